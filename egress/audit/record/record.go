@@ -1,0 +1,95 @@
+package record
+
+import "time"
+
+// Class says what a record is about, in the terms of OCSF 1.x.
+type Class string
+
+// The classes. A gap stands for records that were lost: Record.Count says how many.
+const (
+	Network Class = "network" // OCSF 4001, Network Activity
+	HTTP    Class = "http"    // OCSF 4002, HTTP Activity
+	DNS     Class = "dns"     // OCSF 4003, DNS Activity
+	Gap     Class = "gap"
+)
+
+// Verdict is what was decided about the traffic.
+type Verdict string
+
+// The verdicts.
+const (
+	Allowed Verdict = "allowed"
+	Denied  Verdict = "denied"
+)
+
+// The paths that traffic can take.
+const (
+	PathGateway     = "gateway"     // by the egress gateway
+	PathDirect      = "direct"      // registered, straight from the sidecar
+	PathPassthrough = "passthrough" // not registered, let through to its original destination
+	PathBlackhole   = "blackhole"   // not registered, closed
+	PathMesh        = "mesh"        // to a workload of the mesh
+)
+
+// The kinds of proxy that report.
+const (
+	ReporterSidecar = "sidecar"
+	ReporterGateway = "gateway"
+	ReporterProxy   = "proxy" // the explicit forward proxy
+)
+
+// Record is one line of the audit log. (Proxy, Epoch, Seq) identifies it: a store that has seen the triple
+// drops the copy.
+type Record struct {
+	Proxy string `json:"proxy"` // node id of the reporting proxy
+	Epoch uint64 `json:"epoch"` // when that proxy's spool began, Unix nanoseconds
+	Seq   uint64 `json:"seq"`
+
+	Time     time.Time `json:"time"` // when the connection or request began
+	Class    Class     `json:"class"`
+	Verdict  Verdict   `json:"verdict,omitempty"`
+	Path     string    `json:"path,omitempty"`
+	Reporter string    `json:"reporter,omitempty"`
+
+	Workload Workload `json:"workload"`
+	Source   string   `json:"source,omitempty"` // ip:port of the client as the reporter saw it
+
+	Host        string `json:"host,omitempty"` // the name that was tried, without its port
+	Port        uint32 `json:"port,omitempty"`
+	SNI         string `json:"sni,omitempty"`
+	Authority   string `json:"authority,omitempty"`
+	Destination string `json:"destination,omitempty"` // ip:port really connected to, or tried
+	Protocol    string `json:"protocol,omitempty"`    // http, tls, tcp, dns
+
+	Method  string `json:"method,omitempty"`
+	URLPath string `json:"urlPath,omitempty"`
+	Status  uint32 `json:"status,omitempty"` // HTTP status sent to the client
+
+	Cluster   string `json:"cluster,omitempty"` // Envoy's upstream cluster
+	Route     string `json:"route,omitempty"`   // Envoy's route name
+	DecidedBy Object `json:"decidedBy"`
+	Reason    string `json:"reason,omitempty"`
+
+	BytesSent     uint64        `json:"bytesSent"`     // towards the client
+	BytesReceived uint64        `json:"bytesReceived"` // from the client
+	Duration      time.Duration `json:"durationNanos"`
+	Flags         []string      `json:"flags,omitempty"` // Envoy's response flags, short form
+
+	Count uint64 `json:"count,omitempty"` // for gaps: how many records are missing
+}
+
+// Workload is who sent the traffic. At a gateway all of it comes from the peer's verified certificate.
+type Workload struct {
+	Principal      string `json:"principal,omitempty"` // SPIFFE id
+	Namespace      string `json:"namespace,omitempty"`
+	ServiceAccount string `json:"serviceAccount,omitempty"`
+	Name           string `json:"name,omitempty"` // the pod, where the reporter knows it
+}
+
+// Object names the configuration object, and the rule in it, that decided.
+type Object struct {
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Rule      string `json:"rule,omitempty"`
+}
