@@ -1,0 +1,212 @@
+package world
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func needNamespaces(t *testing.T) {
+	t.Helper()
+	if err := CanNamespace(); err != nil {
+		t.Skip(err)
+	}
+}
+
+func newWorld(t *testing.T) *World {
+	t.Helper()
+	needNamespaces(t)
+	run, err := NewRun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := run.Close(); err != nil {
+			t.Error(err)
+		}
+		if left := leftBehind(os.Getpid()); left != "" {
+			t.Errorf("left behind: %s", left)
+		}
+	})
+	w, err := New(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// leftBehind lists what of a run is still on the machine.
+func leftBehind(pid int) string {
+	var left []string
+	for _, pattern := range []string{
+		netnsDir + fmt.Sprintf("/sp-%d-*", pid), etcNetnsDir + fmt.Sprintf("/sp-%d-*", pid),
+		filepath.Join(os.TempDir(), fmt.Sprintf("sallyport-e2e-%d/%d", os.Geteuid(), pid)),
+	} {
+		found, _ := filepath.Glob(pattern)
+		left = append(left, found...)
+	}
+	return strings.Join(left, " ")
+}
+
+func TestHostsReachEachOther(t *testing.T) {
+	w := newWorld(t)
+	l, err := w.Outside.Listen(NameServerAddr.String() + ":80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	peers := make(chan string, 8)
+	server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		peers <- r.RemoteAddr
+		_, _ = io.WriteString(rw, "hello "+r.URL.Query().Get("q"))
+	})}
+	go func() { _ = server.Serve(l) }()
+	defer func() { _ = server.Close() }()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	capture, err := w.App.Capture("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.App.Run(ctx, AppUID, "curl", "-sS", "http://"+NameServerAddr.String()+"/?q=plainly-seen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(out) != "hello plainly-seen" {
+		t.Errorf("answer %q", out)
+	}
+	if peer := netip.MustParseAddrPort(<-peers); peer.Addr() != AppAddr {
+		t.Errorf("the outside saw %s, want the pod's own address %s", peer, AppAddr)
+	}
+	wire, err := capture.Stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !wire.Between(AppAddr, NameServerAddr).Contains("plainly-seen") {
+		t.Errorf("the capture of %d bytes misses what crossed the wire", wire.Size())
+	}
+
+	// From our own process, through a socket inside.
+	resp, err := w.Gateway.HTTPClient().Get("http://" + NameServerAddr.String() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if peer := netip.MustParseAddrPort(<-peers); peer.Addr() != GatewayAddr {
+		t.Errorf("the outside saw %s, want %s", peer, GatewayAddr)
+	}
+}
+
+func TestProcessesRunUnderTheirUserWithTheirFiles(t *testing.T) {
+	w := newWorld(t)
+	out, err := w.App.Run(t.Context(), AppUID, "sh", "-c", "id -u; cat /etc/resolv.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(out), "1000\nnameserver 203.0.113.53\n") {
+		t.Errorf("got %q", out)
+	}
+	p, err := w.App.Start("sleeper", ProxyUID, "sleep", "1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Running(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Within(t.Context(), 5*time.Second, func() error {
+		if got := owner(p.PID()); got != ProxyUID {
+			return fmt.Errorf("the process runs as user %d", got)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.App.KillUser(t.Context(), ProxyUID); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	if p.Running() == nil {
+		t.Error("still said to run")
+	}
+}
+
+// childMain builds a world with a process in it, says so, and waits for its end.
+func childMain() {
+	run, err := NewRun()
+	if err != nil {
+		panic(err)
+	}
+	w, err := New(run)
+	if err != nil {
+		panic(err)
+	}
+	p, err := w.App.Start("sleeper", ProxyUID, "sleep", "1000")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(p.PID())
+	select {}
+}
+
+func TestKilledRunIsReclaimed(t *testing.T) {
+	needNamespaces(t)
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childEnv+"=1")
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child.Stderr = os.Stderr
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var sleeper int
+	if _, err := fmt.Fscan(bufio.NewReader(stdout), &sleeper); err != nil {
+		t.Fatal(err)
+	}
+
+	living, err := NewRun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leftBehind(child.Process.Pid) == "" {
+		t.Error("a new run took a living one's namespaces away")
+	}
+	if err := living.Close(); err != nil {
+		t.Error(err)
+	}
+
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	if err := Within(t.Context(), 5*time.Second, func() error {
+		if isZombie(sleeper) || errors.Is(syscall.Kill(sleeper, 0), syscall.ESRCH) {
+			return nil
+		}
+		return fmt.Errorf("process %d survived the run that started it", sleeper)
+	}); err != nil {
+		t.Error(err)
+	}
+	next, err := NewRun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := leftBehind(child.Process.Pid); left != "" {
+		t.Errorf("not reclaimed: %s", left)
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
+	}
+}
