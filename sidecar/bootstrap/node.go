@@ -1,0 +1,64 @@
+package bootstrap
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+)
+
+// Node is what the proxy says about itself: Envoy's node, with Istio's metadata keys.
+type Node struct {
+	ID       string         `json:"id"`
+	Cluster  string         `json:"cluster"`
+	Metadata map[string]any `json:"metadata"`
+}
+
+// NewNode derives the node of a proxy. Its metadata holds only what JSON and google.protobuf.Struct can hold.
+func NewNode(o Options) Node {
+	domain := or(o.DNSDomain, o.Namespace+".svc.cluster.local")
+	ips := make([]string, len(o.IPs))
+	for i, ip := range o.IPs {
+		ips[i] = ip.String()
+	}
+	first := ""
+	if len(ips) > 0 {
+		first = ips[0]
+	}
+	workload := or(o.Workload, o.Name)
+	metadata := map[string]any{
+		"NAME":               o.Name,
+		"NAMESPACE":          o.Namespace,
+		"SERVICE_ACCOUNT":    o.ServiceAccount,
+		"LABELS":             anyMap(o.Labels),
+		"INSTANCE_IPS":       strings.Join(ips, ","),
+		"CLUSTER_ID":         or(o.ClusterID, "Kubernetes"),
+		"MESH_ID":            or(o.MeshID, or(o.TrustDomain, "cluster.local")),
+		"TRUST_DOMAIN":       or(o.TrustDomain, "cluster.local"),
+		"ISTIO_VERSION":      Version,
+		"WORKLOAD_NAME":      workload,
+		"DNS_CAPTURE":        strconv.FormatBool(o.DNSCapture),
+		"PROXY_CONFIG":       map[string]any{},
+		"ENVOY_STATUS_PORT":  15021,
+		"SALLYPORT_RESOLVER": o.Resolver.String(),
+	}
+	if o.Role == Sidecar {
+		metadata["INTERCEPTION_MODE"] = "REDIRECT"
+	}
+	if o.ProxyConfig != nil {
+		metadata["PROXY_CONFIG"] = o.ProxyConfig
+	}
+	maps.Copy(metadata, o.Metadata)
+	return Node{
+		ID:       strings.Join([]string{o.Role, first, o.Name + "." + o.Namespace, domain}, "~"),
+		Cluster:  or(o.Labels["app"], workload) + "." + o.Namespace,
+		Metadata: metadata,
+	}
+}
+
+func anyMap(in map[string]string) map[string]any {
+	out := make(map[string]any, len(in))
+	for k, v := range in {
+		out[k] = v
+	}
+	return out
+}

@@ -1,0 +1,65 @@
+package bootstrap
+
+// agentCluster is one HTTP/2 connection to the agent's socket.
+func agentCluster(name, path string) object {
+	return object{
+		"name":            name,
+		"type":            "STATIC",
+		"connect_timeout": "1s",
+		"load_assignment": assignment(name, object{"pipe": object{"path": path}}),
+		"typed_extension_protocol_options": object{
+			"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": object{
+				"@type":                extensions + "upstreams.http.v3.HttpProtocolOptions",
+				"explicit_http_config": object{"http2_protocol_options": object{}},
+			},
+		},
+	}
+}
+
+func adminCluster(port uint16) object {
+	return object{
+		"name":            statsCluster,
+		"type":            "STATIC",
+		"connect_timeout": "0.25s",
+		"load_assignment": assignment(statsCluster, address(adminAddress, port)),
+	}
+}
+
+func assignment(name string, where object) object {
+	return object{
+		"cluster_name": name,
+		"endpoints":    list{object{"lb_endpoints": list{object{"endpoint": object{"address": where}}}}},
+	}
+}
+
+// statsListener shows Prometheus' page, and nothing else of the admin interface, to the network.
+func statsListener(o Options) object {
+	everywhere := address("0.0.0.0", o.StatsPort)
+	if o.IPs[0].Is6() && !o.IPs[0].Is4In6() {
+		everywhere = object{"socket_address": object{"address": "::", "port_value": o.StatsPort, "ipv4_compat": true}}
+	}
+	return object{
+		"name":                     "prometheus_stats",
+		"address":                  everywhere,
+		"ignore_global_conn_limit": true,
+		"filter_chains": list{object{"filters": list{object{
+			"name": "envoy.filters.network.http_connection_manager",
+			"typed_config": object{
+				"@type":       extensions + "filters.network.http_connection_manager.v3.HttpConnectionManager",
+				"codec_type":  "AUTO",
+				"stat_prefix": "stats",
+				"route_config": object{"virtual_hosts": list{object{
+					"name": "backend", "domains": list{"*"},
+					"routes": list{object{
+						"match": object{"path": "/stats/prometheus"},
+						"route": object{"cluster": statsCluster},
+					}},
+				}}},
+				"http_filters": list{object{
+					"name":         "envoy.filters.http.router",
+					"typed_config": object{"@type": extensions + "filters.http.router.v3.Router"},
+				}},
+			},
+		}}}},
+	}
+}
