@@ -1,0 +1,134 @@
+package mesh
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/sallyport/sallyport/serviceentry/decode/strict"
+	"github.com/sallyport/sallyport/serviceentry/host"
+)
+
+// applyIstio takes over what in sets. tree is what in was decoded from: an outboundTrafficPolicy without a mode
+// keeps the default, although the enum's zero is REGISTRY_ONLY.
+func (c *Config) applyIstio(in *meshconfig.MeshConfig, tree map[string]any) (problems []strict.Problem) {
+	if policy, _ := tree["outboundTrafficPolicy"].(map[string]any); policy["mode"] != nil {
+		c.OutboundAllowAny = in.OutboundTrafficPolicy.Mode != meshconfig.MeshConfig_OutboundTrafficPolicy_REGISTRY_ONLY
+	}
+	if ns := in.RootNamespace; ns != "" {
+		if len(validation.IsDNS1123Label(ns)) > 0 {
+			problems = append(problems, problem("rootNamespace", ns, "is no namespace's name", "use lower-case letters, digits and hyphens, at most 63"))
+		}
+		c.RootNamespace = ns
+	}
+	if td := in.TrustDomain; td != "" {
+		if _, err := host.ParseExact(td); err != nil {
+			problems = append(problems, problem("trustDomain", td, "is no domain", `write it as in "cluster.local"`))
+		}
+		c.TrustDomain = td
+	}
+	c.TrustDomainAliases = slices.Clone(in.TrustDomainAliases)
+
+	exports := []struct {
+		field string
+		value []string
+		into  *[]string
+	}{
+		{"defaultServiceExportTo", in.DefaultServiceExportTo, &c.DefaultServiceExportTo},
+		{"defaultServiceExportTo", in.DefaultServiceExportTo, &c.DefaultServiceEntryExportTo},
+		{"defaultVirtualServiceExportTo", in.DefaultVirtualServiceExportTo, &c.DefaultVirtualServiceExportTo},
+		{"defaultDestinationRuleExportTo", in.DefaultDestinationRuleExportTo, &c.DefaultDestinationRuleExportTo},
+	}
+	for i, e := range exports {
+		if len(e.value) == 0 {
+			continue
+		}
+		if i != 1 { // said once for the two that share a field
+			problems = append(problems, checkExportTo(e.field, e.value)...)
+		}
+		*e.into = slices.Clone(e.value)
+	}
+
+	for _, d := range []struct {
+		field string
+		value interface{ AsDuration() time.Duration }
+		set   bool
+		into  *time.Duration
+	}{
+		{"protocolDetectionTimeout", in.ProtocolDetectionTimeout, in.ProtocolDetectionTimeout != nil, &c.ProtocolDetectionTimeout},
+		{"connectTimeout", in.ConnectTimeout, in.ConnectTimeout != nil, &c.ConnectTimeout},
+	} {
+		if !d.set {
+			continue
+		}
+		if *d.into = d.value.AsDuration(); *d.into < 0 {
+			problems = append(problems, problem(d.field, d.into.String(), "is negative", `write a duration as in "5s"`))
+		}
+	}
+	return problems
+}
+
+func checkExportTo(field string, values []string) (problems []strict.Problem) {
+	for i, v := range values {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		switch {
+		case v == "*" && len(values) > 1:
+			problems = append(problems, problem(at, v, `"*" beside other values`, `write "*" alone, or leave it out`))
+		case v != "." && v != "*" && v != "~" && len(validation.IsDNS1123Label(v)) > 0:
+			problems = append(problems, problem(at, v, "is no namespace's name", `write ".", "*" or the name of a namespace`))
+		}
+	}
+	return problems
+}
+
+// applyOurs reads the sallyport block.
+func (c *Config) applyOurs(tree any) []strict.Problem {
+	b := block{}
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit")
+	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
+		g, err := ParseGateway(s)
+		if err != nil {
+			b.add("sallyport.defaultGateway", s, "is no gateway", `write NAMESPACE/SERVICE as in "istio-system/istio-egressgateway", or "direct" for none`)
+		}
+		c.DefaultGateway = g
+	}
+	dns := b.fields("sallyport.dns", top["dns"], "upstreams", "allowPrivate")
+	for at, s := range b.texts("sallyport.dns.upstreams", dns["upstreams"]) {
+		addr, err := parseUpstream(s)
+		if err != nil {
+			b.add(at, s, "is no resolver's address", `write IP or IP:PORT, as in "10.0.0.10:53"`)
+			continue
+		}
+		c.DNS.Upstreams = append(c.DNS.Upstreams, addr)
+	}
+	for at, s := range b.texts("sallyport.dns.allowPrivate", dns["allowPrivate"]) {
+		n, err := host.Parse(s)
+		if err != nil {
+			b.add(at, s, "is no host pattern", `write a host name, or a suffix as in "*.corp.example"`)
+			continue
+		}
+		c.DNS.AllowPrivate = append(c.DNS.AllowPrivate, n)
+	}
+	audit := b.fields("sallyport.audit", top["audit"], "retention")
+	if s := b.text("sallyport.audit.retention", audit["retention"]); s != "" {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < 0 {
+			b.add("sallyport.audit.retention", s, "is no duration", `write hours, as in "720h"`)
+		}
+		c.Audit.Retention = d
+	}
+	return b.problems
+}
+
+// parseUpstream reads IP or IP:PORT; the port is 53 unless written.
+func parseUpstream(s string) (netip.AddrPort, error) {
+	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+		return netip.AddrPortFrom(a, 53), nil
+	}
+	return netip.ParseAddrPort(s)
+}

@@ -1,0 +1,65 @@
+package mesh
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/sallyport/sallyport/serviceentry/host"
+)
+
+// Config is the mesh's settings. It is a value that nobody changes once it is loaded; its slices must not be
+// written to.
+type Config struct {
+	// OutboundAllowAny sends unregistered hosts to PassthroughCluster; otherwise to BlackHoleCluster.
+	OutboundAllowAny bool
+	// RootNamespace is where objects govern the whole mesh.
+	RootNamespace string
+	// TrustDomain is the first part of SPIFFE ids; TrustDomainAliases are accepted from peers too.
+	TrustDomain        string
+	TrustDomainAliases []string
+	// DefaultGateway is the egress gateway of external hosts that name none; the zero Gateway means none.
+	DefaultGateway Gateway
+	// What exportTo means where an object does not say: ".", "*" or names of namespaces. Istio has one setting
+	// for Services and ServiceEntries, so the first two are equal.
+	DefaultServiceExportTo         []string
+	DefaultServiceEntryExportTo    []string
+	DefaultVirtualServiceExportTo  []string
+	DefaultDestinationRuleExportTo []string
+	// ProtocolDetectionTimeout is how long a listener waits for a client's first bytes; 0 means for ever.
+	ProtocolDetectionTimeout time.Duration
+	// ConnectTimeout bounds connecting to an endpoint where no DestinationRule says otherwise.
+	ConnectTimeout time.Duration
+	DNS            DNS
+	Audit          Audit
+}
+
+// DNS is the sallyport.dns block: how gateways resolve the names of external hosts.
+type DNS struct {
+	// Upstreams are the resolvers to ask; empty means those of the machine's resolv.conf.
+	Upstreams []netip.AddrPort
+	// AllowPrivate are the hosts that may resolve to private, loopback, link-local or metadata addresses.
+	AllowPrivate []host.Name
+}
+
+// Audit is the sallyport.audit block.
+type Audit struct {
+	// Retention is how long records are kept; 0 means for ever.
+	Retention time.Duration
+}
+
+// Default is the configuration of a mesh that has no file: Istio's defaults, and the egress gateway that Istio's
+// installation makes.
+func Default() Config {
+	everyone := []string{"*"}
+	return Config{
+		OutboundAllowAny:               true,
+		RootNamespace:                  "istio-system",
+		TrustDomain:                    "cluster.local",
+		DefaultGateway:                 Gateway{Namespace: "istio-system", Name: "istio-egressgateway"},
+		DefaultServiceExportTo:         everyone,
+		DefaultServiceEntryExportTo:    everyone,
+		DefaultVirtualServiceExportTo:  everyone,
+		DefaultDestinationRuleExportTo: everyone,
+		ConnectTimeout:                 10 * time.Second,
+	}
+}
