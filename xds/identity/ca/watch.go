@@ -1,0 +1,23 @@
+package ca
+
+import (
+	"context"
+	"time"
+)
+
+// Watch reloads the CA every interval until ctx ends, so that a rotated root or a renewed intermediate (a mounted
+// secret) is taken over without a restart. Files that do not belong together are logged and change nothing.
+func (c *CA) Watch(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if _, err := c.Reload(); err != nil {
+				c.options.Log.Error("going on with the CA as it was", "error", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package istioca
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	securityv1alpha1 "istio.io/api/security/v1alpha1"
+
+	"github.com/sallyport/sallyport/xds/identity"
+	"github.com/sallyport/sallyport/xds/identity/ca"
+)
+
+// Signer is the mesh CA.
+type Signer interface {
+	Sign(csr []byte, id identity.ID, ttl time.Duration) ([]string, error)
+	Expires() time.Time
+}
+
+// Options configure the service.
+type Options struct {
+	CA Signer
+	// TTL is the lifetime of a certificate whose request asks for none; 0 is ca.DefaultTTL.
+	TTL time.Duration
+	// MaxTTL is the longest lifetime; requests for more get this. 0 is TTL: nobody gets more than the default.
+	MaxTTL time.Duration
+	// Impersonate decides whether a caller may have a certificate of another identity (a node's proxy for the pods
+	// of its node); nil: nobody may.
+	Impersonate func(ctx context.Context, caller, wanted identity.ID) error
+	Metrics     prometheus.Registerer
+	Log         *slog.Logger
+}
+
+// Service is the certificate service. Register it on a gRPC server that an identity.Guard protects.
+type Service struct {
+	securityv1alpha1.UnimplementedIstioCertificateServiceServer
+	options Options
+	metrics metrics
+}
+
+// New returns the service with its metrics registered.
+func New(o Options) *Service {
+	if o.TTL == 0 {
+		o.TTL = ca.DefaultTTL
+	}
+	if o.MaxTTL == 0 {
+		o.MaxTTL = o.TTL
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Service{options: o, metrics: newMetrics(o.Metrics, o.CA)}
+}
+
+// Register adds the service to a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	securityv1alpha1.RegisterIstioCertificateServiceServer(r, s)
+}
+
+// CreateCertificate signs the request's key for the caller's own identity.
+func (s *Service) CreateCertificate(ctx context.Context, r *securityv1alpha1.IstioCertificateRequest) (*securityv1alpha1.IstioCertificateResponse, error) {
+	response, err := s.create(ctx, r)
+	if err != nil {
+		s.metrics.failures.WithLabelValues(status.Code(err).String()).Inc()
+		return nil, err
+	}
+	s.metrics.issued.Inc()
+	return response, nil
+}
+
+func (s *Service) create(ctx context.Context, r *securityv1alpha1.IstioCertificateRequest) (*securityv1alpha1.IstioCertificateResponse, error) {
+	caller, ok := identity.FromContext(ctx)
+	if !ok {
+		return nil, status.Error(codes.Unauthenticated, "the call was not authenticated")
+	}
+	subject, err := s.subject(ctx, caller, r)
+	if err != nil {
+		return nil, err
+	}
+	ttl, err := s.lifetime(r.GetValidityDuration())
+	if err != nil {
+		return nil, err
+	}
+	chain, err := s.options.CA.Sign([]byte(r.GetCsr()), subject, ttl)
+	var badRequest *ca.CSRError
+	switch {
+	case errors.As(err, &badRequest):
+		return nil, status.Error(codes.InvalidArgument, badRequest.Error())
+	case err != nil:
+		s.options.Log.ErrorContext(ctx, "no certificate issued", "identity", subject.String(), "error", err)
+		return nil, status.Error(codes.Internal, "the mesh CA cannot sign now; its log says why")
+	}
+	s.options.Log.InfoContext(ctx, "certificate issued", "identity", subject.String(), "caller", caller.String(), "lifetime", ttl.String())
+	return &securityv1alpha1.IstioCertificateResponse{CertChain: chain}, nil
+}
+
+// lifetime turns the requested validity (seconds, 0: none requested) into the granted one.
+func (s *Service) lifetime(seconds int64) (time.Duration, error) {
+	switch {
+	case seconds < 0:
+		return 0, status.Errorf(codes.InvalidArgument, "validity_duration %d: must not be negative", seconds)
+	case seconds == 0:
+		return min(s.options.TTL, s.options.MaxTTL), nil
+	case seconds >= int64(s.options.MaxTTL/time.Second):
+		return s.options.MaxTTL, nil
+	default:
+		return time.Duration(seconds) * time.Second, nil
+	}
+}
+
+// impersonated is the metadata field in which a node's proxy (Istio's ztunnel) names the pod's identity it wants.
+const impersonated = "ImpersonatedIdentity"
+
+// subject is the identity to certify: the caller's own, or the one it may stand in for.
+func (s *Service) subject(ctx context.Context, caller identity.ID, r *securityv1alpha1.IstioCertificateRequest) (identity.ID, error) {
+	wanted := r.GetMetadata().GetFields()[impersonated].GetStringValue()
+	if wanted == "" || wanted == caller.String() {
+		return caller, nil
+	}
+	id, err := identity.ParseID(wanted)
+	if err != nil {
+		return identity.ID{}, status.Errorf(codes.InvalidArgument, "metadata %s: %v", impersonated, err)
+	}
+	if s.options.Impersonate == nil {
+		return identity.ID{}, status.Errorf(codes.PermissionDenied, "%s may not have a certificate of %s", caller, id)
+	}
+	if err := s.options.Impersonate(ctx, caller, id); err != nil {
+		return identity.ID{}, status.Errorf(codes.PermissionDenied, "%s may not have a certificate of %s: %v", caller, id, err)
+	}
+	return id, nil
+}

@@ -1,0 +1,136 @@
+package servertls
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+const defaultTTL = 24 * time.Hour
+
+// Signer is the part of the mesh CA that the server needs.
+type Signer interface {
+	SignServer(public crypto.PublicKey, hosts []string, ttl time.Duration) ([]*x509.Certificate, error)
+	Bundle() []*x509.Certificate
+}
+
+// Options configure a server's TLS.
+type Options struct {
+	CA Signer
+	// Hosts are the DNS names and IP addresses of the certificate; see Hosts.
+	Hosts []string
+	// TTL is the certificate's lifetime; 0 is 24 hours.
+	TTL time.Duration
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Hosts returns the names under which agents reach a controller, and the ones given beside them, once each.
+func Hosts(more ...string) []string {
+	hosts := []string{
+		"localhost", "127.0.0.1", "::1",
+		"sallyport.istio-system.svc", "istiod.istio-system.svc",
+	}
+	for _, host := range more {
+		if host != "" && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// New returns the configuration of a server that agents verify against the mesh's roots. It asks for a client
+// certificate and verifies it when one is given (agents have none before their first). The certificate is made anew
+// at the first handshake after half of its lifetime, or after the CA's roots changed.
+func New(o Options) (*tls.Config, error) {
+	if len(o.Hosts) == 0 {
+		return nil, errors.New("server TLS: no hosts given")
+	}
+	for _, host := range o.Hosts {
+		if net.ParseIP(host) == nil && !isDNSName(host) {
+			return nil, fmt.Errorf("server TLS: host %q is neither an IP address nor a DNS name", host)
+		}
+	}
+	if o.TTL == 0 {
+		o.TTL = defaultTTL
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &server{options: o}
+	if _, err := s.config(nil); err != nil {
+		return nil, err
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, GetConfigForClient: s.config}, nil
+}
+
+// isDNSName accepts what crypto/x509 can put into a certificate and match: dot-separated labels.
+func isDNSName(s string) bool {
+	return len(s) <= 253 && (&x509.Certificate{DNSNames: []string{s}}).VerifyHostname(s) == nil
+}
+
+type server struct {
+	options Options
+
+	mutex   sync.Mutex
+	current *tls.Config
+	renewAt time.Time
+	roots   []*x509.Certificate // that current was made with
+}
+
+// config returns the configuration in force for one handshake. When a renewal fails while the certificate still
+// holds, the old one goes on.
+func (s *server) config(*tls.ClientHelloInfo) (*tls.Config, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	now, roots := s.options.Now(), s.options.CA.Bundle()
+	if s.current != nil && now.Before(s.renewAt) && slices.EqualFunc(s.roots, roots, (*x509.Certificate).Equal) {
+		return s.current, nil
+	}
+	next, renewAt, err := s.make(now, roots)
+	if err != nil {
+		if s.current != nil && now.Before(s.current.Certificates[0].Leaf.NotAfter) {
+			return s.current, nil
+		}
+		return nil, err
+	}
+	s.current, s.renewAt, s.roots = next, renewAt, roots
+	return next, nil
+}
+
+func (s *server) make(now time.Time, roots []*x509.Certificate) (*tls.Config, time.Time, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("server TLS: %w", err)
+	}
+	chain, err := s.options.CA.SignServer(key.Public(), s.options.Hosts, s.options.TTL)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("server TLS: %w", err)
+	}
+	certificate := tls.Certificate{PrivateKey: key, Leaf: chain[0]}
+	for _, c := range chain {
+		certificate.Certificate = append(certificate.Certificate, c.Raw)
+	}
+	pool := x509.NewCertPool()
+	for _, root := range roots {
+		pool.AddCert(root)
+	}
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS12,
+		NextProtos:             []string{"h2"},
+		Certificates:           []tls.Certificate{certificate},
+		ClientAuth:             tls.VerifyClientCertIfGiven,
+		ClientCAs:              pool,
+		Time:                   s.options.Now,
+		SessionTicketsDisabled: true, // connections are few and long; every one shows its certificate anew
+	}, now.Add(chain[0].NotAfter.Sub(now) / 2), nil
+}
