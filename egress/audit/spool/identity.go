@@ -1,0 +1,116 @@
+package spool
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// epochFile is the content of the file "epoch".
+type epochFile struct {
+	Epoch uint64 `json:"epoch"`
+	Boot  string `json:"boot"`
+}
+
+// hostBootID is proc(5)'s /proc/sys/kernel/random/boot_id; empty where there is none.
+func hostBootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// loadEpoch returns the folder's epoch, and begins a new one (now) when there is none yet, when it cannot be read, or
+// when the host was started anew since (see Limits.BootID).
+func loadEpoch(dir, boot string, now time.Time) (uint64, error) {
+	path := filepath.Join(dir, "epoch")
+	var old epochFile
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("spool: %w", err)
+	}
+	if err == nil && json.Unmarshal(b, &old) == nil && old.Epoch > 0 && boot != "" && old.Boot == boot {
+		return old.Epoch, nil
+	}
+	fresh := epochFile{Epoch: max(uint64(now.UnixNano()), old.Epoch+1), Boot: boot}
+	b, err = json.Marshal(fresh)
+	if err != nil {
+		return 0, fmt.Errorf("spool: %w", err)
+	}
+	if err := replaceFile(path, append(b, '\n')); err != nil {
+		return 0, fmt.Errorf("spool: write the epoch: %w", err)
+	}
+	return fresh.Epoch, nil
+}
+
+// replaceFile writes a file so that after a crash either the old or the new content is there.
+func replaceFile(path string, content []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// lockDir takes the folder for this process; the lock goes with the process.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("spool: %s belongs to another process (stop it, or use another folder): %w", dir, err)
+	}
+	return f, nil
+}
+
+// ackSize is that of the file "acked": the sequence number and its CRC-32C, little endian.
+const ackSize = 12
+
+// openAck opens the file "acked"; what is not readable counts as nothing acknowledged.
+func openAck(dir string) (*os.File, uint64, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "acked"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, 0, fmt.Errorf("spool: %w", err)
+	}
+	b := make([]byte, ackSize)
+	if _, err := io.ReadFull(f, b); err != nil || crc32.Checksum(b[:8], castagnoli) != binary.LittleEndian.Uint32(b[8:]) {
+		return f, 0, nil
+	}
+	return f, binary.LittleEndian.Uint64(b), nil
+}
+
+func writeAck(f *os.File, seq uint64) error {
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, ackSize), seq)
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	_, err := f.WriteAt(b, 0)
+	return err
+}
