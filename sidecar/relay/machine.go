@@ -1,0 +1,215 @@
+package relay
+
+import (
+	"log/slog"
+	"slices"
+	"strconv"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sallyport/sallyport/sidecar/relay/state"
+)
+
+// machine decides what goes to Envoy and to the controller. Its methods take one event each and append the messages
+// that follow to toEnvoy and toController, whose order must be kept. One goroutine uses it.
+type machine struct {
+	log   *slog.Logger
+	store *state.Store
+	kinds map[string]*kind
+	node  *corev3.Node // sent in the first request of every stream to the controller
+
+	toEnvoy      []*discoveryv3.DeltaDiscoveryResponse
+	toController []*discoveryv3.DeltaDiscoveryRequest
+
+	connected bool // a stream to the controller is open
+	heard     bool // and a response came on it
+	alone     bool // waiting for the controller is over: the disk answers
+	first     bool // the next request on the stream needs the node
+
+	nonce   uint64
+	flying  int // bytes sent to Envoy that await its word
+	nacks   uint64
+	streams uint64
+}
+
+func newMachine(log *slog.Logger, store *state.Store, node *corev3.Node, watches []Watch) *machine {
+	m := &machine{log: log, store: store, node: node, kinds: map[string]*kind{}}
+	for _, watch := range watches {
+		k := m.kind(watch.TypeURL)
+		k.watch, k.subscribed, k.all = &watch, true, true
+	}
+	return m
+}
+
+func (m *machine) kind(url string) *kind {
+	k, ok := m.kinds[url]
+	if !ok {
+		k = &kind{url: url, table: m.store.Table(url), rejected: map[string]Rejection{}}
+		k.reset()
+		m.kinds[url] = k
+	}
+	return k
+}
+
+// ordered gives the kinds in the order in which they are asked for and answered.
+func (m *machine) ordered() []*kind {
+	urls := make([]string, 0, len(m.kinds))
+	for url := range m.kinds {
+		urls = append(urls, url)
+	}
+	rank := func(url string) int {
+		if i := slices.Index(order, url); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	slices.SortFunc(urls, func(a, b string) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		if a < b {
+			return -1
+		}
+		return 1
+	})
+	kinds := make([]*kind, len(urls))
+	for i, url := range urls {
+		kinds[i] = m.kinds[url]
+	}
+	return kinds
+}
+
+// envoyGone forgets the session. Also called before a new one begins.
+func (m *machine) envoyGone() {
+	m.toEnvoy, m.flying = nil, 0
+	for _, k := range m.kinds {
+		if k.watch == nil {
+			k.reset()
+		}
+	}
+}
+
+// controllerOpen is called when a stream to the controller has opened: every subscription is made on it.
+func (m *machine) controllerOpen() {
+	m.connected, m.heard, m.first = true, false, true
+	m.toController = nil
+	m.streams++
+	for _, k := range m.ordered() {
+		k.asked, k.rejected = false, map[string]Rejection{} // the controller will send again what was refused
+		m.ask(k)
+	}
+}
+
+// controllerGone is called when the stream ended or could not be opened. What Envoy has not answered yet can no
+// longer be acknowledged there.
+func (m *machine) controllerGone() {
+	m.connected, m.heard, m.toController = false, false, nil
+	for _, k := range m.kinds {
+		k.asked = false
+		for _, j := range k.inflight {
+			j.upstream = ""
+		}
+	}
+}
+
+// stopWaiting answers from disk whatever Envoy waits for.
+func (m *machine) stopWaiting() {
+	m.alone = true
+	for _, k := range m.ordered() {
+		m.serve(k)
+	}
+}
+
+// synced tells whether Envoy has accepted clusters and listeners in this session.
+func (m *machine) synced() bool {
+	for _, url := range []string{ClusterType, ListenerType} {
+		if k, ok := m.kinds[url]; !ok || !k.accepted {
+			return false
+		}
+	}
+	return true
+}
+
+// ask makes the first request for a type on the controller's stream.
+func (m *machine) ask(k *kind) {
+	if req := k.request(); req != nil && m.connected && !k.asked {
+		k.asked = true
+		m.tell(req)
+	}
+}
+
+func (m *machine) tell(req *discoveryv3.DeltaDiscoveryRequest) {
+	if m.first {
+		m.first, req.Node = false, m.node
+	}
+	m.toController = append(m.toController, req)
+}
+
+// serve sends from the table what Envoy subscribes to and has not been sent, if the time for it has come: for named
+// resources as soon as the controller is heard, because it will correct them; for a wildcard only when the controller
+// stays silent, because its first response would follow at once.
+func (m *machine) serve(k *kind) {
+	if k.watch != nil || !k.subscribed || !m.alone && (!m.heard || k.all) {
+		return
+	}
+	found := m.missing(k, nil, nil)
+	if len(found) > 0 || k.all && !k.answered && k.table.Known() {
+		m.send(k, &job{resources: found})
+	}
+}
+
+// missing gives the table's resources that Envoy wants and does not have, except those named by a response that is
+// about to be sent.
+func (m *machine) missing(k *kind, sent []*discoveryv3.Resource, removed []string) []*discoveryv3.Resource {
+	except := make(map[string]struct{}, len(sent)+len(removed))
+	for _, r := range sent {
+		except[r.GetName()] = struct{}{}
+	}
+	for _, name := range removed {
+		except[name] = struct{}{}
+	}
+	var names []string
+	for name, version := range k.table.Versions() {
+		_, skip := except[name]
+		_, held := k.has[name] // older or newer: the controller decides what replaces it
+		if !skip && !held && k.wants(name) && version != k.rejected[name].Version {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	found := make([]*discoveryv3.Resource, 0, len(names))
+	for _, name := range names {
+		r, err := k.table.Resource(name)
+		if err != nil {
+			m.log.Warn("an accepted resource cannot be read back; the controller is asked for it again", "err", err)
+			k.table.Remove(name)
+			continue
+		}
+		found = append(found, r)
+	}
+	return found
+}
+
+// send puts a response on its way to Envoy. Versions count as held from now on, so that nothing is sent twice.
+func (m *machine) send(k *kind, j *job) {
+	m.nonce++
+	j.nonce = strconv.FormatUint(m.nonce, 10)
+	j.before = make([]string, len(j.resources))
+	for i, r := range j.resources {
+		j.before[i] = k.has[r.GetName()]
+		k.has[r.GetName()] = r.GetVersion()
+	}
+	for _, name := range j.removed {
+		delete(k.has, name)
+	}
+	response := &discoveryv3.DeltaDiscoveryResponse{
+		TypeUrl: k.url, Nonce: j.nonce, Resources: j.resources, RemovedResources: j.removed,
+	}
+	j.size = proto.Size(response)
+	m.flying += j.size
+	k.answered = true
+	k.inflight = append(k.inflight, j)
+	m.toEnvoy = append(m.toEnvoy, response)
+}

@@ -1,0 +1,120 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+
+	"github.com/sallyport/sallyport/sidecar/relay/state"
+)
+
+// MaxMessage is the largest message, in bytes, that the gRPC connections on both sides must let through: a wildcard
+// response holds every resource of its type.
+const MaxMessage = 64 << 20
+
+// Config is what a Relay needs.
+type Config struct {
+	Log        *slog.Logger
+	Node       *corev3.Node // how the agent presents itself until Envoy has sent its own node
+	Controller discoveryv3.AggregatedDiscoveryServiceClient
+	StateDir   string
+	Watches    []Watch
+
+	Grace   time.Duration // how long Envoy waits for the controller before the disk answers; 0 for 1 s
+	Backoff Backoff       // between streams to the controller
+}
+
+// Relay serves one Envoy at a time and keeps one stream to the controller.
+type Relay struct {
+	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
+
+	cfg     Config
+	log     *slog.Logger
+	store   *state.Store
+	machine *machine // the loop's own
+
+	sessions   chan *session
+	requests   chan request
+	controller chan controllerEvent
+	calls      chan func()
+	stopped    chan struct{}
+
+	synced    atomic.Bool
+	reachable atomic.Bool
+}
+
+// New loads what is on disk and hands it to the watchers. Only a state directory that cannot be made is an error.
+func New(cfg Config) (*Relay, error) {
+	if cfg.Grace == 0 {
+		cfg.Grace = time.Second
+	}
+	store, err := state.Open(cfg.StateDir, cfg.Node.GetId(), cfg.Log)
+	if err != nil {
+		return nil, fmt.Errorf("relay: %w", err)
+	}
+	r := &Relay{
+		cfg: cfg, log: cfg.Log, store: store,
+		machine:  newMachine(cfg.Log, store, cfg.Node, cfg.Watches),
+		sessions: make(chan *session), requests: make(chan request), controller: make(chan controllerEvent),
+		calls: make(chan func()), stopped: make(chan struct{}),
+	}
+	r.machine.restore()
+	return r, nil
+}
+
+// Register adds the relay's ADS to the agent's server.
+func (r *Relay) Register(server grpc.ServiceRegistrar) {
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, r)
+}
+
+// Run relays until ctx ends; then it has written what was accepted, and every stream has ended or is about to.
+func (r *Relay) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var writer sync.WaitGroup
+	var writing error
+	writeCtx, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
+	writer.Go(func() { writing = r.store.Run(writeCtx) })
+
+	l := &loop{Relay: r, ctx: ctx, backoff: r.cfg.Backoff}
+	l.run()
+	cancel()
+	close(r.stopped)
+	l.streams.Wait()
+	stopWriting()
+	writer.Wait()
+	if writing != nil {
+		return fmt.Errorf("relay: writing the accepted configuration: %w", writing)
+	}
+	return nil
+}
+
+// Synced tells whether the connected Envoy has accepted its clusters and listeners.
+func (r *Relay) Synced() bool { return r.synced.Load() }
+
+// Connected tells whether the controller has answered on the present stream.
+func (r *Relay) Connected() bool { return r.reachable.Load() }
+
+// errStopped answers calls after Run has ended.
+var errStopped = errors.New("the relay has stopped")
+
+// call runs f in the relay's goroutine.
+func (r *Relay) call(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	select {
+	case r.calls <- func() { f(); close(done) }:
+		<-done
+		return nil
+	case <-r.stopped:
+		return errStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
