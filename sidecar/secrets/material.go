@@ -1,0 +1,58 @@
+package secrets
+
+import (
+	"crypto/x509"
+	"slices"
+	"sync"
+	"time"
+)
+
+// material is what the agent holds at one moment. It is immutable; certificate is nil before the first one.
+type material struct {
+	certificate *certificate
+	issued      []*x509.Certificate // roots that came with the certificate
+	given       []*x509.Certificate // roots of the --ca-root file
+}
+
+// roots is what to trust: the controller's word and the file's, so that a rotation which reached only one of them
+// breaks nothing.
+func (m *material) roots() []*x509.Certificate { return union(m.issued, m.given) }
+
+// disowned reports whether the --ca-root file no longer vouches for the certificate: the mesh got another CA.
+func (m *material) disowned(now time.Time) bool {
+	return m.certificate != nil && len(m.given) > 0 && !m.certificate.expired(now) && m.certificate.trustedBy(m.given, now) != nil
+}
+
+func (m *material) equal(o *material) bool {
+	same := (*x509.Certificate).Equal
+	return m.certificate == o.certificate && slices.EqualFunc(m.issued, o.issued, same) &&
+		slices.EqualFunc(m.given, o.given, same)
+}
+
+// board shows the current material to any number of readers, and tells them of changes.
+type board struct {
+	mutex   sync.Mutex
+	current *material
+	changed chan struct{} // closed when current is replaced
+}
+
+func newBoard() *board { return &board{current: &material{}, changed: make(chan struct{})} }
+
+// read returns the current material and a channel that is closed when it is no longer current.
+func (b *board) read() (*material, <-chan struct{}) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.current, b.changed
+}
+
+// show replaces the material, unless it is the same.
+func (b *board) show(next *material) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if next.equal(b.current) {
+		return
+	}
+	b.current = next
+	close(b.changed)
+	b.changed = make(chan struct{})
+}

@@ -1,0 +1,92 @@
+package secrets
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// renewal is the state of the endless task of having a valid certificate. One goroutine uses it.
+type renewal struct {
+	workload *Workload
+	conn     grpc.ClientConnInterface
+	failures int       // in a row
+	due      time.Time // of the next attempt, by the calendar
+}
+
+func newRenewal(w *Workload, conn grpc.ClientConnInterface) *renewal {
+	return &renewal{workload: w, conn: conn}
+}
+
+// first is when to ask after a start: at once without a certificate that holds, else when it is due.
+func (r *renewal) first(now time.Time) time.Duration {
+	m, _ := r.workload.board.read()
+	if m.certificate == nil || m.disowned(now) {
+		return r.after(0)
+	}
+	due := m.certificate.obtained.Add(renewAfter(m.certificate.lifetime(), r.workload.options.Random()))
+	return r.after(max(due.Sub(now), 0))
+}
+
+// after notes when the next attempt is due.
+func (r *renewal) after(pause time.Duration) time.Duration {
+	r.due = time.Now().Add(pause).Round(0) // without the monotonic clock
+	return pause
+}
+
+// overdue reports whether to ask before the timer says so: the machine slept, or the roots changed and no longer
+// vouch for the certificate. (They need not vouch for it ever: the controller's TLS may have a CA of its own.)
+func (r *renewal) overdue(now time.Time, rootsChanged bool) bool {
+	if now.Round(0).After(r.due.Add(time.Second)) {
+		return true
+	}
+	m, _ := r.workload.board.read()
+	return rootsChanged && m.disowned(now)
+}
+
+// attempt asks once and returns how long to wait before the next time.
+func (r *renewal) attempt(ctx context.Context) time.Duration {
+	w := r.workload
+	c, roots, err := request(ctx, r.conn, w.options.TTL)
+	if err == nil {
+		err = c.checkAccount(w.options.Namespace, w.options.ServiceAccount)
+	}
+	if ctx.Err() != nil {
+		return 0
+	}
+	if err != nil {
+		return r.failed(err)
+	}
+	r.failures = 0
+	w.metrics.renewals.WithLabelValues("success").Inc()
+	m, _ := w.board.read()
+	next := &material{certificate: c, issued: roots, given: m.given}
+	// Stored first: what Envoy was given is there after a restart. A full disk must not stop the traffic, though.
+	if err := save(w.options.Folder, c, roots); err != nil {
+		w.metrics.saveFailures.Inc()
+		w.options.Log.Error("the certificate could not be stored; an agent that restarts needs the controller", "error", err)
+	}
+	w.publish(next)
+	w.options.Log.Info("certificate obtained", "identity", c.spiffeID(), "expires", c.leaf.NotAfter)
+	return r.after(renewAfter(c.lifetime(), w.options.Random()))
+}
+
+func (r *renewal) failed(err error) time.Duration {
+	w := r.workload
+	r.failures++
+	w.metrics.renewals.WithLabelValues("failure").Inc()
+	m, _ := w.board.read()
+	now := time.Now()
+	lifetime := time.Duration(0)
+	held := "none"
+	if c := m.certificate; c != nil {
+		held = "expired"
+		if !c.expired(now) {
+			lifetime, held = c.lifetime(), "valid until "+c.leaf.NotAfter.UTC().Format(time.RFC3339)
+		}
+	}
+	pause := retryAfter(r.failures, lifetime, w.options.Random())
+	w.options.Log.Warn("no new certificate", "error", err, "held", held, "failures", r.failures, "retry", pause.Round(time.Millisecond).String())
+	return r.after(pause)
+}

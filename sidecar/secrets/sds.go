@@ -1,0 +1,128 @@
+package secrets
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	secretv3 "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+)
+
+// sds serves the workload's secrets to Envoy. A name that is not there yet is answered when it is.
+// https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
+type sds struct {
+	secretv3.UnimplementedSecretDiscoveryServiceServer
+	workload *Workload
+}
+
+// RegisterSDS adds the secret discovery service, state of the world and delta, to the server on the agent's socket.
+// Whoever can connect to it gets the private key.
+func (w *Workload) RegisterSDS(s grpc.ServiceRegistrar) {
+	secretv3.RegisterSecretDiscoveryServiceServer(s, &sds{workload: w})
+}
+
+// StreamSecrets implements the state-of-the-world variant.
+func (s *sds) StreamSecrets(stream secretv3.SecretDiscoveryService_StreamSecretsServer) error {
+	subscription := &sotwSubscription{}
+	return converse(s.workload, stream.Context(), stream.Recv, func(r *discoveryv3.DiscoveryRequest) error {
+		if err := s.check(r.GetTypeUrl(), r.GetErrorDetail()); err != nil {
+			return err
+		}
+		subscription.request(r)
+		return nil
+	}, func(all map[string]secret) error {
+		if response := subscription.response(all); response != nil {
+			s.workload.metrics.pushes.Inc()
+			return stream.Send(response)
+		}
+		return nil
+	})
+}
+
+// DeltaSecrets implements the incremental variant.
+func (s *sds) DeltaSecrets(stream secretv3.SecretDiscoveryService_DeltaSecretsServer) error {
+	subscription := newDeltaSubscription()
+	return converse(s.workload, stream.Context(), stream.Recv, func(r *discoveryv3.DeltaDiscoveryRequest) error {
+		if err := s.check(r.GetTypeUrl(), r.GetErrorDetail()); err != nil {
+			return err
+		}
+		subscription.request(r)
+		return nil
+	}, func(all map[string]secret) error {
+		if response := subscription.response(all); response != nil {
+			s.workload.metrics.pushes.Inc()
+			return stream.Send(response)
+		}
+		return nil
+	})
+}
+
+// check refuses other types, and reports what Envoy did not like (NACK): it keeps the secret it had.
+func (s *sds) check(typeURL string, refusal *status.Status) error {
+	if typeURL != "" && typeURL != secretType {
+		return grpcstatus.Errorf(codes.InvalidArgument, "type %q: this service has only %q", typeURL, secretType)
+	}
+	if refusal != nil {
+		s.workload.metrics.refusals.Inc()
+		s.workload.options.Log.Error("Envoy refused a secret and goes on with the one before", slog.String("reason", refusal.GetMessage()))
+	}
+	return nil
+}
+
+// converse runs one stream: each request goes to heard, and after each request and each change of the material,
+// tell is given the secrets there are. It returns when the client is gone.
+func converse[T any](w *Workload, ctx context.Context, recv func() (*T, error), heard func(*T) error, tell func(map[string]secret) error) error {
+	requests, failed := receive(ctx, recv)
+	m, changed := w.board.read()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		case r := <-requests:
+			if err := heard(r); err != nil {
+				return err
+			}
+		case <-changed:
+			m, changed = w.board.read()
+		}
+		all, err := m.secrets(time.Now())
+		if err != nil {
+			return grpcstatus.Error(codes.Internal, err.Error())
+		}
+		if err := tell(all); err != nil {
+			return err
+		}
+	}
+}
+
+// receive reads a stream in a goroutine, which ends with ctx.
+func receive[T any](ctx context.Context, recv func() (*T, error)) (<-chan *T, <-chan error) {
+	requests, failed := make(chan *T), make(chan error, 1)
+	go func() {
+		for {
+			r, err := recv()
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case requests <- r:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return requests, failed
+}

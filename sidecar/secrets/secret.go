@@ -1,0 +1,65 @@
+package secrets
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// The names by which Envoy's configuration asks for the workload's secrets; Istio's.
+const (
+	CertificateName = "default"
+	RootsName       = "ROOTCA"
+)
+
+// secretType is the type URL of Envoy's secrets.
+const secretType = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+
+// secret is one secret as Envoy gets it. Equal content has an equal version.
+type secret struct {
+	version string
+	body    *anypb.Any
+}
+
+// secrets are those that may be handed out now, by name. An expired certificate is not: who asks for it waits for
+// the next one.
+func (m *material) secrets(now time.Time) (map[string]secret, error) {
+	all := map[string]secret{}
+	add := func(s *tlsv3.Secret) error {
+		content, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
+		if err != nil {
+			return fmt.Errorf("secret %q: %w", s.GetName(), err)
+		}
+		hash := sha256.Sum256(content)
+		all[s.GetName()] = secret{
+			version: hex.EncodeToString(hash[:16]),
+			body:    &anypb.Any{TypeUrl: secretType, Value: content},
+		}
+		return nil
+	}
+	if c := m.certificate; c != nil && !c.expired(now) {
+		if err := add(&tlsv3.Secret{Name: CertificateName, Type: &tlsv3.Secret_TlsCertificate{
+			TlsCertificate: &tlsv3.TlsCertificate{CertificateChain: inline(c.chain), PrivateKey: inline(c.key)},
+		}}); err != nil {
+			return nil, err
+		}
+	}
+	if roots := m.roots(); len(roots) > 0 {
+		if err := add(&tlsv3.Secret{Name: RootsName, Type: &tlsv3.Secret_ValidationContext{
+			ValidationContext: &tlsv3.CertificateValidationContext{TrustedCa: inline(encodeCertificates(roots))},
+		}}); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func inline(content []byte) *corev3.DataSource {
+	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: content}}
+}

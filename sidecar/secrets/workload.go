@@ -1,0 +1,211 @@
+package secrets
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+)
+
+// lookInterval is how often the --ca-root file and the calendar are looked at. Mounted volumes are swapped by
+// symbolic links, which watches on files miss; timers stand still while a machine sleeps.
+const lookInterval = 5 * time.Second
+
+// Options say whose certificate to keep, and where.
+type Options struct {
+	// Folder is the state folder (RUN/state/identity); its parent is made when missing.
+	Folder string
+	// CARootFile holds the roots that the controller's certificate is verified against (--ca-root).
+	CARootFile string
+	// TokenFile holds the workload's token (--token). It is read for every call: projected tokens are replaced. Empty or
+	// missing is right only where a valid certificate is stored.
+	TokenFile string
+	// Namespace and ServiceAccount are the agent's own; certificates of another account are refused. Empty: any.
+	Namespace, ServiceAccount string
+	// TTL is the lifetime to ask for, in whole seconds; 0 leaves it to the controller.
+	TTL     time.Duration
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	// Random is the source of jitter, in [0,1); nil is math/rand.
+	Random func() float64
+}
+
+// Workload keeps one workload's certificate. Its methods may be called at the same time.
+type Workload struct {
+	options Options
+	board   *board
+	ready   chan struct{} // closed at the first valid certificate
+	metrics metrics
+}
+
+// New reads the roots and what an earlier run stored. A stored certificate that is still valid is served at once,
+// whether or not the controller can be reached.
+func New(o Options) (*Workload, error) {
+	if o.Folder == "" || o.CARootFile == "" {
+		return nil, errors.New("workload certificate: the state folder and the file with the controller's roots are required")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Random == nil {
+		o.Random = defaultRandom
+	}
+	w := &Workload{options: o, board: newBoard(), ready: make(chan struct{})}
+	w.metrics = newMetrics(o.Metrics, w)
+	m := w.restore()
+	given, err := readRoots(o.CARootFile)
+	if err != nil {
+		if m.certificate == nil {
+			return nil, err
+		}
+		o.Log.Error("going on with the roots of the last run", "error", err)
+	}
+	m.given = given
+	w.publish(m)
+	return w, nil
+}
+
+// restore returns the stored material, as far as it can be used.
+func (w *Workload) restore() *material {
+	m := &material{}
+	c, issued, err := load(w.options.Folder)
+	switch {
+	case errors.Is(err, errNoState):
+		return m
+	case err != nil:
+		w.options.Log.Warn("the stored certificate cannot be read, asking for a new one", "error", err)
+		return m
+	}
+	if err := c.checkAccount(w.options.Namespace, w.options.ServiceAccount); err != nil {
+		w.options.Log.Warn("the stored certificate is somebody else's, asking for a new one", "error", err)
+		return m
+	}
+	m.issued = issued
+	if c.expired(time.Now()) {
+		w.options.Log.Warn("the stored certificate has expired, asking for a new one", "expired", c.leaf.NotAfter)
+		return m
+	}
+	m.certificate = c
+	w.options.Log.Info("serving the stored certificate", "identity", c.spiffeID(), "expires", c.leaf.NotAfter)
+	return m
+}
+
+// publish shows the material to Envoy and to the agent's own connection.
+func (w *Workload) publish(m *material) {
+	w.board.show(m)
+	if m.certificate == nil {
+		return
+	}
+	select {
+	case <-w.ready:
+	default:
+		close(w.ready)
+	}
+}
+
+// Ready is closed once there is a valid certificate to serve.
+func (w *Workload) Ready() <-chan struct{} { return w.ready }
+
+// Status says what is held now; Expires is zero before the first certificate.
+type Status struct {
+	Identity string // SPIFFE id
+	Expires  time.Time
+	Expired  bool
+}
+
+// Status returns the state of the certificate.
+func (w *Workload) Status() Status {
+	m, _ := w.board.read()
+	if m.certificate == nil {
+		return Status{}
+	}
+	return Status{
+		Identity: m.certificate.spiffeID(),
+		Expires:  m.certificate.leaf.NotAfter,
+		Expired:  m.certificate.expired(time.Now()),
+	}
+}
+
+// Run obtains and renews the certificate over conn until ctx ends. The connection is made with DialOptions.
+func (w *Workload) Run(ctx context.Context, conn grpc.ClientConnInterface) {
+	r := newRenewal(w, conn)
+	renew := time.NewTimer(r.first(time.Now()))
+	defer renew.Stop()
+	expiry := time.NewTimer(w.untilExpiry())
+	defer expiry.Stop()
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			if changed := w.rereadRoots(); r.overdue(time.Now(), changed) {
+				renew.Reset(0)
+			}
+		case <-expiry.C:
+			w.reportExpiry()
+		case <-renew.C:
+			next := r.attempt(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			renew.Reset(next)
+			expiry.Reset(w.untilExpiry())
+		}
+	}
+}
+
+// noExpiry stands for "there is nothing that could expire".
+const noExpiry = 365 * 24 * time.Hour
+
+func (w *Workload) untilExpiry() time.Duration {
+	m, _ := w.board.read()
+	if m.certificate == nil {
+		return noExpiry
+	}
+	if left := time.Until(m.certificate.leaf.NotAfter); left > 0 {
+		return left
+	}
+	return noExpiry // reported when it happened
+}
+
+func (w *Workload) reportExpiry() {
+	w.options.Log.Error("the workload's certificate has EXPIRED and could not be renewed: peers refuse its connections",
+		"identity", w.Status().Identity, "expired", w.Status().Expires)
+}
+
+// rereadRoots takes over a changed --ca-root file; one that cannot be read changes nothing.
+func (w *Workload) rereadRoots() (changed bool) {
+	given, err := readRoots(w.options.CARootFile)
+	if err != nil {
+		w.options.Log.Warn("going on with the roots as they were", "error", err)
+		return false
+	}
+	m, _ := w.board.read()
+	next := &material{certificate: m.certificate, issued: m.issued, given: given}
+	if next.equal(m) {
+		return false
+	}
+	w.options.Log.Info("roots of the controller changed", "roots", len(given))
+	w.publish(next)
+	return true
+}
+
+func readRoots(path string) ([]*x509.Certificate, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("roots of the controller: %w", err)
+	}
+	roots, err := parseCertificates(text)
+	if err != nil {
+		return nil, fmt.Errorf("roots of the controller: %s: %w", path, err)
+	}
+	return roots, nil
+}
