@@ -88,10 +88,7 @@ func interfaceReturns(direction string, o Options) []string {
 
 // dport is the match for a port or a range of them, as iptables-save words it.
 func dport(protocol string, r PortRange) string {
-	if r.First == r.Last {
-		return fmt.Sprintf("-m %s --dport %d", protocol, r.First)
-	}
-	return fmt.Sprintf("-m %s --dport %d:%d", protocol, r.First, r.Last)
+	return fmt.Sprintf("-m %s --dport %s", protocol, r)
 }
 
 // to is the match for a destination. iptables-save prints none for the whole address space, so neither does this.

@@ -1,7 +1,9 @@
 package redirect
 
 import (
+	"fmt"
 	"net/netip"
+	"strconv"
 )
 
 // Mode is how inbound connections reach the proxy.
@@ -25,6 +27,13 @@ const (
 
 // PortRange is a run of ports, both ends included. A single port has First == Last.
 type PortRange struct{ First, Last uint16 }
+
+func (r PortRange) String() string {
+	if r.First == r.Last {
+		return strconv.Itoa(int(r.First))
+	}
+	return fmt.Sprintf("%d:%d", r.First, r.Last)
+}
 
 // contains tells whether a port is in the range.
 func (r PortRange) contains(port uint16) bool { return r.First <= port && port <= r.Last }
@@ -91,8 +100,12 @@ func (o Options) notes() []string {
 			notes = append(notes, "--proxy-uid holds 0: no process that runs as root is caught")
 		}
 	}
-	if len(o.InboundPortsExclude) > 0 && !o.InboundPorts.All {
-		notes = append(notes, "--istio-local-exclude-ports counts only with --istio-inbound-ports '*'")
+	for _, listed := range o.InboundPorts.List {
+		for _, r := range o.InboundPortsExclude {
+			if r.First <= listed.Last && listed.First <= r.Last {
+				notes = append(notes, fmt.Sprintf("--istio-inbound-ports lists %s, so it is caught in spite of --istio-local-exclude-ports", listed))
+			}
+		}
 	}
 	return notes
 }
