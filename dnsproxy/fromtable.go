@@ -1,0 +1,93 @@
+package dnsproxy
+
+import (
+	"bytes"
+
+	"github.com/miekg/dns"
+
+	"github.com/sallyport/sallyport/dnsproxy/packet"
+)
+
+// fromTable answers from the name table; the answer is nil where that has none. known tells that it has the name.
+func (v *view) fromTable(c *call, out []byte) (answer []byte, known bool) {
+	names := v.s.table.state.Load()
+	if c.Type == dns.TypePTR {
+		l := names.claimed(c.Lower())
+		if l == nil || !isReverse(c.Lower()) {
+			return nil, false
+		}
+		msg := len(out)
+		out = packet.AppendPTR(c.Reply(out, dns.RcodeSuccess, 0), msg, l.host, l.ttl)
+		return c.Finish(out, msg, dns.RcodeSuccess, packet.EDENone, c.Limit(c.tcp)), true
+	}
+	l := names.find(c.Lower())
+	if l == nil {
+		l = v.bySearch(names, c.Lower())
+	}
+	if l == nil {
+		return nil, false
+	}
+	if len(l.addrs) == 0 || !c.ofTable() {
+		return nil, true
+	}
+	msg := len(out)
+	out = c.Reply(out, dns.RcodeSuccess, 0)
+	for _, addr := range l.addrs {
+		if c.Type == dns.TypeANY || addr.Is4() == (c.Type == dns.TypeA) && c.isAddress() {
+			out = packet.AppendAddr(out, msg, addr, l.ttl)
+		}
+	}
+	return c.Finish(out, msg, dns.RcodeSuccess, packet.EDENone, c.Limit(c.tcp)), true
+}
+
+func (c *call) isAddress() bool { return c.Type == dns.TypeA || c.Type == dns.TypeAAAA }
+
+// ofTable tells whether the table answers this type for a name that has addresses, if only with "there is none".
+// SVCB and HTTPS (RFC 9460) would name other addresses and ports than the table's; a CNAME cannot be beside addresses.
+func (c *call) ofTable() bool {
+	switch c.Type {
+	case dns.TypeA, dns.TypeAAAA, dns.TypeANY, dns.TypeCNAME, dns.TypeSVCB, dns.TypeHTTPS:
+		return true
+	default:
+		return false
+	}
+}
+
+// bySearch finds NAME where NAME.DOMAIN was asked for and DOMAIN is one of the clients' search domains. Only names of
+// two labels and more, and no wildcards: a guess of the client's must not hide a real name in the domain.
+func (v *view) bySearch(names *names, wire []byte) *line {
+	for _, domain := range v.search {
+		size := len(wire) - len(domain)
+		if size <= 0 || !bytes.Equal(wire[size:], domain) || !onBoundary(wire, size) {
+			continue
+		}
+		var scratch [256]byte
+		short := append(scratch[:0], wire[:size]...)
+		short = append(short, 0)
+		if parent := packet.Parent(short); len(parent) < 2 {
+			continue
+		}
+		if l := names.exact(short); l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// onBoundary tells whether a label of wire begins at size.
+func onBoundary(wire []byte, size int) bool {
+	at := 0
+	for at < size {
+		at += 1 + int(wire[at])
+	}
+	return at == size
+}
+
+var (
+	reverse4 = packet.AppendName(nil, "in-addr.arpa")
+	reverse6 = packet.AppendName(nil, "ip6.arpa")
+)
+
+func isReverse(wire []byte) bool {
+	return bytes.HasSuffix(wire, reverse4) || bytes.HasSuffix(wire, reverse6)
+}

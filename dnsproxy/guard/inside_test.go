@@ -1,0 +1,31 @@
+package guard
+
+import (
+	"net/netip"
+	"testing"
+)
+
+func TestInside(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"10.1.2.3": true, "172.16.0.1": true, "172.31.255.255": true, "192.168.1.1": true, // private
+		"127.0.0.1": true, "127.8.8.8": true, "::1": true, // loopback
+		"169.254.169.254": true, "fe80::1": true, "fe80::1%eth0": true, // link-local, metadata
+		"fd00:ec2::254": true, "100.100.100.200": true, "168.63.129.16": true, "192.0.0.192": true, // metadata
+		"0.0.0.0": true, "::": true, "0.1.2.3": true, // unspecified
+		"224.0.0.1": true, "ff02::1": true, "255.255.255.255": true, // multicast, broadcast
+		"fc00::1": true, "240.240.0.1": true, "2001:2::1": true, // unique local, virtual
+		"::ffff:10.0.0.1": true, "::ffff:169.254.169.254": true, "::10.0.0.1": true, // mapped, compatible
+		"64:ff9b::10.0.0.1": true, "64:ff9b::a9fe:a9fe": true, "64:ff9b:1::808:808": true, // NAT64
+		"2002:a00:1::1": true, "2002:7f00:1::": true, "::ffff:0:10.0.0.1": true, // 6to4, translated
+		"2001:0:4136:e378:8000:63bf:f5ff:fffe": true, // Teredo of 10.0.0.1
+		"1.1.1.1":                              false, "8.8.8.8": false, "172.32.0.1": false, "11.0.0.1": false, "100.128.0.1": false,
+		"2606:4700::1111": false, "64:ff9b::808:808": false, "::ffff:8.8.8.8": false, "2002:808:808::1": false,
+	} {
+		if got := Inside("external.com", netip.MustParseAddr(addr)); got != want {
+			t.Errorf("Inside(%s) = %v, want %v", addr, got, want)
+		}
+	}
+	if !Inside("external.com", netip.Addr{}) {
+		t.Error("no address at all is let through")
+	}
+}

@@ -1,0 +1,83 @@
+package dnsproxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// listener is one address of a view, for UDP and TCP.
+type listener struct {
+	view     *view
+	addr     netip.AddrPort
+	udp      *net.UDPConn
+	tcp      *net.TCPListener
+	wildcard bool // answers must leave from the address that the question came to
+
+	stopping atomic.Bool
+	mu       sync.Mutex
+	conns    map[net.Conn]struct{}
+}
+
+// bindAttempts is how often a free port is looked for that is free for UDP and TCP alike.
+const bindAttempts = 16
+
+func bind(v *view, addr string) (*listener, error) {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("not an address; write IP:PORT: %w", err)
+	}
+	for attempt := 1; ; attempt++ {
+		l, err := bindOnce(v, addr)
+		if err == nil || port != "0" || attempt == bindAttempts || !errors.Is(err, syscall.EADDRINUSE) {
+			return l, err
+		}
+	}
+}
+
+func bindOnce(v *view, addr string) (*listener, error) {
+	local, err := net.ResolveUDPAddr("udp", addr)
+	if err != nil {
+		return nil, err
+	}
+	udp, err := net.ListenUDP("udp", local)
+	if err != nil {
+		return nil, err
+	}
+	bound := udp.LocalAddr().(*net.UDPAddr).AddrPort()
+	l := &listener{view: v, udp: udp, addr: netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port()), conns: map[net.Conn]struct{}{}}
+	if l.wildcard = bound.Addr().IsUnspecified(); l.wildcard {
+		if err := askForDestination(udp); err != nil {
+			udp.Close()
+			return nil, err
+		}
+	}
+	if l.tcp, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(bound.Addr(), bound.Port()))); err != nil {
+		udp.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// stop ends the reading of new questions; answers can still be written.
+func (l *listener) stop() {
+	l.stopping.Store(true)
+	past := time.Unix(1, 0)
+	_ = l.udp.SetReadDeadline(past)
+	_ = l.tcp.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for conn := range l.conns {
+		_ = conn.SetReadDeadline(past)
+	}
+}
+
+func (l *listener) close() {
+	_ = l.udp.Close()
+	_ = l.tcp.Close()
+}

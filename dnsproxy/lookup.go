@@ -1,0 +1,66 @@
+package dnsproxy
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+
+	"github.com/sallyport/sallyport/dnsproxy/packet"
+)
+
+// find returns the line for a lower-case name in wire format: the host itself, an alias, or the longest wildcard
+// above it. nil: the table does not know the name.
+func (n *names) find(wire []byte) *line {
+	if l := n.exact(wire); l != nil {
+		return l
+	}
+	// The star is written over the end of the label that it stands for: a label and its length are two bytes at least.
+	var scratch [256]byte
+	copy(scratch[:], wire)
+	for at := 1 + int(wire[0]); at < len(wire); at += 1 + int(scratch[at]) {
+		scratch[at-2], scratch[at-1] = 1, '*'
+		if l := n.exact(scratch[at-2 : len(wire)]); l != nil {
+			return l
+		}
+		if scratch[at] == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// exact looks for a host, then for an alias.
+func (n *names) exact(wire []byte) *line {
+	if l, ok := n.hosts.Get(wire); ok {
+		return l
+	}
+	return n.claimed(wire)
+}
+
+// claimed returns the line of the first host in order that has the alias or the reverse name.
+func (n *names) claimed(wire []byte) *line {
+	if n.claims.Len() == 0 {
+		return nil
+	}
+	at := n.claims.Root().Iterator()
+	at.SeekPrefix(wire)
+	_, l, _ := at.Next()
+	return l
+}
+
+func isWildcard(wire []byte) bool { return len(wire) > 2 && wire[0] == 1 && wire[1] == '*' }
+
+// reverseName is the name of the PTR record for addr in wire format (RFC 1035 section 3.5, RFC 3596 section 2.5).
+func reverseName(addr netip.Addr) []byte {
+	if addr.Is4() {
+		b := addr.As4()
+		return packet.AppendName(nil, fmt.Sprintf("%d.%d.%d.%d.in-addr.arpa", b[3], b[2], b[1], b[0]))
+	}
+	b := addr.As16()
+	digits := hex.EncodeToString(b[:])
+	var wire []byte
+	for i := len(digits) - 1; i >= 0; i-- {
+		wire = append(wire, 1, digits[i])
+	}
+	return packet.AppendName(wire, "ip6.arpa")
+}

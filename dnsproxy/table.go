@@ -1,0 +1,136 @@
+package dnsproxy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+
+	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/dnsproxy/packet"
+)
+
+// defaultNameTTL is the TTL of names that have none of their own, in seconds.
+const defaultNameTTL = 30
+
+// Table holds the names that are answered without asking anybody. Readers see one immutable state at a time; a
+// change costs what changes, not what the table holds.
+type Table struct {
+	mu    sync.Mutex // one writer
+	state atomic.Pointer[names]
+	ready atomic.Bool
+	open  chan struct{} // closed when ready
+}
+
+// names is one state of the table. Keys are lower-case names in wire format, which never are prefixes of each other.
+type names struct {
+	hosts  *iradix.Tree[*line] // host → line
+	claims *iradix.Tree[*line] // alias or reverse name + host → line: the first host in order has it
+}
+
+// line is one name, made ready to answer.
+type line struct {
+	host    []byte
+	ttl     uint32
+	addrs   []netip.Addr
+	aliases [][]byte
+}
+
+func newTable() *Table {
+	t := &Table{open: make(chan struct{})}
+	t.state.Store(&names{hosts: iradix.New[*line](), claims: iradix.New[*line]()})
+	return t
+}
+
+// SetReady ends the wait of questions that came before the first table did.
+func (t *Table) SetReady() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ready.Swap(true) {
+		close(t.open)
+	}
+}
+
+// Ready tells whether SetReady was called.
+func (t *Table) Ready() bool { return t.ready.Load() }
+
+// Len is the number of hosts.
+func (t *Table) Len() int { return t.state.Load().hosts.Len() }
+
+// Apply replaces or adds upserts and drops the hosts in removed, in one step. A name that is not valid keeps its
+// last good version; the error names each of them, and the others take effect.
+func (t *Table) Apply(upserts []name.Name, removed []string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.state.Load()
+	edit := tableEdit{hosts: old.hosts.Txn(), claims: old.claims.Txn()}
+	for _, host := range removed {
+		edit.drop(packet.AppendName(nil, host))
+	}
+	var errs []error
+	for _, n := range upserts {
+		if err := n.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("name table: %w", err))
+			continue
+		}
+		edit.add(newLine(n))
+	}
+	t.state.Store(&names{hosts: edit.hosts.Commit(), claims: edit.claims.Commit()})
+	return errors.Join(errs...)
+}
+
+func newLine(n name.Name) *line {
+	l := &line{host: packet.AppendName(nil, n.Host), ttl: n.TTL}
+	if l.ttl == 0 {
+		l.ttl = defaultNameTTL
+	}
+	for _, addr := range n.Addresses {
+		if addr = addr.Unmap(); !slices.Contains(l.addrs, addr) {
+			l.addrs = append(l.addrs, addr)
+		}
+	}
+	for _, alias := range n.Aliases {
+		l.aliases = append(l.aliases, packet.AppendName(nil, alias))
+	}
+	return l
+}
+
+// tableEdit is a change in the making.
+type tableEdit struct{ hosts, claims *iradix.Txn[*line] }
+
+func (e tableEdit) add(l *line) {
+	e.drop(l.host)
+	e.hosts.Insert(l.host, l)
+	for _, claim := range l.claimed() {
+		e.claims.Insert(claim, l)
+	}
+}
+
+func (e tableEdit) drop(host []byte) {
+	old, ok := e.hosts.Delete(host)
+	if !ok {
+		return
+	}
+	for _, claim := range old.claimed() {
+		e.claims.Delete(claim)
+	}
+}
+
+// claimed lists the keys beside its host under which l is found: its aliases, and for a PTR question its addresses.
+func (l *line) claimed() [][]byte {
+	var keys [][]byte
+	for _, alias := range l.aliases {
+		keys = append(keys, slices.Concat(alias, l.host))
+	}
+	if isWildcard(l.host) {
+		return keys
+	}
+	for _, addr := range l.addrs {
+		keys = append(keys, slices.Concat(reverseName(addr), l.host))
+	}
+	return keys
+}

@@ -1,0 +1,131 @@
+package dnsproxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/sallyport/sallyport/dnsproxy/packet"
+)
+
+// view is a View at work.
+type view struct {
+	View
+	id     byte
+	search [][]byte // wire format
+	s      *Server
+	counts viewCounts
+}
+
+// accept answers what is no question for us. Otherwise ok is false and the call is ready for quick. An empty answer
+// means none.
+func (v *view) accept(c *call, msg, out []byte) (answer []byte, ok bool) {
+	err := c.Parse(msg)
+	if errors.Is(err, packet.ErrIgnore) {
+		return nil, true
+	}
+	v.counts.query(c.tcp)
+	rcode := dns.RcodeSuccess
+	switch {
+	case errors.Is(err, packet.ErrVersion):
+		rcode = dns.RcodeBadVers
+	case errors.Is(err, packet.ErrNotImplemented):
+		rcode = dns.RcodeNotImplemented
+	case err != nil:
+		rcode = dns.RcodeFormatError
+	case c.Class != dns.ClassINET, c.Type == dns.TypeAXFR, c.Type == dns.TypeIXFR:
+		rcode = dns.RcodeRefused
+	case c.Type >= 128 && c.Type < 256 && c.Type != dns.TypeANY, c.Type == dns.TypeOPT, c.Type == 0:
+		rcode = dns.RcodeNotImplemented // meta types (RFC 6895 section 3.1)
+	default:
+		return nil, false
+	}
+	return v.done(c, FromProtocol, rcode, c.simple(out, rcode, packet.EDENone), nil), true
+}
+
+// quick answers from memory: the table, the policy, the cache. ok is false where somebody has to be waited for.
+func (v *view) quick(c *call, out []byte) (answer []byte, ok bool) {
+	known := false
+	if v.Names {
+		if !v.s.table.Ready() {
+			c.held = true
+			return nil, false
+		}
+		if answer, known = v.fromTable(c, out); answer != nil {
+			return v.done(c, FromTable, dns.RcodeSuccess, answer, nil), true
+		}
+	}
+	if v.Policy != nil {
+		switch v.Policy(v.question(c, known)) {
+		case NXDomain:
+			return v.done(c, FromPolicy, dns.RcodeNameError, c.simple(out, dns.RcodeNameError, packet.EDEBlocked), nil), true
+		case Refused:
+			return v.done(c, FromPolicy, dns.RcodeRefused, c.simple(out, dns.RcodeRefused, packet.EDEBlocked), nil), true
+		}
+	}
+	now := v.s.now()
+	e := v.s.cache.Get(c.Key(v.id))
+	if e == nil || now >= e.Expires {
+		return nil, false
+	}
+	if v.s.config.Prefetch && now >= e.Expires-(e.Expires-e.Stored)/10 && usable(e) && e.ClaimRefresh() {
+		_, _ = v.s.flights.join(c.Key(v.id), v.fetcher(c))
+	}
+	return v.cached(c, e, now, FromCache, out), true
+}
+
+// slow answers what quick could not.
+func (v *view) slow(ctx context.Context, c *call, out []byte) []byte {
+	if c.held {
+		if !v.hold(ctx) {
+			return v.failed(c, out, packet.EDENotReady, errNotReady)
+		}
+		if answer, ok := v.quick(c, out); ok {
+			return answer
+		}
+	}
+	return v.ask(ctx, c, out)
+}
+
+var (
+	errNotReady = errors.New("the name table has not come yet")
+	errBusy     = errors.New("too many questions are waiting for upstream resolvers")
+	errStopping = errors.New("the resolver is stopping")
+)
+
+// hold waits for the first name table.
+func (v *view) hold(ctx context.Context) bool {
+	timer := time.NewTimer(v.s.config.HoldBack)
+	defer timer.Stop()
+	select {
+	case <-v.s.table.open:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// question is c in the words of policies and decisions.
+func (v *view) question(c *call, known bool) Question {
+	return Question{View: v.Name, Client: c.client, Name: packet.Text(c.Query.Name()), Type: c.Type, Known: known}
+}
+
+// failed answers SERVFAIL.
+func (v *view) failed(c *call, out []byte, ede uint16, err error) []byte {
+	return v.done(c, FromFailure, dns.RcodeServerFailure, c.simple(out, dns.RcodeServerFailure, ede), err)
+}
+
+// done counts and reports an answer, and returns it.
+func (v *view) done(c *call, from Source, rcode int, answer []byte, err error) []byte {
+	v.counts.answers[from].Inc()
+	if report := v.s.config.OnDecision; report != nil {
+		report(Decision{
+			Question: v.question(c, false), Time: c.start, Took: time.Since(c.start),
+			Source: from, Rcode: rcode, Answers: packet.Addrs(answer[c.room():]), Err: err,
+		})
+	}
+	return answer
+}
