@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,7 +33,32 @@ func (s *Spool) Ack(seq uint64) error {
 		}
 	}
 	s.dropAcked()
+	close(s.progress)
+	s.progress = make(chan struct{})
 	return nil
+}
+
+// Drain waits until everything that was appended is acknowledged: what an agent does before its pod, and the folder
+// with it, goes away. Errors: ctx's and ErrClosed.
+func (s *Spool) Drain(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		empty := s.acked+1 >= s.segments[len(s.segments)-1].next && len(s.owed) == 0
+		closed, progress := s.closed, s.progress
+		s.mu.Unlock()
+		switch {
+		case empty:
+			return nil
+		case closed:
+			return ErrClosed
+		}
+		select {
+		case <-progress:
+		case <-s.stop:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // rotateAcked replaces an open segment that is wholly acknowledged, once it is worth it.

@@ -24,6 +24,8 @@ type Spool struct {
 
 	lock *os.File
 	wake chan struct{} // one token: there may be something to read
+	stop chan struct{} // closed by Close
+	done chan struct{} // closed when syncLoop has ended
 
 	mu       sync.Mutex
 	closed   bool
@@ -40,9 +42,8 @@ type Spool struct {
 	pos      position // where Next goes on
 	stats    Stats
 
-	retired chan *os.File // full segments on their way to fsync and close
-	stop    chan struct{}
-	done    chan struct{}
+	retired  chan *os.File // full segments on their way to fsync and close
+	progress chan struct{} // closed, and replaced, by each Ack
 }
 
 type owedGap struct {
@@ -68,7 +69,7 @@ func Open(dir string, limits Limits) (*Spool, error) {
 	s := &Spool{
 		dir: dir, limits: limits, log: limits.Logger, lock: lock,
 		wake: make(chan struct{}, 1), retired: make(chan *os.File, 16),
-		stop: make(chan struct{}), done: make(chan struct{}),
+		stop: make(chan struct{}), done: make(chan struct{}), progress: make(chan struct{}),
 	}
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, closeAll(s.active, s.ackFile, lock))

@@ -141,6 +141,43 @@ func TestNextWaits(t *testing.T) {
 	})
 }
 
+func TestDrain(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Open(dir, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Drain(t.Context()); err != nil {
+			t.Errorf("empty spool: %v", err)
+		}
+		appendN(t, s, 0, 3)
+		drained := make(chan error)
+		go func() { drained <- s.Drain(t.Context()) }()
+		for seq := range uint64(3) {
+			synctest.Wait()
+			select {
+			case <-drained:
+				t.Fatalf("drained after %d of 3", seq)
+			default:
+			}
+			if err := s.Ack(seq + 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+		appendN(t, s, 3, 4)
+		go func() { drained <- s.Drain(t.Context()) }()
+		synctest.Wait()
+		s.Close()
+		if err := <-drained; !errors.Is(err, ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}
+
 func TestReopenGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{})

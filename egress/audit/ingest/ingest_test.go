@@ -1,0 +1,276 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/spool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memory is a Sink; fail, when set, decides about each call.
+type memory struct {
+	mu      sync.Mutex
+	records []record.Record
+	calls   int
+	fail    func(call int) error
+	stored  chan struct{} // a token per call that stored
+}
+
+func newMemory() *memory { return &memory{stored: make(chan struct{}, 1000)} }
+
+func (m *memory) Store(_ context.Context, records []record.Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls++
+	if m.fail != nil {
+		if err := m.fail(m.calls); err != nil {
+			return err
+		}
+	}
+	m.records = append(m.records, records...)
+	m.stored <- struct{}{}
+	return nil
+}
+
+func (m *memory) hosts() (out []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.records {
+		out = append(out, r.Host)
+	}
+	return out
+}
+
+// serve offers a sink on an in-memory listener and returns a connection to it.
+func serve(t *testing.T, sink Sink, authorize Authorize) (*grpc.ClientConn, *Server) {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	server := NewServer(sink, authorize, nil)
+	g := grpc.NewServer()
+	server.Register(g)
+	var served sync.WaitGroup
+	served.Go(func() { _ = g.Serve(listener) })
+	conn, err := grpc.NewClient("passthrough:///audit", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		g.Stop()
+		served.Wait()
+	})
+	return conn, server
+}
+
+func rec(i int) record.Record {
+	return record.Record{Proxy: "sidecar~10.0.0.1~a.b~b", Epoch: 1, Seq: uint64(i + 1), Class: record.HTTP,
+		Time: time.Unix(1_800_000_000, 0).UTC(), Host: fmt.Sprintf("h%d.test", i), Verdict: record.Denied}
+}
+
+func recs(n int) (out []record.Record) {
+	for i := range n {
+		out = append(out, rec(i))
+	}
+	return out
+}
+
+func filled(t *testing.T, n int) *spool.Spool {
+	t.Helper()
+	s, err := spool.Open(t.TempDir(), spool.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	for i := range n {
+		if err := s.Append(rec(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// ship runs Ship until the spool is empty.
+func ship(t *testing.T, conn grpc.ClientConnInterface, s *spool.Spool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	done := make(chan error)
+	go func() { done <- Ship(ctx, conn, s, nil) }()
+	if err := s.Drain(ctx); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Ship ended with %v", err)
+	}
+}
+
+func TestShipEmptiesTheSpool(t *testing.T) {
+	sink := newMemory()
+	conn, server := serve(t, sink, nil)
+	ship(t, conn, filled(t, 2500))
+	if got := sink.hosts(); len(got) != 2500 || got[2499] != "h2499.test" {
+		t.Errorf("%d records arrived", len(got))
+	}
+	if st := server.Stats(); st.Received != 2500 || st.Refused != 0 || st.Batches != 3 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestShipTriesAgainInOrder(t *testing.T) {
+	sink := newMemory()
+	sink.fail = func(call int) error {
+		if call == 2 {
+			return errors.New("disk full")
+		}
+		return nil
+	}
+	conn, _ := serve(t, sink, nil)
+	ship(t, conn, filled(t, 1500))
+	if got := sink.hosts(); len(got) != 1500 || got[1000] != "h1000.test" {
+		t.Errorf("%d records arrived", len(got))
+	}
+}
+
+func TestShipEndsWithTheSpool(t *testing.T) {
+	conn, _ := serve(t, newMemory(), nil)
+	s := filled(t, 0)
+	done := make(chan error)
+	go func() { done <- Ship(t.Context(), conn, s, nil) }()
+	s.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAuthorize(t *testing.T) {
+	sink := newMemory()
+	conn, server := serve(t, sink, func(_ context.Context, r *record.Record) error {
+		if r.Host == "h1.test" {
+			return errors.New("not yours")
+		}
+		r.Workload.Principal = "spiffe://cluster.local/ns/b/sa/verified"
+		return nil
+	})
+	bad := rec(3)
+	bad.Class = "gossip"
+	if err := NewClient(conn).Store(t.Context(), append(recs(3), bad)); err != nil {
+		t.Fatal(err)
+	}
+	if got := sink.hosts(); !slices.Equal(got, []string{"h0.test", "h2.test"}) {
+		t.Errorf("stored %v", got)
+	}
+	if sink.records[0].Workload.Principal != "spiffe://cluster.local/ns/b/sa/verified" {
+		t.Errorf("not altered: %+v", sink.records[0])
+	}
+	if st := server.Stats(); st.Refused != 2 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestUnauthenticatedEndsTheStream(t *testing.T) {
+	sink := newMemory()
+	conn, _ := serve(t, sink, func(context.Context, *record.Record) error {
+		return status.Error(codes.Unauthenticated, "no certificate")
+	})
+	err := NewClient(conn).Store(t.Context(), recs(2))
+	if status.Code(errors.Unwrap(err)) != codes.Unauthenticated || len(sink.hosts()) != 0 {
+		t.Errorf("%v; stored %v", err, sink.hosts())
+	}
+}
+
+// The controller's place: what the audit server did not take must not be acknowledged to the agent.
+func TestChainAcknowledgesEndToEnd(t *testing.T) {
+	far := newMemory()
+	down := true
+	far.fail = func(int) error {
+		if down {
+			return errors.New("down")
+		}
+		return nil
+	}
+	farConn, _ := serve(t, far, nil)
+	nearConn, _ := serve(t, NewClient(farConn), nil)
+	if err := NewClient(nearConn).Store(t.Context(), recs(1)); status.Code(errors.Unwrap(err)) != codes.Unavailable {
+		t.Fatalf("acknowledged although the far side failed: %v", err)
+	}
+	far.mu.Lock()
+	down = false
+	far.mu.Unlock()
+	ship(t, nearConn, filled(t, 2100))
+	if got := far.hosts(); len(got) != 2100 {
+		t.Errorf("%d records arrived", len(got))
+	}
+}
+
+func TestDecodeRefusesGarbage(t *testing.T) {
+	bomb := encoder().EncodeAll([]byte(strings.Repeat(" ", decodedBytes+1)), nil)
+	noJSON := encoder().EncodeAll([]byte("{"), nil)
+	for name, packed := range map[string][]byte{"no zstd": []byte("{}"), "a bomb": bomb, "no JSON": noJSON} {
+		if _, err := DecodeBatch(packed); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	big := rec(0)
+	big.URLPath = strings.Repeat("x", 700<<10)
+	packed, taken, err := EncodeBatch([]record.Record{big, big, big})
+	if err != nil || taken != 2 {
+		t.Errorf("%d records of 700 KiB in a batch, %v", taken, err)
+	}
+	if got, err := DecodeBatch(packed); err != nil || len(got) != 2 || got[1].URLPath != big.URLPath {
+		t.Errorf("%d records came back, %v", len(got), err)
+	}
+	if _, taken, _ := EncodeBatch(recs(MaxBatch + 5)); taken != MaxBatch {
+		t.Errorf("%d records in a batch", taken)
+	}
+}
+
+func FuzzDecodeBatch(f *testing.F) {
+	packed, _, _ := EncodeBatch(recs(3))
+	f.Add(packed)
+	f.Add([]byte{0x28, 0xb5, 0x2f, 0xfd})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		records, err := DecodeBatch(b)
+		for i := range records {
+			_ = validate(&records[i])
+		}
+		if err != nil && records != nil {
+			t.Error("an error and records")
+		}
+	})
+}
+
+func BenchmarkEncodeDecode(b *testing.B) {
+	records := recs(MaxBatch)
+	for b.Loop() {
+		packed, _, err := EncodeBatch(records)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := DecodeBatch(packed); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*MaxBatch)/b.Elapsed().Seconds(), "records/s")
+}

@@ -1,0 +1,152 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// Sink takes records. Store returns nil only when they are durable (or known already); the caller sends them again
+// after an error.
+type Sink interface {
+	Store(ctx context.Context, records []record.Record) error
+}
+
+// Authorize judges a record that came over a stream whose context is ctx; it may alter it. An error keeps the record
+// out: it is counted, logged and acknowledged, so that it does not hold up others. An error with gRPC's code
+// Unauthenticated ends the stream instead, with nothing of the batch stored.
+//
+// Whoever may name any Proxy can make the store take another proxy's records for copies: Authorize has to check
+// Record.Proxy as well as Record.Workload.
+type Authorize func(ctx context.Context, r *record.Record) error
+
+// inFlight bounds how many batches are unpacked at the same time, over all streams.
+const inFlight = 32
+
+// Server is the receiving end.
+type Server struct {
+	sink      Sink
+	authorize Authorize
+	log       *slog.Logger
+	slots     chan struct{}
+
+	batches, received, refused atomic.Uint64
+}
+
+// ServerStats counts since the start.
+type ServerStats struct {
+	Batches  uint64
+	Received uint64 // records, refused ones among them
+	Refused  uint64 // records that validation or Authorize kept out
+}
+
+// NewServer makes the receiving end of Ship; authorize may be nil where every peer is trusted (a socket of mode 0600).
+func NewServer(sink Sink, authorize Authorize, logger *slog.Logger) *Server {
+	if authorize == nil {
+		authorize = func(context.Context, *record.Record) error { return nil }
+	}
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{sink: sink, authorize: authorize, log: logger, slots: make(chan struct{}, inFlight)}
+}
+
+// Register offers the service on a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) { r.RegisterService(&serviceDesc, s) }
+
+// Stats tells what came in.
+func (s *Server) Stats() ServerStats {
+	return ServerStats{Batches: s.batches.Load(), Received: s.received.Load(), Refused: s.refused.Load()}
+}
+
+// ship serves one stream: a batch, its acknowledgement, the next batch.
+func (s *Server) ship(stream grpc.ServerStream) error {
+	for {
+		var in wrapperspb.BytesValue
+		if err := stream.RecvMsg(&in); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		acked, err := s.take(stream.Context(), in.Value)
+		if err != nil {
+			return err
+		}
+		if err := stream.SendMsg(wrapperspb.UInt64(acked)); err != nil {
+			return err
+		}
+	}
+}
+
+// take stores one batch and returns its highest sequence number.
+func (s *Server) take(ctx context.Context, packed []byte) (uint64, error) {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return 0, status.FromContextError(ctx.Err()).Err()
+	}
+	batch, err := DecodeBatch(packed)
+	if err != nil {
+		return 0, status.Error(codes.InvalidArgument, err.Error())
+	}
+	var highest uint64
+	accepted := batch[:0]
+	for _, r := range batch {
+		highest = max(highest, r.Seq)
+		switch err := s.judge(ctx, &r); {
+		case err == nil:
+			accepted = append(accepted, r)
+		case status.Code(err) == codes.Unauthenticated:
+			return 0, err
+		default:
+			s.refused.Add(1)
+			s.log.Warn("audit record refused", "proxy", r.Proxy, "principal", r.Workload.Principal,
+				"epoch", r.Epoch, "seq", r.Seq, "err", err)
+		}
+	}
+	s.batches.Add(1)
+	s.received.Add(uint64(len(batch)))
+	if len(accepted) == 0 {
+		return highest, nil
+	}
+	if err := s.sink.Store(ctx, accepted); err != nil {
+		s.log.Error("audit records could not be stored; their sender tries again", "records", len(accepted), "err", err)
+		return 0, status.Errorf(codes.Unavailable, "store %d audit records: %v", len(accepted), err)
+	}
+	return highest, nil
+}
+
+func (s *Server) judge(ctx context.Context, r *record.Record) error {
+	if err := validate(r); err != nil {
+		return err
+	}
+	return s.authorize(ctx, r)
+}
+
+// validate refuses what no store could keep or find again.
+func validate(r *record.Record) error {
+	switch {
+	case r.Proxy == "" || len(r.Proxy) > 1024:
+		return errors.New("field proxy: give the node id, at most 1024 bytes")
+	case r.Epoch == 0 || r.Seq == 0:
+		return errors.New("fields epoch and seq: both begin at 1")
+	case r.Time.Year() < 2000 || r.Time.Year() > 9999:
+		return errors.New("field time: out of range")
+	}
+	switch r.Class {
+	case record.Network, record.HTTP, record.DNS, record.Gap:
+		return nil
+	}
+	return errors.New("field class: one of network, http, dns, gap")
+}
