@@ -11,8 +11,11 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const defaultTTL = 24 * time.Hour
@@ -73,10 +76,7 @@ func New(o Options) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, GetConfigForClient: s.config}, nil
 }
 
-// isDNSName accepts what crypto/x509 can put into a certificate and match: dot-separated labels.
-func isDNSName(s string) bool {
-	return len(s) <= 253 && (&x509.Certificate{DNSNames: []string{s}}).VerifyHostname(s) == nil
-}
+func isDNSName(s string) bool { return len(validation.IsDNS1123Subdomain(strings.ToLower(s))) == 0 }
 
 type server struct {
 	options Options
