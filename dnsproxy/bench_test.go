@@ -1,0 +1,50 @@
+package dnsproxy
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/sallyport/sallyport/dnsproxy/name"
+)
+
+// The paths that a question takes without waiting: none of them may allocate.
+func BenchmarkQuick(b *testing.B) {
+	a := startAuthority(b, "www.test. 300 IN A 192.0.2.1", "www.test. 300 IN A 192.0.2.2")
+	s := serve(b, Config{Upstreams: []string{a.addr}, Views: []View{{Name: "app", Names: true}}})
+	aliased := named("external.com", 30, "240.240.0.1")
+	aliased.Aliases = []string{"other.com"}
+	if err := s.Names().Apply([]name.Name{aliased, named("*.example.com", 30, "240.240.0.2")}, nil); err != nil {
+		b.Fatal(err)
+	}
+	s.Names().SetReady()
+	for _, c := range []struct{ name, host string }{
+		{"cache", "www.test."}, {"table", "external.com."}, {"alias", "other.com."}, {"wildcard", "a.b.c.example.com."},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			ask(b, s, "app", c.host, dns.TypeA)
+			req := new(dns.Msg)
+			req.SetQuestion(c.host, dns.TypeA)
+			req.SetEdns0(1232, false)
+			msg, err := req.Pack()
+			if err != nil {
+				b.Fatal(err)
+			}
+			var q call
+			out := make([]byte, 0, 4096)
+			v, client := s.view("app"), netip.MustParseAddrPort("127.0.0.1:1")
+			b.ReportAllocs()
+			for b.Loop() {
+				q = call{client: client, start: time.Now()}
+				if _, ok := v.accept(&q, msg, out); ok {
+					b.Fatal("not accepted")
+				}
+				if _, ok := v.quick(&q, out); !ok {
+					b.Fatal("not answered")
+				}
+			}
+		})
+	}
+}
