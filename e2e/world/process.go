@@ -119,3 +119,12 @@ func (p *Process) Stop(grace time.Duration) error {
 		return fmt.Errorf("%s did not end within %s of SIGTERM and was killed, its log is %s", p.Name, grace, p.Log)
 	}
 }
+
+// ExitedCleanly is nil when the process has ended with status 0.
+func (p *Process) ExitedCleanly() error {
+	<-p.done
+	if p.err != nil {
+		return fmt.Errorf("%s ended with %w, its log is %s", p.Name, p.err, p.Log)
+	}
+	return nil
+}

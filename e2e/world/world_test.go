@@ -210,3 +210,33 @@ func TestKilledRunIsReclaimed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestDescendants(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "sleep 1000 & echo started; wait")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscan(stdout, new(string)); err != nil {
+		t.Fatal(err)
+	}
+	below, err := Descendants(cmd.Process.Pid)
+	if err != nil || len(below) != 1 || !below[0].Exists() {
+		t.Fatalf("got %v, %v", below, err)
+	}
+	if err := errors.Join(syscall.Kill(below[0].PID, syscall.SIGKILL), cmd.Process.Kill()); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := Within(t.Context(), 5*time.Second, func() error {
+		if below[0].Exists() {
+			return fmt.Errorf("%s still exists", below[0])
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,50 @@
+# `make help` lists the targets.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL: # what is built needs the tools first
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BUILD   := go build -trimpath -ldflags '-X main.version=$(VERSION)'
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/sallyport (with cgo, for DuckDB) and bin/sallyport-agent (static).
+	CGO_ENABLED=1 $(BUILD) -o bin/sallyport ./cmd/sallyport
+	CGO_ENABLED=0 $(BUILD) -o bin/sallyport-agent ./cmd/sallyport-agent
+
+.PHONY: envoy
+envoy: ## Fetch the pinned stock Envoy to bin/envoy.
+	@e2e/tools/envoy
+
+.PHONY: tools
+tools: ## Install what is missing: Debian packages (as root) and Envoy.
+	@e2e/tools/packages
+	@e2e/tools/envoy
+
+.PHONY: lint
+lint: ## go vet, golangci-lint.
+	go vet ./...
+	e2e/tools/golangci-lint run
+
+.PHONY: test
+test: tools build ## All tests, with real Envoys; as root in network namespaces too.
+	go vet ./...
+	go test -race $$(go list ./... | grep -v /e2e)
+	go test -timeout 15m ./e2e/...
+
+.PHONY: bench
+bench: tools build ## Benchmarks.
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: demo
+demo: tools build ## Tell the story on this machine, step by step. ARGS='-keep' to look around.
+	@go build -o bin/demo ./e2e/demo
+	@exec bin/demo $(ARGS)
+
+.PHONY: clean
+clean: ## Remove bin/. What was fetched stays in the user's cache.
+	rm -rf bin

@@ -1,0 +1,118 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// The controller's addresses.
+var (
+	secureXDS = netip.AddrPortFrom(world.ControlAddr, 15012)
+	admin     = "127.0.0.1:15014"
+)
+
+// readyWithin is how long a program may take from its start until it says that it is ready.
+const readyWithin = 30 * time.Second
+
+// Controller is `sallyport controller` on its host.
+type Controller struct {
+	scene    *Scene
+	host     *world.Host
+	dataDir  string
+	meshFile string
+	staging  string
+	process  *world.Process // nil when it does not run
+}
+
+func newController(s *Scene, host *world.Host) (*Controller, error) {
+	data, err := s.Run.MkdirOwned("data", world.ControlUID)
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{scene: s, host: host, dataDir: data, meshFile: filepath.Join(s.Run.Dir, "mesh.yaml"), staging: s.Config.staging}
+	return c, c.setPolicy("ALLOW_ANY")
+}
+
+// setPolicy writes what is to happen with hosts that nobody registered. The controller watches the file.
+func (c *Controller) setPolicy(mode string) error {
+	return replaceFile(c.staging, c.meshFile, fmt.Sprintf("outboundTrafficPolicy:\n  mode: %s\n", mode))
+}
+
+// up starts the controller unless it runs, and waits until it is ready.
+func (c *Controller) up(ctx context.Context) error {
+	if c.process != nil {
+		return nil
+	}
+	p, err := c.host.Start("controller", world.ControlUID, c.scene.Programs.Sallyport, "controller",
+		"--config-dir", c.scene.Config.Path, "--mesh-config", c.meshFile, "--data", c.dataDir, "--audit",
+		"--secure-xds-addr", secureXDS.String(), "--admin-addr", admin)
+	if err != nil {
+		return err
+	}
+	c.process = p
+	return ready(ctx, c.host, p, "http://"+admin+"/readyz")
+}
+
+// kill ends the controller, and the audit server that it started, as a crash does: kill -9.
+func (c *Controller) kill(ctx context.Context) error {
+	c.process = nil
+	return c.host.KillUser(ctx, world.ControlUID)
+}
+
+// run calls the operator's program on the controller's host.
+func (c *Controller) run(ctx context.Context, args ...string) ([]byte, error) {
+	return c.host.Run(ctx, world.ControlUID, append([]string{c.scene.Programs.Sallyport}, args...)...)
+}
+
+// token asks for a workload's token.
+func (c *Controller) token(ctx context.Context, account string) (string, error) {
+	out, err := c.run(ctx, "token", "--data", c.dataDir, account)
+	return strings.TrimSpace(string(out)), err
+}
+
+// trustBundle is the public root that agents verify the controller against.
+func (c *Controller) trustBundle() ([]byte, error) {
+	return os.ReadFile(filepath.Join(c.dataDir, "root-cert.pem"))
+}
+
+// ready waits until a program says so over HTTP, or has ended.
+func ready(ctx context.Context, host *world.Host, p *world.Process, url string) error {
+	client := host.HTTPClient()
+	client.Timeout = 2 * time.Second
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-p.Done():
+			cancel(p.Running())
+		case <-ctx.Done():
+		}
+	}()
+	err := world.Within(ctx, readyWithin, func() error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s answers %s", url, resp.Status)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s is not ready (log: %s): %w", p.Name, p.Log, err)
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package story
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/world"
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// allowAny: nobody registered the host, it is reached from the pod's own address, and the log has its name.
+func allowAny(ctx context.Context, s *Scene) error {
+	if err := s.controlUp(ctx); err != nil {
+		return err
+	}
+	if _, err := s.policy(ctx, "ALLOW_ANY"); err != nil {
+		return err
+	}
+	before, err := s.App.stat(ctx, `^cluster.PassthroughCluster.upstream_cx_total$`, "upstream_cx_total")
+	if err != nil {
+		return err
+	}
+	for _, scheme := range []string{"http", "https"} {
+		path := "/" + token()
+		reply, err := s.get(ctx, s.url(scheme, unregisteredHost, path))
+		if err != nil {
+			return err
+		}
+		if err := reply.must(); err != nil {
+			return err
+		}
+		seen, err := s.sawOnce(path)
+		if err != nil {
+			return err
+		}
+		if seen.Scheme != scheme {
+			return fmt.Errorf("the server saw %s, want what the app said: %s", seen, scheme)
+		}
+		if err := s.cameFrom(seen, world.AppAddr); err != nil {
+			return err
+		}
+		s.show("server: %s, the pod's own address", seen)
+		w := want{
+			what: "the " + scheme + " connection to an unregistered host", host: unregisteredHost,
+			verdict: record.Allowed, path: record.PathPassthrough, reporter: record.ReporterSidecar, cluster: "PassthroughCluster",
+		}
+		if scheme == "http" {
+			w.urlPath, w.status = path, 200
+		}
+		r, err := s.audited(ctx, s.expect(w))
+		if err != nil {
+			return err
+		}
+		s.show("%s", line(r))
+	}
+	after, err := s.App.stat(ctx, `^cluster.PassthroughCluster.upstream_cx_total$`, "upstream_cx_total")
+	if err != nil {
+		return err
+	}
+	if after < before+2 {
+		return fmt.Errorf("PassthroughCluster counts %d connections, want 2 more than %d", after, before)
+	}
+	s.show("sidecar: PassthroughCluster.upstream_cx_total %d → %d", before, after)
+	return nil
+}
+
+// registryOnly: the same host is closed, the outside hears nothing, and the log has its name all the same.
+func registryOnly(ctx context.Context, s *Scene) error {
+	if err := s.controlUp(ctx); err != nil {
+		return err
+	}
+	took, err := s.policy(ctx, "REGISTRY_ONLY")
+	if err != nil {
+		return err
+	}
+	if s.Namespaced() {
+		s.show("mesh settings rewritten: in force after %s", took.Round(10*time.Millisecond))
+	}
+	connections := s.Outside.ConnectionsTo(s.unregistered)
+	path := "/" + token()
+	if err := s.closedHTTP(ctx, path); err != nil {
+		return err
+	}
+	if err := s.closedHTTPS(ctx, unregisteredHost); err != nil {
+		return err
+	}
+	if now := s.Outside.ConnectionsTo(s.unregistered); now != connections {
+		return fmt.Errorf("%d connections reached the unregistered server", now-connections)
+	}
+	s.show("server: no connection")
+	for _, w := range []want{
+		{
+			what: "the refused http request", host: unregisteredHost, urlPath: path, status: s.refusal(),
+			verdict: record.Denied, path: record.PathBlackhole, reporter: record.ReporterSidecar,
+		},
+		{
+			what: "the closed https connection", host: unregisteredHost,
+			verdict: record.Denied, path: record.PathBlackhole, reporter: record.ReporterSidecar,
+		},
+	} {
+		r, err := s.audited(ctx, s.expect(w))
+		if err != nil {
+			return err
+		}
+		s.show("%s", line(r))
+	}
+	return s.stillOpen(ctx)
+}
+
+// refusal is the HTTP status for what nobody registered: Istio's from a sidecar, a proxy's from `sallyport up`.
+func (s *Scene) refusal() uint32 {
+	if s.Namespaced() {
+		return http.StatusBadGateway
+	}
+	return http.StatusForbidden
+}
+
+// closedHTTP makes a plain request that must be refused.
+func (s *Scene) closedHTTP(ctx context.Context, path string) error {
+	reply, err := s.get(ctx, s.url("http", unregisteredHost, path))
+	if err != nil {
+		return err
+	}
+	if reply.Exit != 0 || reply.Status != int(s.refusal()) {
+		return fmt.Errorf("want status %d, got %s", s.refusal(), reply)
+	}
+	s.show("app: curl %s → %d", s.url("http", unregisteredHost, "/"), reply.Status)
+	if s.Namespaced() {
+		return nil
+	}
+	return s.helpful(reply.Body)
+}
+
+// helpful: a refusal by the forward proxy names the host and the way to allow it.
+func (s *Scene) helpful(body string) error {
+	if !strings.Contains(body, unregisteredHost) || !strings.Contains(body, "ServiceEntry") {
+		return fmt.Errorf("the refusal names not both the host and the way to allow it: %s", excerpt(body))
+	}
+	s.show("proxy: %s", excerpt(body))
+	return nil
+}
+
+// closedHTTPS makes a TLS connection that must be closed before the handshake.
+func (s *Scene) closedHTTPS(ctx context.Context, host string) error {
+	reply, err := s.get(ctx, s.url("https", host, "/"))
+	if err != nil {
+		return err
+	}
+	if reply.Exit == 0 || reply.Status != 0 {
+		return fmt.Errorf("want a closed connection, got %s", reply)
+	}
+	if s.Namespaced() {
+		s.show("app: curl %s → closed (curl %d)", s.url("https", host, "/"), reply.Exit)
+		return nil
+	}
+	if reply.ConnectStatus != http.StatusForbidden {
+		return fmt.Errorf("want 403 to CONNECT, got %d (%s)", reply.ConnectStatus, reply)
+	}
+	s.show("app: curl %s → CONNECT refused with 403", s.url("https", host, "/"))
+	body, err := s.connectRefusal(ctx, host)
+	if err != nil {
+		return err
+	}
+	return s.helpful(body)
+}
+
+// connectRefusal reads what curl does not show: the body of the answer to CONNECT.
+func (s *Scene) connectRefusal(ctx context.Context, host string) (string, error) {
+	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", s.Up.proxyAddr)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return "", err
+	}
+	target := net.JoinHostPort(host, strconv.Itoa(int(s.Outside.HTTPSPort)))
+	if _, err := fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", target, target); err != nil {
+		return "", err
+	}
+	// As if to a GET: the answer that refuses a CONNECT has a body like any other (RFC 9110, 9.3.6).
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	return string(body), err
+}
+
+// stillOpen: what is registered goes on.
+func (s *Scene) stillOpen(ctx context.Context) error {
+	for _, scheme := range []string{"http", "https"} {
+		reply, err := s.get(ctx, s.url(scheme, externalHost, "/"))
+		if err == nil {
+			err = reply.must()
+		}
+		if err != nil {
+			return fmt.Errorf("the registered host: %w", err)
+		}
+	}
+	return nil
+}
+
+// policyWithin is how long new settings may take from the file to the traffic.
+const policyWithin = 15 * time.Second
+
+// policy switches what happens to unregistered hosts and waits until requests show it. `sallyport up` knows one
+// policy only, REGISTRY_ONLY.
+func (s *Scene) policy(ctx context.Context, mode string) (took time.Duration, err error) {
+	if !s.Namespaced() {
+		return 0, nil
+	}
+	began := time.Now()
+	if err := s.Controller.setPolicy(mode); err != nil {
+		return 0, err
+	}
+	err = world.Within(ctx, policyWithin, func() error {
+		reply, err := s.get(ctx, s.url("http", unregisteredHost, "/policy"))
+		if err != nil {
+			return err
+		}
+		if open := reply.OK(); open != (mode == "ALLOW_ANY") {
+			return fmt.Errorf("the mesh settings say %s, but %s", mode, reply)
+		}
+		return nil
+	})
+	return time.Since(began), err
+}
+
+// controlUp makes sure that the control plane and the pods run, whatever a step before did to them.
+func (s *Scene) controlUp(ctx context.Context) error {
+	if !s.Namespaced() {
+		return nil
+	}
+	if err := s.Controller.up(ctx); err != nil {
+		return err
+	}
+	if err := s.Gateway.up(ctx); err != nil {
+		return err
+	}
+	return s.App.up(ctx)
+}

@@ -1,0 +1,131 @@
+package story
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/outside"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// stream is one connection of the application that stays open, with data on it all the time.
+type stream struct {
+	url   string
+	lines atomic.Int64
+	done  chan struct{}
+	cmd   *exec.Cmd
+	stop  context.CancelFunc
+}
+
+// openStream opens it and waits for the first data.
+func (s *Scene) openStream(ctx context.Context, scheme, host string) (*stream, error) {
+	url := s.url(scheme, host, outside.StreamPath+token())
+	ctx, stop := context.WithCancel(ctx)
+	st := &stream{url: url, stop: stop, done: make(chan struct{})}
+	st.cmd = s.client(ctx, append(s.curlArgs(), "-N", url)...)
+	out, in := io.Pipe()
+	var stderr strings.Builder
+	st.cmd.Stdout, st.cmd.Stderr = in, &stderr
+	go func() {
+		defer close(st.done)
+		_ = in.CloseWithError(errors.Join(world.Await(st.cmd), io.EOF))
+	}()
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), "line ") {
+				st.lines.Add(1)
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	if err := st.flows(ctx); err != nil {
+		st.close()
+		return nil, fmt.Errorf("opening: %w %s", err, stderr.String())
+	}
+	return st, nil
+}
+
+// flows waits until some more lines have come on the same connection.
+func (st *stream) flows(ctx context.Context) error {
+	seen := st.lines.Load()
+	return world.Within(ctx, 10*time.Second, func() error {
+		select {
+		case <-st.done:
+			return fmt.Errorf("the open connection to %s broke after %d lines", st.url, st.lines.Load())
+		default:
+		}
+		if st.lines.Load() < seen+3 {
+			return fmt.Errorf("nothing comes any more on the open connection to %s", st.url)
+		}
+		return nil
+	})
+}
+
+func (st *stream) close() {
+	st.stop()
+	<-st.done
+}
+
+// probe is the application making one request after the other, each on a new connection.
+type probe struct {
+	stop context.CancelFunc
+	done chan struct{}
+
+	mu       sync.Mutex
+	sent     int
+	failures []string
+}
+
+// startProbe asks the host by HTTP and HTTPS in turn until finish.
+func (s *Scene) startProbe(ctx context.Context, host string) *probe {
+	ctx, stop := context.WithCancel(ctx)
+	p := &probe{stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		for i := 0; ctx.Err() == nil; i++ {
+			reply, err := s.get(ctx, s.url([]string{"http", "https"}[i%2], host, "/probe"))
+			if ctx.Err() != nil {
+				return
+			}
+			p.note(reply, err)
+		}
+	}()
+	return p
+}
+
+func (p *probe) note(reply Reply, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent++
+	if err == nil {
+		err = reply.must()
+	}
+	if err != nil {
+		p.failures = append(p.failures, err.Error())
+	}
+}
+
+// requests is how many were made so far.
+func (p *probe) requests() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent
+}
+
+// finish ends the probe; a single failed request is an error.
+func (p *probe) finish() (requests int, err error) {
+	p.stop()
+	<-p.done
+	if len(p.failures) > 0 {
+		err = fmt.Errorf("%d of %d requests failed while that happened, the first: %s", len(p.failures), p.sent, p.failures[0])
+	}
+	return p.sent, err
+}
