@@ -1,0 +1,158 @@
+package registry
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+)
+
+// GatewayAnnotation picks the egress gateway of a ServiceEntry (or of all in a namespace): "NS/SERVICE", or
+// "direct" for none.
+const (
+	GatewayAnnotation = "egress.sallyport.io/gateway"
+	ExitDirect        = "direct"
+)
+
+// fromEntry makes one service of each host of a ServiceEntry. The namespace's annotation stands in for the
+// entry's own, and the mesh's default gateway for both.
+func fromEntry(o *serviceentry.Object, spec *networking.ServiceEntry, nsGateway string, cfg *mesh.Config) []*Service {
+	external := spec.Location == networking.ServiceEntry_MESH_EXTERNAL
+	base := Service{
+		Namespace:  o.Namespace,
+		Source:     o.Key,
+		Created:    o.Created,
+		External:   external,
+		Ports:      entryPorts(spec.Ports),
+		Resolution: entryResolution(spec.Resolution),
+		Addresses:  prefixes(spec.Addresses),
+		Endpoints:  entryEndpoints(spec.Endpoints),
+		ExportTo:   exportTo(spec.ExportTo, o.Namespace, cfg.DefaultServiceEntryExportTo),
+		SANs:       slices.Sorted(slices.Values(spec.SubjectAltNames)),
+	}
+	if external {
+		base.Exit = exit(o.Annotations[GatewayAnnotation], nsGateway, Ref(cfg.DefaultGateway))
+	}
+	services := make([]*Service, 0, len(spec.Hosts))
+	for _, h := range spec.Hosts {
+		s := base
+		s.Host = canonicalHost(h)
+		services = append(services, &s)
+	}
+	return services
+}
+
+// exit picks the first gateway that is written: on the entry, on its namespace, in the mesh.
+func exit(entry, namespace string, def Ref) Ref {
+	for _, v := range [...]string{entry, namespace} {
+		if v == "" {
+			continue
+		}
+		if v == ExitDirect {
+			return Ref{}
+		}
+		if ns, name, ok := strings.Cut(v, "/"); ok && ns != "" && name != "" {
+			return Ref{Namespace: ns, Name: name}
+		}
+	}
+	return def
+}
+
+func entryPorts(in []*networking.ServicePort) []Port {
+	out := make([]Port, 0, len(in))
+	for _, p := range in {
+		target := p.TargetPort
+		if target == 0 {
+			target = p.Number
+		}
+		out = append(out, Port{
+			Name: p.Name, Number: p.Number, TargetPort: target,
+			Explicit: p.TargetPort != 0, Protocol: ParseProtocol(p.Protocol),
+		})
+	}
+	slices.SortFunc(out, func(a, b Port) int { return int(a.Number) - int(b.Number) })
+	return out
+}
+
+// ParseProtocol reads the protocol of a port as Istio spells it; what is unknown is TCP.
+func ParseProtocol(s string) Protocol {
+	switch strings.ToUpper(s) {
+	case "HTTP", "HTTP_PROXY":
+		return HTTP
+	case "HTTP2", "GRPC", "GRPC-WEB":
+		return HTTP2
+	case "HTTPS", "TLS":
+		return TLS
+	case "UDP":
+		return UDP
+	default:
+		return TCP
+	}
+}
+
+func entryResolution(r networking.ServiceEntry_Resolution) Resolution {
+	switch r {
+	case networking.ServiceEntry_STATIC:
+		return Static
+	case networking.ServiceEntry_NONE:
+		return None
+	default:
+		return DNS
+	}
+}
+
+func entryEndpoints(in []*networking.WorkloadEntry) []Endpoint {
+	out := make([]Endpoint, 0, len(in))
+	for _, e := range in {
+		out = append(out, Endpoint{
+			Address: strings.ToLower(e.Address), Ports: e.Ports,
+			ServiceAccount: e.ServiceAccount, Weight: e.Weight,
+		})
+	}
+	return out
+}
+
+// exportTo reads "*", "." and names; an empty list means the mesh's default, and without one everybody.
+func exportTo(in []string, own string, def []string) ExportTo {
+	if len(in) == 0 {
+		in = def
+	}
+	if len(in) == 0 {
+		return ExportTo{All: true}
+	}
+	var out ExportTo
+	for _, ns := range in {
+		switch ns {
+		case "*":
+			return ExportTo{All: true}
+		case ".":
+			out.Namespaces = append(out.Namespaces, own)
+		case "~":
+		default:
+			out.Namespaces = append(out.Namespaces, ns)
+		}
+	}
+	slices.Sort(out.Namespaces)
+	out.Namespaces = slices.Compact(out.Namespaces)
+	return out
+}
+
+// prefixes reads addresses and CIDRs; admission refused what is neither.
+func prefixes(in []string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, a := range in {
+		if p, err := netip.ParsePrefix(a); err == nil {
+			out = append(out, p.Masked())
+		} else if ip, err := netip.ParseAddr(a); err == nil {
+			out = append(out, netip.PrefixFrom(ip, ip.BitLen()))
+		}
+	}
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return slices.Compact(out)
+}
+
+func canonicalHost(h string) string { return strings.TrimSuffix(strings.ToLower(h), ".") }

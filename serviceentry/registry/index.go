@@ -1,0 +1,208 @@
+package registry
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/sallyport/sallyport/serviceentry"
+)
+
+// index is the writer's own memory of how Kubernetes objects hang together: which slices and pods stand behind
+// which service. Readers never see it.
+type index struct {
+	services map[string]map[serviceentry.Key]*corev1.Service                      // by namespace
+	slices   map[serviceentry.Key]map[serviceentry.Key]*discoveryv1.EndpointSlice // service → slices
+	sliceOf  map[serviceentry.Key]serviceentry.Key                                // slice → service
+	pods     map[string]map[serviceentry.Key]*corev1.Pod                          // by namespace
+	byIP     map[string]*corev1.Pod
+	entries  map[string]map[serviceentry.Key]map[string]string // selectors of ServiceEntries, by namespace
+	rules    map[serviceentry.Key]*Rule
+	ruled    map[string]bool // patterns whose rules the current batch changed
+}
+
+func newIndex() index {
+	return index{
+		services: map[string]map[serviceentry.Key]*corev1.Service{},
+		slices:   map[serviceentry.Key]map[serviceentry.Key]*discoveryv1.EndpointSlice{},
+		sliceOf:  map[serviceentry.Key]serviceentry.Key{},
+		pods:     map[string]map[serviceentry.Key]*corev1.Pod{},
+		byIP:     map[string]*corev1.Pod{},
+		entries:  map[string]map[serviceentry.Key]map[string]string{},
+		rules:    map[serviceentry.Key]*Rule{},
+		ruled:    map[string]bool{},
+	}
+}
+
+func (x *index) setService(key serviceentry.Key, o *serviceentry.Object) {
+	in := x.services[key.Namespace]
+	if o == nil {
+		delete(in, key)
+		return
+	}
+	if in == nil {
+		in = map[serviceentry.Key]*corev1.Service{}
+		x.services[key.Namespace] = in
+	}
+	in[key] = o.Spec.(*corev1.Service)
+}
+
+// setSlice gives the services whose endpoints may have changed.
+func (x *index) setSlice(key serviceentry.Key, o *serviceentry.Object) map[serviceentry.Key]bool {
+	changed := map[serviceentry.Key]bool{}
+	if svc, ok := x.sliceOf[key]; ok {
+		delete(x.slices[svc], key)
+		delete(x.sliceOf, key)
+		changed[svc] = true
+	}
+	if o == nil {
+		return changed
+	}
+	slice := o.Spec.(*discoveryv1.EndpointSlice)
+	svc := serviceentry.Key{Kind: serviceentry.KindService, Namespace: key.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}
+	if x.slices[svc] == nil {
+		x.slices[svc] = map[serviceentry.Key]*discoveryv1.EndpointSlice{}
+	}
+	x.slices[svc][key], x.sliceOf[key] = slice, svc
+	changed[svc] = true
+	return changed
+}
+
+// setPod gives the services and entries that may select the pod, before or now.
+func (x *index) setPod(key serviceentry.Key, o *serviceentry.Object) map[serviceentry.Key]bool {
+	in := x.pods[key.Namespace]
+	changed := map[serviceentry.Key]bool{}
+	old := in[key]
+	if old != nil {
+		delete(x.byIP, old.Status.PodIP)
+		delete(in, key)
+	}
+	var pod *corev1.Pod
+	if o != nil {
+		pod = o.Spec.(*corev1.Pod)
+		if in == nil {
+			in = map[serviceentry.Key]*corev1.Pod{}
+			x.pods[key.Namespace] = in
+		}
+		in[key] = pod
+		if pod.Status.PodIP != "" {
+			x.byIP[pod.Status.PodIP] = pod
+		}
+	}
+	mark := func(k serviceentry.Key, selector map[string]string) {
+		for _, p := range [...]*corev1.Pod{old, pod} {
+			if p != nil && len(selector) > 0 && selects(selector, p.Labels) {
+				changed[k] = true
+			}
+		}
+	}
+	for svc, spec := range x.services[key.Namespace] {
+		mark(svc, spec.Spec.Selector)
+	}
+	for entry, selector := range x.entries[key.Namespace] {
+		mark(entry, selector)
+	}
+	return changed
+}
+
+// setSelecting notes the workload selector of a ServiceEntry, if it has one.
+func (x *index) setSelecting(key serviceentry.Key, o *serviceentry.Object) {
+	delete(x.entries[key.Namespace], key)
+	if o == nil {
+		return
+	}
+	labels := o.Spec.(*networking.ServiceEntry).GetWorkloadSelector().GetLabels()
+	if len(labels) == 0 {
+		return
+	}
+	if x.entries[key.Namespace] == nil {
+		x.entries[key.Namespace] = map[serviceentry.Key]map[string]string{}
+	}
+	x.entries[key.Namespace][key] = labels
+}
+
+// endpoints gives a service's: from its slices, or without any from the pods that its selector picks.
+func (x *index) endpoints(svc serviceentry.Key) []Endpoint {
+	found := x.slices[svc]
+	if len(found) == 0 {
+		spec := x.services[svc.Namespace][svc]
+		if spec == nil || len(spec.Spec.Selector) == 0 {
+			return nil
+		}
+		return x.podEndpoints(svc.Namespace, spec.Spec.Selector, spec.Spec.Ports)
+	}
+	var out []Endpoint
+	for _, slice := range found {
+		ports := map[string]uint32{}
+		for _, p := range slice.Ports {
+			if p.Port != nil {
+				name := ""
+				if p.Name != nil {
+					name = *p.Name
+				}
+				ports[name] = uint32(*p.Port)
+			}
+		}
+		for _, e := range slice.Endpoints {
+			if e.Conditions.Ready != nil && !*e.Conditions.Ready {
+				continue
+			}
+			for _, a := range e.Addresses {
+				out = append(out, Endpoint{Address: a, Ports: ports, ServiceAccount: x.accountAt(a)})
+			}
+		}
+	}
+	return sortedEndpoints(out)
+}
+
+// podEndpoints gives the running pods of a namespace that carry the labels. The ports are those of the service,
+// if there is one: a named target port is another number in each pod.
+func (x *index) podEndpoints(ns string, selector map[string]string, ports []corev1.ServicePort) []Endpoint {
+	var out []Endpoint
+	for _, p := range x.pods[ns] {
+		running := p.Status.Phase == "" || p.Status.Phase == corev1.PodRunning
+		if running && p.Status.PodIP != "" && p.DeletionTimestamp == nil && selects(selector, p.Labels) {
+			out = append(out, Endpoint{
+				Address: p.Status.PodIP, Ports: namedPorts(p, ports), ServiceAccount: x.accountAt(p.Status.PodIP),
+			})
+		}
+	}
+	return sortedEndpoints(out)
+}
+
+// namedPorts finds, in a pod's containers, the numbers of the target ports that a service names.
+func namedPorts(p *corev1.Pod, ports []corev1.ServicePort) map[string]uint32 {
+	var out map[string]uint32
+	for _, want := range ports {
+		for _, c := range p.Spec.Containers {
+			for _, has := range c.Ports {
+				if want.TargetPort.StrVal != "" && has.Name == want.TargetPort.StrVal {
+					if out == nil {
+						out = map[string]uint32{}
+					}
+					out[want.Name] = uint32(has.ContainerPort)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (x *index) accountAt(ip string) string {
+	p := x.byIP[ip]
+	if p == nil {
+		return ""
+	}
+	return cmp.Or(p.Spec.ServiceAccountName, "default")
+}
+
+func sortedEndpoints(in []Endpoint) []Endpoint {
+	slices.SortFunc(in, func(a, b Endpoint) int { return cmp.Compare(a.Address, b.Address) })
+	return slices.CompactFunc(in, func(a, b Endpoint) bool {
+		return a.Address == b.Address && maps.Equal(a.Ports, b.Ports)
+	})
+}

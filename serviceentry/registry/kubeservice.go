@@ -1,0 +1,75 @@
+package registry
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+)
+
+// fromKubeService makes the mesh's view of a Kubernetes Service. Endpoints come from slices, or, where a
+// source has none, from the pods that the selector picks.
+func fromKubeService(o *serviceentry.Object, spec *corev1.Service, endpoints []Endpoint, cfg *mesh.Config) *Service {
+	return &Service{
+		Host:       Ref{o.Namespace, o.Name}.Host(),
+		Namespace:  o.Namespace,
+		Source:     o.Key,
+		Created:    o.Created,
+		Ports:      kubePorts(spec.Spec.Ports),
+		Resolution: Static,
+		Addresses:  clusterIPs(spec),
+		Endpoints:  endpoints,
+		ExportTo:   exportTo(splitList(o.Annotations["networking.istio.io/exportTo"]), o.Namespace, cfg.DefaultServiceExportTo),
+	}
+}
+
+func kubePorts(in []corev1.ServicePort) []Port {
+	out := make([]Port, 0, len(in))
+	for _, p := range in {
+		target := uint32(p.TargetPort.IntVal)
+		if target == 0 {
+			target = uint32(p.Port)
+		}
+		out = append(out, Port{
+			Name: p.Name, Number: uint32(p.Port), TargetPort: target,
+			Explicit: p.TargetPort.IntVal != 0, Protocol: kubeProtocol(p),
+		})
+	}
+	slices.SortFunc(out, func(a, b Port) int { return int(a.Number) - int(b.Number) })
+	return out
+}
+
+// kubeProtocol follows Istio's protocol selection: appProtocol, then the port name's prefix, then what is well
+// known.
+func kubeProtocol(p corev1.ServicePort) Protocol {
+	if p.Protocol == corev1.ProtocolUDP {
+		return UDP
+	}
+	if p.AppProtocol != nil && *p.AppProtocol != "" {
+		return ParseProtocol(strings.TrimPrefix(*p.AppProtocol, "kubernetes.io/"))
+	}
+	name, _, _ := strings.Cut(p.Name, "-")
+	return ParseProtocol(name)
+}
+
+func clusterIPs(s *corev1.Service) []netip.Prefix {
+	ips := s.Spec.ClusterIPs
+	if len(ips) == 0 && s.Spec.ClusterIP != "" {
+		ips = []string{s.Spec.ClusterIP}
+	}
+	return prefixes(ips)
+}
+
+func splitList(s string) []string {
+	var out []string
+	for _, p := range strings.Split(s, ",") {
+		if p = strings.TrimSpace(p); p != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,343 @@
+package registry
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+	networking "istio.io/api/networking/v1alpha3"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+)
+
+// Registry turns changes into snapshots. It is for one goroutine.
+type Registry struct {
+	objects map[serviceentry.Key]*serviceentry.Object
+	hostsOf map[serviceentry.Key][]string // what each object registered
+	index   index
+	vips    *vips
+	snap    *Snapshot
+}
+
+// New makes an empty registry.
+func New(cfg *mesh.Config) *Registry {
+	return &Registry{
+		objects: map[serviceentry.Key]*serviceentry.Object{},
+		hostsOf: map[serviceentry.Key][]string{},
+		index:   newIndex(),
+		vips:    newVIPs(),
+		snap: &Snapshot{
+			Mesh: cfg, hosts: iradix.New[[]*Service](), rules: iradix.New[[]*Rule](),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, kube: iradix.New[*KubeService](),
+		},
+	}
+}
+
+// Snapshot gives what the last Apply made.
+func (r *Registry) Snapshot() *Snapshot { return r.snap }
+
+// Apply takes a batch of changes, in any order, and gives the new snapshot and what the batch touched. An
+// object that equals the one known (same hash) is no change.
+func (r *Registry) Apply(changes []serviceentry.Change) (*Snapshot, Changed) {
+	b := r.begin()
+	for _, c := range changes {
+		b.apply(c)
+	}
+	return b.commit()
+}
+
+// SetMesh replaces the mesh-wide settings.
+func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
+	b := r.begin()
+	b.next.Mesh = cfg
+	b.changed.Mesh = true
+	for key := range r.hostsOf {
+		b.dirty[key] = true // exits and visibility may follow the settings
+	}
+	return b.commit()
+}
+
+// batch is one Apply at work. Everything that readers can see is in next, which nobody has yet.
+type batch struct {
+	*Registry
+	next    *Snapshot
+	hosts   *iradix.Txn[[]*Service]
+	rules   *iradix.Txn[[]*Rule]
+	kube    *iradix.Txn[*KubeService]
+	changed Changed
+	dirty   map[serviceentry.Key]bool // objects whose services must be made again
+	touched map[string]bool           // hosts whose registrations changed
+}
+
+func (r *Registry) begin() *batch {
+	clear(r.index.ruled)
+	next := *r.snap
+	return &batch{
+		Registry: r, next: &next,
+		hosts: next.hosts.Txn(), rules: next.rules.Txn(), kube: next.kube.Txn(),
+		dirty: map[serviceentry.Key]bool{}, touched: map[string]bool{},
+	}
+}
+
+func (b *batch) apply(c serviceentry.Change) {
+	old := b.objects[c.Key]
+	switch {
+	case old == nil && c.Object == nil:
+		return
+	case old != nil && c.Object != nil && old.Hash == c.Object.Hash:
+		b.objects[c.Key] = c.Object // only its place in the files can differ
+		return
+	case c.Object == nil:
+		delete(b.objects, c.Key)
+	default:
+		b.objects[c.Key] = c.Object
+	}
+	switch c.Key.Kind {
+	case serviceentry.KindServiceEntry:
+		b.dirty[c.Key] = true
+		b.index.setSelecting(c.Key, c.Object)
+	case serviceentry.KindDestinationRule:
+		b.setRule(c)
+	case serviceentry.KindSidecar:
+		b.setScope(c)
+	case serviceentry.KindNamespace:
+		for key := range b.hostsOf {
+			if key.Kind == serviceentry.KindServiceEntry && key.Namespace == c.Key.Name {
+				b.dirty[key] = true
+			}
+		}
+	case serviceentry.KindService:
+		b.dirty[c.Key] = true
+		b.index.setService(c.Key, c.Object)
+		b.setKube(c)
+	case serviceentry.KindEndpointSlice:
+		for key := range b.index.setSlice(c.Key, c.Object) {
+			b.dirty[key] = true
+		}
+	case serviceentry.KindPod:
+		for key := range b.index.setPod(c.Key, c.Object) {
+			b.dirty[key] = true
+		}
+	}
+}
+
+func (b *batch) commit() (*Snapshot, Changed) {
+	for key := range b.dirty {
+		b.rebuild(key)
+	}
+	b.claimAddresses()
+	for host := range b.touched {
+		b.seal(host)
+	}
+	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
+	b.next.hosts, b.next.rules, b.next.kube = b.hosts.Commit(), b.rules.Commit(), b.kube.Commit()
+	if b.changed.Empty() {
+		return b.snap, b.changed
+	}
+	b.Registry.snap = b.next
+	return b.next, b.changed
+}
+
+// rebuild makes an object's services again and marks the hosts that differ.
+func (b *batch) rebuild(key serviceentry.Key) {
+	for _, host := range b.hostsOf[key] {
+		b.touched[host] = true
+		b.replace(host, key, nil)
+	}
+	delete(b.hostsOf, key)
+	for _, s := range b.make(key) {
+		b.touched[s.Host] = true
+		b.replace(s.Host, key, s)
+		b.hostsOf[key] = append(b.hostsOf[key], s.Host)
+	}
+}
+
+func (b *batch) make(key serviceentry.Key) []*Service {
+	o := b.objects[key]
+	if o == nil {
+		return nil
+	}
+	switch spec := o.Spec.(type) {
+	case *networking.ServiceEntry:
+		nsGateway := ""
+		if ns := b.objects[serviceentry.Key{Kind: serviceentry.KindNamespace, Name: o.Namespace}]; ns != nil {
+			nsGateway = ns.Annotations[GatewayAnnotation]
+		}
+		services := fromEntry(o, spec, nsGateway, b.next.Mesh)
+		if len(spec.GetWorkloadSelector().GetLabels()) > 0 {
+			for _, s := range services {
+				s.Endpoints = b.index.podEndpoints(o.Namespace, spec.WorkloadSelector.Labels, nil)
+			}
+		}
+		return services
+	case *corev1.Service:
+		return []*Service{fromKubeService(o, spec, b.index.endpoints(key), b.next.Mesh)}
+	}
+	return nil
+}
+
+// replace puts svc in the place of the registration that the object made of the host; nil takes it out.
+func (b *batch) replace(host string, key serviceentry.Key, svc *Service) {
+	old, _ := b.hosts.Get([]byte(host))
+	list := make([]*Service, 0, len(old)+1)
+	for _, s := range old {
+		if s.Source != key {
+			list = append(list, s)
+		}
+	}
+	if svc != nil {
+		list = append(list, svc)
+		slices.SortFunc(list, (*Service).compare)
+	}
+	if len(list) == 0 {
+		b.hosts.Delete([]byte(host))
+		return
+	}
+	b.hosts.Insert([]byte(host), list)
+}
+
+// claimAddresses gives or takes back the touched hosts' addresses, and adds to them the hosts that had to move.
+func (b *batch) claimAddresses() {
+	for host := range b.touched {
+		list, _ := b.hosts.Get([]byte(host))
+		if c, ok := claimOf(host, list); ok {
+			b.vips.add(c)
+		} else {
+			b.vips.remove(host)
+		}
+	}
+	for host := range b.vips.take() {
+		b.touched[host] = true
+	}
+}
+
+// claimOf says whether a host needs a made-up address: it is outside, has no address, is one name, and is not
+// reached at the address that the client finds itself.
+func claimOf(host string, list []*Service) (claim, bool) {
+	c := claim{host: host}
+	wants := false
+	for _, s := range list {
+		if !s.External || len(s.Addresses) > 0 || s.Wildcard() || (s.Resolution == None && s.Exit.IsZero()) {
+			continue
+		}
+		created := int64(0)
+		if !s.Created.IsZero() {
+			created = s.Created.UnixNano()
+		}
+		if !wants || created < c.created {
+			c.created = created
+		}
+		wants = true
+		for _, p := range s.Ports {
+			c.tcp = c.tcp || p.Protocol == TCP
+		}
+	}
+	return c, wants
+}
+
+// seal makes the final, immutable services of a touched host; registrations that did not change after all keep
+// the value they had. What a namespace sees of it is counted too.
+func (b *batch) seal(host string) {
+	list, _ := b.hosts.Get([]byte(host))
+	was, _ := b.snap.hosts.Get([]byte(host))
+	sealed := make([]*Service, len(list))
+	v4, v6 := b.vips.lookup(host)
+	same := len(was) == len(list)
+	for i, s := range list {
+		fresh := *s
+		fresh.VIP4, fresh.VIP6, fresh.Hash = v4, v6, 0
+		if len(fresh.Addresses) > 0 || !fresh.External {
+			fresh.VIP4, fresh.VIP6 = netip.Addr{}, netip.Addr{}
+		}
+		fresh.Hash = hashOf(&fresh)
+		sealed[i] = &fresh
+		if i < len(was) && was[i].Hash == fresh.Hash {
+			sealed[i] = was[i]
+		} else {
+			same = false
+		}
+	}
+	if same {
+		if len(was) > 0 {
+			b.hosts.Insert([]byte(host), was)
+		}
+		if !b.ruleTouched(host) {
+			delete(b.touched, host)
+		}
+		return
+	}
+	if len(sealed) > 0 {
+		b.hosts.Insert([]byte(host), sealed)
+	}
+	b.countSpecial(was, -1)
+	b.countSpecial(sealed, +1)
+}
+
+// hashOf covers every exported field, so that none can be forgotten.
+func hashOf(s *Service) uint64 {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("registry: a service does not marshal: %v", err)) // no field of it can fail
+	}
+	return xxhash.Sum64(text)
+}
+
+// countSpecial notes the namespaces that see something else of this host than everybody: those with a
+// registration of their own beside others or kept to themselves, and those that one is exported to by name.
+func (b *batch) countSpecial(list []*Service, by int) {
+	if len(list) == 0 {
+		return
+	}
+	special := map[string]bool{}
+	for _, s := range list {
+		if !s.ExportTo.All {
+			for _, ns := range s.ExportTo.Namespaces {
+				special[ns] = true
+			}
+		} else if len(list) > 1 {
+			special[s.Namespace] = true
+		}
+	}
+	if len(special) == 0 {
+		return
+	}
+	counts := maps.Clone(b.next.special)
+	for ns := range special {
+		if counts[ns] += by; counts[ns] == 0 {
+			delete(counts, ns)
+		}
+	}
+	b.next.special = counts
+	b.changed.Scopes = true
+}
+
+func (b *batch) setScope(c serviceentry.Change) {
+	b.changed.Scopes = true
+	b.next.scopes = maps.Clone(b.next.scopes)
+	list := slices.DeleteFunc(slices.Clone(b.next.scopes[c.Key.Namespace]), func(s *Scope) bool { return s.Key == c.Key })
+	if c.Object != nil {
+		list = append(list, fromSidecar(c.Object, c.Object.Spec.(*networking.Sidecar)))
+	}
+	slices.SortFunc(list, func(x, y *Scope) int {
+		return cmp.Or(-cmp.Compare(min(len(x.Selector), 1), min(len(y.Selector), 1)), x.Key.Compare(y.Key))
+	})
+	b.next.scopes[c.Key.Namespace] = list
+}
+
+func (b *batch) setKube(c serviceentry.Change) {
+	ref := Ref{c.Key.Namespace, c.Key.Name}
+	b.changed.Kube = true
+	if c.Object == nil {
+		b.kube.Delete([]byte(ref.String()))
+		return
+	}
+	spec := c.Object.Spec.(*corev1.Service)
+	b.kube.Insert([]byte(ref.String()), &KubeService{Ref: ref, Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports)})
+}

@@ -1,0 +1,96 @@
+package registry
+
+import (
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/serviceentry"
+)
+
+// TLSMode is how a connection to the server is made.
+type TLSMode int
+
+// The modes of Istio's ClientTLSSettings.
+const (
+	TLSDisable TLSMode = iota
+	TLSSimple
+	TLSMutual
+	TLSIstioMutual
+)
+
+// TLSSettings is what a DestinationRule says about TLS towards the server. File names are paths in the
+// proxy's file system.
+type TLSSettings struct {
+	Mode               TLSMode
+	SNI                string
+	SANs               []string
+	CACertificates     string
+	ClientCertificate  string
+	PrivateKey         string
+	CredentialName     string
+	InsecureSkipVerify bool
+}
+
+// Rule is what a DestinationRule says about a host.
+type Rule struct {
+	Key      serviceentry.Key
+	Host     string // exact or wildcard
+	ExportTo ExportTo
+	TLS      *TLSSettings            // for all ports
+	PortTLS  map[uint32]*TLSSettings // for single ports, which win
+	Hash     uint64
+}
+
+// TLSFor gives the settings for a port; nil when the rule says nothing.
+func (r *Rule) TLSFor(port uint32) *TLSSettings {
+	if r == nil {
+		return nil
+	}
+	if t, ok := r.PortTLS[port]; ok {
+		return t
+	}
+	return r.TLS
+}
+
+func fromDestinationRule(o *serviceentry.Object, spec *networking.DestinationRule) *Rule {
+	r := &Rule{
+		Key: o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, nil),
+		TLS: tlsSettings(spec.GetTrafficPolicy().GetTls()), Hash: o.Hash,
+	}
+	for _, p := range spec.GetTrafficPolicy().GetPortLevelSettings() {
+		if t := tlsSettings(p.GetTls()); t != nil {
+			if r.PortTLS == nil {
+				r.PortTLS = map[uint32]*TLSSettings{}
+			}
+			r.PortTLS[p.GetPort().GetNumber()] = t
+		}
+	}
+	return r
+}
+
+// ruleHost completes the short name of a Kubernetes service.
+func ruleHost(host, namespace string) string {
+	host = canonicalHost(host)
+	if host != "" && host[0] != '*' && !slices.Contains([]byte(host), '.') {
+		return Ref{namespace, host}.Host()
+	}
+	return host
+}
+
+func tlsSettings(t *networking.ClientTLSSettings) *TLSSettings {
+	if t == nil {
+		return nil
+	}
+	modes := map[networking.ClientTLSSettings_TLSmode]TLSMode{
+		networking.ClientTLSSettings_DISABLE:      TLSDisable,
+		networking.ClientTLSSettings_SIMPLE:       TLSSimple,
+		networking.ClientTLSSettings_MUTUAL:       TLSMutual,
+		networking.ClientTLSSettings_ISTIO_MUTUAL: TLSIstioMutual,
+	}
+	return &TLSSettings{
+		Mode: modes[t.Mode], SNI: t.Sni, SANs: t.SubjectAltNames, CACertificates: t.CaCertificates,
+		ClientCertificate: t.ClientCertificate, PrivateKey: t.PrivateKey, CredentialName: t.CredentialName,
+		InsecureSkipVerify: t.InsecureSkipVerify.GetValue(),
+	}
+}

@@ -1,0 +1,64 @@
+package registry
+
+import (
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/serviceentry"
+)
+
+// setRule replaces or removes a DestinationRule and touches every host that it covered or covers now.
+func (b *batch) setRule(c serviceentry.Change) {
+	if old := b.index.rules[c.Key]; old != nil {
+		b.replaceRule(old.Host, c.Key, nil)
+		delete(b.index.rules, c.Key)
+	}
+	if c.Object == nil {
+		return
+	}
+	r := fromDestinationRule(c.Object, c.Object.Spec.(*networking.DestinationRule))
+	b.index.rules[c.Key] = r
+	b.replaceRule(r.Host, c.Key, r)
+}
+
+func (b *batch) replaceRule(host string, key serviceentry.Key, r *Rule) {
+	old, _ := b.rules.Get([]byte(host))
+	list := slices.DeleteFunc(slices.Clone(old), func(x *Rule) bool { return x.Key == key })
+	if r != nil {
+		list = append(list, r)
+		slices.SortFunc(list, func(x, y *Rule) int { return x.Key.Compare(y.Key) })
+	}
+	if len(list) == 0 {
+		b.rules.Delete([]byte(host))
+	} else {
+		b.rules.Insert([]byte(host), list)
+	}
+	b.touchCovered(host)
+}
+
+// touchCovered marks the hosts that a rule's pattern covers. An exact pattern is one look-up; a wildcard walks
+// the hosts, which is what it is about.
+func (b *batch) touchCovered(pattern string) {
+	b.index.ruled[pattern] = true
+	if pattern == "" || pattern[0] != '*' {
+		b.touched[pattern] = true
+		return
+	}
+	b.hosts.Root().Walk(func(k []byte, _ []*Service) bool {
+		if covers(pattern, string(k)) {
+			b.touched[string(k)] = true
+		}
+		return false
+	})
+}
+
+// ruleTouched says whether this batch changed a rule that covers the host.
+func (b *batch) ruleTouched(host string) bool {
+	for pattern := range b.index.ruled {
+		if covers(pattern, host) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,133 @@
+package registry
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/sallyport/sallyport/serviceentry"
+)
+
+// Protocol is what is spoken on a port, reduced to what routing asks.
+type Protocol string
+
+// The protocols. GRPC is HTTP2 to a proxy; HTTPS is TLS; MONGO and the like are TCP.
+const (
+	HTTP  Protocol = "HTTP"
+	HTTP2 Protocol = "HTTP2"
+	TLS   Protocol = "TLS"
+	TCP   Protocol = "TCP"
+	UDP   Protocol = "UDP"
+)
+
+// IsHTTP says whether requests on the port can be read.
+func (p Protocol) IsHTTP() bool { return p == HTTP || p == HTTP2 }
+
+// Port is a port of a service. TargetPort is where its endpoints listen; it equals Number unless the user
+// wrote another (Explicit says so).
+type Port struct {
+	Name       string
+	Number     uint32
+	TargetPort uint32
+	Explicit   bool // the user wrote a targetPort
+	Protocol   Protocol
+}
+
+// Resolution says how a service's endpoints are found.
+type Resolution int
+
+// The resolutions. DNS covers DNS_ROUND_ROBIN and DYNAMIC_DNS: the proxy resolves the name it is asked for.
+const (
+	None   Resolution = iota // the address that the client chose
+	Static                   // the endpoints written down
+	DNS                      // the name, by DNS
+)
+
+// Endpoint is an address that serves a service.
+type Endpoint struct {
+	Address        string            // IP, or a DNS name with resolution DNS
+	Ports          map[string]uint32 // by port name, where it differs from the target port
+	ServiceAccount string            // SPIFFE id's last part, "" if unknown
+	Weight         uint32            // 0 counts as 1
+}
+
+// PortOf gives the endpoint's port for a service port.
+func (e Endpoint) PortOf(p Port) uint32 {
+	if n, ok := e.Ports[p.Name]; ok {
+		return n
+	}
+	return p.TargetPort
+}
+
+// Ref names a Kubernetes service, such as a gateway's.
+type Ref struct{ Namespace, Name string }
+
+// IsZero says that nothing is named.
+func (r Ref) IsZero() bool { return r == Ref{} }
+
+// String gives the form that annotations use: "NS/SERVICE".
+func (r Ref) String() string { return r.Namespace + "/" + r.Name }
+
+// Host is the service's name in the cluster.
+func (r Ref) Host() string { return r.Name + "." + r.Namespace + ".svc.cluster.local" }
+
+// ExportTo says which namespaces see a service: all of them, or those named (sorted).
+type ExportTo struct {
+	All        bool
+	Namespaces []string
+}
+
+// Includes says whether a workload in namespace ns may see the service.
+func (e ExportTo) Includes(ns string) bool {
+	if e.All {
+		return true
+	}
+	_, found := slices.BinarySearch(e.Namespaces, ns)
+	return found
+}
+
+// Service is one host as one object registered it. It is immutable; equal hashes mean equal services.
+type Service struct {
+	Host      string // lower case, or a wildcard "*.example.com"
+	Namespace string
+	Source    serviceentry.Key
+	Created   time.Time
+
+	External   bool // outside the mesh
+	Ports      []Port
+	Resolution Resolution
+	Addresses  []netip.Prefix // that the user wrote, or the cluster IPs
+	Endpoints  []Endpoint
+	ExportTo   ExportTo
+	SANs       []string // subjectAltNames that the server must show one of
+
+	// Exit is the egress gateway that the service leaves by; zero: straight from the sidecar.
+	Exit Ref
+	// VIP4 and VIP6 are the addresses made up for a host that has none.
+	VIP4, VIP6 netip.Addr
+
+	Hash uint64 // covers everything above
+}
+
+// Wildcard says whether the host is a pattern.
+func (s *Service) Wildcard() bool { return len(s.Host) > 0 && s.Host[0] == '*' }
+
+// Port finds a port by its number.
+func (s *Service) Port(number uint32) (Port, bool) {
+	for _, p := range s.Ports {
+		if p.Number == number {
+			return p, true
+		}
+	}
+	return Port{}, false
+}
+
+// compare orders services of one host by who wins where several are visible: the oldest object, then the
+// names. (A namespace's own service wins over all others; see Snapshot.Visible.)
+func (s *Service) compare(o *Service) int {
+	if c := s.Created.Compare(o.Created); c != 0 {
+		return c
+	}
+	return cmp.Or(s.Source.Compare(o.Source), cmp.Compare(s.Host, o.Host))
+}

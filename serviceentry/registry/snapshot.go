@@ -1,0 +1,179 @@
+package registry
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+)
+
+// Snapshot is everything that the registry knew at one moment. It is immutable and shares what did not change
+// with the snapshots before it.
+type Snapshot struct {
+	Mesh *mesh.Config
+
+	hosts   *iradix.Tree[[]*Service]   // by host; each list sorted by Service.compare
+	rules   *iradix.Tree[[]*Rule]      // by host pattern
+	scopes  map[string][]*Scope        // by namespace, those with a selector first
+	special map[string]int             // namespaces that do not see just what everybody sees, with why-counts
+	kube    *iradix.Tree[*KubeService] // by "namespace/name"
+}
+
+// KubeService is what a gateway's pod needs to know of the services that select it.
+type KubeService struct {
+	Ref      Ref
+	Selector map[string]string
+	Ports    []Port
+}
+
+// Changed says what a batch touched. Hosts are sorted; Mesh and Scopes say that settings that reach further
+// than single hosts changed.
+type Changed struct {
+	Hosts  []string
+	Mesh   bool
+	Scopes bool
+	Kube   bool // the set of Kubernetes services, or a selector
+}
+
+// Empty says that nothing changed.
+func (c Changed) Empty() bool { return len(c.Hosts) == 0 && !c.Mesh && !c.Scopes && !c.Kube }
+
+// Len is the number of hosts.
+func (s *Snapshot) Len() int { return s.hosts.Len() }
+
+// Hosts goes through all host names in order.
+func (s *Snapshot) Hosts() iter.Seq2[string, []*Service] {
+	return func(yield func(string, []*Service) bool) {
+		s.hosts.Root().Walk(func(k []byte, v []*Service) bool { return !yield(string(k), v) })
+	}
+}
+
+// Services gives all registrations of exactly this host (a pattern is a host of its own).
+func (s *Snapshot) Services(host string) []*Service {
+	v, _ := s.hosts.Get([]byte(host))
+	return v
+}
+
+// Visible picks the registration of exactly this host that a workload in namespace ns sees: its own
+// namespace's, or the oldest that is exported to it. A scope narrows the choice; nil does not.
+func (s *Snapshot) Visible(host, ns string, scope *Scope) *Service {
+	var best *Service
+	for _, svc := range s.Services(host) {
+		if !svc.ExportTo.Includes(ns) || !scope.Sees(ns, svc) {
+			continue
+		}
+		if svc.Namespace == ns {
+			return svc
+		}
+		if best == nil {
+			best = svc
+		}
+	}
+	return best
+}
+
+// Match finds the registration that governs a name which a workload in ns tries on a port: the exact host, or
+// the longest wildcard that covers it, of those that have the port. Port 0 asks for any.
+func (s *Snapshot) Match(name string, port uint32, ns string, scope *Scope) *Service {
+	name = canonicalHost(name)
+	for candidate := name; candidate != ""; candidate = wider(candidate) {
+		svc := s.Visible(candidate, ns, scope)
+		if svc == nil {
+			continue
+		}
+		if _, ok := svc.Port(port); ok || port == 0 {
+			return svc
+		}
+	}
+	return nil
+}
+
+// wider gives the next pattern that covers a host: "a.b.c" → "*.b.c" → "*.c" → "".
+func wider(host string) string {
+	host = strings.TrimPrefix(host, "*.")
+	_, rest, ok := strings.Cut(host, ".")
+	if !ok {
+		return ""
+	}
+	return "*." + rest
+}
+
+// Rule finds the DestinationRule for a service as a workload in ns (or the gateway, in its own) sees it: the
+// workload's namespace first, then the service's, then the root namespace; exact host before wildcards.
+func (s *Snapshot) Rule(svc *Service, ns string) *Rule {
+	for candidate := svc.Host; candidate != ""; candidate = wider(candidate) {
+		rules, _ := s.rules.Get([]byte(candidate))
+		for _, in := range [...]string{ns, svc.Namespace, s.Mesh.RootNamespace} {
+			for _, r := range rules {
+				if r.Key.Namespace == in && (in == ns || r.ExportTo.Includes(ns)) {
+					return r
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Scope finds the Sidecar object for a workload: one that selects it, else its namespace's, else the root
+// namespace's; nil without one.
+func (s *Snapshot) Scope(ns string, labels map[string]string) *Scope {
+	for _, in := range [...]string{ns, s.Mesh.RootNamespace} {
+		for _, scope := range s.scopes[in] {
+			if in != ns && len(scope.Selector) > 0 {
+				continue // a selector in the root namespace picks only workloads there
+			}
+			if selects(scope.Selector, labels) {
+				return scope
+			}
+		}
+	}
+	return nil
+}
+
+// AllowAny says what happens to hosts that nobody registered.
+func (s *Snapshot) AllowAny(scope *Scope) bool {
+	if scope != nil && scope.AllowAny != nil {
+		return *scope.AllowAny
+	}
+	return s.Mesh.OutboundAllowAny
+}
+
+// View gives the name of what a namespace sees: "" when that is what every ordinary namespace sees, else the
+// namespace itself. Workloads with the same view and scope get the same configuration.
+func (s *Snapshot) View(ns string) string {
+	if s.special[ns] > 0 {
+		return ns
+	}
+	return ""
+}
+
+// GatewaysOf finds the Kubernetes services that select a pod with these labels, in name order.
+func (s *Snapshot) GatewaysOf(ns string, labels map[string]string) []*KubeService {
+	var out []*KubeService
+	s.kube.Root().WalkPrefix([]byte(ns+"/"), func(_ []byte, k *KubeService) bool {
+		if len(k.Selector) > 0 && selects(k.Selector, labels) {
+			out = append(out, k)
+		}
+		return false
+	})
+	return out
+}
+
+// KubeService finds a Kubernetes service.
+func (s *Snapshot) KubeService(ref Ref) (*KubeService, bool) {
+	return s.kube.Get([]byte(ref.String()))
+}
+
+// ScopeByKey finds a Sidecar object; nil for the zero key or when it is gone.
+func (s *Snapshot) ScopeByKey(k serviceentry.Key) *Scope {
+	list := s.scopes[k.Namespace]
+	i := slices.IndexFunc(list, func(sc *Scope) bool { return sc.Key == k })
+	if i < 0 {
+		return nil
+	}
+	return list[i]
+}

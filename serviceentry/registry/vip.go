@@ -1,0 +1,133 @@
+package registry
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// The ranges that addresses for hosts without one come from; Istio's.
+var (
+	vipRange4 = netip.MustParsePrefix("240.240.0.0/16")
+	vipRange6 = netip.MustParsePrefix("2001:2::/48")
+)
+
+// slots is how many hosts can have an address: all of the range but its first and last.
+const slots = 1<<16 - 2
+
+// claim is a host that wants an address. Hosts with TCP ports come first, since only for them the address is
+// what tells one from another; then the older one; then the name.
+type claim struct {
+	host    string
+	tcp     bool
+	created int64
+}
+
+func (c claim) before(o claim) bool {
+	if c.tcp != o.tcp {
+		return c.tcp
+	}
+	if c.created != o.created {
+		return c.created < o.created
+	}
+	return c.host < o.host
+}
+
+func (c claim) home() uint32 { return uint32(xxhash.Sum64String(c.host) % slots) }
+
+// vips hands out one address a host. It is an ordered hash table with linear probing (Amble and Knuth, 1974):
+// a claim is at its home slot or, where that and those after it are held by claims that come before it, at the
+// next. So the layout depends on the set of claims only, not on the order in which they came: any replica, and
+// any restart, gives the same addresses.
+type vips struct {
+	at    map[uint32]claim
+	slot  map[string]uint32
+	moved map[string]bool // hosts whose address changed since take was last called
+}
+
+func newVIPs() *vips {
+	return &vips{at: map[uint32]claim{}, slot: map[string]uint32{}, moved: map[string]bool{}}
+}
+
+// add gives the claim a slot, moving claims that come after it. It does nothing when the table is full.
+func (v *vips) add(c claim) {
+	if at, ok := v.slot[c.host]; ok {
+		if v.at[at] == c {
+			return
+		}
+		v.remove(c.host)
+	}
+	if len(v.at) >= slots {
+		return
+	}
+	for at := c.home(); ; at = (at + 1) % slots {
+		held, taken := v.at[at]
+		if taken && held.before(c) {
+			continue
+		}
+		v.at[at], v.slot[c.host], v.moved[c.host] = c, at, true
+		if !taken {
+			return
+		}
+		c = held
+	}
+}
+
+// remove frees the host's slot and lets those that were pushed behind it move up.
+func (v *vips) remove(host string) {
+	at, ok := v.slot[host]
+	if !ok {
+		return
+	}
+	delete(v.at, at)
+	delete(v.slot, host)
+	v.moved[host] = true
+	var behind []claim
+	for next := (at + 1) % slots; ; next = (next + 1) % slots {
+		c, taken := v.at[next]
+		if !taken {
+			break
+		}
+		behind = append(behind, c)
+		delete(v.at, next)
+	}
+	before := make([]uint32, len(behind))
+	for i, c := range behind {
+		before[i] = v.slot[c.host]
+		delete(v.slot, c.host)
+	}
+	already := make([]bool, len(behind))
+	for i, c := range behind {
+		already[i] = v.moved[c.host]
+	}
+	for _, c := range behind {
+		v.add(c)
+	}
+	for i, c := range behind {
+		if v.slot[c.host] == before[i] && !already[i] {
+			delete(v.moved, c.host)
+		}
+	}
+}
+
+// take gives the hosts whose address changed, and forgets them.
+func (v *vips) take() map[string]bool {
+	moved := v.moved
+	v.moved = map[string]bool{}
+	return moved
+}
+
+// lookup gives the host's addresses; both are the zero Addr for a host without a claim.
+func (v *vips) lookup(host string) (v4, v6 netip.Addr) {
+	at, ok := v.slot[host]
+	if !ok {
+		return netip.Addr{}, netip.Addr{}
+	}
+	offset := uint16(at + 1)
+	b4 := vipRange4.Addr().As4()
+	binary.BigEndian.PutUint16(b4[2:], offset)
+	b6 := vipRange6.Addr().As16()
+	binary.BigEndian.PutUint16(b6[14:], offset)
+	return netip.AddrFrom4(b4), netip.AddrFrom16(b6)
+}

@@ -1,0 +1,39 @@
+// Package accesslog names what Envoy's access logs carry: translate writes these names into configuration, and
+// egress/audit/envoylog reads the entries back. It holds constants only, because the data plane's agent links it.
+package accesslog
+
+// Place says which listener of which proxy an entry comes from. It is the log's name.
+type Place string
+
+// The places.
+const (
+	SidecarHTTP   Place = "sidecar-http"   // a request that a sidecar read
+	SidecarTunnel Place = "sidecar-tunnel" // a TLS or TCP connection, decided by its name or address
+	SidecarTCP    Place = "sidecar-tcp"    // a connection without a name, on a port where nothing is registered
+	GatewayHTTP   Place = "gateway-http"   // a request at the gateway, or a CONNECT that it refused
+	GatewayTLS    Place = "gateway-tls"    // a TLS connection through the gateway, after its name was checked
+	GatewayTCP    Place = "gateway-tcp"    // a TCP connection through the gateway
+	ForwardHTTP   Place = "forward-http"   // the same three at the explicit forward proxy
+	ForwardTLS    Place = "forward-tls"
+	ForwardTCP    Place = "forward-tcp"
+)
+
+// The tags. A value that Envoy does not know is "-" or "".
+const (
+	TagConfig    = "config"    // the object behind the upstream cluster: "ServiceEntry/NS/NAME"
+	TagRole      = "role"      // the upstream cluster's role, one of Role…
+	TagPolicy    = "policy"    // the object behind a catch-all route
+	TagAuthority = "authority" // what the client asked the gateway for, "host:port"
+	TagPeer      = "peer"      // the client's verified SPIFFE id
+	TagSource    = "source"    // the client's address, where the connection came by an internal listener
+)
+
+// The roles of clusters.
+const (
+	RoleGateway     = "gateway"     // the leg from a sidecar to an egress gateway
+	RoleInner       = "inner"       // an internal listener, which logs on its own
+	RolePassthrough = "passthrough" // the original destination
+	RoleBlackhole   = "blackhole"   // nowhere
+	RoleExternal    = "external"    // a registered host outside
+	RoleMesh        = "mesh"        // a service of the mesh
+)

@@ -1,0 +1,133 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// Cache holds the views of all classes that somebody is connected for, and the streams. It is go-control-plane's
+// cache.Cache.
+type Cache struct {
+	mu         sync.Mutex
+	snapshot   *registry.Snapshot
+	translator *translate.Translator
+	classes    map[translate.Class]*class
+	streams    map[*core.Node]*stream
+}
+
+// NewCache makes a cache that serves the snapshot.
+func NewCache(s *registry.Snapshot) *Cache {
+	return &Cache{
+		snapshot:   s,
+		translator: translate.NewTranslator(),
+		classes:    map[translate.Class]*class{},
+		streams:    map[*core.Node]*stream{},
+	}
+}
+
+// Publish moves everybody on to a snapshot. The cost is that of what changed, once for each class, and a small
+// message for each stream.
+func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.snapshot = s
+	c.translator.Forget(changed.Hosts)
+	for _, cl := range c.classes {
+		cl.advance(c.translator, s, changed)
+	}
+	reclassify := changed.Mesh || changed.Scopes || changed.Kube
+	for _, st := range c.streams {
+		if reclassify {
+			c.place(st)
+		}
+		st.push()
+	}
+}
+
+// join takes a new stream.
+func (c *Cache) join(st *stream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.place(st)
+	c.streams[st.node] = st
+}
+
+// place puts a stream into the class it belongs to now, and forgets classes that nobody is in any more.
+func (c *Cache) place(st *stream) {
+	key := translate.Classify(c.snapshot, st.proxy)
+	if st.class != nil {
+		if st.class.view.Class == key {
+			return
+		}
+		c.leaveClass(st)
+	}
+	cl := c.classes[key]
+	if cl == nil {
+		cl = &class{view: c.translator.Build(c.snapshot, key)}
+		c.classes[key] = cl
+	}
+	cl.streams++
+	st.class = cl
+}
+
+func (c *Cache) leaveClass(st *stream) {
+	if st.class.streams--; st.class.streams == 0 {
+		delete(c.classes, st.class.view.Class)
+	}
+}
+
+// leave forgets a stream.
+func (c *Cache) leave(node *core.Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st := c.streams[node]; st != nil {
+		c.leaveClass(st)
+		delete(c.streams, node)
+	}
+}
+
+// CreateDeltaWatch answers a delta request now, or leaves it open until there is something to say.
+func (c *Cache) CreateDeltaWatch(req *discovery.DeltaDiscoveryRequest, sub cache.Subscription, out chan cache.DeltaResponse) (func(), error) {
+	return c.watch(req.GetNode(), req.GetTypeUrl(), &watch{request: req, sub: sub, out: out})
+}
+
+// CreateWatch does the same for state-of-the-world requests.
+func (c *Cache) CreateWatch(req *discovery.DiscoveryRequest, sub cache.Subscription, out chan cache.Response) (func(), error) {
+	return c.watch(req.GetNode(), req.GetTypeUrl(), &watch{sotw: req, sub: sub, sotwOut: out})
+}
+
+func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
+	t, ok := translate.ParseType(url)
+	if !ok {
+		return func() {}, nil // a type that is not served here: never an answer, as for an empty set that stays empty
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := c.streams[node]
+	if st == nil {
+		return nil, fmt.Errorf("xds: the stream of %q ended", node.GetId())
+	}
+	st.watches[t] = w
+	st.answer(t, true)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if st.watches[t] == w {
+			st.watches[t] = nil
+		}
+	}, nil
+}
+
+// Fetch is the polling form of xDS, which is not offered.
+func (c *Cache) Fetch(context.Context, *discovery.DiscoveryRequest) (cache.Response, error) {
+	return nil, errors.New("xds: polling is not offered; use a stream")
+}

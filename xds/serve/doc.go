@@ -1,0 +1,8 @@
+// Package serve brings views to proxies over xDS.
+//
+// In: snapshots with what changed (Publish), and go-control-plane's streams, which ask for resources. Out: responses
+// whose bytes are shared by all streams of a class.
+//
+// A stream's state is small: which view it was sent last, for each type. What it gets next is the difference, so an
+// equal hash is never sent again, and a client that does not acknowledge gets nothing more and holds nothing.
+package serve

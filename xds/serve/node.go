@@ -1,0 +1,53 @@
+package serve
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// The node metadata that is read; the first two are Istio's keys.
+const (
+	MetaNamespace = "NAMESPACE"
+	MetaLabels    = "LABELS"
+	MetaAccount   = "SERVICE_ACCOUNT"
+	MetaForward   = "SALLYPORT_FORWARD_PROXY" // ip:port of an explicit forward proxy
+)
+
+// parseNode reads who a proxy says it is: "TYPE~IP~POD.NS~NS.svc.cluster.local" and Istio's metadata.
+func parseNode(n *core.Node, inline bool) (translate.Node, error) {
+	parts := strings.Split(n.GetId(), "~")
+	if len(parts) != 4 {
+		return translate.Node{}, fmt.Errorf("node id %q: want TYPE~IP~POD.NAMESPACE~DOMAIN", n.GetId())
+	}
+	switch parts[0] {
+	case "sidecar", "router", "waypoint":
+	default:
+		return translate.Node{}, fmt.Errorf("node id %q: the type %q is none of sidecar, router, waypoint", n.GetId(), parts[0])
+	}
+	meta := n.GetMetadata().GetFields()
+	out := translate.Node{
+		ID: n.GetId(), Inline: inline,
+		Namespace: meta[MetaNamespace].GetStringValue(),
+		Forward:   meta[MetaForward].GetStringValue(),
+		Labels:    map[string]string{},
+	}
+	if out.Namespace == "" {
+		if i := strings.LastIndex(parts[2], "."); i >= 0 {
+			out.Namespace = parts[2][i+1:]
+		}
+	}
+	for k, v := range meta[MetaLabels].GetStructValue().GetFields() {
+		out.Labels[k] = v.GetStringValue()
+	}
+	for _, ip := range strings.Split(meta["INSTANCE_IPS"].GetStringValue(), ",") {
+		if a, err := netip.ParseAddr(strings.TrimSpace(ip)); err == nil && a.Is6() && !a.Is4In6() && !a.IsLinkLocalUnicast() {
+			out.IPv6 = true
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,177 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	clusterservice "github.com/envoyproxy/go-control-plane/envoy/service/cluster/v3"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	endpointservice "github.com/envoyproxy/go-control-plane/envoy/service/endpoint/v3"
+	listenerservice "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
+	routeservice "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
+	gcpserver "github.com/envoyproxy/go-control-plane/pkg/server/v3"
+	"google.golang.org/grpc"
+
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// Authorize says whether the peer of a stream may be the node that it says it is. The plaintext port, which is for
+// loopback only, takes everybody at their word.
+type Authorize func(ctx context.Context, n translate.Node) error
+
+// Server speaks xDS: ADS and each type alone, delta and state of the world.
+type Server struct {
+	cache     *Cache
+	log       *slog.Logger
+	authorize Authorize
+	metrics   *Metrics
+
+	mu      sync.Mutex
+	streams map[streamKey]*stream
+	open    map[streamKey]context.Context // streams that have not said who they are
+}
+
+// streamKey tells delta streams from others: go-control-plane counts them apart.
+type streamKey struct {
+	delta bool
+	id    int64
+}
+
+// NewServer makes a server of the cache. Several may share one (one for each port, with its own Authorize).
+func NewServer(c *Cache, authorize Authorize, m *Metrics, log *slog.Logger) *Server {
+	return &Server{
+		cache: c, log: log, authorize: authorize, metrics: m,
+		streams: map[streamKey]*stream{}, open: map[streamKey]context.Context{},
+	}
+}
+
+// Register offers the services. Streams end with ctx.
+func (s *Server) Register(ctx context.Context, g *grpc.Server) {
+	x := gcpserver.NewServer(ctx, s.cache, (*callbacks)(s))
+	discovery.RegisterAggregatedDiscoveryServiceServer(g, x)
+	clusterservice.RegisterClusterDiscoveryServiceServer(g, x)
+	endpointservice.RegisterEndpointDiscoveryServiceServer(g, x)
+	listenerservice.RegisterListenerDiscoveryServiceServer(g, x)
+	routeservice.RegisterRouteDiscoveryServiceServer(g, x)
+}
+
+// callbacks are what go-control-plane tells about its streams.
+type callbacks Server
+
+func (s *callbacks) opened(ctx context.Context, key streamKey) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[key] = ctx
+	return nil
+}
+
+// asked makes sure that the stream is known, and gives the node that identifies it to the cache: requests after
+// the first one need not carry it, and may carry another copy.
+func (s *callbacks) asked(key streamKey, node *core.Node) (*core.Node, *stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st := s.streams[key]; st != nil {
+		return st.node, st, nil
+	}
+	if node == nil {
+		return nil, nil, fmt.Errorf("xds: the first request must carry the node")
+	}
+	proxy, err := parseNode(node, !key.delta)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.authorize(s.open[key], proxy); err != nil {
+		s.log.Warn("a proxy was turned away", "node", node.GetId(), "error", err)
+		return nil, nil, err
+	}
+	st := &stream{id: key.id, node: node, proxy: proxy}
+	s.streams[key] = st
+	s.cache.join(st)
+	s.metrics.connected.Inc()
+	s.log.Info("a proxy connected", "node", node.GetId(), "delta", key.delta)
+	return node, st, nil
+}
+
+func (s *callbacks) closed(key streamKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, key)
+	st := s.streams[key]
+	if st == nil {
+		return
+	}
+	delete(s.streams, key)
+	s.cache.leave(st.node)
+	s.metrics.connected.Dec()
+	s.log.Info("a proxy left", "node", st.node.GetId())
+}
+
+// heard notes acknowledgements and refusals. A refused version is not sent again; the proxy keeps its last good one.
+func (s *callbacks) heard(st *stream, url, nonce, problem string) {
+	t, ok := translate.ParseType(url)
+	if !ok || nonce == "" {
+		return
+	}
+	st.stats.heard(t, nonce, problem)
+	if problem != "" {
+		s.metrics.refused.WithLabelValues(url).Inc()
+		s.log.Error("a proxy refused configuration and keeps what it had", "node", st.node.GetId(), "type", url, "reason", problem)
+	}
+}
+
+func (s *callbacks) OnDeltaStreamOpen(ctx context.Context, id int64, _ string) error {
+	return s.opened(ctx, streamKey{true, id})
+}
+
+func (s *callbacks) OnDeltaStreamClosed(id int64, _ *core.Node) { s.closed(streamKey{true, id}) }
+
+func (s *callbacks) OnStreamDeltaRequest(id int64, req *discovery.DeltaDiscoveryRequest) error {
+	node, st, err := s.asked(streamKey{true, id}, req.GetNode())
+	if err != nil {
+		return err
+	}
+	req.Node = node
+	s.heard(st, req.GetTypeUrl(), req.GetResponseNonce(), req.GetErrorDetail().GetMessage())
+	return nil
+}
+
+func (s *callbacks) OnStreamDeltaResponse(id int64, _ *discovery.DeltaDiscoveryRequest, resp *discovery.DeltaDiscoveryResponse) {
+	s.responded(streamKey{true, id}, resp.GetTypeUrl(), resp.GetNonce())
+}
+
+func (s *callbacks) OnStreamOpen(ctx context.Context, id int64, _ string) error {
+	return s.opened(ctx, streamKey{false, id})
+}
+
+func (s *callbacks) OnStreamClosed(id int64, _ *core.Node) { s.closed(streamKey{false, id}) }
+
+func (s *callbacks) OnStreamRequest(id int64, req *discovery.DiscoveryRequest) error {
+	node, st, err := s.asked(streamKey{false, id}, req.GetNode())
+	if err != nil {
+		return err
+	}
+	req.Node = node
+	s.heard(st, req.GetTypeUrl(), req.GetResponseNonce(), req.GetErrorDetail().GetMessage())
+	return nil
+}
+
+func (s *callbacks) OnStreamResponse(_ context.Context, id int64, _ *discovery.DiscoveryRequest, resp *discovery.DiscoveryResponse) {
+	s.responded(streamKey{false, id}, resp.GetTypeUrl(), resp.GetNonce())
+}
+
+func (s *callbacks) responded(key streamKey, url, nonce string) {
+	s.mu.Lock()
+	st := s.streams[key]
+	s.mu.Unlock()
+	if t, ok := translate.ParseType(url); ok && st != nil {
+		st.stats.responded(t, nonce)
+		s.metrics.pushes.WithLabelValues(url).Inc()
+	}
+}
+
+func (s *callbacks) OnFetchRequest(context.Context, *discovery.DiscoveryRequest) error { return nil }
+func (s *callbacks) OnFetchResponse(*discovery.DiscoveryRequest, *discovery.DiscoveryResponse) {
+}

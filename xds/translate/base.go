@@ -1,0 +1,114 @@
+package translate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// base makes what a class of proxies gets beside its hosts. It depends on which ports and gateways are in use,
+// never on which hosts.
+func base(s *registry.Snapshot, c Class, u uses) []*Resource {
+	if c.Kind == Sidecar {
+		return sidecarBase(sidecarInputs(s, c, u))
+	}
+	return exitBase(exitInputs{
+		listen: cmp.Or(c.Port, defaultListenPort), forward: c.Forward, kind: c.Kind, trustDomain: s.Mesh.TrustDomain,
+		policy: meshPolicy(s), ipv6: c.IPv6,
+	})
+}
+
+// detectDefault is how long a sidecar waits for a client's first bytes where the mesh sets no limit. Waiting for
+// ever, as Istio does, would hang protocols in which the server speaks first.
+const detectDefault = time.Second
+
+// sidecarIn is what a sidecar's base is made from.
+type sidecarIn struct {
+	ports    []listening
+	gateways []gateway
+	allowAny bool
+	policy   string // the object that says so: "MeshConfig//mesh" or "Sidecar/NS/NAME"
+	detect   time.Duration
+	ipv6     bool
+}
+
+// listening is a port that some host is registered at.
+type listening struct {
+	number uint32
+	opaque bool // only TCP services: nothing to inspect
+}
+
+// gateway is an egress gateway as its clients see it.
+type gateway struct {
+	ref        registry.Ref
+	endpoints  []registry.Endpoint
+	port       registry.Port
+	identities []string
+}
+
+func sidecarInputs(s *registry.Snapshot, c Class, u uses) sidecarIn {
+	scope := s.ScopeByKey(c.Scope)
+	in := sidecarIn{
+		ports: listeningPorts(u), allowAny: s.AllowAny(scope), policy: meshPolicy(s),
+		detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), ipv6: c.IPv6,
+	}
+	if scope != nil && scope.AllowAny != nil {
+		in.policy = configOf(scope.Key)
+	}
+	refs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b registry.Ref) int { return cmp.Compare(a.String(), b.String()) })
+	for _, ref := range refs {
+		in.gateways = append(in.gateways, gatewayAt(s, ref))
+	}
+	return in
+}
+
+// meshPolicy quotes the object behind the mesh-wide outbound policy.
+func meshPolicy(s *registry.Snapshot) string {
+	return configOf(serviceentry.Key{Kind: serviceentry.KindMeshConfig, Namespace: s.Mesh.RootNamespace, Name: "mesh"})
+}
+
+// listeningPorts gives the ports in use, and 80 and 443 always: that is where names are tried that nobody
+// registered.
+func listeningPorts(u uses) []listening {
+	spoken := map[uint32]bool{80: true, 443: true} // port → something can be read there
+	for use := range u.ports {
+		spoken[use.number] = spoken[use.number] || !use.opaque
+	}
+	var out []listening
+	for _, n := range slices.Sorted(maps.Keys(spoken)) {
+		out = append(out, listening{number: n, opaque: !spoken[n]})
+	}
+	return out
+}
+
+// gatewayAt finds a gateway's endpoints and who they must prove to be. A gateway that is not there has no
+// endpoints: what should leave by it stays in.
+func gatewayAt(s *registry.Snapshot, ref registry.Ref) gateway {
+	g := gateway{ref: ref, port: registry.Port{Number: GatewayPort, TargetPort: defaultListenPort}}
+	for _, svc := range s.Services(ref.Host()) {
+		if svc.External {
+			continue
+		}
+		if p, ok := svc.Port(GatewayPort); ok {
+			g.port, g.endpoints = p, svc.Endpoints
+			if !p.Explicit {
+				g.port.TargetPort = defaultListenPort
+			}
+		}
+	}
+	accounts := map[string]bool{}
+	for _, e := range g.endpoints {
+		accounts[cmp.Or(e.ServiceAccount, ref.Name+"-service-account")] = true
+	}
+	if len(accounts) == 0 {
+		accounts[ref.Name+"-service-account"] = true
+	}
+	for _, a := range slices.Sorted(maps.Keys(accounts)) {
+		g.identities = append(g.identities, spiffe(s.Mesh.TrustDomain, ref.Namespace, a))
+	}
+	return g
+}

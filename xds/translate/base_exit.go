@@ -1,0 +1,137 @@
+package translate
+
+import (
+	"net/netip"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	netrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+	snidfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
+	celv1 "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
+
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+// exitInputs is what a gateway's base, or a forward proxy's, is made from.
+type exitInputs struct {
+	kind        Kind
+	listen      uint32
+	forward     netip.AddrPort
+	trustDomain string
+	policy      string
+	ipv6        bool
+}
+
+// exitBase is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,
+// and the two internal listeners behind CONNECT.
+func exitBase(in exitInputs) []*Resource {
+	front, tls, tcp := accesslog.GatewayHTTP, accesslog.GatewayTLS, accesslog.GatewayTCP
+	if in.kind == Forward {
+		front, tls, tcp = accesslog.ForwardHTTP, accesslog.ForwardTLS, accesslog.ForwardTCP
+	}
+	l := exitListener(in, front)
+	return []*Resource{
+		sealCluster(nowhere()),
+		sealCluster(internal(exitTLS)),
+		sealCluster(internal(exitTCP)),
+		seal(Listener, l.Name, l),
+		seal(Listener, exitTLS, tlsExit(tls)),
+		seal(Listener, exitTCP, tcpExit(tcp)),
+		seal(Route, ExitRoute, table(ExitRoute, refuseAll(in.policy), nil, false)),
+	}
+}
+
+// exitListener is where clients come in: sidecars over mTLS, or, at a forward proxy, programs on loopback.
+func exitListener(in exitInputs, log accesslog.Place) *listenerv3.Listener {
+	m := manager{stat: "egress", route: ExitRoute, log: log, connect: true, gateway: in.kind == Gateway}
+	front := chain("egress", nil, m.filter())
+	if in.kind == Forward {
+		return &listenerv3.Listener{
+			Name:             "forward-proxy",
+			Address:          tcpAddress(in.forward.Addr().String(), uint32(in.forward.Port())),
+			FilterChains:     []*listenerv3.FilterChain{front},
+			TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+		}
+	}
+	front.TransportSocket = meshServerTLS(in.trustDomain)
+	return at(&listenerv3.Listener{
+		Name:             "0.0.0.0_" + routeName(in.listen),
+		FilterChains:     []*listenerv3.FilterChain{front},
+		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+	}, in.listen, in.ipv6)
+}
+
+// refuseAll answers for every host that is not in the table.
+func refuseAll(policy string) *routev3.VirtualHost {
+	return &routev3.VirtualHost{
+		Name: blockAllRoute, Domains: []string{"*"},
+		Routes: []*routev3.Route{
+			refuse(blockAllRoute, anyTunnel(), 403, notRegistered, decidedBy(policy)),
+			refuse(blockAllRoute, anyRequest(), 403, notRegistered, decidedBy(policy)),
+		},
+	}
+}
+
+// tlsExit is behind CONNECT for a host's TLS port. What is inside must be TLS, and its ClientHello must name the
+// host that was asked for; then it goes to that host's cluster, byte for byte.
+func tlsExit(log accesslog.Place) *listenerv3.Listener {
+	out := proxy{stat: exitTLS, cluster: blackHoleCluster, log: log}.filter()
+	l := internalListener(exitTLS, []*listenerv3.ListenerFilter{inspectTLS()},
+		chain("tls", tlsSpoken(), sameName(),
+			setState(
+				state(stateTCPCluster, "%FILTER_STATE("+stateCluster+":PLAIN)%", stay),
+				state(stateDynamicPort, "%FILTER_STATE("+statePort+":PLAIN)%", stay),
+			),
+			lookUp(), out))
+	l.DefaultFilterChain = chain("not-tls", nil, out)
+	return l
+}
+
+// tcpExit is behind CONNECT for a host's TCP port: nothing can be read, the server may speak first, and the name
+// is the one that was asked for.
+func tcpExit(log accesslog.Place) *listenerv3.Listener {
+	return internalListener(exitTCP, nil, chain("tcp", nil,
+		setState(
+			state(stateTCPCluster, "%FILTER_STATE("+stateCluster+":PLAIN)%", stay),
+			state(stateDynamicPort, "%FILTER_STATE("+statePort+":PLAIN)%", stay),
+			state(stateDynamicHost, "%FILTER_STATE("+stateHost+":PLAIN)%", stay),
+		),
+		lookUp(), proxy{stat: exitTCP, cluster: blackHoleCluster, log: log}.filter()))
+}
+
+// lookUp resolves the connection's name (its SNI, or the one in the filter state) before it goes on.
+func lookUp() *listenerv3.Filter {
+	return networkFilter("envoy.filters.network.sni_dynamic_forward_proxy", &snidfpv3.FilterConfig{
+		DnsCacheConfig: dnsCache(), PortSpecifier: &snidfpv3.FilterConfig_PortValue{PortValue: 443},
+	})
+}
+
+// sameName closes connections whose SNI is not the host of the CONNECT that they are in:
+// string(filter_state["sallyport.authority"]).startsWith(connection.requested_server_name + ":").
+func sameName() *listenerv3.Filter {
+	sni := &celv1.Expr{ExprKind: &celv1.Expr_SelectExpr{SelectExpr: &celv1.Expr_Select{Operand: ident("connection"), Field: "requested_server_name"}}}
+	authority := call("string", nil, call("_[_]", nil, ident("filter_state"), constant(stateAuthority)))
+	return networkFilter("envoy.filters.network.rbac", &netrbacv3.RBAC{
+		StatPrefix: "egress_sni_",
+		Rules: &rbacv3.RBAC{Action: rbacv3.RBAC_ALLOW, Policies: map[string]*rbacv3.Policy{"same-name": {
+			Permissions: []*rbacv3.Permission{{Rule: &rbacv3.Permission_Any{Any: true}}},
+			Principals:  []*rbacv3.Principal{{Identifier: &rbacv3.Principal_Any{Any: true}}},
+			CelConfig:   &corev3.CelExpressionConfig{EnableStringConcat: true, EnableStringConversion: true},
+			Condition:   call("startsWith", authority, call("_+_", nil, sni, constant(":"))),
+		}}},
+	})
+}
+
+func ident(name string) *celv1.Expr {
+	return &celv1.Expr{ExprKind: &celv1.Expr_IdentExpr{IdentExpr: &celv1.Expr_Ident{Name: name}}}
+}
+
+func constant(s string) *celv1.Expr {
+	return &celv1.Expr{ExprKind: &celv1.Expr_ConstExpr{ConstExpr: &celv1.Constant{ConstantKind: &celv1.Constant_StringValue{StringValue: s}}}}
+}
+
+func call(function string, target *celv1.Expr, args ...*celv1.Expr) *celv1.Expr {
+	return &celv1.Expr{ExprKind: &celv1.Expr_CallExpr{CallExpr: &celv1.Expr_Call{Function: function, Target: target, Args: args}}}
+}

@@ -1,0 +1,174 @@
+package translate
+
+import (
+	"fmt"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+// The ports that a pod's traffic is redirected to; Istio's.
+const (
+	outboundPort = 15001
+	inboundPort  = 15006
+)
+
+// sidecarBase is everything of a sidecar that is not about single hosts: one listener, one internal listener and
+// one route table for each port in use, the same for all other ports, and the way in.
+func sidecarBase(in sidecarIn) []*Resource {
+	out := []*Resource{
+		sealCluster(nowhere()),
+		sealCluster(originalDestination(passthroughCluster, accesslog.RolePassthrough)),
+		sealCluster(inboundCluster()),
+		seal(Listener, virtualInbound, inboundListener(in.ipv6)),
+		seal(Listener, virtualOutbound, outboundListener(in)),
+		sealCluster(internal(catchAllDecide)),
+		seal(Listener, catchAllDecide, decideListener(catchAllDecide, catchAllDecide)),
+		seal(Route, catchAllDecide, lastResortTable(catchAllDecide, in)),
+	}
+	for _, g := range in.gateways {
+		out = append(out, gatewayCluster(g)...)
+	}
+	for _, p := range in.ports {
+		name := fmt.Sprintf("0.0.0.0_%d", p.number)
+		decide := decideName(p.number)
+		out = append(out,
+			sealCluster(internal(decide)),
+			seal(Listener, name, portListener(name, p, in)),
+			seal(Listener, decide, decideListener(decide, routeName(p.number))),
+			seal(Route, routeName(p.number), table(routeName(p.number), lastResort(in), nil, true)),
+		)
+	}
+	return out
+}
+
+func sealCluster(c *clusterv3.Cluster) *Resource { return seal(Cluster, c.Name, c) }
+
+// gatewayCluster is the leg to an egress gateway: HTTP/2 over mTLS, one session for everything that goes there.
+func gatewayCluster(g gateway) []*Resource {
+	name := ClusterName(GatewayPort, g.ref.Host())
+	c := byDiscovery(name, metadata(accesslog.RoleGateway, ""))
+	c.TypedExtensionProtocolOptions = http2Options()
+	sni := fmt.Sprintf("outbound_.%d_._.%s", GatewayPort, g.ref.Host())
+	c.TransportSocket = meshClientTLS(sni, g.identities)
+	return []*Resource{sealCluster(c), seal(Endpoints, name, load(name, g.port, g.endpoints))}
+}
+
+// portListener takes the connections of one port. It does not bind: virtualOutbound hands them over. Requests are
+// decided by their Host in the port's table; TLS connections go, as CONNECT for their SNI, through the internal
+// listener that reads the same table; the rest goes there with its address for a name.
+func portListener(name string, p listening, in sidecarIn) *listenerv3.Listener {
+	l := at(&listenerv3.Listener{
+		Name:             name,
+		BindToPort:       wrapperspb.Bool(false),
+		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+	}, p.number, in.ipv6)
+	decide := decideName(p.number)
+	if !p.opaque {
+		l.ListenerFilters = inspectors()
+		l.FilterChains = []*listenerv3.FilterChain{
+			tlsChain(decide),
+			chain("http", httpSpoken(), manager{stat: "outbound_" + name, route: routeName(p.number), log: accesslog.SidecarHTTP}.filter()),
+		}
+		detectWithin(l, in.detect)
+	}
+	l.DefaultFilterChain = chain("tcp", nil, carryOn(), proxy{stat: "outbound_" + name, cluster: decide, tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}.filter())
+	return l
+}
+
+// tlsChain turns a TLS connection into a CONNECT for its SNI.
+func tlsChain(decide string) *listenerv3.FilterChain {
+	return chain("tls", tlsSpoken(), carryOn(), proxy{
+		stat: decide, cluster: decide, tunnel: "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%",
+	}.filter())
+}
+
+// carryOn lets the internal listener know where the connection wanted to go, and who made it.
+func carryOn() *listenerv3.Filter {
+	return setState(
+		state(stateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", once),
+		state(stateSource, "%DOWNSTREAM_REMOTE_ADDRESS%", once),
+	)
+}
+
+// decideListener reads the name in a CONNECT and follows the table.
+func decideListener(name, route string) *listenerv3.Listener {
+	return internalListener(name, nil, chain("connect", nil,
+		manager{stat: name, route: route, log: accesslog.SidecarTunnel, connect: true}.filter()))
+}
+
+// outboundListener takes all redirected connections: to ports with a listener it hands them over, for the others
+// it reads the name, for the record, and follows the policy for what nobody registered.
+func outboundListener(in sidecarIn) *listenerv3.Listener {
+	l := at(&listenerv3.Listener{
+		Name:             virtualOutbound,
+		UseOriginalDst:   wrapperspb.Bool(true),
+		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+		ListenerFilters:  append(inspectors(), originalDst()),
+		FilterChains: []*listenerv3.FilterChain{
+			tlsChain(catchAllDecide),
+			chain("http", httpSpoken(), manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP}.filter()),
+		},
+	}, outboundPort, in.ipv6)
+	cluster := blackHoleCluster
+	if in.allowAny {
+		cluster = passthroughCluster
+	}
+	l.DefaultFilterChain = chain("tcp", nil, proxy{stat: cluster, cluster: cluster, log: accesslog.SidecarTCP}.filter())
+	return detectWithin(l, in.detect)
+}
+
+// lastResort is the row of each table for the names that are not in it.
+func lastResort(in sidecarIn) *routev3.VirtualHost {
+	vh := &routev3.VirtualHost{Name: blockAllRoute, Domains: []string{"*"}}
+	if in.allowAny {
+		vh.Name = allowAnyRoute
+		vh.Routes = []*routev3.Route{
+			route(allowAnyRoute, anyTunnel(), ended(passthroughCluster)),
+			route(allowAnyRoute, anyRequest(), to(passthroughCluster)),
+		}
+	} else {
+		vh.Routes = []*routev3.Route{
+			route(blockAllRoute, anyTunnel(), to(blackHoleCluster)),
+			refuse(blockAllRoute, anyRequest(), 502, notRegistered, nil),
+		}
+	}
+	for _, r := range vh.Routes {
+		r.Metadata = decidedBy(in.policy)
+	}
+	return vh
+}
+
+// notRegistered is what a refused client reads.
+const notRegistered = "sallyport: %REQ(:AUTHORITY)% is not registered, so nothing may leave for it. " +
+	"To allow it, apply a ServiceEntry (networking.istio.io/v1, location MESH_EXTERNAL) with this host and port.\n"
+
+// lastResortTable is the table of ports on which nothing is registered.
+func lastResortTable(name string, in sidecarIn) *routev3.RouteConfiguration {
+	return table(name, lastResort(in), []*routev3.VirtualHost{}, true)
+}
+
+// inboundListener lets the pod's own traffic in, as it came.
+func inboundListener(ipv6 bool) *listenerv3.Listener {
+	return at(&listenerv3.Listener{
+		Name:             virtualInbound,
+		UseOriginalDst:   wrapperspb.Bool(true),
+		TrafficDirection: corev3.TrafficDirection_INBOUND,
+		ListenerFilters:  []*listenerv3.ListenerFilter{originalDst()},
+		FilterChains: []*listenerv3.FilterChain{
+			chain(virtualInbound, nil, proxy{stat: inboundPassthrough, cluster: inboundPassthrough}.filter()),
+		},
+	}, inboundPort, ipv6)
+}
+
+// inboundCluster connects to the app from 127.0.0.6, which the redirection leaves alone.
+func inboundCluster() *clusterv3.Cluster {
+	c := originalDestination(inboundPassthrough, accesslog.RoleMesh)
+	c.UpstreamBindConfig = &corev3.BindConfig{SourceAddress: tcpAddress("127.0.0.6", 0).GetSocketAddress()}
+	return c
+}

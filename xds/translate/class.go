@@ -1,0 +1,104 @@
+package translate
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Kind is the kind of a proxy.
+type Kind uint8
+
+// The kinds.
+const (
+	Sidecar Kind = iota
+	Gateway      // an egress gateway's pod
+	Forward      // the explicit forward proxy of `sallyport up`
+)
+
+// Node is what is known of one connected proxy.
+type Node struct {
+	ID        string // sidecar~IP~POD.NS~NS.svc.cluster.local
+	Namespace string
+	Labels    map[string]string
+	IPv6      bool   // one of its addresses is IPv6
+	Forward   string // ip:port for explicit proxying; makes it a Forward
+	Inline    bool   // it cannot do VHDS: state-of-the-world streams
+}
+
+// IsRouter says whether the node id is a gateway's.
+func (n Node) IsRouter() bool { return strings.HasPrefix(n.ID, "router~") }
+
+// Class is a kind of proxies that get the same bytes. It is comparable, and everything that a view depends on
+// beside the snapshot is in it.
+type Class struct {
+	Kind      Kind
+	View      string           // the namespace whose visibility differs from everybody's; "" otherwise
+	Scope     serviceentry.Key // the Sidecar object that narrows it
+	Gateway   registry.Ref     // for gateways: the service that selects it
+	Port      uint32           // for gateways: where it listens
+	Forward   netip.AddrPort   // for forward proxies
+	Namespace string           // for forward proxies: on whose behalf
+	IPv6      bool
+	Inline    bool
+}
+
+// Classify finds a node's class. A gateway's pod that no service selects is a class that gets nothing to
+// forward.
+func Classify(s *registry.Snapshot, n Node) Class {
+	c := Class{IPv6: n.IPv6, Inline: n.Inline}
+	if addr, err := netip.ParseAddrPort(n.Forward); err == nil && n.IsRouter() {
+		c.Kind, c.Forward, c.Namespace = Forward, addr, n.Namespace
+		return c
+	}
+	if n.IsRouter() {
+		c.Kind = Gateway
+		if k := exitService(s, n); k != nil {
+			c.Gateway, c.Port = k.Ref, listenPort(k)
+		}
+		return c
+	}
+	c.View = s.View(n.Namespace)
+	if scope := s.Scope(n.Namespace, n.Labels); scope != nil {
+		c.Scope = scope.Key
+		c.View = n.Namespace // "./host" in a scope depends on it
+	}
+	return c
+}
+
+// exitService picks, of the services that select the pod, the one that the mesh names as its default gateway,
+// else the first that has port 443.
+func exitService(s *registry.Snapshot, n Node) *registry.KubeService {
+	list := s.GatewaysOf(n.Namespace, n.Labels)
+	def := registry.Ref(s.Mesh.DefaultGateway)
+	i := slices.IndexFunc(list, func(k *registry.KubeService) bool { return k.Ref == def })
+	if i < 0 {
+		i = slices.IndexFunc(list, func(k *registry.KubeService) bool { return listenPort(k) != 0 })
+	}
+	if i < 0 {
+		return nil
+	}
+	return list[i]
+}
+
+// GatewayPort is the service port that sidecars reach an egress gateway at.
+const GatewayPort = 443
+
+// defaultListenPort is where a gateway listens when its service names the target port instead of numbering it.
+const defaultListenPort = 8443
+
+func listenPort(k *registry.KubeService) uint32 {
+	for _, p := range k.Ports {
+		if p.Number == GatewayPort {
+			if !p.Explicit {
+				return defaultListenPort
+			}
+			return cmp.Or(p.TargetPort, defaultListenPort)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,172 @@
+package translate
+
+import (
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+// exitHost is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual
+// host and a cluster. The registrations are in order of precedence; where several have a port, the first gives
+// the cluster, and all of them together say who may use it (verified: clients show certificates of the mesh).
+func exitHost(list []*registry.Service, rule *registry.Rule, trustDomain string, verified bool) *part {
+	p := &part{}
+	done := map[uint32]bool{}
+	for _, svc := range list {
+		for _, port := range svc.Ports {
+			if done[port.Number] || port.Protocol == registry.UDP {
+				continue
+			}
+			done[port.Number] = true
+			vh := exitVhost(svc, port)
+			if verified {
+				restrict(vh, audience(list, port.Number), trustDomain)
+			}
+			p.resources = append(p.resources, seal(VirtualHost, vh.Name, vh))
+			tls, target := origination(svc, port, rule)
+			port.TargetPort = target
+			md := metadata(accesslog.RoleExternal, configOf(svc.Source))
+			p.resources = append(p.resources, endCluster(svc, port, tls, md)...)
+		}
+	}
+	return p
+}
+
+// origination says whether a gateway speaks TLS to the host for clients that speak plain HTTP (or TCP, where a
+// rule says so), and to which port. Without a rule: when the port's target is 443, or when the same entry
+// registers a TLS port, which is then where plain HTTP goes too.
+func origination(svc *registry.Service, port registry.Port, rule *registry.Rule) (*registry.TLSSettings, uint32) {
+	if port.Protocol == registry.TLS {
+		return nil, port.TargetPort
+	}
+	if t := rule.TLSFor(port.Number); t != nil {
+		return t, port.TargetPort
+	}
+	if !port.Protocol.IsHTTP() {
+		return nil, port.TargetPort
+	}
+	simple := &registry.TLSSettings{Mode: registry.TLSSimple}
+	if port.TargetPort == 443 {
+		return simple, port.TargetPort
+	}
+	if !port.Explicit {
+		if to, ok := securePort(svc); ok {
+			return simple, to.TargetPort
+		}
+	}
+	return nil, port.TargetPort
+}
+
+// securePort finds the TLS port of an entry: 443 if there is one, else the lowest.
+func securePort(svc *registry.Service) (registry.Port, bool) {
+	var first registry.Port
+	for _, p := range svc.Ports {
+		if p.Protocol != registry.TLS {
+			continue
+		}
+		if p.Number == 443 {
+			return p, true
+		}
+		if first.Number == 0 {
+			first = p
+		}
+	}
+	return first, first.Number != 0
+}
+
+// exitVhost is a host's port in the gateway's table. The name that a client asked for is the name that is used:
+// requests by their Host, tunnels by the authority, which the listener behind checks against what is said inside.
+func exitVhost(svc *registry.Service, port registry.Port) *routev3.VirtualHost {
+	vh := &routev3.VirtualHost{
+		Name:    vhostName(ExitRoute, hostPort(svc.Host, port.Number)),
+		Domains: []string{hostPort(svc.Host, port.Number)},
+	}
+	cluster := ClusterName(port.Number, svc.Host)
+	if port.Protocol.IsHTTP() {
+		if port.Number == 80 {
+			vh.Domains = append(vh.Domains, svc.Host)
+		}
+		vh.Routes = []*routev3.Route{
+			refuse(wrongProtocolRoute, anyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", nil),
+			requestRoute(svc, port, cluster),
+		}
+		return vh
+	}
+	vh.Routes = []*routev3.Route{
+		tunnelRoute(svc, port, cluster),
+		refuse(wrongProtocolRoute, anyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+": plain HTTP does not go there\n", nil),
+	}
+	return vh
+}
+
+func requestRoute(svc *registry.Service, port registry.Port, cluster string) *routev3.Route {
+	action := retried(cluster)
+	if port.Number == 80 || port.Number == 443 {
+		// "external.com:443" is for the table; the server knows itself as "external.com"
+		if !svc.Wildcard() {
+			action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: svc.Host}
+		}
+	}
+	return route("default", anyRequest(), action)
+}
+
+// tunnelRoute ends a CONNECT and hands its bytes, with what the checks behind need to know, to the listener for
+// what the port speaks.
+func tunnelRoute(svc *registry.Service, port registry.Port, cluster string) *routev3.Route {
+	inner := exitTCP
+	if port.Protocol == registry.TLS {
+		inner = exitTLS
+	}
+	values := []*statev3.FilterStateValue{
+		state(stateAuthority, "%REQ(:AUTHORITY)%", once),
+		state(statePeer, "%DOWNSTREAM_PEER_URI_SAN%", once),
+		state(stateSource, "%DOWNSTREAM_REMOTE_ADDRESS%", once),
+		state(stateCluster, cluster, once),
+		state(statePort, routeName(port.TargetPort), once),
+	}
+	if !svc.Wildcard() {
+		values = append(values, state(stateHost, svc.Host, once))
+	}
+	return withState(route("default", anyTunnel(), ended(inner)), values...)
+}
+
+// audience is who may use a host's port: nil for everybody, else the namespaces that it is exported to.
+func audience(list []*registry.Service, port uint32) []string {
+	var out []string
+	for _, svc := range list {
+		if _, ok := svc.Port(port); !ok {
+			continue
+		}
+		if svc.ExportTo.All {
+			return nil
+		}
+		out = append(out, svc.ExportTo.Namespaces...)
+	}
+	if out == nil {
+		return []string{}
+	}
+	return out
+}
+
+// restrict lets only workloads of these namespaces in, by the identity that their certificate proves.
+func restrict(vh *routev3.VirtualHost, namespaces []string, trustDomain string) {
+	if namespaces == nil {
+		return
+	}
+	policy := &rbacv3.Policy{Permissions: []*rbacv3.Permission{{Rule: &rbacv3.Permission_Any{Any: true}}}}
+	for _, ns := range namespaces {
+		policy.Principals = append(policy.Principals, &rbacv3.Principal{Identifier: &rbacv3.Principal_Authenticated_{
+			Authenticated: &rbacv3.Principal_Authenticated{PrincipalName: prefix("spiffe://" + trustDomain + "/ns/" + ns + "/sa/")},
+		}})
+	}
+	rules := &rbacv3.RBAC{Action: rbacv3.RBAC_ALLOW}
+	if len(policy.Principals) > 0 {
+		rules.Policies = map[string]*rbacv3.Policy{"exported": policy}
+	}
+	vh.TypedPerFilterConfig = map[string]*anypb.Any{filterAccess: packed(&httprbacv3.RBACPerRoute{Rbac: &httprbacv3.RBAC{Rules: rules}})}
+}

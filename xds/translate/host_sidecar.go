@@ -1,0 +1,190 @@
+package translate
+
+import (
+	"strings"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+
+	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+// nameTTL is for how long, in seconds, an app may keep a made-up address.
+const nameTTL = 60
+
+// sidecarHost is one host's share of a sidecar's configuration: a virtual host for each port, the name that its
+// DNS answers, and, where it does not leave by a gateway, its clusters. Short names are those of the namespace.
+func sidecarHost(svc *registry.Service, rule *registry.Rule, namespace string) *part {
+	p := &part{}
+	for _, port := range svc.Ports {
+		if port.Protocol == registry.UDP {
+			continue
+		}
+		p.ports = append(p.ports, portUse{number: port.Number, opaque: port.Protocol == registry.TCP})
+		p.resources = append(p.resources, sidecarVhost(svc, port, namespace))
+		if svc.Exit.IsZero() {
+			p.resources = append(p.resources, directCluster(svc, port, rule)...)
+		}
+	}
+	if !svc.Exit.IsZero() {
+		p.gateways = []registry.Ref{svc.Exit}
+	}
+	if n, ok := answer(svc); ok {
+		p.resources = append(p.resources, n)
+	}
+	return p
+}
+
+// sidecarVhost is the row of a port's table for a host. Requests and tunnels both find it: by Host, by SNI, or,
+// where neither can be read, by address.
+func sidecarVhost(svc *registry.Service, port registry.Port, namespace string) *Resource {
+	vh := &routev3.VirtualHost{
+		Name:    vhostName(routeName(port.Number), svc.Host),
+		Domains: append([]string{svc.Host}, shortNames(svc, namespace)...),
+	}
+	if port.Protocol == registry.TCP || port.Protocol.IsHTTP() {
+		vh.Domains = append(vh.Domains, addressDomains(svc)...)
+	}
+	if svc.Exit.IsZero() {
+		vh.Routes = directRoutes(svc, port)
+	} else {
+		vh.Routes = gatewayRoutes(svc, port)
+	}
+	return seal(VirtualHost, vh.Name, vh)
+}
+
+// gatewayRoutes hand a host on to its gateway, under the name and port that it was registered with. What the
+// gateway does with them is its own decision.
+func gatewayRoutes(svc *registry.Service, port registry.Port) []*routev3.Route {
+	cluster := ClusterName(GatewayPort, svc.Exit.Host())
+	if port.Protocol.IsHTTP() {
+		action := retried(cluster)
+		if port.Number != 80 && !svc.Wildcard() {
+			action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: hostPort(svc.Host, port.Number)}
+		}
+		return []*routev3.Route{route("default", anyRequest(), action)}
+	}
+	action := to(cluster)
+	if port.Protocol == registry.TCP && !svc.Wildcard() {
+		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: hostPort(svc.Host, port.Number)}
+	}
+	return []*routev3.Route{route("default", anyTunnel(), action)}
+}
+
+// directRoutes send a host to its own cluster.
+func directRoutes(svc *registry.Service, port registry.Port) []*routev3.Route {
+	cluster := ClusterName(port.Number, svc.Host)
+	if port.Protocol.IsHTTP() {
+		return []*routev3.Route{withState(route("default", anyRequest(), retried(cluster)), dial(svc, port.TargetPort)...)}
+	}
+	return []*routev3.Route{withState(route("default", anyTunnel(), ended(cluster)), dial(svc, port.TargetPort)...)}
+}
+
+// dial says which name and port a cluster that resolves names connects to. A wildcard's name is the request's.
+func dial(svc *registry.Service, port uint32) []*statev3.FilterStateValue {
+	values := []*statev3.FilterStateValue{state(stateDynamicPort, routeName(port), stay)}
+	if !svc.Wildcard() {
+		values = append(values, state(stateDynamicHost, svc.Host, stay))
+	}
+	return values
+}
+
+// directCluster is the cluster of one port, with its endpoints where they are written down.
+func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rule) []*Resource {
+	role := accesslog.RoleExternal
+	if !svc.External {
+		role = accesslog.RoleMesh
+	}
+	return endCluster(svc, port, rule.TLSFor(port.Number), metadata(role, configOf(svc.Source)))
+}
+
+// endCluster connects to the host itself, by sidecar or gateway. TLS is what the client's own protocol is
+// wrapped in; nil for none.
+func endCluster(svc *registry.Service, port registry.Port, tls *registry.TLSSettings, md *corev3.Metadata) []*Resource {
+	clusterName := ClusterName(port.Number, svc.Host)
+	var c *clusterv3.Cluster
+	var out []*Resource
+	switch {
+	case svc.Resolution == registry.Static:
+		c = byDiscovery(clusterName, md)
+		out = append(out, seal(Endpoints, clusterName, load(clusterName, port, svc.Endpoints)))
+	case len(svc.Endpoints) > 0:
+		c = byNames(clusterName, md, load(clusterName, port, svc.Endpoints))
+	case svc.Resolution == registry.None && svc.Exit.IsZero():
+		c = originalDestination(clusterName, accesslog.RoleExternal)
+		c.Metadata = md
+	default:
+		c = byName(clusterName, md)
+	}
+	http2 := port.Protocol == registry.HTTP2
+	if http2 {
+		c.TypedExtensionProtocolOptions = http2Options()
+	}
+	if tls != nil && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual) && port.Protocol != registry.TLS {
+		c.TransportSocket = originateTLS(svc.Host, svc.SANs, tls, http2)
+		if svc.Wildcard() && tls.SNI == "" {
+			c.TypedExtensionProtocolOptions = nameFromRequest(http2)
+		}
+	}
+	return append(out, seal(Cluster, clusterName, c))
+}
+
+// addressDomains lets a host be found by its addresses. Ranges cannot be domains; see lint.
+func addressDomains(svc *registry.Service) []string {
+	var out []string
+	if svc.VIP4.IsValid() {
+		out = append(out, svc.VIP4.String(), "["+svc.VIP6.String()+"]")
+	}
+	for _, a := range svc.Addresses {
+		if !a.IsSingleIP() {
+			continue
+		}
+		if a.Addr().Is4() {
+			out = append(out, a.Addr().String())
+		} else {
+			out = append(out, "["+a.Addr().String()+"]")
+		}
+	}
+	return out
+}
+
+// shortNames are what workloads call a Kubernetes service beside its full name.
+func shortNames(svc *registry.Service, namespace string) []string {
+	if svc.External {
+		return nil
+	}
+	service, _, ok := strings.Cut(svc.Host, ".")
+	if !ok || svc.Host != (registry.Ref{Namespace: svc.Namespace, Name: service}).Host() {
+		return nil
+	}
+	out := []string{service + "." + svc.Namespace, service + "." + svc.Namespace + ".svc"}
+	if namespace == svc.Namespace {
+		out = append(out, service)
+	}
+	return out
+}
+
+// answer is what the pod's DNS says about a host that leaves the mesh: its made-up addresses, or those that
+// the user wrote.
+func answer(svc *registry.Service) (*Resource, bool) {
+	if !svc.External || svc.Wildcard() {
+		return nil, false
+	}
+	n := name.Name{Host: svc.Host, TTL: nameTTL}
+	if svc.VIP4.IsValid() {
+		n.Addresses = append(n.Addresses, svc.VIP4, svc.VIP6)
+	}
+	for _, a := range svc.Addresses {
+		if a.IsSingleIP() {
+			n.Addresses = append(n.Addresses, a.Addr())
+		}
+	}
+	if len(n.Addresses) == 0 {
+		return nil, false
+	}
+	return sealBytes(Name, n.Host, n.Marshal()), true
+}

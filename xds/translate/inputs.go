@@ -1,0 +1,92 @@
+package translate
+
+import (
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// inputs identifies everything that a host's part was made from: the part is a function of it.
+type inputs struct {
+	kind        Kind
+	services    uint64 // hash over the registrations that count
+	rule        uint64
+	trustDomain string
+	gateway     registry.Ref
+	view        string // only where short names depend on the namespace
+}
+
+// host makes, or remembers, one host's share of a class's view; nil when the class does not see it.
+func (t *Translator) host(s *registry.Snapshot, c Class, host string) *part {
+	if c.Kind == Sidecar {
+		return t.hostForSidecar(s, c, host)
+	}
+	return t.hostForExit(s, c, host)
+}
+
+func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) *part {
+	svc := s.Visible(host, c.View, s.ScopeByKey(c.Scope))
+	if svc == nil {
+		return nil
+	}
+	rule := s.Rule(svc, c.View)
+	in := inputs{kind: Sidecar, services: svc.Hash, rule: ruleHash(rule)}
+	if !svc.External && svc.Namespace == c.View {
+		in.view = c.View
+	}
+	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, in.view) })
+}
+
+func (t *Translator) hostForExit(s *registry.Snapshot, c Class, host string) *part {
+	list := leaving(s.Services(host), c)
+	if len(list) == 0 {
+		return nil
+	}
+	rule := s.Rule(list[0], list[0].Namespace)
+	in := inputs{kind: c.Kind, services: hashServices(list), rule: ruleHash(rule), trustDomain: s.Mesh.TrustDomain, gateway: c.Gateway}
+	return t.remember(host, in, func() *part { return exitHost(list, rule, s.Mesh.TrustDomain, c.Kind == Gateway) })
+}
+
+// leaving picks the registrations that leave by a class's exit: those attached to the gateway, or, at a forward
+// proxy, those that its namespace may see.
+func leaving(list []*registry.Service, c Class) []*registry.Service {
+	var out []*registry.Service
+	for _, svc := range list {
+		if !svc.External {
+			continue
+		}
+		if c.Kind == Gateway && !c.Gateway.IsZero() && svc.Exit == c.Gateway {
+			out = append(out, svc)
+		}
+		if c.Kind == Forward && svc.ExportTo.Includes(c.Namespace) {
+			out = append(out, svc)
+		}
+	}
+	return out
+}
+
+func ruleHash(r *registry.Rule) uint64 {
+	if r == nil {
+		return 0
+	}
+	return r.Hash
+}
+
+// hashServices combines the hashes of an ordered list.
+func hashServices(list []*registry.Service) uint64 {
+	h := uint64(14695981039346656037) // FNV-1a over the hashes' words
+	for _, s := range list {
+		h = (h ^ s.Hash) * 1099511628211
+	}
+	return h
+}
+
+func (t *Translator) remember(host string, in inputs, produce func() *part) *part {
+	if p, ok := t.memo[host][in]; ok {
+		return p
+	}
+	p := produce()
+	if t.memo[host] == nil {
+		t.memo[host] = map[inputs]*part{}
+	}
+	t.memo[host][in] = p
+	return p
+}

@@ -1,0 +1,130 @@
+package translate
+
+import (
+	"slices"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	httpinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/http_inspector/v3"
+	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
+	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
+	netstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/set_filter_state/v3"
+	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+// serverFirst are the ports on which the server is known to speak first: looking for the client's first bytes
+// there would only make it wait.
+var serverFirst = []int32{21, 22, 25, 110, 143, 587, 993, 995, 3306}
+
+func listenerFilter(name string, config proto.Message) *listenerv3.ListenerFilter {
+	return &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: packed(config)}}
+}
+
+// inspectTLS reads the whole ClientHello, of up to 16 KiB (Envoy's default and most): post-quantum ones span
+// packets.
+func inspectTLS() *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{})
+}
+
+// inspectors find out what is spoken, except on ports where that must not be waited for.
+func inspectors() []*listenerv3.ListenerFilter {
+	list := []*listenerv3.ListenerFilter{
+		inspectTLS(),
+		listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{}),
+	}
+	for _, f := range list {
+		f.FilterDisabled = onPorts(serverFirst)
+	}
+	return list
+}
+
+func onPorts(ports []int32) *listenerv3.ListenerFilterChainMatchPredicate {
+	set := &listenerv3.ListenerFilterChainMatchPredicate_MatchSet{}
+	for _, p := range ports {
+		set.Rules = append(set.Rules, &listenerv3.ListenerFilterChainMatchPredicate{
+			Rule: &listenerv3.ListenerFilterChainMatchPredicate_DestinationPortRange{
+				DestinationPortRange: &typev3.Int32Range{Start: p, End: p + 1},
+			},
+		})
+	}
+	return &listenerv3.ListenerFilterChainMatchPredicate{Rule: &listenerv3.ListenerFilterChainMatchPredicate_OrMatch{OrMatch: set}}
+}
+
+func originalDst() *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.original_dst", &originaldstv3.OriginalDst{})
+}
+
+// at binds a listener to a port on all addresses.
+func at(l *listenerv3.Listener, port uint32, ipv6 bool) *listenerv3.Listener {
+	l.Address = tcpAddress("0.0.0.0", port)
+	if ipv6 {
+		l.AdditionalAddresses = []*listenerv3.AdditionalAddress{{Address: tcpAddress("::", port)}}
+	}
+	return l
+}
+
+// chain is a filter chain; a nil match takes everything.
+func chain(name string, match *listenerv3.FilterChainMatch, filters ...*listenerv3.Filter) *listenerv3.FilterChain {
+	return &listenerv3.FilterChain{Name: name, FilterChainMatch: match, Filters: filters}
+}
+
+func tlsSpoken() *listenerv3.FilterChainMatch {
+	return &listenerv3.FilterChainMatch{TransportProtocol: "tls"}
+}
+
+func httpSpoken() *listenerv3.FilterChainMatch {
+	return &listenerv3.FilterChainMatch{TransportProtocol: "raw_buffer", ApplicationProtocols: []string{"http/1.0", "http/1.1", "h2c"}}
+}
+
+// proxy is a TCP proxy. With a tunnel, the bytes go in a CONNECT to that authority (a format string).
+type proxy struct {
+	stat    string
+	cluster string
+	tunnel  string
+	log     accesslog.Place // none: what is behind it logs
+}
+
+func (p proxy) filter() *listenerv3.Filter {
+	t := &tcpv3.TcpProxy{
+		StatPrefix:       p.stat,
+		ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: p.cluster},
+		IdleTimeout:      durationpb.New(idleTimeout),
+	}
+	if p.tunnel != "" {
+		t.TunnelingConfig = &tcpv3.TcpProxy_TunnelingConfig{Hostname: p.tunnel}
+	}
+	if p.log != "" {
+		t.AccessLog = accessLog(p.log, false)
+	}
+	return networkFilter("envoy.filters.network.tcp_proxy", t)
+}
+
+// setState sets values of the filter state for a connection.
+func setState(values ...*statev3.FilterStateValue) *listenerv3.Filter {
+	return networkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{OnNewConnection: values})
+}
+
+// detectWithin bounds the wait for a client's first bytes; after it the connection is taken as plain TCP.
+func detectWithin(l *listenerv3.Listener, d time.Duration) *listenerv3.Listener {
+	l.ListenerFiltersTimeout = durationpb.New(d)
+	l.ContinueOnListenerFiltersTimeout = true
+	return l
+}
+
+// internalListener takes connections from within the same Envoy.
+func internalListener(name string, filters []*listenerv3.ListenerFilter, chains ...*listenerv3.FilterChain) *listenerv3.Listener {
+	return &listenerv3.Listener{
+		Name:              name,
+		ListenerSpecifier: &listenerv3.Listener_InternalListener{InternalListener: &listenerv3.Listener_InternalListenerConfig{}},
+		ListenerFilters:   slices.Clone(filters),
+		FilterChains:      chains,
+		TrafficDirection:  corev3.TrafficDirection_OUTBOUND,
+	}
+}

@@ -1,0 +1,118 @@
+package translate
+
+import (
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	dfpfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
+	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+// The HTTP filters that routes configure for themselves.
+const (
+	filterAccess = "envoy.filters.http.rbac"
+	filterState  = "envoy.filters.http.set_filter_state"
+	filterNames  = "envoy.filters.http.dynamic_forward_proxy"
+)
+
+// manager describes an HTTP connection manager.
+type manager struct {
+	stat    string
+	route   string // routes by this name
+	log     accesslog.Place
+	connect bool // CONNECT is taken
+	gateway bool // it faces the mesh: HTTP/2, its clients are strangers
+}
+
+// filter makes the network filter.
+func (m manager) filter() *listenerv3.Filter {
+	hcm := &hcmv3.HttpConnectionManager{
+		StatPrefix: m.stat,
+		CodecType:  hcmv3.HttpConnectionManager_AUTO,
+		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
+			RouteConfigName: m.route,
+			ConfigSource: &corev3.ConfigSource{
+				ResourceApiVersion:    corev3.ApiVersion_V3,
+				ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+			},
+		}},
+		HttpFilters:       httpFilters(),
+		AccessLog:         accessLog(m.log, true),
+		StreamIdleTimeout: durationpb.New(idleTimeout),
+		// the app's own headers go on as they are, and what proxies tell each other stays inside
+		UseRemoteAddress:                wrapperspb.Bool(false),
+		SkipXffAppend:                   true,
+		GenerateRequestId:               wrapperspb.Bool(false),
+		ForwardClientCertDetails:        hcmv3.HttpConnectionManager_SANITIZE,
+		ServerHeaderTransformation:      hcmv3.HttpConnectionManager_PASS_THROUGH,
+		RequestHeadersTimeout:           durationpb.New(time.Minute),
+		MaxRequestHeadersKb:             wrapperspb.UInt32(96),
+		HttpProtocolOptions:             &corev3.Http1ProtocolOptions{AcceptHttp_10: true},
+		CommonHttpProtocolOptions:       &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeout)},
+		Http2ProtocolOptions:            &corev3.Http2ProtocolOptions{},
+		StreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
+		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+	}
+	if m.connect {
+		hcm.UpgradeConfigs = append(hcm.UpgradeConfigs, &hcmv3.HttpConnectionManager_UpgradeConfig{UpgradeType: "CONNECT"})
+		hcm.Http2ProtocolOptions.AllowConnect = true
+	}
+	if m.gateway {
+		// 0.7 % of short tunnels fail with the default codec: docs/adr/0003-tunnels.md
+		hcm.Http2ProtocolOptions.UseOghttp2Codec = wrapperspb.Bool(true)
+		hcm.Http2ProtocolOptions.MaxConcurrentStreams = wrapperspb.UInt32(4096)
+	}
+	return networkFilter("envoy.filters.network.http_connection_manager", hcm)
+}
+
+func httpFilters() []*hcmv3.HttpFilter {
+	return []*hcmv3.HttpFilter{
+		httpFilter(filterAccess, &httprbacv3.RBAC{}),
+		httpFilter(filterState, &httpstatev3.Config{}),
+		httpFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{}),
+		httpFilter(filterNames, &dfpfilterv3.FilterConfig{
+			ImplementationSpecifier:         &dfpfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
+			AllowDynamicHostFromFilterState: true,
+		}),
+		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
+	}
+}
+
+func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(config)}}
+}
+
+func networkFilter(name string, config proto.Message) *listenerv3.Filter {
+	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(config)}}
+}
+
+// table is a route configuration whose hosts are resources of their own (VHDS). Only the last resort is in it.
+func table(name string, lastResort *routev3.VirtualHost, inline []*routev3.VirtualHost, perPort bool) *routev3.RouteConfiguration {
+	r := &routev3.RouteConfiguration{
+		Name:         name,
+		VirtualHosts: append(inline, lastResort),
+		// what Envoy adds for proxies behind it is nobody's business outside
+		RequestHeadersToRemove:         []string{"x-forwarded-proto", "x-envoy-original-path", "x-envoy-decorator-operation"},
+		IgnorePortInHostMatching:       perPort,
+		ValidateClusters:               wrapperspb.Bool(false),
+		MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(8192),
+	}
+	if inline == nil {
+		r.Vhds = &routev3.Vhds{ConfigSource: &corev3.ConfigSource{
+			ResourceApiVersion:    corev3.ApiVersion_V3,
+			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+		}}
+	}
+	return r
+}

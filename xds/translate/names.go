@@ -1,0 +1,70 @@
+package translate
+
+import "strconv"
+
+// The names that Istio's tools know.
+const (
+	virtualOutbound    = "virtualOutbound"
+	virtualInbound     = "virtualInbound"
+	passthroughCluster = "PassthroughCluster"
+	blackHoleCluster   = "BlackHoleCluster"
+	inboundPassthrough = "InboundPassthroughCluster"
+	allowAnyRoute      = "allow_any"
+	blockAllRoute      = "block_all"
+	wrongProtocolRoute = "wrong_protocol" // ours
+)
+
+// Names of our own.
+const (
+	// ExitRoute is the gateway's table of hosts; its virtual hosts are resources of their own.
+	ExitRoute = "https.443.egress"
+	// exitTLS and exitTCP are the gateway's internal listeners behind CONNECT: for tunnels that must carry TLS
+	// for the name that was asked for, and for plain TCP services.
+	exitTLS = "egress-tls"
+	exitTCP = "egress-tcp"
+)
+
+// ClusterName is Istio's name for the cluster of a host's port.
+func ClusterName(port uint32, host string) string {
+	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "||" + host
+}
+
+// routeName is Istio's name for a sidecar's routes of a port.
+func routeName(port uint32) string { return strconv.FormatUint(uint64(port), 10) }
+
+// decideName is the internal listener, and the cluster in front of it, where a sidecar reads the names of a
+// port's tunnels.
+func decideName(port uint32) string { return "decide-" + routeName(port) }
+
+// catchAllDecide is the same for ports without a listener of their own.
+const catchAllDecide = "decide-any"
+
+// vhostName is the name of a virtual host as a resource of its own: the route's name comes first.
+func vhostName(route, host string) string { return route + "/" + host }
+
+func hostPort(host string, port uint32) string { return host + ":" + routeName(port) }
+
+// The places in the agent's bootstrap that configuration refers to.
+const (
+	sdsCluster = "sds-grpc"
+	alsCluster = "als-grpc"
+
+	secretIdentity    = "default"          // the workload's certificate
+	secretMeshRoots   = "ROOTCA"           // who may be a peer
+	secretSystemRoots = "file-root:system" // whom the proxy's host trusts outside
+)
+
+// Keys of the filter state that travels from a connection to the internal listener behind it.
+const (
+	stateAuthority = "sallyport.authority" // what the client asked for, "host:port"
+	statePeer      = "sallyport.peer"      // the client's verified SPIFFE id
+	stateSource    = "sallyport.source"    // the client's address
+	stateCluster   = "sallyport.cluster"   // where to, if the check passes
+	statePort      = "sallyport.port"
+	stateHost      = "sallyport.host" // for services whose name cannot be read from the connection
+
+	stateTCPCluster  = "envoy.tcp_proxy.cluster"
+	stateDynamicHost = "envoy.upstream.dynamic_host"
+	stateDynamicPort = "envoy.upstream.dynamic_port"
+	stateOriginalDst = "envoy.network.transport_socket.original_dst_address"
+)

@@ -1,0 +1,75 @@
+package translate
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+func anyRequest() *routev3.RouteMatch {
+	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
+}
+
+func anyTunnel() *routev3.RouteMatch {
+	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_ConnectMatcher_{ConnectMatcher: &routev3.RouteMatch_ConnectMatcher{}}}
+}
+
+// to sends what matches to a cluster, without a limit on how long it takes.
+func to(cluster string) *routev3.RouteAction {
+	return &routev3.RouteAction{
+		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
+		Timeout:          durationpb.New(0),
+	}
+}
+
+// retried is to with Istio's default retries: only where the server cannot have seen the request.
+func retried(cluster string) *routev3.RouteAction {
+	a := to(cluster)
+	a.RetryPolicy = &routev3.RetryPolicy{
+		RetryOn: "connect-failure,refused-stream,reset-before-request", NumRetries: wrapperspb.UInt32(2),
+		HostSelectionRetryMaxAttempts: 5,
+	}
+	return a
+}
+
+// ended terminates a CONNECT here: its bytes go to the cluster as they are.
+func ended(cluster string) *routev3.RouteAction {
+	a := to(cluster)
+	a.UpgradeConfigs = []*routev3.RouteAction_UpgradeConfig{{
+		UpgradeType: "CONNECT", ConnectConfig: &routev3.RouteAction_UpgradeConfig_ConnectConfig{},
+	}}
+	return a
+}
+
+func route(name string, match *routev3.RouteMatch, action *routev3.RouteAction) *routev3.Route {
+	return &routev3.Route{Name: name, Match: match, Action: &routev3.Route_Route{Route: action}}
+}
+
+// refuse answers with a text that names the host and what to do; text is a format string.
+func refuse(name string, match *routev3.RouteMatch, status uint32, body string, md *corev3.Metadata) *routev3.Route {
+	return &routev3.Route{
+		Name: name, Match: match, Metadata: md,
+		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+			Status: status, BodyFormat: text(body),
+		}},
+	}
+}
+
+// withState sets values of the filter state for what takes this route.
+func withState(r *routev3.Route, values ...*statev3.FilterStateValue) *routev3.Route {
+	if r.TypedPerFilterConfig == nil {
+		r.TypedPerFilterConfig = map[string]*anypb.Any{}
+	}
+	r.TypedPerFilterConfig[filterState] = packed(&httpstatev3.Config{OnRequestHeaders: values})
+	return r
+}
+
+// decidedBy notes the object behind a route for the access log.
+func decidedBy(config string) *corev3.Metadata {
+	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"istio": fields("config", config)}}
+}

@@ -1,0 +1,220 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// View is what one class of proxies gets. It is immutable and shares what did not change with the view before.
+type View struct {
+	Class     Class
+	resources [types]*iradix.Tree[*Resource]
+	hosts     *iradix.Tree[*part] // each visible host's share
+	uses      uses
+	base      []*Resource
+}
+
+// part is one host's share of a view.
+type part struct {
+	resources []*Resource
+	ports     []portUse
+	gateways  []registry.Ref
+}
+
+// portUse says that a host is reached at a port, and whether what is spoken there can be told from first bytes.
+type portUse struct {
+	number uint32
+	opaque bool // a TCP service: the server may speak first
+}
+
+// uses counts, over all hosts of a view, what its base depends on.
+type uses struct {
+	ports    map[portUse]int
+	gateways map[registry.Ref]int
+}
+
+// Get finds a resource.
+func (v *View) Get(t Type, name string) (*Resource, bool) {
+	return v.resources[t].Get([]byte(name))
+}
+
+// Len is how many resources of a type there are.
+func (v *View) Len(t Type) int { return v.resources[t].Len() }
+
+// Walk goes through the resources of a type in name order until f says false.
+func (v *View) Walk(t Type, f func(*Resource) bool) {
+	v.resources[t].Root().Walk(func(_ []byte, r *Resource) bool { return !f(r) })
+}
+
+// Translator makes views and remembers what each host became, under the hash of what it was made from.
+// It is for one goroutine.
+type Translator struct {
+	memo map[string]map[inputs]*part // by host
+}
+
+// NewTranslator makes one without memories.
+func NewTranslator() *Translator { return &Translator{memo: map[string]map[inputs]*part{}} }
+
+// Forget drops what is remembered of hosts that changed. Call it once for each snapshot, before Update.
+func (t *Translator) Forget(hosts []string) {
+	for _, h := range hosts {
+		delete(t.memo, h)
+	}
+}
+
+// Build makes a class's view from nothing.
+func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
+	v := &View{Class: c, hosts: iradix.New[*part](), uses: uses{ports: map[portUse]int{}, gateways: map[registry.Ref]int{}}}
+	for i := range v.resources {
+		v.resources[i] = iradix.New[*Resource]()
+	}
+	e := newEdit(v)
+	for host := range s.Hosts() {
+		e.setHost(host, t.host(s, c, host))
+	}
+	e.setBase(base(s, c, e.uses))
+	next, _ := e.commit()
+	return next
+}
+
+// Update makes the next view of a class from the last one. The references are of resources that were added,
+// changed or removed, in sending order.
+func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Changed) (*View, []Ref) {
+	e := newEdit(v)
+	for _, host := range changed.Hosts {
+		e.setHost(host, t.host(s, v.Class, host))
+	}
+	if changed.Mesh || changed.Scopes {
+		e.setAllHosts(s, t)
+	}
+	e.setBase(base(s, v.Class, e.uses))
+	return e.commit()
+}
+
+// edit is one view being made from another.
+type edit struct {
+	next    *View
+	txns    [types]*iradix.Txn[*Resource]
+	hosts   *iradix.Txn[*part]
+	uses    uses
+	changed map[Ref]bool
+}
+
+func newEdit(v *View) *edit {
+	next := *v
+	e := &edit{next: &next, hosts: v.hosts.Txn(), changed: map[Ref]bool{}}
+	e.uses = uses{ports: maps.Clone(v.uses.ports), gateways: maps.Clone(v.uses.gateways)}
+	for i := range e.txns {
+		e.txns[i] = v.resources[i].Txn()
+	}
+	return e
+}
+
+// setHost replaces a host's share; nil removes it.
+func (e *edit) setHost(host string, p *part) {
+	old, _ := e.hosts.Get([]byte(host))
+	if old == p {
+		return
+	}
+	if old != nil {
+		e.count(old, -1)
+	}
+	e.replace(old.all(), p.all())
+	if p == nil {
+		e.hosts.Delete([]byte(host))
+		return
+	}
+	e.count(p, +1)
+	e.hosts.Insert([]byte(host), p)
+}
+
+func (p *part) all() []*Resource {
+	if p == nil {
+		return nil
+	}
+	return p.resources
+}
+
+func (e *edit) setAllHosts(s *registry.Snapshot, t *Translator) {
+	var gone []string
+	e.next.hosts.Root().Walk(func(k []byte, _ *part) bool {
+		if len(s.Services(string(k))) == 0 {
+			gone = append(gone, string(k))
+		}
+		return false
+	})
+	for _, host := range gone {
+		e.setHost(host, nil)
+	}
+	for host := range s.Hosts() {
+		e.setHost(host, t.host(s, e.next.Class, host))
+	}
+}
+
+func (e *edit) setBase(resources []*Resource) {
+	e.replace(e.next.base, resources)
+	e.next.base = resources
+}
+
+// replace takes out what is no longer there and puts in what is new or differs.
+func (e *edit) replace(old, now []*Resource) {
+	kept := make(map[Ref]bool, len(now))
+	for _, r := range now {
+		ref := Ref{r.Type, r.Name}
+		kept[ref] = true
+		was, ok := e.txns[r.Type].Get([]byte(r.Name))
+		if ok && was.Version == r.Version {
+			continue
+		}
+		e.txns[r.Type].Insert([]byte(r.Name), r)
+		e.changed[ref] = true
+	}
+	for _, r := range old {
+		if ref := (Ref{r.Type, r.Name}); !kept[ref] {
+			e.txns[r.Type].Delete([]byte(r.Name))
+			e.changed[ref] = true
+		}
+	}
+}
+
+func (e *edit) count(p *part, by int) {
+	for _, u := range p.ports {
+		if e.uses.ports[u] += by; e.uses.ports[u] == 0 {
+			delete(e.uses.ports, u)
+		}
+	}
+	for _, g := range p.gateways {
+		if e.uses.gateways[g] += by; e.uses.gateways[g] == 0 {
+			delete(e.uses.gateways, g)
+		}
+	}
+}
+
+func (e *edit) commit() (*View, []Ref) {
+	for i := range e.txns {
+		e.next.resources[i] = e.txns[i].Commit()
+	}
+	// a cluster that changes is warmed anew and waits for endpoints, also when those are the same
+	for ref := range e.changed {
+		if ref.Type == Cluster {
+			if _, ok := e.next.Get(Endpoints, ref.Name); ok {
+				e.changed[Ref{Endpoints, ref.Name}] = true
+			}
+		}
+	}
+	e.next.hosts, e.next.uses = e.hosts.Commit(), e.uses
+	refs := slices.SortedFunc(maps.Keys(e.changed), func(a, b Ref) int {
+		if a.Type != b.Type {
+			return int(a.Type) - int(b.Type)
+		}
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return e.next, refs
+}
