@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,8 +19,7 @@ import (
 type stream struct {
 	url   string
 	lines atomic.Int64
-	done  chan struct{}
-	cmd   *exec.Cmd
+	alive context.Context // ends with the connection
 	stop  context.CancelFunc
 }
 
@@ -29,14 +27,15 @@ type stream struct {
 func (s *Scene) openStream(ctx context.Context, scheme, host string) (*stream, error) {
 	url := s.url(scheme, host, outside.StreamPath+token())
 	ctx, stop := context.WithCancel(ctx)
-	st := &stream{url: url, stop: stop, done: make(chan struct{})}
-	st.cmd = s.client(ctx, append(s.curlArgs(), "-N", url)...)
+	alive, ended := context.WithCancel(context.Background())
+	st := &stream{url: url, stop: stop, alive: alive}
+	cmd := s.client(ctx, append(s.curlArgs(), "-N", url)...)
 	out, in := io.Pipe()
 	var stderr strings.Builder
-	st.cmd.Stdout, st.cmd.Stderr = in, &stderr
+	cmd.Stdout, cmd.Stderr = in, &stderr
 	go func() {
-		defer close(st.done)
-		_ = in.CloseWithError(errors.Join(world.Await(st.cmd), io.EOF))
+		defer ended()
+		_ = in.CloseWithError(errors.Join(world.Await(cmd), io.EOF))
 	}()
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -55,15 +54,14 @@ func (s *Scene) openStream(ctx context.Context, scheme, host string) (*stream, e
 
 // flows waits until some more lines have come on the same connection.
 func (st *stream) flows(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(st.alive, func() { cancel(errors.New("the connection had broken")) })
+	defer stop()
 	seen := st.lines.Load()
 	return world.Within(ctx, 10*time.Second, func() error {
-		select {
-		case <-st.done:
-			return fmt.Errorf("the open connection to %s broke after %d lines", st.url, st.lines.Load())
-		default:
-		}
 		if st.lines.Load() < seen+3 {
-			return fmt.Errorf("nothing comes any more on the open connection to %s", st.url)
+			return fmt.Errorf("on the open connection to %s no data comes after line %d", st.url, st.lines.Load())
 		}
 		return nil
 	})
@@ -71,7 +69,7 @@ func (st *stream) flows(ctx context.Context) error {
 
 func (st *stream) close() {
 	st.stop()
-	<-st.done
+	<-st.alive.Done()
 }
 
 // probe is the application making one request after the other, each on a new connection.
