@@ -63,12 +63,16 @@ func exchange(ctx context.Context, network string, addr netip.AddrPort, req *dns
 	return msg, asked(ctx, err)
 }
 
-// asked puts the caller's reason in place of the deadline error that it caused.
+// asked names the reason of an error that the end of ctx has caused. The socket's deadline is ctx's, and may be first.
 func asked(ctx context.Context, err error) error {
-	if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
-		return ctx.Err()
+	switch {
+	case !errors.Is(err, os.ErrDeadlineExceeded):
+		return err
+	case errors.Is(ctx.Err(), context.Canceled):
+		return context.Canceled
+	default:
+		return fmt.Errorf("no answer in time: %w", context.DeadlineExceeded)
 	}
-	return err
 }
 
 // overUDP waits for the datagram that answers req. What does not match is not an answer, whoever sent it: it is
