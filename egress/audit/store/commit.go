@@ -1,0 +1,88 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+
+	duckdb "github.com/duckdb/duckdb-go/v2"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// commit writes the new records of the batches, and which numbers the store has with them, in one transaction.
+func (s *Store) commit(ctx context.Context, batches [][]record.Record) error {
+	news, changed := s.seen.fresh(batches...)
+	total := 0
+	for _, b := range batches {
+		total += len(b)
+	}
+	if len(news) == 0 {
+		s.copies.Add(uint64(total))
+		return nil
+	}
+	now := s.options.Now().UTC()
+	records := make([]driver.Value, 0, len(columns)+1)
+	err := s.transact(ctx, func(conn *sql.Conn) error {
+		return conn.Raw(func(raw any) error {
+			c := raw.(driver.Conn)
+			err := appendRows(c, Table, len(news), func(i int) []driver.Value {
+				records = row(records, &news[i], now)
+				return records
+			})
+			if err != nil {
+				return err
+			}
+			spools := s.seen.rows(changed, now)
+			return appendRows(c, "spools", len(spools), func(i int) []driver.Value { return spools[i] })
+		})
+	})
+	if err != nil {
+		return s.fail("write records", err)
+	}
+	s.seen.keep(changed)
+	s.stored.Add(uint64(len(news)))
+	s.copies.Add(uint64(total - len(news)))
+	s.followers.publish(news)
+	return nil
+}
+
+// transact runs f between BEGIN and COMMIT on one connection. (sql.Tx does not give the connection that an appender
+// needs.)
+func (s *Store) transact(ctx context.Context, f func(*sql.Conn) error) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "BEGIN TRANSACTION"); err != nil {
+		return err
+	}
+	if err := f(conn); err != nil {
+		_, rollback := conn.ExecContext(ctx, "ROLLBACK")
+		return errors.Join(err, rollback)
+	}
+	_, err = conn.ExecContext(ctx, "COMMIT")
+	return err
+}
+
+// appendRows appends n rows to a table by DuckDB's appender, within the connection's transaction.
+func appendRows(c driver.Conn, table string, n int, row func(i int) []driver.Value) error {
+	appender, err := duckdb.NewAppenderFromConn(c, "", table)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		if err := appender.AppendRow(row(i)...); err != nil {
+			return errors.Join(err, appender.Close())
+		}
+	}
+	return appender.Close()
+}
+
+// isFatal says whether DuckDB has given the database up.
+func isFatal(err error) bool {
+	var e *duckdb.Error
+	return errors.As(err, &e) && (e.Type == duckdb.ErrorTypeFatal || e.Type == duckdb.ErrorTypeInternal)
+}

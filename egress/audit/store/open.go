@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	duckdb "github.com/duckdb/duckdb-go/v2"
+)
+
+// FileName is the database's name in its folder.
+const FileName = "audit.duckdb"
+
+// Options bounds a store. Zero fields take the defaults.
+type Options struct {
+	MemoryLimit string        // of DuckDB, in its notation; default "512MB". Larger sorts spill beside the file
+	Threads     int           // of DuckDB; default 2
+	Retention   time.Duration // records older than this are deleted, hourly; default: kept for ever
+	Logger      *slog.Logger
+	Now         func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	if o.MemoryLimit == "" {
+		o.MemoryLimit = "512MB"
+	}
+	if o.Threads <= 0 {
+		o.Threads = 2
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// readers bounds the connections of readers.
+const readers = 8
+
+// connect opens the database file. Extensions are neither installed nor loaded, SQL cannot read or write files, and
+// no setting can be changed afterwards.
+func connect(ctx context.Context, file string, readOnly bool, o Options) (*sql.DB, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsAny(file, "?%#") {
+		return nil, fmt.Errorf("audit store: the path %q holds one of ? %% #, which DuckDB's driver cannot take", file)
+	}
+	settings := url.Values{
+		"memory_limit":                 {o.MemoryLimit},
+		"threads":                      {strconv.Itoa(o.Threads)},
+		"max_temp_directory_size":      {"4GB"},
+		"enable_external_access":       {"false"},
+		"autoinstall_known_extensions": {"false"},
+		"autoload_known_extensions":    {"false"},
+		"allow_community_extensions":   {"false"},
+	}
+	if readOnly {
+		settings.Set("access_mode", "read_only")
+	}
+	var first sync.Once
+	connector, err := duckdb.NewConnector(file+"?"+settings.Encode(), func(c driver.ExecerContext) (err error) {
+		first.Do(func() {
+			for _, s := range []string{"SET GLOBAL TimeZone = 'UTC'", "SET lock_configuration = true"} {
+				_, e := c.ExecContext(context.Background(), s, nil)
+				err = errors.Join(err, e)
+			}
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit store: open %s: %w", file, err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(readers + 1)
+	db.SetMaxIdleConns(2)
+	if err := db.PingContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("audit store: open %s: %w", file, err), db.Close())
+	}
+	return db, nil
+}
+
+// Open opens the store in a folder (made when missing, mode 0700) for writing. Only one process can have it open.
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	o = o.withDefaults()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("audit store: %w", err)
+	}
+	db, err := connect(ctx, filepath.Join(dir, FileName), false, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := start(ctx, db, o)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// OpenReadOnly opens the store in a folder for reading, while no process writes it.
+func OpenReadOnly(ctx context.Context, dir string, o Options) (*sql.DB, error) {
+	file := filepath.Join(dir, FileName)
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("audit store: there is no audit log in %s yet: %w", dir, err)
+	}
+	return connect(ctx, file, true, o.withDefaults())
+}

@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// spoolMemory is how long a silent spool's numbers are remembered at least.
+const spoolMemory = 30 * 24 * time.Hour
+
+// Prune deletes the records that are older than before, by their own time as well as by when they came in (a clock
+// that is wrong does not cost a record its life). It returns how many went.
+func (s *Store) Prune(ctx context.Context, before time.Time) (deleted int64, err error) {
+	err = s.hand(ctx, request{work: func(ctx context.Context) error {
+		deleted, err = s.prune(ctx, before)
+		return err
+	}})
+	return deleted, err
+}
+
+// prune is Prune on the writer's goroutine. The file does not shrink; DuckDB uses the blocks again.
+func (s *Store) prune(ctx context.Context, before time.Time) (int64, error) {
+	result, err := s.db.ExecContext(ctx,
+		"DELETE FROM "+Table+" WHERE time < ? AND "+ingestedColumn+" < ?", before.UTC(), before.UTC())
+	if err != nil {
+		return 0, s.fail("delete old records", err)
+	}
+	deleted, err := result.RowsAffected()
+	if err != nil {
+		return 0, fmt.Errorf("audit store: %w", err)
+	}
+	return deleted, nil
+}
+
+// maintain does what is due once an hour, and at the start: retention, and a short table of spools.
+func (s *Store) maintain() {
+	ctx, now := context.Background(), s.options.Now()
+	forget := time.Time{} // before which silent spools are forgotten: never, when records are kept for ever
+	if keep := s.options.Retention; keep > 0 {
+		forget = now.Add(-max(keep, spoolMemory))
+		deleted, err := s.prune(ctx, now.Add(-keep))
+		if err != nil {
+			s.log.Error("audit retention failed", "retention", keep, "err", err)
+		} else if deleted > 0 {
+			s.log.Info("old audit records deleted", "records", deleted, "retention", keep)
+		}
+	}
+	if err := s.compactSpools(ctx, forget); err != nil {
+		s.log.Error("audit store: maintenance failed", "err", err)
+		return
+	}
+	if _, err := s.db.ExecContext(ctx, "CHECKPOINT"); err != nil {
+		s.log.Debug("audit store: no checkpoint now", "err", err) // readers are in the way; DuckDB does it later
+	}
+}
+
+func (s *Store) compactSpools(ctx context.Context, forget time.Time) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return s.fail("compact", err)
+	}
+	defer func() { _ = tx.Rollback() }() // without effect after Commit
+	if err := s.seen.compact(ctx, tx, forget.UTC()); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return s.fail("compact", err)
+	}
+	known, err := loadSeen(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	known.version = max(known.version, s.seen.version)
+	s.seen = known
+	return nil
+}

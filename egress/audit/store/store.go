@@ -1,0 +1,202 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// ErrClosed is returned by the calls on a closed store.
+var ErrClosed = errors.New("audit store: closed")
+
+// Store is the writing end and, by DB, the reading end of the database.
+type Store struct {
+	db      *sql.DB
+	options Options
+	log     *slog.Logger
+	seen    *seen // of the writer's goroutine
+
+	requests chan request
+	closing  chan struct{} // closed by Close: nothing new is taken
+	done     chan struct{} // closed when the writer has ended
+	failed   chan struct{} // closed when DuckDB says that only opening it again helps
+	failOnce sync.Once
+	stopOnce sync.Once
+
+	followers followers
+	stored    atomic.Uint64
+	copies    atomic.Uint64
+}
+
+// request is a piece of work for the writer: a batch, or anything else that writes.
+type request struct {
+	records []record.Record
+	work    func(context.Context) error
+	done    chan<- error
+}
+
+// Stats counts since the store was opened.
+type Stats struct {
+	Stored uint64 // records
+	Copies uint64 // records dropped, since the store had them
+}
+
+func start(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
+	if err := createTables(ctx, db); err != nil {
+		return nil, err
+	}
+	known, err := loadSeen(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		db: db, options: o, log: o.Logger, seen: known,
+		requests: make(chan request, 64), closing: make(chan struct{}), done: make(chan struct{}),
+		failed: make(chan struct{}),
+	}
+	go s.writeLoop()
+	return s, nil
+}
+
+// Store writes the records that the store does not have yet. nil means: all of them are on disk. When ctx ends first,
+// they may or may not come to be stored.
+func (s *Store) Store(ctx context.Context, records []record.Record) error {
+	return s.hand(ctx, request{records: records})
+}
+
+// DB is for reading: SQL on it can reach no file and no setting. The table is named by Table.
+func (s *Store) DB() *sql.DB { return s.db }
+
+// Failed is closed when the database cannot be used any more without opening it again (DuckDB's fatal errors).
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Stats tells what was stored.
+func (s *Store) Stats() Stats { return Stats{s.stored.Load(), s.copies.Load()} }
+
+// Close finishes what was handed in and closes the database.
+func (s *Store) Close() error {
+	s.stopOnce.Do(func() { close(s.closing) })
+	<-s.done
+	s.followers.close()
+	return s.db.Close()
+}
+
+// hand gives the writer a piece of work and waits for its end.
+func (s *Store) hand(ctx context.Context, r request) error {
+	done := make(chan error, 1)
+	r.done = done
+	select {
+	case <-s.closing:
+		return ErrClosed
+	default:
+	}
+	select {
+	case s.requests <- r:
+	case <-s.closing:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-s.done:
+		select {
+		case err := <-done:
+			return err
+		default:
+			return ErrClosed
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// groupRecords is about how many records one transaction takes.
+const groupRecords = 20_000
+
+// writeLoop does the work that is handed in. Batches that wait together go into one transaction.
+func (s *Store) writeLoop() {
+	defer close(s.done)
+	hourly := time.NewTicker(time.Hour)
+	defer hourly.Stop()
+	s.maintain()
+	for {
+		select {
+		case r := <-s.requests:
+			s.do(r)
+		case <-hourly.C:
+			s.maintain()
+		case <-s.closing:
+			for {
+				select {
+				case r := <-s.requests:
+					s.do(r)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// do serves a request and the batches that wait behind it.
+func (s *Store) do(first request) {
+	if first.work != nil {
+		first.done <- first.work(context.Background())
+		return
+	}
+	group, size := []request{first}, len(first.records)
+	var other *request
+	for size < groupRecords && other == nil {
+		select {
+		case r := <-s.requests:
+			if r.work != nil {
+				other = &r
+				continue
+			}
+			group, size = append(group, r), size+len(r.records)
+			continue
+		default:
+		}
+		break
+	}
+	s.write(group)
+	if other != nil {
+		other.done <- other.work(context.Background())
+	}
+}
+
+// write stores a group; when that fails each batch is tried alone, so that one does not spoil the others.
+func (s *Store) write(group []request) {
+	batches := make([][]record.Record, len(group))
+	for i, r := range group {
+		batches[i] = r.records
+	}
+	err := s.commit(context.Background(), batches)
+	if err == nil || len(group) == 1 {
+		for _, r := range group {
+			r.done <- err
+		}
+		return
+	}
+	s.log.Warn("audit store: a group of batches failed, each is tried alone", "batches", len(group), "err", err)
+	for _, r := range group {
+		r.done <- s.commit(context.Background(), [][]record.Record{r.records})
+	}
+}
+
+// fail wraps an error of the database and notices the fatal ones.
+func (s *Store) fail(what string, err error) error {
+	if isFatal(err) {
+		s.failOnce.Do(func() { close(s.failed) })
+	}
+	return fmt.Errorf("audit store: %s: %w", what, err)
+}
