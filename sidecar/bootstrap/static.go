@@ -40,6 +40,7 @@ func statsListener(o Options) object {
 	}
 	return object{
 		"name":                     "prometheus_stats",
+		"stat_prefix":              "prometheus_stats",
 		"address":                  everywhere,
 		"ignore_global_conn_limit": true,
 		"filter_chains": list{object{"filters": list{object{

@@ -2,6 +2,9 @@ package relay
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
@@ -11,9 +14,10 @@ import (
 // Watch is a type that the agent itself follows, by wildcard.
 type Watch struct {
 	TypeURL string
-	// Apply takes what changed. An error refuses the whole change: it is not kept, and the controller hears why.
-	// It is called once with everything on disk before the relay runs, then from the relay's goroutine.
-	Apply func(changed []*discoveryv3.Resource, removed []string) error
+	// Apply takes what changed and gives the resources that it cannot take, with the reasons: these are not kept, and
+	// the controller hears why. It is called once with everything on disk before the relay runs, if there is
+	// anything, then from the relay's goroutine.
+	Apply func(changed []*discoveryv3.Resource, removed []string) (refused map[string]error)
 }
 
 // controllerResponse takes one response of the controller's.
@@ -91,21 +95,42 @@ func (m *machine) apply(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
 			changed = append(changed, r)
 		}
 	}
-	if err := k.watch.Apply(changed, resp.GetRemovedResources()); err != nil {
-		m.nacks++
-		m.log.Warn("a change of the agent's own configuration was refused; the last good one stays", "type", k.url, "err", err)
-		m.tell(k.answer(resp.GetNonce(), &statuspb.Status{Code: int32(codes.InvalidArgument), Message: err.Error()}))
-		return
-	}
+	refused := k.watch.Apply(changed, resp.GetRemovedResources())
 	k.accepted = true
 	k.table.Accepted()
 	for _, r := range changed {
+		if why, bad := refused[r.GetName()]; bad {
+			k.refuse(r, why.Error())
+			continue
+		}
+		delete(k.rejected, r.GetName())
 		k.table.Put(r)
 	}
 	for _, name := range resp.GetRemovedResources() {
+		delete(k.rejected, name)
 		k.table.Remove(name)
 	}
-	m.tell(k.answer(resp.GetNonce(), nil))
+	if len(refused) == 0 {
+		m.tell(k.answer(resp.GetNonce(), nil))
+		return
+	}
+	m.nacks++
+	reason := refusal(refused)
+	m.log.Warn("the agent refused a part of its own configuration; the last good versions stay", "type", k.url, "reason", reason)
+	m.tell(k.answer(resp.GetNonce(), &statuspb.Status{Code: int32(codes.InvalidArgument), Message: reason}))
+}
+
+// refusal names at most ten of the refused resources.
+func refusal(refused map[string]error) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		if len(out) == 10 {
+			out = append(out, fmt.Sprintf("and %d more", len(refused)-10))
+			break
+		}
+		out = append(out, fmt.Sprintf("%s: %v", name, refused[name]))
+	}
+	return strings.Join(out, "; ")
 }
 
 // restore hands everything on disk to the watchers. What a watcher refuses is forgotten.
@@ -114,22 +139,13 @@ func (m *machine) restore() {
 		if k.watch == nil || !k.table.Known() {
 			continue
 		}
-		var all []*discoveryv3.Resource
-		for name := range k.table.Versions() {
-			r, err := k.table.Resource(name)
-			if err != nil {
-				m.log.Warn("an accepted resource cannot be read back; the controller is asked for it again", "err", err)
-				k.table.Remove(name)
-				continue
-			}
-			all = append(all, r)
+		refused := k.watch.Apply(m.missing(k, nil, nil), nil)
+		for name := range refused {
+			k.table.Remove(name)
 		}
-		if err := k.watch.Apply(all, nil); err != nil {
-			m.log.Warn("what was kept of the agent's own configuration cannot be used; the controller is asked for it again",
-				"type", k.url, "err", fmt.Errorf("%d resources: %w", len(all), err))
-			for _, r := range all {
-				k.table.Remove(r.GetName())
-			}
+		if len(refused) > 0 {
+			m.log.Warn("a part of what was kept cannot be used; the controller is asked for it again",
+				"type", k.url, "reason", refusal(refused))
 		}
 	}
 }

@@ -7,10 +7,6 @@ import (
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 )
 
-// maxRejections bounds the search for the bad resources of one type: a controller gone wrong must not make the
-// relay send everything one by one.
-const maxRejections = 64
-
 // envoyRequest takes one request of Envoy's: an ACK or NACK, a change of subscriptions, or both.
 func (m *machine) envoyRequest(req *discoveryv3.DeltaDiscoveryRequest) {
 	k := m.kind(req.GetTypeUrl())
@@ -110,9 +106,7 @@ func (m *machine) reject(k *kind, i int, reason *statuspb.Status) []*job {
 	}
 	if len(open) <= 1 || len(k.rejected) >= maxRejections {
 		for _, r := range open {
-			if len(k.rejected) < maxRejections {
-				k.rejected[r.GetName()] = Rejection{Version: r.GetVersion(), Reason: reason.GetMessage()}
-			}
+			k.refuse(r, reason.GetMessage())
 			m.log.Warn("Envoy rejected a resource; it keeps the last good version", "type", k.url, "resource", r.GetName(),
 				"version", r.GetVersion(), "reason", reason.GetMessage())
 		}

@@ -61,6 +61,16 @@ type Rejection struct {
 	Reason  string `json:"reason"`
 }
 
+// maxRejections bounds what is remembered, and the search for the bad resources of one type: a controller gone
+// wrong must not make the relay send everything one by one.
+const maxRejections = 64
+
+func (k *kind) refuse(r *discoveryv3.Resource, reason string) {
+	if len(k.rejected) < maxRejections {
+		k.rejected[r.GetName()] = Rejection{Version: r.GetVersion(), Reason: reason}
+	}
+}
+
 func (k *kind) reset() {
 	k.subscribed, k.all, k.names = false, false, map[string]struct{}{}
 	k.answered, k.accepted = false, false

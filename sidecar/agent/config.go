@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/sidecar/bootstrap"
+)
+
+// Config says who the proxy is, where its controller is and where its files are.
+type Config struct {
+	Log    *slog.Logger
+	Output io.Writer // Envoy's log lines
+
+	// Proxy is the bootstrap's input. Run fills in Socket and Resolver.
+	Proxy bootstrap.Options
+
+	Discovery string // HOST:PORT of the controller
+	CARoot    string // file with the roots that vouch for the controller
+	Token     string // file with the workload's token
+	Plaintext bool   // no TLS, no identity: debugging; loopback controllers only
+
+	Envoy       string // path of the binary
+	Concurrency int    // worker threads; 0 leaves it to Envoy: one for each CPU
+	LogLevel    string // Envoy's
+	DrainTime   time.Duration
+	MinDrain    time.Duration
+
+	RunDir       string
+	DNSAddr      string   // HOST:PORT: the applications' names on a sidecar, Envoy's resolver otherwise
+	ResolverAddr string   // HOST:PORT of Envoy's resolver on a sidecar
+	DNSUpstream  []string // IP[:PORT]; none for those of /etc/resolv.conf
+	StatusAddr   string
+	ReadyAddr    string
+
+	// Records makes audit records of what Envoy's access log service sent. Identifier is set in every message.
+	Records func(*accesslogv3.StreamAccessLogsMessage) []record.Record
+}
+
+// ErrConfig marks errors that the caller mends by calling differently.
+var ErrConfig = errors.New("configuration")
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...)
+}
+
+// check completes the bootstrap's options.
+func (c *Config) check() error {
+	if c.RunDir == "" || c.Envoy == "" {
+		return invalid("the run directory and Envoy's path must be given")
+	}
+	host, _, err := net.SplitHostPort(c.Discovery)
+	if err != nil {
+		return invalid("discovery address %q: must be HOST:PORT", c.Discovery)
+	}
+	if ip, err := netip.ParseAddr(host); c.Plaintext && (err != nil || !ip.IsLoopback()) && host != "localhost" {
+		return invalid("discovery address %q: without TLS only a loopback address is allowed", c.Discovery)
+	}
+	if c.Proxy.IPs == nil {
+		return invalid("ip: the proxy needs at least one address")
+	}
+	dir, err := filepath.Abs(c.RunDir)
+	if err != nil {
+		return fmt.Errorf("run directory %q: %w", c.RunDir, err)
+	}
+	c.RunDir = dir
+	c.Proxy.Socket = filepath.Join(dir, "agent.sock")
+	if len(c.Proxy.Socket) > maxSocketPath {
+		return invalid("run directory %q: the path of its socket would have %d bytes, the kernel takes %d", dir, len(c.Proxy.Socket), maxSocketPath)
+	}
+	resolver := c.DNSAddr
+	if c.sidecar() {
+		resolver = c.ResolverAddr
+	}
+	if c.Proxy.Resolver, err = netip.ParseAddrPort(resolver); err != nil || c.Proxy.Resolver.Port() == 0 {
+		return invalid("resolver address %q: must be IP:PORT", resolver)
+	}
+	c.Proxy.DNSCapture = c.sidecar()
+	return nil
+}
+
+// maxSocketPath is sun_path without its terminator, unix(7).
+const maxSocketPath = 107
+
+func (c *Config) sidecar() bool { return c.Proxy.Role == bootstrap.Sidecar }
+
+func (c *Config) admin() string { return "127.0.0.1:" + strconv.Itoa(int(c.Proxy.AdminPort)) }
+
+func (c *Config) path(name ...string) string {
+	return filepath.Join(append([]string{c.RunDir}, name...)...)
+}
+
+// envoyArgs are Envoy's arguments. There is no hot restart: a new Envoy gets its state from the agent.
+func (c *Config) envoyArgs() []string {
+	args := []string{
+		"-c", c.path("envoy.json"), "--disable-hot-restart",
+		"--drain-time-s", strconv.Itoa(int(c.DrainTime.Seconds())), "--drain-strategy", "immediate",
+		"--log-level", c.LogLevel,
+	}
+	if c.Concurrency > 0 {
+		args = append(args, "--concurrency", strconv.Itoa(c.Concurrency))
+	}
+	return args
+}

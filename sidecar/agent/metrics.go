@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// collector reads the parts' counters when somebody scrapes.
+type collector struct {
+	agent *agent
+
+	connected, fromDisk, synced        *prometheus.Desc
+	streams, nacks, restarts           *prometheus.Desc
+	accepted, rejected                 *prometheus.Desc
+	spoolBytes, spoolLag, spoolDropped *prometheus.Desc
+}
+
+func newCollector(a *agent) *collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("sallyport_agent_"+name, help, labels, nil)
+	}
+	return &collector{
+		agent:        a,
+		connected:    desc("controller_connected", "1 while the controller answers."),
+		fromDisk:     desc("served_from_disk", "1 while Envoy is served without the controller."),
+		synced:       desc("envoy_synced", "1 when Envoy has accepted clusters and listeners."),
+		streams:      desc("controller_streams_total", "Configuration streams opened to the controller."),
+		nacks:        desc("nacks_total", "Responses that Envoy or the agent rejected."),
+		restarts:     desc("envoy_restarts_total", "Unexpected ends of Envoy."),
+		accepted:     desc("resources", "Accepted resources that are kept.", "type"),
+		rejected:     desc("resources_rejected", "Resources whose present version was rejected.", "type"),
+		spoolBytes:   desc("audit_spool_bytes", "Size of the audit spool."),
+		spoolLag:     desc("audit_spool_records", "Audit records that are not yet acknowledged."),
+		spoolDropped: desc("audit_spool_dropped_total", "Audit records dropped because the spool was full or could not be written."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		c.connected, c.fromDisk, c.synced, c.streams, c.nacks, c.restarts, c.accepted, c.rejected,
+		c.spoolBytes, c.spoolLag, c.spoolDropped,
+	} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	put := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, kind, value, labels...)
+	}
+	spool := c.agent.spool.Stats()
+	put(c.spoolBytes, prometheus.GaugeValue, float64(spool.Bytes))
+	put(c.spoolLag, prometheus.GaugeValue, float64(spool.LastSeq-min(spool.AckedSeq, spool.LastSeq)))
+	put(c.spoolDropped, prometheus.CounterValue, float64(spool.Overflowed+spool.WriteErrors))
+	put(c.restarts, prometheus.CounterValue, float64(c.agent.envoy.Restarts()))
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	relay, err := c.agent.relay.Status(ctx, false)
+	if err != nil {
+		return
+	}
+	put(c.connected, prometheus.GaugeValue, number(relay.Connected))
+	put(c.fromDisk, prometheus.GaugeValue, number(relay.FromDisk))
+	put(c.synced, prometheus.GaugeValue, number(relay.Synced))
+	put(c.streams, prometheus.CounterValue, float64(relay.Streams))
+	put(c.nacks, prometheus.CounterValue, float64(relay.NACKs))
+	for _, t := range relay.Types {
+		put(c.accepted, prometheus.GaugeValue, float64(t.Accepted), t.Type)
+		put(c.rejected, prometheus.GaugeValue, float64(len(t.Rejected)), t.Type)
+	}
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

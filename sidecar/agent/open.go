@@ -1,0 +1,214 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"google.golang.org/grpc"
+
+	"github.com/sallyport/sallyport/dnsproxy"
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/spool"
+	"github.com/sallyport/sallyport/sidecar/bootstrap"
+	"github.com/sallyport/sallyport/sidecar/relay"
+	"github.com/sallyport/sallyport/sidecar/secrets"
+	"github.com/sallyport/sallyport/sidecar/status"
+	"github.com/sallyport/sallyport/sidecar/supervise"
+)
+
+// agent holds the parts. Those that hold something open are given back by closers, last first.
+type agent struct {
+	cfg     Config
+	metrics *prometheus.Registry
+	closers []func() error
+	quit    context.CancelFunc
+	served  bool
+	leaving func() bool
+
+	conn     *grpc.ClientConn
+	identity *secrets.Workload // nil without TLS
+	dns      *dnsproxy.Server
+	spool    *spool.Spool
+	relay    *relay.Relay
+	socket   net.Listener
+	server   *grpc.Server
+	status   *status.Server
+	envoy    *supervise.Supervisor
+}
+
+// open makes everything ready to run, with every address bound. On an error it has given back what it took.
+func open(cfg Config) (a *agent, err error) {
+	a = &agent{cfg: cfg, metrics: prometheus.NewRegistry()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	a.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := os.MkdirAll(cfg.RunDir, 0o755); err != nil {
+		return a, fmt.Errorf("run directory: %w", err)
+	}
+	for _, step := range []func() error{
+		a.openSocket, a.openConnection, a.openNames, a.openSpool, a.openRelay, a.openServer, a.openEnvoy, a.openStatus,
+	} {
+		if err := step(); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+func (a *agent) close() error {
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// openSocket comes first: it tells whether the run directory is ours.
+func (a *agent) openSocket() (err error) {
+	a.socket, err = listenSocket(a.cfg.Proxy.Socket)
+	if err == nil {
+		a.closers = append(a.closers, func() error {
+			if err := a.socket.Close(); !errors.Is(err, net.ErrClosed) { // the server closes it too
+				return err
+			}
+			return nil
+		})
+	}
+	return err
+}
+
+func (a *agent) openConnection() (err error) {
+	security := plaintext()
+	if !a.cfg.Plaintext {
+		if a.identity, err = secrets.New(secrets.Options{
+			Folder: a.cfg.path("state", "identity"), CARootFile: a.cfg.CARoot, TokenFile: a.cfg.Token,
+			Namespace: a.cfg.Proxy.Namespace, ServiceAccount: a.cfg.Proxy.ServiceAccount,
+			Log: a.cfg.Log, Metrics: a.metrics,
+		}); err != nil {
+			return err
+		}
+		security = a.identity.DialOptions()
+	}
+	if a.conn, err = connect(a.cfg.Discovery, security); err != nil {
+		return err
+	}
+	a.closers = append(a.closers, a.conn.Close)
+	return nil
+}
+
+func (a *agent) openNames() (err error) {
+	if a.dns, err = a.cfg.resolver(a.metrics); err != nil {
+		return err
+	}
+	if err := a.dns.Listen(); err != nil {
+		return err
+	}
+	a.closers = append(a.closers, a.closeNames)
+	return nil
+}
+
+// closeNames gives the DNS addresses back when Serve, which does it, never ran.
+func (a *agent) closeNames() error {
+	if a.served {
+		return nil
+	}
+	over, end := context.WithCancel(context.Background())
+	end()
+	return a.dns.Serve(over)
+}
+
+func (a *agent) openSpool() (err error) {
+	node := bootstrap.NewNode(a.cfg.Proxy)
+	a.spool, err = spool.Open(a.cfg.path("spool"), spool.Limits{
+		Logger: a.cfg.Log,
+		Origin: record.Record{
+			Proxy: node.ID, Reporter: a.cfg.reporter(),
+			Workload: record.Workload{Namespace: a.cfg.Proxy.Namespace, ServiceAccount: a.cfg.Proxy.ServiceAccount, Name: a.cfg.Proxy.Name},
+		},
+	})
+	if err == nil {
+		a.closers = append(a.closers, a.spool.Close)
+	}
+	return err
+}
+
+func (c *Config) reporter() string {
+	if c.sidecar() {
+		return record.ReporterSidecar
+	}
+	return record.ReporterGateway
+}
+
+func (a *agent) openRelay() error {
+	node, err := protoNode(a.cfg.Proxy)
+	if err != nil {
+		return err
+	}
+	cfg := relay.Config{
+		Log: a.cfg.Log, Node: node, StateDir: a.cfg.path("state", "xds"),
+		Controller: discoveryv3.NewAggregatedDiscoveryServiceClient(a.conn),
+	}
+	if a.cfg.sidecar() {
+		cfg.Watches = []relay.Watch{watchNames(a.dns.Names())}
+	}
+	a.relay, err = relay.New(cfg)
+	return err
+}
+
+func (a *agent) openServer() error {
+	a.server = grpc.NewServer(grpc.MaxRecvMsgSize(relay.MaxMessage), grpc.MaxSendMsgSize(relay.MaxMessage))
+	a.relay.Register(a.server)
+	if a.identity != nil {
+		a.identity.RegisterSDS(a.server)
+	}
+	accesslogv3.RegisterAccessLogServiceServer(a.server, &accessLogs{log: a.cfg.Log, spool: a.spool, records: a.cfg.Records})
+	return nil
+}
+
+func (a *agent) openEnvoy() error {
+	file, err := bootstrap.JSON(a.cfg.Proxy)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if err := replaceFile(a.cfg.path("envoy.json"), file); err != nil {
+		return fmt.Errorf("bootstrap file: %w", err)
+	}
+	a.envoy = supervise.New(supervise.Config{
+		Log: a.cfg.Log, Path: a.cfg.Envoy, Args: a.cfg.envoyArgs(), Output: a.cfg.Output,
+		Admin: a.cfg.admin(), DrainTime: a.cfg.DrainTime, MinDrain: a.cfg.MinDrain,
+	})
+	return nil
+}
+
+func (a *agent) openStatus() (err error) {
+	if err := a.metrics.Register(newCollector(a)); err != nil {
+		return err
+	}
+	a.status, err = status.Listen(status.Config{
+		Log: a.cfg.Log, StatusAddr: a.cfg.StatusAddr, ReadyAddr: a.cfg.ReadyAddr, Admin: a.cfg.admin(), Metrics: a.metrics,
+		Ready: a.ready,
+		Relay: func(ctx context.Context, versions bool) (any, error) { return a.relay.Status(ctx, versions) },
+		Quit:  func() { a.quit() },
+	})
+	return err
+}
+
+func (a *agent) ready() error {
+	switch {
+	case a.leaving():
+		return errors.New("the proxy is ending")
+	case !a.relay.Synced():
+		return errors.New("envoy has not accepted clusters and listeners yet")
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+)
+
+// Config says where to listen and whom to ask.
+type Config struct {
+	Log        *slog.Logger
+	StatusAddr string // HOST:PORT, Istio's is :15020
+	ReadyAddr  string // HOST:PORT, Istio's is :15021
+
+	Admin   string // HOST:PORT of Envoy's admin interface
+	Metrics prometheus.Gatherer
+	Ready   func() error // why the agent's part is not ready; nil if it is
+	Relay   func(ctx context.Context, versions bool) (any, error)
+	Quit    func() // begins the agent's end
+}
+
+// Server is the two listeners.
+type Server struct {
+	cfg           Config
+	client        *http.Client
+	status, ready net.Listener
+}
+
+// Listen opens both listeners, or none. Port 0 takes a free one.
+func Listen(cfg Config) (*Server, error) {
+	s := &Server{cfg: cfg, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second}}}
+	var err error
+	if s.status, err = net.Listen("tcp", cfg.StatusAddr); err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	if s.ready, err = net.Listen("tcp", cfg.ReadyAddr); err != nil {
+		return nil, errors.Join(fmt.Errorf("readiness: %w", err), s.status.Close())
+	}
+	return s, nil
+}
+
+// Addrs are the addresses really listened on: of the status page and of readiness.
+func (s *Server) Addrs() (status, ready string) {
+	return s.status.Addr().String(), s.ready.Addr().String()
+}
+
+// Run serves until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	all := http.NewServeMux()
+	all.HandleFunc("GET /healthz/ready", s.serveReady)
+	all.HandleFunc("GET /metrics", s.serveMetrics)
+	all.HandleFunc("GET /stats/prometheus", s.serveMetrics) // where Istio's annotations point
+	all.HandleFunc("GET /debug/relay", local(s.serveRelay))
+	all.HandleFunc("POST /quitquitquit", local(s.serveQuit))
+	one := http.NewServeMux()
+	one.HandleFunc("GET /healthz/ready", s.serveReady)
+
+	defer s.client.CloseIdleConnections()
+	group, ctx := errgroup.WithContext(ctx)
+	serve(ctx, group, s.status, all)
+	serve(ctx, group, s.ready, one)
+	return group.Wait()
+}
+
+func serve(ctx context.Context, group *errgroup.Group, listener net.Listener, handler http.Handler) {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("status: %s: %w", listener.Addr(), err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		return server.Close()
+	})
+}
+
+// local lets only the pod itself in.
+func local(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !from.Addr().Unmap().IsLoopback() {
+			http.Error(w, "only from the pod itself (loopback)", http.StatusForbidden)
+			return
+		}
+		next(w, r)
+	}
+}
+
+func (s *Server) serveRelay(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+	defer cancel()
+	status, err := s.cfg.Relay(ctx, r.URL.Query().Has("versions"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	if err := out.Encode(status); err != nil {
+		s.cfg.Log.Debug("the relay's status was not sent", "err", err)
+	}
+}
+
+func (s *Server) serveQuit(w http.ResponseWriter, r *http.Request) {
+	s.cfg.Log.Info("asked to end", "path", r.URL.Path, "from", r.RemoteAddr)
+	w.WriteHeader(http.StatusOK)
+	s.cfg.Quit()
+}

@@ -1,0 +1,86 @@
+package supervise
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// pollEvery is how often a draining Envoy is asked for its connections.
+const pollEvery = 200 * time.Millisecond
+
+// drain makes Envoy stop taking connections and waits, at most DrainTime, until those it has have ended.
+func (s *Supervisor) drain(c *child) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTime)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if _, err := admin(ctx, client, http.MethodPost, s.cfg.Admin, "/drain_listeners?graceful"); err != nil {
+		s.cfg.Log.Warn("Envoy cannot be drained", "err", err)
+		return
+	}
+	s.cfg.Log.Info("Envoy drains", "at_most", s.cfg.DrainTime)
+	began := time.Now()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for active := 0; ; {
+		if time.Since(began) >= s.cfg.MinDrain {
+			stats, err := admin(ctx, client, http.MethodGet, s.cfg.Admin, "/stats?filter=downstream_cx_active%24")
+			if err == nil {
+				if active = connections(stats); active == 0 {
+					return
+				}
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-c.done:
+			return
+		case <-ctx.Done():
+			s.cfg.Log.Warn("the drain time is over; connections are cut", "connections", active)
+			return
+		}
+	}
+}
+
+// connections adds up the listeners' open connections, without those of the admin interface and of the page of
+// statistics, which are not anybody's traffic. The numbers of each worker are part of their listener's.
+func connections(stats string) int {
+	sum := 0
+	lines := bufio.NewScanner(strings.NewReader(stats))
+	for lines.Scan() {
+		name, value, ok := strings.Cut(lines.Text(), ": ")
+		if !ok || !strings.HasPrefix(name, "listener.") || strings.HasPrefix(name, "listener.admin.") ||
+			strings.Contains(name, ".worker_") || strings.Contains(name, "prometheus_stats") {
+			continue
+		}
+		if n, err := strconv.Atoi(value); err == nil {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// admin asks Envoy's admin interface and gives the body.
+func admin(ctx context.Context, client *http.Client, method, address, path string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
+	if err := resp.Body.Close(); err != nil {
+		return "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s %s: %s", method, path, resp.Status)
+	}
+	return string(body), err
+}
