@@ -91,18 +91,24 @@ func load(folder string) (*certificate, []*x509.Certificate, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", filepath.Join(folder, rootFile), err)
 	}
-	c, err := newCertificate(chain, key, obtainedAt(filepath.Join(folder, chainFile)))
+	c, err := newCertificate(chain, key, time.Now())
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", filepath.Join(folder, chainFile), err)
+	}
+	if info, err := os.Stat(filepath.Join(folder, chainFile)); err == nil {
+		c.obtained = storedAt(info.ModTime(), c.leaf.NotBefore, time.Now())
 	}
 	return c, roots, nil
 }
 
-// obtainedAt is when the certificate was stored, as far as the file system knows.
-func obtainedAt(path string) time.Time {
-	info, err := os.Stat(path)
-	if err != nil {
-		return time.Now()
+// storedAt is when a certificate was obtained, by its file's time as far as that can be true.
+func storedAt(modified, notBefore, now time.Time) time.Time {
+	switch {
+	case modified.After(now):
+		return now
+	case modified.Before(notBefore):
+		return notBefore
+	default:
+		return modified
 	}
-	return info.ModTime()
 }
