@@ -42,6 +42,7 @@ func Steps() []Step {
 		{"controller-killed", "kill -9 of the controller stops no traffic", Namespaces, controllerKilled},
 		{"from-disk", "agents and Envoys killed too come back from disk", Namespaces, fromDisk},
 		{"audit", "the audit log holds all of it", Anywhere, auditHoldsAll},
+		{"memory", "an agent at rest takes at most 30 MiB", Namespaces, smallAgent},
 		{"shutdown", "`sallyport up` ends cleanly", Loopback, cleanShutdown},
 	}
 }

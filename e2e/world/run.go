@@ -36,7 +36,13 @@ func NewRun() (*Run, error) {
 	}
 	pid := strconv.Itoa(os.Getpid())
 	dir := filepath.Join(base, pid)
-	if err := os.Mkdir(dir, 0o711); err != nil {
+	err = os.Mkdir(dir, 0o711)
+	if errors.Is(err, os.ErrNotExist) { // another run was the last and took the base away
+		if base, err = baseDir(); err == nil {
+			err = os.Mkdir(dir, 0o711)
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("claiming a directory for this run: %w", err)
 	}
 	lock, err := lockFile(filepath.Join(dir, lockName))
@@ -68,6 +74,7 @@ func (r *Run) Close() error {
 		errs = append(errs, closers[i]())
 	}
 	errs = append(errs, os.RemoveAll(r.Dir), r.lock.Close())
+	_ = os.Remove(filepath.Dir(r.Dir)) // only when this was the last run, for a directory that is not empty stays
 	return errors.Join(errs...)
 }
 

@@ -59,18 +59,37 @@ func Await(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
+// Resident is the process's resident memory (VmRSS of proc(5)), in bytes.
+func (p *Process) Resident() (int64, error) {
+	field := statusField(p.PID(), "VmRSS")
+	kib, err := strconv.ParseInt(field, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("resident memory of %s: %q: %w", p.Name, field, err)
+	}
+	return kib << 10, nil
+}
+
 // owner is the process's real user id, or -1 when it is gone.
 func owner(pid int) int {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	uid, err := strconv.Atoi(statusField(pid, "Uid"))
 	if err != nil {
 		return -1
 	}
+	return uid
+}
+
+// statusField is the first value of a line of /proc/PID/status, "" when there is none.
+func statusField(pid int, name string) string {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return ""
+	}
 	for line := range strings.Lines(string(status)) {
-		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
-			if uid, err := strconv.Atoi(strings.Fields(ids)[0]); err == nil {
-				return uid
+		if values, ok := strings.CutPrefix(line, name+":"); ok {
+			if fields := strings.Fields(values); len(fields) > 0 {
+				return fields[0]
 			}
 		}
 	}
-	return -1
+	return ""
 }
