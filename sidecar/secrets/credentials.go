@@ -32,6 +32,7 @@ func (w *Workload) DialOptions() []grpc.DialOption {
 // ClientTLS is the configuration for one handshake with the controller, as of now. ServerName is for the caller to
 // set.
 func (w *Workload) ClientTLS() *tls.Config {
+	w.rereadRoots()
 	m, _ := w.board.read()
 	return &tls.Config{
 		MinVersion:           tls.VersionTLS12,
@@ -71,7 +72,9 @@ func (h *handshaker) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, 
 	return nil, nil, errors.New("the agent's credentials are a client's")
 }
 
-func (h *handshaker) Info() credentials.ProtocolInfo { return h.tls().Info() }
+func (h *handshaker) Info() credentials.ProtocolInfo {
+	return credentials.NewTLS(&tls.Config{ServerName: h.serverName}).Info()
+}
 
 func (h *handshaker) Clone() credentials.TransportCredentials {
 	clone := *h

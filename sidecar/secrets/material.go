@@ -45,14 +45,16 @@ func (b *board) read() (*material, <-chan struct{}) {
 	return b.current, b.changed
 }
 
-// show replaces the material, unless it is the same.
-func (b *board) show(next *material) {
+// update replaces the material by what change makes of it, and reports whether that is something else.
+func (b *board) update(change func(material) material) (changed bool) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
+	next := change(*b.current)
 	if next.equal(b.current) {
-		return
+		return false
 	}
-	b.current = next
+	b.current = &next
 	close(b.changed)
 	b.changed = make(chan struct{})
+	return true
 }

@@ -2,6 +2,8 @@ package secrets
 
 import (
 	"context"
+	"crypto/x509"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -11,12 +13,14 @@ import (
 type renewal struct {
 	workload *Workload
 	conn     grpc.ClientConnInterface
-	failures int       // in a row
-	due      time.Time // of the next attempt, by the calendar
+	failures int                 // in a row
+	due      time.Time           // of the next attempt, by the calendar
+	given    []*x509.Certificate // roots of the --ca-root file at the last look
 }
 
 func newRenewal(w *Workload, conn grpc.ClientConnInterface) *renewal {
-	return &renewal{workload: w, conn: conn}
+	m, _ := w.board.read()
+	return &renewal{workload: w, conn: conn, given: m.given}
 }
 
 // first is when to ask after a start: at once without a certificate that holds, else when it is due.
@@ -37,12 +41,11 @@ func (r *renewal) after(pause time.Duration) time.Duration {
 
 // overdue reports whether to ask before the timer says so: the machine slept, or the roots changed and no longer
 // vouch for the certificate. (They need not vouch for it ever: the controller's TLS may have a CA of its own.)
-func (r *renewal) overdue(now time.Time, rootsChanged bool) bool {
-	if now.Round(0).After(r.due.Add(time.Second)) {
-		return true
-	}
+func (r *renewal) overdue(now time.Time) bool {
 	m, _ := r.workload.board.read()
-	return rootsChanged && m.disowned(now)
+	changed := !slices.EqualFunc(m.given, r.given, (*x509.Certificate).Equal)
+	r.given = m.given
+	return changed && m.disowned(now) || now.Round(0).After(r.due.Add(time.Second))
 }
 
 // attempt asks once and returns how long to wait before the next time.
@@ -60,14 +63,12 @@ func (r *renewal) attempt(ctx context.Context) time.Duration {
 	}
 	r.failures = 0
 	w.metrics.renewals.WithLabelValues("success").Inc()
-	m, _ := w.board.read()
-	next := &material{certificate: c, issued: roots, given: m.given}
 	// Stored first: what Envoy was given is there after a restart. A full disk must not stop the traffic, though.
 	if err := save(w.options.Folder, c, roots); err != nil {
 		w.metrics.saveFailures.Inc()
 		w.options.Log.Error("the certificate could not be stored; an agent that restarts needs the controller", "error", err)
 	}
-	w.publish(next)
+	w.publish(func(m material) material { m.certificate, m.issued = c, roots; return m })
 	w.options.Log.Info("certificate obtained", "identity", c.spiffeID(), "expires", c.leaf.NotAfter)
 	return r.after(renewAfter(c.lifetime(), w.options.Random()))
 }

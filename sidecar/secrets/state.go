@@ -16,7 +16,7 @@ import (
 const (
 	keyFile   = "key.pem"
 	chainFile = "cert-chain.pem"
-	rootFile  = "root-cert.pem"
+	rootsFile = "root-cert.pem"
 )
 
 // errNoState says that no earlier run left a certificate.
@@ -41,7 +41,7 @@ func save(folder string, c *certificate, roots []*x509.Certificate) error {
 	}{
 		{keyFile, 0o600, c.key},
 		{chainFile, 0o644, c.chain},
-		{rootFile, 0o644, encodeCertificates(roots)},
+		{rootsFile, 0o644, encodeCertificates(roots)},
 	} {
 		if err := writeSynced(filepath.Join(next, f.name), f.perm, f.content); err != nil {
 			return err
@@ -83,13 +83,13 @@ func load(folder string) (*certificate, []*x509.Certificate, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rootText, err := os.ReadFile(filepath.Join(folder, rootFile))
+	rootText, err := os.ReadFile(filepath.Join(folder, rootsFile))
 	if err != nil {
 		return nil, nil, err
 	}
 	roots, err := parseCertificates(rootText)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", filepath.Join(folder, rootFile), err)
+		return nil, nil, fmt.Errorf("%s: %w", filepath.Join(folder, rootsFile), err)
 	}
 	c, err := newCertificate(chain, key, time.Now())
 	if err != nil {

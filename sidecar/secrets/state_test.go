@@ -66,8 +66,8 @@ func TestLoadRefuses(t *testing.T) {
 		"empty key":    func(f string) error { return os.WriteFile(filepath.Join(f, keyFile), nil, 0o600) },
 		"half a chain": func(f string) error { return os.Truncate(filepath.Join(f, chainFile), 100) },
 		"no chain":     func(f string) error { return os.Remove(filepath.Join(f, chainFile)) },
-		"no roots":     func(f string) error { return os.Remove(filepath.Join(f, rootFile)) },
-		"empty roots":  func(f string) error { return os.Truncate(filepath.Join(f, rootFile), 0) },
+		"no roots":     func(f string) error { return os.Remove(filepath.Join(f, rootsFile)) },
+		"empty roots":  func(f string) error { return os.Truncate(filepath.Join(f, rootsFile), 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "identity")

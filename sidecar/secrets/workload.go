@@ -2,11 +2,9 @@ package secrets
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,7 +38,9 @@ type Options struct {
 type Workload struct {
 	options Options
 	board   *board
+	given   *rootFile
 	ready   chan struct{} // closed at the first valid certificate
+	once    sync.Once     // closes ready
 	metrics metrics
 }
 
@@ -56,10 +56,10 @@ func New(o Options) (*Workload, error) {
 	if o.Random == nil {
 		o.Random = defaultRandom
 	}
-	w := &Workload{options: o, board: newBoard(), ready: make(chan struct{})}
+	w := &Workload{options: o, board: newBoard(), given: &rootFile{path: o.CARootFile}, ready: make(chan struct{})}
 	w.metrics = newMetrics(o.Metrics, w)
 	m := w.restore()
-	given, err := readRoots(o.CARootFile)
+	given, err := w.given.read()
 	if err != nil {
 		if m.certificate == nil {
 			return nil, err
@@ -67,7 +67,7 @@ func New(o Options) (*Workload, error) {
 		o.Log.Error("going on with the roots of the last run", "error", err)
 	}
 	m.given = given
-	w.publish(m)
+	w.publish(func(material) material { return *m })
 	return w, nil
 }
 
@@ -96,17 +96,13 @@ func (w *Workload) restore() *material {
 	return m
 }
 
-// publish shows the material to Envoy and to the agent's own connection.
-func (w *Workload) publish(m *material) {
-	w.board.show(m)
-	if m.certificate == nil {
-		return
+// publish shows the changed material to Envoy and to the agent's own connection.
+func (w *Workload) publish(change func(material) material) (changed bool) {
+	changed = w.board.update(change)
+	if m, _ := w.board.read(); m.certificate != nil {
+		w.once.Do(func() { close(w.ready) })
 	}
-	select {
-	case <-w.ready:
-	default:
-		close(w.ready)
-	}
+	return changed
 }
 
 // Ready is closed once there is a valid certificate to serve.
@@ -146,7 +142,8 @@ func (w *Workload) Run(ctx context.Context, conn grpc.ClientConnInterface) {
 		case <-ctx.Done():
 			return
 		case <-look.C:
-			if changed := w.rereadRoots(); r.overdue(time.Now(), changed) {
+			w.rereadRoots()
+			if r.overdue(time.Now()) {
 				renew.Reset(0)
 			}
 		case <-expiry.C:
@@ -179,33 +176,4 @@ func (w *Workload) untilExpiry() time.Duration {
 func (w *Workload) reportExpiry() {
 	w.options.Log.Error("the workload's certificate has EXPIRED and could not be renewed: peers refuse its connections",
 		"identity", w.Status().Identity, "expired", w.Status().Expires)
-}
-
-// rereadRoots takes over a changed --ca-root file; one that cannot be read changes nothing.
-func (w *Workload) rereadRoots() (changed bool) {
-	given, err := readRoots(w.options.CARootFile)
-	if err != nil {
-		w.options.Log.Warn("going on with the roots as they were", "error", err)
-		return false
-	}
-	m, _ := w.board.read()
-	next := &material{certificate: m.certificate, issued: m.issued, given: given}
-	if next.equal(m) {
-		return false
-	}
-	w.options.Log.Info("roots of the controller changed", "roots", len(given))
-	w.publish(next)
-	return true
-}
-
-func readRoots(path string) ([]*x509.Certificate, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("roots of the controller: %w", err)
-	}
-	roots, err := parseCertificates(text)
-	if err != nil {
-		return nil, fmt.Errorf("roots of the controller: %s: %w", path, err)
-	}
-	return roots, nil
 }
