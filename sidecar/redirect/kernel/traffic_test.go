@@ -1,0 +1,151 @@
+package kernel
+
+import (
+	"net"
+	"strings"
+	"testing"
+)
+
+// serveAll starts the proxy, the agent's DNS and an application in the pod, and a world outside.
+func (l *lab) serveAll(transparent bool) {
+	proxy := role{Do: "serve", UID: proxyID, GID: proxyID}
+	app := role{Do: "serve", UID: appID, GID: appID}
+	outside := role{Do: "serve"}
+	for _, f := range []struct{ n, loopback, any, outside string }{{"4", "127.0.0.1", "0.0.0.0", outsideV4}, {"6", "::1", "::", outsideV6}} {
+		add := func(r *role, network, host, port, name string) {
+			r.Serve = append(r.Serve, server{Network: network + f.n, Address: net.JoinHostPort(host, port), Name: name})
+		}
+		add(&proxy, "tcp", f.loopback, "15001", "outbound")
+		add(&proxy, "tcp", f.any, "15006", "inbound")
+		proxy.Serve[len(proxy.Serve)-1].Transparent = transparent
+		add(&proxy, "tcp", f.any, "15020", "metrics")
+		add(&proxy, "tcp", f.loopback, "15053", "agent-dns")
+		add(&proxy, "udp", f.loopback, "15053", "agent-dns")
+		add(&app, "tcp", f.any, "8080", "app")
+		add(&outside, "tcp", f.outside, "80", "outside")
+		add(&outside, "tcp", f.outside, "53", "outside")
+		add(&outside, "udp", f.outside, "53", "outside")
+		add(&outside, "udp", f.outside, "443", "outside")
+	}
+	l.start(l.pod, proxy)
+	l.start(l.pod, app)
+	l.start(l.outside, outside)
+}
+
+// try is one connection and what becomes of it.
+type try struct {
+	what     string
+	from     string // pod or outside
+	uid, gid int
+	network  string // tcp or udp
+	to       string // host:port; POD, OUT, LO and SRC stand for the family's addresses
+	local    string
+	want     string // the beginning of the answer
+}
+
+// tries for a pod with every default and --block-quic.
+var tries = []try{
+	{"an application's connection goes to the proxy", "pod", appID, appID, "tcp", "OUT:80", "", "outbound for OUT:80"},
+	{"root's too", "pod", 0, 0, "tcp", "OUT:80", "", "outbound for OUT:80"},
+	{"the proxy's own goes out", "pod", proxyID, proxyID, "tcp", "OUT:80", "", "outside"},
+	{"the proxy's user is enough", "pod", proxyID, appID, "tcp", "OUT:80", "", "outside"},
+	{"the proxy's group is enough", "pod", appID, proxyID, "tcp", "OUT:80", "", "outside"},
+	{"localhost is left alone", "pod", appID, appID, "tcp", "LO:8080", "", "app"},
+	{"an application calls its own address", "pod", appID, appID, "tcp", "POD:8080", "", "app"},
+	{"the proxy calls its own pod's service", "pod", proxyID, proxyID, "tcp", "POD:8080", "", "inbound for POD:8080"},
+	{"the proxy hands over to the application", "pod", proxyID, proxyID, "tcp", "POD:8080", "SRC:0", "app"},
+	{"the proxy's stats on its own address are caught", "pod", proxyID, proxyID, "tcp", "POD:15020", "", "inbound for POD:15020"},
+	{"inbound goes to the proxy", "outside", 0, 0, "tcp", "POD:8080", "", "inbound for POD:8080"},
+	{"inbound to a port where nobody listens, too", "outside", 0, 0, "tcp", "POD:9", "", "inbound for POD:9"},
+	{"an excluded port is left alone", "outside", 0, 0, "tcp", "POD:15020", "", "metrics"},
+	{"DNS over UDP goes to the agent", "pod", appID, appID, "udp", "OUT:53", "", "agent-dns"},
+	{"DNS over TCP goes to the agent", "pod", appID, appID, "tcp", "OUT:53", "", "agent-dns for OUT:53"},
+	{"DNS to a server on this host, UDP", "pod", appID, appID, "udp", "LO:53", "", "agent-dns"},
+	{"DNS to a server on this host, TCP", "pod", appID, appID, "tcp", "LO:53", "", "agent-dns for LO:53"},
+	{"DNS to the pod's own address", "pod", appID, appID, "tcp", "POD:53", "", "agent-dns for POD:53"},
+	{"the agent's query goes out, UDP", "pod", proxyID, proxyID, "udp", "OUT:53", "", "outside"},
+	{"the agent's query goes out, TCP", "pod", proxyID, proxyID, "tcp", "OUT:53", "", "outside"},
+	{"a query from some port goes to the agent", "pod", appID, appID, "udp", "OUT:53", "POD:4444", "agent-dns"},
+	{"the agent's from the same port still goes out", "pod", proxyID, proxyID, "udp", "OUT:53", "POD:4444", "outside"},
+	{"and the other again to the agent", "pod", appID, appID, "udp", "OUT:53", "POD:4444", "agent-dns"},
+	{"QUIC is refused", "pod", appID, appID, "udp", "OUT:443", "", "error: "},
+	{"but not to the proxy", "pod", proxyID, proxyID, "udp", "OUT:443", "", "outside"},
+}
+
+func (l *lab) try(tries []try) {
+	for name, addresses := range map[string]*strings.Replacer{
+		"v4": strings.NewReplacer("OUT", outsideV4, "POD", podV4, "LO", "127.0.0.1", "SRC", "127.0.0.6"),
+		"v6": strings.NewReplacer("OUT", "["+outsideV6+"]", "POD", "["+podV6+"]", "LO", "[::1]", "SRC", "[::6]"),
+	} {
+		for _, c := range tries {
+			ns := l.pod
+			if c.from == "outside" {
+				ns = l.outside
+			}
+			got, err := l.play(ns, role{Do: "dial", UID: c.uid, GID: c.gid, Network: c.network,
+				Address: addresses.Replace(c.to), Local: addresses.Replace(c.local)})
+			if want := addresses.Replace(c.want); !strings.HasPrefix(got, want) {
+				l.t.Errorf("%s: %s: %s to %s: got %q (%v), want %q", name, c.what, c.network, c.to, got, err, want)
+			}
+		}
+	}
+}
+
+func TestRedirectTraffic(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			l := newLab(t, kind)
+			l.mustInit(true, "--block-quic")
+			l.serveAll(false)
+			l.try(tries)
+		})
+	}
+}
+
+func TestTProxyTraffic(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			l := newLab(t, kind)
+			l.mustInit(true, "--block-quic", "-m", "TPROXY")
+			l.mustInit(false, "--block-quic", "-m", "TPROXY")
+			l.serveAll(true)
+			l.try(tries)
+		})
+	}
+}
+
+// TestSpecialNameservers: every address in 127.0.0.0/8 may be a DNS server (systemd-resolved: 127.0.0.53, Docker: 127.0.0.11).
+func TestSpecialNameservers(t *testing.T) {
+	l := newLab(t, kinds[0])
+	l.mustInit(true)
+	l.serveAll(false)
+	for _, network := range []string{"udp", "tcp"} {
+		for _, address := range []string{"127.0.0.53:53", "127.0.0.11:53", "169.254.20.10:53"} {
+			sh(t, "ip -n "+l.pod+" route replace default via "+outsideV4)
+			got, err := l.play(l.pod, role{Do: "dial", UID: appID, GID: appID, Network: network, Address: address})
+			if !strings.HasPrefix(got, "agent-dns") {
+				t.Errorf("%s %s: got %q (%v)", network, address, got, err)
+			}
+		}
+	}
+}
+
+// TestLeftAlone: what the flags exclude goes straight out.
+func TestLeftAlone(t *testing.T) {
+	l := newLab(t, kinds[0])
+	l.serveAll(false)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-x", outsideV4 + "/32," + outsideV6}, "outside"},
+		{[]string{"-o", "80"}, "outside"},
+		{[]string{"-c", "eth0"}, "outside"},
+		{[]string{"-i", "192.0.2.0/24"}, "outside"},
+		{[]string{"-i", "192.0.2.0/24", "-q", "80"}, "outbound"},
+		{[]string{"-i", outsideV4 + "/24," + outsideV6 + "/64"}, "outbound"},
+	} {
+		l.mustInit(true, c.args...)
+		l.try([]try{{strings.Join(c.args, " "), "pod", appID, appID, "tcp", "OUT:80", "", c.want}})
+	}
+}
