@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/dnsproxy/packet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -79,6 +80,13 @@ func (a *authority) add(t testing.TB, text string) {
 	a.zone[key] = append(a.zone[key], rr)
 }
 
+// deny puts another SOA beside what is not there.
+func (a *authority) deny(soa dns.RR) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.soa = soa
+}
+
 // answerWith replaces the zone by f; f answers by itself when it returns true.
 func (a *authority) answerWith(f func(w dns.ResponseWriter, req *dns.Msg) bool) {
 	a.mu.Lock()
@@ -123,6 +131,7 @@ func (a *authority) fromZone(req *dns.Msg) *dns.Msg {
 	owner, kind := req.Question[0].Name, dns.TypeToString[req.Question[0].Qtype]
 	exists := false
 	for range 8 {
+		exists = false
 		for key := range a.zone {
 			exists = exists || len(key) > len(owner) && key[:len(owner)+1] == owner+" "
 		}
@@ -241,3 +250,6 @@ func named(host string, ttl uint32, addrs ...string) name.Name {
 	}
 	return n
 }
+
+// wireName is host as the table's keys are.
+func wireName(host string) []byte { return packet.AppendName(nil, host) }

@@ -16,11 +16,7 @@ func settleTTL(msg *dns.Msg, kind uint16, out taken, config Config) time.Duratio
 	if len(out.addrs) > 0 {
 		shortest = min(shortest, out.ttl)
 	} else if isNegative(msg, kind) {
-		negative, ok := negativeTTL(msg)
-		if !ok {
-			return 0
-		}
-		limit = min(limit, negative, seconds(config.MaxNegativeTTL))
+		limit = min(limit, negativeTTL(msg), seconds(config.MaxNegativeTTL))
 		shortest = limit
 	}
 	for _, rr := range msg.Ns {
@@ -44,14 +40,14 @@ func isNegative(msg *dns.Msg, kind uint16) bool {
 	})
 }
 
-// negativeTTL is the lesser of the SOA's own TTL and its last field.
-func negativeTTL(msg *dns.Msg) (uint32, bool) {
+// negativeTTL is the lesser of the SOA's own TTL and its last field. Without an SOA it is 0.
+func negativeTTL(msg *dns.Msg) uint32 {
 	for _, rr := range msg.Ns {
 		if soa, ok := rr.(*dns.SOA); ok {
-			return min(soa.Hdr.Ttl, soa.Minttl), true
+			return min(soa.Hdr.Ttl, soa.Minttl)
 		}
 	}
-	return 0, false
+	return 0
 }
 
 func seconds(d time.Duration) uint32 {
