@@ -75,11 +75,25 @@ const ingestedColumn = "ingested"
 
 // Columns lists the columns of a record for a SELECT whose rows ScanRecord reads.
 func Columns() string {
+	return strings.Join(ColumnNames(), ", ")
+}
+
+// ColumnNames lists the columns of a record.
+func ColumnNames() []string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
 		names[i] = c.name
 	}
-	return strings.Join(names, ", ")
+	return names
+}
+
+// Values gives a record's values in the order of ColumnNames.
+func Values(r *record.Record) []driver.Value {
+	values := make([]driver.Value, len(columns))
+	for i, c := range columns {
+		values[i] = c.value(r)
+	}
+	return values
 }
 
 // ScanRecord reads a row of Columns. Times come back in UTC with microseconds.

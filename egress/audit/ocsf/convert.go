@@ -1,0 +1,170 @@
+package ocsf
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// SchemaVersion is the version of OCSF that the events follow.
+const SchemaVersion = "1.3.0"
+
+// FromRecord writes a record as an event.
+func FromRecord(r record.Record) Event {
+	e := Event{
+		Time:       r.Time.UnixMilli(),
+		SeverityID: 1, Severity: "Informational",
+		Metadata: Metadata{
+			Version:  SchemaVersion,
+			Product:  Product{Name: "Sallyport", VendorName: "Sallyport"},
+			Profiles: []string{"host", "network_proxy", "security_control"},
+			UID:      fmt.Sprintf("%s/%d/%d", r.Proxy, r.Epoch, r.Seq),
+			Sequence: r.Seq,
+		},
+		ProxyEndpoint: &Endpoint{Name: r.Proxy},
+		Actor:         actor(r.Workload),
+		Unmapped:      unmapped(r),
+	}
+	if r.Duration > 0 {
+		e.Duration, e.EndTime = r.Duration.Milliseconds(), r.Time.Add(r.Duration).UnixMilli()
+	}
+	if r.Class == record.Gap {
+		return gap(e, r)
+	}
+	e.CategoryUID, e.CategoryName = 4, "Network Activity"
+	e.setVerdict(r)
+	e.setEndpoints(r)
+	switch r.Class {
+	case record.HTTP:
+		e.setHTTP(r)
+	case record.DNS:
+		e.setDNS(r)
+	default:
+		e.setNetwork(r)
+	}
+	return e
+}
+
+// classify fills in the class, the activity and what follows from them.
+func (e *Event) classify(uid int, name string, activity int, activityName string) {
+	e.ClassUID, e.ClassName = uid, name
+	e.ActivityID, e.ActivityName = activity, activityName
+	e.TypeUID, e.TypeName = uid*100+activity, name+": "+activityName
+}
+
+func gap(e Event, r record.Record) Event {
+	e.classify(0, "Base Event", 99, "Audit Records Lost")
+	e.CategoryName = "Uncategorized"
+	e.SeverityID, e.Severity = 3, "Medium"
+	e.Count = r.Count
+	e.Message = fmt.Sprintf("%d audit records of %s are missing: %s", r.Count, r.Proxy, r.Reason)
+	return e
+}
+
+func (e *Event) setVerdict(r record.Record) {
+	switch r.Verdict {
+	case record.Allowed:
+		e.ActionID, e.Action, e.DispositionID, e.Disposition = 1, "Allowed", 1, "Allowed"
+	case record.Denied:
+		e.ActionID, e.Action, e.DispositionID, e.Disposition = 2, "Denied", 2, "Blocked"
+		e.SeverityID, e.Severity = 2, "Low"
+	}
+	e.Message = r.Reason
+	if d := r.DecidedBy; d != (record.Object{}) || r.Reason != "" {
+		name := d.Name
+		if d.Namespace != "" {
+			name = d.Namespace + "/" + d.Name
+		}
+		e.FirewallRule = &FirewallRule{Name: name, UID: d.Rule, Type: d.Kind, Desc: r.Reason}
+	}
+}
+
+func (e *Event) setEndpoints(r record.Record) {
+	e.SrcEndpoint = endpoint(r.Source)
+	e.SrcEndpoint.Name = r.Workload.Name
+	e.DstEndpoint = endpoint(r.Destination)
+	e.DstEndpoint.Hostname = r.Host
+	if r.Port != 0 {
+		e.DstEndpoint.Port = r.Port
+	}
+	e.ConnectionInfo = &ConnectionInfo{ProtocolName: "tcp", ProtocolNum: 6, Direction: "Outbound", DirectionID: 2}
+	e.Traffic = &Traffic{BytesIn: r.BytesSent, BytesOut: r.BytesReceived, Bytes: r.BytesSent + r.BytesReceived}
+	if r.SNI != "" {
+		e.TLS = &TLS{SNI: r.SNI, Version: "Unknown"}
+	}
+}
+
+func (e *Event) setNetwork(r record.Record) {
+	if r.Verdict == record.Denied {
+		e.classify(4001, "Network Activity", 5, "Refuse")
+		return
+	}
+	e.classify(4001, "Network Activity", 6, "Traffic")
+}
+
+// methods are the activities of class 4002.
+var methods = map[string]int{
+	"CONNECT": 1, "DELETE": 2, "GET": 3, "HEAD": 4, "OPTIONS": 5, "POST": 6, "PUT": 7, "TRACE": 8,
+}
+
+func (e *Event) setHTTP(r record.Record) {
+	id, known := methods[r.Method]
+	switch {
+	case known:
+		e.classify(4002, "HTTP Activity", id, r.Method[:1]+strings.ToLower(r.Method[1:]))
+	case r.Method == "":
+		e.classify(4002, "HTTP Activity", 0, "Unknown")
+	default:
+		e.classify(4002, "HTTP Activity", 99, r.Method)
+	}
+	path, query, _ := strings.Cut(r.URLPath, "?")
+	url := URL{Hostname: r.Host, Port: r.Port, Path: path, Query: query, Scheme: "http"}
+	if r.Protocol == "tls" {
+		url.Scheme = "https"
+	}
+	e.HTTPRequest = &HTTPRequest{Method: r.Method, URL: url}
+	if r.Status != 0 {
+		e.HTTPResponse = &HTTPResponse{Code: r.Status}
+	}
+}
+
+func (e *Event) setDNS(r record.Record) {
+	e.classify(4003, "DNS Activity", 6, "Traffic")
+	e.Query = &DNSQuery{Hostname: r.Host}
+	e.DstEndpoint.Hostname = ""
+	e.ConnectionInfo.ProtocolName, e.ConnectionInfo.ProtocolNum = "udp", 17
+}
+
+func endpoint(address string) *Endpoint {
+	if ap, err := netip.ParseAddrPort(address); err == nil {
+		return &Endpoint{IP: ap.Addr().String(), Port: uint32(ap.Port())}
+	}
+	return &Endpoint{}
+}
+
+func actor(w record.Workload) *Actor {
+	name := w.ServiceAccount
+	if w.Namespace != "" {
+		name = w.Namespace + "/" + w.ServiceAccount
+	}
+	if w.Principal == "" && name == "" {
+		return nil
+	}
+	return &Actor{User{UID: w.Principal, Name: name, Type: "System", TypeID: 3}}
+}
+
+// unmapped holds what the schema has no word for.
+func unmapped(r record.Record) map[string]string {
+	out := map[string]string{}
+	for key, value := range map[string]string{
+		"path": r.Path, "reporter": r.Reporter, "cluster": r.Cluster, "route": r.Route, "authority": r.Authority,
+		"protocol": r.Protocol, "namespace": r.Workload.Namespace, "response_flags": strings.Join(r.Flags, ","),
+	} {
+		if value != "" {
+			out[key] = value
+		}
+	}
+	return out
+}
