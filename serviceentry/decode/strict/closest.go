@@ -10,7 +10,7 @@ import (
 func Closest(word string, candidates []string) string {
 	best, least := "", len(word)/3+1
 	for _, c := range slices.Sorted(slices.Values(candidates)) {
-		d := distance(fold(word), fold(c))
+		d := Distance(fold(word), fold(c))
 		if d < least || d == 0 {
 			best, least = c, d
 		}
@@ -22,9 +22,9 @@ func fold(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
 }
 
-// distance is how many letters must be put in, taken out, replaced or swapped with their neighbour (optimal string
+// Distance is how many letters must be put in, taken out, replaced or swapped with their neighbour (optimal string
 // alignment). Very long words are far from everything.
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
 	}

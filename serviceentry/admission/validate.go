@@ -1,0 +1,46 @@
+package admission
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/sallyport/sallyport/serviceentry"
+)
+
+// Validate judges one object by itself: everything that Istio's own admission refuses for its kind, and what could
+// not be programmed. The findings are in the order of the object's fields.
+func Validate(o serviceentry.Object) []Finding {
+	r := &report{of: o}
+	r.metadata()
+	switch spec := o.Spec.(type) {
+	case *networking.ServiceEntry:
+		r.serviceEntry(spec)
+	case *networking.Gateway:
+		r.gateway(spec)
+	case *networking.VirtualService:
+		r.virtualService(spec)
+	case *networking.DestinationRule:
+		r.destinationRule(spec)
+	case *networking.Sidecar:
+		r.sidecar(spec)
+	case *corev1.Service:
+		r.service(spec)
+	case *discoveryv1.EndpointSlice:
+		r.endpointSlice(spec)
+	}
+	return r.findings
+}
+
+// metadata holds names to what Kubernetes takes, and our annotations to what they may say.
+func (r *report) metadata() {
+	const fix = "use lower-case letters, digits, hyphens and dots; begin and end with a letter or digit"
+	if r.of.Name == "" || len(validation.IsDNS1123Subdomain(r.of.Name)) > 0 {
+		r.reject("metadata.name", r.of.Name, "is no valid name", fix)
+	}
+	if r.of.Namespace != "" && len(validation.IsDNS1123Label(r.of.Namespace)) > 0 {
+		r.reject("metadata.namespace", r.of.Namespace, "is no valid namespace", "use lower-case letters, digits and hyphens, at most 63")
+	}
+	r.annotations()
+}
