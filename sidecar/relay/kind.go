@@ -34,6 +34,7 @@ type kind struct {
 	all        bool // wildcard
 	names      map[string]struct{}
 
+	late     bool              // it has waited for its first answer for half of Config.Grace
 	answered bool              // something was sent in this session
 	accepted bool              // something was acknowledged in this session
 	has      map[string]string // name → version that Envoy holds or is being sent
@@ -73,7 +74,7 @@ func (k *kind) refuse(r *discoveryv3.Resource, reason string) {
 
 func (k *kind) reset() {
 	k.subscribed, k.all, k.names = false, false, map[string]struct{}{}
-	k.answered, k.accepted = false, false
+	k.late, k.answered, k.accepted = false, false, false
 	k.has, k.inflight, k.left = map[string]string{}, nil, map[string]bool{}
 }
 

@@ -29,6 +29,7 @@ type loop struct {
 	session *session // the connected Envoy, or nil
 	stream  *upstream
 	backoff Backoff
+	trouble string // the last error on the way to the controller
 
 	grace, retry, purge <-chan time.Time
 }
@@ -64,10 +65,7 @@ func (l *loop) run() {
 			m.toController = pop(m.toController)
 		case <-l.grace:
 			l.grace = nil
-			if !m.heard {
-				l.log.Warn("the controller does not answer; Envoy is served from disk", "after", l.cfg.Grace)
-			}
-			m.stopWaiting()
+			m.losePatience()
 		case <-l.retry:
 			l.retry = nil
 			l.dial()
@@ -79,6 +77,9 @@ func (l *loop) run() {
 		}
 		if l.purge == nil && m.leaving() {
 			l.purge = time.After(purgeAfter)
+		}
+		if l.grace == nil && m.waiting() {
+			l.grace = time.After(l.cfg.Grace / 2)
 		}
 		l.synced.Store(l.session != nil && m.synced())
 		l.reachable.Store(m.heard)
@@ -117,7 +118,6 @@ func (l *loop) envoyCame(s *session) {
 	}
 	l.session = s
 	l.machine.envoyGone()
-	l.grace = time.After(l.cfg.Grace)
 }
 
 func (l *loop) envoySpoke(req request) {
@@ -127,7 +127,7 @@ func (l *loop) envoySpoke(req request) {
 	if req.err != nil {
 		l.log.Info("Envoy's configuration stream ended", "reason", req.err)
 		close(l.session.over)
-		l.session, l.grace = nil, nil
+		l.session = nil
 		l.machine.envoyGone()
 		return
 	}

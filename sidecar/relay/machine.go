@@ -154,9 +154,47 @@ func (m *machine) serve(k *kind) {
 	if k.watch != nil || !k.subscribed || !m.alone && (!m.heard || k.all) {
 		return
 	}
+	m.serveNow(k)
+}
+
+func (m *machine) serveNow(k *kind) {
 	found := m.missing(k, nil, nil)
 	if len(found) > 0 || k.all && !k.answered && k.table.Known() {
 		m.send(k, &job{resources: found})
+	}
+}
+
+// waits tells whether Envoy has had no answer for a type that the disk could answer.
+func (m *machine) waits(k *kind) bool {
+	return k.watch == nil && k.subscribed && !k.answered && k.table.Known()
+}
+
+// waiting tells whether losePatience has anything to do.
+func (m *machine) waiting() bool {
+	for _, k := range m.kinds {
+		if m.waits(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// losePatience answers from disk what has waited since the call before. A controller that is well says nothing
+// about a wildcard of which we hold everything, if it is allowed to be brief; one that said nothing at all is
+// counted as gone.
+func (m *machine) losePatience() {
+	for _, k := range m.ordered() {
+		switch {
+		case !m.waits(k):
+		case !k.late:
+			k.late = true
+		default:
+			if !m.heard && !m.alone {
+				m.log.Warn("the controller does not answer; Envoy is served from disk")
+				m.alone = true
+			}
+			m.serveNow(k)
+		}
 	}
 }
 

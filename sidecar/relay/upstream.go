@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -75,7 +76,11 @@ func (l *loop) controllerSpoke(event controllerEvent) {
 		l.hangUp()
 		l.machine.controllerGone()
 		wait := l.backoff.next()
-		l.log.Warn("no stream to the controller", "err", event.err, "retry_in", wait.Round(time.Millisecond))
+		level := slog.LevelDebug // the same again is no news
+		if text := event.err.Error(); text != l.trouble {
+			l.trouble, level = text, slog.LevelWarn
+		}
+		l.log.Log(l.ctx, level, "no stream to the controller", "err", event.err, "retry_in", wait.Round(time.Millisecond))
 		l.retry = time.After(wait)
 		l.machine.stopWaiting()
 	case event.response == nil:
@@ -84,6 +89,7 @@ func (l *loop) controllerSpoke(event controllerEvent) {
 		if !l.machine.heard {
 			l.log.Info("the controller answers", "type", event.response.GetTypeUrl())
 			l.backoff.reset()
+			l.trouble = ""
 		}
 		l.machine.controllerResponse(event.response)
 	}
