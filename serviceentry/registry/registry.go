@@ -35,7 +35,7 @@ func New(cfg *mesh.Config) *Registry {
 		vips:    newVIPs(),
 		snap: &Snapshot{
 			Mesh: cfg, hosts: iradix.New[[]*Service](), rules: iradix.New[[]*Rule](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, kube: iradix.New[*KubeService](),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[string]int{}, kube: iradix.New[*KubeService](),
 		},
 	}
 }
@@ -74,6 +74,8 @@ type batch struct {
 	changed Changed
 	dirty   map[serviceentry.Key]bool // objects whose services must be made again
 	touched map[string]bool           // hosts whose registrations changed
+
+	specialCopied, exitsCopied bool // next has maps of its own
 }
 
 func (r *Registry) begin() *batch {
@@ -278,6 +280,24 @@ func (b *batch) seal(host string) {
 	}
 	b.countSpecial(was, -1)
 	b.countSpecial(sealed, +1)
+	b.countExits(was, -1)
+	b.countExits(sealed, +1)
+}
+
+// countExits notes the namespaces that gateways are in. They are few, and their set rarely changes, but the counts
+// do with every host: the map is copied once a batch.
+func (b *batch) countExits(list []*Service, by int) {
+	for _, s := range list {
+		if s.Exit.IsZero() {
+			continue
+		}
+		if !b.exitsCopied {
+			b.next.exits, b.exitsCopied = maps.Clone(b.next.exits), true
+		}
+		if b.next.exits[s.Exit.Namespace] += by; b.next.exits[s.Exit.Namespace] == 0 {
+			delete(b.next.exits, s.Exit.Namespace)
+		}
+	}
 }
 
 // hashOf covers every exported field, so that none can be forgotten.
@@ -308,14 +328,19 @@ func (b *batch) countSpecial(list []*Service, by int) {
 	if len(special) == 0 {
 		return
 	}
-	counts := maps.Clone(b.next.special)
+	if !b.specialCopied {
+		b.next.special, b.specialCopied = maps.Clone(b.next.special), true
+	}
 	for ns := range special {
-		if counts[ns] += by; counts[ns] == 0 {
-			delete(counts, ns)
+		b.next.special[ns] += by
+		switch b.next.special[ns] {
+		case 0:
+			delete(b.next.special, ns)
+			b.changed.Views = true
+		case by:
+			b.changed.Views = true
 		}
 	}
-	b.next.special = counts
-	b.changed.Scopes = true
 }
 
 func (b *batch) setScope(c serviceentry.Change) {

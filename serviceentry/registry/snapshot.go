@@ -20,6 +20,7 @@ type Snapshot struct {
 	rules   *iradix.Tree[[]*Rule]      // by host pattern
 	scopes  map[string][]*Scope        // by namespace, those with a selector first
 	special map[string]int             // namespaces that do not see just what everybody sees, with why-counts
+	exits   map[string]int             // namespaces of gateways that services leave by, counted
 	kube    *iradix.Tree[*KubeService] // by "namespace/name"
 }
 
@@ -36,11 +37,14 @@ type Changed struct {
 	Hosts  []string
 	Mesh   bool
 	Scopes bool
+	Views  bool // which namespaces see something of their own
 	Kube   bool // the set of Kubernetes services, or a selector
 }
 
 // Empty says that nothing changed.
-func (c Changed) Empty() bool { return len(c.Hosts) == 0 && !c.Mesh && !c.Scopes && !c.Kube }
+func (c Changed) Empty() bool {
+	return len(c.Hosts) == 0 && !c.Mesh && !c.Scopes && !c.Views && !c.Kube
+}
 
 // Len is the number of hosts.
 func (s *Snapshot) Len() int { return s.hosts.Len() }
@@ -167,6 +171,9 @@ func (s *Snapshot) GatewaysOf(ns string, labels map[string]string) []*KubeServic
 func (s *Snapshot) KubeService(ref Ref) (*KubeService, bool) {
 	return s.kube.Get([]byte(ref.String()))
 }
+
+// HasExitIn says whether some service leaves by a gateway in the namespace.
+func (s *Snapshot) HasExitIn(ns string) bool { return s.exits[ns] > 0 }
 
 // ScopeByKey finds a Sidecar object; nil for the zero key or when it is gone.
 func (s *Snapshot) ScopeByKey(k serviceentry.Key) *Scope {

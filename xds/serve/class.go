@@ -12,7 +12,7 @@ const history = 256
 // class is the current view of one kind of proxies and the last steps that led to it.
 type class struct {
 	view    *translate.View
-	step    uint64             // of view
+	step    uint64            // of view
 	steps   [][]translate.Ref // steps[i] led to step - len(steps) + i + 1
 	streams int
 }

@@ -12,11 +12,14 @@ import (
 
 // base makes what a class of proxies gets beside its hosts. It depends on which ports and gateways are in use,
 // never on which hosts.
-func base(s *registry.Snapshot, c Class, u uses) []*Resource {
+func base(s *registry.Snapshot, c Class, u uses, hosts inline) []*Resource {
 	if c.Kind == Sidecar {
-		return sidecarBase(sidecarInputs(s, c, u))
+		in := sidecarInputs(s, c, u)
+		in.hosts = hosts
+		return sidecarBase(in)
 	}
 	return exitBase(exitInputs{
+		hosts:  hosts,
 		listen: cmp.Or(c.Port, defaultListenPort), forward: c.Forward, kind: c.Kind, trustDomain: s.Mesh.TrustDomain,
 		policy: meshPolicy(s), ipv6: c.IPv6,
 	})
@@ -34,6 +37,7 @@ type sidecarIn struct {
 	policy   string // the object that says so: "MeshConfig//mesh" or "Sidecar/NS/NAME"
 	detect   time.Duration
 	ipv6     bool
+	hosts    inline
 }
 
 // listening is a port that some host is registered at.

@@ -22,6 +22,7 @@ type exitInputs struct {
 	trustDomain string
 	policy      string
 	ipv6        bool
+	hosts       inline
 }
 
 // exitBase is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,
@@ -39,7 +40,7 @@ func exitBase(in exitInputs) []*Resource {
 		seal(Listener, l.Name, l),
 		seal(Listener, exitTLS, tlsExit(tls)),
 		seal(Listener, exitTCP, tcpExit(tcp)),
-		seal(Route, ExitRoute, table(ExitRoute, refuseAll(in.policy), nil, false)),
+		seal(Route, ExitRoute, table(ExitRoute, refuseAll(in.policy), in.hosts, false)),
 	}
 }
 

@@ -41,7 +41,7 @@ func sidecarBase(in sidecarIn) []*Resource {
 			sealCluster(internal(decide)),
 			seal(Listener, name, portListener(name, p, in)),
 			seal(Listener, decide, decideListener(decide, routeName(p.number))),
-			seal(Route, routeName(p.number), table(routeName(p.number), lastResort(in), nil, true)),
+			seal(Route, routeName(p.number), table(routeName(p.number), lastResort(in), in.hosts, true)),
 		)
 	}
 	return out
@@ -150,7 +150,7 @@ const notRegistered = "sallyport: %REQ(:AUTHORITY)% is not registered, so nothin
 
 // lastResortTable is the table of ports on which nothing is registered.
 func lastResortTable(name string, in sidecarIn) *routev3.RouteConfiguration {
-	return table(name, lastResort(in), []*routev3.VirtualHost{}, true)
+	return table(name, lastResort(in), inline{}, true)
 }
 
 // inboundListener lets the pod's own traffic in, as it came.

@@ -97,18 +97,19 @@ func networkFilter(name string, config proto.Message) *listenerv3.Filter {
 	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(config)}}
 }
 
-// table is a route configuration whose hosts are resources of their own (VHDS). Only the last resort is in it.
-func table(name string, lastResort *routev3.VirtualHost, inline []*routev3.VirtualHost, perPort bool) *routev3.RouteConfiguration {
+// table is a route configuration whose hosts are resources of their own (VHDS), and only the last resort is in it;
+// or, where hosts are given, one that lists them.
+func table(name string, lastResort *routev3.VirtualHost, hosts inline, perPort bool) *routev3.RouteConfiguration {
 	r := &routev3.RouteConfiguration{
 		Name:         name,
-		VirtualHosts: append(inline, lastResort),
+		VirtualHosts: append(hosts.of(name), lastResort),
 		// what Envoy adds for proxies behind it is nobody's business outside
 		RequestHeadersToRemove:         []string{"x-forwarded-proto", "x-envoy-original-path", "x-envoy-decorator-operation"},
 		IgnorePortInHostMatching:       perPort,
 		ValidateClusters:               wrapperspb.Bool(false),
 		MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(8192),
 	}
-	if inline == nil {
+	if hosts == nil {
 		r.Vhds = &routev3.Vhds{ConfigSource: &corev3.ConfigSource{
 			ResourceApiVersion:    corev3.ApiVersion_V3,
 			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},

@@ -76,7 +76,7 @@ func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
 	for host := range s.Hosts() {
 		e.setHost(host, t.host(s, c, host))
 	}
-	e.setBase(base(s, c, e.uses))
+	e.setBase(base(s, c, e.uses, e.inline()))
 	next, _ := e.commit()
 	return next
 }
@@ -91,7 +91,7 @@ func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Chan
 	if changed.Mesh || changed.Scopes {
 		e.setAllHosts(s, t)
 	}
-	e.setBase(base(s, v.Class, e.uses))
+	e.setBase(base(s, v.Class, e.uses, e.inline()))
 	return e.commit()
 }
 

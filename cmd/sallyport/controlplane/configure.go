@@ -1,0 +1,140 @@
+package controlplane
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/serve"
+)
+
+// plane is a running control plane.
+type plane struct {
+	cfg      Config
+	log      *slog.Logger
+	metrics  *prometheus.Registry
+	registry *registry.Registry // of the goroutine in configure
+	snapshot atomic.Pointer[registry.Snapshot]
+	cache    *serve.Cache
+	xds      *serve.Metrics
+
+	ready     chan struct{} // closed after the first batch
+	readyOnce sync.Once
+	findings  atomic.Pointer[[]admission.Finding]
+}
+
+// batch is one step of the source.
+type batch struct {
+	changes  []serviceentry.Change
+	findings []admission.Finding
+}
+
+// configure is the one writer: it takes the source's batches and new mesh settings, in turn, and publishes what
+// comes of them.
+func (p *plane) configure(ctx context.Context) error {
+	batches, failed := make(chan batch), make(chan error, 1)
+	go func() {
+		failed <- p.cfg.Source.Run(ctx, func(c []serviceentry.Change, f []admission.Finding) {
+			select {
+			case batches <- batch{c, f}:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	settings := watchFile(ctx, p.cfg.MeshConfigFile, p.log)
+	for {
+		select {
+		case <-ctx.Done():
+			<-failed // the source ends with ctx
+			return nil
+		case err := <-failed:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		case b := <-batches:
+			p.findings.Store(&b.findings)
+			p.publish(p.registry.Apply(b.changes))
+			p.readyOnce.Do(func() { close(p.ready) })
+		case <-settings:
+			p.reloadMesh()
+		}
+	}
+}
+
+func (p *plane) publish(s *registry.Snapshot, changed registry.Changed) {
+	if changed.Empty() {
+		return
+	}
+	began := time.Now()
+	p.snapshot.Store(s)
+	p.cache.Publish(s, changed)
+	p.log.Info("configuration published", "hosts", len(changed.Hosts), "mesh", changed.Mesh,
+		"total", s.Len(), "took", time.Since(began).Round(time.Microsecond).String())
+}
+
+// reloadMesh takes new mesh settings over; a file that is wrong leaves the old ones.
+func (p *plane) reloadMesh() {
+	cfg, err := loadMesh(p.cfg.MeshConfigFile)
+	if err != nil {
+		p.log.Error("the mesh settings stay as they were", "file", p.cfg.MeshConfigFile, "error", err)
+		return
+	}
+	old := p.snapshot.Load().Mesh
+	if cfg.TrustDomain != old.TrustDomain {
+		p.log.Error("trustDomain changes with a restart only", "now", old.TrustDomain, "file", cfg.TrustDomain)
+		cfg.TrustDomain = old.TrustDomain
+	}
+	p.publish(p.registry.SetMesh(&cfg))
+}
+
+// settle is how long a file must rest before it is read again: editors write in several steps.
+const settle = 100 * time.Millisecond
+
+// watchFile tells when a file was written, replaced or came back. Its folder is what is watched, since replacing
+// a file is how it is usually written.
+func watchFile(ctx context.Context, file string, log *slog.Logger) <-chan struct{} {
+	out := make(chan struct{})
+	if file == "" {
+		return out
+	}
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		err = w.Add(filepath.Dir(file))
+	}
+	if err != nil {
+		log.Error("changes of the mesh settings will not be seen", "file", file, "error", err)
+		return out
+	}
+	go func() {
+		defer func() { _ = w.Close() }()
+		var rested <-chan time.Time
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.Events: // also for ..data, the link that a mounted ConfigMap swaps
+				rested = time.After(settle)
+			case err := <-w.Errors:
+				log.Warn("watching the mesh settings", "file", file, "error", err)
+			case <-rested:
+				rested = nil
+				select {
+				case out <- struct{}{}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}()
+	return out
+}

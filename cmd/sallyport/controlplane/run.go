@@ -1,0 +1,107 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/serve"
+)
+
+// Run serves until ctx ends, or until something that cannot be done without fails.
+func Run(ctx context.Context, cfg Config) error {
+	settings, err := loadMesh(cfg.MeshConfigFile)
+	if err != nil {
+		return err
+	}
+	if cfg.XDSAddr != "" {
+		if err := loopbackOnly("--xds-addr", cfg.XDSAddr); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(cfg.DataDir, 0o755); err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg := registry.New(&settings)
+	p := &plane{
+		cfg: cfg, log: cfg.Log, metrics: metrics, registry: reg,
+		cache: serve.NewCache(reg.Snapshot()), xds: serve.NewMetrics(metrics), ready: make(chan struct{}),
+	}
+	p.snapshot.Store(reg.Snapshot())
+	return p.run(ctx, settings.TrustDomain)
+}
+
+func loadMesh(file string) (mesh.Config, error) {
+	if file == "" {
+		return mesh.Default(), nil
+	}
+	return mesh.Load(file)
+}
+
+func (p *plane) run(ctx context.Context, trustDomain string) error {
+	g, ctx := errgroup.WithContext(ctx)
+	secure, err := p.secureServer(ctx, trustDomain)
+	if err != nil {
+		return err
+	}
+	ports, err := p.open()
+	if err != nil {
+		return err
+	}
+	g.Go(func() error { return p.configure(ctx) })
+	g.Go(func() error { return serveGRPC(ctx, secure.server, ports.secure) })
+	if ports.xds != nil {
+		g.Go(func() error { return serveGRPC(ctx, p.plainServer(ctx), ports.xds) })
+	}
+	if ports.admin != nil {
+		g.Go(func() error { return p.serveAdmin(ctx, ports.admin) })
+	}
+	for _, job := range secure.jobs {
+		g.Go(func() error { job(ctx); return nil })
+	}
+	if p.cfg.Listening != nil {
+		p.cfg.Listening(ports.addresses())
+	}
+	return g.Wait()
+}
+
+// listeners are the open ports; nil for those that the config leaves out.
+type listeners struct{ xds, secure, admin net.Listener }
+
+func (l listeners) addresses() Addresses {
+	text := func(l net.Listener) string {
+		if l == nil {
+			return ""
+		}
+		return l.Addr().String()
+	}
+	return Addresses{XDS: text(l.xds), Secure: text(l.secure), Admin: text(l.admin)}
+}
+
+func (p *plane) open() (l listeners, err error) {
+	for _, x := range []struct {
+		flag, addr string
+		to         *net.Listener
+	}{
+		{"--xds-addr", p.cfg.XDSAddr, &l.xds},
+		{"--secure-xds-addr", p.cfg.SecureAddr, &l.secure},
+		{"--admin-addr", p.cfg.AdminAddr, &l.admin},
+	} {
+		if x.addr == "" {
+			continue
+		}
+		if *x.to, err = net.Listen("tcp", x.addr); err != nil {
+			return l, fmt.Errorf("%s %q: %w", x.flag, x.addr, err)
+		}
+	}
+	return l, nil
+}

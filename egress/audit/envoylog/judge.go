@@ -1,0 +1,110 @@
+package envoylog
+
+import (
+	"strings"
+
+	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+// told says whether another entry tells this better. A tunnel that was handed to an internal listener is logged
+// there. What a sidecar handed to a gateway is logged by the gateway, with what it verified, unless the gateway
+// was never reached: then nobody else saw it.
+func told(r *entry, role, details string) bool {
+	switch role {
+	case accesslog.RoleInner:
+		return r.Status == 200
+	case accesslog.RoleGateway:
+		return !localFailure(r.Flags) && (r.Status != 503 || details == "via_upstream")
+	default:
+		return false
+	}
+}
+
+// localFailure says whether the proxy itself could not go on.
+func localFailure(flags []string) bool {
+	for _, f := range flags {
+		switch f {
+		case "UH", "UF", "UO", "NC", "URX", "UT", "LR", "UR":
+			return true
+		}
+	}
+	return false
+}
+
+// judge fills in what was decided, by what, and why.
+func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
+	role, policy := tag(c, accesslog.TagRole), tag(c, accesslog.TagPolicy)
+	r.Verdict = record.Allowed
+	switch {
+	case strings.HasPrefix(details, "rbac_access_denied"):
+		r.deny(r.pathDenied(), r.whyDenied())
+		r.DecidedBy = object(tag(c, accesslog.TagConfig))
+	case r.Route == "wrong_protocol":
+		r.deny(r.pathDenied(), "the port is registered with another protocol")
+	case r.Route == "block_all" || role == accesslog.RoleBlackhole || r.Cluster == "BlackHoleCluster":
+		r.deny(record.PathBlackhole, "not registered")
+		r.DecidedBy = object(policy)
+		if r.place == accesslog.GatewayTLS || r.place == accesslog.ForwardTLS {
+			r.Reason = "what came was not TLS, or gave no name"
+		}
+	case role == accesslog.RolePassthrough:
+		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "not registered; ALLOW_ANY", object(policy)
+	case role == accesslog.RoleGateway:
+		r.Path, r.Reason = record.PathGateway, "the gateway could not be reached"
+	case role == accesslog.RoleMesh:
+		r.Path, r.DecidedBy = record.PathMesh, object(tag(c, accesslog.TagConfig))
+	default:
+		r.Path, r.Reason, r.DecidedBy = record.PathGateway, "registered", object(tag(c, accesslog.TagConfig))
+		if r.Reporter == record.ReporterSidecar {
+			r.Path = record.PathDirect
+		}
+	}
+	if r.Verdict == record.Allowed && localFailure(r.Flags) {
+		r.Reason += "; failed: " + failure(r.Flags, details)
+	}
+}
+
+func (r *entry) deny(path, reason string) {
+	r.Verdict, r.Path, r.Reason = record.Denied, path, reason
+}
+
+func (r *entry) pathDenied() string {
+	if r.Reporter == record.ReporterSidecar {
+		return record.PathBlackhole
+	}
+	return record.PathGateway
+}
+
+// whyDenied tells the two checks apart: of the name inside a tunnel, and of who the client is.
+func (r *entry) whyDenied() string {
+	if r.place == accesslog.GatewayTLS || r.place == accesslog.ForwardTLS {
+		return "the TLS name " + quoteEmpty(r.SNI) + " is not the host " + quoteEmpty(r.Host) + " that was asked for"
+	}
+	return "registered, but not exported to this namespace"
+}
+
+func quoteEmpty(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return s
+}
+
+func failure(flags []string, details string) string {
+	if details != "" && details != "-" {
+		return details
+	}
+	return strings.Join(flags, ",")
+}
+
+// object reads "Kind/NS/NAME".
+func object(s string) record.Object {
+	parts := strings.SplitN(s, "/", 3)
+	if len(parts) != 3 {
+		return record.Object{}
+	}
+	return record.Object{Kind: parts[0], Namespace: parts[1], Name: parts[2]}
+}

@@ -1,0 +1,44 @@
+package translate
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/sallyport/sallyport/dnsproxy/name"
+)
+
+// Dump gives a view's resources as JSON, by the short name of their type and by their own name.
+func Dump(v *View) (map[string]map[string]json.RawMessage, error) {
+	short := [types]string{"clusters", "endpoints", "listeners", "routes", "virtualHosts", "names"}
+	out := map[string]map[string]json.RawMessage{}
+	for _, t := range Types() {
+		of := map[string]json.RawMessage{}
+		var failed error
+		v.Walk(t, func(r *Resource) bool {
+			of[r.Name], failed = readable(r)
+			return failed == nil
+		})
+		if failed != nil {
+			return nil, failed
+		}
+		out[short[t]] = of
+	}
+	return out, nil
+}
+
+func readable(r *Resource) (json.RawMessage, error) {
+	if r.Type == Name {
+		n, err := name.Unmarshal(r.Any.GetValue())
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(n)
+	}
+	m, err := r.Any.UnmarshalNew()
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %w", r.Type.URL(), r.Name, err)
+	}
+	return protojson.Marshal(m)
+}

@@ -1,0 +1,34 @@
+package translate
+
+import (
+	"fmt"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+// inline lists the virtual hosts of route tables, for clients that cannot take them one by one: VHDS needs delta
+// streams. nil means that tables leave them out. What such a client is sent grows with the mesh; agents are not
+// such clients.
+type inline map[string][]*routev3.VirtualHost
+
+func (in inline) of(table string) []*routev3.VirtualHost { return in[table] }
+
+// inline gathers the hosts of a view being made, if its class wants that.
+func (e *edit) inline() inline {
+	if !e.next.Class.Inline {
+		return nil
+	}
+	out := inline{}
+	e.txns[VirtualHost].Root().Walk(func(k []byte, r *Resource) bool {
+		vh := &routev3.VirtualHost{}
+		if err := proto.Unmarshal(r.Any.GetValue(), vh); err != nil {
+			panic(fmt.Sprintf("translate: virtual host %q does not unmarshal: %v", r.Name, err)) // this package marshalled it
+		}
+		table, _, _ := strings.Cut(string(k), "/")
+		out[table] = append(out[table], vh)
+		return false
+	})
+	return out
+}
