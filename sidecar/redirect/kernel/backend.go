@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sallyport/sallyport/sidecar/redirect"
@@ -100,7 +101,7 @@ func (b *Backend) seconds() string { return strconv.Itoa(max(1, int(b.wait/time.
 // run runs a program to its end and returns what it printed. The error holds what it said on stderr.
 func run(ctx context.Context, stdin, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), lockFile()...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -111,4 +112,22 @@ func run(ctx context.Context, stdin, name string, args ...string) (string, error
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	return stdout.String(), nil
+}
+
+// lockFile names another xtables lock where the usual one cannot be made, in a container with a read-only root. Nobody shares
+// that file system's lock anyway; [Lock] keeps runs of this program apart.
+func lockFile() []string {
+	const usual = "/run/xtables.lock"
+	if os.Getenv("XTABLES_LOCKFILE") != "" {
+		return nil
+	}
+	f, err := os.OpenFile(usual, os.O_RDONLY|os.O_CREATE, 0o600)
+	if err == nil {
+		_ = f.Close()
+		return nil
+	}
+	if errors.Is(err, syscall.EROFS) {
+		return []string{"XTABLES_LOCKFILE=" + os.DevNull}
+	}
+	return nil
 }

@@ -83,14 +83,16 @@ func (l *lab) links() string {
 	return b.String()
 }
 
-// TestNothingLeaks: an application that connects all the time never gets past the proxy while rules are replaced.
+// TestNothingLeaks: an application that connects all the time never gets past the proxy while rules are replaced, nor does a
+// client to the application.
 func TestNothingLeaks(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			l := newLab(t, kind)
 			l.mustInit(true)
-			l.serveAll(false)
+			l.serveAll(true)
 			end := l.start(l.pod, role{Do: "hammer", UID: appID, GID: appID, Network: "tcp", Address: outsideV4 + ":80"})
+			endInbound := l.start(l.outside, role{Do: "hammer", Network: "tcp", Address: podV4 + ":8080"})
 			for range 3 {
 				l.mustInit(true, "-m", "TPROXY", "--block-quic")
 				l.mustInit(true, "-x", "192.0.2.0/24", "--redirect-dns=false")
@@ -100,7 +102,11 @@ func TestNothingLeaks(t *testing.T) {
 			if strings.Contains(answers, "outside") || strings.Contains(answers, "failed") || !strings.Contains(answers, "outbound") {
 				t.Errorf("answers: %s", answers)
 			}
-			t.Log(answers)
+			inbound := endInbound()
+			if strings.Contains(inbound, "times app") || !strings.Contains(inbound, "times inbound") {
+				t.Errorf("inbound answers: %s", inbound)
+			}
+			t.Logf("%s\n%s", answers, inbound)
 		})
 	}
 }
