@@ -10,7 +10,7 @@ import (
 )
 
 // runInitWith runs the command as a shell would and returns what it printed and its exit code.
-func runInitWith(t *testing.T, args ...string) (stdout string, err error, code int) {
+func runInitWith(t *testing.T, args ...string) (stdout string, code int, err error) {
 	t.Helper()
 	cmd := initCommand()
 	var out, errs bytes.Buffer
@@ -18,13 +18,13 @@ func runInitWith(t *testing.T, args ...string) (stdout string, err error, code i
 	cmd.SetErr(&errs)
 	cmd.SetArgs(args)
 	err = cmd.ExecuteContext(t.Context())
-	return out.String(), err, exitCode(err)
+	return out.String(), exitCode(err), err
 }
 
 func TestInitDryRun(t *testing.T) {
 	// As the contract has it.
 	args := []string{"-p", "15001", "-z", "15006", "-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*", "-d", "15090,15020"}
-	text, err, code := runInitWith(t, append(args, "--dry-run", "--ipv6", "off")...)
+	text, code, err := runInitWith(t, append(args, "--dry-run", "--ipv6", "off")...)
 	if code != exitDone || strings.Contains(text, "IPv6") {
 		t.Fatalf("exit %d, %v:\n%s", code, err, text)
 	}
@@ -38,7 +38,7 @@ func TestInitDryRun(t *testing.T) {
 			t.Errorf("the plan lacks %q:\n%s", want, text)
 		}
 	}
-	out, err, code := runInitWith(t, "--dry-run", "--output", "json", "--ipv6", "off")
+	out, code, err := runInitWith(t, "--dry-run", "--output", "json", "--ipv6", "off")
 	var plan redirect.Plan
 	if code != exitDone || json.Unmarshal([]byte(out), &plan) != nil || len(plan.Families) != 1 || plan.Text() != text {
 		t.Errorf("exit %d, %v: JSON and text differ:\n%s", code, err, out)
@@ -47,12 +47,12 @@ func TestInitDryRun(t *testing.T) {
 
 func TestInitEnvironment(t *testing.T) {
 	t.Setenv("ENVOY_PORT", "16001")
-	text, err, code := runInitWith(t, "--dry-run", "--ipv6", "off")
+	text, code, err := runInitWith(t, "--dry-run", "--ipv6", "off")
 	if code != exitDone || !strings.Contains(text, "--to-ports 16001\n") {
 		t.Errorf("exit %d, %v:\n%s", code, err, text)
 	}
 	t.Setenv("ISTIO_META_DNS_CAPTURE", "perhaps")
-	if _, err, code := runInitWith(t, "--dry-run"); code != exitUsage || !strings.Contains(err.Error(), "ISTIO_META_DNS_CAPTURE") {
+	if _, code, err := runInitWith(t, "--dry-run"); code != exitUsage || !strings.Contains(err.Error(), "ISTIO_META_DNS_CAPTURE") {
 		t.Errorf("exit %d, %v", code, err)
 	}
 }
@@ -66,7 +66,7 @@ func TestInitUsageErrors(t *testing.T) {
 		`unknown command "extra"`:            {"extra"},
 		`for JSON say --output json`:         {"--dry-run", "-o", "json"},
 	} {
-		if _, err, code := runInitWith(t, args...); code != exitUsage || !strings.Contains(err.Error(), want) {
+		if _, code, err := runInitWith(t, args...); code != exitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: exit %d, %v; want %s", args, code, err, want)
 		}
 	}

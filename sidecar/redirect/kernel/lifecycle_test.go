@@ -122,7 +122,7 @@ func TestKilled(t *testing.T) {
 			l.mustInit(true, "--clean")
 			bare := tableSet(l.saved())
 			moments := map[string]int{}
-			for range 12 {
+			for range 8 {
 				ctx, cancel := context.WithCancel(context.Background())
 				cmd := l.command(ctx, l.pod, role{Do: "init"}, "PATH="+l.path)
 				if err := cmd.Start(); err != nil {
