@@ -132,8 +132,7 @@ func get(ctx context.Context, socket string, client *tls.Config) (serial string,
 }
 
 // meshClient verifies and shows certificates as a peer in the mesh does.
-func meshClient(t *testing.T, w *Workload) *tls.Config {
-	t.Helper()
+func meshClient(w *Workload) *tls.Config {
 	config := w.ClientTLS()
 	config.NextProtos = nil
 	roots := config.RootCAs
@@ -150,7 +149,7 @@ func meshClient(t *testing.T, w *Workload) *tls.Config {
 	return config
 }
 
-// Envoy takes its certificate from the agent and follows each rotation; nobody's request notices.
+// Envoy takes its certificate from the agent and follows each rotation, the root's too; nobody's request notices.
 func TestEnvoyFollowsRotations(t *testing.T) {
 	envoyBinary(t)
 	for _, api := range []string{"GRPC", "DELTA_GRPC"} {
@@ -166,28 +165,40 @@ func TestEnvoyFollowsRotations(t *testing.T) {
 			stop := run(t, w, dial(t, w, c.address))
 			defer stop()
 			await(t, "the first certificate", w.Ready())
-			client := meshClient(t, w)
-
-			deadline, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			deadline, cancel := context.WithTimeout(t.Context(), 18*time.Second)
 			defer cancel()
 			for { // until Envoy listens
-				if _, err := get(deadline, socket, client); err == nil {
+				if _, err := get(deadline, socket, meshClient(w)); err == nil {
 					break
 				} else if deadline.Err() != nil {
 					t.Fatalf("Envoy does not serve: %v", err)
 				}
 				<-time.After(50 * time.Millisecond)
 			}
-			serials, requests := map[string]bool{}, 0
-			for len(serials) < 5 {
-				serial, err := get(deadline, socket, client)
-				if err != nil {
-					t.Fatalf("request %d, after %d certificates: %v", requests, len(serials), err)
+			requests := 0
+			// follow sends requests until Envoy has shown so many certificates; each has to succeed.
+			follow := func(step string, certificates int) {
+				t.Helper()
+				for serials := map[string]bool{}; len(serials) < certificates; requests++ {
+					serial, err := get(deadline, socket, meshClient(w))
+					if err != nil {
+						t.Fatalf("%s: request %d, after %d certificates: %v", step, requests, len(serials), err)
+					}
+					serials[serial] = true
 				}
-				serials[serial] = true
-				requests++
 			}
-			t.Logf("%d requests without a failure over %d certificates", requests, len(serials))
+			follow("one root", 4)
+			next := newMesh(t)
+			m.trust(next.ca.Bundle()[0], m.ca.Bundle()[0])
+			follow("the next root is trusted", 3) // the second certificate came with both roots
+			m.signWith(next)
+			follow("the next root signs", 3)
+			m.trust()
+			follow("the old root is gone", 3)
+			if held, _ := w.board.read(); len(held.roots()) != 1 || !held.roots()[0].Equal(next.ca.Bundle()[0]) {
+				t.Errorf("%d roots at the end, want the next one alone", len(held.roots()))
+			}
+			t.Logf("%d requests without a failure", requests)
 
 			if _, err := get(deadline, socket, &tls.Config{InsecureSkipVerify: true}); err == nil {
 				t.Error("a client without a certificate was let in")

@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"context"
+	"crypto/x509"
 	"log/slog"
 	"net"
 	"os"
@@ -44,6 +45,46 @@ func newMesh(t testing.TB) *mesh {
 }
 
 func (m *mesh) rootFile() string { return filepath.Join(m.data, ca.BundleFile) }
+
+// trust makes these the CA's additional roots.
+func (m *mesh) trust(roots ...*x509.Certificate) {
+	m.t.Helper()
+	folder := filepath.Join(m.data, "ca", "roots")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	path := filepath.Join(folder, "more.pem")
+	if len(roots) == 0 {
+		if err := os.Remove(path); err != nil {
+			m.t.Fatal(err)
+		}
+	} else if err := os.WriteFile(path, encodeCertificates(roots), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+	m.reload()
+}
+
+// signWith takes over the root of another mesh.
+func (m *mesh) signWith(next *mesh) {
+	m.t.Helper()
+	for _, name := range []string{"ca-key.pem", "ca-cert.pem"} {
+		content, err := os.ReadFile(filepath.Join(next.data, "ca", name))
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(m.data, "ca", name), content, 0o600); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	m.reload()
+}
+
+func (m *mesh) reload() {
+	m.t.Helper()
+	if changed, err := m.ca.Reload(); err != nil || !changed {
+		m.t.Fatalf("Reload = %v, %v", changed, err)
+	}
+}
 
 // tokenFile writes a token of the service account.
 func (m *mesh) tokenFile(account string) string {

@@ -29,7 +29,7 @@ func save(folder string, c *certificate, roots []*x509.Certificate) error {
 	if err := os.MkdirAll(filepath.Clean(parent), 0o755); err != nil {
 		return err
 	}
-	next, err := os.MkdirTemp(parent, "."+name+"-*") // mode 0700
+	next, err := os.MkdirTemp(parent, temporaryPattern(name)) // mode 0700
 	if err != nil {
 		return err
 	}
@@ -51,6 +51,18 @@ func save(folder string, c *certificate, roots []*x509.Certificate) error {
 		return fmt.Errorf("replace %s: %w", folder, err)
 	}
 	return nil
+}
+
+func temporaryPattern(name string) string { return "." + name + "-*" }
+
+// sweep removes what a save that was killed left beside the folder: it may hold a key.
+func sweep(folder string) error {
+	parent, name := filepath.Split(filepath.Clean(folder))
+	left, err := filepath.Glob(filepath.Join(parent, temporaryPattern(name)))
+	for _, path := range left {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
 }
 
 // exchange puts next in the place of folder and the old folder, if any, in the place of next.

@@ -91,6 +91,30 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+// A save that was killed half-way leaves the former certificate whole, and its leavings go at the next start.
+func TestLeavingsAreSwept(t *testing.T) {
+	m := newMesh(t)
+	parent := t.TempDir()
+	folder := filepath.Join(parent, "identity")
+	held := obtain(t, m)
+	if err := save(folder, held, m.ca.Bundle()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(parent, ".identity-4711"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(parent, ".identity-4711", keyFile), held.key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorkload(t, Options{Folder: folder, CARootFile: m.rootFile()})
+	if serial(w) != held.leaf.SerialNumber.String() {
+		t.Error("the former certificate is not served")
+	}
+	if left, _ := os.ReadDir(parent); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 func TestStoredAt(t *testing.T) {
 	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ modified, want time.Time }{

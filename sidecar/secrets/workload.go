@@ -74,6 +74,9 @@ func New(o Options) (*Workload, error) {
 // restore returns the stored material, as far as it can be used.
 func (w *Workload) restore() *material {
 	m := &material{}
+	if err := sweep(w.options.Folder); err != nil {
+		w.options.Log.Warn("what an earlier run left behind cannot be removed", "error", err)
+	}
 	c, issued, err := load(w.options.Folder)
 	switch {
 	case errors.Is(err, errNoState):

@@ -12,8 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/sallyport/sallyport/xds/identity/pemfile"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t testing.TB, o Options) *CA {
 	t.Helper()
