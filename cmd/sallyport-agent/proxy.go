@@ -13,9 +13,11 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/egress/audit/envoylog"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/agent"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
+	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
 // gcPercent trades CPU, of which the agent uses little, for resident memory, of which every pod pays for its own.
@@ -66,7 +68,7 @@ func runProxy(ctx context.Context, config agent.Config, stderr io.Writer) error 
 	debug.SetGCPercent(gcPercent)
 	config.Log = slog.New(slog.NewTextHandler(stderr, nil))
 	config.Output = stderr
-	config.Records = accessLogRecords
+	config.Records = accessLogRecords(config.Proxy)
 	path, err := exec.LookPath(config.Envoy)
 	if err != nil {
 		return usageError{fmt.Errorf("--envoy: %w", err)}
@@ -79,7 +81,16 @@ func runProxy(ctx context.Context, config agent.Config, stderr io.Writer) error 
 	return err
 }
 
-// accessLogRecords maps what Envoy logged to audit records.
-func accessLogRecords(message *accesslogv3.StreamAccessLogsMessage) []record.Record {
-	return nil
+// accessLogRecords maps what this proxy's Envoy logs to audit records.
+func accessLogRecords(proxy bootstrap.Options) func(*accesslogv3.StreamAccessLogsMessage) []record.Record {
+	node := envoylog.Node{
+		ID: bootstrap.NewNode(proxy).ID,
+		Workload: record.Workload{
+			Principal: fmt.Sprintf("spiffe://%s/ns/%s/sa/%s", proxy.TrustDomain, proxy.Namespace, proxy.ServiceAccount),
+			Namespace: proxy.Namespace, ServiceAccount: proxy.ServiceAccount, Name: proxy.Name,
+		},
+	}
+	return func(message *accesslogv3.StreamAccessLogsMessage) []record.Record {
+		return envoylog.Records(node, accesslog.Place(message.GetIdentifier().GetLogName()), message)
+	}
 }
