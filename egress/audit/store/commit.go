@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"strings"
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
 
@@ -85,4 +86,9 @@ func appendRows(c driver.Conn, table string, n int, row func(i int) []driver.Val
 func isFatal(err error) bool {
 	var e *duckdb.Error
 	return errors.As(err, &e) && (e.Type == duckdb.ErrorTypeFatal || e.Type == duckdb.ErrorTypeInternal)
+}
+
+// IsLocked says whether an error of Open means that another process has the database open.
+func IsLocked(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "Could not set lock")
 }

@@ -1,0 +1,132 @@
+package query
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// Filter chooses records. Zero fields choose everything.
+type Filter struct {
+	Since   time.Time      `json:"since,omitzero"` // included
+	Until   time.Time      `json:"until,omitzero"` // not included
+	Verdict record.Verdict `json:"verdict,omitempty"`
+	Host    string         `json:"host,omitempty"` // glob, upper and lower case alike
+	From    Workload       `json:"from,omitzero"`
+	Limit   int            `json:"limit,omitempty"` // the newest ones; 0: no limit
+}
+
+// Workload names senders: a namespace, and in it a pod or a service account. Both may be globs; empty fits all.
+type Workload struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+// ParseWorkload reads NS/WORKLOAD, or NS for all in it.
+func ParseWorkload(text string) (Workload, error) {
+	namespace, name, _ := strings.Cut(text, "/")
+	if namespace == "" && name == "" && text != "" || strings.Contains(name, "/") {
+		return Workload{}, fmt.Errorf("workload %q: write NAMESPACE/NAME, the name of a pod or service account", text)
+	}
+	return Workload{namespace, name}, nil
+}
+
+// ParseVerdict reads allowed or denied; empty is both.
+func ParseVerdict(text string) (record.Verdict, error) {
+	switch v := record.Verdict(strings.ToLower(text)); v {
+	case "", record.Allowed, record.Denied:
+		return v, nil
+	}
+	return "", fmt.Errorf("verdict %q: it is allowed or denied", text)
+}
+
+// ParseTime reads a time of RFC 3339, a date, or how long before now: a duration like 90s, 1h30m, 7d, 2w.
+func ParseTime(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	d, err := parseDuration(text)
+	if err != nil || d < 0 {
+		return time.Time{}, fmt.Errorf("time %q: write a duration before now (30m, 1h, 7d) or a time (%s)",
+			text, "2006-01-02T15:04:05Z")
+	}
+	return now.Add(-d), nil
+}
+
+// parseDuration is time.ParseDuration with days and weeks before the rest: 1w2d3h.
+func parseDuration(text string) (time.Duration, error) {
+	var total time.Duration
+	for _, unit := range []struct {
+		letter string
+		length time.Duration
+	}{{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}} {
+		number, rest, found := strings.Cut(text, unit.letter)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseUint(number, 10, 16)
+		if err != nil {
+			return 0, fmt.Errorf("duration %q: %w", text, err)
+		}
+		total, text = total+time.Duration(n)*unit.length, rest
+	}
+	if text == "" && total > 0 {
+		return total, nil
+	}
+	d, err := time.ParseDuration(text)
+	return total + d, err
+}
+
+// Match says whether a record fits; Limit is not looked at. It agrees with where.
+func (f Filter) Match(r *record.Record) bool {
+	switch {
+	case !f.Since.IsZero() && r.Time.Before(f.Since), !f.Until.IsZero() && !r.Time.Before(f.Until):
+		return false
+	case f.Verdict != "" && r.Verdict != f.Verdict:
+		return false
+	case f.Host != "" && !globMatch(strings.ToLower(f.Host), strings.ToLower(r.Host)):
+		return false
+	case f.From.Namespace != "" && !globMatch(f.From.Namespace, r.Workload.Namespace):
+		return false
+	case f.From.Name != "" && !globMatch(f.From.Name, r.Workload.Name) && !globMatch(f.From.Name, r.Workload.ServiceAccount):
+		return false
+	}
+	return true
+}
+
+// where writes the filter as a condition with its parameters.
+func (f Filter) where() (string, []any) {
+	conditions, args := []string{"true"}, []any(nil)
+	add := func(condition string, values ...any) {
+		conditions = append(conditions, condition)
+		args = append(args, values...)
+	}
+	if !f.Since.IsZero() {
+		add("time >= ?", f.Since.UTC())
+	}
+	if !f.Until.IsZero() {
+		add("time < ?", f.Until.UTC())
+	}
+	if f.Verdict != "" {
+		add("verdict = ?", string(f.Verdict))
+	}
+	if f.Host != "" {
+		add(`lower(host) LIKE ? ESCAPE '\'`, globLike(strings.ToLower(f.Host)))
+	}
+	if f.From.Namespace != "" {
+		add(`namespace LIKE ? ESCAPE '\'`, globLike(f.From.Namespace))
+	}
+	if f.From.Name != "" {
+		name := globLike(f.From.Name)
+		add(`(workload LIKE ? ESCAPE '\' OR service_account LIKE ? ESCAPE '\')`, name, name)
+	}
+	return strings.Join(conditions, " AND "), args
+}

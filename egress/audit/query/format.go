@@ -1,0 +1,168 @@
+package query
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/egress/audit/ocsf"
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/store"
+)
+
+// Writer presents records. Flush shows what was written so far, Close ends the output.
+type Writer interface {
+	Write(record.Record) error
+	Flush() error
+	Close() error
+}
+
+// Formats are the names that NewWriter knows.
+var Formats = []string{"table", "json", "csv", "ocsf", "jsonl"}
+
+// NewWriter makes a Writer for a format: table; json (one array); csv (the columns of the table records); ocsf and
+// jsonl (one event or record per line).
+func NewWriter(format string, w io.Writer) (Writer, error) {
+	switch format {
+	case "table":
+		return newTable(w), nil
+	case "json":
+		return &jsonArray{w: w}, nil
+	case "csv":
+		return newCSV(w), nil
+	case "ocsf":
+		return &jsonLines{enc: newEncoder(w), of: func(r record.Record) any { return ocsf.FromRecord(r) }}, nil
+	case "jsonl":
+		return &jsonLines{enc: newEncoder(w), of: func(r record.Record) any { return r }}, nil
+	}
+	return nil, fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
+}
+
+// NewTailWriter is NewWriter for records that come one by one and have no end.
+func NewTailWriter(format string, w io.Writer) (Writer, error) {
+	switch format {
+	case "table":
+		return newTailTable(w), nil
+	case "json":
+		format = "jsonl" // an array would never be closed
+	}
+	return NewWriter(format, w)
+}
+
+func newEncoder(w io.Writer) *json.Encoder {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc
+}
+
+type jsonLines struct {
+	enc *json.Encoder
+	of  func(record.Record) any
+}
+
+func (j *jsonLines) Write(r record.Record) error { return j.enc.Encode(j.of(r)) }
+func (j *jsonLines) Flush() error                { return nil }
+func (j *jsonLines) Close() error                { return nil }
+
+// jsonArray writes "[]", or a record a line between brackets.
+type jsonArray struct {
+	w       io.Writer
+	started bool
+}
+
+func (j *jsonArray) Write(r record.Record) error { return j.item(r) }
+func (j *jsonArray) Flush() error                { return nil }
+
+func (j *jsonArray) item(v any) error {
+	lead := ",\n"
+	if !j.started {
+		j.started, lead = true, "[\n"
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(j.w, lead+string(b))
+	return err
+}
+
+func (j *jsonArray) Close() error {
+	end := "\n]\n"
+	if !j.started {
+		end = "[]\n"
+	}
+	_, err := io.WriteString(j.w, end)
+	return err
+}
+
+type csvWriter struct {
+	w      *csv.Writer
+	headed bool
+}
+
+func newCSV(w io.Writer) *csvWriter { return &csvWriter{w: csv.NewWriter(w)} }
+
+func (c *csvWriter) head() error {
+	if c.headed {
+		return nil
+	}
+	c.headed = true
+	return c.w.Write(store.ColumnNames())
+}
+
+func (c *csvWriter) Write(r record.Record) error {
+	if err := c.head(); err != nil {
+		return err
+	}
+	values := store.Values(&r)
+	cells := make([]any, len(values))
+	for i, v := range values {
+		cells[i] = cell(v)
+	}
+	return c.w.Write(csvCells(cells))
+}
+
+func (c *csvWriter) Flush() error {
+	c.w.Flush()
+	return c.w.Error()
+}
+
+func (c *csvWriter) Close() error {
+	if err := c.head(); err != nil {
+		return err
+	}
+	return c.Flush()
+}
+
+// csvCells writes cells as text. A text that a spreadsheet would take for a formula gets an apostrophe in front: host
+// names and paths are what an attacker chose.
+func csvCells(cells []any) []string {
+	out := make([]string, len(cells))
+	for i, c := range cells {
+		out[i] = plain(c)
+		if _, text := c.(string); text && out[i] != "" && slices.Contains([]byte("=+-@\t\r"), out[i][0]) {
+			out[i] = "'" + out[i]
+		}
+	}
+	return out
+}
+
+// plain writes a cell for people: text as it is, nothing for NULL, lists and structures as JSON.
+func plain(c any) string {
+	switch c := c.(type) {
+	case nil:
+		return ""
+	case string:
+		return c
+	case []any, map[string]any:
+		b, err := json.Marshal(c)
+		if err != nil {
+			return fmt.Sprint(c)
+		}
+		return string(b)
+	}
+	return fmt.Sprint(c)
+}

@@ -1,0 +1,163 @@
+package query
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// table aligns columns. It holds rows back until Flush, at most tableRows; widths only grow, so that later rows stay
+// aligned with earlier ones.
+type table struct {
+	w      io.Writer
+	head   []string
+	widths []int
+	rows   [][]string
+	headed bool
+}
+
+const (
+	tableRows = 1000
+	cellWidth = 80 // longer cells are cut, the last column is not
+)
+
+var recordHead = []string{"TIME", "VERDICT", "PATH", "WORKLOAD", "HOST", "PORT", "DESTINATION", "METHOD/STATUS",
+	"DECIDED-BY", "REASON"}
+
+func newTable(w io.Writer) *table { return &table{w: w, head: recordHead} }
+
+func (t *table) Write(r record.Record) error { return t.row(recordCells(r)) }
+
+func recordCells(r record.Record) []string {
+	when := r.Time.Local().Format("2006-01-02 15:04:05.000")
+	if r.Class == record.Gap {
+		return []string{when, "GAP", "", r.Proxy, "", "", "", "", "", fmt.Sprintf("%d records lost: %s", r.Count, r.Reason)}
+	}
+	port := ""
+	if r.Port != 0 {
+		port = strconv.FormatUint(uint64(r.Port), 10)
+	}
+	return []string{when, string(r.Verdict), r.Path, workload(r.Workload), r.Host, port, r.Destination,
+		request(r), decidedBy(r.DecidedBy), r.Reason}
+}
+
+// workload is NS/POD, or NS/SERVICEACCOUNT where the reporter knows no pod.
+func workload(w record.Workload) string {
+	name := w.Name
+	if name == "" {
+		name = w.ServiceAccount
+	}
+	if w.Namespace == "" && name == "" {
+		return w.Principal
+	}
+	return w.Namespace + "/" + name
+}
+
+func request(r record.Record) string {
+	if r.Method == "" {
+		return r.Protocol
+	}
+	if r.Status == 0 {
+		return r.Method
+	}
+	return r.Method + " " + strconv.FormatUint(uint64(r.Status), 10)
+}
+
+func decidedBy(o record.Object) string {
+	if o == (record.Object{}) {
+		return ""
+	}
+	name := strings.Trim(o.Kind+" "+strings.Trim(o.Namespace+"/"+o.Name, "/"), " ")
+	if o.Rule != "" {
+		name += " " + o.Rule
+	}
+	return name
+}
+
+func (t *table) row(cells []string) error {
+	for i := range cells {
+		cells[i] = visible(cells[i])
+		if i < len(cells)-1 {
+			cells[i] = shorten(cells[i], cellWidth)
+		}
+	}
+	if t.rows = append(t.rows, cells); len(t.rows) < tableRows {
+		return nil
+	}
+	return t.Flush()
+}
+
+// visible makes a text safe for a terminal: what does not print (escape sequences, marks that turn the direction of
+// writing) is shown as its code; empty is "-".
+func visible(s string) string {
+	if s == "" {
+		return "-"
+	}
+	plain := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if plain(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+func shorten(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	return string([]rune(s)[:width-1]) + "…"
+}
+
+// Flush prints the rows that were held back.
+func (t *table) Flush() error {
+	if len(t.rows) == 0 && t.headed {
+		return nil
+	}
+	lines := t.rows
+	if !t.headed {
+		lines = append([][]string{t.head}, lines...)
+		t.headed = true
+		t.widths = make([]int, len(t.head))
+	}
+	for _, line := range lines {
+		for i, cell := range line {
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		for i, cell := range line {
+			b.WriteString(cell)
+			if i < len(line)-1 {
+				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(cell)+2))
+			}
+		}
+		b.WriteByte('\n')
+	}
+	t.rows = t.rows[:0]
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}
+
+// Close prints what is left, and the head of an empty table.
+func (t *table) Close() error { return t.Flush() }
+
+// tailWidths are the columns' usual widths, given from the start where rows are printed one by one.
+var tailWidths = []int{len("2006-01-02 15:04:05.000"), 7, 11, 24, 32, 5, 21, 13, 28, 0}
+
+func newTailTable(w io.Writer) *table {
+	return &table{w: w, headed: true, rows: [][]string{recordHead}, widths: slices.Clone(tailWidths)}
+}

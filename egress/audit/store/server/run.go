@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/sallyport/sallyport/egress/audit/ingest"
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/store"
+	"github.com/sallyport/sallyport/egress/console"
+)
+
+// Options of the audit server.
+type Options struct {
+	Data        string        // the data folder: the store is in DATA/audit, the socket DATA/audit.sock
+	ConsoleAddr string        // host:port of the web page; empty: none
+	Retention   time.Duration // see store.Options
+	MemoryLimit string        // see store.Options
+	Logger      *slog.Logger
+
+	// Ready, if set, is called once everything listens; console is the page's address, empty without one.
+	Ready func(socket, console string)
+}
+
+// grace is how long streams may take to end by themselves.
+const grace = 3 * time.Second
+
+// Run serves until ctx ends, then finishes what was handed in and closes the store; that is nil. It fails when another
+// process serves the folder, when an address is taken, and when DuckDB gives the database up (start it again then).
+func Run(ctx context.Context, o Options) (err error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	dir := filepath.Join(o.Data, query.StoreName)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("audit server: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return fmt.Errorf("audit server: %w", err)
+	}
+	lock, err := lockStore(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	s, err := openStore(ctx, dir, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return serve(ctx, s, dir, o)
+}
+
+// openStore waits a little for a reader that has the file open just now.
+func openStore(ctx context.Context, dir string, o Options) (*store.Store, error) {
+	options := store.Options{Retention: o.Retention, MemoryLimit: o.MemoryLimit, Logger: o.Logger}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		s, err := store.Open(ctx, dir, options)
+		if err == nil || time.Now().After(deadline) || !store.IsLocked(err) {
+			return s, err
+		}
+		o.Logger.Info("audit server: another process reads the database, waiting for it", "err", err)
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
+	socket := filepath.Join(o.Data, query.SocketName)
+	rpcListener, err := listen(socket, dir)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(socket) // before the lock is given back
+	rpc := grpc.NewServer(grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute}))
+	ingest.NewServer(s, nil, o.Logger).Register(rpc)
+	query.NewService(s).Register(rpc)
+
+	group, ctx := errgroup.WithContext(ctx)
+	consoleAddr := ""
+	if o.ConsoleAddr != "" {
+		pageListener, err := net.Listen("tcp", o.ConsoleAddr)
+		if err != nil {
+			return errors.Join(fmt.Errorf("audit server: the console's address: %w", err), rpcListener.Close())
+		}
+		consoleAddr = pageListener.Addr().String()
+		group.Go(func() error { return console.Serve(ctx, pageListener, s.DB(), o.Logger) })
+	}
+	group.Go(func() error { return rpc.Serve(rpcListener) })
+	group.Go(func() error {
+		<-ctx.Done()
+		stop(rpc)
+		return nil
+	})
+	group.Go(func() error {
+		select {
+		case <-s.Failed():
+			return errors.New("audit server: DuckDB gave the database up; start again")
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	o.Logger.Info("audit server is ready", "socket", socket, "console", consoleAddr)
+	if o.Ready != nil {
+		o.Ready(socket, consoleAddr)
+	}
+	return group.Wait()
+}
+
+// stop lets batches that are being stored get their acknowledgement; streams that stay open are cut.
+func stop(rpc *grpc.Server) {
+	timer := time.AfterFunc(grace, rpc.Stop)
+	defer timer.Stop()
+	rpc.GracefulStop()
+}
