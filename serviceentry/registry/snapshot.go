@@ -2,6 +2,7 @@ package registry
 
 import (
 	"iter"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -183,4 +184,22 @@ func (s *Snapshot) ScopeByKey(k serviceentry.Key) *Scope {
 		return nil
 	}
 	return list[i]
+}
+
+// MatchAddress finds the registration that owns an address on a port, as a workload in ns sees it: one that was
+// written down or made up. It goes through all hosts; proxies do not ask it.
+func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+	for host := range s.Hosts() {
+		svc := s.Visible(host, ns, scope)
+		if svc == nil {
+			continue
+		}
+		if p, ok := svc.Port(port); !ok || p.Protocol == TLS {
+			continue
+		}
+		if svc.VIP4 == ip || svc.VIP6 == ip || slices.Contains(svc.Addresses, netip.PrefixFrom(ip, ip.BitLen())) {
+			return svc
+		}
+	}
+	return nil
 }

@@ -23,13 +23,13 @@ func exitHost(list []*registry.Service, rule *registry.Rule, trustDomain string,
 				continue
 			}
 			done[port.Number] = true
+			tls, target := origination(svc, port, rule)
+			port.TargetPort = target
 			vh := exitVhost(svc, port)
 			if verified {
 				restrict(vh, audience(list, port.Number), trustDomain)
 			}
 			p.resources = append(p.resources, seal(VirtualHost, vh.Name, vh))
-			tls, target := origination(svc, port, rule)
-			port.TargetPort = target
 			md := metadata(accesslog.RoleExternal, configOf(svc.Source))
 			p.resources = append(p.resources, endCluster(svc, port, tls, md)...)
 		}
@@ -97,6 +97,10 @@ func exitVhost(svc *registry.Service, port registry.Port) *routev3.VirtualHost {
 		}
 		return vh
 	}
+	if port.Protocol == registry.TCP {
+		vh.Routes = []*routev3.Route{tunnelRoute(svc, port, cluster), requestRoute(svc, port, cluster)}
+		return vh
+	}
 	vh.Routes = []*routev3.Route{
 		tunnelRoute(svc, port, cluster),
 		refuse(wrongProtocolRoute, anyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+": plain HTTP does not go there\n", nil),
@@ -112,7 +116,7 @@ func requestRoute(svc *registry.Service, port registry.Port, cluster string) *ro
 			action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: svc.Host}
 		}
 	}
-	return route("default", anyRequest(), action)
+	return withState(route("default", anyRequest(), action), dial(svc, port.TargetPort)...)
 }
 
 // tunnelRoute ends a CONNECT and hands its bytes, with what the checks behind need to know, to the listener for

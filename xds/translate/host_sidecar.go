@@ -61,27 +61,38 @@ func sidecarVhost(svc *registry.Service, port registry.Port, namespace string) *
 // gateway does with them is its own decision.
 func gatewayRoutes(svc *registry.Service, port registry.Port) []*routev3.Route {
 	cluster := ClusterName(GatewayPort, svc.Exit.Host())
-	if port.Protocol.IsHTTP() {
-		action := retried(cluster)
-		if port.Number != 80 && !svc.Wildcard() {
-			action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: hostPort(svc.Host, port.Number)}
+	tunnel, request := to(cluster), retried(cluster)
+	if !svc.Wildcard() {
+		asRegistered := &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: hostPort(svc.Host, port.Number)}
+		if port.Protocol == registry.TCP {
+			tunnel.HostRewriteSpecifier = asRegistered // the tunnel was named by an address
 		}
-		return []*routev3.Route{route("default", anyRequest(), action)}
+		if port.Number != 80 {
+			request.HostRewriteSpecifier = asRegistered
+		}
 	}
-	action := to(cluster)
-	if port.Protocol == registry.TCP && !svc.Wildcard() {
-		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: hostPort(svc.Host, port.Number)}
-	}
-	return []*routev3.Route{route("default", anyTunnel(), action)}
+	return spoken(port, route("default", anyTunnel(), tunnel), route("default", anyRequest(), request))
 }
 
 // directRoutes send a host to its own cluster.
 func directRoutes(svc *registry.Service, port registry.Port) []*routev3.Route {
 	cluster := ClusterName(port.Number, svc.Host)
-	if port.Protocol.IsHTTP() {
-		return []*routev3.Route{withState(route("default", anyRequest(), retried(cluster)), dial(svc, port.TargetPort)...)}
+	return spoken(port,
+		withState(route("default", anyTunnel(), ended(cluster)), dial(svc, port.TargetPort)...),
+		withState(route("default", anyRequest(), retried(cluster)), dial(svc, port.TargetPort)...))
+}
+
+// spoken picks the routes for what a port was registered with: requests for HTTP, tunnels for TLS. A TCP port takes
+// whatever comes, and on a port that it shares with HTTP services requests come as requests.
+func spoken(port registry.Port, tunnel, request *routev3.Route) []*routev3.Route {
+	switch {
+	case port.Protocol.IsHTTP():
+		return []*routev3.Route{request}
+	case port.Protocol == registry.TLS:
+		return []*routev3.Route{tunnel}
+	default:
+		return []*routev3.Route{tunnel, request}
 	}
-	return []*routev3.Route{withState(route("default", anyTunnel(), ended(cluster)), dial(svc, port.TargetPort)...)}
 }
 
 // dial says which name and port a cluster that resolves names connects to. A wildcard's name is the request's.

@@ -1,0 +1,61 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Scheme is what the workload speaks.
+type Scheme string
+
+// The schemes. HTTPS and TLS look the same on the wire.
+const (
+	HTTP  Scheme = "http"
+	HTTPS Scheme = "https"
+	TLS   Scheme = "tls"
+	TCP   Scheme = "tcp"
+)
+
+// Destination is what a workload tries to reach. Host is a name in lower case, or an address.
+type Destination struct {
+	Scheme Scheme
+	Host   string
+	Port   uint32
+	Path   string
+}
+
+// ParseDestination reads a URL: http://host[:port]/path, https://host[:port], tls://sni:port, tcp://host:port.
+func ParseDestination(s string) (Destination, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return Destination{}, fmt.Errorf("URL %q: %w", s, errors.Unwrap(err))
+	}
+	d := Destination{Scheme: Scheme(u.Scheme), Host: strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), Path: u.Path}
+	switch d.Scheme {
+	case HTTP:
+		d.Port = 80
+	case HTTPS:
+		d.Port = 443
+	case TLS, TCP:
+	default:
+		return Destination{}, fmt.Errorf("URL %q: the scheme %q is none of http, https, tls, tcp; write https://external.com or tcp://db.external.com:5432", s, u.Scheme)
+	}
+	if d.Host == "" {
+		return Destination{}, fmt.Errorf("URL %q: it names no host; write %s://external.com:%d", s, u.Scheme, max(d.Port, 443))
+	}
+	if p := u.Port(); p != "" {
+		n, err := strconv.ParseUint(p, 10, 16)
+		if err != nil || n == 0 {
+			return Destination{}, fmt.Errorf("URL %q: port %q is not within 1…65535", s, p)
+		}
+		d.Port = uint32(n)
+	}
+	if d.Port == 0 {
+		return Destination{}, fmt.Errorf("URL %q: %s has no port of its own; write %s", s, u.Scheme, u.Scheme+"://"+net.JoinHostPort(u.Hostname(), "5432"))
+	}
+	return d, nil
+}
