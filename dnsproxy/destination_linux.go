@@ -11,20 +11,30 @@ const oobSize = 64
 
 // askForDestination makes the kernel tell with each datagram which of our addresses it came to. The same control
 // message, given back with the answer, makes that address its source.
-func askForDestination(conn *net.UDPConn) error {
+func askForDestination(conn *net.UDPConn, v4 bool) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
 	}
-	var v4, v6 error
-	if err := raw.Control(func(fd uintptr) {
-		v4 = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
-		v6 = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
-	}); err != nil {
+	level, option := unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO
+	if v4 {
+		level, option = unix.IPPROTO_IP, unix.IP_PKTINFO
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), level, option, 1) }); err != nil {
 		return err
 	}
-	if v4 != nil && v6 != nil {
-		return v4
+	return failed
+}
+
+// freeInterface takes the interface out of the control message in oob: an answer leaves as the routes say, only its
+// source is given. See ip(7) and ipv6(7) for in_pktinfo and in6_pktinfo.
+func freeInterface(oob []byte, v4 bool) {
+	at := unix.CmsgLen(0)
+	if !v4 {
+		at += 16
 	}
-	return nil
+	if len(oob) >= at+4 {
+		clear(oob[at : at+4])
+	}
 }

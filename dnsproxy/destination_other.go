@@ -7,4 +7,6 @@ import "net"
 const oobSize = 0
 
 // askForDestination does nothing where the kernel chooses the source of an answer by itself.
-func askForDestination(*net.UDPConn) error { return nil }
+func askForDestination(*net.UDPConn, bool) error { return nil }
+
+func freeInterface([]byte, bool) {}

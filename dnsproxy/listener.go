@@ -18,6 +18,7 @@ type listener struct {
 	udp      *net.UDPConn
 	tcp      *net.TCPListener
 	wildcard bool // answers must leave from the address that the question came to
+	v4       bool
 
 	stopping atomic.Bool
 	mu       sync.Mutex
@@ -45,19 +46,23 @@ func bindOnce(v *view, addr string) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	udp, err := net.ListenUDP("udp", local)
+	family := "" // [::] and no address are both families
+	if local.IP.To4() != nil {
+		family = "4" // 0.0.0.0 is IPv4 only
+	}
+	udp, err := net.ListenUDP("udp"+family, local)
 	if err != nil {
 		return nil, err
 	}
 	bound := udp.LocalAddr().(*net.UDPAddr).AddrPort()
-	l := &listener{view: v, udp: udp, addr: netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port()), conns: map[net.Conn]struct{}{}}
+	l := &listener{view: v, udp: udp, addr: bound, v4: bound.Addr().Is4(), conns: map[net.Conn]struct{}{}}
 	if l.wildcard = bound.Addr().IsUnspecified(); l.wildcard {
-		if err := askForDestination(udp); err != nil {
+		if err := askForDestination(udp, l.v4); err != nil {
 			udp.Close()
 			return nil, err
 		}
 	}
-	if l.tcp, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(bound.Addr(), bound.Port()))); err != nil {
+	if l.tcp, err = net.ListenTCP("tcp"+family, net.TCPAddrFromAddrPort(bound)); err != nil {
 		udp.Close()
 		return nil, err
 	}

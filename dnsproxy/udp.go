@@ -29,6 +29,9 @@ func (l *listener) serveUDP(base context.Context) {
 			}
 			continue
 		}
+		if l.wildcard {
+			freeInterface(oob[:oobn], l.v4)
+		}
 		c = call{client: client, start: time.Now()}
 		answer, ok := l.view.accept(&c, in[:n], out[:0])
 		if !ok {
