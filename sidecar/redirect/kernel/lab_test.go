@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -36,9 +37,13 @@ type lab struct {
 // kinds are the two implementations of iptables.
 var kinds = []string{"nft", "legacy"}
 
-// newLab makes the namespaces. The pod's PATH holds one kind of iptables only.
+// labs numbers the labs of this process.
+var labs atomic.Int32
+
+// newLab makes the namespaces; labs may run side by side. The pod's PATH holds one kind of iptables only.
 func newLab(t *testing.T, kind string) *lab {
 	t.Helper()
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: makes network namespaces")
 	}
@@ -48,7 +53,7 @@ func newLab(t *testing.T, kind string) *lab {
 		}
 	}
 	reclaim()
-	prefix := fmt.Sprintf("sprd%d-%s-", os.Getpid(), kind)
+	prefix := fmt.Sprintf("sprd%d-%d", os.Getpid(), labs.Add(1))
 	l := &lab{t: t, pod: prefix + "pod", outside: prefix + "out", path: t.TempDir()}
 	for _, family := range []string{"iptables", "ip6tables"} {
 		for _, action := range []string{"", "-save", "-restore"} {

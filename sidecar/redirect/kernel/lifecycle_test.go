@@ -91,8 +91,8 @@ func TestNothingLeaks(t *testing.T) {
 			l := newLab(t, kind)
 			l.mustInit(true)
 			l.serveAll(true)
-			end := l.start(l.pod, role{Do: "hammer", UID: appID, GID: appID, Network: "tcp", Address: outsideV4 + ":80"})
-			endInbound := l.start(l.outside, role{Do: "hammer", Network: "tcp", Address: podV4 + ":8080"})
+			end := l.start(l.pod, role{Do: "hammer", UID: appID, GID: appID, Dials: []dial{{Network: "tcp", Address: outsideV4 + ":80"}}})
+			endInbound := l.start(l.outside, role{Do: "hammer", Dials: []dial{{Network: "tcp", Address: podV4 + ":8080"}}})
 			for range 3 {
 				l.mustInit(true, "-m", "TPROXY", "--block-quic")
 				l.mustInit(true, "-x", "192.0.2.0/24", "--redirect-dns=false")
