@@ -31,21 +31,10 @@ func (n *names) find(wire []byte) *line {
 
 // exact looks for a host, then for an alias.
 func (n *names) exact(wire []byte) *line {
-	if l, ok := n.hosts.Get(wire); ok {
+	if l := n.host(wire); l != nil {
 		return l
 	}
 	return n.claimed(wire)
-}
-
-// claimed returns the line of the first host in order that has the alias or the reverse name.
-func (n *names) claimed(wire []byte) *line {
-	if n.claims.Len() == 0 {
-		return nil
-	}
-	at := n.claims.Root().Iterator()
-	at.SeekPrefix(wire)
-	_, l, _ := at.Next()
-	return l
 }
 
 func isWildcard(wire []byte) bool { return len(wire) > 2 && wire[0] == 1 && wire[1] == '*' }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
-
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/dnsproxy/packet"
 )
@@ -18,18 +16,12 @@ import (
 const defaultNameTTL = 30
 
 // Table holds the names that are answered without asking anybody. Readers see one immutable state at a time; a
-// change costs what changes, not what the table holds.
+// change copies the few parts of the table that it touches (names.go).
 type Table struct {
 	mu    sync.Mutex // one writer
 	state atomic.Pointer[names]
 	ready atomic.Bool
 	open  chan struct{} // closed when ready
-}
-
-// names is one state of the table. Keys are lower-case names in wire format, which never are prefixes of each other.
-type names struct {
-	hosts  *iradix.Tree[*line] // host → line
-	claims *iradix.Tree[*line] // alias or reverse name + host → line: the first host in order has it
 }
 
 // line is one name, made ready to answer.
@@ -42,7 +34,7 @@ type line struct {
 
 func newTable() *Table {
 	t := &Table{open: make(chan struct{})}
-	t.state.Store(&names{hosts: iradix.New[*line](), claims: iradix.New[*line]()})
+	t.state.Store(&names{})
 	return t
 }
 
@@ -59,15 +51,14 @@ func (t *Table) SetReady() {
 func (t *Table) Ready() bool { return t.ready.Load() }
 
 // Len is the number of hosts.
-func (t *Table) Len() int { return t.state.Load().hosts.Len() }
+func (t *Table) Len() int { return t.state.Load().size }
 
 // Apply replaces or adds upserts and drops the hosts in removed, in one step. A name that is not valid keeps its
 // last good version; the error names each of them, and the others take effect.
 func (t *Table) Apply(upserts []name.Name, removed []string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old := t.state.Load()
-	edit := tableEdit{hosts: old.hosts.Txn(), claims: old.claims.Txn()}
+	edit := t.state.Load().edit()
 	for _, host := range removed {
 		edit.drop(packet.AppendName(nil, host))
 	}
@@ -79,7 +70,8 @@ func (t *Table) Apply(upserts []name.Name, removed []string) error {
 		}
 		edit.add(newLine(n))
 	}
-	t.state.Store(&names{hosts: edit.hosts.Commit(), claims: edit.claims.Commit()})
+	next := edit.names
+	t.state.Store(&next)
 	return errors.Join(errs...)
 }
 
@@ -99,38 +91,14 @@ func newLine(n name.Name) *line {
 	return l
 }
 
-// tableEdit is a change in the making.
-type tableEdit struct{ hosts, claims *iradix.Txn[*line] }
-
-func (e tableEdit) add(l *line) {
-	e.drop(l.host)
-	e.hosts.Insert(l.host, l)
-	for _, claim := range l.claimed() {
-		e.claims.Insert(claim, l)
-	}
-}
-
-func (e tableEdit) drop(host []byte) {
-	old, ok := e.hosts.Delete(host)
-	if !ok {
-		return
-	}
-	for _, claim := range old.claimed() {
-		e.claims.Delete(claim)
-	}
-}
-
 // claimed lists the keys beside its host under which l is found: its aliases, and for a PTR question its addresses.
 func (l *line) claimed() [][]byte {
-	var keys [][]byte
-	for _, alias := range l.aliases {
-		keys = append(keys, slices.Concat(alias, l.host))
-	}
+	keys := slices.Clone(l.aliases)
 	if isWildcard(l.host) {
 		return keys
 	}
 	for _, addr := range l.addrs {
-		keys = append(keys, slices.Concat(reverseName(addr), l.host))
+		keys = append(keys, reverseName(addr))
 	}
 	return keys
 }
