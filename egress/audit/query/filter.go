@@ -53,7 +53,7 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	d, err := parseDuration(text)
+	d, err := ParseDuration(text)
 	if err != nil || d < 0 {
 		return time.Time{}, fmt.Errorf("time %q: write a duration before now (30m, 1h, 7d) or a time (%s)",
 			text, "2006-01-02T15:04:05Z")
@@ -61,8 +61,8 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 	return now.Add(-d), nil
 }
 
-// parseDuration is time.ParseDuration with days and weeks before the rest: 1w2d3h.
-func parseDuration(text string) (time.Duration, error) {
+// ParseDuration is time.ParseDuration with days and weeks before the rest: 1w2d3h.
+func ParseDuration(text string) (time.Duration, error) {
 	var total time.Duration
 	for _, unit := range []struct {
 		letter string

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+)
+
+// auditCommand is "sallyport audit": the audit server and everything that reads the log.
+func auditCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "The audit log: who tried to reach what, and what was decided",
+		Long: `The audit log: who tried to reach what, and what was decided.
+
+"server" keeps the log; the others read it, by the server's socket DATA/audit.sock or, while no server runs, from the
+database file itself.`,
+		Example: `  sallyport audit query --since 1h --verdict denied
+  sallyport audit sql "SELECT host, count(*) AS n FROM records GROUP BY host ORDER BY n DESC LIMIT 10"
+  sallyport audit tail --from shop/checkout`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("audit has no command %q", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(auditServerCommand(), auditQueryCommand(), auditSQLCommand(), auditTailCommand(), auditExportCommand())
+	return cmd
+}
+
+// auditDataFlag adds --data with its default.
+func auditDataFlag(cmd *cobra.Command, data *string) {
+	cmd.Flags().StringVar(data, "data", "", "data folder (default $SALLYPORT_DATA, else "+
+		"${XDG_STATE_HOME:-$HOME/.local/state}/sallyport)")
+}
+
+// auditData resolves --data.
+func auditData(flag string) (string, error) {
+	if flag != "" {
+		return flag, nil
+	}
+	if dir := os.Getenv("SALLYPORT_DATA"); dir != "" {
+		return dir, nil
+	}
+	if state := os.Getenv("XDG_STATE_HOME"); state != "" {
+		return filepath.Join(state, "sallyport"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", usageError{fmt.Errorf("--data: no default without a home folder: %w", err)}
+	}
+	return filepath.Join(home, ".local", "state", "sallyport"), nil
+}
+
+// openAuditLog opens the log of --data for reading.
+func openAuditLog(cmd *cobra.Command, flag string) (query.Source, error) {
+	data, err := auditData(flag)
+	if err != nil {
+		return nil, err
+	}
+	return query.Open(cmd.Context(), data)
+}
+
+// auditFilterFlags are the flags that choose records.
+type auditFilterFlags struct {
+	since, until, verdict, host, from string
+	limit                             int
+}
+
+// add declares the flags; since and limit are the defaults.
+func (f *auditFilterFlags) add(cmd *cobra.Command, since string, limit int) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.since, "since", since, "from this time on: a duration before now (30m, 1h, 7d) or an RFC 3339 time")
+	flags.StringVar(&f.until, "until", "", "up to this time, like --since")
+	flags.StringVar(&f.verdict, "verdict", "", "allowed or denied")
+	flags.StringVar(&f.host, "host", "", "host, * for any text: '*.example.com'")
+	flags.StringVar(&f.from, "from", "", "NAMESPACE/WORKLOAD: the name of a pod or service account, * for any text")
+	flags.IntVar(&f.limit, "limit", limit, "the newest N only; 0 for all")
+}
+
+// filter checks the flags.
+func (f *auditFilterFlags) filter(now time.Time) (filter query.Filter, err error) {
+	var errs [4]error
+	filter.Since, errs[0] = query.ParseTime(f.since, now)
+	filter.Until, errs[1] = query.ParseTime(f.until, now)
+	filter.Verdict, errs[2] = query.ParseVerdict(f.verdict)
+	filter.From, errs[3] = query.ParseWorkload(f.from)
+	for i, flag := range []string{"--since", "--until", "--verdict", "--from"} {
+		if errs[i] != nil {
+			return filter, usageError{fmt.Errorf("%s: %w", flag, errs[i])}
+		}
+	}
+	if f.limit < 0 {
+		return filter, usageError{fmt.Errorf("--limit %d: give 0 (all) or more", f.limit)}
+	}
+	filter.Host, filter.Limit = f.host, f.limit
+	return filter, nil
+}
+
+// statementUsage makes a wrong statement a wrong call.
+func statementUsage(err error) error {
+	var wrong query.StatementError
+	if errors.As(err, &wrong) {
+		return usageError{err}
+	}
+	return err
+}

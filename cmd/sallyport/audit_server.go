@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/store/server"
+)
+
+func auditServerCommand() *cobra.Command {
+	var data, retention string
+	var options server.Options
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Keep the audit log: take records, answer questions, serve the web page",
+		Long: `Keep the audit log: take records, answer questions, serve the web page.
+
+The log is a DuckDB file in DATA/audit; records and questions come by the socket DATA/audit.sock (mode 0600). One server
+at a time serves a data folder. SIGTERM and SIGINT end it after what was handed in is stored.`,
+		Example: `  sallyport audit server --data /var/lib/sallyport
+  sallyport audit server --data /var/lib/sallyport --retention 90d --console-addr ''`,
+		Args: auditArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if options.Data, err = auditData(data); err != nil {
+				return err
+			}
+			if options.Retention, err = auditRetention(retention); err != nil {
+				return err
+			}
+			options.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return server.Run(ctx, options)
+		},
+	}
+	auditDataFlag(cmd, &data)
+	flags := cmd.Flags()
+	flags.StringVar(&options.ConsoleAddr, "console-addr", "127.0.0.1:8181", "the web page's address; empty for none. "+
+		"It has no login: beyond loopback everybody who reaches it reads the log")
+	flags.StringVar(&retention, "retention", "30d", "delete older records (720h, 30d); 0 keeps them for ever")
+	flags.StringVar(&options.MemoryLimit, "memory-limit", "512MB", "DuckDB's memory; larger sorts spill to DATA/audit")
+	return cmd
+}
+
+// auditRetention reads a duration that may be in days.
+func auditRetention(text string) (time.Duration, error) {
+	if text == "0" || text == "" {
+		return 0, nil
+	}
+	d, err := query.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, usageError{fmt.Errorf("--retention %q: write a duration like 720h or 30d, or 0", text)}
+	}
+	return d, nil
+}
+
+// auditArgs makes a wrong number of arguments a wrong call.
+func auditArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
