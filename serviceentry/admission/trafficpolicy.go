@@ -38,7 +38,9 @@ func (r *report) connectionPool(field string, p *networking.ConnectionPoolSettin
 		r.notNegative(at(field, "tcp.maxConnections"), t.MaxConnections)
 		r.positive(at(field, "tcp.connectTimeout"), t.ConnectTimeout)
 		r.positive(at(field, "tcp.maxConnectionDuration"), t.MaxConnectionDuration)
-		r.positive(at(field, "tcp.idleTimeout"), t.IdleTimeout)
+		if t.IdleTimeout.AsDuration() < 0 { // 0 turns it off
+			r.reject(at(field, "tcp.idleTimeout"), t.IdleTimeout.AsDuration(), "is negative", "write a duration, or 0s for none")
+		}
 		r.positive(at(field, "tcp.tcpKeepalive.time"), t.GetTcpKeepalive().GetTime())
 		r.positive(at(field, "tcp.tcpKeepalive.interval"), t.GetTcpKeepalive().GetInterval())
 	}

@@ -1,0 +1,194 @@
+package dir
+
+import (
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/serviceentry/decode"
+)
+
+// store holds the good objects of each file, decides which file's version of an object counts, and what changed
+// since the last time that was asked.
+type store struct {
+	root      string
+	files     map[string]*file
+	owners    map[serviceentry.Key][]string // the files that hold an object, sorted; the first one's counts
+	published map[serviceentry.Key]uint64   // the hashes that were handed on
+	touched   map[serviceentry.Key]bool     // since publish
+	notes     *notes
+}
+
+// file is what is known of one file.
+type file struct {
+	info    fs.FileInfo
+	hash    uint64
+	read    bool // its bytes were read, and hash is theirs
+	objects map[serviceentry.Key]serviceentry.Object
+}
+
+func newStore(root string) *store {
+	return &store{
+		root: root, files: map[string]*file{}, owners: map[serviceentry.Key][]string{},
+		published: map[serviceentry.Key]uint64{}, touched: map[serviceentry.Key]bool{}, notes: newNotes(),
+	}
+}
+
+func (s *store) name(path string) string { return nameBelow(s.root, path) }
+
+// same says whether a file has the size, the time and the identity that it had when it was read.
+func (s *store) same(path string, info fs.FileInfo) bool {
+	f := s.files[path]
+	return f != nil && f.read && f.info.Size() == info.Size() && f.info.ModTime().Equal(info.ModTime()) && os.SameFile(f.info, info)
+}
+
+// below walks the known files at or below a path.
+func (s *store) below(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for known := range s.files {
+			if known == path || strings.HasPrefix(known, strings.TrimSuffix(path, "/")+"/") {
+				if !yield(known) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// put takes over a reading: good objects as they are, the last good version of the others.
+func (s *store) put(r reading) {
+	if r.info == nil {
+		s.remove(r.path)
+		return
+	}
+	before := s.files[r.path]
+	if r.unchanged {
+		before.info = r.info
+		return
+	}
+	f := &file{info: r.info, hash: r.hash, read: r.hash != 0, objects: map[serviceentry.Key]serviceentry.Object{}}
+	if before == nil {
+		before = &file{}
+	}
+	kept := map[serviceentry.Key]bool{}
+	keep := func(key serviceentry.Key) {
+		if _, has := f.objects[key]; has {
+			return
+		}
+		if o, had := before.objects[key]; had {
+			f.objects[key], kept[key] = o, true
+		}
+	}
+	if r.State != decode.Unreadable {
+		for _, o := range r.Objects {
+			if used, twice := f.objects[o.Key]; twice {
+				r.Findings = append(r.Findings, admission.Duplicate(o, used))
+			} else if r.refused[o.Key] {
+				keep(o.Key)
+			} else {
+				f.objects[o.Key] = o
+			}
+		}
+		for _, key := range r.Rejected {
+			keep(key)
+		}
+	}
+	if r.State != decode.Whole {
+		for key := range before.objects {
+			keep(key)
+		}
+	}
+	s.replace(r.path, before, f)
+	s.notes.set(r.path, sayKept(r.Findings, kept))
+}
+
+// sayKept tells the reader of an error that nothing is lost meanwhile.
+func sayKept(findings []admission.Finding, kept map[serviceentry.Key]bool) []admission.Finding {
+	for i, f := range findings {
+		switch {
+		case f.Severity != admission.Error:
+		case kept[f.Key]:
+			findings[i].Fix += "; until then its last good version is used"
+		case f.Key == serviceentry.Key{} && len(kept) > 0:
+			findings[i].Fix += "; until then the last good version of the file's objects is used"
+		}
+	}
+	return findings
+}
+
+// remove forgets a file and what it held.
+func (s *store) remove(path string) {
+	if f := s.files[path]; f != nil {
+		s.replace(path, f, nil)
+	}
+	s.notes.set(path, nil)
+}
+
+// replace moves the ownership of objects from one version of a file to the next; nil means there is none.
+func (s *store) replace(path string, before, after *file) {
+	for key := range before.objects {
+		s.touched[key] = true
+		if after != nil {
+			if _, stays := after.objects[key]; stays {
+				continue
+			}
+		}
+		owners := s.owners[key]
+		if i := slices.Index(owners, path); i >= 0 {
+			owners = slices.Delete(owners, i, i+1)
+		}
+		if s.owners[key] = owners; len(owners) == 0 {
+			delete(s.owners, key)
+		}
+	}
+	if after == nil {
+		delete(s.files, path)
+		return
+	}
+	s.files[path] = after
+	for key := range after.objects {
+		s.touched[key] = true
+		if i, owned := slices.BinarySearch(s.owners[key], path); !owned {
+			s.owners[key] = slices.Insert(s.owners[key], i, path)
+		}
+	}
+}
+
+// publish returns what changed since it was last called, in order of the keys, and the findings that are new.
+func (s *store) publish() ([]serviceentry.Change, []admission.Finding) {
+	var batch []serviceentry.Change
+	for key := range s.touched {
+		s.noteDuplicates(key)
+		owners := s.owners[key]
+		hash, was := s.published[key]
+		if len(owners) == 0 {
+			if was {
+				delete(s.published, key)
+				batch = append(batch, serviceentry.Change{Key: key})
+			}
+			continue
+		}
+		o := s.files[owners[0]].objects[key]
+		if !was || hash != o.Hash {
+			s.published[key] = o.Hash
+			batch = append(batch, serviceentry.Change{Key: key, Object: &o})
+		}
+	}
+	clear(s.touched)
+	slices.SortFunc(batch, func(a, b serviceentry.Change) int { return a.Key.Compare(b.Key) })
+	return batch, s.notes.fresh()
+}
+
+// noteDuplicates reports the files whose version of an object another file's hides.
+func (s *store) noteDuplicates(key serviceentry.Key) {
+	owners := s.owners[key]
+	var findings []admission.Finding
+	for i := 1; i < len(owners); i++ {
+		findings = append(findings, admission.Duplicate(s.files[owners[i]].objects[key], s.files[owners[0]].objects[key]))
+	}
+	s.notes.set("\x00"+key.String(), findings)
+}
