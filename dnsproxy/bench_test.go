@@ -1,6 +1,7 @@
 package dnsproxy
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -44,6 +45,26 @@ func BenchmarkQuick(b *testing.B) {
 				if _, ok := v.quick(&q, out); !ok {
 					b.Fatal("not answered")
 				}
+			}
+		})
+	}
+}
+
+// One host changes in a table of many: the cost must stay far below the table's.
+func BenchmarkApplyOne(b *testing.B) {
+	for _, size := range []int{1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			var names []name.Name
+			for i := range size {
+				names = append(names, named(fmt.Sprintf("h%d.test", i), 30, fmt.Sprintf("240.240.%d.%d", i/256%256, i%256)))
+			}
+			table := newTable()
+			if err := table.Apply(names, nil); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				_ = table.Apply(names[i%size:i%size+1], nil)
 			}
 		})
 	}
