@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// child is a process of ours that is started again when it ends. It cannot outlive this one.
+type child struct {
+	name   string
+	log    *slog.Logger
+	file   string
+	args   []string
+	output io.Writer
+}
+
+// Waits between starts of a child that keeps ending.
+const (
+	firstPause = 200 * time.Millisecond
+	lastPause  = 10 * time.Second
+	// endWithin is how long a child may take to end when it is told to.
+	endWithin = 20 * time.Second
+)
+
+// keep runs the child until ctx ends; then it is told to end, and waited for.
+func (c *child) keep(ctx context.Context) error {
+	pause := firstPause
+	for {
+		began := time.Now()
+		err := c.once(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		var wrong *exec.ExitError
+		if errors.As(err, &wrong) && wrong.ExitCode() == exitUsage {
+			return fmt.Errorf("%s cannot run: see its message above", c.name)
+		}
+		if time.Since(began) > lastPause {
+			pause = firstPause
+		}
+		c.log.Error("a process ended and is started again", "process", c.name, "error", err, "in", pause.String())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+func (c *child) once(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, c.file, c.args...)
+	cmd.Stdout, cmd.Stderr = c.output, c.output
+	// a group of its own: Ctrl-C reaches this process, which tells the child in its own time
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = endWithin
+	return cmd.Run()
+}
+
+// auditServer is the process that keeps the audit records of a data directory.
+func auditServer(log *slog.Logger, data, console string, retention time.Duration) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"audit", "server", "--data", data, "--retention", retention.String(), "--console-addr", console}
+	return &child{name: "audit server", log: log, file: self, args: args, output: os.Stderr}, nil
+}
+
+// beside finds a program: as given, next to this one, or on the PATH.
+func beside(flag, given, name string) (string, error) {
+	if given != "" {
+		if _, err := os.Stat(given); err != nil {
+			return "", usageError{fmt.Errorf("%s %q: there is no such file", flag, given)}
+		}
+		return filepath.Abs(given)
+	}
+	if self, err := os.Executable(); err == nil {
+		if file := filepath.Join(filepath.Dir(self), name); exists(file) {
+			return file, nil
+		}
+	}
+	file, err := exec.LookPath(name)
+	if err != nil {
+		return "", usageError{fmt.Errorf("%s is neither beside this program nor on the PATH: name it with %s FILE", name, flag)}
+	}
+	return filepath.Abs(file)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}

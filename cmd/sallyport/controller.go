@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/serviceentry/source/dir"
+	"github.com/sallyport/sallyport/xds/identity/ca"
+)
+
+// controllerFlags are those of "controller".
+type controllerFlags struct {
+	configDir string
+	logLevel  string
+	audit     bool
+	retention time.Duration
+	console   string
+	out       controlplane.Config
+}
+
+func controllerCommand() *cobra.Command {
+	f := &controllerFlags{}
+	cmd := &cobra.Command{
+		Use:   "controller --config-dir DIR",
+		Short: "Run the control plane",
+		Long: `Run the control plane: it reads configuration, programs proxies over xDS, issues their
+certificates, and takes their audit records.
+
+Agents come by --secure-xds-addr, with a token (see "sallyport token") or a certificate; they
+need DATA/root-cert.pem as --ca-root. The plaintext port is for debugging on this machine.
+
+The audit records go to a server process of their own, which the controller starts and
+watches; it keeps them in DATA/audit. It is asked with "sallyport audit --data DATA".`,
+		Example: `  sallyport controller --config-dir ./mesh --data /var/lib/sallyport
+  sallyport controller --config-dir ./mesh --mesh-config mesh.yaml --host controller.example`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&f.configDir, "config-dir", "", "directory of YAML files, watched")
+	fs.StringVar(&f.out.MeshConfigFile, "mesh-config", "", "file with Istio's MeshConfig, watched")
+	auditDataFlag(cmd, &f.out.DataDir)
+	fs.StringVar(&f.out.XDSAddr, "xds-addr", "127.0.0.1:15010", "plaintext xDS for debugging, loopback only; empty for none")
+	fs.StringVar(&f.out.SecureAddr, "secure-xds-addr", ":15012", "xDS, certificates and audit records over TLS")
+	fs.StringVar(&f.out.AdminAddr, "admin-addr", "127.0.0.1:15014", "/readyz, /healthz, /metrics, /debug; empty for none")
+	fs.StringSliceVar(&f.out.Hosts, "host", nil, "further name or address that agents reach the secure port by; repeat it")
+	fs.StringVar(&f.out.CACertsDir, "ca-certs", "", "directory with a CA to use, in the layout of Istio's cacerts secret")
+	fs.DurationVar(&f.out.CertTTL, "cert-ttl", ca.DefaultTTL, "lifetime of workload certificates, at least 1m")
+	fs.BoolVar(&f.audit, "audit", true, "run the audit server")
+	fs.DurationVar(&f.retention, "audit-retention", 30*24*time.Hour, "how long audit records are kept")
+	fs.StringVar(&f.console, "console-addr", "", "where the audit server shows its page, like 127.0.0.1:8181; empty for none")
+	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	return cmd
+}
+
+func (f *controllerFlags) run(cmd *cobra.Command) error {
+	if f.configDir == "" {
+		return usageError{errors.New("where is the configuration? give --config-dir DIR")}
+	}
+	if st, err := os.Stat(f.configDir); err != nil || !st.IsDir() {
+		return usageError{fmt.Errorf("--config-dir %q: there is no such directory", f.configDir)}
+	}
+	if f.out.CertTTL < ca.MinTTL {
+		return usageError{fmt.Errorf("--cert-ttl %s: the shortest is %s", f.out.CertTTL, ca.MinTTL)}
+	}
+	log, err := logger(f.logLevel)
+	if err != nil {
+		return err
+	}
+	cfg := f.out
+	if cfg.DataDir, err = auditData(cfg.DataDir); err != nil {
+		return err
+	}
+	cfg.Log = log
+	cfg.Source = dir.New(f.configDir, dir.Options{Logger: log})
+	cfg.Listening = func(a controlplane.Addresses) {
+		log.Info("listening", "secureXDS", a.Secure, "xds", a.XDS, "admin", a.Admin, "caRoot", filepath.Join(cfg.DataDir, ca.BundleFile))
+	}
+	g, ctx := errgroup.WithContext(cmd.Context())
+	if f.audit {
+		cfg.AuditSocket = filepath.Join(cfg.DataDir, query.SocketName)
+		server, err := auditServer(log, cfg.DataDir, f.console, f.retention)
+		if err != nil {
+			return err
+		}
+		g.Go(func() error { return server.keep(ctx) })
+	}
+	g.Go(func() error { return controlplane.Run(ctx, cfg) })
+	return g.Wait()
+}
+
+// noArguments refuses what a command takes none of.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%q: unexpected argument; see sallyport %s --help", args[0], cmd.Name())}
+	}
+	return nil
+}
+
+func logger(level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, usageError{fmt.Errorf("--log-level %q: must be debug, info, warn or error", level)}
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
+}

@@ -1,0 +1,61 @@
+// Command sallyport is the operator's binary: the control plane, the embedded egress proxy, and the questions to both.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set at build time.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	err := rootCommand().ExecuteContext(ctx)
+	code := exitCode(err)
+	if err != nil && code != exitNo {
+		fmt.Fprintln(os.Stderr, "sallyport:", err)
+	}
+	os.Exit(code)
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sallyport",
+		Short: "Egress control for a mesh: decide, route and record what leaves",
+		Long: `Sallyport decides, routes and records what leaves a mesh. Its API is Istio's: one
+ServiceEntry registers a host, and everything else follows.
+
+Exit codes: 0 done, 1 the answer is no, 2 the call was wrong, 3 it failed.`,
+		Example: `  # an egress proxy on this machine that lets through what DIR registers
+  sallyport up ./egress
+
+  # what would happen, and which object says so
+  sallyport explain --config-dir ./egress --from default/app https://external.com
+
+  # what was tried in the last hour and closed
+  sallyport audit query --since 1h --verdict denied`,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.NoArgs(cmd, args); err != nil {
+				return usageError{err}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(
+		upCommand(), controllerCommand(), explainCommand(), lintCommand(), auditCommand(),
+		proxiesCommand(), configCommand(), tokenCommand(),
+	)
+	return root
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/serviceentry/source/dir"
+	"github.com/sallyport/sallyport/xds/identity/ca"
+)
+
+// upFlags are those of "up".
+type upFlags struct {
+	dir, data, proxyAddr, consoleAddr string
+	meshConfig                        string
+	dnsServers                        []string
+	envoy, agent, logLevel            string
+	retention                         time.Duration
+}
+
+func upCommand() *cobra.Command {
+	f := &upFlags{}
+	cmd := &cobra.Command{
+		Use:   "up DIR",
+		Short: "Run an egress proxy on this machine that lets through what DIR registers",
+		Long: `Run everything on this machine, without root: a control plane on a directory of YAML files,
+one Envoy as an explicit forward proxy, and the audit log. It is for CI runners, virtual machines
+and laptops.
+
+Programs use it by HTTP_PROXY and HTTPS_PROXY. A host that a ServiceEntry in DIR registers (and
+exports to namespace "default") goes out; any other gets 403 and is recorded. Files may change
+at any time. Ctrl-C ends it cleanly.`,
+		Example: `  mkdir egress && sallyport up ./egress
+  HTTPS_PROXY=http://127.0.0.1:3128 curl https://external.com`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("up takes the directory with the configuration, and nothing else; got %d arguments", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.dir = args[0]
+			return f.run(cmd.Context(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&f.proxyAddr, "proxy-addr", "127.0.0.1:3128", "where the forward proxy listens, IP:PORT; port 0 takes a free one")
+	fs.StringVar(&f.consoleAddr, "console-addr", "127.0.0.1:8181", "where the page with the decisions is; empty for none")
+	auditDataFlag(cmd, &f.data)
+	fs.StringVar(&f.meshConfig, "mesh-config", "", "file with Istio's MeshConfig, watched")
+	fs.StringSliceVar(&f.dnsServers, "dns-server", nil, "IP[:PORT] of the DNS server that names are resolved by; those of /etc/resolv.conf by default")
+	fs.StringVar(&f.envoy, "envoy", "", "Envoy's binary; the one beside this program, or on the PATH, by default")
+	fs.StringVar(&f.agent, "agent", "", "sallyport-agent; the one beside this program, or on the PATH, by default")
+	fs.DurationVar(&f.retention, "audit-retention", 30*24*time.Hour, "how long audit records are kept")
+	fs.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
+	return cmd
+}
+
+// account is the service account that the proxy runs as.
+const (
+	upNamespace = "default"
+	upAccount   = "sallyport-up"
+)
+
+func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
+	if st, err := os.Stat(f.dir); err != nil || !st.IsDir() {
+		return usageError{fmt.Errorf("%q: there is no such directory; make it with: mkdir -p %s", f.dir, f.dir)}
+	}
+	proxy, err := f.proxyAddress()
+	if err != nil {
+		return usageError{err}
+	}
+	envoy, err := beside("--envoy", f.envoy, "envoy")
+	if err != nil {
+		return err
+	}
+	agent, err := beside("--agent", f.agent, "sallyport-agent")
+	if err != nil {
+		return err
+	}
+	log, err := logger(f.logLevel)
+	if err != nil {
+		return err
+	}
+	if f.data, err = auditData(f.data); err != nil {
+		return err
+	}
+	if f.data, err = filepath.Abs(f.data); err != nil {
+		return err
+	}
+	u := &embedded{flags: f, log: log, progress: progress, proxy: proxy, envoy: envoy, agentFile: agent}
+	return u.run(ctx)
+}
+
+// proxyAddress reads --proxy-addr and, for port 0, takes a free port.
+func (f *upFlags) proxyAddress() (netip.AddrPort, error) {
+	addr, err := netip.ParseAddrPort(f.proxyAddr)
+	if err != nil {
+		return addr, fmt.Errorf("--proxy-addr %q: must be IP:PORT, like 127.0.0.1:3128", f.proxyAddr)
+	}
+	l, err := net.Listen("tcp", addr.String())
+	if err != nil {
+		return addr, fmt.Errorf("--proxy-addr %q: %w", f.proxyAddr, err)
+	}
+	defer func() { _ = l.Close() }()
+	return netip.AddrPortFrom(addr.Addr(), uint16(l.Addr().(*net.TCPAddr).Port)), nil
+}
+
+// embedded is a running "up".
+type embedded struct {
+	flags     *upFlags
+	log       *slog.Logger
+	progress  io.Writer
+	proxy     netip.AddrPort
+	envoy     string
+	agentFile string
+}
+
+func (u *embedded) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	audit, err := auditServer(u.log, u.flags.data, u.flags.consoleAddr, u.flags.retention)
+	if err != nil {
+		return err
+	}
+	u.say("starting, with %s and data in %s", u.flags.dir, u.flags.data)
+	listening := make(chan controlplane.Addresses, 1)
+	g.Go(func() error { return audit.keep(ctx) })
+	g.Go(func() error {
+		return controlplane.Run(ctx, controlplane.Config{
+			Source:         dir.New(u.flags.dir, dir.Options{Logger: u.log}),
+			MeshConfigFile: u.flags.meshConfig,
+			DataDir:        u.flags.data,
+			CertTTL:        ca.DefaultTTL,
+			SecureAddr:     "127.0.0.1:0",
+			AdminAddr:      "127.0.0.1:0",
+			AuditSocket:    filepath.Join(u.flags.data, query.SocketName),
+			Log:            u.log,
+			Listening:      func(a controlplane.Addresses) { listening <- a },
+		})
+	})
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case at := <-listening:
+			return u.runProxy(ctx, at)
+		}
+	})
+	err = g.Wait()
+	u.say("ended")
+	return err
+}
+
+func (u *embedded) say(format string, args ...any) {
+	fmt.Fprintf(u.progress, "sallyport: "+format+"\n", args...)
+}
