@@ -13,14 +13,15 @@ import (
 type renewal struct {
 	workload *Workload
 	conn     grpc.ClientConnInterface
+	storing  *storing
 	failures int                 // in a row
 	due      time.Time           // of the next attempt, by the calendar
 	given    []*x509.Certificate // roots of the --ca-root file at the last look
 }
 
-func newRenewal(w *Workload, conn grpc.ClientConnInterface) *renewal {
+func newRenewal(w *Workload, conn grpc.ClientConnInterface, s *storing) *renewal {
 	m, _ := w.board.read()
-	return &renewal{workload: w, conn: conn, given: m.given}
+	return &renewal{workload: w, conn: conn, storing: s, given: m.given}
 }
 
 // first is when to ask after a start: at once without a certificate that holds, else when it is due.
@@ -63,12 +64,8 @@ func (r *renewal) attempt(ctx context.Context) time.Duration {
 	}
 	r.failures = 0
 	w.metrics.renewals.WithLabelValues("success").Inc()
-	// Stored first: what Envoy was given is there after a restart. A full disk must not stop the traffic, though.
-	if err := save(w.options.Folder, c, roots); err != nil {
-		w.metrics.saveFailures.Inc()
-		w.options.Log.Error("the certificate could not be stored; an agent that restarts needs the controller", "error", err)
-	}
 	w.publish(func(m material) material { m.certificate, m.issued = c, roots; return m })
+	r.storing.offer(c, roots)
 	w.options.Log.Info("certificate obtained", "identity", c.spiffeID(), "expires", c.leaf.NotAfter)
 	return r.after(renewAfter(c.lifetime(), w.options.Random()))
 }

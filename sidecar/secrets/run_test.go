@@ -3,6 +3,7 @@ package secrets
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"os"
@@ -37,7 +38,7 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
+func value(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
 	all, err := reg.Gather()
 	if err != nil {
@@ -45,19 +46,21 @@ func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	}
 	for _, family := range all {
 		if family.GetName() == name {
-			return family.GetMetric()[0].GetGauge().GetValue()
+			m := family.GetMetric()[0]
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
 	}
 	t.Fatalf("no metric %s", name)
 	return 0
 }
 
-// A day with certificates of one minute: renewed every half a minute, never late, never in a hurry.
+// Hours with certificates of one minute: renewed every half a minute, never late, never in a hurry.
 func TestRunRotates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t)
 		conn := &direct{ca: m.ca, ttl: time.Minute, id: checkout}
 		w := newWorkload(t, Options{Folder: filepath.Join(t.TempDir(), "state", "identity"), CARootFile: m.rootFile()})
+		w.save = func(string, *certificate, []*x509.Certificate) error { return nil } // the disk has its own tests
 		stop := run(t, w, conn)
 		defer stop()
 		<-w.Ready()
@@ -99,7 +102,7 @@ func TestRunSurvivesADeadController(t *testing.T) {
 
 		conn.set(errors.New("connection refused"))
 		time.Sleep(59 * time.Second)
-		if s := w.Status(); s.Expired || serial(w) != first || gauge(t, reg, "sallyport_agent_certificate_expired") != 0 {
+		if s := w.Status(); s.Expired || serial(w) != first || value(t, reg, "sallyport_agent_certificate_expired") != 0 {
 			t.Errorf("before the expiry: %+v", s)
 		}
 		if n := conn.count(); n < 8 || n > 40 {
@@ -110,7 +113,7 @@ func TestRunSurvivesADeadController(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if s := w.Status(); !s.Expired || gauge(t, reg, "sallyport_agent_certificate_expired") != 1 {
+		if s := w.Status(); !s.Expired || value(t, reg, "sallyport_agent_certificate_expired") != 1 {
 			t.Errorf("after the expiry: %+v", s)
 		}
 		if n := strings.Count(lines.String(), "EXPIRED"); n != 1 {
@@ -123,8 +126,46 @@ func TestRunSurvivesADeadController(t *testing.T) {
 		conn.set(nil)
 		time.Sleep(maxRetryWithout)
 		synctest.Wait()
-		if s := w.Status(); s.Expired || serial(w) == first || gauge(t, reg, "sallyport_agent_certificate_expired") != 0 {
+		if s := w.Status(); s.Expired || serial(w) == first || value(t, reg, "sallyport_agent_certificate_expired") != 0 {
 			t.Errorf("after the return: %+v", s)
+		}
+	})
+}
+
+// A disk that hangs or is full is no reason to show an old certificate.
+func TestStorageDelaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t)
+		folder := filepath.Join(t.TempDir(), "identity")
+		reg := prometheus.NewRegistry()
+		w := newWorkload(t, Options{Folder: folder, CARootFile: m.rootFile(), Metrics: reg})
+		hanging, attempts := make(chan struct{}), 0
+		w.save = func(folder string, c *certificate, roots []*x509.Certificate) error {
+			if attempts++; attempts == 1 {
+				<-hanging
+				return errors.New("no space left on device")
+			}
+			return save(folder, c, roots)
+		}
+		stop := run(t, w, &direct{ca: m.ca, ttl: time.Minute, id: checkout})
+		defer stop()
+		<-w.Ready()
+		for range 3600 {
+			time.Sleep(time.Second)
+			if left := time.Until(w.Status().Expires); left < 20*time.Second {
+				t.Fatalf("only %s left", left)
+			}
+		}
+		close(hanging)
+		stop()
+		if attempts != 2 {
+			t.Errorf("%d attempts to store, want the first and the newest", attempts)
+		}
+		if c, _, err := load(folder); err != nil || c.leaf.SerialNumber.String() != serial(w) {
+			t.Errorf("the newest certificate is not stored (%v)", err)
+		}
+		if value(t, reg, "sallyport_agent_certificate_save_failures_total") != 1 {
+			t.Error("the failure is not counted")
 		}
 	})
 }

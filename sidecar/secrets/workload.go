@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"sync"
@@ -39,6 +40,7 @@ type Workload struct {
 	options Options
 	board   *board
 	given   *rootFile
+	save    func(folder string, c *certificate, roots []*x509.Certificate) error
 	ready   chan struct{} // closed at the first valid certificate
 	once    sync.Once     // closes ready
 	metrics metrics
@@ -56,7 +58,7 @@ func New(o Options) (*Workload, error) {
 	if o.Random == nil {
 		o.Random = defaultRandom
 	}
-	w := &Workload{options: o, board: newBoard(), given: &rootFile{path: o.CARootFile}, ready: make(chan struct{})}
+	w := &Workload{options: o, board: newBoard(), given: &rootFile{path: o.CARootFile}, save: save, ready: make(chan struct{})}
 	w.metrics = newMetrics(o.Metrics, w)
 	m := w.restore()
 	given, err := w.given.read()
@@ -131,9 +133,11 @@ func (w *Workload) Status() Status {
 	}
 }
 
-// Run obtains and renews the certificate over conn until ctx ends. The connection is made with DialOptions.
+// Run obtains and renews the certificate over conn until ctx ends; what was obtained is stored when it returns. The connection is made with DialOptions.
 func (w *Workload) Run(ctx context.Context, conn grpc.ClientConnInterface) {
-	r := newRenewal(w, conn)
+	s := newStoring(w)
+	defer s.stop()
+	r := newRenewal(w, conn, s)
 	renew := time.NewTimer(r.first(time.Now()))
 	defer renew.Stop()
 	expiry := time.NewTimer(w.untilExpiry())
