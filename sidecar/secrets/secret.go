@@ -57,6 +57,15 @@ func (m *material) secrets(now time.Time) (map[string]secret, error) {
 			return nil, err
 		}
 	}
+	if file := systemRoots(); file != "" {
+		if err := add(&tlsv3.Secret{Name: SystemRootsName, Type: &tlsv3.Secret_ValidationContext{
+			ValidationContext: &tlsv3.CertificateValidationContext{
+				TrustedCa: &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: file}},
+			},
+		}}); err != nil {
+			return nil, err
+		}
+	}
 	return all, nil
 }
 
