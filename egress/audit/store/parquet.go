@@ -63,7 +63,8 @@ func (w *ParquetWriter) Finish(ctx context.Context) (n int, err error) {
 	if _, err := db.ExecContext(ctx, query); err != nil {
 		return 0, fmt.Errorf("audit export: %w", err)
 	}
-	if err := os.Link(part, w.file); err != nil { // unlike rename, it does not overwrite
+	// Like the log itself it is for its owner only. Link, unlike Rename, does not overwrite.
+	if err := errors.Join(os.Chmod(part, 0o600), os.Link(part, w.file)); err != nil {
 		return 0, fmt.Errorf("audit export: %w", err)
 	}
 	return w.count, nil
