@@ -12,8 +12,9 @@ import (
 )
 
 // Check judges all objects together and reports, as warnings, what can be applied and does not do what it seems to.
-// It does not repeat what Validate says of each object, and expects objects that passed it. The order of objs does
-// not matter, but for objects of the same key: the first counts.
+// It does not repeat what Validate says of each object; objects that Validate refuses may be among them, so that
+// their faults are not reported a second time as something missing. The order of objs does not matter, but for
+// objects of the same key: the first counts.
 //
 // Where the answer depends on objects that the input may just not hold (Namespaces, Services, Gateways), a missing
 // one is reported only if the input has others of its kind.

@@ -97,7 +97,7 @@ func (w *world) defaultGateway() []Finding {
 		return nil
 	}
 	for _, e := range w.entries {
-		if e.external() && w.gatewayOf(e) == "" {
+		if e.external() && len(e.names) > 0 && w.gatewayOf(e) == "" {
 			r := &report{of: serviceentry.Object{Key: serviceentry.Key{Kind: serviceentry.KindMeshConfig, Name: "istio"}}}
 			r.warn("sallyport.defaultGateway", w.cfg.DefaultGateway.String(), fmt.Sprintf("there is no such Service, so %s and other external hosts cannot be reached", e.names[0]),
 				`create the gateway's Service, name another gateway, or write "direct"`)

@@ -185,6 +185,9 @@ func (t *tree) forget(path string, seen map[string]bool) {
 
 // watch begins to watch a directory, again if another one has taken its place.
 func (t *tree) watch(path string, info fs.FileInfo) {
+	if t.watcher == nil {
+		return
+	}
 	if known := t.dirs[path]; known != nil {
 		if os.SameFile(known, info) && slices.Contains(t.watcher.WatchList(), path) {
 			return

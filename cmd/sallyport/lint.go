@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/serviceentry/decode"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/serviceentry/source/dir"
+)
+
+type lintFlags struct {
+	output, meshConfig string
+	strict             bool
+}
+
+func lintCommand() *cobra.Command {
+	f := &lintFlags{}
+	cmd := &cobra.Command{
+		Use:   "lint FILE…",
+		Short: "Find objects that would be rejected or do not do what they seem to",
+		Long: `Find every object that would be rejected, or that does not do what it seems to. A FILE is
+a YAML or JSON file, a directory of them, or - for standard input. The files are judged
+together, as if they were the whole configuration, in the words that the control plane uses.
+
+The exit code is 0 when there is no error, 1 when there is one; with --strict warnings count.`,
+		Example: `  sallyport lint ./mesh
+  sallyport lint --strict -o json serviceentry.yaml gateway.yaml
+  kubectl get serviceentries,virtualservices -A -o yaml | sallyport lint --mesh-config mesh.yaml -`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("lint takes files and directories, or - for standard input; got none")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	cmd.Flags().StringVar(&f.meshConfig, "mesh-config", "", "file with Istio's MeshConfig")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "let warnings count as errors")
+	return cmd
+}
+
+func (f *lintFlags) run(cmd *cobra.Command, args []string) error {
+	if f.output != "text" && f.output != "json" {
+		return usageError{fmt.Errorf("-o %q: must be text or json", f.output)}
+	}
+	cfg := mesh.Default()
+	if f.meshConfig != "" {
+		loaded, err := mesh.Load(f.meshConfig)
+		if err != nil {
+			return usageError{err}
+		}
+		cfg = loaded
+	}
+	var objects []serviceentry.Object
+	var result lintResult
+	for _, arg := range args {
+		found, err := lintArgument(cmd.InOrStdin(), arg, &result)
+		if err != nil {
+			return usageError{fmt.Errorf("lint: %w", err)}
+		}
+		objects = append(objects, found...)
+	}
+	result.add(admission.Check(objects, cfg))
+	result.Objects = len(objects)
+
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	write := result.text
+	if f.output == "json" {
+		write = result.json
+	}
+	if err := errors.Join(write(out), out.Flush()); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%d objects: %d errors, %d warnings\n", result.Objects, result.Errors, result.Warnings)
+	if result.Errors > 0 || (f.strict && result.Warnings > 0) {
+		return answerNo{}
+	}
+	return nil
+}
+
+// lintArgument reads a file, a directory or standard input, and adds what is wrong with each object.
+func lintArgument(stdin io.Reader, arg string, result *lintResult) ([]serviceentry.Object, error) {
+	if arg == "-" {
+		data, err := io.ReadAll(io.LimitReader(stdin, decode.MaxFile+1))
+		return lintData("stdin", data, result), err
+	}
+	info, err := os.Stat(arg)
+	if err != nil {
+		return nil, err
+	}
+	paths := []string{arg}
+	if info.IsDir() {
+		if paths, err = dir.List(arg); err != nil {
+			return nil, err
+		}
+	}
+	var objects []serviceentry.Object
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, lintData(path, data, result)...)
+	}
+	return objects, nil
+}
+
+func lintData(name string, data []byte, result *lintResult) []serviceentry.Object {
+	r := decode.File(name, data)
+	result.add(r.Findings)
+	for _, o := range r.Objects {
+		result.add(admission.Validate(o))
+	}
+	return r.Objects
+}
+
+// lintResult is the answer, also as -o json prints it.
+type lintResult struct {
+	Objects  int                 `json:"objects"`
+	Errors   int                 `json:"errors"`
+	Warnings int                 `json:"warnings"`
+	Findings []admission.Finding `json:"findings"`
+}
+
+func (l *lintResult) add(findings []admission.Finding) {
+	l.Findings = append(l.Findings, findings...)
+	for _, f := range findings {
+		if f.Severity == admission.Error {
+			l.Errors++
+		} else {
+			l.Warnings++
+		}
+	}
+}
+
+// text prints the findings below the place and the object that they are about.
+func (l *lintResult) text(w io.Writer) error {
+	for _, group := range admission.ByOrigin(l.Findings) {
+		if _, err := fmt.Fprintln(w, group[0].Where()); err != nil {
+			return err
+		}
+		for _, f := range group {
+			fmt.Fprintf(w, "  %s: %s\n", f.Severity, f.What())
+		}
+	}
+	return nil
+}
+
+func (l *lintResult) json(w io.Writer) error {
+	if l.Findings == nil {
+		l.Findings = []admission.Finding{}
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(l)
+}
