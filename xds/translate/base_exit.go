@@ -81,11 +81,7 @@ func tlsExit(log accesslog.Place) *listenerv3.Listener {
 	out := proxy{stat: exitTLS, cluster: blackHoleCluster, log: log}.filter()
 	l := internalListener(exitTLS, []*listenerv3.ListenerFilter{inspectTLS()},
 		chain("tls", tlsSpoken(), sameName(),
-			setState(
-				state(stateTCPCluster, "%FILTER_STATE("+stateCluster+":PLAIN)%", stay),
-				state(stateDynamicPort, "%FILTER_STATE("+statePort+":PLAIN)%", stay),
-			),
-			lookUp(), out))
+			whereTo(), lookUp(), out))
 	l.DefaultFilterChain = chain("not-tls", nil, out)
 	return l
 }
@@ -94,15 +90,19 @@ func tlsExit(log accesslog.Place) *listenerv3.Listener {
 // is the one that was asked for.
 func tcpExit(log accesslog.Place) *listenerv3.Listener {
 	return internalListener(exitTCP, nil, chain("tcp", nil,
-		setState(
-			state(stateTCPCluster, "%FILTER_STATE("+stateCluster+":PLAIN)%", stay),
-			state(stateDynamicPort, "%FILTER_STATE("+statePort+":PLAIN)%", stay),
-			state(stateDynamicHost, "%FILTER_STATE("+stateHost+":PLAIN)%", stay),
-		),
-		lookUp(), proxy{stat: exitTCP, cluster: blackHoleCluster, log: log}.filter()))
+		whereTo(), lookUp(), proxy{stat: exitTCP, cluster: blackHoleCluster, log: log}.filter()))
 }
 
-// lookUp resolves the connection's name (its SNI, or the one in the filter state) before it goes on.
+// whereTo takes cluster, name and port from what the CONNECT's route said.
+func whereTo() *listenerv3.Filter {
+	return setState(
+		state(stateTCPCluster, "%FILTER_STATE("+stateCluster+":PLAIN)%", stay),
+		state(stateDynamicPort, "%FILTER_STATE("+statePort+":PLAIN)%", stay),
+		state(stateDynamicHost, "%FILTER_STATE("+stateHost+":PLAIN)%", stay),
+	)
+}
+
+// lookUp resolves the name in the filter state before the connection goes on.
 func lookUp() *listenerv3.Filter {
 	return networkFilter("envoy.filters.network.sni_dynamic_forward_proxy", &snidfpv3.FilterConfig{
 		DnsCacheConfig: dnsCache(), PortSpecifier: &snidfpv3.FilterConfig_PortValue{PortValue: 443},

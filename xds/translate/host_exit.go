@@ -133,7 +133,10 @@ func tunnelRoute(svc *registry.Service, port registry.Port, cluster string) *rou
 		state(stateCluster, cluster, once),
 		state(statePort, routeName(port.TargetPort), once),
 	}
-	if !svc.Wildcard() {
+	// what is looked up is never what the inner ClientHello says: that is checked only when it has come
+	if svc.Wildcard() {
+		values = append(values, state(stateHost, "%REQ(:AUTHORITY)%", once))
+	} else {
 		values = append(values, state(stateHost, svc.Host, once))
 	}
 	return withState(route("default", anyTunnel(), ended(inner)), values...)

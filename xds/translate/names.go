@@ -61,7 +61,7 @@ const (
 	stateSource    = "sallyport.source"    // the client's address
 	stateCluster   = "sallyport.cluster"   // where to, if the check passes
 	statePort      = "sallyport.port"
-	stateHost      = "sallyport.host" // for services whose name cannot be read from the connection
+	stateHost      = "sallyport.host" // the name to look up
 
 	stateTCPCluster  = "envoy.tcp_proxy.cluster"
 	stateDynamicHost = "envoy.upstream.dynamic_host"
