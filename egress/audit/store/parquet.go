@@ -3,11 +3,13 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
 
@@ -18,59 +20,84 @@ import (
 // cannot write files; this runs in the process of whoever wants the file, with that user's rights.
 type ParquetWriter struct {
 	file    string
-	scratch string // a folder beside the file, for a store that holds the records meanwhile
-	store   *Store
-	count   int
+	scratch string // a folder beside the file, for a database that holds the records meanwhile
+	db      *sql.DB
+	conn    *sql.Conn
+	count   int64
 }
 
-// NewParquetWriter prepares for a file, which must not exist.
-func NewParquetWriter(ctx context.Context, file string) (*ParquetWriter, error) {
+// NewParquetWriter prepares for a file, which must not exist. Call Close in any case.
+func NewParquetWriter(ctx context.Context, file string) (w *ParquetWriter, err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return nil, fmt.Errorf("audit export: %s exists: give another name or remove it", file)
 	}
-	scratch, err := os.MkdirTemp(filepath.Dir(file), ".audit-export-")
-	if err != nil {
+	w = &ParquetWriter{file: file}
+	if w.scratch, err = os.MkdirTemp(filepath.Dir(file), ".audit-export-"); err != nil {
 		return nil, fmt.Errorf("audit export: %w", err)
 	}
-	s, err := Open(ctx, scratch, Options{})
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("audit export: %w", err), w.Close())
+		}
+	}()
+	connector, err := duckdb.NewConnector(filepath.Join(w.scratch, FileName)+"?memory_limit=512MB&threads=2", nil)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(scratch))
+		return nil, err
 	}
-	return &ParquetWriter{file: file, scratch: scratch, store: s}, nil
+	w.db = sql.OpenDB(connector)
+	if err := createTables(ctx, w.db); err != nil {
+		return nil, err
+	}
+	w.conn, err = w.db.Conn(ctx)
+	return w, err
 }
 
 // Write adds records.
 func (w *ParquetWriter) Write(ctx context.Context, records []record.Record) error {
-	w.count += len(records)
-	return w.store.Store(ctx, records)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var values []driver.Value
+	err := w.conn.Raw(func(raw any) error {
+		return appendRows(raw.(driver.Conn), Table, len(records), func(i int) []driver.Value {
+			values = row(values, &records[i], time.Time{})
+			return values
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("audit export: %w", err)
+	}
+	w.count += int64(len(records))
+	return nil
 }
 
 // Finish writes the file (zstd, ordered by time) and returns how many records it holds.
-func (w *ParquetWriter) Finish(ctx context.Context) (n int, err error) {
-	if err := w.store.Close(); err != nil {
-		return 0, err
-	}
-	// A second connection to the scratch store, this one with leave to write files.
-	connector, err := duckdb.NewConnector(filepath.Join(w.scratch, FileName)+"?memory_limit=512MB&threads=2", nil)
+func (w *ParquetWriter) Finish(ctx context.Context) (int, error) {
+	part := filepath.Join(w.scratch, "part.parquet")
+	result, err := w.conn.ExecContext(ctx, fmt.Sprintf(
+		"COPY (SELECT %s FROM %s ORDER BY time, proxy, epoch, seq) TO '%s' (FORMAT parquet, COMPRESSION zstd)",
+		Columns(), Table, strings.ReplaceAll(part, "'", "''")))
 	if err != nil {
 		return 0, fmt.Errorf("audit export: %w", err)
 	}
-	db := sql.OpenDB(connector)
-	defer func() { err = errors.Join(err, db.Close()) }()
-	part := filepath.Join(w.scratch, "part.parquet")
-	query := fmt.Sprintf("COPY (SELECT %s FROM %s ORDER BY time) TO '%s' (FORMAT parquet, COMPRESSION zstd)",
-		Columns(), Table, strings.ReplaceAll(part, "'", "''"))
-	if _, err := db.ExecContext(ctx, query); err != nil {
-		return 0, fmt.Errorf("audit export: %w", err)
+	if n, err := result.RowsAffected(); err != nil || n != w.count {
+		return 0, errors.Join(fmt.Errorf("audit export: DuckDB wrote %d of %d records", n, w.count), err)
 	}
 	// Like the log itself it is for its owner only. Link, unlike Rename, does not overwrite.
 	if err := errors.Join(os.Chmod(part, 0o600), os.Link(part, w.file)); err != nil {
 		return 0, fmt.Errorf("audit export: %w", err)
 	}
-	return w.count, nil
+	return int(w.count), nil
 }
 
-// Close removes what is left of the work; call it in any case.
+// Close removes what is left of the work.
 func (w *ParquetWriter) Close() error {
-	return errors.Join(w.store.Close(), os.RemoveAll(w.scratch))
+	var errs []error
+	if w.conn != nil {
+		errs = append(errs, w.conn.Close())
+	}
+	if w.db != nil {
+		errs = append(errs, w.db.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(w.scratch))...)
 }

@@ -14,8 +14,9 @@ type span struct{ lo, hi uint64 }
 // spans is a set of sequence numbers: sorted, disjoint, not adjacent. A spool that ships in order makes one span.
 type spans []span
 
-// maxSpans bounds a set. Past it the lowest hole is closed: records that would still come for it count as copies.
-// Holes come from what a spool lost, and it never sends that, so this forgets nothing in practice.
+// maxSpans bounds a set. Past it the lowest span is forgotten: should its records be sent again they are stored twice,
+// which is better than taking a record that was never stored for a copy. A spool's records come in order and its holes
+// are what it lost, so that in practice there are few.
 const maxSpans = 256
 
 // add returns the set with seq in it, and whether it is new there. The receiver may be changed.
@@ -43,7 +44,6 @@ func (s spans) add(seq uint64) (spans, bool) {
 		s = slices.Insert(s, i, span{seq, seq})
 	}
 	if len(s) > maxSpans {
-		s[1].lo = s[0].lo
 		s = slices.Delete(s, 0, 1)
 	}
 	return s, true

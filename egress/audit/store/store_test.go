@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -250,9 +252,13 @@ func TestParquet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
-	if err := w.Write(t.Context(), recs(1, 1000)); err != nil {
-		t.Fatal(err)
+	// In an order that has nothing to do with their numbers: the log is read by time.
+	records := recs(1, 1000)
+	rand.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
+	for batch := range slices.Chunk(records, 300) {
+		if err := w.Write(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if n, err := w.Finish(t.Context()); err != nil || n != 1000 {
 		t.Fatalf("%d, %v", n, err)
@@ -267,6 +273,12 @@ func TestParquet(t *testing.T) {
 	if err := db.QueryRow("SELECT count(*), max_by(host, time) FROM read_parquet(?)", file).Scan(&n, &host); err != nil ||
 		n != 1000 || host != "h1000.test" {
 		t.Errorf("%d rows, last host %q, %v", n, host, err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); left != nil {
+		t.Errorf("left behind: %v", left)
 	}
 	if _, err := NewParquetWriter(t.Context(), file); err == nil {
 		t.Error("an existing file was taken")
