@@ -69,6 +69,7 @@ func (a *agent) serve(ctx context.Context, group *errgroup.Group) {
 	if a.identity != nil {
 		group.Go(func() error { a.identity.Run(ctx, a.conn); return nil })
 	}
+	group.Go(func() error { giveMemoryBack(ctx); return nil })
 	lost := &drops{log: a.cfg.Log, admin: a.cfg.admin(), gap: a.spool.AppendGap}
 	group.Go(func() error { lost.run(ctx); return nil })
 }

@@ -72,6 +72,9 @@ func (t *Table) landed(file *os.File, size int64, batch []change) {
 			t.live += frameHead + 1 + int64(c.length)
 		}
 	}
+	if len(t.pending) == 0 { // a map never shrinks
+		t.pending = map[string]*discoveryv3.Resource{}
+	}
 }
 
 // compact rewrites the file with the live records only, if that is worth it. Every name is on disk or pending.

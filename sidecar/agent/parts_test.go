@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/sallyport/sallyport/dnsproxy"
+	"github.com/sallyport/sallyport/dnsproxy/name"
+)
+
+func TestDropsBecomeGaps(t *testing.T) {
+	var gaps []uint64
+	d := &drops{log: slog.New(slog.DiscardHandler), gap: func(count uint64, _ string) error {
+		gaps = append(gaps, count)
+		return nil
+	}}
+	for _, value := range []uint64{0, 3, 3, 10, 2, 2, 0, 1} { // 2 and 0 are new Envoys
+		if err := d.note(value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []uint64{3, 7, 2, 1}; !slices.Equal(gaps, want) {
+		t.Errorf("gaps %v, want %v", gaps, want)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"":                                   0,
+		"other: 7\n" + droppedStat + ": 5\n": 5,
+		droppedStat + "_not: 5\n":            0,
+	} {
+		if got, err := parseStat(strings.NewReader(text), droppedStat); err != nil || got != want {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	if _, err := parseStat(strings.NewReader(droppedStat+": many\n"), droppedStat); err == nil {
+		t.Error("a value that is no number must be an error")
+	}
+}
+
+func TestNamesAreWatched(t *testing.T) {
+	server, err := dnsproxy.New(dnsproxy.Config{Views: []dnsproxy.View{{Name: "app", Names: true}}, Upstreams: []string{"127.0.0.1:9"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := server.Names()
+	watch := watchNames(table)
+	resource := func(as string, n name.Name) *discoveryv3.Resource {
+		return &discoveryv3.Resource{Name: as, Resource: &anypb.Any{TypeUrl: name.TypeURL, Value: n.Marshal()}}
+	}
+	refused := watch.Apply([]*discoveryv3.Resource{
+		resource("a.example.com", name.Name{Host: "a.example.com"}),
+		resource("b.example.com", name.Name{Host: "c.example.com"}),
+		resource("bad name..", name.Name{Host: "bad name.."}),
+		{Name: "broken", Resource: &anypb.Any{Value: []byte{0xff}}},
+	}, nil)
+	if len(refused) != 3 || refused["a.example.com"] != nil {
+		t.Errorf("refused %v", refused)
+	}
+	if table.Len() != 1 || !table.Ready() {
+		t.Errorf("%d names, ready: %v", table.Len(), table.Ready())
+	}
+	if refused := watch.Apply(nil, []string{"a.example.com", "never"}); len(refused) != 0 || table.Len() != 0 {
+		t.Errorf("after the removal %d names, refused %v", table.Len(), refused)
+	}
+}
+
+func TestStaleSocketIsTakenOver(t *testing.T) {
+	path := filepath.Join(runDir(t), "agent.sock")
+	first, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.(*net.UnixListener).SetUnlinkOnClose(false) // as if killed
+	if _, err := listenSocket(path); !errors.Is(err, ErrConfig) {
+		t.Errorf("a socket in use: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := listenSocket(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,277 @@
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain turns the test binary into the child (or into an agent that is about to be killed) when asked.
+func TestMain(m *testing.M) {
+	switch os.Getenv("SUPERVISE_TEST_ROLE") {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "steady": // says a line and ends when told to
+		term := make(chan os.Signal, 1)
+		signal.Notify(term, syscall.SIGTERM)
+		fmt.Println("child", os.Getpid())
+		<-term
+		fmt.Print("goodbye")
+		os.Exit(0)
+	case "deaf": // does not end, and has a child of its own in its group
+		signal.Ignore(syscall.SIGTERM)
+		grandchild := exec.Command("sleep", "60")
+		if err := grandchild.Start(); err != nil {
+			panic(err)
+		}
+		fmt.Println("grandchild", grandchild.Process.Pid)
+		select {}
+	case "crash":
+		os.Exit(7)
+	case "agent": // runs a steady child, until it is killed
+		cfg := config("steady", os.Stdout)
+		_ = New(cfg).Run(context.Background())
+	}
+}
+
+func config(role string, out io.Writer) Config {
+	return Config{
+		Log: slog.New(slog.DiscardHandler), Path: "/usr/bin/env",
+		Args:   []string{"SUPERVISE_TEST_ROLE=" + role, os.Args[0], "-test.run=^$"},
+		Output: out, KillAfter: 300 * time.Millisecond, MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond,
+	}
+}
+
+// output is what the child wrote; tests wait for it.
+type output struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	wrote chan struct{}
+}
+
+func newOutput() *output { return &output{wrote: make(chan struct{}, 1)} }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Write(p)
+	select {
+	case o.wrote <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// number waits for a line "word N" and gives N.
+func (o *output) number(t *testing.T, word string) int {
+	t.Helper()
+	over := time.After(10 * time.Second)
+	for {
+		for line := range strings.Lines(o.String()) {
+			if text, ok := strings.CutPrefix(line, word+" "); ok && strings.HasSuffix(line, "\n") {
+				n, err := strconv.Atoi(strings.TrimSpace(text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+		}
+		select {
+		case <-o.wrote:
+		case <-over:
+			t.Fatalf("no %q in %q", word, o.String())
+		}
+	}
+}
+
+// gone waits until a process no longer runs; a zombie does not.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	over := time.After(10 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-over:
+			t.Fatalf("process %d is still there", pid)
+		}
+	}
+}
+
+func start(t *testing.T, cfg Config) (s *Supervisor, stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s = New(cfg)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	return s, func() error {
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(10 * time.Second):
+			t.Fatal("does not end")
+			return nil
+		}
+	}
+}
+
+func TestEndsWithItsContext(t *testing.T) {
+	out := newOutput()
+	s, stop := start(t, config("steady", out))
+	pid := out.number(t, "child")
+	if group, err := syscall.Getpgid(pid); err != nil || group == syscall.Getpgrp() {
+		t.Errorf("the child is in process group %d, ours is %d (%v)", group, syscall.Getpgrp(), err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	gone(t, pid)
+	if !strings.HasSuffix(out.String(), "goodbye\n") {
+		t.Errorf("the last words are missing: %q", out.String())
+	}
+	if s.Restarts() != 0 || s.PID() != 0 {
+		t.Errorf("%d restarts, pid %d", s.Restarts(), s.PID())
+	}
+}
+
+func TestKillsTheDeafAndItsGroup(t *testing.T) {
+	out := newOutput()
+	_, stop := start(t, config("deaf", out))
+	grandchild := out.number(t, "grandchild")
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	gone(t, grandchild)
+}
+
+func TestRestartsAfterCrash(t *testing.T) {
+	log := newOutput()
+	cfg := config("crash", io.Discard)
+	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
+	s, stop := start(t, cfg)
+	over := time.After(10 * time.Second)
+	for s.Restarts() < 3 {
+		select {
+		case <-log.wrote:
+		case <-over:
+			t.Fatal("no restarts")
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "exit status 7") {
+		t.Errorf("the reason is missing:\n%s", log.String())
+	}
+}
+
+func TestMissingBinaryIsAnError(t *testing.T) {
+	cfg := config("steady", io.Discard)
+	cfg.Path = "/nonexistent/envoy"
+	if err := New(cfg).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "/nonexistent/envoy") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An agent that is killed takes its child with it.
+func TestChildDiesWithTheAgent(t *testing.T) {
+	out := newOutput()
+	agent := exec.Command(os.Args[0], "-test.run=^$")
+	agent.Env = append(os.Environ(), "SUPERVISE_TEST_ROLE=agent")
+	agent.Stdout = out
+	agent.WaitDelay = 5 * time.Second
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := out.number(t, "child")
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait()
+	gone(t, pid)
+}
+
+func TestDrainWaitsForConnections(t *testing.T) {
+	asked := make(chan string, 100)
+	left := 3
+	envoy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.URL.String()
+		if r.URL.Path == "/stats" {
+			left--
+			fmt.Fprintf(w, "listener.in.downstream_cx_active: %d\nlistener.admin.downstream_cx_active: 1\n"+
+				"listener.in.worker_0.downstream_cx_active: 9\nlistener.prometheus_stats.downstream_cx_active: 1\n", left)
+		}
+	}))
+	defer envoy.Close()
+	out := newOutput()
+	cfg := config("steady", out)
+	cfg.Admin, cfg.DrainTime = strings.TrimPrefix(envoy.URL, "http://"), time.Minute
+	_, stop := start(t, cfg)
+	out.number(t, "child")
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if first := <-asked; first != "POST /drain_listeners?graceful" {
+		t.Errorf("first asked %q", first)
+	}
+	if left != 0 {
+		t.Errorf("ended with %d connections", left)
+	}
+}
+
+func TestDrainEndsInTime(t *testing.T) {
+	envoy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "listener.in.downstream_cx_active: 1\n")
+	}))
+	defer envoy.Close()
+	out := newOutput()
+	cfg := config("steady", out)
+	cfg.Admin, cfg.DrainTime = strings.TrimPrefix(envoy.URL, "http://"), 50*time.Millisecond
+	_, stop := start(t, cfg)
+	out.number(t, "child")
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLines(t *testing.T) {
+	out := newOutput()
+	l := &lines{to: out}
+	for _, piece := range []string{"a", "b\nc", "d\n", "e", strings.Repeat("x", maxLine)} {
+		if n, err := l.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	_, _ = l.Write([]byte("rest"))
+	l.rest()
+	if got, want := out.String(), "ab\ncd\ne"+strings.Repeat("x", maxLine)+"\nrest\n"; got != want {
+		t.Errorf("got %d bytes %.20q, want %d", len(got), got, len(want))
+	}
+}
