@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/store"
+)
+
+// audit runs "sallyport audit ARGS" on a data folder.
+func audit(t *testing.T, data string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	cmd := auditCommand()
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	var out, errs bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	cmd.SetArgs(append(args, "--data", data))
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), errs.String(), err
+}
+
+// auditLog makes a data folder whose log holds two records, and no server.
+func auditLog(t *testing.T) string {
+	t.Helper()
+	data := t.TempDir()
+	s, err := store.Open(t.Context(), filepath.Join(data, query.StoreName), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := record.Record{Proxy: "p", Epoch: 1, Seq: 1, Time: time.Now().Add(-time.Minute), Class: record.HTTP,
+		Verdict: record.Denied, Host: "a.evil.test", Workload: record.Workload{
+			Principal: "spiffe://cluster.local/ns/shop/sa/cart", Namespace: "shop", ServiceAccount: "cart"}}
+	old := r
+	old.Seq, old.Time = 2, r.Time.AddDate(0, 0, -3)
+	err = errors.Join(s.Store(context.Background(), []record.Record{r, old}), s.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestAuditQueryJSON(t *testing.T) {
+	data := auditLog(t)
+	for _, tt := range []struct {
+		args []string
+		want int
+	}{
+		{nil, 1}, {[]string{"--since", "7d"}, 2}, {[]string{"--since", "7d", "--limit", "1"}, 1},
+		{[]string{"--host", "*.evil.test", "--verdict", "denied", "--from", "shop/cart"}, 1},
+		{[]string{"--verdict", "allowed"}, 0},
+	} {
+		out, _, err := audit(t, data, append([]string{"query", "-o", "json"}, tt.args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []record.Record
+		if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != tt.want || got == nil {
+			t.Errorf("%v: %s, %v", tt.args, out, err)
+		}
+		if len(got) > 0 && got[0].Workload.Principal != "spiffe://cluster.local/ns/shop/sa/cart" {
+			t.Errorf("%+v", got[0])
+		}
+	}
+}
+
+func TestAuditSQL(t *testing.T) {
+	out, _, err := audit(t, auditLog(t), "sql", "SELECT host, count(*) AS n FROM records GROUP BY host", "-o", "json")
+	if want := "[\n{\"host\":\"a.evil.test\",\"n\":2}\n]\n"; err != nil || out != want {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestAuditExport(t *testing.T) {
+	data := auditLog(t)
+	for _, format := range []string{"parquet", "jsonl", "csv", "ocsf"} {
+		file := filepath.Join(t.TempDir(), "log."+format)
+		_, notes, err := audit(t, data, "export", file, "--format", format)
+		info, statErr := os.Stat(file)
+		if err != nil || statErr != nil || info.Size() == 0 || info.Mode().Perm() != 0o600 || !strings.Contains(notes, "2 records") {
+			t.Errorf("%s: %q, %v, %v, %v", format, notes, err, statErr, info)
+		}
+		if _, _, err := audit(t, data, "export", file, "--format", format); err == nil {
+			t.Errorf("%s: the file was overwritten", format)
+		}
+	}
+}
+
+func TestAuditExitCodes(t *testing.T) {
+	data := auditLog(t)
+	for want, calls := range map[int][][]string{
+		exitUsage: {
+			{"query", "--since", "yesterday"}, {"query", "--verdict", "maybe"}, {"query", "--from", "a/b/c"},
+			{"query", "--limit", "-1"}, {"query", "-o", "xml"}, {"query", "extra"}, {"sql"}, {"sql", "DROP TABLE records"},
+			{"sql", "SELECT 1", "-o", "ocsf"}, {"export", "-"}, {"export", "x", "--format", "xml"},
+			{"server", "--retention", "soon"}, {"tail", "-o", "xml"},
+		},
+		exitFailed: {{"tail"}},
+		exitDone:   {{"query"}, {"export", "-", "--format", "csv"}},
+	} {
+		for _, call := range calls {
+			if _, _, err := audit(t, data, call...); exitCode(err) != want {
+				t.Errorf("%v: exit %d, want %d (%v)", call, exitCode(err), want, err)
+			}
+		}
+	}
+	if _, _, err := audit(t, t.TempDir(), "query"); exitCode(err) != exitFailed {
+		t.Errorf("no log: %v", err)
+	}
+}
+
+func TestAuditData(t *testing.T) {
+	t.Setenv("HOME", "/home/u")
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("SALLYPORT_DATA", "")
+	for _, tt := range []struct{ name, value, want string }{
+		{"HOME", "/home/u", "/home/u/.local/state/sallyport"},
+		{"XDG_STATE_HOME", "/state", "/state/sallyport"},
+		{"SALLYPORT_DATA", "/data", "/data"},
+	} {
+		t.Setenv(tt.name, tt.value)
+		if got, err := auditData(""); err != nil || got != tt.want {
+			t.Errorf("%s: %q, %v", tt.name, got, err)
+		}
+	}
+	if got, _ := auditData("/flag"); got != "/flag" {
+		t.Error(got)
+	}
+}
