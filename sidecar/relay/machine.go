@@ -93,7 +93,7 @@ func (m *machine) envoyGone() {
 
 // controllerOpen is called when a stream to the controller has opened: every subscription is made on it.
 func (m *machine) controllerOpen() {
-	m.connected, m.heard, m.first = true, false, true
+	m.connected, m.heard, m.alone, m.first = true, false, false, true
 	m.toController = nil
 	m.streams++
 	for _, k := range m.ordered() {
