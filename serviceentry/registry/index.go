@@ -19,8 +19,8 @@ type index struct {
 	slices   map[serviceentry.Key]map[serviceentry.Key]*discoveryv1.EndpointSlice // service → slices
 	sliceOf  map[serviceentry.Key]serviceentry.Key                                // slice → service
 	pods     map[string]map[serviceentry.Key]*corev1.Pod                          // by namespace
-	byIP     map[string]*corev1.Pod
-	entries  map[string]map[serviceentry.Key]map[string]string // selectors of ServiceEntries, by namespace
+	byIP     map[string]map[serviceentry.Key]*corev1.Pod                          // several on the host's network share one
+	entries  map[string]map[serviceentry.Key]map[string]string                    // selectors of ServiceEntries, by namespace
 	rules    map[serviceentry.Key]*Rule
 	ruled    map[string]bool // patterns whose rules the current batch changed
 }
@@ -31,7 +31,7 @@ func newIndex() index {
 		slices:   map[serviceentry.Key]map[serviceentry.Key]*discoveryv1.EndpointSlice{},
 		sliceOf:  map[serviceentry.Key]serviceentry.Key{},
 		pods:     map[string]map[serviceentry.Key]*corev1.Pod{},
-		byIP:     map[string]*corev1.Pod{},
+		byIP:     map[string]map[serviceentry.Key]*corev1.Pod{},
 		entries:  map[string]map[serviceentry.Key]map[string]string{},
 		rules:    map[serviceentry.Key]*Rule{},
 		ruled:    map[string]bool{},
@@ -78,7 +78,9 @@ func (x *index) setPod(key serviceentry.Key, o *serviceentry.Object) map[service
 	changed := map[serviceentry.Key]bool{}
 	old := in[key]
 	if old != nil {
-		delete(x.byIP, old.Status.PodIP)
+		if delete(x.byIP[old.Status.PodIP], key); len(x.byIP[old.Status.PodIP]) == 0 {
+			delete(x.byIP, old.Status.PodIP)
+		}
 		delete(in, key)
 	}
 	var pod *corev1.Pod
@@ -89,8 +91,11 @@ func (x *index) setPod(key serviceentry.Key, o *serviceentry.Object) map[service
 			x.pods[key.Namespace] = in
 		}
 		in[key] = pod
-		if pod.Status.PodIP != "" {
-			x.byIP[pod.Status.PodIP] = pod
+		if ip := pod.Status.PodIP; ip != "" {
+			if x.byIP[ip] == nil {
+				x.byIP[ip] = map[serviceentry.Key]*corev1.Pod{}
+			}
+			x.byIP[ip][key] = pod
 		}
 	}
 	mark := func(k serviceentry.Key, selector map[string]string) {
@@ -167,7 +172,7 @@ func (x *index) podEndpoints(ns string, selector map[string]string, ports []core
 		running := p.Status.Phase == "" || p.Status.Phase == corev1.PodRunning
 		if running && p.Status.PodIP != "" && p.DeletionTimestamp == nil && selects(selector, p.Labels) {
 			out = append(out, Endpoint{
-				Address: p.Status.PodIP, Ports: namedPorts(p, ports), ServiceAccount: x.accountAt(p.Status.PodIP),
+				Address: p.Status.PodIP, Ports: namedPorts(p, ports), ServiceAccount: account(p),
 			})
 		}
 	}
@@ -192,17 +197,23 @@ func namedPorts(p *corev1.Pod, ports []corev1.ServicePort) map[string]uint32 {
 	return out
 }
 
+// accountAt is the service account at an address: of the first pod there, in name order.
 func (x *index) accountAt(ip string) string {
-	p := x.byIP[ip]
-	if p == nil {
+	pods := x.byIP[ip]
+	if len(pods) == 0 {
 		return ""
 	}
-	return cmp.Or(p.Spec.ServiceAccountName, "default")
+	first := slices.MinFunc(slices.Collect(maps.Keys(pods)), serviceentry.Key.Compare)
+	return account(pods[first])
 }
 
+func account(p *corev1.Pod) string { return cmp.Or(p.Spec.ServiceAccountName, "default") }
+
 func sortedEndpoints(in []Endpoint) []Endpoint {
-	slices.SortFunc(in, func(a, b Endpoint) int { return cmp.Compare(a.Address, b.Address) })
+	slices.SortFunc(in, func(a, b Endpoint) int {
+		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.ServiceAccount, b.ServiceAccount))
+	})
 	return slices.CompactFunc(in, func(a, b Endpoint) bool {
-		return a.Address == b.Address && maps.Equal(a.Ports, b.Ports)
+		return a.Address == b.Address && maps.Equal(a.Ports, b.Ports) && a.ServiceAccount == b.ServiceAccount
 	})
 }

@@ -35,7 +35,7 @@ func New(cfg *mesh.Config) *Registry {
 		vips:    newVIPs(),
 		snap: &Snapshot{
 			Mesh: cfg, hosts: iradix.New[[]*Service](), rules: iradix.New[[]*Rule](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[string]int{}, kube: iradix.New[*KubeService](),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, kube: iradix.New[*KubeService](),
 		},
 	}
 }
@@ -75,7 +75,8 @@ type batch struct {
 	dirty   map[serviceentry.Key]bool // objects whose services must be made again
 	touched map[string]bool           // hosts whose registrations changed
 
-	specialCopied, exitsCopied bool // next has maps of its own
+	specialCopied bool         // next has a map of its own
+	exitWas       map[Ref]bool // gateways whose count changed: whether anything left by them before
 }
 
 func (r *Registry) begin() *batch {
@@ -137,6 +138,11 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.claimAddresses()
 	for host := range b.touched {
 		b.seal(host)
+	}
+	for ref, was := range b.exitWas {
+		if was != (b.next.exits[ref] > 0) {
+			b.touched[ref.Host()] = true // it is programmed as a gateway now, or as a service like others
+		}
 	}
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
 	b.next.hosts, b.next.rules, b.next.kube = b.hosts.Commit(), b.rules.Commit(), b.kube.Commit()
@@ -284,18 +290,21 @@ func (b *batch) seal(host string) {
 	b.countExits(sealed, +1)
 }
 
-// countExits notes the namespaces that gateways are in. They are few, and their set rarely changes, but the counts
-// do with every host: the map is copied once a batch.
+// countExits notes the gateways that services leave by. They are few, but the counts move with every host: the map
+// is copied once a batch.
 func (b *batch) countExits(list []*Service, by int) {
 	for _, s := range list {
 		if s.Exit.IsZero() {
 			continue
 		}
-		if !b.exitsCopied {
-			b.next.exits, b.exitsCopied = maps.Clone(b.next.exits), true
+		if b.exitWas == nil {
+			b.next.exits, b.exitWas = maps.Clone(b.next.exits), map[Ref]bool{}
 		}
-		if b.next.exits[s.Exit.Namespace] += by; b.next.exits[s.Exit.Namespace] == 0 {
-			delete(b.next.exits, s.Exit.Namespace)
+		if _, noted := b.exitWas[s.Exit]; !noted {
+			b.exitWas[s.Exit] = b.next.exits[s.Exit] > 0
+		}
+		if b.next.exits[s.Exit] += by; b.next.exits[s.Exit] == 0 {
+			delete(b.next.exits, s.Exit)
 		}
 	}
 }

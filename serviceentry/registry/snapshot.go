@@ -21,7 +21,7 @@ type Snapshot struct {
 	rules   *iradix.Tree[[]*Rule]      // by host pattern
 	scopes  map[string][]*Scope        // by namespace, those with a selector first
 	special map[string]int             // namespaces that do not see just what everybody sees, with why-counts
-	exits   map[string]int             // namespaces of gateways that services leave by, counted
+	exits   map[Ref]int                // gateways that services leave by, counted
 	kube    *iradix.Tree[*KubeService] // by "namespace/name"
 }
 
@@ -173,8 +173,18 @@ func (s *Snapshot) KubeService(ref Ref) (*KubeService, bool) {
 	return s.kube.Get([]byte(ref.String()))
 }
 
+// IsExit says whether some service leaves by this gateway.
+func (s *Snapshot) IsExit(ref Ref) bool { return s.exits[ref] > 0 }
+
 // HasExitIn says whether some service leaves by a gateway in the namespace.
-func (s *Snapshot) HasExitIn(ns string) bool { return s.exits[ns] > 0 }
+func (s *Snapshot) HasExitIn(ns string) bool {
+	for ref := range s.exits {
+		if ref.Namespace == ns {
+			return true
+		}
+	}
+	return false
+}
 
 // ScopeByKey finds a Sidecar object; nil for the zero key or when it is gone.
 func (s *Snapshot) ScopeByKey(k serviceentry.Key) *Scope {

@@ -1,8 +1,6 @@
 package translate
 
 import (
-	"strings"
-
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -17,11 +15,12 @@ import (
 const nameTTL = 60
 
 // sidecarHost is one host's share of a sidecar's configuration: a virtual host for each port, the name that its
-// DNS answers, and, where it does not leave by a gateway, its clusters. Short names are those of the namespace.
-func sidecarHost(svc *registry.Service, rule *registry.Rule, namespace string) *part {
+// DNS answers, and, where it does not leave by a gateway, its clusters. Short names are those of the namespace. An
+// egress gateway's own port is left out: the base has the cluster of that name, and nothing but tunnels goes there.
+func sidecarHost(svc *registry.Service, rule *registry.Rule, namespace string, exit bool) *part {
 	p := &part{}
 	for _, port := range svc.Ports {
-		if port.Protocol == registry.UDP {
+		if port.Protocol == registry.UDP || (exit && port.Number == GatewayPort) {
 			continue
 		}
 		p.ports = append(p.ports, portUse{number: port.Number, opaque: port.Protocol == registry.TCP})
@@ -165,13 +164,11 @@ func addressDomains(svc *registry.Service) []string {
 
 // shortNames are what workloads call a Kubernetes service beside its full name.
 func shortNames(svc *registry.Service, namespace string) []string {
-	if svc.External {
+	ref, ok := kubeRef(svc)
+	if !ok {
 		return nil
 	}
-	service, _, ok := strings.Cut(svc.Host, ".")
-	if !ok || svc.Host != (registry.Ref{Namespace: svc.Namespace, Name: service}).Host() {
-		return nil
-	}
+	service := ref.Name
 	out := []string{service + "." + svc.Namespace, service + "." + svc.Namespace + ".svc"}
 	if namespace == svc.Namespace {
 		out = append(out, service)

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -12,6 +13,7 @@ type inputs struct {
 	trustDomain string
 	gateway     registry.Ref
 	view        string // only where short names depend on the namespace
+	exit        bool   // the host is an egress gateway's own
 }
 
 // host makes, or remembers, one host's share of a class's view; nil when the class does not see it.
@@ -32,7 +34,10 @@ func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) 
 	if !svc.External && svc.Namespace == c.View {
 		in.view = c.View
 	}
-	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, in.view) })
+	if ref, ok := kubeRef(svc); ok {
+		in.exit = s.IsExit(ref)
+	}
+	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, in.view, in.exit) })
 }
 
 func (t *Translator) hostForExit(s *registry.Snapshot, c Class, host string) *part {
@@ -43,6 +48,11 @@ func (t *Translator) hostForExit(s *registry.Snapshot, c Class, host string) *pa
 	rule := s.Rule(list[0], list[0].Namespace)
 	in := inputs{kind: c.Kind, services: hashServices(list), rule: ruleHash(rule), trustDomain: s.Mesh.TrustDomain, gateway: c.Gateway}
 	return t.remember(host, in, func() *part { return exitHost(list, rule, s.Mesh.TrustDomain, c.Kind == Gateway) })
+}
+
+// kubeRef gives the Kubernetes service behind a registration, if one is.
+func kubeRef(svc *registry.Service) (registry.Ref, bool) {
+	return registry.Ref{Namespace: svc.Source.Namespace, Name: svc.Source.Name}, svc.Source.Kind == serviceentry.KindService
 }
 
 // leaving picks the registrations that leave by a class's exit: those attached to the gateway, or, at a forward

@@ -174,7 +174,9 @@ func (e *edit) replace(old, now []*Resource) {
 		e.changed[ref] = true
 	}
 	for _, r := range old {
-		if ref := (Ref{r.Type, r.Name}); !kept[ref] {
+		ref := Ref{r.Type, r.Name}
+		// a name may have passed from a host to the base, or back: what another put there stays
+		if now, ok := e.txns[r.Type].Get([]byte(r.Name)); ok && !kept[ref] && now.Version == r.Version {
 			e.txns[r.Type].Delete([]byte(r.Name))
 			e.changed[ref] = true
 		}

@@ -1,0 +1,123 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
+)
+
+// contents is everything in a snapshot that others can see, as text.
+func contents(t *testing.T, s *registry.Snapshot) string {
+	t.Helper()
+	all := map[string]any{}
+	for host, list := range s.Hosts() {
+		all[host] = list
+		for _, svc := range list {
+			for _, ns := range registrytest.Namespaces {
+				all[host+" rule "+svc.Source.String()+" "+ns] = s.Rule(svc, ns)
+			}
+		}
+	}
+	for _, ns := range registrytest.Namespaces {
+		all["scope "+ns] = s.Scope(ns, nil)
+		all["view "+ns] = s.View(ns)
+		all["exit "+ns] = []bool{s.HasExitIn(ns), s.IsExit(registry.Ref{Namespace: ns, Name: "own-gateway"})}
+	}
+	text, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestIncrementalIsFull holds that a registry after any sequence of changes equals one that was given what stands,
+// in any order, at once.
+func TestIncrementalIsFull(t *testing.T) {
+	cfg := mesh.Default()
+	world := registrytest.NewWorld(1)
+	incremental := registry.New(&cfg)
+	for step := range 3000 {
+		incremental.Apply([]serviceentry.Change{world.Change()})
+		if step%50 != 0 {
+			continue
+		}
+		full := registry.New(&cfg)
+		full.Apply(world.Shuffled())
+		if d := cmp.Diff(contents(t, full.Snapshot()), contents(t, incremental.Snapshot())); d != "" {
+			t.Fatalf("after %d changes (-full +incremental):\n%s", step+1, d)
+		}
+	}
+}
+
+// TestChangedIsComplete holds that a host which Apply does not name is the same as before.
+func TestChangedIsComplete(t *testing.T) {
+	cfg := mesh.Default()
+	world := registrytest.NewWorld(2)
+	r := registry.New(&cfg)
+	before := r.Snapshot()
+	for range 3000 {
+		after, changed := r.Apply([]serviceentry.Change{world.Change()})
+		named := map[string]bool{}
+		for _, h := range changed.Hosts {
+			named[h] = true
+		}
+		for host, list := range after.Hosts() {
+			if named[host] {
+				continue
+			}
+			old := before.Services(host)
+			if len(old) != len(list) {
+				t.Fatalf("%s changed without being named", host)
+			}
+			for i := range list {
+				if old[i] != list[i] {
+					t.Fatalf("%s: registration %s is another value without being named", host, list[i].Source)
+				}
+			}
+		}
+		before = after
+	}
+}
+
+// TestNothingNewIsNoChange holds that what is read again unchanged touches nothing.
+func TestNothingNewIsNoChange(t *testing.T) {
+	cfg := mesh.Default()
+	world := registrytest.NewWorld(3)
+	r := registry.New(&cfg)
+	for range 200 {
+		world.Change()
+	}
+	first, _ := r.Apply(world.Shuffled())
+	second, changed := r.Apply(world.Shuffled())
+	if !changed.Empty() || first != second {
+		t.Errorf("the same objects again changed %+v", changed)
+	}
+}
+
+// TestAddressesAreUnique holds that no two hosts share a made-up address, also those that want the same slot.
+func TestAddressesAreUnique(t *testing.T) {
+	cfg := mesh.Default()
+	world := registrytest.NewWorld(4)
+	r := registry.New(&cfg)
+	for range 500 {
+		s, _ := r.Apply([]serviceentry.Change{world.Change()})
+		owner := map[string]string{}
+		for host, list := range s.Hosts() {
+			for _, svc := range list {
+				if !svc.VIP4.IsValid() {
+					continue
+				}
+				if other := owner[svc.VIP4.String()]; other != "" && other != host {
+					t.Fatalf("%s and %s share %s", host, other, svc.VIP4)
+				}
+				owner[svc.VIP4.String()] = host
+			}
+		}
+	}
+}

@@ -1,0 +1,153 @@
+// Package registrytest makes random configuration for property tests: of the registry, and of what is made from it.
+package registrytest
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	networking "istio.io/api/networking/v1alpha3"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// World makes changes to a small world in which things collide: few namespaces, few hosts, few names.
+type World struct {
+	rand    *rand.Rand
+	version uint64
+	// Objects is what stands after the changes so far.
+	Objects map[serviceentry.Key]*serviceentry.Object
+}
+
+// NewWorld makes an empty world; equal seeds make equal worlds.
+func NewWorld(seed uint64) *World {
+	return &World{rand: rand.New(rand.NewPCG(seed, 7)), Objects: map[serviceentry.Key]*serviceentry.Object{}}
+}
+
+// Namespaces are all that objects are in.
+var Namespaces = []string{"default", "team-a", "team-b", "istio-system"}
+
+// Change makes one change: mostly a new or changed object, at times a removal.
+func (w *World) Change() serviceentry.Change {
+	o := w.object()
+	if w.rand.IntN(4) == 0 {
+		delete(w.Objects, o.Key)
+		return serviceentry.Change{Key: o.Key}
+	}
+	w.Objects[o.Key] = o
+	return serviceentry.Change{Key: o.Key, Object: o}
+}
+
+// Shuffled gives all that stands, in an order of its own.
+func (w *World) Shuffled() []serviceentry.Change {
+	var out []serviceentry.Change
+	for k, o := range w.Objects {
+		out = append(out, serviceentry.Change{Key: k, Object: o})
+	}
+	w.rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
+
+func (w *World) object() *serviceentry.Object {
+	ns := pick(w, Namespaces)
+	switch w.rand.IntN(12) {
+	case 0:
+		return w.made(serviceentry.KindSidecar, ns, pick(w, []string{"one", "two"}), w.sidecar(), nil)
+	case 1:
+		return w.made(serviceentry.KindDestinationRule, ns, pick(w, []string{"r1", "r2", "r3"}), w.rule(), nil)
+	case 2:
+		return w.made(serviceentry.KindService, "istio-system", "istio-egressgateway", w.gateway(), nil)
+	case 3:
+		return w.made(serviceentry.KindPod, "istio-system", pick(w, []string{"g1", "g2"}), w.pod(), nil)
+	case 4:
+		return w.made(serviceentry.KindNamespace, "", ns, &corev1.Namespace{}, w.annotations())
+	default:
+		return w.made(serviceentry.KindServiceEntry, ns, fmt.Sprintf("e%d", w.rand.IntN(12)), w.entry(), w.annotations())
+	}
+}
+
+func (w *World) made(kind serviceentry.Kind, ns, name string, spec any, annotations map[string]string) *serviceentry.Object {
+	w.version++
+	return &serviceentry.Object{
+		Key: serviceentry.Key{Kind: kind, Namespace: ns, Name: name}, Annotations: annotations, Spec: spec, Hash: w.version,
+	}
+}
+
+func (w *World) annotations() map[string]string {
+	switch w.rand.IntN(4) {
+	case 0:
+		return map[string]string{registry.GatewayAnnotation: registry.ExitDirect}
+	case 1:
+		return map[string]string{registry.GatewayAnnotation: "team-a/own-gateway"}
+	default:
+		return nil
+	}
+}
+
+// hosts has two whose made-up addresses fall on the same slot of their table: h-71.example and h-159.example.
+var hosts = []string{
+	"a.example", "b.example", "*.example", "*.b.example", "x.b.example", "h-71.example", "h-159.example", "c.test",
+}
+
+func (w *World) entry() *networking.ServiceEntry {
+	e := &networking.ServiceEntry{
+		Hosts:      []string{pick(w, hosts), pick(w, hosts)},
+		Location:   networking.ServiceEntry_MESH_EXTERNAL,
+		Resolution: pick(w, []networking.ServiceEntry_Resolution{networking.ServiceEntry_DNS, networking.ServiceEntry_NONE}),
+		ExportTo:   pick(w, [][]string{nil, {"*"}, {"."}, {"team-b"}, {".", "team-a"}, {"~"}}),
+	}
+	if e.Hosts[0] == e.Hosts[1] {
+		e.Hosts = e.Hosts[:1]
+	}
+	for _, p := range [][]*networking.ServicePort{
+		{{Number: 80, Name: "http", Protocol: "HTTP"}, {Number: 443, Name: "tls", Protocol: "TLS"}},
+		{{Number: 443, Name: "tls", Protocol: "HTTPS"}},
+		{{Number: 5432, Name: "pg", Protocol: "TCP"}},
+		{{Number: 80, Name: "http", Protocol: "HTTP"}, {Number: 9000, Name: "grpc", Protocol: "GRPC"}},
+	} {
+		if w.rand.IntN(2) == 0 || e.Ports == nil {
+			e.Ports = p
+		}
+	}
+	if w.rand.IntN(6) == 0 {
+		e.Addresses = []string{"203.0.113.7"}
+	}
+	return e
+}
+
+func (w *World) sidecar() *networking.Sidecar {
+	s := &networking.Sidecar{Egress: []*networking.IstioEgressListener{{
+		Hosts: pick(w, [][]string{{"./*"}, {"*/*"}, {"team-a/*.example", "./*"}, {"istio-system/*"}}),
+	}}}
+	if w.rand.IntN(2) == 0 {
+		s.OutboundTrafficPolicy = &networking.OutboundTrafficPolicy{Mode: networking.OutboundTrafficPolicy_REGISTRY_ONLY}
+	}
+	return s
+}
+
+func (w *World) rule() *networking.DestinationRule {
+	return &networking.DestinationRule{
+		Host: pick(w, hosts),
+		TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{
+			Mode: pick(w, []networking.ClientTLSSettings_TLSmode{networking.ClientTLSSettings_DISABLE, networking.ClientTLSSettings_SIMPLE}),
+		}},
+	}
+}
+
+func (w *World) gateway() *corev1.Service {
+	s := &corev1.Service{}
+	s.Spec.Selector = map[string]string{"istio": pick(w, []string{"egressgateway", "other"})}
+	s.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443}}
+	return s
+}
+
+func (w *World) pod() *corev1.Pod {
+	p := &corev1.Pod{}
+	p.Labels = map[string]string{"istio": "egressgateway"}
+	p.Spec.ServiceAccountName = pick(w, []string{"egress", "other"})
+	p.Status.PodIP = pick(w, []string{"10.0.0.2", "10.0.0.3"})
+	return p
+}
+
+func pick[T any](w *World, of []T) T { return of[w.rand.IntN(len(of))] }
