@@ -65,8 +65,7 @@ func (m *machine) forward(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
 	if k.all && !k.answered {
 		j.resources = append(j.resources, m.missing(k, resp.GetResources(), resp.GetRemovedResources())...)
 	}
-	empty := len(resp.GetResources())+len(resp.GetRemovedResources()) == 0
-	if len(j.resources)+len(j.removed) == 0 && k.answered && !empty {
+	if len(j.resources)+len(j.removed) == 0 && k.answered { // an empty first answer is one: Envoy waits for it
 		m.tell(k.answer(resp.GetNonce(), nil))
 		return
 	}

@@ -42,6 +42,9 @@ func (s *Supervisor) drain(c *child) {
 			return
 		case <-ctx.Done():
 			s.cfg.Log.Warn("the drain time is over; connections are cut", "connections", active)
+			if s.cfg.OnCut != nil && active > 0 {
+				s.cfg.OnCut(active)
+			}
 			return
 		}
 	}

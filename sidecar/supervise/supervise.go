@@ -19,7 +19,11 @@ type Config struct {
 	Admin     string        // HOST:PORT of Envoy's admin interface; "" means no draining
 	DrainTime time.Duration // at most this long for connections to end
 	MinDrain  time.Duration // at least this long before the end, even without connections
+	Linger    time.Duration // between draining and SIGTERM, for what the child sends out with a delay
 	KillAfter time.Duration // from SIGTERM to SIGKILL; 0 for 5 s
+
+	OnCrash func()                // it ended unexpectedly; nil: nobody cares
+	OnCut   func(connections int) // the drain time was over with so many open; nil: nobody cares
 
 	MinBackoff, MaxBackoff time.Duration // between restarts; 0 for 100 ms and 10 s
 }
@@ -74,6 +78,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 				return s.end(c)
 			}
 			s.restarts.Add(1)
+			if s.cfg.OnCrash != nil {
+				s.cfg.OnCrash()
+			}
 			if time.Since(began) >= steady {
 				wait = s.cfg.MinBackoff
 			}
@@ -102,6 +109,10 @@ func (s *Supervisor) attend(ctx context.Context, c *child) bool {
 func (s *Supervisor) end(c *child) error {
 	if s.cfg.Admin != "" && s.cfg.DrainTime > 0 {
 		s.drain(c)
+	}
+	select { // what it has buffered dies with it
+	case <-time.After(s.cfg.Linger):
+	case <-c.done:
 	}
 	c.terminate()
 	select {

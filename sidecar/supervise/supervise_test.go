@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -175,6 +176,8 @@ func TestRestartsAfterCrash(t *testing.T) {
 	log := newOutput()
 	cfg := config("crash", io.Discard)
 	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
+	var crashes atomic.Uint64
+	cfg.OnCrash = func() { crashes.Add(1) }
 	s, stop := start(t, cfg)
 	over := time.After(10 * time.Second)
 	for s.Restarts() < 3 {
@@ -186,6 +189,9 @@ func TestRestartsAfterCrash(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+	if crashes.Load() != s.Restarts() {
+		t.Errorf("%d crashes told of, %d restarts", crashes.Load(), s.Restarts())
 	}
 	if !strings.Contains(log.String(), "exit status 7") {
 		t.Errorf("the reason is missing:\n%s", log.String())
@@ -254,10 +260,15 @@ func TestDrainEndsInTime(t *testing.T) {
 	out := newOutput()
 	cfg := config("steady", out)
 	cfg.Admin, cfg.DrainTime = strings.TrimPrefix(envoy.URL, "http://"), 50*time.Millisecond
+	cut := 0
+	cfg.OnCut = func(connections int) { cut += connections }
 	_, stop := start(t, cfg)
 	out.number(t, "child")
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+	if cut != 1 {
+		t.Errorf("%d connections told of, want 1", cut)
 	}
 }
 
