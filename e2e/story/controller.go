@@ -37,7 +37,11 @@ func newController(s *Scene, host *world.Host) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controller{scene: s, host: host, dataDir: data, meshFile: filepath.Join(s.Run.Dir, "mesh.yaml"), staging: s.Config.staging}
+	settings := filepath.Join(s.Run.Dir, "settings") // like a mounted ConfigMap: a directory that may be read and watched
+	if err := os.Mkdir(settings, 0o755); err != nil {
+		return nil, err
+	}
+	c := &Controller{scene: s, host: host, dataDir: data, meshFile: filepath.Join(settings, "mesh.yaml"), staging: s.Config.staging}
 	return c, c.setPolicy("ALLOW_ANY")
 }
 
@@ -53,7 +57,7 @@ func (c *Controller) up(ctx context.Context) error {
 	}
 	p, err := c.host.Start("controller", world.ControlUID, c.scene.Programs.Sallyport, "controller",
 		"--config-dir", c.scene.Config.Path, "--mesh-config", c.meshFile, "--data", c.dataDir, "--audit",
-		"--secure-xds-addr", secureXDS.String(), "--admin-addr", admin)
+		"--secure-xds-addr", secureXDS.String(), "--host", world.ControlAddr.String(), "--admin-addr", admin)
 	if err != nil {
 		return err
 	}

@@ -64,8 +64,8 @@ func allowAny(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	if after < before+2 {
-		return fmt.Errorf("PassthroughCluster counts %d connections, want 2 more than %d", after, before)
+	if after == before { // HTTP may use a connection again that is open, TLS cannot
+		return fmt.Errorf("PassthroughCluster counts %d connections as before", after)
 	}
 	s.show("sidecar: PassthroughCluster.upstream_cx_total %d → %d", before, after)
 	return nil
