@@ -48,7 +48,7 @@ var directions = []direction{
 	},
 	// A command wires packages together; nothing builds on a command, and the story uses programs by their command
 	// lines only.
-	{from: "...", not: []string{"cmd/..."}},
+	{from: "...", except: []string{"cmd/..."}, not: []string{"cmd/..."}},
 	{from: "e2e/...", not: []string{"..."}, unless: []string{"e2e/...", "egress/audit/record"}},
 }
 

@@ -38,7 +38,7 @@ func NewRun() (*Run, error) {
 	dir := filepath.Join(base, pid)
 	err = os.Mkdir(dir, 0o711)
 	if errors.Is(err, os.ErrNotExist) { // another run was the last and took the base away
-		if base, err = baseDir(); err == nil {
+		if _, err = baseDir(); err == nil {
 			err = os.Mkdir(dir, 0o711)
 		}
 	}
