@@ -11,7 +11,9 @@ const (
 	once = statev3.FilterStateValue_ONCE // to the internal listener behind this connection
 )
 
-// state makes a value of the filter state from a format string. Keys that Envoy does not know hold strings.
+// state makes a value of the filter state from a format string. Keys that Envoy does not know hold strings, and those
+// must be hashable: a connection pool is found by the hash of what is shared with it and gives that to each of its
+// connections, so with strings that do not count, one client's values would be another's.
 func state(key, format string, shared statev3.FilterStateValue_SharedWithUpstream) *statev3.FilterStateValue {
 	v := &statev3.FilterStateValue{
 		Key:                &statev3.FilterStateValue_ObjectKey{ObjectKey: key},
@@ -21,7 +23,7 @@ func state(key, format string, shared statev3.FilterStateValue_SharedWithUpstrea
 	}
 	switch key {
 	case stateAuthority, statePeer, stateSource, stateCluster, statePort, stateHost:
-		v.FactoryKey = "envoy.string"
+		v.FactoryKey = "envoy.hashable_string"
 	}
 	return v
 }
