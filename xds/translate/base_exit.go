@@ -26,22 +26,26 @@ type exitInputs struct {
 }
 
 // exitBase is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,
-// and the two internal listeners behind CONNECT.
+// and the internal listeners behind CONNECT.
 func exitBase(in exitInputs) []*Resource {
 	front, tls, tcp := accesslog.GatewayHTTP, accesslog.GatewayTLS, accesslog.GatewayTCP
 	if in.kind == Forward {
 		front, tls, tcp = accesslog.ForwardHTTP, accesslog.ForwardTLS, accesslog.ForwardTCP
 	}
 	l := exitListener(in, front)
-	return []*Resource{
+	out := []*Resource{
 		sealCluster(nowhere()),
-		sealCluster(internal(exitTLS)),
-		sealCluster(internal(exitTCP)),
 		seal(Listener, l.Name, l),
-		seal(Listener, exitTLS, tlsExit(tls)),
-		seal(Listener, exitTCP, tcpExit(tcp)),
 		seal(Route, ExitRoute, table(ExitRoute, refuseAll(in.policy), in.hosts, false)),
 	}
+	for _, i := range []inside{{tls: true}, {tls: true, wildcard: true}, {}, {wildcard: true}} {
+		log := tcp
+		if i.tls {
+			log = tls
+		}
+		out = append(out, sealCluster(internal(i.name())), seal(Listener, i.name(), i.listener(log)))
+	}
+	return out
 }
 
 // exitListener is where clients come in: sidecars over mTLS, or, at a forward proxy, programs on loopback.
@@ -75,38 +79,54 @@ func refuseAll(policy string) *routev3.VirtualHost {
 	}
 }
 
-// tlsExit is behind CONNECT for a host's TLS port. What is inside must be TLS, and its ClientHello must name the
-// host that was asked for; then it goes to that host's cluster, byte for byte.
-func tlsExit(log accesslog.Place) *listenerv3.Listener {
-	out := proxy{stat: exitTLS, cluster: blackHoleCluster, log: log}.filter()
-	l := internalListener(exitTLS, []*listenerv3.ListenerFilter{inspectTLS()},
-		chain("tls", tlsSpoken(), sameName(),
-			whereTo(), lookUp(), out))
+// inside is what a gateway does with the bytes of a CONNECT. There is an internal listener for each kind.
+type inside struct {
+	tls      bool // the port is a TLS one
+	wildcard bool // the host is one of a wildcard: its name has to be looked up
+}
+
+func (i inside) name() string {
+	name := "egress-tcp"
+	if i.tls {
+		name = "egress-tls"
+	}
+	if i.wildcard {
+		name += "-any"
+	}
+	return name
+}
+
+// listener passes the bytes on to the cluster that the CONNECT's route named. On a TLS port they must be TLS, and
+// the ClientHello must name the host that was asked for. Elsewhere nothing can be read, since the server may speak
+// first, and the name is the one that was asked for.
+func (i inside) listener(log accesslog.Place) *listenerv3.Listener {
+	out := proxy{stat: i.name(), cluster: blackHoleCluster, log: log}.filter()
+	where := []*listenerv3.Filter{setState(state(stateTCPCluster, "%FILTER_STATE("+stateCluster+":PLAIN)%", stay))}
+	if i.wildcard {
+		where = lookUp()
+	}
+	if !i.tls {
+		return internalListener(i.name(), nil, chain("tcp", nil, append(where, out)...))
+	}
+	filters := append([]*listenerv3.Filter{sameName()}, append(where, out)...)
+	l := internalListener(i.name(), []*listenerv3.ListenerFilter{inspectTLS()}, chain("tls", tlsSpoken(), filters...))
 	l.DefaultFilterChain = chain("not-tls", nil, out)
 	return l
 }
 
-// tcpExit is behind CONNECT for a host's TCP port: nothing can be read, the server may speak first, and the name
-// is the one that was asked for.
-func tcpExit(log accesslog.Place) *listenerv3.Listener {
-	return internalListener(exitTCP, nil, chain("tcp", nil,
-		whereTo(), lookUp(), proxy{stat: exitTCP, cluster: blackHoleCluster, log: log}.filter()))
-}
-
-// whereTo takes cluster, name and port from what the CONNECT's route said.
-func whereTo() *listenerv3.Filter {
-	return setState(
-		state(stateTCPCluster, "%FILTER_STATE("+stateCluster+":PLAIN)%", stay),
-		state(stateDynamicPort, "%FILTER_STATE("+statePort+":PLAIN)%", stay),
-		state(stateDynamicHost, "%FILTER_STATE("+stateHost+":PLAIN)%", stay),
-	)
-}
-
-// lookUp resolves the name in the filter state before the connection goes on.
-func lookUp() *listenerv3.Filter {
-	return networkFilter("envoy.filters.network.sni_dynamic_forward_proxy", &snidfpv3.FilterConfig{
-		DnsCacheConfig: dnsCache(), PortSpecifier: &snidfpv3.FilterConfig_PortValue{PortValue: 443},
-	})
+// lookUp resolves the host that was asked for before the connection goes on. It is never the name that the inner
+// ClientHello says: that one is checked only when it has come, and no name that is not registered is looked up.
+func lookUp() []*listenerv3.Filter {
+	return []*listenerv3.Filter{
+		setState(
+			state(stateTCPCluster, "%FILTER_STATE("+stateCluster+":PLAIN)%", stay),
+			state(stateDynamicPort, "%FILTER_STATE("+statePort+":PLAIN)%", stay),
+			state(stateDynamicHost, "%FILTER_STATE("+stateAuthority+":PLAIN)%", stay),
+		),
+		networkFilter("envoy.filters.network.sni_dynamic_forward_proxy", &snidfpv3.FilterConfig{
+			DnsCacheConfig: dnsCache(), PortSpecifier: &snidfpv3.FilterConfig_PortValue{PortValue: 443},
+		}),
+	}
 }
 
 // sameName closes connections whose SNI is not the host of the CONNECT that they are in:

@@ -111,7 +111,7 @@ func dnsCache() *dfpv3.DnsCacheConfig {
 	}
 }
 
-// byName is a cluster that resolves the name of each request or connection, lazily.
+// byName is a cluster that resolves the name of each request or connection when it comes: for wildcards.
 func byName(name string, md *corev3.Metadata) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name:            name,
@@ -148,7 +148,8 @@ func byDiscovery(name string, md *corev3.Metadata) *clusterv3.Cluster {
 	}
 }
 
-// byNames is a cluster of endpoints that are names themselves.
+// byNames is a cluster of endpoints that are names themselves, looked up again after their TTL; connections to
+// addresses that went are drained.
 func byNames(name string, md *corev3.Metadata, load *endpointv3.ClusterLoadAssignment) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name:                 name,
@@ -158,7 +159,10 @@ func byNames(name string, md *corev3.Metadata, load *endpointv3.ClusterLoadAssig
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS},
 		DnsLookupFamily:      clusterv3.Cluster_V4_PREFERRED,
 		RespectDnsTtl:        true,
-		LoadAssignment:       load,
+		DnsFailureRefreshRate: &clusterv3.Cluster_RefreshRate{
+			BaseInterval: durationpb.New(time.Second), MaxInterval: durationpb.New(10 * time.Second),
+		},
+		LoadAssignment: load,
 	}
 }
 

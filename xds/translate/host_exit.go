@@ -47,8 +47,8 @@ func origination(svc *registry.Service, port registry.Port, rule *registry.Rule)
 	if t := rule.TLSFor(port.Number); t != nil {
 		return t, port.TargetPort
 	}
-	if !port.Protocol.IsHTTP() {
-		return nil, port.TargetPort
+	if !port.Protocol.IsHTTP() || (svc.Wildcard() && port.Number != 80) {
+		return nil, port.TargetPort // a wildcard's port is the one in the request, which a proxy cannot exchange
 	}
 	simple := &registry.TLSSettings{Mode: registry.TLSSimple}
 	if port.TargetPort == 443 {
@@ -122,24 +122,17 @@ func requestRoute(svc *registry.Service, port registry.Port, cluster string) *ro
 // tunnelRoute ends a CONNECT and hands its bytes, with what the checks behind need to know, to the listener for
 // what the port speaks.
 func tunnelRoute(svc *registry.Service, port registry.Port, cluster string) *routev3.Route {
-	inner := exitTCP
-	if port.Protocol == registry.TLS {
-		inner = exitTLS
-	}
 	values := []*statev3.FilterStateValue{
 		state(stateAuthority, "%REQ(:AUTHORITY)%", once),
 		state(statePeer, "%DOWNSTREAM_PEER_URI_SAN%", once),
 		state(stateSource, "%DOWNSTREAM_REMOTE_ADDRESS%", once),
 		state(stateCluster, cluster, once),
-		state(statePort, routeName(port.TargetPort), once),
 	}
-	// what is looked up is never what the inner ClientHello says: that is checked only when it has come
+	inner := inside{tls: port.Protocol == registry.TLS, wildcard: svc.Wildcard()}
 	if svc.Wildcard() {
-		values = append(values, state(stateHost, "%REQ(:AUTHORITY)%", once))
-	} else {
-		values = append(values, state(stateHost, svc.Host, once))
+		values = append(values, state(statePort, routeName(port.TargetPort), once))
 	}
-	return withState(route("default", anyTunnel(), ended(inner)), values...)
+	return withState(route("default", anyTunnel(), ended(inner.name())), values...)
 }
 
 // audience is who may use a host's port: nil for everybody, else the namespaces that it is exported to.

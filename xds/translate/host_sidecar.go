@@ -94,13 +94,12 @@ func spoken(port registry.Port, tunnel, request *routev3.Route) []*routev3.Route
 	}
 }
 
-// dial says which name and port a cluster that resolves names connects to. A wildcard's name is the request's.
+// dial says which name and port a cluster of a wildcard connects to: the request's own. Other clusters know theirs.
 func dial(svc *registry.Service, port uint32) []*statev3.FilterStateValue {
-	values := []*statev3.FilterStateValue{state(stateDynamicPort, routeName(port), stay)}
 	if !svc.Wildcard() {
-		values = append(values, state(stateDynamicHost, svc.Host, stay))
+		return nil
 	}
-	return values
+	return []*statev3.FilterStateValue{state(stateDynamicPort, routeName(port), stay)}
 }
 
 // directCluster is the cluster of one port, with its endpoints where they are written down.
@@ -124,6 +123,8 @@ func endCluster(svc *registry.Service, port registry.Port, tls *registry.TLSSett
 		out = append(out, seal(Endpoints, clusterName, load(clusterName, port, svc.Endpoints)))
 	case len(svc.Endpoints) > 0:
 		c = byNames(clusterName, md, load(clusterName, port, svc.Endpoints))
+	case !svc.Wildcard() && (svc.Resolution == registry.DNS || !svc.Exit.IsZero()):
+		c = byNames(clusterName, md, load(clusterName, port, []registry.Endpoint{{Address: svc.Host}}))
 	case svc.Resolution == registry.None && svc.Exit.IsZero():
 		c = originalDestination(clusterName, accesslog.RoleExternal)
 		c.Metadata = md

@@ -18,10 +18,6 @@ const (
 const (
 	// ExitRoute is the gateway's table of hosts; its virtual hosts are resources of their own.
 	ExitRoute = "https.443.egress"
-	// exitTLS and exitTCP are the gateway's internal listeners behind CONNECT: for tunnels that must carry TLS
-	// for the name that was asked for, and for plain TCP services.
-	exitTLS = "egress-tls"
-	exitTCP = "egress-tcp"
 )
 
 // ClusterName is Istio's name for the cluster of a host's port.
@@ -61,7 +57,6 @@ const (
 	stateSource    = "sallyport.source"    // the client's address
 	stateCluster   = "sallyport.cluster"   // where to, if the check passes
 	statePort      = "sallyport.port"
-	stateHost      = "sallyport.host" // the name to look up
 
 	stateTCPCluster  = "envoy.tcp_proxy.cluster"
 	stateDynamicHost = "envoy.upstream.dynamic_host"

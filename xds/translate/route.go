@@ -62,6 +62,9 @@ func refuse(name string, match *routev3.RouteMatch, status uint32, body string, 
 
 // withState sets values of the filter state for what takes this route.
 func withState(r *routev3.Route, values ...*statev3.FilterStateValue) *routev3.Route {
+	if len(values) == 0 {
+		return r
+	}
 	if r.TypedPerFilterConfig == nil {
 		r.TypedPerFilterConfig = map[string]*anypb.Any{}
 	}
