@@ -38,7 +38,11 @@ func CanNamespace() error {
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		result <- unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS)
+		err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS)
+		if err == nil { // `ip netns exec` does this too
+			err = unix.Mount("", "/", "none", unix.MS_SLAVE|unix.MS_REC, "")
+		}
+		result <- err
 	}()
 	if err := <-result; err != nil {
 		return fmt.Errorf("%w: %w", ErrNoNamespaces, err)
