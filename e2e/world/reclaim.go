@@ -5,11 +5,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
+	"strings"
 	"syscall"
 )
 
-var namespaceName = regexp.MustCompile(`^sp-([0-9]+)-[a-z]+$`)
+// A run's id is its process's, with a number behind it where that process holds several.
+var (
+	runID         = regexp.MustCompile(`^([0-9]+)(\.[0-9]+)?$`)
+	namespaceName = regexp.MustCompile(`^sp-([0-9]+(?:\.[0-9]+)?)-[a-z]+$`)
+)
 
 // reclaim ends what is left of runs whose process is gone: their processes, namespaces and directories. It touches
 // nothing of a run that lives.
@@ -21,7 +25,7 @@ func reclaim(base string) error {
 	}
 	alive := map[string]bool{}
 	for _, d := range dirs {
-		if _, err := strconv.Atoi(d.Name()); err != nil {
+		if !runID.MatchString(d.Name()) {
 			continue
 		}
 		dir := filepath.Join(base, d.Name())
@@ -34,17 +38,17 @@ func reclaim(base string) error {
 			errs = append(errs, err)
 			continue
 		}
-		errs = append(errs, removeNamespaces(func(pid string) bool { return pid == d.Name() }), os.RemoveAll(dir), lock.Close())
+		errs = append(errs, removeNamespaces(func(id string) bool { return id == d.Name() }), os.RemoveAll(dir), lock.Close())
 	}
 	// Namespaces whose directory is gone too, for instance because /tmp was emptied.
-	errs = append(errs, removeNamespaces(func(pid string) bool {
-		return !alive[pid] && !processExists(pid)
+	errs = append(errs, removeNamespaces(func(id string) bool {
+		return !alive[id] && !holderExists(id)
 	}))
 	return errors.Join(errs...)
 }
 
 // removeNamespaces removes the namespaces of the runs that match, with the processes in them.
-func removeNamespaces(match func(pid string) bool) error {
+func removeNamespaces(match func(id string) bool) error {
 	if os.Geteuid() != 0 {
 		return nil // only root made any
 	}
@@ -67,7 +71,8 @@ func removeNamespaces(match func(pid string) bool) error {
 	return errors.Join(errs...)
 }
 
-func processExists(pid string) bool {
+func holderExists(id string) bool {
+	pid, _, _ := strings.Cut(id, ".")
 	_, err := os.Stat(filepath.Join("/proc", pid))
 	return err == nil
 }

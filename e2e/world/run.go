@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Run is the part of the machine that one process of ours holds: a directory, and the prefix of its namespaces'
+// Run is the part of the machine that a process of ours holds for one world: a directory, and the prefix of its namespaces'
 // names. A lock on the directory's "lock" file, which the kernel drops when the process ends however it ends, tells
 // later runs whether the holder lives.
 type Run struct {
@@ -25,8 +25,14 @@ type Run struct {
 	closed  bool
 }
 
-// NewRun reclaims what dead runs left behind and claims a directory for this one.
+// claiming makes the runs of this process begin one after the other: a directory that is not locked yet looks like
+// that of a dead run.
+var claiming sync.Mutex
+
+// NewRun reclaims what dead runs left behind and claims a directory for this one. A process may hold several runs.
 func NewRun() (*Run, error) {
+	claiming.Lock()
+	defer claiming.Unlock()
 	base, err := baseDir()
 	if err != nil {
 		return nil, err
@@ -34,22 +40,35 @@ func NewRun() (*Run, error) {
 	if err := reclaim(base); err != nil {
 		return nil, fmt.Errorf("reclaiming what an earlier run left behind: %w", err)
 	}
-	pid := strconv.Itoa(os.Getpid())
-	dir := filepath.Join(base, pid)
-	err = os.Mkdir(dir, 0o711)
-	if errors.Is(err, os.ErrNotExist) { // another run was the last and took the base away
-		if _, err = baseDir(); err == nil {
-			err = os.Mkdir(dir, 0o711)
-		}
-	}
+	id, err := claim(base)
 	if err != nil {
 		return nil, fmt.Errorf("claiming a directory for this run: %w", err)
 	}
+	dir := filepath.Join(base, id)
 	lock, err := lockFile(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("locking %s: %w", dir, err), os.RemoveAll(dir))
 	}
-	return &Run{Dir: dir, prefix: namespacePrefix(pid), lock: lock}, nil
+	return &Run{Dir: dir, prefix: namespacePrefix(id), lock: lock}, nil
+}
+
+// claim makes the directory of a run: "PID", or "PID.2" and so on where this process holds others.
+func claim(base string) (id string, err error) {
+	for n := 1; ; n++ {
+		id = strconv.Itoa(os.Getpid())
+		if n > 1 {
+			id += "." + strconv.Itoa(n)
+		}
+		err = os.Mkdir(filepath.Join(base, id), 0o711)
+		if errors.Is(err, os.ErrNotExist) { // another run was the last and took the base away
+			if _, err = baseDir(); err == nil {
+				err = os.Mkdir(filepath.Join(base, id), 0o711)
+			}
+		}
+		if !errors.Is(err, os.ErrExist) {
+			return id, err
+		}
+	}
 }
 
 // OnClose adds what Close has to undo. The last added is the first undone.
@@ -92,7 +111,7 @@ func (r *Run) MkdirOwned(name string, uid int) (string, error) {
 
 const lockName = "lock"
 
-func namespacePrefix(pid string) string { return "sp-" + pid + "-" }
+func namespacePrefix(id string) string { return "sp-" + id + "-" }
 
 // baseDir is the one place that holds the directories of all runs of this user. Its name is fixed, therefore a
 // directory there that somebody else made is refused.

@@ -35,7 +35,7 @@ func newWorld(t *testing.T) *World {
 		if err := run.Close(); err != nil {
 			t.Error(err)
 		}
-		if left := leftBehind(os.Getpid()); left != "" {
+		if left := leftBehind(run.Dir); left != "" {
 			t.Errorf("left behind: %s", left)
 		}
 	})
@@ -46,12 +46,12 @@ func newWorld(t *testing.T) *World {
 	return w
 }
 
-// leftBehind lists what of a run is still on the machine.
-func leftBehind(pid int) string {
+// leftBehind lists what of the run with this directory is still on the machine.
+func leftBehind(dir string) string {
 	var left []string
+	id := filepath.Base(dir)
 	for _, pattern := range []string{
-		netnsDir + fmt.Sprintf("/sp-%d-*", pid), etcNetnsDir + fmt.Sprintf("/sp-%d-*", pid),
-		filepath.Join(os.TempDir(), fmt.Sprintf("sallyport-e2e-%d/%d", os.Geteuid(), pid)),
+		filepath.Join(netnsDir, namespacePrefix(id)+"*"), filepath.Join(etcNetnsDir, namespacePrefix(id)+"*"), dir,
 	} {
 		found, _ := filepath.Glob(pattern)
 		left = append(left, found...)
@@ -176,11 +176,12 @@ func TestKilledRunIsReclaimed(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	childDir := filepath.Join(os.TempDir(), fmt.Sprintf("sallyport-e2e-%d/%d", os.Geteuid(), child.Process.Pid))
 	living, err := NewRun()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if leftBehind(child.Process.Pid) == "" {
+	if leftBehind(childDir) == "" {
 		t.Error("a new run took a living one's namespaces away")
 	}
 	if err := living.Close(); err != nil {
@@ -203,11 +204,31 @@ func TestKilledRunIsReclaimed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := leftBehind(child.Process.Pid); left != "" {
+	if left := leftBehind(childDir); left != "" {
 		t.Errorf("not reclaimed: %s", left)
 	}
 	if err := next.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestOneProcessHoldsSeveralRuns(t *testing.T) {
+	first, second := newWorld(t), newWorld(t)
+	for _, w := range []*World{first, second} {
+		l, err := w.Outside.Listen(OutsideAddrs[0].String() + ":80") // the same address in both
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := leftBehind(second.Dir); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+	if _, err := first.App.Run(t.Context(), AppUID, "true"); err != nil {
+		t.Errorf("the end of one run took from another: %v", err)
 	}
 }
 
