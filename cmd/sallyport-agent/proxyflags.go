@@ -73,6 +73,7 @@ func (f *proxyFlags) bind(fs *pflag.FlagSet) {
 	text(&c.DNSAddr, "dns-addr", "127.0.0.1:15053", "where DNS is answered: the application's on a sidecar, Envoy's on the others")
 	text(&c.ResolverAddr, "resolver-addr", "127.0.0.1:15054", "where Envoy's DNS is answered on a sidecar")
 	fs.StringSliceVar(&c.DNSUpstream, "dns-upstream", nil, "IP[:PORT] of the resolvers to ask; those of /etc/resolv.conf by default")
+	fs.StringArrayVar(&c.AllowPrivate, "allow-private", nil, "a host, *.SUFFIX, * or address range that may be private, loopback, link-local or metadata; others are refused, and recorded; repeat it")
 	fs.Uint16Var(&p.AdminPort, "admin-port", 15000, "Envoy's admin interface, on 127.0.0.1")
 	fs.Uint16Var(&p.StatsPort, "stats-port", 15090, "Envoy's statistics for Prometheus")
 	text(&c.StatusAddr, "status-addr", ":15020", "metrics, health, debugging")

@@ -24,7 +24,7 @@ import (
 type upFlags struct {
 	dir, data, proxyAddr, consoleAddr string
 	meshConfig                        string
-	dnsServers                        []string
+	dnsServers, allowPrivate          []string
 	envoy, agent, logLevel            string
 	retention                         time.Duration
 }
@@ -40,7 +40,11 @@ and laptops.
 
 Programs use it by HTTP_PROXY and HTTPS_PROXY. A host that a ServiceEntry in DIR registers (and
 exports to namespace "default") goes out; any other gets 403 and is recorded. Files may change
-at any time. Ctrl-C ends it cleanly.`,
+at any time. Ctrl-C ends it cleanly.
+
+A name that resolves to a private, loopback, link-local or metadata address is refused and recorded
+unless --allow-private, or sallyport.dns.allowPrivate in the file of --mesh-config when this starts,
+covers it. When every --dns-server given is on loopback, names may be on loopback too.`,
 		Example: `  mkdir egress && sallyport up ./egress
   HTTPS_PROXY=http://127.0.0.1:3128 curl https://external.com`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -61,6 +65,7 @@ at any time. Ctrl-C ends it cleanly.`,
 	auditDataFlag(cmd, &f.data)
 	fs.StringVar(&f.meshConfig, "mesh-config", "", "file with Istio's MeshConfig, watched")
 	fs.StringSliceVar(&f.dnsServers, "dns-server", nil, "IP[:PORT] of the DNS server that names are resolved by; those of /etc/resolv.conf by default")
+	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "a host, *.SUFFIX, * or address range that may be private, loopback, link-local or metadata, like sallyport.dns.allowPrivate of the mesh's settings; repeat it")
 	fs.StringVar(&f.envoy, "envoy", "", "Envoy's binary; the one beside this program, or on the PATH, by default")
 	fs.StringVar(&f.agent, "agent", "", "sallyport-agent; the one beside this program, or on the PATH, by default")
 	fs.DurationVar(&f.retention, "audit-retention", 30*24*time.Hour, "how long audit records are kept")
@@ -82,6 +87,10 @@ func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		return usageError{err}
 	}
+	names, err := f.names()
+	if err != nil {
+		return err
+	}
 	envoy, err := beside("--envoy", f.envoy, "envoy")
 	if err != nil {
 		return err
@@ -100,7 +109,7 @@ func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
 	if f.data, err = filepath.Abs(f.data); err != nil {
 		return err
 	}
-	u := &embedded{flags: f, log: log, progress: progress, proxy: proxy, envoy: envoy, agentFile: agent}
+	u := &embedded{flags: f, log: log, progress: progress, proxy: proxy, names: names, envoy: envoy, agentFile: agent}
 	return u.run(ctx)
 }
 
@@ -124,6 +133,7 @@ type embedded struct {
 	log       *slog.Logger
 	progress  io.Writer
 	proxy     netip.AddrPort
+	names     upNames
 	envoy     string
 	agentFile string
 }
@@ -135,6 +145,12 @@ func (u *embedded) run(ctx context.Context) error {
 		return err
 	}
 	u.say("starting, with %s and data in %s", u.flags.dir, u.flags.data)
+	if u.names.closed {
+		u.say("names may resolve to loopback addresses, since every --dns-server is one")
+	}
+	if !u.proxy.Addr().IsLoopback() {
+		u.say("warning: everybody who reaches %s can use this proxy, and has what %s registers", u.proxy, u.flags.dir)
+	}
 	listening := make(chan controlplane.Addresses, 1)
 	g.Go(func() error { return audit.keep(ctx) })
 	g.Go(func() error {

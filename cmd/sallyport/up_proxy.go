@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -66,10 +65,7 @@ func (u *embedded) agentArgs(at controlplane.Addresses, run, tokenFile string, p
 		"--status-addr", "127.0.0.1:" + p.status, "--ready-addr", "127.0.0.1:" + p.ready, "--dns-addr", "127.0.0.1:" + p.dns,
 		"--drain-time", "1s",
 	}
-	if len(u.flags.dnsServers) > 0 {
-		args = append(args, "--dns-upstream", strings.Join(u.flags.dnsServers, ","))
-	}
-	return args
+	return append(args, u.names.agentArgs()...)
 }
 
 func (u *embedded) announce(at controlplane.Addresses) {

@@ -40,6 +40,9 @@ type Config struct {
 	DNSAddr      string   // HOST:PORT: the applications' names on a sidecar, Envoy's resolver otherwise
 	ResolverAddr string   // HOST:PORT of Envoy's resolver on a sidecar
 	DNSUpstream  []string // IP[:PORT]; none for those of /etc/resolv.conf
+	// AllowPrivate are the hosts (NAME, *.SUFFIX, *), addresses and address ranges that Envoy may be told although they
+	// are private, loopback, link-local or a metadata service's. Others are taken out of answers, and recorded.
+	AllowPrivate []string
 	StatusAddr   string
 	ReadyAddr    string
 
@@ -86,7 +89,8 @@ func (c *Config) check() error {
 		return invalid("resolver address %q: must be IP:PORT", resolver)
 	}
 	c.Proxy.DNSCapture = c.sidecar()
-	return nil
+	_, err = parsePrivate(c.AllowPrivate)
+	return err
 }
 
 // maxSocketPath is sun_path without its terminator, unix(7).

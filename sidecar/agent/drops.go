@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +24,7 @@ type drops struct {
 	admin string
 	gap   func(count uint64, reason string) error
 	last  uint64
+	total atomic.Uint64 // over all Envoys
 }
 
 // run looks every ten seconds until ctx ends.
@@ -58,6 +60,7 @@ func (d *drops) note(now uint64) error {
 	}
 	lost := now - d.last
 	d.last = now
+	d.total.Add(lost)
 	if lost == 0 {
 		return nil
 	}

@@ -15,6 +15,7 @@ type collector struct {
 	streams, nacks, restarts           *prometheus.Desc
 	accepted, rejected                 *prometheus.Desc
 	spoolBytes, spoolLag, spoolDropped *prometheus.Desc
+	envoyDropped, refusedHosts         *prometheus.Desc
 }
 
 func newCollector(a *agent) *collector {
@@ -34,6 +35,8 @@ func newCollector(a *agent) *collector {
 		spoolBytes:   desc("audit_spool_bytes", "Size of the audit spool."),
 		spoolLag:     desc("audit_spool_records", "Audit records that are not yet acknowledged."),
 		spoolDropped: desc("audit_spool_dropped_total", "Audit records dropped because the spool was full or could not be written."),
+		envoyDropped: desc("access_log_dropped_total", "Access log entries that Envoy dropped because the agent did not take them in time."),
+		refusedHosts: desc("dns_refused_hosts", "Hosts that resolved to addresses that are not public, in the last minute or so."),
 	}
 }
 
@@ -42,6 +45,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.connected, c.fromDisk, c.synced, c.streams, c.nacks, c.restarts, c.accepted, c.rejected,
 		c.spoolBytes, c.spoolLag, c.spoolDropped,
+		c.envoyDropped, c.refusedHosts,
 	} {
 		out <- d
 	}
@@ -56,6 +60,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	put(c.spoolBytes, prometheus.GaugeValue, float64(spool.Bytes))
 	put(c.spoolLag, prometheus.GaugeValue, float64(spool.LastSeq-min(spool.AckedSeq, spool.LastSeq)))
 	put(c.spoolDropped, prometheus.CounterValue, float64(spool.Overflowed+spool.WriteErrors))
+	put(c.envoyDropped, prometheus.CounterValue, float64(c.agent.drops.total.Load()))
+	put(c.refusedHosts, prometheus.GaugeValue, float64(c.agent.refusals.len()))
 	put(c.restarts, prometheus.CounterValue, float64(c.agent.envoy.Restarts()))
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

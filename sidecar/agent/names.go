@@ -13,20 +13,30 @@ import (
 
 const resolvConf = "/etc/resolv.conf"
 
+// meshNames are those that the cluster's own DNS answers, with the private addresses of its services. A sidecar reaches
+// them as its pod does; through an egress gateway they are nobody's way in.
+const meshNames = "*.svc.cluster.local"
+
 // resolver makes the pod's DNS server. A sidecar's has two sides: the applications', which knows the mesh's names,
-// and Envoy's own, which must not, for an allocated address is no place to connect to.
-func (c *Config) resolver(metrics prometheus.Registerer) (*dnsproxy.Server, error) {
-	config := dnsproxy.Config{Upstreams: c.DNSUpstream, Prefetch: true, Log: c.Log}
+// and Envoy's own, which must not, for an allocated address is no place to connect to. What Envoy is told is where it
+// connects, so that side refuses addresses of the inside; onRefuse is told of them.
+func (c *Config) resolver(metrics prometheus.Registerer, onRefuse func(dnsproxy.Refusal)) (*dnsproxy.Server, error) {
+	config := dnsproxy.Config{Upstreams: c.DNSUpstream, Prefetch: true, Log: c.Log, OnRefuse: onRefuse}
+	allowed, err := parsePrivate(c.AllowPrivate)
+	if err != nil {
+		return nil, err
+	}
 	if len(c.DNSUpstream) == 0 {
 		config.ResolvConf = resolvConf
 	}
 	if c.sidecar() {
+		allowed.hosts = append(allowed.hosts, meshNames)
 		config.Views = []dnsproxy.View{
 			{Name: "app", Listen: []string{c.DNSAddr}, Names: true, Search: c.searchDomains()},
-			{Name: "resolver", Listen: []string{c.ResolverAddr}},
+			{Name: "resolver", Listen: []string{c.ResolverAddr}, Refuse: allowed.refuses},
 		}
 	} else {
-		config.Views = []dnsproxy.View{{Name: "resolver", Listen: []string{c.DNSAddr}}}
+		config.Views = []dnsproxy.View{{Name: "resolver", Listen: []string{c.DNSAddr}, Refuse: allowed.refuses}}
 	}
 	server, err := dnsproxy.New(config)
 	if err != nil {

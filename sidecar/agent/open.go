@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -35,8 +36,11 @@ type agent struct {
 	conn     *grpc.ClientConn
 	identity *secrets.Workload // nil without TLS
 	dns      *dnsproxy.Server
+	refusals *refusals
+	drops    *drops
 	spool    *spool.Spool
 	relay    *relay.Relay
+	clusters *relay.OnDemand // of gateways
 	socket   net.Listener
 	server   *grpc.Server
 	status   *status.Server
@@ -56,7 +60,7 @@ func open(cfg Config) (a *agent, err error) {
 		return a, fmt.Errorf("run directory: %w", err)
 	}
 	for _, step := range []func() error{
-		a.openSocket, a.openConnection, a.openNames, a.openSpool, a.openRelay, a.openServer, a.openEnvoy, a.openStatus,
+		a.openSocket, a.openConnection, a.openSpool, a.openNames, a.openRelay, a.openServer, a.openEnvoy, a.openStatus,
 	} {
 		if err := step(); err != nil {
 			return a, err
@@ -107,7 +111,8 @@ func (a *agent) openConnection() (err error) {
 }
 
 func (a *agent) openNames() (err error) {
-	if a.dns, err = a.cfg.resolver(a.metrics); err != nil {
+	a.refusals = &refusals{log: a.cfg.Log, append: a.spool.Append, now: time.Now, origin: a.cfg.origin()}
+	if a.dns, err = a.cfg.resolver(a.metrics, a.refusals.note); err != nil {
 		return err
 	}
 	if err := a.dns.Listen(); err != nil {
@@ -128,25 +133,25 @@ func (a *agent) closeNames() error {
 }
 
 func (a *agent) openSpool() (err error) {
-	node := bootstrap.NewNode(a.cfg.Proxy)
-	a.spool, err = spool.Open(a.cfg.path("spool"), spool.Limits{
-		Logger: a.cfg.Log,
-		Origin: record.Record{
-			Proxy: node.ID, Reporter: a.cfg.reporter(),
-			Workload: record.Workload{Namespace: a.cfg.Proxy.Namespace, ServiceAccount: a.cfg.Proxy.ServiceAccount, Name: a.cfg.Proxy.Name},
-		},
-	})
-	if err == nil {
-		a.closers = append(a.closers, a.spool.Close)
+	a.spool, err = spool.Open(a.cfg.path("spool"), spool.Limits{Logger: a.cfg.Log, Origin: a.cfg.origin()})
+	if err != nil {
+		return err
 	}
-	return err
+	a.closers = append(a.closers, a.spool.Close)
+	a.drops = &drops{log: a.cfg.Log, admin: a.cfg.admin(), gap: a.spool.AppendGap}
+	return nil
 }
 
-func (c *Config) reporter() string {
-	if c.sidecar() {
-		return record.ReporterSidecar
+// origin is what all records have in common that the agent makes itself, not from Envoy's log.
+func (c *Config) origin() record.Record {
+	r := record.Record{
+		Proxy: bootstrap.NewNode(c.Proxy).ID, Reporter: record.ReporterGateway,
+		Workload: record.Workload{Namespace: c.Proxy.Namespace, ServiceAccount: c.Proxy.ServiceAccount, Name: c.Proxy.Name},
 	}
-	return record.ReporterGateway
+	if c.sidecar() {
+		r.Reporter = record.ReporterSidecar
+	}
+	return r
 }
 
 func (a *agent) openRelay() error {
@@ -160,6 +165,9 @@ func (a *agent) openRelay() error {
 	}
 	if a.cfg.sidecar() {
 		cfg.Watches = []relay.Watch{watchNames(a.dns.Names())}
+	} else {
+		a.clusters = relay.NewOnDemand(a.cfg.Log)
+		cfg.Watches = []relay.Watch{a.clusters.Watch()}
 	}
 	a.relay, err = relay.New(cfg)
 	return err
@@ -168,6 +176,9 @@ func (a *agent) openRelay() error {
 func (a *agent) openServer() error {
 	a.server = grpc.NewServer(grpc.MaxRecvMsgSize(relay.MaxMessage), grpc.MaxSendMsgSize(relay.MaxMessage))
 	a.relay.Register(a.server)
+	if a.clusters != nil {
+		a.clusters.Attach(a.relay, a.server)
+	}
 	if a.identity != nil {
 		a.identity.RegisterSDS(a.server)
 	}

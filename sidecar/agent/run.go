@@ -59,6 +59,7 @@ func (a *agent) serve(ctx context.Context, group *errgroup.Group) {
 		return nil
 	})
 	group.Go(func() error { return a.dns.Serve(ctx) })
+	group.Go(func() error { a.refusals.run(ctx); return nil })
 	group.Go(func() error { return a.status.Run(ctx) })
 	group.Go(func() error {
 		if err := ingest.Ship(ctx, a.conn, a.spool, a.cfg.Log); err != nil && ctx.Err() == nil {
@@ -70,8 +71,7 @@ func (a *agent) serve(ctx context.Context, group *errgroup.Group) {
 		group.Go(func() error { a.identity.Run(ctx, a.conn); return nil })
 	}
 	group.Go(func() error { giveMemoryBack(ctx); return nil })
-	lost := &drops{log: a.cfg.Log, admin: a.cfg.admin(), gap: a.spool.AppendGap}
-	group.Go(func() error { lost.run(ctx); return nil })
+	group.Go(func() error { a.drops.run(ctx); return nil })
 }
 
 // shipTheRest waits for the records of Envoy's last moments.

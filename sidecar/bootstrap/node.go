@@ -4,6 +4,8 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+
+	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
 // Node is what the proxy says about itself: Envoy's node, with Istio's metadata keys.
@@ -43,6 +45,8 @@ func NewNode(o Options) Node {
 	}
 	if o.Role == Sidecar {
 		metadata["INTERCEPTION_MODE"] = "REDIRECT"
+	} else {
+		metadata[ondemand.Metadata] = "true"
 	}
 	if o.ProxyConfig != nil {
 		metadata["PROXY_CONFIG"] = o.ProxyConfig

@@ -7,6 +7,7 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
+	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
@@ -34,6 +35,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		ID: n.GetId(), Inline: inline,
 		Namespace: meta[MetaNamespace].GetStringValue(),
 		Forward:   meta[MetaForward].GetStringValue(),
+		OnDemand:  meta[ondemand.Metadata].GetStringValue() != "",
 		Labels:    map[string]string{},
 	}
 	if out.Namespace == "" {

@@ -40,7 +40,9 @@ type watch struct {
 
 // breakLast are the types whose removals come after everything else: clusters and endpoints that routes and
 // listeners may still name.
-func breakLast(t translate.Type) bool { return t == translate.Cluster || t == translate.Endpoints }
+func breakLast(t translate.Type) bool {
+	return t == translate.Cluster || t == translate.OnDemandCluster || t == translate.Endpoints
+}
 
 // push answers every open watch that has something new, in an order in which nothing is missing in between:
 // additions from clusters to routes, then removals of what nothing refers to any more.

@@ -21,7 +21,7 @@ func base(s *registry.Snapshot, c Class, u uses, hosts inline) []*Resource {
 	return exitBase(exitInputs{
 		hosts:  hosts,
 		listen: cmp.Or(c.Port, defaultListenPort), forward: c.Forward, kind: c.Kind, trustDomain: s.Mesh.TrustDomain,
-		policy: meshPolicy(s), ipv6: c.IPv6,
+		policy: meshPolicy(s), ipv6: c.IPv6, onDemand: c.OnDemand,
 	})
 }
 

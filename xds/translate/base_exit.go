@@ -23,6 +23,7 @@ type exitInputs struct {
 	policy      string
 	ipv6        bool
 	hosts       inline
+	onDemand    bool
 }
 
 // exitBase is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,
@@ -43,14 +44,14 @@ func exitBase(in exitInputs) []*Resource {
 		if i.tls {
 			log = tls
 		}
-		out = append(out, sealCluster(internal(i.name())), seal(Listener, i.name(), i.listener(log)))
+		out = append(out, sealCluster(internal(i.name())), seal(Listener, i.name(), i.listener(log, in.onDemand)))
 	}
 	return out
 }
 
 // exitListener is where clients come in: sidecars over mTLS, or, at a forward proxy, programs on loopback.
 func exitListener(in exitInputs, log accesslog.Place) *listenerv3.Listener {
-	m := manager{stat: "egress", route: ExitRoute, log: log, connect: true, gateway: in.kind == Gateway}
+	m := manager{stat: "egress", route: ExitRoute, log: log, connect: true, gateway: in.kind == Gateway, onDemand: in.onDemand}
 	front := chain("egress", nil, m.filter())
 	if in.kind == Forward {
 		return &listenerv3.Listener{
@@ -99,8 +100,8 @@ func (i inside) name() string {
 // listener passes the bytes on to the cluster that the CONNECT's route named. On a TLS port they must be TLS, and
 // the ClientHello must name the host that was asked for. Elsewhere nothing can be read, since the server may speak
 // first, and the name is the one that was asked for.
-func (i inside) listener(log accesslog.Place) *listenerv3.Listener {
-	out := proxy{stat: i.name(), cluster: blackHoleCluster, log: log}.filter()
+func (i inside) listener(log accesslog.Place, onDemand bool) *listenerv3.Listener {
+	out := proxy{stat: i.name(), cluster: blackHoleCluster, log: log, onDemand: onDemand}.filter()
 	where := []*listenerv3.Filter{setState(state(stateTCPCluster, "%FILTER_STATE("+stateCluster+":PLAIN)%", stay))}
 	if i.wildcard {
 		where = lookUp()

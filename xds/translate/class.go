@@ -27,6 +27,7 @@ type Node struct {
 	Labels    map[string]string
 	IPv6      bool   // one of its addresses is IPv6
 	Forward   string // ip:port for explicit proxying; makes it a Forward
+	OnDemand  bool   // its agent hands it clusters when they are used
 	Inline    bool   // it cannot do VHDS: state-of-the-world streams
 }
 
@@ -43,6 +44,7 @@ type Class struct {
 	Port      uint32           // for gateways: where it listens
 	Forward   netip.AddrPort   // for forward proxies
 	Namespace string           // for forward proxies: on whose behalf
+	OnDemand  bool             // for gateways and forward proxies
 	IPv6      bool
 	Inline    bool
 }
@@ -52,11 +54,11 @@ type Class struct {
 func Classify(s *registry.Snapshot, n Node) Class {
 	c := Class{IPv6: n.IPv6, Inline: n.Inline}
 	if addr, err := netip.ParseAddrPort(n.Forward); err == nil && n.IsRouter() {
-		c.Kind, c.Forward, c.Namespace = Forward, addr, n.Namespace
+		c.Kind, c.Forward, c.Namespace, c.OnDemand = Forward, addr, n.Namespace, n.OnDemand
 		return c
 	}
 	if n.IsRouter() {
-		c.Kind = Gateway
+		c.Kind, c.OnDemand = Gateway, n.OnDemand
 		if k := exitService(s, n); k != nil {
 			c.Gateway, c.Port = k.Ref, listenPort(k)
 		}

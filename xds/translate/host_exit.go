@@ -13,8 +13,8 @@ import (
 
 // exitHost is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual
 // host and a cluster. The registrations are in order of precedence; where several have a port, the first gives
-// the cluster, and all of them together say who may use it (verified: clients show certificates of the mesh).
-func exitHost(list []*registry.Service, rule *registry.Rule, trustDomain string, verified bool) *part {
+// the cluster, and all of them together say who may use it.
+func exitHost(list []*registry.Service, rule *registry.Rule, f exitFor) *part {
 	p := &part{}
 	done := map[uint32]bool{}
 	for _, svc := range list {
@@ -26,15 +26,29 @@ func exitHost(list []*registry.Service, rule *registry.Rule, trustDomain string,
 			tls, target := origination(svc, port, rule)
 			port.TargetPort = target
 			vh := exitVhost(svc, port)
-			if verified {
-				restrict(vh, audience(list, port.Number), trustDomain)
+			if f.verified {
+				restrict(vh, audience(list, port.Number), f.trustDomain)
 			}
 			p.resources = append(p.resources, seal(VirtualHost, vh.Name, vh))
 			md := metadata(accesslog.RoleExternal, configOf(svc.Source))
-			p.resources = append(p.resources, endCluster(svc, port, tls, md)...)
+			p.resources = append(p.resources, endCluster(f.clusters(), svc, port, tls, md)...)
 		}
 	}
 	return p
+}
+
+// exitFor is what kind of exit a host is programmed at.
+type exitFor struct {
+	trustDomain string
+	verified    bool // clients show certificates of the mesh
+	onDemand    bool
+}
+
+func (f exitFor) clusters() Type {
+	if f.onDemand {
+		return OnDemandCluster
+	}
+	return Cluster
 }
 
 // origination says whether a gateway speaks TLS to the host for clients that speak plain HTTP (or TCP, where a

@@ -108,12 +108,12 @@ func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rul
 	if !svc.External {
 		role = accesslog.RoleMesh
 	}
-	return endCluster(svc, port, rule.TLSFor(port.Number), metadata(role, configOf(svc.Source)))
+	return endCluster(Cluster, svc, port, rule.TLSFor(port.Number), metadata(role, configOf(svc.Source)))
 }
 
-// endCluster connects to the host itself, by sidecar or gateway. TLS is what the client's own protocol is
-// wrapped in; nil for none.
-func endCluster(svc *registry.Service, port registry.Port, tls *registry.TLSSettings, md *corev3.Metadata) []*Resource {
+// endCluster connects to the host itself, by sidecar or gateway; kind says how it is fetched. TLS is what the
+// client's own protocol is wrapped in; nil for none.
+func endCluster(kind Type, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, md *corev3.Metadata) []*Resource {
 	clusterName := ClusterName(port.Number, svc.Host)
 	var c *clusterv3.Cluster
 	var out []*Resource
@@ -141,7 +141,7 @@ func endCluster(svc *registry.Service, port registry.Port, tls *registry.TLSSett
 			c.TypedExtensionProtocolOptions = nameFromRequest(http2)
 		}
 	}
-	return append(out, seal(Cluster, clusterName, c))
+	return append(out, seal(kind, clusterName, c))
 }
 
 // addressDomains lets a host be found by its addresses. Ranges cannot be domains; see lint.

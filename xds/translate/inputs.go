@@ -14,6 +14,7 @@ type inputs struct {
 	gateway     registry.Ref
 	view        string // only where short names depend on the namespace
 	exit        bool   // the host is an egress gateway's own
+	onDemand    bool
 }
 
 // host makes, or remembers, one host's share of a class's view; nil when the class does not see it.
@@ -46,8 +47,10 @@ func (t *Translator) hostForExit(s *registry.Snapshot, c Class, host string) *pa
 		return nil
 	}
 	rule := s.Rule(list[0], list[0].Namespace)
-	in := inputs{kind: c.Kind, services: hashServices(list), rule: ruleHash(rule), trustDomain: s.Mesh.TrustDomain, gateway: c.Gateway}
-	return t.remember(host, in, func() *part { return exitHost(list, rule, s.Mesh.TrustDomain, c.Kind == Gateway) })
+	in := inputs{kind: c.Kind, services: hashServices(list), rule: ruleHash(rule), trustDomain: s.Mesh.TrustDomain, gateway: c.Gateway, onDemand: c.OnDemand}
+	return t.remember(host, in, func() *part {
+		return exitHost(list, rule, exitFor{trustDomain: s.Mesh.TrustDomain, verified: c.Kind == Gateway, onDemand: c.OnDemand})
+	})
 }
 
 // kubeRef gives the Kubernetes service behind a registration, if one is.

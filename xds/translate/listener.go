@@ -89,6 +89,8 @@ type proxy struct {
 	cluster string
 	tunnel  string
 	log     accesslog.Place // none: what is behind it logs
+
+	onDemand bool // a cluster that is not there is asked for
 }
 
 func (p proxy) filter() *listenerv3.Filter {
@@ -99,6 +101,9 @@ func (p proxy) filter() *listenerv3.Filter {
 	}
 	if p.tunnel != "" {
 		t.TunnelingConfig = &tcpv3.TcpProxy_TunnelingConfig{Hostname: p.tunnel}
+	}
+	if p.onDemand {
+		t.OnDemand = &tcpv3.TcpProxy_OnDemand{OdcdsConfig: clustersOnDemand()}
 	}
 	if p.log != "" {
 		t.AccessLog = accessLog(p.log, false)

@@ -8,6 +8,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	dfpfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
 	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
+	ondemandv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/on_demand/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
@@ -33,6 +34,8 @@ type manager struct {
 	log     accesslog.Place
 	connect bool // CONNECT is taken
 	gateway bool // it faces the mesh: HTTP/2, its clients are strangers
+
+	onDemand bool // a cluster that is not there is asked for
 }
 
 // filter makes the network filter.
@@ -47,7 +50,7 @@ func (m manager) filter() *listenerv3.Filter {
 				ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
 			},
 		}},
-		HttpFilters:       httpFilters(),
+		HttpFilters:       httpFilters(m.onDemand),
 		AccessLog:         accessLog(m.log, true),
 		StreamIdleTimeout: durationpb.New(idleTimeout),
 		// the app's own headers go on as they are, and what proxies tell each other stays inside
@@ -76,8 +79,8 @@ func (m manager) filter() *listenerv3.Filter {
 	return networkFilter("envoy.filters.network.http_connection_manager", hcm)
 }
 
-func httpFilters() []*hcmv3.HttpFilter {
-	return []*hcmv3.HttpFilter{
+func httpFilters(onDemand bool) []*hcmv3.HttpFilter {
+	filters := []*hcmv3.HttpFilter{
 		httpFilter(filterAccess, &httprbacv3.RBAC{}),
 		httpFilter(filterState, &httpstatev3.Config{}),
 		httpFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{}),
@@ -85,7 +88,28 @@ func httpFilters() []*hcmv3.HttpFilter {
 			ImplementationSpecifier:         &dfpfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
 			AllowDynamicHostFromFilterState: true,
 		}),
-		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
+	}
+	if onDemand {
+		filters = append(filters, httpFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{
+			Odcds: &ondemandv3.OnDemandCds{Source: clustersOnDemand()},
+		}))
+	}
+	return append(filters, httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}))
+}
+
+// clustersOnDemand is where a cluster is asked for when it is first used: at the agent, on a stream of its own. On
+// the stream that all clusters come by, Envoy does not see the answer.
+func clustersOnDemand() *corev3.ConfigSource {
+	return &corev3.ConfigSource{
+		ResourceApiVersion: corev3.ApiVersion_V3,
+		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
+			ApiType:                   corev3.ApiConfigSource_DELTA_GRPC,
+			TransportApiVersion:       corev3.ApiVersion_V3,
+			SetNodeOnFirstMessageOnly: true,
+			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: xdsCluster},
+			}}},
+		}},
 	}
 }
 

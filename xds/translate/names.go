@@ -42,6 +42,7 @@ func hostPort(host string, port uint32) string { return host + ":" + routeName(p
 
 // The places in the agent's bootstrap that configuration refers to.
 const (
+	xdsCluster = "xds-grpc"
 	sdsCluster = "sds-grpc"
 	alsCluster = "als-grpc"
 

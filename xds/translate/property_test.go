@@ -35,7 +35,7 @@ func nodes() []translate.Node {
 		out = append(out,
 			translate.Node{ID: "sidecar~10.0.0.1~app." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns},
 			translate.Node{ID: "sidecar~10.0.0.1~old." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Inline: true},
-			translate.Node{ID: "router~127.0.0.1~up." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Forward: "127.0.0.1:3128"})
+			translate.Node{ID: "router~127.0.0.1~up." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Forward: "127.0.0.1:3128", OnDemand: true})
 	}
 	return append(out, translate.Node{
 		ID: "router~10.0.0.2~g1.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system",

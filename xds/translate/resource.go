@@ -7,6 +7,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
 // Type is a type of resource, in the order in which changes are sent: what is referred to before what refers
@@ -16,6 +18,9 @@ type Type uint8
 // The types. Names are what a sidecar's DNS answers.
 const (
 	Cluster Type = iota
+	// OnDemandCluster is a cluster that is fetched when it is first used. The agent takes all of them and hands its
+	// Envoy those that are asked for, so that a gateway holds, and resolves, only the hosts in use.
+	OnDemandCluster
 	Endpoints
 	Listener
 	Route
@@ -25,19 +30,22 @@ const (
 )
 
 var urls = [types]string{
-	Cluster:     "type.googleapis.com/envoy.config.cluster.v3.Cluster",
-	Endpoints:   "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
-	Listener:    "type.googleapis.com/envoy.config.listener.v3.Listener",
-	Route:       "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
-	VirtualHost: "type.googleapis.com/envoy.config.route.v3.VirtualHost",
-	Name:        "type.googleapis.com/sallyport.dnsproxy.v1.Name",
+	Cluster:         "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+	OnDemandCluster: ondemand.ClusterType,
+	Endpoints:       "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+	Listener:        "type.googleapis.com/envoy.config.listener.v3.Listener",
+	Route:           "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+	VirtualHost:     "type.googleapis.com/envoy.config.route.v3.VirtualHost",
+	Name:            "type.googleapis.com/sallyport.dnsproxy.v1.Name",
 }
 
 // URL is the type's name on the wire.
 func (t Type) URL() string { return urls[t] }
 
 // Types gives all of them in sending order.
-func Types() []Type { return []Type{Cluster, Endpoints, Listener, Route, VirtualHost, Name} }
+func Types() []Type {
+	return []Type{Cluster, OnDemandCluster, Endpoints, Listener, Route, VirtualHost, Name}
+}
 
 // ParseType finds a type by its URL.
 func ParseType(url string) (Type, bool) {
@@ -72,7 +80,11 @@ func seal(t Type, name string, m proto.Message) *Resource {
 	if err != nil {
 		panic(fmt.Sprintf("translate: %s %q does not marshal: %v", t.URL(), name, err)) // only invalid UTF-8 can do that; admission refuses it
 	}
-	return sealBytes(t, name, body)
+	r := sealBytes(t, name, body)
+	if t == OnDemandCluster {
+		r.Any.TypeUrl = Cluster.URL() // to Envoy it is a cluster like others
+	}
+	return r
 }
 
 func sealBytes(t Type, name string, body []byte) *Resource {

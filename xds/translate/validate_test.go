@@ -89,6 +89,9 @@ func static(t *testing.T, v *translate.View) *bootstrapv3.Bootstrap {
 	each(t, v, translate.Cluster, func(c *clusterv3.Cluster) {
 		b.StaticResources.Clusters = append(b.StaticResources.Clusters, c)
 	})
+	each(t, v, translate.OnDemandCluster, func(c *clusterv3.Cluster) {
+		b.StaticResources.Clusters = append(b.StaticResources.Clusters, c)
+	})
 	each(t, v, translate.Listener, func(l *listenerv3.Listener) {
 		for _, chain := range append(l.FilterChains, l.DefaultFilterChain) {
 			for _, f := range chain.GetFilters() {

@@ -202,7 +202,7 @@ func (e *edit) commit() (*View, []Ref) {
 	}
 	// a cluster that changes is warmed anew and waits for endpoints, also when those are the same
 	for ref := range e.changed {
-		if ref.Type == Cluster {
+		if ref.Type == Cluster || ref.Type == OnDemandCluster {
 			if _, ok := e.next.Get(Endpoints, ref.Name); ok {
 				e.changed[Ref{Endpoints, ref.Name}] = true
 			}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/sallyport/sallyport/serviceentry/host"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+)
+
+// upNames is how the proxy of "up" resolves names.
+type upNames struct {
+	servers []string // none for those of /etc/resolv.conf
+	private []string // what may be at addresses that are not public, in the agent's words
+	closed  bool     // all servers are on this machine, so names may be too
+}
+
+// loopbackRanges are this machine's own addresses (RFC 1122, RFC 4291).
+var loopbackRanges = []string{"127.0.0.0/8", "::1/128"}
+
+// names puts flags and the mesh's settings together. The settings are read once: the agent is told at its start.
+func (f *upFlags) names() (upNames, error) {
+	settings := mesh.Default()
+	if f.meshConfig != "" {
+		var err error
+		if settings, err = mesh.Load(f.meshConfig); err != nil {
+			return upNames{}, err
+		}
+	}
+	n := upNames{servers: f.dnsServers, closed: len(f.dnsServers) > 0}
+	if len(n.servers) == 0 {
+		for _, server := range settings.DNS.Upstreams {
+			n.servers = append(n.servers, server.String())
+		}
+	}
+	for _, server := range f.dnsServers {
+		addr, err := serverAddr(server)
+		if err != nil {
+			return n, usageError{fmt.Errorf("--dns-server %q: must be IP or IP:PORT, like 127.0.0.1:5353", server)}
+		}
+		n.closed = n.closed && addr.IsLoopback()
+	}
+	for _, name := range settings.DNS.AllowPrivate {
+		n.private = append(n.private, name.String())
+	}
+	for _, pattern := range f.allowPrivate {
+		if err := checkPrivate(pattern); err != nil {
+			return n, usageError{err}
+		}
+		n.private = append(n.private, pattern)
+	}
+	if n.closed {
+		n.private = append(n.private, loopbackRanges...)
+	}
+	return n, nil
+}
+
+func serverAddr(text string) (netip.Addr, error) {
+	if at, err := netip.ParseAddrPort(text); err == nil {
+		return at.Addr().Unmap(), nil
+	}
+	addr, err := netip.ParseAddr(text)
+	return addr.Unmap(), err
+}
+
+// checkPrivate refuses here, with the flag's name, what the agent would refuse.
+func checkPrivate(pattern string) error {
+	if _, err := netip.ParseAddr(pattern); err == nil {
+		return nil
+	}
+	if _, _, err := net.ParseCIDR(pattern); err == nil {
+		return nil
+	}
+	if _, err := host.ParsePattern(pattern); err != nil {
+		return fmt.Errorf("--allow-private: write a host, *.SUFFIX, * or an address range like 10.1.0.0/16: %w", err)
+	}
+	return nil
+}
+
+// agentArgs are the agent's flags for it.
+func (n upNames) agentArgs() []string {
+	var args []string
+	for _, server := range n.servers {
+		args = append(args, "--dns-upstream", server)
+	}
+	for _, pattern := range slices.Compact(n.private) {
+		args = append(args, "--allow-private", pattern)
+	}
+	return args
+}

@@ -1,0 +1,117 @@
+package relay
+
+import (
+	"context"
+	"strconv"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+)
+
+// demand is one stream on which Envoy asks for clusters by name.
+type demand struct {
+	from    *OnDemand
+	sent    map[string]string // the names asked for → the version that Envoy was sent, absentVersion for "there is none"
+	changed chan struct{}     // something may differ from sent
+	nonce   uint64
+}
+
+// Versions that no resource has.
+const (
+	unsentVersion = ""
+	absentVersion = "-"
+)
+
+// poke notes that the set of clusters changed.
+func (d *demand) poke() {
+	select {
+	case d.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (d *demand) serve(ctx context.Context, stream grpc.BidiStreamingServer[discoveryv3.DeltaDiscoveryRequest, discoveryv3.DeltaDiscoveryResponse]) error {
+	requests, ended := make(chan *discoveryv3.DeltaDiscoveryRequest), make(chan error, 1)
+	go func() {
+		for {
+			req, err := stream.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case requests <- req:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-ended:
+			return err
+		case req := <-requests:
+			d.request(req)
+		case <-d.changed:
+		}
+		resp, err := d.response(ctx)
+		if err != nil {
+			return err
+		}
+		if resp == nil {
+			continue
+		}
+		if err := stream.Send(resp); err != nil {
+			return err
+		}
+	}
+}
+
+// request takes subscriptions. A name that is asked for again is sent again.
+func (d *demand) request(req *discoveryv3.DeltaDiscoveryRequest) {
+	if why := req.GetErrorDetail(); why != nil {
+		d.from.log.Error("Envoy refused a cluster that it asked for", "reason", why.GetMessage())
+	}
+	for name, version := range req.GetInitialResourceVersions() {
+		d.sent[name] = version
+	}
+	for _, name := range req.GetResourceNamesSubscribe() {
+		if _, known := req.GetInitialResourceVersions()[name]; !known && name != wildcard {
+			d.sent[name] = unsentVersion
+		}
+	}
+	for _, name := range req.GetResourceNamesUnsubscribe() {
+		delete(d.sent, name)
+	}
+}
+
+// response gives what differs from what was sent; nil for nothing.
+func (d *demand) response(ctx context.Context) (*discoveryv3.DeltaDiscoveryResponse, error) {
+	out := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: ClusterType}
+	for name, has := range d.sent {
+		switch now := d.from.version(name); {
+		case now == has && has != unsentVersion, now == "" && has == absentVersion:
+		case now == "":
+			out.RemovedResources = append(out.RemovedResources, name)
+			d.sent[name] = absentVersion
+		default:
+			r, err := d.from.body(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			if r == nil { // it went meanwhile: the change that says so is on its way
+				continue
+			}
+			out.Resources = append(out.Resources, r)
+			d.sent[name] = r.GetVersion()
+		}
+	}
+	if len(out.Resources)+len(out.RemovedResources) == 0 {
+		return nil, nil
+	}
+	d.nonce++
+	out.Nonce = strconv.FormatUint(d.nonce, 10)
+	return out, nil
+}
