@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -30,24 +31,29 @@ func TestRefusalsAreRecordedOnceAMinute(t *testing.T) {
 			log: slog.New(slog.DiscardHandler), now: time.Now, origin: record.Record{Proxy: "p", Reporter: record.ReporterGateway},
 			append: func(one record.Record) error { got = append(got, one); return nil },
 		}
+		records := func() []record.Record {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return slices.Clone(got)
+		}
 		ctx, end := context.WithCancel(t.Context())
 		go r.run(ctx)
 		for range 1000 {
 			r.note(refusal("evil.test", "169.254.169.254"))
 		}
 		r.note(refusal("other.test", "10.0.0.1"))
-		if len(got) != 2 {
-			t.Fatalf("%d records at once", len(got))
+		if len(records()) != 2 {
+			t.Fatalf("%d records at once", len(records()))
 		}
-		first := got[0]
+		first := records()[0]
 		if first.Class != record.DNS || first.Verdict != record.Denied || first.Path != record.PathGateway || first.Host != "evil.test" ||
 			first.Destination != "169.254.169.254" || !strings.Contains(first.Reason, "--allow-private evil.test") || first.Proxy != "p" {
 			t.Errorf("%+v", first)
 		}
 		time.Sleep(refusalsEvery + refusalsEvery/2) // the bubble's clock
 		synctest.Wait()
-		if len(got) != 3 || !strings.Contains(got[2].Reason, "999 times") {
-			t.Errorf("after a minute: %d records, %+v", len(got), got[2:])
+		if now := records(); len(now) != 3 || !strings.Contains(now[2].Reason, "999 times") {
+			t.Errorf("after a minute: %+v", now)
 		}
 		time.Sleep(2 * refusalsEvery)
 		synctest.Wait()
@@ -58,8 +64,8 @@ func TestRefusalsAreRecordedOnceAMinute(t *testing.T) {
 		r.note(refusal("evil.test", "10.0.0.3"))
 		end()
 		synctest.Wait()
-		if len(got) != 5 || got[4].Destination != "10.0.0.3" {
-			t.Errorf("at the end: %d records", len(got))
+		if now := records(); len(now) != 5 || now[4].Destination != "10.0.0.3" {
+			t.Errorf("at the end: %+v", now)
 		}
 	})
 }
