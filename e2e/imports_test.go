@@ -30,8 +30,11 @@ var directions = []direction{
 	},
 	{
 		from: "sidecar/...", not: []string{"serviceentry/...", "xds/...", "egress/...", "cmd/..."},
-		unless: []string{"egress/audit/record", "egress/audit/spool", "egress/audit/ingest/...", "egress/audit/envoylog/..."},
+		unless: []string{"egress/audit/record", "egress/audit/spool", "egress/audit/ingest/...", "egress/audit/envoylog/...", "xds/ondemand"},
 	},
+	// Words that control plane and data plane share, which is why they may link nothing.
+	{from: "xds/ondemand", not: []string{"..."}},
+	{from: "xds/accesslog", not: []string{"..."}},
 	{from: "egress/audit/record", not: []string{"..."}},
 	{
 		from: "...", except: []string{"serviceentry/source/kube/..."},

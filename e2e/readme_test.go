@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,7 +90,7 @@ func helpOf(programs map[string]string) func(name string, sub []string) (string,
 		if text, ok := known[key]; ok {
 			return text, nil
 		}
-		out, err := exec.Command(programs[name], append(append([]string{"help"}, sub...), "--help")...).CombinedOutput()
+		out, err := exec.Command(programs[name], append(slices.Clone(sub), "--help")...).CombinedOutput()
 		known[key] = string(out)
 		return string(out), err
 	}
