@@ -142,6 +142,9 @@ func (a *agent) openSpool() (err error) {
 	return nil
 }
 
+// forwardProxy is the key of the node metadata that makes a router an explicit forward proxy (xds/serve).
+const forwardProxy = "SALLYPORT_FORWARD_PROXY"
+
 // origin is what all records have in common that the agent makes itself, not from Envoy's log.
 func (c *Config) origin() record.Record {
 	r := record.Record{
@@ -150,6 +153,8 @@ func (c *Config) origin() record.Record {
 	}
 	if c.sidecar() {
 		r.Reporter = record.ReporterSidecar
+	} else if _, forward := c.Proxy.Metadata[forwardProxy]; forward {
+		r.Reporter = record.ReporterProxy
 	}
 	return r
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/sallyport/sallyport/dnsproxy"
 	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/sidecar/bootstrap"
 )
 
 func TestDropsBecomeGaps(t *testing.T) {
@@ -97,5 +99,17 @@ func TestStaleSocketIsTakenOver(t *testing.T) {
 	}
 	if err := second.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestOriginOfTheAgentsOwnRecords(t *testing.T) {
+	for want, options := range map[string]bootstrap.Options{
+		record.ReporterSidecar: {Role: bootstrap.Sidecar},
+		record.ReporterGateway: {Role: bootstrap.Router},
+		record.ReporterProxy:   {Role: bootstrap.Router, Metadata: map[string]any{forwardProxy: "127.0.0.1:3128"}},
+	} {
+		if r := (&Config{Proxy: options}).origin(); r.Reporter != want || r.Proxy == "" {
+			t.Errorf("want reporter %s, got %+v", want, r)
+		}
 	}
 }
