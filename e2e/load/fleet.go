@@ -1,0 +1,181 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// fleet is all clients together.
+type fleet struct {
+	proxies    []*proxy
+	gateway    *proxy
+	references references
+	messages   atomic.Int64           // that anyone received
+	awaited    atomic.Pointer[string] // the host whose arrival is noted
+
+	mu     sync.Mutex
+	broken error // the first stream that ended by itself
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// assemble connects the gateway and that many sidecars, all at once, and waits until each has everything.
+func assemble(ctx context.Context, addr string, sidecars int) (*fleet, error) {
+	ctx, stop := context.WithCancel(ctx)
+	f := &fleet{stop: stop, proxies: make([]*proxy, sidecars)}
+	gateway := node("router", gatewayIP, "istio-egressgateway-1", gatewayNamespace, map[string]any{"istio": "egressgateway"})
+	joins := make(chan error)
+	join := func(n *core.Node, to **proxy) {
+		p, err := f.connect(ctx, addr, n)
+		if err == nil {
+			*to = p
+			f.done.Go(func() { f.lost(ctx, n, p.run()) })
+		}
+		joins <- err
+	}
+	go join(gateway, &f.gateway)
+	for i := range f.proxies {
+		go join(sidecar(i), &f.proxies[i])
+	}
+	var errs []error
+	for range sidecars + 1 {
+		errs = append(errs, <-joins)
+	}
+	if err := errors.Join(errs...); err != nil {
+		f.close()
+		return nil, err
+	}
+	for _, p := range f.everybody() {
+		if err := f.wait(ctx, p); err != nil {
+			f.close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (f *fleet) everybody() []*proxy { return append(slices.Clone(f.proxies), f.gateway) }
+
+func (f *fleet) wait(ctx context.Context, p *proxy) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-p.synced:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("%s was not programmed within %s", p.node.GetId(), patience), f.failure())
+	}
+}
+
+// lost notes a stream that ended although nobody ended it.
+func (f *fleet) lost(ctx context.Context, n *core.Node, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.broken == nil {
+		f.broken = fmt.Errorf("the stream of %s ended: %w", n.GetId(), err)
+	}
+}
+
+func (f *fleet) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.broken
+}
+
+func (f *fleet) close() {
+	f.stop()
+	f.done.Wait()
+}
+
+// expect makes the fleet note when the host is mentioned.
+func (f *fleet) expect(host string) {
+	for _, p := range f.everybody() {
+		p.arrived.Store(0)
+	}
+	f.awaited.Store(&host)
+}
+
+// quiet is how long nobody must have received anything for a change to count as over.
+const quiet = 100 * time.Millisecond
+
+// settle waits until each sidecar has heard of the host, and of nothing more for a while. It gives the time when
+// the last of them heard of it last.
+func (f *fleet) settle(ctx context.Context) (time.Time, error) {
+	seen, since := f.messages.Load(), time.Now()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := world.Poll(ctx, quiet/10, func() error {
+		if err := f.failure(); err != nil {
+			cancel()
+			return err
+		}
+		if now := f.messages.Load(); now != seen {
+			seen, since = now, time.Now()
+		}
+		for _, p := range f.proxies {
+			if p.arrived.Load() == 0 {
+				return fmt.Errorf("%s has not heard of %s", p.node.GetId(), *f.awaited.Load())
+			}
+		}
+		if time.Since(since) < quiet {
+			return errors.New("responses go on coming")
+		}
+		return nil
+	})
+	var last int64
+	for _, p := range f.proxies {
+		last = max(last, p.arrived.Load())
+	}
+	return time.Unix(0, last), err
+}
+
+// received sums up the bytes of all, and gives those of the sidecar that received most.
+func (f *fleet) received() (total, most int64) {
+	for _, p := range f.proxies {
+		n := p.bytes.Load()
+		total, most = total+n, max(most, n)
+	}
+	return total + f.gateway.bytes.Load(), most
+}
+
+// takeBytes gives what the sidecar that received most, and the gateway, received since it was last called.
+func (f *fleet) takeBytes() (sidecar, gateway int64) {
+	for _, p := range f.proxies {
+		sidecar = max(sidecar, p.bytes.Swap(0))
+	}
+	return sidecar, f.gateway.bytes.Swap(0)
+}
+
+// resettled waits until every sidecar has received something, and nobody anything more for a while.
+func (f *fleet) resettled(ctx context.Context) error {
+	f.takeBytes()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	seen, since := f.messages.Load(), time.Now()
+	return world.Poll(ctx, quiet/10, func() error {
+		if now := f.messages.Load(); now != seen {
+			seen, since = now, time.Now()
+		}
+		for _, p := range f.proxies {
+			if p.bytes.Load() == 0 {
+				return fmt.Errorf("%s has received nothing", p.node.GetId())
+			}
+		}
+		if time.Since(since) < 5*quiet {
+			return errors.New("responses go on coming")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,79 @@
+package load
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The types that a sidecar asks for: five are Envoy's, the names are for the agent's DNS.
+const (
+	typePrefix       = "type.googleapis.com/"
+	clusterType      = typePrefix + "envoy.config.cluster.v3.Cluster"
+	endpointsType    = typePrefix + "envoy.config.endpoint.v3.ClusterLoadAssignment"
+	listenerType     = typePrefix + "envoy.config.listener.v3.Listener"
+	routeType        = typePrefix + "envoy.config.route.v3.RouteConfiguration"
+	virtualHostType  = typePrefix + "envoy.config.route.v3.VirtualHost"
+	nameType         = typePrefix + "sallyport.dnsproxy.v1.Name"
+	connManagerType  = typePrefix + "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+	unknownReference = ""
+)
+
+// references remembers, for all clients at once, what clusters and listeners refer to: the resources that an Envoy
+// asks for by name. Equal versions are looked into once.
+type references struct {
+	mu   sync.Mutex
+	seen map[string][]string // by version
+}
+
+// of gives the endpoints that a cluster needs, or the routes that a listener needs.
+func (r *references) of(typeURL string, res resource) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := typeURL + res.version
+	names, ok := r.seen[key]
+	if ok {
+		return names
+	}
+	switch typeURL {
+	case clusterType:
+		names = endpointsOf(res)
+	case listenerType:
+		names = routesOf(res.body)
+	}
+	if r.seen == nil {
+		r.seen = map[string][]string{}
+	}
+	r.seen[key] = names
+	return names
+}
+
+// endpointsOf reads Cluster.eds_cluster_config (field 3), whose service_name (2) defaults to the cluster's name.
+func endpointsOf(cluster resource) []string {
+	for _, eds := range all(cluster.body, 3) {
+		if name := string(first(eds, 2)); name != unknownReference {
+			return []string{name}
+		}
+		return []string{cluster.name}
+	}
+	return nil
+}
+
+// routesOf reads the names of the route configurations that a listener's connection managers fetch: filter chains
+// (fields 3 and 25), their filters (3), the typed_config (4) in these, and rds.route_config_name (3, 2) in that.
+func routesOf(listener []byte) []string {
+	var names []string
+	for _, chain := range append(all(listener, 3), all(listener, 25)...) {
+		for _, filter := range all(chain, 3) {
+			config := first(filter, 4)
+			if !strings.HasSuffix(string(first(config, 1)), connManagerType) {
+				continue
+			}
+			if name := string(first(first(first(config, 2), 3), 2)); name != unknownReference {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,133 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// goal is one row of the table: a figure and what it must not exceed, at 1,000 and at 10,000 entries. Other sizes are
+// held to the next larger one's.
+type goal struct {
+	name  string
+	unit  string
+	limit [2]float64
+	value func(Figures) float64
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / 1e6 }
+func mebibytes(n int64) float64            { return float64(n) / (1 << 20) }
+
+var goals = []goal{
+	{"bytes to a sidecar for one ServiceEntry added, changed or removed", "KiB", [2]float64{8, 8}, func(f Figures) float64 {
+		var most int64
+		for _, n := range f.Bytes {
+			most = max(most, n)
+		}
+		return float64(most) / 1024
+	}},
+	{"controller CPU for it", "ms", [2]float64{30, 40}, func(f Figures) float64 { return milliseconds(f.ChangeCPU) }},
+	{"file written → the last sidecar has it, p99", "ms", [2]float64{150, 200}, func(f Figures) float64 { return milliseconds(f.P99) }},
+	{"first sync of all streams, controller CPU", "s", [2]float64{0.7, 5}, func(f Figures) float64 { return f.SyncCPU.Seconds() }},
+	{"resident memory with these streams", "MiB", [2]float64{100, 250}, func(f Figures) float64 { return mebibytes(f.Resident) }},
+	{"resident memory with a crowd of streams", "MiB", [2]float64{160, 350}, func(f Figures) float64 { return mebibytes(f.CrowdResident) }},
+	{"start with the directory full until ready", "s", [2]float64{1, 6}, func(f Figures) float64 { return f.Start.Seconds() }},
+}
+
+func (g goal) at(entries int) float64 {
+	if entries <= 1000 {
+		return g.limit[0]
+	}
+	return g.limit[1]
+}
+
+// Table is the figures beside their targets, in Markdown.
+func Table(all []Figures) string {
+	var b strings.Builder
+	header, line := "| |", "|---|"
+	for _, f := range all {
+		header += fmt.Sprintf(" %d entries, %d streams, crowd of %d | target | |", f.Entries, f.Streams, f.Crowd)
+		line += "---:|---:|---|"
+	}
+	fmt.Fprintf(&b, "%s\n%s\n", header, line)
+	for _, g := range goals {
+		fmt.Fprintf(&b, "| %s |", g.name)
+		for _, f := range all {
+			fmt.Fprintf(&b, " %s |", g.cell(f))
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "\nBesides:\n\n")
+	for _, f := range all {
+		fmt.Fprintf(&b, "- %d entries: %.0f ms p50 until the last sidecar has a change, %.1f KiB of it to the gateway; first sync %.1f MiB in %.2f s; "+
+			"%.0f MiB resident at most", f.Entries, milliseconds(f.P50), float64(f.GatewayBytes)/1024, mebibytes(f.SyncBytes), f.SyncTime.Seconds(), mebibytes(f.Peak))
+		if f.Crowd > 0 {
+			fmt.Fprintf(&b, "; the crowd has everything after %.1f s and %.1f s of CPU, at %.0f MiB at most", f.CrowdSync.Seconds(), f.CrowdCPU.Seconds(), mebibytes(f.CrowdPeak))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func (g goal) cell(f Figures) string {
+	value, limit := g.value(f), g.at(f.Entries)
+	mark := "✓"
+	if value > limit {
+		mark = "✗"
+	}
+	if value == 0 {
+		return fmt.Sprintf("– | ≤ %g %s | ", limit, g.unit)
+	}
+	return fmt.Sprintf("%.3g %s | ≤ %g %s | %s", value, g.unit, limit, g.unit, mark)
+}
+
+// The markers between which a document holds the figures.
+const (
+	beginMarker = "<!-- figures -->"
+	endMarker   = "<!-- /figures -->"
+)
+
+// Keep writes the figures, with the machine and the date, between a document's markers.
+func Keep(file string, all []Figures) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(text), beginMarker)
+	_, after, ended := strings.Cut(rest, endMarker)
+	if !ok || !ended {
+		return errors.New(file + ": the markers " + beginMarker + " and " + endMarker + " are missing")
+	}
+	figures := fmt.Sprintf("\n%s, %s.\n\n%s", machine(), time.Now().UTC().Format(time.DateOnly), Table(all))
+	return os.WriteFile(file, []byte(before+beginMarker+figures+endMarker+after), 0o644)
+}
+
+// machine names processors, memory and kernel.
+func machine() string {
+	cpus, model := 0, "unknown processor"
+	for line := range strings.Lines(read("/proc/cpuinfo")) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			cpus, model = cpus+1, strings.TrimSpace(value)
+		}
+	}
+	memory := ""
+	for line := range strings.Lines(read("/proc/meminfo")) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "MemTotal:" {
+			memory = fields[1] + " kB"
+		}
+	}
+	return strings.Join(slices.DeleteFunc([]string{
+		fmt.Sprintf("%d × %s", cpus, model), memory, "Linux " + strings.TrimSpace(read("/proc/sys/kernel/osrelease")),
+	}, func(s string) bool { return s == "" }), ", ")
+}
+
+func read(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

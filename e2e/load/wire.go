@@ -1,0 +1,175 @@
+package load
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// keepLimit is the largest response, in bytes, whose resources are kept to look into them.
+const keepLimit = 1 << 20
+
+// response is what a client remembers of a DeltaDiscoveryResponse.
+type response struct {
+	size      int // bytes on the wire
+	typeURL   string
+	nonce     string
+	resources []resource
+	removed   []string
+}
+
+// resource is one of a response. The body is that of the message itself, nil where the response was too large to
+// keep it.
+type resource struct {
+	name, version string
+	body          []byte
+}
+
+// mentions says whether a resource of the response is about the host.
+func (r *response) mentions(host string) bool {
+	for _, res := range r.resources {
+		if strings.Contains(res.name, host) {
+			return true
+		}
+	}
+	for _, name := range r.removed {
+		if strings.Contains(name, host) {
+			return true
+		}
+	}
+	return false
+}
+
+// rawCodec writes requests as usual and reads responses without unmarshalling their resources.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "proto" }
+
+func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	if raw, ok := v.([]byte); ok {
+		return mem.BufferSlice{mem.SliceBuffer(raw)}, nil
+	}
+	raw, err := proto.Marshal(v.(proto.Message))
+	return mem.BufferSlice{mem.SliceBuffer(raw)}, err
+}
+
+func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	r := v.(*response)
+	*r = response{size: data.Len()}
+	in := &input{Reader: data.Reader()}
+	defer func() { _ = in.Close() }()
+	for in.Remaining() > 0 && in.err == nil {
+		field, length := in.tag()
+		switch field {
+		case 2:
+			r.resources = append(r.resources, in.resource(length, r.size <= keepLimit))
+		case 4:
+			r.typeURL = string(in.bytes(length))
+		case 5:
+			r.nonce = string(in.bytes(length))
+		case 6:
+			r.removed = append(r.removed, string(in.bytes(length)))
+		default:
+			in.skip(length)
+		}
+	}
+	return in.err
+}
+
+// input reads fields of protobuf's wire format, of which only length-delimited ones come here. After an error it
+// reads nothing.
+type input struct {
+	*mem.Reader
+	err error
+}
+
+func (in *input) varint() uint64 {
+	var v uint64
+	for shift := 0; in.err == nil && shift < 64; shift += 7 {
+		b, err := in.ReadByte()
+		if err != nil {
+			in.err = err
+			return 0
+		}
+		v |= uint64(b&0x7f) << shift
+		if b < 0x80 {
+			break
+		}
+	}
+	return v
+}
+
+func (in *input) tag() (field, length int) {
+	number, kind := protowire.DecodeTag(in.varint())
+	if kind != protowire.BytesType && in.err == nil {
+		in.err = fmt.Errorf("field %d of a response has the wire type %d", number, kind)
+	}
+	return int(number), int(in.varint())
+}
+
+func (in *input) bytes(n int) []byte {
+	if in.err != nil || n > in.Remaining() {
+		return nil
+	}
+	b := make([]byte, n)
+	_, in.err = io.ReadFull(in, b)
+	return b
+}
+
+func (in *input) skip(n int) {
+	if in.err == nil {
+		_, in.err = in.Discard(n)
+	}
+}
+
+// resource reads a envoy.service.discovery.v3.Resource: version 1, Any 2, name 3.
+func (in *input) resource(length int, keep bool) (r resource) {
+	end := in.Remaining() - length
+	for in.err == nil && in.Remaining() > end {
+		field, n := in.tag()
+		switch {
+		case field == 1:
+			r.version = string(in.bytes(n))
+		case field == 3 && keep:
+			r.name = string(in.bytes(n))
+		case field == 2 && keep:
+			r.body = first(in.bytes(n), 2)
+		default:
+			in.skip(n)
+		}
+	}
+	return r
+}
+
+// all gives every value of a length-delimited field.
+func all(message []byte, field protowire.Number) [][]byte {
+	var out [][]byte
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return out
+		}
+		size := protowire.ConsumeFieldValue(number, kind, message[n:])
+		if size < 0 {
+			return out
+		}
+		if number == field && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(message[n:])
+			out = append(out, value)
+		}
+		message = message[n+size:]
+	}
+	return out
+}
+
+// first gives the first value of a field, nil without one.
+func first(message []byte, field protowire.Number) []byte {
+	for _, v := range all(message, field) {
+		return v
+	}
+	return nil
+}
