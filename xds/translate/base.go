@@ -43,7 +43,8 @@ type sidecarIn struct {
 // listening is a port that some host is registered at.
 type listening struct {
 	number uint32
-	opaque bool // only TCP services: nothing to inspect
+	opaque bool       // only TCP services: nothing to inspect
+	ranges []rangeUse // of TCP services that own ranges of addresses, in order
 }
 
 // gateway is an egress gateway as its clients see it.
@@ -84,9 +85,23 @@ func listeningPorts(u uses) []listening {
 	}
 	var out []listening
 	for _, n := range slices.Sorted(maps.Keys(spoken)) {
-		out = append(out, listening{number: n, opaque: !spoken[n]})
+		out = append(out, listening{number: n, opaque: !spoken[n], ranges: rangesAt(u, n)})
 	}
 	return out
+}
+
+// rangesAt gives the ranges of a port: where two hosts own the same one, the first by name has it.
+func rangesAt(u uses, port uint32) []rangeUse {
+	var out []rangeUse
+	for r := range u.ranges {
+		if r.port == port {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b rangeUse) int {
+		return cmp.Or(a.prefix.Compare(b.prefix), cmp.Compare(a.host, b.host))
+	})
+	return slices.CompactFunc(out, func(a, b rangeUse) bool { return a.prefix == b.prefix })
 }
 
 // gatewayAt finds a gateway's endpoints and who they must prove to be. A gateway that is not there has no

@@ -24,7 +24,8 @@ func sidecarBase(in sidecarIn) []*Resource {
 	out := []*Resource{
 		sealCluster(nowhere()),
 		sealCluster(originalDestination(passthroughCluster, accesslog.RolePassthrough)),
-		sealCluster(inboundCluster()),
+		sealCluster(inboundCluster(inboundPassthrough, "127.0.0.6")),
+		sealCluster(inboundCluster(inboundPassthrough6, "::6")),
 		seal(Listener, virtualInbound, inboundListener(in.ipv6)),
 		seal(Listener, virtualOutbound, outboundListener(in)),
 		sealCluster(internal(catchAllDecide)),
@@ -76,6 +77,11 @@ func portListener(name string, p listening, in sidecarIn) *listenerv3.Listener {
 			chain("http", httpSpoken(), manager{stat: "outbound_" + name, route: routeName(p.number), log: accesslog.SidecarHTTP}.filter()),
 		}
 		detectWithin(l, in.detect)
+	}
+	for _, r := range p.ranges {
+		match := within(r.prefix.Addr().String(), r.prefix.Bits())
+		l.FilterChains = append(l.FilterChains, chain(r.prefix.String(), match, carryOn(),
+			proxy{stat: "outbound_" + name, cluster: decide, tunnel: hostPort(r.host, r.port)}.filter()))
 	}
 	l.DefaultFilterChain = chain("tcp", nil, carryOn(), proxy{stat: "outbound_" + name, cluster: decide, tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}.filter())
 	return l
@@ -161,14 +167,15 @@ func inboundListener(ipv6 bool) *listenerv3.Listener {
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters:  []*listenerv3.ListenerFilter{originalDst()},
 		FilterChains: []*listenerv3.FilterChain{
-			chain(virtualInbound, nil, proxy{stat: inboundPassthrough, cluster: inboundPassthrough}.filter()),
+			chain(virtualInbound, within("0.0.0.0", 0), proxy{stat: inboundPassthrough, cluster: inboundPassthrough}.filter()),
+			chain(virtualInbound+"6", within("::", 0), proxy{stat: inboundPassthrough6, cluster: inboundPassthrough6}.filter()),
 		},
 	}, inboundPort, ipv6)
 }
 
-// inboundCluster connects to the app from 127.0.0.6, which the redirection leaves alone.
-func inboundCluster() *clusterv3.Cluster {
-	c := originalDestination(inboundPassthrough, accesslog.RoleMesh)
-	c.UpstreamBindConfig = &corev3.BindConfig{SourceAddress: tcpAddress("127.0.0.6", 0).GetSocketAddress()}
+// inboundCluster connects to the app from an address that the redirection leaves alone.
+func inboundCluster(name, from string) *clusterv3.Cluster {
+	c := originalDestination(name, accesslog.RoleMesh)
+	c.UpstreamBindConfig = &corev3.BindConfig{SourceAddress: tcpAddress(from, 0).GetSocketAddress()}
 	return c
 }

@@ -24,6 +24,7 @@ func sidecarHost(svc *registry.Service, rule *registry.Rule, namespace string, e
 			continue
 		}
 		p.ports = append(p.ports, portUse{number: port.Number, opaque: port.Protocol == registry.TCP})
+		p.ranges = append(p.ranges, ranges(svc, port)...)
 		p.resources = append(p.resources, sidecarVhost(svc, port, namespace))
 		if svc.Exit.IsZero() {
 			p.resources = append(p.resources, directCluster(svc, port, rule)...)
@@ -144,7 +145,18 @@ func endCluster(kind Type, svc *registry.Service, port registry.Port, tls *regis
 	return append(out, seal(kind, clusterName, c))
 }
 
-// addressDomains lets a host be found by its addresses. Ranges cannot be domains; see lint.
+// ranges are what a TCP port's host owns beyond single addresses.
+func ranges(svc *registry.Service, port registry.Port) []rangeUse {
+	var out []rangeUse
+	for _, a := range svc.Addresses {
+		if port.Protocol == registry.TCP && !a.IsSingleIP() && !svc.Wildcard() {
+			out = append(out, rangeUse{port: port.Number, prefix: a, host: svc.Host})
+		}
+	}
+	return out
+}
+
+// addressDomains lets a host be found by its single addresses.
 func addressDomains(svc *registry.Service) []string {
 	var out []string
 	if svc.VIP4.IsValid() {

@@ -15,6 +15,7 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
@@ -81,6 +82,13 @@ func tlsSpoken() *listenerv3.FilterChainMatch {
 
 func httpSpoken() *listenerv3.FilterChainMatch {
 	return &listenerv3.FilterChainMatch{TransportProtocol: "raw_buffer", ApplicationProtocols: []string{"http/1.0", "http/1.1", "h2c"}}
+}
+
+// within matches connections to a range of addresses.
+func within(prefix string, bits int) *listenerv3.FilterChainMatch {
+	return &listenerv3.FilterChainMatch{PrefixRanges: []*corev3.CidrRange{{
+		AddressPrefix: prefix, PrefixLen: wrapperspb.UInt32(uint32(bits)),
+	}}}
 }
 
 // proxy is a TCP proxy. With a tunnel, the bytes go in a CONNECT to that authority (a format string).

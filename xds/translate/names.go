@@ -4,14 +4,15 @@ import "strconv"
 
 // The names that Istio's tools know.
 const (
-	virtualOutbound    = "virtualOutbound"
-	virtualInbound     = "virtualInbound"
-	passthroughCluster = "PassthroughCluster"
-	blackHoleCluster   = "BlackHoleCluster"
-	inboundPassthrough = "InboundPassthroughCluster"
-	allowAnyRoute      = "allow_any"
-	blockAllRoute      = "block_all"
-	wrongProtocolRoute = "wrong_protocol" // ours
+	virtualOutbound     = "virtualOutbound"
+	virtualInbound      = "virtualInbound"
+	passthroughCluster  = "PassthroughCluster"
+	blackHoleCluster    = "BlackHoleCluster"
+	inboundPassthrough  = "InboundPassthroughCluster"
+	inboundPassthrough6 = "InboundPassthroughClusterIpv6"
+	allowAnyRoute       = "allow_any"
+	blockAllRoute       = "block_all"
+	wrongProtocolRoute  = "wrong_protocol" // ours
 )
 
 // Names of our own.

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
@@ -22,6 +23,7 @@ type View struct {
 type part struct {
 	resources []*Resource
 	ports     []portUse
+	ranges    []rangeUse
 	gateways  []registry.Ref
 }
 
@@ -31,9 +33,18 @@ type portUse struct {
 	opaque bool // a TCP service: the server may speak first
 }
 
+// rangeUse says that a TCP host owns a range of addresses at a port. A range cannot be a virtual host's domain, so
+// the port's listener has to know it: the one thing in a listener that is about a host.
+type rangeUse struct {
+	port   uint32
+	prefix netip.Prefix
+	host   string
+}
+
 // uses counts, over all hosts of a view, what its base depends on.
 type uses struct {
 	ports    map[portUse]int
+	ranges   map[rangeUse]int
 	gateways map[registry.Ref]int
 }
 
@@ -68,7 +79,7 @@ func (t *Translator) Forget(hosts []string) {
 
 // Build makes a class's view from nothing.
 func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
-	v := &View{Class: c, hosts: iradix.New[*part](), uses: uses{ports: map[portUse]int{}, gateways: map[registry.Ref]int{}}}
+	v := &View{Class: c, hosts: iradix.New[*part](), uses: uses{ports: map[portUse]int{}, ranges: map[rangeUse]int{}, gateways: map[registry.Ref]int{}}}
 	for i := range v.resources {
 		v.resources[i] = iradix.New[*Resource]()
 	}
@@ -102,12 +113,13 @@ type edit struct {
 	hosts   *iradix.Txn[*part]
 	uses    uses
 	changed map[Ref]bool
+	given   map[Ref]bool // by hosts in this edit: a name may pass from the base to a host
 }
 
 func newEdit(v *View) *edit {
 	next := *v
-	e := &edit{next: &next, hosts: v.hosts.Txn(), changed: map[Ref]bool{}}
-	e.uses = uses{ports: maps.Clone(v.uses.ports), gateways: maps.Clone(v.uses.gateways)}
+	e := &edit{next: &next, hosts: v.hosts.Txn(), changed: map[Ref]bool{}, given: map[Ref]bool{}}
+	e.uses = uses{ports: maps.Clone(v.uses.ports), ranges: maps.Clone(v.uses.ranges), gateways: maps.Clone(v.uses.gateways)}
 	for i := range e.txns {
 		e.txns[i] = v.resources[i].Txn()
 	}
@@ -124,6 +136,9 @@ func (e *edit) setHost(host string, p *part) {
 		e.count(old, -1)
 	}
 	e.replace(old.all(), p.all())
+	for _, r := range p.all() {
+		e.given[Ref{r.Type, r.Name}] = true
+	}
 	if p == nil {
 		e.hosts.Delete([]byte(host))
 		return
@@ -175,11 +190,11 @@ func (e *edit) replace(old, now []*Resource) {
 	}
 	for _, r := range old {
 		ref := Ref{r.Type, r.Name}
-		// a name may have passed from a host to the base, or back: what another put there stays
-		if now, ok := e.txns[r.Type].Get([]byte(r.Name)); ok && !kept[ref] && now.Version == r.Version {
-			e.txns[r.Type].Delete([]byte(r.Name))
-			e.changed[ref] = true
+		if kept[ref] || e.given[ref] {
+			continue
 		}
+		e.txns[r.Type].Delete([]byte(r.Name))
+		e.changed[ref] = true
 	}
 }
 
@@ -187,6 +202,11 @@ func (e *edit) count(p *part, by int) {
 	for _, u := range p.ports {
 		if e.uses.ports[u] += by; e.uses.ports[u] == 0 {
 			delete(e.uses.ports, u)
+		}
+	}
+	for _, r := range p.ranges {
+		if e.uses.ranges[r] += by; e.uses.ranges[r] == 0 {
+			delete(e.uses.ranges, r)
 		}
 	}
 	for _, g := range p.gateways {

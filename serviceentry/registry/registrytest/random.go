@@ -111,7 +111,7 @@ func (w *World) entry() *networking.ServiceEntry {
 		}
 	}
 	if w.rand.IntN(6) == 0 {
-		e.Addresses = []string{"203.0.113.7"}
+		e.Addresses = pick(w, [][]string{{"203.0.113.7"}, {"203.0.113.64/28"}, {"203.0.113.64/28", "203.0.113.96/28"}})
 	}
 	return e
 }
