@@ -29,6 +29,7 @@ type Controller struct {
 	dataDir  string
 	meshFile string
 	staging  string
+	flags    []string       // beside those that it always has
 	process  *world.Process // nil when it does not run
 }
 
@@ -55,9 +56,11 @@ func (c *Controller) up(ctx context.Context) error {
 	if c.process != nil {
 		return nil
 	}
-	p, err := c.host.Start("controller", world.ControlUID, c.scene.Programs.Sallyport, "controller",
+	p, err := c.host.Start("controller", world.ControlUID, append([]string{
+		c.scene.Programs.Sallyport, "controller",
 		"--config-dir", c.scene.Config.Path, "--mesh-config", c.meshFile, "--data", c.dataDir, "--audit",
-		"--secure-xds-addr", secureXDS.String(), "--host", world.ControlAddr.String(), "--admin-addr", admin)
+		"--secure-xds-addr", secureXDS.String(), "--host", world.ControlAddr.String(), "--admin-addr", admin,
+	}, c.flags...)...)
 	if err != nil {
 		return err
 	}

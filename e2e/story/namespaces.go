@@ -13,6 +13,17 @@ import (
 // InNamespaces sets the scene with pods in network namespaces: an app with a sidecar, an egress gateway, a controller
 // on its own host, and the outside behind a router. Closing the run ends all of it.
 func InNamespaces(ctx context.Context, run *world.Run, programs Programs) (*Scene, error) {
+	return inNamespaces(ctx, run, programs)
+}
+
+// WithController is InNamespaces with further flags for the controller.
+func WithController(flags ...string) func(context.Context, *world.Run, Programs) (*Scene, error) {
+	return func(ctx context.Context, run *world.Run, programs Programs) (*Scene, error) {
+		return inNamespaces(ctx, run, programs, flags...)
+	}
+}
+
+func inNamespaces(ctx context.Context, run *world.Run, programs Programs, controllerFlags ...string) (*Scene, error) {
 	w, err := world.New(run)
 	if err != nil {
 		return nil, err
@@ -39,14 +50,15 @@ func InNamespaces(ctx context.Context, run *world.Run, programs Programs) (*Scen
 	); err != nil {
 		return nil, err
 	}
-	return s, s.startMesh(ctx)
+	return s, s.startMesh(ctx, controllerFlags)
 }
 
 // startMesh starts controller, gateway and the app's sidecar, in this order.
-func (s *Scene) startMesh(ctx context.Context) (err error) {
+func (s *Scene) startMesh(ctx context.Context, controllerFlags []string) (err error) {
 	if s.Controller, err = newController(s, s.World.Control); err != nil {
 		return err
 	}
+	s.Controller.flags = controllerFlags
 	s.App = &Pod{
 		scene: s, host: s.World.App, role: "sidecar", name: "app-1", ns: "default", sa: "app",
 		ip: world.AppAddr, labels: []string{"app=app"},

@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/story"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// sceneLimit is how long setting a scene may take.
+const sceneLimit = 2 * time.Minute
+
+// setting builds a scene.
+type setting func(context.Context, *world.Run, story.Programs) (*story.Scene, error)
+
+// needRoot skips what needs network namespaces, and fails where root cannot make them.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root: run `make test` as root for this part")
+	}
+	if err := world.CanNamespace(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setScene sets a scene in a run of its own, which ends with the test or when it is interrupted; so does the context.
+func setScene(t *testing.T, set setting) (context.Context, *story.Scene) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts the real programs, which takes its time: not with -short")
+	}
+	root, err := story.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := story.FindPrograms(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := world.NewRun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An interrupted test run must leave nothing behind either.
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	t.Cleanup(func() {
+		stop()
+		if t.Failed() {
+			if kept, err := run.SaveLogs(); err == nil {
+				t.Logf("the programs' logs: %s", kept)
+			}
+		}
+		if err := run.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	setting, cancel := context.WithTimeout(ctx, sceneLimit)
+	defer cancel()
+	scene, err := set(setting, run, programs)
+	if err != nil {
+		t.Fatalf("setting the scene: %v", err)
+	}
+	return ctx, scene
+}

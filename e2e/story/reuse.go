@@ -1,0 +1,55 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+
+	"github.com/sallyport/sallyport/e2e/world"
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// What tests beside the story do with a scene.
+
+// Call runs the operator's program where the control plane is, and gives its output, also that of a call whose answer
+// is no.
+func (s *Scene) Call(ctx context.Context, args ...string) ([]byte, error) {
+	return s.sallyport(ctx, args...)
+}
+
+// MeshConfig is the file with the mesh's settings.
+func (s *Scene) MeshConfig() string { return s.Controller.meshFile }
+
+// SetPolicy writes what is to happen with hosts that nobody registered, ALLOW_ANY or REGISTRY_ONLY, and waits until
+// requests show it.
+func (s *Scene) SetPolicy(ctx context.Context, mode string) error {
+	_, err := s.policy(ctx, mode)
+	return err
+}
+
+// AuditRecords asks the log for what happened since the scene was set.
+func (s *Scene) AuditRecords(ctx context.Context, flags ...string) ([]record.Record, error) {
+	return s.auditRecords(ctx, flags...)
+}
+
+// RunDir is where the pod's agent keeps its files.
+func (p *Pod) RunDir() string { return filepath.Join(p.dir, "run") }
+
+// Host is where the pod runs.
+func (p *Pod) Host() *world.Host { return p.host }
+
+// Admin asks the pod's Envoy at its administration port.
+func (p *Pod) Admin(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+envoyAdmin+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := p.host.HTTPClient().Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("Envoy of %s: %w", p.name, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return io.ReadAll(resp.Body)
+}
