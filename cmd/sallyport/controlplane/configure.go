@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -41,6 +42,8 @@ type batch struct {
 // configure is the one writer: it takes the source's batches and new mesh settings, in turn, and publishes what
 // comes of them.
 func (p *plane) configure(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	batches, failed := make(chan batch), make(chan error, 1)
 	go func() {
 		failed <- p.cfg.Source.Run(ctx, func(c []serviceentry.Change, f []admission.Finding) {
@@ -50,7 +53,10 @@ func (p *plane) configure(ctx context.Context) error {
 			}
 		})
 	}()
-	settings := watchFile(ctx, p.cfg.MeshConfigFile, p.log)
+	settings, err := watchFile(ctx, p.cfg.MeshConfigFile, p.log)
+	if err != nil {
+		return fmt.Errorf("--mesh-config %q: changes of it would not be seen: %w", p.cfg.MeshConfigFile, err)
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -102,18 +108,18 @@ const settle = 100 * time.Millisecond
 
 // watchFile tells when a file was written, replaced or came back. Its folder is what is watched, since replacing
 // a file is how it is usually written.
-func watchFile(ctx context.Context, file string, log *slog.Logger) <-chan struct{} {
+func watchFile(ctx context.Context, file string, log *slog.Logger) (<-chan struct{}, error) {
 	out := make(chan struct{})
 	if file == "" {
-		return out
+		return out, nil
 	}
 	w, err := fsnotify.NewWatcher()
-	if err == nil {
-		err = w.Add(filepath.Dir(file))
-	}
 	if err != nil {
-		log.Error("changes of the mesh settings will not be seen", "file", file, "error", err)
-		return out
+		return nil, err
+	}
+	if err := w.Add(filepath.Dir(file)); err != nil {
+		_ = w.Close()
+		return nil, err
 	}
 	go func() {
 		defer func() { _ = w.Close() }()
@@ -136,5 +142,5 @@ func watchFile(ctx context.Context, file string, log *slog.Logger) <-chan struct
 			}
 		}
 	}()
-	return out
+	return out, nil
 }

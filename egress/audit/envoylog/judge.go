@@ -17,7 +17,7 @@ func told(r *entry, role, details string) bool {
 	case accesslog.RoleInner:
 		return r.Status == 200
 	case accesslog.RoleGateway:
-		return !localFailure(r.Flags) && (r.Status != 503 || details == "via_upstream")
+		return r.Status == 200 || details == "via_upstream" // the gateway took it, or said no itself
 	default:
 		return false
 	}
