@@ -27,7 +27,7 @@ func (v *view) accept(c *call, msg, out []byte) (answer []byte, ok bool) {
 		return nil, true
 	}
 	v.counts.query(c.tcp)
-	rcode := dns.RcodeSuccess
+	var rcode int
 	switch {
 	case errors.Is(err, packet.ErrVersion):
 		rcode = dns.RcodeBadVers

@@ -82,7 +82,7 @@ func TestParseRefuses(t *testing.T) {
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: error %v, want %v", c.name, err, c.want)
 		}
-		if err != ErrIgnore {
+		if !errors.Is(err, ErrIgnore) {
 			out := q.Finish(q.Reply(nil, 1, 0), 0, 1, EDENone, 512)
 			if m := unpack(t, out); m.Rcode != 1 || m.Id != q.ID || !m.Response {
 				t.Errorf("%s: reply %v", c.name, m)
@@ -176,7 +176,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var q Query
 		err := q.Parse(b)
-		if err == ErrIgnore {
+		if errors.Is(err, ErrIgnore) {
 			return
 		}
 		reply := new(dns.Msg)

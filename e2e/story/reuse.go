@@ -48,7 +48,7 @@ func (p *Pod) Admin(ctx context.Context, path string) ([]byte, error) {
 	}
 	resp, err := p.host.HTTPClient().Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("Envoy of %s: %w", p.name, err)
+		return nil, fmt.Errorf("the Envoy of %s: %w", p.name, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	return io.ReadAll(resp.Body)

@@ -56,7 +56,7 @@ func (r *report) loadBalancer(field string, l *networking.LoadBalancerSettings) 
 	if l == nil {
 		return
 	}
-	if l.WarmupDurationSecs != nil && l.Warmup != nil { //nolint:staticcheck // deprecated, but Istio still reads it
+	if l.WarmupDurationSecs != nil && l.Warmup != nil {
 		r.reject(at(field, "warmup"), nil, "cannot be set together with warmupDurationSecs", "keep warmup")
 	}
 	if hash := l.GetConsistentHash(); hash != nil {

@@ -20,12 +20,12 @@ const (
 type State int
 
 const (
-	// Whole: every object of the file is in Objects or in Rejected.
+	// Whole says that every object of the file is in Objects or in Rejected.
 	Whole State = iota
-	// Partial: some document could be parsed, but says of no object whose it is. Which objects the file no
+	// Partial says that some document could be parsed, but not whose object it is. Which objects the file no
 	// longer holds cannot be told.
 	Partial
-	// Unreadable: a document is no YAML, so where documents begin and end cannot be trusted either.
+	// Unreadable says that a document is no YAML, so where documents begin and end cannot be trusted either.
 	Unreadable
 )
 

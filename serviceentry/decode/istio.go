@@ -2,6 +2,7 @@ package decode
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -71,7 +72,8 @@ func readIstio(o *serviceentry.Object, plain []byte) []fault {
 // broken turns a decoder's error into a fault.
 func broken(path string, err error) []fault {
 	p := strict.Problem{Field: path, Message: strings.TrimPrefix(err.Error(), "json: "), Fix: "see the API's reference for what this field takes"}
-	if t, ok := err.(*json.UnmarshalTypeError); ok {
+	var t *json.UnmarshalTypeError
+	if errors.As(err, &t) {
 		p.Field = strings.TrimPrefix(path+"."+t.Field, ".")
 		p.Message = fmt.Sprintf("a %s does not belong here", t.Value)
 		p.Fix = "write " + goType(t.Type)

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -34,8 +35,8 @@ func readKube(made func() metav1.Object) read {
 func unknownFields(errs []error, path string, t reflect.Type, harmless bool) []fault {
 	var faults []fault
 	for _, err := range errs {
-		field, ok := err.(sigsjson.FieldError)
-		if !ok {
+		var field sigsjson.FieldError
+		if !errors.As(err, &field) {
 			faults = append(faults, fault{Problem: strict.Problem{Field: path, Message: err.Error(), Fix: "remove it"}, harmless: harmless})
 			continue
 		}

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -70,7 +71,8 @@ func (r *reader) item(d document, line int, plain []byte, depth int) {
 
 // notAnObject says why a document cannot be read even loosely.
 func notAnObject(err error) strict.Problem {
-	if t, ok := err.(*json.UnmarshalTypeError); ok && t.Field != "" {
+	var t *json.UnmarshalTypeError
+	if errors.As(err, &t) && t.Field != "" {
 		return broken("", t)[0].Problem
 	}
 	return strict.Problem{Message: "this is no Kubernetes object", Fix: "write apiVersion, kind, metadata.name and spec"}

@@ -68,7 +68,7 @@ func newPod(t *testing.T, discovery string) *pod {
 
 // runDir is short, for the socket's path is bounded.
 func runDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("", "pod")
+	dir, err := os.MkdirTemp("", "pod") //nolint:usetesting // t.TempDir names the test, which is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

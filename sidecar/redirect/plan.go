@@ -8,6 +8,7 @@ import (
 // Family is an address family; its value is the name used in plans and logs.
 type Family string
 
+// The families.
 const (
 	IPv4 Family = "ipv4"
 	IPv6 Family = "ipv6"

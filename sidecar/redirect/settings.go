@@ -23,6 +23,7 @@ type Settings struct {
 // IPv6Choice is what --ipv6 asks for.
 type IPv6Choice string
 
+// The choices.
 const (
 	IPv6Auto IPv6Choice = "auto" // on where the namespace has IPv6
 	IPv6On   IPv6Choice = "on"   // on, and an error where it cannot be

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -16,7 +15,7 @@ import (
 
 // shelf is an OnDemand whose bodies are in memory, with one stream's state.
 func shelf() (*OnDemand, *demand) {
-	o := NewOnDemand(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	o := NewOnDemand(slog.New(slog.DiscardHandler))
 	o.body = func(_ context.Context, name string) (*discoveryv3.Resource, error) {
 		if v := o.version(name); v != "" {
 			return &discoveryv3.Resource{Name: name, Version: v}, nil

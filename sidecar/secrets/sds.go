@@ -31,7 +31,7 @@ func (w *Workload) RegisterSDS(s grpc.ServiceRegistrar) {
 // StreamSecrets implements the state-of-the-world variant.
 func (s *sds) StreamSecrets(stream secretv3.SecretDiscoveryService_StreamSecretsServer) error {
 	subscription := &sotwSubscription{}
-	return converse(s.workload, stream.Context(), stream.Recv, func(r *discoveryv3.DiscoveryRequest) error {
+	return converse(stream.Context(), s.workload, stream.Recv, func(r *discoveryv3.DiscoveryRequest) error {
 		if err := s.check(r.GetTypeUrl(), r.GetErrorDetail()); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (s *sds) StreamSecrets(stream secretv3.SecretDiscoveryService_StreamSecrets
 // DeltaSecrets implements the incremental variant.
 func (s *sds) DeltaSecrets(stream secretv3.SecretDiscoveryService_DeltaSecretsServer) error {
 	subscription := newDeltaSubscription()
-	return converse(s.workload, stream.Context(), stream.Recv, func(r *discoveryv3.DeltaDiscoveryRequest) error {
+	return converse(stream.Context(), s.workload, stream.Recv, func(r *discoveryv3.DeltaDiscoveryRequest) error {
 		if err := s.check(r.GetTypeUrl(), r.GetErrorDetail()); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (s *sds) check(typeURL string, refusal *status.Status) error {
 
 // converse runs one stream: each request goes to heard, and after each request and each change of the material,
 // tell is given the secrets there are. It returns when the client is gone.
-func converse[T any](w *Workload, ctx context.Context, recv func() (*T, error), heard func(*T) error, tell func(map[string]secret) error) error {
+func converse[T any](ctx context.Context, w *Workload, recv func() (*T, error), heard func(*T) error, tell func(map[string]secret) error) error {
 	requests, failed := receive(ctx, recv)
 	m, changed := w.board.read()
 	for {

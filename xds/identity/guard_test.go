@@ -31,7 +31,7 @@ var (
 	bob      = ID{"cluster.local", "b", "bob"}
 	refused  = &Rejected{Credential: "token", Reason: "it expired"}
 	refused2 = &Rejected{Credential: "client certificate", Reason: "it is a CA's"}
-	away     = errors.New("dial 10.0.0.1: the token reviewer is away")
+	errAway  = errors.New("dial 10.0.0.1: the token reviewer is away")
 )
 
 func TestFirstOf(t *testing.T) {
@@ -48,7 +48,7 @@ func TestFirstOf(t *testing.T) {
 		{"the second when the first is rejected", []Authenticator{fixed{err: refused}, fixed{id: bob}}, bob, ""},
 		{"rejected", []Authenticator{fixed{err: ErrNoCredentials}, fixed{err: refused}}, ID{}, "token rejected: it expired"},
 		{"both rejected", []Authenticator{fixed{err: refused}, fixed{err: refused2}}, ID{}, "token and client certificate rejected: it expired; it is a CA's"},
-		{"undecided counts more than rejected", []Authenticator{fixed{err: refused2}, fixed{err: away}}, ID{}, "away"},
+		{"undecided counts more than rejected", []Authenticator{fixed{err: refused2}, fixed{err: errAway}}, ID{}, "away"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			id, err := FirstOf(c.all...).Authenticate(t.Context())
@@ -95,7 +95,7 @@ func TestGuard(t *testing.T) {
 		{"accepted", fixed{id: alice}, codes.OK, "", "accepted"},
 		{"none", fixed{err: ErrNoCredentials}, codes.Unauthenticated, "authorization: Bearer TOKEN", "none"},
 		{"rejected", fixed{err: refused}, codes.Unauthenticated, "it expired", "rejected"},
-		{"undecided", fixed{err: away}, codes.Unavailable, "try again", "undecided"},
+		{"undecided", fixed{err: errAway}, codes.Unavailable, "try again", "undecided"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer

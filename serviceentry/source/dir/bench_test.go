@@ -3,7 +3,6 @@ package dir
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -26,7 +25,7 @@ func BenchmarkStart(b *testing.B) {
 	fill(b, root, 10_000)
 	for b.Loop() {
 		ctx, cancel := context.WithCancel(b.Context())
-		err := New(root, Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}).Run(ctx, func(c []serviceentry.Change, _ []admission.Finding) {
+		err := New(root, Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx, func(c []serviceentry.Change, _ []admission.Finding) {
 			if len(c) != 10_000 {
 				b.Errorf("%d changes", len(c))
 			}

@@ -82,7 +82,8 @@ func cannotRead(name string, err error) decode.Result {
 
 // reason gives an error without the path that the finding already has.
 func reason(err error) string {
-	if p, ok := err.(*fs.PathError); ok {
+	var p *fs.PathError
+	if errors.As(err, &p) {
 		return p.Err.Error()
 	}
 	return err.Error()

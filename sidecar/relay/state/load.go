@@ -69,7 +69,7 @@ func (l *loaded) apply(op byte, body []byte, off int64) error {
 	case opPut:
 		name, version, err := nameAndVersion(body)
 		if err != nil {
-			return fmt.Errorf("%w: record at %d: %v", errTorn, off, err)
+			return fmt.Errorf("%w: record at %d: %w", errTorn, off, err)
 		}
 		l.drop(name)
 		l.index[name] = place{version: version, off: off, length: len(body)}

@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,7 +165,7 @@ func create(path string, head []byte) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	first := frame(nil, opHead, head)
-	if _, err := io.WriteString(file, string(first)); err != nil {
+	if _, err := file.Write(first); err != nil {
 		return nil, 0, errors.Join(err, file.Close())
 	}
 	return file, int64(len(first)), syncDir(filepath.Dir(path))

@@ -16,8 +16,9 @@ const (
 	// Issuer names tokens of the controller's own key.
 	Issuer = "sallyport"
 
-	// MinTTL and MaxTTL bound a token's lifetime.
+	// MinTTL is the shortest lifetime of a token.
 	MinTTL = time.Second
+	// MaxTTL is the longest.
 	MaxTTL = 365 * 24 * time.Hour
 
 	subjectPrefix = "system:serviceaccount:"
