@@ -1,6 +1,7 @@
 package dir
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
