@@ -337,19 +337,21 @@ func (b *batch) countSpecial(list []*Service, by int) {
 	if len(special) == 0 {
 		return
 	}
+	for ns := range special {
+		b.countView(ns, by)
+	}
+}
+
+// countView adds a reason, or takes one away, for a namespace to have a view of its own.
+func (b *batch) countView(ns string, by int) {
 	if !b.specialCopied {
 		b.next.special, b.specialCopied = maps.Clone(b.next.special), true
 	}
-	for ns := range special {
-		b.next.special[ns] += by
-		switch b.next.special[ns] {
-		case 0:
-			delete(b.next.special, ns)
-			b.changed.Views = true
-		case by:
-			b.changed.Views = true
-		}
+	was := b.next.special[ns]
+	if b.next.special[ns] += by; b.next.special[ns] == 0 {
+		delete(b.next.special, ns)
 	}
+	b.changed.Views = b.changed.Views || was == 0 || was+by == 0
 }
 
 func (b *batch) setScope(c serviceentry.Change) {

@@ -8,11 +8,13 @@ import (
 	"github.com/sallyport/sallyport/serviceentry"
 )
 
-// setRule replaces or removes a DestinationRule and touches every host that it covered or covers now.
+// setRule replaces or removes a DestinationRule and touches every host that it covered or covers now. Workloads of
+// the rule's namespace follow it before others, so that namespace sees something of its own.
 func (b *batch) setRule(c serviceentry.Change) {
 	if old := b.index.rules[c.Key]; old != nil {
 		b.replaceRule(old.Host, c.Key, nil)
 		delete(b.index.rules, c.Key)
+		b.countView(c.Key.Namespace, -1)
 	}
 	if c.Object == nil {
 		return
@@ -20,6 +22,7 @@ func (b *batch) setRule(c serviceentry.Change) {
 	r := fromDestinationRule(c.Object, c.Object.Spec.(*networking.DestinationRule))
 	b.index.rules[c.Key] = r
 	b.replaceRule(r.Host, c.Key, r)
+	b.countView(c.Key.Namespace, +1)
 }
 
 func (b *batch) replaceRule(host string, key serviceentry.Key, r *Rule) {
