@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/translate"
@@ -21,6 +24,7 @@ type Cache struct {
 	snapshot   *registry.Snapshot
 	translator *translate.Translator
 	classes    map[translate.Class]*class
+	made       uint64 // classes so far
 	streams    map[*core.Node]*stream
 }
 
@@ -72,7 +76,8 @@ func (c *Cache) place(st *stream) {
 	}
 	cl := c.classes[key]
 	if cl == nil {
-		cl = &class{view: c.translator.Build(c.snapshot, key)}
+		c.made++
+		cl = &class{id: c.made, view: c.translator.Build(c.snapshot, key)}
 		c.classes[key] = cl
 	}
 	cl.streams++
@@ -116,8 +121,12 @@ func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
 	if st == nil {
 		return nil, fmt.Errorf("xds: the stream of %q ended", node.GetId())
 	}
+	if st.lost {
+		return nil, status.Errorf(codes.Unavailable, "xds: %q left %d pushes unanswered; connect again", node.GetId(), patience)
+	}
 	st.watches[t] = w
 	st.answer(t, true)
+	c.unpackLater(st.class, t)
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -125,6 +134,26 @@ func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
 			st.watches[t] = nil
 		}
 	}, nil
+}
+
+// keepPacked is how long everything of a type stays packed for those who ask for all of it: about as long as proxies
+// take to come back when the controller has restarted.
+const keepPacked = 5 * time.Second
+
+// unpackLater lets go of what was packed after a while, if anything was.
+func (c *Cache) unpackLater(cl *class, t translate.Type) {
+	p := cl.whole[t]
+	if p == nil || p.ends {
+		return
+	}
+	p.ends = true
+	time.AfterFunc(keepPacked, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if cl.whole[t] == p {
+			cl.whole[t] = nil
+		}
+	})
 }
 
 // Fetch is the polling form of xDS, which is not offered.

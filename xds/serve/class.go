@@ -1,48 +1,146 @@
 package serve
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
-// history is how many steps back a class remembers what changed. A stream that is further behind is compared
+// history is how many changed resources a class remembers, step by step. A stream that is further behind is compared
 // resource by resource.
-const history = 256
+const history = 4096
 
 // class is the current view of one kind of proxies and the last steps that led to it.
 type class struct {
+	id      uint64 // never used again
 	view    *translate.View
 	step    uint64            // of view
 	steps   [][]translate.Ref // steps[i] led to step - len(steps) + i + 1
+	refs    int               // in steps
 	streams int
+
+	changed [typeCount]uint64     // the step in which a type last changed
+	whole   [typeCount]*parcel    // everything of a type, while it is asked for
+	since   map[behind]difference // what streams lack that were sent the same
+	all     [typeCount]*inventory // for state-of-the-world streams, once there is one
 }
 
-// advance makes the next view.
-func (c *class) advance(t *translate.Translator, s *registry.Snapshot, changed registry.Changed) bool {
-	view, refs := t.Update(c.view, s, changed)
-	c.view = view
-	if len(refs) == 0 {
-		return false
-	}
-	c.step++
-	c.steps = append(c.steps, refs)
-	if len(c.steps) > history {
-		c.steps = append(c.steps[:0:0], c.steps[len(c.steps)-history/2:]...)
-	}
-	return true
-}
-
-// mark is what a stream was sent of a type.
-type mark struct {
-	class *class
-	view  *translate.View
+// behind says where streams are that lack the same.
+type behind struct {
+	t     translate.Type
+	class uint64
 	step  uint64
 }
 
-// since gives the names of a type that may differ between what a stream has and the current view.
-func (c *class) since(m *mark, t translate.Type) map[string]bool {
+// mark is what a stream was sent of a type: nothing yet, when there is no view.
+type mark struct {
+	class uint64
+	step  uint64
+	view  *translate.View
+}
+
+// now is the mark of a stream that has everything.
+func (c *class) now() mark { return mark{class: c.id, step: c.step, view: c.view} }
+
+// difference is what leads from a mark to the current view.
+type difference struct {
+	parcel *parcel  // nil when nothing is new
+	there  []string // names of what is in the parcel
+	gone   []string
+}
+
+// advance makes the next view.
+func (c *class) advance(t *translate.Translator, s *registry.Snapshot, changed registry.Changed) {
+	view, refs := t.Update(c.view, s, changed)
+	c.view = view
+	if len(refs) == 0 {
+		return
+	}
+	c.step++
+	c.steps, c.refs = append(c.steps, refs), c.refs+len(refs)
+	forget := 0
+	for ; c.refs > history && forget < len(c.steps)-1; forget++ {
+		c.refs -= len(c.steps[forget])
+	}
+	if forget > 0 {
+		c.steps = slices.Clone(c.steps[forget:])
+	}
+	for _, r := range refs {
+		c.changed[r.Type] = c.step
+		c.whole[r.Type], c.all[r.Type] = nil, nil
+	}
+	c.since = nil
+}
+
+// has says whether a stream with that mark has everything of a type.
+func (c *class) has(m mark, t translate.Type) bool { return m.class == c.id && m.step >= c.changed[t] }
+
+// everything packs all resources of a type, or gives what was packed before.
+func (c *class) everything(t translate.Type) *parcel {
+	if c.whole[t] == nil {
+		list := make([]*translate.Resource, 0, c.view.Len(t))
+		c.view.Walk(t, func(r *translate.Resource) bool { list = append(list, r); return true })
+		c.whole[t] = pack(list)
+	}
+	return c.whole[t]
+}
+
+// unlike gives the names of a type that differ between what a client says it has (name → version) and the view.
+func (c *class) unlike(known map[string]string, t translate.Type) map[string]bool {
 	names := map[string]bool{}
-	if m.class == c && m.step+uint64(len(c.steps)) >= c.step {
+	c.view.Walk(t, func(r *translate.Resource) bool {
+		if known[r.Name] != r.Version {
+			names[r.Name] = true
+		}
+		return true
+	})
+	for name := range known {
+		if _, ok := c.view.Get(t, name); !ok {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// difference finds what a stream lacks of a type. Streams that were sent the same share the answer.
+func (c *class) difference(m mark, t translate.Type) difference {
+	at := behind{t, m.class, m.step}
+	d, ok := c.since[at]
+	if !ok {
+		if c.since == nil {
+			c.since = map[behind]difference{}
+		}
+		d = c.compare(c.namesSince(m, t), t)
+		c.since[at] = d
+	}
+	return d
+}
+
+// compare looks names up in the current view.
+func (c *class) compare(names map[string]bool, t translate.Type) (d difference) {
+	var list []*translate.Resource
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if r, ok := c.view.Get(t, name); ok {
+			list = append(list, r)
+			d.there = append(d.there, name)
+		} else {
+			d.gone = append(d.gone, name)
+		}
+	}
+	if len(list) > 0 {
+		d.parcel = pack(list)
+	}
+	return d
+}
+
+func (c *class) remembers(step uint64) bool { return step+uint64(len(c.steps)) >= c.step }
+
+// namesSince gives the names of a type that may differ between what a stream has and the current view.
+func (c *class) namesSince(m mark, t translate.Type) map[string]bool {
+	names := map[string]bool{}
+	if m.class == c.id && c.remembers(m.step) {
 		for _, refs := range c.steps[uint64(len(c.steps))-(c.step-m.step):] {
 			for _, r := range refs {
 				if r.Type == t {

@@ -14,6 +14,7 @@ import (
 	routeservice "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
 	gcpserver "github.com/envoyproxy/go-control-plane/pkg/server/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -28,6 +29,7 @@ type Server struct {
 	log       *slog.Logger
 	authorize Authorize
 	metrics   *Metrics
+	turns     turns
 
 	mu      sync.Mutex
 	streams map[streamKey]*stream
@@ -43,7 +45,7 @@ type streamKey struct {
 // NewServer makes a server of the cache. Several may share one (one for each port, with its own Authorize).
 func NewServer(c *Cache, authorize Authorize, m *Metrics, log *slog.Logger) *Server {
 	return &Server{
-		cache: c, log: log, authorize: authorize, metrics: m,
+		cache: c, log: log, authorize: authorize, metrics: m, turns: make(turns, atOnce),
 		streams: map[streamKey]*stream{}, open: map[streamKey]context.Context{},
 	}
 }
@@ -69,41 +71,46 @@ func (s *callbacks) opened(ctx context.Context, key streamKey) error {
 }
 
 // asked makes sure that the stream is known, and gives the node that identifies it to the cache: requests after
-// the first one need not carry it, and may carry another copy.
-func (s *callbacks) asked(key streamKey, node *core.Node) (*core.Node, *stream, error) {
+// the first one need not carry it, and may carry another copy. It is called for one request of a stream at a time.
+func (s *callbacks) asked(key streamKey, node *core.Node) (*stream, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if st := s.streams[key]; st != nil {
-		return st.node, st, nil
+	st, ctx := s.streams[key], s.open[key]
+	s.mu.Unlock()
+	if st != nil {
+		return st, nil
 	}
 	if node == nil {
-		return nil, nil, fmt.Errorf("xds: the first request must carry the node")
+		return nil, fmt.Errorf("xds: the first request must carry the node")
 	}
 	proxy, err := parseNode(node, !key.delta)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := s.authorize(s.open[key], proxy); err != nil {
+	if err := s.authorize(ctx, proxy); err != nil {
 		s.log.Warn("a proxy was turned away", "node", node.GetId(), "error", err)
-		return nil, nil, err
+		return nil, err
 	}
-	st := &stream{id: key.id, node: node, proxy: proxy}
-	s.streams[key] = st
+	// An Envoy's own node lists all its extensions: too much to keep of each.
+	st = &stream{id: key.id, node: &core.Node{Id: proxy.ID}, proxy: proxy, done: ctx.Done()}
 	s.cache.join(st)
+	s.mu.Lock()
+	s.streams[key] = st
+	s.mu.Unlock()
 	s.metrics.connected.Inc()
-	s.log.Info("a proxy connected", "node", node.GetId(), "delta", key.delta)
-	return node, st, nil
+	s.log.Info("a proxy connected", "node", proxy.ID, "delta", key.delta)
+	return st, nil
 }
 
 func (s *callbacks) closed(key streamKey) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, key)
 	st := s.streams[key]
+	delete(s.open, key)
+	delete(s.streams, key)
+	s.mu.Unlock()
 	if st == nil {
 		return
 	}
-	delete(s.streams, key)
+	st.endTurn()
 	s.cache.leave(st.node)
 	s.metrics.connected.Dec()
 	s.log.Info("a proxy left", "node", st.node.GetId())
@@ -116,6 +123,9 @@ func (s *callbacks) heard(st *stream, url, nonce, problem string) {
 		return
 	}
 	st.stats.heard(t, nonce, problem)
+	if st.turnFor == (turn{t, nonce}) {
+		st.endTurn()
+	}
 	if problem != "" {
 		s.metrics.refused.WithLabelValues(url).Inc()
 		s.log.Error("a proxy refused configuration and keeps what it had", "node", st.node.GetId(), "type", url, "reason", problem)
@@ -129,17 +139,17 @@ func (s *callbacks) OnDeltaStreamOpen(ctx context.Context, id int64, _ string) e
 func (s *callbacks) OnDeltaStreamClosed(id int64, _ *core.Node) { s.closed(streamKey{true, id}) }
 
 func (s *callbacks) OnStreamDeltaRequest(id int64, req *discovery.DeltaDiscoveryRequest) error {
-	node, st, err := s.asked(streamKey{true, id}, req.GetNode())
+	st, err := s.asked(streamKey{true, id}, req.GetNode())
 	if err != nil {
 		return err
 	}
-	req.Node = node
+	req.Node = st.node
 	s.heard(st, req.GetTypeUrl(), req.GetResponseNonce(), req.GetErrorDetail().GetMessage())
 	return nil
 }
 
 func (s *callbacks) OnStreamDeltaResponse(id int64, _ *discovery.DeltaDiscoveryRequest, resp *discovery.DeltaDiscoveryResponse) {
-	s.responded(streamKey{true, id}, resp.GetTypeUrl(), resp.GetNonce())
+	s.responded(streamKey{true, id}, resp.GetTypeUrl(), resp.GetNonce(), len(resp.ProtoReflect().GetUnknown()))
 }
 
 func (s *callbacks) OnStreamOpen(ctx context.Context, id int64, _ string) error {
@@ -149,27 +159,34 @@ func (s *callbacks) OnStreamOpen(ctx context.Context, id int64, _ string) error 
 func (s *callbacks) OnStreamClosed(id int64, _ *core.Node) { s.closed(streamKey{false, id}) }
 
 func (s *callbacks) OnStreamRequest(id int64, req *discovery.DiscoveryRequest) error {
-	node, st, err := s.asked(streamKey{false, id}, req.GetNode())
+	st, err := s.asked(streamKey{false, id}, req.GetNode())
 	if err != nil {
 		return err
 	}
-	req.Node = node
+	req.Node = st.node
 	s.heard(st, req.GetTypeUrl(), req.GetResponseNonce(), req.GetErrorDetail().GetMessage())
 	return nil
 }
 
 func (s *callbacks) OnStreamResponse(_ context.Context, id int64, _ *discovery.DiscoveryRequest, resp *discovery.DiscoveryResponse) {
-	s.responded(streamKey{false, id}, resp.GetTypeUrl(), resp.GetNonce())
+	s.responded(streamKey{false, id}, resp.GetTypeUrl(), resp.GetNonce(), proto.Size(resp))
 }
 
-func (s *callbacks) responded(key streamKey, url, nonce string) {
+// responded is called before an answer of that many bytes is sent. It may block: that delays this stream only.
+func (s *callbacks) responded(key streamKey, url, nonce string, size int) {
 	s.mu.Lock()
 	st := s.streams[key]
 	s.mu.Unlock()
-	if t, ok := translate.ParseType(url); ok && st != nil {
-		st.stats.responded(t, nonce)
-		s.metrics.pushes.WithLabelValues(url).Inc()
+	t, ok := translate.ParseType(url)
+	if !ok || st == nil {
+		return
 	}
+	if size >= large {
+		st.endTurn()
+		st.turn, st.turnFor = s.turns.take(st.done), turn{t, nonce}
+	}
+	st.stats.responded(t, nonce)
+	s.metrics.pushes.WithLabelValues(url).Inc()
 }
 
 func (s *callbacks) OnFetchRequest(context.Context, *discovery.DiscoveryRequest) error { return nil }

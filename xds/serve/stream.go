@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"maps"
 	"slices"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -22,10 +23,31 @@ type stream struct {
 	proxy   translate.Node
 	class   *class
 	watches [typeCount]*watch
-	sent    [typeCount]*mark
+	sent    [typeCount]mark
+	at      [typeCount]uint64 // pushes when sent was set
+	pushes  uint64
+	lost    bool // it is so far behind that what it has was forgotten
 	// owed are removals that wait until what refers to the resources was taken back.
 	owed  [typeCount]map[string]bool
 	stats streamStats
+
+	// What follows is of the stream's own goroutine.
+	done    <-chan struct{} // closed when the connection ends
+	turn    func()          // ends the turn for the large answer turnFor; nil without one
+	turnFor turn
+}
+
+// turn is an answer that was sent in turn.
+type turn struct {
+	t     translate.Type
+	nonce string
+}
+
+func (s *stream) endTurn() {
+	if s.turn != nil {
+		s.turn()
+		s.turn, s.turnFor = nil, turn{}
+	}
 }
 
 // watch is a question that the stream left open: one answer may be given to it.
@@ -33,6 +55,7 @@ type watch struct {
 	request *discovery.DeltaDiscoveryRequest
 	sub     cache.Subscription
 	out     chan cache.DeltaResponse
+	waits   bool // it was looked at, and there was nothing to say
 
 	sotw    *discovery.DiscoveryRequest
 	sotwOut chan cache.Response
@@ -47,15 +70,19 @@ func breakLast(t translate.Type) bool {
 // push answers every open watch that has something new, in an order in which nothing is missing in between:
 // additions from clusters to routes, then removals of what nothing refers to any more.
 func (s *stream) push() {
+	s.pushes++
 	for _, t := range translate.Types() {
 		s.answer(t, !breakLast(t))
 	}
 	for _, t := range translate.Types() {
-		if breakLast(t) {
+		if breakLast(t) && len(s.owed[t]) > 0 {
 			s.answer(t, true)
 		}
 	}
+	s.forget()
 }
+
+func (s *stream) caughtUp(t translate.Type) { s.sent[t], s.at[t] = s.class.now(), s.pushes }
 
 // answer responds to the open watch of a type, if there is something to say.
 func (s *stream) answer(t translate.Type, removals bool) {
@@ -67,66 +94,70 @@ func (s *stream) answer(t translate.Type, removals bool) {
 		s.answerWhole(t, w)
 		return
 	}
-	var resp *deltaResponse
-	if w.sub.IsWildcard() {
-		resp = s.wildcard(t, w, removals)
-	} else {
-		resp = s.named(t, w)
+	first := s.sent[t].view == nil
+	if w.waits && s.class.has(s.sent[t], t) && (!removals || len(s.owed[t]) == 0) {
+		s.caughtUp(t)
+		return
 	}
-	if resp == nil {
+	resp := &deltaResponse{request: w.request}
+	if w.sub.IsWildcard() {
+		s.wildcard(t, w, resp, removals)
+	} else {
+		s.named(t, w, resp)
+	}
+	s.caughtUp(t)
+	if resp.empty() && !(first && w.sub.IsWildcard()) {
+		w.waits = true
 		return
 	}
 	s.watches[t] = nil
-	s.stats.sent(t, len(resp.resources), len(resp.removed))
+	s.stats.sent(t, resp.upserts(), len(resp.removed))
 	w.out <- resp // has room for two answers a type
 }
 
-// wildcard makes the next response to a client that takes everything; nil when it has it.
-func (s *stream) wildcard(t translate.Type, w *watch, removals bool) *deltaResponse {
-	resp := &deltaResponse{request: w.request, versions: map[string]string{}}
-	known := w.sub.ReturnedResources()
-	last := s.sent[t]
-	first := last == nil
-	if first {
-		s.firstAnswer(t, known, resp)
-	} else {
-		names := s.class.since(last, t)
-		for name := range known { // unsubscribed by name: it is told again
+// wildcard makes the next response to a client that takes everything.
+func (s *stream) wildcard(t translate.Type, w *watch, resp *deltaResponse, removals bool) {
+	resp.versions = map[string]string{}
+	var d difference
+	known, last := w.sub.ReturnedResources(), s.sent[t]
+	switch {
+	case last.view == nil && len(known) == 0:
+		resp.parcel = s.class.everything(t)
+	case last.view == nil: // a client that comes back says what it has
+		d = s.class.compare(s.class.unlike(known, t), t)
+	case len(known) > 0: // unsubscribed by name: it is told again
+		names := s.class.namesSince(last, t)
+		for name := range known {
 			names[name] = true
 		}
-		for name := range names {
-			if r, ok := s.class.view.Get(t, name); ok {
-				resp.resources = append(resp.resources, r)
-				delete(s.owed[t], name)
-			} else {
-				s.owe(t, name)
-			}
-		}
+		d = s.class.compare(names, t)
+	case !s.class.has(last, t):
+		d = s.class.difference(last, t)
 	}
-	s.sent[t] = &mark{class: s.class, view: s.class.view, step: s.class.step}
-	if removals {
-		for name := range s.owed[t] {
-			resp.removed = append(resp.removed, name)
-		}
+	if d.parcel != nil {
+		resp.parcel = d.parcel
+	}
+	for _, name := range d.there {
+		delete(s.owed[t], name)
+	}
+	for _, name := range d.gone {
+		s.owe(t, name)
+	}
+	if removals && len(s.owed[t]) > 0 {
+		resp.removed = slices.Sorted(maps.Keys(s.owed[t]))
 		s.owed[t] = nil
 	}
-	if !first && len(resp.resources) == 0 && len(resp.removed) == 0 {
-		return nil
-	}
-	return resp.sorted()
 }
 
-// firstAnswer compares with what a reconnecting client says it has.
-func (s *stream) firstAnswer(t translate.Type, known map[string]string, resp *deltaResponse) {
-	s.class.view.Walk(t, func(r *translate.Resource) bool {
-		if known[r.Name] != r.Version {
-			resp.resources = append(resp.resources, r)
-		}
-		return true
-	})
-	for name := range known {
-		if _, ok := s.class.view.Get(t, name); !ok {
-			s.owe(t, name)
+// patience is how many pushes a client may leave unanswered. What it has is remembered for it until then; one that
+// is heard of later has to say it itself, on a new stream.
+const patience = 1024
+
+// forget drops what is kept for a client that is too far behind.
+func (s *stream) forget() {
+	for t := range s.sent {
+		if s.watches[t] == nil && s.sent[t].view != nil && s.pushes-s.at[t] > patience {
+			s.sent[t].view, s.lost = nil, true
 		}
 	}
 }
@@ -138,15 +169,16 @@ func (s *stream) owe(t translate.Type, name string) {
 	s.owed[t][name] = true
 }
 
-// named makes the next response to a client that asked for some names; nil when it has them.
-func (s *stream) named(t translate.Type, w *watch) *deltaResponse {
-	resp := &deltaResponse{request: w.request, versions: map[string]string{}}
+// named makes the next response to a client that asked for some names.
+func (s *stream) named(t translate.Type, w *watch, resp *deltaResponse) {
+	resp.versions = make(map[string]string, len(w.sub.SubscribedResources()))
 	known := w.sub.ReturnedResources()
 	again := map[string]bool{}
-	if last := s.sent[t]; last != nil && t == translate.Endpoints {
-		again = s.class.since(last, t) // also those of clusters that are warmed anew
+	if last := s.sent[t]; last.view != nil && t == translate.Endpoints {
+		again = s.class.namesSince(last, t) // also those of clusters that are warmed anew
 	}
-	for name := range w.sub.SubscribedResources() {
+	var list []*translate.Resource
+	for _, name := range slices.Sorted(maps.Keys(w.sub.SubscribedResources())) {
 		r, ok := s.class.view.Get(t, name)
 		version := absent
 		if ok {
@@ -154,27 +186,14 @@ func (s *stream) named(t translate.Type, w *watch) *deltaResponse {
 		}
 		if known[name] != version || (ok && again[name]) {
 			if ok {
-				resp.resources = append(resp.resources, r)
+				list = append(list, r)
 			} else {
 				resp.removed = append(resp.removed, name)
 			}
 		}
 		resp.versions[name] = version
 	}
-	s.sent[t] = &mark{class: s.class, view: s.class.view, step: s.class.step}
-	if len(resp.resources) == 0 && len(resp.removed) == 0 {
-		return nil
+	if len(list) > 0 {
+		resp.parcel = pack(list)
 	}
-	return resp.sorted()
-}
-
-func (r *deltaResponse) sorted() *deltaResponse {
-	slices.SortFunc(r.resources, func(a, b *translate.Resource) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
-	slices.Sort(r.removed)
-	return r
 }

@@ -24,9 +24,19 @@ import (
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
-// options are common to all gRPC ports: clients that vanished are noticed, and none may send much at once.
+// window is how many bytes a client may have under way. A fixed one spares the pings by
+// which this library would otherwise estimate the bandwidth behind every acknowledgement.
+const window = 256 << 10
+
+// options are common to all gRPC ports: clients that vanished are noticed, none may send much at once, and thousands
+// of mostly silent connections keep small buffers only.
 func options(more ...grpc.ServerOption) []grpc.ServerOption {
 	return append([]grpc.ServerOption{
+		grpc.ForceServerCodecV2(serve.Codec()),
+		grpc.StaticStreamWindowSize(window),
+		grpc.StaticConnWindowSize(window),
+		grpc.ReadBufferSize(4 << 10),
+		grpc.SharedWriteBuffer(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.MaxRecvMsgSize(16 << 20),
