@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,7 +71,10 @@ func (p *plane) configure(ctx context.Context) error {
 		case b := <-batches:
 			p.findings.Store(&b.findings)
 			p.publish(p.registry.Apply(b.changes))
-			p.readyOnce.Do(func() { close(p.ready) })
+			p.readyOnce.Do(func() {
+				close(p.ready)
+				debug.FreeOSMemory() // reading everything left as much garbage as there will ever be
+			})
 		case <-settings:
 			p.reloadMesh()
 		}

@@ -28,7 +28,12 @@ type file struct {
 	info    fs.FileInfo
 	hash    uint64
 	read    bool // its bytes were read, and hash is theirs
-	objects map[serviceentry.Key]serviceentry.Object
+	objects contents
+}
+
+// object gives a known file's version of an object that it holds.
+func (s *store) object(path string, key serviceentry.Key) *serviceentry.Object {
+	return s.files[path].objects.find(key)
 }
 
 func newStore(root string) *store {
@@ -70,27 +75,28 @@ func (s *store) put(r reading) {
 		before.info = r.info
 		return
 	}
-	f := &file{info: r.info, hash: r.hash, read: r.hash != 0, objects: map[serviceentry.Key]serviceentry.Object{}}
+	f := &file{info: r.info, hash: r.hash, read: r.hash != 0}
 	if before == nil {
 		before = &file{}
 	}
+	holds := make(map[serviceentry.Key]*serviceentry.Object, len(r.Objects))
 	kept := map[serviceentry.Key]bool{}
 	keep := func(key serviceentry.Key) {
-		if _, has := f.objects[key]; has {
+		if holds[key] != nil {
 			return
 		}
-		if o, had := before.objects[key]; had {
-			f.objects[key], kept[key] = o, true
+		if o := before.objects.find(key); o != nil {
+			holds[key], kept[key] = o, true
 		}
 	}
 	if r.State != decode.Unreadable {
 		for _, o := range r.Objects {
-			if used, twice := f.objects[o.Key]; twice {
-				r.Findings = append(r.Findings, admission.Duplicate(o, used))
+			if used := holds[o.Key]; used != nil {
+				r.Findings = append(r.Findings, admission.Duplicate(o, *used))
 			} else if r.refused[o.Key] {
 				keep(o.Key)
 			} else {
-				f.objects[o.Key] = o
+				holds[o.Key] = &o
 			}
 		}
 		for _, key := range r.Rejected {
@@ -98,10 +104,11 @@ func (s *store) put(r reading) {
 		}
 	}
 	if r.State != decode.Whole {
-		for key := range before.objects {
-			keep(key)
+		for _, o := range before.objects {
+			keep(o.Key)
 		}
 	}
+	f.objects = contentsOf(holds)
 	s.replace(r.path, before, f)
 	s.notes.set(r.path, sayKept(r.Findings, kept))
 }
@@ -130,12 +137,11 @@ func (s *store) remove(path string) {
 
 // replace moves the ownership of objects from one version of a file to the next; nil means there is none.
 func (s *store) replace(path string, before, after *file) {
-	for key := range before.objects {
+	for _, o := range before.objects {
+		key := o.Key
 		s.touched[key] = true
-		if after != nil {
-			if _, stays := after.objects[key]; stays {
-				continue
-			}
+		if after != nil && after.objects.find(key) != nil {
+			continue
 		}
 		owners := s.owners[key]
 		if i := slices.Index(owners, path); i >= 0 {
@@ -150,7 +156,8 @@ func (s *store) replace(path string, before, after *file) {
 		return
 	}
 	s.files[path] = after
-	for key := range after.objects {
+	for _, o := range after.objects {
+		key := o.Key
 		s.touched[key] = true
 		if i, owned := slices.BinarySearch(s.owners[key], path); !owned {
 			s.owners[key] = slices.Insert(s.owners[key], i, path)
@@ -172,10 +179,10 @@ func (s *store) publish() ([]serviceentry.Change, []admission.Finding) {
 			}
 			continue
 		}
-		o := s.files[owners[0]].objects[key]
+		o := s.object(owners[0], key)
 		if !was || hash != o.Hash {
 			s.published[key] = o.Hash
-			batch = append(batch, serviceentry.Change{Key: key, Object: &o})
+			batch = append(batch, serviceentry.Change{Key: key, Object: o})
 		}
 	}
 	clear(s.touched)
@@ -188,7 +195,7 @@ func (s *store) noteDuplicates(key serviceentry.Key) {
 	owners := s.owners[key]
 	var findings []admission.Finding
 	for i := 1; i < len(owners); i++ {
-		findings = append(findings, admission.Duplicate(s.files[owners[i]].objects[key], s.files[owners[0]].objects[key]))
+		findings = append(findings, admission.Duplicate(*s.object(owners[i], key), *s.object(owners[0], key)))
 	}
 	s.notes.set("\x00"+key.String(), findings)
 }
