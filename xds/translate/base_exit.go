@@ -51,7 +51,7 @@ func exitBase(in exitInputs) []*Resource {
 
 // exitListener is where clients come in: sidecars over mTLS, or, at a forward proxy, programs on loopback.
 func exitListener(in exitInputs, log accesslog.Place) *listenerv3.Listener {
-	m := manager{stat: "egress", route: ExitRoute, log: log, connect: true, gateway: in.kind == Gateway, onDemand: in.onDemand}
+	m := manager{stat: "egress", route: ExitRoute, log: log, connect: true, exit: true, gateway: in.kind == Gateway, onDemand: in.onDemand}
 	front := chain("egress", nil, m.filter())
 	if in.kind == Forward {
 		return &listenerv3.Listener{
@@ -130,8 +130,8 @@ func lookUp() []*listenerv3.Filter {
 	}
 }
 
-// sameName closes connections whose SNI is not the host of the CONNECT that they are in:
-// string(filter_state["sallyport.authority"]).startsWith(connection.requested_server_name + ":").
+// sameName closes connections whose SNI is not the host of the CONNECT that they are in, which may be in upper case:
+// string(filter_state["sallyport.authority"]).lowerAscii().startsWith(connection.requested_server_name + ":").
 func sameName() *listenerv3.Filter {
 	sni := &celv1.Expr{ExprKind: &celv1.Expr_SelectExpr{SelectExpr: &celv1.Expr_Select{Operand: ident("connection"), Field: "requested_server_name"}}}
 	authority := call("string", nil, call("_[_]", nil, ident("filter_state"), constant(stateAuthority)))
@@ -140,8 +140,8 @@ func sameName() *listenerv3.Filter {
 		Rules: &rbacv3.RBAC{Action: rbacv3.RBAC_ALLOW, Policies: map[string]*rbacv3.Policy{"same-name": {
 			Permissions: []*rbacv3.Permission{{Rule: &rbacv3.Permission_Any{Any: true}}},
 			Principals:  []*rbacv3.Principal{{Identifier: &rbacv3.Principal_Any{Any: true}}},
-			CelConfig:   &corev3.CelExpressionConfig{EnableStringConcat: true, EnableStringConversion: true},
-			Condition:   call("startsWith", authority, call("_+_", nil, sni, constant(":"))),
+			CelConfig:   &corev3.CelExpressionConfig{EnableStringConcat: true, EnableStringConversion: true, EnableStringFunctions: true},
+			Condition:   call("startsWith", call("lowerAscii", authority), call("_+_", nil, sni, constant(":"))),
 		}}},
 	})
 }

@@ -18,6 +18,9 @@ func exitHost(list []*registry.Service, rule *registry.Rule, f exitFor) *part {
 	p := &part{}
 	done := map[uint32]bool{}
 	for _, svc := range list {
+		if svc.Wildcard() && isLocal(svc.Host) {
+			continue
+		}
 		for _, port := range svc.Ports {
 			if done[port.Number] || port.Protocol == registry.UDP {
 				continue
@@ -31,7 +34,7 @@ func exitHost(list []*registry.Service, rule *registry.Rule, f exitFor) *part {
 			}
 			p.resources = append(p.resources, seal(VirtualHost, vh.Name, vh))
 			md := metadata(accesslog.RoleExternal, configOf(svc.Source))
-			p.resources = append(p.resources, endCluster(f.clusters(), svc, port, tls, md)...)
+			p.resources = append(p.resources, endCluster(f.clusters(), asOutside(svc, f.verified), port, tls, md)...)
 		}
 	}
 	return p

@@ -33,6 +33,7 @@ type manager struct {
 	route   string // routes by this name
 	log     accesslog.Place
 	connect bool // CONNECT is taken
+	exit    bool // its clients are strangers: they give no orders
 	gateway bool // it faces the mesh: HTTP/2, its clients are strangers
 
 	onDemand bool // a cluster that is not there is asked for
@@ -66,6 +67,9 @@ func (m manager) filter() *listenerv3.Filter {
 		Http2ProtocolOptions:            &corev3.Http2ProtocolOptions{},
 		StreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+	}
+	if m.exit {
+		hcm.EarlyHeaderMutationExtensions = withoutOrders()
 	}
 	if m.connect {
 		hcm.UpgradeConfigs = append(hcm.UpgradeConfigs, &hcmv3.HttpConnectionManager_UpgradeConfig{UpgradeType: "CONNECT"})
