@@ -45,7 +45,7 @@ func (m *machine) forward(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
 	j := &job{upstream: resp.GetNonce()}
 	for _, r := range resp.GetResources() {
 		held, ok := k.has[r.GetName()]
-		if ok && held == r.GetVersion() {
+		if ok && held == r.GetVersion() && !repeats(k.url) {
 			m.recover(k, r)
 			continue
 		}
@@ -71,6 +71,10 @@ func (m *machine) forward(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
 	}
 	m.send(k, j)
 }
+
+// repeats says whether a controller that sends what is held already means it: the endpoints of a cluster that is
+// warmed anew, the virtual hosts of a route table that came after them. Envoy waits for both.
+func repeats(url string) bool { return url == EndpointType || url == VirtualHost }
 
 // recover keeps the body of a resource that Envoy said it holds when its stream began, and we do not.
 func (m *machine) recover(k *kind, r *discoveryv3.Resource) {

@@ -126,6 +126,9 @@ func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
 	}
 	st.watches[t] = w
 	st.answer(t, true)
+	if st.follows(translate.VirtualHost) {
+		st.answer(translate.VirtualHost, true)
+	}
 	c.unpackLater(st.class, t)
 	return func() {
 		c.mu.Lock()

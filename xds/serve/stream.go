@@ -29,6 +29,7 @@ type stream struct {
 	lost    bool // it is so far behind that what it has was forgotten
 	// owed are removals that wait until what refers to the resources was taken back.
 	owed  [typeCount]map[string]bool
+	fresh map[string]bool // route tables that were sent now, and whose virtual hosts have to follow
 	stats streamStats
 
 	// What follows is of the stream's own goroutine.
@@ -95,7 +96,7 @@ func (s *stream) answer(t translate.Type, removals bool) {
 		return
 	}
 	first := s.sent[t].view == nil
-	if w.waits && s.class.has(s.sent[t], t) && (!removals || len(s.owed[t]) == 0) {
+	if w.waits && s.class.has(s.sent[t], t) && (!removals || len(s.owed[t]) == 0) && !s.follows(t) {
 		s.caughtUp(t)
 		return
 	}
@@ -124,9 +125,9 @@ func (s *stream) wildcard(t translate.Type, w *watch, resp *deltaResponse, remov
 	case last.view == nil && len(known) == 0:
 		resp.parcel = s.class.everything(t)
 	case last.view == nil: // a client that comes back says what it has
-		d = s.class.compare(s.class.unlike(known, t), t)
-	case len(known) > 0: // unsubscribed by name: it is told again
-		names := s.class.namesSince(last, t)
+		d = s.class.compare(s.tabled(s.class.unlike(known, t), t), t)
+	case len(known) > 0 || s.follows(t): // unsubscribed by name: it is told again
+		names := s.tabled(s.class.namesSince(last, t), t)
 		for name := range known {
 			names[name] = true
 		}
@@ -136,6 +137,9 @@ func (s *stream) wildcard(t translate.Type, w *watch, resp *deltaResponse, remov
 	}
 	if d.parcel != nil {
 		resp.parcel = d.parcel
+	}
+	if t == translate.VirtualHost {
+		s.fresh = nil
 	}
 	for _, name := range d.there {
 		delete(s.owed[t], name)
@@ -187,6 +191,9 @@ func (s *stream) named(t translate.Type, w *watch, resp *deltaResponse) {
 		if known[name] != version || (ok && again[name]) {
 			if ok {
 				list = append(list, r)
+				if had := known[name]; t == translate.Route && (had == "" || had == absent) {
+					s.tableSent(name)
+				}
 			} else {
 				resp.removed = append(resp.removed, name)
 			}

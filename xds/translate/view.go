@@ -61,6 +61,11 @@ func (v *View) Walk(t Type, f func(*Resource) bool) {
 	v.resources[t].Root().Walk(func(_ []byte, r *Resource) bool { return !f(r) })
 }
 
+// WalkPrefix goes through those whose names begin with the prefix.
+func (v *View) WalkPrefix(t Type, prefix string, f func(*Resource) bool) {
+	v.resources[t].Root().WalkPrefix([]byte(prefix), func(_ []byte, r *Resource) bool { return !f(r) })
+}
+
 // Translator makes views and remembers what each host became, under the hash of what it was made from.
 // It is for one goroutine.
 type Translator struct {
