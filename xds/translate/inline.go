@@ -21,14 +21,14 @@ func (e *edit) inline() inline {
 		return nil
 	}
 	out := inline{}
-	e.txns[VirtualHost].Root().Walk(func(k []byte, r *Resource) bool {
+	e.sets[VirtualHost].Walk(func(name string, r *Resource) bool {
 		vh := &routev3.VirtualHost{}
 		if err := proto.Unmarshal(r.Any.GetValue(), vh); err != nil {
 			panic(fmt.Sprintf("translate: virtual host %q does not unmarshal: %v", r.Name, err)) // this package marshalled it
 		}
-		table, _, _ := strings.Cut(string(k), "/")
+		table, _, _ := strings.Cut(name, "/")
 		out[table] = append(out[table], vh)
-		return false
+		return true
 	})
 	return out
 }

@@ -93,13 +93,12 @@ func hashServices(list []*registry.Service) uint64 {
 }
 
 func (t *Translator) remember(host string, in inputs, produce func() *part) *part {
-	if p, ok := t.memo[host][in]; ok {
-		return p
+	for _, r := range t.memo[host] {
+		if r.from == in {
+			return r.part
+		}
 	}
 	p := produce()
-	if t.memo[host] == nil {
-		t.memo[host] = map[inputs]*part{}
-	}
-	t.memo[host][in] = p
+	t.memo[host] = append(t.memo[host], remembered{in, p})
 	return p
 }

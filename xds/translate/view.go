@@ -5,16 +5,15 @@ import (
 	"net/netip"
 	"slices"
 
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
-
+	"github.com/sallyport/sallyport/serviceentry/ordered"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // View is what one class of proxies gets. It is immutable and shares what did not change with the view before.
 type View struct {
 	Class     Class
-	resources [types]*iradix.Tree[*Resource]
-	hosts     *iradix.Tree[*part] // each visible host's share
+	resources [types]ordered.Map[*Resource]
+	hosts     ordered.Map[*part] // each visible host's share
 	uses      uses
 	base      []*Resource
 }
@@ -50,7 +49,7 @@ type uses struct {
 
 // Get finds a resource.
 func (v *View) Get(t Type, name string) (*Resource, bool) {
-	return v.resources[t].Get([]byte(name))
+	return v.resources[t].Get(name)
 }
 
 // Len is how many resources of a type there are.
@@ -58,22 +57,28 @@ func (v *View) Len(t Type) int { return v.resources[t].Len() }
 
 // Walk goes through the resources of a type in name order until f says false.
 func (v *View) Walk(t Type, f func(*Resource) bool) {
-	v.resources[t].Root().Walk(func(_ []byte, r *Resource) bool { return !f(r) })
+	v.resources[t].Walk(func(_ string, r *Resource) bool { return f(r) })
 }
 
 // WalkPrefix goes through those whose names begin with the prefix.
 func (v *View) WalkPrefix(t Type, prefix string, f func(*Resource) bool) {
-	v.resources[t].Root().WalkPrefix([]byte(prefix), func(_ []byte, r *Resource) bool { return !f(r) })
+	v.resources[t].WalkPrefix(prefix, func(_ string, r *Resource) bool { return f(r) })
 }
 
 // Translator makes views and remembers what each host became, under the hash of what it was made from.
 // It is for one goroutine.
 type Translator struct {
-	memo map[string]map[inputs]*part // by host
+	memo map[string][]remembered // by host
+}
+
+// remembered is what a host became. There is one for each kind of proxies that differ in it: too few for a map.
+type remembered struct {
+	from inputs
+	part *part
 }
 
 // NewTranslator makes one without memories.
-func NewTranslator() *Translator { return &Translator{memo: map[string]map[inputs]*part{}} }
+func NewTranslator() *Translator { return &Translator{memo: map[string][]remembered{}} }
 
 // Forget drops what is remembered of hosts that changed. Call it once for each snapshot, before Update.
 func (t *Translator) Forget(hosts []string) {
@@ -84,9 +89,9 @@ func (t *Translator) Forget(hosts []string) {
 
 // Build makes a class's view from nothing.
 func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
-	v := &View{Class: c, hosts: iradix.New[*part](), uses: uses{ports: map[portUse]int{}, ranges: map[rangeUse]int{}, gateways: map[registry.Ref]int{}}}
+	v := &View{Class: c, hosts: ordered.New[*part](), uses: uses{ports: map[portUse]int{}, ranges: map[rangeUse]int{}, gateways: map[registry.Ref]int{}}}
 	for i := range v.resources {
-		v.resources[i] = iradix.New[*Resource]()
+		v.resources[i] = ordered.New[*Resource]()
 	}
 	e := newEdit(v)
 	for host := range s.Hosts() {
@@ -114,8 +119,8 @@ func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Chan
 // edit is one view being made from another.
 type edit struct {
 	next    *View
-	txns    [types]*iradix.Txn[*Resource]
-	hosts   *iradix.Txn[*part]
+	sets    [types]*ordered.Edit[*Resource]
+	hosts   *ordered.Edit[*part]
 	uses    uses
 	changed map[Ref]bool
 	given   map[Ref]bool // by hosts in this edit: a name may pass from the base to a host
@@ -123,17 +128,17 @@ type edit struct {
 
 func newEdit(v *View) *edit {
 	next := *v
-	e := &edit{next: &next, hosts: v.hosts.Txn(), changed: map[Ref]bool{}, given: map[Ref]bool{}}
+	e := &edit{next: &next, hosts: v.hosts.Edit(), changed: map[Ref]bool{}, given: map[Ref]bool{}}
 	e.uses = uses{ports: maps.Clone(v.uses.ports), ranges: maps.Clone(v.uses.ranges), gateways: maps.Clone(v.uses.gateways)}
-	for i := range e.txns {
-		e.txns[i] = v.resources[i].Txn()
+	for i := range e.sets {
+		e.sets[i] = v.resources[i].Edit()
 	}
 	return e
 }
 
 // setHost replaces a host's share; nil removes it.
 func (e *edit) setHost(host string, p *part) {
-	old, _ := e.hosts.Get([]byte(host))
+	old, _ := e.hosts.Get(host)
 	if old == p {
 		return
 	}
@@ -145,11 +150,11 @@ func (e *edit) setHost(host string, p *part) {
 		e.given[Ref{r.Type, r.Name}] = true
 	}
 	if p == nil {
-		e.hosts.Delete([]byte(host))
+		e.hosts.Delete(host)
 		return
 	}
 	e.count(p, +1)
-	e.hosts.Insert([]byte(host), p)
+	e.hosts.Put(host, p)
 }
 
 func (p *part) all() []*Resource {
@@ -161,11 +166,11 @@ func (p *part) all() []*Resource {
 
 func (e *edit) setAllHosts(s *registry.Snapshot, t *Translator) {
 	var gone []string
-	e.next.hosts.Root().Walk(func(k []byte, _ *part) bool {
-		if len(s.Services(string(k))) == 0 {
-			gone = append(gone, string(k))
+	e.next.hosts.Walk(func(host string, _ *part) bool {
+		if len(s.Services(host)) == 0 {
+			gone = append(gone, host)
 		}
-		return false
+		return true
 	})
 	for _, host := range gone {
 		e.setHost(host, nil)
@@ -186,11 +191,11 @@ func (e *edit) replace(old, now []*Resource) {
 	for _, r := range now {
 		ref := Ref{r.Type, r.Name}
 		kept[ref] = true
-		was, ok := e.txns[r.Type].Get([]byte(r.Name))
+		was, ok := e.sets[r.Type].Get(r.Name)
 		if ok && was.Version == r.Version {
 			continue
 		}
-		e.txns[r.Type].Insert([]byte(r.Name), r)
+		e.sets[r.Type].Put(r.Name, r)
 		e.changed[ref] = true
 	}
 	for _, r := range old {
@@ -198,7 +203,7 @@ func (e *edit) replace(old, now []*Resource) {
 		if kept[ref] || e.given[ref] {
 			continue
 		}
-		e.txns[r.Type].Delete([]byte(r.Name))
+		e.sets[r.Type].Delete(r.Name)
 		e.changed[ref] = true
 	}
 }
@@ -222,8 +227,8 @@ func (e *edit) count(p *part, by int) {
 }
 
 func (e *edit) commit() (*View, []Ref) {
-	for i := range e.txns {
-		e.next.resources[i] = e.txns[i].Commit()
+	for i := range e.sets {
+		e.next.resources[i] = e.sets[i].Done()
 	}
 	// a cluster that changes is warmed anew and waits for endpoints, also when those are the same
 	for ref := range e.changed {
@@ -233,7 +238,7 @@ func (e *edit) commit() (*View, []Ref) {
 			}
 		}
 	}
-	e.next.hosts, e.next.uses = e.hosts.Commit(), e.uses
+	e.next.hosts, e.next.uses = e.hosts.Done(), e.uses
 	refs := slices.SortedFunc(maps.Keys(e.changed), func(a, b Ref) int {
 		if a.Type != b.Type {
 			return int(a.Type) - int(b.Type)
