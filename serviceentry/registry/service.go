@@ -24,6 +24,16 @@ const (
 // IsHTTP says whether requests on the port can be read.
 func (p Protocol) IsHTTP() bool { return p == HTTP || p == HTTP2 }
 
+// serverFirst are the ports on which the server is known to speak first: FTP, SSH, SMTP, POP3, IMAP, submission,
+// MySQL. (Their TLS ports, 993 and 995, are not: there the client begins.)
+var serverFirst = []uint32{21, 22, 25, 110, 143, 587, 3306}
+
+// ServerFirstPorts are those on which nobody may wait for the client's first bytes.
+func ServerFirstPorts() []uint32 { return slices.Clone(serverFirst) }
+
+// ServerFirst says whether a port is one of them.
+func ServerFirst(port uint32) bool { return slices.Contains(serverFirst, port) }
+
 // Port is a port of a service. TargetPort is where its endpoints listen; it equals Number unless the user
 // wrote another (Explicit says so).
 type Port struct {

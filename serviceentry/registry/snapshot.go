@@ -197,19 +197,58 @@ func (s *Snapshot) ScopeByKey(k serviceentry.Key) *Scope {
 }
 
 // MatchAddress finds the registration that owns an address on a port, as a workload in ns sees it: one that was
-// written down or made up. It goes through all hosts; proxies do not ask it.
+// written down or made up. Ranges of TCP services win, the narrowest first. It goes through all hosts; proxies do not
+// ask it.
 func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+	var single, ranged *Service
+	narrowest := -1
 	for host := range s.Hosts() {
 		svc := s.Visible(host, ns, scope)
 		if svc == nil {
 			continue
 		}
-		if p, ok := svc.Port(port); !ok || p.Protocol == TLS {
+		p, ok := svc.Port(port)
+		if !ok || p.Protocol == UDP {
 			continue
 		}
-		if svc.VIP4 == ip || svc.VIP6 == ip || slices.Contains(svc.Addresses, netip.PrefixFrom(ip, ip.BitLen())) {
-			return svc
+		made := ip.IsValid() && (svc.VIP4 == ip || svc.VIP6 == ip)
+		if single == nil && (made || (p.Protocol != TLS && slices.Contains(svc.Addresses, netip.PrefixFrom(ip, ip.BitLen())))) {
+			single = svc
+		}
+		for _, a := range svc.Addresses {
+			if p.Protocol == TCP && !svc.Wildcard() && !a.IsSingleIP() && a.Contains(ip) && a.Bits() > narrowest {
+				ranged, narrowest = svc, a.Bits()
+			}
 		}
 	}
-	return nil
+	if ranged != nil {
+		return ranged
+	}
+	return single
+}
+
+// Readable says whether a workload's proxy reads, on a port, which host is asked for: not where the server speaks
+// first, nor where only TCP services are registered, since there the proxy must not wait for the client. It goes
+// through all hosts; proxies do not ask it.
+func (s *Snapshot) Readable(port uint32, ns string, scope *Scope) bool {
+	if ServerFirst(port) {
+		return false
+	}
+	if port == 80 || port == 443 {
+		return true
+	}
+	opaque := false
+	for host := range s.Hosts() {
+		svc := s.Visible(host, ns, scope)
+		if svc == nil {
+			continue
+		}
+		if p, ok := svc.Port(port); ok && p.Protocol != UDP {
+			if p.Protocol != TCP {
+				return true
+			}
+			opaque = true
+		}
+	}
+	return !opaque
 }

@@ -13,6 +13,9 @@ var (
 	vipRange6 = netip.MustParsePrefix("2001:2::/48")
 )
 
+// MadeUp says whether an address is from the ranges of made-up ones, which lead nowhere by themselves.
+func MadeUp(ip netip.Addr) bool { return vipRange4.Contains(ip) || vipRange6.Contains(ip) }
+
 // slots is how many hosts can have an address: all of the range but its first and last.
 const slots = 1<<16 - 2
 
