@@ -26,6 +26,7 @@ const (
 	TagAuthority = "authority" // what the client asked the gateway for, "host:port"
 	TagPeer      = "peer"      // the client's verified SPIFFE id
 	TagSource    = "source"    // the client's address, where the connection came by an internal listener
+	TagTarget    = "target"    // the address that the client connected to, in the same place
 )
 
 // The roles of clusters.

@@ -20,11 +20,17 @@ var logTags = []struct{ tag, format string }{
 	{accesslog.TagAuthority, "%FILTER_STATE(" + stateAuthority + ":PLAIN)%"},
 	{accesslog.TagPeer, "%FILTER_STATE(" + statePeer + ":PLAIN)%"},
 	{accesslog.TagSource, "%FILTER_STATE(" + stateSource + ":PLAIN)%"},
+	{accesslog.TagTarget, "%FILTER_STATE(" + stateOriginalDst + ":PLAIN)%"},
 }
 
 // accessLog streams a record of each request (http) or connection to the agent in the same pod. Envoy keeps at
 // most its buffer; what it has to drop it counts, and the agent turns the count into a gap record.
 func accessLog(place accesslog.Place, http bool) []*accesslogv3.AccessLog {
+	return accessLogOf(place, http, "")
+}
+
+// accessLogOf is accessLog where no route says which object decides.
+func accessLogOf(place accesslog.Place, http bool, policy string) []*accesslogv3.AccessLog {
 	common := &grpclogv3.CommonGrpcAccessLogConfig{
 		LogName: string(place),
 		GrpcService: &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
@@ -34,6 +40,9 @@ func accessLog(place accesslog.Place, http bool) []*accesslogv3.AccessLog {
 		BufferFlushInterval: durationpb.New(flushInterval),
 	}
 	for _, t := range logTags {
+		if t.tag == accesslog.TagPolicy && policy != "" {
+			t.format = policy
+		}
 		common.CustomTags = append(common.CustomTags, &tracingv3.CustomTag{
 			Tag: t.tag, Type: &tracingv3.CustomTag_Value{Value: t.format},
 		})

@@ -125,7 +125,7 @@ func outboundListener(in sidecarIn) *listenerv3.Listener {
 	if in.allowAny {
 		cluster = passthroughCluster
 	}
-	l.DefaultFilterChain = chain("tcp", nil, proxy{stat: cluster, cluster: cluster, log: accesslog.SidecarTCP}.filter())
+	l.DefaultFilterChain = chain("tcp", nil, proxy{stat: cluster, cluster: cluster, log: accesslog.SidecarTCP, policy: in.policy}.filter())
 	return detectWithin(l, in.detect)
 }
 

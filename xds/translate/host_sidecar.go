@@ -5,6 +5,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -46,9 +47,7 @@ func sidecarVhost(svc *registry.Service, port registry.Port, namespace string) *
 		Name:    vhostName(routeName(port.Number), svc.Host),
 		Domains: append([]string{svc.Host}, shortNames(svc, namespace)...),
 	}
-	if port.Protocol == registry.TCP || port.Protocol.IsHTTP() {
-		vh.Domains = append(vh.Domains, addressDomains(svc)...)
-	}
+	vh.Domains = append(vh.Domains, addressDomains(svc, port)...)
 	if svc.Exit.IsZero() {
 		vh.Routes = directRoutes(svc, port)
 	} else {
@@ -67,32 +66,49 @@ func gatewayRoutes(svc *registry.Service, port registry.Port) []*routev3.Route {
 		if port.Protocol == registry.TCP {
 			tunnel.HostRewriteSpecifier = asRegistered // the tunnel was named by an address
 		}
-		if port.Number != 80 {
-			request.HostRewriteSpecifier = asRegistered
+		request.HostRewriteSpecifier = asRegistered
+		if port.Number == 80 {
+			request.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: svc.Host}
 		}
 	}
-	return spoken(port, route("default", anyTunnel(), tunnel), route("default", anyRequest(), request))
+	return spoken(svc, port, route("default", anyTunnel(), tunnel), route("default", anyRequest(), request))
 }
 
 // directRoutes send a host to its own cluster.
 func directRoutes(svc *registry.Service, port registry.Port) []*routev3.Route {
 	cluster := ClusterName(port.Number, svc.Host)
-	return spoken(port,
+	return spoken(svc, port,
 		withState(route("default", anyTunnel(), ended(cluster)), dial(svc, port.TargetPort)...),
 		withState(route("default", anyRequest(), retried(cluster)), dial(svc, port.TargetPort)...))
 }
 
 // spoken picks the routes for what a port was registered with: requests for HTTP, tunnels for TLS. A TCP port takes
-// whatever comes, and on a port that it shares with HTTP services requests come as requests.
-func spoken(port registry.Port, tunnel, request *routev3.Route) []*routev3.Route {
+// whatever comes, and on a port that it shares with HTTP services requests come as requests. What else comes is told
+// so, and the record names the object.
+func spoken(svc *registry.Service, port registry.Port, tunnel, request *routev3.Route) []*routev3.Route {
+	other := func(m *routev3.RouteMatch) *routev3.Route {
+		return refuse(wrongProtocolRoute, m, 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", decidedBy(configOf(svc.Source)))
+	}
 	switch {
 	case port.Protocol.IsHTTP():
-		return []*routev3.Route{request}
+		return []*routev3.Route{other(anyTunnel()), request}
+	case port.Protocol == registry.TLS && svc.VIP4.IsValid():
+		tunnel.Match.Headers = []*routev3.HeaderMatcher{namedBy(svc.Host)}
+		return []*routev3.Route{tunnel, other(anyTunnel()), other(anyRequest())}
 	case port.Protocol == registry.TLS:
-		return []*routev3.Route{tunnel}
+		return []*routev3.Route{tunnel, other(anyRequest())}
 	default:
 		return []*routev3.Route{tunnel, request}
 	}
+}
+
+// namedBy matches tunnels that a TLS name asked for, and not those that have an address for want of one.
+func namedBy(host string) *routev3.HeaderMatcher {
+	return &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
+		StringMatch: &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: host + ":"}, IgnoreCase: true,
+		},
+	}}
 }
 
 // dial says which name and port a cluster of a wildcard connects to: the request's own. Other clusters know theirs.
@@ -156,11 +172,15 @@ func ranges(svc *registry.Service, port registry.Port) []rangeUse {
 	return out
 }
 
-// addressDomains lets a host be found by its single addresses.
-func addressDomains(svc *registry.Service) []string {
+// addressDomains lets a host be found by its single addresses. On a TLS port only by those that are made up for it:
+// hosts may share others, since their names tell them apart.
+func addressDomains(svc *registry.Service, port registry.Port) []string {
 	var out []string
 	if svc.VIP4.IsValid() {
 		out = append(out, svc.VIP4.String(), "["+svc.VIP6.String()+"]")
+	}
+	if port.Protocol == registry.TLS {
+		return out
 	}
 	for _, a := range svc.Addresses {
 		if !a.IsSingleIP() {

@@ -17,12 +17,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
-
-// serverFirst are the ports on which the server is known to speak first: looking for the client's first bytes
-// there would only make it wait.
-var serverFirst = []int32{21, 22, 25, 110, 143, 587, 993, 995, 3306}
 
 func listenerFilter(name string, config proto.Message) *listenerv3.ListenerFilter {
 	return &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: packed(config)}}
@@ -34,24 +31,25 @@ func inspectTLS() *listenerv3.ListenerFilter {
 	return listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{})
 }
 
-// inspectors find out what is spoken, except on ports where that must not be waited for.
+// inspectors find out what is spoken, except on ports where the server speaks first: looking for the client's first
+// bytes there would only make it wait.
 func inspectors() []*listenerv3.ListenerFilter {
 	list := []*listenerv3.ListenerFilter{
 		inspectTLS(),
 		listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{}),
 	}
 	for _, f := range list {
-		f.FilterDisabled = onPorts(serverFirst)
+		f.FilterDisabled = onPorts(registry.ServerFirstPorts())
 	}
 	return list
 }
 
-func onPorts(ports []int32) *listenerv3.ListenerFilterChainMatchPredicate {
+func onPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
 	set := &listenerv3.ListenerFilterChainMatchPredicate_MatchSet{}
 	for _, p := range ports {
 		set.Rules = append(set.Rules, &listenerv3.ListenerFilterChainMatchPredicate{
 			Rule: &listenerv3.ListenerFilterChainMatchPredicate_DestinationPortRange{
-				DestinationPortRange: &typev3.Int32Range{Start: p, End: p + 1},
+				DestinationPortRange: &typev3.Int32Range{Start: int32(p), End: int32(p) + 1},
 			},
 		})
 	}
@@ -98,7 +96,8 @@ type proxy struct {
 	tunnel  string
 	log     accesslog.Place // none: what is behind it logs
 
-	onDemand bool // a cluster that is not there is asked for
+	onDemand bool   // a cluster that is not there is asked for
+	policy   string // the object that decides, where no route says so
 }
 
 func (p proxy) filter() *listenerv3.Filter {
@@ -114,7 +113,7 @@ func (p proxy) filter() *listenerv3.Filter {
 		t.OnDemand = &tcpv3.TcpProxy_OnDemand{OdcdsConfig: clustersOnDemand()}
 	}
 	if p.log != "" {
-		t.AccessLog = accessLog(p.log, false)
+		t.AccessLog = accessLogOf(p.log, false, p.policy)
 	}
 	return networkFilter("envoy.filters.network.tcp_proxy", t)
 }
