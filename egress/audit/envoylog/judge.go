@@ -1,6 +1,8 @@
 package envoylog
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 
 	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
@@ -44,12 +46,18 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 		r.DecidedBy = object(tag(c, accesslog.TagConfig))
 	case r.Route == "wrong_protocol":
 		r.deny(r.pathDenied(), "the port is registered with another protocol")
+		r.DecidedBy = object(policy)
+	case r.Route == "" && slices.Contains(r.Flags, "NR"):
+		r.deny(r.pathDenied(), "the host takes no such request")
 	case r.Route == "block_all" || role == accesslog.RoleBlackhole || r.Cluster == "BlackHoleCluster":
 		r.deny(record.PathBlackhole, "not registered")
 		r.DecidedBy = object(policy)
 		if r.place == accesslog.GatewayTLS || r.place == accesslog.ForwardTLS {
 			r.Reason = "what came was not TLS, or gave no name"
 		}
+	case role == accesslog.RolePassthrough && madeUp(r.Destination):
+		r.deny(record.PathBlackhole, "the host is registered, but not like this, and its address is made up: ALLOW_ANY leads nowhere")
+		r.DecidedBy = object(policy)
 	case role == accesslog.RolePassthrough:
 		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "not registered; ALLOW_ANY", object(policy)
 	case role == accesslog.RoleGateway:
@@ -62,13 +70,37 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 			r.Path = record.PathDirect
 		}
 	}
+	r.nameByCluster()
 	if r.Verdict == record.Allowed && localFailure(r.Flags) {
 		r.Reason += "; failed: " + failure(r.Flags, details)
 	}
 }
 
+// The ranges of addresses that the control plane makes up for hosts without one; Istio's. Nothing is there.
+var (
+	madeUp4 = netip.MustParsePrefix("240.240.0.0/16")
+	madeUp6 = netip.MustParsePrefix("2001:2::/48")
+)
+
+func madeUp(destination string) bool {
+	a, err := netip.ParseAddrPort(destination)
+	return err == nil && (madeUp4.Contains(a.Addr().Unmap()) || madeUp6.Contains(a.Addr()))
+}
+
 func (r *entry) deny(path, reason string) {
 	r.Verdict, r.Path, r.Reason = record.Denied, path, reason
+}
+
+// nameByCluster gives a connection that was told by its address the name of the host that owns it, which is in the
+// cluster's: "outbound|5432||db.example.com".
+func (r *entry) nameByCluster() {
+	if _, err := netip.ParseAddr(r.Host); err != nil || r.Reporter != record.ReporterSidecar {
+		return
+	}
+	parts := strings.Split(r.Cluster, "|")
+	if len(parts) == 4 && parts[0] == "outbound" && !strings.HasPrefix(parts[3], "*") && r.Path != record.PathGateway {
+		r.Host = parts[3]
+	}
 }
 
 func (r *entry) pathDenied() string {

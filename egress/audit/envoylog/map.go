@@ -50,9 +50,12 @@ func request(n Node, place accesslog.Place, e *datav3.HTTPAccessLogEntry) (recor
 	if connect {
 		r.Class, r.Protocol = record.Network, "tls"
 		r.setTarget(r.Authority, 443)
-		if net.ParseIP(r.Host) != nil {
+		switch {
+		case r.Host == "-": // a ClientHello without a name
+			r.Host, _, _ = net.SplitHostPort(tag(common, accesslog.TagTarget))
+		case net.ParseIP(r.Host) != nil:
 			r.Protocol = "tcp" // a sidecar's tunnel for a connection without a name
-		} else {
+		default:
 			r.SNI = r.Host
 		}
 	} else {
