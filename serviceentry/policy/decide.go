@@ -74,15 +74,43 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	return v
 }
 
-// find looks the destination up as a sidecar does: by name where the protocol shows one, by address otherwise.
+// find looks the destination up as a sidecar does: by name where the protocol shows one and the proxy reads it, by
+// address otherwise.
 func find(s *registry.Snapshot, w Workload, d Destination, scope *registry.Scope) *registry.Service {
-	if ip, err := netip.ParseAddr(d.Host); err == nil {
-		if d.Scheme == TLS || d.Scheme == HTTPS {
-			return nil // no name is sent to an address
+	ip, err := netip.ParseAddr(d.Host)
+	literal := err == nil
+	if d.Scheme == TCP || !s.Readable(d.Port, w.Namespace, scope) {
+		if !literal {
+			ip = resolved(s, w, d, scope)
 		}
 		return s.MatchAddress(ip, d.Port, w.Namespace, scope)
 	}
-	return s.Match(d.Host, d.Port, w.Namespace, scope)
+	switch {
+	case !literal:
+		return s.Match(d.Host, d.Port, w.Namespace, scope)
+	case d.Scheme == HTTP:
+		return s.MatchAddress(ip, d.Port, w.Namespace, scope)
+	default:
+		return nil // no name is sent to an address
+	}
+}
+
+// resolved is what the workload's DNS answers for a name that is registered: the address made up for it, or the
+// first that was written down. It is the zero Addr where the answer comes from outside.
+func resolved(s *registry.Snapshot, w Workload, d Destination, scope *registry.Scope) netip.Addr {
+	svc := s.Visible(d.Host, w.Namespace, scope)
+	if svc == nil || !svc.External {
+		return netip.Addr{}
+	}
+	if svc.VIP4.IsValid() {
+		return svc.VIP4
+	}
+	for _, a := range svc.Addresses {
+		if a.IsSingleIP() {
+			return a.Addr()
+		}
+	}
+	return netip.Addr{}
 }
 
 // mismatch says why a protocol does not go where another one is registered; "" when it does. TCP takes all.
@@ -103,6 +131,11 @@ func unregistered(s *registry.Snapshot, w Workload, d Destination, scope *regist
 		by.Key = scope.Key
 	}
 	why := hidden(s, w, d, scope)
+	if s.AllowAny(scope) && madeUp(s, w, d, scope) {
+		by.Rule = "outboundTrafficPolicy.mode: ALLOW_ANY"
+		return Verdict{Path: PathBlackhole, Cluster: "PassthroughCluster", DecidedBy: by,
+			Reason: why + "; ALLOW_ANY does not help, since the workload's DNS gives the host an address that is made up"}
+	}
 	if s.AllowAny(scope) {
 		by.Rule = "outboundTrafficPolicy.mode: ALLOW_ANY"
 		return Verdict{Allowed: true, Path: PathPassthrough, Cluster: "PassthroughCluster", DecidedBy: by, Reason: why + "; ALLOW_ANY lets it through"}
@@ -111,8 +144,19 @@ func unregistered(s *registry.Snapshot, w Workload, d Destination, scope *regist
 	return Verdict{Path: PathBlackhole, Cluster: "BlackHoleCluster", DecidedBy: by, Reason: why + "; REGISTRY_ONLY closes it"}
 }
 
+// madeUp says whether the destination's address leads nowhere but to what is registered for it.
+func madeUp(s *registry.Snapshot, w Workload, d Destination, scope *registry.Scope) bool {
+	if ip, err := netip.ParseAddr(d.Host); err == nil {
+		return registry.MadeUp(ip)
+	}
+	return registry.MadeUp(resolved(s, w, d, scope))
+}
+
 // hidden tells a host that nobody registered from one whose registration does not count for the workload.
 func hidden(s *registry.Snapshot, w Workload, d Destination, scope *registry.Scope) string {
+	if svc := s.Match(d.Host, d.Port, w.Namespace, scope); svc != nil {
+		return fmt.Sprintf("%s registers the host, but %s connections to port %d show no name, and the address is not registered", svc.Source, d.Scheme, d.Port)
+	}
 	if svc := s.Match(d.Host, 0, w.Namespace, scope); svc != nil {
 		return fmt.Sprintf("%s registers the host, but not port %d", svc.Source, d.Port)
 	}
