@@ -1,0 +1,47 @@
+package e2e
+
+import "net/netip"
+
+// narrow hides from the app what other teams registered, and closes what nobody did.
+const narrow = `
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: narrow, namespace: default}
+spec:
+  workloadSelector: {labels: {app: app}}
+  outboundTrafficPolicy: {mode: REGISTRY_ONLY}
+  egress:
+  - hosts: ["./*", "istio-system/*"]
+`
+
+// destinations are tried by every scheme. To add a case, register a host in testdata/differential.yaml, if it needs
+// one, and list what is tried here. 9999 is a port at which nothing is registered, 5432 one at which only TCP is.
+var destinations = []string{
+	"exact.test:80", "exact.test:443", "exact.test:5432", "exact.test:8080", "exact.test:9999",
+	"a.wild.test:80", "a.wild.test:443", "wild.test:443", "a.wild.test:5432",
+	"odd.test:8080", "odd.test:8443", "odd.test:80", "mixed.test:8080",
+	"mail.test:993", "owner.test:80", "owner.test:443", "owner.test:5432", "owner.test:9999",
+	ownedAddr.String() + ":80", ownedAddr.String() + ":443", ownedAddr.String() + ":5432",
+	"direct.test:80", "direct.test:443", "direct.test:5432", "direct.test:8443",
+	"a.straight.test:80", "a.straight.test:443",
+	"private.test:80", "private.test:443", "private.test:5432",
+	"hidden.test:80", "hidden.test:443", "hidden.test:5432",
+	"nobody.test:80", "nobody.test:443", "nobody.test:5432", "nobody.test:9999",
+	otherAddr.String() + ":80", otherAddr.String() + ":5432", otherAddr.String() + ":9999",
+}
+
+// Where everything is that the cases try, but for what owner.test owns.
+var (
+	otherAddr = netip.MustParseAddr("203.0.113.99")
+	ownedAddr = netip.MustParseAddr("203.0.113.98")
+)
+
+// settings are the policies under which everything is tried, in this order.
+var settings = []struct {
+	name, policy string
+	sidecar      bool
+}{
+	{"ALLOW_ANY", "ALLOW_ANY", false},
+	{"REGISTRY_ONLY", "REGISTRY_ONLY", false},
+	{"Sidecar", "ALLOW_ANY", true},
+}

@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/outside"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// greeting is what a polyglot says, with the address of who it talks to behind it.
+const greeting = "hello "
+
+// polyglot is a server outside that takes whatever comes on a port: TLS, HTTP, or lines of text.
+type polyglot struct{ ca *outside.CA }
+
+// serve listens on all of the ports until the test ends. On those that speakFirst it does not wait for the client.
+func (p polyglot) serve(t *testing.T, at *world.Host, addr netip.Addr, ports []uint16, speakFirst ...uint16) {
+	t.Helper()
+	for _, port := range append(ports, speakFirst...) {
+		l, err := at.Listen(netip.AddrPortFrom(addr, port).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		first := false
+		for _, other := range speakFirst {
+			first = first || other == port
+		}
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go p.talk(c, first)
+			}
+		}()
+	}
+}
+
+func (p polyglot) talk(c net.Conn, first bool) {
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	peer, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+	if first {
+		_, _ = fmt.Fprintf(c, "%s%s\n", greeting, peer)
+		_, _ = io.Copy(io.Discard, c)
+		return
+	}
+	in := bufio.NewReader(c)
+	start, err := in.Peek(1)
+	if err != nil {
+		return
+	}
+	if start[0] == 0x16 { // a TLS handshake
+		secure := tls.Server(unread{c, in}, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return p.ca.Issue(h.ServerName)
+		}})
+		in = bufio.NewReader(secure)
+		c = secure
+	}
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return
+	}
+	if !strings.Contains(line, " HTTP/1.") {
+		_, _ = fmt.Fprintf(c, "%s%s\n", greeting, peer)
+		return
+	}
+	for line != "\r\n" {
+		if line, err = in.ReadString('\n'); err != nil {
+			return
+		}
+	}
+	body := greeting + peer + "\n"
+	_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+}
+
+// unread is a connection of which some bytes were read already.
+type unread struct {
+	net.Conn
+	in io.Reader
+}
+
+func (u unread) Read(p []byte) (int, error) { return u.in.Read(p) }
+
+// caller tries destinations as a program in the app's pod does.
+type caller struct {
+	host  *world.Host
+	roots *tls.Config
+}
+
+// answered is who the server said that it talks to; an error when no server answered.
+func (c caller) try(ctx context.Context, scheme, host string, port uint16, path string) (peer netip.Addr, err error) {
+	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	defer cancel()
+	addr, err := c.resolve(ctx, host)
+	if err != nil {
+		return peer, err
+	}
+	conn, err := c.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, port).String())
+	if err != nil {
+		return peer, err
+	}
+	defer func() { _ = conn.Close() }()
+	deadline, _ := ctx.Deadline()
+	_ = conn.SetDeadline(deadline)
+	if scheme == "https" || scheme == "tls" {
+		settings := c.roots.Clone()
+		settings.ServerName = host
+		_, notName := netip.ParseAddr(host)
+		settings.InsecureSkipVerify = notName == nil // then no name is sent, and none can be shown
+		conn = tls.Client(conn, settings)
+	}
+	if scheme == "http" || scheme == "https" {
+		return c.request(conn, host, port, path)
+	}
+	if _, err := fmt.Fprintf(conn, "ping\n"); err != nil {
+		return peer, err
+	}
+	return heard(conn)
+}
+
+// tryWithin bounds one try: what is open answers at once, and what is dropped is as closed as what is refused.
+const tryWithin = 3 * time.Second
+
+func (c caller) request(conn net.Conn, host string, port uint16, path string) (peer netip.Addr, err error) {
+	authority := host
+	if port != 80 && port != 443 {
+		authority = fmt.Sprintf("%s:%d", host, port)
+	}
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", path, authority); err != nil {
+		return peer, err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return peer, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return peer, errors.New(resp.Status)
+	}
+	return heard(resp.Body)
+}
+
+func heard(from io.Reader) (netip.Addr, error) {
+	line, err := bufio.NewReader(from).ReadString('\n')
+	text, ok := strings.CutPrefix(strings.TrimSpace(line), greeting)
+	if !ok {
+		return netip.Addr{}, errors.Join(fmt.Errorf("read %q", line), err)
+	}
+	return netip.ParseAddr(text)
+}
+
+// resolve asks the pod's DNS. Every try asks again.
+func (c caller) resolve(ctx context.Context, host string) (netip.Addr, error) {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr, nil
+	}
+	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return c.host.DialContext(ctx, "udp", netip.AddrPortFrom(world.NameServerAddr, 53).String())
+	}}
+	found, err := resolver.LookupNetIP(ctx, "ip4", host+".")
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	return found[0].Unmap(), nil
+}
