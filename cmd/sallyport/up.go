@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -83,9 +82,16 @@ func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
 	if st, err := os.Stat(f.dir); err != nil || !st.IsDir() {
 		return usageError{fmt.Errorf("%q: there is no such directory; make it with: mkdir -p %s", f.dir, f.dir)}
 	}
-	proxy, err := f.proxyAddress()
+	proxy, err := freeAddress("--proxy-addr", f.proxyAddr)
 	if err != nil {
 		return usageError{err}
+	}
+	if f.consoleAddr != "" {
+		console, err := freeAddress("--console-addr", f.consoleAddr)
+		if err != nil {
+			return usageError{err}
+		}
+		f.consoleAddr = console.String()
 	}
 	names, err := f.names()
 	if err != nil {
@@ -109,22 +115,13 @@ func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
 	if f.data, err = filepath.Abs(f.data); err != nil {
 		return err
 	}
+	lock, err := claim(f.data)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
 	u := &embedded{flags: f, log: log, progress: progress, proxy: proxy, names: names, envoy: envoy, agentFile: agent}
 	return u.run(ctx)
-}
-
-// proxyAddress reads --proxy-addr and, for port 0, takes a free port.
-func (f *upFlags) proxyAddress() (netip.AddrPort, error) {
-	addr, err := netip.ParseAddrPort(f.proxyAddr)
-	if err != nil {
-		return addr, fmt.Errorf("--proxy-addr %q: must be IP:PORT, like 127.0.0.1:3128", f.proxyAddr)
-	}
-	l, err := net.Listen("tcp", addr.String())
-	if err != nil {
-		return addr, fmt.Errorf("--proxy-addr %q: %w", f.proxyAddr, err)
-	}
-	defer func() { _ = l.Close() }()
-	return netip.AddrPortFrom(addr.Addr(), uint16(l.Addr().(*net.TCPAddr).Port)), nil
 }
 
 // embedded is a running "up".
