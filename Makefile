@@ -14,7 +14,7 @@ help: ## List the targets.
 .PHONY: build
 build: ## Build bin/sallyport (with cgo, for DuckDB) and bin/sallyport-agent (static).
 	CGO_ENABLED=1 $(BUILD) -o bin/sallyport ./cmd/sallyport
-	CGO_ENABLED=0 $(BUILD) -o bin/sallyport-agent ./cmd/sallyport-agent
+	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sallyport-agent ./cmd/sallyport-agent
 
 .PHONY: envoy
 envoy: ## Fetch the pinned stock Envoy to bin/envoy.

@@ -11,6 +11,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// version is set at build time.
+var version = "dev"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -26,6 +29,7 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "sallyport-agent",
 		Short:         "The data plane's side of Sallyport: a pod's traffic, proxy and names",
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -100,8 +100,8 @@ func holdRefs(t *testing.T, old, now *translate.View, refs []translate.Ref) {
 }
 
 func TestIncrementalIsFull(t *testing.T) {
-	for seed := range uint64(3) {
-		runRandom(t, seed, 300)
+	for seed := range uint64(2) {
+		runRandom(t, seed, 150)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestPrivateHostsStayPrivate(t *testing.T) {
 	cfg := mesh.Default()
 	world := registrytest.NewWorld(12)
 	r := registry.New(&cfg)
-	for range 150 {
+	for range 60 {
 		s, _ := r.Apply([]serviceentry.Change{world.Change()})
 		for _, n := range nodes() {
 			if n.IsRouter() {
