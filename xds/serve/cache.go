@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -77,11 +78,27 @@ func (c *Cache) place(st *stream) {
 	cl := c.classes[key]
 	if cl == nil {
 		c.made++
-		cl = &class{id: c.made, view: c.translator.Build(c.snapshot, key)}
+		cl = &class{id: c.made, view: c.build(key)}
 		c.classes[key] = cl
 	}
 	cl.streams++
 	st.class = cl
+}
+
+// build makes a class's view, from that of a class like it where there is one: workloads in namespaces that see a few
+// hosts of their own share all the others.
+func (c *Cache) build(key translate.Class) *translate.View {
+	common := key
+	common.View, common.Scope = "", serviceentry.Key{}
+	if like := c.classes[common]; like != nil {
+		return c.translator.BuildLike(like.view, c.snapshot, key)
+	}
+	for other, like := range c.classes {
+		if other.Kind == key.Kind && other.Inline == key.Inline {
+			return c.translator.BuildLike(like.view, c.snapshot, key)
+		}
+	}
+	return c.translator.Build(c.snapshot, key)
 }
 
 func (c *Cache) leaveClass(st *stream) {

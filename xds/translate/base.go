@@ -10,19 +10,24 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// base makes what a class of proxies gets beside its hosts. It depends on which ports and gateways are in use,
-// never on which hosts.
-func base(s *registry.Snapshot, c Class, u uses, hosts inline) []*Resource {
+// baseInputs is what a class's base is made from: what its proxies get beside the hosts. It depends on which ports and
+// gateways are in use, never on which hosts.
+type baseInputs interface{ resources() []*Resource }
+
+func (in sidecarIn) resources() []*Resource  { return sidecarBase(in) }
+func (in exitInputs) resources() []*Resource { return exitBase(in) }
+
+func baseFrom(s *registry.Snapshot, c Class, u uses, hosts inline) baseInputs {
 	if c.Kind == Sidecar {
 		in := sidecarInputs(s, c, u)
 		in.hosts = hosts
-		return sidecarBase(in)
+		return in
 	}
-	return exitBase(exitInputs{
+	return exitInputs{
 		hosts:  hosts,
 		listen: cmp.Or(c.Port, defaultListenPort), forward: c.Forward, kind: c.Kind, trustDomain: s.Mesh.TrustDomain,
 		policy: meshPolicy(s), ipv6: c.IPv6, onDemand: c.OnDemand,
-	})
+	}
 }
 
 // detectDefault is how long a sidecar waits for a client's first bytes where the mesh sets no limit. Waiting for

@@ -3,6 +3,7 @@ package translate
 import (
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	"github.com/sallyport/sallyport/serviceentry/ordered"
@@ -16,6 +17,7 @@ type View struct {
 	hosts     ordered.Map[*part] // each visible host's share
 	uses      uses
 	base      []*Resource
+	from      baseInputs // of base
 }
 
 // part is one host's share of a view.
@@ -94,10 +96,22 @@ func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
 		v.resources[i] = ordered.New[*Resource]()
 	}
 	e := newEdit(v)
+	return e.all(s, t)
+}
+
+// BuildLike makes a class's view from that of another class of the same snapshot. It is what Build makes, and shares
+// memory with the other for all that both see.
+func (t *Translator) BuildLike(like *View, s *registry.Snapshot, c Class) *View {
+	e := newEdit(like)
+	e.next.Class = c
+	return e.all(s, t)
+}
+
+func (e *edit) all(s *registry.Snapshot, t *Translator) *View {
 	for host := range s.Hosts() {
-		e.setHost(host, t.host(s, c, host))
+		e.setHost(host, t.host(s, e.next.Class, host))
 	}
-	e.setBase(base(s, c, e.uses, e.inline()))
+	e.setBase(s)
 	next, _ := e.commit()
 	return next
 }
@@ -112,7 +126,7 @@ func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Chan
 	if changed.Mesh || changed.Scopes {
 		e.setAllHosts(s, t)
 	}
-	e.setBase(base(s, v.Class, e.uses, e.inline()))
+	e.setBase(s)
 	return e.commit()
 }
 
@@ -180,9 +194,15 @@ func (e *edit) setAllHosts(s *registry.Snapshot, t *Translator) {
 	}
 }
 
-func (e *edit) setBase(resources []*Resource) {
+// setBase makes the base again, unless what it is made from is the same.
+func (e *edit) setBase(s *registry.Snapshot) {
+	from := baseFrom(s, e.next.Class, e.uses, e.inline())
+	if !e.next.Class.Inline && reflect.DeepEqual(from, e.next.from) {
+		return
+	}
+	resources := from.resources()
 	e.replace(e.next.base, resources)
-	e.next.base = resources
+	e.next.base, e.next.from = resources, from
 }
 
 // replace takes out what is no longer there and puts in what is new or differs.
