@@ -39,6 +39,7 @@ func exitBase(in exitInputs) []*Resource {
 		seal(Listener, l.Name, l),
 		seal(Route, ExitRoute, table(ExitRoute, refuseAll(in.policy), in.hosts, false)),
 	}
+	out = append(out, firstRow(ExitRoute, in.hosts)...)
 	for _, i := range []inside{{tls: true}, {tls: true, wildcard: true}, {}, {wildcard: true}} {
 		log := tcp
 		if i.tls {

@@ -44,6 +44,7 @@ func sidecarBase(in sidecarIn) []*Resource {
 			seal(Listener, decide, decideListener(decide, routeName(p.number))),
 			seal(Route, routeName(p.number), table(routeName(p.number), lastResort(in), in.hosts, true)),
 		)
+		out = append(out, firstRow(routeName(p.number), in.hosts)...)
 	}
 	return out
 }
