@@ -1,0 +1,65 @@
+package registry_test
+
+import (
+	"fmt"
+	"testing"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// entry is a ServiceEntry with an HTTP and a TLS port; version makes its hash.
+func entry(i int, version uint64) serviceentry.Change {
+	o := &serviceentry.Object{
+		Key: serviceentry.Key{Kind: serviceentry.KindServiceEntry, Namespace: fmt.Sprintf("ns-%d", i%50), Name: fmt.Sprintf("e-%d", i)},
+		Spec: &networking.ServiceEntry{
+			Hosts: []string{fmt.Sprintf("api.service-%d.example.com", i)}, Location: networking.ServiceEntry_MESH_EXTERNAL,
+			Resolution: networking.ServiceEntry_DNS,
+			Ports:      []*networking.ServicePort{{Number: 80, Name: "http", Protocol: "HTTP"}, {Number: 443, Name: "tls", Protocol: "TLS"}},
+			Addresses:  []string{"203.0.113.1", "203.0.113.2"}[version%2 : version%2+1],
+		},
+		Hash: version<<32 | uint64(i),
+	}
+	return serviceentry.Change{Key: o.Key, Object: o}
+}
+
+func entries(n int) []serviceentry.Change {
+	var all []serviceentry.Change
+	for i := range n {
+		all = append(all, entry(i, 0))
+	}
+	return all
+}
+
+// BenchmarkFill takes a whole mesh at once.
+func BenchmarkFill(b *testing.B) {
+	for _, n := range []int{1000, 10000} {
+		b.Run(fmt.Sprintf("entries=%d", n), func(b *testing.B) {
+			all, cfg := entries(n), mesh.Default()
+			b.ReportAllocs()
+			for b.Loop() {
+				registry.New(&cfg).Apply(all)
+			}
+		})
+	}
+}
+
+// BenchmarkApply takes one changed ServiceEntry.
+func BenchmarkApply(b *testing.B) {
+	for _, n := range []int{1000, 10000} {
+		b.Run(fmt.Sprintf("entries=%d", n), func(b *testing.B) {
+			cfg := mesh.Default()
+			r := registry.New(&cfg)
+			r.Apply(entries(n))
+			b.ReportAllocs()
+			for i := uint64(1); b.Loop(); i++ {
+				if _, changed := r.Apply([]serviceentry.Change{entry(7, i)}); len(changed.Hosts) != 1 {
+					b.Fatalf("%d hosts changed", len(changed.Hosts))
+				}
+			}
+		})
+	}
+}
