@@ -144,7 +144,7 @@ func readAnswer(framer *http2.Framer, onlyHeaders bool) (got answer) {
 }
 
 // multiplexed is one HTTP/2 connection to the gateway, for many tunnels.
-func (a *attack) multiplexed(ctx context.Context, certificate tls.Certificate) (*http2.ClientConn, netip.AddrPort, error) {
+func (a *attack) multiplexed(ctx context.Context, certificate tls.Certificate) (*http.ClientConn, netip.AddrPort, error) {
 	c, err := a.connect(ctx, certificate)
 	if err != nil {
 		return nil, netip.AddrPort{}, err
@@ -152,7 +152,9 @@ func (a *attack) multiplexed(ctx context.Context, certificate tls.Certificate) (
 	if err := c.SetDeadline(time.Time{}); err != nil {
 		return nil, netip.AddrPort{}, err
 	}
-	client, err := (&http2.Transport{}).NewClientConn(c)
+	transport := &http.Transport{Protocols: new(http.Protocols), DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return c, nil }}
+	transport.Protocols.SetHTTP2(true)
+	client, err := transport.NewClientConn(ctx, "https", gatewayAddr)
 	return client, netip.MustParseAddrPort(c.LocalAddr().String()), err
 }
 
@@ -189,7 +191,7 @@ type refusedTunnel struct {
 func (r refusedTunnel) Error() string { return fmt.Sprintf("CONNECT answered %d %s", r.status, r.body) }
 
 // openTunnel asks for a tunnel; it ends with ctx.
-func openTunnel(ctx context.Context, client *http2.ClientConn, authority string) (net.Conn, error) {
+func openTunnel(ctx context.Context, client *http.ClientConn, authority string) (net.Conn, error) {
 	out, in := io.Pipe()
 	req := (&http.Request{Method: "CONNECT", URL: &url.URL{Host: authority}, Host: authority, Header: http.Header{}, Body: out}).WithContext(ctx)
 	resp, err := client.RoundTrip(req)

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sallyport/sallyport/e2e/world"
@@ -68,7 +67,7 @@ func (a *attack) manyTunnels(t *testing.T) {
 }
 
 // hello speaks TLS to the host inside a tunnel and checks who answers.
-func hello(ctx context.Context, client *http2.ClientConn, roots *x509.CertPool, host string, server netip.Addr) error {
+func hello(ctx context.Context, client *http.ClientConn, roots *x509.CertPool, host string, server netip.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	inside, err := openTunnel(ctx, client, host+":443")

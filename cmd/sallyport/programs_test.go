@@ -88,7 +88,7 @@ func copyFile(to, from string) error {
 // dir makes a directory of the ordinary user's; its path is short, for sockets are in it.
 func (programs) dir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "up")
+	dir, err := os.MkdirTemp("", "up") //nolint:usetesting // t.TempDir is closed to other users, and too long for sockets
 	if err == nil && os.Geteuid() == 0 {
 		err = os.Chown(dir, ordinary, ordinary)
 	}
