@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-iptables/iptables"
+
 	"github.com/sallyport/sallyport/sidecar/redirect"
 )
 
@@ -68,7 +70,7 @@ func Choose(ctx context.Context, backends []*Backend, log *slog.Logger) (*Backen
 	}
 	var errs []error
 	for _, b := range backends {
-		_, err := run(ctx, "", "iptables"+b.suffix, "-w", b.seconds(), "-t", "nat", "-n", "-L", "OUTPUT")
+		err := b.works()
 		if err == nil {
 			return b, nil
 		}
@@ -76,6 +78,26 @@ func Choose(ctx context.Context, backends []*Backend, log *slog.Logger) (*Backen
 		errs = append(errs, fmt.Errorf("%s: %w", b.mode, err))
 	}
 	return nil, fmt.Errorf("no iptables works here (is NET_ADMIN granted?): %w", errors.Join(errs...))
+}
+
+// works says why this kernel does not take the backend's rules, if so. Rules are written by the restore programs, since
+// a whole table has to change at once, which go-iptables does not offer; it asks the questions.
+func (b *Backend) works() error {
+	for _, variable := range lockFile() {
+		name, value, _ := strings.Cut(variable, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	ipt, err := iptables.New(iptables.Path("iptables"+b.suffix), iptables.Timeout(max(1, int(b.wait/time.Second))))
+	if err != nil {
+		return err
+	}
+	if major, minor, patch := ipt.GetIptablesVersion(); major < 1 || (major == 1 && minor < 8) {
+		return fmt.Errorf("iptables is %d.%d.%d: 1.8 or later is needed", major, minor, patch)
+	}
+	_, err = ipt.ListChains("nat")
+	return err
 }
 
 // Save implements [redirect.Kernel]. It lists tables that exist and creates none.
