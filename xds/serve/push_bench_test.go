@@ -1,0 +1,61 @@
+package serve_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// BenchmarkPush publishes one changed ServiceEntry to 100 streams in many namespaces, until all have acknowledged
+// it. The clients are in the same process and count.
+func BenchmarkPush(b *testing.B) {
+	for _, n := range []int{1000, 10000} {
+		b.Run(fmt.Sprintf("entries=%d", n), func(b *testing.B) {
+			var hosts []string
+			for i := range n {
+				hosts = append(hosts, fmt.Sprintf("api.service-%d.example.com", i))
+			}
+			p := startPlane(b, hosts...)
+			var clients []*peer
+			for i := range 100 {
+				c := p.join(pod(fmt.Sprintf("pod-%d", i), fmt.Sprintf("ns-%d", i%50)))
+				c.ask(translate.VirtualHost)
+				c.take()
+				clients = append(clients, c)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				p.publish(p.entry(hosts[7], "*"))
+				for _, c := range clients {
+					if got := len(c.take().GetResources()); got == 0 {
+						b.Fatal("nothing changed")
+					}
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkConnect lets one more proxy come, until it has everything.
+func BenchmarkConnect(b *testing.B) {
+	for _, n := range []int{1000, 10000} {
+		b.Run(fmt.Sprintf("entries=%d", n), func(b *testing.B) {
+			var hosts []string
+			for i := range n {
+				hosts = append(hosts, fmt.Sprintf("api.service-%d.example.com", i))
+			}
+			p := startPlane(b, hosts...)
+			stays := p.join(pod("stays", "ns"))
+			stays.ask(translate.Name)
+			stays.take()
+			b.ReportAllocs()
+			for b.Loop() {
+				c := p.join(pod("comes", "ns"))
+				c.ask(translate.Name)
+				c.take()
+				c.close()
+			}
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package serve_test
+
+import (
+	"testing"
+
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// TestForgottenClient holds that one that acknowledges nothing delays no other, and has to begin anew when it is heard
+// of after very long.
+func TestForgottenClient(t *testing.T) {
+	p := startPlane(t, "a.example")
+	silent, other := p.join(pod("silent", "some-ns")), p.join(pod("other", "some-ns"))
+	silent.ask(translate.Name)
+	unanswered := silent.next()
+	other.ask(translate.Name)
+	other.take()
+	for range 1100 {
+		p.publish(p.entry("a.example", "*"))
+		if got := other.take().GetResources(); len(got) != 1 {
+			t.Fatalf("the other one got %v", got)
+		}
+	}
+	silent.send(&discovery.DeltaDiscoveryRequest{TypeUrl: unanswered.GetTypeUrl(), ResponseNonce: unanswered.GetNonce()})
+	if _, err := silent.stream.Recv(); grpcstatus.Code(err) != codes.Unavailable {
+		t.Errorf("the silent client was told %v", err)
+	}
+}
+
+// TestSharedBytes holds that what a client decodes is what was sealed.
+func TestSharedBytes(t *testing.T) {
+	p := startPlane(t, "a.example", "b.example")
+	c := p.join(pod("p", "some-ns"))
+	c.ask(translate.VirtualHost)
+	r := c.take()
+	view, ok := p.cache.ViewOf(c.node.GetId())
+	if !ok {
+		t.Fatal("the proxy is not known")
+	}
+	for _, got := range r.GetResources() {
+		sealed, ok := view.Get(translate.VirtualHost, got.GetName())
+		if !ok || got.GetVersion() != sealed.Version || !proto.Equal(got.GetResource(), sealed.Any) {
+			t.Errorf("%s: %v is not what was sealed", got.GetName(), got)
+		}
+	}
+	if len(r.GetResources()) != view.Len(translate.VirtualHost) || len(r.GetResources()) < 4 {
+		t.Errorf("%d resources, the view has %d", len(r.GetResources()), view.Len(translate.VirtualHost))
+	}
+}
