@@ -28,6 +28,10 @@ import (
 // which this library would otherwise estimate the bandwidth behind every acknowledgement.
 const window = 256 << 10
 
+// connectionAge is how long a client may stay on what it once proved: after it, give or take a tenth, it has to come
+// again, with a token or certificate that is good then. It resumes with what it has, so nothing is sent twice.
+const connectionAge = 30 * time.Minute
+
 // options are common to all gRPC ports: clients that vanished are noticed, none may send much at once, and thousands
 // of mostly silent connections keep small buffers only.
 func options(more ...grpc.ServerOption) []grpc.ServerOption {
@@ -36,8 +40,10 @@ func options(more ...grpc.ServerOption) []grpc.ServerOption {
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
 		grpc.ReadBufferSize(4 << 10),
-		grpc.SharedWriteBuffer(true),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 30 * time.Second, Timeout: 10 * time.Second,
+			MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: 10 * time.Second,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.MaxRecvMsgSize(16 << 20),
 		grpc.MaxConcurrentStreams(1024),
