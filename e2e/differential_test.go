@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,9 +97,7 @@ func newDifferential(t *testing.T, s *story.Scene) *differential {
 		}
 	}
 	s.Outside.Set("owner.test", time.Minute, ownedAddr)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(s.Outside.CA.PEM())
-	d := &differential{scene: s, app: caller{host: s.World.App, roots: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	d := &differential{scene: s, app: appOf(s)}
 	if err := s.Config.Write("registered.yaml", read(t, filepath.Join("testdata", "differential.yaml"))); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/e2e/outside"
+	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/e2e/world"
 )
 
@@ -101,7 +103,14 @@ type caller struct {
 	roots *tls.Config
 }
 
-// answered is who the server said that it talks to; an error when no server answered.
+// appOf is the app's side of a scene.
+func appOf(s *story.Scene) caller {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.Outside.CA.PEM())
+	return caller{host: s.World.App, roots: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+}
+
+// try gives who the server said that it talks to, and an error when none answered.
 func (c caller) try(ctx context.Context, scheme, host string, port uint16, path string) (peer netip.Addr, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryWithin)
 	defer cancel()

@@ -91,12 +91,15 @@ func (s *Servers) answer(scheme string, w http.ResponseWriter, r *http.Request) 
 	_, _ = fmt.Fprintf(w, "%s at %s says hello to %s\n", seen.Host, seen.Local.Addr(), seen.Peer.Addr())
 }
 
-// stream writes lines until the client leaves or a minute has passed.
+// streamLimit ends streams that nobody ended.
+const streamLimit = 5 * time.Minute
+
+// stream writes lines until the client leaves or streamLimit has passed.
 func stream(w http.ResponseWriter, r *http.Request) {
 	tick := time.NewTicker(StreamInterval)
 	defer tick.Stop()
 	out := http.NewResponseController(w)
-	for i := range int(time.Minute / StreamInterval) {
+	for i := range int(streamLimit / StreamInterval) {
 		if _, err := fmt.Fprintf(w, "line %d\n", i); err != nil || out.Flush() != nil {
 			return
 		}
