@@ -9,14 +9,18 @@ import (
 // deltaResponse is go-control-plane's view of an answer. Its resources are shared; only the envelope is its own.
 type deltaResponse struct {
 	request  *discovery.DeltaDiscoveryRequest
+	out      *outgoing         // where it goes
 	parcel   *parcel           // nil for none
 	removed  []string          // sorted
 	versions map[string]string // what a named subscription knows after it
 }
 
+// GetDeltaDiscoveryResponse gives the envelope. It is called by the stream's own goroutine, right before it is sent.
 func (r *deltaResponse) GetDeltaDiscoveryResponse() (*discovery.DeltaDiscoveryResponse, error) {
-	m := r.parcel.message()
-	m.TypeUrl, m.RemovedResources = r.request.GetTypeUrl(), r.removed
+	m := &discovery.DeltaDiscoveryResponse{TypeUrl: r.request.GetTypeUrl(), RemovedResources: r.removed}
+	if r.out.next = r.parcel; r.parcel != nil {
+		m.SystemVersionInfo = r.parcel.version
+	}
 	return m, nil
 }
 

@@ -50,9 +50,9 @@ func NewServer(c *Cache, authorize Authorize, m *Metrics, log *slog.Logger) *Ser
 	}
 }
 
-// Register offers the services. Streams end with ctx.
+// Register offers the services on a gRPC server that uses Codec. Streams end with ctx.
 func (s *Server) Register(ctx context.Context, g *grpc.Server) {
-	x := gcpserver.NewServer(ctx, s.cache, (*callbacks)(s))
+	x := services{gcpserver.NewServer(ctx, s.cache, (*callbacks)(s))}
 	discovery.RegisterAggregatedDiscoveryServiceServer(g, x)
 	clusterservice.RegisterClusterDiscoveryServiceServer(g, x)
 	endpointservice.RegisterEndpointDiscoveryServiceServer(g, x)
@@ -92,6 +92,7 @@ func (s *callbacks) asked(key streamKey, node *core.Node) (*stream, error) {
 	}
 	// An Envoy's own node lists all its extensions: too much to keep of each.
 	st = &stream{id: key.id, node: &core.Node{Id: proxy.ID}, proxy: proxy, done: ctx.Done()}
+	st.out, _ = ctx.Value(outgoingKey{}).(*outgoing)
 	s.cache.join(st)
 	s.mu.Lock()
 	s.streams[key] = st
@@ -149,7 +150,7 @@ func (s *callbacks) OnStreamDeltaRequest(id int64, req *discovery.DeltaDiscovery
 }
 
 func (s *callbacks) OnStreamDeltaResponse(id int64, _ *discovery.DeltaDiscoveryRequest, resp *discovery.DeltaDiscoveryResponse) {
-	s.responded(streamKey{true, id}, resp.GetTypeUrl(), resp.GetNonce(), len(resp.ProtoReflect().GetUnknown()))
+	s.responded(streamKey{true, id}, resp.GetTypeUrl(), resp.GetNonce(), 0)
 }
 
 func (s *callbacks) OnStreamOpen(ctx context.Context, id int64, _ string) error {
@@ -172,7 +173,8 @@ func (s *callbacks) OnStreamResponse(_ context.Context, id int64, _ *discovery.D
 	s.responded(streamKey{false, id}, resp.GetTypeUrl(), resp.GetNonce(), proto.Size(resp))
 }
 
-// responded is called before an answer of that many bytes is sent. It may block: that delays this stream only.
+// responded is called before an answer of that many bytes, beside its parcel, is sent. It may block: that delays
+// this stream only.
 func (s *callbacks) responded(key streamKey, url, nonce string, size int) {
 	s.mu.Lock()
 	st := s.streams[key]
@@ -180,6 +182,9 @@ func (s *callbacks) responded(key streamKey, url, nonce string, size int) {
 	t, ok := translate.ParseType(url)
 	if !ok || st == nil {
 		return
+	}
+	if st.out != nil && st.out.next != nil {
+		size += st.out.next.size
 	}
 	if size >= large {
 		st.endTurn()

@@ -44,7 +44,7 @@ func TestSharedBytes(t *testing.T) {
 	}
 	for _, got := range r.GetResources() {
 		sealed, ok := view.Get(translate.VirtualHost, got.GetName())
-		if !ok || got.GetVersion() != sealed.Version || !proto.Equal(got.GetResource(), sealed.Any) {
+		if !ok || got.GetVersion() != sealed.Version || !proto.Equal(got.GetResource(), sealed.Any()) {
 			t.Errorf("%s: %v is not what was sealed", got.GetName(), got)
 		}
 	}

@@ -20,7 +20,7 @@ type inventory struct {
 func newInventory() *inventory { return &inventory{hash: xxhash.New()} }
 
 func (i *inventory) add(r *translate.Resource) {
-	i.resources = append(i.resources, r.Any)
+	i.resources = append(i.resources, r.Any())
 	_, _ = i.hash.WriteString(r.Name + "\x00" + r.Version + "\x00")
 }
 

@@ -34,6 +34,7 @@ type stream struct {
 
 	// What follows is of the stream's own goroutine.
 	done    <-chan struct{} // closed when the connection ends
+	out     *outgoing       // nil for state-of-the-world streams
 	turn    func()          // ends the turn for the large answer turnFor; nil without one
 	turnFor turn
 }
@@ -100,7 +101,7 @@ func (s *stream) answer(t translate.Type, removals bool) {
 		s.caughtUp(t)
 		return
 	}
-	resp := &deltaResponse{request: w.request}
+	resp := &deltaResponse{request: w.request, out: s.out}
 	if w.sub.IsWildcard() {
 		s.wildcard(t, w, resp, removals)
 	} else {

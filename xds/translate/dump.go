@@ -30,13 +30,13 @@ func Dump(v *View) (map[string]map[string]json.RawMessage, error) {
 
 func readable(r *Resource) (json.RawMessage, error) {
 	if r.Type == Name {
-		n, err := name.Unmarshal(r.Any.GetValue())
+		n, err := name.Unmarshal(r.Value())
 		if err != nil {
 			return nil, err
 		}
 		return json.Marshal(n)
 	}
-	m, err := r.Any.UnmarshalNew()
+	m, err := r.Any().UnmarshalNew()
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: %w", r.Type.URL(), r.Name, err)
 	}

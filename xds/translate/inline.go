@@ -26,7 +26,7 @@ func (e *edit) inline() inline {
 			return true
 		}
 		vh := &routev3.VirtualHost{}
-		if err := proto.Unmarshal(r.Any.GetValue(), vh); err != nil {
+		if err := proto.Unmarshal(r.Value(), vh); err != nil {
 			panic(fmt.Sprintf("translate: virtual host %q does not unmarshal: %v", r.Name, err)) // this package marshalled it
 		}
 		table, _, _ := strings.Cut(name, "/")

@@ -2,9 +2,9 @@ package translate
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/cespare/xxhash/v2"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -62,8 +62,25 @@ func ParseType(url string) (Type, bool) {
 type Resource struct {
 	Type    Type
 	Name    string
-	Version string
-	Any     *anypb.Any
+	Version string // 16 hexadecimal digits
+	// Wire is the resource as it goes over a delta stream: a whole field "resources" of a DeltaDiscoveryResponse.
+	Wire []byte
+
+	value, end int // where in Wire the message itself is
+}
+
+// Value is the message's own bytes, which must not be changed.
+func (r *Resource) Value() []byte { return r.Wire[r.value:r.end:r.end] }
+
+// Any wraps the message.
+func (r *Resource) Any() *anypb.Any { return &anypb.Any{TypeUrl: r.Type.anyURL(), Value: r.Value()} }
+
+// anyURL is the type of the message in a resource: to Envoy a cluster on demand is a cluster like others.
+func (t Type) anyURL() string {
+	if t == OnDemandCluster {
+		return Cluster.URL()
+	}
+	return t.URL()
 }
 
 // Ref names a resource.
@@ -72,27 +89,62 @@ type Ref struct {
 	Name string
 }
 
-var deterministic = proto.MarshalOptions{Deterministic: true}
+var (
+	deterministic = proto.MarshalOptions{Deterministic: true}
+	sized         = proto.MarshalOptions{Deterministic: true, UseCachedSize: true} // right after Size
+)
 
 // seal marshals a message for good.
 func seal(t Type, name string, m proto.Message) *Resource {
-	body, err := deterministic.Marshal(m)
-	if err != nil {
-		panic(fmt.Sprintf("translate: %s %q does not marshal: %v", t.URL(), name, err)) // only invalid UTF-8 can do that; admission refuses it
-	}
-	r := sealBytes(t, name, body)
-	if t == OnDemandCluster {
-		r.Any.TypeUrl = Cluster.URL() // to Envoy it is a cluster like others
-	}
-	return r
+	return sealed(t, name, deterministic.Size(m), func(b []byte) []byte {
+		b, err := sized.MarshalAppend(b, m)
+		if err != nil {
+			panic(fmt.Sprintf("translate: %s %q does not marshal: %v", t.URL(), name, err)) // only invalid UTF-8 can do that; admission refuses it
+		}
+		return b
+	})
 }
 
 func sealBytes(t Type, name string, body []byte) *Resource {
-	return &Resource{
-		Type: t, Name: name,
-		Version: strconv.FormatUint(xxhash.Sum64(body), 16),
-		Any:     &anypb.Any{TypeUrl: t.URL(), Value: body},
-	}
+	return sealed(t, name, len(body), func(b []byte) []byte { return append(b, body...) })
+}
+
+// The fields that Wire is made of: envoy.service.discovery.v3.DeltaDiscoveryResponse.resources, the fields of
+// envoy.service.discovery.v3.Resource, and those of google.protobuf.Any.
+const (
+	responseResources = 2
+	resourceVersion   = 1
+	resourceAny       = 2
+	resourceName      = 3
+	anyTypeURL        = 1
+	anyValue          = 2
+	versionSize       = 16
+)
+
+// field is the size of a length-delimited field of n bytes; the numbers above take one byte with their type.
+func field(n int) int { return 1 + protowire.SizeBytes(n) }
+
+func header(b []byte, number protowire.Number, size int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.BytesType), uint64(size))
+}
+
+// sealed writes a resource whose message has that many bytes, which appendTo appends.
+func sealed(t Type, name string, size int, appendTo func([]byte) []byte) *Resource {
+	url := t.anyURL()
+	inAny := field(len(url)) + field(size)
+	whole := field(inAny) + field(len(name)) + field(versionSize)
+	b := make([]byte, 0, field(whole))
+	b = header(b, responseResources, whole)
+	b = header(b, resourceAny, inAny)
+	b = append(header(b, anyTypeURL, len(url)), url...)
+	b = header(b, anyValue, size)
+	r := &Resource{Type: t, Name: name, value: len(b)}
+	b = appendTo(b)
+	r.end = len(b)
+	r.Version = fmt.Sprintf("%0*x", versionSize, xxhash.Sum64(b[r.value:r.end]))
+	b = append(header(b, resourceName, len(name)), name...)
+	r.Wire = append(header(b, resourceVersion, versionSize), r.Version...)
+	return r
 }
 
 // packed wraps a message that is configuration inside another.

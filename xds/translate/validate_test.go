@@ -130,7 +130,7 @@ func agentCluster(name string) *clusterv3.Cluster {
 func each[M proto.Message](t *testing.T, v *translate.View, kind translate.Type, f func(M)) {
 	t.Helper()
 	v.Walk(kind, func(r *translate.Resource) bool {
-		m, err := r.Any.UnmarshalNew()
+		m, err := r.Any().UnmarshalNew()
 		if err != nil {
 			t.Fatal(err)
 		}
