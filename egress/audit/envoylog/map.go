@@ -44,7 +44,7 @@ func request(n Node, place accesslog.Place, e *datav3.HTTPAccessLogEntry) (recor
 	r := start(n, place, common)
 	req, resp := e.GetRequest(), e.GetResponse()
 	connect := req.GetRequestMethod() == corev3.RequestMethod_CONNECT
-	r.Authority = req.GetAuthority()
+	r.Authority = withoutUser(req.GetAuthority())
 	r.Status = resp.GetResponseCode().GetValue()
 	r.BytesReceived, r.BytesSent = req.GetRequestBodyBytes(), resp.GetResponseBodyBytes()
 	if connect {
@@ -60,8 +60,13 @@ func request(n Node, place accesslog.Place, e *datav3.HTTPAccessLogEntry) (recor
 		}
 	} else {
 		r.Class, r.Protocol = record.HTTP, "http"
-		r.Method = req.GetRequestMethod().String()
-		r.URLPath, _, _ = strings.Cut(req.GetPath(), "?") // query strings carry secrets
+		if m := req.GetRequestMethod(); m != corev3.RequestMethod_METHOD_UNSPECIFIED { // one that Envoy has no number for
+			r.Method = m.String()
+		}
+		r.URLPath = req.GetPath()
+		if i := strings.IndexAny(r.URLPath, "?#"); i >= 0 { // what follows carries secrets
+			r.URLPath = r.URLPath[:i]
+		}
 		r.setTarget(r.Authority, localPort(common, place))
 	}
 	if told(&r, tag(common, accesslog.TagRole), resp.GetResponseCodeDetails()) {
@@ -80,7 +85,7 @@ func connection(n Node, place accesslog.Place, e *datav3.TCPAccessLogEntry) (rec
 	r := start(n, place, common)
 	r.Class, r.Protocol = record.Network, "tcp"
 	r.SNI = common.GetTlsProperties().GetTlsSniHostname()
-	r.Authority = tag(common, accesslog.TagAuthority)
+	r.Authority = withoutUser(tag(common, accesslog.TagAuthority))
 	c := e.GetConnectionProperties()
 	r.BytesReceived, r.BytesSent = c.GetReceivedBytes(), c.GetSentBytes()
 	switch place {
@@ -131,6 +136,9 @@ func start(n Node, place accesslog.Place, c *datav3.AccessLogCommon) entry {
 	}
 	return r
 }
+
+// withoutUser takes "user:password@" away, which is wrong in an authority, but may be sent.
+func withoutUser(authority string) string { return authority[strings.LastIndex(authority, "@")+1:] }
 
 // setTarget splits "host:port"; without a port it is def.
 func (r *entry) setTarget(authority string, def uint32) {

@@ -1,0 +1,214 @@
+package envoylog_test
+
+import (
+	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
+	alsv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+type logCase struct {
+	place   accesslog.Place
+	message *alsv3.StreamAccessLogsMessage
+	want    *record.Record // nil: another entry tells this
+}
+
+// cases are entries as Envoy writes them, by what happened.
+func cases() map[string]logCase {
+	all := map[string]logCase{}
+	for _, some := range []map[string]logCase{sidecarRequests(), sidecarTunnels(), sidecarTCP(), gatewayRequests(), gatewayTunnels(), forwarded()} {
+		for name, c := range some {
+			all[name] = c
+		}
+	}
+	return all
+}
+
+func sidecarRequests() map[string]logCase {
+	const place = accesslog.SidecarHTTP
+	return map[string]logCase{
+		"a request that the gateway took": {place, httpLog(
+			common(gatewayCluster, "default", "role", "gateway"), get, "external.com", "/", 200, "via_upstream"), nil},
+		"a request that the gateway refused": {place, httpLog(
+			common(gatewayCluster, "default", "role", "gateway"), get, "external.com", "/", 403, "via_upstream"), nil},
+		"a request that the gateway could not pass on": {place, httpLog(
+			common(gatewayCluster, "default", "role", "gateway"), get, "external.com", "/", 503, "via_upstream"), nil},
+		"the gateway is not there": {place, httpLog(
+			flagged(common(gatewayCluster, "default", "role", "gateway"), &datav3.ResponseFlags{NoHealthyUpstream: true}), get, "external.com", "/x?a=b", 503, "no_healthy_upstream"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/x", Status: 503, Cluster: gatewayCluster, Route: "default",
+				Reason: "the gateway could not be reached; failed: no_healthy_upstream", Flags: []string{"UH"},
+			})},
+		"the gateway breaks off": {place, httpLog(
+			flagged(common(gatewayCluster, "default", "role", "gateway"), &datav3.ResponseFlags{UpstreamConnectionTermination: true}), get, "external.com", "/", 503, "upstream_reset_before_response_started{connection_termination}"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: gatewayCluster, Route: "default", Reason: "the gateway could not be reached", Flags: []string{"UC"},
+			})},
+		"straight out": {place, httpLog(
+			at(common("outbound|8080||direct.com", "default", "role", "external", "config", entryTag), address("240.240.0.9", 8080), address("203.0.113.1", 8080)),
+			get, "Direct.com:8080", "/a/b?token=secret#x", 200, "via_upstream"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "direct.com", Port: 8080, Authority: "Direct.com:8080",
+				Protocol: "http", Method: "GET", URLPath: "/a/b", Status: 200, Cluster: "outbound|8080||direct.com", Route: "default", DecidedBy: entry,
+				Reason: "registered", Destination: "203.0.113.1:8080",
+			})},
+		"another protocol": {place, httpLog(
+			at(common("", "wrong_protocol", "policy", entryTag), address("240.240.0.9", 443), nil), get, "external.com", "/", 403, "direct_response"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 443, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 403, Route: "wrong_protocol", DecidedBy: entry, Reason: "the port is registered with another protocol",
+			})},
+		"no route": {place, httpLog(
+			flagged(common("", ""), &datav3.ResponseFlags{NoRouteFound: true}), get, "external.com", "/", 404, "route_not_found"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 404, Reason: "the host takes no such request", Flags: []string{"NR"},
+			})},
+		"not registered, closed": {place, httpLog(
+			common("", "block_all", "policy", policyTag), get, "evil.test.", "/?q=secret", 502, "direct_response"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "evil.test", Port: 80, Authority: "evil.test.",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 502, Route: "block_all", DecidedBy: policy, Reason: "not registered",
+			})},
+		"not registered, let through": {place, httpLog(
+			at(common("PassthroughCluster", "allow_any", "role", "passthrough", "policy", policyTag), address("203.0.113.9", 80), address("203.0.113.9", 80)),
+			get, "other.test", "/", 200, "via_upstream"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "other.test", Port: 80, Authority: "other.test",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 200, Cluster: "PassthroughCluster", Route: "allow_any", DecidedBy: policy,
+				Reason: "not registered; ALLOW_ANY", Destination: "203.0.113.9:80",
+			})},
+		"let through to an address that is made up": {place, httpLog(
+			flagged(at(common("PassthroughCluster", "allow_any", "role", "passthrough", "policy", policyTag), address("240.240.0.9", 8080), address("240.240.0.9", 8080)),
+				&datav3.ResponseFlags{UpstreamConnectionFailure: true}), get, "external.com:8080", "/", 503, "upstream_reset_before_response_started{connection_timeout}"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 8080, Authority: "external.com:8080",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: "PassthroughCluster", Route: "allow_any", DecidedBy: policy,
+				Reason:      "the host is registered, but not like this, and its address is made up: ALLOW_ANY leads nowhere",
+				Destination: "240.240.0.9:8080", Flags: []string{"UF"},
+			})},
+		"to a service of the mesh, by IPv6": {place, httpLog(
+			at(common("outbound|80||web.default.svc.cluster.local", "default", "role", "mesh", "config", "Service/default/web"), address("2001:db8::5", 80), address("2001:db8::7", 8080)),
+			get, "[2001:db8::5]", "/", 200, "via_upstream"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Allowed, Path: "mesh", Reporter: "sidecar", Workload: app, Host: "web.default.svc.cluster.local", Port: 80, Authority: "[2001:db8::5]",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 200, Cluster: "outbound|80||web.default.svc.cluster.local", Route: "default",
+				DecidedBy: record.Object{Kind: "Service", Namespace: "default", Name: "web"}, Destination: "[2001:db8::7]:8080",
+			})},
+		"with a password in the authority": {place, httpLog(
+			common("", "block_all", "policy", policyTag), get, "user:secret@evil.test:80", "/", 502, "direct_response"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "evil.test", Port: 80, Authority: "evil.test:80",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 502, Route: "block_all", DecidedBy: policy, Reason: "not registered",
+			})},
+	}
+}
+
+func sidecarTunnels() map[string]logCase {
+	const place = accesslog.SidecarTunnel
+	tunnel := func(cluster, route string, upstream string, tags ...string) *datav3.AccessLogCommon {
+		c := at(common(cluster, route, append(tags, "source", "10.0.0.1:41000")...), inner, nil)
+		c.DownstreamRemoteAddress = inner
+		if upstream != "" {
+			c.UpstreamRemoteAddress = address(upstream, 443)
+		}
+		return c
+	}
+	return map[string]logCase{
+		"a tunnel that the gateway took": {place, httpLog(
+			tunnel(gatewayCluster, "default", "10.0.0.2", "role", "gateway"), connect, "external.com:443", "", 200, "via_upstream"), nil},
+		"a tunnel that the gateway took and the client left": {place, httpLog(
+			flagged(tunnel(gatewayCluster, "default", "10.0.0.2", "role", "gateway"), &datav3.ResponseFlags{DownstreamConnectionTermination: true}),
+			connect, "external.com:443", "", 200, "downstream_remote_disconnect"), nil},
+		"no gateway for a tunnel": {place, httpLog(
+			flagged(tunnel(gatewayCluster, "default", "", "role", "gateway"), &datav3.ResponseFlags{UpstreamConnectionFailure: true}),
+			connect, "external.com:443", "", 503, "upstream_reset_before_response_started{remote_connection_failure}"),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 443, SNI: "external.com",
+				Authority: "external.com:443", Protocol: "tls", Status: 503, Cluster: gatewayCluster, Route: "default",
+				Reason: "the gateway could not be reached; failed: upstream_reset_before_response_started{remote_connection_failure}", Flags: []string{"UF"},
+			})},
+		"TLS straight out": {place, httpLog(
+			tunnel("outbound|443||direct.com", "default", "203.0.113.1", "role", "external", "config", entryTag), connect, "direct.com:443", "", 200, ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "direct.com", Port: 443, SNI: "direct.com",
+				Authority: "direct.com:443", Protocol: "tls", Status: 200, Cluster: "outbound|443||direct.com", Route: "default", DecidedBy: entry, Reason: "registered",
+				Destination: "203.0.113.1:443",
+			})},
+		"TCP straight out, by address": {place, httpLog(
+			tunnel("outbound|5432||db.direct.com", "default", "203.0.113.1", "role", "external", "config", entryTag), connect, "240.240.0.9:5432", "", 200, ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "db.direct.com", Port: 5432,
+				Authority: "240.240.0.9:5432", Protocol: "tcp", Status: 200, Cluster: "outbound|5432||db.direct.com", Route: "default", DecidedBy: entry, Reason: "registered",
+				Destination: "203.0.113.1:443",
+			})},
+		"TLS, closed": {place, httpLog(
+			flagged(tunnel("BlackHoleCluster", "block_all", "", "role", "blackhole", "policy", policyTag), &datav3.ResponseFlags{NoHealthyUpstream: true}),
+			connect, "evil.test:443", "", 503, "no_healthy_upstream"),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "evil.test", Port: 443, SNI: "evil.test",
+				Authority: "evil.test:443", Protocol: "tls", Status: 503, Cluster: "BlackHoleCluster", Route: "block_all", DecidedBy: policy, Reason: "not registered", Flags: []string{"UH"},
+			})},
+		"TLS without a name, let through by IPv6": {place, httpLog(
+			tunnel("PassthroughCluster", "allow_any", "2001:db8::9", "role", "passthrough", "policy", policyTag, "target", "[2001:db8::9]:443"), connect, "-:443", "", 200, ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "2001:db8::9", Port: 443,
+				Authority: "-:443", Protocol: "tls", Status: 200, Cluster: "PassthroughCluster", Route: "allow_any", DecidedBy: policy, Reason: "not registered; ALLOW_ANY",
+				Destination: "[2001:db8::9]:443",
+			})},
+		"TCP by IPv6, closed": {place, httpLog(
+			tunnel("BlackHoleCluster", "block_all", "", "role", "blackhole", "policy", policyTag), connect, "[2001:db8::9]:5432", "", 503, ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "2001:db8::9", Port: 5432,
+				Authority: "[2001:db8::9]:5432", Protocol: "tcp", Status: 503, Cluster: "BlackHoleCluster", Route: "block_all", DecidedBy: policy, Reason: "not registered",
+			})},
+	}
+}
+
+func sidecarTCP() map[string]logCase {
+	const place = accesslog.SidecarTCP
+	return map[string]logCase{
+		"a port where nothing is registered, let through": {place, tcpLog(
+			at(common("PassthroughCluster", "", "role", "passthrough", "policy", policyTag), address("203.0.113.9", 9999), address("203.0.113.9", 9999)), "", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "203.0.113.9", Port: 9999, Protocol: "tcp",
+				Cluster: "PassthroughCluster", DecidedBy: policy, Reason: "not registered; ALLOW_ANY", Destination: "203.0.113.9:9999",
+			})},
+		"a port where nothing is registered, closed": {place, tcpLog(
+			flagged(at(common("BlackHoleCluster", "", "role", "blackhole", "policy", policyTag), address("2001:db8::9", 9999), nil), &datav3.ResponseFlags{NoHealthyUpstream: true}), "", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "2001:db8::9", Port: 9999, Protocol: "tcp",
+				Cluster: "BlackHoleCluster", DecidedBy: policy, Reason: "not registered", Flags: []string{"UH"},
+			})},
+	}
+}
+
+func forwarded() map[string]logCase {
+	return map[string]logCase{
+		"by the forward proxy": {accesslog.ForwardHTTP, httpLog(
+			at(common("outbound|80||external.com", "default", "role", "external", "config", entryTag), address("127.0.0.1", 3128), address("203.0.113.1", 443)),
+			get, "external.com", "/?a=secret", 200, "via_upstream"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "proxy", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 200, Cluster: "outbound|80||external.com", Route: "default", DecidedBy: entry, Reason: "registered",
+				Destination: "203.0.113.1:443",
+			})},
+		"refused by the forward proxy": {accesslog.ForwardHTTP, httpLog(
+			at(common("", "block_all", "policy", policyTag), address("127.0.0.1", 3128), nil), connect, "evil.test:443", "", 403, "direct_response"),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "proxy", Workload: app, Host: "evil.test", Port: 443, SNI: "evil.test",
+				Authority: "evil.test:443", Protocol: "tls", Status: 403, Route: "block_all", DecidedBy: policy, Reason: "not registered",
+			})},
+		"a tunnel of the forward proxy": {accesslog.ForwardTLS, tcpLog(
+			at(common("outbound|443||external.com", "", "role", "external", "config", entryTag, "authority", "external.com:443", "source", "127.0.0.1:5000"), inner, address("203.0.113.1", 443)),
+			"external.com", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "proxy", Workload: app, Source: "127.0.0.1:5000", Host: "external.com", Port: 443,
+				SNI: "external.com", Authority: "external.com:443", Protocol: "tls", Cluster: "outbound|443||external.com", DecidedBy: entry, Reason: "registered",
+				Destination: "203.0.113.1:443",
+			})},
+	}
+}

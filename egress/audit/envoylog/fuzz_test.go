@@ -1,0 +1,50 @@
+package envoylog_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	alsv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sallyport/sallyport/egress/audit/envoylog"
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+// FuzzRecords: whatever message comes is read without a panic, what is said after "?" in a path is in no record, and
+// each record says what was decided, by whom it was seen, and can be written down.
+func FuzzRecords(f *testing.F) {
+	for _, c := range cases() {
+		body, err := proto.Marshal(c.message)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(c.place), body)
+	}
+	const secret = "fuzz-secret"
+	f.Fuzz(func(t *testing.T, place string, body []byte) {
+		m := &alsv3.StreamAccessLogsMessage{}
+		if proto.Unmarshal(body, m) != nil {
+			return
+		}
+		for _, e := range m.GetHttpLogs().GetLogEntry() {
+			if r := e.GetRequest(); r != nil {
+				r.Path += "?" + secret
+				r.Authority = secret + "@" + r.Authority
+			}
+		}
+		for _, r := range envoylog.Records(node, accesslog.Place(place), m) {
+			text, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), secret) {
+				t.Errorf("%s holds the query string or the password", text)
+			}
+			if r.Verdict == "" || r.Path == "" || r.Reporter == "" || r.Class == "" || r.Protocol == "" || r.Proxy != node.ID {
+				t.Errorf("%s lacks something", text)
+			}
+		}
+	})
+}

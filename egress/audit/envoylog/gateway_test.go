@@ -1,0 +1,108 @@
+package envoylog_test
+
+import (
+	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+func gatewayRequests() map[string]logCase {
+	const place = accesslog.GatewayHTTP
+	return map[string]logCase{
+		"a request that leaves": {place, httpLog(
+			peered(at(common("outbound|80||external.com", "default", "role", "external", "config", entryTag), address("10.0.0.2", 8443), address("203.0.113.1", 443))),
+			get, "external.com", "/a?b=secret", 200, "via_upstream"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/a", Status: 200, Cluster: "outbound|80||external.com", Route: "default", DecidedBy: entry, Reason: "registered",
+				Destination: "203.0.113.1:443",
+			})},
+		"a request that leaves and gets no answer": {place, httpLog(
+			peered(flagged(common("outbound|80||external.com", "default", "role", "external", "config", entryTag), &datav3.ResponseFlags{UpstreamConnectionFailure: true, UpstreamRetryLimitExceeded: true})),
+			get, "external.com", "/", 503, ""),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: "outbound|80||external.com", Route: "default", DecidedBy: entry,
+				Reason: "registered; failed: UF,URX", Flags: []string{"UF", "URX"},
+			})},
+		"a request of a namespace that it is not exported to": {place, httpLog(
+			peered(common("outbound|80||private.com", "default", "role", "external", "config", entryTag)), get, "private.com", "/", 403, "rbac_access_denied_matched_policy[none]"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "private.com", Port: 80, Authority: "private.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 403, Cluster: "outbound|80||private.com", Route: "default", DecidedBy: entry,
+				Reason: "registered, but not exported to this namespace",
+			})},
+		"a request for nobody's host": {place, httpLog(
+			peered(common("", "block_all", "policy", policyTag)), get, "evil.test:8080", "/", 403, "direct_response"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "gateway", Workload: client, Host: "evil.test", Port: 8080, Authority: "evil.test:8080",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 403, Route: "block_all", DecidedBy: policy, Reason: "not registered",
+			})},
+		"a tunnel to a port of requests": {place, httpLog(
+			peered(common("", "wrong_protocol")), connect, "external.com:80", "", 403, "direct_response"),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 80, SNI: "external.com",
+				Authority: "external.com:80", Protocol: "tls", Status: 403, Route: "wrong_protocol", Reason: "the port is registered with another protocol",
+			})},
+		"a tunnel that a listener behind tells": {place, httpLog(
+			peered(common("egress-tls", "default", "role", "inner")), connect, "external.com:443", "", 200, ""), nil},
+		"a tunnel of a namespace that it is not exported to": {place, httpLog(
+			peered(common("egress-tls", "default", "role", "inner")), connect, "private.com:443", "", 403, "rbac_access_denied_matched_policy[none]"),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "private.com", Port: 443, SNI: "private.com",
+				Authority: "private.com:443", Protocol: "tls", Status: 403, Cluster: "egress-tls", Route: "default", Reason: "registered, but not exported to this namespace",
+			})},
+	}
+}
+
+func gatewayTunnels() map[string]logCase {
+	behind := func(cluster string, tags ...string) *datav3.AccessLogCommon {
+		c := at(common(cluster, "", append(tags, "peer", app.Principal, "source", "10.0.0.1:41000")...), inner, nil)
+		c.DownstreamRemoteAddress = inner
+		if cluster != "BlackHoleCluster" {
+			c.UpstreamRemoteAddress = address("203.0.113.1", 443)
+		}
+		return c
+	}
+	return map[string]logCase{
+		"TLS that leaves": {accesslog.GatewayTLS, tcpLog(
+			behind("outbound|443||external.com", "role", "external", "config", entryTag, "authority", "external.com:443"), "external.com", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443, SNI: "external.com",
+				Authority: "external.com:443", Protocol: "tls", Cluster: "outbound|443||external.com", DecidedBy: entry, Reason: "registered", Destination: "203.0.113.1:443",
+			})},
+		"TLS that says another name": {accesslog.GatewayTLS, tcpLog(
+			behind("BlackHoleCluster", "role", "blackhole", "authority", "external.com:443"), "evil.test", "rbac_access_denied_matched_policy[none]"),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443, SNI: "evil.test",
+				Authority: "external.com:443", Protocol: "tls", Cluster: "BlackHoleCluster",
+				Reason: "the TLS name evil.test is not the host external.com that was asked for",
+			})},
+		"TLS that says no name": {accesslog.GatewayTLS, tcpLog(
+			behind("BlackHoleCluster", "role", "blackhole", "authority", "external.com:443"), "", "rbac_access_denied_matched_policy[none]"),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443,
+				Authority: "external.com:443", Protocol: "tls", Cluster: "BlackHoleCluster",
+				Reason: "the TLS name (none) is not the host external.com that was asked for",
+			})},
+		"what is not TLS": {accesslog.GatewayTLS, tcpLog(
+			behind("BlackHoleCluster", "role", "blackhole", "authority", "external.com:443"), "", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443,
+				Authority: "external.com:443", Protocol: "tls", Cluster: "BlackHoleCluster", Reason: "what came was not TLS, or gave no name",
+			})},
+		"TCP that leaves": {accesslog.GatewayTCP, tcpLog(
+			behind("outbound|5432||db.external.com", "role", "external", "config", entryTag, "authority", "db.external.com:5432"), "", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "db.external.com", Port: 5432,
+				Authority: "db.external.com:5432", Protocol: "tcp", Cluster: "outbound|5432||db.external.com", DecidedBy: entry, Reason: "registered", Destination: "203.0.113.1:443",
+			})},
+		"a peer of another kind": {accesslog.GatewayTCP, tcpLog(
+			at(common("outbound|5432||db.external.com", "", "role", "external", "authority", "db.external.com:5432", "peer", "spiffe://other.mesh/vm/7"), inner, nil), "", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: record.Workload{Principal: "spiffe://other.mesh/vm/7"},
+				Host: "db.external.com", Port: 5432, Authority: "db.external.com:5432", Protocol: "tcp", Cluster: "outbound|5432||db.external.com", Reason: "registered",
+			})},
+	}
+}

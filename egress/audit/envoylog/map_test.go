@@ -1,0 +1,158 @@
+package envoylog_test
+
+import (
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
+	alsv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/egress/audit/envoylog"
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+var (
+	began = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	app   = record.Workload{Principal: "spiffe://cluster.local/ns/default/sa/app", Namespace: "default", ServiceAccount: "app", Name: "app-1"}
+	// client is app as a gateway knows it: from its certificate, which has no pod.
+	client = record.Workload{Principal: app.Principal, Namespace: "default", ServiceAccount: "app"}
+	entry  = record.Object{Kind: "ServiceEntry", Namespace: "default", Name: "external"}
+	policy = record.Object{Kind: "MeshConfig", Namespace: "istio-system", Name: "mesh"}
+	node   = envoylog.Node{ID: "sidecar~10.0.0.1~app-1.default~default.svc.cluster.local", Workload: app}
+)
+
+const (
+	gatewayCluster = "outbound|443||istio-egressgateway.istio-system.svc.cluster.local"
+	entryTag       = "ServiceEntry/default/external"
+	policyTag      = "MeshConfig/istio-system/mesh"
+)
+
+func address(ip string, port uint32) *corev3.Address {
+	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+		Address: ip, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
+	}}}
+}
+
+// inner is an address of an internal listener, which says nothing.
+var inner = &corev3.Address{Address: &corev3.Address_EnvoyInternalAddress{EnvoyInternalAddress: &corev3.EnvoyInternalAddress{}}}
+
+// common is what all entries have; tags are pairs.
+func common(cluster, route string, tags ...string) *datav3.AccessLogCommon {
+	c := &datav3.AccessLogCommon{
+		StartTime: timestamppb.New(began), Duration: durationpb.New(20 * time.Millisecond), UpstreamCluster: cluster, RouteName: route,
+		DownstreamRemoteAddress: address("10.0.0.1", 41000), DownstreamLocalAddress: address("240.240.0.9", 80), CustomTags: map[string]string{},
+	}
+	for _, tag := range []string{accesslog.TagConfig, accesslog.TagRole, accesslog.TagPolicy, accesslog.TagAuthority, accesslog.TagPeer, accesslog.TagSource} {
+		c.CustomTags[tag] = "-" // as Envoy writes what it does not know
+	}
+	for i := 0; i+1 < len(tags); i += 2 {
+		c.CustomTags[tags[i]] = tags[i+1]
+	}
+	return c
+}
+
+func httpLog(c *datav3.AccessLogCommon, method corev3.RequestMethod, authority, path string, status uint32, details string) *alsv3.StreamAccessLogsMessage {
+	return httpLogs(&datav3.HTTPAccessLogEntry{
+		CommonProperties: c,
+		Request:          &datav3.HTTPRequestProperties{RequestMethod: method, Authority: authority, Path: path, RequestBodyBytes: 7},
+		Response:         &datav3.HTTPResponseProperties{ResponseCode: wrapperspb.UInt32(status), ResponseCodeDetails: details, ResponseBodyBytes: 9},
+	})
+}
+
+func httpLogs(e ...*datav3.HTTPAccessLogEntry) *alsv3.StreamAccessLogsMessage {
+	return &alsv3.StreamAccessLogsMessage{LogEntries: &alsv3.StreamAccessLogsMessage_HttpLogs{HttpLogs: &alsv3.StreamAccessLogsMessage_HTTPAccessLogEntries{LogEntry: e}}}
+}
+
+func tcpLog(c *datav3.AccessLogCommon, sni, details string) *alsv3.StreamAccessLogsMessage {
+	c.TlsProperties = &datav3.TLSProperties{TlsSniHostname: sni}
+	c.ConnectionTerminationDetails = details
+	e := &datav3.TCPAccessLogEntry{CommonProperties: c, ConnectionProperties: &datav3.ConnectionProperties{ReceivedBytes: 7, SentBytes: 9}}
+	return &alsv3.StreamAccessLogsMessage{LogEntries: &alsv3.StreamAccessLogsMessage_TcpLogs{TcpLogs: &alsv3.StreamAccessLogsMessage_TCPAccessLogEntries{LogEntry: []*datav3.TCPAccessLogEntry{e}}}}
+}
+
+// at changes the addresses of an entry.
+func at(c *datav3.AccessLogCommon, local, upstream *corev3.Address) *datav3.AccessLogCommon {
+	c.DownstreamLocalAddress, c.UpstreamRemoteAddress = local, upstream
+	return c
+}
+
+func flagged(c *datav3.AccessLogCommon, f *datav3.ResponseFlags) *datav3.AccessLogCommon {
+	c.ResponseFlags = f
+	return c
+}
+
+func peered(c *datav3.AccessLogCommon) *datav3.AccessLogCommon {
+	c.TlsProperties = &datav3.TLSProperties{PeerCertificateProperties: &datav3.TLSProperties_CertificateProperties{
+		SubjectAltName: []*datav3.TLSProperties_CertificateProperties_SubjectAltName{
+			{San: &datav3.TLSProperties_CertificateProperties_SubjectAltName_Uri{Uri: app.Principal}},
+		},
+	}}
+	return c
+}
+
+const (
+	get     = corev3.RequestMethod_GET
+	connect = corev3.RequestMethod_CONNECT
+)
+
+// want is the record of an entry, with what all have in common.
+func want(r record.Record) *record.Record {
+	r.Proxy, r.Time, r.Duration, r.BytesReceived, r.BytesSent = node.ID, began, 20*time.Millisecond, 7, 9
+	if r.Source == "" {
+		r.Source = "10.0.0.1:41000"
+	}
+	return &r
+}
+
+func TestRecords(t *testing.T) {
+	for name, c := range cases() {
+		t.Run(name, func(t *testing.T) {
+			got := envoylog.Records(node, c.place, c.message)
+			var expected []record.Record
+			if c.want != nil {
+				expected = []record.Record{*c.want}
+			}
+			if d := cmp.Diff(expected, got); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
+
+// TestMissingFields: entries with nothing in them are read too.
+func TestMissingFields(t *testing.T) {
+	for _, place := range places {
+		for _, m := range []*alsv3.StreamAccessLogsMessage{
+			nil, {}, httpLogs(), httpLogs(nil), httpLogs(&datav3.HTTPAccessLogEntry{}), tcpLog(&datav3.AccessLogCommon{}, "", ""),
+		} {
+			for _, r := range envoylog.Records(node, place, m) {
+				if r.Proxy != node.ID || r.Reporter == "" || r.Verdict == "" || r.Path == "" {
+					t.Errorf("%s: %+v", place, r)
+				}
+			}
+		}
+	}
+}
+
+// TestIntermediateEntries: an entry for what still goes on is no record; the last one is.
+func TestIntermediateEntries(t *testing.T) {
+	c := common("outbound|80||external.com", "default")
+	c.IntermediateLogEntry = true
+	if got := envoylog.Records(node, accesslog.GatewayHTTP, httpLog(c, get, "external.com", "/", 200, "")); got != nil {
+		t.Errorf("%+v", got)
+	}
+	if got := envoylog.Records(node, accesslog.GatewayTLS, tcpLog(c, "external.com", "")); got != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+var places = []accesslog.Place{
+	accesslog.SidecarHTTP, accesslog.SidecarTunnel, accesslog.SidecarTCP, accesslog.GatewayHTTP, accesslog.GatewayTLS,
+	accesslog.GatewayTCP, accesslog.ForwardHTTP, accesslog.ForwardTLS, accesslog.ForwardTCP, "another", "",
+}
