@@ -141,6 +141,9 @@ func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
 	if st.lost {
 		return nil, status.Errorf(codes.Unavailable, "xds: %q left %d pushes unanswered; connect again", node.GetId(), patience)
 	}
+	if w.sotw.GetErrorDetail() != nil {
+		w.refused = st.stats.version(t)
+	}
 	st.watches[t] = w
 	st.answer(t, true)
 	if st.follows(translate.VirtualHost) {

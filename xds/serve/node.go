@@ -38,10 +38,15 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		OnDemand:  meta[ondemand.Metadata].GetStringValue() != "",
 		Labels:    map[string]string{},
 	}
+	of := NamespaceOf(out.ID)
+	switch {
+	case out.Namespace == "":
+		out.Namespace = of
+	case of != "" && of != out.Namespace:
+		return translate.Node{}, fmt.Errorf("node id %q: its namespace is %q, the metadata's %s is %q", out.ID, of, MetaNamespace, out.Namespace)
+	}
 	if out.Namespace == "" {
-		if i := strings.LastIndex(parts[2], "."); i >= 0 {
-			out.Namespace = parts[2][i+1:]
-		}
+		return translate.Node{}, fmt.Errorf("node id %q: no namespace; want TYPE~IP~POD.NAMESPACE~DOMAIN, or %s in the metadata", out.ID, MetaNamespace)
 	}
 	for k, v := range meta[MetaLabels].GetStructValue().GetFields() {
 		out.Labels[k] = v.GetStringValue()

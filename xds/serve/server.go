@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 
@@ -12,8 +11,11 @@ import (
 	endpointservice "github.com/envoyproxy/go-control-plane/envoy/service/endpoint/v3"
 	listenerservice "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
 	routeservice "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/server/sotw/v3"
 	gcpserver "github.com/envoyproxy/go-control-plane/pkg/server/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sallyport/sallyport/xds/translate"
@@ -52,7 +54,7 @@ func NewServer(c *Cache, authorize Authorize, m *Metrics, log *slog.Logger) *Ser
 
 // Register offers the services on a gRPC server that uses Codec. Streams end with ctx.
 func (s *Server) Register(ctx context.Context, g *grpc.Server) {
-	x := services{gcpserver.NewServer(ctx, s.cache, (*callbacks)(s))}
+	x := services{gcpserver.NewServer(ctx, s.cache, (*callbacks)(s), sotw.WithOrderedADS())}
 	discovery.RegisterAggregatedDiscoveryServiceServer(g, x)
 	clusterservice.RegisterClusterDiscoveryServiceServer(g, x)
 	endpointservice.RegisterEndpointDiscoveryServiceServer(g, x)
@@ -80,11 +82,11 @@ func (s *callbacks) asked(key streamKey, node *core.Node) (*stream, error) {
 		return st, nil
 	}
 	if node == nil {
-		return nil, fmt.Errorf("xds: the first request must carry the node")
+		return nil, status.Error(codes.InvalidArgument, "xds: the first request must carry the node")
 	}
 	proxy, err := parseNode(node, !key.delta)
 	if err != nil {
-		return nil, err
+		return nil, status.Error(codes.InvalidArgument, "xds: "+err.Error())
 	}
 	if err := s.authorize(ctx, proxy); err != nil {
 		s.log.Warn("a proxy was turned away", "node", node.GetId(), "error", err)
@@ -150,7 +152,7 @@ func (s *callbacks) OnStreamDeltaRequest(id int64, req *discovery.DeltaDiscovery
 }
 
 func (s *callbacks) OnStreamDeltaResponse(id int64, _ *discovery.DeltaDiscoveryRequest, resp *discovery.DeltaDiscoveryResponse) {
-	s.responded(streamKey{true, id}, resp.GetTypeUrl(), resp.GetNonce(), 0)
+	s.responded(streamKey{true, id}, resp.GetTypeUrl(), resp.GetNonce(), "", 0)
 }
 
 func (s *callbacks) OnStreamOpen(ctx context.Context, id int64, _ string) error {
@@ -170,12 +172,12 @@ func (s *callbacks) OnStreamRequest(id int64, req *discovery.DiscoveryRequest) e
 }
 
 func (s *callbacks) OnStreamResponse(_ context.Context, id int64, _ *discovery.DiscoveryRequest, resp *discovery.DiscoveryResponse) {
-	s.responded(streamKey{false, id}, resp.GetTypeUrl(), resp.GetNonce(), proto.Size(resp))
+	s.responded(streamKey{false, id}, resp.GetTypeUrl(), resp.GetNonce(), resp.GetVersionInfo(), proto.Size(resp))
 }
 
 // responded is called before an answer of that many bytes, beside its parcel, is sent. It may block: that delays
 // this stream only.
-func (s *callbacks) responded(key streamKey, url, nonce string, size int) {
+func (s *callbacks) responded(key streamKey, url, nonce, version string, size int) {
 	s.mu.Lock()
 	st := s.streams[key]
 	s.mu.Unlock()
@@ -190,7 +192,7 @@ func (s *callbacks) responded(key streamKey, url, nonce string, size int) {
 		st.endTurn()
 		st.turn, st.turnFor = s.turns.take(st.done), turn{t, nonce}
 	}
-	st.stats.responded(t, nonce)
+	st.stats.responded(t, nonce, version)
 	s.metrics.pushes.WithLabelValues(url).Inc()
 }
 

@@ -49,7 +49,7 @@ func (s *stream) answerWhole(t translate.Type, w *watch) {
 		}
 	}
 	version := list.version()
-	if version == w.sotw.GetVersionInfo() {
+	if version == w.sotw.GetVersionInfo() || version == w.refused {
 		return
 	}
 	s.watches[t] = nil

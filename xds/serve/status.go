@@ -41,6 +41,7 @@ type streamStats struct {
 }
 
 type typeStats struct {
+	version  string // of the last response, on state-of-the-world streams
 	Sent     string `json:"sent,omitempty"`         // nonce of the last response
 	Acked    string `json:"acknowledged,omitempty"` // nonce of the last one that was taken
 	Problem  string `json:"problem,omitempty"`      // why the last one was refused
@@ -56,10 +57,16 @@ func (s *streamStats) sent(t translate.Type, upserts, removals int) {
 	s.types[t].Removals += removals
 }
 
-func (s *streamStats) responded(t translate.Type, nonce string) {
+func (s *streamStats) responded(t translate.Type, nonce, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.types[t].Sent = nonce
+	s.types[t].Sent, s.types[t].version = nonce, version
+}
+
+func (s *streamStats) version(t translate.Type) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.types[t].version
 }
 
 func (s *streamStats) heard(t translate.Type, nonce, problem string) {

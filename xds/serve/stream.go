@@ -61,6 +61,23 @@ type watch struct {
 
 	sotw    *discovery.DiscoveryRequest
 	sotwOut chan cache.Response
+	refused string // the version that the request refuses: it says the one before it, which the client keeps
+}
+
+// asked gives the names that the request subscribes to. A client is sent them, also those that it was sent before:
+// it may have dropped them meanwhile (see resource_names_subscribe in Envoy's discovery.proto). One that comes back says
+// what it has, and that counts.
+func (w *watch) asked() map[string]bool {
+	names := map[string]bool{}
+	if w.waits {
+		return names // they were answered
+	}
+	for _, name := range w.request.GetResourceNamesSubscribe() {
+		if _, has := w.request.GetInitialResourceVersions()[name]; !has && name != "*" {
+			names[name] = true
+		}
+	}
+	return names
 }
 
 // breakLast are the types whose removals come after everything else: clusters and endpoints that routes and
@@ -127,8 +144,9 @@ func (s *stream) wildcard(t translate.Type, w *watch, resp *deltaResponse, remov
 		resp.parcel = s.class.everything(t)
 	case last.view == nil: // a client that comes back says what it has
 		d = s.class.compare(s.tabled(s.class.unlike(known, t), t), t)
-	case len(known) > 0 || s.follows(t): // unsubscribed by name: it is told again
+	case len(known) > 0 || len(w.asked()) > 0 || s.follows(t): // asked for, or unsubscribed, by name: it is told again
 		names := s.tabled(s.class.namesSince(last, t), t)
+		maps.Copy(names, w.asked())
 		for name := range known {
 			names[name] = true
 		}
@@ -178,7 +196,7 @@ func (s *stream) owe(t translate.Type, name string) {
 func (s *stream) named(t translate.Type, w *watch, resp *deltaResponse) {
 	resp.versions = make(map[string]string, len(w.sub.SubscribedResources()))
 	known := w.sub.ReturnedResources()
-	again := map[string]bool{}
+	asked, again := w.asked(), map[string]bool{}
 	if last := s.sent[t]; last.view != nil && t == translate.Endpoints {
 		again = s.class.namesSince(last, t) // also those of clusters that are warmed anew
 	}
@@ -189,10 +207,10 @@ func (s *stream) named(t translate.Type, w *watch, resp *deltaResponse) {
 		if ok {
 			version = r.Version
 		}
-		if known[name] != version || (ok && again[name]) {
+		if known[name] != version || asked[name] || (ok && again[name]) {
 			if ok {
 				list = append(list, r)
-				if had := known[name]; t == translate.Route && (had == "" || had == absent) {
+				if had := known[name]; t == translate.Route && (had == "" || had == absent || asked[name]) {
 					s.tableSent(name)
 				}
 			} else {

@@ -15,7 +15,9 @@ func (s *stream) tableSent(name string) {
 }
 
 // follows says whether resources of the type have to be sent for tables that were.
-func (s *stream) follows(t translate.Type) bool { return t == translate.VirtualHost && len(s.fresh) > 0 }
+func (s *stream) follows(t translate.Type) bool {
+	return t == translate.VirtualHost && len(s.fresh) > 0
+}
 
 // tabled adds the virtual hosts of fresh tables to the names.
 func (s *stream) tabled(names map[string]bool, t translate.Type) map[string]bool {

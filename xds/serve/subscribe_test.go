@@ -1,0 +1,209 @@
+package serve_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	clusterservice "github.com/envoyproxy/go-control-plane/envoy/service/cluster/v3"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+const gatewayCluster = "outbound|443||istio-egressgateway.istio-system.svc.cluster.local"
+
+// TestWildcard: an empty first request and "*" both mean everything, once, and then only what changes.
+func TestWildcard(t *testing.T) {
+	for name, subscribe := range map[string][]string{"legacy": nil, "explicit": {"*"}} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, everybody, entry("default", "a", "a.test", httpPort, tlsPort))
+			c := l.connect(node("app", "default"))
+			c.ask(translate.VirtualHost, subscribe...)
+			if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"443/a.test", "80/a.test"}) {
+				t.Errorf("at first: %+v", a)
+			}
+			l.apply(entry("default", "b", "b.test", httpPort))
+			if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/b.test"}) || len(a.removed) > 0 {
+				t.Errorf("one host more: %+v", a)
+			}
+			l.apply(entry("default", "b", "b.test", httpPort)) // written again, the same
+			c.quiet()
+			l.apply(entry("default", "a", "a.test", httpPort))
+			a := c.take(translate.VirtualHost)
+			if !slices.Equal(a.removed, []string{"443/a.test"}) || a.has("80/b.test") {
+				t.Errorf("one port less: %+v", a)
+			}
+			c.quiet()
+		})
+	}
+}
+
+// TestEmptyWildcard: nothing is an answer too, since the client waits for one.
+func TestEmptyWildcard(t *testing.T) {
+	c := newLab(t, everybody).connect(node("app", "default"))
+	c.ask(translate.Name)
+	if a := c.take(translate.Name); len(a.names())+len(a.removed) > 0 {
+		t.Errorf("%+v", a)
+	}
+	c.quiet()
+}
+
+func TestNamedEndpoints(t *testing.T) {
+	one := fixed("default", "one", "one.test", "192.0.2.1")
+	l := newLab(t, everybody, one, fixed("default", "two", "two.test", "192.0.2.2"))
+	c := l.connect(node("app", "default"))
+	const first, second = "outbound|443||one.test", "outbound|443||two.test"
+	c.ask(translate.Endpoints, first, "outbound|443||none.test")
+	a := c.take(translate.Endpoints)
+	if !slices.Equal(a.names(), []string{first}) || !slices.Equal(a.removed, []string{"outbound|443||none.test"}) {
+		t.Fatalf("asked for one that is there and one that is not: %+v", a)
+	}
+	l.apply(fixed("default", "two", "two.test", "192.0.2.3")) // not subscribed to
+	c.quiet()
+	c.ask(translate.Endpoints, second)
+	if a := c.take(translate.Endpoints); !slices.Equal(a.names(), []string{second}) {
+		t.Errorf("one more: %+v", a)
+	}
+	l.apply(fixed("default", "one", "one.test", "192.0.2.9"))
+	changed := c.take(translate.Endpoints)
+	if !slices.Equal(changed.names(), []string{first}) || changed.versions[first] == a.versions[first] {
+		t.Errorf("another address: %+v", changed)
+	}
+	l.remove(one)
+	if a := c.take(translate.Endpoints); !slices.Equal(a.removed, []string{first}) || len(a.names()) > 0 {
+		t.Errorf("gone: %+v", a)
+	}
+	l.apply(one)
+	if a := c.take(translate.Endpoints); !slices.Equal(a.names(), []string{first}) {
+		t.Errorf("back: %+v", a)
+	}
+	c.quiet()
+}
+
+// TestSubscribeAgain: what was unsubscribed is not sent, and a new subscription gets it whole, unchanged as it is.
+func TestSubscribeAgain(t *testing.T) {
+	l := newLab(t, everybody, fixed("default", "one", "one.test", "192.0.2.1"))
+	c := l.connect(node("app", "default"))
+	const name = "outbound|443||one.test"
+	c.ask(translate.Endpoints, name)
+	before := c.take(translate.Endpoints)
+	c.drop(translate.Endpoints, name)
+	c.quiet()
+	l.apply(fixed("default", "one", "one.test", "192.0.2.2"))
+	c.quiet()
+	l.apply(fixed("default", "one", "one.test", "192.0.2.1"))
+	c.ask(translate.Endpoints, name)
+	if a := c.take(translate.Endpoints); a.versions[name] != before.versions[name] {
+		t.Errorf("asked again: %+v, want the version of %+v", a, before)
+	}
+	c.ask(translate.Endpoints, name) // a client that asks for what it has wants it again
+	if a := c.take(translate.Endpoints); a.versions[name] != before.versions[name] {
+		t.Errorf("asked once more: %+v", a)
+	}
+	c.quiet()
+}
+
+// TestUnsubscribeFromWildcard: a client that takes everything and drops one name it had also named is told of it anew.
+func TestUnsubscribeFromWildcard(t *testing.T) {
+	l := newLab(t, everybody, entry("default", "a", "a.test", httpPort))
+	c := l.connect(node("app", "default"))
+	c.ask(translate.VirtualHost, "*", "80/a.test", "80/none.test")
+	c.take(translate.VirtualHost)
+	c.drop(translate.VirtualHost, "80/a.test")
+	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) {
+		t.Errorf("%+v", a)
+	}
+	c.drop(translate.VirtualHost, "80/none.test")
+	if a := c.take(translate.VirtualHost); !slices.Equal(a.removed, []string{"80/none.test"}) {
+		t.Errorf("%+v", a)
+	}
+	c.quiet()
+	c.ask(translate.VirtualHost, "80/a.test", "80/nowhere.test") // on demand
+	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) || !slices.Equal(a.removed, []string{"80/nowhere.test"}) {
+		t.Errorf("%+v", a)
+	}
+	c.quiet()
+}
+
+// TestReconnect: a client that says what it has is sent what it lacks, and no more.
+func TestReconnect(t *testing.T) {
+	b := entry("default", "b", "b.test", httpPort)
+	l := newLab(t, everybody, append(gatewayPod("10.0.0.2"), entry("default", "a", "a.test", httpPort), b)...)
+	wildcards := []translate.Type{translate.Cluster, translate.Listener, translate.VirtualHost, translate.Name}
+	held := map[translate.Type]map[string]string{}
+	c := l.connect(node("app", "default"))
+	for _, typ := range wildcards {
+		c.ask(typ)
+		held[typ] = c.takeAll(typ).versions
+	}
+	c.ask(translate.Endpoints, gatewayCluster)
+	held[translate.Endpoints] = c.take(translate.Endpoints).versions
+	c.stop()
+
+	again := l.connect(node("app", "default"))
+	come := func(typ translate.Type, names ...string) {
+		again.send(&discovery.DeltaDiscoveryRequest{TypeUrl: typ.URL(), ResourceNamesSubscribe: names, InitialResourceVersions: held[typ]})
+	}
+	for _, typ := range wildcards {
+		come(typ)
+		if a := again.takeAll(typ); len(a.names())+len(a.removed) > 0 { // an answer, for a client that waits for one
+			t.Errorf("%s: sent again: %+v", typ.URL(), a)
+		}
+	}
+	come(translate.Endpoints, gatewayCluster)
+	again.quiet()
+	again.stop()
+
+	l.remove(b)
+	l.apply(entry("default", "a", "a.test", tlsPort))
+	third := l.connect(node("app", "default"))
+	third.send(&discovery.DeltaDiscoveryRequest{TypeUrl: translate.VirtualHost.URL(), InitialResourceVersions: held[translate.VirtualHost]})
+	a := third.take(translate.VirtualHost)
+	if !slices.Equal(a.names(), []string{"443/a.test"}) || !slices.Equal(a.removed, []string{"80/a.test", "80/b.test"}) {
+		t.Errorf("after a change: %+v", a)
+	}
+}
+
+// TestClusterChangeSendsEndpointsAgain: Envoy warms a changed cluster anew and waits for its endpoints, which did not
+// change.
+func TestClusterChangeSendsEndpointsAgain(t *testing.T) {
+	l := newLab(t, everybody, append(gatewayPod("10.0.0.2"), entry("default", "a", "a.test", tlsPort))...)
+	c := l.connect(node("app", "default"))
+	c.ask(translate.Cluster)
+	c.take(translate.Cluster)
+	c.ask(translate.Endpoints, gatewayCluster)
+	before := c.take(translate.Endpoints)
+	pod := gatewayPod("10.0.0.2")
+	pod[1].Spec = withAccount(pod[1].Spec, "other") // the gateway's identity is in the cluster
+	l.apply(pod...)
+	if a := c.take(translate.Cluster); !slices.Equal(a.names(), []string{gatewayCluster}) {
+		t.Errorf("the cluster: %+v", a)
+	}
+	if a := c.take(translate.Endpoints); a.versions[gatewayCluster] != before.versions[gatewayCluster] {
+		t.Errorf("its endpoints: %+v, want those of before: %+v", a, before)
+	}
+	c.quiet()
+}
+
+// TestOneTypeAlone: the services for single types speak the same.
+func TestOneTypeAlone(t *testing.T) {
+	l := newLab(t, everybody, entry("default", "a", "a.test", tlsPort))
+	ctx, stop := context.WithCancel(context.Background())
+	stream, err := clusterservice.NewClusterDiscoveryServiceClient(l.conn).DeltaClusters(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := l.over(stream, node("app", "default"), stop)
+	c.send(&discovery.DeltaDiscoveryRequest{}) // the type goes without saying
+	if a := c.take(translate.Cluster); !a.has("PassthroughCluster") || !a.has(gatewayCluster) {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestUnknownType: a type that is not served is never answered, and disturbs nothing.
+func TestUnknownType(t *testing.T) {
+	c := newLab(t, everybody).connect(node("app", "default"))
+	c.send(&discovery.DeltaDiscoveryRequest{TypeUrl: "type.googleapis.com/envoy.service.runtime.v3.Runtime"})
+	c.quiet()
+}
