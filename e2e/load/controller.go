@@ -53,12 +53,15 @@ func startController(ctx context.Context, run *world.Run, program string, m mesh
 	return c, err
 }
 
+// admin asks the controller's admin port. It keeps no connections: the controller may be gone the next time.
+var admin = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 func answersOK(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := admin.Do(req)
 	if err != nil {
 		return err
 	}

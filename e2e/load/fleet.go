@@ -32,7 +32,6 @@ type fleet struct {
 func assemble(ctx context.Context, addr string, sidecars int) (*fleet, error) {
 	ctx, stop := context.WithCancel(ctx)
 	f := &fleet{stop: stop, proxies: make([]*proxy, sidecars)}
-	gateway := node("router", gatewayIP, "istio-egressgateway-1", gatewayNamespace, map[string]any{"istio": "egressgateway"})
 	joins := make(chan error)
 	join := func(n *core.Node, to **proxy) {
 		p, err := f.connect(ctx, addr, n)
@@ -42,7 +41,7 @@ func assemble(ctx context.Context, addr string, sidecars int) (*fleet, error) {
 		}
 		joins <- err
 	}
-	go join(gateway, &f.gateway)
+	go join(gateway(), &f.gateway)
 	for i := range f.proxies {
 		go join(sidecar(i), &f.proxies[i])
 	}

@@ -16,6 +16,7 @@ import (
 type Options struct {
 	Sallyport string // the built program
 	Entries   int    // ServiceEntries, with an HTTP and a TLS port each
+	Private   int    // how many percent of them only their own namespace sees
 	Streams   int    // sidecars; there is one gateway besides
 	Crowd     int    // sidecars that connect at once to a second controller; 0 for none
 	Changes   int    // files that are added, changed and removed, in turn
@@ -58,7 +59,7 @@ func Measure(ctx context.Context, o Options) (f Figures, err error) {
 	}
 	defer func() { err = cmp.Or(err, run.Close()) }()
 	m := &measurement{Options: o, run: run, figures: Figures{Entries: o.Entries, Streams: o.Streams, Crowd: o.Crowd, Bytes: map[string]int64{}}}
-	if m.mesh, err = writeMesh(filepath.Join(run.Dir, "config"), o.Entries); err != nil {
+	if m.mesh, err = writeMesh(filepath.Join(run.Dir, "config"), o.Entries, o.Private); err != nil {
 		return f, err
 	}
 	if err := m.first(ctx); err != nil {

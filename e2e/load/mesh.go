@@ -40,8 +40,9 @@ func namespace(i int) string {
 // mesh is a configuration directory, with the file of mesh-wide settings beside it.
 type mesh struct{ objects, settings string }
 
-// writeMesh fills a directory: the gateway, and a file with one ServiceEntry for each host.
-func writeMesh(dir string, entries int) (mesh, error) {
+// writeMesh fills a directory: the gateway, and a file with one ServiceEntry for each host. The given percentage of
+// them is private to its namespace.
+func writeMesh(dir string, entries, private int) (mesh, error) {
 	m := mesh{objects: filepath.Join(dir, "objects"), settings: filepath.Join(dir, "settings", "mesh.yaml")}
 	for _, d := range []string{m.objects, filepath.Dir(m.settings)} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -52,7 +53,10 @@ func writeMesh(dir string, entries int) (mesh, error) {
 		return m, err
 	}
 	for i := range entries {
-		e := entry{name: fmt.Sprintf("entry-%d", i), namespace: namespace(i), host: fmt.Sprintf("api.service-%d.example.com", i)}
+		e := entry{
+			name: fmt.Sprintf("entry-%d", i), namespace: namespace(i), host: fmt.Sprintf("api.service-%d.example.com", i),
+			private: i/namespaces*private%100 < private,
+		}
 		if err := os.WriteFile(m.file(e), []byte(e.yaml()), 0o644); err != nil {
 			return m, err
 		}
@@ -64,6 +68,7 @@ func writeMesh(dir string, entries int) (mesh, error) {
 type entry struct {
 	name, namespace, host string
 	address               string // "" for none
+	private               bool
 }
 
 func (e entry) yaml() string {
@@ -72,6 +77,9 @@ func (e entry) yaml() string {
 	fmt.Fprintf(&b, "  hosts: [%s]\n  location: MESH_EXTERNAL\n  resolution: DNS\n", e.host)
 	if e.address != "" {
 		fmt.Fprintf(&b, "  addresses: [%s]\n", e.address)
+	}
+	if e.private {
+		b.WriteString("  exportTo: [.]\n")
 	}
 	b.WriteString("  ports:\n  - {number: 80, name: http, protocol: HTTP}\n  - {number: 443, name: tls, protocol: TLS}\n")
 	return b.String()

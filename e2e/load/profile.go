@@ -22,7 +22,7 @@ func (m *measurement) profile(ctx context.Context, kind, name string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := admin.Do(req)
 	if err != nil {
 		return err
 	}

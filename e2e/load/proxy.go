@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,14 +37,21 @@ type proxy struct {
 // control plane knows.
 func sidecar(i int) *core.Node {
 	return node("sidecar", fmt.Sprintf("10.%d.%d.%d", 1+i/62500, i/250%250, 1+i%250), fmt.Sprintf("pod-%d", i),
-		namespace(i), map[string]any{"app": fmt.Sprintf("app-%d", i%20), "version": "v1"})
+		namespace(i), map[string]any{"LABELS": map[string]any{"app": fmt.Sprintf("app-%d", i%20), "version": "v1"}})
 }
 
-func node(kind, ip, pod, ns string, labels map[string]any) *core.Node {
-	metadata, err := structpb.NewStruct(map[string]any{
-		"NAMESPACE": ns, "LABELS": labels, "CLUSTER_ID": "Kubernetes", "ISTIO_VERSION": "1.31.1",
-		"NAME": pod, "SERVICE_ACCOUNT": "default", "INSTANCE_IPS": ip,
-	})
+// gateway is the node of the egress gateway's pod.
+func gateway() *core.Node {
+	return node("router", gatewayIP, "istio-egressgateway-1", gatewayNamespace,
+		map[string]any{"LABELS": map[string]any{"istio": "egressgateway"}, onDemandKey: "true"})
+}
+
+func node(kind, ip, pod, ns string, more map[string]any) *core.Node {
+	fields := map[string]any{
+		"NAMESPACE": ns, "CLUSTER_ID": "Kubernetes", "ISTIO_VERSION": "1.31.1", "NAME": pod, "SERVICE_ACCOUNT": "default", "INSTANCE_IPS": ip,
+	}
+	maps.Copy(fields, more)
+	metadata, err := structpb.NewStruct(fields)
 	if err != nil {
 		panic(err) // all of it is text
 	}
@@ -73,8 +81,12 @@ func (f *fleet) connect(ctx context.Context, addr string, n *core.Node) (*proxy,
 		_ = conn.Close()
 		return nil, err
 	}
-	if err := p.subscribe(clusterType); err == nil {
-		err = p.subscribe(nameType)
+	types := []string{clusterType, nameType}
+	if n.GetMetadata().GetFields()[onDemandKey] != nil {
+		types[1] = onDemandType
+	}
+	for _, t := range types {
+		err = errors.Join(err, p.subscribe(t))
 	}
 	return p, err
 }

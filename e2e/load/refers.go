@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// The types that a sidecar asks for: five are Envoy's, the names are for the agent's DNS.
+// The types that proxies ask for: five are Envoy's; the names are for the agent's DNS, and clusters on demand for a
+// gateway's agent, which says by its metadata that it takes them.
 const (
 	typePrefix       = "type.googleapis.com/"
 	clusterType      = typePrefix + "envoy.config.cluster.v3.Cluster"
@@ -15,6 +16,8 @@ const (
 	routeType        = typePrefix + "envoy.config.route.v3.RouteConfiguration"
 	virtualHostType  = typePrefix + "envoy.config.route.v3.VirtualHost"
 	nameType         = typePrefix + "sallyport.dnsproxy.v1.Name"
+	onDemandType     = typePrefix + "sallyport.xds.v1.OnDemandCluster"
+	onDemandKey      = "SALLYPORT_ON_DEMAND"
 	connManagerType  = typePrefix + "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 	unknownReference = ""
 )

@@ -44,6 +44,29 @@ func (g goal) at(entries int) float64 {
 	return g.limit[1]
 }
 
+// Result is one figure beside its target, for programs.
+type Result struct {
+	Entries int     `json:"entries"`
+	Name    string  `json:"name"`
+	Unit    string  `json:"unit"`
+	Value   float64 `json:"value"`
+	Limit   float64 `json:"limit"`
+	Holds   bool    `json:"holds"`
+}
+
+// Results are the figures of the table, those that were measured.
+func Results(all []Figures) []Result {
+	var out []Result
+	for _, f := range all {
+		for _, g := range goals {
+			if value := g.value(f); value != 0 {
+				out = append(out, Result{f.Entries, g.name, g.unit, value, g.at(f.Entries), value <= g.at(f.Entries)})
+			}
+		}
+	}
+	return out
+}
+
 // Table is the figures beside their targets, in Markdown.
 func Table(all []Figures) string {
 	var b strings.Builder
@@ -91,7 +114,7 @@ const (
 )
 
 // Keep writes the figures, with the machine and the date, between a document's markers.
-func Keep(file string, all []Figures) error {
+func Keep(file string, all []Figures, runs int) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -101,12 +124,12 @@ func Keep(file string, all []Figures) error {
 	if !ok || !ended {
 		return errors.New(file + ": the markers " + beginMarker + " and " + endMarker + " are missing")
 	}
-	figures := fmt.Sprintf("\n%s, %s.\n\n%s", machine(), time.Now().UTC().Format(time.DateOnly), Table(all))
+	figures := fmt.Sprintf("\n%s; %s; the median of %d runs.\n\n%s", Machine(), time.Now().UTC().Format(time.DateOnly), runs, Table(all))
 	return os.WriteFile(file, []byte(before+beginMarker+figures+endMarker+after), 0o644)
 }
 
-// machine names processors, memory and kernel.
-func machine() string {
+// Machine names processors, memory and kernel.
+func Machine() string {
 	cpus, model := 0, "unknown processor"
 	for line := range strings.Lines(read("/proc/cpuinfo")) {
 		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {

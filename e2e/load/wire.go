@@ -112,7 +112,10 @@ func (in *input) tag() (field, length int) {
 }
 
 func (in *input) bytes(n int) []byte {
-	if in.err != nil || n > in.Remaining() {
+	if n > in.Remaining() && in.err == nil {
+		in.err = io.ErrUnexpectedEOF
+	}
+	if in.err != nil {
 		return nil
 	}
 	b := make([]byte, n)

@@ -17,20 +17,22 @@ import (
 )
 
 func main() {
-	var sizes, output, doc string
+	var a arguments
 	o := load.Options{Progress: os.Stderr}
 	flag.StringVar(&o.Sallyport, "sallyport", "bin/sallyport", "the built `program`")
-	flag.StringVar(&sizes, "entries", "1000,10000", "how many ServiceEntries: `sizes` of meshes, comma-separated")
+	flag.StringVar(&a.sizes, "entries", "1000,10000", "how many ServiceEntries: `sizes` of meshes, comma-separated")
+	flag.IntVar(&o.Private, "private", 0, "how many `percent` of the entries only their own namespace sees")
 	flag.IntVar(&o.Streams, "streams", 100, "how many sidecars are connected")
 	flag.IntVar(&o.Crowd, "crowd", 1000, "how many connect at once to a second controller; 0 for none")
 	flag.IntVar(&o.Changes, "changes", 51, "how many changes are made")
 	flag.StringVar(&o.Profiles, "profiles", "", "existing `directory` to put the controller's profiles into")
-	flag.StringVar(&output, "o", "table", "table or json")
-	flag.StringVar(&doc, "doc", "", "`file` to keep the table in, between its markers")
+	flag.IntVar(&a.runs, "runs", 1, "how often each size is measured; the medians count")
+	flag.StringVar(&a.output, "o", "table", "table or json")
+	flag.StringVar(&a.doc, "doc", "", "`file` to keep the table in, between its markers")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := measure(ctx, o, sizes, output, doc)
+	err := measure(ctx, o, a)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -38,7 +40,13 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, o load.Options, sizes, output, doc string) error {
+// arguments are those that are not about one run.
+type arguments struct {
+	sizes, output, doc string
+	runs               int
+}
+
+func measure(ctx context.Context, o load.Options, a arguments) error {
 	var err error
 	if o.Sallyport, err = filepath.Abs(o.Sallyport); err != nil {
 		return err
@@ -47,24 +55,30 @@ func measure(ctx context.Context, o load.Options, sizes, output, doc string) err
 		return fmt.Errorf("%w: run `make build`", err)
 	}
 	var all []load.Figures
-	for size := range strings.SplitSeq(sizes, ",") {
+	for size := range strings.SplitSeq(a.sizes, ",") {
 		if o.Entries, err = strconv.Atoi(size); err != nil {
-			return fmt.Errorf("-entries %q: %w", sizes, err)
+			return fmt.Errorf("-entries %q: %w", a.sizes, err)
 		}
-		f, err := load.Measure(ctx, o)
-		if err != nil {
+		var runs []load.Figures
+		for range max(a.runs, 1) {
+			f, err := load.Measure(ctx, o)
+			if err != nil {
+				return err
+			}
+			runs = append(runs, f)
+		}
+		all = append(all, load.Median(runs))
+	}
+	if a.doc != "" {
+		if err := load.Keep(a.doc, all, max(a.runs, 1)); err != nil {
 			return err
 		}
-		all = append(all, f)
 	}
-	if output == "json" {
+	if a.output == "json" {
 		enc := json.NewEncoder(os.Stdout)
 		enc.SetIndent("", "  ")
-		return enc.Encode(all)
+		return enc.Encode(map[string]any{"machine": load.Machine(), "results": load.Results(all), "figures": all})
 	}
 	fmt.Print(load.Table(all))
-	if doc != "" {
-		return load.Keep(doc, all)
-	}
 	return nil
 }

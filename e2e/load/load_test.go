@@ -1,0 +1,104 @@
+package load
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/sallyport/sallyport/e2e/story"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
+}
+
+// TestMeasure measures a small mesh.
+func TestMeasure(t *testing.T) {
+	root, err := story.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(root, "bin", "sallyport")
+	if dir := os.Getenv("SALLYPORT_BIN"); dir != "" {
+		program = filepath.Join(dir, "sallyport")
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("%v: run `make build`", err)
+	}
+	f, err := Measure(t.Context(), Options{Sallyport: program, Entries: 20, Private: 20, Streams: 5, Crowd: 10, Changes: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"added", "changed", "removed"} {
+		if n := f.Bytes[kind]; n < 50 || n > 8<<10 {
+			t.Errorf("%s: %d bytes", kind, n)
+		}
+	}
+	if f.Start == 0 || f.SyncBytes == 0 || f.Resident == 0 || f.CrowdResident == 0 || f.P50 == 0 || f.P99 < f.P50 || f.GatewayBytes == 0 {
+		t.Errorf("figures are missing: %+v", f)
+	}
+	doc := filepath.Join(t.TempDir(), "performance.md")
+	if err := os.WriteFile(doc, []byte("before\n"+beginMarker+"old"+endMarker+"\nafter\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Keep(doc, []Figures{f}, 1); err != nil {
+		t.Fatal(err)
+	}
+	text := read(doc)
+	if !strings.HasPrefix(text, "before\n") || !strings.HasSuffix(text, "\nafter\n") || strings.Contains(text, "old") || !strings.Contains(text, "| 20 entries") {
+		t.Errorf("the document is\n%s", text)
+	}
+}
+
+// TestDecode reads a response as protobuf writes it, in one buffer and in tiny ones.
+func TestDecode(t *testing.T) {
+	body, err := anypb.New(&discovery.Resource{Name: "inner"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := proto.Marshal(&discovery.DeltaDiscoveryResponse{
+		SystemVersionInfo: "s", TypeUrl: clusterType, Nonce: "7", RemovedResources: []string{"gone", "lost"},
+		Resources: []*discovery.Resource{{Name: "a", Version: "1", Resource: body}, {Name: "b", Version: "2"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{1, 3, len(raw)} {
+		var data mem.BufferSlice
+		for rest := raw; len(rest) > 0; {
+			n := min(size, len(rest))
+			data, rest = append(data, mem.SliceBuffer(rest[:n])), rest[n:]
+		}
+		var r response
+		if err := (rawCodec{}).Unmarshal(data, &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.typeURL != clusterType || r.nonce != "7" || len(r.removed) != 2 || len(r.resources) != 2 || r.size != len(raw) {
+			t.Errorf("in pieces of %d: %+v", size, r)
+		}
+		if a := r.resources[0]; a.name != "a" || a.version != "1" || string(a.body) != string(body.GetValue()) {
+			t.Errorf("in pieces of %d: %+v", size, a)
+		}
+	}
+	if err := (rawCodec{}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw[:len(raw)-3])}, &response{}); err == nil {
+		t.Error("a truncated response is read")
+	}
+}
+
+func TestMedian(t *testing.T) {
+	got := Median([]Figures{
+		{Entries: 5, P50: 3, Bytes: map[string]int64{"added": 9}},
+		{Entries: 5, P50: 1, Bytes: map[string]int64{"added": 7}},
+		{Entries: 5, P50: 2, Bytes: map[string]int64{"added": 8}},
+	})
+	if got.Entries != 5 || got.P50 != 2 || got.Bytes["added"] != 8 {
+		t.Errorf("%+v", got)
+	}
+}
