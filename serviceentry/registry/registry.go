@@ -9,12 +9,12 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/serviceentry/ordered"
 )
 
 // Registry turns changes into snapshots. It is for one goroutine.
@@ -34,8 +34,8 @@ func New(cfg *mesh.Config) *Registry {
 		index:   newIndex(),
 		vips:    newVIPs(),
 		snap: &Snapshot{
-			Mesh: cfg, hosts: iradix.New[[]*Service](), rules: iradix.New[[]*Rule](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, kube: iradix.New[*KubeService](),
+			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, kube: ordered.New[*KubeService](),
 		},
 	}
 }
@@ -68,9 +68,9 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 type batch struct {
 	*Registry
 	next    *Snapshot
-	hosts   *iradix.Txn[[]*Service]
-	rules   *iradix.Txn[[]*Rule]
-	kube    *iradix.Txn[*KubeService]
+	hosts   *ordered.Edit[[]*Service]
+	rules   *ordered.Edit[[]*Rule]
+	kube    *ordered.Edit[*KubeService]
 	changed Changed
 	dirty   map[serviceentry.Key]bool // objects whose services must be made again
 	touched map[string]bool           // hosts whose registrations changed
@@ -84,7 +84,7 @@ func (r *Registry) begin() *batch {
 	next := *r.snap
 	return &batch{
 		Registry: r, next: &next,
-		hosts: next.hosts.Txn(), rules: next.rules.Txn(), kube: next.kube.Txn(),
+		hosts: next.hosts.Edit(), rules: next.rules.Edit(), kube: next.kube.Edit(),
 		dirty: map[serviceentry.Key]bool{}, touched: map[string]bool{},
 	}
 }
@@ -145,7 +145,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 		}
 	}
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
-	b.next.hosts, b.next.rules, b.next.kube = b.hosts.Commit(), b.rules.Commit(), b.kube.Commit()
+	b.next.hosts, b.next.rules, b.next.kube = b.hosts.Done(), b.rules.Done(), b.kube.Done()
 	if b.changed.Empty() {
 		return b.snap, b.changed
 	}
@@ -193,7 +193,7 @@ func (b *batch) make(key serviceentry.Key) []*Service {
 
 // replace puts svc in the place of the registration that the object made of the host; nil takes it out.
 func (b *batch) replace(host string, key serviceentry.Key, svc *Service) {
-	old, _ := b.hosts.Get([]byte(host))
+	old, _ := b.hosts.Get(host)
 	list := make([]*Service, 0, len(old)+1)
 	for _, s := range old {
 		if s.Source != key {
@@ -205,16 +205,16 @@ func (b *batch) replace(host string, key serviceentry.Key, svc *Service) {
 		slices.SortFunc(list, (*Service).compare)
 	}
 	if len(list) == 0 {
-		b.hosts.Delete([]byte(host))
+		b.hosts.Delete(host)
 		return
 	}
-	b.hosts.Insert([]byte(host), list)
+	b.hosts.Put(host, list)
 }
 
 // claimAddresses gives or takes back the touched hosts' addresses, and adds to them the hosts that had to move.
 func (b *batch) claimAddresses() {
 	for host := range b.touched {
-		list, _ := b.hosts.Get([]byte(host))
+		list, _ := b.hosts.Get(host)
 		if c, ok := claimOf(host, list); ok {
 			b.vips.add(c)
 		} else {
@@ -253,8 +253,8 @@ func claimOf(host string, list []*Service) (claim, bool) {
 // seal makes the final, immutable services of a touched host; registrations that did not change after all keep
 // the value they had. What a namespace sees of it is counted too.
 func (b *batch) seal(host string) {
-	list, _ := b.hosts.Get([]byte(host))
-	was, _ := b.snap.hosts.Get([]byte(host))
+	list, _ := b.hosts.Get(host)
+	was, _ := b.snap.hosts.Get(host)
 	sealed := make([]*Service, len(list))
 	v4, v6 := b.vips.lookup(host)
 	same := len(was) == len(list)
@@ -274,7 +274,7 @@ func (b *batch) seal(host string) {
 	}
 	if same {
 		if len(was) > 0 {
-			b.hosts.Insert([]byte(host), was)
+			b.hosts.Put(host, was)
 		}
 		if !b.ruleTouched(host) {
 			delete(b.touched, host)
@@ -282,7 +282,7 @@ func (b *batch) seal(host string) {
 		return
 	}
 	if len(sealed) > 0 {
-		b.hosts.Insert([]byte(host), sealed)
+		b.hosts.Put(host, sealed)
 	}
 	b.countSpecial(was, -1)
 	b.countSpecial(sealed, +1)
@@ -371,9 +371,9 @@ func (b *batch) setKube(c serviceentry.Change) {
 	ref := Ref{c.Key.Namespace, c.Key.Name}
 	b.changed.Kube = true
 	if c.Object == nil {
-		b.kube.Delete([]byte(ref.String()))
+		b.kube.Delete(ref.String())
 		return
 	}
 	spec := c.Object.Spec.(*corev1.Service)
-	b.kube.Insert([]byte(ref.String()), &KubeService{Ref: ref, Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports)})
+	b.kube.Put(ref.String(), &KubeService{Ref: ref, Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports)})
 }

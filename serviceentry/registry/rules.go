@@ -26,16 +26,16 @@ func (b *batch) setRule(c serviceentry.Change) {
 }
 
 func (b *batch) replaceRule(host string, key serviceentry.Key, r *Rule) {
-	old, _ := b.rules.Get([]byte(host))
+	old, _ := b.rules.Get(host)
 	list := slices.DeleteFunc(slices.Clone(old), func(x *Rule) bool { return x.Key == key })
 	if r != nil {
 		list = append(list, r)
 		slices.SortFunc(list, func(x, y *Rule) int { return x.Key.Compare(y.Key) })
 	}
 	if len(list) == 0 {
-		b.rules.Delete([]byte(host))
+		b.rules.Delete(host)
 	} else {
-		b.rules.Insert([]byte(host), list)
+		b.rules.Put(host, list)
 	}
 	b.touchCovered(host)
 }
@@ -48,11 +48,11 @@ func (b *batch) touchCovered(pattern string) {
 		b.touched[pattern] = true
 		return
 	}
-	b.hosts.Root().Walk(func(k []byte, _ []*Service) bool {
-		if covers(pattern, string(k)) {
-			b.touched[string(k)] = true
+	b.hosts.Walk(func(host string, _ []*Service) bool {
+		if covers(pattern, host) {
+			b.touched[host] = true
 		}
-		return false
+		return true
 	})
 }
 

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
-
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/serviceentry/ordered"
 )
 
 // Snapshot is everything that the registry knew at one moment. It is immutable and shares what did not change
@@ -17,12 +16,12 @@ import (
 type Snapshot struct {
 	Mesh *mesh.Config
 
-	hosts   *iradix.Tree[[]*Service]   // by host; each list sorted by Service.compare
-	rules   *iradix.Tree[[]*Rule]      // by host pattern
-	scopes  map[string][]*Scope        // by namespace, those with a selector first
-	special map[string]int             // namespaces that do not see just what everybody sees, with why-counts
-	exits   map[Ref]int                // gateways that services leave by, counted
-	kube    *iradix.Tree[*KubeService] // by "namespace/name"
+	hosts   ordered.Map[[]*Service]   // by host; each list sorted by Service.compare
+	rules   ordered.Map[[]*Rule]      // by host pattern
+	scopes  map[string][]*Scope       // by namespace, those with a selector first
+	special map[string]int            // namespaces that do not see just what everybody sees, with why-counts
+	exits   map[Ref]int               // gateways that services leave by, counted
+	kube    ordered.Map[*KubeService] // by "namespace/name"
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
@@ -53,13 +52,13 @@ func (s *Snapshot) Len() int { return s.hosts.Len() }
 // Hosts goes through all host names in order.
 func (s *Snapshot) Hosts() iter.Seq2[string, []*Service] {
 	return func(yield func(string, []*Service) bool) {
-		s.hosts.Root().Walk(func(k []byte, v []*Service) bool { return !yield(string(k), v) })
+		s.hosts.Walk(yield)
 	}
 }
 
 // Services gives all registrations of exactly this host (a pattern is a host of its own).
 func (s *Snapshot) Services(host string) []*Service {
-	v, _ := s.hosts.Get([]byte(host))
+	v, _ := s.hosts.Get(host)
 	return v
 }
 
@@ -111,7 +110,7 @@ func wider(host string) string {
 // workload's namespace first, then the service's, then the root namespace; exact host before wildcards.
 func (s *Snapshot) Rule(svc *Service, ns string) *Rule {
 	for candidate := svc.Host; candidate != ""; candidate = wider(candidate) {
-		rules, _ := s.rules.Get([]byte(candidate))
+		rules, _ := s.rules.Get(candidate)
 		for _, in := range [...]string{ns, svc.Namespace, s.Mesh.RootNamespace} {
 			for _, r := range rules {
 				if r.Key.Namespace == in && (in == ns || r.ExportTo.Includes(ns)) {
@@ -159,18 +158,18 @@ func (s *Snapshot) View(ns string) string {
 // GatewaysOf finds the Kubernetes services that select a pod with these labels, in name order.
 func (s *Snapshot) GatewaysOf(ns string, labels map[string]string) []*KubeService {
 	var out []*KubeService
-	s.kube.Root().WalkPrefix([]byte(ns+"/"), func(_ []byte, k *KubeService) bool {
+	s.kube.WalkPrefix(ns+"/", func(_ string, k *KubeService) bool {
 		if len(k.Selector) > 0 && selects(k.Selector, labels) {
 			out = append(out, k)
 		}
-		return false
+		return true
 	})
 	return out
 }
 
 // KubeService finds a Kubernetes service.
 func (s *Snapshot) KubeService(ref Ref) (*KubeService, bool) {
-	return s.kube.Get([]byte(ref.String()))
+	return s.kube.Get(ref.String())
 }
 
 // IsExit says whether some service leaves by this gateway.
