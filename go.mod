@@ -12,7 +12,6 @@ require (
 	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/google/btree v1.1.3
 	github.com/google/go-cmp v0.7.0
-	github.com/hashicorp/go-immutable-radix/v2 v2.1.0
 	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/klauspost/compress v1.20.1
 	github.com/miekg/dns v1.1.73
