@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"net/netip"
 	"strconv"
 
 	"github.com/sallyport/sallyport/serviceentry"
@@ -33,6 +32,8 @@ type Verdict struct {
 	Reason    string
 	// Service is the registration that governs the destination; nil when nobody registered it.
 	Service *registry.Service
+	// Missing says that a ServiceEntry in the workload's own namespace is all that is missing; Suggestion writes it.
+	Missing bool
 }
 
 // Object is the configuration object that decides, and the rule in it.
@@ -43,14 +44,14 @@ type Object struct {
 
 // Decide says what happens when the workload tries the destination.
 func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
-	scope := s.Scope(w.Namespace, w.Labels)
-	svc := find(s, w, d, scope)
+	a := asking{s, w, s.Scope(w.Namespace, w.Labels)}
+	svc := a.find(d)
 	if svc == nil {
-		return unregistered(s, w, d, scope)
+		return a.unregistered(d)
 	}
 	v := Verdict{Service: svc, DecidedBy: Object{svc.Source, "hosts: " + svc.Host}}
 	port, _ := svc.Port(d.Port)
-	if why := mismatch(port, d); why != "" {
+	if why := mismatch(port, a.shown(d)); why != "" {
 		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
 		v.DecidedBy.Rule = fmt.Sprintf("ports: %d/%s", port.Number, port.Protocol)
 		v.Reason = why
@@ -74,45 +75,6 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	return v
 }
 
-// find looks the destination up as a sidecar does: by name where the protocol shows one and the proxy reads it, by
-// address otherwise.
-func find(s *registry.Snapshot, w Workload, d Destination, scope *registry.Scope) *registry.Service {
-	ip, err := netip.ParseAddr(d.Host)
-	literal := err == nil
-	if d.Scheme == TCP || !s.Readable(d.Port, w.Namespace, scope) {
-		if !literal {
-			ip = resolved(s, w, d, scope)
-		}
-		return s.MatchAddress(ip, d.Port, w.Namespace, scope)
-	}
-	switch {
-	case !literal:
-		return s.Match(d.Host, d.Port, w.Namespace, scope)
-	case d.Scheme == HTTP:
-		return s.MatchAddress(ip, d.Port, w.Namespace, scope)
-	default:
-		return nil // no name is sent to an address
-	}
-}
-
-// resolved is what the workload's DNS answers for a name that is registered: the address made up for it, or the
-// first that was written down. It is the zero Addr where the answer comes from outside.
-func resolved(s *registry.Snapshot, w Workload, d Destination, scope *registry.Scope) netip.Addr {
-	svc := s.Visible(d.Host, w.Namespace, scope)
-	if svc == nil || !svc.External {
-		return netip.Addr{}
-	}
-	if svc.VIP4.IsValid() {
-		return svc.VIP4
-	}
-	for _, a := range svc.Addresses {
-		if a.IsSingleIP() {
-			return a.Addr()
-		}
-	}
-	return netip.Addr{}
-}
-
 // mismatch says why a protocol does not go where another one is registered; "" when it does. TCP takes all.
 func mismatch(port registry.Port, d Destination) string {
 	speaks := map[Scheme]registry.Protocol{HTTP: registry.HTTP, HTTPS: registry.TLS, TLS: registry.TLS, TCP: registry.TCP}[d.Scheme]
@@ -122,51 +84,6 @@ func mismatch(port registry.Port, d Destination) string {
 	default:
 		return fmt.Sprintf("port %d of the host is registered as %s, and %s is not that", port.Number, port.Protocol, d.Scheme)
 	}
-}
-
-// unregistered follows the outbound traffic policy of the workload's Sidecar, or the mesh's.
-func unregistered(s *registry.Snapshot, w Workload, d Destination, scope *registry.Scope) Verdict {
-	by := Object{serviceentry.Key{Kind: serviceentry.KindMeshConfig, Namespace: s.Mesh.RootNamespace, Name: "mesh"}, ""}
-	if scope != nil && scope.AllowAny != nil {
-		by.Key = scope.Key
-	}
-	why := hidden(s, w, d, scope)
-	if s.AllowAny(scope) && madeUp(s, w, d, scope) {
-		by.Rule = "outboundTrafficPolicy.mode: ALLOW_ANY"
-		return Verdict{Path: PathBlackhole, Cluster: "PassthroughCluster", DecidedBy: by,
-			Reason: why + "; ALLOW_ANY does not help, since the workload's DNS gives the host an address that is made up"}
-	}
-	if s.AllowAny(scope) {
-		by.Rule = "outboundTrafficPolicy.mode: ALLOW_ANY"
-		return Verdict{Allowed: true, Path: PathPassthrough, Cluster: "PassthroughCluster", DecidedBy: by, Reason: why + "; ALLOW_ANY lets it through"}
-	}
-	by.Rule = "outboundTrafficPolicy.mode: REGISTRY_ONLY"
-	return Verdict{Path: PathBlackhole, Cluster: "BlackHoleCluster", DecidedBy: by, Reason: why + "; REGISTRY_ONLY closes it"}
-}
-
-// madeUp says whether the destination's address leads nowhere but to what is registered for it.
-func madeUp(s *registry.Snapshot, w Workload, d Destination, scope *registry.Scope) bool {
-	if ip, err := netip.ParseAddr(d.Host); err == nil {
-		return registry.MadeUp(ip)
-	}
-	return registry.MadeUp(resolved(s, w, d, scope))
-}
-
-// hidden tells a host that nobody registered from one whose registration does not count for the workload.
-func hidden(s *registry.Snapshot, w Workload, d Destination, scope *registry.Scope) string {
-	if svc := s.Match(d.Host, d.Port, w.Namespace, scope); svc != nil {
-		return fmt.Sprintf("%s registers the host, but %s connections to port %d show no name, and the address is not registered", svc.Source, d.Scheme, d.Port)
-	}
-	if svc := s.Match(d.Host, 0, w.Namespace, scope); svc != nil {
-		return fmt.Sprintf("%s registers the host, but not port %d", svc.Source, d.Port)
-	}
-	if svc := s.Match(d.Host, 0, w.Namespace, nil); svc != nil {
-		return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, scope.Key)
-	}
-	for _, svc := range s.Services(d.Host) {
-		return fmt.Sprintf("%s registers the host, but does not export it to namespace %s", svc.Source, w.Namespace)
-	}
-	return "nobody registered the host"
 }
 
 func gatewayEndpoints(s *registry.Snapshot, ref registry.Ref) []registry.Endpoint {

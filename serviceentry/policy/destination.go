@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/sallyport/sallyport/serviceentry/host"
 )
 
 // Scheme is what the workload speaks.
@@ -47,6 +50,9 @@ func ParseDestination(s string) (Destination, error) {
 	if d.Host == "" {
 		return Destination{}, fmt.Errorf("URL %q: it names no host; write %s://external.com:%d", s, u.Scheme, max(d.Port, 443))
 	}
+	if d.Host, err = readHost(d.Host); err != nil {
+		return Destination{}, fmt.Errorf("URL %q: %w", s, err)
+	}
 	if p := u.Port(); p != "" {
 		n, err := strconv.ParseUint(p, 10, 16)
 		if err != nil || n == 0 {
@@ -58,4 +64,16 @@ func ParseDestination(s string) (Destination, error) {
 		return Destination{}, fmt.Errorf("URL %q: %s has no port of its own; write %s", s, u.Scheme, u.Scheme+"://"+net.JoinHostPort(u.Hostname(), "5432"))
 	}
 	return d, nil
+}
+
+// readHost holds a host to what can be asked for: one name, or an address.
+func readHost(s string) (string, error) {
+	if ip, err := netip.ParseAddr(s); err == nil {
+		if ip.Zone() != "" {
+			return "", fmt.Errorf("address %q: nothing outside has a zone; write it without %q", s, "%"+ip.Zone())
+		}
+		return ip.Unmap().String(), nil
+	}
+	n, err := host.ParseExact(s)
+	return string(n), err
 }

@@ -3,5 +3,5 @@
 // In: a registry snapshot, who asks, what for. Out: a Verdict with its reasons. Decide is one pure function, and the
 // programmed Envoys agree with it: a differential test against real ones holds the two together.
 //
-// It imports the registry only.
+// It imports the registry, and what reads host names, only.
 package policy

@@ -2,17 +2,29 @@ package policy
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // Suggestion is the YAML that would register the destination for the workload's namespace; "" where a registration
 // is not what is missing.
 func Suggestion(w Workload, d Destination, v Verdict) string {
-	if v.Service != nil || (v.Path != PathBlackhole && v.Path != PathPassthrough) {
+	if !v.Missing {
 		return ""
 	}
-	name := strings.Trim(strings.NewReplacer("*", "any", ".", "-", ":", "-").Replace(d.Host), "-")
 	protocol := map[Scheme]string{HTTP: "HTTP", HTTPS: "HTTPS", TLS: "TLS", TCP: "TCP"}[d.Scheme]
+	if registry.ServerFirst(d.Port) {
+		protocol = "TCP" // nothing else is read there
+	}
+	host, resolution, addresses := d.Host, "DNS", ""
+	if _, err := netip.ParseAddr(d.Host); err == nil {
+		host, resolution = hostOfAddress(d.Host), "STATIC"
+		addresses = fmt.Sprintf("  addresses: [%q]\n  endpoints:\n  - {address: %q}\n", d.Host, d.Host)
+	}
 	return fmt.Sprintf(`apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata:
@@ -21,9 +33,38 @@ metadata:
 spec:
   hosts: [%q]
   location: MESH_EXTERNAL
-  resolution: DNS
-  exportTo: ["."]
+  resolution: %s
+%s  exportTo: ["."]
   ports:
   - {number: %d, name: %s-%d, protocol: %s}
-`, name, w.Namespace, d.Host, d.Port, strings.ToLower(protocol), d.Port, protocol)
+`, word(fmt.Sprintf("%s-%d", objectName(host), d.Port)), word(w.Namespace), host, resolution, addresses, d.Port, strings.ToLower(protocol), d.Port, protocol)
+}
+
+// word writes a text for YAML, in quotes where it would pass for something else: "0b-1" is a number.
+func word(s string) string {
+	out, err := yaml.Marshal(s)
+	if err != nil {
+		return fmt.Sprintf("%q", s)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// hostOfAddress is the name under which an address can be registered, since hosts are names: it is never asked for.
+func hostOfAddress(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	return strings.NewReplacer(".", "-", ":", "-").Replace(ip.WithZone("").StringExpanded()) + ".address.internal"
+}
+
+// objectName makes an object's name of a host's: RFC 1123's characters, and room for the port.
+func objectName(host string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, host)
+	return strings.Trim(name[:min(len(name), 240)], "-")
 }

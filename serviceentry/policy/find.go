@@ -1,0 +1,92 @@
+package policy
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// asking is who asks what a snapshot says, as far as its scope lets it see.
+type asking struct {
+	*registry.Snapshot
+	workload Workload
+	scope    *registry.Scope
+}
+
+// find looks the destination up as a sidecar does: by name where the protocol shows one and the proxy reads it, by
+// address otherwise.
+func (a asking) find(d Destination) *registry.Service {
+	svc := a.lookUp(d)
+	if svc == nil {
+		return nil
+	}
+	if p, _ := svc.Port(d.Port); p.Protocol == registry.UDP {
+		return nil // proxies take none
+	}
+	return svc
+}
+
+func (a asking) lookUp(d Destination) *registry.Service {
+	ip, err := netip.ParseAddr(d.Host)
+	literal := err == nil
+	switch spoken := a.shown(d).Scheme; {
+	case spoken == TCP && literal, spoken == HTTP && literal:
+		return a.MatchAddress(ip, d.Port, a.workload.Namespace, a.scope)
+	case spoken == TCP:
+		return a.MatchAddress(a.resolved(d), d.Port, a.workload.Namespace, a.scope)
+	case literal:
+		return nil // no name is sent to an address
+	}
+	if svc := a.Match(d.Host, d.Port, a.workload.Namespace, a.scope); svc != nil {
+		return svc
+	}
+	full := a.kubernetesName(d.Host)
+	if full == "" {
+		return nil
+	}
+	return a.Match(full, d.Port, a.workload.Namespace, a.scope)
+}
+
+// shown is the destination as the proxy sees it: on ports where it does not read, everything is TCP.
+func (a asking) shown(d Destination) Destination {
+	if d.Scheme != TCP && !a.Readable(d.Port, a.workload.Namespace, a.scope) {
+		d.Scheme = TCP
+	}
+	return d
+}
+
+// kubernetesName completes what workloads call a Kubernetes service: "web", "web.default", "web.default.svc". It is
+// "" for other names.
+func (a asking) kubernetesName(host string) string {
+	parts := strings.Split(host, ".")
+	switch {
+	case len(parts) == 1:
+		return registry.Ref{Namespace: a.workload.Namespace, Name: parts[0]}.Host()
+	case len(parts) == 2, len(parts) == 3 && parts[2] == "svc":
+		return registry.Ref{Namespace: parts[1], Name: parts[0]}.Host()
+	default:
+		return ""
+	}
+}
+
+// resolved is what the workload's DNS answers for a name that is registered: the address made up for it, or the
+// first that was written down. It is the zero Addr where the answer comes from outside.
+func (a asking) resolved(d Destination) netip.Addr {
+	svc := a.Visible(d.Host, a.workload.Namespace, a.scope)
+	if svc == nil {
+		svc = a.Visible(a.kubernetesName(d.Host), a.workload.Namespace, a.scope)
+	}
+	if svc == nil {
+		return netip.Addr{}
+	}
+	if svc.VIP4.IsValid() {
+		return svc.VIP4
+	}
+	for _, address := range svc.Addresses {
+		if address.IsSingleIP() {
+			return address.Addr()
+		}
+	}
+	return netip.Addr{}
+}

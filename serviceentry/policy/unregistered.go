@@ -1,0 +1,76 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// unregistered follows the outbound traffic policy of the workload's Sidecar, or the mesh's.
+func (a asking) unregistered(d Destination) Verdict {
+	by := Object{serviceentry.Key{Kind: serviceentry.KindMeshConfig, Namespace: a.Mesh.RootNamespace, Name: "mesh"}, ""}
+	if a.scope != nil && a.scope.AllowAny != nil {
+		by.Key = a.scope.Key
+	}
+	why, missing := a.hidden(d)
+	v := Verdict{DecidedBy: by, Missing: missing}
+	switch {
+	case a.AllowAny(a.scope) && a.madeUp(d):
+		v.DecidedBy.Rule = "outboundTrafficPolicy.mode: ALLOW_ANY"
+		v.Path, v.Cluster = PathBlackhole, "PassthroughCluster"
+		v.Reason = why + "; ALLOW_ANY does not help, since the workload's DNS gives the host an address that is made up"
+	case a.AllowAny(a.scope):
+		v.DecidedBy.Rule = "outboundTrafficPolicy.mode: ALLOW_ANY"
+		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, "PassthroughCluster"
+		v.Reason = why + "; ALLOW_ANY lets it through"
+	default:
+		v.DecidedBy.Rule = "outboundTrafficPolicy.mode: REGISTRY_ONLY"
+		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
+		v.Reason = why + "; REGISTRY_ONLY closes it"
+	}
+	return v
+}
+
+// madeUp says whether the destination's address leads nowhere but to what is registered for it.
+func (a asking) madeUp(d Destination) bool {
+	if ip, err := netip.ParseAddr(d.Host); err == nil {
+		return registry.MadeUp(ip)
+	}
+	return registry.MadeUp(a.resolved(d))
+}
+
+// hidden tells a host that nobody registered from one whose registration does not count for the workload, and whether
+// an entry of the workload's own namespace would help. Beside one that it sees, it would not: of one host, a workload
+// sees one entry.
+func (a asking) hidden(d Destination) (why string, missing bool) {
+	ns := a.workload.Namespace
+	own := &registry.Service{Host: d.Host, Namespace: ns}
+	if _, err := netip.ParseAddr(d.Host); err == nil {
+		if d.Scheme == TLS || d.Scheme == HTTPS {
+			return "TLS to an address gives no name, and only names are registered for TLS", false
+		}
+		own.Host = hostOfAddress(d.Host)
+	}
+	missing = a.scope.Sees(ns, own)
+	if svc := a.Visible(d.Host, ns, a.scope); svc != nil {
+		return fmt.Sprintf("%s registers the host, but not port %d: add the port there", svc.Source, d.Port), false
+	}
+	if svc := a.Match(d.Host, d.Port, ns, a.scope); svc != nil {
+		return fmt.Sprintf("%s registers the host, but %s connections to port %d show no name, and the address is not registered", svc.Source, d.Scheme, d.Port), missing
+	}
+	if svc := a.Match(d.Host, 0, ns, a.scope); svc != nil {
+		return fmt.Sprintf("%s registers the host, but not port %d", svc.Source, d.Port), missing
+	}
+	if svc := a.Match(d.Host, 0, ns, nil); svc != nil {
+		return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.scope.Key), missing
+	}
+	for _, svc := range a.Services(d.Host) {
+		return fmt.Sprintf("%s registers the host, but does not export it to namespace %s", svc.Source, ns), missing
+	}
+	if !missing {
+		return fmt.Sprintf("nobody registered the host, and %s would hide it from this workload", a.scope.Key), false
+	}
+	return "nobody registered the host", true
+}
