@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
@@ -42,8 +43,11 @@ func pack(resources []*translate.Resource) *parcel {
 // a deltaResponse; the parcel goes by its side.
 type outgoing struct {
 	deltaStream
-	ctx  context.Context
-	next *parcel // belongs to the envelope that is sent next; nil for none
+	ctx context.Context
+	// What belongs to the envelope that is sent next: a parcel, and what is called when all of it was written to the
+	// connection. Either may be nil.
+	next    *parcel
+	written func()
 }
 
 type deltaStream = grpc.BidiStreamingServer[discovery.DeltaDiscoveryRequest, discovery.DeltaDiscoveryResponse]
@@ -61,15 +65,16 @@ func (o *outgoing) Context() context.Context { return o.ctx }
 
 // Send sends the envelope and the parcel that belongs to it.
 func (o *outgoing) Send(envelope *discovery.DeltaDiscoveryResponse) error {
-	p := o.next
-	o.next = nil
-	return o.SendMsg(&sealedResponse{envelope, p})
+	r := &sealedResponse{envelope, o.next, o.written}
+	o.next, o.written = nil, nil
+	return o.SendMsg(r)
 }
 
 // sealedResponse is a DeltaDiscoveryResponse whose resources are encoded already.
 type sealedResponse struct {
 	envelope *discovery.DeltaDiscoveryResponse
 	parcel   *parcel
+	written  func()
 }
 
 // services are go-control-plane's, on outgoing streams.
@@ -99,9 +104,32 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return c.CodecV2.Marshal(v)
 	}
 	envelope, err := proto.Marshal(r.envelope)
-	if err != nil || r.parcel == nil {
-		return mem.BufferSlice{mem.SliceBuffer(envelope)}, err
+	if err != nil {
+		return nil, err
 	}
-	out := make(mem.BufferSlice, 0, 1+len(r.parcel.pieces))
-	return append(append(out, mem.SliceBuffer(envelope)), r.parcel.pieces...), nil
+	var pieces mem.BufferSlice
+	if r.parcel != nil {
+		pieces = r.parcel.pieces
+	}
+	out := append(make(mem.BufferSlice, 0, len(pieces)+1), pieces...)
+	return append(out, r.last(envelope)), nil
 }
+
+// last makes the buffer that is written last. gRPC lets go of it when it was.
+func (r *sealedResponse) last(envelope []byte) mem.Buffer {
+	if r.written == nil {
+		return mem.SliceBuffer(envelope)
+	}
+	// Smaller buffers are not given back to a pool.
+	envelope = slices.Grow(envelope, 4096)
+	return mem.NewBuffer(&envelope, notice(r.written))
+}
+
+// notice is a pool without buffers that calls a function when it is given one back.
+type notice func()
+
+// Get is not called.
+func (n notice) Get(length int) *[]byte { return new(make([]byte, length)) }
+
+// Put calls the function.
+func (n notice) Put(*[]byte) { n() }

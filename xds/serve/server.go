@@ -126,7 +126,7 @@ func (s *callbacks) heard(st *stream, url, nonce, problem string) {
 		return
 	}
 	st.stats.heard(t, nonce, problem)
-	if st.turnFor == (turn{t, nonce}) {
+	if st.out == nil {
 		st.endTurn()
 	}
 	if problem != "" {
@@ -190,7 +190,10 @@ func (s *callbacks) responded(key streamKey, url, nonce, version string, size in
 	}
 	if size >= large {
 		st.endTurn()
-		st.turn, st.turnFor = s.turns.take(st.done), turn{t, nonce}
+		st.turn = s.turns.take(st.done)
+		if st.out != nil {
+			st.out.written = st.turn
+		}
 	}
 	st.stats.responded(t, nonce, version)
 	s.metrics.pushes.WithLabelValues(url).Inc()

@@ -1,7 +1,9 @@
 package serve_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
@@ -50,5 +52,26 @@ func TestSharedBytes(t *testing.T) {
 	}
 	if len(r.GetResources()) != view.Len(translate.VirtualHost) || len(r.GetResources()) < 4 {
 		t.Errorf("%d resources, the view has %d", len(r.GetResources()), view.Len(translate.VirtualHost))
+	}
+}
+
+// TestTurnsEndWhenWritten holds that clients which take a large answer without acknowledging it let the next ones in:
+// there are more of them than turns, and a turn that had to run out would take seconds.
+func TestTurnsEndWhenWritten(t *testing.T) {
+	var hosts []string
+	for i := range 1000 {
+		hosts = append(hosts, fmt.Sprintf("api.service-%d.example.com", i))
+	}
+	p := startPlane(t, hosts...)
+	began := time.Now()
+	for i := range 50 {
+		c := p.join(pod(fmt.Sprintf("pod-%d", i), "some-ns"))
+		c.ask(translate.VirtualHost)
+		if n := proto.Size(c.next()); n < 256<<10 {
+			t.Fatalf("the answer has %d bytes, too few to need a turn", n)
+		}
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("50 clients were served after %s", took)
 	}
 }

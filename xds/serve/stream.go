@@ -33,22 +33,15 @@ type stream struct {
 	stats streamStats
 
 	// What follows is of the stream's own goroutine.
-	done    <-chan struct{} // closed when the connection ends
-	out     *outgoing       // nil for state-of-the-world streams
-	turn    func()          // ends the turn for the large answer turnFor; nil without one
-	turnFor turn
-}
-
-// turn is an answer that was sent in turn.
-type turn struct {
-	t     translate.Type
-	nonce string
+	done <-chan struct{} // closed when the connection ends
+	out  *outgoing       // nil for state-of-the-world streams
+	turn func()          // ends the turn for a large answer; nil without one
 }
 
 func (s *stream) endTurn() {
 	if s.turn != nil {
 		s.turn()
-		s.turn, s.turnFor = nil, turn{}
+		s.turn = nil
 	}
 }
 
