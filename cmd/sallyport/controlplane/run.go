@@ -95,6 +95,14 @@ func (l listeners) addresses() Addresses {
 	return Addresses{XDS: text(l.xds), Secure: text(l.secure), Admin: text(l.admin)}
 }
 
+func (l listeners) close() {
+	for _, open := range []net.Listener{l.xds, l.secure, l.admin} {
+		if open != nil {
+			_ = open.Close()
+		}
+	}
+}
+
 func (p *plane) open() (l listeners, err error) {
 	for _, x := range []struct {
 		flag, addr string
@@ -108,6 +116,7 @@ func (p *plane) open() (l listeners, err error) {
 			continue
 		}
 		if *x.to, err = net.Listen("tcp", x.addr); err != nil {
+			l.close()
 			return l, fmt.Errorf("%s %q: %w", x.flag, x.addr, err)
 		}
 	}
