@@ -1,6 +1,10 @@
 package main
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
+)
 
 // The exit codes that scripts may rely on.
 const (
@@ -23,13 +27,14 @@ func (answerNo) Error() string { return "the answer is no" }
 // exitCode maps a command's result to the process's.
 func exitCode(err error) int {
 	var usage usageError
+	var setting controlplane.WrongSetting
 	var no answerNo
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &no):
 		return exitNo
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &setting):
 		return exitUsage
 	default:
 		return exitFailed

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,6 +57,9 @@ func (f *explainFlags) run(cmd *cobra.Command, target string) error {
 	}
 	if f.output != "text" && f.output != "json" {
 		return usageError{fmt.Errorf("-o %q: must be text or json", f.output)}
+	}
+	if st, err := os.Stat(f.configDir); err != nil || !st.IsDir() {
+		return usageError{fmt.Errorf("--config-dir %q: there is no such directory", f.configDir)}
 	}
 	workload, err := parseWorkload(f.from)
 	if err != nil {

@@ -25,6 +25,9 @@ func proxiesCommand() *cobra.Command {
   sallyport proxies -o json --admin-addr 127.0.0.1:15014`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "table" && output != "json" {
+				return usageError{fmt.Errorf("-o %q: must be table or json", output)}
+			}
 			body, err := ask(cmd.Context(), admin, "/debug/proxies", nil)
 			if err != nil {
 				return err
@@ -62,7 +65,7 @@ func printProxies(w io.Writer, list []serve.ProxyStatus) error {
 }
 
 func configCommand() *cobra.Command {
-	var admin string
+	var admin, output string
 	cmd := &cobra.Command{
 		Use:   "config PROXY",
 		Short: "Show what a connected proxy was given",
@@ -75,6 +78,9 @@ func configCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if output != "json" {
+				return usageError{fmt.Errorf("-o %q: must be json", output)}
+			}
 			body, err := ask(cmd.Context(), admin, "/debug/xds", url.Values{"proxy": args})
 			if err != nil {
 				return err
@@ -84,7 +90,7 @@ func configCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&admin, "admin-addr", "127.0.0.1:15014", "the controller's admin address")
-	cmd.Flags().StringP("output", "o", "json", "json")
+	cmd.Flags().StringVarP(&output, "output", "o", "json", "json")
 	return cmd
 }
 

@@ -42,6 +42,12 @@ type Config struct {
 // Addresses are those that the ports really got.
 type Addresses struct{ XDS, Secure, Admin string }
 
+// WrongSetting is an error that the caller mends by giving another Config.
+type WrongSetting struct{ error }
+
+// Unwrap gives what is wrong.
+func (e WrongSetting) Unwrap() error { return e.error }
+
 // loopbackOnly refuses an address that others than this machine could reach.
 func loopbackOnly(flag, addr string) error {
 	host, _, err := net.SplitHostPort(addr)

@@ -20,11 +20,11 @@ import (
 func Run(ctx context.Context, cfg Config) error {
 	settings, err := loadMesh(cfg.MeshConfigFile)
 	if err != nil {
-		return err
+		return WrongSetting{err}
 	}
 	if cfg.XDSAddr != "" {
 		if err := loopbackOnly("--xds-addr", cfg.XDSAddr); err != nil {
-			return err
+			return WrongSetting{err}
 		}
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o755); err != nil {
@@ -117,7 +117,7 @@ func (p *plane) open() (l listeners, err error) {
 		}
 		if *x.to, err = net.Listen("tcp", x.addr); err != nil {
 			l.close()
-			return l, fmt.Errorf("%s %q: %w", x.flag, x.addr, err)
+			return l, WrongSetting{fmt.Errorf("%s %q: %w", x.flag, x.addr, err)}
 		}
 	}
 	return l, nil
