@@ -115,7 +115,7 @@ func (s *stream) answer(t translate.Type, removals bool) {
 	if w.sub.IsWildcard() {
 		s.wildcard(t, w, resp, removals)
 	} else {
-		s.named(t, w, resp)
+		s.named(t, w, resp, removals)
 	}
 	s.caughtUp(t)
 	if resp.empty() && !(first && w.sub.IsWildcard()) {
@@ -186,7 +186,10 @@ func (s *stream) owe(t translate.Type, name string) {
 }
 
 // named makes the next response to a client that asked for some names.
-func (s *stream) named(t translate.Type, w *watch, resp *deltaResponse) {
+func (s *stream) named(t translate.Type, w *watch, resp *deltaResponse, removals bool) {
+	if removals {
+		s.owed[t] = nil
+	}
 	resp.versions = make(map[string]string, len(w.sub.SubscribedResources()))
 	known := w.sub.ReturnedResources()
 	asked, again := w.asked(), map[string]bool{}
@@ -199,6 +202,11 @@ func (s *stream) named(t translate.Type, w *watch, resp *deltaResponse) {
 		version := absent
 		if ok {
 			version = r.Version
+		}
+		if had := known[name]; !ok && !removals && had != "" && had != absent {
+			s.owe(t, name) // it goes when nothing refers to it any more
+			resp.versions[name] = had
+			continue
 		}
 		if known[name] != version || asked[name] || (ok && again[name]) {
 			if ok {
