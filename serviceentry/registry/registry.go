@@ -276,7 +276,7 @@ func (b *batch) seal(host string) {
 		if len(was) > 0 {
 			b.hosts.Put(host, was)
 		}
-		if !b.ruleTouched(host) {
+		if len(was) == 0 || !b.ruleTouched(host) {
 			delete(b.touched, host)
 		}
 		return
