@@ -67,7 +67,7 @@ func (f *fleet) connect(ctx context.Context, addr string, n *core.Node) (*proxy,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(1<<30)),
 		// Envoy's own windows; without them this library would ping the server about its bandwidth.
-		grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(1<<20), grpc.WithSharedWriteBuffer(true))
+		grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(1<<20))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -9,17 +10,16 @@ import (
 // The types that proxies ask for: five are Envoy's; the names are for the agent's DNS, and clusters on demand for a
 // gateway's agent, which says by its metadata that it takes them.
 const (
-	typePrefix       = "type.googleapis.com/"
-	clusterType      = typePrefix + "envoy.config.cluster.v3.Cluster"
-	endpointsType    = typePrefix + "envoy.config.endpoint.v3.ClusterLoadAssignment"
-	listenerType     = typePrefix + "envoy.config.listener.v3.Listener"
-	routeType        = typePrefix + "envoy.config.route.v3.RouteConfiguration"
-	virtualHostType  = typePrefix + "envoy.config.route.v3.VirtualHost"
-	nameType         = typePrefix + "sallyport.dnsproxy.v1.Name"
-	onDemandType     = typePrefix + "sallyport.xds.v1.OnDemandCluster"
-	onDemandKey      = "SALLYPORT_ON_DEMAND"
-	connManagerType  = typePrefix + "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
-	unknownReference = ""
+	typePrefix      = "type.googleapis.com/"
+	clusterType     = typePrefix + "envoy.config.cluster.v3.Cluster"
+	endpointsType   = typePrefix + "envoy.config.endpoint.v3.ClusterLoadAssignment"
+	listenerType    = typePrefix + "envoy.config.listener.v3.Listener"
+	routeType       = typePrefix + "envoy.config.route.v3.RouteConfiguration"
+	virtualHostType = typePrefix + "envoy.config.route.v3.VirtualHost"
+	nameType        = typePrefix + "sallyport.dnsproxy.v1.Name"
+	onDemandType    = typePrefix + "sallyport.xds.v1.OnDemandCluster"
+	onDemandKey     = "SALLYPORT_ON_DEMAND"
+	connManagerType = typePrefix + "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 )
 
 // references remembers, for all clients at once, what clusters and listeners refer to: the resources that an Envoy
@@ -53,13 +53,11 @@ func (r *references) of(typeURL string, res resource) []string {
 
 // endpointsOf reads Cluster.eds_cluster_config (field 3), whose service_name (2) defaults to the cluster's name.
 func endpointsOf(cluster resource) []string {
-	for _, eds := range all(cluster.body, 3) {
-		if name := string(first(eds, 2)); name != unknownReference {
-			return []string{name}
-		}
-		return []string{cluster.name}
+	eds := all(cluster.body, 3)
+	if len(eds) == 0 {
+		return nil
 	}
-	return nil
+	return []string{cmp.Or(string(first(eds[0], 2)), cluster.name)}
 }
 
 // routesOf reads the names of the route configurations that a listener's connection managers fetch: filter chains
@@ -72,7 +70,7 @@ func routesOf(listener []byte) []string {
 			if !strings.HasSuffix(string(first(config, 1)), connManagerType) {
 				continue
 			}
-			if name := string(first(first(first(config, 2), 3), 2)); name != unknownReference {
+			if name := string(first(first(first(config, 2), 3), 2)); name != "" {
 				names = append(names, name)
 			}
 		}
