@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -194,7 +195,7 @@ func (l *lab) over(stream discovery.AggregatedDiscoveryService_DeltaAggregatedRe
 func (c *client) send(req *discovery.DeltaDiscoveryRequest) {
 	c.t.Helper()
 	req.Node, c.node = c.node, nil
-	if err := c.stream.Send(req); err != nil && err != io.EOF {
+	if err := c.stream.Send(req); err != nil && !errors.Is(err, io.EOF) {
 		c.t.Fatal(err)
 	}
 }
