@@ -2,9 +2,9 @@ package controlplane
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -28,6 +28,7 @@ type plane struct {
 	snapshot atomic.Pointer[registry.Snapshot]
 	cache    *serve.Cache
 	xds      *serve.Metrics
+	settings <-chan struct{} // the mesh settings were written
 
 	ready     chan struct{} // closed after the first batch
 	readyOnce sync.Once
@@ -54,10 +55,6 @@ func (p *plane) configure(ctx context.Context) error {
 			}
 		})
 	}()
-	settings, err := watchFile(ctx, p.cfg.MeshConfigFile, p.log)
-	if err != nil {
-		return fmt.Errorf("--mesh-config %q: changes of it would not be seen: %w", p.cfg.MeshConfigFile, err)
-	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -75,7 +72,7 @@ func (p *plane) configure(ctx context.Context) error {
 				close(p.ready)
 				debug.FreeOSMemory() // reading everything left as much garbage as there will ever be
 			})
-		case <-settings:
+		case <-p.settings:
 			p.reloadMesh()
 		}
 	}
@@ -103,6 +100,9 @@ func (p *plane) reloadMesh() {
 	if cfg.TrustDomain != old.TrustDomain {
 		p.log.Error("trustDomain changes with a restart only", "now", old.TrustDomain, "file", cfg.TrustDomain)
 		cfg.TrustDomain = old.TrustDomain
+	}
+	if reflect.DeepEqual(&cfg, old) {
+		return // another file of its folder was written
 	}
 	p.publish(p.registry.SetMesh(&cfg))
 }

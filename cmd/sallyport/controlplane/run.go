@@ -18,17 +18,33 @@ import (
 
 // Run serves until ctx ends, or until something that cannot be done without fails.
 func Run(ctx context.Context, cfg Config) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	p, err := newPlane(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, p.snapshot.Load().Mesh.TrustDomain)
+}
+
+// newPlane reads the mesh settings and makes a plane that serves nothing else yet. What becomes of the settings is
+// watched from before they are read, until ctx ends.
+func newPlane(ctx context.Context, cfg Config) (*plane, error) {
+	watched, watchErr := watchFile(ctx, cfg.MeshConfigFile, cfg.Log)
 	settings, err := loadMesh(cfg.MeshConfigFile)
 	if err != nil {
-		return WrongSetting{err}
+		return nil, WrongSetting{err}
+	}
+	if watchErr != nil {
+		return nil, fmt.Errorf("--mesh-config %q: changes of it would not be seen: %w", cfg.MeshConfigFile, watchErr)
 	}
 	if cfg.XDSAddr != "" {
 		if err := loopbackOnly("--xds-addr", cfg.XDSAddr); err != nil {
-			return WrongSetting{err}
+			return nil, WrongSetting{err}
 		}
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o755); err != nil {
-		return fmt.Errorf("--data: %w", err)
+		return nil, fmt.Errorf("--data: %w", err)
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -39,9 +55,10 @@ func Run(ctx context.Context, cfg Config) error {
 	p := &plane{
 		cfg: cfg, log: cfg.Log, metrics: metrics, registry: reg,
 		cache: serve.NewCache(reg.Snapshot()), xds: serve.NewMetrics(metrics), ready: make(chan struct{}),
+		settings: watched,
 	}
 	p.snapshot.Store(reg.Snapshot())
-	return p.run(ctx, settings.TrustDomain)
+	return p, nil
 }
 
 // gcPercent is how much garbage may gather, in percent of what lives. Most of what a control plane holds stays as it

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -85,6 +86,27 @@ func TestMeshSettings(t *testing.T) {
 	l.becomes("open again", mode("allow_any"))
 	if got := string(l.dump(proxy, "clusters")["outbound|443||istio-egressgateway.istio-system.svc.cluster.local"]); !strings.Contains(got, "spiffe://cluster.local/") {
 		t.Errorf("the trust domain changed: %s", got)
+	}
+}
+
+// TestMeshSettingsWhileStarting: what is written after the first reading and before anything is served counts too.
+func TestMeshSettingsWhileStarting(t *testing.T) {
+	l := &lab{T: t, meshFile: filepath.Join(t.TempDir(), "mesh.yaml")}
+	l.write(l.meshFile, "outboundTrafficPolicy: {mode: ALLOW_ANY}\n")
+	ctx, stop := context.WithCancel(t.Context())
+	p, err := newPlane(ctx, Config{
+		Source: fed{}, MeshConfigFile: l.meshFile, DataDir: t.TempDir(), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.write(l.meshFile, "outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n")
+	ended := make(chan error, 1)
+	go func() { ended <- p.configure(ctx) }()
+	l.becomes("the later settings", func() bool { return !p.snapshot.Load().Mesh.OutboundAllowAny })
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
