@@ -18,6 +18,26 @@ type Authenticator interface {
 	Authenticate(ctx context.Context) (ID, error)
 }
 
+// Pod is the pod that a token is bound to; the zero Pod is none that is known.
+type Pod struct{ Name, UID string }
+
+// PodAuthenticator is an Authenticator whose credentials may be bound to one pod of the service account. The Guard
+// and FirstOf prefer AuthenticatePod where there is one.
+type PodAuthenticator interface {
+	Authenticator
+	// AuthenticatePod is Authenticate that also tells the pod, the zero Pod where the credential names none.
+	AuthenticatePod(ctx context.Context) (ID, Pod, error)
+}
+
+// authenticate asks for all that an Authenticator can tell.
+func authenticate(ctx context.Context, a Authenticator) (ID, Pod, error) {
+	if p, ok := a.(PodAuthenticator); ok {
+		return p.AuthenticatePod(ctx)
+	}
+	id, err := a.Authenticate(ctx)
+	return id, Pod{}, err
+}
+
 // ErrNoCredentials says that a call carries no credential of the kind that an Authenticator understands.
 var ErrNoCredentials = errors.New("no credentials")
 
@@ -37,15 +57,20 @@ func FirstOf(authenticators ...Authenticator) Authenticator { return firstOf(aut
 type firstOf []Authenticator
 
 func (f firstOf) Authenticate(ctx context.Context) (ID, error) {
+	id, _, err := f.AuthenticatePod(ctx)
+	return id, err
+}
+
+func (f firstOf) AuthenticatePod(ctx context.Context) (ID, Pod, error) {
 	var rejections []string
 	var credentials []string
 	var undecided error
 	for _, a := range f {
-		id, err := a.Authenticate(ctx)
+		id, pod, err := authenticate(ctx, a)
 		var rejected *Rejected
 		switch {
 		case err == nil:
-			return id, nil
+			return id, pod, nil
 		case errors.Is(err, ErrNoCredentials):
 		case errors.As(err, &rejected):
 			credentials = append(credentials, rejected.Credential)
@@ -55,12 +80,12 @@ func (f firstOf) Authenticate(ctx context.Context) (ID, error) {
 		}
 	}
 	if undecided != nil {
-		return ID{}, undecided
+		return ID{}, Pod{}, undecided
 	}
 	if len(rejections) > 0 {
-		return ID{}, &Rejected{Credential: strings.Join(credentials, " and "), Reason: strings.Join(rejections, "; ")}
+		return ID{}, Pod{}, &Rejected{Credential: strings.Join(credentials, " and "), Reason: strings.Join(rejections, "; ")}
 	}
-	return ID{}, ErrNoCredentials
+	return ID{}, Pod{}, ErrNoCredentials
 }
 
 // maxTokenLength bounds what is parsed before anything is verified, in bytes. Kubernetes' projected tokens have

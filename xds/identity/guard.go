@@ -56,10 +56,10 @@ func (g *Guard) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 }
 
 func (g *Guard) admit(ctx context.Context, method string) (context.Context, error) {
-	id, err := g.authenticator.Authenticate(ctx)
+	id, pod, err := authenticate(ctx, g.authenticator)
 	if err == nil {
 		g.calls.WithLabelValues("accepted").Inc()
-		return NewContext(ctx, id), nil
+		return NewPodContext(NewContext(ctx, id), pod), nil
 	}
 	result, refusal := refuse(err)
 	g.calls.WithLabelValues(result).Inc()
