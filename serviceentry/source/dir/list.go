@@ -23,8 +23,8 @@ func List(root string) ([]string, error) {
 	for _, c := range t.scan(root, info) {
 		paths = append(paths, c.path)
 	}
-	for path, findings := range t.store.notes.held {
-		return nil, fmt.Errorf("%s: %s", path, findings[0].Message)
+	if findings := t.store.notes.All(); len(findings) > 0 {
+		return nil, fmt.Errorf("%s: %s: %s", root, findings[0].Origin, findings[0].Message)
 	}
 	slices.Sort(paths)
 	return paths, nil

@@ -28,21 +28,3 @@ func (o Options) withDefaults() Options {
 	o.Rescan = cmp.Or(o.Rescan, 30*time.Second)
 	return o
 }
-
-// holdOff says when to read changes: once it was quiet for a while, but not later than the longest wait after the
-// first of them.
-type holdOff struct {
-	quiet, longest time.Duration
-	first          time.Time // of the changes that wait; zero when none does
-}
-
-// note takes a change's time and returns how long to wait from then on.
-func (h *holdOff) note(now time.Time) time.Duration {
-	if h.first.IsZero() {
-		h.first = now
-	}
-	return max(0, min(h.quiet, h.first.Add(h.longest).Sub(now)))
-}
-
-// done forgets the changes: they were read.
-func (h *holdOff) done() { h.first = time.Time{} }

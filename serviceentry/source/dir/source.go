@@ -15,6 +15,7 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/serviceentry/source/feed"
 )
 
 // Source watches one directory.
@@ -65,7 +66,7 @@ func (s *Source) Run(ctx context.Context, out func(batch []serviceentry.Change, 
 		s.mu.Lock()
 		s.findings = t.findings()
 		s.mu.Unlock()
-		logFindings(s.options.Logger, fresh)
+		feed.Log(s.options.Logger, fresh)
 		if first || len(batch)+len(fresh) > 0 {
 			out(batch, fresh)
 		}
@@ -75,7 +76,7 @@ func (s *Source) Run(ctx context.Context, out func(batch []serviceentry.Change, 
 
 	rescan := time.NewTicker(s.options.Rescan)
 	defer rescan.Stop()
-	wait := holdOff{quiet: s.options.Debounce, longest: s.options.MaxHoldOff}
+	wait := feed.HoldOff{Quiet: s.options.Debounce, Longest: s.options.MaxHoldOff}
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	defer timer.Stop()
@@ -90,20 +91,20 @@ func (s *Source) Run(ctx context.Context, out func(batch []serviceentry.Change, 
 			}
 			if path := t.concerns(event.Name); path != "" {
 				dirty[path] = true
-				timer.Reset(wait.note(time.Now()))
+				timer.Reset(wait.Note(time.Now()))
 			}
 		case err := <-watcher.Errors:
 			// Events were lost, so anything may have changed.
 			s.options.Logger.Warn("watching the configuration directory failed, scanning it", "dir", s.root, "error", err)
 			dirty[s.root] = true
-			timer.Reset(wait.note(time.Now()))
+			timer.Reset(wait.Note(time.Now()))
 		case <-rescan.C:
 			dirty[s.root] = true
-			timer.Reset(wait.note(time.Now()))
+			timer.Reset(wait.Note(time.Now()))
 		case <-timer.C:
 			publish(false, slices.Sorted(maps.Keys(dirty))...)
 			clear(dirty)
-			wait.done()
+			wait.Done()
 		}
 	}
 }

@@ -160,20 +160,3 @@ func TestRescan(t *testing.T) {
 	write(t, other+"/a.yaml", entry("a", "later.com"))
 	r.until("a=later.com")
 }
-
-func TestHoldOff(t *testing.T) {
-	h := holdOff{quiet: 50 * time.Millisecond, longest: 500 * time.Millisecond}
-	at := time.Unix(0, 0)
-	for _, c := range []struct{ after, want time.Duration }{
-		{0, 50 * time.Millisecond}, {100 * time.Millisecond, 50 * time.Millisecond},
-		{470 * time.Millisecond, 30 * time.Millisecond}, {600 * time.Millisecond, 0},
-	} {
-		if got := h.note(at.Add(c.after)); got != c.want {
-			t.Errorf("after %v wait %v, want %v", c.after, got, c.want)
-		}
-	}
-	h.done()
-	if got := h.note(at.Add(time.Second)); got != h.quiet {
-		t.Errorf("after done wait %v", got)
-	}
-}

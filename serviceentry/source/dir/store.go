@@ -10,6 +10,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/admission"
 	"github.com/sallyport/sallyport/serviceentry/decode"
+	"github.com/sallyport/sallyport/serviceentry/source/feed"
 )
 
 // store holds the good objects of each file, decides which file's version of an object counts, and what changed
@@ -20,7 +21,7 @@ type store struct {
 	owners    map[serviceentry.Key][]string // the files that hold an object, sorted; the first one's counts
 	published map[serviceentry.Key]uint64   // the hashes that were handed on
 	touched   map[serviceentry.Key]bool     // since publish
-	notes     *notes
+	notes     *feed.Notes[string]
 }
 
 // file is what is known of one file.
@@ -39,7 +40,7 @@ func (s *store) object(path string, key serviceentry.Key) *serviceentry.Object {
 func newStore(root string) *store {
 	return &store{
 		root: root, files: map[string]*file{}, owners: map[serviceentry.Key][]string{},
-		published: map[serviceentry.Key]uint64{}, touched: map[serviceentry.Key]bool{}, notes: newNotes(),
+		published: map[serviceentry.Key]uint64{}, touched: map[serviceentry.Key]bool{}, notes: feed.NewNotes[string](),
 	}
 }
 
@@ -110,21 +111,7 @@ func (s *store) put(r reading) {
 	}
 	f.objects = contentsOf(holds)
 	s.replace(r.path, before, f)
-	s.notes.set(r.path, sayKept(r.Findings, kept))
-}
-
-// sayKept tells the reader of an error that nothing is lost meanwhile.
-func sayKept(findings []admission.Finding, kept map[serviceentry.Key]bool) []admission.Finding {
-	for i, f := range findings {
-		switch {
-		case f.Severity != admission.Error:
-		case kept[f.Key]:
-			findings[i].Fix += "; until then its last good version is used"
-		case f.Key == serviceentry.Key{} && len(kept) > 0:
-			findings[i].Fix += "; until then the last good version of the file's objects is used"
-		}
-	}
-	return findings
+	s.notes.Set(r.path, sayKept(r.Findings, kept))
 }
 
 // remove forgets a file and what it held.
@@ -132,7 +119,7 @@ func (s *store) remove(path string) {
 	if f := s.files[path]; f != nil {
 		s.replace(path, f, nil)
 	}
-	s.notes.set(path, nil)
+	s.notes.Set(path, nil)
 }
 
 // replace moves the ownership of objects from one version of a file to the next; nil means there is none.
@@ -187,7 +174,7 @@ func (s *store) publish() ([]serviceentry.Change, []admission.Finding) {
 	}
 	clear(s.touched)
 	slices.SortFunc(batch, func(a, b serviceentry.Change) int { return a.Key.Compare(b.Key) })
-	return batch, s.notes.fresh()
+	return batch, s.notes.Fresh()
 }
 
 // noteDuplicates reports the files whose version of an object another file's hides.
@@ -197,5 +184,5 @@ func (s *store) noteDuplicates(key serviceentry.Key) {
 	for i := 1; i < len(owners); i++ {
 		findings = append(findings, admission.Duplicate(*s.object(owners[i], key), *s.object(owners[0], key)))
 	}
-	s.notes.set("\x00"+key.String(), findings)
+	s.notes.Set("\x00"+key.String(), findings)
 }

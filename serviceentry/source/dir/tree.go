@@ -83,7 +83,7 @@ func rank(first bool) int {
 	return 1
 }
 
-func (t *tree) findings() []admission.Finding { return t.store.findings() }
+func (t *tree) findings() []admission.Finding { return t.store.notes.All() }
 
 // candidate is a file to read.
 type candidate struct {

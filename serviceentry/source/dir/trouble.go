@@ -11,22 +11,22 @@ func (s *store) unreadable(path string, err error) {
 	if f := s.files[path]; f != nil {
 		f.read = false
 	}
-	s.notes.set(path, cannotRead(s.name(path), err).Findings)
+	s.notes.Set(path, cannotRead(s.name(path), err).Findings)
 }
 
 // readable takes back what unreadable noted of a directory.
-func (s *store) readable(path string) { s.notes.set(path, nil) }
+func (s *store) readable(path string) { s.notes.Set(path, nil) }
 
 // rootIsGone notes that the directory itself is missing; err is nil when something else is in its place.
 func (s *store) rootIsGone(err error) {
 	if err == nil {
 		err = errors.New("it is no directory")
 	}
-	s.notes.set(s.root, []admission.Finding{{
+	s.notes.Set(s.root, []admission.Finding{{
 		Severity: admission.Error, Origin: s.root,
 		Message: "the configuration directory is gone (" + reason(err) + "); what it held stays in use",
 		Fix:     "put it back; to remove every object, leave an empty directory",
 	}})
 }
 
-func (s *store) rootIsBack() { s.notes.set(s.root, nil) }
+func (s *store) rootIsBack() { s.notes.Set(s.root, nil) }
