@@ -35,7 +35,7 @@ Envoy gets configuration and certificates from the controller through the agent,
 both come up from there when the controller is away. Access logs are spooled in the run directory until the audit server has them.
 Each flag is also read from the environment variable in brackets; a flag that is given wins. Further node metadata comes from
 ISTIO_META_KEY=text and ISTIO_METAJSON_KEY=json; PROXY_CONFIG (YAML) gives discoveryAddress, concurrency, terminationDrainDuration,
-proxyMetadata.`,
+proxyMetadata. ISTIO_KUBE_APP_PROBERS (JSON) holds the application's probes, which the agent performs for the kubelet on --status-addr.`,
 		Example: `  # a sidecar of the pod sleep-1, with a token that "sallyport token" printed
   sallyport-agent proxy sidecar --discovery-addr 127.0.0.1:15012 --ca-root data/root-cert.pem --token token \
     --name sleep-1 --namespace team-a --service-account sleep --ip 10.1.2.3 --label app=sleep --envoy bin/envoy --run-dir /tmp/sleep-1

@@ -81,6 +81,7 @@ func TestProxyMistakes(t *testing.T) {
 		`CONCURRENCY="many"`:            {args: good, environment: []string{"CONCURRENCY=many"}},
 		"PROXY_CONFIG":                  {args: good, environment: []string{"PROXY_CONFIG=concurrency: [1"}},
 		"ISTIO_METAJSON_X":              {args: good, environment: []string{"ISTIO_METAJSON_X={"}},
+		"ISTIO_KUBE_APP_PROBERS: /x":    {args: good, environment: []string{`ISTIO_KUBE_APP_PROBERS={"/x":{"tcpSocket":{"port":1}}}`}},
 		"ISTIO_METAJSON_LABELS":         {args: good, environment: []string{"ISTIO_METAJSON_LABELS=[1]"}},
 	} {
 		if test.role == "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sallyport/sallyport/sidecar/agent"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
+	"github.com/sallyport/sallyport/sidecar/status/appprobe"
 )
 
 // The files that Istio's injector mounts.
@@ -140,6 +141,10 @@ func (f *proxyFlags) config(fs *pflag.FlagSet, role string, environment []string
 	}
 	if c.DrainTime < 0 || c.MinDrain < 0 || c.MinDrain > c.DrainTime {
 		return c, fmt.Errorf("--min-drain-time %s and --drain-time %s: the first must not be longer, neither negative", c.MinDrain, c.DrainTime)
+	}
+	var err error
+	if c.AppProbes, err = appprobe.Parse(vars[appprobe.Variable]); err != nil {
+		return c, fmt.Errorf("%s: %w", appprobe.Variable, err)
 	}
 	return c, f.describe(&c.Proxy, vars)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
+	"github.com/sallyport/sallyport/sidecar/status/appprobe"
 )
 
 // Config says who the proxy is, where its controller is and where its files are.
@@ -45,6 +46,7 @@ type Config struct {
 	AllowPrivate []string
 	StatusAddr   string
 	ReadyAddr    string
+	AppProbes    appprobe.Probes // the application's, which the agent performs for the kubelet
 
 	// Records makes audit records of what Envoy's access log service sent. Identifier is set in every message.
 	Records func(*accesslogv3.StreamAccessLogsMessage) []record.Record

@@ -21,6 +21,7 @@ import (
 	"github.com/sallyport/sallyport/sidecar/relay"
 	"github.com/sallyport/sallyport/sidecar/secrets"
 	"github.com/sallyport/sallyport/sidecar/status"
+	"github.com/sallyport/sallyport/sidecar/status/appprobe"
 	"github.com/sallyport/sallyport/sidecar/supervise"
 )
 
@@ -216,6 +217,8 @@ func (a *agent) openStatus() (err error) {
 		Ready: a.ready,
 		Relay: func(ctx context.Context, versions bool) (any, error) { return a.relay.Status(ctx, versions) },
 		Quit:  func() { a.quit() },
+
+		AppProbes: appprobe.Handler(a.cfg.AppProbes, a.cfg.Proxy.IPs[0], a.cfg.Log),
 	})
 	return err
 }

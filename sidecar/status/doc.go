@@ -2,7 +2,8 @@
 // the relay do.
 //
 // In: functions that know (Config), Envoy's admin interface; out: two listeners, Istio's ports 15021 (readiness, for
-// the kubelet) and 15020 (readiness, metrics, debugging).
+// the kubelet) and 15020 (readiness, metrics, debugging, and the application's own probes, which package appprobe
+// performs).
 //
 // It must not import the packages that it reports about.
 package status

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sallyport/sallyport/sidecar/status/appprobe"
 )
 
 // Config says where to listen and whom to ask.
@@ -26,6 +28,8 @@ type Config struct {
 	Ready   func() error // why the agent's part is not ready; nil if it is
 	Relay   func(ctx context.Context, versions bool) (any, error)
 	Quit    func() // begins the agent's end
+	// AppProbes performs the probes of the application below /app-health/ and /app-lifecycle/; nil: there are none.
+	AppProbes http.Handler
 }
 
 // Server is the two listeners.
@@ -61,6 +65,10 @@ func (s *Server) Run(ctx context.Context) error {
 	all.HandleFunc("GET /stats/prometheus", s.serveMetrics) // where Istio's annotations point
 	all.HandleFunc("GET /debug/relay", local(s.serveRelay))
 	all.HandleFunc("POST /quitquitquit", local(s.serveQuit))
+	if s.cfg.AppProbes != nil {
+		all.Handle("GET "+appprobe.HealthPrefix, s.cfg.AppProbes)
+		all.Handle("GET "+appprobe.LifecyclePrefix, s.cfg.AppProbes)
+	}
 	one := http.NewServeMux()
 	one.HandleFunc("GET /healthz/ready", s.serveReady)
 

@@ -51,8 +51,9 @@ func serveFakes(t *testing.T) *fakes {
 			}
 			return nil
 		},
-		Relay: func(_ context.Context, versions bool) (any, error) { return map[string]bool{"versions": versions}, nil },
-		Quit:  func() { f.quit <- struct{}{} },
+		Relay:     func(_ context.Context, versions bool) (any, error) { return map[string]bool{"versions": versions}, nil },
+		Quit:      func() { f.quit <- struct{}{} },
+		AppProbes: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "asked ", r.URL.Path) }),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -162,5 +163,17 @@ func TestTakenAddress(t *testing.T) {
 	taken := strings.TrimPrefix(f.status, "http://")
 	if _, err := Listen(Config{StatusAddr: "127.0.0.1:0", ReadyAddr: taken}); err == nil || !strings.Contains(err.Error(), "readiness") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestProbesOfTheApplication(t *testing.T) {
+	f := serveFakes(t)
+	for _, path := range []string{"/app-health/web/livez", "/app-lifecycle/web/prestopz"} {
+		if code, body := call(t, http.MethodGet, f.status+path); code != 200 || body != "asked "+path {
+			t.Errorf("%s: %d %q", path, code, body)
+		}
+		if code, _ := call(t, http.MethodGet, f.readyAt+path); code != 404 {
+			t.Errorf("%s at the readiness port: %d", path, code)
+		}
 	}
 }
