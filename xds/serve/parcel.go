@@ -20,18 +20,16 @@ import (
 // parcel is the resources of an answer: the bytes that were sealed, one after the other. Whoever is sent a resource
 // is sent the same bytes, which are never copied for it.
 type parcel struct {
-	pieces  mem.BufferSlice
-	count   int
-	size    int    // bytes
-	version string // hash over the resources' versions
-	ends    bool   // it will be let go of
+	resources []*translate.Resource
+	size      int    // bytes
+	version   string // hash over the resources' versions
+	ends      bool   // it will be let go of
 }
 
 func pack(resources []*translate.Resource) *parcel {
-	p := &parcel{count: len(resources), pieces: make(mem.BufferSlice, 0, len(resources))}
+	p := &parcel{resources: resources}
 	h := xxhash.New()
 	for _, r := range resources {
-		p.pieces = append(p.pieces, (*mem.SliceBuffer)(&r.Wire)) // by pointer: nothing is allocated for it
 		p.size += len(r.Wire)
 		_, _ = h.WriteString(r.Version)
 	}
@@ -107,11 +105,14 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if err != nil {
 		return nil, err
 	}
-	var pieces mem.BufferSlice
+	var resources []*translate.Resource
 	if r.parcel != nil {
-		pieces = r.parcel.pieces
+		resources = r.parcel.resources
 	}
-	out := append(make(mem.BufferSlice, 0, len(pieces)+1), pieces...)
+	out := make(mem.BufferSlice, 0, len(resources)+1)
+	for _, piece := range resources {
+		out = append(out, (*mem.SliceBuffer)(&piece.Wire)) // by pointer: nothing is allocated for it
+	}
 	return append(out, r.last(envelope)), nil
 }
 

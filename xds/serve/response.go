@@ -35,7 +35,7 @@ func (r *deltaResponse) upserts() int {
 	if r.parcel == nil {
 		return 0
 	}
-	return r.parcel.count
+	return len(r.parcel.resources)
 }
 
 func (r *deltaResponse) empty() bool { return r.upserts() == 0 && len(r.removed) == 0 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	routeservice "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/server/sotw/v3"
 	gcpserver "github.com/envoyproxy/go-control-plane/pkg/server/v3"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -119,16 +121,8 @@ func (s *callbacks) closed(key streamKey) {
 	s.log.Info("a proxy left", "node", st.node.GetId())
 }
 
-// heard notes acknowledgements and refusals. A refused version is not sent again; the proxy keeps its last good one.
-func (s *callbacks) heard(st *stream, url, nonce, problem string) {
-	t, ok := translate.ParseType(url)
-	if !ok || nonce == "" {
-		return
-	}
-	st.stats.heard(t, nonce, problem)
-	if st.out == nil {
-		st.endTurn()
-	}
+// refused tells of a refusal. A refused version is not sent again; the proxy keeps its last good one.
+func (s *callbacks) refused(st *stream, url, problem string) {
 	if problem != "" {
 		s.metrics.refused.WithLabelValues(url).Inc()
 		s.log.Error("a proxy refused configuration and keeps what it had", "node", st.node.GetId(), "type", url, "reason", problem)
@@ -147,12 +141,30 @@ func (s *callbacks) OnStreamDeltaRequest(id int64, req *discovery.DeltaDiscovery
 		return err
 	}
 	req.Node = st.node
-	s.heard(st, req.GetTypeUrl(), req.GetResponseNonce(), req.GetErrorDetail().GetMessage())
+	t, ok := translate.ParseType(req.GetTypeUrl())
+	if !ok {
+		return nil
+	}
+	if nonce, problem := req.GetResponseNonce(), problem(req.GetErrorDetail()); nonce != "" {
+		st.stats.heard(t, nonce, problem)
+		s.refused(st, req.GetTypeUrl(), problem)
+	}
+	st.stats.dropped(t, req.GetResourceNamesUnsubscribe())
 	return nil
 }
 
+// problem is why a client refuses a response; "" when it does not.
+func problem(detail *rpcstatus.Status) string {
+	if detail == nil {
+		return ""
+	}
+	return cmp.Or(detail.GetMessage(), "it does not say why")
+}
+
 func (s *callbacks) OnStreamDeltaResponse(id int64, _ *discovery.DeltaDiscoveryRequest, resp *discovery.DeltaDiscoveryResponse) {
-	s.responded(streamKey{true, id}, resp.GetTypeUrl(), resp.GetNonce(), "", 0)
+	if st, t := s.responding(streamKey{true, id}, resp.GetTypeUrl(), 0); st != nil {
+		st.stats.responded(t, resp.GetNonce(), st.out.next, resp.GetRemovedResources())
+	}
 }
 
 func (s *callbacks) OnStreamOpen(ctx context.Context, id int64, _ string) error {
@@ -167,23 +179,30 @@ func (s *callbacks) OnStreamRequest(id int64, req *discovery.DiscoveryRequest) e
 		return err
 	}
 	req.Node = st.node
-	s.heard(st, req.GetTypeUrl(), req.GetResponseNonce(), req.GetErrorDetail().GetMessage())
+	t, ok := translate.ParseType(req.GetTypeUrl())
+	if nonce, problem := req.GetResponseNonce(), problem(req.GetErrorDetail()); ok && nonce != "" {
+		st.endTurn()
+		st.stats.heardWhole(t, nonce, req.GetVersionInfo(), problem)
+		s.refused(st, req.GetTypeUrl(), problem)
+	}
 	return nil
 }
 
 func (s *callbacks) OnStreamResponse(_ context.Context, id int64, _ *discovery.DiscoveryRequest, resp *discovery.DiscoveryResponse) {
-	s.responded(streamKey{false, id}, resp.GetTypeUrl(), resp.GetNonce(), resp.GetVersionInfo(), proto.Size(resp))
+	if st, t := s.responding(streamKey{false, id}, resp.GetTypeUrl(), proto.Size(resp)); st != nil {
+		st.stats.respondedWhole(t, resp.GetNonce(), resp.GetVersionInfo())
+	}
 }
 
-// responded is called before an answer of that many bytes, beside its parcel, is sent. It may block: that delays
-// this stream only.
-func (s *callbacks) responded(key streamKey, url, nonce, version string, size int) {
+// responding is called before an answer of that many bytes, beside its parcel, is sent. It may block: that delays
+// this stream only. It gives the stream, nil when nothing is kept of it.
+func (s *callbacks) responding(key streamKey, url string, size int) (*stream, translate.Type) {
 	s.mu.Lock()
 	st := s.streams[key]
 	s.mu.Unlock()
 	t, ok := translate.ParseType(url)
 	if !ok || st == nil {
-		return
+		return nil, 0
 	}
 	if st.out != nil && st.out.next != nil {
 		size += st.out.next.size
@@ -195,8 +214,8 @@ func (s *callbacks) responded(key streamKey, url, nonce, version string, size in
 			st.out.written = st.turn
 		}
 	}
-	st.stats.responded(t, nonce, version)
 	s.metrics.pushes.WithLabelValues(url).Inc()
+	return st, t
 }
 
 func (s *callbacks) OnFetchRequest(context.Context, *discovery.DiscoveryRequest) error { return nil }

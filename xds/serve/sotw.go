@@ -49,7 +49,11 @@ func (s *stream) answerWhole(t translate.Type, w *watch) {
 		}
 	}
 	version := list.version()
-	if version == w.sotw.GetVersionInfo() || version == w.refused {
+	if version == w.sotw.GetVersionInfo() {
+		s.stats.returned(t)
+		return
+	}
+	if version == w.refused {
 		return
 	}
 	s.watches[t] = nil

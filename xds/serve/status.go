@@ -37,17 +37,17 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 // streamStats is what is known of how far a stream is, for each type.
 type streamStats struct {
 	mu    sync.Mutex
-	types [typeCount]typeStats
+	types [typeCount]progress
 }
 
 type typeStats struct {
-	version  string // of the last response, on state-of-the-world streams
-	Sent     string `json:"sent,omitempty"`         // nonce of the last response
-	Acked    string `json:"acknowledged,omitempty"` // nonce of the last one that was taken
-	Problem  string `json:"problem,omitempty"`      // why the last one was refused
-	Refused  int    `json:"refused,omitempty"`
-	Upserts  int    `json:"upserts"`
-	Removals int    `json:"removals"`
+	Sent      string   `json:"sent,omitempty"`         // nonce of the last response
+	Acked     string   `json:"acknowledged,omitempty"` // nonce of the last one that was taken
+	Problem   string   `json:"problem,omitempty"`      // why something was refused that was not taken since
+	Resources []string `json:"refusedResources,omitempty"`
+	Refused   int      `json:"refused,omitempty"` // responses
+	Upserts   int      `json:"upserts"`
+	Removals  int      `json:"removals"`
 }
 
 func (s *streamStats) sent(t translate.Type, upserts, removals int) {
@@ -57,7 +57,15 @@ func (s *streamStats) sent(t translate.Type, upserts, removals int) {
 	s.types[t].Removals += removals
 }
 
-func (s *streamStats) responded(t translate.Type, nonce, version string) {
+// responded notes a response of a delta stream.
+func (s *streamStats) responded(t translate.Type, nonce string, content *parcel, removed []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.types[t].sentOut(sending{nonce, content, removed})
+}
+
+// respondedWhole notes a response of a state-of-the-world stream.
+func (s *streamStats) respondedWhole(t translate.Type, nonce, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.types[t].Sent, s.types[t].version = nonce, version
@@ -69,15 +77,71 @@ func (s *streamStats) version(t translate.Type) string {
 	return s.types[t].version
 }
 
+// heard notes what a delta client says about a response: why it refuses it, or "".
 func (s *streamStats) heard(t translate.Type, nonce, problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.types[t].Problem = problem
-	if problem != "" {
-		s.types[t].Refused++
-		return
+	p := &s.types[t]
+	about, known := p.about(nonce)
+	switch {
+	case problem != "":
+		p.refuse(t, about, problem)
+	case known:
+		p.took(about)
 	}
-	s.types[t].Acked = nonce
+}
+
+// heardWhole notes what a state-of-the-world client says: it has taken the last response when it says that response's
+// version. One with another version asks for other names, and has what it had.
+func (s *streamStats) heardWhole(t translate.Type, nonce, version, problem string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.types[t]
+	switch {
+	case problem != "":
+		p.refuse(t, sending{}, problem)
+	case nonce == p.Sent && version == p.version:
+		p.Acked, p.refused = nonce, nil
+	}
+}
+
+// returned notes that what a state-of-the-world client was to have is what it kept when it refused something.
+func (s *streamStats) returned(t translate.Type) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := &s.types[t]; len(p.refused) > 0 {
+		p.Acked, p.refused = p.Sent, nil
+	}
+}
+
+// dropped notes names that a delta client unsubscribed from.
+func (s *streamStats) dropped(t translate.Type, names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.types[t].dropped(names)
+}
+
+// retries says whether something that was refused is worth another try.
+func (s *streamStats) retries(t translate.Type) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.types[t].again) > 0
+}
+
+// retry gives the names of what is to be sent again, once.
+func (s *streamStats) retry(t translate.Type) map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := s.types[t].again
+	s.types[t].again = nil
+	return names
+}
+
+// forget drops what a response said, for a client that is too far behind to be listened to.
+func (s *streamStats) forget(t translate.Type) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.types[t].open = nil
 }
 
 // ProxyStatus is what a connected proxy has and whether that is everything.
@@ -105,12 +169,12 @@ func (s *stream) status() ProxyStatus {
 	defer s.stats.mu.Unlock()
 	p := ProxyStatus{ID: s.node.GetId(), Namespace: s.proxy.Namespace, Synced: true, Types: map[string]typeStats{}}
 	for _, t := range translate.Types() {
-		st := s.stats.types[t]
-		if st.Sent == "" {
+		of := &s.stats.types[t]
+		if of.Sent == "" {
 			continue
 		}
-		p.Types[t.URL()] = st
-		p.Synced = p.Synced && st.Problem == "" && st.Sent == st.Acked
+		p.Types[t.URL()] = of.status()
+		p.Synced = p.Synced && of.synced()
 	}
 	return p
 }

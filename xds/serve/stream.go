@@ -107,7 +107,7 @@ func (s *stream) answer(t translate.Type, removals bool) {
 		return
 	}
 	first := s.sent[t].view == nil
-	if w.waits && s.class.has(s.sent[t], t) && (!removals || len(s.owed[t]) == 0) && !s.follows(t) {
+	if w.waits && s.class.has(s.sent[t], t) && (!removals || len(s.owed[t]) == 0) && !s.follows(t) && !s.stats.retries(t) {
 		s.caughtUp(t)
 		return
 	}
@@ -131,15 +131,16 @@ func (s *stream) answer(t translate.Type, removals bool) {
 func (s *stream) wildcard(t translate.Type, w *watch, resp *deltaResponse, removals bool) {
 	resp.versions = map[string]string{}
 	var d difference
-	known, last := w.sub.ReturnedResources(), s.sent[t]
+	known, last, again := w.sub.ReturnedResources(), s.sent[t], s.stats.retry(t)
 	switch {
 	case last.view == nil && len(known) == 0:
 		resp.parcel = s.class.everything(t)
 	case last.view == nil: // a client that comes back says what it has
 		d = s.class.compare(s.tabled(s.class.unlike(known, t), t), t)
-	case len(known) > 0 || len(w.asked()) > 0 || s.follows(t): // asked for, or unsubscribed, by name: it is told again
+	case len(known) > 0 || len(w.asked()) > 0 || len(again) > 0 || s.follows(t): // asked for, or unsubscribed, by name: it is told again
 		names := s.tabled(s.class.namesSince(last, t), t)
 		maps.Copy(names, w.asked())
+		maps.Copy(names, again)
 		for name := range known {
 			names[name] = true
 		}
@@ -174,6 +175,7 @@ func (s *stream) forget() {
 	for t := range s.sent {
 		if s.watches[t] == nil && s.sent[t].view != nil && s.pushes-s.at[t] > patience {
 			s.sent[t].view, s.lost = nil, true
+			s.stats.forget(translate.Type(t))
 		}
 	}
 }
@@ -193,6 +195,7 @@ func (s *stream) named(t translate.Type, w *watch, resp *deltaResponse, removals
 	resp.versions = make(map[string]string, len(w.sub.SubscribedResources()))
 	known := w.sub.ReturnedResources()
 	asked, again := w.asked(), map[string]bool{}
+	maps.Copy(asked, s.stats.retry(t))
 	if last := s.sent[t]; last.view != nil && t == translate.Endpoints {
 		again = s.class.namesSince(last, t) // also those of clusters that are warmed anew
 	}
