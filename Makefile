@@ -25,6 +25,11 @@ tools: ## Install what is missing: Debian packages (as root) and Envoy.
 	@e2e/tools/packages
 	@e2e/tools/envoy
 
+.PHONY: cluster-tools
+cluster-tools: ## Build what a Kubernetes node consists of, once: about ten minutes.
+	@e2e/tools/packages
+	@e2e/tools/kubernetes
+
 .PHONY: lint
 lint: ## go vet, golangci-lint.
 	go vet ./...

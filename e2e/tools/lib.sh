@@ -17,3 +17,22 @@ once() {
   exec 9>"$cache/.lock"
   flock 9
 }
+
+# build MODULE DIRECTORY PACKAGE PROGRAM [LDFLAGS] builds a static program of one of the modules in e2e/cluster/tools
+# into the directory, unless it is there. Who comes second waits for the first and then finds the program.
+build() {
+  local module=$1 directory=$2 package=$3 program=$4 flags=${5:--s -w}
+  [[ ! -x $directory/$program ]] || return 0
+  mkdir -p "$directory"
+  exec 8>"$directory/.lock"
+  flock 8
+  if [[ ! -x $directory/$program ]]; then
+    local began=$SECONDS
+    say "building $program of $(basename "$directory")"
+    (cd "$root/e2e/cluster/tools/$module" &&
+      CGO_ENABLED=0 nice go build -mod=readonly -trimpath -ldflags "$flags" -o "$directory/.$program" "$package") >&2
+    mv "$directory/.$program" "$directory/$program"
+    say "built $program in $((SECONDS - began)) s"
+  fi
+  exec 8>&-
+}

@@ -1,0 +1,55 @@
+// Package tools says where the pinned programs are that the scripts beside it leave in the user's cache. It builds and
+// fetches nothing itself: `make tools` and `make cluster-tools` do.
+package tools
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed versions.env
+var versions string
+
+// Version is what versions.env pins for the variable NAME_VERSION, such as "ENVOY". It panics when there is no such
+// line: names are constants of this repository.
+func Version(name string) string {
+	for line := range strings.Lines(versions) {
+		if version, ok := strings.CutPrefix(strings.TrimSpace(line), name+"_VERSION="); ok {
+			return version
+		}
+	}
+	panic("versions.env has no line " + name + "_VERSION=")
+}
+
+// Cache is the directory that holds what was fetched and built, for every checkout of this user.
+func Cache() (string, error) {
+	base, err := os.UserCacheDir() // $XDG_CACHE_HOME, or ~/.cache
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(base, "sallyport"), nil
+}
+
+// Cached is the path of a program that the scripts leave in the cache, such as ("kubernetes", "kubelet"). The error
+// says what to run when it is missing.
+func Cached(tool, program string) (string, error) {
+	cache, err := Cache()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(cache, tool+"-"+Version(strings.ToUpper(tool)), program)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%s is missing: run `make %s`", path, target(tool))
+	}
+	return path, nil
+}
+
+func target(tool string) string {
+	if tool == "envoy" {
+		return "tools"
+	}
+	return "cluster-tools"
+}
