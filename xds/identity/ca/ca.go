@@ -2,6 +2,7 @@ package ca
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -31,13 +32,18 @@ const (
 
 // Options configure a CA.
 type Options struct {
-	// DataDir is the controller's data folder; made when missing. The trust bundle is written there.
+	// DataDir is the controller's data folder; made when missing. The trust bundle is written there. It may be empty
+	// when there is a Store.
 	DataDir string
 	// CACertsDir, when not empty, is a folder with ca-cert.pem, ca-key.pem, root-cert.pem and cert-chain.pem to load
 	// in place of making a root.
 	CACertsDir string
+	// Store, when not nil, keeps the CA in the place of the folders.
+	Store Store
 	// TrustDomain is the only one that certificates are signed for; empty is identity.DefaultTrustDomain.
 	TrustDomain string
+	// Changed, when not nil, is called after the CA changed under way. It must not block.
+	Changed func()
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 	Log *slog.Logger
@@ -46,13 +52,17 @@ type Options struct {
 // CA signs certificates. All its methods may be called at the same time.
 type CA struct {
 	options Options
+	store   Store
 	reload  sync.Mutex
 	issuer  atomic.Pointer[issuer]
 }
 
-// Open loads the CA that the options name, making a self-signed root when the data folder has none, and writes the
-// trust bundle. Several controllers may open the same folder at the same time: they get the same root.
-func Open(o Options) (*CA, error) {
+// Open is OpenContext for folders, which need no context.
+func Open(o Options) (*CA, error) { return OpenContext(context.Background(), o) }
+
+// OpenContext loads the CA that the options name, making a self-signed root when there is none, and writes the trust
+// bundle. Several controllers may open the same one at the same time: they get the same root.
+func OpenContext(ctx context.Context, o Options) (*CA, error) {
 	if o.TrustDomain == "" {
 		o.TrustDomain = identity.DefaultTrustDomain
 	}
@@ -65,48 +75,81 @@ func Open(o Options) (*CA, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.DataDir == "" {
+	if o.DataDir == "" && o.Store == nil {
 		return nil, errors.New("mesh CA: no data folder given")
 	}
-	if err := os.MkdirAll(o.DataDir, 0o755); err != nil {
-		return nil, fmt.Errorf("data folder: %w", err)
+	if o.DataDir != "" {
+		if err := os.MkdirAll(o.DataDir, 0o755); err != nil {
+			return nil, fmt.Errorf("data folder: %w", err)
+		}
 	}
-	c := &CA{options: o}
-	if _, err := c.Reload(); err != nil {
+	c := &CA{options: o, store: o.store()}
+	files, err := obtain(ctx, c.store, o.TrustDomain, o.Now())
+	if err != nil {
+		return nil, fmt.Errorf("mesh CA: %w", err)
+	}
+	if _, err := c.take(files); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// Reload reads key, chain and roots again and takes them over, all or nothing: after an error the CA goes on with
-// what it had. It reports whether anything changed.
-func (c *CA) Reload() (changed bool, err error) {
+func (o Options) store() Store {
+	switch {
+	case o.Store != nil:
+		return o.Store
+	case o.CACertsDir != "":
+		return given(o.CACertsDir)
+	default:
+		return InFolder(o.DataDir)
+	}
+}
+
+// Reload is ReloadContext for folders.
+func (c *CA) Reload() (changed bool, err error) { return c.ReloadContext(context.Background()) }
+
+// ReloadContext reads key, chain and roots again and takes them over, all or nothing: after an error the CA goes on
+// with what it had. It reports whether anything changed.
+func (c *CA) ReloadContext(ctx context.Context) (changed bool, err error) {
 	c.reload.Lock()
 	defer c.reload.Unlock()
-	next, err := c.read()
+	files, err := c.store.Load(ctx)
+	if err != nil {
+		return false, fmt.Errorf("mesh CA: %w", err)
+	}
+	if changed, err = c.take(files); changed && c.options.Changed != nil {
+		c.options.Changed()
+	}
+	return changed, err
+}
+
+// take makes the files the CA's state.
+func (c *CA) take(files Files) (changed bool, err error) {
+	next, err := files.issuer(c.options.Now())
 	if err != nil {
 		return false, fmt.Errorf("mesh CA: %w", err)
 	}
 	if err := c.writeBundle(next); err != nil {
 		return false, err
 	}
-	if last := c.issuer.Load(); last != nil && last.equal(next) {
+	last := c.issuer.Load()
+	if last != nil && last.equal(next) {
 		return false, nil
 	}
+	if last != nil && !next.overlaps(last) {
+		c.options.Log.Warn("the mesh CA was replaced by one that nobody trusted before: connections fail until every agent has a new certificate",
+			"from", files.Origin, "subject", next.certificate.Subject.String())
+	}
 	c.issuer.Store(next)
-	c.options.Log.Info("mesh CA loaded", "subject", next.certificate.Subject.String(),
+	c.options.Log.Info("mesh CA loaded", "from", files.Origin, "subject", next.certificate.Subject.String(),
 		"expires", next.expires.UTC().Format(time.RFC3339), "roots", len(next.roots))
 	return true, nil
 }
 
-func (c *CA) read() (*issuer, error) {
-	if c.options.CACertsDir != "" {
-		return readCACerts(c.options.CACertsDir, c.options.Now())
-	}
-	return readSelfSigned(filepath.Join(c.options.DataDir, "ca"), c.options.TrustDomain, c.options.Now())
-}
-
 func (c *CA) writeBundle(i *issuer) error {
+	if c.options.DataDir == "" {
+		return nil
+	}
 	path := filepath.Join(c.options.DataDir, BundleFile)
 	bundle := pemfile.EncodeCertificates(i.roots...)
 	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, bundle) {

@@ -1,58 +1,48 @@
 package ca
 
 import (
-	"crypto/x509"
+	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
-
-	"github.com/sallyport/sallyport/xds/identity/pemfile"
 )
 
-// readCACerts reads a CA that someone else made. root-cert.pem may hold several roots; cert-chain.pem (from the CA
-// up, with or without the root) may be missing when a root itself signs.
+// given is a folder with a CA that someone else made: Istio's `cacerts`, mounted. root-cert.pem may hold several roots;
+// cert-chain.pem may be missing when a root itself signs.
 // https://istio.io/latest/docs/tasks/security/cert-management/plugin-ca-cert/
-func readCACerts(folder string, now time.Time) (*issuer, error) {
-	keyPath := filepath.Join(folder, "ca-key.pem")
-	keyText, err := os.ReadFile(keyPath)
-	if err != nil {
-		return nil, err
+type given string
+
+// Load implements Store.
+func (d given) Load(context.Context) (Files, error) {
+	f := Files{Origin: string(d), Given: true, Version: "given"}
+	for _, file := range []struct {
+		name     string
+		content  *[]byte
+		optional bool
+	}{
+		{KeyFile, &f.Key, false},
+		{CertificateFile, &f.Certificate, false},
+		{RootsFile, &f.Roots, false},
+		{ChainFile, &f.Chain, true},
+	} {
+		content, err := os.ReadFile(filepath.Join(string(d), file.name))
+		if err != nil && (!file.optional || !errors.Is(err, fs.ErrNotExist)) {
+			return f, err
+		}
+		*file.content = content
 	}
-	key, err := pemfile.ParseKey(keyText)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", keyPath, err)
-	}
-	own, err := readCertificates(folder, "ca-cert.pem")
-	if err != nil {
-		return nil, err
-	}
-	roots, err := readCertificates(folder, "root-cert.pem")
-	if err != nil {
-		return nil, err
-	}
-	chain, err := readCertificates(folder, "cert-chain.pem")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	i, err := newIssuer(key, own[0], append(own[1:], chain...), roots, now)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", folder, err)
-	}
-	return i, nil
+	return f, nil
 }
 
-func readCertificates(folder, name string) ([]*x509.Certificate, error) {
-	path := filepath.Join(folder, name)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	certificates, err := pemfile.ParseCertificates(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return certificates, nil
+// Save implements Store.
+func (d given) Save(context.Context, Files) error { return &GivenError{string(d)} }
+
+// GivenError says that a CA belongs to somebody else, who alone may change it.
+type GivenError struct{ Origin string }
+
+func (e *GivenError) Error() string {
+	return e.Origin + ": this CA was given; whoever made it rotates it: add the next root to " + RootsFile +
+		", after half a certificate's lifetime replace " + KeyFile + ", " + CertificateFile + " and " + ChainFile +
+		", and after a whole one take the old root out of " + RootsFile
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// issuer is one state of the CA's files. It is immutable.
+// issuer is what one state of the CA's files means. It is immutable.
 type issuer struct {
 	key           crypto.Signer
 	certificate   *x509.Certificate   // whose key signs
@@ -21,8 +21,7 @@ type issuer struct {
 // newIssuer checks that the parts belong together and can sign now. chain may hold anything that helps to find the
 // way from certificate to a root, in any order.
 func newIssuer(key crypto.Signer, certificate *x509.Certificate, chain, roots []*x509.Certificate, now time.Time) (*issuer, error) {
-	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
-	if !ok || !public.Equal(certificate.PublicKey) {
+	if !belongs(certificate, key) {
 		return nil, errors.New("the private key is not the one of the certificate")
 	}
 	if !certificate.IsCA || certificate.KeyUsage != 0 && certificate.KeyUsage&x509.KeyUsageCertSign == 0 {
@@ -40,6 +39,12 @@ func newIssuer(key crypto.Signer, certificate *x509.Certificate, chain, roots []
 	}
 	i.roots = distinct(append([]*x509.Certificate{path[len(path)-1]}, roots...))
 	return i, nil
+}
+
+// belongs says whether a certificate is of the key.
+func belongs(certificate *x509.Certificate, key crypto.Signer) bool {
+	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(certificate.PublicKey)
 }
 
 // pathToRoot returns the certificates from the CA's own to a root, both included.
@@ -80,4 +85,9 @@ func (i *issuer) equal(o *issuer) bool {
 	same := func(a, b *x509.Certificate) bool { return a.Equal(b) }
 	return i.certificate.Equal(o.certificate) && slices.EqualFunc(i.intermediates, o.intermediates, same) &&
 		slices.EqualFunc(i.roots, o.roots, same)
+}
+
+// overlaps says whether those who trusted the one before trust what this one signs.
+func (i *issuer) overlaps(before *issuer) bool {
+	return slices.ContainsFunc(before.roots, i.roots[0].Equal)
 }

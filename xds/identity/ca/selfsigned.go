@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,9 +10,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"time"
 
 	"github.com/sallyport/sallyport/xds/identity/pemfile"
@@ -19,46 +20,53 @@ import (
 
 const rootTTL = 10 * 365 * 24 * time.Hour // Istio's default
 
-// readSelfSigned reads the root in folder and makes what is missing of it. The key comes first and exactly once;
-// the certificate follows from it, exactly once too: a crash in between and any number of concurrent starts end
-// with one root.
-func readSelfSigned(folder, trustDomain string, now time.Time) (*issuer, error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
-	}
-	keyPath := filepath.Join(folder, "ca-key.pem")
-	keyText, err := pemfile.Once(keyPath, 0o600, func() ([]byte, error) {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			return nil, err
+// attempts bounds how often obtain looks again after another controller was faster.
+const attempts = 5
+
+// obtain loads the CA and makes what is missing of it: however many controllers start at the same time, and wherever
+// one of them dies, they end with one root.
+func obtain(ctx context.Context, store Store, trustDomain string, now time.Time) (Files, error) {
+	for range attempts {
+		f, err := store.Load(ctx)
+		switch {
+		case err != nil && (f.Given || !errors.Is(err, fs.ErrNotExist)):
+			return Files{}, err
+		case err == nil && (f.Given || len(f.Certificate) > 0):
+			return f, nil
 		}
-		return pemfile.EncodeKey(key)
-	})
+		if f, err = withRoot(f, trustDomain, now); err != nil {
+			return Files{}, err
+		}
+		if err := store.Save(ctx, f); err != nil && !errors.Is(err, ErrConflict) {
+			return Files{}, err
+		}
+	}
+	return Files{}, errors.New("the store does not keep the CA that was put into it")
+}
+
+// withRoot adds a key, unless there is one, and the certificate of a new root.
+func withRoot(f Files, trustDomain string, now time.Time) (Files, error) {
+	var err error
+	if len(f.Key) == 0 {
+		if f.Key, err = newKeyText(); err != nil {
+			return Files{}, err
+		}
+	}
+	key, err := pemfile.ParseKey(f.Key)
+	if err != nil {
+		return Files{}, fmt.Errorf("%s: %s: %w", f.Origin, KeyFile, err)
+	}
+	f.Certificate, err = selfSign(key, trustDomain, now)
+	f.Roots = append(f.Roots, f.Certificate...)
+	return f, err
+}
+
+func newKeyText() ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	key, err := pemfile.ParseKey(keyText)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", keyPath, err)
-	}
-	certificatePath := filepath.Join(folder, "ca-cert.pem")
-	text, err := pemfile.Once(certificatePath, 0o644, func() ([]byte, error) { return selfSign(key, trustDomain, now) })
-	if err != nil {
-		return nil, err
-	}
-	own, err := pemfile.ParseCertificates(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", certificatePath, err)
-	}
-	more, err := readRoots(filepath.Join(folder, "roots"))
-	if err != nil {
-		return nil, err
-	}
-	i, err := newIssuer(key, own[0], nil, append(own[:1], more...), now)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", certificatePath, err)
-	}
-	return i, nil
+	return pemfile.EncodeKey(key)
 }
 
 // selfSign makes the root's certificate. Its common name holds a part of the key's hash, so that clients which
@@ -86,25 +94,4 @@ func selfSign(key crypto.Signer, trustDomain string, now time.Time) ([]byte, err
 		return nil, fmt.Errorf("self-sign the root: %w", err)
 	}
 	return pemfile.EncodeCertificates(&x509.Certificate{Raw: der}), nil
-}
-
-// readRoots reads the additional roots, in the order of their files' names.
-func readRoots(folder string) ([]*x509.Certificate, error) {
-	paths, err := filepath.Glob(filepath.Join(folder, "*.pem"))
-	if err != nil {
-		return nil, err
-	}
-	var all []*x509.Certificate
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		roots, err := pemfile.ParseCertificates(text)
-		if err != nil {
-			return nil, fmt.Errorf("additional root %s: %w", path, err)
-		}
-		all = append(all, roots...)
-	}
-	return all, nil
 }

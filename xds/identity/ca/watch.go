@@ -6,7 +6,8 @@ import (
 )
 
 // Watch reloads the CA every interval until ctx ends, so that a rotated root or a renewed intermediate (a mounted
-// secret) is taken over without a restart. Files that do not belong together are logged and change nothing.
+// secret, or one of the API) is taken over without a restart. What cannot be read, or does not belong together, is
+// logged and changes nothing.
 func (c *CA) Watch(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -15,7 +16,7 @@ func (c *CA) Watch(ctx context.Context, interval time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if _, err := c.Reload(); err != nil {
+			if _, err := c.ReloadContext(ctx); err != nil && ctx.Err() == nil {
 				c.options.Log.Error("going on with the CA as it was", "error", err)
 			}
 		}
