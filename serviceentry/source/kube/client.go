@@ -1,0 +1,128 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// clients make what reflectors read from. All share one HTTP client, and so one connection.
+type clients struct {
+	config   *rest.Config
+	http     *http.Client
+	metadata metadata.Interface
+	raw      rest.Interface // answers as bytes
+	custom   runtime.NegotiatedSerializer
+}
+
+func newClients(config *rest.Config, kinds []kind) (*clients, error) {
+	h, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	m, err := metadata.NewForConfigAndClient(config, h)
+	if err != nil {
+		return nil, err
+	}
+	bare := rest.CopyConfig(config)
+	bare.APIPath, bare.GroupVersion = "/apis", &schema.GroupVersion{}
+	bare.NegotiatedSerializer, bare.ContentType, bare.AcceptContentTypes = scheme.Codecs.WithoutConversion(), runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	raw, err := rest.UnversionedRESTClientForConfigAndClient(bare, h)
+	if err != nil {
+		return nil, err
+	}
+	// The codecs know custom objects by no Go type of their own, but by how they decode themselves.
+	types := runtime.NewScheme()
+	for _, k := range kinds {
+		if !k.custom {
+			continue
+		}
+		for _, v := range k.versions {
+			gv := schema.GroupVersion{Group: k.Group, Version: v}
+			types.AddKnownTypeWithName(gv.WithKind(string(k.Kind)), &item{})
+			types.AddKnownTypeWithName(gv.WithKind(string(k.Kind)+"List"), &itemList{})
+			metav1.AddToGroupVersion(types, gv)
+		}
+	}
+	return &clients{config: config, http: h, metadata: m, raw: raw, custom: serializer.NewCodecFactory(types).WithoutConversion()}, nil
+}
+
+// listerWatcher reads the objects of a kind in one of its versions.
+func (c *clients) listerWatcher(k kind, version string) (cache.ListerWatcher, error) {
+	gvr := k.WithVersion(version)
+	if k.metadataOnly() {
+		r := c.metadata.Resource(gvr)
+		return &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return r.List(ctx, o)
+			},
+			WatchFuncWithContext: r.Watch,
+		}, nil
+	}
+	config := rest.CopyConfig(c.config)
+	gv := gvr.GroupVersion()
+	config.GroupVersion, config.APIPath = &gv, "/apis"
+	if gv.Group == "" {
+		config.APIPath = "/api"
+	}
+	if k.custom {
+		config.NegotiatedSerializer = c.custom
+		config.AcceptContentTypes, config.ContentType = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	} else {
+		config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+		config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+		config.ContentType = runtime.ContentTypeProtobuf
+	}
+	client, err := rest.RESTClientForConfigAndClient(config, c.http)
+	if err != nil {
+		return nil, err
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return client.Get().Resource(k.Resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Get()
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.Watch = true
+			return client.Get().Resource(k.Resource).VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
+		},
+	}, nil
+}
+
+// observed tells the store how each list and watch of a kind goes.
+func observed(k kind, from cache.ListerWatcher, list, watched func(kind, error)) cache.ListerWatcher {
+	inner := cache.ToListerWatcherWithContext(from)
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = k.selector
+			result, err := inner.ListWithContext(ctx, o)
+			if ctx.Err() == nil {
+				list(k, err)
+			}
+			return result, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = k.selector
+			result, err := inner.WatchWithContext(ctx, o)
+			if ctx.Err() == nil {
+				watched(k, err)
+			}
+			if err != nil && o.SendInitialEvents != nil && utilnet.IsConnectionRefused(err) {
+				// A reflector waits for a server that refuses connections deaf to its context, here; so it is made
+				// to go on to a list, whose failure it waits out as it should.
+				return nil, errors.New(err.Error())
+			}
+			return result, err
+		},
+	}
+}

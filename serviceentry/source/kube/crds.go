@@ -1,0 +1,191 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// crds are the CustomResourceDefinitions of our kinds that the server has, by name: what a metadata-only reflector
+// keeps. Which versions are served is asked for one by one (served).
+type crds struct {
+	mu      sync.Mutex
+	wanted  map[string]bool
+	found   map[string]types.UID
+	listed  bool  // found is what there is
+	failed  error // why it is not, or was not lately
+	changed chan struct{}
+}
+
+var _ cache.ReflectorStore = &crds{}
+
+func newCRDs(kinds []kind) *crds {
+	c := &crds{wanted: map[string]bool{}, found: map[string]types.UID{}, changed: make(chan struct{}, 1)}
+	for _, k := range kinds {
+		if k.custom {
+			c.wanted[k.GroupResource.String()] = true
+		}
+	}
+	return c
+}
+
+// look returns whether the CRD of a kind is there, by its UID; the error says why that is not known.
+func (c *crds) look(k kind) (uid types.UID, there bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.listed {
+		if c.failed == nil {
+			return "", false, errors.New("not listed yet")
+		}
+		return "", false, c.failed
+	}
+	uid, there = c.found[k.GroupResource.String()]
+	return uid, there, nil
+}
+
+// set notes a change of what is there, if it is about one that is wanted.
+func (c *crds) set(o any, gone bool) error {
+	m, err := meta.Accessor(o)
+	if err != nil || !c.wanted[m.GetName()] {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if gone {
+		delete(c.found, m.GetName())
+	} else {
+		c.found[m.GetName()] = m.GetUID()
+	}
+	c.signal()
+	return nil
+}
+
+func (c *crds) signal() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Add notes a CRD.
+func (c *crds) Add(o any) error { return c.set(o, false) }
+
+// Update notes that a CRD changed: perhaps the versions that it serves.
+func (c *crds) Update(o any) error { return c.set(o, false) }
+
+// Delete notes that a CRD is gone.
+func (c *crds) Delete(o any) error { return c.set(o, true) }
+
+// Replace notes all CRDs.
+func (c *crds) Replace(list []any, _ string) error {
+	found := map[string]types.UID{}
+	for _, o := range list {
+		m, err := meta.Accessor(o)
+		if err != nil {
+			return err
+		}
+		if c.wanted[m.GetName()] {
+			found[m.GetName()] = m.GetUID()
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.found, c.listed, c.failed = found, true, nil
+	c.signal()
+	return nil
+}
+
+// Resync is for stores that repeat themselves.
+func (c *crds) Resync() error { return nil }
+
+// result notes how listing or watching went.
+func (c *crds) result(_ kind, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed = err; !c.listed {
+		c.signal()
+	}
+}
+
+// reflect keeps c up to date until ctx ends.
+func (c *crds) reflect(ctx context.Context, cl *clients) {
+	all := kind{GroupResource: crdResource.GroupResource(), expected: &metav1.PartialObjectMetadata{}}
+	from, err := cl.listerWatcher(all, crdResource.Version)
+	if err != nil {
+		c.result(all, err) // a metadata client is there, so it cannot be
+		return
+	}
+	r := cache.NewReflectorWithOptions(observed(all, from, c.result, c.result), all.expected, c, cache.ReflectorOptions{
+		Name: "source", TypeDescription: "CustomResourceDefinition", Backoff: retries(),
+	})
+	r.WatchListPageSize = pageSize
+	r.RunWithContext(ctx)
+}
+
+// errNotServed says that a CRD is there, but serves no version that is read, or none yet.
+var errNotServed = errors.New("no version of it that is read is served")
+
+// served asks which version of a kind is served, the first of its versions, by way of its CRD.
+func (cl *clients) served(ctx context.Context, k kind) (string, error) {
+	data, err := cl.raw.Get().AbsPath("/apis", crdResource.Group, crdResource.Version, crdResource.Resource, k.GroupResource.String()).DoRaw(ctx)
+	if err != nil {
+		return "", err
+	}
+	var crd struct {
+		Spec struct {
+			Versions []struct {
+				Name   string `json:"name"`
+				Served bool   `json:"served"`
+			} `json:"versions"`
+		} `json:"spec"`
+		Status struct {
+			Conditions []metav1.Condition `json:"conditions"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(data, &crd); err != nil {
+		return "", fmt.Errorf("CustomResourceDefinition %s: %w", k.GroupResource, err)
+	}
+	if !meta.IsStatusConditionTrue(crd.Status.Conditions, "Established") {
+		return "", errNotServed
+	}
+	for _, want := range k.versions {
+		for _, v := range crd.Spec.Versions {
+			if v.Name == want && v.Served {
+				return want, nil
+			}
+		}
+	}
+	return "", errNotServed
+}
+
+// discovered asks which version of a kind is served by way of discovery, for those who may not look at CRDs.
+func (cl *clients) discovered(ctx context.Context, k kind) (string, error) {
+	var last error
+	for _, version := range k.versions {
+		data, err := cl.raw.Get().AbsPath("/apis", k.Group, version).DoRaw(ctx)
+		if err != nil {
+			last = err
+			continue
+		}
+		var list metav1.APIResourceList
+		if err := json.Unmarshal(data, &list); err != nil {
+			return "", fmt.Errorf("discovery of %s/%s: %w", k.Group, version, err)
+		}
+		if slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Resource }) {
+			return version, nil
+		}
+		last = errNotServed
+	}
+	return "", last
+}
