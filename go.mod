@@ -40,6 +40,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
+require github.com/opencontainers/go-digest v1.0.0 // indirect
+
 require (
 	cel.dev/expr v0.25.3 // indirect
 	github.com/apache/arrow-go/v18 v18.4.1 // indirect

@@ -1,0 +1,90 @@
+package inject
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// The containers' names, Istio's.
+const (
+	InitName  = "istio-init"
+	ProxyName = "istio-proxy"
+)
+
+// initContainer writes the iptables rules, which takes root and two capabilities, and ends.
+func initContainer(o options) corev1.Container {
+	return corev1.Container{
+		Name: InitName, Image: o.Image, ImagePullPolicy: o.ImagePullPolicy,
+		Args: o.initArgs,
+		Env:  initEnv(o),
+		SecurityContext: &corev1.SecurityContext{
+			RunAsUser: ptr(int64(0)), RunAsGroup: ptr(int64(0)), RunAsNonRoot: ptr(false),
+			Privileged: ptr(false), AllowPrivilegeEscalation: ptr(false), ReadOnlyRootFilesystem: ptr(true),
+			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_ADMIN", "NET_RAW"}},
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Resources: *o.Resources.DeepCopy(),
+	}
+}
+
+// proxyContainer runs the agent, which runs Envoy.
+func (r *reader) proxyContainer(pod *corev1.Pod, o options, work workload, probes string) corev1.Container {
+	c := corev1.Container{
+		Name: ProxyName, Image: o.Image, ImagePullPolicy: o.ImagePullPolicy,
+		Args:  proxyArgs(o),
+		Env:   r.proxyEnv(pod, o, work, probes),
+		Ports: []corev1.ContainerPort{{Name: "http-envoy-prom", ContainerPort: StatsPort, Protocol: corev1.ProtocolTCP}},
+		SecurityContext: &corev1.SecurityContext{
+			RunAsUser: ptr(int64(proxyID)), RunAsGroup: ptr(int64(proxyID)), RunAsNonRoot: ptr(true),
+			Privileged: ptr(false), AllowPrivilegeEscalation: ptr(false), ReadOnlyRootFilesystem: ptr(true),
+			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Resources:      *o.Resources.DeepCopy(),
+		VolumeMounts:   volumeMounts(),
+		ReadinessProbe: readyProbe(15, 4),
+		StartupProbe:   readyProbe(1, 600),
+	}
+	switch {
+	case o.NativeSidecar:
+		c.RestartPolicy = ptr(corev1.ContainerRestartPolicyAlways)
+	case o.HoldApplicationUntilProxyStarts:
+		c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{
+			Exec: &corev1.ExecAction{Command: []string{"sallyport-agent", "wait"}},
+		}}
+	}
+	return c
+}
+
+func proxyArgs(o options) []string {
+	args := []string{"proxy", "sidecar", "--envoy-log-level", o.LogLevel}
+	for _, allowed := range o.AllowPrivate {
+		args = append(args, "--allow-private", allowed)
+	}
+	return args
+}
+
+// readyProbe asks the agent's readiness port, every period seconds.
+func readyProbe(period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Path: "/healthz/ready", Port: intstr.FromInt32(ReadyPort), Scheme: corev1.URISchemeHTTP,
+		}},
+		PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 3, SuccessThreshold: 1,
+	}
+}
+
+// appContainers are the names of the containers that stay the application's.
+func appContainers(pod *corev1.Pod) string {
+	var names []string
+	for _, c := range pod.Spec.Containers {
+		if c.Name != ProxyName {
+			names = append(names, c.Name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+func ptr[T any](v T) *T { return &v }

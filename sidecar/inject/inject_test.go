@@ -1,0 +1,126 @@
+package inject
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestDecision is Istio's table of who is injected.
+func TestDecision(t *testing.T) {
+	enabled, disabled := map[string]string{"istio-injection": "enabled"}, map[string]string{"istio-injection": "disabled"}
+	rev := func(name string) map[string]string { return map[string]string{"istio.io/rev": name} }
+	both := map[string]string{"istio-injection": "enabled", "istio.io/rev": "other"}
+	inject := func(v string) map[string]string { return map[string]string{"sidecar.istio.io/inject": v} }
+	for _, c := range []struct {
+		name                                  string
+		namespace, labels, annotations        map[string]string
+		namespaceName, revision, hasNoProxyOf string
+		spec                                  corev1.PodSpec
+		byDefault, want                       bool
+		why                                   string
+	}{
+		{name: "enabled", namespace: enabled, want: true},
+		{name: "enabled, label false", namespace: enabled, labels: inject("false"), why: `the pod says`},
+		{name: "enabled, annotation false", namespace: enabled, annotations: inject("false"), why: `the pod says`},
+		{name: "enabled, label true over annotation false", namespace: enabled, labels: inject("true"), annotations: inject("false"), want: true},
+		{name: "enabled, label false over annotation true", namespace: enabled, labels: inject("no"), annotations: inject("true"), why: "the pod says"},
+		{name: "disabled", namespace: disabled, why: "istio-injection=disabled"},
+		{name: "disabled, label true", namespace: disabled, labels: inject("true"), why: "istio-injection=disabled"},
+		{name: "neither", why: "has not the label"},
+		{name: "neither, label true", labels: inject("true"), want: true},
+		{name: "neither, annotation yes", annotations: inject("yes"), want: true},
+		{name: "neither, on by default", byDefault: true, want: true},
+		{name: "neither, on by default, label false", byDefault: true, labels: inject("false"), why: "the pod says"},
+		{name: "another word", namespace: map[string]string{"istio-injection": "true"}, why: "neither enabled nor disabled"},
+		{name: "revision", namespace: rev("canary"), revision: "canary", want: true},
+		{name: "revision, label false", namespace: rev("canary"), revision: "canary", labels: inject("false"), why: "the pod says"},
+		{name: "another revision", namespace: rev("canary"), why: `for revision "canary", this injector is revision "default"`},
+		{name: "another revision, label true", namespace: rev("canary"), labels: inject("true"), why: `for revision "canary"`},
+		{name: "default revision by name", namespace: rev("default"), want: true},
+		{name: "pod's revision", labels: rev("canary"), revision: "canary", want: true},
+		{name: "pod's other revision", labels: rev("canary"), why: `for revision "canary"`},
+		{name: "namespace's revision counts", namespace: rev("canary"), labels: rev("default"), why: `for revision "canary"`},
+		{name: "injection counts over revision", namespace: both, want: true},
+		{name: "enabled is for the default revision", namespace: enabled, revision: "canary", why: `for revision "default"`},
+		{name: "label true is for the default revision", labels: inject("true"), revision: "canary", why: `for revision "default"`},
+		{name: "host network", namespace: enabled, spec: corev1.PodSpec{HostNetwork: true}, why: "hostNetwork"},
+		{name: "windows", namespace: enabled, spec: corev1.PodSpec{OS: &corev1.PodOS{Name: corev1.Windows}}, why: "Windows"},
+		{name: "kube-system", namespaceName: "kube-system", namespace: enabled, labels: inject("true"), why: "never"},
+		{name: "kube-public", namespaceName: "kube-public", namespace: enabled, why: "never"},
+		{name: "mirror", namespace: enabled, annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}, why: "static"},
+		{name: "a status without a proxy", namespace: enabled, annotations: map[string]string{"sidecar.istio.io/status": "{}"}, want: true},
+		{
+			name: "a proxy already", namespace: enabled, annotations: map[string]string{"sidecar.istio.io/status": "{}"},
+			spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "istio-proxy"}}}, why: "already",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := Default()
+			s.EnableNamespacesByDefault = c.byDefault
+			if c.revision != "" {
+				s.Revision = c.revision
+			}
+			ns := Namespace{Name: "shop", Labels: c.namespace}
+			if c.namespaceName != "" {
+				ns.Name = c.namespaceName
+			}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: c.labels, Annotations: c.annotations}, Spec: c.spec}
+			result, err := Inject(pod, ns, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := result.Pod != nil; got != c.want || !strings.Contains(result.Reason, c.why) || !got && c.why == "" {
+				t.Errorf("injected: %v (%s), want %v (%s)", got, result.Reason, c.want, c.why)
+			}
+		})
+	}
+}
+
+func TestWorkloads(t *testing.T) {
+	owned := func(kind, version, name string, labels map[string]string) *corev1.Pod {
+		yes := true
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			GenerateName: name + "-", Labels: labels,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: name, Controller: &yes}},
+		}}
+	}
+	for _, c := range []struct {
+		pod         *corev1.Pod
+		name, owner string
+	}{
+		{owned("ReplicaSet", "apps/v1", "web-7d", map[string]string{"pod-template-hash": "7d"}), "web", "kubernetes://apis/apps/v1/namespaces/shop/deployments/web"},
+		{owned("ReplicaSet", "apps/v1", "web", nil), "web", "kubernetes://apis/apps/v1/namespaces/shop/replicasets/web"},
+		{owned("StatefulSet", "apps/v1", "db", nil), "db", "kubernetes://apis/apps/v1/namespaces/shop/statefulsets/db"},
+		{owned("Job", "batch/v1", "report-29384756", nil), "report", "kubernetes://apis/batch/v1/namespaces/shop/cronjobs/report"},
+		{owned("Job", "batch/v1", "import", nil), "import", "kubernetes://apis/batch/v1/namespaces/shop/jobs/import"},
+		{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "alone"}}, "alone", "kubernetes://apis/v1/namespaces/shop/pods/alone"},
+		{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "some-"}}, "some", "kubernetes://apis/v1/namespaces/shop/pods/some"},
+		{&corev1.Pod{}, "", ""},
+	} {
+		if got := workloadOf(c.pod, "shop"); got.name != c.name || got.owner != c.owner {
+			t.Errorf("got %+v, want %s %s", got, c.name, c.owner)
+		}
+	}
+}
+
+func TestSettingsMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"imgae: a":                        `unknown field "imgae"`,
+		"image: [a]":                      "image",
+		"a: 1\na: 2":                      `"a" already set`,
+		"terminationDrainDuration: later": "later",
+		"resources: {limits: {cpu: x}}":   "quantities must match",
+	} {
+		if _, err := ParseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: want %q, got %v", text, want, err)
+		}
+	}
+	for _, empty := range []string{"", "{}", "null", "# nothing\n"} {
+		if _, err := ParseSettings([]byte(empty)); err != nil {
+			t.Errorf("%q: %v", empty, err)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package inject
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"istio.io/api/annotation"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Modes of catching traffic.
+const (
+	interceptRedirect = "REDIRECT"
+	interceptNone     = "NONE"
+)
+
+// logLevels are Envoy's.
+var logLevels = []string{"trace", "debug", "info", "warning", "warn", "error", "critical", "off"}
+
+const logLevelFix = "write trace, debug, info, warning, error, critical or off"
+
+// options are the settings as they hold for one pod.
+type options struct {
+	Settings
+	intercept   bool
+	initArgs    []string
+	drain       time.Duration
+	least       time.Duration
+	proxyConfig *meshconfig.ProxyConfig // nil when the pod has none
+	proxyText   string                  // the same as JSON
+}
+
+// optionsOf reads a pod's annotations over the settings.
+func (r *reader) optionsOf(pod *corev1.Pod, s Settings) options {
+	o := options{Settings: s}
+	r.boolean(annotation.SidecarNativeSidecar.Name, &o.NativeSidecar)
+	r.boolean(annotation.SidecarRewriteAppHTTPProbers.Name, &o.RewriteAppHTTPProbe)
+	r.text(annotation.SidecarProxyImage.Name, &o.Image, imageProblem, "write an image, as in registry.example/sallyport-proxy:v1")
+	r.text(annotation.SidecarLogLevel.Name, &o.LogLevel, func(level string) string {
+		if !slices.Contains(logLevels, level) {
+			return "is no log level"
+		}
+		return ""
+	}, logLevelFix)
+	r.text(annotation.SidecarDiscoveryAddress.Name, &o.DiscoveryAddress, addressProblem, "write HOST:PORT")
+	r.resources(&o.Resources)
+	r.redirectAnnotations(&o.Redirect)
+	r.interception(&o.Redirect.Mode)
+	r.proxyConfig(&o)
+	o.intercept = o.Redirect.Mode != interceptNone
+	if o.intercept {
+		o.initArgs = r.redirection(o.Redirect)
+	}
+	o.drain, o.least = o.TerminationDrainDuration.Duration, o.MinimumDrainDuration.Duration
+	if o.NativeSidecar {
+		o.least = 0
+	}
+	o.least = min(o.least, o.drain)
+	r.statusPort()
+	r.useless(pod)
+	return o
+}
+
+// interception refuses what would leave traffic uncaught without anybody having asked for it.
+func (r *reader) interception(mode *string) {
+	name := annotation.SidecarInterceptionMode.Name
+	value, ok := r.get(name)
+	switch {
+	case !ok:
+	case value == interceptRedirect || value == interceptNone:
+		*mode = value
+	case value == "TPROXY":
+		r.mistake(name, value, "is not supported: the proxy has no capabilities", "write REDIRECT, or NONE when something else catches the traffic")
+	default:
+		r.mistake(name, value, "is no way to catch traffic", "write REDIRECT, or NONE when something else catches the traffic")
+	}
+	for _, name := range []string{annotation.SidecarTrafficKubevirtInterfaces.Name, annotation.IoIstioRerouteVirtualInterfaces.Name} {
+		if value, ok := r.get(name); ok && value != "" {
+			r.mistake(name, value, "is not supported: traffic of virtual machines in the pod would not be caught", "remove the annotation, and keep such pods out of the mesh")
+		}
+	}
+}
+
+// statusPort refuses another port than the one that probes are sent to.
+func (r *reader) statusPort() {
+	name := annotation.SidecarStatusPort.Name
+	if value, ok := r.get(name); ok && value != fmt.Sprint(StatusPort) {
+		r.mistake(name, value, "the agent's port cannot be chosen", fmt.Sprintf("write %d, or remove the annotation", StatusPort))
+	}
+	if value, ok := r.get(annotation.InjectTemplates.Name); ok && strings.TrimSpace(value) != "sidecar" {
+		r.mistake(annotation.InjectTemplates.Name, value, "there is one template, sidecar",
+			"remove the annotation; gateways are installed with the chart")
+	}
+}
+
+func addressProblem(value string) string {
+	if _, port, err := net.SplitHostPort(value); err != nil || port == "" {
+		return "is no address"
+	}
+	return ""
+}

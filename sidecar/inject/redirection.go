@@ -1,0 +1,118 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"istio.io/api/annotation"
+
+	"github.com/sallyport/sallyport/sidecar/redirect"
+)
+
+// Ports of the proxy.
+const (
+	outboundPort = 15001
+	inboundPort  = 15006
+	StatusPort   = 15020 // health, metrics, the application's probes
+	ReadyPort    = 15021
+	StatsPort    = 15090 // Envoy's own metrics
+)
+
+// proxyID is the user and group that traffic is not caught of.
+const proxyID = 1337
+
+// redirectRules are the annotations about which traffic is caught, each with the setting that it overrides and the
+// long name of istio-init's flag.
+var redirectRules = []struct {
+	annotation, setting, flag string
+	value                     func(*Redirect) *string
+	fix                       string
+	bypass                    string // what the warning says when it lets traffic leave uncaught
+}{
+	{annotation.SidecarTrafficIncludeOutboundIPRanges.Name, "includeOutboundIPRanges", "istio-service-cidr",
+		func(r *Redirect) *string { return &r.IncludeOutboundIPRanges }, `write "*", or ranges as in "10.0.0.0/8,2001:db8::/32"`, "only these addresses are caught"},
+	{annotation.SidecarTrafficExcludeOutboundIPRanges.Name, "excludeOutboundIPRanges", "istio-service-exclude-cidr",
+		func(r *Redirect) *string { return &r.ExcludeOutboundIPRanges }, `write ranges, as in "10.0.0.0/8,2001:db8::/32"`, "these addresses are not caught"},
+	{annotation.SidecarTrafficIncludeOutboundPorts.Name, "includeOutboundPorts", "istio-outbound-ports",
+		func(r *Redirect) *string { return &r.IncludeOutboundPorts }, `write ports, as in "80,8000:8080"`, ""},
+	{annotation.SidecarTrafficExcludeOutboundPorts.Name, "excludeOutboundPorts", "istio-local-outbound-ports-exclude",
+		func(r *Redirect) *string { return &r.ExcludeOutboundPorts }, `write ports, as in "80,8000:8080"`, "these ports are not caught"},
+	{annotation.SidecarTrafficIncludeInboundPorts.Name, "includeInboundPorts", "istio-inbound-ports",
+		func(r *Redirect) *string { return &r.IncludeInboundPorts }, `write "*", or ports as in "80,8000:8080"`, ""},
+	{annotation.SidecarTrafficExcludeInboundPorts.Name, "excludeInboundPorts", "istio-local-exclude-ports",
+		func(r *Redirect) *string { return &r.ExcludeInboundPorts }, `write ports, as in "80,8000:8080"`, ""},
+	{annotation.SidecarTrafficExcludeInterfaces.Name, "excludeInterfaces", "istio-exclude-interfaces",
+		func(r *Redirect) *string { return &r.ExcludeInterfaces }, `write interfaces' names, as in "net1,net2"`, "traffic of these interfaces is not caught"},
+}
+
+// redirectAnnotations reads the pod's choice, and warns where traffic may leave undecided and unrecorded.
+func (r *reader) redirectAnnotations(to *Redirect) {
+	for _, rule := range redirectRules {
+		value, ok := r.get(rule.annotation)
+		if !ok {
+			continue
+		}
+		*rule.value(to) = value
+		if rule.bypass != "" && value != "" && value != "*" || rule.setting == "includeOutboundIPRanges" && value == "" {
+			r.warn("annotation %q: %q: %s; what is not caught is neither decided nor recorded by the proxy", rule.annotation, value, rule.bypass)
+		}
+	}
+}
+
+// redirection holds the values to what the init step takes, and gives its arguments.
+func (r *reader) redirection(to Redirect) []string {
+	if to.Mode != interceptRedirect && to.Mode != interceptNone {
+		r.mistakes = append(r.mistakes, Mistake{Field: "redirect.mode", Value: to.Mode, Problem: "is no way to catch traffic", Fix: "write REDIRECT or NONE"})
+	}
+	own := fmt.Sprintf("%d,%d,%d", StatsPort, ReadyPort, StatusPort)
+	if to.ExcludeInboundPorts != "" {
+		own += "," + to.ExcludeInboundPorts
+	}
+	settings := redirect.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
+	settings.ServiceCIDR, settings.ServiceExcludeCIDR = to.IncludeOutboundIPRanges, to.ExcludeOutboundIPRanges
+	settings.OutboundPorts, settings.OutboundPortsExclude = to.IncludeOutboundPorts, to.ExcludeOutboundPorts
+	settings.InboundPorts, settings.LocalExcludePorts = to.IncludeInboundPorts, own
+	settings.ExcludeInterfaces, settings.BlockQUIC = to.ExcludeInterfaces, to.BlockQUIC
+	if _, err := settings.Options(false); err != nil {
+		r.redirectMistakes(to, err)
+	}
+	args := []string{
+		"init", "-p", fmt.Sprint(outboundPort), "-z", fmt.Sprint(inboundPort), "-u", fmt.Sprint(proxyID), "-m", interceptRedirect,
+		"-i", to.IncludeOutboundIPRanges, "-x", to.ExcludeOutboundIPRanges, "-b", to.IncludeInboundPorts, "-d", own,
+	}
+	for _, more := range [][2]string{{"-q", to.IncludeOutboundPorts}, {"-o", to.ExcludeOutboundPorts}, {"-c", to.ExcludeInterfaces}} {
+		if more[1] != "" {
+			args = append(args, more[0], more[1])
+		}
+	}
+	if to.BlockQUIC {
+		args = append(args, "--block-quic")
+	}
+	return args
+}
+
+// redirectMistakes says the init step's errors in the words of who wrote the values.
+func (r *reader) redirectMistakes(to Redirect, err error) {
+	var all interface{ Unwrap() []error }
+	if !errors.As(err, &all) {
+		r.mistakes = append(r.mistakes, Mistake{Field: "redirect", Problem: err.Error(), Fix: "mend the settings"})
+		return
+	}
+	for _, err := range all.Unwrap() {
+		var flag *redirect.FlagError
+		if !errors.As(err, &flag) {
+			continue
+		}
+		for _, rule := range redirectRules {
+			if rule.flag != flag.Flag {
+				continue
+			}
+			m := Mistake{Field: "redirect." + rule.setting, Value: *rule.value(&to), Problem: flag.Err.Error(), Fix: rule.fix}
+			if _, ok := r.annotations[rule.annotation]; ok {
+				m.Field = fmt.Sprintf("annotation %q", rule.annotation)
+			}
+			r.mistakes = append(r.mistakes, m)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package inject
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Names and places of what is mounted. Those of Istio are Istio's.
+const (
+	rootVolume    = "istiod-ca-cert"
+	tokenVolume   = "istio-token"
+	podInfoVolume = "istio-podinfo"
+	runVolume     = "sallyport-run"
+	stateVolume   = "sallyport-state"
+
+	rootConfigMap = "istio-ca-root-cert" // the control plane keeps one in each namespace
+	tokenAudience = "istio-ca"
+	tokenSeconds  = 43200
+
+	runDir = "/var/run/sallyport" // the agent's default
+)
+
+func volumes(o options) []corev1.Volume {
+	mode := ptr(int32(0o644))
+	return []corev1.Volume{
+		{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr(o.RunSize.DeepCopy())}}},
+		{Name: stateVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+			Medium: corev1.StorageMediumMemory, SizeLimit: ptr(o.StateSize.DeepCopy()),
+		}}},
+		{Name: podInfoVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{DefaultMode: mode, Items: []corev1.DownwardAPIVolumeFile{
+			{Path: "labels", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels"}},
+			{Path: "annotations", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations"}},
+		}}}},
+		{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: mode, Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: tokenAudience, ExpirationSeconds: ptr(int64(tokenSeconds)), Path: "istio-token"}},
+		}}}},
+		{Name: rootVolume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: rootConfigMap}, DefaultMode: mode,
+		}}},
+	}
+}
+
+func volumeMounts() []corev1.VolumeMount {
+	return []corev1.VolumeMount{
+		{Name: runVolume, MountPath: runDir},
+		{Name: stateVolume, MountPath: runDir + "/state"},
+		{Name: podInfoVolume, MountPath: "/etc/istio/pod", ReadOnly: true},
+		{Name: tokenVolume, MountPath: "/var/run/secrets/tokens", ReadOnly: true},
+		{Name: rootVolume, MountPath: "/var/run/secrets/istio", ReadOnly: true},
+	}
+}
+
+// clashes finds names of the pod's own that the proxy needs.
+func (r *reader) clashes(pod *corev1.Pod) {
+	const fix = "give it another name"
+	ours := map[string]bool{rootVolume: true, tokenVolume: true, podInfoVolume: true, runVolume: true, stateVolume: true}
+	for i, v := range pod.Spec.Volumes {
+		if ours[v.Name] {
+			r.mistakes = append(r.mistakes, Mistake{Field: fmt.Sprintf("spec.volumes[%d].name", i), Value: v.Name, Problem: "the proxy needs this name", Fix: fix})
+		}
+	}
+	for _, c := range pod.Spec.Containers {
+		for i, p := range c.Ports {
+			if p.Protocol == corev1.ProtocolUDP || c.Name == ProxyName {
+				continue
+			}
+			switch p.ContainerPort {
+			case outboundPort, inboundPort, StatusPort, ReadyPort, StatsPort:
+				r.mistakes = append(r.mistakes, Mistake{
+					Field: fmt.Sprintf("container %q: ports[%d].containerPort", c.Name, i), Value: fmt.Sprint(p.ContainerPort),
+					Problem: "the proxy listens on this port", Fix: "let the application listen on another one",
+				})
+			}
+		}
+	}
+}
