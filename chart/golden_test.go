@@ -1,0 +1,77 @@
+package chart
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/*.golden.yaml")
+
+func TestLint(t *testing.T) {
+	for name, values := range valueSets(t) {
+		t.Run(name, func(t *testing.T) {
+			if out, err := helm(t, "lint", "--strict", "--kube-version", kubernetes, "--values", values, "."); err != nil {
+				t.Errorf("%s\n%v", out, err)
+			}
+		})
+	}
+}
+
+func TestGoldens(t *testing.T) {
+	for name, values := range valueSets(t) {
+		t.Run(name, func(t *testing.T) {
+			got := template(t, "--values", values)
+			golden := "testdata/" + name + ".golden.yaml"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("%s (-update rewrites it):\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+// Values that cannot be meant are refused, and the words say where.
+func TestSchemaRefuses(t *testing.T) {
+	for set, where := range map[string]string{
+		"egressGatway.enabled=true":                           "egressGatway",
+		"controller.replicas=0":                               "/controller/replicas",
+		"controller.replica=3":                                "replica",
+		"controller.extraArgs={log-level}":                    "/controller/extraArgs/0",
+		"image.registry=registry.example/":                    "/image/registry",
+		"image.pullPolicy=Sometimes":                          "/image/pullPolicy",
+		"meshConfig.outboundTrafficPolicy.mode=DENY":          "/meshConfig/outboundTrafficPolicy/mode",
+		"meshConfig.sallyport.defaultGateway=gateway":         "/meshConfig/sallyport/defaultGateway",
+		"audit.retention=forever":                             "/audit/retention",
+		"audit.persistence.size=20 gigabytes":                 "/audit/persistence/size",
+		"injector.failurePolicy=Open":                         "/injector/failurePolicy",
+		"injector.settings.nativeSidecars=true":               "nativeSidecars",
+		"injector.settings.redirect.mode=TPROXY":              "/injector/settings/redirect/mode",
+		"networkPolicies.namespaces={shop,Shop}":              "/networkPolicies/namespaces/1",
+		"networkPolicies.dns.cidrs={169.254.20.10}":           "/networkPolicies/dns/cidrs/0",
+		"egressGateway.autoscaling.cpuPercent=101":            "/egressGateway/autoscaling/cpuPercent",
+		"egressGateway.drain.maxSeconds=1m":                   "/egressGateway/drain/maxSeconds",
+		"nodeGuard.resources.claims={x}":                      "claims",
+		"monitoring.serviceMonitor.interval=30s":              "interval",
+		"injector.settings.terminationDrainDuration=a minute": "/injector/settings/terminationDrainDuration",
+	} {
+		t.Run(set, func(t *testing.T) {
+			_, err := helm(t, "template", "sallyport", ".", "--kube-version", kubernetes, "--set", set)
+			slashed := strings.ReplaceAll(where, "/", ".")
+			if err == nil || (!strings.Contains(err.Error(), where) && !strings.Contains(err.Error(), strings.TrimPrefix(slashed, "."))) {
+				t.Errorf("%v, want an error that names %s", err, where)
+			}
+		})
+	}
+}

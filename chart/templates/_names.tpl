@@ -1,0 +1,44 @@
+{{/* Names and addresses that other objects, agents and people rely on. They do not follow the release's name: a mesh has
+     one of each in a namespace. Cluster-wide objects carry the namespace. */}}
+
+{{- define "sallyport.clusterName" -}}
+sallyport-{{ .Release.Namespace }}
+{{- end }}
+
+{{- define "sallyport.discovery" -}}
+sallyport.{{ .Release.Namespace }}.svc:15012
+{{- end }}
+
+{{- define "sallyport.auditAddress" -}}
+sallyport-audit.{{ .Release.Namespace }}.svc:15016
+{{- end }}
+
+{{- define "sallyport.trustDomain" -}}
+{{ .Values.meshConfig.trustDomain | default .Values.clusterDomain }}
+{{- end }}
+
+{{/* The image called .image, in (dict "root" $ "image" NAME). */}}
+{{- define "sallyport.image" -}}
+{{- $i := .root.Values.image -}}
+{{- with $i.registry }}{{ . }}/{{ end }}{{ .image }}:{{ $i.tag | default .root.Chart.AppVersion }}
+{{- end }}
+
+{{/* Labels of an object of one component, in (dict "root" $ "component" NAME). */}}
+{{- define "sallyport.labels" -}}
+app.kubernetes.io/name: sallyport
+app.kubernetes.io/component: {{ .component }}
+app.kubernetes.io/part-of: sallyport
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* Istio's mesh-wide settings: what the values say, over what follows from the release. */}}
+{{- define "sallyport.mesh" -}}
+{{- $base := dict "rootNamespace" .Release.Namespace "trustDomain" .Values.clusterDomain -}}
+{{- if .Values.egressGateway.enabled -}}
+{{- $_ := set $base "sallyport" (dict "defaultGateway" (printf "%s/istio-egressgateway" .Release.Namespace)) -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite $base (deepCopy .Values.meshConfig)) -}}
+{{- end }}
