@@ -5,20 +5,21 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/sallyport/sallyport/dnsproxy/datagram"
 )
 
 // listener is one address of a view, for UDP and TCP.
 type listener struct {
-	view     *view
-	addr     netip.AddrPort
-	udp      *net.UDPConn
-	tcp      *net.TCPListener
-	wildcard bool // answers must leave from the address that the question came to
-	v4       bool
+	view *view
+	addr netip.AddrPort
+	udp  []*datagram.Socket // all on addr; the kernel spreads the clients over them
+	tcp  *net.TCPListener
 
 	stopping atomic.Bool
 	mu       sync.Mutex
@@ -27,6 +28,17 @@ type listener struct {
 
 // bindAttempts is how often a free port is looked for that is free for UDP and TCP alike.
 const bindAttempts = 16
+
+// readers is how many sockets and goroutines share the questions to an address.
+func readers() int {
+	if runtime.GOOS != "linux" {
+		return 1
+	}
+	return min(runtime.GOMAXPROCS(0), maxReaders)
+}
+
+// maxReaders bounds the sockets for each address: four answer more than the network cards of most nodes bring.
+const maxReaders = 4
 
 func bind(v *view, addr string) (*listener, error) {
 	_, port, err := net.SplitHostPort(addr)
@@ -50,21 +62,24 @@ func bindOnce(v *view, addr string) (*listener, error) {
 	if local.IP.To4() != nil {
 		family = "4" // 0.0.0.0 is IPv4 only
 	}
-	udp, err := net.ListenUDP("udp"+family, local)
+	shared := readers() > 1
+	first, err := datagram.Listen("udp"+family, local.String(), shared)
 	if err != nil {
 		return nil, err
 	}
-	bound := udp.LocalAddr().(*net.UDPAddr).AddrPort()
-	l := &listener{view: v, udp: udp, addr: bound, v4: bound.Addr().Is4(), conns: map[net.Conn]struct{}{}}
-	if l.wildcard = bound.Addr().IsUnspecified(); l.wildcard {
-		if err := askForDestination(udp, l.v4); err != nil {
-			udp.Close()
+	l := &listener{view: v, udp: []*datagram.Socket{first}, addr: first.Addr(), conns: map[net.Conn]struct{}{}}
+	// TCP next: it is not shared, so that a second program on the address fails here.
+	if l.tcp, err = net.ListenTCP("tcp"+family, net.TCPAddrFromAddrPort(l.addr)); err != nil {
+		l.close()
+		return nil, err
+	}
+	for len(l.udp) < readers() {
+		socket, err := datagram.Listen("udp"+family, l.addr.String(), shared)
+		if err != nil {
+			l.close()
 			return nil, err
 		}
-	}
-	if l.tcp, err = net.ListenTCP("tcp"+family, net.TCPAddrFromAddrPort(bound)); err != nil {
-		udp.Close()
-		return nil, err
+		l.udp = append(l.udp, socket)
 	}
 	return l, nil
 }
@@ -73,7 +88,9 @@ func bindOnce(v *view, addr string) (*listener, error) {
 func (l *listener) stop() {
 	l.stopping.Store(true)
 	past := time.Unix(1, 0)
-	_ = l.udp.SetReadDeadline(past)
+	for _, socket := range l.udp {
+		_ = socket.SetReadDeadline(past)
+	}
 	_ = l.tcp.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,6 +100,10 @@ func (l *listener) stop() {
 }
 
 func (l *listener) close() {
-	_ = l.udp.Close()
-	_ = l.tcp.Close()
+	for _, socket := range l.udp {
+		_ = socket.Close()
+	}
+	if l.tcp != nil {
+		_ = l.tcp.Close()
+	}
 }

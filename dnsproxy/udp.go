@@ -2,73 +2,79 @@ package dnsproxy
 
 import (
 	"context"
-	"net/netip"
+	"runtime"
 	"time"
 
+	"github.com/sallyport/sallyport/dnsproxy/datagram"
 	"github.com/sallyport/sallyport/dnsproxy/packet"
 )
 
-// maxQuery is the largest question that is read, in bytes. Real ones are below 300.
-const maxQuery = 4096
+// maxQuery is the largest question that is read, in bytes.
+const maxQuery = datagram.MaxQuestion
 
-// serveUDP answers from memory by itself, one datagram after the other without allocating; questions that wait for
+// serveUDP answers what came in the meantime from memory, all at once and without allocating; questions that wait for
 // somebody get a goroutine each, as many as there are slots.
-func (l *listener) serveUDP(base context.Context) {
-	var c call
-	in, out := make([]byte, maxQuery), make([]byte, 0, maxQuery)
-	var oob []byte
-	if l.wildcard {
-		oob = make([]byte, oobSize)
+func (l *listener) serveUDP(base context.Context, socket *datagram.Socket) {
+	log := l.view.s.config.Log.With("view", l.view.Name, "address", l.addr)
+	batch, err := datagram.NewBatch(socket)
+	if err != nil {
+		log.Error("questions by UDP are not answered", "error", err)
+		return
 	}
+	var c call
 	for !l.stopping.Load() {
-		n, oobn, _, client, err := l.udp.ReadMsgUDPAddrPort(in, oob)
+		n, err := batch.Read()
 		if err != nil {
 			if !l.stopping.Load() {
-				l.view.s.config.Log.Warn("a datagram could not be read", "view", l.view.Name, "address", l.addr, "error", err)
+				log.Warn("datagrams could not be read", "error", err)
 				time.Sleep(time.Millisecond) // it may be memory that is short
 			}
 			continue
 		}
-		if l.wildcard {
-			freeInterface(oob[:oobn], l.v4)
+		start, answered := time.Now(), 0
+		for i := range n {
+			q := batch.Question(i)
+			c = call{client: q.Client, start: start}
+			if answer, ok := l.answer(base, &c, socket, q, batch.Buffer(i)); ok {
+				batch.Answer(i, answer)
+				answered++
+			}
 		}
-		c = call{client: client, start: time.Now()}
-		answer, ok := l.view.accept(&c, in[:n], out[:0])
-		if !ok {
-			answer, ok = l.view.quick(&c, out[:0])
+		if err := batch.Flush(); err != nil {
+			log.Debug("an answer could not be sent", "error", err)
 		}
-		if !ok {
-			answer, ok = l.later(base, &c, in[:n], oob[:oobn], out)
-		}
-		if ok && len(answer) > 0 {
-			l.reply(answer, oob[:oobn], client)
-		}
-		if cap(answer) > cap(out) {
-			out = answer[:0]
+		if answered < n {
+			runtime.Gosched() // on one core, what waits for others gets its turn before the next batch
 		}
 	}
+}
+
+// answer appends the answer to out. ok is false where it comes later. An empty answer means none.
+func (l *listener) answer(base context.Context, c *call, socket *datagram.Socket, q datagram.Question, out []byte) (answer []byte, ok bool) {
+	if answer, ok = l.view.accept(c, q.Message, out); ok {
+		return answer, true
+	}
+	if answer, ok = l.view.quick(c, out); ok {
+		return answer, true
+	}
+	return l.later(base, c, socket, q, out)
 }
 
 // later lets a goroutine of its own answer c. Without a free slot it answers SERVFAIL at once.
-func (l *listener) later(base context.Context, c *call, msg, oob, out []byte) ([]byte, bool) {
+func (l *listener) later(base context.Context, c *call, socket *datagram.Socket, q datagram.Question, out []byte) ([]byte, bool) {
 	v := l.view
 	if !v.s.acquire() {
 		v.s.metrics.drops.WithLabelValues("in-flight").Inc()
-		return v.failed(c, out[:0], packet.EDENotReady, errBusy), true
+		return v.failed(c, out, packet.EDENotReady, errBusy), true
 	}
-	kept, from := c.clone(msg), append([]byte(nil), oob...)
+	kept, control := c.clone(q.Message), append([]byte(nil), q.Control...)
 	v.s.working.Go(func() {
 		defer v.s.release()
-		l.reply(v.slow(base, kept, nil), from, kept.client)
+		if err := socket.Reply(v.slow(base, kept, nil), control, kept.client); err != nil {
+			v.s.config.Log.Debug("an answer could not be sent", "view", v.Name, "client", kept.client, "error", err)
+		}
 	})
 	return nil, false
-}
-
-// reply sends an answer from the address that the question came to.
-func (l *listener) reply(answer, oob []byte, client netip.AddrPort) {
-	if _, _, err := l.udp.WriteMsgUDPAddrPort(answer, oob, client); err != nil {
-		l.view.s.config.Log.Debug("an answer could not be sent", "view", l.view.Name, "client", client, "error", err)
-	}
 }
 
 func (s *Server) acquire() bool {

@@ -1,10 +1,10 @@
 //go:build !linux
 
-package dnsproxy
+package datagram
 
 import "net"
 
-const oobSize = 0
+const controlSize = 0
 
 // askForDestination does nothing where the kernel chooses the source of an answer by itself.
 func askForDestination(*net.UDPConn, bool) error { return nil }

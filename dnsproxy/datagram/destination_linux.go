@@ -1,4 +1,4 @@
-package dnsproxy
+package datagram
 
 import (
 	"net"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// oobSize is enough for one address in a control message.
-const oobSize = 64
+// controlSize is enough for one address in a control message.
+const controlSize = 64
 
 // askForDestination makes the kernel tell with each datagram which of our addresses it came to. The same control
 // message, given back with the answer, makes that address its source.
@@ -27,14 +27,14 @@ func askForDestination(conn *net.UDPConn, v4 bool) error {
 	return failed
 }
 
-// freeInterface takes the interface out of the control message in oob: an answer leaves as the routes say, only its
+// freeInterface takes the interface out of the control message: an answer leaves as the routes say, only its
 // source is given. See ip(7) and ipv6(7) for in_pktinfo and in6_pktinfo.
-func freeInterface(oob []byte, v4 bool) {
+func freeInterface(control []byte, v4 bool) {
 	at := unix.CmsgLen(0)
 	if !v4 {
 		at += 16
 	}
-	if len(oob) >= at+4 {
-		clear(oob[at : at+4])
+	if len(control) >= at+4 {
+		clear(control[at : at+4])
 	}
 }

@@ -1,0 +1,171 @@
+package datagram
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// header is the kernel's struct mmsghdr: see recvmmsg(2).
+type header struct {
+	unix.Msghdr
+	size uint32
+}
+
+// Batch reads and answers on one socket. It is for one goroutine.
+type Batch struct {
+	socket *Socket
+	raw    syscall.RawConn
+
+	in      [Size]header
+	inParts [Size]unix.Iovec
+	from    [Size]unix.RawSockaddrInet6 // or RawSockaddrInet4, which is shorter
+	control [Size][controlSize]byte
+	buffers [Size][MaxQuestion]byte
+
+	out      [Size]header
+	outParts [Size]unix.Iovec
+	answers  [Size][]byte
+
+	// What the system calls work on and bring. The functions are kept, since making them would allocate.
+	receive, transmit func(fd uintptr) bool
+	read              int // questions
+	queued, sent      int // answers
+	errno             syscall.Errno
+}
+
+// NewBatch makes the batch that serves socket.
+func NewBatch(socket *Socket) (*Batch, error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	b := &Batch{socket: socket, raw: raw, read: Size}
+	for i := range Size {
+		b.inParts[i].Base = &b.buffers[i][0]
+		b.inParts[i].SetLen(MaxQuestion)
+		b.in[i].Iov, b.out[i].Iov = &b.inParts[i], &b.outParts[i]
+		b.in[i].SetIovlen(1)
+		b.out[i].SetIovlen(1)
+		b.in[i].Name = (*byte)(unsafe.Pointer(&b.from[i])) //nolint:gosec // G103: so the kernel wants it
+		if socket.control > 0 {
+			b.in[i].Control = &b.control[i][0]
+		}
+		b.answers[i] = make([]byte, 0, 512)
+	}
+	b.receive, b.transmit = b.recvmmsg, b.sendmmsg
+	return b, nil
+}
+
+// Read waits for questions and returns how many there are, at least one. It fails when the socket is closed or its
+// read deadline has passed, and as recvmmsg does.
+func (b *Batch) Read() (int, error) {
+	for i := range b.read { // what the call before has changed
+		b.in[i].Namelen = unix.SizeofSockaddrInet6
+		b.in[i].SetControllen(b.socket.control)
+	}
+	b.read, b.queued = 0, 0
+	if err := b.raw.Read(b.receive); err != nil {
+		return 0, err
+	}
+	if b.errno != 0 {
+		return 0, b.errno
+	}
+	return b.read, nil
+}
+
+// recvmmsg returns false when there is nothing to read yet.
+func (b *Batch) recvmmsg(fd uintptr) bool {
+	for {
+		n, _, errno := syscall.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.in[0])), Size, unix.MSG_DONTWAIT, 0, 0) //nolint:gosec // G103: likewise
+		if b.errno = errno; errno == 0 {
+			b.read = int(n)
+		}
+		if errno != unix.EINTR {
+			return errno != unix.EAGAIN
+		}
+	}
+}
+
+// Question is the one at place i of what Read brought.
+func (b *Batch) Question(i int) Question {
+	control := b.control[i][:b.in[i].Controllen]
+	freeInterface(control, b.socket.v4)
+	return Question{Message: b.buffers[i][:b.in[i].size], Client: b.client(i), Control: control}
+}
+
+// client reads what the kernel says who sent datagram i.
+func (b *Batch) client(i int) netip.AddrPort {
+	from := &b.from[i]
+	if from.Family == unix.AF_INET {
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(from)) //nolint:gosec // G103: likewise
+		return netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), hostOrder(v4.Port))
+	}
+	addr := netip.AddrFrom16(from.Addr)
+	if from.Scope_id != 0 {
+		addr = addr.WithZone(strconv.FormatUint(uint64(from.Scope_id), 10))
+	}
+	return netip.AddrPortFrom(addr, hostOrder(from.Port))
+}
+
+// hostOrder turns a port as the kernel gives it, in the network's order, into a number.
+func hostOrder(port uint16) uint16 {
+	var b [2]byte
+	binary.NativeEndian.PutUint16(b[:], port)
+	return binary.BigEndian.Uint16(b[:])
+}
+
+// Buffer is an empty buffer to append the answer to question i to.
+func (b *Batch) Buffer(i int) []byte { return b.answers[i][:0] }
+
+// Answer queues the answer to question i for Flush. It must not be changed before.
+func (b *Batch) Answer(i int, answer []byte) {
+	if len(answer) == 0 {
+		return
+	}
+	if cap(answer) <= MaxQuestion { // a buffer that has grown stays, but not for ever more
+		b.answers[i] = answer
+	}
+	out, in := &b.out[b.queued], &b.in[i]
+	out.Name, out.Namelen = in.Name, in.Namelen
+	out.Control, out.Controllen = in.Control, in.Controllen
+	part := &b.outParts[b.queued]
+	part.Base = &answer[0]
+	part.SetLen(len(answer))
+	b.queued++
+}
+
+// Flush sends what is queued. The error joins those of the answers that could not be sent.
+func (b *Batch) Flush() error {
+	var failed error
+	for b.sent = 0; b.sent < b.queued; {
+		if err := b.raw.Write(b.transmit); err != nil {
+			b.queued = 0
+			return errors.Join(failed, err)
+		}
+		if b.errno != 0 { // it is the first one's: sendmmsg(2)
+			failed = errors.Join(failed, b.errno)
+			b.sent++
+		}
+	}
+	b.queued = 0
+	return failed
+}
+
+// sendmmsg returns false when the socket takes nothing at present.
+func (b *Batch) sendmmsg(fd uintptr) bool {
+	for {
+		n, _, errno := syscall.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.out[b.sent])), uintptr(b.queued-b.sent), unix.MSG_DONTWAIT, 0, 0) //nolint:gosec // G103: likewise
+		if b.errno = errno; errno == 0 {
+			b.sent += int(n)
+		}
+		if errno != unix.EINTR {
+			return errno != unix.EAGAIN
+		}
+	}
+}
