@@ -49,8 +49,8 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	if svc == nil {
 		return a.unregistered(d)
 	}
-	v := Verdict{Service: svc, DecidedBy: Object{svc.Source, "hosts: " + svc.Host}}
 	port, _ := svc.Port(d.Port)
+	v := Verdict{Service: svc, DecidedBy: Object{svc.SourceOf(port), "hosts: " + svc.Host}}
 	if why := mismatch(port, a.shown(d)); why != "" {
 		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
 		v.DecidedBy.Rule = fmt.Sprintf("ports: %d/%s", port.Number, port.Protocol)

@@ -38,14 +38,17 @@ func (a asking) lookUp(d Destination) *registry.Service {
 	case literal:
 		return nil // no name is sent to an address
 	}
-	if svc := a.Match(d.Host, d.Port, a.workload.Namespace, a.scope); svc != nil {
-		return svc
+	for _, name := range []string{d.Host, a.kubernetesName(d.Host)} {
+		if svc := a.Visible(name, a.workload.Namespace, a.scope); svc != nil {
+			if _, ok := svc.Port(d.Port); ok {
+				return svc
+			}
+			if name == d.Host {
+				break // it has the name, on all ports
+			}
+		}
 	}
-	full := a.kubernetesName(d.Host)
-	if full == "" {
-		return nil
-	}
-	return a.Match(full, d.Port, a.workload.Namespace, a.scope)
+	return a.Match(d.Host, d.Port, a.workload.Namespace, a.scope)
 }
 
 // shown is the destination as the proxy sees it: on ports where it does not read, everything is TCP.

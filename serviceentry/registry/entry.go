@@ -141,7 +141,8 @@ func exportTo(in []string, own string, def []string) ExportTo {
 	return out
 }
 
-// prefixes reads addresses and CIDRs; admission refused what is neither.
+// prefixes reads addresses and CIDRs; admission refused what is neither. What lies in the ranges of made-up
+// addresses is nobody's to write: it would be another host's.
 func prefixes(in []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, a := range in {
@@ -151,6 +152,7 @@ func prefixes(in []string) []netip.Prefix {
 			out = append(out, netip.PrefixFrom(ip, ip.BitLen()))
 		}
 	}
+	out = slices.DeleteFunc(out, func(p netip.Prefix) bool { return MadeUp(p.Addr()) })
 	slices.SortFunc(out, netip.Prefix.Compare)
 	return slices.Compact(out)
 }

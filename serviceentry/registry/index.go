@@ -213,7 +213,5 @@ func sortedEndpoints(in []Endpoint) []Endpoint {
 	slices.SortFunc(in, func(a, b Endpoint) int {
 		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.ServiceAccount, b.ServiceAccount))
 	})
-	return slices.CompactFunc(in, func(a, b Endpoint) bool {
-		return a.Address == b.Address && maps.Equal(a.Ports, b.Ports) && a.ServiceAccount == b.ServiceAccount
-	})
+	return slices.CompactFunc(in, Endpoint.equal)
 }

@@ -146,8 +146,8 @@ func TestChanged(t *testing.T) {
 		if !slices.Equal(changed.Hosts, tt.want) || changed.Scopes != tt.scopes || changed.Mesh {
 			t.Errorf("%s: %+v", tt.name, changed)
 		}
-		if changed.Empty() != (w.Snapshot() == before) {
-			t.Errorf("%s: a new snapshot without a change, or the other way round", tt.name)
+		if !changed.Empty() && w.Snapshot() == before {
+			t.Errorf("%s: a change without a new snapshot", tt.name)
 		}
 	}
 }

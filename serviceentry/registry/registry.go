@@ -35,7 +35,7 @@ func New(cfg *mesh.Config) *Registry {
 		vips:    newVIPs(),
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, kube: ordered.New[*KubeService](),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, kube: ordered.New[*KubeService](), written: ordered.New[[]string](),
 		},
 	}
 }
@@ -71,9 +71,11 @@ type batch struct {
 	hosts   *ordered.Edit[[]*Service]
 	rules   *ordered.Edit[[]*Rule]
 	kube    *ordered.Edit[*KubeService]
+	written *ordered.Edit[[]string]
 	changed Changed
 	dirty   map[serviceentry.Key]bool // objects whose services must be made again
 	touched map[string]bool           // hosts whose registrations changed
+	beside  map[string]bool           // hosts that share a name or an address with those
 
 	specialCopied bool         // next has a map of its own
 	exitWas       map[Ref]bool // gateways whose count changed: whether anything left by them before
@@ -84,8 +86,8 @@ func (r *Registry) begin() *batch {
 	next := *r.snap
 	return &batch{
 		Registry: r, next: &next,
-		hosts: next.hosts.Edit(), rules: next.rules.Edit(), kube: next.kube.Edit(),
-		dirty: map[serviceentry.Key]bool{}, touched: map[string]bool{},
+		hosts: next.hosts.Edit(), rules: next.rules.Edit(), kube: next.kube.Edit(), written: next.written.Edit(),
+		dirty: map[serviceentry.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{},
 	}
 }
 
@@ -139,14 +141,15 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	for host := range b.touched {
 		b.seal(host)
 	}
+	maps.Copy(b.touched, b.beside)
 	for ref, was := range b.exitWas {
 		if was != (b.next.exits[ref] > 0) {
 			b.touched[ref.Host()] = true // it is programmed as a gateway now, or as a service like others
 		}
 	}
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
-	b.next.hosts, b.next.rules, b.next.kube = b.hosts.Done(), b.rules.Done(), b.kube.Done()
-	if b.changed.Empty() {
+	b.next.hosts, b.next.rules, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.kube.Done(), b.written.Done()
+	if b.changed.Empty() && len(b.index.ruled) == 0 { // a rule counts later, for a host that is not there yet
 		return b.snap, b.changed
 	}
 	b.Registry.snap = b.next
@@ -243,7 +246,7 @@ func claimOf(host string, list []*Service) (claim, bool) {
 			c.created = created
 		}
 		wants = true
-		for _, p := range s.Ports {
+		for _, p := range ownPorts(s.Ports) {
 			c.tcp = c.tcp || p.Protocol == TCP
 		}
 	}
@@ -255,18 +258,10 @@ func claimOf(host string, list []*Service) (claim, bool) {
 func (b *batch) seal(host string) {
 	list, _ := b.hosts.Get(host)
 	was, _ := b.snap.hosts.Get(host)
-	sealed := make([]*Service, len(list))
-	v4, v6 := b.vips.lookup(host)
+	sealed := b.final(host, list)
 	same := len(was) == len(list)
-	for i, s := range list {
-		fresh := *s
-		fresh.VIP4, fresh.VIP6, fresh.Hash = v4, v6, 0
-		if len(fresh.Addresses) > 0 || !fresh.External {
-			fresh.VIP4, fresh.VIP6 = netip.Addr{}, netip.Addr{}
-		}
-		fresh.Hash = hashOf(&fresh)
-		sealed[i] = &fresh
-		if i < len(was) && was[i].Hash == fresh.Hash {
+	for i, s := range sealed {
+		if i < len(was) && was[i].Hash == s.Hash {
 			sealed[i] = was[i]
 		} else {
 			same = false
@@ -288,6 +283,29 @@ func (b *batch) seal(host string) {
 	b.countSpecial(sealed, +1)
 	b.countExits(was, -1)
 	b.countExits(sealed, +1)
+	b.noteWritten(host, was, sealed)
+	b.noteShadowed(host)
+}
+
+// final gives the values that readers see: with made-up addresses, the ports of entries that belong together, and
+// the hash over all of it.
+func (b *batch) final(host string, list []*Service) []*Service {
+	v4, v6 := b.vips.lookup(host)
+	out := make([]*Service, len(list))
+	for i, s := range list {
+		fresh := *s
+		fresh.Ports = ownPorts(s.Ports)
+		fresh.VIP4, fresh.VIP6, fresh.Hash = v4, v6, 0
+		if len(fresh.Addresses) > 0 || !fresh.External {
+			fresh.VIP4, fresh.VIP6 = netip.Addr{}, netip.Addr{}
+		}
+		out[i] = &fresh
+	}
+	joinPorts(out)
+	for _, s := range out {
+		s.Hash = hashOf(s)
+	}
+	return out
 }
 
 // countExits notes the gateways that services leave by. They are few, but the counts move with every host: the map

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -42,6 +43,8 @@ type Port struct {
 	TargetPort uint32
 	Explicit   bool // the user wrote a targetPort
 	Protocol   Protocol
+	// From is the object that registered the port, where that is not the service's own Source.
+	From serviceentry.Key `json:",omitzero"`
 }
 
 // Resolution says how a service's endpoints are found.
@@ -68,6 +71,10 @@ func (e Endpoint) PortOf(p Port) uint32 {
 		return n
 	}
 	return p.TargetPort
+}
+
+func (e Endpoint) equal(o Endpoint) bool {
+	return e.Address == o.Address && maps.Equal(e.Ports, o.Ports) && e.ServiceAccount == o.ServiceAccount && e.Weight == o.Weight
 }
 
 // Ref names a Kubernetes service, such as a gateway's.
@@ -131,6 +138,14 @@ func (s *Service) Port(number uint32) (Port, bool) {
 		}
 	}
 	return Port{}, false
+}
+
+// SourceOf is the object that registered one of the service's ports.
+func (s *Service) SourceOf(p Port) serviceentry.Key {
+	if p.From != (serviceentry.Key{}) {
+		return p.From
+	}
+	return s.Source
 }
 
 // compare orders services of one host by who wins where several are visible: the oldest object, then the

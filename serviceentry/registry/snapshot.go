@@ -2,7 +2,6 @@ package registry
 
 import (
 	"iter"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -22,6 +21,7 @@ type Snapshot struct {
 	special map[string]int            // namespaces that do not see just what everybody sees, with why-counts
 	exits   map[Ref]int               // gateways that services leave by, counted
 	kube    ordered.Map[*KubeService] // by "namespace/name"
+	written ordered.Map[[]string]     // hosts by the single addresses that were written for them, sorted
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
@@ -193,37 +193,6 @@ func (s *Snapshot) ScopeByKey(k serviceentry.Key) *Scope {
 		return nil
 	}
 	return list[i]
-}
-
-// MatchAddress finds the registration that owns an address on a port, as a workload in ns sees it: one that was
-// written down or made up. Ranges of TCP services win, the narrowest first. It goes through all hosts; proxies do not
-// ask it.
-func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
-	var single, ranged *Service
-	narrowest := -1
-	for host := range s.Hosts() {
-		svc := s.Visible(host, ns, scope)
-		if svc == nil {
-			continue
-		}
-		p, ok := svc.Port(port)
-		if !ok || p.Protocol == UDP {
-			continue
-		}
-		made := ip.IsValid() && (svc.VIP4 == ip || svc.VIP6 == ip)
-		if single == nil && (made || (p.Protocol != TLS && slices.Contains(svc.Addresses, netip.PrefixFrom(ip, ip.BitLen())))) {
-			single = svc
-		}
-		for _, a := range svc.Addresses {
-			if p.Protocol == TCP && !svc.Wildcard() && !a.IsSingleIP() && a.Contains(ip) && a.Bits() > narrowest {
-				ranged, narrowest = svc, a.Bits()
-			}
-		}
-	}
-	if ranged != nil {
-		return ranged
-	}
-	return single
 }
 
 // Readable says whether a workload's proxy reads, on a port, which host is asked for: not where the server speaks

@@ -16,6 +16,9 @@ var (
 // MadeUp says whether an address is from the ranges of made-up ones, which lead nowhere by themselves.
 func MadeUp(ip netip.Addr) bool { return vipRange4.Contains(ip) || vipRange6.Contains(ip) }
 
+// MadeUpRanges are those two ranges.
+func MadeUpRanges() []netip.Prefix { return []netip.Prefix{vipRange4, vipRange6} }
+
 // slots is how many hosts can have an address: all of the range but its first and last.
 const slots = 1<<16 - 2
 

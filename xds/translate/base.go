@@ -3,6 +3,7 @@ package translate
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -63,7 +64,7 @@ type gateway struct {
 func sidecarInputs(s *registry.Snapshot, c Class, u uses) sidecarIn {
 	scope := s.ScopeByKey(c.Scope)
 	in := sidecarIn{
-		ports: listeningPorts(u), allowAny: s.AllowAny(scope), policy: meshPolicy(s),
+		ports: listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, scope) }), allowAny: s.AllowAny(scope), policy: meshPolicy(s),
 		detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), ipv6: c.IPv6,
 	}
 	if scope != nil && scope.AllowAny != nil {
@@ -83,30 +84,31 @@ func meshPolicy(s *registry.Snapshot) string {
 
 // listeningPorts gives the ports in use, and 80 and 443 always: that is where names are tried that nobody
 // registered.
-func listeningPorts(u uses) []listening {
+func listeningPorts(u uses, owner func(hosts []string) string) []listening {
 	spoken := map[uint32]bool{80: true, 443: true} // port → something can be read there
 	for use := range u.ports {
 		spoken[use.number] = spoken[use.number] || !use.opaque
 	}
 	var out []listening
 	for _, n := range slices.Sorted(maps.Keys(spoken)) {
-		out = append(out, listening{number: n, opaque: !spoken[n], ranges: rangesAt(u, n)})
+		out = append(out, listening{number: n, opaque: !spoken[n], ranges: rangesAt(u, n, owner)})
 	}
 	return out
 }
 
-// rangesAt gives the ranges of a port: where two hosts own the same one, the first by name has it.
-func rangesAt(u uses, port uint32) []rangeUse {
-	var out []rangeUse
+// rangesAt gives the ranges of a port, in order; of several hosts that wrote the same one, owner says whose it is.
+func rangesAt(u uses, port uint32, owner func(hosts []string) string) []rangeUse {
+	hosts := map[netip.Prefix][]string{}
 	for r := range u.ranges {
 		if r.port == port {
-			out = append(out, r)
+			hosts[r.prefix] = append(hosts[r.prefix], r.host)
 		}
 	}
-	slices.SortFunc(out, func(a, b rangeUse) int {
-		return cmp.Or(a.prefix.Compare(b.prefix), cmp.Compare(a.host, b.host))
-	})
-	return slices.CompactFunc(out, func(a, b rangeUse) bool { return a.prefix == b.prefix })
+	var out []rangeUse
+	for _, prefix := range slices.SortedFunc(maps.Keys(hosts), netip.Prefix.Compare) {
+		out = append(out, rangeUse{port: port, prefix: prefix, host: owner(hosts[prefix])})
+	}
+	return out
 }
 
 // gatewayAt finds a gateway's endpoints and who they must prove to be. A gateway that is not there has no

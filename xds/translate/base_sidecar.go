@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -9,6 +10,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
@@ -83,6 +85,13 @@ func portListener(name string, p listening, in sidecarIn) *listenerv3.Listener {
 		match := within(r.prefix.Addr().String(), r.prefix.Bits())
 		l.FilterChains = append(l.FilterChains, chain(r.prefix.String(), match, carryOn(),
 			proxy{stat: "outbound_" + name, cluster: decide, tunnel: hostPort(r.host, r.port)}.filter()))
+	}
+	for _, made := range registry.MadeUpRanges() {
+		if !slices.ContainsFunc(p.ranges, func(r rangeUse) bool { return r.prefix.Overlaps(made) }) {
+			continue // the usual case: the default does it
+		}
+		l.FilterChains = append(l.FilterChains, chain(made.String(), within(made.Addr().String(), made.Bits()), carryOn(),
+			proxy{stat: "outbound_" + name, cluster: decide, tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}.filter()))
 	}
 	l.DefaultFilterChain = chain("tcp", nil, carryOn(), proxy{stat: "outbound_" + name, cluster: decide, tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}.filter())
 	return l

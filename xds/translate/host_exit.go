@@ -33,7 +33,7 @@ func exitHost(list []*registry.Service, rule *registry.Rule, f exitFor) *part {
 				restrict(vh, audience(list, port.Number), f.trustDomain)
 			}
 			p.resources = append(p.resources, seal(VirtualHost, vh.Name, vh))
-			md := metadata(accesslog.RoleExternal, configOf(svc.Source))
+			md := metadata(accesslog.RoleExternal, configOf(svc.SourceOf(port)))
 			p.resources = append(p.resources, endCluster(f.clusters(), asOutside(svc, f.verified), port, tls, md)...)
 		}
 	}

@@ -1,6 +1,9 @@
 package translate
 
 import (
+	"net/netip"
+	"slices"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -16,17 +19,17 @@ import (
 const nameTTL = 60
 
 // sidecarHost is one host's share of a sidecar's configuration: a virtual host for each port, the name that its
-// DNS answers, and, where it does not leave by a gateway, its clusters. Short names are those of the namespace. An
-// egress gateway's own port is left out: the base has the cluster of that name, and nothing but tunnels goes there.
-func sidecarHost(svc *registry.Service, rule *registry.Rule, namespace string, exit bool) *part {
+// DNS answers, and, where it does not leave by a gateway, its clusters. An egress gateway's own port is left out: the
+// base has the cluster of that name, and nothing but tunnels goes there.
+func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs) *part {
 	p := &part{}
 	for _, port := range svc.Ports {
-		if port.Protocol == registry.UDP || (exit && port.Number == GatewayPort) {
+		if port.Protocol == registry.UDP || (f.exit && port.Number == GatewayPort) {
 			continue
 		}
 		p.ports = append(p.ports, portUse{number: port.Number, opaque: port.Protocol == registry.TCP})
 		p.ranges = append(p.ranges, ranges(svc, port)...)
-		p.resources = append(p.resources, sidecarVhost(svc, port, namespace))
+		p.resources = append(p.resources, sidecarVhost(svc, port, f))
 		if svc.Exit.IsZero() {
 			p.resources = append(p.resources, directCluster(svc, port, rule)...)
 		}
@@ -40,14 +43,22 @@ func sidecarHost(svc *registry.Service, rule *registry.Rule, namespace string, e
 	return p
 }
 
+// foundAs is what a host is found by in a table beside its name, where other hosts may want the same: Envoy refuses
+// a table in which two rows do.
+type foundAs struct {
+	exit   bool     // the host is an egress gateway's own
+	short  []string // short names of a Kubernetes service
+	yields []netip.AddrPort
+}
+
 // sidecarVhost is the row of a port's table for a host. Requests and tunnels both find it: by Host, by SNI, or,
 // where neither can be read, by address.
-func sidecarVhost(svc *registry.Service, port registry.Port, namespace string) *Resource {
+func sidecarVhost(svc *registry.Service, port registry.Port, f foundAs) *Resource {
 	vh := &routev3.VirtualHost{
 		Name:    vhostName(routeName(port.Number), svc.Host),
-		Domains: append([]string{svc.Host}, shortNames(svc, namespace)...),
+		Domains: append([]string{svc.Host}, f.short...),
 	}
-	vh.Domains = append(vh.Domains, addressDomains(svc, port)...)
+	vh.Domains = append(vh.Domains, addressDomains(svc, port, f.yields)...)
 	if svc.Exit.IsZero() {
 		vh.Routes = directRoutes(svc, port)
 	} else {
@@ -87,7 +98,7 @@ func directRoutes(svc *registry.Service, port registry.Port) []*routev3.Route {
 // so, and the record names the object.
 func spoken(svc *registry.Service, port registry.Port, tunnel, request *routev3.Route) []*routev3.Route {
 	other := func(m *routev3.RouteMatch) *routev3.Route {
-		return refuse(wrongProtocolRoute, m, 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", decidedBy(configOf(svc.Source)))
+		return refuse(wrongProtocolRoute, m, 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", decidedBy(configOf(svc.SourceOf(port))))
 	}
 	switch {
 	case port.Protocol.IsHTTP():
@@ -125,7 +136,7 @@ func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rul
 	if !svc.External {
 		role = accesslog.RoleMesh
 	}
-	return endCluster(Cluster, svc, port, rule.TLSFor(port.Number), metadata(role, configOf(svc.Source)))
+	return endCluster(Cluster, svc, port, rule.TLSFor(port.Number), metadata(role, configOf(svc.SourceOf(port))))
 }
 
 // endCluster connects to the host itself, by sidecar or gateway; kind says how it is fetched. TLS is what the
@@ -172,9 +183,9 @@ func ranges(svc *registry.Service, port registry.Port) []rangeUse {
 	return out
 }
 
-// addressDomains lets a host be found by its single addresses. On a TLS port only by those that are made up for it:
-// hosts may share others, since their names tell them apart.
-func addressDomains(svc *registry.Service, port registry.Port) []string {
+// addressDomains lets a host be found by its single addresses, but those that lead to another. On a TLS port only by
+// those that are made up for it: hosts may share others, since their names tell them apart.
+func addressDomains(svc *registry.Service, port registry.Port, yields []netip.AddrPort) []string {
 	var out []string
 	if svc.VIP4.IsValid() {
 		out = append(out, svc.VIP4.String(), "["+svc.VIP6.String()+"]")
@@ -183,7 +194,7 @@ func addressDomains(svc *registry.Service, port registry.Port) []string {
 		return out
 	}
 	for _, a := range svc.Addresses {
-		if !a.IsSingleIP() {
+		if !a.IsSingleIP() || slices.Contains(yields, netip.AddrPortFrom(a.Addr(), uint16(port.Number))) {
 			continue
 		}
 		if a.Addr().Is4() {
@@ -191,20 +202,6 @@ func addressDomains(svc *registry.Service, port registry.Port) []string {
 		} else {
 			out = append(out, "["+a.Addr().String()+"]")
 		}
-	}
-	return out
-}
-
-// shortNames are what workloads call a Kubernetes service beside its full name.
-func shortNames(svc *registry.Service, namespace string) []string {
-	ref, ok := kubeRef(svc)
-	if !ok {
-		return nil
-	}
-	service := ref.Name
-	out := []string{service + "." + svc.Namespace, service + "." + svc.Namespace + ".svc"}
-	if namespace == svc.Namespace {
-		out = append(out, service)
 	}
 	return out
 }

@@ -1,6 +1,11 @@
 package translate
 
 import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -12,8 +17,9 @@ type inputs struct {
 	rule        uint64
 	trustDomain string
 	gateway     registry.Ref
-	view        string // only where short names depend on the namespace
 	exit        bool   // the host is an egress gateway's own
+	short       string // its short names
+	yields      string // the addresses that it wrote and another host has
 	onDemand    bool
 }
 
@@ -26,19 +32,38 @@ func (t *Translator) host(s *registry.Snapshot, c Class, host string) *part {
 }
 
 func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) *part {
-	svc := s.Visible(host, c.View, s.ScopeByKey(c.Scope))
+	scope := s.ScopeByKey(c.Scope)
+	svc := s.Visible(host, c.View, scope)
 	if svc == nil {
 		return nil
 	}
 	rule := s.Rule(svc, c.View)
-	in := inputs{kind: Sidecar, services: svc.Hash, rule: ruleHash(rule)}
-	if !svc.External && svc.Namespace == c.View {
-		in.view = c.View
-	}
+	f := foundAs{yields: s.Yielded(svc, c.View, scope)}
 	if ref, ok := kubeRef(svc); ok {
-		in.exit = s.IsExit(ref)
+		f.exit = s.IsExit(ref)
+		f.short = slices.DeleteFunc(shortNames(ref, c.View), func(short string) bool { return s.Visible(short, c.View, scope) != nil })
 	}
-	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, in.view, in.exit) })
+	in := inputs{
+		kind: Sidecar, services: svc.Hash, rule: ruleHash(rule),
+		exit: f.exit, short: strings.Join(f.short, " "), yields: addressList(f.yields),
+	}
+	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, f) })
+}
+
+// shortNames are what workloads call a Kubernetes service beside its full name.
+func shortNames(ref registry.Ref, namespace string) []string {
+	out := []string{ref.Name + "." + ref.Namespace, ref.Name + "." + ref.Namespace + ".svc"}
+	if namespace == ref.Namespace {
+		out = append(out, ref.Name)
+	}
+	return out
+}
+
+func addressList(list []netip.AddrPort) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return fmt.Sprint(list)
 }
 
 func (t *Translator) hostForExit(s *registry.Snapshot, c Class, host string) *part {

@@ -51,7 +51,7 @@ func (w *World) Shuffled() []serviceentry.Change {
 
 func (w *World) object() *serviceentry.Object {
 	ns := pick(w, Namespaces)
-	switch w.rand.IntN(12) {
+	switch w.rand.IntN(13) {
 	case 0:
 		return w.made(serviceentry.KindSidecar, ns, pick(w, []string{"one", "two"}), w.sidecar(), nil)
 	case 1:
@@ -61,6 +61,8 @@ func (w *World) object() *serviceentry.Object {
 	case 3:
 		return w.made(serviceentry.KindPod, "istio-system", pick(w, []string{"g1", "g2"}), w.pod(), nil)
 	case 4:
+		return w.made(serviceentry.KindService, "default", "web", web(), nil)
+	case 5:
 		return w.made(serviceentry.KindNamespace, "", ns, &corev1.Namespace{}, w.annotations())
 	default:
 		return w.made(serviceentry.KindServiceEntry, ns, fmt.Sprintf("e%d", w.rand.IntN(12)), w.entry(), w.annotations())
@@ -88,6 +90,7 @@ func (w *World) annotations() map[string]string {
 // hosts has two whose made-up addresses fall on the same slot of their table: h-71.example and h-159.example.
 var hosts = []string{
 	"a.example", "b.example", "*.example", "*.b.example", "x.b.example", "h-71.example", "h-159.example", "c.test",
+	"web.default", "web",
 }
 
 func (w *World) entry() *networking.ServiceEntry {
@@ -110,10 +113,17 @@ func (w *World) entry() *networking.ServiceEntry {
 			e.Ports = p
 		}
 	}
-	if w.rand.IntN(6) == 0 {
-		e.Addresses = pick(w, [][]string{{"203.0.113.7"}, {"203.0.113.64/28"}, {"203.0.113.64/28", "203.0.113.96/28"}})
+	if w.rand.IntN(3) == 0 {
+		e.Addresses = pick(w, [][]string{
+			{"203.0.113.7"}, {"203.0.113.7", "203.0.113.8"}, {"10.0.0.9"}, {"240.240.0.9"}, {"203.0.113.64/28"}, {"203.0.113.64/28", "203.0.113.96/28"},
+		})
 	}
 	return e
+}
+
+// web is a service whose short names and address entries may take.
+func web() *corev1.Service {
+	return &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.9", Ports: []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "tcp-pg", Port: 5432}}}}
 }
 
 func (w *World) sidecar() *networking.Sidecar {

@@ -1,0 +1,170 @@
+package registry
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// AddressOwner finds the registration that a written address leads to on a port, as a workload in ns sees it. Of
+// several hosts with one address, the workload's own namespace's comes first, then the oldest object's. Names tell
+// TLS services apart, so their addresses are not asked for.
+func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+	hosts, _ := s.written.Get(ip.String())
+	var owner *Service
+	for _, host := range hosts {
+		svc := s.Visible(host, ns, scope)
+		if svc != nil && svc.answersAt(ip, port) && (owner == nil || svc.before(owner, ns)) {
+			owner = svc
+		}
+	}
+	return owner
+}
+
+// Yielded gives the addresses, with ports, that a service wrote and that lead to another host all the same.
+func (s *Snapshot) Yielded(svc *Service, ns string, scope *Scope) []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, a := range svc.Addresses {
+		if hosts, _ := s.written.Get(a.Addr().String()); !a.IsSingleIP() || len(hosts) < 2 {
+			continue
+		}
+		for _, p := range svc.Ports {
+			if owner := s.AddressOwner(a.Addr(), p.Number, ns, scope); owner != nil && owner.Host != svc.Host && byAddress(p) {
+				out = append(out, netip.AddrPortFrom(a.Addr(), uint16(p.Number)))
+			}
+		}
+	}
+	return out
+}
+
+// RangeOwner picks, of hosts that wrote the same range, the one that has it in ns's eyes.
+func (s *Snapshot) RangeOwner(hosts []string, ns string, scope *Scope) string {
+	var owner *Service
+	for _, host := range hosts {
+		if svc := s.Visible(host, ns, scope); svc != nil && (owner == nil || svc.before(owner, ns)) {
+			owner = svc
+		}
+	}
+	if owner == nil {
+		return ""
+	}
+	return owner.Host
+}
+
+// MatchAddress finds the registration that owns an address on a port, as a workload in ns sees it: one that was
+// written down or made up. Ranges of TCP services win over written addresses, the narrowest first. It goes through all
+// hosts; proxies do not ask it.
+func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+	var ranged, made *Service
+	narrowest := -1
+	for host := range s.Hosts() {
+		svc := s.Visible(host, ns, scope)
+		if svc == nil {
+			continue
+		}
+		p, ok := svc.Port(port)
+		if !ok || p.Protocol == UDP {
+			continue
+		}
+		if ip.IsValid() && (svc.VIP4 == ip || svc.VIP6 == ip) {
+			made = svc
+		}
+		for _, a := range svc.Addresses {
+			if p.Protocol != TCP || svc.Wildcard() || a.IsSingleIP() || !a.Contains(ip) {
+				continue
+			}
+			if a.Bits() > narrowest || (a.Bits() == narrowest && svc.before(ranged, ns)) {
+				ranged, narrowest = svc, a.Bits()
+			}
+		}
+	}
+	switch {
+	case MadeUp(ip):
+		return made
+	case ranged != nil:
+		return ranged
+	default:
+		return s.AddressOwner(ip, port, ns, scope)
+	}
+}
+
+// before says which of two hosts' registrations has an address that both wrote.
+func (s *Service) before(o *Service, ns string) bool {
+	if own := s.Namespace == ns; own != (o.Namespace == ns) {
+		return own
+	}
+	return s.compare(o) < 0
+}
+
+func (s *Service) answersAt(ip netip.Addr, port uint32) bool {
+	p, ok := s.Port(port)
+	return ok && byAddress(p) && slices.Contains(s.Addresses, netip.PrefixFrom(ip, ip.BitLen()))
+}
+
+// byAddress says whether a port's service is found by its written addresses.
+func byAddress(p Port) bool { return p.Protocol != UDP && p.Protocol != TLS }
+
+// noteWritten keeps the index of written addresses, and marks those who share one with a host that changed.
+func (b *batch) noteWritten(host string, was, now []*Service) {
+	had, has := writtenIn(was), writtenIn(now)
+	for a := range had {
+		b.shareAddress(a, host, has[a])
+	}
+	for a := range has {
+		if !had[a] {
+			b.shareAddress(a, host, true)
+		}
+	}
+}
+
+// shareAddress notes whether a host wrote an address.
+func (b *batch) shareAddress(address, host string, writes bool) {
+	hosts, _ := b.written.Get(address)
+	for _, other := range hosts {
+		if other != host {
+			b.beside[other] = true
+		}
+	}
+	at, found := slices.BinarySearch(hosts, host)
+	switch {
+	case writes && !found:
+		b.written.Put(address, slices.Insert(slices.Clone(hosts), at, host))
+	case !writes && found && len(hosts) == 1:
+		b.written.Delete(address)
+	case !writes && found:
+		b.written.Put(address, slices.Delete(slices.Clone(hosts), at, at+1))
+	}
+}
+
+func writtenIn(list []*Service) map[string]bool {
+	var out map[string]bool
+	for _, s := range list {
+		for _, a := range s.Addresses {
+			if !a.IsSingleIP() {
+				continue
+			}
+			if out == nil {
+				out = map[string]bool{}
+			}
+			out[a.Addr().String()] = true
+		}
+	}
+	return out
+}
+
+// clusterSuffix ends the names of Kubernetes services.
+const clusterSuffix = ".svc.cluster.local"
+
+// noteShadowed marks the Kubernetes services that have a host's name for a short one: "web", "web.default",
+// "web.default.svc". Whoever is registered by exactly that name has it.
+func (b *batch) noteShadowed(host string) {
+	if labels := strings.Count(host, "."); labels > 2 || (labels == 2 && !strings.HasSuffix(host, ".svc")) {
+		return
+	}
+	b.hosts.WalkPrefix(host+".", func(full string, _ []*Service) bool {
+		if strings.HasSuffix(full, clusterSuffix) {
+			b.beside[full] = true
+		}
+		return true
+	})
+}

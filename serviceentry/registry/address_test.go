@@ -1,0 +1,103 @@
+package registry_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+const shared = "addresses: [203.0.113.98]\n  ports: [{number: 80, name: http, protocol: HTTP}, {number: 5432, name: pg, protocol: TCP}]"
+
+// TestAddressOwner: an address that two hosts wrote leads to one of them, the same for all who see both.
+func TestAddressOwner(t *testing.T) {
+	address := netip.MustParseAddr("203.0.113.98")
+	owner := func(s *registry.Snapshot, ns string) string {
+		if svc := s.AddressOwner(address, 80, ns, nil); svc != nil {
+			return svc.Host
+		}
+		return ""
+	}
+	w := newWorld(t, entryYAML("shop/first", "z.test", shared))
+	changed := w.apply(entryYAML("team/second", "a.test", shared))
+	if !slices.Equal(changed.Hosts, []string{"a.test", "z.test"}) {
+		t.Errorf("the host whose address is shared now was not named: %v", changed.Hosts)
+	}
+	s := w.Snapshot()
+	for ns, want := range map[string]string{"shop": "z.test", "team": "a.test", "other": "z.test"} {
+		if got := owner(s, ns); got != want {
+			t.Errorf("in %s the address leads to %q, want %q", ns, got, want)
+		}
+	}
+	want := []netip.AddrPort{netip.AddrPortFrom(address, 80), netip.AddrPortFrom(address, 5432)}
+	if got := s.Yielded(s.Services("a.test")[0], "other", nil); !slices.Equal(got, want) {
+		t.Errorf("a.test yields %v, want %v", got, want)
+	}
+	if got := s.Yielded(s.Services("z.test")[0], "other", nil); len(got) != 0 {
+		t.Errorf("the owner yields %v", got)
+	}
+	changed = w.remove(entryYAML("shop/first", "z.test", shared))
+	if !slices.Equal(changed.Hosts, []string{"a.test", "z.test"}) || owner(w.Snapshot(), "other") != "a.test" {
+		t.Errorf("what is left of the two: %v, owner %q", changed.Hosts, owner(w.Snapshot(), "other"))
+	}
+}
+
+// TestMadeUpAddressesCannotBeWritten: they belong to the hosts that they were made up for.
+func TestMadeUpAddressesCannotBeWritten(t *testing.T) {
+	w := newWorld(t, entryYAML("shop/a", "a.test", ""))
+	vip := w.Snapshot().Services("a.test")[0].VIP4
+	w.apply(entryYAML("team/b", "b.test", "ports: [{number: 80, name: http, protocol: HTTP}]\n  addresses: ["+vip.String()+"]"))
+	b := w.Snapshot().Services("b.test")[0]
+	if len(b.Addresses) != 0 || !b.VIP4.IsValid() || b.VIP4 == vip {
+		t.Errorf("b.test has the addresses %v and %v", b.Addresses, b.VIP4)
+	}
+}
+
+// TestShortNameTaken: a host that is called like a Kubernetes service's short name touches the service.
+func TestShortNameTaken(t *testing.T) {
+	w := newWorld(t, "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: 10.0.0.9, ports: [{name: http, port: 80}]}\n")
+	for _, host := range []string{"web", "web.shop", "web.shop.svc"} {
+		changed := w.apply(entryYAML("team/short", host, ""))
+		if !slices.Contains(changed.Hosts, "web.shop.svc.cluster.local") {
+			t.Errorf("%s: changed %v", host, changed.Hosts)
+		}
+	}
+}
+
+// TestEntriesOfOneHostJoin: entries of a namespace that differ in their ports only count as one.
+func TestEntriesOfOneHostJoin(t *testing.T) {
+	http, tls := "ports: [{number: 80, name: http, protocol: HTTP}]", "ports: [{number: 443, name: tls, protocol: TLS}]"
+	first, second := entryYAML("shop/first", "a.test", http), entryYAML("shop/second", "a.test", tls)
+	w := newWorld(t, first, second, entryYAML("team/other", "a.test", "ports: [{number: 9000, name: tcp, protocol: TCP}]"))
+	seen := func() (from []string) {
+		svc := w.Snapshot().Visible("a.test", "shop", nil)
+		for _, p := range svc.Ports {
+			from = append(from, svc.SourceOf(p).Name)
+		}
+		return from
+	}
+	if got := seen(); !slices.Equal(got, []string{"first", "second"}) {
+		t.Errorf("the ports are from %v", got)
+	}
+	w.remove(first)
+	if got := seen(); !slices.Equal(got, []string{"second"}) {
+		t.Errorf("without the first, the ports are from %v", got)
+	}
+	w.apply(first)
+	w.remove(second)
+	if got := seen(); !slices.Equal(got, []string{"first"}) {
+		t.Errorf("without the second, the ports are from %v", got)
+	}
+}
+
+// TestRuleBeforeItsHost: a rule that is there first counts once its host comes.
+func TestRuleBeforeItsHost(t *testing.T) {
+	w := newWorld(t, entryYAML("shop/a", "a.test", ""), ruleYAML("shop/one", "a.test", ""))
+	w.apply(ruleYAML("shop/early", "b.test", ""))
+	w.apply(entryYAML("shop/b", "b.test", ""))
+	s := w.Snapshot()
+	if r := s.Rule(s.Services("b.test")[0], "team"); r == nil || r.Key.Name != "early" {
+		t.Errorf("the rule is %v", r)
+	}
+}
