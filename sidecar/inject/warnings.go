@@ -1,0 +1,29 @@
+package inject
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Limits of what the API server passes on, in bytes: a message, and all of an answer
+// (https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response).
+const (
+	maxWarning  = 256
+	maxWarnings = 4096
+)
+
+// fit cuts warnings to what the API server passes on, and says how many there is no room for.
+func fit(warnings []string) []string {
+	var out []string
+	room := maxWarnings - maxWarning // for the last one
+	for i, w := range warnings {
+		if len(w) > maxWarning {
+			w = strings.ToValidUTF8(w[:maxWarning-3], "") + "..."
+		}
+		if room -= len(w); room < 0 {
+			return append(out, fmt.Sprintf("and %d more warnings", len(warnings)-i))
+		}
+		out = append(out, w)
+	}
+	return out
+}
