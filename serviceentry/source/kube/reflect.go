@@ -37,7 +37,10 @@ type sink struct {
 	kind  kind
 }
 
-var _ cache.TransformingStore = sink{}
+var (
+	_ cache.TransformingStore      = sink{}
+	_ cache.ReflectorBookmarkStore = sink{}
+)
 
 // Transformer reads objects as they come, so that of a long list only what is kept is in memory.
 func (s sink) Transformer() cache.TransformFunc {
@@ -94,6 +97,12 @@ func (s sink) Replace(list []any, _ string) error {
 		all = append(all, i.version)
 	}
 	s.store.replace(s.kind, all)
+	return nil
+}
+
+// Bookmark says that there is nothing new.
+func (s sink) Bookmark(string) error {
+	s.store.bookmark(s.kind)
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (s *Source) Run(ctx context.Context, out func(batch []serviceentry.Change, 
 	var reflectors sync.WaitGroup
 	defer reflectors.Wait()
 	defer cancel()
-	logged := klog.NewContext(ctx, logr.FromSlogHandler(s.options.Logger.Handler()))
+	logged := klog.NewContext(ctx, logr.FromSlogHandler(lowered{s.options.Logger.Handler()}))
 	for _, k := range s.kinds {
 		if k.custom {
 			continue

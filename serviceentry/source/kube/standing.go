@@ -21,6 +21,7 @@ type standing struct {
 	// The errors of the newest list and watch; nil once they work again. A watch that works takes back both.
 	listed, watched error
 	silent          int // how often the server did not answer at all, in a row
+	silence         error
 }
 
 // quietFailures is how many failures to reach the server are no finding yet: it may just restart. With the reflectors'
@@ -70,13 +71,25 @@ func (s *store) result(k kind, err error, watch bool) {
 	default:
 		st.listed = err
 	}
-	if err == nil || answered(err) {
+	switch {
+	case err == nil && watch:
+		// The client calls a watch that broke off at once a good one; what comes over it tells.
+	case err == nil || answered(err):
 		st.silent = 0
-	} else {
-		st.silent++
+	default:
+		st.silent, st.silence = st.silent+1, err
 	}
 	s.noteTrouble(st)
 	s.signal()
+}
+
+// alive notes that something about a kind came from the server. The caller holds the lock.
+func (s *store) alive(k kind) {
+	if st := s.kinds[k.Kind]; st.silent > 0 {
+		st.silent = 0
+		s.noteTrouble(st)
+		s.signal()
+	}
 }
 
 // setAbsent notes whether a kind has a CRD. A deleted CRD takes its objects with it.
@@ -100,13 +113,9 @@ func (s *store) noteTrouble(st *standing) {
 	s.notes.Set(serviceentry.Key{Kind: st.kind.Kind}, st.findings())
 	for _, other := range s.kinds {
 		if other.silent >= quietFailures {
-			err := other.listed
-			if err == nil {
-				err = other.watched
-			}
 			s.notes.Set(silence, []admission.Finding{{
 				Severity: admission.Error, Origin: origin,
-				Message: "the API server does not answer (" + reason(err) + "); what it held stays in use",
+				Message: "the API server does not answer (" + reason(other.silence) + "); what it held stays in use",
 				Fix:     "see that it runs and can be reached from here",
 			}})
 			return

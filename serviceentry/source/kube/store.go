@@ -55,6 +55,7 @@ func (s *store) signal() {
 func (s *store) put(k kind, v version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.alive(k)
 	s.set(k, v)
 	s.signalDirty()
 }
@@ -63,6 +64,7 @@ func (s *store) put(k kind, v version) {
 func (s *store) remove(k kind, key serviceentry.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.alive(k)
 	s.drop(k, key)
 	s.signalDirty()
 }
@@ -82,7 +84,15 @@ func (s *store) replace(k kind, all []version) {
 		}
 	}
 	s.kinds[k.Kind].synced = true
+	s.alive(k)
 	s.signal()
+}
+
+// bookmark notes that a kind's watch works.
+func (s *store) bookmark(k kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alive(k)
 }
 
 func (s *store) signalDirty() {

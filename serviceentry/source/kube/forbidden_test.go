@@ -1,0 +1,64 @@
+package kube
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/sallyport/sallyport/serviceentry"
+)
+
+const rights = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: some}
+rules:
+- {apiGroups: [networking.istio.io], resources: ["*"], verbs: [get, list, watch]}
+- {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
+- {apiGroups: [""], resources: [namespaces, services], verbs: [list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: some}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: some}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: some}]`
+
+// forbidden looks with rights to everything but Pods and CustomResourceDefinitions.
+func forbidden(t *testing.T, c *cluster) {
+	c.apply(rights)
+	c.apply(namespace("forbidden"))
+	c.apply(entry("forbidden", "a", "a.com"))
+	config := rest.CopyConfig(c.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "some"}
+	r := startSource(t, config, Options{Patience: 300 * time.Millisecond})
+	r.until("forbidden", "a=a.com")
+	r.untilFinding("objects of kind Pod cannot be read: pods is forbidden")
+	if f := r.Findings(); len(f) != 1 || !strings.Contains(f[0].Fix, "list and watch pods") {
+		t.Errorf("findings %v", f)
+	}
+	// Once it is allowed, it comes.
+	c.apply(strings.Replace(rights, "[namespaces, services]", "[namespaces, services, pods]", 1))
+	c.apply("apiVersion: v1\nkind: Pod\nmetadata: {name: late, namespace: forbidden}\nspec: {containers: [{name: c, image: i}]}")
+	for r.state[serviceentry.Key{Kind: serviceentry.KindPod, Namespace: "forbidden", Name: "late"}] == nil {
+		r.next()
+	}
+	eventually(t, "no findings are left", func() bool { return len(r.Findings()) == 0 })
+}
+
+func nothing(kind, error) {}
+
+func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
+}
+
+func mustClients(t *testing.T, s *Source) *clients {
+	t.Helper()
+	c, err := newClients(s.config, s.kinds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.http.CloseIdleConnections)
+	return c
+}
