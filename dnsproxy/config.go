@@ -1,23 +1,29 @@
 package dnsproxy
 
 import (
+	"crypto/x509"
 	"log/slog"
 	"net/netip"
 	"time"
+
+	"github.com/sallyport/sallyport/dnsproxy/upstream"
 )
 
 // Config of a Server. What is zero has the default that is named; durations below zero switch a thing off.
 type Config struct {
 	Views []View
 
-	// Upstreams are recursive resolvers, IP or IP:PORT. They should answer alike: the next one is asked when one fails.
+	// Upstreams are recursive resolvers: IP or IP:PORT, tcp://IP[:PORT], or tls://IP[:PORT]#NAME for DNS over TLS with the
+	// name in the server's certificate. They must answer alike: the fastest is asked, another when it is slow or fails.
 	Upstreams []string
+	// UpstreamRoots vouch for those asked by TLS. nil: the system's.
+	UpstreamRoots *x509.CertPool
 	// ResolvConf is a file in resolv.conf's form whose nameservers are used, and followed when it changes, instead of
 	// Upstreams. Addresses that the Server itself listens on are left out.
 	ResolvConf string
-	// Forward sends the questions for a domain and all below it to other resolvers: domain → IP or IP:PORT.
+	// Forward sends the questions for a domain and all below it to other resolvers, as in Upstreams. The longest domain counts.
 	Forward map[string][]string
-	// Patience is how long upstream resolvers may take for one question. 5 s.
+	// Patience is how long upstream resolvers may take for one question, with all attempts. 4 s.
 	Patience time.Duration
 
 	// CacheBytes bounds the cache, in bytes. 4 MiB.
@@ -82,7 +88,7 @@ type View struct {
 
 // withDefaults fills in what is zero.
 func (c Config) withDefaults() Config {
-	set(&c.Patience, 5*time.Second)
+	set(&c.Patience, upstream.DefaultPatience)
 	set(&c.CacheBytes, 4<<20)
 	set(&c.MaxTTL, 24*time.Hour)
 	set(&c.MaxNegativeTTL, 15*time.Minute)

@@ -49,7 +49,7 @@ func (v *view) fetch(key, lower []byte, q upstream.Question) (*cache.Entry, erro
 	}
 	taken := v.filter(msg, packet.Text(lower))
 	if len(taken.addrs) > 0 {
-		v.refused(lower, taken.addrs, response.Server)
+		v.refused(lower, taken.addrs, response.Server.Addr)
 	}
 	ttl := settleTTL(msg, q.Type, taken, v.s.config)
 	return v.seal(key, msg, q, ttl, len(taken.addrs) > 0)

@@ -97,13 +97,14 @@ func (a *authority) answerWith(f func(w dns.ResponseWriter, req *dns.Msg) bool) 
 func (a *authority) count(key string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.counts[key]
+	host, kind, _ := strings.Cut(key, " ")
+	return a.counts[strings.TrimSpace(strings.ToLower(host)+" "+kind)]
 }
 
 func (a *authority) ServeDNS(w dns.ResponseWriter, req *dns.Msg) {
 	q := req.Question[0]
 	a.mu.Lock()
-	a.counts[q.Name+" "+dns.TypeToString[q.Qtype]]++
+	a.counts[strings.ToLower(q.Name)+" "+dns.TypeToString[q.Qtype]]++
 	if w.RemoteAddr().Network() == "tcp" {
 		a.counts["tcp"]++
 	}
@@ -128,7 +129,7 @@ func (a *authority) fromZone(req *dns.Msg) *dns.Msg {
 	m := new(dns.Msg)
 	m.SetReply(req)
 	m.RecursionAvailable = true
-	owner, kind := req.Question[0].Name, dns.TypeToString[req.Question[0].Qtype]
+	owner, kind := strings.ToLower(req.Question[0].Name), dns.TypeToString[req.Question[0].Qtype]
 	exists := false
 	for range 8 {
 		exists = false
@@ -145,6 +146,9 @@ func (a *authority) fromZone(req *dns.Msg) *dns.Msg {
 	}
 	for i, rr := range m.Answer {
 		m.Answer[i] = dns.Copy(rr)
+		if strings.EqualFold(rr.Header().Name, req.Question[0].Name) {
+			m.Answer[i].Header().Name = req.Question[0].Name
+		}
 	}
 	if len(a.zone[owner+" "+kind]) == 0 {
 		m.Ns = []dns.RR{dns.Copy(a.soa)}

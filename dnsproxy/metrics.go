@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,7 +26,7 @@ type viewCounts struct {
 	answers           [sourceCount]prometheus.Counter
 }
 
-type upstreamObserver = func(netip.AddrPort, time.Duration, error)
+type upstreamObserver = func(upstream.Server, time.Duration, error)
 
 func newMetrics() *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -73,7 +72,7 @@ func (c *viewCounts) query(tcp bool) {
 }
 
 // observe counts an attempt at an upstream resolver.
-func (m *metrics) observe(server netip.AddrPort, took time.Duration, err error) {
+func (m *metrics) observe(server upstream.Server, took time.Duration, err error) {
 	label := server.String()
 	m.upstreamSeconds.WithLabelValues(label).Observe(took.Seconds())
 	if err != nil {
@@ -86,6 +85,10 @@ func reason(err error) string {
 	switch {
 	case errors.Is(err, upstream.ErrDeclined):
 		return "declined"
+	case errors.Is(err, upstream.ErrBeaten):
+		return "beaten"
+	case errors.Is(err, upstream.ErrUnproven), errors.Is(err, upstream.ErrMismatch):
+		return "unproven"
 	case errors.Is(err, context.Canceled):
 		return "canceled"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():

@@ -3,9 +3,7 @@ package dnsproxy
 import (
 	"bytes"
 	"fmt"
-	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/miekg/dns"
 
@@ -21,9 +19,9 @@ type routes struct {
 }
 
 func newRoutes(config Config, observe upstreamObserver) (*routes, error) {
-	client := func(field string, servers []string) (*upstream.Client, error) {
-		addrs, err := parseServers(field, servers)
-		return upstream.New(upstream.Config{Servers: addrs, Patience: config.Patience, Observe: observe}), err
+	client := func(field string, texts []string) (*upstream.Client, error) {
+		servers, err := parseServers(field, texts)
+		return upstream.New(upstream.Config{Servers: servers, Patience: config.Patience, Roots: config.UpstreamRoots, Observe: observe}), err
 	}
 	base, err := client("upstreams", config.Upstreams)
 	if err != nil {
@@ -44,6 +42,14 @@ func newRoutes(config Config, observe upstreamObserver) (*routes, error) {
 	return r, nil
 }
 
+// close ends the connections to all of them.
+func (r *routes) close() {
+	r.base.Close()
+	for _, c := range r.domains {
+		c.Close()
+	}
+}
+
 // client returns the one for the longest domain at or above the name.
 func (r *routes) client(lower []byte) *upstream.Client {
 	if len(r.domains) > 0 {
@@ -56,24 +62,16 @@ func (r *routes) client(lower []byte) *upstream.Client {
 	return r.base
 }
 
-// parseServers reads IP or IP:PORT.
-func parseServers(field string, servers []string) ([]netip.AddrPort, error) {
-	var out []netip.AddrPort
-	for i, text := range servers {
-		text = strings.TrimSpace(text)
-		addr, err := netip.ParseAddrPort(text)
+// parseServers reads them as upstream.ParseServer does, each once.
+func parseServers(field string, texts []string) ([]upstream.Server, error) {
+	var out []upstream.Server
+	for i, text := range texts {
+		server, err := upstream.ParseServer(text)
 		if err != nil {
-			ip, err := netip.ParseAddr(strings.Trim(text, "[]"))
-			if err != nil {
-				return nil, fmt.Errorf("dns: %s[%d] %q: not an address; write IP or IP:PORT, as in 10.96.0.10 or [2001:db8::53]:53", field, i, text)
-			}
-			addr = netip.AddrPortFrom(ip, 53)
+			return nil, fmt.Errorf("dns: %s[%d] %w", field, i, err)
 		}
-		if addr.Port() == 0 {
-			return nil, fmt.Errorf("dns: %s[%d] %q: port 0 cannot be asked", field, i, text)
-		}
-		if !slices.Contains(out, addr) {
-			out = append(out, addr)
+		if !slices.Contains(out, server) {
+			out = append(out, server)
 		}
 	}
 	return out, nil
@@ -86,17 +84,17 @@ func (s *Server) useResolvConf(content []byte) {
 		s.config.Log.Warn("resolv.conf is unreadable, its last good version stays", "file", s.config.ResolvConf, "error", err)
 		return
 	}
-	var addrs []netip.AddrPort
-	for _, server := range parsed.Servers {
-		ip, err := netip.ParseAddr(server)
-		if addr := netip.AddrPortFrom(ip, 53); err == nil && !s.listensOn(addr) && !slices.Contains(addrs, addr) {
-			addrs = append(addrs, addr)
+	var servers []upstream.Server
+	for _, text := range parsed.Servers {
+		server, err := upstream.ParseServer(text)
+		if err == nil && !s.listensOn(server.Addr) && !slices.Contains(servers, server) {
+			servers = append(servers, server)
 		}
 	}
-	if len(addrs) == 0 {
+	if len(servers) == 0 {
 		s.config.Log.Warn("resolv.conf names no resolver to ask, its last good version stays", "file", s.config.ResolvConf)
 		return
 	}
-	s.routes.base.SetServers(addrs)
-	s.config.Log.Info("upstream resolvers taken from resolv.conf", "file", s.config.ResolvConf, "upstreams", addrs)
+	s.routes.base.SetServers(servers)
+	s.config.Log.Info("upstream resolvers taken from resolv.conf", "file", s.config.ResolvConf, "upstreams", servers)
 }

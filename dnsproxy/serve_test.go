@@ -187,7 +187,7 @@ func TestPipeline(t *testing.T) {
 	a := startAuthority(t, "slow.test. 60 IN A 192.0.2.1", "quick.test. 60 IN A 192.0.2.2")
 	gate := make(chan struct{})
 	a.answerWith(func(_ dns.ResponseWriter, req *dns.Msg) bool {
-		if req.Question[0].Name == "slow.test." {
+		if strings.EqualFold(req.Question[0].Name, "slow.test.") {
 			<-gate
 		}
 		return false

@@ -187,4 +187,5 @@ func (s *Server) drain() {
 	s.working.Wait()
 	s.cancel()
 	s.flights.wg.Wait()
+	s.routes.close()
 }

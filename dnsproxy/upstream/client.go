@@ -2,80 +2,98 @@ package upstream
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
-	"fmt"
-	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
 )
 
-// DefaultPatience is how long a question may take in all, over all servers and attempts.
-const DefaultPatience = 5 * time.Second
-
-// rounds is how often each server is asked at most.
-const rounds = 3
+// DefaultPatience is how long a question may take in all, over all servers and attempts. The C libraries ask again
+// after 5 s.
+const DefaultPatience = 4 * time.Second
 
 // Config of a Client.
 type Config struct {
-	Servers  []netip.AddrPort
+	Servers  []Server
 	Patience time.Duration // 0: DefaultPatience
-	// Observe is told of each attempt: the server, the time it took, and what went wrong. Optional.
-	Observe func(server netip.AddrPort, took time.Duration, err error)
+	// Roots vouch for the servers asked by TLS. nil: the system's.
+	Roots *x509.CertPool
+	// Observe is told of each attempt, probes too: the server, the time it took, and what went wrong. Optional.
+	Observe func(server Server, took time.Duration, err error)
 }
 
 // Client asks a set of servers that answer alike. It is safe for concurrent use.
 type Client struct {
-	patience time.Duration
-	observe  func(netip.AddrPort, time.Duration, error)
-	servers  atomic.Pointer[[]*server]
+	config Config
+	peers  atomic.Pointer[[]*peer]
+	mu     sync.Mutex // one writer of peers
+
+	base   context.Context // of what goes on without a question: probes, connections
+	cancel context.CancelFunc
+	work   sync.WaitGroup
 }
 
-// New makes a client; it does not talk to the servers yet.
+// New makes a client; it does not talk to the servers yet. Close it.
 func New(config Config) *Client {
-	c := &Client{patience: config.Patience, observe: config.Observe}
-	if c.patience <= 0 {
-		c.patience = DefaultPatience
+	if config.Patience <= 0 {
+		config.Patience = DefaultPatience
 	}
-	if c.observe == nil {
-		c.observe = func(netip.AddrPort, time.Duration, error) {}
+	if config.Observe == nil {
+		config.Observe = func(Server, time.Duration, error) {}
 	}
+	c := &Client{config: config}
+	c.base, c.cancel = context.WithCancel(context.Background())
 	c.SetServers(config.Servers)
 	return c
 }
 
+// Close ends what is under way and all connections.
+func (c *Client) Close() {
+	c.cancel()
+	c.SetServers(nil)
+	c.work.Wait()
+}
+
 // SetServers asks other servers from now on. What is known of those that stay is kept.
-func (c *Client) SetServers(addrs []netip.AddrPort) {
-	known := map[netip.AddrPort]*server{}
-	if old := c.servers.Load(); old != nil {
-		for _, s := range *old {
-			known[s.addr] = s
+func (c *Client) SetServers(servers []Server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := map[Server]*peer{}
+	if old := c.peers.Load(); old != nil {
+		for _, p := range *old {
+			known[p.Server] = p
 		}
 	}
-	next := make([]*server, 0, len(addrs))
-	for _, addr := range addrs {
-		s := known[addr]
-		if s == nil {
-			s = &server{addr: addr}
+	next := make([]*peer, 0, len(servers))
+	for _, s := range servers {
+		p := known[s]
+		if p == nil {
+			p = newPeer(s, c.config.Roots)
 		}
-		next = append(next, s)
+		delete(known, s)
+		next = append(next, p)
 	}
-	c.servers.Store(&next)
+	c.peers.Store(&next)
+	for _, gone := range known {
+		gone.pool.close()
+	}
 }
 
 // Servers are the ones that are asked, in the configured order.
-func (c *Client) Servers() []netip.AddrPort {
-	var addrs []netip.AddrPort
-	for _, s := range *c.servers.Load() {
-		addrs = append(addrs, s.addr)
+func (c *Client) Servers() []Server {
+	var servers []Server
+	for _, p := range *c.peers.Load() {
+		servers = append(servers, p.Server)
 	}
-	return addrs
+	return servers
 }
 
 // Question is what is asked upstream.
 type Question struct {
-	Name        string // fully qualified, in the library's text form
+	Name        string // fully qualified, lower case, in the library's text form
 	Type, Class uint16
 	DO, CD      bool
 }
@@ -83,7 +101,7 @@ type Question struct {
 // Response is what a server said.
 type Response struct {
 	Msg    *dns.Msg
-	Server netip.AddrPort
+	Server Server
 }
 
 // ErrNoServers is returned where no upstream is configured.
@@ -92,76 +110,30 @@ var ErrNoServers = errors.New("no upstream resolver is configured")
 // Exchange asks until a server answers NOERROR or NXDOMAIN. Other response codes make it try the next server; if no
 // better answer comes, the first of them is returned.
 func (c *Client) Exchange(ctx context.Context, q Question) (Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.patience)
-	defer cancel()
-	servers := inOrder(*c.servers.Load(), time.Now())
-	if len(servers) == 0 {
+	peers := inOrder(*c.peers.Load())
+	if len(peers) == 0 {
 		return Response{}, ErrNoServers
 	}
-	attempt := attempts{client: c, question: q, declined: map[*server]bool{}}
-	for round := range rounds {
-		for _, s := range servers {
-			if response, ok := attempt.ask(ctx, s, round); ok {
-				return response, nil
-			}
-		}
-		if len(attempt.declined) == len(servers) || !pause(ctx, round) {
-			break
-		}
+	if len(peers) > 1 {
+		c.probe(peers, time.Now())
 	}
-	return attempt.result()
+	return newRace(c, q, peers).run(ctx)
 }
 
-// pause leaves servers that fail at once, as one that restarts does, a moment before they are asked again.
-func pause(ctx context.Context, round int) bool {
-	timer := time.NewTimer(50 * time.Millisecond << (2 * round))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// Status is how a server is doing.
+type Status struct {
+	Server Server
+	Ill    bool          // it did not answer the last time
+	SRTT   time.Duration // smoothed round-trip time; 0: not measured
 }
 
-// attempts collects what the servers did for one question.
-type attempts struct {
-	client   *Client
-	question Question
-	declined map[*server]bool // they answered, but with a failure
-	bad      Response         // the first such answer
-	errs     []error
-}
-
-// ask tries one server, unless it has declined already.
-func (a *attempts) ask(ctx context.Context, s *server, round int) (Response, bool) {
-	if a.declined[s] || ctx.Err() != nil {
-		return Response{}, false
+// Status lists the servers in the order in which they would be asked now.
+func (c *Client) Status() []Status {
+	var all []Status
+	for _, p := range inOrder(*c.peers.Load()) {
+		p.mu.Lock()
+		all = append(all, Status{Server: p.Server, Ill: p.failures > 0, SRTT: p.srtt})
+		p.mu.Unlock()
 	}
-	ctx, cancel := context.WithTimeout(ctx, 800*time.Millisecond<<round)
-	defer cancel()
-	start := time.Now()
-	msg, err := s.exchange(ctx, a.question)
-	took := time.Since(start)
-	if err == nil && msg.Rcode != dns.RcodeSuccess && msg.Rcode != dns.RcodeNameError {
-		err = fmt.Errorf("%w: %s", ErrDeclined, dns.RcodeToString[msg.Rcode])
-		a.declined[s] = true
-		if a.bad.Msg == nil {
-			a.bad = Response{Msg: msg, Server: s.addr}
-		}
-	}
-	a.client.observe(s.addr, took, err)
-	s.note(err, time.Now())
-	if err != nil {
-		a.errs = append(a.errs, fmt.Errorf("upstream %s: %w", s.addr, err))
-		return Response{}, false
-	}
-	return Response{Msg: msg, Server: s.addr}, true
-}
-
-func (a *attempts) result() (Response, error) {
-	if a.bad.Msg != nil {
-		return a.bad, nil
-	}
-	return Response{}, errors.Join(a.errs...)
+	return all
 }

@@ -1,0 +1,220 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"go.uber.org/goleak"
+
+	"github.com/sallyport/sallyport/dnsproxy/hostile"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const truth = "192.0.2.1"
+
+var question = Question{Name: "www.test.", Type: dns.TypeA, Class: dns.ClassINET}
+
+func client(t testing.TB, config Config) *Client {
+	t.Helper()
+	c := New(config)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func of(servers ...*hostile.Server) (out []Server) {
+	for _, s := range servers {
+		out = append(out, Server{Addr: s.Addr})
+	}
+	return out
+}
+
+// right wants the true answer, with the name as it was asked.
+func right(t *testing.T, r Response, err error) {
+	t.Helper()
+	if err != nil || len(r.Msg.Answer) != 1 || !strings.HasPrefix(r.Msg.Answer[0].String(), "www.test.\t") || !strings.HasSuffix(r.Msg.Answer[0].String(), truth) {
+		t.Fatalf("got %v, %v", r.Msg, err)
+	}
+}
+
+// TestForgeriesArePassedOver: what does not answer the question is ignored, and the real answer after it is taken.
+func TestForgeriesArePassedOver(t *testing.T) {
+	good := hostile.Answer(truth)
+	for name, udp := range map[string]hostile.Behaviour{
+		"wrong id":       hostile.Forged(func(m *dns.Msg) { m.Id++ }, good),
+		"wrong name":     hostile.Forged(func(m *dns.Msg) { m.Question[0].Name = "evil.test." }, good),
+		"wrong type":     hostile.Forged(func(m *dns.Msg) { m.Question[0].Qtype = dns.TypeAAAA }, good),
+		"wrong class":    hostile.Forged(func(m *dns.Msg) { m.Question[0].Qclass = dns.ClassCHAOS }, good),
+		"no question":    hostile.Forged(func(m *dns.Msg) { m.Question = nil }, good),
+		"two questions":  hostile.Forged(func(m *dns.Msg) { m.Question = append(m.Question, m.Question[0]) }, good),
+		"not a response": hostile.Forged(func(m *dns.Msg) { m.Response = false }, good),
+		"wrong opcode":   hostile.Forged(func(m *dns.Msg) { m.Opcode = dns.OpcodeUpdate }, good),
+		"lower case":     hostile.LowerCase(hostile.Forged(nil, func(w *hostile.Writer, _ *dns.Msg) {})),
+		"garbage":        hostile.Garbage(good),
+		"another's cookie": hostile.Forged(func(m *dns.Msg) {
+			m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: strings.Repeat("ab", 16)}}
+		}, good),
+		"from elsewhere": hostile.Elsewhere(good),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := hostile.Start(t, hostile.Config{UDP: udp, TCP: good})
+			r, err := client(t, Config{Servers: of(p)}).Exchange(t.Context(), question)
+			right(t, r, err)
+		})
+	}
+}
+
+func TestFailsOver(t *testing.T) {
+	for name, first := range map[string]hostile.Behaviour{
+		"silent": hostile.Silent, "SERVFAIL": hostile.Rcode(dns.RcodeServerFailure), "REFUSED": hostile.Rcode(dns.RcodeRefused),
+		"garbage": hostile.Garbage(hostile.Silent), "wrong id": hostile.Forged(func(m *dns.Msg) { m.Id++ }, hostile.Silent),
+		"cut off, and TCP is silent": hostile.Truncated,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad, well := hostile.Start(t, hostile.Config{UDP: first}), hostile.Start(t, hostile.Config{UDP: hostile.Answer(truth)})
+			start := time.Now()
+			r, err := client(t, Config{Servers: of(bad, well)}).Exchange(t.Context(), question)
+			right(t, r, err)
+			if r.Server.Addr != well.Addr || len(bad.Asked("www.test")) == 0 || time.Since(start) > 1500*time.Millisecond {
+				t.Fatalf("%v answered after %v", r.Server, time.Since(start))
+			}
+		})
+	}
+	t.Run("dead", func(t *testing.T) {
+		dead := Server{Addr: deadAddr(t)}
+		well := hostile.Start(t, hostile.Config{UDP: hostile.Answer(truth)})
+		r, err := client(t, Config{Servers: append([]Server{dead}, of(well)...)}).Exchange(t.Context(), question)
+		right(t, r, err)
+	})
+}
+
+func deadAddr(t *testing.T) netip.AddrPort {
+	t.Helper()
+	gone, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gone.Close()
+	return netip.MustParseAddrPort(gone.LocalAddr().String())
+}
+
+// TestIllServersAreAskedLast: the second question does not wait for the server that was silent before.
+func TestIllServersAreAskedLast(t *testing.T) {
+	ill, well := hostile.Start(t, hostile.Config{}), hostile.Start(t, hostile.Config{UDP: hostile.Answer(truth)})
+	c := client(t, Config{Servers: of(ill, well)})
+	for range 3 {
+		r, err := c.Exchange(t.Context(), question)
+		right(t, r, err)
+	}
+	if len(ill.Asked("www.test")) != 1 || len(well.Asked("www.test")) != 3 {
+		t.Errorf("asked %d and %d times, want 1 and 3", len(ill.Asked("www.test")), len(well.Asked("www.test")))
+	}
+}
+
+func TestEachServerDeclinesOnce(t *testing.T) {
+	a := hostile.Start(t, hostile.Config{UDP: hostile.Rcode(dns.RcodeRefused)})
+	b := hostile.Start(t, hostile.Config{UDP: hostile.Rcode(dns.RcodeServerFailure)})
+	r, err := client(t, Config{Servers: of(a, b)}).Exchange(t.Context(), question)
+	if err != nil || r.Msg.Rcode != dns.RcodeRefused || len(a.Asked("www.test")) != 1 || len(b.Asked("www.test")) != 1 {
+		t.Errorf("got %v, %v; asked %v and %v", r.Msg, err, a.Asked(""), b.Asked(""))
+	}
+}
+
+func TestPatienceEnds(t *testing.T) {
+	p := hostile.Start(t, hostile.Config{})
+	start := time.Now()
+	_, err := client(t, Config{Servers: of(p), Patience: 1200 * time.Millisecond}).Exchange(t.Context(), question)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), p.Addr.String()) {
+		t.Errorf("error %v, want one that names %s", err, p.Addr)
+	}
+	if took := time.Since(start); took > 2*time.Second || len(p.Asked("")) != 2 {
+		t.Errorf("took %v, asked %d times", took, len(p.Asked("")))
+	}
+}
+
+func TestTruncation(t *testing.T) {
+	for name, udp := range map[string]hostile.Behaviour{"empty": hostile.Truncated, "in the middle of a record": hostile.CutOff} {
+		t.Run(name, func(t *testing.T) {
+			p := hostile.Start(t, hostile.Config{UDP: udp, TCP: hostile.Answer(truth)})
+			c := client(t, Config{Servers: of(p)})
+			for range 3 {
+				r, err := c.Exchange(t.Context(), question)
+				right(t, r, err)
+			}
+			if p.Connections() != 1 {
+				t.Errorf("%d connections for three questions", p.Connections())
+			}
+		})
+	}
+}
+
+func TestOldServerWithoutEDNS(t *testing.T) {
+	p := hostile.Start(t, hostile.Config{UDP: hostile.WithoutEDNS(hostile.Answer(truth))})
+	c := client(t, Config{Servers: of(p)})
+	for range 3 {
+		r, err := c.Exchange(t.Context(), question)
+		right(t, r, err)
+	}
+	if n := len(p.Asked("")); n != 4 {
+		t.Errorf("asked %d times, want 4: it is not asked with EDNS again", n)
+	}
+}
+
+func TestRequest(t *testing.T) {
+	p := hostile.Start(t, hostile.Config{UDP: hostile.Answer(truth)})
+	c := client(t, Config{Servers: of(p)})
+	for range 8 {
+		if _, err := c.Exchange(t.Context(), Question{Name: "www.a-long-name.test.", Type: dns.TypeA, Class: dns.ClassINET, DO: true, CD: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids, ports, cases := map[uint16]bool{}, map[uint16]bool{}, map[string]bool{}
+	for _, a := range p.Asked("") {
+		ids[a.Req.Id], ports[a.From.Port()], cases[a.Req.Question[0].Name] = true, true, true
+		if opt := a.Req.IsEdns0(); opt == nil || !opt.Do() || opt.UDPSize() != 1232 || !a.Req.CheckingDisabled || !a.Req.RecursionDesired {
+			t.Fatalf("request %v", a.Req)
+		}
+	}
+	if len(ids) < 6 || len(ports) < 6 || len(cases) < 6 {
+		t.Errorf("8 requests with %d ids, %d ports and %d ways to write the name", len(ids), len(ports), len(cases))
+	}
+}
+
+func TestCancel(t *testing.T) {
+	p := hostile.Start(t, hostile.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	c := client(t, Config{Servers: of(p)})
+	done := make(chan error, 1)
+	go func() { _, err := c.Exchange(ctx, question); done <- err }()
+	eventually(t, "asked", func() bool { return len(p.Asked("")) == 1 })
+	cancel()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	case <-time.After(time.Second):
+		t.Fatal("goes on after its context ended")
+	}
+}
+
+// eventually polls for what another goroutine will do.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(5 * time.Second)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("not within 5 s: %s", what)
+		}
+	}
+}

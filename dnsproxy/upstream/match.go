@@ -1,0 +1,119 @@
+package upstream
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// ErrMismatch is a message that does not answer the question.
+var ErrMismatch = errors.New("not an answer to the question")
+
+// What an answer may lack that is right otherwise.
+var (
+	errCase   = fmt.Errorf("%w: the case of the name is not as it was asked", ErrUnproven)
+	errCookie = fmt.Errorf("%w: the DNS cookie is missing or wrong", ErrUnproven)
+)
+
+// parse unpacks b if it answers req: same id, same question, a response (RFC 5452 section 9.1).
+func parse(b []byte, req *dns.Msg) (*dns.Msg, error) {
+	if len(b) < 12 || binary.BigEndian.Uint16(b) != req.Id || b[2]&0x80 == 0 {
+		return nil, ErrMismatch
+	}
+	msg := new(dns.Msg)
+	if err := msg.Unpack(b); err != nil {
+		// What is cut off may end in the middle of a record. The header is enough to go on by TCP.
+		if !msg.Truncated || len(msg.Question) != 1 {
+			return nil, fmt.Errorf("%w: %w", ErrMismatch, err)
+		}
+	}
+	if msg.Opcode != dns.OpcodeQuery || !sameQuestion(msg, req) {
+		return nil, ErrMismatch
+	}
+	return msg, nil
+}
+
+// sameQuestion also takes a failure without question, as servers send that know no EDNS.
+func sameQuestion(msg, req *dns.Msg) bool {
+	if len(msg.Question) == 0 {
+		return msg.Rcode == dns.RcodeFormatError || msg.Rcode == dns.RcodeNotImplemented
+	}
+	got, want := msg.Question[0], req.Question[0]
+	return len(msg.Question) == 1 && got.Qtype == want.Qtype && got.Qclass == want.Qclass && strings.EqualFold(got.Name, want.Name)
+}
+
+// match parses b as the answer to a and asks for proof: reliable is a transport that is proof enough, and from which
+// the server's habits can be learned.
+func (p *peer) match(b []byte, a *ask, reliable bool) (*dns.Msg, error) {
+	msg, err := parse(b, a.req)
+	if err != nil {
+		return nil, err
+	}
+	kept := len(msg.Question) == 0 || msg.Question[0].Name == a.req.Question[0].Name
+	if a.how&mixed != 0 && !kept {
+		if !reliable {
+			return nil, errCase
+		}
+		p.avoid(mixed, time.Now())
+	}
+	if a.how&cookie != 0 && !p.learnCookie(msg, a.cookie, a.expectedCookie) {
+		if !reliable {
+			return nil, errCookie
+		}
+		p.avoid(cookie, time.Now())
+	}
+	if a.how&mixed != 0 {
+		restore(msg, a.req.Question[0].Name, a.Name)
+	}
+	return msg, nil
+}
+
+// restore gives names that end like the one that was sent the case that was asked: servers compress names, and so
+// repeat the sent one's.
+func restore(msg *dns.Msg, sent, asked string) {
+	fix := func(name *string) { *name = unmix(*name, sent, asked) }
+	for i := range msg.Question {
+		fix(&msg.Question[i].Name)
+	}
+	for _, section := range [][]dns.RR{msg.Answer, msg.Ns} {
+		for _, rr := range section {
+			fix(&rr.Header().Name)
+			switch rr := rr.(type) { // the types whose names may be compressed (RFC 3597 section 4), and SRV
+			case *dns.CNAME:
+				fix(&rr.Target)
+			case *dns.DNAME:
+				fix(&rr.Target)
+			case *dns.PTR:
+				fix(&rr.Ptr)
+			case *dns.NS:
+				fix(&rr.Ns)
+			case *dns.MX:
+				fix(&rr.Mx)
+			case *dns.SRV:
+				fix(&rr.Target)
+			case *dns.SOA:
+				fix(&rr.Ns)
+				fix(&rr.Mbox)
+			}
+		}
+	}
+}
+
+// unmix replaces the longest end of name that is an end of sent by the same end of asked, label by label.
+func unmix(name, sent, asked string) string {
+	for at := 0; at < len(sent); {
+		if end := sent[at:]; strings.HasSuffix(name, end) {
+			return name[:len(name)-len(end)] + asked[at:]
+		}
+		next, last := dns.NextLabel(sent, at)
+		if last {
+			break
+		}
+		at = next
+	}
+	return name
+}

@@ -1,0 +1,108 @@
+package upstream
+
+import (
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/sallyport/sallyport/dnsproxy/hostile"
+)
+
+func networks(asked []hostile.Asked) (out string) {
+	for _, a := range asked {
+		out += a.Network + " "
+	}
+	return out
+}
+
+// TestCaseIsNotKept: such a server is found out by TCP, and then asked without.
+func TestCaseIsNotKept(t *testing.T) {
+	behave := hostile.LowerCase(hostile.Answer(truth))
+	for name, c := range map[string]struct {
+		tcp  hostile.Behaviour
+		want string
+	}{
+		"TCP works":            {behave, "udp tcp udp udp "},
+		"TCP does not":         {hostile.Hangup, "udp tcp udp udp udp "},
+		"TCP keeps it: forged": {hostile.Answer(truth), "udp tcp udp tcp udp tcp "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := hostile.Start(t, hostile.Config{UDP: behave, TCP: c.tcp})
+			client := client(t, Config{Servers: of(p)})
+			q := question
+			q.Name = "www.test." // 7 letters: in 1 of 128 cases the lower case is the right one
+			for range 3 {
+				r, err := client.Exchange(t.Context(), q)
+				right(t, r, err)
+			}
+			if got := networks(p.Asked("")); got != c.want {
+				t.Errorf("asked by %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestCookies(t *testing.T) {
+	behave := hostile.Cookies("0123456789abcdef", truth)
+	p := hostile.Start(t, hostile.Config{UDP: behave, TCP: behave})
+	c := client(t, Config{Servers: of(p)})
+	for range 2 {
+		r, err := c.Exchange(t.Context(), question)
+		right(t, r, err)
+	}
+	if got := networks(p.Asked("")); got != "udp udp udp " {
+		t.Errorf("asked by %s: once more for the cookie, then with it", got)
+	}
+}
+
+// TestCookieIsExpected: once a server has had cookies, an answer without is asked again by TCP.
+func TestCookieIsExpected(t *testing.T) {
+	with, without := hostile.Cookies("0123456789abcdef", truth), hostile.Answer(hostile.Lie)
+	forge := false
+	p := hostile.Start(t, hostile.Config{TCP: with, UDP: func(w *hostile.Writer, req *dns.Msg) {
+		if forge {
+			without(w, req)
+		} else {
+			with(w, req)
+		}
+	}})
+	c := client(t, Config{Servers: of(p)})
+	r, err := c.Exchange(t.Context(), question)
+	right(t, r, err)
+	forge = true
+	r, err = c.Exchange(t.Context(), question)
+	right(t, r, err)
+	if got := networks(p.Asked("")); got != "udp udp udp tcp " {
+		t.Errorf("asked by %s", got)
+	}
+}
+
+func TestUnmix(t *testing.T) {
+	for _, c := range [][4]string{
+		{"wWw.TeSt.", "wWw.TeSt.", "www.test.", "www.test."},
+		{"Other.TeSt.", "wWw.TeSt.", "www.test.", "Other.test."},
+		{"x.wWw.TeSt.", "wWw.TeSt.", "www.test.", "x.www.test."},
+		{"Other.Example.", "wWw.TeSt.", "www.test.", "Other.Example."},
+		{".", ".", ".", "."},
+	} {
+		if got := unmix(c[0], c[1], c[2]); got != c[3] {
+			t.Errorf("unmix(%s, %s, %s) = %s, want %s", c[0], c[1], c[2], got, c[3])
+		}
+	}
+}
+
+func FuzzMatch(f *testing.F) {
+	p := newPeer(Server{}, nil)
+	a := p.compose(question, edns|mixed|cookie)
+	f.Add(hostile.Reply(a.req, truth, nil)[2:])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = append([]byte{byte(a.req.Id >> 8), byte(a.req.Id)}, b...)
+		m, err := p.match(b, a, false)
+		if err != nil || Scrub(m, question) != nil {
+			return
+		}
+		if len(m.Question) == 1 && m.Question[0].Name != question.Name {
+			t.Fatalf("took %v", m)
+		}
+	})
+}
