@@ -29,6 +29,12 @@ tools: ## Install what is missing: Debian packages (as root) and Envoy.
 cluster-tools: ## Build what a Kubernetes node consists of, once: about ten minutes.
 	@e2e/tools/packages
 	@e2e/tools/kubernetes
+	@e2e/tools/coredns
+	@e2e/tools/helm
+
+.PHONY: chart
+chart: ## Package the Helm chart with its CRDs into dist/.
+	@chart/package $(VERSION)
 
 .PHONY: lint
 lint: ## go vet, golangci-lint.
