@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.golden.yaml")
 func TestLint(t *testing.T) {
 	for name, values := range valueSets(t) {
 		t.Run(name, func(t *testing.T) {
-			if out, err := helm(t, "lint", "--strict", "--kube-version", kubernetes, "--values", values, "."); err != nil {
+			if out, err := helm(t, "lint", "--strict", "--kube-version", kubeVersion, "--values", values, "."); err != nil {
 				t.Errorf("%s\n%v", out, err)
 			}
 		})
@@ -67,7 +67,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"injector.settings.terminationDrainDuration=a minute": "/injector/settings/terminationDrainDuration",
 	} {
 		t.Run(set, func(t *testing.T) {
-			_, err := helm(t, "template", "sallyport", ".", "--kube-version", kubernetes, "--set", set)
+			_, err := helm(t, "template", "sallyport", ".", "--kube-version", kubeVersion, "--set", set)
 			slashed := strings.ReplaceAll(where, "/", ".")
 			if err == nil || (!strings.Contains(err.Error(), where) && !strings.Contains(err.Error(), strings.TrimPrefix(slashed, "."))) {
 				t.Errorf("%v, want an error that names %s", err, where)

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	namespace  = "istio-system"
-	kubernetes = "1.36.1" // the version that goldens are rendered for
+	namespace   = "istio-system"
+	kubeVersion = "1.36.1" // the version that goldens are rendered for
 )
 
 // helm runs helm in the chart's folder and gives its output, or skips the test where there is no helm.
@@ -54,7 +54,7 @@ func findHelm(t *testing.T) string {
 // template renders the chart.
 func template(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := helm(t, append([]string{"template", "sallyport", ".", "--namespace", namespace, "--kube-version", kubernetes}, args...)...)
+	out, err := helm(t, append([]string{"template", "sallyport", ".", "--namespace", namespace, "--kube-version", kubeVersion}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

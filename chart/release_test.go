@@ -1,0 +1,163 @@
+package chart
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	injector  = "sallyport-injector-" + namespace
+	validator = "sallyport-validator-" + namespace
+)
+
+// installs what `make chart` packages, with everything but what needs other people's CRDs.
+func (c *cluster) installs(t *testing.T) {
+	dir := c.dir
+	if out, err := exec.CommandContext(t.Context(), "./package", "v1.2.3", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	c.pack = filepath.Join(dir, "sallyport-1.2.3.tgz")
+	c.helm(t, "install", "sallyport", c.pack, "--values", "testdata/everything.values.yaml",
+		"--set", "image.tag=", "--set", "monitoring.serviceMonitor.enabled=false", "--set", "monitoring.podMonitor.enabled=false")
+	c.kinds.Reset()
+
+	d, err := c.client.AppsV1().Deployments(namespace).Get(t.Context(), "sallyport", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := d.Spec.Template.Spec.Containers[0].Image, "registry.example/mesh/sallyport:1.2.3"; got != want {
+		t.Errorf("image %s, want %s", got, want)
+	}
+	if _, err := c.resource(t, serviceEntry()).List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("the CRDs are not there: %v", err)
+	}
+}
+
+func serviceEntry() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry", "metadata": map[string]any{"namespace": "shop"},
+	}}
+}
+
+// upgradeKeeps: neither a change of values nor --force takes the CA or a caBundle away, and only a change of
+// configuration makes the controller's pods anew.
+func (c *cluster) upgradeKeeps(t *testing.T) {
+	controller := c.asAccount(t, "sallyport")
+	ca := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "istio-ca-secret"}, Data: map[string][]byte{"ca-key.pem": []byte("key")}}
+	if _, err := controller.CoreV1().Secrets(namespace).Create(t.Context(), ca, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.writeBundles(t)
+	before := c.podAnnotations(t)
+	for _, step := range []struct {
+		args []string
+		anew bool
+	}{
+		{[]string{"--set", "audit.retention=90d"}, false},
+		{[]string{"--set", "meshConfig.outboundTrafficPolicy.mode=ALLOW_ANY", "--set", "injector.failurePolicy=Ignore"}, true},
+		{[]string{"--set", "injector.settings.nativeSidecar=false", "--force"}, true},
+	} {
+		c.helm(t, append([]string{"upgrade", "sallyport", c.pack, "--reuse-values"}, step.args...)...)
+		after := c.podAnnotations(t)
+		if anew := after != before; anew != step.anew {
+			t.Errorf("upgrade %v: pods made anew: %t, want %t", step.args, anew, step.anew)
+		}
+		before = after
+		for name, bundle := range c.bundles(t) {
+			if bundle != "roots" {
+				t.Errorf("upgrade %v: caBundle of %s is %q", step.args, name, bundle)
+			}
+		}
+		got, err := c.client.CoreV1().Secrets(namespace).Get(t.Context(), "istio-ca-secret", metav1.GetOptions{})
+		if err != nil || string(got.Data["ca-key.pem"]) != "key" {
+			t.Errorf("upgrade %v: the CA's Secret: %v, %d entries", step.args, err, len(got.Data))
+		}
+	}
+}
+
+// writeBundles does what the controller's leader does, as its account.
+func (c *cluster) writeBundles(t *testing.T) {
+	t.Helper()
+	api := c.asAccount(t, "sallyport").AdmissionregistrationV1()
+	patch := func(hooks int) []byte {
+		var ops []map[string]string
+		for i := range hooks {
+			ops = append(ops, map[string]string{"op": "add", "path": fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), "value": base64.StdEncoding.EncodeToString([]byte("roots"))})
+		}
+		text, err := json.Marshal(ops)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	m, err := api.MutatingWebhookConfigurations().Get(t.Context(), injector, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.MutatingWebhookConfigurations().Patch(t.Context(), injector, types.JSONPatchType, patch(len(m.Webhooks)), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.ValidatingWebhookConfigurations().Patch(t.Context(), validator, types.JSONPatchType, patch(1), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bundles are the caBundles, by webhook, in plain.
+func (c *cluster) bundles(t *testing.T) map[string]string {
+	t.Helper()
+	api, all := c.client.AdmissionregistrationV1(), map[string]string{}
+	m, err := api.MutatingWebhookConfigurations().Get(t.Context(), injector, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hook := range m.Webhooks {
+		all[hook.Name] = string(hook.ClientConfig.CABundle)
+	}
+	v, err := api.ValidatingWebhookConfigurations().Get(t.Context(), validator, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hook := range v.Webhooks {
+		all[hook.Name] = string(hook.ClientConfig.CABundle)
+	}
+	return all
+}
+
+func (c *cluster) podAnnotations(t *testing.T) string {
+	t.Helper()
+	d, err := c.client.AppsV1().Deployments(namespace).Get(t.Context(), "sallyport", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(d.Spec.Template.Annotations)
+}
+
+func (c *cluster) removal(t *testing.T) {
+	c.helm(t, "uninstall", "sallyport", "--wait=false")
+	api := c.client.AdmissionregistrationV1()
+	if _, err := api.MutatingWebhookConfigurations().Get(t.Context(), injector, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the injector's webhook: %v, want that it is gone", err)
+	}
+	if _, err := api.ValidatingWebhookConfigurations().Get(t.Context(), validator, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the validator's webhook: %v, want that it is gone", err)
+	}
+	if _, err := c.client.RbacV1().ClusterRoles().Get(t.Context(), "sallyport-"+namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the ClusterRole: %v, want that it is gone", err)
+	}
+	if _, err := c.client.CoreV1().Secrets(namespace).Get(t.Context(), "istio-ca-secret", metav1.GetOptions{}); err != nil {
+		t.Errorf("the CA's Secret: %v", err)
+	}
+	if _, err := c.resource(t, serviceEntry()).List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("the CRDs, and what users wrote: %v", err)
+	}
+}
