@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -200,22 +201,24 @@ func TestKeep(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		wake := make(chan struct{}, 1)
 		var calls []time.Duration
-		var fail error
+		var fail atomic.Bool
 		begun := time.Now()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			Keep(ctx, time.Minute, wake, slog.New(slog.DiscardHandler), func(context.Context) error {
 				calls = append(calls, time.Since(begun))
-				return fail
+				if fail.Load() {
+					return errors.New("the API is away")
+				}
+				return nil
 			})
 		}()
 		synctest.Wait()
-		fail = errors.New("the API is away")
+		fail.Store(true)
 		wake <- struct{}{}
 		time.Sleep(3500 * time.Millisecond) // 0, then 1 and 3 seconds
-		synctest.Wait()
-		fail = nil
+		fail.Store(false)
 		time.Sleep(70 * time.Second) // 7 seconds, a minute later
 		synctest.Wait()
 		cancel()

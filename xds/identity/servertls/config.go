@@ -31,6 +31,9 @@ type Options struct {
 	CA Signer
 	// Hosts are the DNS names and IP addresses of the certificate; see Hosts.
 	Hosts []string
+	// Webhook is for callers that are not of the mesh, as the Kubernetes API server: no client certificate is asked for,
+	// and HTTP/1.1 is spoken beside HTTP/2.
+	Webhook bool
 	// TTL is the certificate's lifetime; 0 is 24 hours.
 	TTL time.Duration
 	// Now is the clock; nil is time.Now.
@@ -51,8 +54,14 @@ func Hosts(more ...string) []string {
 	return hosts
 }
 
-// New returns the configuration of a server that agents verify against the mesh's roots. It asks for a client
-// certificate and verifies it when one is given (agents have none before their first). The certificate is made anew
+// ServiceHosts returns the names under which a Kubernetes Service is reached from its cluster; the API server calls
+// webhooks by the first.
+func ServiceHosts(name, namespace string) []string {
+	return []string{name + "." + namespace + ".svc", name + "." + namespace, name + "." + namespace + ".svc.cluster.local"}
+}
+
+// New returns the configuration of a server that its clients verify against the mesh's roots. Unless it is a webhook's, it
+// asks for a client certificate and verifies it when one is given (agents have none before their first). The certificate is made anew
 // at the first handshake after half of its lifetime, or after the CA's roots changed.
 func New(o Options) (*tls.Config, error) {
 	if len(o.Hosts) == 0 {
@@ -73,7 +82,14 @@ func New(o Options) (*tls.Config, error) {
 	if _, err := s.config(nil); err != nil {
 		return nil, err
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, GetConfigForClient: s.config}, nil
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: o.protocols(), GetConfigForClient: s.config}, nil
+}
+
+func (o Options) protocols() []string {
+	if o.Webhook {
+		return []string{"h2", "http/1.1"}
+	}
+	return []string{"h2"}
 }
 
 func isDNSName(s string) bool { return len(validation.IsDNS1123Subdomain(strings.ToLower(s))) == 0 }
@@ -124,11 +140,15 @@ func (s *server) make(now time.Time, roots []*x509.Certificate) (*tls.Config, ti
 	for _, root := range roots {
 		pool.AddCert(root)
 	}
+	clients := tls.VerifyClientCertIfGiven
+	if s.options.Webhook {
+		clients = tls.NoClientCert
+	}
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS12,
-		NextProtos:             []string{"h2"},
+		NextProtos:             s.options.protocols(),
 		Certificates:           []tls.Certificate{certificate},
-		ClientAuth:             tls.VerifyClientCertIfGiven,
+		ClientAuth:             clients,
 		ClientCAs:              pool,
 		Time:                   s.options.Now,
 		SessionTicketsDisabled: true, // connections are few and long; every one shows its certificate anew
