@@ -36,7 +36,11 @@ func (c *Cache) Get(key []byte) *Entry {
 
 // Put keeps e instead of the entry with the same key.
 func (c *Cache) Put(e *Entry) {
-	h := maphash.String(c.seed, e.key)
+	var key maphash.Hash // as maphash.Bytes over the whole key
+	key.SetSeed(c.seed)
+	_, _ = key.Write(e.prefix[:])
+	_, _ = key.WriteString(e.Answer.Question())
+	h := key.Sum64()
 	c.shards[h%shards].put(h, e)
 }
 

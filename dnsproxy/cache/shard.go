@@ -45,10 +45,13 @@ func (s *shard) get(h uint64, key []byte) *Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.protected.lru.Get(h); ok {
-		return e.matching(key)
+		if !e.matches(key) { // two keys with one hash: the later one has the place
+			return nil
+		}
+		return e
 	}
 	e, ok := s.trial.lru.Peek(h)
-	if !ok || e.key != string(key) {
+	if !ok || !e.matches(key) {
 		return nil
 	}
 	s.trial.lru.Remove(h)
@@ -59,14 +62,6 @@ func (s *shard) get(h uint64, key []byte) *Entry {
 			break
 		}
 		s.trial.add(h, e)
-	}
-	return e
-}
-
-// matching guards against two keys with one hash: the later one wins the place.
-func (e *Entry) matching(key []byte) *Entry {
-	if e.key != string(key) {
-		return nil
 	}
 	return e
 }

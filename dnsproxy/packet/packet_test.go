@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -194,6 +195,68 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// FuzzAnswer holds the patching to the reference: what a resolver packs, kept and answered, is the same message with
+// another id, the name as the client wrote it and shorter TTLs.
+func FuzzAnswer(f *testing.F) {
+	for _, text := range []string{
+		"www.test. 60 IN A 192.0.2.1", "www.test. 0 IN CNAME h.test.", "www.test. 4294967295 IN TXT \"a\" \"b\"",
+		"www.test. 300 IN HTTPS 1 . alpn=h2 ipv4hint=192.0.2.1", "test. 300 IN SOA ns.test. admin.test. 1 2 3 4 60",
+	} {
+		f.Add("www.test.", text, uint16(7), uint32(12), uint32(0))
+		f.Add("a.b.test.", text, uint16(0xffff), uint32(1<<31), uint32(30))
+	}
+	f.Fuzz(func(t *testing.T, host, text string, id uint16, elapsed, stale uint32) {
+		if strings.Contains(text, "$") { // directives like $GENERATE are no records
+			return
+		}
+		rr, err := dns.NewRR(text)
+		if err != nil || rr == nil || rr.Header().Rrtype == dns.TypeOPT || rr.Header().Name == "" {
+			return
+		}
+		m := new(dns.Msg)
+		m.SetQuestion(dns.Fqdn(host), dns.TypeA)
+		m.Response, m.RecursionAvailable, m.Compress = true, true, true
+		m.Answer, m.Ns = []dns.RR{rr, dns.Copy(rr)}, []dns.RR{dns.Copy(rr)}
+		wire, err := m.Pack()
+		if err != nil {
+			return
+		}
+		m = new(dns.Msg)
+		if m.Unpack(wire) != nil {
+			return
+		}
+		s, err := Seal(wire)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, hex.Dump(wire))
+		}
+		question := new(dns.Msg)
+		question.Question = m.Question
+		question.Id = id
+		asked, err := question.Pack()
+		if err != nil {
+			return
+		}
+		var q Query
+		if q.Parse(asked) != nil {
+			return
+		}
+		got := unpack(t, s.Answer([]byte("xx"), &q, Age{Elapsed: elapsed, Stale: stale})[2:])
+		m.Id, m.RecursionDesired = id, false
+		for _, rr := range append(append([]dns.RR(nil), m.Answer...), m.Ns...) {
+			h := rr.Header()
+			if h.Ttl -= min(h.Ttl, elapsed); stale > 0 {
+				h.Ttl = stale
+			}
+		}
+		if got.String() != m.String() || s.Rcode() != m.Rcode || len(got.Ns) != 1 {
+			t.Errorf("got\n%s\nwant\n%s", got, m)
+		}
+		if string(asked[headerLen:]) != s.Question() || !s.Answers(asked[headerLen:]) {
+			t.Errorf("question %q, want %q", s.Question(), asked[headerLen:])
+		}
+	})
+}
+
 func FuzzSeal(f *testing.F) {
 	m := new(dns.Msg)
 	m.SetQuestion("www.test.", dns.TypeA)
@@ -208,7 +271,7 @@ func FuzzSeal(f *testing.F) {
 			return
 		}
 		var q Query
-		if q.Parse(pack(t, "a.test", dns.TypeA, nil)) != nil || len(s.wire) < headerLen+len(q.name) {
+		if q.Parse(pack(t, "a.test", dns.TypeA, nil)) != nil || s.size() < headerLen+len(q.name) {
 			return
 		}
 		s.Answer(nil, &q, Age{Elapsed: 5})
