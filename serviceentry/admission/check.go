@@ -28,6 +28,7 @@ func Check(objs []serviceentry.Object, cfg mesh.Config) []Finding {
 			w.checkPlaintext(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 			w.checkGatewayService(r)
+			checkMadeUp(r, spec)
 		case *corev1.Namespace:
 			w.checkGatewayService(r)
 		case *networking.DestinationRule:
@@ -45,7 +46,13 @@ func Check(objs []serviceentry.Object, cfg mesh.Config) []Finding {
 		}
 		findings = append(findings, r.findings...)
 	}
+	for _, e := range w.entries {
+		r := &report{of: e.object}
+		w.checkOwnHost(r, e)
+		findings = append(findings, r.findings...)
+	}
 	findings = append(findings, w.conflicts()...)
+	findings = append(findings, w.sharedAddresses()...)
 	findings = append(findings, w.defaultGateway()...)
 	Sort(findings)
 	return findings

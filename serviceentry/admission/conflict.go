@@ -74,5 +74,11 @@ func (w *world) difference(a, b *entry) (field, value, other string) {
 	if !slices.EqualFunc(a.spec.Endpoints, b.spec.Endpoints, func(x, y *networking.WorkloadEntry) bool { return proto.Equal(x, y) }) {
 		return "spec.endpoints", "", "other endpoints"
 	}
+	if !slices.Equal(a.spec.Addresses, b.spec.Addresses) {
+		return "spec.addresses", strings.Join(b.spec.Addresses, ", "), "other addresses"
+	}
+	if !slices.Equal(a.spec.SubjectAltNames, b.spec.SubjectAltNames) {
+		return "spec.subjectAltNames", strings.Join(b.spec.SubjectAltNames, ", "), "other names"
+	}
 	return "", "", ""
 }

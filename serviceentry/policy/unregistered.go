@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -36,9 +37,9 @@ func (a asking) unregistered(d Destination) Verdict {
 // madeUp says whether the destination's address leads nowhere but to what is registered for it.
 func (a asking) madeUp(d Destination) bool {
 	if ip, err := netip.ParseAddr(d.Host); err == nil {
-		return registry.MadeUp(ip)
+		return host.MadeUp(ip)
 	}
-	return registry.MadeUp(a.resolved(d))
+	return host.MadeUp(a.resolved(d))
 }
 
 // hidden tells a host that nobody registered from one whose registration does not count for the workload, and whether

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/sallyport/sallyport/serviceentry/host"
 )
 
 // AddressOwner finds the registration that a written address leads to on a port, as a workload in ns sees it. Of
@@ -79,7 +81,7 @@ func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *Sc
 		}
 	}
 	switch {
-	case MadeUp(ip):
+	case host.MadeUp(ip):
 		return made
 	case ranged != nil:
 		return ranged

@@ -8,6 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/host"
 	"github.com/sallyport/sallyport/serviceentry/mesh"
 )
 
@@ -152,7 +153,7 @@ func prefixes(in []string) []netip.Prefix {
 			out = append(out, netip.PrefixFrom(ip, ip.BitLen()))
 		}
 	}
-	out = slices.DeleteFunc(out, func(p netip.Prefix) bool { return MadeUp(p.Addr()) })
+	out = slices.DeleteFunc(out, func(p netip.Prefix) bool { return host.MadeUp(p.Addr()) })
 	slices.SortFunc(out, netip.Prefix.Compare)
 	return slices.Compact(out)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/decode"
+	"github.com/sallyport/sallyport/serviceentry/host"
 	"github.com/sallyport/sallyport/serviceentry/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -248,7 +249,7 @@ func TestAddresses(t *testing.T) {
 		entryYAML("shop/private", "private.test", "exportTo: [\".\"]\n  addresses: [203.0.113.9]\n  ports: [{number: 5432, name: tcp, protocol: TCP}]"),
 	).Snapshot()
 	made := s.Services("made.test")[0].VIP4
-	if !registry.MadeUp(made) || registry.MadeUp(netip.MustParseAddr("203.0.113.7")) || registry.MadeUp(netip.Addr{}) {
+	if !host.MadeUp(made) || host.MadeUp(netip.MustParseAddr("203.0.113.7")) || host.MadeUp(netip.Addr{}) {
 		t.Errorf("made up: %s", made)
 	}
 	for _, tt := range []struct {

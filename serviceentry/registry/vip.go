@@ -5,19 +5,9 @@ import (
 	"net/netip"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/sallyport/sallyport/serviceentry/host"
 )
-
-// The ranges that addresses for hosts without one come from; Istio's.
-var (
-	vipRange4 = netip.MustParsePrefix("240.240.0.0/16")
-	vipRange6 = netip.MustParsePrefix("2001:2::/48")
-)
-
-// MadeUp says whether an address is from the ranges of made-up ones, which lead nowhere by themselves.
-func MadeUp(ip netip.Addr) bool { return vipRange4.Contains(ip) || vipRange6.Contains(ip) }
-
-// MadeUpRanges are those two ranges.
-func MadeUpRanges() []netip.Prefix { return []netip.Prefix{vipRange4, vipRange6} }
 
 // slots is how many hosts can have an address: all of the range but its first and last.
 const slots = 1<<16 - 2
@@ -125,15 +115,15 @@ func (v *vips) take() map[string]bool {
 }
 
 // lookup gives the host's addresses; both are the zero Addr for a host without a claim.
-func (v *vips) lookup(host string) (v4, v6 netip.Addr) {
-	at, ok := v.slot[host]
+func (v *vips) lookup(name string) (v4, v6 netip.Addr) {
+	at, ok := v.slot[name]
 	if !ok {
 		return netip.Addr{}, netip.Addr{}
 	}
 	offset := uint16(at + 1)
-	b4 := vipRange4.Addr().As4()
+	b4 := host.MadeUp4.Addr().As4()
 	binary.BigEndian.PutUint16(b4[2:], offset)
-	b6 := vipRange6.Addr().As16()
+	b6 := host.MadeUp6.Addr().As16()
 	binary.BigEndian.PutUint16(b6[14:], offset)
 	return netip.AddrFrom4(b4), netip.AddrFrom16(b6)
 }

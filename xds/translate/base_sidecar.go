@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -10,7 +11,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/host"
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
@@ -86,7 +87,7 @@ func portListener(name string, p listening, in sidecarIn) *listenerv3.Listener {
 		l.FilterChains = append(l.FilterChains, chain(r.prefix.String(), match, carryOn(),
 			proxy{stat: "outbound_" + name, cluster: decide, tunnel: hostPort(r.host, r.port)}.filter()))
 	}
-	for _, made := range registry.MadeUpRanges() {
+	for _, made := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
 		if !slices.ContainsFunc(p.ranges, func(r rangeUse) bool { return r.prefix.Overlaps(made) }) {
 			continue // the usual case: the default does it
 		}
