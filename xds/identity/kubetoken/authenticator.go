@@ -19,9 +19,10 @@ const (
 	// Audience is what tokens for the mesh's control plane are made out to; Istio's name.
 	Audience = "istio-ca"
 
-	// acceptedFor and rejectedFor are how long an answer of the API holds. A rejection is kept shortly: the API server
-	// may not have seen the pod or the account yet.
-	acceptedFor = time.Minute
+	// acceptedFor and rejectedFor are how long an answer of the API holds. With the ten seconds for which the API server
+	// itself remembers one, a token outlives its pod by a minute at most. A rejection is kept shortly: the API server may
+	// not have seen the pod or the account yet.
+	acceptedFor = 50 * time.Second
 	rejectedFor = 5 * time.Second
 
 	// cacheSize bounds the answers that are kept, of about 300 bytes each. Rejections have a place of their own: strangers

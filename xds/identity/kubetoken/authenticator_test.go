@@ -153,7 +153,7 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// Many calls with one token are one question; its answer holds for a minute, and never longer than the token.
+// Many calls with one token are one question; its answer holds for less than a minute, and never longer than the token.
 func TestOneReviewForMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reviews{answer: func(context.Context, string) (authentication.TokenReviewStatus, error) {
@@ -178,12 +178,12 @@ func TestOneReviewForMany(t *testing.T) {
 		time.Sleep(acceptedFor - 2*time.Second)
 		ask(100, bearing(t.Context(), token))
 		if r.count() != 1 {
-			t.Errorf("%d reviews within a minute", r.count())
+			t.Errorf("%d reviews while the answer holds", r.count())
 		}
 		time.Sleep(2 * time.Second)
 		ask(1, bearing(t.Context(), token))
 		if r.count() != 2 {
-			t.Errorf("%d reviews after a minute", r.count())
+			t.Errorf("%d reviews after that", r.count())
 		}
 		short := lasting(10 * time.Second)
 		ask(1, bearing(t.Context(), short))

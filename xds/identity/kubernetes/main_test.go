@@ -1,0 +1,11 @@
+package kubernetes
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
+}
