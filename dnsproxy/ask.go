@@ -58,6 +58,7 @@ func (v *view) cached(c *call, e *cache.Entry, now time.Duration, from Source, o
 	if !usable(e) {
 		from = FromFailure
 	}
+	c.filtered = e.Hidden
 	answer := c.sealed(out, e, now, v.s.staleTTL)
 	return v.done(c, from, e.Answer.Rcode(), answer, nil)
 }

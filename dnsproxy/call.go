@@ -17,6 +17,10 @@ type call struct {
 	tcp    bool
 	start  time.Time
 	held   bool // it came before the name table
+	known  bool // the name table has the name, but no addresses for it
+
+	filtered bool   // addresses were taken out of the answer
+	reason   string // of a denial
 }
 
 // clone makes a call that outlives the buffer that its question was read into.

@@ -35,6 +35,7 @@ const (
 	FromStale                  // an expired one, because no upstream answered in time
 	FromUpstream               // asked for this question, maybe for others at the same time
 	FromPolicy                 // the policy refused the name
+	FromLimit                  // the client asks too much
 	FromFailure                // nobody could answer
 	FromProtocol               // the question itself is malformed or unsupported
 	sourceCount
@@ -42,12 +43,23 @@ const (
 
 // String is the source's name in metrics.
 func (s Source) String() string {
-	return [...]string{"table", "cache", "stale", "upstream", "policy", "failure", "protocol"}[s]
+	return [...]string{"table", "cache", "stale", "upstream", "policy", "limited", "failure", "protocol"}[s]
 }
+
+// Verdict says whether a question was answered as it is, in the audit log's words.
+type Verdict string
+
+// The verdicts. What failed was allowed.
+const (
+	Allowed Verdict = "allowed"
+	Denied  Verdict = "denied" // by the policy, a limit, or because View.Refuse has left no address
+)
 
 // Decision is how a question was answered.
 type Decision struct {
 	Question
+	Verdict  Verdict
+	Reason   string // why it was denied
 	Time     time.Time
 	Took     time.Duration
 	Source   Source
@@ -55,6 +67,17 @@ type Decision struct {
 	Answers  []netip.Addr // the addresses that were answered
 	Filtered bool         // View.Refuse took addresses out
 	Err      error        // for FromFailure: what the upstreams did
+}
+
+// judge fills in the verdict from the rest.
+func (d *Decision) judge() {
+	d.Verdict = Allowed
+	switch {
+	case d.Source == FromPolicy || d.Source == FromLimit:
+		d.Verdict = Denied
+	case d.Filtered && len(d.Answers) == 0:
+		d.Verdict, d.Reason = Denied, reasonFiltered
+	}
 }
 
 // Refusal is an answer out of which View.Refuse took addresses.

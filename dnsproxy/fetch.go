@@ -36,20 +36,13 @@ func (v *view) fetcher(c *call) func() (*cache.Entry, error) {
 
 // fetch asks, and seals what comes.
 func (v *view) fetch(key, lower []byte, q upstream.Question) (*cache.Entry, error) {
-	response, err := v.s.routes.client(lower).Exchange(v.s.base, q)
+	msg, from, err := v.complete(lower, q)
 	if err != nil {
 		return nil, err
 	}
-	msg := response.Msg
-	if msg.Rcode != dns.RcodeSuccess && msg.Rcode != dns.RcodeNameError {
-		return nil, fmt.Errorf("upstream %s answered %s", response.Server, dns.RcodeToString[msg.Rcode])
-	}
-	if err := upstream.Scrub(msg, q); err != nil {
-		return nil, fmt.Errorf("upstream %s: %w", response.Server, err)
-	}
 	taken := v.filter(msg, packet.Text(lower))
 	if len(taken.addrs) > 0 {
-		v.refused(lower, taken.addrs, response.Server.Addr)
+		v.refused(lower, taken.addrs, from.Addr)
 	}
 	ttl := settleTTL(msg, q.Type, taken, v.s.config)
 	return v.seal(key, msg, q, ttl, len(taken.addrs) > 0)

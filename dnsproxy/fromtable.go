@@ -20,9 +20,9 @@ func (v *view) fromTable(c *call, out []byte) (answer []byte, known bool) {
 		out = packet.AppendPTR(c.Reply(out, dns.RcodeSuccess, 0), msg, l.host, l.ttl)
 		return c.Finish(out, msg, dns.RcodeSuccess, packet.EDENone, c.Limit(c.tcp)), true
 	}
-	l := names.find(c.Lower())
+	l, guess := names.find(c.Lower()), 0
 	if l == nil {
-		l = v.bySearch(names, c.Lower())
+		l, guess = v.bySearch(names, c.Lower())
 	}
 	if l == nil {
 		return nil, false
@@ -32,9 +32,15 @@ func (v *view) fromTable(c *call, out []byte) (answer []byte, known bool) {
 	}
 	msg := len(out)
 	out = c.Reply(out, dns.RcodeSuccess, 0)
+	owner := packet.QuestionName
+	if guess > 0 {
+		var target [256]byte // the name that the client means; it ends where the search domain begins
+		copy(target[:], c.Lower()[:guess])
+		out, owner = packet.AppendCNAME(out, msg, target[:guess+1], l.ttl)
+	}
 	for _, addr := range l.addrs {
 		if c.Type == dns.TypeANY || addr.Is4() == (c.Type == dns.TypeA) && c.isAddress() {
-			out = packet.AppendAddr(out, msg, addr, l.ttl)
+			out = packet.AppendAddrOf(out, msg, owner, addr, l.ttl)
 		}
 	}
 	return c.Finish(out, msg, dns.RcodeSuccess, packet.EDENone, c.Limit(c.tcp)), true
@@ -53,9 +59,10 @@ func (c *call) ofTable() bool {
 	}
 }
 
-// bySearch finds NAME where NAME.DOMAIN was asked for and DOMAIN is one of the clients' search domains. Only names of
-// two labels and more, and no wildcards: a guess of the client's must not hide a real name in the domain.
-func (v *view) bySearch(names *names, wire []byte) *line {
+// bySearch finds NAME where NAME.DOMAIN was asked for and DOMAIN is one of the clients' search domains, and where in
+// wire the latter begins. Only names of two labels and more, and no wildcards: a guess of the client's must not hide a
+// real name in the domain. With NAME as an alias for the answer the client's search ends at its first question.
+func (v *view) bySearch(names *names, wire []byte) (*line, int) {
 	for _, domain := range v.search {
 		size := len(wire) - len(domain)
 		if size <= 0 || !bytes.Equal(wire[size:], domain) || !onBoundary(wire, size) {
@@ -68,10 +75,10 @@ func (v *view) bySearch(names *names, wire []byte) *line {
 			continue
 		}
 		if l := names.exact(short); l != nil {
-			return l
+			return l, size
 		}
 	}
-	return nil
+	return nil, 0
 }
 
 // onBoundary tells whether a label of wire begins at size.

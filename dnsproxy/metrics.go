@@ -8,12 +8,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/upstream"
 )
 
 // metrics are the server's; Server collects them.
 type metrics struct {
 	queries, answers, refused, drops *prometheus.CounterVec
+	odd                              *prometheus.CounterVec
 	upstreamErrors                   *prometheus.CounterVec
 	upstreamSeconds                  *prometheus.HistogramVec
 	cacheEntries, cacheBytes, names  *prometheus.Desc
@@ -24,6 +26,7 @@ type metrics struct {
 type viewCounts struct {
 	udp, tcp, refused prometheus.Counter
 	answers           [sourceCount]prometheus.Counter
+	odd               [limit.OddCount]prometheus.Counter
 }
 
 type upstreamObserver = func(upstream.Server, time.Duration, error)
@@ -37,8 +40,9 @@ func newMetrics() *metrics {
 	}
 	return &metrics{
 		queries:        counter("queries_total", "Questions received.", "view", "protocol"),
-		answers:        counter("answers_total", "Answers by where they came from: table, cache (hits), upstream (misses), stale, policy, failure, protocol.", "view", "source"),
+		answers:        counter("answers_total", "Answers by where they came from: table, cache (hits), upstream (misses), stale, policy, limited, failure, protocol.", "view", "source"),
 		refused:        counter("refused_addresses_total", "Addresses taken out of answers because they are inside.", "view"),
+		odd:            counter("odd_questions_total", "Questions not answered from memory that look like a tunnel's: type, long, random.", "view", "kind"),
 		drops:          counter("rejected_total", "Questions and connections turned away because a bound was reached.", "reason"),
 		upstreamErrors: counter("upstream_errors_total", "Attempts that failed.", "upstream", "reason"),
 		upstreamSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -59,6 +63,9 @@ func (m *metrics) view(name string) viewCounts {
 	}
 	for source := range sourceCount {
 		c.answers[source] = m.answers.WithLabelValues(name, source.String())
+	}
+	for kind := limit.Usual + 1; kind < limit.OddCount; kind++ {
+		c.odd[kind] = m.odd.WithLabelValues(name, kind.String())
 	}
 	return c
 }
@@ -99,7 +106,7 @@ func reason(err error) string {
 }
 
 func (m *metrics) vectors() []prometheus.Collector {
-	return []prometheus.Collector{m.queries, m.answers, m.refused, m.drops, m.upstreamErrors, m.upstreamSeconds}
+	return []prometheus.Collector{m.queries, m.answers, m.refused, m.drops, m.odd, m.upstreamErrors, m.upstreamSeconds}
 }
 
 // Describe is part of prometheus.Collector.

@@ -62,6 +62,7 @@ func New(config Config) (*Server, error) {
 			}
 			w.search = append(w.search, packet.AppendName(nil, domain))
 		}
+		w.policy.Store(&policy{})
 		s.views = append(s.views, w)
 	}
 	s.base, s.cancel = context.WithCancel(context.Background())

@@ -70,8 +70,9 @@ func TestNameTable(t *testing.T) {
 		{"x.wild.alias", dns.TypeA, "NOERROR | A 30 240.240.0.8"},
 		{"1.0.240.240.in-addr.arpa", dns.TypePTR, "NOERROR | PTR 45 external.com."},
 		{strings.TrimSuffix(reverse(t, "2001:2::1"), "."), dns.TypePTR, "NOERROR | PTR 45 external.com."},
-		{"5.0.240.240.in-addr.arpa", dns.TypePTR, "NXDOMAIN"},                                             // a wildcard is nobody's name
-		{"external.com.ns.svc.cluster.local", dns.TypeA, "NOERROR | A 45 240.240.0.1 | A 45 240.240.0.2"}, // a client's guess
+		{"5.0.240.240.in-addr.arpa", dns.TypePTR, "NXDOMAIN"},                                                                      // a wildcard is nobody's name
+		{"external.com.ns.svc.cluster.local", dns.TypeA, "NOERROR | CNAME 45 external.com. | A 45 240.240.0.1 | A 45 240.240.0.2"}, // a client's guess
+		{"v4.test.ns.svc.cluster.local", dns.TypeAAAA, "NOERROR | CNAME 30 v4.test."},
 		{"other.com.ns.svc.cluster.local", dns.TypeA, "NXDOMAIN"},
 		{"a.com", dns.TypeA, "NXDOMAIN"}, // one label is no guess
 		{".", dns.TypeA, "NXDOMAIN"},

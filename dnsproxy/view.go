@@ -3,6 +3,7 @@ package dnsproxy
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -17,6 +18,7 @@ type view struct {
 	search [][]byte // wire format
 	s      *Server
 	counts viewCounts
+	policy atomic.Pointer[policy] // see Server.SetPolicy
 }
 
 // accept answers what is no question for us. Otherwise ok is false and the call is ready for quick. An empty answer
@@ -47,28 +49,34 @@ func (v *view) accept(c *call, msg, out []byte) (answer []byte, ok bool) {
 
 // quick answers from memory: the table, the policy, the cache. ok is false where somebody has to be waited for.
 func (v *view) quick(c *call, out []byte) (answer []byte, ok bool) {
-	known := false
 	if v.Names {
 		if !v.s.table.Ready() {
 			c.held = true
 			return nil, false
 		}
-		if answer, known = v.fromTable(c, out); answer != nil {
+		if answer, c.known = v.fromTable(c, out); answer != nil {
 			return v.done(c, FromTable, dns.RcodeSuccess, answer, nil), true
 		}
 	}
+	if !v.policy.Load().resolves(c.Lower(), c.known) {
+		return v.denied(c, out, dns.RcodeNameError, reasonUnregistered), true
+	}
 	if v.Policy != nil {
-		switch v.Policy(v.question(c, known)) {
+		switch v.Policy(v.question(c)) {
 		case NXDomain:
-			return v.done(c, FromPolicy, dns.RcodeNameError, c.simple(out, dns.RcodeNameError, packet.EDEBlocked), nil), true
+			return v.denied(c, out, dns.RcodeNameError, reasonPolicy), true
 		case Refused:
-			return v.done(c, FromPolicy, dns.RcodeRefused, c.simple(out, dns.RcodeRefused, packet.EDEBlocked), nil), true
+			return v.denied(c, out, dns.RcodeRefused, reasonPolicy), true
 		}
 	}
 	now := v.s.now()
 	e := v.s.cache.Get(c.Key(v.id))
 	if e == nil || now >= e.Expires {
-		return nil, false
+		if c.reason = v.limited(c); c.reason == "" {
+			return nil, false
+		}
+		answer := c.simple(out, dns.RcodeServerFailure, edeProhibited)
+		return v.done(c, FromLimit, dns.RcodeServerFailure, answer, nil), true
 	}
 	if v.s.config.Prefetch && now >= e.Expires-(e.Expires-e.Stored)/10 && usable(e) && e.ClaimRefresh() {
 		_, _ = v.s.flights.join(c.Key(v.id), v.fetcher(c))
@@ -108,9 +116,18 @@ func (v *view) hold(ctx context.Context) bool {
 	return false
 }
 
+// edeProhibited says that this client may not (RFC 8914 section 4.19).
+const edeProhibited uint16 = 18
+
+// denied answers what the policy does not want resolved.
+func (v *view) denied(c *call, out []byte, rcode int, reason string) []byte {
+	c.reason = reason
+	return v.done(c, FromPolicy, rcode, c.simple(out, rcode, packet.EDEBlocked), nil)
+}
+
 // question is c in the words of policies and decisions.
-func (v *view) question(c *call, known bool) Question {
-	return Question{View: v.Name, Client: c.client, Name: packet.Text(c.Query.Name()), Type: c.Type, Known: known}
+func (v *view) question(c *call) Question {
+	return Question{View: v.Name, Client: c.client, Name: packet.Text(c.Query.Name()), Type: c.Type, Known: c.known}
 }
 
 // failed answers SERVFAIL.
@@ -122,10 +139,12 @@ func (v *view) failed(c *call, out []byte, ede uint16, err error) []byte {
 func (v *view) done(c *call, from Source, rcode int, answer []byte, err error) []byte {
 	v.counts.answers[from].Inc()
 	if report := v.s.config.OnDecision; report != nil {
-		report(Decision{
-			Question: v.question(c, false), Time: c.start, Took: time.Since(c.start),
-			Source: from, Rcode: rcode, Answers: packet.Addrs(answer[c.room():]), Err: err,
-		})
+		d := Decision{
+			Question: v.question(c), Time: c.start, Took: time.Since(c.start), Source: from, Rcode: rcode,
+			Answers: packet.Addrs(answer[c.room():]), Filtered: c.filtered, Reason: c.reason, Err: err,
+		}
+		d.judge()
+		report(d)
 	}
 	return answer
 }

@@ -23,6 +23,28 @@ func Scrub(msg *dns.Msg, q Question) error {
 	return nil
 }
 
+// Tail is the end of a chain of aliases whose records the answer does not have, nor says that there are none: the
+// server has followed it as far as it knows. msg has been scrubbed.
+func Tail(msg *dns.Msg, q Question) (name string, open bool) {
+	if msg.Rcode != dns.RcodeSuccess || q.Type == dns.TypeCNAME || q.Type == dns.TypeANY || len(msg.Answer) == 0 {
+		return "", false
+	}
+	owners, err := chain(msg.Answer, dns.CanonicalName(q.Name))
+	if err != nil || len(owners) < 2 {
+		return "", false
+	}
+	last := owners[len(owners)-1]
+	for _, rr := range msg.Answer {
+		if rr.Header().Rrtype == q.Type && dns.CanonicalName(rr.Header().Name) == last {
+			return "", false
+		}
+	}
+	denied := slices.ContainsFunc(msg.Ns, func(rr dns.RR) bool {
+		return rr.Header().Rrtype == dns.TypeSOA && dns.IsSubDomain(rr.Header().Name, last)
+	})
+	return last, !denied
+}
+
 // chain lists the names from name on along the CNAMEs.
 func chain(answer []dns.RR, name string) ([]string, error) {
 	next := map[string]string{}

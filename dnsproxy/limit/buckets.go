@@ -1,0 +1,79 @@
+package limit
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// DefaultClients is how many clients are told apart.
+const DefaultClients = 4096
+
+// Rate is what each client may have.
+type Rate struct {
+	PerSecond float64 // 0: no limit
+	Burst     float64 // at once, after a pause; below 1: one second's worth
+}
+
+// Buckets hold a token bucket for each client. Of many clients those not seen for longest are forgotten, and start
+// again with a full bucket. It is safe for concurrent use; nil lets everything through.
+type Buckets struct {
+	rate Rate
+	mu   sync.Mutex
+	seen *simplelru.LRU[netip.Addr, bucket]
+}
+
+// bucket is what a client had left when it was seen last.
+type bucket struct {
+	tokens float64
+	at     time.Duration
+}
+
+// New makes buckets for at most clients; nil without a rate.
+func New(rate Rate, clients int) *Buckets {
+	if rate.PerSecond <= 0 {
+		return nil
+	}
+	if rate.Burst < 1 {
+		rate.Burst = max(rate.PerSecond, 1)
+	}
+	if clients <= 0 {
+		clients = DefaultClients
+	}
+	seen, _ := simplelru.NewLRU[netip.Addr, bucket](clients, nil) // it fails only for a length below 1
+	return &Buckets{rate: rate, seen: seen}
+}
+
+// Allow takes a token of client's, if there is one. now is the time since any fixed moment.
+func (b *Buckets) Allow(client netip.Addr, now time.Duration) bool {
+	if b == nil {
+		return true
+	}
+	client = client.Unmap().WithZone("")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	had, ok := b.seen.Get(client)
+	if !ok {
+		had = bucket{tokens: b.rate.Burst, at: now}
+	}
+	had.tokens = min(had.tokens+max(now-had.at, 0).Seconds()*b.rate.PerSecond, b.rate.Burst)
+	had.at = now
+	allowed := had.tokens >= 1
+	if allowed {
+		had.tokens--
+	}
+	b.seen.Add(client, had)
+	return allowed
+}
+
+// Clients is how many are told apart now.
+func (b *Buckets) Clients() int {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seen.Len()
+}
