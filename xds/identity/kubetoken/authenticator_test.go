@@ -254,8 +254,8 @@ func TestRejectionsHoldShortly(t *testing.T) {
 func TestAPIGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		token := lasting(time.Hour)
-		var answer error = errors.New("connection refused, by the way your token is " + token)
-		r := &reviews{answer: func(context.Context, string) (authentication.TokenReviewStatus, error) { return good(), answer }}
+		gone := errors.New("connection refused, by the way your token is " + token)
+		r := &reviews{answer: func(context.Context, string) (authentication.TokenReviewStatus, error) { return good(), gone }}
 		a := newAuthenticator(t, r)
 		for range 10 {
 			_, err := a.Authenticate(bearing(t.Context(), token))
@@ -270,7 +270,7 @@ func TestAPIGone(t *testing.T) {
 		if r.count() != failuresBefore {
 			t.Errorf("%d questions to an API that is gone", r.count())
 		}
-		answer = nil
+		gone = nil
 		time.Sleep(pause)
 		if _, err := a.Authenticate(bearing(t.Context(), token)); err != nil {
 			t.Errorf("the API is back: %v", err)

@@ -21,8 +21,9 @@ const (
 	// ConfigMapKey is the bundle's key in it.
 	ConfigMapKey = "root-cert.pem"
 
-	// Label and LabelValue mark what this package wrote.
-	Label      = "app.kubernetes.io/managed-by"
+	// Label is set on what this package wrote, to LabelValue.
+	Label = "app.kubernetes.io/managed-by"
+	// LabelValue is the control plane's name.
 	LabelValue = "sallyport"
 
 	// pageSize is how many ConfigMaps are listed at a time.

@@ -2,6 +2,7 @@ package servertls
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -35,7 +36,7 @@ func TestWebhook(t *testing.T) {
 	go func() { served <- server.ServeTLS(listener, "", "") }()
 	defer func() {
 		_ = server.Close()
-		if err := <-served; err != http.ErrServerClosed {
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
 	}()
