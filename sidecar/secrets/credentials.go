@@ -3,6 +3,7 @@ package secrets
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,6 +41,22 @@ func (w *Workload) ClientTLS() *tls.Config {
 		RootCAs:              pool(m.roots()),
 		GetClientCertificate: w.clientCertificate,
 	}
+}
+
+// Certificate is the workload's, for servers of its own. It fails until there is one that holds.
+func (w *Workload) Certificate() (*tls.Certificate, error) {
+	m, _ := w.board.read()
+	if m.certificate == nil || m.certificate.expired(time.Now()) {
+		return nil, errors.New("the workload has no valid certificate yet")
+	}
+	return &m.certificate.pair, nil
+}
+
+// Roots are those of the mesh, as of now.
+func (w *Workload) Roots() *x509.CertPool {
+	w.rereadRoots()
+	m, _ := w.board.read()
+	return pool(m.roots())
 }
 
 // clientCertificate shows the workload's certificate if the controller can accept it. One that expired, or that

@@ -27,9 +27,18 @@ type Options struct {
 	Retention   time.Duration // see store.Options
 	MemoryLimit string        // see store.Options
 	Logger      *slog.Logger
+	Ports       []Port // beside the socket
 
 	// Ready, if set, is called once everything listens; console is the page's address, empty without one.
 	Ready func(socket, console string)
+}
+
+// Port is a further way in. Whoever gives it sees to who may come in by it.
+type Port struct {
+	Listener  net.Listener
+	Options   []grpc.ServerOption // credentials and interceptors
+	Records   bool                // batches are taken
+	Questions bool                // questions are answered
 }
 
 // grace is how long streams may take to end by themselves.
@@ -85,9 +94,7 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 		return err
 	}
 	defer os.Remove(socket) // before the lock is given back
-	rpc := grpc.NewServer(grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute}))
-	ingest.NewServer(s, nil, o.Logger).Register(rpc)
-	query.NewService(s).Register(rpc)
+	ports := append([]Port{{Listener: rpcListener, Records: true, Questions: true}}, o.Ports...)
 
 	group, ctx := errgroup.WithContext(ctx)
 	consoleAddr := ""
@@ -99,12 +106,15 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 		consoleAddr = pageListener.Addr().String()
 		group.Go(func() error { return console.Serve(ctx, pageListener, s.DB(), o.Logger) })
 	}
-	group.Go(func() error { return rpc.Serve(rpcListener) })
-	group.Go(func() error {
-		<-ctx.Done()
-		stop(rpc)
-		return nil
-	})
+	for _, port := range ports {
+		rpc := port.server(s, o.Logger)
+		group.Go(func() error { return rpc.Serve(port.Listener) })
+		group.Go(func() error {
+			<-ctx.Done()
+			stop(rpc)
+			return nil
+		})
+	}
 	group.Go(func() error {
 		select {
 		case <-s.Failed():
@@ -118,6 +128,17 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 		o.Ready(socket, consoleAddr)
 	}
 	return group.Wait()
+}
+
+func (p Port) server(s *store.Store, log *slog.Logger) *grpc.Server {
+	rpc := grpc.NewServer(append([]grpc.ServerOption{grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute})}, p.Options...)...)
+	if p.Records {
+		ingest.NewServer(s, nil, log).Register(rpc)
+	}
+	if p.Questions {
+		query.NewService(s).Register(rpc)
+	}
+	return rpc
 }
 
 // stop lets batches that are being stored get their acknowledgement; streams that stay open are cut.

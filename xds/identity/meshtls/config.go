@@ -1,0 +1,81 @@
+package meshtls
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sallyport/sallyport/xds/identity"
+)
+
+// Source gives what one side of a connection proves itself and verifies the other with, as of now.
+type Source interface {
+	Certificate() (*tls.Certificate, error)
+	Roots() *x509.CertPool
+}
+
+// Client is the configuration of connections to one workload, wherever it is reached.
+func Client(s Source, server identity.ID) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2"},
+		// Names are not what a workload proves; VerifyConnection does all of it, by identity.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			id, err := verify(state.PeerCertificates, s.Roots(), x509.ExtKeyUsageServerAuth)
+			if err != nil {
+				return err
+			}
+			if id != server {
+				return fmt.Errorf("the server is %s, not %s", id, server)
+			}
+			return nil
+		},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.Certificate() },
+	}
+}
+
+// Server is the configuration of a server whose clients must show a certificate of the mesh. Who of them may do what
+// is for identity.Guard and those behind it.
+func Server(s Source) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			certificate, err := s.Certificate()
+			if err != nil {
+				return nil, err
+			}
+			return &tls.Config{
+				MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"},
+				Certificates: []tls.Certificate{*certificate},
+				ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: s.Roots(),
+				SessionTicketsDisabled: true, // every connection shows its certificate anew
+			}, nil
+		},
+	}
+}
+
+// verify checks a chain against the roots and gives the identity in its leaf.
+func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage) (identity.ID, error) {
+	if len(chain) == 0 {
+		return identity.ID{}, errors.New("the peer shows no certificate")
+	}
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	leaf := chain[0]
+	_, err := leaf.Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between, CurrentTime: time.Now(), KeyUsages: []x509.ExtKeyUsage{usage},
+	})
+	if err != nil {
+		return identity.ID{}, err
+	}
+	if len(leaf.URIs) != 1 {
+		return identity.ID{}, fmt.Errorf("the peer's certificate has %d URI names, a workload's has one", len(leaf.URIs))
+	}
+	return identity.ParseID(leaf.URIs[0].String())
+}
