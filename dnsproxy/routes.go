@@ -3,6 +3,8 @@ package dnsproxy
 import (
 	"bytes"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 
 	"github.com/miekg/dns"
@@ -47,6 +49,20 @@ func (r *routes) close() {
 	r.base.Close()
 	for _, c := range r.domains {
 		c.Close()
+	}
+}
+
+// all yields the default ones, then those of each domain in order.
+func (r *routes) all() iter.Seq2[string, *upstream.Client] {
+	return func(yield func(string, *upstream.Client) bool) {
+		if !yield("", r.base) {
+			return
+		}
+		for _, domain := range slices.Sorted(maps.Keys(r.domains)) {
+			if !yield(packet.Text([]byte(domain)), r.domains[domain]) {
+				return
+			}
+		}
 	}
 }
 
