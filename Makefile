@@ -48,8 +48,9 @@ test: tools build ## All tests, with real Envoys; as root in network namespaces 
 	go test -timeout 15m ./e2e/...
 
 .PHONY: bench
-bench: tools build ## What a mesh costs its control plane, into docs/performance.md; all Go benchmarks.
+bench: tools build ## What a mesh costs its control plane and its traffic, into docs/performance.md; all Go benchmarks.
 	go run ./e2e/load/cmd -runs 3 -doc docs/performance.md
+	go run ./e2e/dataplane -rounds 7 -doc docs/performance.md
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: demo

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// TestMain lets the test program be client and server inside the namespaces, as the command does.
+func TestMain(m *testing.M) {
+	if done, err := role(context.Background(), os.Args[1:]); done {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestDataPlane: both sides carry each kind of traffic, the programmed one fails no request of thousands of short
+// connections, and it carries also what an app resolved elsewhere.
+func TestDataPlane(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root: run `make test` as root for this part")
+	}
+	if testing.Short() {
+		t.Skip("starts the real programs, which takes its time: not with -short")
+	}
+	st, err := setStage(t.Context(), true)
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, run := range st.runs {
+				if kept, err := run.SaveLogs(); err == nil {
+					t.Logf("the programs' logs: %s", kept)
+				}
+			}
+		}
+		if err := st.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := compare(t.Context(), st.ours, st.written, plan{
+		hosts: []int{20}, loads: loads, rounds: 1, clients: 8, warm: 50 * time.Millisecond, duration: 200 * time.Millisecond, progress: io.Discard,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.Failures > 0 || p.Written[0].Failures > 0 {
+			t.Errorf("%s: %d requests failed, the first: %s; by hand %d", p.Load, p.Failures, p.First, p.Written[0].Failures)
+		}
+	}
+	t.Run("churn", func(t *testing.T) { churn(t, st.ours) })
+	t.Run("resolved elsewhere", func(t *testing.T) { elsewhere(t, st.ours) })
+}
+
+// churn makes 2,000 connections, half of them TLS ones.
+func churn(t *testing.T, ours *programmed) {
+	for _, l := range loads {
+		if l.Keep {
+			continue
+		}
+		got, err := ours.round(t.Context(), order{traffic: l, Clients: 16, Duration: time.Minute, Requests: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Requests+got.Failures != 1000 || got.Failures > 0 {
+			t.Errorf("%s: %d requests, and %d that failed, the first: %s", l.Name, got.Requests, got.Failures, got.First)
+		}
+	}
+}
+
+// elsewhere connects to a registered host's real address, as an app does that asks another resolver or has the address
+// written down: it leaves by the gateway all the same.
+func elsewhere(t *testing.T, ours *programmed) {
+	const name = "external.com" // the story's
+	real := world.OutsideAddrs[0].String()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ours.scene.Outside.CA.PEM())
+	for scheme, port := range map[string]string{"http": "80", "https": "443"} {
+		client := http.Client{Timeout: exchangeLimit, Transport: &http.Transport{
+			DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots},
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return ours.world.App.DialContext(ctx, network, net.JoinHostPort(real, port))
+			},
+		}}
+		path := "/elsewhere-" + scheme
+		resp, err := client.Get(scheme + "://" + name + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		seen := ours.scene.Outside.Sightings(path)
+		if resp.StatusCode != http.StatusOK || len(seen) != 1 {
+			t.Fatalf("%s: %s, seen %v", scheme, resp.Status, seen)
+		}
+		if s := seen[0]; s.Peer.Addr() != world.GatewayAddr || s.Scheme != "https" || s.SNI != name {
+			t.Errorf("%s: the server saw %s, want TLS for %s from the gateway", scheme, s, name)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/story"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	done, err := role(ctx, os.Args[1:])
+	if !done {
+		err = measure(ctx)
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// role plays a part inside a namespace, if the arguments say so.
+func role(ctx context.Context, args []string) (done bool, err error) {
+	switch {
+	case len(args) == 2 && args[0] == "client":
+		return true, client(ctx, args[1])
+	case len(args) == 4 && args[0] == "server":
+		return true, upstream(ctx, args[1], args[2], args[3])
+	}
+	return false, nil
+}
+
+func measure(ctx context.Context) error {
+	p := plan{progress: os.Stderr}
+	var hosts, doc, only string
+	var noLog bool
+	flag.StringVar(&hosts, "hosts", "1,1000", "how many hosts are registered: `sizes` of meshes, comma-separated")
+	flag.IntVar(&p.rounds, "rounds", 7, "how often each load is measured on each side")
+	flag.IntVar(&p.clients, "clients", 16, "how many clients make requests")
+	flag.DurationVar(&p.warm, "warm", 500*time.Millisecond, "how long each round goes on before it counts")
+	flag.DurationVar(&p.duration, "duration", 2*time.Second, "how long each round counts")
+	flag.StringVar(&only, "only", "", "measure only loads whose names `contain` this")
+	flag.BoolVar(&noLog, "without-log", false, "let the static Envoys write no access log")
+	flag.StringVar(&doc, "doc", "", "`file` to keep the table in, between its markers")
+	flag.Parse()
+	for size := range strings.SplitSeq(hosts, ",") {
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			return fmt.Errorf("-hosts %q: %w", hosts, err)
+		}
+		p.hosts = append(p.hosts, n)
+	}
+	for _, l := range loads {
+		if strings.Contains(l.Name, only) {
+			p.loads = append(p.loads, l)
+		}
+	}
+	stage, err := setStage(ctx, !noLog)
+	if err != nil {
+		return errors.Join(err, stage.close())
+	}
+	all, err := compare(ctx, stage.ours, stage.written, p)
+	if err := errors.Join(err, stage.close()); err != nil {
+		return err
+	}
+	fmt.Print(table(all))
+	if doc == "" {
+		return nil
+	}
+	how := "the static Envoys write Istio's default access log to a file"
+	if noLog {
+		how = "the static Envoys write no access log"
+	}
+	return keep(doc, p, how, all)
+}
+
+// stage is both sides.
+type stage struct {
+	ours    *programmed
+	written *side
+	runs    []*world.Run
+}
+
+// setStage needs root. What it made has to be closed, also after an error.
+func setStage(ctx context.Context, log bool) (*stage, error) {
+	st := &stage{}
+	if os.Geteuid() != 0 {
+		return st, errors.New("network namespaces need root")
+	}
+	if err := world.CanNamespace(); err != nil {
+		return st, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return st, err
+	}
+	root, err := story.Root()
+	if err != nil {
+		return st, err
+	}
+	programs, err := story.FindPrograms(root)
+	if err != nil {
+		return st, err
+	}
+	for range 2 {
+		run, err := world.NewRun()
+		if err != nil {
+			return st, err
+		}
+		st.runs = append(st.runs, run)
+	}
+	if st.ours, err = newProgrammed(ctx, st.runs[0], programs, filepath.Clean(self)); err != nil {
+		return st, fmt.Errorf("setting the programmed side: %w", err)
+	}
+	if st.written, err = byHand(ctx, st.runs[1], st.ours.scene, filepath.Clean(self), log); err != nil {
+		return st, fmt.Errorf("setting the static side: %w", err)
+	}
+	return st, nil
+}
+
+func (s *stage) close() error {
+	var errs []error
+	for i := len(s.runs) - 1; i >= 0; i-- {
+		errs = append(errs, s.runs[i].Close())
+	}
+	return errors.Join(errs...)
+}

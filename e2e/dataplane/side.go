@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/outside"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// host is the name that is asked for, and serverAddr where it really is.
+const host = "measured.test"
+
+var serverAddr = netip.MustParseAddr("203.0.113.80")
+
+// side is one of the two that are compared.
+type side struct {
+	name   string
+	world  *world.World
+	addr   string // where its clients connect; "" for what DNS says
+	leaf   []byte // the server's certificate, DER
+	self   string // this program
+	envoys []int  // sidecar, gateway
+	agents []int
+}
+
+// serve starts the server outside, with a certificate of the CA.
+func (s *side) serve(run *world.Run, ca *outside.CA) error {
+	cert, key := filepath.Join(run.Dir, "server.pem"), filepath.Join(run.Dir, "server.key")
+	leaf, err := ca.Issue(host)
+	if err != nil {
+		return err
+	}
+	s.leaf = leaf.Certificate[0]
+	if err := writeCertificate(cert, key, leaf); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	defer cancel()
+	if _, err := s.world.Outside.Run(ctx, 0, "ip", "addr", "add", serverAddr.String()+"/24", "dev", "eth0"); err != nil {
+		return err
+	}
+	addr := net.JoinHostPort(serverAddr.String(), "443")
+	p, err := s.world.Outside.Start("server", 0, s.self, "server", addr, cert, key)
+	if err != nil {
+		return err
+	}
+	return errors.Join(pin(p.PID(), otherCPU), s.ports(ctx))
+}
+
+// ports lets clients use a port again after a second: a minute, as usual, is too long for so many connections.
+func (s *side) ports(ctx context.Context) error {
+	for _, h := range []*world.Host{s.world.App, s.world.Gateway} {
+		_, err := h.Run(ctx, 0, "sysctl", "-qw", "net.ipv4.tcp_tw_reuse=1", "net.ipv4.ip_local_port_range=2048 65000")
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const readyWithin = 30 * time.Second
+
+// sample is one round on one side.
+type sample struct {
+	tally
+	EnvoyCPU [2]time.Duration // of sidecar and gateway, for each request
+	AgentCPU time.Duration    // of both agents, for each request
+	// How busy the processors were, 0 to 1: that of the Envoys, and the one that clients and servers share.
+	EnvoysBusy, OthersBusy float64
+}
+
+// envoys is the processor time of both Envoys for a request.
+func (s sample) envoys() time.Duration { return s.EnvoyCPU[0] + s.EnvoyCPU[1] }
+
+// round has the side's clients do what is ordered.
+func (s *side) round(ctx context.Context, o order) (sample, error) {
+	o.Host, o.Addr, o.Leaf = host, s.addr, s.leaf
+	text, err := json.Marshal(o)
+	if err != nil {
+		return sample{}, err
+	}
+	before, began := s.usage(), time.Now()
+	out, err := s.world.App.Run(ctx, 0, "taskset", "-c", fmt.Sprint(otherCPU), s.self, "client", string(text))
+	if err != nil {
+		return sample{}, fmt.Errorf("%s: %w", s.name, err)
+	}
+	after, took := s.usage(), time.Since(began)
+	var got sample
+	if err := json.Unmarshal(out, &got.tally); err != nil {
+		return sample{}, fmt.Errorf("%s: a client said %q: %w", s.name, out, err)
+	}
+	// What was used while it warmed up is of as many requests at the same rate.
+	requests := max(got.rate()*(o.Warm+got.Took).Seconds(), 1)
+	each := func(d time.Duration) time.Duration { return time.Duration(float64(d) / requests) }
+	got.EnvoyCPU = [2]time.Duration{each(after.envoys[0] - before.envoys[0]), each(after.envoys[1] - before.envoys[1])}
+	got.AgentCPU = each(after.agents - before.agents)
+	got.EnvoysBusy = float64(after.busy[0]-before.busy[0]) / float64(took)
+	got.OthersBusy = float64(after.busy[1]-before.busy[1]) / float64(took)
+	return got, nil
+}
+
+type usage struct {
+	envoys [2]time.Duration
+	agents time.Duration
+	busy   [2]time.Duration
+}
+
+func (s *side) usage() (u usage) {
+	for i, pid := range s.envoys {
+		u.envoys[i] = used(pid)
+	}
+	for _, pid := range s.agents {
+		u.agents += used(pid)
+	}
+	u.busy = [2]time.Duration{busy(envoyCPU), busy(otherCPU)}
+	return u
+}
+
+// place pins the side's processes.
+func (s *side) place() error {
+	for _, pid := range s.agents {
+		if err := pin(pid, otherCPU); err != nil {
+			return err
+		}
+	}
+	for _, pid := range s.envoys {
+		if err := pin(pid, envoyCPU); err != nil {
+			return err
+		}
+	}
+	return nil
+}
