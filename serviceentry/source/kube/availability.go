@@ -92,7 +92,7 @@ func (a *availability) check(ctx context.Context, k kind) time.Duration {
 		return askDiscover
 	case !there:
 		a.stop(k)
-		a.store.setAbsent(k, true)
+		a.store.setVersion(k, "")
 		return 0
 	}
 	version, err := a.clients.served(ctx, k)
@@ -120,10 +120,10 @@ func (a *availability) start(ctx context.Context, k kind, version string, uid ty
 		a.store.listResult(k, err)
 		return
 	}
-	a.store.setAbsent(k, false)
+	a.store.setVersion(k, version)
 	ctx, cancel := context.WithCancel(ctx)
 	a.running[k.Kind] = &running{cancel: cancel, version: version, uid: uid}
-	a.reflectors.Go(func() { reflect(ctx, k, from, a.store) })
+	a.reflectors.Go(func() { a.clients.reflect(ctx, k, from, a.store) })
 }
 
 func (a *availability) stop(k kind) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
@@ -24,6 +25,7 @@ type clients struct {
 	metadata metadata.Interface
 	raw      rest.Interface // answers as bytes
 	custom   runtime.NegotiatedSerializer
+	retries  wait.Backoff
 }
 
 func newClients(config *rest.Config, kinds []kind) (*clients, error) {
@@ -55,7 +57,7 @@ func newClients(config *rest.Config, kinds []kind) (*clients, error) {
 			metav1.AddToGroupVersion(types, gv)
 		}
 	}
-	return &clients{config: config, http: h, metadata: m, raw: raw, custom: serializer.NewCodecFactory(types).WithoutConversion()}, nil
+	return &clients{config: config, http: h, metadata: m, raw: raw, custom: serializer.NewCodecFactory(types).WithoutConversion(), retries: retries}, nil
 }
 
 // listerWatcher reads the objects of a kind in one of its versions.

@@ -120,17 +120,13 @@ func (c *crds) result(_ kind, err error) {
 
 // reflect keeps c up to date until ctx ends.
 func (c *crds) reflect(ctx context.Context, cl *clients) {
-	all := kind{GroupResource: crdResource.GroupResource(), expected: &metav1.PartialObjectMetadata{}}
+	all := kind{Kind: "CustomResourceDefinition", GroupResource: crdResource.GroupResource(), expected: &metav1.PartialObjectMetadata{}}
 	from, err := cl.listerWatcher(all, crdResource.Version)
 	if err != nil {
 		c.result(all, err) // a metadata client is there, so it cannot be
 		return
 	}
-	r := cache.NewReflectorWithOptions(observed(all, from, c.result, c.result), all.expected, c, cache.ReflectorOptions{
-		Name: "source", TypeDescription: "CustomResourceDefinition", Backoff: retries(),
-	})
-	r.WatchListPageSize = pageSize
-	r.RunWithContext(ctx)
+	cl.into(ctx, c, all, observed(all, from, c.result, c.result))
 }
 
 // errNotServed says that a CRD is there, but serves no version that is read, or none yet.

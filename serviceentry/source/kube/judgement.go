@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/admission"
 )
@@ -8,7 +10,8 @@ import (
 // Judgement is what the source found about the newest version of an object whose status is written.
 type Judgement struct {
 	Key        serviceentry.Key
-	Gone       bool // the object was deleted; nothing below is set
+	Resource   schema.GroupVersionResource // where its status is written
+	Gone       bool                        // the object was deleted; nothing below is set
 	Refused    bool
 	LastGood   bool   // a version of it is in use: this one, or, when this one is refused, the last good one
 	Generation int64  // metadata.generation

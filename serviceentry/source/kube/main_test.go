@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 	networking "istio.io/api/networking/v1alpha3"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"github.com/sallyport/sallyport/serviceentry"
@@ -88,6 +89,7 @@ func startSource(t *testing.T, config *rest.Config, o Options) *sourceAtWork {
 		}
 	}
 	r.Source = New(config, o)
+	r.retries = wait.Backoff{Duration: 100 * time.Millisecond, Cap: time.Second, Steps: 20, Factor: 2, Jitter: 0.5}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {

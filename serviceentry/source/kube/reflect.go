@@ -18,14 +18,18 @@ import (
 const pageSize = 500
 
 // retries is how reflectors wait for a server that fails: objects are late by at most half a minute after it is back.
-func retries() *wait.Backoff {
-	return &wait.Backoff{Duration: 800 * time.Millisecond, Cap: 15 * time.Second, Steps: 20, Factor: 2, Jitter: 0.5}
-}
+var retries = wait.Backoff{Duration: 800 * time.Millisecond, Cap: 15 * time.Second, Steps: 20, Factor: 2, Jitter: 0.5}
 
 // reflect keeps the store up to date with the objects of a kind until ctx ends.
-func reflect(ctx context.Context, k kind, from cache.ListerWatcher, s *store) {
-	r := cache.NewReflectorWithOptions(observed(k, from, s.listResult, s.watchResult), k.expected, sink{s, k}, cache.ReflectorOptions{
-		Name: "source", TypeDescription: string(k.Kind), Backoff: retries(),
+func (c *clients) reflect(ctx context.Context, k kind, from cache.ListerWatcher, s *store) {
+	c.into(ctx, sink{s, k}, k, observed(k, from, s.listResult, s.watchResult))
+}
+
+// into keeps what a sink makes of the objects of a kind up to date until ctx ends.
+func (c *clients) into(ctx context.Context, to cache.ReflectorStore, k kind, from cache.ListerWatcher) {
+	backoff := c.retries
+	r := cache.NewReflectorWithOptions(from, k.expected, to, cache.ReflectorOptions{
+		Name: "source", TypeDescription: string(k.Kind), Backoff: &backoff,
 	})
 	r.WatchListPageSize = pageSize
 	r.RunWithContext(ctx)

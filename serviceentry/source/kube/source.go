@@ -6,13 +6,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/admission"
 	"github.com/sallyport/sallyport/serviceentry/source/feed"
+	"github.com/sallyport/sallyport/serviceentry/source/kube/clientlog"
 )
 
 // Source watches one API server.
@@ -22,12 +22,13 @@ type Source struct {
 	kinds   []kind
 	store   *store
 	synced  chan struct{}
+	retries wait.Backoff
 }
 
 // New makes a source that asks for nothing until it is run.
 func New(config *rest.Config, o Options) *Source {
 	all := kinds()
-	return &Source{config: config, options: o.withDefaults(), kinds: all, store: newStore(all), synced: make(chan struct{})}
+	return &Source{config: config, options: o.withDefaults(), kinds: all, store: newStore(all), synced: make(chan struct{}), retries: retries}
 }
 
 // Synced is closed once the first batch, which holds everything, was handed on.
@@ -46,12 +47,13 @@ func (s *Source) Run(ctx context.Context, out func(batch []serviceentry.Change, 
 	if err != nil {
 		return fmt.Errorf("access to the API server at %s: %w", s.config.Host, err)
 	}
+	clients.retries = s.retries
 	defer clients.http.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(ctx)
 	var reflectors sync.WaitGroup
 	defer reflectors.Wait()
 	defer cancel()
-	logged := klog.NewContext(ctx, logr.FromSlogHandler(lowered{s.options.Logger.Handler()}))
+	logged := clientlog.Context(ctx, s.options.Logger)
 	for _, k := range s.kinds {
 		if k.custom {
 			continue
@@ -60,7 +62,7 @@ func (s *Source) Run(ctx context.Context, out func(batch []serviceentry.Change, 
 		if err != nil {
 			return fmt.Errorf("reading objects of kind %s: %w", k.Kind, err)
 		}
-		reflectors.Go(func() { reflect(logged, k, from, s.store) })
+		reflectors.Go(func() { clients.reflect(logged, k, from, s.store) })
 	}
 	reflectors.Go(func() { newAvailability(clients, s.kinds, s.store).run(logged) })
 

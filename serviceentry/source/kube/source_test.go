@@ -165,7 +165,8 @@ func relist(t *testing.T, c *cluster) {
 	r := startSource(t, c.config, Options{})
 	r.next()
 	k := r.kinds[0]
-	from, err := mustClients(t, r.Source).listerWatcher(k, "v1beta1")
+	cl := mustClients(t, r.Source)
+	from, err := cl.listerWatcher(k, "v1beta1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func relist(t *testing.T, c *cluster) {
 	lists := 0
 	go func() {
 		defer close(done)
-		reflect(ctx, k, observed(k, from, nothing, func(kind, error) { lists++ }), r.store) // another version, the same objects
+		cl.reflect(ctx, k, observed(k, from, nothing, func(kind, error) { lists++ }), r.store) // another version, the same objects
 	}()
 	c.apply(entry("relist", "b", "b.com")) // both tell of it
 	r.until("relist", "a=a.com", "b=b.com")

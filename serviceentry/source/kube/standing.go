@@ -15,9 +15,10 @@ import (
 
 // standing is how the watching of one kind goes.
 type standing struct {
-	kind   kind
-	synced bool // everything was listed once
-	absent bool // its CRD is not there
+	kind    kind
+	version string // of its API that is watched
+	synced  bool   // everything was listed once
+	absent  bool   // its CRD is not there
 	// The errors of the newest list and watch; nil once they work again. A watch that works takes back both.
 	listed, watched error
 	silent          int // how often the server did not answer at all, in a row
@@ -92,13 +93,14 @@ func (s *store) alive(k kind) {
 	}
 }
 
-// setAbsent notes whether a kind has a CRD. A deleted CRD takes its objects with it.
-func (s *store) setAbsent(k kind, absent bool) {
+// setVersion notes the version that a kind is served in; "" says that it has no CRD. A deleted CRD takes its objects
+// with it.
+func (s *store) setVersion(k kind, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.kinds[k.Kind]
-	st.absent = absent
-	if absent {
+	st.version, st.absent = version, version == ""
+	if st.absent {
 		st.synced, st.listed, st.watched, st.silent = false, nil, nil, 0
 		for key := range s.objects[k.Kind] {
 			s.drop(k, key)

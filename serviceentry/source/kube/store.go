@@ -145,8 +145,9 @@ func (s *store) collect() collected {
 	for key := range s.dirty {
 		r := s.objects[key.Kind][key]
 		if r.judged {
+			st := s.kinds[key.Kind]
 			c.judgements = append(c.judgements, Judgement{
-				Key: key, Gone: r.gone, Refused: r.refused, LastGood: r.good != nil, Generation: r.generation, Reported: r.reported,
+				Key: key, Resource: st.kind.WithVersion(st.version), Gone: r.gone, Refused: r.refused, LastGood: r.good != nil, Generation: r.generation, Reported: r.reported,
 				Findings: slices.Clone(s.notes.Of(key)),
 			})
 		}
