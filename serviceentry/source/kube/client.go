@@ -44,7 +44,11 @@ func newClients(config *rest.Config, kinds []kind) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The codecs know custom objects by no Go type of their own, but by how they decode themselves.
+	return &clients{config: config, http: h, metadata: m, raw: raw, custom: serializer.NewCodecFactory(typesOf(kinds)).WithoutConversion(), retries: retries}, nil
+}
+
+// typesOf tells the codecs of custom objects, which have no Go type of their own: they decode themselves.
+func typesOf(kinds []kind) *runtime.Scheme {
 	types := runtime.NewScheme()
 	for _, k := range kinds {
 		if !k.custom {
@@ -57,7 +61,7 @@ func newClients(config *rest.Config, kinds []kind) (*clients, error) {
 			metav1.AddToGroupVersion(types, gv)
 		}
 	}
-	return &clients{config: config, http: h, metadata: m, raw: raw, custom: serializer.NewCodecFactory(types).WithoutConversion(), retries: retries}, nil
+	return types
 }
 
 // listerWatcher reads the objects of a kind in one of its versions.

@@ -50,15 +50,35 @@ func (c *cluster) in(kind, apiVersion, ns string) dynamic.ResourceInterface {
 func (c *cluster) apply(text string) {
 	c.t.Helper()
 	for doc := range strings.SplitSeq(text, "\n---\n") {
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(doc), &o.Object); err != nil {
-			c.t.Fatal(err)
-		}
-		_, err := c.in(o.GetKind(), o.GetAPIVersion(), o.GetNamespace()).Apply(context.Background(), o.GetName(), o,
-			metav1.ApplyOptions{FieldManager: "test", Force: true})
-		if err != nil {
-			c.t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
-		}
+		o := c.parse(doc)
+		c.write(c.in(o.GetKind(), o.GetAPIVersion(), o.GetNamespace()), o)
+	}
+}
+
+// applyTo writes one document in that version, which a CRD may serve only in a moment.
+func (c *cluster) applyTo(r dynamic.ResourceInterface, text, apiVersion string) {
+	c.t.Helper()
+	o := c.parse(text)
+	o.SetAPIVersion(apiVersion)
+	eventually(c.t, apiVersion+" can be written", func() bool {
+		_, err := r.Apply(context.Background(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test", Force: true})
+		return err == nil
+	})
+}
+
+func (c *cluster) parse(text string) *unstructured.Unstructured {
+	c.t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		c.t.Fatal(err)
+	}
+	return o
+}
+
+func (c *cluster) write(r dynamic.ResourceInterface, o *unstructured.Unstructured) {
+	c.t.Helper()
+	if _, err := r.Apply(context.Background(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+		c.t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
 	}
 }
 

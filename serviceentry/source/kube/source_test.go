@@ -28,6 +28,8 @@ func TestAgainstAnAPIServer(t *testing.T) {
 		{"same hash as a file", sameHash},
 		{"deleted and made again", madeAgain},
 		{"forbidden", forbidden},
+		{"a CRD comes and goes", comesAndGoes},
+		{"older versions", olderVersions},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, newCluster(t, config)) })
 	}
