@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // dangers warns of what lets a pod go around its proxy, or break it, although the pod may be meant so. What must not
@@ -26,6 +27,9 @@ func (r *reader) dangers(pod *corev1.Pod, o options) {
 	}
 	if len(pod.Spec.InitContainers) > 0 && !o.NativeSidecar && o.intercept {
 		r.warn("the pod's own init containers run before its traffic is caught and go around the proxy; with the annotation sidecar.istio.io/nativeSidecar: \"true\" they do not")
+	}
+	if by := metav1.GetControllerOfNoCopy(pod); by != nil && (by.Kind == "Job" || by.Kind == "CronJob") && !o.NativeSidecar {
+		r.warn("a Job is done when all containers of its pod have ended, and the proxy does not end by itself; with the annotation sidecar.istio.io/nativeSidecar: \"true\" it does")
 	}
 	grace := 30 * time.Second
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {

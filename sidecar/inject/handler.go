@@ -136,11 +136,7 @@ func (h *handler) inject(pod *corev1.Pod, ns Namespace) (*admissionv1.AdmissionR
 		h.cfg.Log.Debug("a pod stays as it is", "pod", podName(pod, ns), "why", result.Reason)
 		return response, resultSkipped
 	}
-	ops, err := patch(pod, result.Pod)
-	if err == nil {
-		response.Patch, err = json.Marshal(ops)
-	}
-	if err != nil {
+	if response.Patch, err = Patch(pod, result.Pod); err != nil {
 		h.cfg.Log.Error("a pod cannot be changed", "pod", podName(pod, ns), "err", err)
 		return refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, "the pod cannot be changed: "+err.Error()), resultFailed
 	}

@@ -206,11 +206,7 @@ func TestPatchesOfGoldens(t *testing.T) {
 		if err != nil || result.Pod == nil {
 			continue
 		}
-		ops, err := patch(&pod, result.Pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := json.Marshal(ops)
+		text, err := Patch(&pod, result.Pod)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +295,7 @@ func FuzzInject(f *testing.F) {
 		if again, err := Inject(result.Pod, ns, Default()); err != nil || again.Pod != nil {
 			t.Fatalf("a second time: %v %v", again, err)
 		}
-		if _, err := patch(&pod, result.Pod); err != nil {
+		if _, err := Patch(&pod, result.Pod); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// patch gives the operations that make after of before (RFC 6902). They name what changed and nothing else: a pod from
+// Patch gives the operations that make after of before, as JSON (RFC 6902), where Inject made after. They name what changed and nothing else: a pod from
 // an API server that is newer than this program may have fields that are not in the types here, and must keep them.
 // So containers are put in and taken out by their index, and what is different within the others is found field by field,
 // with lists of equal length.
-func patch(before, after *corev1.Pod) ([]jsonpatch.Operation, error) {
+func Patch(before, after *corev1.Pod) ([]byte, error) {
 	var ops []jsonpatch.Operation
 	from, to := before.DeepCopy(), after.DeepCopy()
 	ops = append(ops, takeOut(&from.Spec.Containers, "/spec/containers")...)
@@ -39,7 +39,7 @@ func patch(before, after *corev1.Pod) ([]jsonpatch.Operation, error) {
 	ops = append(ops, putIn(after.Spec.Containers, len(to.Spec.Containers), "/spec/containers")...)
 	ops = append(ops, appendTo(after.Spec.Volumes, len(from.Spec.Volumes), "/spec/volumes")...)
 	ops = append(ops, appendTo(after.Spec.ImagePullSecrets, len(from.Spec.ImagePullSecrets), "/spec/imagePullSecrets")...)
-	return ops, nil
+	return json.Marshal(ops)
 }
 
 // takeOut removes the containers of the proxy's names.

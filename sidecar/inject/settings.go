@@ -97,7 +97,7 @@ func Default() Settings {
 // MaxSettings is the size of a settings file at most, in bytes.
 const MaxSettings = 1 << 20
 
-// ParseSettings reads YAML over the defaults. A list replaces the default's. Errors name the field; an unknown one is
+// ParseSettings reads YAML over the defaults: mappings are merged into them, lists replace them, null clears one. Errors name the field; an unknown one is
 // an error.
 func ParseSettings(data []byte) (Settings, error) {
 	s := Default()
