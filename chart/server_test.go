@@ -111,6 +111,7 @@ func TestOnAServer(t *testing.T) {
 	t.Run("installs with CRDs", c.installs)
 	t.Run("accounts may do what they must", c.accountsMay)
 	t.Run("accounts may do nothing else", c.accountsMayNot)
+	t.Run("the controller can do its work", c.worksAsItself)
 	t.Run("upgrades keep what the controller wrote", c.upgradeKeeps)
 	t.Run("removal leaves no webhook and keeps the CA", c.removal)
 }
