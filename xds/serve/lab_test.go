@@ -44,7 +44,7 @@ type lab struct {
 // patience bounds every wait: a test that has to wait this long has failed.
 const patience = 10 * time.Second
 
-func everybody(context.Context, translate.Node) error { return nil }
+func everybody(_ context.Context, n translate.Node) (translate.Node, error) { return n, nil }
 
 func newLab(t *testing.T, authorize serve.Authorize, objects ...*serviceentry.Object) *lab {
 	t.Helper()

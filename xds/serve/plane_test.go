@@ -49,7 +49,7 @@ func startPlane(t testing.TB, hosts ...string) *plane {
 	p.addr = l.Addr().String()
 	g := grpc.NewServer(grpc.ForceServerCodecV2(serve.Codec()))
 	ctx, cancel := context.WithCancel(context.Background())
-	everybody := func(context.Context, translate.Node) error { return nil }
+	everybody := func(_ context.Context, n translate.Node) (translate.Node, error) { return n, nil }
 	serve.NewServer(p.cache, everybody, serve.NewMetrics(p.metrics), slog.New(slog.DiscardHandler)).Register(ctx, g)
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(l) }()

@@ -23,9 +23,10 @@ import (
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
-// Authorize says whether the peer of a stream may be the node that it says it is. The plaintext port, which is for
-// loopback only, takes everybody at their word.
-type Authorize func(ctx context.Context, n translate.Node) error
+// Authorize says whether the peer of a stream may be the node that it says it is, and gives the node that it is: what
+// decides about its configuration, such as labels, may be known better than from itself. The plaintext port, which is
+// for loopback only, takes everybody at their word.
+type Authorize func(ctx context.Context, n translate.Node) (translate.Node, error)
 
 // Server speaks xDS: ADS and each type alone, delta and state of the world.
 type Server struct {
@@ -90,7 +91,7 @@ func (s *callbacks) asked(key streamKey, node *core.Node) (*stream, error) {
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, "xds: "+err.Error())
 	}
-	if err := s.authorize(ctx, proxy); err != nil {
+	if proxy, err = s.authorize(ctx, proxy); err != nil {
 		s.log.Warn("a proxy was turned away", "node", node.GetId(), "error", err)
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	networking "istio.io/api/networking/v1alpha3"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sallyport/sallyport/xds/serve"
@@ -146,9 +147,9 @@ func TestNodes(t *testing.T) {
 // TestTurnedAway: who is not authorized gets the reason and nothing else.
 func TestTurnedAway(t *testing.T) {
 	asked := make(chan translate.Node, 1)
-	l := newLab(t, func(_ context.Context, n translate.Node) error {
+	l := newLab(t, func(_ context.Context, n translate.Node) (translate.Node, error) {
 		asked <- n
-		return status.Error(codes.PermissionDenied, "not you")
+		return n, status.Error(codes.PermissionDenied, "not you")
 	})
 	c := l.connect(node("app", "default", "app", "web"))
 	c.ask(translate.Cluster)
@@ -159,6 +160,21 @@ func TestTurnedAway(t *testing.T) {
 		t.Error(err)
 	}
 	l.becomes("nobody connected", func() bool { return len(l.cache.Proxies()) == 0 })
+}
+
+// TestKnownBetter: what the server knows of a proxy counts, not what the proxy says.
+func TestKnownBetter(t *testing.T) {
+	private := entry("default", "own", "own.test", httpPort)
+	private.Spec.(*networking.ServiceEntry).ExportTo = []string{"."}
+	l := newLab(t, func(_ context.Context, n translate.Node) (translate.Node, error) {
+		n.Namespace = "shop"
+		return n, nil
+	}, private, entry("default", "all", "all.test", httpPort))
+	c := l.connect(node("app", "default", "app", "web"))
+	c.ask(translate.VirtualHost)
+	if a := c.take(translate.VirtualHost); a.has("80/own.test") || !a.has("80/all.test") {
+		t.Errorf("what is private to the claimed namespace was sent: %+v", a)
+	}
 }
 
 // TestForeignPod: a pod that the registry never saw is served what its namespace sees.
