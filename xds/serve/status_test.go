@@ -12,8 +12,8 @@ import (
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	networking "istio.io/api/networking/v1alpha3"
 	"google.golang.org/protobuf/types/known/structpb"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/xds/serve"
 	"github.com/sallyport/sallyport/xds/translate"
