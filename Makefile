@@ -32,6 +32,15 @@ cluster-tools: ## Build what a Kubernetes node consists of, once: about ten minu
 	@e2e/tools/coredns
 	@e2e/tools/helm
 
+.PHONY: cluster
+cluster: cluster-tools envoy build ## Bring up a Kubernetes of one node with Sallyport's images, as root; see e2e/cluster.
+	@go run ./e2e/cluster/cmd up
+	@go run ./e2e/cluster/cmd load
+
+.PHONY: cluster-down
+cluster-down: ## Remove that cluster; nothing of it stays.
+	@go run ./e2e/cluster/cmd down
+
 .PHONY: chart
 chart: ## Package the Helm chart with its CRDs into dist/.
 	@chart/package $(VERSION)

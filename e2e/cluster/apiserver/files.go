@@ -6,17 +6,15 @@ import (
 	"path/filepath"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/sallyport/sallyport/e2e/cluster/pki"
 )
 
 // files is what the API server reads and how an admin comes in.
 type files struct {
-	dir   string
-	ca    []byte
-	admin pki.Pair
+	dir       string
+	authority *pki.Authority
+	admin     pki.Pair
 }
 
 func (f files) in(name string) string { return filepath.Join(f.dir, name) }
@@ -40,27 +38,22 @@ func writeFiles(dir string) (files, error) {
 	if err != nil {
 		return files{}, err
 	}
-	f := files{dir: dir, ca: authority.Certificate(), admin: admin}
+	f := files{dir: dir, authority: authority, admin: admin}
 	return f, errors.Join(serving.Write(dir, "apiserver"), tokens.Write(dir, "service-accounts"),
-		os.WriteFile(f.in("ca.crt"), f.ca, 0o644))
+		os.WriteFile(f.in("ca.crt"), authority.Certificate(), 0o644))
 }
 
 // access writes the admin's kubeconfig for the API server at url.
 func (f files) access(dir, url string) (*Server, error) {
-	config := api.NewConfig()
-	config.Clusters["test"] = &api.Cluster{Server: url, CertificateAuthorityData: f.ca}
-	config.AuthInfos["admin"] = &api.AuthInfo{ClientCertificateData: f.admin.Cert, ClientKeyData: f.admin.Key}
-	config.Contexts["test"] = &api.Context{Cluster: "test", AuthInfo: "admin"}
-	config.CurrentContext = "test"
 	path := filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
+	if err := f.authority.WriteKubeconfig(path, url, f.admin); err != nil {
 		return nil, err
 	}
 	return &Server{
 		Kubeconfig: path,
 		Config: &rest.Config{
 			Host: url, QPS: -1,
-			TLSClientConfig: rest.TLSClientConfig{CAData: f.ca, CertData: f.admin.Cert, KeyData: f.admin.Key},
+			TLSClientConfig: rest.TLSClientConfig{CAData: f.authority.Certificate(), CertData: f.admin.Cert, KeyData: f.admin.Key},
 		},
 	}, nil
 }
