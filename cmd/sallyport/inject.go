@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/sallyport/sallyport/serviceentry/source/kube"
+	"github.com/sallyport/sallyport/sidecar/inject"
+	"github.com/sallyport/sallyport/sidecar/inject/manifest"
+)
+
+// Where the injector's settings are in a cluster.
+const (
+	injectorConfigMap = "sallyport-injector"
+	injectorKey       = "config"
+	injectorTimeout   = 10 * time.Second
+)
+
+type injectFlags struct {
+	files                                        []string
+	settings, kubeconfig, kubeContext, system    string
+	namespace                                    string
+	kubeconfigGiven, contextGiven, settingsGiven bool
+}
+
+// injectCommand gives proxies to the pods in files.
+func injectCommand() *cobra.Command {
+	f := &injectFlags{}
+	cmd := &cobra.Command{
+		Use:   "inject -f FILE|-",
+		Short: "Give proxies to the pods in YAML files, as the webhook would",
+		Long: `Give proxies to the pods in YAML or JSON files, as the cluster's webhook would, and print the files. Pods, Deployments,
+ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers, Jobs, CronJobs and lists of them are changed; everything else is
+printed byte for byte. Pods that say sidecar.istio.io/inject: "false", use the node's network or have their proxy stay as they are.
+
+The settings are those of --injection-config, or with --kubeconfig or --context those of the cluster (ConfigMap
+sallyport-injector of the control plane's namespace), or else the defaults. What became of each object, and warnings, go to
+standard error. The exit code is 1 when an object asks for what cannot be; nothing is printed then.`,
+		Example: `  sallyport inject -f deployment.yaml --injection-config injector.yaml | kubectl apply -f -
+  kubectl get deployment web -o yaml | sallyport inject -f - --kubeconfig ~/.kube/config
+  helm template ./app | sallyport inject -f - -n shop`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.NoArgs(cmd, args); err != nil {
+				return usageError{fmt.Errorf("name files with -f (%w)", err)}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.kubeconfigGiven, f.contextGiven = cmd.Flags().Changed("kubeconfig"), cmd.Flags().Changed("context")
+			f.settingsGiven = cmd.Flags().Changed("injection-config")
+			return f.run(cmd)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringArrayVarP(&f.files, "filename", "f", nil, "file with objects, - for standard input; repeat it")
+	fs.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the objects that name none")
+	fs.StringVar(&f.settings, "injection-config", "", "file with the injector's settings")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "take the settings from the cluster of this file")
+	fs.StringVar(&f.kubeContext, "context", "", "take the settings from the cluster of this context of the kubeconfig")
+	fs.StringVar(&f.system, "system-namespace", "istio-system", "the control plane's namespace, for the settings")
+	return cmd
+}
+
+func (f *injectFlags) run(cmd *cobra.Command) error {
+	if len(f.files) == 0 {
+		return usageError{errors.New("inject takes files with -f FILE, or -f - for standard input; got none")}
+	}
+	if f.settingsGiven && (f.kubeconfigGiven || f.contextGiven) {
+		return usageError{errors.New("--injection-config and a cluster (--kubeconfig, --context): name one of the two")}
+	}
+	settings, err := f.load(cmd.Context())
+	if err != nil {
+		return err
+	}
+	var out []byte
+	refused := false
+	for i, name := range f.files {
+		data, err := readObjects(cmd.InOrStdin(), name)
+		if err != nil {
+			return usageError{fmt.Errorf("-f %s: %w", name, err)}
+		}
+		changed, outcomes, err := manifest.Inject(data, f.namespace, settings)
+		tell(cmd.ErrOrStderr(), name, outcomes)
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", name, err)
+			refused = true
+			continue
+		}
+		if i > 0 && len(out) > 0 {
+			out = append(out, "---\n"...)
+		}
+		out = append(out, changed...)
+	}
+	if refused {
+		return answerNo{}
+	}
+	_, err = cmd.OutOrStdout().Write(out)
+	return err
+}
+
+func readObjects(stdin io.Reader, name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(stdin, manifest.MaxFile+1))
+	}
+	return os.ReadFile(name)
+}
+
+// tell says what became of each object.
+func tell(w io.Writer, name string, outcomes []manifest.Outcome) {
+	for _, o := range outcomes {
+		what := "injected"
+		if !o.Injected {
+			what = "stays: " + o.Reason
+		}
+		fmt.Fprintf(w, "%s:%d: %s: %s\n", name, o.Line, o.Object, what)
+		for _, warning := range o.Warnings {
+			fmt.Fprintf(w, "%s:%d: %s: warning: %s\n", name, o.Line, o.Object, warning)
+		}
+	}
+}
+
+// load takes the settings from where the flags say.
+func (f *injectFlags) load(ctx context.Context) (inject.Settings, error) {
+	var text []byte
+	var from string
+	switch {
+	case f.settingsGiven:
+		data, err := os.ReadFile(f.settings)
+		if err != nil {
+			return inject.Settings{}, usageError{fmt.Errorf("--injection-config: %w", err)}
+		}
+		text, from = data, f.settings
+	case f.kubeconfigGiven || f.contextGiven:
+		data, err := f.fromCluster(ctx)
+		if err != nil {
+			return inject.Settings{}, err
+		}
+		text, from = data, fmt.Sprintf("ConfigMap %s/%s", f.system, injectorConfigMap)
+	default:
+		return inject.Default(), nil
+	}
+	settings, err := inject.ParseSettings(text)
+	if err != nil {
+		return settings, usageError{fmt.Errorf("%s: %w", from, err)}
+	}
+	return settings, nil
+}
+
+func (f *injectFlags) fromCluster(ctx context.Context) ([]byte, error) {
+	path := f.kubeconfig
+	if path == "" {
+		path = clientcmd.RecommendedHomeFile
+	}
+	config, err := kube.Connect(path, f.kubeContext)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	config.Timeout = injectorTimeout
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("kubeconfig %s: %w", path, err)}
+	}
+	found, err := client.CoreV1().ConfigMaps(f.system).Get(ctx, injectorConfigMap, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("the injector's settings: ConfigMap %s/%s: %w", f.system, injectorConfigMap, err)
+	}
+	text, ok := found.Data[injectorKey]
+	if !ok {
+		return nil, fmt.Errorf("the injector's settings: ConfigMap %s/%s has no key %q", f.system, injectorConfigMap, injectorKey)
+	}
+	return []byte(text), nil
+}
