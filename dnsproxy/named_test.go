@@ -39,6 +39,15 @@ _s._tcp IN SRV 1 2 443 www
 // startNamed runs bind9 on a free port of the loopback and returns its address.
 func startNamed(t *testing.T) string {
 	t.Helper()
+	zone := namedZone
+	for i := range 50 {
+		zone += fmt.Sprintf("big IN TXT \"%050d\"\n", i)
+	}
+	return startNamedWith(t, zone)
+}
+
+func startNamedWith(t *testing.T, zone string) string {
+	t.Helper()
 	binary, err := exec.LookPath("named")
 	if err != nil {
 		t.Skip("bind9's named is not installed: apt-get install bind9")
@@ -50,10 +59,6 @@ func startNamed(t *testing.T) string {
 	}
 	port := free.LocalAddr().(*net.UDPAddr).Port
 	free.Close()
-	zone := namedZone
-	for i := range 50 {
-		zone += fmt.Sprintf("big IN TXT \"%050d\"\n", i)
-	}
 	for file, content := range map[string]string{"named.conf": fmt.Sprintf(namedConf, dir, port), "ext.zone": zone} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
