@@ -10,11 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Values that decide.
-const (
-	namespaceLabel  = "istio-injection" // of namespaces: enabled or disabled
-	defaultRevision = "default"
-)
+// namespaceLabel is enabled or disabled.
+const namespaceLabel = "istio-injection"
 
 // Namespace is what counts of a pod's namespace.
 type Namespace struct {
@@ -43,7 +40,7 @@ func refusal(pod *corev1.Pod, ns Namespace, s Settings) (string, *Mistake) {
 	podRevision := pod.Labels[label.IoIstioRev.Name]
 	switch {
 	case switched == "enabled":
-		return forRevision(s, defaultRevision, fmt.Sprintf("namespace %s has the label %s=enabled", ns.Name, namespaceLabel)), nil
+		return forDefault(s, fmt.Sprintf("namespace %s has the label %s=enabled", ns.Name, namespaceLabel)), nil
 	case switched != "":
 		return fmt.Sprintf("namespace %s has the label %s=%s, which is neither enabled nor disabled", ns.Name, namespaceLabel, switched), nil
 	case hasRevision:
@@ -51,7 +48,7 @@ func refusal(pod *corev1.Pod, ns Namespace, s Settings) (string, *Mistake) {
 	case podRevision != "":
 		return forRevision(s, podRevision, "the pod"), nil
 	case wanted:
-		return forRevision(s, defaultRevision, fmt.Sprintf("the pod says %s: \"true\"", label.SidecarInject.Name)), nil
+		return forDefault(s, fmt.Sprintf("the pod says %s: \"true\"", label.SidecarInject.Name)), nil
 	case s.EnableNamespacesByDefault:
 		return "", nil
 	}
@@ -80,6 +77,13 @@ func forRevision(s Settings, asked, who string) string {
 		return ""
 	}
 	return fmt.Sprintf("%s: that is for revision %q, this injector is revision %q", who, asked, s.Revision)
+}
+
+func forDefault(s Settings, who string) string {
+	if s.DefaultRevision {
+		return ""
+	}
+	return fmt.Sprintf("%s: that is for the default revision, this injector is revision %q", who, s.Revision)
 }
 
 // wish reads what the pod itself says. The label counts; the annotation is its older form.

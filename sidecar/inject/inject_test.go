@@ -15,12 +15,12 @@ func TestDecision(t *testing.T) {
 	both := map[string]string{"istio-injection": "enabled", "istio.io/rev": "other"}
 	inject := func(v string) map[string]string { return map[string]string{"sidecar.istio.io/inject": v} }
 	for _, c := range []struct {
-		name                                  string
-		namespace, labels, annotations        map[string]string
-		namespaceName, revision, hasNoProxyOf string
-		spec                                  corev1.PodSpec
-		byDefault, want                       bool
-		why                                   string
+		name                           string
+		namespace, labels, annotations map[string]string
+		namespaceName, revision        string
+		spec                           corev1.PodSpec
+		byDefault, notDefault, want    bool
+		why                            string
 	}{
 		{name: "enabled", namespace: enabled, want: true},
 		{name: "enabled, label false", namespace: enabled, labels: inject("false"), why: `the pod says`},
@@ -44,8 +44,9 @@ func TestDecision(t *testing.T) {
 		{name: "pod's other revision", labels: rev("canary"), why: `for revision "canary"`},
 		{name: "namespace's revision counts", namespace: rev("canary"), labels: rev("default"), why: `for revision "canary"`},
 		{name: "injection counts over revision", namespace: both, want: true},
-		{name: "enabled is for the default revision", namespace: enabled, revision: "canary", why: `for revision "default"`},
-		{name: "label true is for the default revision", labels: inject("true"), revision: "canary", why: `for revision "default"`},
+		{name: "enabled is for the default revision", namespace: enabled, revision: "canary", notDefault: true, why: `for the default revision`},
+		{name: "label true is for the default revision", labels: inject("true"), revision: "canary", notDefault: true, why: `for the default revision`},
+		{name: "enabled is for who serves the default too", namespace: enabled, revision: "canary", want: true},
 		{name: "host network", namespace: enabled, spec: corev1.PodSpec{HostNetwork: true}, why: "hostNetwork"},
 		{name: "windows", namespace: enabled, spec: corev1.PodSpec{OS: &corev1.PodOS{Name: corev1.Windows}}, why: "Windows"},
 		{name: "kube-system", namespaceName: "kube-system", namespace: enabled, labels: inject("true"), why: "never"},
@@ -59,7 +60,7 @@ func TestDecision(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := Default()
-			s.EnableNamespacesByDefault = c.byDefault
+			s.EnableNamespacesByDefault, s.DefaultRevision = c.byDefault, !c.notDefault
 			if c.revision != "" {
 				s.Revision = c.revision
 			}

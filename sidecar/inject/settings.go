@@ -29,8 +29,11 @@ type Settings struct {
 	MeshID           string `json:"meshID"`  // "" for the trust domain
 	Network          string `json:"network"` // "" for none
 
-	// Revision is what istio.io/rev must say; "default" also stands for istio-injection=enabled.
+	// Revision is what istio.io/rev must say.
 	Revision string `json:"revision"`
+	// DefaultRevision says that this injector also serves istio-injection=enabled and sidecar.istio.io/inject=true, which name no
+	// revision. At most one control plane of a cluster may.
+	DefaultRevision bool `json:"defaultRevision"`
 	// EnableNamespacesByDefault injects in namespaces that have neither label.
 	EnableNamespacesByDefault bool `json:"enableNamespacesByDefault"`
 	// NeverNamespaces are left alone whatever labels say.
@@ -75,7 +78,8 @@ func Default() Settings {
 		DiscoveryAddress:    "sallyport.istio-system.svc:15012",
 		TrustDomain:         "cluster.local",
 		ClusterID:           "Kubernetes",
-		Revision:            defaultRevision,
+		Revision:            "default",
+		DefaultRevision:     true,
 		NeverNamespaces:     []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease},
 		RewriteAppHTTPProbe: true,
 		PrometheusScrape:    true,
