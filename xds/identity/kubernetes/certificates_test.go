@@ -113,22 +113,24 @@ func (c cluster) serve(t *testing.T, authority *ca.CA) string {
 // request is a CSR that asks for names of others.
 func request(t *testing.T) (*ecdsa.PrivateKey, string) {
 	t.Helper()
+	key, csr, err := newRequest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, csr
+}
+
+func newRequest() (*ecdsa.PrivateKey, string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := url.Parse("spiffe://cluster.local/ns/istio-system/sa/sallyport")
-	if err != nil {
-		t.Fatal(err)
+		return nil, "", err
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		URIs: []*url.URL{admin}, DNSNames: []string{"sallyport.istio-system.svc"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		URIs:     []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/istio-system/sa/sallyport"}},
+		DNSNames: []string{"sallyport.istio-system.svc"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		EmailAddresses: []string{"admin@example.org"},
 	}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	return key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), err
 }
 
 // forged is a certificate for bank's teller whose issuer looks like the mesh's root and is not.

@@ -33,7 +33,7 @@ func TestKubernetes(t *testing.T) {
 		c.namespace(t, namespace)
 	}
 	for name, test := range map[string]func(*testing.T, cluster){
-		"tokens": testTokens, "certificates": testCertificates, "one CA": testOneCA, "trust": testTrust, "webhooks": testWebhooks,
+		"tokens": testTokens, "certificates": testCertificates, "one CA": testOneCA, "trust": testTrust, "webhooks": testWebhooks, "traffic": testTraffic,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
