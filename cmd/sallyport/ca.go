@@ -35,8 +35,10 @@ func caCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ca",
 		Short: "Look at the mesh's certificate authority, and rotate its root",
-		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  sallyport ca status --data /var/lib/sallyport
+  sallyport ca rotate --kubeconfig ~/.kube/config`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.data, "data", "", "the data folder of a controller that runs without Kubernetes")
