@@ -42,6 +42,24 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
+// Values that do not fit each other are refused with words.
+func TestChecksRefuse(t *testing.T) {
+	for set, words := range map[string]string{
+		"egressGateway.drain.minSeconds=90":                                                          "egressGateway.drain: minSeconds 90 is more than maxSeconds 60",
+		"egressGateway.autoscaling.maxReplicas=1":                                                    "egressGateway.autoscaling: minReplicas 2 is more than maxReplicas 1",
+		"egressGateway.resources.requests.cpu=null":                                                  "egressGateway.autoscaling: without resources.requests.cpu",
+		"networkPolicies.enabled=true,networkPolicies.namespaces={shop},egressGateway.enabled=false": "networkPolicies: without egressGateway.enabled",
+		"networkPolicies.namespaces={shop}":                                                          "networkPolicies.namespaces: they have no effect",
+	} {
+		t.Run(set, func(t *testing.T) {
+			_, err := helm(t, "template", "sallyport", ".", "--kube-version", kubeVersion, "--set", set)
+			if err == nil || !strings.Contains(err.Error(), words) {
+				t.Errorf("%v, want %q", err, words)
+			}
+		})
+	}
+}
+
 // Values that cannot be meant are refused, and the words say where.
 func TestSchemaRefuses(t *testing.T) {
 	for set, where := range map[string]string{

@@ -58,8 +58,7 @@ func (c *cluster) upgradeKeeps(t *testing.T) {
 		anew bool
 	}{
 		{[]string{"--set", "audit.retention=90d"}, false},
-		{[]string{"--set", "meshConfig.outboundTrafficPolicy.mode=ALLOW_ANY", "--set", "injector.failurePolicy=Ignore"}, true},
-		{[]string{"--set", "injector.settings.nativeSidecar=false", "--force"}, true},
+		{[]string{"--set", "meshConfig.outboundTrafficPolicy.mode=ALLOW_ANY", "--set", "injector.failurePolicy=Ignore", "--force"}, true},
 	} {
 		c.helm(t, append([]string{"upgrade", "sallyport", c.pack, "--reuse-values"}, step.args...)...)
 		after := c.podAnnotations(t)

@@ -82,7 +82,7 @@ func (c *cluster) addNamespace(t *testing.T, name string, labels map[string]stri
 // helm runs helm as the cluster's admin.
 func (c *cluster) helm(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := helm(t, append([]string{"--kubeconfig", c.Kubeconfig, "--namespace", namespace}, args...)...)
+	out, err := helm(t, append([]string{"--kubeconfig", c.Kubeconfig, "--namespace", namespace, "--qps", "1000", "--burst-limit", "1000"}, args...)...)
 	if err != nil {
 		t.Fatalf("helm %v: %v\n%s", args, err, out)
 	}
