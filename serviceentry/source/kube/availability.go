@@ -15,6 +15,7 @@ import (
 const (
 	askAgain    = 500 * time.Millisecond
 	askOften    = 20 // times; then it is asked as for discovery
+	askPatience = 6  // times, without a finding: a new CRD takes a moment
 	askDiscover = 10 * time.Second
 )
 
@@ -100,7 +101,7 @@ func (a *availability) check(ctx context.Context, k kind) time.Duration {
 		a.start(ctx, k, version, uid)
 		return 0
 	}
-	if a.running[k.Kind] == nil && ctx.Err() == nil {
+	if a.running[k.Kind] == nil && ctx.Err() == nil && a.tries >= askPatience {
 		a.store.listResult(k, err)
 	}
 	if a.tries < askOften {

@@ -29,6 +29,8 @@ type clients struct {
 }
 
 func newClients(config *rest.Config, kinds []kind) (*clients, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = 0 // of a whole request; it would end watches
 	h, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err

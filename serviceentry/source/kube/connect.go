@@ -41,13 +41,18 @@ func access(kubeconfig, context string) (*rest.Config, error) {
 		return config, nil
 	}
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
-	switch {
-	case clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("kubeconfig %s: it names no cluster: set clusters, contexts and current-context", kubeconfig)
-	case clientcmd.IsContextNotFound(err):
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	if context != "" && raw.Contexts[context] == nil {
 		return nil, fmt.Errorf("kubeconfig %s: there is no context %q: see `kubectl config get-contexts`", kubeconfig, context)
-	case err != nil:
+	}
+	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("kubeconfig %s: it names no cluster: set clusters, contexts and current-context", kubeconfig)
+	} else if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
 	}
 	return config, nil

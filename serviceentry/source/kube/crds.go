@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -129,15 +132,33 @@ func (c *crds) reflect(ctx context.Context, cl *clients) {
 	cl.into(ctx, c, all, observed(all, from, c.result, c.result))
 }
 
-// errNotServed says that a CRD is there, but serves no version that is read, or none yet.
-var errNotServed = errors.New("no version of it that is read is served")
+// notServed says that a kind is there, but in no version that is read, or not yet.
+func notServed(k kind) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound,
+		Message: fmt.Sprintf("%s is not served in any of the versions %s", k.GroupResource, strings.Join(k.versions, ", ")),
+	}}
+}
+
+// askTimeout bounds one question.
+const askTimeout = 10 * time.Second
+
+// get asks for a document of JSON below /apis.
+func (cl *clients) get(ctx context.Context, into any, path ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	data, err := cl.raw.Get().MaxRetries(0).AbsPath(append([]string{"/apis"}, path...)...).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("/apis/%s: %w", strings.Join(path, "/"), err)
+	}
+	return nil
+}
 
 // served asks which version of a kind is served, the first of its versions, by way of its CRD.
 func (cl *clients) served(ctx context.Context, k kind) (string, error) {
-	data, err := cl.raw.Get().AbsPath("/apis", crdResource.Group, crdResource.Version, crdResource.Resource, k.GroupResource.String()).DoRaw(ctx)
-	if err != nil {
-		return "", err
-	}
 	var crd struct {
 		Spec struct {
 			Versions []struct {
@@ -149,11 +170,11 @@ func (cl *clients) served(ctx context.Context, k kind) (string, error) {
 			Conditions []metav1.Condition `json:"conditions"`
 		} `json:"status"`
 	}
-	if err := json.Unmarshal(data, &crd); err != nil {
-		return "", fmt.Errorf("CustomResourceDefinition %s: %w", k.GroupResource, err)
+	if err := cl.get(ctx, &crd, crdResource.Group, crdResource.Version, crdResource.Resource, k.GroupResource.String()); err != nil {
+		return "", err
 	}
 	if !meta.IsStatusConditionTrue(crd.Status.Conditions, "Established") {
-		return "", errNotServed
+		return "", notServed(k)
 	}
 	for _, want := range k.versions {
 		for _, v := range crd.Spec.Versions {
@@ -162,26 +183,22 @@ func (cl *clients) served(ctx context.Context, k kind) (string, error) {
 			}
 		}
 	}
-	return "", errNotServed
+	return "", notServed(k)
 }
 
 // discovered asks which version of a kind is served by way of discovery, for those who may not look at CRDs.
 func (cl *clients) discovered(ctx context.Context, k kind) (string, error) {
 	var last error
 	for _, version := range k.versions {
-		data, err := cl.raw.Get().AbsPath("/apis", k.Group, version).DoRaw(ctx)
-		if err != nil {
+		var list metav1.APIResourceList
+		if err := cl.get(ctx, &list, k.Group, version); err != nil {
 			last = err
 			continue
-		}
-		var list metav1.APIResourceList
-		if err := json.Unmarshal(data, &list); err != nil {
-			return "", fmt.Errorf("discovery of %s/%s: %w", k.Group, version, err)
 		}
 		if slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Resource }) {
 			return version, nil
 		}
-		last = errNotServed
+		last = notServed(k)
 	}
 	return "", last
 }

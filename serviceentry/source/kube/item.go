@@ -2,6 +2,7 @@ package kube
 
 import (
 	"encoding/json"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -111,8 +112,19 @@ func readCustom(e envelope) version {
 		r := decode.File("cluster.json", plain)
 		v.findings = r.Findings
 		if len(r.Objects) == 1 {
-			v.take(r.Objects[0])
+			o := r.Objects[0]
+			if o.Key != v.key { // a file's object without a namespace is in "default"
+				o.Key = v.key
+				o.Hash = decode.Hash(&o)
+			}
+			v.take(o)
 		}
+	}
+	if v.object == nil && !admission.Refused(v.findings) {
+		v.findings = append(v.findings, admission.Finding{
+			Severity: admission.Error, Message: fmt.Sprintf("the API server sent it as %s %s, which is not read", e.APIVersion, e.Kind),
+			Fix: "use a version of this program that reads it",
+		})
 	}
 	for i := range v.findings {
 		v.findings[i].Key, v.findings[i].Origin = v.key, origin

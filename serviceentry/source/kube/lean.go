@@ -75,7 +75,9 @@ func leanMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
 
 // native makes the version of one of Kubernetes' own objects.
 func native(kind serviceentry.Kind, m *metav1.ObjectMeta, annotations map[string]string, lean metav1.Object) version {
-	delete(annotations, lastApplied)
+	if delete(annotations, lastApplied); len(annotations) == 0 {
+		annotations = nil
+	}
 	v := version{key: serviceentry.Key{Kind: kind, Namespace: m.Namespace, Name: m.Name}}
 	o := serviceentry.Object{
 		Key: v.key, Labels: lean.GetLabels(), Annotations: annotations, Created: m.CreationTimestamp.Time, Origin: origin, Spec: lean,

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ func TestAgainstAnAPIServer(t *testing.T) {
 		{"refused", refused},
 		{"relist", relist},
 		{"outage", outage},
+		{"a server that comes later", comesLater},
 		{"same hash as a file", sameHash},
 		{"deleted and made again", madeAgain},
 		{"forbidden", forbidden},
@@ -245,4 +247,24 @@ func madeAgain(t *testing.T, c *cluster) {
 	c.apply(badEntry("again", "a", "b.com"))
 	r.until("again") // the last good version was deleted
 	c.delete("ServiceEntry", "networking.istio.io/v1", "again", "a")
+}
+
+func comesLater(t *testing.T, c *cluster) {
+	c.apply(namespace("later"))
+	c.apply(entry("later", "a", "a.com"))
+	config, way := through(t, c.config)
+	way.close(true)
+	r := startSource(t, config, Options{Patience: time.Nanosecond})
+	eventually(t, "the silence is a finding", func() bool {
+		f := r.Findings()
+		return len(f) == 1 && strings.Contains(f[0].Message, "the API server does not answer")
+	})
+	select {
+	case b := <-r.batches:
+		t.Fatalf("a batch came from nowhere: %v", b)
+	default:
+	}
+	way.close(false)
+	r.until("later", "a=a.com")
+	eventually(t, "no findings are left", func() bool { return len(r.Findings()) == 0 })
 }

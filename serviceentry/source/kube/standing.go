@@ -143,6 +143,9 @@ func (st *standing) findings() []admission.Finding {
 	case apierrors.IsForbidden(err):
 		f.Message = fmt.Sprintf("objects of kind %s cannot be read: %s", st.kind.Kind, reason(err))
 		f.Fix = "let the service account list and watch " + what
+	case apierrors.IsNotFound(err):
+		f.Message = fmt.Sprintf("objects of kind %s cannot be read: %s", st.kind.Kind, reason(err))
+		f.Fix = "see that the CustomResourceDefinition " + what + " is established; this is tried again"
 	default:
 		f.Message = fmt.Sprintf("objects of kind %s cannot be read: %s", st.kind.Kind, reason(err))
 		f.Fix = "see the API server's log; this is tried again"
