@@ -21,8 +21,10 @@ type Policy struct {
 	// dot. It is called for questions that would be refused otherwise; it must be quick. nil: none.
 	Known func(host string) bool
 	// Local are domains that are resolved with all names below them, like cluster.local: their server does not ask
-	// further. Reverse names of addresses that are not public are resolved as well.
+	// further.
 	Local []string
+	// LocalReverse resolves the reverse names of addresses that are not public, as those of a cluster's services.
+	LocalReverse bool
 
 	// Upstream and Odd bound, for each client, the questions that cannot be answered from memory, and those among them
 	// that look like a tunnel's (limit.OddityOf). Above them the answer is SERVFAIL: try again later.
@@ -82,7 +84,7 @@ func (p *policy) resolves(wire []byte, known bool) bool {
 	switch {
 	case !p.RefuseUnregistered, known, len(wire) == 1: // the root's own records tell nobody anything
 		return true
-	case p.isLocal(wire), isInsideReverse(wire):
+	case p.isLocal(wire), p.LocalReverse && isInsideReverse(wire):
 		return true
 	default:
 		return p.Known != nil && p.Known(packet.Text(wire))

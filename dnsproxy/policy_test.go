@@ -35,7 +35,7 @@ func TestUnregisteredNames(t *testing.T) {
 	if got := show(ask(t, s, "app", "ext.test", dns.TypeA)); got != "NOERROR | A 60 192.0.2.2" {
 		t.Errorf("without a policy: %s", got)
 	}
-	refuse := Policy{RefuseUnregistered: true, Local: []string{"cluster.local"}, Known: func(host string) bool { return host == "late.test" }}
+	refuse := Policy{RefuseUnregistered: true, Local: []string{"cluster.local"}, LocalReverse: true, Known: func(host string) bool { return host == "late.test" }}
 	if err := s.SetPolicy("app", refuse); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,11 @@ func TestDNSCommandRefuses(t *testing.T) {
 		"exclude each other":   {"--listen", "127.0.0.1:0", "--upstream", "127.0.0.1", "--resolv-conf", "/etc/resolv.conf"},
 		`upstreams[0] "x"`:     {"--listen", "127.0.0.1:0", "--upstream", "x"},
 		"--forward":            {"--listen", "127.0.0.1:0", "--upstream", "127.0.0.1", "--forward", "corp.test"},
+		"--admin-addr":         {"--listen", "127.0.0.1:0", "--upstream", "127.0.0.1", "--admin-addr", "0.0.0.0:5380"},
+		"--local says":         {"--listen", "127.0.0.1:0", "--upstream", "127.0.0.1", "--local", "cluster.local"},
+		"--rate":               {"--listen", "127.0.0.1:0", "--upstream", "127.0.0.1", "--rate", "-1"},
+		"--patience":           {"--listen", "127.0.0.1:0", "--upstream", "127.0.0.1", "--patience", "0"},
+		"no certificate":       {"--listen", "127.0.0.1:0", "--upstream", "tls://127.0.0.1", "--upstream-ca", "dns_test.go"},
 		"--names-only needs":   {"--listen", "127.0.0.1:0", "--names-only"},
 	} {
 		cmd := dnsCommand()
