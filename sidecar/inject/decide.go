@@ -67,7 +67,7 @@ func never(pod *corev1.Pod, ns Namespace, s Settings) string {
 	case pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
 		return "the pod mirrors a static one, which the kubelet starts from its own file"
 	case injected(pod):
-		return "the pod has its proxy already"
+		return alreadyInjected
 	}
 	return ""
 }
@@ -114,6 +114,9 @@ func parseBool(value string) (is, ok bool) {
 	}
 	return false, false
 }
+
+// alreadyInjected is why most second calls change nothing.
+const alreadyInjected = "the pod has its proxy already"
 
 // injected says whether the pod has what an injector gave it.
 func injected(pod *corev1.Pod) bool {

@@ -22,8 +22,8 @@
 //     sidecar.istio.io/inject=true, or with istio.io/rev, in namespaces with neither label. The API server evaluates
 //     selectors, so pods of the other namespaces are created without this webhook, whatever its state. Inject
 //     checks everything again and depends on no selector.
-//   - reinvocationPolicy IfNeeded: containers that other webhooks add get their probes rewritten too. A pod that is
-//     injected already keeps what it has.
+//   - reinvocationPolicy IfNeeded: containers that other webhooks add to a pod that is injected already get their probes
+//     rewritten too; nothing else of it changes.
 //   - matchPolicy Equivalent, sideEffects None, admissionReviewVersions v1.
 //
 // # What a pod gets, and why so

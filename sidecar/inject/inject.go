@@ -20,6 +20,9 @@ func Inject(pod *corev1.Pod, ns Namespace, s Settings) (Result, error) {
 	if mistake != nil {
 		return Result{}, &RefusedError{Pod: podName(pod, ns), Mistakes: []Mistake{*mistake}}
 	}
+	if why == alreadyInjected {
+		return again(pod, s), nil
+	}
 	if why != "" {
 		return Result{Reason: why}, nil
 	}

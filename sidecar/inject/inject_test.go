@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // TestDecision is Istio's table of who is injected.
@@ -122,6 +123,35 @@ func TestSettingsMistakes(t *testing.T) {
 	for _, empty := range []string{"", "{}", "null", "# nothing\n"} {
 		if _, err := ParseSettings([]byte(empty)); err != nil {
 			t.Errorf("%q: %v", empty, err)
+		}
+	}
+}
+
+// TestAgain: another webhook adds a container to an injected pod; its probe is rewritten, the first one's stays.
+func TestAgain(t *testing.T) {
+	ns := Namespace{Name: "shop", Labels: map[string]string{"istio-injection": "enabled"}}
+	probe := func(port int32) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}}
+	}
+	for _, native := range []bool{false, true} {
+		s := Default()
+		s.NativeSidecar = native
+		first, err := Inject(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "one", ReadinessProbe: probe(1)}}}}, ns, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Pod.Spec.Containers = append(first.Pod.Spec.Containers, corev1.Container{Name: "two", LivenessProbe: probe(2)})
+		second, err := Inject(first.Pod, ns, s)
+		if err != nil || second.Pod == nil {
+			t.Fatalf("%+v %v", second, err)
+		}
+		proxy := findProxy(&second.Pod.Spec)
+		const want = `{"/app-health/one/readyz":{"tcpSocket":{"port":1}},"/app-health/two/livez":{"tcpSocket":{"port":2}}}`
+		if got := proxy.Env[len(proxy.Env)-1].Value; got != want || proxy.ReadinessProbe.HTTPGet.Port.IntValue() != ReadyPort {
+			t.Errorf("%s", got)
+		}
+		if third, err := Inject(second.Pod, ns, s); err != nil || third.Pod != nil {
+			t.Errorf("a third time: %+v %v", third, err)
 		}
 	}
 }

@@ -21,10 +21,12 @@ func (r *reader) rewriteProbes(pod *corev1.Pod, o options) string {
 		p.hookSeconds = int32(*grace)
 	}
 	for i := range pod.Spec.Containers {
-		p.container(&pod.Spec.Containers[i])
+		if c := &pod.Spec.Containers[i]; c.Name != ProxyName {
+			p.container(c)
+		}
 	}
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if c := &pod.Spec.InitContainers[i]; c.Name != ProxyName && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 			p.container(c)
 		}
 	}
@@ -95,7 +97,8 @@ func (p *probeRewriter) original(c *corev1.Container, what string, get *corev1.H
 	switch {
 	case get != nil:
 		port, ok := p.port(c, what, get.Host, get.Port)
-		if !ok || strings.HasPrefix(get.Path, appprobe.HealthPrefix) && port == StatusPort {
+		rewritten := strings.HasPrefix(get.Path, appprobe.HealthPrefix) || strings.HasPrefix(get.Path, appprobe.LifecyclePrefix)
+		if !ok || rewritten && port == StatusPort {
 			return out, false
 		}
 		out.HTTPGet = &appprobe.HTTPGet{Path: get.Path, Port: port, Scheme: string(get.Scheme)}
