@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sallyport/sallyport/xds/identity/pemfile"
 )
@@ -97,7 +98,7 @@ func (d folder) files(f *Files) []file {
 
 // readRoots reads the further roots, in the order of their files' names.
 func (d folder) readRoots() ([]byte, error) {
-	paths, err := filepath.Glob(filepath.Join(string(d), rootsFolder, "*.pem"))
+	paths, err := d.rootFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -116,9 +117,24 @@ func (d folder) readRoots() ([]byte, error) {
 	return all, nil
 }
 
+// rootFiles lists them; a folder that cannot be read is not an empty one.
+func (d folder) rootFiles() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(string(d), rootsFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var paths []string
+	for _, e := range entries {
+		if name := e.Name(); filepath.Ext(name) == ".pem" && !strings.HasPrefix(name, ".") {
+			paths = append(paths, filepath.Join(string(d), rootsFolder, name))
+		}
+	}
+	return paths, nil
+}
+
 // Save implements Store.
 func (d folder) Save(_ context.Context, f Files) (err error) {
-	if err := os.MkdirAll(filepath.Join(string(d), rootsFolder), 0o700); err != nil {
+	if err := d.makeFolders(); err != nil {
 		return err
 	}
 	unlock, err := lock(filepath.Join(string(d), lockFile))
@@ -145,9 +161,22 @@ func (d folder) Save(_ context.Context, f Files) (err error) {
 	return d.removeOtherRoots()
 }
 
+func (d folder) makeFolders() error {
+	for _, path := range []string{string(d), filepath.Join(string(d), rootsFolder)} {
+		err := os.MkdirAll(path, 0o700)
+		if err == nil {
+			err = pemfile.GiveToOwner(path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // removeOtherRoots leaves one file of roots: the others are in it, or were dropped.
 func (d folder) removeOtherRoots() error {
-	paths, err := filepath.Glob(filepath.Join(string(d), rootsFolder, "*.pem"))
+	paths, err := d.rootFiles()
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"github.com/sallyport/sallyport/xds/identity/pemfile"
 )
 
 // lock waits for the file's lock, which the kernel releases when its holder dies.
@@ -12,6 +14,9 @@ func lock(path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
+	}
+	if err := pemfile.GiveToOwner(path); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	for {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)

@@ -69,7 +69,8 @@ func testTraffic(t *testing.T, c cluster) {
 	for _, step := range []ca.Step{ca.StepTrust, ca.StepSign, ca.StepDrop} {
 		before := agents[0].replica.BundlePEM()
 		if _, err := (ca.Rotation{Store: store}).Advance(ctx, true); err != nil {
-			t.Fatal(err)
+			t.Errorf("%s: %v", step, err) // when the agents ended, they say below why
+			break
 		}
 		for _, a := range agents {
 			if err := a.follows(ctx, before); err != nil {

@@ -63,6 +63,9 @@ func writeTemporary(path string, perm fs.FileMode, content []byte) (name string,
 	if err := f.Chmod(perm); err != nil {
 		return "", err
 	}
+	if err := GiveToOwner(f.Name()); err != nil {
+		return "", err
+	}
 	return f.Name(), f.Sync()
 }
 
