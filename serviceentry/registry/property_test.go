@@ -42,9 +42,10 @@ func TestIncrementalIsFull(t *testing.T) {
 	cfg := mesh.Default()
 	world := registrytest.NewWorld(1)
 	incremental := registry.New(&cfg)
-	for step := range 3000 {
+	const steps = 10_000
+	for step := range steps {
 		incremental.Apply([]serviceentry.Change{world.Change()})
-		if step%50 != 0 {
+		if step%200 != 0 && step != steps-1 {
 			continue
 		}
 		full := registry.New(&cfg)

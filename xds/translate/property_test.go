@@ -3,11 +3,16 @@ package translate_test
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/google/go-cmp/cmp"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/mesh"
@@ -28,14 +33,16 @@ func versions(v *translate.View) map[string]string {
 	return out
 }
 
-// nodes are one of each kind of proxy in each namespace.
+// nodes are a sidecar in each namespace, and old sidecars and forward proxies in some.
 func nodes() []translate.Node {
 	var out []translate.Node
-	for _, ns := range registrytest.Namespaces {
-		out = append(out,
-			translate.Node{ID: "sidecar~10.0.0.1~app." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns},
-			translate.Node{ID: "sidecar~10.0.0.1~old." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Inline: true},
-			translate.Node{ID: "router~127.0.0.1~up." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Forward: "127.0.0.1:3128", OnDemand: true})
+	for i, ns := range registrytest.Namespaces {
+		out = append(out, translate.Node{ID: "sidecar~10.0.0.1~app." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns})
+		if i%2 == 0 {
+			out = append(out,
+				translate.Node{ID: "sidecar~10.0.0.1~old." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Inline: true},
+				translate.Node{ID: "router~127.0.0.1~up." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Forward: "127.0.0.1:3128", OnDemand: true})
+		}
 	}
 	return append(out, translate.Node{
 		ID: "router~10.0.0.2~g1.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system",
@@ -53,71 +60,239 @@ func build(tr *translate.Translator, s *registry.Snapshot, class translate.Class
 	return tr.Build(s, class)
 }
 
-// runRandom applies changes and holds, at each step, that views made from the ones before equal views made from
-// nothing, and that Update named everything that differs.
-func runRandom(t *testing.T, seed uint64, steps int) {
-	cfg := mesh.Default()
-	world := registrytest.NewWorld(seed)
-	r := registry.New(&cfg)
-	tr := translate.NewTranslator()
-	views := map[translate.Class]*translate.View{}
-	for step := range steps {
-		s, changed := r.Apply([]serviceentry.Change{world.Change()})
-		tr.Forget(changed.Hosts)
-		for class, v := range views {
-			next, refs := tr.Update(v, s, changed)
-			holdRefs(t, v, next, refs)
-			views[class] = next
-		}
+// trial is a random sequence of changes, and the views that follow them.
+type trial struct {
+	*testing.T
+	seed     uint64
+	rand     *rand.Rand
+	steps    int // batches of changes
+	changes  int
+	cfg      mesh.Config
+	world    *registrytest.World
+	registry *registry.Registry
+	made     *translate.Translator
+	views    map[translate.Class]*translate.View
+	used     map[string]bool // hosts that were ever registered
+}
+
+func newTrial(t *testing.T, seed uint64) *trial {
+	l := &trial{
+		T: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 8)), cfg: mesh.Default(), world: registrytest.NewWorld(seed), made: translate.NewTranslator(),
+		views: map[translate.Class]*translate.View{}, used: map[string]bool{},
+	}
+	l.registry = registry.New(&l.cfg)
+	return l
+}
+
+func (l *trial) fail(format string, args ...any) {
+	l.Helper()
+	l.Fatalf("seed %d, after %d changes: "+format, append([]any{l.seed, l.changes}, args...)...)
+}
+
+// run makes so many changes, some at a time. Each step holds that Update names everything that differs and that nothing
+// private is in it; every so many steps, and at the end, all views are held against those that are made from nothing.
+func (l *trial) run(changes, every int) {
+	for l.changes < changes {
+		l.steps++
+		s := l.change()
 		live := map[translate.Class]bool{}
 		for _, n := range nodes() {
 			class := translate.Classify(s, n)
 			live[class] = true
-			if views[class] == nil {
-				views[class] = build(tr, s, class, views)
+			if l.views[class] == nil {
+				l.views[class] = build(l.made, s, class, l.views)
 			}
 		}
-		maps.DeleteFunc(views, func(c translate.Class, _ *translate.View) bool { return !live[c] })
-		if step%20 != 0 {
+		maps.DeleteFunc(l.views, func(c translate.Class, _ *translate.View) bool { return !live[c] })
+		if l.steps%every == 0 || l.changes >= changes {
+			l.holdFull(s)
+		}
+	}
+}
+
+// change changes objects, or at times the mesh's settings, and brings the views up to it.
+func (l *trial) change() *registry.Snapshot {
+	var s *registry.Snapshot
+	var changed registry.Changed
+	if l.steps%97 == 0 {
+		l.cfg.OutboundAllowAny = !l.cfg.OutboundAllowAny
+		settings := l.cfg
+		s, changed = l.registry.SetMesh(&settings)
+	} else {
+		s, changed = l.registry.Apply(l.some())
+	}
+	l.made.Forget(changed.Hosts)
+	for class, v := range l.views {
+		next, refs := l.made.Update(v, s, changed)
+		l.holdRefs(v, next, refs)
+		for _, ref := range refs {
+			if r, ok := next.Get(ref.Type, ref.Name); ok {
+				l.holdPrivate(class, r)
+			}
+		}
+		l.views[class] = next
+	}
+	return s
+}
+
+// some are one to nine changes, which come at once.
+func (l *trial) some() (all []serviceentry.Change) {
+	for range 1 + l.rand.IntN(9) {
+		c := l.world.Change()
+		l.changes++
+		if e, ok := specOf(c.Object); ok {
+			for _, h := range e.Hosts {
+				l.used[h] = true
+			}
+		}
+		all = slices.DeleteFunc(all, func(old serviceentry.Change) bool { return old.Key == c.Key })
+		all = append(all, c)
+	}
+	return all
+}
+
+func specOf(o *serviceentry.Object) (*networking.ServiceEntry, bool) {
+	if o == nil {
+		return nil, false
+	}
+	e, ok := o.Spec.(*networking.ServiceEntry)
+	return e, ok
+}
+
+// holdRefs walks both views side by side.
+func (l *trial) holdRefs(old, now *translate.View, refs []translate.Ref) {
+	l.Helper()
+	named := make(map[translate.Ref]bool, len(refs))
+	for _, ref := range refs {
+		named[ref] = true
+	}
+	for _, t := range translate.Types() {
+		was, is := sealedOf(old, t), sealedOf(now, t)
+		for len(was)+len(is) > 0 {
+			var name string
+			switch {
+			case len(is) == 0 || (len(was) > 0 && was[0].Name < is[0].Name):
+				name, was = was[0].Name, was[1:]
+			case len(was) == 0 || is[0].Name < was[0].Name:
+				name, is = is[0].Name, is[1:]
+			default:
+				if was[0].Version != is[0].Version {
+					name = is[0].Name
+				}
+				was, is = was[1:], is[1:]
+			}
+			if name != "" && !named[translate.Ref{Type: t, Name: name}] {
+				l.fail("%s %q changed without being named", t.URL(), name)
+			}
+		}
+	}
+}
+
+// sealedOf lists a type in order of names.
+func sealedOf(v *translate.View, t translate.Type) []*translate.Resource {
+	out := make([]*translate.Resource, 0, v.Len(t))
+	v.Walk(t, func(r *translate.Resource) bool { out = append(out, r); return true })
+	return out
+}
+
+// digest is a hash over all that a view gives.
+func digest(v *translate.View) uint64 {
+	h := xxhash.New()
+	for _, t := range translate.Types() {
+		v.Walk(t, func(r *translate.Resource) bool {
+			_, _ = h.WriteString(r.Name)
+			_, _ = h.WriteString(r.Version)
+			return true
+		})
+	}
+	return h.Sum64()
+}
+
+// holdFull makes everything anew, from the objects in another order.
+func (l *trial) holdFull(s *registry.Snapshot) {
+	settings := l.cfg
+	fresh, _ := registry.New(&settings).Apply(l.world.Shuffled())
+	made, full := translate.NewTranslator(), map[translate.Class]*translate.View{}
+	for _, n := range nodes() {
+		class, there := translate.Classify(s, n), translate.Classify(fresh, n)
+		if class != there {
+			l.fail("%s is of class %+v, and %+v from the same objects in another order", n.ID, class, there)
+		}
+		if full[class] != nil {
 			continue
 		}
-		for class, v := range views {
-			full := translate.NewTranslator().Build(s, class)
-			if d := cmp.Diff(versions(full), versions(v)); d != "" {
-				t.Fatalf("seed %d, after %d changes, %+v (-full +incremental):\n%s", seed, step+1, class, d)
-			}
+		full[class] = made.Build(fresh, class)
+		if now := l.views[class]; digest(full[class]) != digest(now) {
+			l.fail("%+v (-full +incremental):\n%s", class, cmp.Diff(versions(full[class]), versions(now)))
+		}
+		for _, t := range translate.Types() {
+			l.views[class].Walk(t, func(r *translate.Resource) bool { l.holdPrivate(class, r); return true })
 		}
 	}
 }
 
-func holdRefs(t *testing.T, old, now *translate.View, refs []translate.Ref) {
-	t.Helper()
-	named := map[string]bool{}
-	for _, ref := range refs {
-		named[fmt.Sprint(ref.Type, " ", ref.Name)] = true
+// holdPrivate holds that a resource of a sidecar is about no host that nobody exports to its namespace. What is
+// exported is read from the objects themselves.
+func (l *trial) holdPrivate(class translate.Class, r *translate.Resource) {
+	if class.Kind != translate.Sidecar {
+		return
 	}
-	was, is := versions(old), versions(now)
-	for _, name := range slices.Sorted(maps.Keys(is)) {
-		if was[name] != is[name] && !named[name] {
-			t.Fatalf("%s changed without being named", name)
+	host, ok := hostOf(r)
+	if !ok || !l.used[host] {
+		return
+	}
+	for key, o := range l.world.Objects {
+		if e, ok := specOf(o); ok && slices.Contains(e.Hosts, host) && exported(e, key.Namespace, class.View) {
+			return
 		}
 	}
-	for name := range was {
-		if _, ok := is[name]; !ok && !named[name] {
-			t.Fatalf("%s went without being named", name)
-		}
-	}
+	l.fail("%+v has %s %q, which nobody exports to it", class, r.Type.URL(), r.Name)
 }
 
+// hostOf is whom a resource is about: "80/HOST", "outbound|80||HOST", "HOST".
+func hostOf(r *translate.Resource) (string, bool) {
+	switch r.Type {
+	case translate.VirtualHost:
+		_, host, ok := strings.Cut(r.Name, "/")
+		return host, ok
+	case translate.Cluster, translate.OnDemandCluster, translate.Endpoints:
+		_, host, ok := strings.Cut(r.Name, "||")
+		return host, ok
+	case translate.Name:
+		return r.Name, true
+	}
+	return "", false
+}
+
+// exported reads exportTo as Istio defines it.
+func exported(e *networking.ServiceEntry, from, to string) bool {
+	if len(e.ExportTo) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(e.ExportTo, func(x string) bool { return x == "*" || x == to || (x == "." && from == to) })
+}
+
+// changesEnv lets the test run longer.
+const changesEnv = "SALLYPORT_PROPERTY_CHANGES"
+
+// TestIncrementalIsFull: after any sequence of changes, views that followed them equal views made from nothing.
 func TestIncrementalIsFull(t *testing.T) {
-	for seed := range uint64(2) {
-		runRandom(t, seed, 150)
+	changes := 10_000
+	if raceDetected {
+		changes = 300 // they take about as long
 	}
+	if text := os.Getenv(changesEnv); text != "" {
+		var err error
+		if changes, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newTrial(t, uint64(changes)).run(changes, 50)
 }
 
 func FuzzIncrementalIsFull(f *testing.F) {
-	f.Add(uint64(11))
-	f.Fuzz(func(t *testing.T, seed uint64) { runRandom(t, seed, 60) })
+	f.Add(uint64(11), uint16(50))
+	f.Fuzz(func(t *testing.T, seed uint64, changes uint16) { newTrial(t, seed).run(1+int(changes%500), 20) })
 }
 
 // TestAnyOrderSameBytes holds law 8: what is made does not depend on the order in which objects came.
@@ -139,35 +314,6 @@ func TestAnyOrderSameBytes(t *testing.T) {
 		}
 		if d := cmp.Diff(first, all); d != "" {
 			t.Fatalf("another order gives other bytes:\n%s", d)
-		}
-	}
-}
-
-// TestPrivateHostsStayPrivate holds that no sidecar gets a host that is not exported to its namespace.
-func TestPrivateHostsStayPrivate(t *testing.T) {
-	cfg := mesh.Default()
-	world := registrytest.NewWorld(12)
-	r := registry.New(&cfg)
-	for range 60 {
-		s, _ := r.Apply([]serviceentry.Change{world.Change()})
-		for _, n := range nodes() {
-			if n.IsRouter() {
-				continue
-			}
-			v := translate.NewTranslator().Build(s, translate.Classify(s, n))
-			v.Walk(translate.VirtualHost, func(res *translate.Resource) bool {
-				_, host, _ := strings.Cut(res.Name, "/")
-				if strings.HasSuffix(host, ".invalid") { // the row that every table has
-					return true
-				}
-				for _, svc := range s.Services(host) {
-					if svc.ExportTo.Includes(n.Namespace) {
-						return true
-					}
-				}
-				t.Fatalf("%s got %s, which nobody exports to it", n.ID, host)
-				return false
-			})
 		}
 	}
 }
