@@ -119,8 +119,11 @@ func TestResolvConfIsFollowed(t *testing.T) {
 }
 
 func TestOwnAddressIsNoUpstream(t *testing.T) {
-	s := serve(t, Config{})
-	s.listeners[0].addr = netip.MustParseAddrPort("0.0.0.0:53") // as if
+	s, err := New(Config{Views: []View{{Name: "resolver"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.listeners = []*listener{{addr: netip.MustParseAddrPort("0.0.0.0:53")}} // as if
 	s.useResolvConf([]byte("nameserver 127.0.0.1\nnameserver 192.0.2.53\n"))
 	if got := fmt.Sprint(s.routes.base.Servers()); got != "[192.0.2.53:53]" {
 		t.Errorf("upstreams are %s", got)

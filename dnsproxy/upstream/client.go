@@ -115,7 +115,7 @@ func (c *Client) Exchange(ctx context.Context, q Question) (Response, error) {
 		return Response{}, ErrNoServers
 	}
 	if len(peers) > 1 {
-		c.probe(peers, time.Now())
+		c.probe(peers, q, time.Now())
 	}
 	return newRace(c, q, peers).run(ctx)
 }

@@ -108,12 +108,16 @@ func deadAddr(t *testing.T) netip.AddrPort {
 func TestIllServersAreAskedLast(t *testing.T) {
 	ill, well := hostile.Start(t, hostile.Config{}), hostile.Start(t, hostile.Config{UDP: hostile.Answer(truth)})
 	c := client(t, Config{Servers: of(ill, well)})
-	for range 3 {
+	for i := range 10 {
+		start := time.Now()
 		r, err := c.Exchange(t.Context(), question)
 		right(t, r, err)
+		if took := time.Since(start); i > 0 && took > 150*time.Millisecond {
+			t.Errorf("question %d took %v", i, took)
+		}
 	}
-	if len(ill.Asked("www.test")) != 1 || len(well.Asked("www.test")) != 3 {
-		t.Errorf("asked %d and %d times, want 1 and 3", len(ill.Asked("www.test")), len(well.Asked("www.test")))
+	if n := len(ill.Asked("")); n > 3 { // once, and to see whether it is well again
+		t.Errorf("the ill server was asked %d times", n)
 	}
 }
 
@@ -121,7 +125,7 @@ func TestEachServerDeclinesOnce(t *testing.T) {
 	a := hostile.Start(t, hostile.Config{UDP: hostile.Rcode(dns.RcodeRefused)})
 	b := hostile.Start(t, hostile.Config{UDP: hostile.Rcode(dns.RcodeServerFailure)})
 	r, err := client(t, Config{Servers: of(a, b)}).Exchange(t.Context(), question)
-	if err != nil || r.Msg.Rcode != dns.RcodeRefused || len(a.Asked("www.test")) != 1 || len(b.Asked("www.test")) != 1 {
+	if err != nil || r.Msg.Rcode != dns.RcodeRefused || len(a.Asked("")) != 1 || len(b.Asked("")) > 2 { // b also to measure it
 		t.Errorf("got %v, %v; asked %v and %v", r.Msg, err, a.Asked(""), b.Asked(""))
 	}
 }

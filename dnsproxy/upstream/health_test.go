@@ -67,7 +67,7 @@ func TestProbesFindRecovery(t *testing.T) {
 	if r, err := c.Exchange(t.Context(), question); err != nil || r.Server.Addr != b.Addr {
 		t.Fatalf("%v, %v", r.Server, err)
 	}
-	c.probe(inOrder(*c.peers.Load()), now.Add(probeIll))
+	c.probe(inOrder(*c.peers.Load()), question, now.Add(probeIll))
 	eventually(t, "well again", func() bool { return c.Status()[0].Server.Addr == a.Addr && !c.Status()[0].Ill })
 }
 

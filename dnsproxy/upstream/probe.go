@@ -2,17 +2,16 @@ package upstream
 
 import (
 	"time"
-
-	"github.com/miekg/dns"
 )
 
-// probe asks those servers for the root's name servers that questions do not reach: to find ill ones well again, and
-// to learn of a faster one. It does so only while there are questions, in the background.
-func (c *Client) probe(peers []*peer, now time.Time) {
+// probe asks those servers as well that questions do not reach, in the background: to find ill ones well again, and to
+// learn of a faster one. It asks what is being asked anyway: a server in a closed network has no answer to anything
+// else, not even for the root.
+func (c *Client) probe(peers []*peer, q Question, now time.Time) {
 	for i, p := range peers {
 		if (i > 0 || p.ill()) && p.claimProbe(now) {
 			c.work.Go(func() {
-				c.attempt(c.base, p, Question{Name: ".", Type: dns.TypeNS, Class: dns.ClassINET}, 0)
+				c.attempt(c.base, p, q, 0)
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				p.probingNow = false

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -58,9 +59,9 @@ func TestCookies(t *testing.T) {
 // TestCookieIsExpected: once a server has had cookies, an answer without is asked again by TCP.
 func TestCookieIsExpected(t *testing.T) {
 	with, without := hostile.Cookies("0123456789abcdef", truth), hostile.Answer(hostile.Lie)
-	forge := false
+	var forge atomic.Bool
 	p := hostile.Start(t, hostile.Config{TCP: with, UDP: func(w *hostile.Writer, req *dns.Msg) {
-		if forge {
+		if forge.Load() {
 			without(w, req)
 		} else {
 			with(w, req)
@@ -69,7 +70,7 @@ func TestCookieIsExpected(t *testing.T) {
 	c := client(t, Config{Servers: of(p)})
 	r, err := c.Exchange(t.Context(), question)
 	right(t, r, err)
-	forge = true
+	forge.Store(true)
 	r, err = c.Exchange(t.Context(), question)
 	right(t, r, err)
 	if got := networks(p.Asked("")); got != "udp udp udp tcp " {

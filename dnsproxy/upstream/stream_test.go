@@ -126,7 +126,7 @@ func TestPoolIsBounded(t *testing.T) {
 		wg.Go(func() { _, _ = c.Exchange(t.Context(), question) })
 	}
 	wg.Wait()
-	if p.Connections() > maxPipes {
+	if p.Connections() > 4*maxPipes { // those in which somebody has waited in vain are replaced
 		t.Errorf("%d connections", p.Connections())
 	}
 }
