@@ -7,22 +7,34 @@ import (
 	"strings"
 )
 
+// inCluster is the part of CoreDNS's configuration about names of the cluster. Its zones are a server of their own,
+// for the plugins of one have a fixed order in which "template" comes before "kubernetes".
+const inCluster = `cluster.local:53 in-addr.arpa:53 ip6.arpa:53 {
+	errors
+	ready
+	health
+	kubernetes cluster.local in-addr.arpa ip6.arpa {
+		pods insecure
+		ttl 5
+	}
+	loadbalance
+}
+`
+
 // corefile is CoreDNS's configuration. Without upstreams, names outside the cluster do not exist.
 func corefile(upstreams []netip.AddrPort) string {
 	var b strings.Builder
-	b.WriteString(".:53 {\n\terrors\n\tready\n\thealth {\n\t\tlameduck 1s\n\t}\n")
-	b.WriteString("\tkubernetes cluster.local in-addr.arpa ip6.arpa {\n\t\tpods insecure\n\t\tfallthrough in-addr.arpa ip6.arpa\n\t\tttl 5\n\t}\n")
-	if len(upstreams) > 0 {
-		b.WriteString("\tforward .")
-		for _, u := range upstreams {
-			b.WriteString(" " + u.String())
-		}
-		// What is outside is made by tests, and changes: an answer must not be remembered for long.
-		b.WriteString("\n\tcache 2\n")
-	} else {
-		b.WriteString("\ttemplate ANY ANY {\n\t\trcode NXDOMAIN\n\t}\n")
+	b.WriteString(inCluster + ".:53 {\n\terrors\n")
+	if len(upstreams) == 0 {
+		b.WriteString("\ttemplate ANY ANY {\n\t\trcode NXDOMAIN\n\t}\n}\n")
+		return b.String()
 	}
-	b.WriteString("\tloadbalance\n}\n")
+	b.WriteString("\tforward .")
+	for _, u := range upstreams {
+		b.WriteString(" " + u.String())
+	}
+	// What is outside is made by tests, and changes: an answer must not be remembered for long.
+	b.WriteString("\n\tcache 2\n}\n")
 	return b.String()
 }
 
