@@ -19,7 +19,10 @@ type Authenticator interface {
 }
 
 // Pod is the pod that a token is bound to; the zero Pod is none that is known.
-type Pod struct{ Name, UID string }
+type Pod struct {
+	Name, UID string
+	Node      string // where it was scheduled when the token was made; empty when the API does not say
+}
 
 // PodAuthenticator is an Authenticator whose credentials may be bound to one pod of the service account. The Guard
 // and FirstOf prefer AuthenticatePod where there is one.

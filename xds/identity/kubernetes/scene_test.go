@@ -59,7 +59,10 @@ func (c cluster) account(t *testing.T, namespace, name string) {
 	}
 }
 
-// pod makes a pod that runs on no node, with an address as a kubelet would give it one.
+// nodeName is where pods are scheduled. There is no kubelet: nothing runs.
+const nodeName = "node-1"
+
+// pod makes a pod with an address as a kubelet would give it one.
 func (c cluster) pod(t *testing.T, namespace, name, account, ip string) *corev1.Pod {
 	t.Helper()
 	pods := c.CoreV1().Pods(namespace)
@@ -67,7 +70,7 @@ func (c cluster) pod(t *testing.T, namespace, name, account, ip string) *corev1.
 	pod, err := pods.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
 		Spec: corev1.PodSpec{
-			ServiceAccountName: account, AutomountServiceAccountToken: &no,
+			NodeName: nodeName, ServiceAccountName: account, AutomountServiceAccountToken: &no,
 			Containers: []corev1.Container{{Name: "app", Image: "app"}},
 		},
 	}, metav1.CreateOptions{})

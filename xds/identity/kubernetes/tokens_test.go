@@ -27,7 +27,7 @@ func testTokens(t *testing.T, c cluster) {
 
 	a := c.authenticator(t, nil)
 	id, of, err := a.AuthenticatePod(incoming(t, bound))
-	if err != nil || id != want || of != (identity.Pod{Name: "checkout-0", UID: string(pod.UID)}) {
+	if err != nil || id != want || of != (identity.Pod{Name: "checkout-0", UID: string(pod.UID), Node: nodeName}) {
 		t.Fatalf("AuthenticatePod = %v, %v, %v", id, of, err)
 	}
 	if id, none, err := a.AuthenticatePod(incoming(t, c.token(t, "shop", "checkout", kubetoken.Audience, nil))); err != nil || id != want || none != (identity.Pod{}) {

@@ -56,7 +56,7 @@ func good() authentication.TokenReviewStatus {
 		Authenticated: true, Audiences: []string{Audience},
 		User: authentication.UserInfo{
 			Username: "system:serviceaccount:shop:checkout",
-			Extra:    map[string]authentication.ExtraValue{extraPodName: {"checkout-0"}, extraPodUID: {"7"}},
+			Extra:    map[string]authentication.ExtraValue{extraPodName: {"checkout-0"}, extraPodUID: {"7"}, extraNodeName: {"node-1"}},
 		},
 	}
 }
@@ -94,11 +94,11 @@ func TestAnswers(t *testing.T) {
 		err    string // "" for accepted
 		pod    identity.Pod
 	}{
-		{"a pod's token", func(*authentication.TokenReviewStatus) {}, "", identity.Pod{Name: "checkout-0", UID: "7"}},
+		{"a pod's token", func(*authentication.TokenReviewStatus) {}, "", identity.Pod{Name: "checkout-0", UID: "7", Node: "node-1"}},
 		{"not bound to a pod", func(s *authentication.TokenReviewStatus) { s.User.Extra = nil }, "", identity.Pod{}},
 		{"two pods are none", func(s *authentication.TokenReviewStatus) {
 			s.User.Extra[extraPodName] = authentication.ExtraValue{"a", "b"}
-		}, "", identity.Pod{UID: "7"}},
+		}, "", identity.Pod{UID: "7", Node: "node-1"}},
 		{"refused", func(s *authentication.TokenReviewStatus) {
 			s.Authenticated = false
 			s.Error = "token has been invalidated"

@@ -16,8 +16,9 @@ import (
 // What the API tells beside the user's name of a token that is bound to a pod.
 // https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/#bound-service-account-tokens
 const (
-	extraPodName = "authentication.kubernetes.io/pod-name"
-	extraPodUID  = "authentication.kubernetes.io/pod-uid"
+	extraPodName  = "authentication.kubernetes.io/pod-name"
+	extraPodUID   = "authentication.kubernetes.io/pod-uid"
+	extraNodeName = "authentication.kubernetes.io/node-name"
 
 	userPrefix = "system:serviceaccount:"
 )
@@ -82,7 +83,8 @@ func (a *Authenticator) read(s authentication.TokenReviewStatus) (id identity.ID
 	if err := id.Validate(); err != nil {
 		return identity.ID{}, pod, err.Error()
 	}
-	return id, identity.Pod{Name: only(s.User.Extra[extraPodName]), UID: only(s.User.Extra[extraPodUID])}, ""
+	extra := s.User.Extra
+	return id, identity.Pod{Name: only(extra[extraPodName]), UID: only(extra[extraPodUID]), Node: only(extra[extraNodeName])}, ""
 }
 
 // only returns the value of a list that has one.
