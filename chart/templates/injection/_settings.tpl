@@ -9,6 +9,7 @@
   "trustDomain" (include "sallyport.trustDomain" .)
   "clusterID" .Values.clusterID
   "revision" .Values.revision
+  "defaultRevision" $i.defaultRevision
   "enableNamespacesByDefault" $i.enableNamespacesByDefault
   "neverNamespaces" (concat (list "kube-system" "kube-public" "kube-node-lease" .Release.Namespace) $i.excludedNamespaces | uniq)
 -}}
