@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,9 +24,12 @@ func (c *cluster) installs(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	c.pack = filepath.Join(dir, "sallyport-1.2.3.tgz")
-	c.helm(t, "install", "sallyport", c.pack, "--values", "testdata/everything.values.yaml",
+	notes := c.helm(t, "install", "sallyport", c.pack, "--values", "testdata/everything.values.yaml",
 		"--set", "image.tag=", "--set", "monitoring.serviceMonitor.enabled=false", "--set", "monitoring.podMonitor.enabled=false")
 	c.kinds.Reset()
+	if !strings.Contains(notes, "kind: ServiceEntry") || !strings.Contains(notes, "audit query") {
+		t.Errorf("the notes do not say how to allow a host and see it:\n%s", notes)
+	}
 
 	d, err := c.client.AppsV1().Deployments(namespace).Get(t.Context(), "sallyport", metav1.GetOptions{})
 	if err != nil {
