@@ -18,6 +18,11 @@
 // A kind whose CRD is absent has no objects until the CRD comes. One that cannot be listed (forbidden, or the server
 // fails) is reported, holds up the first batch for a while, and comes when it can.
 //
+// The rights that it needs, in all namespaces: get, list and watch the resources of kinds.go and
+// customresourcedefinitions.apiextensions.k8s.io (without these, discovery is asked every ten seconds for what CRDs
+// came). The packages below need get and patch on the custom ones and their status, and get, create and update on leases
+// in the control plane's namespace.
+//
 // The packages below write back: status (conditions of Istio's objects) while leader holds the Lease. The package must
 // not import what comes after it, the registry first of all.
 package kube

@@ -47,8 +47,6 @@ func forbidden(t *testing.T, c *cluster) {
 	eventually(t, "no findings are left", func() bool { return len(r.Findings()) == 0 })
 }
 
-func nothing(kind, error) {}
-
 func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }

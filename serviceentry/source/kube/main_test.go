@@ -76,7 +76,11 @@ func startSource(t *testing.T, config *rest.Config, o Options) *sourceAtWork {
 		t: t, batches: make(chan batch, 1000), state: map[serviceentry.Key]*serviceentry.Object{}, log: &lockedBuffer{},
 		judged: map[serviceentry.Key]Judgement{},
 	}
-	o.Logger = slog.New(slog.NewTextHandler(r.log, nil))
+	level := slog.LevelInfo
+	if os.Getenv("SOURCE_TEST_LOG") != "" {
+		level = -10
+	}
+	o.Logger = slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: level}))
 	judged := o.Judged
 	o.Judged = func(all []Judgement) {
 		r.mu.Lock()

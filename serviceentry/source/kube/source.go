@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
@@ -48,7 +49,7 @@ func (s *Source) Run(ctx context.Context, out func(batch []serviceentry.Change, 
 		return fmt.Errorf("access to the API server at %s: %w", s.config.Host, err)
 	}
 	clients.retries = s.retries
-	defer clients.http.CloseIdleConnections()
+	defer utilnet.CloseIdleConnectionsFor(clients.http.Transport)
 	ctx, cancel := context.WithCancel(ctx)
 	var reflectors sync.WaitGroup
 	defer reflectors.Wait()

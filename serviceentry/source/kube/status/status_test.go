@@ -3,8 +3,11 @@ package status
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -220,8 +223,33 @@ func TestWriter(t *testing.T) {
 			t.Errorf("conditions %v", all)
 		}
 	})
-	t.Run("the next leader goes on", func(t *testing.T) {
+	t.Run("an API server that fails for a while, and a conflict", func(t *testing.T) {
+		apply("down", nil)
+		w, broken := brokenWriter(t, config)
+		j := kube.Judgement{Key: key("down"), Resource: entries, LastGood: true, Generation: 1}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error)
+		go func() { done <- w.Run(ctx) }()
+		eventually(t, text("down"), func() bool { s, _ := status("down"); return s.Digest() != 0 })
 		leader.stop()
+		for range 20 { // it fails, and fails, and is overtaken
+			w.Judged([]kube.Judgement{j})
+			w.Update(map[serviceentry.Key]Details{j.Key: {Gateway: "direct"}})
+			time.Sleep(10 * time.Millisecond)
+		}
+		if w.Pending() != 1 {
+			t.Errorf("%d are pending", w.Pending())
+		}
+		broken.Store(false)
+		eventually(t, text("down"), func() bool { return find("down", condition.Gateway).Message == "direct" })
+		eventually(t, text("down"), func() bool { return w.Pending() == 0 })
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("the next leader goes on", func(t *testing.T) {
 		apply("late", nil)
 		standby.Update(map[serviceentry.Key]Details{key("mark"): {Gateway: "direct"}})
 		standby.writing()
@@ -231,4 +259,33 @@ func TestWriter(t *testing.T) {
 			t.Errorf("addresses %v are left", s.Addresses)
 		}
 	})
+}
+
+// flaky is a transport that fails while it is broken.
+type flaky struct {
+	http.RoundTripper
+	broken *atomic.Bool
+}
+
+func (f flaky) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f.broken.Load() {
+		return nil, errors.New("the server is gone")
+	}
+	return f.RoundTripper.RoundTrip(r)
+}
+
+func (f flaky) WrappedRoundTripper() http.RoundTripper { return f.RoundTripper }
+
+// brokenWriter is a writer that cannot reach the server until broken is false.
+func brokenWriter(t *testing.T, config *rest.Config) (*Writer, *atomic.Bool) {
+	t.Helper()
+	broken := &atomic.Bool{}
+	broken.Store(true)
+	config = rest.CopyConfig(config)
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return flaky{rt, broken} })
+	w, err := New(config, Options{Settle: time.Millisecond, Rest: time.Millisecond, PerSecond: 200, RetryMin: 10 * time.Millisecond, RetryMax: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, broken
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 
@@ -139,6 +140,6 @@ func (w *Writer) Run(ctx context.Context) error {
 	w.mu.Unlock()
 	q.ShutDown()
 	workers.Wait()
-	w.client.http.CloseIdleConnections()
+	utilnet.CloseIdleConnectionsFor(w.client.http.Transport)
 	return nil
 }
