@@ -82,6 +82,7 @@ func (p *plane) publish(changes ...serviceentry.Change) { p.cache.Publish(p.regi
 // peer is a delta stream to a plane.
 type peer struct {
 	t      testing.TB
+	conn   *grpc.ClientConn
 	stream discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
 	node   *core.Node
 	close  func()
@@ -104,7 +105,7 @@ func (p *plane) join(n *core.Node) *peer {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	c := &peer{t: p.t, stream: stream, node: n, close: func() { cancel(); _ = conn.Close() }}
+	c := &peer{t: p.t, conn: conn, stream: stream, node: n, close: func() { cancel(); _ = conn.Close() }}
 	p.t.Cleanup(c.close)
 	return c
 }

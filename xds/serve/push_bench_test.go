@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
@@ -57,5 +59,38 @@ func BenchmarkConnect(b *testing.B) {
 				c.close()
 			}
 		})
+	}
+}
+
+// BenchmarkConnectOld lets one more state-of-the-world client come, until it has a table that lists the mesh.
+func BenchmarkConnectOld(b *testing.B) {
+	var hosts []string
+	for i := range 1000 {
+		hosts = append(hosts, fmt.Sprintf("api.service-%d.example.com", i))
+	}
+	p := startPlane(b, hosts...)
+	old := func(name string) (take func(), leave func()) {
+		c := p.join(pod(name, "ns"))
+		stream, err := discovery.NewAggregatedDiscoveryServiceClient(c.conn).StreamAggregatedResources(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		return func() {
+			err := stream.Send(&discovery.DiscoveryRequest{Node: c.node, TypeUrl: translate.Route.URL(), ResourceNames: []string{"443", "80"}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if r, err := stream.Recv(); err != nil || len(r.GetResources()) != 2 {
+				b.Fatal(err)
+			}
+		}, c.close
+	}
+	stays, _ := old("stays")
+	stays()
+	b.ReportAllocs()
+	for b.Loop() {
+		take, leave := old("comes")
+		take()
+		leave()
 	}
 }

@@ -18,8 +18,8 @@ type deltaResponse struct {
 // GetDeltaDiscoveryResponse gives the envelope. It is called by the stream's own goroutine, right before it is sent.
 func (r *deltaResponse) GetDeltaDiscoveryResponse() (*discovery.DeltaDiscoveryResponse, error) {
 	m := &discovery.DeltaDiscoveryResponse{TypeUrl: r.request.GetTypeUrl(), RemovedResources: r.removed}
-	if r.out.next = r.parcel; r.parcel != nil {
-		m.SystemVersionInfo = r.parcel.version
+	if r.out.next = nil; r.parcel != nil {
+		r.out.next, m.SystemVersionInfo = r.parcel, r.parcel.version
 	}
 	return m, nil
 }

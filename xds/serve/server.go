@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -163,8 +162,9 @@ func problem(detail *rpcstatus.Status) string {
 }
 
 func (s *callbacks) OnStreamDeltaResponse(id int64, _ *discovery.DeltaDiscoveryRequest, resp *discovery.DeltaDiscoveryResponse) {
-	if st, t := s.responding(streamKey{true, id}, resp.GetTypeUrl(), 0); st != nil {
-		st.stats.responded(t, resp.GetNonce(), st.out.next, resp.GetRemovedResources())
+	if st, t := s.responding(streamKey{true, id}, resp.GetTypeUrl()); st != nil {
+		content, _ := st.out.next.(*parcel)
+		st.stats.responded(t, resp.GetNonce(), content, resp.GetRemovedResources())
 	}
 }
 
@@ -182,7 +182,6 @@ func (s *callbacks) OnStreamRequest(id int64, req *discovery.DiscoveryRequest) e
 	req.Node = st.node
 	t, ok := translate.ParseType(req.GetTypeUrl())
 	if nonce, problem := req.GetResponseNonce(), problem(req.GetErrorDetail()); ok && nonce != "" {
-		st.endTurn()
 		st.stats.heardWhole(t, nonce, req.GetVersionInfo(), problem)
 		s.refused(st, req.GetTypeUrl(), problem)
 	}
@@ -190,14 +189,14 @@ func (s *callbacks) OnStreamRequest(id int64, req *discovery.DiscoveryRequest) e
 }
 
 func (s *callbacks) OnStreamResponse(_ context.Context, id int64, _ *discovery.DiscoveryRequest, resp *discovery.DiscoveryResponse) {
-	if st, t := s.responding(streamKey{false, id}, resp.GetTypeUrl(), proto.Size(resp)); st != nil {
+	if st, t := s.responding(streamKey{false, id}, resp.GetTypeUrl()); st != nil {
 		st.stats.respondedWhole(t, resp.GetNonce(), resp.GetVersionInfo())
 	}
 }
 
-// responding is called before an answer of that many bytes, beside its parcel, is sent. It may block: that delays
-// this stream only. It gives the stream, nil when nothing is kept of it.
-func (s *callbacks) responding(key streamKey, url string, size int) (*stream, translate.Type) {
+// responding is called before an answer is sent. It may block: that delays this stream only. It gives the stream, nil
+// when nothing is kept of it.
+func (s *callbacks) responding(key streamKey, url string) (*stream, translate.Type) {
 	s.mu.Lock()
 	st := s.streams[key]
 	s.mu.Unlock()
@@ -205,15 +204,10 @@ func (s *callbacks) responding(key streamKey, url string, size int) (*stream, tr
 	if !ok || st == nil {
 		return nil, 0
 	}
-	if st.out != nil && st.out.next != nil {
-		size += st.out.next.size
-	}
-	if size >= large {
+	if st.out.nextBytes() >= large {
 		st.endTurn()
 		st.turn = s.turns.take(st.done)
-		if st.out != nil {
-			st.out.written = st.turn
-		}
+		st.out.written = st.turn
 	}
 	s.metrics.pushes.WithLabelValues(url).Inc()
 	return st, t

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -52,6 +53,30 @@ func TestSharedBytes(t *testing.T) {
 	}
 	if len(r.GetResources()) != view.Len(translate.VirtualHost) || len(r.GetResources()) < 4 {
 		t.Errorf("%d resources, the view has %d", len(r.GetResources()), view.Len(translate.VirtualHost))
+	}
+}
+
+// TestSharedBytesOfOldStreams holds the same for state-of-the-world streams.
+func TestSharedBytesOfOldStreams(t *testing.T) {
+	l := newLab(t, everybody, append(inUse(), fixed("default", "one", "one.test", "192.0.2.1"))...)
+	for _, name := range []string{"first", "second"} {
+		c := l.connectOld(node(name, "default"))
+		for _, typ := range []translate.Type{translate.Cluster, translate.Listener} {
+			c.ask(typ)
+			c.next(typ)
+			view, _ := l.cache.ViewOf(node(name, "default").Id)
+			var want []*anypb.Any
+			view.Walk(typ, func(r *translate.Resource) bool { want = append(want, r.Any()); return true })
+			got := c.last[typ.URL()].GetResources()
+			if len(got) != len(want) || len(got) == 0 {
+				t.Fatalf("%s: %d resources, the view has %d", typ.URL(), len(got), len(want))
+			}
+			for i := range got {
+				if !proto.Equal(got[i], want[i]) {
+					t.Errorf("%s: %v is not what was sealed", typ.URL(), got[i])
+				}
+			}
+		}
 	}
 }
 

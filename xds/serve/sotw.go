@@ -2,26 +2,49 @@ package serve
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
-// inventory is resources and the version that stands for all of them together.
+// inventory is resources and the version that stands for all of them together. Streams that get the same share it.
 type inventory struct {
-	resources []*anypb.Any
-	hash      *xxhash.Digest
+	fields []mem.SliceBuffer // "resources" of a DiscoveryResponse, out of what was sealed
+	size   int               // bytes
+	hash   *xxhash.Digest
 }
 
 func newInventory() *inventory { return &inventory{hash: xxhash.New()} }
 
 func (i *inventory) add(r *translate.Resource) {
-	i.resources = append(i.resources, r.Any())
+	field := wholeField(r.Wire)
+	i.fields, i.size = append(i.fields, field), i.size+len(field)
 	_, _ = i.hash.WriteString(r.Name + "\x00" + r.Version + "\x00")
+}
+
+// wholeField finds a field of a DiscoveryResponse in one of a DeltaDiscoveryResponse: there the message is in field 2
+// (resource) of what is in field 2 (resources), here it is in field 2 (resources) at once.
+func wholeField(wire []byte) mem.SliceBuffer {
+	_, _, tag := protowire.ConsumeTag(wire)
+	resource, _ := protowire.ConsumeBytes(wire[tag:])
+	_, _, n := protowire.ConsumeField(resource)
+	return resource[:n:n]
+}
+
+func (i *inventory) bytes() int { return i.size }
+
+func (i *inventory) appendTo(out mem.BufferSlice) mem.BufferSlice {
+	out = slices.Grow(out, len(i.fields)+1)
+	for n := range i.fields {
+		out = append(out, &i.fields[n]) // by pointer: nothing is allocated for it
+	}
+	return out
 }
 
 func (i *inventory) version() string { return strconv.FormatUint(i.hash.Sum64(), 16) }
@@ -57,19 +80,22 @@ func (s *stream) answerWhole(t translate.Type, w *watch) {
 		return
 	}
 	s.watches[t] = nil
-	s.stats.sent(t, len(list.resources), 0)
-	w.sotwOut <- &wholeResponse{request: w.sotw, resources: list.resources, version: version}
+	s.stats.sent(t, len(list.fields), 0)
+	w.sotwOut <- &wholeResponse{request: w.sotw, out: s.out, list: list, version: version}
 }
 
 // wholeResponse answers a state-of-the-world stream: all resources of a type, or all those asked for.
 type wholeResponse struct {
-	request   *discovery.DiscoveryRequest
-	resources []*anypb.Any
-	version   string
+	request *discovery.DiscoveryRequest
+	out     *outgoing // where it goes
+	list    *inventory
+	version string
 }
 
+// GetDiscoveryResponse gives the envelope. It is called by the stream's own goroutine, right before it is sent.
 func (r *wholeResponse) GetDiscoveryResponse() (*discovery.DiscoveryResponse, error) {
-	return &discovery.DiscoveryResponse{VersionInfo: r.version, TypeUrl: r.request.GetTypeUrl(), Resources: r.resources}, nil
+	r.out.next = r.list
+	return &discovery.DiscoveryResponse{VersionInfo: r.version, TypeUrl: r.request.GetTypeUrl()}, nil
 }
 
 func (r *wholeResponse) GetRequest() *discovery.DiscoveryRequest { return r.request }

@@ -34,7 +34,7 @@ type stream struct {
 
 	// What follows is of the stream's own goroutine.
 	done <-chan struct{} // closed when the connection ends
-	out  *outgoing       // nil for state-of-the-world streams
+	out  *outgoing       // what goes by its side
 	turn func()          // ends the turn for a large answer; nil without one
 }
 

@@ -6,8 +6,7 @@ import (
 )
 
 const (
-	// large is how many bytes an answer has that needs a turn, until it was written to the connection (for state-of-the-
-	// world streams: until the client says something).
+	// large is how many bytes an answer has that needs a turn, until it was written to the connection.
 	large = 256 << 10
 	// atOnce is how many clients are sent a large answer at a time. When a controller restarts, its proxies come back
 	// together: the first ones then have everything soon, instead of all of them late, and a small change for a proxy
