@@ -164,6 +164,23 @@ func TestIdleAndDeafConnections(t *testing.T) {
 	wg.Wait()
 }
 
+// TestIdleConnectionsMakeRoom: a client that holds all connections does not keep the others out until its time is over.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	a := startAuthority(t, "www.test. 60 IN A 192.0.2.1")
+	s := serve(t, Config{Upstreams: []string{a.addr}, MaxConns: 8, IdleTimeout: time.Minute})
+	for range 8 {
+		dialTCP(t, s)
+	}
+	start := time.Now()
+	eventually(t, "there is room", func() bool {
+		m, err := try(s, "tcp", "resolver", "www.test", dns.TypeA)
+		return err == nil && len(m.Answer) == 1
+	})
+	if took := time.Since(start); took > crowdedIdle-replaceable {
+		t.Errorf("took %v", took)
+	}
+}
+
 func isTimeout(err error) bool {
 	timeout, ok := err.(net.Error)
 	return ok && timeout.Timeout()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sallyport/sallyport/dnsproxy/packet"
@@ -17,6 +18,8 @@ const (
 	pipeline = 16
 	// crowdedIdle is what is left of the idle timeout while more than half of the connections are taken.
 	crowdedIdle = time.Second
+	// replaceable is how long a connection must have been without a question until a new one may take its place.
+	replaceable = 100 * time.Millisecond
 	// writeTimeout is how long a client may take to accept an answer.
 	writeTimeout = 5 * time.Second
 )
@@ -26,9 +29,10 @@ func (l *listener) serveTCP(base context.Context) {
 	s := l.view.s
 	for {
 		conn, err := l.tcp.Accept()
+		held := &held{Conn: conn}
 		switch {
-		case err == nil && l.add(conn):
-			s.working.Go(func() { l.serveConn(base, conn) })
+		case err == nil && l.add(held, time.Now()):
+			s.working.Go(func() { l.serveConn(base, held) })
 		case err == nil:
 			s.metrics.drops.WithLabelValues("connections").Inc()
 			conn.Close()
@@ -41,14 +45,47 @@ func (l *listener) serveTCP(base context.Context) {
 	}
 }
 
-func (l *listener) add(conn net.Conn) bool {
+// held is a connection that is open. since is when it became idle, in Unix nanoseconds; 0 while it has questions.
+type held struct {
+	net.Conn
+	since atomic.Int64
+}
+
+// add makes room by closing the connection that has been idle for longest (RFC 7766 section 6.2.3), so that clients
+// that ask nothing do not keep others out.
+func (l *listener) add(conn *held, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.conns) >= l.view.s.config.MaxConns || l.stopping.Load() {
+	if len(l.conns) >= l.view.s.config.MaxConns {
+		oldest := l.oldest()
+		if oldest == nil || now.UnixNano()-oldest.since.Load() < int64(replaceable) {
+			return false
+		}
+		l.view.s.metrics.drops.WithLabelValues("idle-connection").Inc()
+		delete(l.conns, oldest)
+		oldest.Close()
+	}
+	if l.stopping.Load() {
 		return false
 	}
+	conn.since.Store(now.UnixNano())
 	l.conns[conn] = struct{}{}
 	return true
+}
+
+// oldest is the connection that has been idle for longest; nil: none is idle.
+func (l *listener) oldest() *held {
+	var oldest *held
+	for conn := range l.conns {
+		h, ok := conn.(*held)
+		if !ok || h.since.Load() == 0 {
+			continue
+		}
+		if oldest == nil || h.since.Load() < oldest.since.Load() {
+			oldest = h
+		}
+	}
+	return oldest
 }
 
 func (l *listener) remove(conn net.Conn) {
@@ -71,13 +108,13 @@ func (l *listener) idle() time.Duration {
 // stream is one connection: answers are written whole, in the order in which they are ready.
 type stream struct {
 	*listener
-	conn    net.Conn
+	conn    *held
 	writing sync.Mutex
 	waiting chan struct{} // one for each question that waits
 	working sync.WaitGroup
 }
 
-func (l *listener) serveConn(base context.Context, conn net.Conn) {
+func (l *listener) serveConn(base context.Context, conn *held) {
 	defer l.remove(conn)
 	st := &stream{listener: l, conn: conn, waiting: make(chan struct{}, pipeline)}
 	defer st.working.Wait()
@@ -102,11 +139,13 @@ func (l *listener) serveConn(base context.Context, conn net.Conn) {
 		if _, err := io.ReadFull(conn, in[:n]); err != nil {
 			return
 		}
+		conn.since.Store(0)
 		c := call{client: client, tcp: true, start: time.Now()}
 		var ok bool
 		if out, ok = st.answer(base, &c, in[:n], out[:0]); !ok {
 			return
 		}
+		st.rest()
 	}
 }
 
@@ -131,10 +170,17 @@ func (st *stream) answer(base context.Context, c *call, msg, out []byte) ([]byte
 	}
 	kept := c.clone(msg)
 	st.working.Go(func() {
-		defer func() { st.view.s.release(); <-st.waiting }()
+		defer func() { st.view.s.release(); <-st.waiting; st.rest() }()
 		st.write(st.view.slow(base, kept, make([]byte, 2, 514)))
 	})
 	return out, true
+}
+
+// rest marks the connection as idle if no question waits.
+func (st *stream) rest() {
+	if len(st.waiting) == 0 {
+		st.conn.since.CompareAndSwap(0, time.Now().UnixNano())
+	}
 }
 
 // write sends an answer that has two bytes of room for its length in front.
