@@ -88,6 +88,7 @@ func runDNS(ctx context.Context, flags dnsFlags, cmd *cobra.Command) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(ctx) })
+	group.Go(func() error { paceCollector(ctx); return nil })
 	if flags.names != "" {
 		group.Go(func() error { return hosts.Follow(ctx, flags.names, server.Names(), log) })
 	}
