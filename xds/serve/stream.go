@@ -25,6 +25,7 @@ type stream struct {
 	watches [typeCount]*watch
 	sent    [typeCount]mark
 	at      [typeCount]uint64 // pushes when sent was set
+	byName  [typeCount]bool   // it takes what it names, not everything
 	pushes  uint64
 	lost    bool // it is so far behind that what it has was forgotten
 	// owed are removals that wait until what refers to the resources was taken back.
@@ -105,6 +106,12 @@ func (s *stream) answer(t translate.Type, removals bool) {
 	if w.sotw != nil {
 		s.answerWhole(t, w)
 		return
+	}
+	if named := !w.sub.IsWildcard(); named != s.byName[t] {
+		s.byName[t] = named
+		if !named {
+			s.sent[t] = mark{} // what it was sent was what it named
+		}
 	}
 	first := s.sent[t].view == nil
 	if w.waits && s.class.has(s.sent[t], t) && (!removals || len(s.owed[t]) == 0) && !s.follows(t) && !s.stats.retries(t) {

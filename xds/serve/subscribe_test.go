@@ -207,3 +207,67 @@ func TestUnknownType(t *testing.T) {
 	c.send(&discovery.DeltaDiscoveryRequest{TypeUrl: "type.googleapis.com/envoy.service.runtime.v3.Runtime"})
 	c.quiet()
 }
+
+// TestReconnectWithNames: a client that comes back with names says what it has of them: what is the same is not sent,
+// what changed is, and what is gone is said to be.
+func TestReconnectWithNames(t *testing.T) {
+	same, other, gone := fixed("default", "same", "same.test", "192.0.2.1"), fixed("default", "other", "other.test", "192.0.2.1"), fixed("default", "gone", "gone.test", "192.0.2.1")
+	l := newLab(t, everybody, same, other, gone)
+	names := []string{"outbound|443||same.test", "outbound|443||other.test", "outbound|443||gone.test"}
+	c := l.connect(node("app", "default"))
+	c.ask(translate.Endpoints, names...)
+	held := c.take(translate.Endpoints).versions
+	c.stop()
+	l.remove(gone)
+	l.apply(fixed("default", "other", "other.test", "192.0.2.2"))
+	again := l.connect(node("app", "default"))
+	again.send(&discovery.DeltaDiscoveryRequest{TypeUrl: translate.Endpoints.URL(), ResourceNamesSubscribe: names, InitialResourceVersions: held})
+	a := again.take(translate.Endpoints)
+	if !slices.Equal(a.names(), names[1:2]) || !slices.Equal(a.removed, names[2:]) {
+		t.Errorf("%+v", a)
+	}
+	again.quiet()
+	l.apply(gone)
+	if a := again.take(translate.Endpoints); !slices.Equal(a.names(), names[2:]) {
+		t.Errorf("back: %+v", a)
+	}
+}
+
+// TestReconnectBehind: one that says that it has something else than what ever was sent gets everything that differs, and
+// is told of what never was.
+func TestReconnectBehind(t *testing.T) {
+	l := newLab(t, everybody, entry("default", "a", "a.test", httpPort))
+	c := l.connect(node("app", "default"))
+	c.send(&discovery.DeltaDiscoveryRequest{TypeUrl: translate.VirtualHost.URL(), InitialResourceVersions: map[string]string{
+		"80/a.test": "0123456789abcdef", "80/never.test": "0123456789abcdef",
+	}})
+	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) || !slices.Equal(a.removed, []string{"80/never.test"}) {
+		t.Errorf("%+v", a)
+	}
+	c.quiet()
+}
+
+// TestNamesBesideWildcard: a client may leave the wildcard and keep a name that it also asked for, and come back to it.
+func TestNamesBesideWildcard(t *testing.T) {
+	l := newLab(t, everybody, entry("default", "a", "a.test", httpPort), entry("default", "b", "b.test", httpPort))
+	c := l.connect(node("app", "default"))
+	c.ask(translate.VirtualHost, "*", "80/a.test")
+	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test", "80/b.test"}) {
+		t.Errorf("both: %+v", a)
+	}
+	c.drop(translate.VirtualHost, "*")
+	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) { // what it keeps, again
+		t.Errorf("without the wildcard: %+v", a)
+	}
+	c.quiet()
+	l.apply(entry("default", "a", "a.test", tlsPort), entry("default", "b", "b.test", tlsPort))
+	if a := c.take(translate.VirtualHost); !slices.Equal(a.removed, []string{"80/a.test"}) || len(a.names()) > 0 {
+		t.Errorf("its name is gone: %+v", a)
+	}
+	c.quiet()
+	c.ask(translate.VirtualHost, "*")
+	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"443/a.test", "443/b.test"}) {
+		t.Errorf("everything again: %+v", a)
+	}
+	c.quiet()
+}
