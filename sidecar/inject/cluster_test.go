@@ -116,7 +116,7 @@ func (c *cluster) register(t *testing.T, h http.Handler) {
 		ServiceAccountName: "default", Containers: []corev1.Container{{Name: "a", Image: "a"}},
 	}}
 	var last error
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		got, err := c.CoreV1().Pods("shop").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		last = err
 		return err == nil && len(got.Spec.Containers) == 2, nil

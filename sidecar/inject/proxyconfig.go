@@ -40,7 +40,7 @@ func (r *reader) proxyConfig(o *options) {
 	if config.Concurrency != nil {
 		o.Concurrency = &config.Concurrency.Value
 		if config.Concurrency.Value < 0 {
-			r.mistake(name, fmt.Sprint(config.Concurrency.Value), "concurrency is negative", "write a number of threads, or 0 for one each CPU")
+			r.mistake(name, fmt.Sprint(config.Concurrency.Value), "concurrency is negative", "write a number of threads, or 0 for the default")
 		}
 	}
 	if d := config.TerminationDrainDuration; d != nil {

@@ -49,7 +49,7 @@ type Settings struct {
 	TerminationDrainDuration metav1.Duration `json:"terminationDrainDuration"`
 	MinimumDrainDuration     metav1.Duration `json:"minimumDrainDuration"`
 
-	Concurrency  *int32                      `json:"concurrency"` // Envoy's threads; 0 for one each CPU, none for the agent's default
+	Concurrency  *int32                      `json:"concurrency"` // Envoy's threads; none or 0 for the agent's default
 	LogLevel     string                      `json:"logLevel"`    // Envoy's
 	Resources    corev1.ResourceRequirements `json:"resources"`   // of both containers
 	Redirect     Redirect                    `json:"redirect"`

@@ -64,7 +64,7 @@ func TestRealAPIServer(t *testing.T) {
 	}
 	entries := client.Resource(schema.GroupVersionResource{Group: decode.IstioGroup, Version: "v1", Resource: "serviceentries"}).Namespace("default")
 	const words = `denied the request: ServiceEntry default/bad: spec.hosts[0]: "bad_host": it holds '_'`
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		_, err := entries.Create(ctx, entry("bad", "bad_host"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil {
 			return false, nil
