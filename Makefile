@@ -62,6 +62,14 @@ bench: tools build ## What a mesh costs its control plane and its traffic, into 
 	go run ./e2e/dataplane -rounds 7 -doc docs/performance.md
 	go test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: bench-dns
+bench-dns: tools build ## The resolver beside unbound, dnsmasq and CoreDNS, into docs/performance-dns.md.
+	@e2e/dnsbench/packages
+	@e2e/tools/coredns
+	go build -o bin/dnsbench ./e2e/dnsbench
+	bin/dnsbench -coredns "$${XDG_CACHE_HOME:-$$HOME/.cache}/sallyport/coredns-$$(. e2e/tools/versions.env && echo "$$COREDNS_VERSION")/coredns" \
+	  $$( ((EUID == 0)) && echo -realtime || echo -nice 0) -doc docs/performance-dns.md $(ARGS)
+
 .PHONY: demo
 demo: tools build ## Tell the story on this machine, step by step. ARGS='-keep' to look around.
 	@go build -o bin/demo ./e2e/demo

@@ -42,7 +42,7 @@ func (b *bench) hit(ctx context.Context, c *contender, limit ...string) (hits, e
 	if err != nil {
 		return hits{}, err
 	}
-	out, err := pinned(ctx, b.nice, loaderCore, argv...).CombinedOutput()
+	out, err := b.pinned(ctx, loaderCore, argv...).CombinedOutput()
 	if err != nil {
 		return hits{}, fmt.Errorf("dnsperf at %s: %w\n%s", c.name, err, out)
 	}

@@ -20,6 +20,7 @@ type bench struct {
 	outstanding          int // questions that dnsperf lets wait at a time
 	misses, kept         int // names
 	nice                 int
+	realtime             bool
 	doc                  string
 
 	dir, input string
@@ -28,9 +29,7 @@ type bench struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command(ctx, os.Args[1:]); err != nil {
+	if err := command(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "dnsbench:", err)
 		if errors.Is(err, errMissed) {
 			os.Exit(1)
@@ -40,7 +39,7 @@ func main() {
 }
 
 // command runs one of the parts that the program starts of itself, or the whole.
-func command(ctx context.Context, args []string) error {
+func command(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "authority":
 		return authority(args[1])
@@ -67,6 +66,7 @@ func command(ctx context.Context, args []string) error {
 	f.IntVar(&b.misses, "misses", 10_000, "names that are asked for once in a round")
 	f.IntVar(&b.kept, "kept", 100_000, "names that a server is to keep")
 	f.IntVar(&b.nice, "nice", -5, "priority of everything that is measured; below 0 needs root")
+	f.BoolVar(&b.realtime, "realtime", false, "run everything that is measured at real-time priority (SCHED_FIFO) instead: for machines with other work; needs root")
 	f.StringVar(&b.doc, "doc", "", "Markdown file to write the figures into, between its markers")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -74,5 +74,7 @@ func command(ctx context.Context, args []string) error {
 	if f.NArg() > 0 {
 		return fmt.Errorf("%q is not understood: see -help", f.Args())
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	return b.all(ctx)
 }

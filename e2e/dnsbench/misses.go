@@ -24,7 +24,7 @@ func (b *bench) miss(ctx context.Context, server netip.AddrPort) (latency, error
 
 // ask runs the asking client on the loader's core. The times are sorted.
 func (b *bench) ask(ctx context.Context, server netip.AddrPort, series string, count int) ([]time.Duration, error) {
-	cmd := pinned(ctx, b.nice, loaderCore, b.self, "ask", server.String(), series, fmt.Sprint(count))
+	cmd := b.pinned(ctx, loaderCore, b.self, "ask", server.String(), series, fmt.Sprint(count))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

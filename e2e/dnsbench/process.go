@@ -29,10 +29,13 @@ type process struct {
 	ended  chan struct{}
 }
 
-// pinned is the command on one core, with the priority that all measured programs have.
-func pinned(ctx context.Context, nice int, core string, argv ...string) *exec.Cmd {
-	if nice != 0 {
-		argv = append([]string{"nice", "-n", strconv.Itoa(nice)}, argv...)
+// pinned is the command on one core, with the priority that everything that is measured has.
+func (b *bench) pinned(ctx context.Context, core string, argv ...string) *exec.Cmd {
+	switch {
+	case b.realtime:
+		argv = append([]string{"chrt", "--fifo", "1"}, argv...)
+	case b.nice != 0:
+		argv = append([]string{"nice", "-n", strconv.Itoa(b.nice)}, argv...)
 	}
 	argv = append([]string{"taskset", "-c", core}, argv...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

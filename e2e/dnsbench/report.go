@@ -44,7 +44,7 @@ func (t target) row() string {
 func (b *bench) report(samples []*sample, direct []latency) error {
 	targets := b.targets(samples, direct)
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s; %s; medians of %d rounds; nice %d.\n\n", machine(), time.Now().UTC().Format(time.DateOnly), b.rounds, b.nice)
+	fmt.Fprintf(&out, "%s; %s; medians of %d rounds; %s.\n\n", machine(), time.Now().UTC().Format(time.DateOnly), b.rounds, b.priority())
 	out.WriteString("| target | measured | wanted | |\n|---|---:|---:|---|\n")
 	missed := false
 	for _, t := range targets {
@@ -73,6 +73,13 @@ func (b *bench) report(samples []*sample, direct []latency) error {
 		return errMissed
 	}
 	return nil
+}
+
+func (b *bench) priority() string {
+	if b.realtime {
+		return "all at real-time priority"
+	}
+	return fmt.Sprintf("nice %d", b.nice)
 }
 
 func (b *bench) targets(samples []*sample, direct []latency) []target {

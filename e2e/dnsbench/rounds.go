@@ -35,7 +35,7 @@ func (b *bench) all(ctx context.Context) error {
 		return err
 	}
 	source := &contender{name: "authority", addr: b.upstream}
-	if source.process, err = start(pinned(ctx, b.nice, loaderCore, b.self, "authority", b.upstream.String())); err != nil {
+	if source.process, err = start(b.pinned(ctx, loaderCore, b.self, "authority", b.upstream.String())); err != nil {
 		return err
 	}
 	defer source.stop()

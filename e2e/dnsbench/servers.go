@@ -74,13 +74,12 @@ forward-zone:
 
 func coreDNS(b *bench, addr netip.AddrPort) ([]string, error) {
 	file, err := b.file("Corefile", fmt.Sprintf(`.:%d {
-  bind %s
   forward . %s
   cache {
     success 200000
   }
 }
-`, addr.Port(), addr.Addr(), b.upstream))
+`, addr.Port(), b.upstream))
 	return []string{b.coreDNS, "-conf", file, "-quiet"}, err
 }
 
@@ -100,7 +99,7 @@ func (b *bench) run(ctx context.Context, c *contender) error {
 	if err != nil {
 		return err
 	}
-	if c.process, err = start(pinned(ctx, b.nice, serverCore, argv...)); err != nil {
+	if c.process, err = start(b.pinned(ctx, serverCore, argv...)); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	if err := c.answers(); err != nil {
