@@ -88,7 +88,7 @@ func runDNS(ctx context.Context, flags dnsFlags, cmd *cobra.Command) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(ctx) })
-	group.Go(func() error { paceCollector(ctx); return nil })
+	group.Go(func() error { paceCollector(ctx, flags.cacheBytes); return nil })
 	if flags.names != "" {
 		group.Go(func() error { return hosts.Follow(ctx, flags.names, server.Names(), log) })
 	}
