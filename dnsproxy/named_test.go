@@ -1,12 +1,14 @@
 package dnsproxy
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -52,31 +54,67 @@ func startNamedWith(t *testing.T, zone string) string {
 	if err != nil {
 		t.Skip("bind9's named is not installed: apt-get install bind9")
 	}
-	dir := t.TempDir()
-	free, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := free.LocalAddr().(*net.UDPAddr).Port
-	free.Close()
-	for file, content := range map[string]string{"named.conf": fmt.Sprintf(namedConf, dir, port), "ext.zone": zone} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+	return startProcess(t, func(dir string, port int) *exec.Cmd {
+		for file, content := range map[string]string{"named.conf": fmt.Sprintf(namedConf, dir, port), "ext.zone": zone} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return exec.Command(binary, "-g", "-c", filepath.Join(dir, "named.conf"))
+	})
+}
+
+// startProcess runs a name server on a free port of the loopback, another one if somebody else has taken it meanwhile,
+// and returns its address when it knows ext.test.
+func startProcess(t *testing.T, command func(dir string, port int) *exec.Cmd) string {
+	t.Helper()
+	client := dns.Client{Timeout: 200 * time.Millisecond}
+	for attempt := 1; ; attempt++ {
+		port := freePort(t)
+		cmd, said := command(t.TempDir(), port), new(bytes.Buffer)
+		cmd.Stdout, cmd.Stderr = said, said
+		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = cmd.Wait() }()
+		stop := func() { _ = cmd.Process.Kill(); <-ended }
+		addr := fmt.Sprintf("127.0.0.1:%d", port)
+		for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); {
+			m := new(dns.Msg)
+			m.SetQuestion("ext.test.", dns.TypeSOA)
+			if got, _, err := client.Exchange(m, addr); err == nil && got.Rcode == dns.RcodeSuccess {
+				t.Cleanup(stop)
+				return addr
+			}
+			select {
+			case <-ended:
+				deadline = time.Time{}
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+		stop()
+		if attempt == 3 {
+			t.Fatalf("%s does not answer: %s", cmd.Path, said)
+		}
 	}
-	cmd := exec.Command(binary, "-f", "-c", filepath.Join(dir, "named.conf"))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+}
+
+// freePort finds a port of the loopback that is free by UDP and TCP.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for {
+		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tcp, err := net.Listen("tcp", udp.LocalAddr().String())
+		udp.Close()
+		if err == nil {
+			tcp.Close()
+			return tcp.Addr().(*net.TCPAddr).Port
+		}
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	eventually(t, "named answers", func() bool {
-		m := new(dns.Msg)
-		m.SetQuestion("ext.test.", dns.TypeSOA)
-		got, err := dns.Exchange(m, addr)
-		return err == nil && got.Rcode == dns.RcodeSuccess
-	})
-	return addr
 }
 
 func TestAgainstNamed(t *testing.T) {
