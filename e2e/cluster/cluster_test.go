@@ -56,6 +56,14 @@ func TestLifecycle(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	if err := world.Within(t.Context(), downLimit, func() error {
+		if _, err := cluster.Open(); !errors.Is(err, cluster.ErrDown) {
+			return fmt.Errorf("a cluster that was killed is taken for one that runs (%v)", err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	use(t, up(t))
 
 	down(t)
@@ -119,8 +127,16 @@ func use(t *testing.T, c *cluster.Cluster) {
 		t.Fatalf("address of the client's pod: %q", client)
 	}
 
-	// From the host to the pod; from there to the service, by name.
-	got := ask(ctx, t, client, "/fetch", "url", "http://server.smoke.svc.cluster.local/hello")
+	// From the host to the pod; from there to the service, by name. Its rules come some moments after its pods.
+	var got map[string]any
+	if err := world.Within(ctx, 20*time.Second, func() error {
+		if got = ask(ctx, t, client, "/fetch", "url", "http://server.smoke.svc.cluster.local/hello"); got["status"] != 200.0 {
+			return fmt.Errorf("from the client to the service: %v", got)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	var seen struct{ Name, Remote, Path string }
 	body, _ := got["body"].(string)
 	if err := json.Unmarshal([]byte(body), &seen); err != nil {

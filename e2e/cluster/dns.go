@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
+	"time"
 )
 
 // inCluster is the part of CoreDNS's configuration about names of the cluster. Its zones are a server of their own,
@@ -53,5 +55,19 @@ func (c *Cluster) SetDNS(ctx context.Context, upstreams ...netip.AddrPort) error
 	if _, err := c.kubectl(ctx, nil, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=2m"); err != nil {
 		return fmt.Errorf("CoreDNS: %w", err)
 	}
+	if err := poll(ctx, func() error { return answers(ctx) }); err != nil {
+		return fmt.Errorf("the cluster's DNS service: %w", err)
+	}
 	return nil
+}
+
+// answers asks the DNS service by its cluster address: the rules for a service come some moments after its pods.
+func answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(DNSAddr.String(), "53"))
+	}}
+	_, err := resolver.LookupHost(ctx, "kubernetes.default.svc.cluster.local.")
+	return err
 }

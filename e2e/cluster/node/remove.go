@@ -34,11 +34,7 @@ func Running(dir string) (pid int, ok bool, err error) {
 	case !errors.Is(err, syscall.EWOULDBLOCK):
 		return 0, false, err
 	}
-	content, err := os.ReadFile(filepath.Join(dir, pidName))
-	if err != nil {
-		return 0, false, err
-	}
-	pid, err = strconv.Atoi(strings.TrimSpace(string(content)))
+	pid, err = readPID(dir)
 	return pid, err == nil, err
 }
 
@@ -53,25 +49,51 @@ func Remove(ctx context.Context, dir string) error {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("ending the node (process %d): %w", pid, err)
 		}
-		if err := wait(ctx, func() error { return gone(dir) }); err != nil {
+	}
+	for _, undo := range []func() error{
+		func() error { return ended(dir) },
+		removeLink,
+		removeCgroups,
+		func() error { return restoreSysctls(dir) },
+		func() error { return os.RemoveAll(dir) },
+	} {
+		if err := wait(ctx, undo); err != nil {
 			return err
 		}
 	}
-	if err := wait(ctx, removeLink); err != nil {
-		return err
-	}
-	if err := errors.Join(wait(ctx, removeCgroups), restoreSysctls(dir)); err != nil {
-		return err
-	}
-	return wait(ctx, func() error { return os.RemoveAll(dir) })
+	return nil
 }
 
-func gone(dir string) error {
+// ended is nil when no process of the node is left. A first process that was killed gives its lock away before the
+// others have ended, and becomes a zombie, or nothing, after.
+func ended(dir string) error {
 	pid, running, err := Running(dir)
-	if err == nil && running {
-		err = fmt.Errorf("the node (process %d) does not end", pid)
+	if err != nil {
+		return err
 	}
-	return err
+	if !running {
+		if pid, err = readPID(dir); err != nil {
+			return nil //nolint:nilerr // there was no node, or not for long enough to be written down
+		}
+	}
+	// proc_pid_stat(5): "PID (init) S …". Another process that got the number has another name.
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil //nolint:nilerr // it is gone
+	}
+	name, rest, ok := strings.Cut(string(stat), ") ")
+	if ok && strings.HasSuffix(name, "(init") && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X") {
+		return fmt.Errorf("the node (process %d) does not end", pid)
+	}
+	return nil
+}
+
+func readPID(dir string) (int, error) {
+	content, err := os.ReadFile(filepath.Join(dir, pidName))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(content)))
 }
 
 // removeLink helps the kernel, which removes the cable some moments after the last process of the node.
