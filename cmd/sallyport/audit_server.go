@@ -16,15 +16,19 @@ import (
 func auditServerCommand() *cobra.Command {
 	var data, retention string
 	var options server.Options
+	ports := &auditPorts{}
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Keep the audit log: take records, answer questions, serve the web page",
 		Long: `Keep the audit log: take records, answer questions, serve the web page.
 
 The log is a DuckDB file in DATA/audit; records and questions come by the socket DATA/audit.sock (mode 0600). One server
-at a time serves a data folder. SIGTERM and SIGINT end it after what was handed in is stored.`,
+at a time serves a data folder. In a cluster, controllers hand records in by --tls-addr, and kubectl port-forward reaches
+--query-addr. SIGTERM and SIGINT end it after what was handed in is stored.`,
 		Example: `  sallyport audit server --data /var/lib/sallyport
-  sallyport audit server --data /var/lib/sallyport --retention 90d --console-addr ''`,
+  sallyport audit server --data /var/lib/sallyport --retention 90d --console-addr ''
+  sallyport audit server --tls-addr :15016 --ca-address sallyport.istio-system.svc:15012 \
+    --ca-root /var/run/secrets/istio/root-cert.pem --token /var/run/secrets/tokens/istio-token`,
 		Args: auditArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -37,7 +41,7 @@ at a time serves a data folder. SIGTERM and SIGINT end it after what was handed 
 			options.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			return server.Run(ctx, options)
+			return serveAudit(ctx, options, ports)
 		},
 	}
 	auditDataFlag(cmd, &data)
@@ -45,6 +49,7 @@ at a time serves a data folder. SIGTERM and SIGINT end it after what was handed 
 	flags.StringVar(&options.ConsoleAddr, "console-addr", "127.0.0.1:8181", "the web page's address; empty for none. "+
 		"It has no login: beyond loopback everybody who reaches it reads the log")
 	flags.StringVar(&retention, "retention", "30d", "delete older records (720h, 30d); 0 keeps them for ever")
+	ports.add(cmd)
 	flags.StringVar(&options.MemoryLimit, "memory-limit", "512MB", "DuckDB's memory; larger sorts spill to DATA/audit")
 	return cmd
 }

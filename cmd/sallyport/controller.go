@@ -20,6 +20,9 @@ import (
 // controllerFlags are those of "controller".
 type controllerFlags struct {
 	configDir string
+	cluster   clusterFlags
+	webhooks  string
+	injection string
 	logLevel  string
 	audit     bool
 	retention time.Duration
@@ -30,7 +33,7 @@ type controllerFlags struct {
 func controllerCommand() *cobra.Command {
 	f := &controllerFlags{}
 	cmd := &cobra.Command{
-		Use:   "controller --config-dir DIR",
+		Use:   "controller [--config-dir DIR | --kubeconfig FILE]",
 		Short: "Run the control plane",
 		Long: `Run the control plane: it reads configuration, programs proxies over xDS, issues their
 certificates, and takes their audit records.
@@ -38,25 +41,36 @@ certificates, and takes their audit records.
 Agents come by --secure-xds-addr, with a token (see "sallyport token") or a certificate; they
 need DATA/root-cert.pem as --ca-root. The plaintext port is for debugging on this machine.
 
+Without --config-dir the configuration is a Kubernetes cluster's: the one of --kubeconfig, or the
+one that this process runs in. Then agents come with projected service account tokens (audience
+istio-ca), the CA is kept in Secrets, and the API server asks about pods and objects at
+--webhook-addr. Several replicas may run: all serve, one of them writes.
+
 The audit records go to a server process of their own, which the controller starts and
 watches; it keeps them in DATA/audit. It is asked with "sallyport audit --data DATA".`,
 		Example: `  sallyport controller --config-dir ./mesh --data /var/lib/sallyport
-  sallyport controller --config-dir ./mesh --mesh-config mesh.yaml --host controller.example`,
+  sallyport controller --config-dir ./mesh --mesh-config mesh.yaml --host controller.example
+  sallyport controller --kubeconfig ~/.kube/config --data /var/lib/sallyport --webhook-addr ''`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&f.configDir, "config-dir", "", "directory of YAML files, watched")
+	f.cluster.add(fs)
 	fs.StringVar(&f.out.MeshConfigFile, "mesh-config", "", "file with Istio's MeshConfig, watched")
 	auditDataFlag(cmd, &f.out.DataDir)
 	fs.StringVar(&f.out.XDSAddr, "xds-addr", "127.0.0.1:15010", "plaintext xDS for debugging, loopback only; empty for none")
 	fs.StringVar(&f.out.SecureAddr, "secure-xds-addr", ":15012", "xDS, certificates and audit records over TLS")
 	fs.StringVar(&f.out.AdminAddr, "admin-addr", "127.0.0.1:15014", "/readyz, /healthz, /metrics, /debug; empty for none")
+	fs.StringVar(&f.out.HealthAddr, "health-addr", "", "/readyz, /healthz, /metrics for kubelets and Prometheus, like :8080; empty for none")
+	fs.StringVar(&f.webhooks, "webhook-addr", ":15017", "in a cluster: where the API server asks about pods and objects; empty for none")
+	fs.StringVar(&f.injection, "injection-config", "", "in a cluster: file with the injector's settings, watched; without it no pod gets a proxy")
 	fs.StringSliceVar(&f.out.Hosts, "host", nil, "further name or address that agents reach the secure port by; repeat it")
 	fs.StringVar(&f.out.CACertsDir, "ca-certs", "", "directory with a CA to use, in the layout of Istio's cacerts secret")
 	fs.DurationVar(&f.out.CertTTL, "cert-ttl", ca.DefaultTTL, "lifetime of workload certificates, at least 1m")
 	fs.BoolVar(&f.audit, "audit", true, "run the audit server")
+	fs.StringVar(&f.out.AuditAddress, "audit-address", "", "in a cluster: the audit server of another pod (HOST:PORT), with --audit=false")
 	fs.DurationVar(&f.retention, "audit-retention", 30*24*time.Hour, "how long audit records are kept")
 	fs.StringVar(&f.console, "console-addr", "", "where the audit server shows its page, like 127.0.0.1:8181; empty for none")
 	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -64,12 +78,6 @@ watches; it keeps them in DATA/audit. It is asked with "sallyport audit --data D
 }
 
 func (f *controllerFlags) run(cmd *cobra.Command) error {
-	if f.configDir == "" {
-		return usageError{errors.New("where is the configuration? give --config-dir DIR")}
-	}
-	if st, err := os.Stat(f.configDir); err != nil || !st.IsDir() {
-		return usageError{fmt.Errorf("--config-dir %q: there is no such directory", f.configDir)}
-	}
 	if f.out.CertTTL < ca.MinTTL {
 		return usageError{fmt.Errorf("--cert-ttl %s: the shortest is %s", f.out.CertTTL, ca.MinTTL)}
 	}
@@ -82,11 +90,16 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	cfg.Log = log
-	cfg.Source = dir.New(f.configDir, dir.Options{Logger: log})
+	if err := f.configuration(&cfg, log); err != nil {
+		return err
+	}
 	cfg.Listening = func(a controlplane.Addresses) {
-		log.Info("listening", "secureXDS", a.Secure, "xds", a.XDS, "admin", a.Admin, "caRoot", filepath.Join(cfg.DataDir, ca.BundleFile))
+		log.Info("listening", "health", a.Health, "webhooks", a.Webhooks, "secureXDS", a.Secure, "xds", a.XDS, "admin", a.Admin, "caRoot", filepath.Join(cfg.DataDir, ca.BundleFile))
 	}
 	g, ctx := errgroup.WithContext(cmd.Context())
+	if f.audit && cfg.AuditAddress != "" {
+		return usageError{errors.New("--audit-address names an audit server, and --audit runs one: give --audit=false with it")}
+	}
 	if f.audit {
 		cfg.AuditSocket = filepath.Join(cfg.DataDir, query.SocketName)
 		server, err := auditServer(log, cfg.DataDir, f.console, f.retention)
@@ -97,6 +110,35 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	g.Go(func() error { return controlplane.Run(ctx, cfg) })
 	return g.Wait()
+}
+
+// configuration says where it comes from: a directory or a cluster.
+func (f *controllerFlags) configuration(cfg *controlplane.Config, log *slog.Logger) error {
+	if f.configDir != "" {
+		if f.cluster.kubeconfig != "" {
+			return usageError{errors.New("--config-dir and --kubeconfig: give one of the two")}
+		}
+		if st, err := os.Stat(f.configDir); err != nil || !st.IsDir() {
+			return usageError{fmt.Errorf("--config-dir %q: there is no such directory", f.configDir)}
+		}
+		cfg.Source = dir.New(f.configDir, dir.Options{Logger: log})
+		return nil
+	}
+	if f.cluster.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return usageError{errors.New("where is the configuration? give --config-dir DIR, or --kubeconfig FILE; this is no pod of a cluster")}
+	}
+	if cfg.CACertsDir != "" {
+		return usageError{errors.New("--ca-certs: in a cluster, the Secret cacerts in the control plane's namespace holds a CA to use")}
+	}
+	config, err := f.cluster.connect()
+	if err != nil {
+		return err
+	}
+	cfg.Cluster = &controlplane.Cluster{
+		REST: config, Namespace: f.cluster.namespace, Service: "sallyport", Replica: f.cluster.replica(),
+		WebhookAddr: f.webhooks, InjectionConfigFile: f.injection,
+	}
+	return nil
 }
 
 // noArguments refuses what a command takes none of.

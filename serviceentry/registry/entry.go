@@ -41,7 +41,7 @@ func fromEntry(o *serviceentry.Object, spec *networking.ServiceEntry, nsGateway 
 	services := make([]*Service, 0, len(spec.Hosts))
 	for _, h := range spec.Hosts {
 		s := base
-		s.Host = canonicalHost(h)
+		s.Host = CanonicalHost(h)
 		services = append(services, &s)
 	}
 	return services
@@ -158,4 +158,5 @@ func prefixes(in []string) []netip.Prefix {
 	return slices.Compact(out)
 }
 
-func canonicalHost(h string) string { return strings.TrimSuffix(strings.ToLower(h), ".") }
+// CanonicalHost is the form in which hosts are known here.
+func CanonicalHost(h string) string { return strings.TrimSuffix(strings.ToLower(h), ".") }

@@ -71,7 +71,7 @@ func fromDestinationRule(o *serviceentry.Object, spec *networking.DestinationRul
 
 // ruleHost completes the short name of a Kubernetes service.
 func ruleHost(host, namespace string) string {
-	host = canonicalHost(host)
+	host = CanonicalHost(host)
 	if host != "" && host[0] != '*' && !slices.Contains([]byte(host), '.') {
 		return Ref{namespace, host}.Host()
 	}

@@ -32,7 +32,7 @@ func fromSidecar(o *serviceentry.Object, spec *networking.Sidecar) *Scope {
 			if !ok {
 				ns, host = "*", h
 			}
-			s.Egress = append(s.Egress, HostFilter{Namespace: ns, Host: canonicalHost(host)})
+			s.Egress = append(s.Egress, HostFilter{Namespace: ns, Host: CanonicalHost(host)})
 		}
 	}
 	if p := spec.OutboundTrafficPolicy; p != nil {

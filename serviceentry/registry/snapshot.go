@@ -83,7 +83,7 @@ func (s *Snapshot) Visible(host, ns string, scope *Scope) *Service {
 // Match finds the registration that governs a name which a workload in ns tries on a port: the exact host, or
 // the longest wildcard that covers it, of those that have the port. Port 0 asks for any.
 func (s *Snapshot) Match(name string, port uint32, ns string, scope *Scope) *Service {
-	name = canonicalHost(name)
+	name = CanonicalHost(name)
 	for candidate := name; candidate != ""; candidate = wider(candidate) {
 		svc := s.Visible(candidate, ns, scope)
 		if svc == nil {

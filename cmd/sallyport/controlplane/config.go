@@ -12,16 +12,18 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/admission"
 )
 
-// Source feeds configuration: all of it first, then what changes. Findings are everything that is wrong at that
-// moment.
+// Source feeds configuration: all of it first, then what changes, with what is newly wrong. Findings are everything
+// that is wrong at that moment.
 type Source interface {
+	Findings() []admission.Finding
 	Run(ctx context.Context, out func(changes []serviceentry.Change, findings []admission.Finding)) error
 }
 
 // Config says how a control plane runs.
 type Config struct {
-	Source         Source
-	MeshConfigFile string // "" for the defaults
+	Source         Source   // of a control plane without a cluster
+	Cluster        *Cluster // or nil
+	MeshConfigFile string   // "" for the defaults
 	DataDir        string
 	CACertsDir     string // in the layout of Istio's cacerts; "" for a root of its own
 	CertTTL        time.Duration
@@ -30,17 +32,21 @@ type Config struct {
 	XDSAddr    string // plaintext xDS, loopback only; "" for none
 	SecureAddr string // xDS, certificates and audit records, over TLS
 	AdminAddr  string // health, metrics, debugging
+	HealthAddr string // health and metrics only; "" for none
 
-	// AuditSocket is where the audit server listens; "" when records are not taken.
-	AuditSocket string
+	// AuditSocket is where the audit server listens, or AuditAddress in a cluster; "" when records are not taken.
+	AuditSocket, AuditAddress string
 
 	Log *slog.Logger
 	// Listening is called once all ports are open.
 	Listening func(Addresses)
 }
 
+// AuditAccount is the service account of the audit server in a cluster.
+const AuditAccount = "sallyport-audit"
+
 // Addresses are those that the ports really got.
-type Addresses struct{ XDS, Secure, Admin string }
+type Addresses struct{ XDS, Secure, Admin, Health, Webhooks string }
 
 // WrongSetting is an error that the caller mends by giving another Config.
 type WrongSetting struct{ error }

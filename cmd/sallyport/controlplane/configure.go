@@ -32,13 +32,8 @@ type plane struct {
 
 	ready     chan struct{} // closed after the first batch
 	readyOnce sync.Once
-	findings  atomic.Pointer[[]admission.Finding]
-}
-
-// batch is one step of the source.
-type batch struct {
-	changes  []serviceentry.Change
-	findings []admission.Finding
+	known     *inventory
+	cluster   *cluster // nil without one
 }
 
 // configure is the one writer: it takes the source's batches and new mesh settings, in turn, and publishes what
@@ -46,11 +41,11 @@ type batch struct {
 func (p *plane) configure(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	batches, failed := make(chan batch), make(chan error, 1)
+	batches, failed := make(chan []serviceentry.Change), make(chan error, 1)
 	go func() {
-		failed <- p.cfg.Source.Run(ctx, func(c []serviceentry.Change, f []admission.Finding) {
+		failed <- p.cfg.Source.Run(ctx, func(c []serviceentry.Change, _ []admission.Finding) {
 			select {
-			case batches <- batch{c, f}:
+			case batches <- c:
 			case <-ctx.Done():
 			}
 		})
@@ -65,9 +60,8 @@ func (p *plane) configure(ctx context.Context) error {
 				return nil
 			}
 			return err
-		case b := <-batches:
-			p.findings.Store(&b.findings)
-			p.publish(p.registry.Apply(b.changes))
+		case changes := <-batches:
+			p.apply(changes)
 			p.readyOnce.Do(func() {
 				close(p.ready)
 				debug.FreeOSMemory() // reading everything left as much garbage as there will ever be
@@ -75,6 +69,15 @@ func (p *plane) configure(ctx context.Context) error {
 		case <-p.settings:
 			p.reloadMesh()
 		}
+	}
+}
+
+func (p *plane) apply(changes []serviceentry.Change) {
+	p.known.apply(changes)
+	s, changed := p.registry.Apply(changes)
+	p.publish(s, changed)
+	if p.cluster != nil {
+		p.cluster.statuses.Update(p.details(s, changes, changed))
 	}
 }
 
@@ -104,7 +107,11 @@ func (p *plane) reloadMesh() {
 	if reflect.DeepEqual(&cfg, old) {
 		return // another file of its folder was written
 	}
-	p.publish(p.registry.SetMesh(&cfg))
+	next, changed := p.registry.SetMesh(&cfg)
+	p.publish(next, changed)
+	if p.cluster != nil {
+		p.cluster.statuses.Update(p.details(next, nil, changed))
+	}
 }
 
 // settle is how long a file must rest before it is read again: editors write in several steps.

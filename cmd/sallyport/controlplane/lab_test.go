@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,18 +31,34 @@ import (
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
+}
 
 // soon bounds every wait.
-const soon = 10 * time.Second
+const soon = 30 * time.Second
 
 // fed is a source that gives what a test sends it.
 type fed struct {
 	steps chan batch
 	fails chan error
+	found atomic.Pointer[[]admission.Finding]
 }
 
-func (f fed) Run(ctx context.Context, out func([]serviceentry.Change, []admission.Finding)) error {
+// batch is one step of it.
+type batch struct {
+	changes  []serviceentry.Change
+	findings []admission.Finding
+}
+
+func (f *fed) Findings() []admission.Finding {
+	if found := f.found.Load(); found != nil {
+		return *found
+	}
+	return nil
+}
+
+func (f *fed) Run(ctx context.Context, out func([]serviceentry.Change, []admission.Finding)) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -49,6 +66,7 @@ func (f fed) Run(ctx context.Context, out func([]serviceentry.Change, []admissio
 		case err := <-f.fails:
 			return err
 		case b := <-f.steps:
+			f.found.Store(&b.findings)
 			out(b.changes, b.findings)
 		}
 	}
@@ -57,7 +75,7 @@ func (f fed) Run(ctx context.Context, out func([]serviceentry.Change, []admissio
 // lab is a running control plane on loopback.
 type lab struct {
 	*testing.T
-	source   fed
+	source   *fed
 	data     string
 	meshFile string
 	at       Addresses
@@ -69,7 +87,7 @@ type lab struct {
 func begin(t *testing.T, settings string) *lab {
 	t.Helper()
 	l := &lab{
-		T: t, source: fed{make(chan batch), make(chan error)}, data: t.TempDir(), ended: make(chan error, 1),
+		T: t, source: &fed{steps: make(chan batch), fails: make(chan error)}, data: t.TempDir(), ended: make(chan error, 1),
 	}
 	l.meshFile = filepath.Join(t.TempDir(), "mesh.yaml")
 	l.write(l.meshFile, settings)

@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"runtime/debug"
 
@@ -55,7 +54,7 @@ func newPlane(ctx context.Context, cfg Config) (*plane, error) {
 	p := &plane{
 		cfg: cfg, log: cfg.Log, metrics: metrics, registry: reg,
 		cache: serve.NewCache(reg.Snapshot()), xds: serve.NewMetrics(metrics), ready: make(chan struct{}),
-		settings: watched,
+		settings: watched, known: newInventory(),
 	}
 	p.snapshot.Store(reg.Snapshot())
 	return p, nil
@@ -72,7 +71,12 @@ func loadMesh(file string) (mesh.Config, error) {
 	return mesh.Load(file)
 }
 
-func (p *plane) run(ctx context.Context, trustDomain string) error {
+func (p *plane) run(ctx context.Context, trustDomain string) (err error) {
+	if p.cfg.Cluster != nil {
+		if p.cluster, err = p.join(ctx, trustDomain); err != nil {
+			return err
+		}
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	secure, err := p.secureServer(ctx, trustDomain)
 	if err != nil {
@@ -82,13 +86,34 @@ func (p *plane) run(ctx context.Context, trustDomain string) error {
 	if err != nil {
 		return err
 	}
+	// Proxies and the API server are answered once the configuration was read: before that, everything would seem to
+	// be gone.
+	once := func(serve func() error) {
+		g.Go(func() error {
+			select {
+			case <-p.ready:
+			case <-ctx.Done():
+				ports.close()
+			}
+			return serve()
+		})
+	}
 	g.Go(func() error { return p.configure(ctx) })
-	g.Go(func() error { return serveGRPC(ctx, secure.server, ports.secure) })
+	once(func() error { return serveGRPC(ctx, secure.server, ports.secure) })
 	if ports.xds != nil {
-		g.Go(func() error { return serveGRPC(ctx, p.plainServer(ctx), ports.xds) })
+		once(func() error { return serveGRPC(ctx, p.plainServer(ctx), ports.xds) })
 	}
 	if ports.admin != nil {
 		g.Go(func() error { return p.serveAdmin(ctx, ports.admin) })
+	}
+	if ports.health != nil {
+		g.Go(func() error { return serveHTTP(ctx, ports.health, p.health()) })
+	}
+	if p.cluster != nil {
+		g.Go(func() error { return p.cluster.lead(ctx, p) })
+		if ports.webhooks != nil {
+			once(func() error { return p.cluster.serveWebhooks(ctx, p, ports.webhooks) })
+		}
 	}
 	for _, job := range secure.jobs {
 		g.Go(func() error { job(ctx); return nil })
@@ -97,45 +122,4 @@ func (p *plane) run(ctx context.Context, trustDomain string) error {
 		p.cfg.Listening(ports.addresses())
 	}
 	return g.Wait()
-}
-
-// listeners are the open ports; nil for those that the config leaves out.
-type listeners struct{ xds, secure, admin net.Listener }
-
-func (l listeners) addresses() Addresses {
-	text := func(l net.Listener) string {
-		if l == nil {
-			return ""
-		}
-		return l.Addr().String()
-	}
-	return Addresses{XDS: text(l.xds), Secure: text(l.secure), Admin: text(l.admin)}
-}
-
-func (l listeners) close() {
-	for _, open := range []net.Listener{l.xds, l.secure, l.admin} {
-		if open != nil {
-			_ = open.Close()
-		}
-	}
-}
-
-func (p *plane) open() (l listeners, err error) {
-	for _, x := range []struct {
-		flag, addr string
-		to         *net.Listener
-	}{
-		{"--xds-addr", p.cfg.XDSAddr, &l.xds},
-		{"--secure-xds-addr", p.cfg.SecureAddr, &l.secure},
-		{"--admin-addr", p.cfg.AdminAddr, &l.admin},
-	} {
-		if x.addr == "" {
-			continue
-		}
-		if *x.to, err = net.Listen("tcp", x.addr); err != nil {
-			l.close()
-			return l, WrongSetting{fmt.Errorf("%s %q: %w", x.flag, x.addr, err)}
-		}
-	}
-	return l, nil
 }

@@ -95,7 +95,7 @@ func TestMeshSettingsWhileStarting(t *testing.T) {
 	l.write(l.meshFile, "outboundTrafficPolicy: {mode: ALLOW_ANY}\n")
 	ctx, stop := context.WithCancel(t.Context())
 	p, err := newPlane(ctx, Config{
-		Source: fed{}, MeshConfigFile: l.meshFile, DataDir: t.TempDir(), Log: slog.New(slog.DiscardHandler),
+		Source: &fed{}, MeshConfigFile: l.meshFile, DataDir: t.TempDir(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestWrongSettings(t *testing.T) {
 		if cfg.DataDir == "" {
 			cfg.DataDir = t.TempDir()
 		}
-		cfg.Log, cfg.Source = slog.New(slog.DiscardHandler), fed{}
+		cfg.Log, cfg.Source = slog.New(slog.DiscardHandler), &fed{}
 		if err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)
 		}

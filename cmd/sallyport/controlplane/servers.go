@@ -7,17 +7,15 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 
 	"github.com/sallyport/sallyport/egress/audit/ingest"
-	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/xds/identity"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/istioca"
+	"github.com/sallyport/sallyport/xds/identity/meshtls"
 	"github.com/sallyport/sallyport/xds/identity/servertls"
 	"github.com/sallyport/sallyport/xds/identity/token"
 	"github.com/sallyport/sallyport/xds/serve"
@@ -53,7 +51,7 @@ func options(more ...grpc.ServerOption) []grpc.ServerOption {
 // plainServer is xDS for debugging and benchmarks, which takes node ids at their word.
 func (p *plane) plainServer(ctx context.Context) *grpc.Server {
 	g := grpc.NewServer(options()...)
-	serve.NewServer(p.cache, func(context.Context, translate.Node) error { return nil }, p.xds, p.log).Register(ctx, g)
+	serve.NewServer(p.cache, func(_ context.Context, n translate.Node) (translate.Node, error) { return n, nil }, p.xds, p.log).Register(ctx, g)
 	return g
 }
 
@@ -65,74 +63,69 @@ type secure struct {
 
 // secureServer is xDS, the certificate service and the way in for audit records, for authenticated callers.
 func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, error) {
-	authority, err := ca.Open(ca.Options{DataDir: p.cfg.DataDir, CACertsDir: p.cfg.CACertsDir, TrustDomain: trustDomain, Log: p.log})
+	authority, tokens, err := p.vouchers(trustDomain)
 	if err != nil {
 		return nil, err
 	}
-	key, err := token.OpenKey(p.cfg.DataDir)
+	hosts := p.cfg.Hosts
+	if p.cluster != nil {
+		hosts = append(servertls.ServiceHosts(p.cluster.Service, p.cluster.Namespace), hosts...)
+	}
+	tls, err := servertls.New(servertls.Options{CA: authority, Hosts: servertls.Hosts(hosts...)})
 	if err != nil {
 		return nil, err
 	}
-	tls, err := servertls.New(servertls.Options{CA: authority, Hosts: servertls.Hosts(p.cfg.Hosts...)})
-	if err != nil {
-		return nil, err
-	}
-	guard := identity.NewGuard(identity.FirstOf(
-		identity.Certificate{TrustDomain: trustDomain},
-		token.NewVerifier(key, trustDomain, nil),
-	), p.log, p.metrics)
+	guard := identity.NewGuard(identity.FirstOf(identity.Certificate{TrustDomain: trustDomain}, tokens), p.log, p.metrics)
 	g := grpc.NewServer(options(
 		grpc.Creds(credentials.NewTLS(tls)), grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))...)
-	serve.NewServer(p.cache, ownNode, p.xds, p.log).Register(ctx, g)
+	serve.NewServer(p.cache, p.ownNode, p.xds, p.log).Register(ctx, g)
 	istioca.New(istioca.Options{CA: authority, TTL: p.cfg.CertTTL, Metrics: p.metrics, Log: p.log}).Register(g)
-	s := &secure{server: g, jobs: []func(context.Context){func(ctx context.Context) { authority.Watch(ctx, time.Minute) }}}
-	if p.cfg.AuditSocket != "" {
-		conn, err := grpc.NewClient("unix:"+p.cfg.AuditSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			return nil, fmt.Errorf("audit server: %w", err)
-		}
-		ingest.NewServer(ingest.NewClient(conn), p.ownRecord, p.log).Register(g)
-		s.jobs = append(s.jobs, func(ctx context.Context) { <-ctx.Done(); _ = conn.Close() })
+	s := &secure{server: g, jobs: []func(context.Context){func(ctx context.Context) { authority.Watch(ctx, 10*time.Second) }}}
+	conn, err := p.auditConnection(authority)
+	if err != nil || conn == nil {
+		return s, err
 	}
+	ingest.NewServer(ingest.NewClient(conn), p.ownRecord, p.log).Register(g)
+	s.jobs = append(s.jobs, func(ctx context.Context) { <-ctx.Done(); _ = conn.Close() })
 	return s, nil
 }
 
-// ownNode lets a caller have the configuration of its own namespace's proxies only.
-func ownNode(ctx context.Context, n translate.Node) error {
-	id, ok := identity.FromContext(ctx)
-	if !ok {
-		return status.Error(codes.Unauthenticated, "xds: nobody was authenticated")
+// vouchers are the CA, and who knows callers that come with a token: the cluster's API server, or without one the
+// controller itself, which signed the token.
+func (p *plane) vouchers(trustDomain string) (*ca.CA, identity.Authenticator, error) {
+	if p.cluster != nil {
+		tokens, err := p.cluster.tokens(p, trustDomain)
+		return p.cluster.authority, tokens, err
 	}
-	if id.Namespace != n.Namespace {
-		return status.Errorf(codes.PermissionDenied, "xds: %s may not be the node %q: its namespace is %q", id, n.ID, id.Namespace)
+	authority, err := ca.Open(ca.Options{DataDir: p.cfg.DataDir, CACertsDir: p.cfg.CACertsDir, TrustDomain: trustDomain, Log: p.log})
+	if err != nil {
+		return nil, nil, err
 	}
-	return nil
+	key, err := token.OpenKey(p.cfg.DataDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return authority, token.NewVerifier(key, trustDomain, nil), nil
 }
 
-// ownRecord stamps who reported: a sidecar speaks for its own workload only, and only gateways may speak for others,
-// whose certificates they verified.
-func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
-	id, ok := identity.FromContext(ctx)
-	if !ok {
-		return status.Error(codes.Unauthenticated, "audit: nobody was authenticated")
+// auditConnection leads to the audit server: by its socket, or to another pod by mutual TLS; nil when records are not
+// taken.
+func (p *plane) auditConnection(authority *ca.CA) (*grpc.ClientConn, error) {
+	address, how := "unix:"+p.cfg.AuditSocket, insecure.NewCredentials()
+	switch {
+	case p.cfg.AuditAddress != "" && p.cluster != nil:
+		own := identity.ID{TrustDomain: authority.TrustDomain(), Namespace: p.cluster.Namespace, ServiceAccount: p.cluster.Service}
+		server := own
+		server.ServiceAccount = AuditAccount
+		address, how = p.cfg.AuditAddress, credentials.NewTLS(meshtls.Client(meshtls.NewOwn(authority, own), server))
+	case p.cfg.AuditSocket == "":
+		return nil, nil
 	}
-	if ns := serve.NamespaceOf(r.Proxy); ns != id.Namespace {
-		return fmt.Errorf("%s may not report as the proxy %q", id, r.Proxy)
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(how))
+	if err != nil {
+		return nil, fmt.Errorf("audit server: %w", err)
 	}
-	if r.Reporter == record.ReporterGateway {
-		if !p.mayBeGateway(id.Namespace) {
-			return fmt.Errorf("%s reports as a gateway, but no gateway is in namespace %q", id, id.Namespace)
-		}
-		return nil
-	}
-	r.Workload.Principal, r.Workload.Namespace, r.Workload.ServiceAccount = id.String(), id.Namespace, id.ServiceAccount
-	return nil
-}
-
-// mayBeGateway says whether egress gateways run in a namespace.
-func (p *plane) mayBeGateway(ns string) bool {
-	s := p.snapshot.Load()
-	return ns == s.Mesh.RootNamespace || ns == s.Mesh.DefaultGateway.Namespace || s.HasExitIn(ns)
+	return conn, nil
 }
 
 // serveGRPC serves until ctx ends; streams get a moment to end by themselves.

@@ -1,0 +1,138 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/sallyport/sallyport/serviceentry/source/kube"
+	"github.com/sallyport/sallyport/serviceentry/source/kube/leader"
+	"github.com/sallyport/sallyport/serviceentry/source/kube/status"
+	"github.com/sallyport/sallyport/sidecar/inject"
+	"github.com/sallyport/sallyport/xds/identity"
+	"github.com/sallyport/sallyport/xds/identity/ca"
+	"github.com/sallyport/sallyport/xds/identity/kubeca"
+	"github.com/sallyport/sallyport/xds/identity/kubetoken"
+	"github.com/sallyport/sallyport/xds/identity/kubetrust"
+)
+
+// Cluster is how a control plane of a Kubernetes cluster runs: objects, identities and the CA are the API server's.
+type Cluster struct {
+	REST      *rest.Config
+	Namespace string // the control plane's
+	Service   string // the control plane's Service; agents and the API server reach it by this name
+	Replica   string // unique among the replicas: the pod's name
+	// WebhookAddr is where the API server asks about pods and objects; "" for none.
+	WebhookAddr string
+	// InjectionConfigFile has the injector's settings, watched; "" for none: pods are not injected.
+	InjectionConfigFile string
+}
+
+// cluster is a Cluster at work.
+type cluster struct {
+	Cluster
+	client    kubernetes.Interface
+	statuses  *status.Writer
+	authority *ca.CA
+	bundle    chan struct{} // holds a value when the trust bundle changed since it was last taken
+	injection atomic.Pointer[inject.Settings]
+}
+
+// join makes the clients of a cluster, and the source of p's configuration.
+func (p *plane) join(ctx context.Context, trustDomain string) (*cluster, error) {
+	c := &cluster{Cluster: *p.cfg.Cluster, bundle: make(chan struct{}, 1)}
+	var err error
+	if c.InjectionConfigFile != "" {
+		if err := c.loadInjection(); err != nil {
+			return nil, WrongSetting{err}
+		}
+	}
+	if c.client, err = kubernetes.NewForConfig(c.REST); err != nil {
+		return nil, fmt.Errorf("Kubernetes: %w", err)
+	}
+	if c.statuses, err = status.New(c.REST, status.Options{Logger: p.log}); err != nil {
+		return nil, err
+	}
+	p.cfg.Source = kube.New(c.REST, kube.Options{Logger: p.log, Judged: c.statuses.Judged})
+	c.authority, err = ca.OpenContext(ctx, ca.Options{
+		DataDir: p.cfg.DataDir, Store: kubeca.NewStore(c.client.CoreV1(), c.Namespace), TrustDomain: trustDomain, Log: p.log,
+		Changed: func() {
+			select {
+			case c.bundle <- struct{}{}:
+			default:
+			}
+		},
+	})
+	return c, err
+}
+
+// tokens authenticates agents that have no certificate yet. Many may come at once, so its client is not held back: the
+// reviews of equal tokens are one, and the API server has its own limits.
+func (c *cluster) tokens(p *plane, trustDomain string) (identity.Authenticator, error) {
+	config := rest.CopyConfig(c.REST)
+	config.QPS, config.Burst = -1, 0
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return kubetoken.New(kubetoken.Options{Reviews: client.AuthenticationV1().TokenReviews(), TrustDomain: trustDomain, Metrics: p.metrics})
+}
+
+// lead does what only one replica does, while it is that one.
+func (c *cluster) lead(ctx context.Context, p *plane) error {
+	election, err := leader.New(c.REST, leader.Options{Namespace: c.Namespace, Identity: c.Replica, Logger: p.log},
+		leader.Job{Name: "statuses", Run: c.statuses.Run},
+		leader.Job{Name: "trust bundle", Run: func(ctx context.Context) error { return c.spread(ctx, p) }},
+	)
+	if err != nil {
+		return err
+	}
+	return election.Run(ctx)
+}
+
+// spreadEvery is how often the trust bundle's copies are looked at though nothing is known to have changed.
+const spreadEvery = 30 * time.Second
+
+// spread brings the trust bundle to all namespaces and to the webhooks' configurations.
+func (c *cluster) spread(ctx context.Context, p *plane) error {
+	select {
+	case <-p.ready: // before that no namespace is known
+	case <-ctx.Done():
+		return nil
+	}
+	maps := &kubetrust.ConfigMaps{Client: c.client.CoreV1(), Log: p.log}
+	hooks := &kubetrust.Webhooks{
+		Client:     c.client.AdmissionregistrationV1(),
+		Mutating:   []string{"sallyport-injector-" + c.Namespace},
+		Validating: []string{"sallyport-validator-" + c.Namespace},
+	}
+	wake := make(chan struct{}, 1)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.bundle:
+			case <-p.known.namespaces:
+			}
+			select {
+			case wake <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	kubetrust.Keep(ctx, spreadEvery, wake, p.log, func(ctx context.Context) error {
+		bundle := c.authority.BundlePEM()
+		// the webhooks first: without them no pod is created
+		if _, err := hooks.Distribute(ctx, bundle); err != nil {
+			return err
+		}
+		_, err := maps.Distribute(ctx, p.known.namespaceNames(), bundle)
+		return err
+	})
+	return nil
+}

@@ -1,0 +1,105 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/serviceentry/admission/webhook"
+	"github.com/sallyport/sallyport/sidecar/inject"
+	"github.com/sallyport/sallyport/xds/identity/servertls"
+)
+
+// serveWebhooks answers the API server's questions about pods and objects.
+func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) error {
+	config, err := servertls.New(servertls.Options{CA: c.authority, Hosts: servertls.Hosts(servertls.ServiceHosts(c.Service, c.Namespace)...), Webhook: true})
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /validate", webhook.Handler(webhook.Config{Log: p.log, Metrics: p.metrics,
+		Check: func(_ context.Context, o serviceentry.Object) []admission.Finding {
+			return p.known.check(o, *p.snapshot.Load().Mesh)
+		},
+	}))
+	if c.InjectionConfigFile != "" {
+		mux.Handle("POST /inject", inject.Handler(inject.HandlerConfig{
+			Log: p.log, Metrics: p.metrics, Namespaces: namespaces{c, p.known},
+			Settings: func() inject.Settings { return *c.injection.Load() },
+		}))
+		written, err := watchFile(ctx, c.InjectionConfigFile, p.log)
+		if err != nil {
+			return fmt.Errorf("--injection-config %q: changes of it would not be seen: %w", c.InjectionConfigFile, err)
+		}
+		go c.followInjection(ctx, p, written)
+	}
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
+	stop := context.AfterFunc(ctx, func() {
+		// calls under way get their answer: each is a pod that somebody waits for
+		grace, end := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer end()
+		_ = srv.Shutdown(grace)
+	})
+	defer stop()
+	if err := srv.Serve(tls.NewListener(l, config)); !errors.Is(err, http.ErrServerClosed) && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// namespaces knows labels from the inventory, and asks the API server for a namespace that was made just now.
+type namespaces struct {
+	*cluster
+	known *inventory
+}
+
+// NamespaceLabels implements inject.Namespaces.
+func (n namespaces) NamespaceLabels(ctx context.Context, name string) (map[string]string, error) {
+	if o := n.known.get(serviceentry.Key{Kind: serviceentry.KindNamespace, Name: name}); o != nil {
+		return o.Labels, nil
+	}
+	ns, err := n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return ns.Labels, nil
+}
+
+// loadInjection reads the injector's settings.
+func (c *cluster) loadInjection() error {
+	data, err := os.ReadFile(c.InjectionConfigFile)
+	if err != nil {
+		return fmt.Errorf("--injection-config: %w", err)
+	}
+	settings, err := inject.ParseSettings(data)
+	if err != nil {
+		return fmt.Errorf("--injection-config %q: %w", c.InjectionConfigFile, err)
+	}
+	c.injection.Store(&settings)
+	return nil
+}
+
+// followInjection takes new settings of the injector over; a file that is wrong leaves the old ones.
+func (c *cluster) followInjection(ctx context.Context, p *plane, written <-chan struct{}) {
+	for {
+		if err := c.loadInjection(); err != nil {
+			p.log.Error("the injector's settings stay as they were", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-written:
+		}
+	}
+}
