@@ -17,6 +17,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 )
 
@@ -325,7 +326,8 @@ func FuzzQuestion(f *testing.F) {
 	}
 	_ = s.Names().Apply([]name.Name{named("external.com", 0, "240.240.0.1"), named("*.example.com", 0, "2001:2::1")}, nil)
 	s.Names().SetReady()
-	for _, host := range []string{"external.com.", "a.example.com.", "external.com.svc.test.", "1.0.240.240.in-addr.arpa."} {
+	_ = s.SetPolicy("app", Policy{RefuseUnregistered: true, LocalReverse: true, Local: []string{"cluster.local"}, Odd: limit.Rate{PerSecond: 1}})
+	for _, host := range []string{"external.com.", "a.example.com.", "external.com.svc.test.", "1.0.240.240.in-addr.arpa.", "1.0.0.10.in-addr.arpa.", "a.cluster.local."} {
 		m := new(dns.Msg)
 		m.SetQuestion(host, dns.TypeA)
 		m.SetEdns0(1232, true)

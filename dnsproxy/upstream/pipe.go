@@ -29,7 +29,8 @@ type pipe struct {
 	mu      sync.Mutex
 	waiting map[uint16]chan []byte
 	next    uint16
-	tired   bool // it has let somebody wait in vain: no more questions
+	reads   uint64 // messages that have come
+	tired   bool   // somebody has waited in vain while nothing came: no more questions
 	broken  error
 }
 
@@ -45,11 +46,11 @@ func (p *pipe) hasRoom() bool {
 
 // ask sends wire with an id of its own and waits for the message with that id.
 func (p *pipe) ask(ctx context.Context, wire []byte) (msg []byte, err error) {
-	id, answer, err := p.enter()
+	id, answer, reads, err := p.enter()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { p.leave(id, answer, errors.Is(err, context.DeadlineExceeded)) }()
+	defer func() { p.leave(id, answer, reads, errors.Is(err, context.DeadlineExceeded)) }()
 	framed := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(wire)), uint16(len(wire)))
 	framed = append(framed, wire...)
 	binary.BigEndian.PutUint16(framed[2:], id)
@@ -71,29 +72,30 @@ func (p *pipe) ask(ctx context.Context, wire []byte) (msg []byte, err error) {
 }
 
 // enter takes a free id. One connection's ids need not be secret, only unlike.
-func (p *pipe) enter() (uint16, chan []byte, error) {
+func (p *pipe) enter() (id uint16, answer chan []byte, reads uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.broken != nil {
-		return 0, nil, fmt.Errorf("%w: %w", errBroken, p.broken)
+		return 0, nil, 0, fmt.Errorf("%w: %w", errBroken, p.broken)
 	}
 	for p.waiting[p.next] != nil {
 		p.next++
 	}
-	id, answer := p.next, make(chan []byte, 1)
+	id, answer = p.next, make(chan []byte, 1)
 	p.next++
 	p.waiting[id] = answer
-	return id, answer, nil
+	return id, answer, p.reads, nil
 }
 
-// leave ends the wait. late is that no answer came: the connection takes no more questions, and ends with the last one.
-func (p *pipe) leave(id uint16, answer chan []byte, late bool) {
+// leave ends the wait. late is that no answer came: if no other one came either since reads, the connection takes no
+// more questions, and ends with the last one.
+func (p *pipe) leave(id uint16, answer chan []byte, reads uint64, late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waiting[id] == answer {
 		delete(p.waiting, id)
 	}
-	if p.tired = p.tired || late; p.tired && len(p.waiting) == 0 {
+	if p.tired = p.tired || late && reads == p.reads; p.tired && len(p.waiting) == 0 {
 		p.conn.Close()
 	}
 }
@@ -141,6 +143,7 @@ func (p *pipe) readOne() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.reads++
 	id := binary.BigEndian.Uint16(msg)
 	if answer := p.waiting[id]; answer != nil {
 		answer <- msg

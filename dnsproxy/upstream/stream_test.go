@@ -130,3 +130,30 @@ func TestPoolIsBounded(t *testing.T) {
 		t.Errorf("%d connections", p.Connections())
 	}
 }
+
+// TestSlowNamesKeepTheConnection: one name without an answer is not a connection without one.
+func TestSlowNamesKeepTheConnection(t *testing.T) {
+	good := hostile.Answer(truth)
+	p := hostile.Start(t, hostile.Config{TCP: func(w *hostile.Writer, req *dns.Msg) {
+		if req.Question[0].Name != "slow.test." {
+			good(w, req)
+		}
+	}})
+	c := client(t, Config{Servers: []Server{{Addr: p.Addr, Transport: TCP}}, Patience: 300 * time.Millisecond})
+	for range 3 {
+		slow, before := make(chan error, 1), len(p.Asked("slow.test"))
+		go func() {
+			_, err := c.Exchange(t.Context(), Question{Name: "slow.test.", Type: dns.TypeA, Class: dns.ClassINET})
+			slow <- err
+		}()
+		eventually(t, "the slow one is asked", func() bool { return len(p.Asked("slow.test")) > before })
+		r, err := c.Exchange(t.Context(), question)
+		right(t, r, err)
+		if <-slow == nil {
+			t.Fatal("the slow name has an answer")
+		}
+	}
+	if p.Connections() != 1 {
+		t.Errorf("%d connections", p.Connections())
+	}
+}
