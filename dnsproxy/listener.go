@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,7 +17,7 @@ import (
 type listener struct {
 	view *view
 	addr netip.AddrPort
-	udp  []*datagram.Socket // all on addr; the kernel spreads the clients over them
+	udp  *datagram.Socket
 	tcp  *net.TCPListener
 
 	stopping atomic.Bool
@@ -28,17 +27,6 @@ type listener struct {
 
 // bindAttempts is how often a free port is looked for that is free for UDP and TCP alike.
 const bindAttempts = 16
-
-// readers is how many sockets and goroutines share the questions to an address.
-func readers() int {
-	if runtime.GOOS != "linux" {
-		return 1
-	}
-	return min(runtime.GOMAXPROCS(0), maxReaders)
-}
-
-// maxReaders bounds the sockets for each address: four answer more than the network cards of most nodes bring.
-const maxReaders = 4
 
 func bind(v *view, addr string) (*listener, error) {
 	_, port, err := net.SplitHostPort(addr)
@@ -62,24 +50,14 @@ func bindOnce(v *view, addr string) (*listener, error) {
 	if local.IP.To4() != nil {
 		family = "4" // 0.0.0.0 is IPv4 only
 	}
-	shared := readers() > 1
-	first, err := datagram.Listen("udp"+family, local.String(), shared)
+	udp, err := datagram.Listen("udp"+family, local.String())
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{view: v, udp: []*datagram.Socket{first}, addr: first.Addr(), conns: map[net.Conn]struct{}{}}
-	// TCP next: it is not shared, so that a second program on the address fails here.
+	l := &listener{view: v, udp: udp, addr: udp.Addr(), conns: map[net.Conn]struct{}{}}
 	if l.tcp, err = net.ListenTCP("tcp"+family, net.TCPAddrFromAddrPort(l.addr)); err != nil {
-		l.close()
+		udp.Close()
 		return nil, err
-	}
-	for len(l.udp) < readers() {
-		socket, err := datagram.Listen("udp"+family, l.addr.String(), shared)
-		if err != nil {
-			l.close()
-			return nil, err
-		}
-		l.udp = append(l.udp, socket)
 	}
 	return l, nil
 }
@@ -88,9 +66,7 @@ func bindOnce(v *view, addr string) (*listener, error) {
 func (l *listener) stop() {
 	l.stopping.Store(true)
 	past := time.Unix(1, 0)
-	for _, socket := range l.udp {
-		_ = socket.SetReadDeadline(past)
-	}
+	_ = l.udp.SetReadDeadline(past)
 	_ = l.tcp.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,10 +76,6 @@ func (l *listener) stop() {
 }
 
 func (l *listener) close() {
-	for _, socket := range l.udp {
-		_ = socket.Close()
-	}
-	if l.tcp != nil {
-		_ = l.tcp.Close()
-	}
+	_ = l.udp.Close()
+	_ = l.tcp.Close()
 }

@@ -151,9 +151,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.mu.Unlock()
 	var reading sync.WaitGroup
 	for _, l := range listeners {
-		for _, socket := range l.udp {
-			reading.Go(func() { l.serveUDP(s.base, socket) })
-		}
+		reading.Go(func() { l.serveUDP(s.base) })
 		reading.Go(func() { l.serveTCP(s.base) })
 	}
 	if s.config.ResolvConf != "" {

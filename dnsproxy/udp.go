@@ -14,9 +14,9 @@ const maxQuery = datagram.MaxQuestion
 
 // serveUDP answers what came in the meantime from memory, all at once and without allocating; questions that wait for
 // somebody get a goroutine each, as many as there are slots.
-func (l *listener) serveUDP(base context.Context, socket *datagram.Socket) {
+func (l *listener) serveUDP(base context.Context) {
 	log := l.view.s.config.Log.With("view", l.view.Name, "address", l.addr)
-	batch, err := datagram.NewBatch(socket)
+	batch, err := datagram.NewBatch(l.udp)
 	if err != nil {
 		log.Error("questions by UDP are not answered", "error", err)
 		return
@@ -35,7 +35,7 @@ func (l *listener) serveUDP(base context.Context, socket *datagram.Socket) {
 		for i := range n {
 			q := batch.Question(i)
 			c = call{client: q.Client, start: start}
-			if answer, ok := l.answer(base, &c, socket, q, batch.Buffer(i)); ok {
+			if answer, ok := l.answer(base, &c, q, batch.Buffer(i)); ok {
 				batch.Answer(i, answer)
 				answered++
 			}
@@ -50,18 +50,18 @@ func (l *listener) serveUDP(base context.Context, socket *datagram.Socket) {
 }
 
 // answer appends the answer to out. ok is false where it comes later. An empty answer means none.
-func (l *listener) answer(base context.Context, c *call, socket *datagram.Socket, q datagram.Question, out []byte) (answer []byte, ok bool) {
+func (l *listener) answer(base context.Context, c *call, q datagram.Question, out []byte) (answer []byte, ok bool) {
 	if answer, ok = l.view.accept(c, q.Message, out); ok {
 		return answer, true
 	}
 	if answer, ok = l.view.quick(c, out); ok {
 		return answer, true
 	}
-	return l.later(base, c, socket, q, out)
+	return l.later(base, c, q, out)
 }
 
 // later lets a goroutine of its own answer c. Without a free slot it answers SERVFAIL at once.
-func (l *listener) later(base context.Context, c *call, socket *datagram.Socket, q datagram.Question, out []byte) ([]byte, bool) {
+func (l *listener) later(base context.Context, c *call, q datagram.Question, out []byte) ([]byte, bool) {
 	v := l.view
 	if !v.s.acquire() {
 		v.s.metrics.drops.WithLabelValues("in-flight").Inc()
@@ -70,7 +70,7 @@ func (l *listener) later(base context.Context, c *call, socket *datagram.Socket,
 	kept, control := c.clone(q.Message), append([]byte(nil), q.Control...)
 	v.s.working.Go(func() {
 		defer v.s.release()
-		if err := socket.Reply(v.slow(base, kept, nil), control, kept.client); err != nil {
+		if err := l.udp.Reply(v.slow(base, kept, nil), control, kept.client); err != nil {
 			v.s.config.Log.Debug("an answer could not be sent", "view", v.Name, "client", kept.client, "error", err)
 		}
 	})

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-func listen(t testing.TB, network, addr string, shared bool) (*Socket, *Batch) {
+func listen(t testing.TB, network, addr string) (*Socket, *Batch) {
 	t.Helper()
-	s, err := Listen(network, addr, shared)
+	s, err := Listen(network, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestManyClients(t *testing.T) {
 		{"udp", "[::]:0", "127.0.0.78"},
 	} {
 		t.Run(c.listen+" "+c.ask, func(t *testing.T) {
-			s, b := listen(t, c.network, c.listen, false)
+			s, b := listen(t, c.network, c.listen)
 			const count = 3 * Size
 			var clients []*net.UDPConn
 			for i := range count {
@@ -87,7 +87,7 @@ func TestManyClients(t *testing.T) {
 }
 
 func TestLaterReply(t *testing.T) {
-	s, b := listen(t, "udp4", "0.0.0.0:0", false)
+	s, b := listen(t, "udp4", "0.0.0.0:0")
 	conn := dial(t, s, "127.0.0.79")
 	fmt.Fprint(conn, "a")
 	if n, err := b.Read(); n != 1 || err != nil {
@@ -108,7 +108,7 @@ func TestLaterReply(t *testing.T) {
 
 // TestOneOfManyFails: an answer that cannot be sent keeps the others from nothing.
 func TestOneOfManyFails(t *testing.T) {
-	s, b := listen(t, "udp4", "127.0.0.1:0", false)
+	s, b := listen(t, "udp4", "127.0.0.1:0")
 	conn := dial(t, s, "127.0.0.1")
 	for _, text := range []string{"a", "large", "b", "silent", "c"} {
 		fmt.Fprint(conn, text)
@@ -144,7 +144,7 @@ func TestOneOfManyFails(t *testing.T) {
 }
 
 func TestDeadlineEndsReading(t *testing.T) {
-	s, b := listen(t, "udp4", "127.0.0.1:0", false)
+	s, b := listen(t, "udp4", "127.0.0.1:0")
 	ended := make(chan error, 1)
 	go func() { _, err := b.Read(); ended <- err }()
 	_ = s.SetReadDeadline(time.Unix(1, 0))
@@ -153,46 +153,9 @@ func TestDeadlineEndsReading(t *testing.T) {
 	}
 }
 
-// TestShared: all sockets on one address together answer everybody.
-func TestShared(t *testing.T) {
-	first, b := listen(t, "udp4", "127.0.0.1:0", true)
-	second, b2 := listen(t, "udp4", first.Addr().String(), true)
-	if first.Addr() != second.Addr() {
-		t.Fatal(first.Addr(), second.Addr())
-	}
-	stopped := make(chan struct{}, 2)
-	for _, b := range []*Batch{b, b2} {
-		go func() {
-			defer func() { stopped <- struct{}{} }()
-			for {
-				n, err := b.Read()
-				if err != nil {
-					return
-				}
-				for i := range n {
-					b.Answer(i, append(b.Buffer(i), b.Question(i).Message...))
-				}
-				_ = b.Flush()
-			}
-		}()
-	}
-	in := make([]byte, 10)
-	for range 64 {
-		conn := dial(t, first, "127.0.0.1")
-		fmt.Fprint(conn, "x")
-		if _, err := conn.Read(in); err != nil {
-			t.Fatal(err)
-		}
-	}
-	first.Close()
-	second.Close()
-	<-stopped
-	<-stopped
-}
-
 // BenchmarkEcho is a question and its answer without any work in between.
 func BenchmarkEcho(b *testing.B) {
-	s, batch := listen(b, "udp4", "127.0.0.1:0", false)
+	s, batch := listen(b, "udp4", "127.0.0.1:0")
 	conn := dial(b, s, "127.0.0.1")
 	_ = conn.SetDeadline(time.Time{})
 	in, msg := make([]byte, 100), []byte("question")

@@ -1,7 +1,6 @@
 package datagram
 
 import (
-	"context"
 	"net"
 	"net/netip"
 )
@@ -21,14 +20,9 @@ type Socket struct {
 }
 
 // Listen binds addr. A socket on a wildcard address learns for each datagram which of our addresses it came to, and
-// answers from there. With shared, more sockets with shared may be bound to the same address by the same user, and the
-// kernel spreads the clients over them (SO_REUSEPORT).
-func Listen(network, addr string, shared bool) (*Socket, error) {
-	config := net.ListenConfig{}
-	if shared {
-		config.Control = share
-	}
-	packets, err := config.ListenPacket(context.Background(), network, addr)
+// answers from there.
+func Listen(network, addr string) (*Socket, error) {
+	packets, err := net.ListenPacket(network, addr)
 	if err != nil {
 		return nil, err
 	}
