@@ -14,12 +14,11 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
-		slog.Error("the node ends", "error", err)
-		os.Exit(3)
-	}
+	slog.Error("the node ends", "error", run())
+	os.Exit(3)
 }
 
+// run returns when the node cannot be set up. Otherwise it ends by being killed.
 func run() error {
 	if len(os.Args) != 2 || os.Getpid() != 1 {
 		return errors.New("this is the first process of a node: `make cluster` starts it")
@@ -47,6 +46,5 @@ func run() error {
 	for _, service := range spec.Services {
 		go keep(service, spec.Logs, children)
 	}
-	children.reap()
-	return nil
+	return children.reap()
 }

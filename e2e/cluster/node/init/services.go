@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -30,16 +32,18 @@ func newChildren() *children {
 	return &children{waiting: map[int]chan struct{}{}, started: make(chan struct{}, 1)}
 }
 
-// reap waits for ends of processes, for ever.
-func (c *children) reap() {
+// reap waits for ends of processes, for ever unless the kernel refuses to.
+func (c *children) reap() error {
 	for {
 		pid, err := syscall.Wait4(-1, nil, 0, nil)
 		switch {
-		case err == syscall.ECHILD:
+		case errors.Is(err, syscall.ECHILD):
 			<-c.started
 			continue
-		case err != nil:
+		case errors.Is(err, syscall.EINTR):
 			continue
+		case err != nil:
+			return fmt.Errorf("waiting for processes: %w", err)
 		}
 		c.mu.Lock()
 		if done := c.waiting[pid]; done != nil {
