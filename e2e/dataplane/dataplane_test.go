@@ -87,14 +87,14 @@ func churn(t *testing.T, ours *programmed) {
 // written down: it leaves by the gateway all the same.
 func elsewhere(t *testing.T, ours *programmed) {
 	const name = "external.com" // the story's
-	real := world.OutsideAddrs[0].String()
+	written := world.OutsideAddrs[0].String()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ours.scene.Outside.CA.PEM())
 	for scheme, port := range map[string]string{"http": "80", "https": "443"} {
 		client := http.Client{Timeout: exchangeLimit, Transport: &http.Transport{
 			DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots},
 			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return ours.world.App.DialContext(ctx, network, net.JoinHostPort(real, port))
+				return ours.world.App.DialContext(ctx, network, net.JoinHostPort(written, port))
 			},
 		}}
 		path := "/elsewhere-" + scheme

@@ -38,10 +38,12 @@ func table(all []pair) string {
 			p99(p.Ours), p99(p.Written), p.p99(), mark(p.p99()), p.p50(), p.Failures, cpu(p.Ours), cpu(p.Written), p.cpu(),
 			medianOf(p.Ours, func(s sample) float64 { return micro(s.AgentCPU) }))
 	}
-	fmt.Fprintf(&b, "\nHow busy the processors were (the Envoys' / that of clients, server and agents):\n\n")
+	fmt.Fprintf(&b, "\nHow busy the processors were (the Envoys' / that of clients, server and agents), and how much of the Envoys' one went to anything else, the kernel's share included:\n\n")
 	for _, p := range all {
 		busy := func(s []sample) string {
-			return fmt.Sprintf("%.0f %% / %.0f %%", 100*medianOf(s, func(s sample) float64 { return s.EnvoysBusy }), 100*medianOf(s, func(s sample) float64 { return s.OthersBusy }))
+			percent := func(of func(sample) float64) float64 { return 100 * medianOf(s, of) }
+			return fmt.Sprintf("%.0f %% / %.0f %%, %.0f %%", percent(func(s sample) float64 { return s.EnvoysBusy }),
+				percent(func(s sample) float64 { return s.OthersBusy }), percent(func(s sample) float64 { return s.Foreign }))
 		}
 		fmt.Fprintf(&b, "- %d hosts, %s: ours %s, by hand %s%s\n", p.Hosts, p.Load, busy(p.Ours), busy(p.Written), split(p))
 	}

@@ -74,6 +74,7 @@ type sample struct {
 	AgentCPU time.Duration    // of both agents, for each request
 	// How busy the processors were, 0 to 1: that of the Envoys, and the one that clients and servers share.
 	EnvoysBusy, OthersBusy float64
+	Foreign                float64 // how much of the Envoys' processor others than these Envoys took, 0 to 1
 }
 
 // envoys is the processor time of both Envoys for a request.
@@ -102,6 +103,8 @@ func (s *side) round(ctx context.Context, o order) (sample, error) {
 	got.EnvoyCPU = [2]time.Duration{each(after.envoys[0] - before.envoys[0]), each(after.envoys[1] - before.envoys[1])}
 	got.AgentCPU = each(after.agents - before.agents)
 	got.EnvoysBusy = float64(after.busy[0]-before.busy[0]) / float64(took)
+	own := after.envoys[0] - before.envoys[0] + after.envoys[1] - before.envoys[1]
+	got.Foreign = max(0, float64(after.busy[0]-before.busy[0]-own)/float64(took))
 	got.OthersBusy = float64(after.busy[1]-before.busy[1]) / float64(took)
 	return got, nil
 }
