@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,9 @@ import (
 type Tunnel struct {
 	pod  string // NAMESPACE/NAME
 	conn httpstream.Connection
-	next atomic.Int64 // request ids, which pair a connection's two streams
+	next atomic.Int64  // request ids, which pair a connection's two streams
+	over chan struct{} // closed by Close
+	once sync.Once
 }
 
 // Open makes a tunnel to a pod. Close ends it, and every connection through it.
@@ -59,7 +62,7 @@ func Open(ctx context.Context, config *rest.Config, namespace, pod string) (*Tun
 	if o.protocol != portforward.PortForwardProtocolV1Name {
 		return nil, errors.Join(fmt.Errorf("pod %s/%s: the API server speaks %q, not %q", namespace, pod, o.protocol, portforward.PortForwardProtocolV1Name), o.conn.Close())
 	}
-	return &Tunnel{pod: namespace + "/" + pod, conn: o.conn}, nil
+	return &Tunnel{pod: namespace + "/" + pod, conn: o.conn, over: make(chan struct{})}, nil
 }
 
 // newDialer tries a WebSocket, and SPDY where that is not known, as kubectl does.
@@ -95,8 +98,10 @@ func portforwardURL(config *rest.Config, namespace, pod string) (*url.URL, error
 // Dial connects to a port of the pod's loopback. That nobody listens there is an error of the connection's first Read.
 func (t *Tunnel) Dial(_ context.Context, port uint16) (net.Conn, error) {
 	select {
-	case <-t.conn.CloseChan(): // where a new stream would wait for its time limit
+	case <-t.over:
 		return nil, fmt.Errorf("pod %s: port %d: the tunnel is closed", t.pod, port)
+	case <-t.conn.CloseChan(): // where a new stream would wait for its time limit
+		return nil, fmt.Errorf("pod %s: port %d: the tunnel is closed by the other end", t.pod, port)
 	default:
 	}
 	headers := http.Header{}
@@ -105,17 +110,20 @@ func (t *Tunnel) Dial(_ context.Context, port uint16) (net.Conn, error) {
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
 	refusal, err := t.conn.CreateStream(headers)
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: port %d: the tunnel gives no connection: %w", t.pod, port, err)
+		return nil, fmt.Errorf("pod %s: port %d: the tunnel is closed: %w", t.pod, port, err)
 	}
 	_ = refusal.Close() // nothing is sent on it
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
 	data, err := t.conn.CreateStream(headers)
 	if err != nil {
 		t.conn.RemoveStreams(refusal)
-		return nil, fmt.Errorf("pod %s: port %d: the tunnel gives no connection: %w", t.pod, port, err)
+		return nil, fmt.Errorf("pod %s: port %d: the tunnel is closed: %w", t.pod, port, err)
 	}
 	return newConn(t, port, data, refusal), nil
 }
 
 // Close ends the tunnel and the connections through it.
-func (t *Tunnel) Close() error { return t.conn.Close() }
+func (t *Tunnel) Close() error {
+	t.once.Do(func() { close(t.over) })
+	return t.conn.Close()
+}
