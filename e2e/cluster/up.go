@@ -65,7 +65,7 @@ func Up(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	step("prepared")
-	spec := node.Spec{Hostname: NodeName, Address: nodeAddress, Logs: logsDir(), Services: services(p)}
+	spec := node.Spec{Hostname: NodeName, Address: nodeAddress, Virtual: Services, Logs: logsDir(), Services: services(p)}
 	if _, err := node.Start(ctx, Dir, in("init"), spec); err != nil {
 		return nil, fmt.Errorf("starting the node: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 type Spec struct {
 	Hostname string
 	Address  netip.Prefix // of its interface eth0, towards the host
+	Virtual  netip.Prefix // addresses that rules of the node translate: its programs need a route to send there at all
 	Logs     string       // directory, one file a service
 	Services []Service
 }

@@ -39,7 +39,7 @@ func run() error {
 	if _, err := io.Copy(io.Discard, gate); err != nil {
 		return err
 	}
-	if err := errors.Join(gate.Close(), bringUp(spec.Address)); err != nil {
+	if err := errors.Join(gate.Close(), bringUp(spec.Address, spec.Virtual)); err != nil {
 		return err
 	}
 	children := newChildren()
