@@ -53,7 +53,7 @@ func (v *view) complete(lower []byte, q upstream.Question) (*dns.Msg, upstream.S
 
 // askRoute asks the resolvers for the name; what is not about q is taken out.
 func (v *view) askRoute(ctx context.Context, lower []byte, q upstream.Question) (*dns.Msg, upstream.Server, error) {
-	response, err := v.s.routes.client(lower).Exchange(ctx, q)
+	response, err := v.s.routes.of(lower).Exchange(ctx, q)
 	if err != nil {
 		return nil, response.Server, err
 	}

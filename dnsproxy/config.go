@@ -60,6 +60,8 @@ type Config struct {
 
 	// OnDecision is told how each question was answered. It is called on the way of the answer: it must not block.
 	OnDecision func(Decision)
+	// OnDeny is the same for denials alone, which costs other answers nothing.
+	OnDeny func(Decision)
 	// OnRefuse is told of each answer out of which View.Refuse took addresses. It must not block.
 	OnRefuse func(Refusal)
 

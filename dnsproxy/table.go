@@ -64,7 +64,11 @@ func (t *Table) Apply(upserts []name.Name, removed []string) error {
 	}
 	var errs []error
 	for _, n := range upserts {
-		if err := n.Validate(); err != nil {
+		err := n.Validate()
+		if err == nil && n.Rest != nil {
+			err = fmt.Errorf("%q is no line of the table", n.Host)
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("name table: %w", err))
 			continue
 		}

@@ -138,13 +138,24 @@ func (v *view) failed(c *call, out []byte, ede uint16, err error) []byte {
 // done counts and reports an answer, and returns it.
 func (v *view) done(c *call, from Source, rcode int, answer []byte, err error) []byte {
 	v.counts.answers[from].Inc()
+	if !v.told(c, from) {
+		return answer
+	}
+	d := Decision{
+		Question: v.question(c), Time: c.start, Took: time.Since(c.start), Source: from, Rcode: rcode,
+		Answers: packet.Addrs(answer[c.room():]), Filtered: c.filtered, Reason: c.reason, Err: err,
+	}
+	d.judge()
 	if report := v.s.config.OnDecision; report != nil {
-		d := Decision{
-			Question: v.question(c), Time: c.start, Took: time.Since(c.start), Source: from, Rcode: rcode,
-			Answers: packet.Addrs(answer[c.room():]), Filtered: c.filtered, Reason: c.reason, Err: err,
-		}
-		d.judge()
+		report(d)
+	}
+	if report := v.s.config.OnDeny; report != nil && d.Verdict == Denied {
 		report(d)
 	}
 	return answer
+}
+
+// told says whether anybody wants to know about an answer.
+func (v *view) told(c *call, from Source) bool {
+	return v.s.config.OnDecision != nil || v.s.config.OnDeny != nil && (from == FromPolicy || from == FromLimit || c.filtered)
 }

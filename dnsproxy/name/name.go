@@ -20,10 +20,21 @@ type Name struct {
 	TTL uint32
 	// Aliases answer the same as Host. A host of its own wins over an alias that reads the same.
 	Aliases []string
+	// Rest is set where Host is Everything, and only there: then nothing else is.
+	Rest *Rest `json:",omitempty"`
 }
 
-// Validate says why n cannot be a line of the name table.
+// Validate says why n cannot be a line of the name table, or what there is beside its lines.
 func (n Name) Validate() error {
+	if n.Rest != nil {
+		if n.Host != Everything || len(n.Addresses)+len(n.Aliases) > 0 {
+			return fmt.Errorf("name %q: rest: only %q says what becomes of other names, and has no addresses or aliases", n.Host, Everything)
+		}
+		if err := n.Rest.validate(); err != nil {
+			return fmt.Errorf("name %q: rest: %w", n.Host, err)
+		}
+		return nil
+	}
 	if err := checkHost(n.Host); err != nil {
 		return fmt.Errorf("name %q: host: %w", n.Host, err)
 	}

@@ -9,12 +9,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The field numbers of the resource's proto3 message.
+// The field numbers of the resource's proto3 message. What is new gets a new number: readers skip what they do not know.
 const (
 	fieldHost      protowire.Number = 1
 	fieldAddresses protowire.Number = 2
 	fieldTTL       protowire.Number = 3
 	fieldAliases   protowire.Number = 4
+	fieldRest      protowire.Number = 5 // a message: restwire.go
 )
 
 // Marshal returns the proto3 form: equal names give equal bytes.
@@ -29,6 +30,9 @@ func (n Name) Marshal() []byte {
 	}
 	for _, alias := range n.Aliases {
 		b = appendString(b, fieldAliases, alias)
+	}
+	if n.Rest != nil {
+		b = protowire.AppendBytes(protowire.AppendTag(b, fieldRest, protowire.BytesType), n.Rest.marshal())
 	}
 	return b
 }
@@ -69,11 +73,19 @@ func (n *Name) set(field protowire.Number, kind protowire.Type, value []byte) er
 		n.TTL = uint32(min(ttl, math.MaxInt32)) // RFC 2181 section 8: 31 bits
 		return nil
 	}
-	if field != fieldHost && field != fieldAddresses && field != fieldAliases {
+	if field != fieldHost && field != fieldAddresses && field != fieldAliases && field != fieldRest {
 		return nil
 	}
 	if kind != protowire.BytesType {
 		return fmt.Errorf("name %q: field %d: has wire type %d, want a string", n.Host, field, kind)
+	}
+	if field == fieldRest {
+		inner, _ := protowire.ConsumeBytes(value)
+		n.Rest = &Rest{}
+		if err := n.Rest.unmarshal(inner); err != nil {
+			return fmt.Errorf("name %q: rest: %w", n.Host, err)
+		}
+		return nil
 	}
 	text, _ := protowire.ConsumeString(value)
 	if !utf8.ValidString(text) {
