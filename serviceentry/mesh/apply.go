@@ -2,9 +2,7 @@ package mesh
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -97,23 +95,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 		}
 		c.DefaultGateway = g
 	}
-	dns := b.fields("sallyport.dns", top["dns"], "upstreams", "allowPrivate")
-	for at, s := range b.texts("sallyport.dns.upstreams", dns["upstreams"]) {
-		addr, err := parseUpstream(s)
-		if err != nil {
-			b.add(at, s, "is no resolver's address", `write IP or IP:PORT, as in "10.0.0.10:53"`)
-			continue
-		}
-		c.DNS.Upstreams = append(c.DNS.Upstreams, addr)
-	}
-	for at, s := range b.texts("sallyport.dns.allowPrivate", dns["allowPrivate"]) {
-		n, err := host.Parse(s)
-		if err != nil {
-			b.add(at, s, "is no host pattern", `write a host name, or a suffix as in "*.corp.example"`)
-			continue
-		}
-		c.DNS.AllowPrivate = append(c.DNS.AllowPrivate, n)
-	}
+	c.DNS = b.dns(top["dns"])
 	audit := b.fields("sallyport.audit", top["audit"], "retention")
 	if s := b.text("sallyport.audit.retention", audit["retention"]); s != "" {
 		d, err := time.ParseDuration(s)
@@ -123,12 +105,4 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 		c.Audit.Retention = d
 	}
 	return b.problems
-}
-
-// parseUpstream reads IP or IP:PORT; the port is 53 unless written.
-func parseUpstream(s string) (netip.AddrPort, error) {
-	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
-		return netip.AddrPortFrom(a, 53), nil
-	}
-	return netip.ParseAddrPort(s)
 }

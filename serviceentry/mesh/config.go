@@ -1,11 +1,6 @@
 package mesh
 
-import (
-	"net/netip"
-	"time"
-
-	"github.com/sallyport/sallyport/serviceentry/host"
-)
+import "time"
 
 // Config is the mesh's settings. It is a value that nobody changes once it is loaded; its slices must not be
 // written to.
@@ -31,14 +26,6 @@ type Config struct {
 	ConnectTimeout time.Duration
 	DNS            DNS
 	Audit          Audit
-}
-
-// DNS is the sallyport.dns block: how gateways resolve the names of external hosts.
-type DNS struct {
-	// Upstreams are the resolvers to ask; empty means those of the machine's resolv.conf.
-	Upstreams []netip.AddrPort
-	// AllowPrivate are the hosts that may resolve to private, loopback, link-local or metadata addresses.
-	AllowPrivate []host.Name
 }
 
 // Audit is the sallyport.audit block.

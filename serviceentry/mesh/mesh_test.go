@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
-	"github.com/sallyport/sallyport/serviceentry/host"
 )
 
 const full = `
@@ -26,8 +23,13 @@ defaultServiceExportTo: ["."]
 sallyport:
   defaultGateway: egress/door
   dns:
-    upstreams: [10.0.0.10, "10.0.0.11:5353", "[fd00::1]:53"]
-    allowPrivate: ["*.corp.example", Db.Example]
+    unregistered: resolve
+    local: [K8s.Example., corp]
+    rate: 100
+    oddRate: 0.5
+    upstreams: [10.0.0.10, "10.0.0.11:5353", "[fd00::1]:53", "tls://192.0.2.1#DNS.Example", "10.0.0.10:53", tcp://fd00::2]
+    forward: {corp.example: [10.0.0.53], b.example: ["tls://10.0.0.54:8853"]}
+    allowPrivate: ["*.corp.example", Db.Example, 10.1.2.3/16, 10.9.0.1]
   audit: {retention: 720h}
 `
 
@@ -38,10 +40,12 @@ func TestParse(t *testing.T) {
 	want.ProtocolDetectionTimeout, want.ConnectTimeout = 100*time.Millisecond, 3*time.Second
 	want.DefaultServiceExportTo, want.DefaultServiceEntryExportTo = []string{"."}, []string{"."}
 	want.DefaultGateway = Gateway{"egress", "door"}
-	want.DNS.Upstreams = []netip.AddrPort{
-		netip.MustParseAddrPort("10.0.0.10:53"), netip.MustParseAddrPort("10.0.0.11:5353"), netip.MustParseAddrPort("[fd00::1]:53"),
+	want.DNS = DNS{
+		Unregistered: Resolve, Local: []string{"corp", "k8s.example"}, Rate: 100, OddRate: 0.5,
+		Upstreams:    []string{"10.0.0.10:53", "10.0.0.11:5353", "[fd00::1]:53", "tls://192.0.2.1:853#dns.example", "tcp://[fd00::2]:53"},
+		Forward:      []Forward{{"b.example", []string{"tls://10.0.0.54:8853"}}, {"corp.example", []string{"10.0.0.53:53"}}},
+		AllowPrivate: []string{"*.corp.example", "10.1.0.0/16", "10.9.0.1", "db.example"},
 	}
-	want.DNS.AllowPrivate = []host.Name{"*.corp.example", "db.example"}
 	want.Audit.Retention = 720 * time.Hour
 
 	direct := Default()
@@ -66,7 +70,7 @@ func TestParse(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if d := cmp.Diff(c.want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmpopts.EquateEmpty()); d != "" {
+		if d := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%s: -want +got\n%s", name, d)
 		}
 	}
@@ -74,30 +78,52 @@ func TestParse(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for in, want := range map[string]string{
-		"outboundTrafficPolcy: {mode: ALLOW_ANY}":      `outboundTrafficPolcy: unknown field; did you mean "outboundTrafficPolicy"?`,
-		"outboundTrafficPolicy: {mode: REGISTRYONLY}":  `outboundTrafficPolicy.mode: "REGISTRYONLY": unknown value; did you mean "REGISTRY_ONLY"?`,
-		"rootNamespace: Istio_System":                  `rootNamespace: "Istio_System": is no namespace's name`,
-		"trustDomain: 'a b'":                           `trustDomain: "a b": is no domain`,
-		"protocolDetectionTimeout: fast":               `protocolDetectionTimeout: "fast": is no duration`,
-		"connectTimeout: -1s":                          `connectTimeout: "-1s": is negative`,
-		"defaultServiceExportTo: ['*', a]":             `defaultServiceExportTo[0]: "*"`,
-		"defaultServiceExportTo: [A]":                  `defaultServiceExportTo[0]: "A": is no namespace's name`,
-		"saliport: {}":                                 `saliport: unknown field; did you mean "sallyport"?`,
-		"sallyport: yes please":                        `sallyport: "yes please": is not a mapping`,
-		"sallyport: {gateway: a/b}":                    `sallyport.gateway: unknown field; remove it; the fields here are defaultGateway, dns, audit`,
-		"sallyport: {defaultGateway: door}":            `sallyport.defaultGateway: "door": is no gateway`,
-		"sallyport: {dns: {upstream: []}}":             `sallyport.dns.upstream: unknown field; did you mean "upstreams"?`,
-		"sallyport: {dns: {upstreams: dns.example}}":   `sallyport.dns.upstreams: "dns.example": is not a list`,
-		"sallyport: {dns: {upstreams: [dns.example]}}": `sallyport.dns.upstreams[0]: "dns.example": is no resolver's address`,
-		"sallyport: {dns: {allowPrivate: ['*']}}":      `sallyport.dns.allowPrivate[0]: "*": is no host pattern`,
-		"sallyport: {audit: {retention: 30d}}":         `sallyport.audit.retention: "30d": is no duration`,
-		"a: 1\na: 2":                                   `already set`,
-		"- a":                                          "is no MeshConfig",
-		"kind: ConfigMap\ndata: {other: x}":            "data.mesh",
-		"kind: ConfigMap\ndata: {mesh: 'a: b: c'}":     "data.mesh: not YAML",
+		"outboundTrafficPolcy: {mode: ALLOW_ANY}":                           `outboundTrafficPolcy: unknown field; did you mean "outboundTrafficPolicy"?`,
+		"outboundTrafficPolicy: {mode: REGISTRYONLY}":                       `outboundTrafficPolicy.mode: "REGISTRYONLY": unknown value; did you mean "REGISTRY_ONLY"?`,
+		"rootNamespace: Istio_System":                                       `rootNamespace: "Istio_System": is no namespace's name`,
+		"trustDomain: 'a b'":                                                `trustDomain: "a b": is no domain`,
+		"protocolDetectionTimeout: fast":                                    `protocolDetectionTimeout: "fast": is no duration`,
+		"connectTimeout: -1s":                                               `connectTimeout: "-1s": is negative`,
+		"defaultServiceExportTo: ['*', a]":                                  `defaultServiceExportTo[0]: "*"`,
+		"defaultServiceExportTo: [A]":                                       `defaultServiceExportTo[0]: "A": is no namespace's name`,
+		"saliport: {}":                                                      `saliport: unknown field; did you mean "sallyport"?`,
+		"sallyport: yes please":                                             `sallyport: "yes please": is not a mapping`,
+		"sallyport: {gateway: a/b}":                                         `sallyport.gateway: unknown field; remove it; the fields here are defaultGateway, dns, audit`,
+		"sallyport: {defaultGateway: door}":                                 `sallyport.defaultGateway: "door": is no gateway`,
+		"sallyport: {dns: {upstream: []}}":                                  `sallyport.dns.upstream: unknown field; did you mean "upstreams"?`,
+		"sallyport: {dns: {upstreams: dns.example}}":                        `sallyport.dns.upstreams: "dns.example": is not a list`,
+		"sallyport: {dns: {upstreams: [dns.example]}}":                      `sallyport.dns.upstreams[0]: "dns.example": is no resolver's address`,
+		"sallyport: {dns: {allowPrivate: ['*']}}":                           `sallyport.dns.allowPrivate[0]: "*": is no host pattern`,
+		"sallyport: {dns: {allowPrivate: [10.1.0.0/33]}}":                   `sallyport.dns.allowPrivate[0]: "10.1.0.0/33": is no host pattern`,
+		"sallyport: {dns: {unregistered: drop}}":                            `sallyport.dns.unregistered: "drop": is neither`,
+		"sallyport: {dns: {local: ['*.a']}}":                                `sallyport.dns.local[0]: "*.a": is no domain`,
+		"sallyport: {dns: {rate: -1}}":                                      `sallyport.dns.rate: -1: is no rate`,
+		"sallyport: {dns: {oddRate: many}}":                                 `sallyport.dns.oddRate: "many": is no rate`,
+		"sallyport: {dns: {upstreams: ['10.0.0.1#x']}}":                     `sallyport.dns.upstreams[0]: "10.0.0.1#x": is no resolver's address`,
+		"sallyport: {dns: {upstreams: ['https://10.0.0.1']}}":               `sallyport.dns.upstreams[0]: "https://10.0.0.1": is no resolver's address`,
+		"sallyport: {dns: {forward: [a]}}":                                  `sallyport.dns.forward: ["a"]: is no mapping`,
+		"sallyport: {dns: {forward: {corp: []}}}":                           `sallyport.dns.forward.corp: []: names no resolver`,
+		"sallyport: {dns: {forward: {corp: [x]}}}":                          `sallyport.dns.forward.corp[0]: "x": is no resolver's address`,
+		"sallyport: {dns: {forward: {corp: [10.0.0.1], CORP: [10.0.0.1]}}}": `is there twice`,
+		"sallyport: {audit: {retention: 30d}}":                              `sallyport.audit.retention: "30d": is no duration`,
+		"a: 1\na: 2":                                                        `already set`,
+		"- a":                                                               "is no MeshConfig",
+		"kind: ConfigMap\ndata: {other: x}":                                 "data.mesh",
+		"kind: ConfigMap\ndata: {mesh: 'a: b: c'}":                          "data.mesh: not YAML",
 	} {
 		if _, err := Parse([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q:\n got %v\nwant %s", in, err, want)
+		}
+	}
+}
+
+func TestWhoRefusesNames(t *testing.T) {
+	for _, c := range []struct {
+		set            Unregistered
+		allowAny, want bool
+	}{{"", true, false}, {"", false, true}, {Refuse, true, true}, {Resolve, false, false}} {
+		if got := (DNS{Unregistered: c.set}).Refuses(c.allowAny); got != c.want {
+			t.Errorf("%q where unregistered traffic is allowed (%v): refuses %v", c.set, c.allowAny, got)
 		}
 	}
 }
