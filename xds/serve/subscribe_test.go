@@ -42,8 +42,8 @@ func TestWildcard(t *testing.T) {
 // TestEmptyWildcard: nothing is an answer too, since the client waits for one.
 func TestEmptyWildcard(t *testing.T) {
 	c := newLab(t, everybody).connect(node("app", "default"))
-	c.ask(translate.Name)
-	if a := c.take(translate.Name); len(a.names())+len(a.removed) > 0 {
+	c.ask(translate.OnDemandCluster)
+	if a := c.take(translate.OnDemandCluster); len(a.names())+len(a.removed) > 0 {
 		t.Errorf("%+v", a)
 	}
 	c.quiet()

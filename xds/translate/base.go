@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -15,8 +16,8 @@ import (
 // gateways are in use, never on which hosts.
 type baseInputs interface{ resources() []*Resource }
 
-func (in sidecarIn) resources() []*Resource  { return sidecarBase(in) }
-func (in exitInputs) resources() []*Resource { return exitBase(in) }
+func (in sidecarIn) resources() []*Resource  { return append(sidecarBase(in), sealRest(in.rest)) }
+func (in exitInputs) resources() []*Resource { return append(exitBase(in), sealRest(in.rest)) }
 
 func baseFrom(s *registry.Snapshot, c Class, u uses, hosts inline) baseInputs {
 	if c.Kind == Sidecar {
@@ -27,7 +28,7 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts inline) baseInputs {
 	return exitInputs{
 		hosts:  hosts,
 		listen: cmp.Or(c.Port, defaultListenPort), forward: c.Forward, kind: c.Kind, trustDomain: s.Mesh.TrustDomain,
-		policy: meshPolicy(s), ipv6: c.IPv6, onDemand: c.OnDemand,
+		policy: meshPolicy(s), ipv6: c.IPv6, onDemand: c.OnDemand, rest: exitRest(s),
 	}
 }
 
@@ -44,6 +45,7 @@ type sidecarIn struct {
 	detect   time.Duration
 	ipv6     bool
 	hosts    inline
+	rest     name.Rest
 }
 
 // listening is a port that some host is registered at.
@@ -70,6 +72,7 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) sidecarIn {
 	if scope != nil && scope.AllowAny != nil {
 		in.policy = configOf(scope.Key)
 	}
+	in.rest = sidecarRest(s, scope, in.policy)
 	refs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b registry.Ref) int { return cmp.Compare(a.String(), b.String()) })
 	for _, ref := range refs {
 		in.gateways = append(in.gateways, gatewayAt(s, ref))

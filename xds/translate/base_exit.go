@@ -11,6 +11,7 @@ import (
 	snidfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
 	celv1 "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 
+	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
@@ -24,6 +25,7 @@ type exitInputs struct {
 	ipv6        bool
 	hosts       inline
 	onDemand    bool
+	rest        name.Rest
 }
 
 // exitBase is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,

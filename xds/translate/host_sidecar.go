@@ -3,6 +3,7 @@ package translate
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -206,23 +207,26 @@ func addressDomains(svc *registry.Service, port registry.Port, yields []netip.Ad
 	return out
 }
 
-// answer is what the pod's DNS says about a host that leaves the mesh: its made-up addresses, or those that
-// the user wrote.
+// answer is what the pod's DNS says about a host that leaves the mesh: its made-up addresses, or those that the user
+// wrote. A name without an address, as all of a wildcard have, is known for one that others may be asked about. Those of
+// the cluster need no mention for that.
 func answer(svc *registry.Service) (*Resource, bool) {
-	if !svc.External || svc.Wildcard() {
+	if strings.HasSuffix(svc.Host, "."+clusterDomain) {
 		return nil, false
 	}
 	n := name.Name{Host: svc.Host, TTL: nameTTL}
-	if svc.VIP4.IsValid() {
-		n.Addresses = append(n.Addresses, svc.VIP4, svc.VIP6)
-	}
-	for _, a := range svc.Addresses {
-		if a.IsSingleIP() {
-			n.Addresses = append(n.Addresses, a.Addr())
+	if svc.External && !svc.Wildcard() {
+		if svc.VIP4.IsValid() {
+			n.Addresses = append(n.Addresses, svc.VIP4, svc.VIP6)
+		}
+		for _, a := range svc.Addresses {
+			if a.IsSingleIP() {
+				n.Addresses = append(n.Addresses, a.Addr())
+			}
 		}
 	}
 	if len(n.Addresses) == 0 {
-		return nil, false
+		n.TTL = 0 // it is the answer's
 	}
 	return sealBytes(Name, n.Host, n.Marshal()), true
 }

@@ -1,0 +1,40 @@
+package translate
+
+import (
+	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// clusterDomain is what all names of a cluster are below: its own DNS answers them, and sends nothing of them out.
+const clusterDomain = "cluster.local"
+
+// sealRest is the resource about names that are not in the table.
+func sealRest(r name.Rest) *Resource {
+	n := name.Name{Host: name.Everything, Rest: &r}
+	return sealBytes(Name, n.Host, n.Marshal())
+}
+
+// sidecarRest is what a pod's DNS does with them. Whom it asks is the pod's own business: the cluster's DNS knows the
+// cluster's names, and the resolvers that gateways ask do not.
+func sidecarRest(s *registry.Snapshot, scope *registry.Scope, policy string) name.Rest {
+	dns := s.Mesh.DNS
+	r := name.Rest{Rate: dns.Rate, OddRate: dns.OddRate, AllowPrivate: dns.AllowPrivate}
+	if dns.Refuses(s.AllowAny(scope)) {
+		r.Refuse, r.Local, r.DecidedBy = true, append([]string{clusterDomain}, dns.Local...), policy
+		if dns.Unregistered == mesh.Refuse {
+			r.DecidedBy = meshPolicy(s)
+		}
+	}
+	return r
+}
+
+// exitRest is whom a gateway asks, and what may be inside. It resolves only what somebody registered.
+func exitRest(s *registry.Snapshot) name.Rest {
+	dns := s.Mesh.DNS
+	r := name.Rest{Upstreams: dns.Upstreams, AllowPrivate: dns.AllowPrivate}
+	for _, f := range dns.Forward {
+		r.Forward = append(r.Forward, name.Forward(f))
+	}
+	return r
+}
