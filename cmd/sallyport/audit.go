@@ -20,10 +20,10 @@ func auditCommand() *cobra.Command {
 		Long: `The audit log: who tried to reach what, and what was decided.
 
 "server" keeps the log; the others read it, by the server's socket DATA/audit.sock or, while no server runs, from the
-database file itself.`,
+database file itself. With --kubeconfig or --context they ask the audit server of a cluster, through its API server.`,
 		Example: `  sallyport audit query --since 1h --verdict denied
   sallyport audit sql "SELECT host, count(*) AS n FROM records GROUP BY host ORDER BY n DESC LIMIT 10"
-  sallyport audit tail --from shop/checkout`,
+  sallyport audit tail --from shop/checkout --kubeconfig ~/.kube/config`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("audit has no command %q", args[0])}
@@ -58,15 +58,6 @@ func auditData(flag string) (string, error) {
 		return "", usageError{fmt.Errorf("--data: no default without a home folder: %w", err)}
 	}
 	return filepath.Join(home, ".local", "state", "sallyport"), nil
-}
-
-// openAuditLog opens the log of --data for reading.
-func openAuditLog(cmd *cobra.Command, flag string) (query.Source, error) {
-	data, err := auditData(flag)
-	if err != nil {
-		return nil, err
-	}
-	return query.Open(cmd.Context(), data)
 }
 
 // auditFilterFlags are the flags that choose records.

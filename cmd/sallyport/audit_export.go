@@ -18,7 +18,8 @@ import (
 )
 
 func auditExportCommand() *cobra.Command {
-	var data, format string
+	var format string
+	var log auditOrigin
 	var flags auditFilterFlags
 	cmd := &cobra.Command{
 		Use:   "export FILE",
@@ -31,7 +32,7 @@ func auditExportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			source, err := openAuditLog(cmd, data)
+			source, err := log.open(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -44,7 +45,7 @@ func auditExportCommand() *cobra.Command {
 			return nil
 		},
 	}
-	auditDataFlag(cmd, &data)
+	log.add(cmd)
 	flags.add(cmd, "", 0)
 	cmd.Flags().StringVar(&format, "format", "parquet", "parquet, jsonl, csv, ocsf; - as FILE is the standard output, not for parquet")
 	return cmd

@@ -19,7 +19,8 @@ import (
 const auditQueryLimit = 1000
 
 func auditQueryCommand() *cobra.Command {
-	var data, format string
+	var format string
+	var log auditOrigin
 	var flags auditFilterFlags
 	cmd := &cobra.Command{
 		Use:   "query",
@@ -38,7 +39,7 @@ func auditQueryCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			source, err := openAuditLog(cmd, data)
+			source, err := log.open(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -57,7 +58,7 @@ func auditQueryCommand() *cobra.Command {
 			return nil
 		},
 	}
-	auditDataFlag(cmd, &data)
+	log.add(cmd)
 	flags.add(cmd, "1h", auditQueryLimit)
 	cmd.Flags().StringVarP(&format, "output", "o", "table", "table, json (an array), jsonl, csv (text that a spreadsheet "+
 		"would take for a formula gets a ' in front), ocsf (an event a line)")
@@ -65,7 +66,8 @@ func auditQueryCommand() *cobra.Command {
 }
 
 func auditSQLCommand() *cobra.Command {
-	var data, format string
+	var format string
+	var log auditOrigin
 	cmd := &cobra.Command{
 		Use:   "sql STATEMENT",
 		Short: "Run one SELECT (DuckDB's SQL) on the table records",
@@ -83,7 +85,7 @@ Times are UTC. "lost" is set in records of class gap: so many records are missin
 			if err != nil {
 				return usageError{err}
 			}
-			source, err := openAuditLog(cmd, data)
+			source, err := log.open(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -94,13 +96,14 @@ Times are UTC. "lost" is set in records of class gap: so many records are missin
 			return errors.Join(writer.Close(), out.Flush())
 		},
 	}
-	auditDataFlag(cmd, &data)
+	log.add(cmd)
 	cmd.Flags().StringVarP(&format, "output", "o", "table", "table, json (an array of objects), csv")
 	return cmd
 }
 
 func auditTailCommand() *cobra.Command {
-	var data, format string
+	var format string
+	var log auditOrigin
 	var flags auditFilterFlags
 	cmd := &cobra.Command{
 		Use:   "tail",
@@ -117,7 +120,7 @@ func auditTailCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			source, err := openAuditLog(cmd, data)
+			source, err := log.open(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -136,7 +139,7 @@ func auditTailCommand() *cobra.Command {
 			return err
 		},
 	}
-	auditDataFlag(cmd, &data)
+	log.add(cmd)
 	flags.add(cmd, "", 10)
 	cmd.Flags().Lookup("limit").Usage = "begin with the latest N"
 	cmd.Flags().StringVarP(&format, "output", "o", "table", "table, json or jsonl (a record a line), csv, ocsf")

@@ -6,28 +6,24 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/sallyport/sallyport/serviceentry/source/kube"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/kubeca"
 )
 
 // caFlags are those of "ca" and its subcommands.
 type caFlags struct {
-	data       string
-	kubeconfig string
-	context    string
-	namespace  string
-	lifetime   time.Duration
-	output     string
-	force      bool
-	abandon    bool
+	data     string
+	cluster  clusterFlags
+	lifetime time.Duration
+	output   string
+	force    bool
+	abandon  bool
 }
 
 func caCommand() *cobra.Command {
@@ -42,9 +38,7 @@ func caCommand() *cobra.Command {
 	}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.data, "data", "", "the data folder of a controller that runs without Kubernetes")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster; in a pod its own access is the default")
-	flags.StringVar(&f.context, "context", "", "context of the kubeconfig file; its current one is the default")
-	flags.StringVar(&f.namespace, "system-namespace", "istio-system", "namespace of the control plane")
+	f.cluster.add(flags)
 	flags.DurationVar(&f.lifetime, "cert-ttl", ca.DefaultTTL, "lifetime of workload certificates, as the controller was told")
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
 	cmd.AddCommand(caStatusCommand(&f), caRotateCommand(&f))
@@ -134,7 +128,7 @@ func (f *caFlags) rotation() (ca.Rotation, error) {
 		r.Store = ca.InFolder(f.data)
 		return r, nil
 	}
-	config, err := kube.Connect(f.kubeconfig, f.context)
+	config, err := f.cluster.connect()
 	if err != nil {
 		return ca.Rotation{}, err
 	}
@@ -142,22 +136,21 @@ func (f *caFlags) rotation() (ca.Rotation, error) {
 	if err != nil {
 		return ca.Rotation{}, err
 	}
-	r.Store = kubeca.NewStore(client.CoreV1(), f.namespace)
+	r.Store = kubeca.NewStore(client.CoreV1(), f.cluster.namespace)
 	return r, nil
 }
 
 func (f *caFlags) validate() error {
-	cluster := f.kubeconfig != "" || f.context != ""
 	switch {
-	case f.data != "" && cluster:
+	case f.data != "" && f.cluster.given():
 		return errors.New("--data and --kubeconfig exclude each other: the CA is in one place")
-	case f.data == "" && !cluster && os.Getenv("KUBERNETES_SERVICE_HOST") == "":
+	case f.data == "" && !f.cluster.meant():
 		return errors.New("say where the CA is: --data DIR, or --kubeconfig FILE")
 	case f.output != "table" && f.output != "json":
 		return fmt.Errorf("-o %q: must be table or json", f.output)
 	case f.lifetime < ca.MinTTL:
 		return fmt.Errorf("--cert-ttl %s: must be at least %s", f.lifetime, ca.MinTTL)
-	case f.namespace == "":
+	case f.cluster.namespace == "":
 		return errors.New("--system-namespace is empty: name the control plane's, such as istio-system")
 	}
 	return nil

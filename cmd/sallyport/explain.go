@@ -22,20 +22,25 @@ import (
 
 type explainFlags struct {
 	configDir, meshConfig, from, output string
+	cluster                             clusterFlags
 }
 
 func explainCommand() *cobra.Command {
 	f := &explainFlags{}
 	cmd := &cobra.Command{
-		Use:   "explain --config-dir DIR --from NS/WORKLOAD[?label=value&…] URL",
+		Use:   "explain {--config-dir DIR | --kubeconfig FILE} --from NS/WORKLOAD[?label=value&…] URL",
 		Short: "Say what happens to a workload's request, and which object decides",
 		Long: `Say, for one workload and one destination, whether it may leave, by which path, which
 object decides, and, where nothing does, what to write.
 
+In a cluster WORKLOAD is the name of a pod, a deployment, a stateful set, a daemon set or a service
+account, and has the labels that it has there; the mesh's settings are those of the control plane.
+
 URL is http://HOST[:PORT]/PATH, https://HOST[:PORT], tls://SNI:PORT or tcp://HOST:PORT.
 The exit code is 0 when it is allowed and 1 when it is denied.`,
 		Example: `  sallyport explain --config-dir ./mesh --from default/app https://external.com
-  sallyport explain --config-dir ./mesh --from 'default/app?version=v2' -o json tcp://db.external.com:5432`,
+  sallyport explain --config-dir ./mesh --from 'default/app?version=v2' -o json tcp://db.external.com:5432
+  sallyport explain --kubeconfig ~/.kube/config --from shop/checkout https://external.com`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError{fmt.Errorf("explain takes one URL, like https://external.com; got %d arguments", len(args))}
@@ -48,18 +53,13 @@ The exit code is 0 when it is allowed and 1 when it is denied.`,
 	cmd.Flags().StringVar(&f.meshConfig, "mesh-config", "", "file with Istio's MeshConfig")
 	cmd.Flags().StringVar(&f.from, "from", "", "NAMESPACE/WORKLOAD, and labels if they matter: ?label=value&…")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	f.cluster.add(cmd.Flags())
 	return cmd
 }
 
 func (f *explainFlags) run(cmd *cobra.Command, target string) error {
-	if f.configDir == "" {
-		return usageError{errors.New("where is the configuration? give --config-dir DIR")}
-	}
-	if f.output != "text" && f.output != "json" {
-		return usageError{fmt.Errorf("-o %q: must be text or json", f.output)}
-	}
-	if st, err := os.Stat(f.configDir); err != nil || !st.IsDir() {
-		return usageError{fmt.Errorf("--config-dir %q: there is no such directory", f.configDir)}
+	if err := f.check(); err != nil {
+		return usageError{err}
 	}
 	workload, err := parseWorkload(f.from)
 	if err != nil {
@@ -69,7 +69,12 @@ func (f *explainFlags) run(cmd *cobra.Command, target string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	snapshot, err := readOnce(cmd.Context(), f.configDir, f.meshConfig, cmd.ErrOrStderr())
+	var snapshot *registry.Snapshot
+	if f.configDir != "" {
+		snapshot, err = readOnce(cmd.Context(), f.configDir, f.meshConfig, cmd.ErrOrStderr())
+	} else {
+		snapshot, workload, err = f.readCluster(cmd.Context(), workload, cmd.ErrOrStderr())
+	}
 	if err != nil {
 		return err
 	}
@@ -81,6 +86,50 @@ func (f *explainFlags) run(cmd *cobra.Command, target string) error {
 		return answerNo{}
 	}
 	return nil
+}
+
+// check finds calls that cannot be answered.
+func (f *explainFlags) check() error {
+	switch {
+	case f.configDir == "" && !f.cluster.meant():
+		return errors.New("where is the configuration? give --config-dir DIR, or --kubeconfig FILE")
+	case f.configDir != "" && f.cluster.given():
+		return errors.New("--config-dir and --kubeconfig: give one of the two")
+	case f.output != "text" && f.output != "json":
+		return fmt.Errorf("-o %q: must be text or json", f.output)
+	case f.configDir != "":
+		if st, err := os.Stat(f.configDir); err != nil || !st.IsDir() {
+			return fmt.Errorf("--config-dir %q: there is no such directory", f.configDir)
+		}
+	}
+	return nil
+}
+
+// readCluster makes a snapshot of a cluster, and gives the workload the labels that it has there. What the control plane
+// does not use is said.
+func (f *explainFlags) readCluster(ctx context.Context, w policy.Workload, errs io.Writer) (*registry.Snapshot, policy.Workload, error) {
+	access, err := f.cluster.open(ctx)
+	if err != nil {
+		return nil, w, err
+	}
+	if w, err = access.identify(ctx, w); err != nil {
+		return nil, w, err
+	}
+	settings, err := access.settings(ctx, f.meshConfig)
+	if err != nil {
+		return nil, w, err
+	}
+	changes, findings, err := access.read(ctx)
+	if err != nil {
+		return nil, w, err
+	}
+	for _, finding := range findings {
+		if finding.Severity == admission.Error {
+			fmt.Fprintln(errs, finding)
+		}
+	}
+	snapshot, _ := registry.New(&settings).Apply(changes)
+	return snapshot, w, nil
 }
 
 // parseWorkload reads NAMESPACE/NAME[?label=value&…].

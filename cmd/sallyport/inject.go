@@ -6,14 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/sallyport/sallyport/serviceentry/source/kube"
 	"github.com/sallyport/sallyport/sidecar/inject"
 	"github.com/sallyport/sallyport/sidecar/inject/manifest"
 )
@@ -22,14 +18,13 @@ import (
 const (
 	injectorConfigMap = "sallyport-injector"
 	injectorKey       = "config"
-	injectorTimeout   = 10 * time.Second
 )
 
 type injectFlags struct {
-	files                                        []string
-	settings, kubeconfig, kubeContext, system    string
-	namespace                                    string
-	kubeconfigGiven, contextGiven, settingsGiven bool
+	files               []string
+	settings, namespace string
+	settingsGiven       bool
+	cluster             clusterFlags
 }
 
 // injectCommand gives proxies to the pods in files.
@@ -55,7 +50,6 @@ standard error. The exit code is 1 when an object asks for what cannot be; nothi
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.kubeconfigGiven, f.contextGiven = cmd.Flags().Changed("kubeconfig"), cmd.Flags().Changed("context")
 			f.settingsGiven = cmd.Flags().Changed("injection-config")
 			return f.run(cmd)
 		},
@@ -64,9 +58,7 @@ standard error. The exit code is 1 when an object asks for what cannot be; nothi
 	fs.StringArrayVarP(&f.files, "filename", "f", nil, "file with objects, - for standard input; repeat it")
 	fs.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the objects that name none")
 	fs.StringVar(&f.settings, "injection-config", "", "file with the injector's settings")
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "take the settings from the cluster of this file")
-	fs.StringVar(&f.kubeContext, "context", "", "take the settings from the cluster of this context of the kubeconfig")
-	fs.StringVar(&f.system, "system-namespace", "istio-system", "the control plane's namespace, for the settings")
+	f.cluster.add(fs)
 	return cmd
 }
 
@@ -74,7 +66,7 @@ func (f *injectFlags) run(cmd *cobra.Command) error {
 	if len(f.files) == 0 {
 		return usageError{errors.New("inject takes files with -f FILE, or -f - for standard input; got none")}
 	}
-	if f.settingsGiven && (f.kubeconfigGiven || f.contextGiven) {
+	if f.settingsGiven && f.cluster.given() {
 		return usageError{errors.New("--injection-config and a cluster (--kubeconfig, --context): name one of the two")}
 	}
 	settings, err := f.load(cmd.Context())
@@ -139,12 +131,12 @@ func (f *injectFlags) load(ctx context.Context) (inject.Settings, error) {
 			return inject.Settings{}, usageError{fmt.Errorf("--injection-config: %w", err)}
 		}
 		text, from = data, f.settings
-	case f.kubeconfigGiven || f.contextGiven:
+	case f.cluster.given():
 		data, err := f.fromCluster(ctx)
 		if err != nil {
 			return inject.Settings{}, err
 		}
-		text, from = data, fmt.Sprintf("ConfigMap %s/%s", f.system, injectorConfigMap)
+		text, from = data, fmt.Sprintf("ConfigMap %s/%s", f.cluster.namespace, injectorConfigMap)
 	default:
 		return inject.Default(), nil
 	}
@@ -156,26 +148,22 @@ func (f *injectFlags) load(ctx context.Context) (inject.Settings, error) {
 }
 
 func (f *injectFlags) fromCluster(ctx context.Context) ([]byte, error) {
-	path := f.kubeconfig
-	if path == "" {
-		path = clientcmd.RecommendedHomeFile
-	}
-	config, err := kube.Connect(path, f.kubeContext)
+	access, err := f.cluster.open(ctx)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
-	config.Timeout = injectorTimeout
-	client, err := kubernetes.NewForConfig(config)
+	return access.injection(ctx)
+}
+
+// injection reads the injector's settings.
+func (a *clusterAccess) injection(ctx context.Context) ([]byte, error) {
+	found, err := a.client.CoreV1().ConfigMaps(a.system).Get(ctx, injectorConfigMap, metav1.GetOptions{})
 	if err != nil {
-		return nil, usageError{fmt.Errorf("kubeconfig %s: %w", path, err)}
-	}
-	found, err := client.CoreV1().ConfigMaps(f.system).Get(ctx, injectorConfigMap, metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("the injector's settings: ConfigMap %s/%s: %w", f.system, injectorConfigMap, err)
+		return nil, noAccess(fmt.Errorf("the injector's settings: ConfigMap %s/%s: %w", a.system, injectorConfigMap, err))
 	}
 	text, ok := found.Data[injectorKey]
 	if !ok {
-		return nil, fmt.Errorf("the injector's settings: ConfigMap %s/%s has no key %q", f.system, injectorConfigMap, injectorKey)
+		return nil, fmt.Errorf("the injector's settings: ConfigMap %s/%s has no key %q", a.system, injectorConfigMap, injectorKey)
 	}
 	return []byte(text), nil
 }

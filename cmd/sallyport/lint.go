@@ -2,11 +2,12 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -20,32 +21,39 @@ import (
 type lintFlags struct {
 	output, meshConfig string
 	strict             bool
+	cluster            clusterFlags
 }
 
 func lintCommand() *cobra.Command {
 	f := &lintFlags{}
 	cmd := &cobra.Command{
-		Use:   "lint FILE…",
+		Use:   "lint [FILE…]",
 		Short: "Find objects that would be rejected or do not do what they seem to",
 		Long: `Find every object that would be rejected, or that does not do what it seems to. A FILE is
 a YAML or JSON file, a directory of them, or - for standard input. The files are judged
 together, as if they were the whole configuration, in the words that the control plane uses.
 
+With --kubeconfig or --context a cluster is judged. FILEs beside it are judged as if they were
+applied to it: what is said is about them, and about what they change for the cluster's objects.
+
 The exit code is 0 when there is no error, 1 when there is one; with --strict warnings count.`,
 		Example: `  sallyport lint ./mesh
   sallyport lint --strict -o json serviceentry.yaml gateway.yaml
+  sallyport lint --kubeconfig ~/.kube/config
+  sallyport lint --context staging serviceentry.yaml
   kubectl get serviceentries,virtualservices -A -o yaml | sallyport lint --mesh-config mesh.yaml -`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{errors.New("lint takes files and directories, or - for standard input; got none")}
+			if len(args) == 0 && !f.cluster.meant() {
+				return usageError{errors.New("lint takes files and directories, or - for standard input; got none; without them, name a cluster with --kubeconfig")}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
-	cmd.Flags().StringVar(&f.meshConfig, "mesh-config", "", "file with Istio's MeshConfig")
+	cmd.Flags().StringVar(&f.meshConfig, "mesh-config", "", "file with Istio's MeshConfig; in a cluster the control plane's is the default")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "let warnings count as errors")
+	f.cluster.add(cmd.Flags())
 	return cmd
 }
 
@@ -53,6 +61,29 @@ func (f *lintFlags) run(cmd *cobra.Command, args []string) error {
 	if f.output != "text" && f.output != "json" {
 		return usageError{fmt.Errorf("-o %q: must be text or json", f.output)}
 	}
+	var result lintResult
+	var objects []serviceentry.Object
+	for _, arg := range args {
+		found, err := lintArgument(cmd.InOrStdin(), arg, &result)
+		if err != nil {
+			return usageError{fmt.Errorf("lint: %w", err)}
+		}
+		objects = append(objects, found...)
+	}
+	var err error
+	if len(args) == 0 || f.cluster.given() {
+		err = f.judgeCluster(cmd.Context(), &result, objects, len(args) == 0)
+	} else {
+		err = f.judge(&result, objects)
+	}
+	if err != nil {
+		return err
+	}
+	return result.print(cmd, f.output, f.strict)
+}
+
+// judge takes the files for the whole configuration.
+func (f *lintFlags) judge(result *lintResult, objects []serviceentry.Object) error {
 	cfg := mesh.Default()
 	if f.meshConfig != "" {
 		loaded, err := mesh.Load(f.meshConfig)
@@ -61,31 +92,58 @@ func (f *lintFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		cfg = loaded
 	}
-	var objects []serviceentry.Object
-	var result lintResult
-	for _, arg := range args {
-		found, err := lintArgument(cmd.InOrStdin(), arg, &result)
-		if err != nil {
-			return usageError{fmt.Errorf("lint: %w", err)}
-		}
-		objects = append(objects, found...)
-	}
 	result.add(admission.Check(objects, cfg))
 	result.Objects = len(objects)
+	return nil
+}
 
-	out := bufio.NewWriter(cmd.OutOrStdout())
-	write := result.text
-	if f.output == "json" {
-		write = result.json
-	}
-	if err := errors.Join(write(out), out.Flush()); err != nil {
+// judgeCluster judges a cluster's objects, or what objects of files would bring to it.
+func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, objects []serviceentry.Object, alone bool) error {
+	access, err := f.cluster.open(ctx)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%d objects: %d errors, %d warnings\n", result.Objects, result.Errors, result.Warnings)
-	if result.Errors > 0 || (f.strict && result.Warnings > 0) {
-		return answerNo{}
+	cfg, err := access.settings(ctx, f.meshConfig)
+	if err != nil {
+		return err
 	}
+	changes, findings, err := access.read(ctx)
+	if err != nil {
+		return err
+	}
+	var there []serviceentry.Object
+	for _, c := range changes {
+		if c.Key.Kind != serviceentry.KindPod && c.Key.Kind != serviceentry.KindEndpointSlice { // nothing is said about these
+			there = append(there, *c.Object)
+		}
+	}
+	before := admission.Check(there, cfg)
+	if alone {
+		result.add(findings)
+		result.add(before)
+		result.Objects = len(there)
+		return nil
+	}
+	result.add(slices.DeleteFunc(admission.Check(applied(there, objects), cfg), func(x admission.Finding) bool {
+		return !slices.ContainsFunc(objects, func(o serviceentry.Object) bool { return o.Key == x.Key }) && slices.Contains(before, x)
+	}))
+	result.Objects = len(objects)
 	return nil
+}
+
+// applied gives a cluster's objects as they are after others are applied.
+func applied(there, more []serviceentry.Object) []serviceentry.Object {
+	replaced := map[serviceentry.Key]bool{}
+	for _, o := range more {
+		replaced[o.Key] = true
+	}
+	all := slices.Clone(more)
+	for _, o := range there {
+		if !replaced[o.Key] {
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 // lintArgument reads a file, a directory or standard input, and adds what is wrong with each object.
@@ -143,6 +201,23 @@ func (l *lintResult) add(findings []admission.Finding) {
 	}
 }
 
+// print writes the answer, and returns it as an exit code.
+func (l *lintResult) print(cmd *cobra.Command, format string, strict bool) error {
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	write := l.text
+	if format == "json" {
+		write = l.json
+	}
+	if err := errors.Join(write(out), out.Flush()); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%d objects: %d errors, %d warnings\n", l.Objects, l.Errors, l.Warnings)
+	if l.Errors > 0 || (strict && l.Warnings > 0) {
+		return answerNo{}
+	}
+	return nil
+}
+
 // text prints the findings below the place and the object that they are about.
 func (l *lintResult) text(w io.Writer) error {
 	for _, group := range admission.ByOrigin(l.Findings) {
@@ -160,8 +235,5 @@ func (l *lintResult) json(w io.Writer) error {
 	if l.Findings == nil {
 		l.Findings = []admission.Finding{}
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(l)
+	return printJSON(w, l)
 }

@@ -1,75 +1,114 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-
-	"github.com/sallyport/sallyport/xds/serve"
 )
 
 func proxiesCommand() *cobra.Command {
 	var admin, output string
+	var cluster clusterFlags
 	cmd := &cobra.Command{
 		Use:   "proxies",
 		Short: "List the proxies that are connected, and whether they have taken everything",
+		Long: `List the proxies that are connected, whether they have taken everything, and what they refused. In a
+cluster all replicas of the controller are asked, through the API server; each proxy is connected to one.`,
 		Example: `  sallyport proxies
-  sallyport proxies -o json --admin-addr 127.0.0.1:15014`,
+  sallyport proxies -o json --admin-addr 127.0.0.1:15014
+  sallyport proxies --kubeconfig ~/.kube/config`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "table" && output != "json" {
 				return usageError{fmt.Errorf("-o %q: must be table or json", output)}
 			}
-			body, err := ask(cmd.Context(), admin, "/debug/proxies", nil)
-			if err != nil {
-				return err
+			replicas, failed := controllers(cmd.Context(), &cluster, admin)
+			defer closeAll(replicas)
+			list, err := allProxies(cmd.Context(), replicas)
+			if failed = errors.Join(failed, err); failed != nil && len(list) == 0 {
+				return failed
 			}
 			if output == "json" {
-				_, err = cmd.OutOrStdout().Write(body)
-				return err
+				err = printJSON(cmd.OutOrStdout(), list)
+			} else {
+				err = printProxies(cmd.OutOrStdout(), list, cluster.given())
 			}
-			var list []serve.ProxyStatus
-			if err := json.Unmarshal(body, &list); err != nil {
-				return err
-			}
-			return printProxies(cmd.OutOrStdout(), list)
+			return errors.Join(err, failed)
 		},
 	}
-	cmd.Flags().StringVar(&admin, "admin-addr", "127.0.0.1:15014", "the controller's admin address")
+	cmd.Flags().StringVar(&admin, "admin-addr", "127.0.0.1:15014", "the controller's admin address, without a cluster")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	cluster.add(cmd.Flags())
 	return cmd
 }
 
-func printProxies(w io.Writer, list []serve.ProxyStatus) error {
+// allProxies are those of all replicas, in order of their ids. Those of a replica that does not answer are missing.
+func allProxies(ctx context.Context, replicas []replica) ([]connectedProxy, error) {
+	all := []connectedProxy{}
+	var failed []error
+	for _, r := range replicas {
+		list, err := r.proxies(ctx)
+		all, failed = append(all, list...), append(failed, err)
+	}
+	slices.SortFunc(all, func(a, b connectedProxy) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Replica, b.Replica))
+	})
+	return all, errors.Join(failed...)
+}
+
+func printProxies(w io.Writer, list []connectedProxy, replicas bool) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "PROXY\tNAMESPACE\tSYNCED\tREFUSED")
-	for _, p := range list {
-		var refused []string
-		for _, s := range p.Types {
-			if s.Problem != "" {
-				refused = append(refused, s.Problem)
-			}
+	replica := func(name string) string {
+		if !replicas {
+			return ""
 		}
-		slices.Sort(refused)
-		fmt.Fprintf(t, "%s\t%s\t%t\t%s\n", p.ID, p.Namespace, p.Synced, strings.Join(refused, "; "))
+		return name + "\t"
+	}
+	fmt.Fprintf(t, "PROXY\tNAMESPACE\t%sSYNCED\tREFUSED\n", replica("REPLICA"))
+	for _, p := range list {
+		fmt.Fprintf(t, "%s\t%s\t%s%t\t%s\n", p.ID, p.Namespace, replica(p.Replica), p.Synced, strings.Join(p.refused(), "; "))
 	}
 	return t.Flush()
 }
 
+// refused is what the proxy did not take, in the proxy's words.
+func (p connectedProxy) refused() []string {
+	var refused []string
+	for _, s := range p.Types {
+		if s.Problem != "" {
+			refused = append(refused, s.Problem)
+		}
+	}
+	slices.Sort(refused)
+	return refused
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
 func configCommand() *cobra.Command {
 	var admin, output string
+	var cluster clusterFlags
 	cmd := &cobra.Command{
 		Use:   "config PROXY",
 		Short: "Show what a connected proxy was given",
+		Long: `Show what a connected proxy was given. PROXY is an id as "sallyport proxies" prints it, or its pod:
+NAMESPACE/POD or POD.NAMESPACE.`,
 		Example: `  sallyport config sidecar~10.0.0.1~app.default~default.svc.cluster.local
+  sallyport config --kubeconfig ~/.kube/config shop/web-7d4b9c6f5-x2x9p | jq .clusters
   sallyport config "$(sallyport proxies -o json | jq -r '.[0].id')" | jq .clusters`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -81,37 +120,51 @@ func configCommand() *cobra.Command {
 			if output != "json" {
 				return usageError{fmt.Errorf("-o %q: must be json", output)}
 			}
-			body, err := ask(cmd.Context(), admin, "/debug/xds", url.Values{"proxy": args})
+			replicas, failed := controllers(cmd.Context(), &cluster, admin)
+			defer closeAll(replicas)
+			if len(replicas) == 0 {
+				return failed
+			}
+			body, err := configOf(cmd.Context(), replicas, args[0])
 			if err != nil {
-				return err
+				return errors.Join(err, failed)
 			}
 			_, err = cmd.OutOrStdout().Write(body)
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&admin, "admin-addr", "127.0.0.1:15014", "the controller's admin address")
+	cmd.Flags().StringVar(&admin, "admin-addr", "127.0.0.1:15014", "the controller's admin address, without a cluster")
 	cmd.Flags().StringVarP(&output, "output", "o", "json", "json")
+	cluster.add(cmd.Flags())
 	return cmd
 }
 
-// ask puts a question to the controller's admin address.
-func ask(ctx context.Context, admin, path string, query url.Values) ([]byte, error) {
-	u := url.URL{Scheme: "http", Host: admin, Path: path, RawQuery: query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--admin-addr %q: %w", admin, err)}
+// configOf asks the replica that the proxy is connected to.
+func configOf(ctx context.Context, replicas []replica, proxy string) ([]byte, error) {
+	var failed []error
+	for _, r := range replicas {
+		list, err := r.proxies(ctx)
+		failed = append(failed, err)
+		for _, p := range list {
+			if isProxy(p.ID, proxy) {
+				return r.ask(ctx, "/debug/xds", url.Values{"proxy": {p.ID}})
+			}
+		}
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("the controller does not answer at %s: is it running, with this --admin-addr? %w", admin, err)
+	return nil, errors.Join(append(failed, fmt.Errorf("no proxy with the id %s is connected; see sallyport proxies", proxy))...)
+}
+
+// isProxy says whether an id is meant: by itself, or by NAMESPACE/POD or POD.NAMESPACE.
+func isProxy(id, meant string) bool {
+	if id == meant {
+		return true
 	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
+	parts := strings.Split(id, "~")
+	if len(parts) != 4 {
+		return false
 	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s", strings.TrimSpace(string(body)))
+	if namespace, pod, ok := strings.Cut(meant, "/"); ok {
+		meant = pod + "." + namespace
 	}
-	return body, nil
+	return parts[2] == meant
 }

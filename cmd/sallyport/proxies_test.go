@@ -39,7 +39,7 @@ func TestProxiesAndConfig(t *testing.T) {
 	}{
 		{[]string{"proxies"}, exitDone, "PROXY                             NAMESPACE     SYNCED  REFUSED\n"},
 		{[]string{"proxies"}, exitDone, "sidecar~10.0.0.1~a.default~x      default       false   bad cluster; bad listener\n"},
-		{[]string{"proxies", "-o", "json"}, exitDone, `"synced":true`},
+		{[]string{"proxies", "-o", "json"}, exitDone, `"synced": true`},
 		{[]string{"proxies", "-o", "xml"}, exitUsage, "must be table or json"},
 		{[]string{"proxies", "extra"}, exitUsage, `"extra": unexpected argument`},
 		{[]string{"config", "sidecar~10.0.0.1~a.default~x"}, exitDone, `{"clusters":{}}`},

@@ -77,7 +77,7 @@ func printToken(w io.Writer, o tokenOptions, now time.Time) error {
 
 func (o tokenOptions) validate() (namespace, serviceAccount string, err error) {
 	if o.dataDir == "" {
-		return "", "", errors.New("--data is required: the controller's data folder")
+		return "", "", errors.New("--data is required: the controller's data folder; in a cluster no token is needed, since Kubernetes gives each pod its own")
 	}
 	if o.output != "text" && o.output != "json" {
 		return "", "", fmt.Errorf("--output %q: want text or json", o.output)

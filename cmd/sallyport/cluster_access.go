@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/serviceentry/source/kube"
+)
+
+// What the chart calls things.
+const (
+	controllerLabel = "app=sallyport"
+	auditLabel      = "app=sallyport-audit"
+	meshConfigMap   = "istio"
+	meshConfigKey   = "mesh"
+	viewerRole      = "sallyport-viewer"
+)
+
+// How long a cluster may take: to answer at all, for everything that is read once, and for kinds that it refuses.
+const (
+	answerWithin  = 10 * time.Second
+	readWithin    = 2 * time.Minute
+	refusedWithin = 3 * time.Second
+)
+
+// clusterAccess is a cluster that answers.
+type clusterAccess struct {
+	config *rest.Config
+	client kubernetes.Interface
+	system string // the control plane's namespace
+}
+
+// open connects, and says early when nobody answers.
+func (c *clusterFlags) open(ctx context.Context) (*clusterAccess, error) {
+	if c.namespace == "" {
+		return nil, usageError{errors.New("--system-namespace is empty: name the control plane's, such as istio-system")}
+	}
+	config, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--kubeconfig %q: %w", c.kubeconfig, err)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	if _, err := client.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx); err != nil {
+		return nil, noAccess(fmt.Errorf("the API server at %s: %w", config.Host, err))
+	}
+	return &clusterAccess{config: config, client: client, system: c.namespace}, nil
+}
+
+// noAccess says what to do about an API server's refusal, which names the missing right itself.
+func noAccess(err error) error {
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("no access: %w; the ClusterRole %s has the rights that these commands take", err, viewerRole)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("no access: %w; the API server does not know the kubeconfig's user: log in again, or choose another --context", err)
+	}
+	return err
+}
+
+// mesh reads the mesh's settings; a cluster without them has the defaults.
+func (a *clusterAccess) mesh(ctx context.Context) (mesh.Config, error) {
+	found, err := a.client.CoreV1().ConfigMaps(a.system).Get(ctx, meshConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return mesh.Default(), nil
+	} else if err != nil {
+		return mesh.Config{}, noAccess(fmt.Errorf("the mesh's settings: ConfigMap %s/%s: %w", a.system, meshConfigMap, err))
+	}
+	settings, err := mesh.Parse([]byte(found.Data[meshConfigKey]))
+	if err != nil {
+		return mesh.Config{}, fmt.Errorf("the mesh's settings: ConfigMap %s/%s: %s: %w", a.system, meshConfigMap, meshConfigKey, err)
+	}
+	return settings, nil
+}
+
+// settings are the mesh's: those of a file, else the cluster's.
+func (a *clusterAccess) settings(ctx context.Context, file string) (mesh.Config, error) {
+	if file == "" {
+		return a.mesh(ctx)
+	}
+	settings, err := mesh.Load(file)
+	if err != nil {
+		return settings, usageError{err}
+	}
+	return settings, nil
+}
+
+// read takes the cluster's objects once, as the control plane sees them, and what is wrong with them.
+func (a *clusterAccess) read(ctx context.Context) (changes []serviceentry.Change, findings []admission.Finding, err error) {
+	ctx, done := context.WithTimeout(ctx, readWithin)
+	defer done()
+	first := true
+	err = kube.New(a.config, kube.Options{Patience: refusedWithin}).Run(ctx, func(c []serviceentry.Change, f []admission.Finding) {
+		if first {
+			changes, findings, first = c, f, false
+		}
+		done()
+	})
+	if first {
+		if err == nil {
+			err = fmt.Errorf("its objects were not all read: %w", ctx.Err())
+		}
+		return nil, nil, noAccess(fmt.Errorf("the API server at %s: %w", a.config.Host, err))
+	}
+	return changes, findings, nil
+}
