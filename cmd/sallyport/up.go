@@ -42,8 +42,7 @@ exports to namespace "default") goes out; any other gets 403 and is recorded. Fi
 at any time. Ctrl-C ends it cleanly.
 
 A name that resolves to a private, loopback, link-local or metadata address is refused and recorded
-unless --allow-private, or sallyport.dns.allowPrivate in the file of --mesh-config when this starts,
-covers it. When every --dns-server given is on loopback, names may be on loopback too.`,
+unless --allow-private, or sallyport.dns.allowPrivate in the file of --mesh-config, covers it. When every --dns-server given is on loopback, names may be on loopback too.`,
 		Example: `  mkdir egress && sallyport up ./egress
   HTTPS_PROXY=http://127.0.0.1:3128 curl https://external.com`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -63,7 +62,7 @@ covers it. When every --dns-server given is on loopback, names may be on loopbac
 	fs.StringVar(&f.consoleAddr, "console-addr", "127.0.0.1:8181", "where the page with the decisions is; empty for none")
 	auditDataFlag(cmd, &f.data)
 	fs.StringVar(&f.meshConfig, "mesh-config", "", "file with Istio's MeshConfig, watched")
-	fs.StringSliceVar(&f.dnsServers, "dns-server", nil, "IP[:PORT] of the DNS server that names are resolved by; those of /etc/resolv.conf by default")
+	fs.StringSliceVar(&f.dnsServers, "dns-server", nil, "IP[:PORT] of the DNS server that names are resolved by; sallyport.dns.upstreams of the mesh's settings, or those of /etc/resolv.conf, by default")
 	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "a host, *.SUFFIX, * or address range that may be private, loopback, link-local or metadata, like sallyport.dns.allowPrivate of the mesh's settings; repeat it")
 	fs.StringVar(&f.envoy, "envoy", "", "Envoy's binary; the one beside this program, or on the PATH, by default")
 	fs.StringVar(&f.agent, "agent", "", "sallyport-agent; the one beside this program, or on the PATH, by default")

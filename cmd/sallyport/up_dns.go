@@ -7,12 +7,12 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/serviceentry/host"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
 )
 
-// upNames is how the proxy of "up" resolves names.
+// upNames is how the proxy of "up" resolves names where flags say so. What the mesh's settings say reaches it by the
+// control plane, as it does any gateway; servers that flags name come before those.
 type upNames struct {
-	servers []string // none for those of /etc/resolv.conf
+	servers []string // none for the settings', or those of /etc/resolv.conf
 	private []string // what may be at addresses that are not public, in the agent's words
 	closed  bool     // all servers are on this machine, so names may be too
 }
@@ -20,30 +20,15 @@ type upNames struct {
 // loopbackRanges are this machine's own addresses (RFC 1122, RFC 4291).
 var loopbackRanges = []string{"127.0.0.0/8", "::1/128"}
 
-// names puts flags and the mesh's settings together. The settings are read once: the agent is told at its start.
+// names reads the flags.
 func (f *upFlags) names() (upNames, error) {
-	settings := mesh.Default()
-	if f.meshConfig != "" {
-		var err error
-		if settings, err = mesh.Load(f.meshConfig); err != nil {
-			return upNames{}, err
-		}
-	}
 	n := upNames{servers: f.dnsServers, closed: len(f.dnsServers) > 0}
-	if len(n.servers) == 0 {
-		for _, server := range settings.DNS.Upstreams {
-			n.servers = append(n.servers, server.String())
-		}
-	}
 	for _, server := range f.dnsServers {
 		addr, err := serverAddr(server)
 		if err != nil {
 			return n, usageError{fmt.Errorf("--dns-server %q: must be IP or IP:PORT, like 127.0.0.1:5353", server)}
 		}
 		n.closed = n.closed && addr.IsLoopback()
-	}
-	for _, name := range settings.DNS.AllowPrivate {
-		n.private = append(n.private, name.String())
 	}
 	for _, pattern := range f.allowPrivate {
 		if err := checkPrivate(pattern); err != nil {

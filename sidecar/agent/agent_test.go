@@ -19,6 +19,7 @@ import (
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
+	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
@@ -143,13 +144,27 @@ func (p *pod) typeStatus(url string) relay.TypeStatus {
 	return relay.TypeStatus{}
 }
 
+// refuses asks the application's DNS for a name that nobody registered.
+func (p *pod) refuses(host string) func() error {
+	return func() error {
+		reply, err := dns.Exchange(new(dns.Msg).SetQuestion(host, dns.TypeA), p.cfg.DNSAddr)
+		if err != nil {
+			return err
+		}
+		if reply.Rcode != dns.RcodeNameError {
+			return fmt.Errorf("%s: %s", host, dns.RcodeToString[reply.Rcode])
+		}
+		return nil
+	}
+}
+
 func TestLifeOfAPod(t *testing.T) {
 	c := newController(t)
 	p := newPod(t, c.addr)
 	c.set(relay.ClusterType, map[string]types.Resource{"a": cluster("a", false)})
 	c.set(relay.ListenerType, map[string]types.Resource{"in": listener(t, p.port)})
 	c.set(relay.RouteType, map[string]types.Resource{"80": route("one")})
-	c.set(name.TypeURL, map[string]types.Resource{"external.com": host("external.com")})
+	c.set(name.TypeURL, map[string]types.Resource{"external.com": host("external.com"), "*": refuseRest()})
 	p.start()
 	eventually(t, p.ready)
 	eventually(t, p.answers("one"))
@@ -173,21 +188,24 @@ func TestLifeOfAPod(t *testing.T) {
 	}
 	c.set(relay.RouteType, map[string]types.Resource{"80": route("two")})
 	eventually(t, p.answers("two"))
-	if accepted := p.typeStatus(name.TypeURL).Accepted; accepted != 1 {
+	if accepted := p.typeStatus(name.TypeURL).Accepted; accepted != 2 {
 		t.Errorf("%d names are kept", accepted)
 	}
 	checkMetrics(t, p)
+
+	eventually(t, p.refuses("nobody.test."))
 
 	// The controller dies, then the pod restarts alone.
 	c.stop()
 	p.stop()
 	p.start()
+	eventually(t, p.refuses("nobody.test."))
 	eventually(t, p.answers("two"))
 	eventually(t, p.ready)
 	if status := p.relay(); !status.FromDisk || status.Connected {
 		t.Errorf("status %+v", status)
 	}
-	if accepted := p.typeStatus(name.TypeURL).Accepted; accepted != 1 {
+	if accepted := p.typeStatus(name.TypeURL).Accepted; accepted != 2 {
 		t.Errorf("%d names are kept", accepted)
 	}
 

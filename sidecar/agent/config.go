@@ -40,9 +40,10 @@ type Config struct {
 	RunDir       string
 	DNSAddr      string   // HOST:PORT: the applications' names on a sidecar, Envoy's resolver otherwise
 	ResolverAddr string   // HOST:PORT of Envoy's resolver on a sidecar
-	DNSUpstream  []string // IP[:PORT]; none for those of /etc/resolv.conf
+	DNSUpstream  []string // as in dnsproxy.Config.Upstreams; none for the controller's, else those of /etc/resolv.conf
 	// AllowPrivate are the hosts (NAME, *.SUFFIX, *), addresses and address ranges that Envoy may be told although they
-	// are private, loopback, link-local or a metadata service's. Others are taken out of answers, and recorded.
+	// are private, loopback, link-local or a metadata service's, beside those that the controller names. Others are taken
+	// out of answers, and recorded.
 	AllowPrivate []string
 	StatusAddr   string
 	ReadyAddr    string

@@ -171,6 +171,14 @@ func listener(t *testing.T, port int) *listenerv3.Listener {
 // host is a name resource without addresses: its wire format is that of a StringValue.
 func host(text string) types.Resource { return wrapperspb.String(text) }
 
+// refuseRest refuses all names that have no resource: beside the name there is what StringValue does not know.
+func refuseRest() types.Resource {
+	m := wrapperspb.String(name.Everything)
+	whole := name.Name{Host: name.Everything, Rest: &name.Rest{Refuse: true}}.Marshal()
+	m.ProtoReflect().SetUnknown(whole[len(name.Name{Host: name.Everything}.Marshal()):])
+	return m
+}
+
 func pack(t *testing.T, m proto.Message) *anypb.Any {
 	t.Helper()
 	out, err := anypb.New(m)

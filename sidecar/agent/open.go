@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"google.golang.org/grpc"
 
-	"github.com/sallyport/sallyport/dnsproxy"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/spool"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
@@ -36,7 +36,7 @@ type agent struct {
 
 	conn     *grpc.ClientConn
 	identity *secrets.Workload // nil without TLS
-	dns      *dnsproxy.Server
+	dns      *resolver
 	refusals *refusals
 	drops    *drops
 	spool    *spool.Spool
@@ -113,7 +113,7 @@ func (a *agent) openConnection() (err error) {
 
 func (a *agent) openNames() (err error) {
 	a.refusals = &refusals{log: a.cfg.Log, append: a.spool.Append, now: time.Now, origin: a.cfg.origin()}
-	if a.dns, err = a.cfg.resolver(a.metrics, a.refusals.note); err != nil {
+	if a.dns, err = a.cfg.resolver(a.metrics, a.refusals); err != nil {
 		return err
 	}
 	if err := a.dns.Listen(); err != nil {
@@ -150,7 +150,10 @@ const forwardProxy = "SALLYPORT_FORWARD_PROXY"
 func (c *Config) origin() record.Record {
 	r := record.Record{
 		Proxy: bootstrap.NewNode(c.Proxy).ID, Reporter: record.ReporterGateway,
-		Workload: record.Workload{Namespace: c.Proxy.Namespace, ServiceAccount: c.Proxy.ServiceAccount, Name: c.Proxy.Name},
+		Workload: record.Workload{
+			Principal: fmt.Sprintf("spiffe://%s/ns/%s/sa/%s", cmp.Or(c.Proxy.TrustDomain, "cluster.local"), c.Proxy.Namespace, c.Proxy.ServiceAccount),
+			Namespace: c.Proxy.Namespace, ServiceAccount: c.Proxy.ServiceAccount, Name: c.Proxy.Name,
+		},
 	}
 	if c.sidecar() {
 		r.Reporter = record.ReporterSidecar
@@ -169,11 +172,10 @@ func (a *agent) openRelay() error {
 		Log: a.cfg.Log, Node: node, StateDir: a.cfg.path("state", "xds"),
 		Controller: discoveryv3.NewAggregatedDiscoveryServiceClient(a.conn),
 	}
-	if a.cfg.sidecar() {
-		cfg.Watches = []relay.Watch{watchNames(a.dns.Names())}
-	} else {
+	cfg.Watches = []relay.Watch{a.dns.watch()}
+	if !a.cfg.sidecar() {
 		a.clusters = relay.NewOnDemand(a.cfg.Log)
-		cfg.Watches = []relay.Watch{a.clusters.Watch()}
+		cfg.Watches = append(cfg.Watches, a.clusters.Watch())
 	}
 	a.relay, err = relay.New(cfg)
 	return err
@@ -217,6 +219,7 @@ func (a *agent) openStatus() (err error) {
 		Ready: a.ready,
 		Relay: func(ctx context.Context, versions bool) (any, error) { return a.relay.Status(ctx, versions) },
 		Quit:  func() { a.quit() },
+		DNS:   a.dns.Handler(),
 
 		AppProbes: appprobe.Handler(a.cfg.AppProbes, a.cfg.Proxy.IPs[0], a.cfg.Log),
 	})

@@ -10,11 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	"google.golang.org/protobuf/types/known/anypb"
-
-	"github.com/sallyport/sallyport/dnsproxy"
-	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 )
@@ -47,33 +42,6 @@ func TestParseStat(t *testing.T) {
 	}
 	if _, err := parseStat(strings.NewReader(droppedStat+": many\n"), droppedStat); err == nil {
 		t.Error("a value that is no number must be an error")
-	}
-}
-
-func TestNamesAreWatched(t *testing.T) {
-	server, err := dnsproxy.New(dnsproxy.Config{Views: []dnsproxy.View{{Name: "app", Names: true}}, Upstreams: []string{"127.0.0.1:9"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := server.Names()
-	watch := watchNames(table)
-	resource := func(as string, n name.Name) *discoveryv3.Resource {
-		return &discoveryv3.Resource{Name: as, Resource: &anypb.Any{TypeUrl: name.TypeURL, Value: n.Marshal()}}
-	}
-	refused := watch.Apply([]*discoveryv3.Resource{
-		resource("a.example.com", name.Name{Host: "a.example.com"}),
-		resource("b.example.com", name.Name{Host: "c.example.com"}),
-		resource("bad name..", name.Name{Host: "bad name.."}),
-		{Name: "broken", Resource: &anypb.Any{Value: []byte{0xff}}},
-	}, nil)
-	if len(refused) != 3 || refused["a.example.com"] != nil {
-		t.Errorf("refused %v", refused)
-	}
-	if table.Len() != 1 || !table.Ready() {
-		t.Errorf("%d names, ready: %v", table.Len(), table.Ready())
-	}
-	if refused := watch.Apply(nil, []string{"a.example.com", "never"}); len(refused) != 0 || table.Len() != 0 {
-		t.Errorf("after the removal %d names, refused %v", table.Len(), refused)
 	}
 }
 

@@ -2,13 +2,10 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"net/netip"
 	"sync"
 	"time"
 
-	"github.com/sallyport/sallyport/dnsproxy"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -18,43 +15,56 @@ const (
 	refusedHosts  = 1024 // told apart at a time; further ones share a record
 )
 
-// refusals turns the addresses that the resolver took out of answers into audit records.
+// refusals turns what the resolver refused into audit records.
 type refusals struct {
 	log    *slog.Logger
 	append func(record.Record) error
 	origin record.Record // who reports
 	now    func() time.Time
 
-	mu    sync.Mutex
-	hosts map[string]*refused
+	mu        sync.Mutex
+	seen      map[string]*refused // by what is the same about them
+	decidedBy record.Object       // who refuses names that are not registered
 }
 
-// refused is a host whose last record is less than a minute old, and what happened since.
+// refused is something whose last record is less than a minute old, and what happened since.
 type refused struct {
 	told  time.Time
 	count int // since told
-	last  netip.Addr
+	last  refusal
 }
 
-// note takes one refusal: the first of a host is recorded at once.
-func (r *refusals) note(refusal dnsproxy.Refusal) {
-	addr := refusal.Addresses[0]
+// refusal is one refused question or answer.
+type refusal struct {
+	key    string // what is the same about those that share a record
+	kind   uint16 // of the question that was asked; 0 for answers
+	record record.Record
+	reason func(r refusal, count int) string
+}
+
+// others stands for all refusals beyond those that are told apart.
+const others = ""
+
+// note takes one refusal: the first of its kind is recorded at once. Of a question for a name only those of the type
+// that came first count: A and AAAA are one try.
+func (r *refusals) note(one refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.hosts == nil {
-		r.hosts = map[string]*refused{}
+	if r.seen == nil {
+		r.seen = map[string]*refused{}
 	}
-	host := refusal.Host
-	if r.hosts[host] == nil && len(r.hosts) >= refusedHosts {
-		host = "" // for all others
+	if r.seen[one.key] == nil && len(r.seen) >= refusedHosts {
+		one.key, one.kind, one.reason = others, 0, reasonOfOthers
 	}
-	if known := r.hosts[host]; known != nil {
-		known.count++
-		known.last = addr
+	if known := r.seen[one.key]; known != nil {
+		if known.last.kind == one.kind {
+			known.count++
+			known.last = one
+		}
 		return
 	}
-	r.hosts[host] = &refused{told: r.now(), last: addr}
-	r.record(host, addr, 1)
+	r.seen[one.key] = &refused{told: r.now(), last: one}
+	r.record(one, 1)
 }
 
 // run writes, until ctx ends, what came again; at the end all of it.
@@ -72,65 +82,51 @@ func (r *refusals) run(ctx context.Context) {
 	}
 }
 
-// tell writes a record for each host that was refused again, and forgets those that were not, when their last record
+// tell writes a record for each thing that was refused again, and forgets those that were not, when their last record
 // is older than age.
 func (r *refusals) tell(age time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	for host, known := range r.hosts {
+	for key, known := range r.seen {
 		switch {
 		case now.Sub(known.told) < age:
 		case known.count == 0:
-			delete(r.hosts, host)
+			delete(r.seen, key)
 		default:
-			r.record(host, known.last, known.count)
+			r.record(known.last, known.count)
 			known.told, known.count = now, 0
 		}
 	}
 }
 
-// len is how many hosts have a record that is not much older than a minute.
+// len is how many things have a record that is not much older than a minute.
 func (r *refusals) len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.hosts)
+	return len(r.seen)
 }
 
-func (r *refusals) record(host string, addr netip.Addr, count int) {
-	one := r.origin
+// decides notes which object refuses names that are not registered.
+func (r *refusals) decides(by record.Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.decidedBy = by
+}
+
+// record completes and writes a record. The lock is held.
+func (r *refusals) record(of refusal, count int) {
+	one, own := r.origin, of.record
 	one.Time, one.Class, one.Verdict, one.Protocol = r.now(), record.DNS, record.Denied, "dns"
-	if one.Path = record.PathGateway; one.Reporter == record.ReporterSidecar {
-		one.Path = record.PathDirect // what leaves by a gateway is not resolved here
+	one.Host, one.Destination, one.Path = own.Host, own.Destination, own.Path
+	if own.Source != "" {
+		one.Source = own.Source
 	}
-	one.Host, one.Destination = host, addr.String()
-	one.Reason = reasonOf(host, addr, count)
+	if own.Path == record.PathBlackhole {
+		one.DecidedBy = r.decidedBy
+	}
+	one.Reason = of.reason(of, count)
 	if err := r.append(one); err != nil {
-		r.log.Error("a refused DNS answer cannot be recorded", "host", host, "address", addr, "err", err)
-	}
-}
-
-func reasonOf(host string, addr netip.Addr, count int) string {
-	if host == "" {
-		return fmt.Sprintf("more than %d names resolve to addresses that are not public, the last to %s (%s): refused %d times", refusedHosts, addr, kindOf(addr), count)
-	}
-	times := ""
-	if count > 1 {
-		times = fmt.Sprintf(" %d times", count)
-	}
-	return fmt.Sprintf("%s resolves to %s (%s), which is not a public address: refused%s; if that is meant, allow it with --allow-private %s", host, addr, kindOf(addr), times, host)
-}
-
-func kindOf(addr netip.Addr) string {
-	addr = addr.Unmap()
-	switch {
-	case addr.IsLoopback():
-		return "loopback"
-	case addr.IsPrivate():
-		return "private"
-	case addr.IsLinkLocalUnicast():
-		return "link-local or metadata"
-	default:
-		return "special purpose"
+		r.log.Error("a refused DNS answer cannot be recorded", "host", one.Host, "address", one.Destination, "err", err)
 	}
 }

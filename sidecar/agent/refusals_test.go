@@ -20,7 +20,7 @@ import (
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 )
 
-func refusal(host, addr string) dnsproxy.Refusal {
+func answer(host, addr string) dnsproxy.Refusal {
 	return dnsproxy.Refusal{View: "resolver", Host: host, Addresses: []netip.Addr{netip.MustParseAddr(addr)}}
 }
 
@@ -39,9 +39,9 @@ func TestRefusalsAreRecordedOnceAMinute(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		go r.run(ctx)
 		for range 1000 {
-			r.note(refusal("evil.test", "169.254.169.254"))
+			r.noteAnswer(answer("evil.test", "169.254.169.254"))
 		}
-		r.note(refusal("other.test", "10.0.0.1"))
+		r.noteAnswer(answer("other.test", "10.0.0.1"))
 		if len(records()) != 2 {
 			t.Fatalf("%d records at once", len(records()))
 		}
@@ -60,8 +60,8 @@ func TestRefusalsAreRecordedOnceAMinute(t *testing.T) {
 		if r.len() != 0 {
 			t.Errorf("%d hosts are remembered for nothing", r.len())
 		}
-		r.note(refusal("evil.test", "10.0.0.2"))
-		r.note(refusal("evil.test", "10.0.0.3"))
+		r.noteAnswer(answer("evil.test", "10.0.0.2"))
+		r.noteAnswer(answer("evil.test", "10.0.0.3"))
 		end()
 		synctest.Wait()
 		if now := records(); len(now) != 5 || now[4].Destination != "10.0.0.3" {
@@ -77,11 +77,58 @@ func TestRefusalsOfManyHostsAreBounded(t *testing.T) {
 		append: func(one record.Record) error { got = append(got, one); return nil },
 	}
 	for i := range 3 * refusedHosts {
-		r.note(refusal(fmt.Sprintf("%d.evil.test", i), "10.0.0.1"))
+		r.noteAnswer(answer(fmt.Sprintf("%d.evil.test", i), "10.0.0.1"))
 	}
 	r.tell(0)
 	if len(got) != refusedHosts+2 || r.len() > refusedHosts+1 {
 		t.Errorf("%d records, %d hosts", len(got), r.len())
+	}
+}
+
+func question(host string, kind uint16) dnsproxy.Decision {
+	return dnsproxy.Decision{
+		Question: dnsproxy.Question{View: appView, Name: host, Type: kind, Client: netip.MustParseAddrPort("10.0.0.1:4000")},
+		Verdict:  dnsproxy.Denied, Source: dnsproxy.FromPolicy, Reason: "not registered",
+	}
+}
+
+// TestDeniedQuestions: a try is one record, though it asks for A and AAAA; an answer without addresses is recorded by
+// what took them; all of a tunnel's questions above the rate share one.
+func TestDeniedQuestions(t *testing.T) {
+	var got []record.Record
+	r := &refusals{
+		log: slog.New(slog.DiscardHandler), now: time.Now, origin: record.Record{Proxy: "p", Reporter: record.ReporterSidecar},
+		append: func(one record.Record) error { got = append(got, one); return nil },
+	}
+	r.decides(objectOf("Sidecar/default/narrow"))
+	r.noteQuestion(question("nobody.test", dns.TypeA))
+	r.noteQuestion(question("nobody.test", dns.TypeAAAA))
+	filtered := question("inside.test", dns.TypeA)
+	filtered.Filtered, filtered.Source = true, dnsproxy.FromCache
+	r.noteQuestion(filtered)
+	for i := range 100 {
+		limited := question(fmt.Sprintf("%d.tunnel.test", i), dns.TypeTXT)
+		limited.Source, limited.Reason = dnsproxy.FromLimit, "too many"
+		r.noteQuestion(limited)
+	}
+	r.tell(0)
+	r.noteQuestion(question("nobody.test", dns.TypeA))
+	r.tell(0)
+	if len(got) != 4 {
+		t.Fatalf("%d records: %+v", len(got), got)
+	}
+	first := got[0]
+	if first.Class != record.DNS || first.Verdict != record.Denied || first.Path != record.PathBlackhole || first.Host != "nobody.test" ||
+		first.Source != "10.0.0.1:4000" || first.DecidedBy.Name != "narrow" || !strings.Contains(first.Reason, "nobody.test is not registered") {
+		t.Errorf("a name: %+v", first)
+	}
+	for i, want := range map[int]string{1: "too many: not asked, 0.tunnel.test the last", 2: "too many: not asked 99 times, 99.tunnel.test the last"} {
+		if got[i].Reason != want || got[i].Path != "" || got[i].DecidedBy.Name != "" {
+			t.Errorf("above the rate: %+v, want %s", got[i], want)
+		}
+	}
+	if objectOf("MeshConfig") != (record.Object{}) {
+		t.Error("half a name is taken for an object")
 	}
 }
 
@@ -93,12 +140,13 @@ func TestResolverRefuses(t *testing.T) {
 		bootstrap.Sidecar: {"evil.test.": true, "db.corp.example.": false, "a.default.svc.cluster.local.": false},
 	} {
 		t.Run(role, func(t *testing.T) {
-			notes := make(chan dnsproxy.Refusal, 8)
+			notes := make(chan record.Record, 8)
+			noted := &refusals{log: slog.New(slog.DiscardHandler), now: time.Now, append: func(r record.Record) error { notes <- r; return nil }}
 			c := Config{
 				Proxy: bootstrap.Options{Role: role, Namespace: "ns"}, DNSUpstream: []string{upstream}, DNSAddr: "127.0.0.1:0", ResolverAddr: "127.0.0.1:0",
 				AllowPrivate: []string{"*.corp.example"}, Log: slog.New(slog.DiscardHandler),
 			}
-			server, err := c.resolver(prometheus.NewRegistry(), func(r dnsproxy.Refusal) { notes <- r })
+			server, err := c.resolver(prometheus.NewRegistry(), noted)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,15 +158,15 @@ func TestResolverRefuses(t *testing.T) {
 			go func() { done <- server.Serve(ctx) }()
 			for host, want := range refused {
 				q := new(dns.Msg).SetQuestion(host, dns.TypeA)
-				answer, err := dns.Exchange(q, server.Addr("resolver").String())
+				reply, err := dns.Exchange(q, server.Addr("resolver").String())
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := len(answer.Answer) == 0; got != want {
-					t.Errorf("%s: %v", host, answer)
+				if got := len(reply.Answer) == 0; got != want {
+					t.Errorf("%s: %v", host, reply)
 				}
 				if want {
-					if r := <-notes; r.Host+"." != host || r.Addresses[0].String() != "10.0.0.1" {
+					if r := <-notes; r.Host+"." != host || r.Destination != "10.0.0.1" {
 						t.Errorf("noted %+v", r)
 					}
 				}

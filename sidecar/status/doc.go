@@ -2,7 +2,7 @@
 // the relay do.
 //
 // In: functions that know (Config), Envoy's admin interface; out: two listeners, Istio's ports 15021 (readiness, for
-// the kubelet) and 15020 (readiness, metrics, debugging, and the application's own probes, which package appprobe
+// the kubelet) and 15020 (readiness, metrics, debugging, the resolver, and the application's own probes, which package appprobe
 // performs).
 //
 // It must not import the packages that it reports about.

@@ -28,6 +28,8 @@ type Config struct {
 	Ready   func() error // why the agent's part is not ready; nil if it is
 	Relay   func(ctx context.Context, versions bool) (any, error)
 	Quit    func() // begins the agent's end
+	// DNS shows and clears what the resolver keeps, below /dns/; nil: nothing is there.
+	DNS http.Handler
 	// AppProbes performs the probes of the application below /app-health/ and /app-lifecycle/; nil: there are none.
 	AppProbes http.Handler
 }
@@ -65,6 +67,9 @@ func (s *Server) Run(ctx context.Context) error {
 	all.HandleFunc("GET /stats/prometheus", s.serveMetrics) // where Istio's annotations point
 	all.HandleFunc("GET /debug/relay", local(s.serveRelay))
 	all.HandleFunc("POST /quitquitquit", local(s.serveQuit))
+	if s.cfg.DNS != nil {
+		all.Handle("/dns/", local(s.cfg.DNS.ServeHTTP))
+	}
 	if s.cfg.AppProbes != nil {
 		all.Handle("GET "+appprobe.HealthPrefix, s.cfg.AppProbes)
 		all.Handle("GET "+appprobe.LifecyclePrefix, s.cfg.AppProbes)

@@ -53,6 +53,7 @@ func serveFakes(t *testing.T) *fakes {
 		},
 		Relay:     func(_ context.Context, versions bool) (any, error) { return map[string]bool{"versions": versions}, nil },
 		Quit:      func() { f.quit <- struct{}{} },
+		DNS:       http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "dns ", r.Method, r.URL.Path) }),
 		AppProbes: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "asked ", r.URL.Path) }),
 	})
 	if err != nil {
@@ -154,6 +155,19 @@ func TestOthersAreNotLocal(t *testing.T) {
 		local(func(http.ResponseWriter, *http.Request) {})(w, r)
 		if w.Code != want {
 			t.Errorf("from %s: %d, want %d", from, w.Code, want)
+		}
+	}
+}
+
+// TestDNSIsForOperators: what the resolver keeps is shown on the status page, to the pod itself.
+func TestDNSIsForOperators(t *testing.T) {
+	f := serveFakes(t)
+	for path, method := range map[string]string{"/dns/cache": http.MethodGet, "/dns/flush": http.MethodPost, "/dns/upstreams": http.MethodGet} {
+		if code, body := call(t, method, f.status+path); code != http.StatusOK || body != "dns "+method+path {
+			t.Errorf("%s %s: %d %q", method, path, code, body)
+		}
+		if code, _ := call(t, method, f.readyAt+path); code != http.StatusNotFound {
+			t.Errorf("%s %s at the readiness port: %d", method, path, code)
 		}
 	}
 }

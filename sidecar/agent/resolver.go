@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sallyport/sallyport/dnsproxy"
+	"github.com/sallyport/sallyport/dnsproxy/limit"
+	"github.com/sallyport/sallyport/dnsproxy/name"
+)
+
+const resolvConf = "/etc/resolv.conf"
+
+// meshNames are those that the cluster's own DNS answers, with the private addresses of its services. A sidecar reaches
+// them as its pod does; through an egress gateway they are nobody's way in.
+const meshNames = "*.svc.cluster.local"
+
+// The sides of the DNS server: the applications', which only sidecars have, and Envoy's.
+const (
+	appView      = "app"
+	resolverView = "resolver"
+)
+
+// resolver is the pod's DNS server, and what the controller may change about it.
+type resolver struct {
+	*dnsproxy.Server
+	config   *Config
+	refusals *refusals
+	flags    private                 // what may be private whatever the controller says
+	allowed  atomic.Pointer[private] // the same, and what the controller says
+}
+
+// resolver makes the pod's DNS server. A sidecar's has two sides: the applications', which knows the mesh's names,
+// and Envoy's own, which must not, for an allocated address is no place to connect to. What Envoy is told is where it
+// connects, so that side refuses addresses of the inside.
+func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals) (*resolver, error) {
+	r := &resolver{config: c, refusals: refusals}
+	var err error
+	if r.flags, err = parsePrivate(c.AllowPrivate); err != nil {
+		return nil, err
+	}
+	config := dnsproxy.Config{
+		Upstreams: c.DNSUpstream, Prefetch: true, Log: c.Log, OnRefuse: refusals.noteAnswer, OnDeny: refusals.noteQuestion,
+	}
+	if len(c.DNSUpstream) == 0 {
+		config.ResolvConf = resolvConf
+	}
+	envoys := dnsproxy.View{Name: resolverView, Listen: []string{c.DNSAddr}, Refuse: r.refuses}
+	config.Views = []dnsproxy.View{envoys}
+	if c.sidecar() {
+		r.flags.hosts = append(r.flags.hosts, meshNames)
+		envoys.Listen = []string{c.ResolverAddr}
+		config.Views = []dnsproxy.View{{Name: appView, Listen: []string{c.DNSAddr}, Names: true, Search: c.searchDomains()}, envoys}
+	}
+	r.allowed.Store(&r.flags)
+	if r.Server, err = dnsproxy.New(config); err != nil {
+		return nil, err
+	}
+	return r, metrics.Register(r.Server)
+}
+
+// searchDomains are those that Kubernetes writes into every pod's resolv.conf.
+func (c *Config) searchDomains() []string {
+	return []string{c.Proxy.Namespace + ".svc.cluster.local", "svc.cluster.local", "cluster.local"}
+}
+
+// refuses has the shape of dnsproxy.View.Refuse.
+func (r *resolver) refuses(host string, addr netip.Addr) bool {
+	return r.allowed.Load().refuses(host, addr)
+}
+
+// use does with names that are not in the table as the controller says. Resolvers that a flag names stay: who starts the
+// agent knows its network better. What is wrong keeps its last good value, and the rest takes effect.
+func (r *resolver) use(rest name.Rest) error {
+	err := errors.Join(r.usePolicy(rest), r.useUpstreams(rest), r.usePrivate(rest))
+	r.Flush() // what is kept was asked of others, or has lost addresses that are allowed now
+	return err
+}
+
+func (r *resolver) usePolicy(rest name.Rest) error {
+	if !r.config.sidecar() {
+		return nil
+	}
+	r.refusals.decides(objectOf(rest.DecidedBy))
+	return r.SetPolicy(appView, dnsproxy.Policy{
+		RefuseUnregistered: rest.Refuse, Local: rest.Local, LocalReverse: true,
+		Upstream: limit.Rate{PerSecond: rest.Rate}, Odd: limit.Rate{PerSecond: rest.OddRate},
+	})
+}
+
+func (r *resolver) useUpstreams(rest name.Rest) error {
+	upstreams := r.config.DNSUpstream
+	if len(upstreams) == 0 {
+		upstreams = rest.Upstreams
+	}
+	forward := map[string][]string{}
+	for _, f := range rest.Forward {
+		forward[f.Domain] = f.Upstreams
+	}
+	return r.SetUpstreams(upstreams, forward)
+}
+
+func (r *resolver) usePrivate(rest name.Rest) error {
+	allowed, err := parsePrivate(rest.AllowPrivate)
+	if err != nil {
+		return err
+	}
+	allowed.hosts = slices.Concat(r.flags.hosts, allowed.hosts)
+	allowed.ranges = slices.Concat(r.flags.ranges, allowed.ranges)
+	r.allowed.Store(&allowed)
+	return nil
+}
