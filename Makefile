@@ -9,7 +9,7 @@ BUILD   := go build -trimpath -ldflags '-X main.version=$(VERSION)'
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build bin/sallyport (with cgo, for DuckDB) and bin/sallyport-agent (static).
@@ -51,10 +51,16 @@ lint: ## go vet, golangci-lint.
 	e2e/tools/golangci-lint run
 
 .PHONY: test
-test: tools build ## All tests, with real Envoys; as root in network namespaces too.
+test: cluster-tools envoy build ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
 	go vet ./...
 	go test -race $$(go list ./... | grep -v /e2e)
-	go test -timeout 15m ./e2e/...
+	go test -p 1 -timeout 15m $$(go list ./e2e/... | grep -v /e2e/incluster)
+	@if ((EUID == 0)); then $(MAKE) --no-print-directory e2e; fi
+
+.PHONY: e2e
+e2e: cluster ## Install the chart on that cluster and hold it to its promises, as root. KEEP=1 leaves the cluster.
+	go test -timeout 20m -count=1 -v ./e2e/cluster ./e2e/incluster
+	@if [[ -z "$(KEEP)" ]]; then go run ./e2e/cluster/cmd down; fi
 
 .PHONY: bench
 bench: tools build ## What a mesh costs its control plane and its traffic, into docs/performance.md; all Go benchmarks.

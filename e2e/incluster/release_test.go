@@ -25,6 +25,8 @@ func TestRelease(t *testing.T) {
 		{"inspection", (*stage).inspection},
 		{"told", (*stage).told},
 		{"removed", (*stage).removed},
+		{"upgrade", (*stage).upgrade},
+		{"outages", (*stage).outages},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(s.in(t), app) }) {
 			return // what comes next builds on it
