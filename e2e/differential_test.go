@@ -41,6 +41,8 @@ func TestExplainAgreesWithEnvoy(t *testing.T) {
 			explained.Go(func() error { return d.explain(cases) })
 			for _, c := range cases { // one after the other: their records are told apart by their time
 				c.began = time.Now()
+				_, err := d.app.resolve(ctx, c.host)
+				c.refused = refused(err)
 				c.peer, c.err = d.app.try(ctx, c.scheme, c.host, c.port, "/?a=secret")
 				c.end = time.Now()
 			}
@@ -61,6 +63,7 @@ type trial struct {
 	said       explanation
 	peer       netip.Addr // of the server, where one answered
 	err        error
+	refused    bool // by the pod's DNS
 	began, end time.Time
 }
 
@@ -217,6 +220,10 @@ func (c *trial) problems(records []record.Record) (out []string) {
 		wrong("explain and Envoy disagree")
 	case c.peer != from && c.err == nil:
 		wrong("the server saw %s, want %s", c.peer, from)
+	case c.refused && c.said.Verdict == "allow":
+		wrong("the pod's DNS refuses the name")
+	case !c.refused && c.unknown():
+		wrong("the pod's DNS knows the name")
 	}
 	if len(records) != 1 {
 		wrong("%d records", len(records))
@@ -243,6 +250,11 @@ func (c *trial) problems(records []record.Record) (out []string) {
 		}
 	}
 	return out
+}
+
+// unknown says whether nothing is registered by the host's name where that closes it.
+func (c *trial) unknown() bool {
+	return c.said.Verdict == "deny" && net.ParseIP(c.host) == nil && strings.HasPrefix(c.host, "nobody.")
 }
 
 // about says whether the record names what was tried. A connection that showed no name and was not registered has the

@@ -101,20 +101,28 @@ func (u unread) Read(p []byte) (int, error) { return u.in.Read(p) }
 type caller struct {
 	host  *world.Host
 	roots *tls.Config
+	named func(host string) netip.Addr // where a host is, whatever the pod's DNS says
 }
 
 // appOf is the app's side of a scene.
 func appOf(s *story.Scene) caller {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.Outside.CA.PEM())
-	return caller{host: s.World.App, roots: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	return caller{
+		host: s.World.App, roots: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		named: s.Outside.Address,
+	}
 }
 
-// try gives who the server said that it talks to, and an error when none answered.
+// try gives who the server said that it talks to, and an error when none answered. A name that the pod's DNS refuses
+// does not end it: the application may know the address from elsewhere.
 func (c caller) try(ctx context.Context, scheme, host string, port uint16, path string) (peer netip.Addr, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryWithin)
 	defer cancel()
 	addr, err := c.resolve(ctx, host)
+	if refused(err) {
+		addr, err = c.named(host), nil
+	}
 	if err != nil {
 		return peer, err
 	}
@@ -170,6 +178,12 @@ func heard(from io.Reader) (netip.Addr, error) {
 		return netip.Addr{}, errors.Join(fmt.Errorf("read %q", line), err)
 	}
 	return netip.ParseAddr(text)
+}
+
+// refused says whether the error is that there is no such name.
+func refused(err error) bool {
+	var none *net.DNSError
+	return errors.As(err, &none) && none.IsNotFound
 }
 
 // resolve asks the pod's DNS. Every try asks again.

@@ -72,6 +72,16 @@ func (a *Authority) Set(name string, ttl time.Duration, addrs ...netip.Addr) {
 	a.records[canonical(name)] = record{ttl: ttl, addrs: slices.Clone(addrs)}
 }
 
+// Address is the first address of a name; the zero Addr for one that does not exist.
+func (a *Authority) Address(name string) netip.Addr {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r, ok := a.records[canonical(name)]; ok {
+		return r.addrs[0]
+	}
+	return netip.Addr{}
+}
+
 // Queries gives the questions that match, in the order in which they came.
 func (a *Authority) Queries(match func(Query) bool) []Query {
 	a.mu.Lock()

@@ -20,6 +20,7 @@ const auditWithin = 20 * time.Second
 // want is a record that the audit log must hold. Empty fields say nothing.
 type want struct {
 	what     string // in the story's words
+	dns      bool   // it is about a name that was asked for, not about a connection
 	host     string
 	urlPath  string
 	status   uint32
@@ -42,7 +43,7 @@ func (s *Scene) expect(w want) want {
 
 // fits says whether the record is the one wanted, workload included.
 func (w want) fits(r record.Record, namespaced bool) bool {
-	return r.Host == w.host && r.Verdict == w.verdict && !r.Time.Before(w.after) &&
+	return r.Host == w.host && (r.Class == record.DNS) == w.dns && r.Verdict == w.verdict && !r.Time.Before(w.after) &&
 		(w.urlPath == "" || r.URLPath == w.urlPath) &&
 		(w.status == 0 || r.Status == w.status) &&
 		(w.path == "" || r.Path == w.path) &&

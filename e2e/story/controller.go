@@ -30,6 +30,8 @@ type Controller struct {
 	meshFile string
 	staging  string
 	flags    []string       // beside those that it always has
+	mode     string         // of the outbound traffic policy
+	dns      string         // the mesh's sallyport.dns, as YAML
 	process  *world.Process // nil when it does not run
 }
 
@@ -48,7 +50,22 @@ func newController(s *Scene, host *world.Host) (*Controller, error) {
 
 // setPolicy writes what is to happen with hosts that nobody registered. The controller watches the file.
 func (c *Controller) setPolicy(mode string) error {
-	return replaceFile(c.staging, c.meshFile, fmt.Sprintf("outboundTrafficPolicy:\n  mode: %s\n", mode))
+	c.mode = mode
+	return c.writeSettings()
+}
+
+// setDNS writes the mesh's settings for DNS, as YAML in one line; "" for none.
+func (c *Controller) setDNS(dns string) error {
+	c.dns = dns
+	return c.writeSettings()
+}
+
+func (c *Controller) writeSettings() error {
+	text := fmt.Sprintf("outboundTrafficPolicy:\n  mode: %s\n", c.mode)
+	if c.dns != "" {
+		text += fmt.Sprintf("sallyport:\n  dns: %s\n", c.dns)
+	}
+	return replaceFile(c.staging, c.meshFile, text)
 }
 
 // up starts the controller unless it runs, and waits until it is ready.

@@ -53,9 +53,14 @@ func (r Reply) must() error {
 // figures divides curl's own words from the figures that it writes after them.
 const figures = "\n@@figures "
 
-// get makes one request on a new connection, as the application. Only a curl that cannot be run is an error.
-func (s *Scene) get(ctx context.Context, url string) (Reply, error) {
-	args := append(s.curlArgs(), "--max-time", "10", "-w", "%{stderr}"+figures+"%{json}", url)
+// noSuchName is curl's exit code for a name that cannot be resolved.
+const noSuchName = 6
+
+// get makes one request on a new connection, as the application. Only a curl that cannot be run is an error. Further
+// arguments are curl's.
+func (s *Scene) get(ctx context.Context, url string, more ...string) (Reply, error) {
+	args := append(s.curlArgs(), "--max-time", "10", "-w", "%{stderr}"+figures+"%{json}")
+	args = append(append(args, more...), url)
 	cmd := s.client(ctx, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -85,6 +90,19 @@ func (s *Scene) get(ctx context.Context, url string) (Reply, error) {
 		URL: url, Status: fields.Status, ConnectStatus: fields.ConnectStatus, Exit: fields.Exit, Error: fields.Error,
 		Body: stdout.String(), Remote: fields.Remote,
 	}, nil
+}
+
+// known are curl's arguments for an application that knows the unregistered host's address without DNS: behind it is
+// what becomes of the connection. A proxy resolves names itself.
+func (s *Scene) known() []string {
+	if !s.Namespaced() {
+		return nil
+	}
+	var args []string
+	for _, port := range []uint16{s.Outside.HTTPPort, s.Outside.HTTPSPort} {
+		args = append(args, "--resolve", fmt.Sprintf("%s:%d:%s", unregisteredHost, port, s.unregistered))
+	}
+	return args
 }
 
 // curlArgs are the arguments that every request has: no ~/.curlrc, the outside's CA as the only trusted one, and on

@@ -39,6 +39,7 @@ func Steps() []Step {
 		{"registry-only", "REGISTRY_ONLY: an unregistered host is closed", Anywhere, registryOnly},
 		{"second-entry", "a second ServiceEntry comes and goes while traffic flows", Anywhere, secondEntry},
 		{"dns", "a changed DNS record is followed after its TTL, the cache answers until then", Anywhere, dnsFollowed},
+		{"inside", "a name that leads inside is refused, unless the mesh's settings allow it", Namespaces, leadsInside},
 		{"controller-killed", "kill -9 of the controller stops no traffic", Namespaces, controllerKilled},
 		{"from-disk", "agents and Envoys killed too come back from disk", Namespaces, fromDisk},
 		{"audit", "the audit log holds all of it", Anywhere, auditHoldsAll},

@@ -97,8 +97,13 @@ func fromDisk(ctx context.Context, s *Scene) error {
 
 // stillClosed: what is not registered does not open because the controller is dead.
 func (s *Scene) stillClosed(ctx context.Context) error {
+	if s.Namespaced() {
+		if err := s.refusedName(ctx); err != nil {
+			return err
+		}
+	}
 	for _, scheme := range []string{"http", "https"} {
-		reply, err := s.get(ctx, s.url(scheme, unregisteredHost, "/"))
+		reply, err := s.get(ctx, s.url(scheme, unregisteredHost, "/"), s.known()...)
 		if err != nil {
 			return err
 		}
@@ -106,7 +111,7 @@ func (s *Scene) stillClosed(ctx context.Context) error {
 			return fmt.Errorf("the unregistered host opened: %s", reply)
 		}
 	}
-	s.show("the unregistered host stays closed")
+	s.show("the unregistered host stays closed, and its name unknown")
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sallyport/sallyport/e2e/outside"
 	"github.com/sallyport/sallyport/e2e/world"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
@@ -95,6 +96,9 @@ func registryOnly(ctx context.Context, s *Scene) error {
 		return fmt.Errorf("%d connections reached the unregistered server", now-connections)
 	}
 	s.show("server: no connection")
+	if err := s.unknownName(ctx); err != nil {
+		return err
+	}
 	for _, w := range []want{
 		{
 			what: "the refused http request", host: unregisteredHost, urlPath: path, status: s.refusal(),
@@ -122,9 +126,46 @@ func (s *Scene) refusal() uint32 {
 	return http.StatusForbidden
 }
 
+// unknownName: the pod's DNS says at once that there is no such name, asks nobody, and the log has it.
+func (s *Scene) unknownName(ctx context.Context) error {
+	if !s.Namespaced() { // a forward proxy is given names
+		return nil
+	}
+	asked := func() int {
+		return len(s.Outside.Queries(func(q outside.Query) bool { return q.Name == unregisteredHost }))
+	}
+	before, began := asked(), time.Now()
+	if err := s.refusedName(ctx); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	if now := asked(); now != before || took > 2*time.Second {
+		return fmt.Errorf("after %s the pod's DNS refused the name, and had asked the outside %d times; want it at once and never", took, now-before)
+	}
+	r, err := s.audited(ctx, s.expect(want{
+		what: "the refused name", dns: true, host: unregisteredHost,
+		verdict: record.Denied, path: record.PathBlackhole, reporter: record.ReporterSidecar,
+	}))
+	if err != nil {
+		return err
+	}
+	s.show("app: %s is no name, said after %s; the outside's name server was not asked", unregisteredHost, took.Round(time.Millisecond))
+	s.show("%s", line(r))
+	return nil
+}
+
+// refusedName looks the unregistered host up in the pod.
+func (s *Scene) refusedName(ctx context.Context) error {
+	reply, err := s.get(ctx, s.url("http", unregisteredHost, "/"))
+	if err == nil && reply.Exit != noSuchName {
+		err = fmt.Errorf("want that there is no such name, got %s", reply)
+	}
+	return err
+}
+
 // closedHTTP makes a plain request that must be refused.
 func (s *Scene) closedHTTP(ctx context.Context, path string) error {
-	reply, err := s.get(ctx, s.url("http", unregisteredHost, path))
+	reply, err := s.get(ctx, s.url("http", unregisteredHost, path), s.known()...)
 	if err != nil {
 		return err
 	}
@@ -149,7 +190,7 @@ func (s *Scene) helpful(body string) error {
 
 // closedHTTPS makes a TLS connection that must be closed before the handshake.
 func (s *Scene) closedHTTPS(ctx context.Context, host string) error {
-	reply, err := s.get(ctx, s.url("https", host, "/"))
+	reply, err := s.get(ctx, s.url("https", host, "/"), s.known()...)
 	if err != nil {
 		return err
 	}
@@ -223,12 +264,19 @@ func (s *Scene) policy(ctx context.Context, mode string) (took time.Duration, er
 		return 0, err
 	}
 	err = world.Within(ctx, policyWithin, func() error {
-		reply, err := s.get(ctx, s.url("http", unregisteredHost, "/policy"))
-		if err != nil {
-			return err
+		if mode != "ALLOW_ANY" {
+			if err := s.refusedName(ctx); err != nil {
+				return fmt.Errorf("the mesh settings say %s: %w", mode, err)
+			}
 		}
-		if open := reply.OK(); open != (mode == "ALLOW_ANY") {
-			return fmt.Errorf("the mesh settings say %s, but %s", mode, reply)
+		for _, how := range [][]string{nil, s.known()} {
+			reply, err := s.get(ctx, s.url("http", unregisteredHost, "/policy"), how...)
+			if err != nil {
+				return err
+			}
+			if open := reply.OK(); open != (mode == "ALLOW_ANY") {
+				return fmt.Errorf("the mesh settings say %s, but %s", mode, reply)
+			}
 		}
 		return nil
 	})
