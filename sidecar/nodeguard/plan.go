@@ -109,6 +109,13 @@ func (p Plan) Guarded() int { return p.count(SetGuarded) }
 // Open counts the addresses of pods that may reach the world.
 func (p Plan) Open() int { return p.count(SetOpen) }
 
+// Samples tells whether the plan has the kernel take samples.
+func (p Plan) Samples() bool {
+	return slices.ContainsFunc(p.Chains, func(c Chain) bool {
+		return slices.ContainsFunc(c.Rules, func(r Rule) bool { return r.Terms[0].Kind == Sample })
+	})
+}
+
 func (p Plan) count(set string) int {
 	n := 0
 	for _, s := range p.Sets {

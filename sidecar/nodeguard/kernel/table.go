@@ -42,7 +42,8 @@ func buffers(c *netlink.Conn) error {
 
 var table = &nftables.Table{Name: nodeguard.Table, Family: nftables.TableFamilyINet}
 
-// Replace writes the whole plan over what is there. Counters begin anew.
+// Replace writes the whole plan over what is there. Counters begin anew. The error is [ErrNoLogging] where the plan may do
+// without its samples.
 func (t *Table) Replace(p nodeguard.Plan) error {
 	c, err := t.open()
 	if err != nil {
@@ -68,7 +69,10 @@ func (t *Table) Replace(p nodeguard.Plan) error {
 	if err := addChains(c, p.Chains, sets); err != nil {
 		return err
 	}
-	return explain(c.Flush())
+	if err = c.Flush(); errors.Is(err, unix.ENOENT) && p.Samples() {
+		return fmt.Errorf("%w: %w", ErrNoLogging, err)
+	}
+	return explain(err)
 }
 
 // Change carries out changes in one transaction. It fails, and changes nothing, when the table is not as they suppose.
@@ -123,8 +127,9 @@ func exists(c *nftables.Conn) (bool, error) {
 	return false, nil
 }
 
-// ErrNoLogging says that the kernel cannot take samples: it has no nfnetlink_log. See [nodeguard.Options.NoLog].
-var ErrNoLogging = errors.New("the kernel lacks something that the rules use, probably nfnetlink_log")
+// ErrNoLogging says that the kernel lacks something that the rules use, of which only the samples can be done without. See
+// [nodeguard.Options.NoLog].
+var ErrNoLogging = errors.New("nftables: the kernel lacks something that the rules use, probably nfnetlink_log")
 
 // explain says what to do about an error of the kernel.
 func explain(err error) error {

@@ -56,7 +56,7 @@ func (c *clients) core(resource, fields string) *cache.ListWatch {
 func (c *clients) namespaces() *cache.ListWatch {
 	r := c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return r.List(ctx, o) },
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return r.List(ctx, o) },
 		WatchFuncWithContext: r.Watch,
 	}
 }

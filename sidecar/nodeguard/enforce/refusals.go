@@ -1,0 +1,73 @@
+package enforce
+
+import (
+	"log/slog"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2"
+
+	"github.com/sallyport/sallyport/sidecar/nodeguard/kernel"
+)
+
+// How many different refusals are remembered, and for how long one is not said again.
+const (
+	refusalsKept = 4096
+	sayAgain     = time.Minute
+)
+
+// Refusals writes samples to the log.
+type Refusals struct {
+	guard *Guard
+	log   *slog.Logger
+	said  *lru.Cache[kernel.Sample, time.Time]
+}
+
+// Refusals gives what writes this guard's samples to its log. One pod's refusals by one destination are said once a
+// minute; the counters have all of them.
+func (g *Guard) Refusals() *Refusals {
+	said, err := lru.New[kernel.Sample, time.Time](refusalsKept)
+	if err != nil {
+		panic(err) // the size is wrong
+	}
+	return &Refusals{guard: g, log: g.log, said: said}
+}
+
+// Take writes a sample to the log, unless it was said lately.
+func (r *Refusals) Take(s kernel.Sample) {
+	now := time.Now()
+	if last, said := r.said.Peek(s); said && now.Sub(last) < sayAgain {
+		return
+	}
+	r.said.Add(s, now)
+	g := r.guard
+	g.mu.Lock()
+	pod := ""
+	if g.plan != nil && s.Why != "spoofed" {
+		if owner, known := g.plan.Pods[s.Source]; known {
+			pod = owner.String()
+		}
+	}
+	g.mu.Unlock()
+	destination := s.Destination.String()
+	if s.Port != 0 {
+		destination = netip.AddrPortFrom(s.Destination, s.Port).String()
+	}
+	r.log.Info("refused to leave the node", "why", s.Why, "pod", pod, "source", s.Source.String(), "destination", destination, "protocol", protocolName(s.Protocol))
+}
+
+func protocolName(p uint8) string {
+	switch p {
+	case 1, 58:
+		return "icmp"
+	case 6:
+		return "tcp"
+	case 17:
+		return "udp"
+	case 132:
+		return "sctp"
+	default:
+		return strconv.Itoa(int(p))
+	}
+}
