@@ -1,0 +1,111 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/sallyport/sallyport/serviceentry/admission"
+)
+
+// held says whether something other than the pod's own proxy keeps it from the outside.
+func (s *survey) held(p *corev1.Pod) bool {
+	return !p.Spec.HostNetwork && (s.guarded() || s.limited(p))
+}
+
+// guarded says whether the node guard is on every node.
+func (s *survey) guarded() bool {
+	return s.Guard != nil && s.Guard.Status.DesiredNumberScheduled > 0 && s.Guard.Status.NumberReady >= s.Guard.Status.DesiredNumberScheduled
+}
+
+// limited says whether NetworkPolicies limit where the pod may connect to. They add up: one that opens everything
+// outweighs the others (https://kubernetes.io/docs/concepts/services-networking/network-policies/).
+func (s *survey) limited(p *corev1.Pod) bool {
+	some := false
+	for i := range s.Policies {
+		policy := &s.Policies[i]
+		if policy.Namespace != p.Namespace || !limitsEgress(policy) {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+		if err != nil || !selector.Matches(labels.Set(p.Labels)) {
+			continue
+		}
+		if slices.ContainsFunc(policy.Spec.Egress, opens) {
+			return false
+		}
+		some = true
+	}
+	return some
+}
+
+func limitsEgress(policy *networkingv1.NetworkPolicy) bool {
+	if len(policy.Spec.PolicyTypes) == 0 {
+		return len(policy.Spec.Egress) > 0
+	}
+	return slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+}
+
+// opens says whether a rule lets pods reach the outside at large, for more than DNS.
+func opens(rule networkingv1.NetworkPolicyEgressRule) bool {
+	if len(rule.Ports) > 0 && !slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool {
+		return p.Port == nil || p.EndPort != nil || p.Port.IntValue() != 53
+	}) {
+		return false
+	}
+	return len(rule.To) == 0 || slices.ContainsFunc(rule.To, func(to networkingv1.NetworkPolicyPeer) bool {
+		return to.IPBlock != nil && wide(to.IPBlock.CIDR)
+	})
+}
+
+// wide says whether a block is larger than the largest private one of its family, 10.0.0.0/8 and fc00::/7.
+func wide(cidr string) bool {
+	prefix, err := netip.ParsePrefix(cidr)
+	if err != nil {
+		return false
+	}
+	if prefix.Addr().Is4() {
+		return prefix.Bits() < 8
+	}
+	return prefix.Bits() < 7
+}
+
+// unguarded names the meshed namespaces whose pods nothing holds but their own proxies.
+func (s *survey) unguarded() {
+	total, free := map[string]int{}, map[string]int{}
+	for _, p := range s.running() {
+		ns := p.pod.Namespace
+		if !s.meshed[ns] && proxyOf(p.pod) == nil || ns == s.System || p.pod.Spec.HostNetwork || isStatic(p.pod) {
+			continue
+		}
+		total[ns]++
+		if !s.held(p.pod) {
+			free[ns]++
+		}
+	}
+	severity, closed := admission.Warning, ""
+	if !s.Mesh.OutboundAllowAny {
+		severity, closed = admission.Error, ", though the mesh is REGISTRY_ONLY"
+	}
+	for _, ns := range slices.Sorted(maps.Keys(free)) {
+		s.add(severity, key("Namespace", "", ns), "", fmt.Sprintf("%d of %d pods", free[ns], total[ns]),
+			"nothing but their own proxies keeps these pods inside: one that gets around its proxy connects as it likes"+closed,
+			"limit egress by a NetworkPolicy (the chart's networkPolicies.namespaces), or install the node guard (nodeGuard.enabled)")
+	}
+}
+
+// guard judges the node guard, where it is installed.
+func (s *survey) guard() {
+	if s.Guard == nil || s.guarded() {
+		return
+	}
+	s.add(admission.Error, key("DaemonSet", s.System, s.Guard.Name), "status.numberReady",
+		fmt.Sprintf("%d of %d", s.Guard.Status.NumberReady, s.Guard.Status.DesiredNumberScheduled),
+		"the node guard is not ready on every node: pods of the others are not held", "see kubectl -n "+s.System+" describe daemonset "+s.Guard.Name)
+}
