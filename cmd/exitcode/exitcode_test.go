@@ -1,0 +1,23 @@
+package exitcode
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+type no struct{}
+
+func (no) Error() string    { return "no" }
+func (no) ProcessExit() int { return No }
+
+func TestOf(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{{nil, Done}, {errors.New("x"), Failed}, {no{}, No}, {fmt.Errorf("wrapped: %w", no{}), No}} {
+		if got := Of(c.err); got != c.want {
+			t.Errorf("%v: %d, want %d", c.err, got, c.want)
+		}
+	}
+}
