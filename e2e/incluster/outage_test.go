@@ -1,6 +1,7 @@
 package incluster
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,6 +14,9 @@ func (s *stage) outages(app string) {
 	s.Log("the API server hangs")
 	s.node("pkill", "-STOP", "kube-apiserver")
 	s.rest(15 * time.Second)
+	if out, err := s.run(s.Context(), s.Kubectl, "get", "namespaces", "--request-timeout=1s"); err == nil {
+		s.Errorf("the API server answers while it should hang: %s", out)
+	}
 	s.node("pkill", "-CONT", "kube-apiserver")
 	s.converges(app, "after the API server hung")
 
@@ -33,6 +37,13 @@ func (s *stage) outages(app string) {
 
 	s.Log("and the pod's agent is killed with its Envoy: they start from what they have")
 	s.node("pkill", "-KILL", "-f", "sallyport-agent proxy sidecar")
+	s.becomes("the proxy's container is started again", time.Minute, func() error {
+		count := s.kubectl("get", "pods", "-n", shop, "-l", "app=app", "-o", `jsonpath={.items[0].status.containerStatuses[?(@.name=="istio-proxy")].restartCount}`)
+		if count == "0" {
+			return errors.New("it was not started again")
+		}
+		return nil
+	})
 	s.becomes("the app reaches the host again", 2*time.Minute, func() error { return reaches(s.Context(), app, "http://"+external+"/alone") })
 	s.must(blocked(s.Context(), app, "http://"+nobody+"/alone"))
 	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=2")

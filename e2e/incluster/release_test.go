@@ -25,6 +25,7 @@ func TestRelease(t *testing.T) {
 		{"inspection", (*stage).inspection},
 		{"told", (*stage).told},
 		{"removed", (*stage).removed},
+		{"other pods", (*stage).otherPods},
 		{"upgrade", (*stage).upgrade},
 		{"outages", (*stage).outages},
 	} {

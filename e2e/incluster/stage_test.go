@@ -50,8 +50,8 @@ type stage struct {
 	chart   string // the packaged chart
 }
 
-// set installs everything anew. What an earlier run left is removed first.
-func set(t *testing.T) *stage {
+// set installs everything anew, with these values beside those of testdata. What an earlier run left is removed first.
+func set(t *testing.T, values ...string) *stage {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("installs a release and uses it, which takes its time: not with -short")
@@ -79,7 +79,7 @@ func set(t *testing.T) *stage {
 		s.apply(fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: outside-roots, namespace: %s}\ndata:\n  roots.pem: |\n    %s\n",
 			ns, strings.ReplaceAll(strings.TrimSpace(string(s.outside.CA.PEM())), "\n", "\n    ")))
 	}
-	s.install()
+	s.install(values...)
 	s.startApp(shop, "app")
 	return s
 }
@@ -109,7 +109,7 @@ func (s *stage) playOutside() {
 }
 
 // install packages the chart and installs it, as its how-to says, with what this cluster is too small for left out.
-func (s *stage) install() {
+func (s *stage) install(values ...string) {
 	s.Helper()
 	dist := s.TempDir()
 	out, err := exec.CommandContext(s.Context(), "../../chart/package", "e2e", dist).CombinedOutput()
@@ -120,16 +120,21 @@ func (s *stage) install() {
 	}
 	s.chart = found[0]
 	began := time.Now()
-	s.helm("install", "sallyport", s.chart, "-n", system, "-f", "testdata/values.yaml", "--wait", "--timeout", "3m")
+	args := []string{"install", "sallyport", s.chart, "-n", system, "-f", "testdata/values.yaml", "--wait", "--timeout", "3m"}
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	s.helm(args...)
 	s.Logf("installed and ready after %s", since(began))
 }
 
-// startApp runs the test app with a service account of its name.
-func (s *stage) startApp(ns, name string) {
+// startApp runs the test app with a service account of its name; annotations are its pod's.
+func (s *stage) startApp(ns, name string, annotations ...string) {
 	s.Helper()
 	text, err := os.ReadFile("testdata/app.yaml")
 	s.must(err)
-	s.apply(strings.NewReplacer("$IMAGE", images.Ref(images.App), "$NS", ns, "$NAME", name).Replace(string(text)))
+	s.apply(strings.NewReplacer("$IMAGE", images.Ref(images.App), "$NS", ns, "$NAME", name,
+		"$ANNOTATIONS", "{"+strings.Join(annotations, ", ")+"}").Replace(string(text)))
 	began := time.Now()
 	s.kubectl("rollout", "status", "-n", ns, "deployment/"+name, "--timeout=2m")
 	s.Logf("%s/%s is ready after %s", ns, name, since(began))

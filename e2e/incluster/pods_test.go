@@ -1,0 +1,38 @@
+package incluster
+
+import (
+	"strings"
+	"time"
+)
+
+// otherPods: a proxy as a native sidecar does the same; a pod that holds its app back has the proxy from the first
+// moment; one without a proxy is not of the mesh; and a pod that asks for what cannot be is refused in words.
+func (s *stage) otherPods(string) {
+	s.apply(entry(shop, "external", external))
+	for name, annotation := range map[string]string{
+		"native": `sidecar.istio.io/nativeSidecar: "true"`,
+		"held":   `proxy.istio.io/config: "holdApplicationUntilProxyStarts: true"`,
+	} {
+		s.startApp(shop, name, annotation)
+		ip := s.podIP(shop, name)
+		s.becomes(name+": the host is reached", 20*time.Second, func() error { return reaches(s.Context(), ip, "https://"+external+"/"+name) })
+		s.must(blocked(s.Context(), ip, "https://"+nobody+"/"+name))
+	}
+	if kind := s.kubectl("get", "pods", "-n", shop, "-l", "app=native", "-o", `jsonpath={.items[0].spec.initContainers[?(@.name=="istio-proxy")].restartPolicy}`); kind != "Always" {
+		s.Errorf("the native sidecar's restartPolicy is %q", kind)
+	}
+	s.startApp(plain, "app")
+	if names := s.kubectl("get", "pods", "-n", plain, "-o", "jsonpath={.items[*].spec.containers[*].name}"); names != "app" {
+		s.Errorf("a namespace that did not ask for proxies has pods with %s", names)
+	}
+	_, err := s.run(s.Context(), s.Kubectl, "run", "wrong", "-n", shop, "--image=none", "--annotations=traffic.sidecar.istio.io/excludeOutboundPorts=http")
+	if err == nil || !strings.Contains(err.Error(), "excludeOutboundPorts") {
+		s.Errorf("a pod with an impossible annotation: %v", err)
+	}
+	_, err = s.run(s.Context(), s.Kubectl, "create", "-n", shop, "--dry-run=server", "-f", "testdata/wrong-entry.yaml")
+	if err == nil || !strings.Contains(err.Error(), "spec.ports[0].protocol") {
+		s.Errorf("an entry that cannot be: %v", err)
+	}
+	s.kubectl("delete", "deployment", "-n", shop, "native", "held")
+	s.kubectl("delete", "serviceentry", "-n", shop, "external")
+}
