@@ -73,7 +73,9 @@ func (p *plane) configure(ctx context.Context) error {
 }
 
 func (p *plane) apply(changes []serviceentry.Change) {
-	p.known.apply(changes)
+	if p.cluster != nil {
+		p.known.apply(changes) // before proxies learn of it: what a pod is decides what it gets
+	}
 	s, changed := p.registry.Apply(changes)
 	p.publish(s, changed)
 	if p.cluster != nil {
