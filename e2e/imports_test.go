@@ -37,7 +37,7 @@ var directions = []direction{
 	{from: "xds/accesslog", not: []string{"..."}},
 	{from: "egress/audit/record", not: []string{"..."}},
 	{
-		from: "...", except: []string{"serviceentry/source/kube/..."},
+		from: "...", except: []string{"serviceentry/source/kube/...", "sidecar/nodeguard/watch"},
 		not: []string{"k8s.io/client-go/informers/...", "k8s.io/client-go/tools/cache/...", "istio.io/client-go/pkg/informers/..."},
 	},
 	{

@@ -2,6 +2,7 @@ package nodeguard
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -34,6 +35,9 @@ var linkScope = []netip.Prefix{netip.MustParsePrefix("224.0.0.0/24"), netip.Must
 // Build makes the plan.
 func Build(o Options, v View) (Plan, error) {
 	sets := map[string][]netip.Prefix{SetNetworks: slices.Concat(linkScope, o.Allow, o.PodNetworks), SetLocal: nil}
+	if !slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.Name == o.Node }) {
+		return Plan{}, fmt.Errorf("there is no Node %q in the cluster: name the one that this runs on with --node-name", o.Node)
+	}
 	pods := 0
 	for _, n := range v.Nodes {
 		sets[SetNetworks] = append(sets[SetNetworks], n.PodNetworks...)

@@ -100,6 +100,15 @@ func (t *Table) Change(changes []nodeguard.Change) error {
 	return explain(c.Flush())
 }
 
+// Usable says why this process cannot use nftables, if so.
+func (t *Table) Usable() error {
+	c, err := t.open()
+	if err == nil {
+		_, err = exists(c)
+	}
+	return explain(err)
+}
+
 // Clean removes the table and reports whether there was one.
 func (t *Table) Clean() (bool, error) {
 	c, err := t.open()

@@ -1,0 +1,52 @@
+// Command sallyport-node is a node's side of Sallyport: it keeps pods from going around their proxies.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/cmd/exitcode"
+)
+
+// version is set at build time.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	err := rootCommand().ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sallyport-node:", err)
+	}
+	os.Exit(exitcode.Of(err))
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sallyport-node",
+		Short: "A node's side of Sallyport: keeps pods from going around their proxies",
+		Long: `A node's side of Sallyport: keeps pods from going around their proxies.
+
+Exit codes: 0 done, 2 the call was wrong, 3 it failed.`,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          noArguments,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(guardCommand(), cleanCommand())
+	return root
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if err := cobra.NoArgs(cmd, args); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
