@@ -26,6 +26,7 @@ func TestRelease(t *testing.T) {
 		{"told", (*stage).told},
 		{"removed", (*stage).removed},
 		{"other pods", (*stage).otherPods},
+		{"policies", (*stage).policies},
 		{"upgrade", (*stage).upgrade},
 		{"outages", (*stage).outages},
 	} {
