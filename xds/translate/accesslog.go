@@ -11,16 +11,28 @@ import (
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
-// logTags are the values that every access log entry carries beside Envoy's own; egress/audit/envoylog reads
-// them back.
-var logTags = []struct{ tag, format string }{
-	{accesslog.TagConfig, "%METADATA(CLUSTER:istio:config)%"},
-	{accesslog.TagRole, "%METADATA(CLUSTER:sallyport:role)%"},
-	{accesslog.TagPolicy, "%METADATA(ROUTE:istio:config)%"},
-	{accesslog.TagAuthority, "%FILTER_STATE(" + stateAuthority + ":PLAIN)%"},
-	{accesslog.TagPeer, "%FILTER_STATE(" + statePeer + ":PLAIN)%"},
-	{accesslog.TagSource, "%FILTER_STATE(" + stateSource + ":PLAIN)%"},
-	{accesslog.TagTarget, "%FILTER_STATE(" + stateOriginalDst + ":PLAIN)%"},
+// tagFormats are the values that access log entries carry beside Envoy's own; egress/audit/envoylog reads them back.
+var tagFormats = map[string]string{
+	accesslog.TagConfig:    "%METADATA(CLUSTER:istio:config)%",
+	accesslog.TagRole:      "%METADATA(CLUSTER:sallyport:role)%",
+	accesslog.TagPolicy:    "%METADATA(ROUTE:istio:config)%",
+	accesslog.TagAuthority: "%FILTER_STATE(" + stateAuthority + ":PLAIN)%",
+	accesslog.TagPeer:      "%FILTER_STATE(" + statePeer + ":PLAIN)%",
+	accesslog.TagSource:    "%FILTER_STATE(" + stateSource + ":PLAIN)%",
+	accesslog.TagTarget:    "%FILTER_STATE(" + stateOriginalDst + ":PLAIN)%",
+}
+
+// logTags are the tags of a place: what is known there. Each one costs each entry its share.
+func logTags(place accesslog.Place) []string {
+	tags := []string{accesslog.TagConfig, accesslog.TagRole, accesslog.TagPolicy}
+	switch place {
+	case accesslog.SidecarTunnel:
+		return append(tags, accesslog.TagSource, accesslog.TagTarget)
+	case accesslog.GatewayTLS, accesslog.GatewayTCP, accesslog.ForwardTLS, accesslog.ForwardTCP:
+		return append(tags, accesslog.TagAuthority, accesslog.TagPeer, accesslog.TagSource)
+	default:
+		return tags
+	}
 }
 
 // accessLog streams a record of each request (http) or connection to the agent in the same pod. Envoy keeps at
@@ -39,12 +51,13 @@ func accessLogOf(place accesslog.Place, http bool, policy string) []*accesslogv3
 		TransportApiVersion: corev3.ApiVersion_V3,
 		BufferFlushInterval: durationpb.New(flushInterval),
 	}
-	for _, t := range logTags {
-		if t.tag == accesslog.TagPolicy && policy != "" {
-			t.format = policy
+	for _, tag := range logTags(place) {
+		format := tagFormats[tag]
+		if tag == accesslog.TagPolicy && policy != "" {
+			format = policy
 		}
 		common.CustomTags = append(common.CustomTags, &tracingv3.CustomTag{
-			Tag: t.tag, Type: &tracingv3.CustomTag_Value{Value: t.format},
+			Tag: tag, Type: &tracingv3.CustomTag_Value{Value: format},
 		})
 	}
 	var name string
@@ -56,6 +69,7 @@ func accessLogOf(place accesslog.Place, http bool, policy string) []*accesslogv3
 	}
 	return []*accesslogv3.AccessLog{{
 		Name:       name,
+		Filter:     worthTelling(place),
 		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(config)},
 	}}
 }

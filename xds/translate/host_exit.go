@@ -133,7 +133,7 @@ func requestRoute(svc *registry.Service, port registry.Port, cluster string) *ro
 			action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: svc.Host}
 		}
 	}
-	return withState(route("default", anyRequest(), action), dial(svc, port.TargetPort)...)
+	return through(dialled(route("default", anyRequest(), action), svc, port.TargetPort), translations(port)...)
 }
 
 // tunnelRoute ends a CONNECT and hands its bytes, with what the checks behind need to know, to the listener for

@@ -8,7 +8,6 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
@@ -83,15 +82,15 @@ func gatewayRoutes(svc *registry.Service, port registry.Port) []*routev3.Route {
 			request.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: svc.Host}
 		}
 	}
-	return spoken(svc, port, route("default", anyTunnel(), tunnel), route("default", anyRequest(), request))
+	return spoken(svc, port, route("default", anyTunnel(), tunnel), through(route("default", anyRequest(), request), translations(port)...))
 }
 
 // directRoutes send a host to its own cluster.
 func directRoutes(svc *registry.Service, port registry.Port) []*routev3.Route {
 	cluster := ClusterName(port.Number, svc.Host)
 	return spoken(svc, port,
-		withState(route("default", anyTunnel(), ended(cluster)), dial(svc, port.TargetPort)...),
-		withState(route("default", anyRequest(), retried(cluster)), dial(svc, port.TargetPort)...))
+		dialled(route("default", anyTunnel(), ended(cluster)), svc, port.TargetPort),
+		through(dialled(route("default", anyRequest(), retried(cluster)), svc, port.TargetPort), translations(port)...))
 }
 
 // spoken picks the routes for what a port was registered with: requests for HTTP, tunnels for TLS. A TCP port takes
@@ -123,12 +122,21 @@ func namedBy(host string) *routev3.HeaderMatcher {
 	}}
 }
 
-// dial says which name and port a cluster of a wildcard connects to: the request's own. Other clusters know theirs.
-func dial(svc *registry.Service, port uint32) []*statev3.FilterStateValue {
+// dialled says which name and port a cluster of a wildcard connects to: the request's own, which is looked up first.
+// Other clusters know theirs.
+func dialled(r *routev3.Route, svc *registry.Service, port uint32) *routev3.Route {
 	if !svc.Wildcard() {
-		return nil
+		return r
 	}
-	return []*statev3.FilterStateValue{state(stateDynamicPort, routeName(port), stay)}
+	return through(withState(r, state(stateDynamicPort, routeName(port), stay)), filterNames)
+}
+
+// translations are the filters that turn requests of a port into others: gRPC-Web, of browsers, into gRPC.
+func translations(port registry.Port) []string {
+	if port.Protocol == registry.HTTP2 {
+		return []string{filterWeb}
+	}
+	return nil
 }
 
 // directCluster is the cluster of one port, with its endpoints where they are written down.

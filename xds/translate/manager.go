@@ -25,6 +25,7 @@ const (
 	filterAccess = "envoy.filters.http.rbac"
 	filterState  = "envoy.filters.http.set_filter_state"
 	filterNames  = "envoy.filters.http.dynamic_forward_proxy"
+	filterWeb    = "envoy.filters.http.grpc_web"
 )
 
 // manager describes an HTTP connection manager.
@@ -51,7 +52,7 @@ func (m manager) filter() *listenerv3.Filter {
 				ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
 			},
 		}},
-		HttpFilters:       httpFilters(m.onDemand),
+		HttpFilters:       m.filters(),
 		AccessLog:         accessLog(m.log, true),
 		StreamIdleTimeout: durationpb.New(idleTimeout),
 		// the app's own headers go on as they are, and what proxies tell each other stays inside
@@ -83,17 +84,25 @@ func (m manager) filter() *listenerv3.Filter {
 	return networkFilter("envoy.filters.network.http_connection_manager", hcm)
 }
 
-func httpFilters(onDemand bool) []*hcmv3.HttpFilter {
-	filters := []*hcmv3.HttpFilter{
-		httpFilter(filterAccess, &httprbacv3.RBAC{}),
+// filters are what a request goes through. Each one costs every request some 1 % of what the proxy takes for it, so
+// those that few routes need are off until a route configures them; but who may use a host is always looked at.
+func (m manager) filters() []*hcmv3.HttpFilter {
+	var filters []*hcmv3.HttpFilter
+	if m.gateway {
+		filters = append(filters, httpFilter(filterAccess, &httprbacv3.RBAC{}))
+	}
+	for _, f := range []*hcmv3.HttpFilter{
 		httpFilter(filterState, &httpstatev3.Config{}),
-		httpFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{}),
+		httpFilter(filterWeb, &grpcwebv3.GrpcWeb{}),
 		httpFilter(filterNames, &dfpfilterv3.FilterConfig{
 			ImplementationSpecifier:         &dfpfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
 			AllowDynamicHostFromFilterState: true,
 		}),
+	} {
+		f.Disabled = true
+		filters = append(filters, f)
 	}
-	if onDemand {
+	if m.onDemand {
 		filters = append(filters, httpFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{
 			Odcds: &ondemandv3.OnDemandCds{Source: clustersOnDemand()},
 		}))

@@ -65,10 +65,22 @@ func withState(r *routev3.Route, values ...*statev3.FilterStateValue) *routev3.R
 	if len(values) == 0 {
 		return r
 	}
+	return configured(r, filterState, packed(&httpstatev3.Config{OnRequestHeaders: values}))
+}
+
+// through turns filters on that are off where no route says so.
+func through(r *routev3.Route, filters ...string) *routev3.Route {
+	for _, f := range filters {
+		configured(r, f, packed(&routev3.FilterConfig{Config: &anypb.Any{}}))
+	}
+	return r
+}
+
+func configured(r *routev3.Route, filter string, config *anypb.Any) *routev3.Route {
 	if r.TypedPerFilterConfig == nil {
 		r.TypedPerFilterConfig = map[string]*anypb.Any{}
 	}
-	r.TypedPerFilterConfig[filterState] = packed(&httpstatev3.Config{OnRequestHeaders: values})
+	r.TypedPerFilterConfig[filter] = config
 	return r
 }
 
