@@ -12,9 +12,10 @@ help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build bin/sallyport (with cgo, for DuckDB) and bin/sallyport-agent (static).
+build: ## Build bin/sallyport (with cgo, for DuckDB), and bin/sallyport-agent and bin/sallyport-node (static).
 	CGO_ENABLED=1 $(BUILD) -o bin/sallyport ./cmd/sallyport
 	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sallyport-agent ./cmd/sallyport-agent
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sallyport-node ./cmd/sallyport-node
 
 .PHONY: envoy
 envoy: ## Fetch the pinned stock Envoy to bin/envoy.
