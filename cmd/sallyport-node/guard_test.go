@@ -60,7 +60,7 @@ func TestGuard(t *testing.T) {
 	})
 	s.eventually("the log names pod and destination", func() error {
 		log, err := os.ReadFile(s.LogFile("guard-1"))
-		if err == nil && !strings.Contains(string(log), "pod=shop/app source=10.77.0.10 destination="+s.outside) {
+		if err == nil && !strings.Contains(string(log), "pod=shop/app why=guarded source=10.77.0.10 destination="+s.outside) {
 			err = errors.New(string(log))
 		}
 		return err

@@ -265,9 +265,9 @@ func TestMetricsAndLog(t *testing.T) {
 			}
 		}
 		if !slices.Equal(lines, []string{
-			"why=guarded pod=shop/web source=10.244.1.2 destination=203.0.113.10:443 protocol=tcp",
-			"why=guarded pod=shop/web source=10.244.1.2 destination=203.0.113.10:443 protocol=tcp",
-			`why=spoofed pod="" source=10.244.1.2 destination=203.0.113.10 protocol=icmp`,
+			"pod=shop/web why=guarded source=10.244.1.2 destination=203.0.113.10:443 protocol=tcp",
+			"pod=shop/web why=guarded source=10.244.1.2 destination=203.0.113.10:443 protocol=tcp",
+			`hint="the node's route to shop/web leads elsewhere: another pod uses its address, or the network plugin routes like that, which --spoofed-sources=allow accepts" why=spoofed source=10.244.1.2 destination=203.0.113.10 protocol=icmp`,
 		}) {
 			t.Errorf("%q", lines)
 		}

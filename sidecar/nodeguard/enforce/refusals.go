@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2"
 
+	"github.com/sallyport/sallyport/sidecar/nodeguard"
 	"github.com/sallyport/sallyport/sidecar/nodeguard/kernel"
 )
 
@@ -41,20 +42,31 @@ func (r *Refusals) Take(s kernel.Sample) {
 		return
 	}
 	r.said.Add(s, now)
-	g := r.guard
-	g.mu.Lock()
-	pod := ""
-	if g.plan != nil && s.Why != "spoofed" {
-		if owner, known := g.plan.Pods[s.Source]; known {
-			pod = owner.String()
-		}
+	log := r.log
+	owner, known := r.guard.owner(s.Source)
+	switch {
+	case known && s.Why == nodeguard.CounterSpoofed:
+		log = log.With("hint", "the node's route to "+owner.String()+" leads elsewhere: another pod uses its address, or the network plugin "+
+			"routes like that, which --spoofed-sources=allow accepts")
+	case known:
+		log = log.With("pod", owner.String())
 	}
-	g.mu.Unlock()
 	destination := s.Destination.String()
 	if s.Port != 0 {
 		destination = netip.AddrPortFrom(s.Destination, s.Port).String()
 	}
-	r.log.Info("refused to leave the node", "why", s.Why, "pod", pod, "source", s.Source.String(), "destination", destination, "protocol", protocolName(s.Protocol))
+	log.Info("refused to leave the node", "why", s.Why, "source", s.Source.String(), "destination", destination, "protocol", protocolName(s.Protocol))
+}
+
+// owner is whose address it is, as far as the kernel's plan says.
+func (g *Guard) owner(a netip.Addr) (nodeguard.Owner, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.plan == nil {
+		return nodeguard.Owner{}, false
+	}
+	owner, known := g.plan.Pods[a]
+	return owner, known
 }
 
 func protocolName(p uint8) string {

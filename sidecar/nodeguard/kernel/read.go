@@ -19,12 +19,14 @@ func (t *Table) Differs(p nodeguard.Plan) (string, error) {
 	if err != nil {
 		return "", explain(err)
 	}
-	there, err := exists(c)
-	if err != nil {
+	there, err := find(c)
+	switch {
+	case err != nil:
 		return "", explain(err)
-	}
-	if !there {
+	case there == nil:
 		return "the table is gone", nil
+	case there.Flags != 0: // dormant, for one: its chains are not called
+		return "the table is switched off", nil
 	}
 	chains, err := c.ListChainsOfTableFamily(nftables.TableFamilyINet)
 	if err != nil {
@@ -100,7 +102,7 @@ func (t *Table) Counts() (Counts, error) {
 	if err != nil {
 		return counts, explain(err)
 	}
-	if there, err := exists(c); err != nil || !there {
+	if there, err := find(c); err != nil || there == nil {
 		return counts, explain(err)
 	}
 	for _, six := range []bool{false, true} {

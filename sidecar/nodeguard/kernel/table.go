@@ -104,7 +104,7 @@ func (t *Table) Change(changes []nodeguard.Change) error {
 func (t *Table) Usable() error {
 	c, err := t.open()
 	if err == nil {
-		_, err = exists(c)
+		_, err = find(c)
 	}
 	return explain(err)
 }
@@ -115,25 +115,26 @@ func (t *Table) Clean() (bool, error) {
 	if err != nil {
 		return false, explain(err)
 	}
-	there, err := exists(c)
-	if err != nil || !there {
+	there, err := find(c)
+	if err != nil || there == nil {
 		return false, explain(err)
 	}
 	c.DelTable(table)
 	return true, explain(c.Flush())
 }
 
-func exists(c *nftables.Conn) (bool, error) {
+// find gives the table as the kernel has it, nil if there is none.
+func find(c *nftables.Conn) (*nftables.Table, error) {
 	tables, err := c.ListTablesOfFamily(nftables.TableFamilyINet)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for _, t := range tables {
 		if t.Name == nodeguard.Table {
-			return true, nil
+			return t, nil
 		}
 	}
-	return false, nil
+	return nil, nil
 }
 
 // ErrNoLogging says that the kernel lacks something that the rules use, of which only the samples can be done without. See

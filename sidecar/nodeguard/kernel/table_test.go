@@ -60,6 +60,7 @@ func TestDiffers(t *testing.T) {
 	}
 	check("the table is gone")
 	for call, want := range map[string]string{
+		"add table inet sallyport_guard { flags dormant; }": "the table is switched off",
 		"flush ruleset": "the table is gone",
 		"flush chain inet sallyport_guard refuse":                                                "the chain refuse has other rules",
 		"insert rule inet sallyport_guard forward accept":                                        "the chain forward has other rules",
