@@ -20,7 +20,11 @@ func (v *view) ask(ctx context.Context, c *call, out []byte) []byte {
 	if old != nil && old.Deferred(now) {
 		return v.cached(c, old, now, FromStale, out)
 	}
-	f, err := v.s.flights.join(key, v.fetcher(c))
+	set := v.s.flights.lead
+	if old != nil { // it may be given before the flight lands
+		set = v.s.flights.join
+	}
+	f, err := set(append([]byte(nil), key...), v.fetcher(c))
 	if err == nil {
 		err = v.await(ctx, f, old)
 	}

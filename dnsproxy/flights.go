@@ -24,22 +24,42 @@ type flight struct {
 
 // join returns the flight for key and starts it if there is none.
 func (f *flights) join(key []byte, fetch func() (*cache.Entry, error)) (*flight, error) {
+	own, started, err := f.start(key)
+	if started {
+		f.wg.Go(func() { f.land(key, own, fetch) })
+	}
+	return own, err
+}
+
+// lead is join for a caller that waits anyway: a flight of its own has landed when it returns. A goroutine less is a
+// stack less that grows.
+func (f *flights) lead(key []byte, fetch func() (*cache.Entry, error)) (*flight, error) {
+	own, started, err := f.start(key)
+	if started {
+		f.land(key, own, fetch)
+	}
+	return own, err
+}
+
+// start returns the flight for key. started is that the caller has to see to it that it lands.
+func (f *flights) start(key []byte) (own *flight, started bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if running, ok := f.running[string(key)]; ok {
-		return running, nil
+		return running, false, nil
 	}
 	if len(f.running) >= f.max {
-		return nil, errBusy
+		return nil, false, errBusy
 	}
-	own, started := string(key), &flight{done: make(chan struct{})}
-	f.running[own] = started
-	f.wg.Go(func() {
-		started.entry, started.err = fetch()
-		f.mu.Lock()
-		delete(f.running, own)
-		f.mu.Unlock()
-		close(started.done)
-	})
-	return started, nil
+	own = &flight{done: make(chan struct{})}
+	f.running[string(key)] = own
+	return own, true, nil
+}
+
+func (f *flights) land(key []byte, own *flight, fetch func() (*cache.Entry, error)) {
+	own.entry, own.err = fetch()
+	f.mu.Lock()
+	delete(f.running, string(key))
+	f.mu.Unlock()
+	close(own.done)
 }

@@ -19,9 +19,9 @@ var (
 	errCookie = fmt.Errorf("%w: the DNS cookie is missing or wrong", ErrUnproven)
 )
 
-// parse unpacks b if it answers req: same id, same question, a response (RFC 5452 section 9.1).
-func parse(b []byte, req *dns.Msg) (*dns.Msg, error) {
-	if len(b) < 12 || binary.BigEndian.Uint16(b) != req.Id || b[2]&0x80 == 0 {
+// parse unpacks b if it answers a: same id, same question, a response (RFC 5452 section 9.1).
+func parse(b []byte, a *ask) (*dns.Msg, error) {
+	if len(b) < 12 || binary.BigEndian.Uint16(b) != a.id || b[2]&0x80 == 0 {
 		return nil, ErrMismatch
 	}
 	msg := new(dns.Msg)
@@ -31,29 +31,29 @@ func parse(b []byte, req *dns.Msg) (*dns.Msg, error) {
 			return nil, fmt.Errorf("%w: %w", ErrMismatch, err)
 		}
 	}
-	if msg.Opcode != dns.OpcodeQuery || !sameQuestion(msg, req) {
+	if msg.Opcode != dns.OpcodeQuery || !sameQuestion(msg, a) {
 		return nil, ErrMismatch
 	}
 	return msg, nil
 }
 
 // sameQuestion also takes a failure without question, as servers send that know no EDNS.
-func sameQuestion(msg, req *dns.Msg) bool {
+func sameQuestion(msg *dns.Msg, a *ask) bool {
 	if len(msg.Question) == 0 {
 		return msg.Rcode == dns.RcodeFormatError || msg.Rcode == dns.RcodeNotImplemented
 	}
-	got, want := msg.Question[0], req.Question[0]
-	return len(msg.Question) == 1 && got.Qtype == want.Qtype && got.Qclass == want.Qclass && strings.EqualFold(got.Name, want.Name)
+	got := msg.Question[0]
+	return len(msg.Question) == 1 && got.Qtype == a.Type && got.Qclass == a.Class && strings.EqualFold(got.Name, a.sent)
 }
 
 // match parses b as the answer to a and asks for proof: reliable is a transport that is proof enough, and from which
 // the server's habits can be learned.
 func (p *peer) match(b []byte, a *ask, reliable bool) (*dns.Msg, error) {
-	msg, err := parse(b, a.req)
+	msg, err := parse(b, a)
 	if err != nil {
 		return nil, err
 	}
-	kept := len(msg.Question) == 0 || msg.Question[0].Name == a.req.Question[0].Name
+	kept := len(msg.Question) == 0 || msg.Question[0].Name == a.sent
 	if a.how&mixed != 0 && !kept {
 		if !reliable {
 			return nil, errCase
@@ -67,7 +67,7 @@ func (p *peer) match(b []byte, a *ask, reliable bool) (*dns.Msg, error) {
 		p.avoid(cookie, time.Now())
 	}
 	if a.how&mixed != 0 {
-		restore(msg, a.req.Question[0].Name, a.Name)
+		restore(msg, a.sent, a.Name)
 	}
 	return msg, nil
 }

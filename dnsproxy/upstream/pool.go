@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/miekg/dns"
 )
@@ -44,17 +45,18 @@ func newPool(s Server, roots *x509.CertPool) *pool {
 
 // overStream asks by TCP or TLS. A connection that was idle may be closed by the server at the very moment: then the
 // question is asked once more on a new one (RFC 7766 section 6.2.4).
-func (p *peer) overStream(ctx context.Context, a *ask) (*dns.Msg, error) {
-	wire, err := a.req.Pack()
-	if err != nil {
-		return nil, fmt.Errorf("pack the question: %w", err)
+func (p *peer) overStream(ctx context.Context, until time.Time, a *ask) (*dns.Msg, error) {
+	if a.wire == nil {
+		return nil, errName
 	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	for {
 		pipe, used, err := p.pool.get(ctx)
 		if err != nil {
 			return nil, asked(ctx, err)
 		}
-		msg, err := pipe.ask(ctx, wire)
+		msg, err := pipe.ask(ctx, a.wire)
 		if err != nil && used && ctx.Err() == nil && errors.Is(err, errBroken) {
 			continue
 		}
@@ -62,7 +64,7 @@ func (p *peer) overStream(ctx context.Context, a *ask) (*dns.Msg, error) {
 			return nil, asked(ctx, err)
 		}
 		// The pipe has chosen the id, and seen that it is the same.
-		msg[0], msg[1] = byte(a.req.Id>>8), byte(a.req.Id)
+		msg[0], msg[1] = byte(a.id>>8), byte(a.id)
 		return p.match(msg, a, true)
 	}
 }

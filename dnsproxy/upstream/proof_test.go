@@ -1,8 +1,12 @@
 package upstream
 
 import (
+	"bytes"
+	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -92,12 +96,56 @@ func TestUnmix(t *testing.T) {
 	}
 }
 
+func unpacked(t testing.TB, a *ask) *dns.Msg {
+	t.Helper()
+	m := new(dns.Msg)
+	if err := m.Unpack(a.wire); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestQuestionsAreWhatTheLibraryWouldSend: the library reads them, and writes the same bytes again.
+func TestQuestionsAreWhatTheLibraryWouldSend(t *testing.T) {
+	long := strings.Repeat("abcdefg.", 31) + "abc."
+	for _, transport := range []Transport{UDP, TLS} {
+		p := newPeer(Server{Transport: transport}, nil)
+		for _, name := range []string{".", "www.test.", `a\.b\255\000c.test.`, long} {
+			for _, how := range []trait{0, edns, mixed, cookie, edns | mixed | cookie} {
+				q := Question{Name: name, Type: dns.TypeHTTPS, Class: dns.ClassINET, DO: how&mixed != 0, CD: how&cookie != 0}
+				p.server = strings.Repeat("ab", 32) // the longest
+				a := p.compose(q, how)
+				m := unpacked(t, a)
+				again, err := m.Pack()
+				if err != nil || !bytes.Equal(again, a.wire) {
+					t.Errorf("%s, %b: %x is not %x (%v)", name, how, a.wire, again, err)
+				}
+				opt := m.IsEdns0()
+				if m.Id != a.id || !m.RecursionDesired || !m.AuthenticatedData || m.CheckingDisabled != q.CD || len(m.Question) != 1 ||
+					m.Question[0] != (dns.Question{Name: a.sent, Qtype: q.Type, Qclass: q.Class}) || (opt != nil) != (how&edns != 0) {
+					t.Errorf("%s, %b: %v", name, how, m)
+				}
+				if opt != nil && (opt.UDPSize() != udpSize || opt.Do() != q.DO || transport == TLS && len(a.wire)%paddedTo != 0 || cookieOf(m) != a.cookie) {
+					t.Errorf("%s, %b: %v", name, how, m)
+				}
+			}
+		}
+	}
+	p := newPeer(Server{}, nil)
+	if a := p.compose(Question{Name: strings.Repeat("a", 64) + "."}, edns); a.wire != nil {
+		t.Errorf("a label that is too long is sent as %x", a.wire)
+	}
+	if _, err := p.exchange(t.Context(), time.Now().Add(time.Second), Question{Name: strings.Repeat("a", 64) + "."}); !errors.Is(err, errName) {
+		t.Errorf("asking for it: %v", err)
+	}
+}
+
 func FuzzMatch(f *testing.F) {
 	p := newPeer(Server{}, nil)
 	a := p.compose(question, edns|mixed|cookie)
-	f.Add(hostile.Reply(a.req, truth, nil)[2:])
+	f.Add(hostile.Reply(unpacked(f, a), truth, nil)[2:])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		b = append([]byte{byte(a.req.Id >> 8), byte(a.req.Id)}, b...)
+		b = append([]byte{byte(a.id >> 8), byte(a.id)}, b...)
 		m, err := p.match(b, a, false)
 		if err != nil || Scrub(m, question) != nil {
 			return

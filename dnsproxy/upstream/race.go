@@ -36,21 +36,65 @@ type result struct {
 }
 
 func newRace(c *Client, q Question, peers []*peer) *race {
-	return &race{
-		client: c, question: q, peers: peers, running: map[*peer]bool{}, declined: map[*peer]bool{},
-		results: make(chan result, rounds*len(peers)),
+	return &race{client: c, question: q, peers: peers, results: make(chan result, rounds*len(peers))}
+}
+
+// run asks the first server itself. Only if that takes too long, or fails, is there a race.
+func (r *race) run(ctx context.Context) (Response, error) {
+	if own, cancel, needed := r.bounded(ctx); needed {
+		defer cancel()
+		ctx = own
+	}
+	ctx, win := context.WithCancelCause(ctx)
+	defer win(ErrBeaten)
+	stop := context.AfterFunc(r.client.base, func() { win(context.Canceled) })
+	defer stop()
+
+	first := r.peers[0]
+	r.next = 1
+	raced := make(chan outcome, 1)
+	first.mu.Lock()
+	patience := first.hedge()
+	first.mu.Unlock()
+	hedge := time.AfterFunc(patience, func() {
+		r.running = map[*peer]bool{first: true}
+		response, err := r.race(ctx, r.launch(ctx))
+		win(ErrBeaten)
+		raced <- outcome{response, err}
+	})
+	got := r.client.attempt(ctx, first, r.question, 0)
+	switch {
+	case !hedge.Stop():
+		r.results <- got
+		all := <-raced
+		return all.response, all.err
+	case got.err == nil:
+		return Response{Msg: got.msg, Server: first.Server}, nil
+	default:
+		r.running = map[*peer]bool{first: true}
+		r.results <- got
+		return r.race(ctx, r.client.config.Patience)
 	}
 }
 
-func (r *race) run(ctx context.Context) (Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.client.config.Patience)
-	defer cancel()
-	stop := context.AfterFunc(r.client.base, cancel)
-	defer stop()
-	ctx, win := context.WithCancelCause(ctx)
-	defer win(ErrBeaten)
+// outcome is how a race ended.
+type outcome struct {
+	response Response
+	err      error
+}
 
-	wake := time.NewTimer(r.launch(ctx))
+// bounded gives a context that ends with the client's patience, unless ctx does so anyway.
+func (r *race) bounded(ctx context.Context) (own context.Context, cancel context.CancelFunc, needed bool) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.client.config.Patience {
+		return nil, nil, false
+	}
+	own, cancel = context.WithTimeout(ctx, r.client.config.Patience)
+	return own, cancel, true
+}
+
+// race takes results, and starts further attempts: the first of them after wait.
+func (r *race) race(ctx context.Context, wait time.Duration) (Response, error) {
+	wake := time.NewTimer(wait)
 	defer wake.Stop()
 	for {
 		select {
@@ -113,6 +157,9 @@ func (r *race) launch(ctx context.Context) time.Duration {
 func (r *race) fail(got result) {
 	r.errs = append(r.errs, fmt.Errorf("upstream %s: %w", got.peer, got.err))
 	if errors.Is(got.err, ErrDeclined) {
+		if r.declined == nil {
+			r.declined = map[*peer]bool{}
+		}
 		r.declined[got.peer] = true
 		if r.bad.Msg == nil {
 			r.bad = Response{Msg: got.msg, Server: got.peer.Server}
@@ -133,10 +180,12 @@ func (r *race) result(ctx context.Context) (Response, error) {
 
 // attempt asks one server once and remembers how it did.
 func (c *Client) attempt(ctx context.Context, p *peer, q Question, round int) result {
-	own, cancel := context.WithTimeout(ctx, p.patience()<<round)
-	defer cancel()
 	start := time.Now()
-	msg, err := p.exchange(own, q)
+	until := start.Add(p.patience() << round)
+	if end, ok := ctx.Deadline(); ok && end.Before(until) {
+		until = end
+	}
+	msg, err := p.exchange(ctx, until, q)
 	took := time.Since(start)
 	if err == nil && msg.Rcode != dns.RcodeSuccess && msg.Rcode != dns.RcodeNameError {
 		err = fmt.Errorf("%w: %s", ErrDeclined, dns.RcodeToString[msg.Rcode])

@@ -16,23 +16,19 @@ import (
 var buffers = sync.Pool{New: func() any { return new([4096]byte) }}
 
 // datagram sends a from a new socket, and so from an unpredictable port, that takes datagrams from the server only.
-func (p *peer) datagram(ctx context.Context, a *ask) (*dns.Msg, error) {
-	wire, err := a.req.Pack()
-	if err != nil {
-		return nil, fmt.Errorf("pack the question: %w", err)
+func (p *peer) datagram(ctx context.Context, until time.Time, a *ask) (*dns.Msg, error) {
+	if a.wire == nil {
+		return nil, errName
 	}
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "udp", p.Addr.String())
+	conn, err := net.DialUDP("udp", nil, p.udp)
 	if err != nil {
 		return nil, asked(ctx, err)
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
-	}
+	_ = conn.SetDeadline(until)
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	msg, err := p.await(conn, wire, a)
+	msg, err := p.await(conn, a)
 	return msg, asked(ctx, err)
 }
 
@@ -41,8 +37,8 @@ const unprovenWait = 50 * time.Millisecond
 
 // await waits for the datagram that answers a. What does not match is not an answer, whoever sent it: it is passed
 // over, so that a forger's miss does not end the wait for the real one.
-func (p *peer) await(conn net.Conn, wire []byte, a *ask) (*dns.Msg, error) {
-	if _, err := conn.Write(wire); err != nil {
+func (p *peer) await(conn *net.UDPConn, a *ask) (*dns.Msg, error) {
+	if _, err := conn.Write(a.wire); err != nil {
 		return nil, err
 	}
 	buf := buffers.Get().(*[4096]byte)
