@@ -99,10 +99,15 @@ func (a *clusterAccess) settings(ctx context.Context, file string) (mesh.Config,
 	return settings, nil
 }
 
-// read takes the cluster's objects once, as the control plane sees them, and what is wrong with them.
+// read takes the cluster's objects once, as the control plane sees them, and what is wrong with them. That a kind may not
+// be read is a finding, whose key has but the kind.
 func (a *clusterAccess) read(ctx context.Context) (changes []serviceentry.Change, findings []admission.Finding, err error) {
 	ctx, done := context.WithTimeout(ctx, readWithin)
 	defer done()
+	// who may read no kind at all would be waited for
+	if _, err := a.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+		return nil, nil, noAccess(err)
+	}
 	first := true
 	err = kube.New(a.config, kube.Options{Patience: refusedWithin}).Run(ctx, func(c []serviceentry.Change, f []admission.Finding) {
 		if first {

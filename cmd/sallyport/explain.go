@@ -124,7 +124,11 @@ func (f *explainFlags) readCluster(ctx context.Context, w policy.Workload, errs 
 		return nil, w, err
 	}
 	for _, finding := range findings {
-		if finding.Severity == admission.Error {
+		switch {
+		case finding.Severity != admission.Error:
+		case finding.Key.Name == "": // of what cannot be read, nobody knows what it would decide
+			return nil, w, fmt.Errorf("no access: %s; the ClusterRole %s has the rights that these commands take", finding, viewerRole)
+		default:
 			fmt.Fprintln(errs, finding)
 		}
 	}
