@@ -53,7 +53,7 @@ func rotateByCommand(t *testing.T, where ...string) {
 		t.Errorf("abandon: %v\n%s", err, out)
 	}
 	for range 2 {
-		if out, _, err = call("rotate", "--force"); err != nil {
+		if _, _, err = call("rotate", "--force"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -52,7 +52,7 @@ func (p *plane) join(ctx context.Context, trustDomain string) (*cluster, error) 
 		}
 	}
 	if c.client, err = kubernetes.NewForConfig(c.REST); err != nil {
-		return nil, fmt.Errorf("Kubernetes: %w", err)
+		return nil, fmt.Errorf("clients of the API server: %w", err)
 	}
 	if c.statuses, err = status.New(c.REST, status.Options{Logger: p.log}); err != nil {
 		return nil, err
