@@ -251,7 +251,7 @@ func (s *stage) reach(from *world.Host) error { return s.dial(from, s.outside) }
 // refused tells whether the host is refused at once.
 func (s *stage) refused(from *world.Host) error {
 	if err := s.reach(from); !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("got %v, want that it is refused", err)
+		return errors.Join(errors.New("want that it is refused"), err)
 	}
 	return nil
 }

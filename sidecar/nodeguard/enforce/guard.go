@@ -65,7 +65,7 @@ func New(o nodeguard.Options, source Source, k Kernel, timing Timing, log *slog.
 
 // Run keeps the kernel in agreement until ctx ends.
 func (g *Guard) Run(ctx context.Context) error {
-	g.set(errors.New("the API server has not given everything yet"))
+	g.problemIs(errors.New("the API server has not given everything yet"))
 	if err := g.source.Synced(ctx); err != nil {
 		return nil // it is ctx that ended
 	}
@@ -167,7 +167,7 @@ func (g *Guard) holds(p nodeguard.Plan, changed bool) {
 	g.mu.Lock()
 	g.plan = &p
 	g.mu.Unlock()
-	g.set(nil)
+	g.problemIs(nil)
 	if changed {
 		g.log.Debug("the kernel holds the plan", "guarded", p.Guarded(), "open", p.Open())
 	}
@@ -175,16 +175,18 @@ func (g *Guard) holds(p nodeguard.Plan, changed bool) {
 
 // fail says what is wrong, once.
 func (g *Guard) fail(err error) {
-	if before := g.set(err); before == nil || before.Error() != err.Error() {
+	if news := g.problemIs(err); news {
 		g.log.Error("the rules are not up to date; what the kernel holds stays", "error", err)
 	}
 }
 
-func (g *Guard) set(problem error) (before error) {
+// problemIs notes what is wrong, and tells whether that is news.
+func (g *Guard) problemIs(problem error) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	before, g.problem = g.problem, problem
-	return before
+	before := g.problem
+	g.problem = problem
+	return fmt.Sprint(before) != fmt.Sprint(problem)
 }
 
 // Ready says why the kernel does not hold the plan of the latest view; nil if it does.
