@@ -53,11 +53,11 @@ func (l *auditOrigin) inCluster(ctx context.Context) (query.Source, error) {
 	defer cancel()
 	ready, _, err := forward.Ready(ctx, access.client.CoreV1(), access.system, auditLabel)
 	if err != nil {
-		return nil, noAccess(fmt.Errorf("the audit server: %w", err))
+		return nil, access.noAccess(fmt.Errorf("the audit server: %w", err))
 	}
 	tunnel, err := forward.Open(ctx, access.config, access.system, ready[0].Name)
 	if err != nil {
-		return nil, noAccess(err)
+		return nil, access.noAccess(err)
 	}
 	conn, err := grpc.NewClient("passthrough:///audit", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return tunnel.Dial(ctx, auditPort) }))

@@ -85,7 +85,7 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 	if err := result.print(cmd, f.output, f.strict); err != nil || objects.Complete() {
 		return err
 	}
-	return fmt.Errorf("a part was not checked; the ClusterRole %s has the rights for all but the CA's Secret", viewerRole)
+	return fmt.Errorf("a part was not checked; the roles %s of the chart have the rights for all but the CA's Secret", viewerRole)
 }
 
 // readCluster reads what the API server has, and asks the controllers.

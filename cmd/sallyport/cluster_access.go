@@ -53,23 +53,29 @@ func (c *clusterFlags) open(ctx context.Context) (*clusterAccess, error) {
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--kubeconfig %q: %w", c.kubeconfig, err)}
 	}
+	access := &clusterAccess{config: config, client: client, system: c.namespace}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	if _, err := client.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx); err != nil {
-		return nil, noAccess(fmt.Errorf("the API server at %s: %w", config.Host, err))
+		return nil, access.noAccess(fmt.Errorf("the API server at %s: %w", config.Host, err))
 	}
-	return &clusterAccess{config: config, client: client, system: c.namespace}, nil
+	return access, nil
 }
 
 // noAccess says what to do about an API server's refusal, which names the missing right itself.
-func noAccess(err error) error {
+func (a *clusterAccess) noAccess(err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("no access: %w; the ClusterRole %s has the rights that these commands take", err, viewerRole)
+		return fmt.Errorf("no access: %w; %s", err, a.viewer())
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("no access: %w; the API server does not know the kubeconfig's user: log in again, or choose another --context", err)
 	}
 	return err
+}
+
+// viewer says which roles of the chart have the rights that these commands take.
+func (a *clusterAccess) viewer() string {
+	return fmt.Sprintf("ClusterRole %s-%s, with Role %s in namespace %s, has what these commands take", viewerRole, a.system, viewerRole, a.system)
 }
 
 // mesh reads the mesh's settings; a cluster without them has the defaults.
@@ -78,7 +84,7 @@ func (a *clusterAccess) mesh(ctx context.Context) (mesh.Config, error) {
 	if apierrors.IsNotFound(err) {
 		return mesh.Default(), nil
 	} else if err != nil {
-		return mesh.Config{}, noAccess(fmt.Errorf("the mesh's settings: ConfigMap %s/%s: %w", a.system, meshConfigMap, err))
+		return mesh.Config{}, a.noAccess(fmt.Errorf("the mesh's settings: ConfigMap %s/%s: %w", a.system, meshConfigMap, err))
 	}
 	settings, err := mesh.Parse([]byte(found.Data[meshConfigKey]))
 	if err != nil {
@@ -106,7 +112,7 @@ func (a *clusterAccess) read(ctx context.Context) (changes []serviceentry.Change
 	defer done()
 	// who may read no kind at all would be waited for
 	if _, err := a.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
-		return nil, nil, noAccess(err)
+		return nil, nil, a.noAccess(err)
 	}
 	first := true
 	err = kube.New(a.config, kube.Options{Patience: refusedWithin}).Run(ctx, func(c []serviceentry.Change, f []admission.Finding) {
@@ -119,7 +125,7 @@ func (a *clusterAccess) read(ctx context.Context) (changes []serviceentry.Change
 		if err == nil {
 			err = fmt.Errorf("its objects were not all read: %w", ctx.Err())
 		}
-		return nil, nil, noAccess(fmt.Errorf("the API server at %s: %w", a.config.Host, err))
+		return nil, nil, a.noAccess(fmt.Errorf("the API server at %s: %w", a.config.Host, err))
 	}
 	return changes, findings, nil
 }

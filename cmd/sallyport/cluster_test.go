@@ -116,6 +116,52 @@ func TestAskACluster(t *testing.T) {
 	t.Run("explain", a.explain)
 	t.Run("check", a.check)
 	t.Run("errors", a.refusals)
+	t.Run("viewer", a.viewers)
+}
+
+// viewers: the chart's roles for people have what the commands take.
+func (a *clusterLab) viewers(t *testing.T) {
+	viewer := a.as("viewer", viewerRules(t)...)
+	out, errs, code := viewer.run(checkCommand(), "-o", "json")
+	var got struct{ NotChecked []string }
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitNo {
+		t.Fatalf("check: exit %d, %v: %s%s", code, err, out, errs)
+	}
+	if len(got.NotChecked) != 2 || !strings.HasPrefix(got.NotChecked[0], "the CA's certificates in Secrets: ") || !strings.Contains(got.NotChecked[1], "there is no pod with the label") {
+		t.Errorf("check as a viewer: %q", got.NotChecked)
+	}
+	if out, errs, code := viewer.run(lintCommand()); code != exitDone {
+		t.Errorf("lint as a viewer: exit %d, %s%s", code, out, errs)
+	}
+	for _, from := range []string{"shop/bare", "shop/web", "shop/checkout"} {
+		if out, errs, code := viewer.run(explainCommand(), "--from", from, "https://external.com"); code != exitDone {
+			t.Errorf("explain from %s as a viewer: exit %d, %s%s", from, code, out, errs)
+		}
+	}
+	if _, errs, _ := viewer.run(auditQueryCommand()); !strings.Contains(errs, "there is no pod with the label app=sallyport-audit") {
+		t.Errorf("audit query as a viewer: %s", errs)
+	}
+}
+
+// viewerRules are those of the chart's roles for people.
+func viewerRules(t *testing.T) (rules []rbacv1.PolicyRule) {
+	rendered, err := os.ReadFile("../../chart/testdata/default.golden.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(string(rendered), "\n---\n") {
+		var role rbacv1.ClusterRole
+		if strings.Contains(document, "name: sallyport-viewer") {
+			if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+				t.Fatal(err)
+			}
+			rules = append(rules, role.Rules...)
+		}
+	}
+	if len(rules) == 0 {
+		t.Fatal("the chart has no such roles")
+	}
+	return rules
 }
 
 func (a *clusterLab) lint(t *testing.T) {

@@ -127,7 +127,7 @@ func (f *explainFlags) readCluster(ctx context.Context, w policy.Workload, errs 
 		switch {
 		case finding.Severity != admission.Error:
 		case finding.Key.Name == "": // of what cannot be read, nobody knows what it would decide
-			return nil, w, fmt.Errorf("no access: %s; the ClusterRole %s has the rights that these commands take", finding, viewerRole)
+			return nil, w, fmt.Errorf("no access: %s; %s", finding, access.viewer())
 		default:
 			fmt.Fprintln(errs, finding)
 		}

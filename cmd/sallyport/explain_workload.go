@@ -26,7 +26,7 @@ func (a *clusterAccess) identify(ctx context.Context, w policy.Workload) (policy
 	case errors.Is(err, errNoWorkload):
 		return w, usageError{fmt.Errorf("--from %s/%s: %w in namespace %s; of one that is yet to come, give the labels: ?label=value&…", w.Namespace, w.Name, err, w.Namespace)}
 	case err != nil:
-		return w, noAccess(fmt.Errorf("--from %s/%s: %w", w.Namespace, w.Name, err))
+		return w, a.noAccess(fmt.Errorf("--from %s/%s: %w", w.Namespace, w.Name, err))
 	}
 	for k, v := range labels {
 		if _, ok := w.Labels[k]; !ok {

@@ -159,7 +159,7 @@ func (f *injectFlags) fromCluster(ctx context.Context) ([]byte, error) {
 func (a *clusterAccess) injection(ctx context.Context) ([]byte, error) {
 	found, err := a.client.CoreV1().ConfigMaps(a.system).Get(ctx, injectorConfigMap, metav1.GetOptions{})
 	if err != nil {
-		return nil, noAccess(fmt.Errorf("the injector's settings: ConfigMap %s/%s: %w", a.system, injectorConfigMap, err))
+		return nil, a.noAccess(fmt.Errorf("the injector's settings: ConfigMap %s/%s: %w", a.system, injectorConfigMap, err))
 	}
 	text, ok := found.Data[injectorKey]
 	if !ok {

@@ -43,7 +43,7 @@ func controllers(ctx context.Context, cluster *clusterFlags, admin string) ([]re
 func (a *clusterAccess) controllers(ctx context.Context) ([]replica, error) {
 	ready, notReady, err := forward.Ready(ctx, a.client.CoreV1(), a.system, controllerLabel)
 	if err != nil {
-		return nil, noAccess(err)
+		return nil, a.noAccess(err)
 	}
 	var failed []error
 	if len(notReady) > 0 {
@@ -62,7 +62,7 @@ func (a *clusterAccess) controllers(ctx context.Context) ([]replica, error) {
 		if errs[i] == nil {
 			reached = append(reached, r)
 		} else {
-			failed = append(failed, noAccess(errs[i]))
+			failed = append(failed, a.noAccess(errs[i]))
 		}
 	}
 	return reached, errors.Join(failed...)
