@@ -13,7 +13,7 @@ func (s *stage) otherPods(string) {
 		"native": `sidecar.istio.io/nativeSidecar: "true"`,
 		"held":   `proxy.istio.io/config: "holdApplicationUntilProxyStarts: true"`,
 	} {
-		s.startApp(shop, name, annotation)
+		s.startApp(shop, name, appSpec{annotations: annotation})
 		ip := s.podIP(shop, name)
 		s.becomes(name+": the host is reached", 20*time.Second, func() error { return reaches(s.Context(), ip, "https://"+external+"/"+name) })
 		s.must(blocked(s.Context(), ip, "https://"+nobody+"/"+name))

@@ -27,6 +27,8 @@ func TestRelease(t *testing.T) {
 		{"removed", (*stage).removed},
 		{"other pods", (*stage).otherPods},
 		{"policies", (*stage).policies},
+		{"cli", (*stage).cli},
+		{"guard", (*stage).guard},
 		{"upgrade", (*stage).upgrade},
 		{"outages", (*stage).outages},
 	} {

@@ -128,13 +128,19 @@ func (s *stage) install(values ...string) {
 	s.Logf("installed and ready after %s", since(began))
 }
 
-// startApp runs the test app with a service account of its name; annotations are its pod's.
-func (s *stage) startApp(ns, name string, annotations ...string) {
+// appSpec says what is special about a test app's pod, in YAML.
+type appSpec struct{ labels, annotations, security string }
+
+// startApp runs the test app with a service account of its name.
+func (s *stage) startApp(ns, name string, special ...appSpec) {
 	s.Helper()
 	text, err := os.ReadFile("testdata/app.yaml")
 	s.must(err)
+	var spec appSpec
+	for _, spec = range special {
+	}
 	s.apply(strings.NewReplacer("$IMAGE", images.Ref(images.App), "$NS", ns, "$NAME", name,
-		"$ANNOTATIONS", "{"+strings.Join(annotations, ", ")+"}").Replace(string(text)))
+		"$LABELS", spec.labels, "$ANNOTATIONS", spec.annotations, "$SECURITY", spec.security).Replace(string(text)))
 	began := time.Now()
 	s.kubectl("rollout", "status", "-n", ns, "deployment/"+name, "--timeout=2m")
 	s.Logf("%s/%s is ready after %s", ns, name, since(began))

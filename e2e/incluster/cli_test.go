@@ -1,0 +1,51 @@
+package incluster
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+)
+
+// cli: the operator's binary asks the cluster from outside.
+func (s *stage) cli(string) {
+	s.apply(entry(shop, "external", external))
+	proxies := s.sallyport("proxies", "-o", "json")
+	for _, want := range []string{"sidecar~", ".shop~shop.svc.cluster.local", "router~"} {
+		if !strings.Contains(proxies, want) {
+			s.Errorf("proxies shows no %s: %s", want, proxies)
+		}
+	}
+	if got := s.sallyport("explain", "--from", "shop/app", "-o", "json", "https://"+external); !strings.Contains(got, `"gateway"`) {
+		s.Errorf("explain: %s", got)
+	}
+	if got := s.sallyport("audit", "query", "--since", "1h", "--host", external, "-o", "json"); !strings.Contains(got, "spiffe://cluster.local/ns/shop/sa/app") {
+		s.Errorf("audit query: %s", got)
+	}
+	if got := s.sallyport("config", "shop/"+s.podName(shop, "app")); !json.Valid([]byte(got)) || !strings.Contains(got, external) {
+		s.Errorf("config: %.200s", got)
+	}
+	s.sallyport("lint")
+	// The test cluster has one node, no NetworkPolicies and no guard: check says so, and that is its answer no.
+	program, err := filepath.Abs("../../bin/sallyport")
+	s.must(err)
+	out, err := s.run(s.Context(), program, "check", "--kubeconfig", s.Kubeconfig, "-o", "json")
+	if !strings.Contains(out, "shop") || !json.Valid([]byte(out)) {
+		s.Errorf("check: %s (%v)", out, err)
+	}
+	s.kubectl("delete", "serviceentry", "-n", shop, "external")
+}
+
+// sallyport runs the operator's binary against the cluster.
+func (s *stage) sallyport(args ...string) string {
+	s.Helper()
+	program, err := filepath.Abs("../../bin/sallyport")
+	s.must(err)
+	out, err := s.run(s.Context(), append(append([]string{program}, args...), "--kubeconfig", s.Kubeconfig)...)
+	s.must(err)
+	return out
+}
+
+func (s *stage) podName(ns, app string) string {
+	s.Helper()
+	return strings.TrimSpace(s.kubectl("get", "pods", "-n", ns, "-l", "app="+app, "--field-selector=status.phase=Running", "-o", "jsonpath={.items[0].metadata.name}"))
+}

@@ -1,0 +1,48 @@
+package incluster
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/cluster"
+)
+
+// guard: on its node, a pod of the mesh leaves by the gateway only, whether or not it has a sidecar, and whoever it runs
+// as; also while the guard is dead. Others are not touched.
+func (s *stage) guard(app string) {
+	s.apply(entry(shop, "external", external))
+	s.startApp(shop, "bare", appSpec{labels: `sidecar.istio.io/inject: "false"`})
+	s.startApp(shop, "cheat", appSpec{security: "runAsUser: 1337"})
+	s.startApp(plain, "app")
+	bare, cheat, other := s.podIP(shop, "bare"), s.podIP(shop, "cheat"), s.podIP(plain, "app")
+	around := map[string]string{"without a sidecar": bare, "as the proxy's user": cheat}
+	for who, ip := range around {
+		s.becomes("without the guard a pod goes around the mesh "+who, 20*time.Second, func() error { return reaches(s.Context(), ip, "http://"+external+"/around") })
+	}
+
+	s.helm("upgrade", "sallyport", s.chart, "-n", system, "-f", "testdata/values.yaml", "--reuse-values", "--wait", "--timeout", "2m", "--set", "nodeGuard.enabled=true")
+	closed := func(when string) {
+		s.Helper()
+		for who, ip := range around {
+			s.becomes("the way around is closed "+who+", "+when, 30*time.Second, func() error { return blocked(s.Context(), ip, "http://"+external+"/around") })
+			s.must(blocked(s.Context(), ip, "https://"+nobody+"/around"))
+		}
+		s.must(reaches(s.Context(), app, "https://"+external+"/guarded"))
+		s.must(reaches(s.Context(), other, "http://"+external+"/other"))
+	}
+	closed("with the guard")
+
+	s.node("pkill", "-KILL", "sallyport-node")
+	closed("while the guard is dead")
+	s.becomes("the refusals are counted", time.Minute, func() error {
+		metrics, err := get(s.Context(), "http://"+cluster.NodeAddr.String()+":15022/metrics")
+		if err == nil && !strings.Contains(metrics, `namespace="shop"`) {
+			err = fmt.Errorf("the metrics name no pod of shop")
+		}
+		return err
+	})
+
+	s.helm("upgrade", "sallyport", s.chart, "-n", system, "-f", "testdata/values.yaml", "--reuse-values", "--wait", "--timeout", "2m", "--set", "nodeGuard.enabled=false")
+	s.kubectl("delete", "deployment", "-n", shop, "bare", "cheat")
+}
