@@ -96,7 +96,9 @@ func (s *stage) playOutside() {
 	for _, a := range outsideAddrs {
 		there = append(there, netip.PrefixFrom(a, 24))
 	}
-	s.must(s.Connect("out", w.Outside.Namespace(), []netip.Prefix{outsideNet}, there))
+	s.becomes("the outside is connected", 20*time.Second, func() error { // the cable of an earlier run goes in its own time
+		return s.Connect("out", w.Outside.Namespace(), []netip.Prefix{outsideNet}, there)
+	})
 	s.outside, err = outside.Start(w.Outside, outside.Plan{
 		Names: []string{external, second, nobody}, Addrs: outsideAddrs, HTTPPort: 80, HTTPSPort: 443, NameServer: nameServer,
 	})
@@ -165,8 +167,19 @@ func (s *stage) tell() {
 		{"logs", "-n", shop, "-l", "app", "-c", "istio-proxy", "--tail=40", "--prefix"},
 	} {
 		out, _ := s.run(ctx, append([]string{s.Kubectl}, args...)...)
-		s.Logf("kubectl %s\n%s", strings.Join(args, " "), out)
+		s.Logf("kubectl %s\n%s", strings.Join(args, " "), shortened(out))
 	}
+}
+
+// shortened cuts long lines.
+func shortened(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		if len(l) > 300 {
+			lines[i] = l[:300] + "…"
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (s *stage) run(ctx context.Context, argv ...string) (string, error) {

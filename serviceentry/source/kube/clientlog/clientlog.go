@@ -17,9 +17,10 @@ func Context(ctx context.Context, log *slog.Logger) context.Context {
 
 type lowered struct{ slog.Handler }
 
-// Enabled says whether debugging output is wanted.
-func (l lowered) Enabled(ctx context.Context, _ slog.Level) bool {
-	return l.Handler.Enabled(ctx, slog.LevelDebug)
+// Enabled says whether debugging output is wanted. The bodies of requests and answers (klog's level 8, -8 here) never
+// are: there are tokens and keys in them.
+func (l lowered) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelDebug && l.Handler.Enabled(ctx, slog.LevelDebug)
 }
 
 // Handle writes the record as debugging output. Of errors client-go does not ask whether they are wanted.

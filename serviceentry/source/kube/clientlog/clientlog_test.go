@@ -27,3 +27,14 @@ func TestLowered(t *testing.T) {
 		}
 	}
 }
+
+// TestNoBodies: what client-go says in detail has tokens and keys in it.
+func TestNoBodies(t *testing.T) {
+	var b strings.Builder
+	log := klog.FromContext(Context(t.Context(), slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.Level(-100)}))))
+	log.V(8).Info("Request Body", "body", "secret")
+	log.V(4).Info("a request")
+	if got := b.String(); strings.Contains(got, "secret") || !strings.Contains(got, "a request") {
+		t.Errorf("it writes %q", got)
+	}
+}
