@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,7 +66,8 @@ func (c *clusterFlags) open(ctx context.Context) (*clusterAccess, error) {
 // noAccess says what to do about an API server's refusal, which names the missing right itself.
 func (a *clusterAccess) noAccess(err error) error {
 	switch {
-	case apierrors.IsForbidden(err):
+	// of a refused tunnel only the words are left
+	case apierrors.IsForbidden(err), err != nil && strings.Contains(err.Error(), " is forbidden: User "):
 		return fmt.Errorf("no access: %w; %s", err, a.viewer())
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("no access: %w; the API server does not know the kubeconfig's user: log in again, or choose another --context", err)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -337,5 +338,20 @@ func TestCheckUsage(t *testing.T) {
 		if err := cmd.Execute(); exitCode(err) != exitUsage {
 			t.Errorf("%v: %v", args, err)
 		}
+	}
+}
+
+// TestNoAccess names the roles, also where a tunnel was refused, of which only words are left.
+func TestNoAccess(t *testing.T) {
+	a := &clusterAccess{system: "mesh"}
+	refused := errors.New(`unable to upgrade connection: pods "sallyport-1" is forbidden: User "someone" cannot create resource "pods/portforward"`)
+	if err := a.noAccess(refused); !strings.Contains(err.Error(), "ClusterRole sallyport-viewer-mesh, with Role sallyport-viewer in namespace mesh") || !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	if err := a.noAccess(nil); err != nil {
+		t.Error(err)
+	}
+	if other := errors.New("other"); a.noAccess(other) != other {
+		t.Error("another error changed")
 	}
 }
