@@ -85,10 +85,16 @@ func meshPolicy(s *registry.Snapshot) string {
 	return configOf(serviceentry.Key{Kind: serviceentry.KindMeshConfig, Namespace: s.Mesh.RootNamespace, Name: "mesh"})
 }
 
-// listeningPorts gives the ports in use, and 80 and 443 always: that is where names are tried that nobody
-// registered.
+// alwaysListening are the ports that have listeners also where nothing is registered at them: that is where names are
+// tried that nobody registered.
+var alwaysListening = []uint32{80, 443}
+
+// listeningPorts gives the ports in use, and those that always are.
 func listeningPorts(u uses, owner func(hosts []string) string) []listening {
-	spoken := map[uint32]bool{80: true, 443: true} // port → something can be read there
+	spoken := map[uint32]bool{} // port → something can be read there
+	for _, n := range alwaysListening {
+		spoken[n] = true
+	}
 	for use := range u.ports {
 		spoken[use.number] = spoken[use.number] || !use.opaque
 	}

@@ -126,10 +126,10 @@ func outboundListener(in sidecarIn) *listenerv3.Listener {
 		Name:             virtualOutbound,
 		UseOriginalDst:   wrapperspb.Bool(true),
 		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
-		// Where the connection wanted to go comes first: what follows is cut short by a client that is silent. The ports
-		// that have listeners are not excepted from it, so that a new one does not change this listener, which would
-		// drain its connections.
-		ListenerFilters: append([]*listenerv3.ListenerFilter{originalDst()}, inspectors()...),
+		// Where the connection wanted to go comes first: what follows is cut short by a client that is silent. Ports that
+		// have listeners inspect for themselves, after all of this. Those that always have are excepted here; the others are
+		// not, so that a new one does not change this listener, which would drain its connections.
+		ListenerFilters: append([]*listenerv3.ListenerFilter{originalDst()}, inspectors(alwaysListening...)...),
 		FilterChains: []*listenerv3.FilterChain{
 			tlsChain(catchAllDecide),
 			chain("http", httpSpoken(), manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP}.filter()),

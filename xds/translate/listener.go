@@ -32,14 +32,14 @@ func inspectTLS() *listenerv3.ListenerFilter {
 }
 
 // inspectors find out what is spoken, except on ports where the server speaks first: looking for the client's first
-// bytes there would only make it wait.
-func inspectors() []*listenerv3.ListenerFilter {
+// bytes there would only make it wait; and except on other ports that are given.
+func inspectors(except ...uint32) []*listenerv3.ListenerFilter {
 	list := []*listenerv3.ListenerFilter{
 		inspectTLS(),
 		listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{}),
 	}
 	for _, f := range list {
-		f.FilterDisabled = onPorts(registry.ServerFirstPorts())
+		f.FilterDisabled = onPorts(slices.Concat(except, registry.ServerFirstPorts()))
 	}
 	return list
 }

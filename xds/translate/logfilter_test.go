@@ -1,0 +1,251 @@
+package translate
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	filelogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+// TestWhatIsLogged asks the real Envoy which requests a sidecar's filter keeps: all but those that a gateway answered.
+func TestWhatIsLogged(t *testing.T) {
+	t.Parallel()
+	upstream := answering(t)
+	address, lines := logging(t, accesslog.SidecarHTTP, upstream)
+	for _, c := range []struct {
+		path   string
+		status int // 0: the client does not wait
+		logged bool
+	}{
+		{"/gateway/200", 200, false},
+		{"/gateway/404", 404, false},
+		{"/gateway/503", 503, false},
+		{"/gateway/reset", 503, true},
+		{"/gateway/late", 504, true},
+		{"/gateway/silent", 0, true},
+		{"/nogateway", 503, true},
+		{"/unreachable", 503, true},
+		{"/external/200", 200, true},
+		{"/external/503", 503, true},
+		{"/external/reset", 503, true},
+		{"/refused", 403, true},
+		{"/elsewhere", 404, true}, // no route
+		{"/missing", 503, true},   // no such cluster
+	} {
+		if got := status(t, address, c.path); c.status != got {
+			t.Errorf("%s: status %d, want %d", c.path, got, c.status)
+		}
+		if c.logged {
+			lines.want(t, c.path)
+		} else {
+			lines.unwanted = append(lines.unwanted, c.path)
+		}
+	}
+	// entries are in order: with this one, those before it would be there
+	status(t, address, "/external/last")
+	lines.want(t, "/external/last")
+	for _, path := range lines.unwanted {
+		if slices.Contains(lines.read(t), path) {
+			t.Errorf("%s is logged; the gateway tells that", path)
+		}
+	}
+}
+
+// status makes a request and gives the answer's status. Where the server would be silent it leaves: 0.
+func status(t *testing.T, address, path string) int {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: a.test\r\n\r\n", path); err != nil {
+		t.Fatal(err)
+	}
+	wait := 10 * time.Second
+	if strings.HasSuffix(path, "/silent") {
+		wait = 200 * time.Millisecond
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+// answering is a server that does what the last element of the path says.
+func answering(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch filepath.Base(r.URL.Path) {
+		case "404":
+			w.WriteHeader(404)
+		case "503":
+			w.WriteHeader(503)
+		case "reset":
+			panic(http.ErrAbortHandler)
+		case "silent", "late":
+			<-r.Context().Done()
+		}
+	})}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return l.Addr().String()
+}
+
+// logged reads the paths in a log.
+type logged struct {
+	file     string
+	unwanted []string
+}
+
+func (l *logged) read(t *testing.T) []string {
+	t.Helper()
+	content, err := os.ReadFile(l.file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(content))
+}
+
+func (l *logged) want(t *testing.T, path string) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < 10*time.Second; <-time.After(20 * time.Millisecond) {
+		if slices.Contains(l.read(t), path) {
+			return
+		}
+	}
+	t.Errorf("%s is not logged", path)
+}
+
+// logging starts an Envoy that logs paths to a file, with the filter of a place.
+func logging(t *testing.T, place accesslog.Place, upstream string) (address string, lines *logged) {
+	t.Helper()
+	envoy := os.Getenv("SALLYPORT_ENVOY")
+	if envoy == "" {
+		envoy, _ = filepath.Abs("../../bin/envoy")
+	}
+	if _, err := os.Stat(envoy); err != nil {
+		t.Skipf("no Envoy at %s: run `make envoy`, or name one in SALLYPORT_ENVOY", envoy)
+	}
+	dir := t.TempDir()
+	lines = &logged{file: filepath.Join(dir, "log")}
+	port := freePort(t)
+	text, err := protojson.Marshal(loggingBootstrap(place, lines.file, port, upstream))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "envoy.json")
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), envoy, "-c", config, "--concurrency", "1", "--disable-hot-restart", "-l", "error", "--file-flush-interval-msec", "50")
+	cmd.Stderr = t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	address = fmt.Sprintf("127.0.0.1:%d", port)
+	for began := time.Now(); ; <-time.After(20 * time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+			return address, lines
+		}
+		if time.Since(began) > 15*time.Second {
+			t.Fatal(err)
+		}
+	}
+}
+
+func loggingBootstrap(place accesslog.Place, file string, port uint32, upstream string) *bootstrapv3.Bootstrap {
+	prefix := func(path string, action *routev3.RouteAction) *routev3.Route {
+		return route("default", &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: path}}, action)
+	}
+	late := to("gateway")
+	late.Timeout = durationpb.New(100 * time.Millisecond)
+	refused := refuse(blockAllRoute, &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/refused"}}, 403, "no\n", nil)
+	m := &hcmv3.HttpConnectionManager{
+		StatPrefix: "test",
+		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
+			Name: "test",
+			VirtualHosts: []*routev3.VirtualHost{{Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{
+				prefix("/gateway/late", late), prefix("/gateway/", to("gateway")), prefix("/external/", to("external")),
+				prefix("/nogateway", to("nogateway")), prefix("/unreachable", to("unreachable")), refused,
+				{Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/missing"}}, Action: &routev3.Route_Route{
+					Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: "host"}},
+				}},
+			}}},
+		}},
+		HttpFilters: manager{}.filters(),
+		AccessLog: []*accesslogv3.AccessLog{{
+			Name: "file", Filter: worthTelling(place),
+			ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(&filelogv3.FileAccessLog{
+				Path: file, AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: text("%REQ(:PATH)%\n")},
+			})},
+		}},
+	}
+	_, number, _ := net.SplitHostPort(upstream)
+	var up uint32
+	_, _ = fmt.Sscan(number, &up)
+	return &bootstrapv3.Bootstrap{StaticResources: &bootstrapv3.Bootstrap_StaticResources{
+		Listeners: []*listenerv3.Listener{{
+			Name: "test", Address: tcpAddress("127.0.0.1", port),
+			FilterChains: []*listenerv3.FilterChain{chain("http", nil, networkFilter("envoy.filters.network.http_connection_manager", m))},
+		}},
+		Clusters: []*clusterv3.Cluster{
+			reached("gateway", accesslog.RoleGateway, up), reached("external", accesslog.RoleExternal, up),
+			reached("nogateway", accesslog.RoleGateway), reached("unreachable", accesslog.RoleGateway, 1),
+		},
+	}}
+}
+
+// reached is a cluster of a port on this host, or of none.
+func reached(name, role string, ports ...uint32) *clusterv3.Cluster {
+	group := &endpointv3.LocalityLbEndpoints{}
+	for _, p := range ports {
+		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(tcpAddress("127.0.0.1", p), 0))
+	}
+	return &clusterv3.Cluster{
+		Name: name, Metadata: metadata(role, ""), ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+		LoadAssignment: &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{group}},
+	}
+}
+
+func freePort(t *testing.T) uint32 {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return uint32(l.Addr().(*net.TCPAddr).Port)
+}
