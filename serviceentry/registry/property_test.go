@@ -2,6 +2,9 @@ package registry_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,7 +30,20 @@ func contents(t *testing.T, s *registry.Snapshot) string {
 	for _, ns := range registrytest.Namespaces {
 		all["scope "+ns] = s.Scope(ns, nil)
 		all["view "+ns] = s.View(ns)
-		all["exit "+ns] = []bool{s.HasExitIn(ns), s.IsExit(registry.Ref{Namespace: ns, Name: "own-gateway"})}
+		all["exits "+ns] = s.ExitsIn(ns)
+		scope := s.Scope(ns, nil)
+		for _, address := range registrytest.Addresses {
+			for _, port := range registrytest.Ports {
+				if owner := s.AddressOwner(netip.MustParseAddr(address), port, ns, scope); owner != nil {
+					all[fmt.Sprintf("address %s:%d %s", address, port, ns)] = owner.Source.String() + " " + owner.Host
+				}
+			}
+		}
+		for host := range s.Hosts() {
+			if svc := s.Visible(host, ns, scope); svc != nil {
+				all["yielded "+host+" "+ns] = s.Yielded(svc, ns, scope)
+			}
+		}
 	}
 	text, err := json.MarshalIndent(all, "", " ")
 	if err != nil {
@@ -73,6 +89,11 @@ func TestChangedIsComplete(t *testing.T) {
 				continue
 			}
 			old := before.Services(host)
+			for _, ns := range registrytest.Namespaces { // what others wrote decides which of its addresses it has
+				if was, is := yielded(before, host, ns), yielded(after, host, ns); !slices.Equal(was, is) {
+					t.Fatalf("%s: in %s it yields %v, and did %v, without being named", host, ns, is, was)
+				}
+			}
 			if len(old) != len(list) {
 				t.Fatalf("%s changed without being named", host)
 			}
@@ -84,6 +105,13 @@ func TestChangedIsComplete(t *testing.T) {
 		}
 		before = after
 	}
+}
+
+func yielded(s *registry.Snapshot, host, ns string) []netip.AddrPort {
+	if svc := s.Visible(host, ns, nil); svc != nil {
+		return s.Yielded(svc, ns, nil)
+	}
+	return nil
 }
 
 // TestNothingNewIsNoChange holds that what is read again unchanged touches nothing.

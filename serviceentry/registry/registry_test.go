@@ -110,7 +110,7 @@ func TestExit(t *testing.T) {
 			if svc.Exit.String() != tt.want {
 				t.Errorf("%s, want %s", svc.Exit, tt.want)
 			}
-			if ref := svc.Exit; !ref.IsZero() && (!s.IsExit(ref) || !s.HasExitIn(ref.Namespace)) {
+			if ref := svc.Exit; !ref.IsZero() && (!s.IsExit(ref) || !slices.Contains(s.ExitsIn(ref.Namespace), ref)) {
 				t.Errorf("%s is not known as a gateway", ref)
 			}
 		})

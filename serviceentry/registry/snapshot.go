@@ -175,14 +175,16 @@ func (s *Snapshot) KubeService(ref Ref) (*KubeService, bool) {
 // IsExit says whether some service leaves by this gateway.
 func (s *Snapshot) IsExit(ref Ref) bool { return s.exits[ref] > 0 }
 
-// HasExitIn says whether some service leaves by a gateway in the namespace.
-func (s *Snapshot) HasExitIn(ns string) bool {
+// ExitsIn gives the gateways of a namespace that some service leaves by, in name order.
+func (s *Snapshot) ExitsIn(ns string) []Ref {
+	var out []Ref
 	for ref := range s.exits {
 		if ref.Namespace == ns {
-			return true
+			out = append(out, ref)
 		}
 	}
-	return false
+	slices.SortFunc(out, func(a, b Ref) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }
 
 // ScopeByKey finds a Sidecar object; nil for the zero key or when it is gone.

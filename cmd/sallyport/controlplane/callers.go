@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/identity"
 	"github.com/sallyport/sallyport/xds/identity/workload"
 	"github.com/sallyport/sallyport/xds/serve"
@@ -47,25 +49,54 @@ func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 	if ns := serve.NamespaceOf(r.Proxy); ns != id.Namespace {
 		return fmt.Errorf("%s may not report as the proxy %q", id, r.Proxy)
 	}
+	var pod *workload.Pod // nil without a cluster, and when it is gone as its last records come
 	if p.cluster != nil {
-		_, err := workload.Bind(id, identity.PodFromContext(ctx), workload.Node{ID: r.Proxy}, p.known)
 		var unknown *workload.Unknown
-		if err != nil && !errors.As(err, &unknown) { // a pod may be gone when its last records come
+		switch known, err := workload.Bind(id, identity.PodFromContext(ctx), workload.Node{ID: r.Proxy}, p.known); {
+		case err == nil:
+			pod = &known
+		case !errors.As(err, &unknown):
 			return err
 		}
 	}
 	if r.Reporter == record.ReporterGateway {
-		if !p.mayBeGateway(id.Namespace) {
-			return fmt.Errorf("%s reports as a gateway, but no gateway is in namespace %q", id, id.Namespace)
+		if !p.mayBeGateway(id, pod) {
+			return fmt.Errorf("%s reports as a gateway by the proxy %q, but no egress gateway's Service in namespace %q selects it", id, r.Proxy, id.Namespace)
 		}
 		return nil
 	}
 	r.Workload.Principal, r.Workload.Namespace, r.Workload.ServiceAccount = id.String(), id.Namespace, id.ServiceAccount
+	if pod != nil {
+		r.Workload.Name = pod.Name
+	}
 	return nil
 }
 
-// mayBeGateway says whether egress gateways run in a namespace.
-func (p *plane) mayBeGateway(ns string) bool {
+// mayBeGateway says whether a caller may speak for others. In a cluster it has to be a pod that an egress gateway's
+// Service selects, or, when the pod is gone, of the account that the gateway's pods have. Without a cluster nothing is
+// known of callers but their namespaces.
+func (p *plane) mayBeGateway(id identity.ID, pod *workload.Pod) bool {
 	s := p.snapshot.Load()
-	return ns == s.Mesh.RootNamespace || ns == s.Mesh.DefaultGateway.Namespace || s.HasExitIn(ns)
+	gateways := s.ExitsIn(id.Namespace)
+	if def := registry.Ref(s.Mesh.DefaultGateway); def.Namespace == id.Namespace {
+		gateways = append(gateways, def)
+	}
+	switch {
+	case p.cluster == nil:
+		return id.Namespace == s.Mesh.RootNamespace || len(gateways) > 0
+	case pod != nil:
+		return slices.ContainsFunc(s.GatewaysOf(id.Namespace, pod.Labels), func(k *registry.KubeService) bool { return slices.Contains(gateways, k.Ref) })
+	default:
+		return slices.ContainsFunc(gateways, func(g registry.Ref) bool { return standsBehind(s, g, id.ServiceAccount) })
+	}
+}
+
+// standsBehind says whether a service has endpoints with that account.
+func standsBehind(s *registry.Snapshot, service registry.Ref, account string) bool {
+	for _, svc := range s.Services(service.Host()) {
+		if !svc.External && slices.ContainsFunc(svc.Endpoints, func(e registry.Endpoint) bool { return e.ServiceAccount == account }) {
+			return true
+		}
+	}
+	return false
 }

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -128,11 +129,9 @@ func (c *cluster) spread(ctx context.Context, p *plane) error {
 	kubetrust.Keep(ctx, spreadEvery, wake, p.log, func(ctx context.Context) error {
 		bundle := c.authority.BundlePEM()
 		// the webhooks first: without them no pod is created
-		if _, err := hooks.Distribute(ctx, bundle); err != nil {
-			return err
-		}
-		_, err := maps.Distribute(ctx, p.known.namespaceNames(), bundle)
-		return err
+		_, ofHooks := hooks.Distribute(ctx, bundle)
+		_, ofMaps := maps.Distribute(ctx, p.known.namespaceNames(), bundle)
+		return errors.Join(ofHooks, ofMaps)
 	})
 	return nil
 }

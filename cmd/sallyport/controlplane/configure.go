@@ -144,7 +144,7 @@ func watchFile(ctx context.Context, file string, log *slog.Logger) (<-chan struc
 			case <-w.Events: // also for ..data, the link that a mounted ConfigMap swaps
 				rested = time.After(settle)
 			case err := <-w.Errors:
-				log.Warn("watching the mesh settings", "file", file, "error", err)
+				log.Warn("changes of a file may go unseen", "file", file, "error", err)
 			case <-rested:
 				rested = nil
 				select {

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -60,6 +61,82 @@ spec:
 			}
 			if tt.ok && r.Workload.Namespace != tt.of {
 				t.Errorf("a record of %+v", r.Workload)
+			}
+		})
+	}
+}
+
+// TestOwnRecordInCluster: only the pods behind an egress gateway's Service speak for others.
+func TestOwnRecordInCluster(t *testing.T) {
+	result := decode.File("e.yaml", []byte(`
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: e, namespace: default, annotations: {egress.sallyport.io/gateway: edge/own-gateway}}
+spec:
+  hosts: [a.test]
+  location: MESH_EXTERNAL
+  resolution: DNS
+  ports: [{number: 443, name: tls, protocol: TLS}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: own-gateway, namespace: edge}
+spec: {selector: {door: "yes"}, ports: [{name: tls, port: 443}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: shop, namespace: edge}
+spec: {selector: {app: shop}, ports: [{name: tls, port: 443}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: gw-0, namespace: edge, labels: {door: "yes"}}
+spec: {serviceAccountName: gw}
+status: {podIP: 10.0.0.1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: shop-0, namespace: edge, labels: {app: shop}}
+spec: {serviceAccountName: shop}
+status: {podIP: 10.0.0.2}
+`))
+	var changes []serviceentry.Change
+	for i := range result.Objects {
+		changes = append(changes, serviceentry.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
+	}
+	cfg := mesh.Default()
+	p := &plane{cluster: &cluster{}, known: newInventory()}
+	p.known.apply(changes)
+	s, _ := registry.New(&cfg).Apply(changes)
+	p.snapshot.Store(s)
+	for _, tt := range []struct {
+		name           string
+		account, pod   string // of the caller; a pod without a token of its own comes with its account's certificate
+		proxy          string
+		reporter, told string // told "" is taken
+		of             string // the pod in the record then
+	}{
+		{"the gateway", "gw", "gw-0", "router~10.0.0.1~gw-0.edge~edge.svc", record.ReporterGateway, "", "vault-0"},
+		{"the gateway, by certificate", "gw", "", "router~10.0.0.1~gw-0.edge~edge.svc", record.ReporterGateway, "", "vault-0"},
+		{"a gateway's pod that is gone", "gw", "", "router~10.0.0.9~gw-9.edge~edge.svc", record.ReporterGateway, "", "vault-0"},
+		{"another pod beside it", "shop", "shop-0", "router~10.0.0.2~shop-0.edge~edge.svc", record.ReporterGateway, "no egress gateway", ""},
+		{"another pod as one that is gone", "shop", "", "router~10.0.0.9~gw-9.edge~edge.svc", record.ReporterGateway, "no egress gateway", ""},
+		{"another pod as the gateway", "shop", "", "router~10.0.0.1~gw-0.edge~edge.svc", record.ReporterGateway, `service account is "gw"`, ""},
+		{"another pod as itself", "shop", "shop-0", "sidecar~10.0.0.2~shop-0.edge~edge.svc", record.ReporterSidecar, "", "shop-0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx := identity.NewContext(t.Context(), identity.ID{TrustDomain: "cluster.local", Namespace: "edge", ServiceAccount: tt.account})
+			ctx = identity.NewPodContext(ctx, identity.Pod{Name: tt.pod})
+			r := record.Record{Proxy: tt.proxy, Reporter: tt.reporter, Workload: record.Workload{Namespace: "bank", Name: "vault-0"}}
+			err := p.ownRecord(ctx, &r)
+			if tt.told != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.told) {
+					t.Errorf("error %v, want one with %q", err, tt.told)
+				}
+				return
+			}
+			if err != nil || r.Workload.Name != tt.of {
+				t.Errorf("a record of %+v, %v; want the pod %s", r.Workload, err, tt.of)
 			}
 		})
 	}

@@ -45,13 +45,21 @@ func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) e
 	}
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
+	answered := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
+		defer close(answered)
 		// calls under way get their answer: each is a pod that somebody waits for
 		grace, end := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer end()
-		_ = srv.Shutdown(grace)
+		if srv.Shutdown(grace) != nil {
+			_ = srv.Close()
+		}
 	})
-	defer stop()
+	defer func() {
+		if !stop() {
+			<-answered // Serve does not wait for them
+		}
+	}()
 	if err := srv.Serve(tls.NewListener(l, config)); !errors.Is(err, http.ErrServerClosed) && ctx.Err() == nil {
 		return err
 	}

@@ -93,6 +93,12 @@ var hosts = []string{
 	"web.default", "web",
 }
 
+// Addresses are the single ones that several entries write, and Ports what they are written for.
+var (
+	Addresses = []string{"203.0.113.7", "203.0.113.8", "10.0.0.9", "240.240.0.9"}
+	Ports     = []uint32{80, 443, 5432, 9000}
+)
+
 func (w *World) entry() *networking.ServiceEntry {
 	e := &networking.ServiceEntry{
 		Hosts:      []string{pick(w, hosts), pick(w, hosts)},
