@@ -27,8 +27,8 @@ import (
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
-// TestWhatIsLogged asks the real Envoy which requests a sidecar's filter keeps: all but those that a gateway answered.
-func TestWhatIsLogged(t *testing.T) {
+// TestWhatSidecarsLog asks the real Envoy which requests a sidecar's filter keeps: all but those that a gateway answered.
+func TestWhatSidecarsLog(t *testing.T) {
 	t.Parallel()
 	upstream := answering(t)
 	address, lines := logging(t, accesslog.SidecarHTTP, upstream)
@@ -52,38 +52,57 @@ func TestWhatIsLogged(t *testing.T) {
 		{"/elsewhere", 404, true}, // no route
 		{"/missing", 503, true},   // no such cluster
 	} {
-		if got := status(t, address, c.path); c.status != got {
+		if got := status(t, address, "GET "+c.path); c.status != got {
 			t.Errorf("%s: status %d, want %d", c.path, got, c.status)
 		}
-		if c.logged {
-			lines.want(t, c.path)
-		} else {
-			lines.unwanted = append(lines.unwanted, c.path)
-		}
+		lines.expect(t, c.path, c.logged)
 	}
-	// entries are in order: with this one, those before it would be there
-	status(t, address, "/external/last")
-	lines.want(t, "/external/last")
-	for _, path := range lines.unwanted {
-		if slices.Contains(lines.read(t), path) {
-			t.Errorf("%s is logged; the gateway tells that", path)
+	status(t, address, "GET /external/last")
+	lines.end(t, "/external/last")
+}
+
+// TestWhatGatewaysLog does the same at a gateway: all but tunnels that an internal listener took.
+func TestWhatGatewaysLog(t *testing.T) {
+	t.Parallel()
+	address, lines := logging(t, accesslog.GatewayHTTP, answering(t))
+	for _, c := range []struct {
+		request, line string
+		status        int
+		logged        bool
+	}{
+		{"GET /external/200", "/external/200", 200, true},
+		{"GET /external/503", "/external/503", 503, true},
+		{"GET /refused", "/refused", 403, true},
+		{"CONNECT taken.test:443", "taken.test:443", 200, false},
+		{"CONNECT refused.test:443", "refused.test:443", 403, true},
+		{"CONNECT unreachable.test:443", "unreachable.test:443", 503, true},
+	} {
+		if got := status(t, address, c.request); c.status != got {
+			t.Errorf("%s: status %d, want %d", c.request, got, c.status)
 		}
+		lines.expect(t, c.line, c.logged)
 	}
+	status(t, address, "GET /external/last")
+	lines.end(t, "/external/last")
 }
 
 // status makes a request and gives the answer's status. Where the server would be silent it leaves: 0.
-func status(t *testing.T, address, path string) int {
+func status(t *testing.T, address, request string) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: a.test\r\n\r\n", path); err != nil {
+	host := "a.test"
+	if target, ok := strings.CutPrefix(request, "CONNECT "); ok {
+		host = target
+	}
+	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: %s\r\n\r\n", request, host); err != nil {
 		t.Fatal(err)
 	}
 	wait := 10 * time.Second
-	if strings.HasSuffix(path, "/silent") {
+	if strings.HasSuffix(request, "/silent") {
 		wait = 200 * time.Millisecond
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
@@ -136,14 +155,29 @@ func (l *logged) read(t *testing.T) []string {
 	return strings.Fields(string(content))
 }
 
-func (l *logged) want(t *testing.T, path string) {
+func (l *logged) expect(t *testing.T, line string, logged bool) {
 	t.Helper()
+	if !logged {
+		l.unwanted = append(l.unwanted, line)
+		return
+	}
 	for began := time.Now(); time.Since(began) < 10*time.Second; <-time.After(20 * time.Millisecond) {
-		if slices.Contains(l.read(t), path) {
+		if slices.Contains(l.read(t), line) {
 			return
 		}
 	}
-	t.Errorf("%s is not logged", path)
+	t.Errorf("%s is not logged", line)
+}
+
+// end waits for the last entry: they are in order, so what is not there then does not come.
+func (l *logged) end(t *testing.T, last string) {
+	t.Helper()
+	l.expect(t, last, true)
+	for _, line := range l.unwanted {
+		if slices.Contains(l.read(t), line) {
+			t.Errorf("%s is logged, but another entry tells that", line)
+		}
+	}
 }
 
 // logging starts an Envoy that logs paths to a file, with the filter of a place.
@@ -196,8 +230,11 @@ func loggingBootstrap(place accesslog.Place, file string, port uint32, upstream 
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix: "test",
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
-			Name: "test",
-			VirtualHosts: []*routev3.VirtualHost{{Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{
+			Name: "test", IgnorePortInHostMatching: true,
+			VirtualHosts: []*routev3.VirtualHost{tunnelTo("taken", ended("external")), tunnelTo("unreachable", ended("unreachable")), {
+				Name: "refused", Domains: []string{"refused.test"},
+				Routes: []*routev3.Route{refuse(blockAllRoute, anyTunnel(), 403, "no\n", nil)},
+			}, {Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{
 				prefix("/gateway/late", late), prefix("/gateway/", to("gateway")), prefix("/external/", to("external")),
 				prefix("/nogateway", to("nogateway")), prefix("/unreachable", to("unreachable")), refused,
 				{Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/missing"}}, Action: &routev3.Route_Route{
@@ -205,11 +242,12 @@ func loggingBootstrap(place accesslog.Place, file string, port uint32, upstream 
 				}},
 			}}},
 		}},
-		HttpFilters: manager{}.filters(),
+		HttpFilters:    manager{}.filters(),
+		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}},
 		AccessLog: []*accesslogv3.AccessLog{{
 			Name: "file", Filter: worthTelling(place),
 			ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(&filelogv3.FileAccessLog{
-				Path: file, AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: text("%REQ(:PATH)%\n")},
+				Path: file, AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: text("%REQ(:PATH?:AUTHORITY)%\n")},
 			})},
 		}},
 	}
@@ -226,6 +264,10 @@ func loggingBootstrap(place accesslog.Place, file string, port uint32, upstream 
 			reached("nogateway", accesslog.RoleGateway), reached("unreachable", accesslog.RoleGateway, 1),
 		},
 	}}
+}
+
+func tunnelTo(name string, action *routev3.RouteAction) *routev3.VirtualHost {
+	return &routev3.VirtualHost{Name: name, Domains: []string{name + ".test"}, Routes: []*routev3.Route{route("default", anyTunnel(), action)}}
 }
 
 // reached is a cluster of a port on this host, or of none.
