@@ -5,11 +5,13 @@ import (
 	"slices"
 	"sync"
 
+	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/admission"
 	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // inventory is the objects that stand, for those who ask beside the registry: who is a pod, what is a namespace
@@ -80,15 +82,42 @@ func (v *inventory) namespaceNames() []string {
 	return out
 }
 
-// check says what an object that is about to be written would not do although it seems to, given the others.
+// check says what an object that is about to be written would not do although it seems to, given the others. Its cost
+// is that of the objects that have to do with it, and a look at the others.
 func (v *inventory) check(o serviceentry.Object, cfg mesh.Config) []admission.Finding {
 	all := []serviceentry.Object{o}
+	counts := countsFor(o)
 	v.mu.RLock()
 	for other := range maps.Values(v.objects) {
-		if other.Key != o.Key && other.Key.Kind != serviceentry.KindPod && other.Key.Kind != serviceentry.KindEndpointSlice {
+		if other.Key != o.Key && counts(other) {
 			all = append(all, *other)
 		}
 	}
 	v.mu.RUnlock()
 	return slices.DeleteFunc(admission.Check(all, cfg), func(f admission.Finding) bool { return f.Key != o.Key })
+}
+
+// countsFor tells the objects that admission.Check looks at for what it says of o. They are all of the kinds that
+// others refer to; but of ServiceEntries, where o is one, those that share a host or an address with it.
+func countsFor(o serviceentry.Object) func(other *serviceentry.Object) bool {
+	entry, isEntry := o.Spec.(*networking.ServiceEntry)
+	hosts, addresses := map[string]bool{}, map[string]bool{}
+	for _, h := range entry.GetHosts() {
+		hosts[registry.CanonicalHost(h)] = true
+	}
+	for _, a := range entry.GetAddresses() {
+		addresses[a] = true
+	}
+	return func(other *serviceentry.Object) bool {
+		switch other.Key.Kind {
+		case serviceentry.KindNamespace, serviceentry.KindService, serviceentry.KindGateway, serviceentry.KindDestinationRule:
+			return true
+		case serviceentry.KindServiceEntry:
+			spec := other.Spec.(*networking.ServiceEntry)
+			return !isEntry || slices.ContainsFunc(spec.Hosts, func(h string) bool { return hosts[registry.CanonicalHost(h)] }) ||
+				slices.ContainsFunc(spec.Addresses, func(a string) bool { return addresses[a] })
+		default:
+			return false
+		}
+	}
 }
