@@ -43,6 +43,13 @@ func (s *stage) guard(app string) {
 		return err
 	})
 
+	// What a guard wrote stays when it ends, unless it is told otherwise; so that is how it is taken off.
+	s.helm("upgrade", "sallyport", s.chart, "-n", system, "-f", "testdata/values.yaml", "--reuse-values", "--wait", "--timeout", "2m",
+		"--set", "nodeGuard.enabled=true", "--set", "nodeGuard.extraArgs={--on-exit=release}")
+	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-node", "--timeout=1m")
 	s.helm("upgrade", "sallyport", s.chart, "-n", system, "-f", "testdata/values.yaml", "--reuse-values", "--wait", "--timeout", "2m", "--set", "nodeGuard.enabled=false")
+	for who, ip := range around {
+		s.becomes("the guard is taken off "+who, time.Minute, func() error { return reaches(s.Context(), ip, "http://"+external+"/off") })
+	}
 	s.kubectl("delete", "deployment", "-n", shop, "bare", "cheat")
 }

@@ -153,6 +153,7 @@ func (s *stage) remove(ctx context.Context) {
 	s.Helper()
 	_, _ = s.run(ctx, s.Helm, "uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m")
 	_, _ = s.run(ctx, s.Kubectl, "delete", "namespace", system, shop, plain, "--ignore-not-found", "--timeout=90s")
+	_ = s.NodeCommand(ctx, "nft", "delete", "table", "inet", "sallyport_guard").Run() // of a run that died with its guard
 }
 
 // tell prints what is needed to understand a failure.
