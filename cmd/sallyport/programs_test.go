@@ -247,7 +247,7 @@ func upNameServer(t *testing.T, names map[string]string) string {
 	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg).SetReply(q)
 		asked := q.Question[0]
-		addr, known := names[asked.Name]
+		addr, known := names[strings.ToLower(asked.Name)] // askers mix the case, as proof against others
 		switch {
 		case !known:
 			m.Rcode = dns.RcodeNameError
