@@ -84,8 +84,8 @@ func (m manager) filter() *listenerv3.Filter {
 	return networkFilter("envoy.filters.network.http_connection_manager", hcm)
 }
 
-// filters are what a request goes through. Each one costs every request some 1 % of what the proxy takes for it, so
-// those that few routes need are off until a route configures them; but who may use a host is always looked at.
+// filters are what a request goes through. Each one costs every request (docs/adr/0008-what-the-path-costs.md), so those
+// that few routes need are off until a route configures them; but who may use a host is always looked at.
 func (m manager) filters() []*hcmv3.HttpFilter {
 	var filters []*hcmv3.HttpFilter
 	if m.gateway {
