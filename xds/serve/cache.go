@@ -58,12 +58,36 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	}
 }
 
-// join takes a new stream.
-func (c *Cache) join(st *stream) {
+// Relabel tells of pods, by POD.NAMESPACE as in node ids, whose labels are others now than when their proxies came.
+// These move on to what proxies with such labels get.
+func (c *Cache) Relabel(pods map[string]map[string]string) {
+	if len(pods) == 0 {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, st := range c.streams {
+		if labels, ok := pods[podOf(st.proxy.ID)]; ok {
+			st.proxy.Labels = labels
+			c.place(st)
+			st.push()
+		}
+	}
+}
+
+// join takes a new stream, as the node that authorize says it is. Nothing that decides about it changes in between: a
+// pod's new labels come to authorize, or to Relabel.
+func (c *Cache) join(st *stream, authorize func() (translate.Node, error)) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st.proxy, err = authorize(); err != nil {
+		return err
+	}
+	// An Envoy's own node lists all its extensions: too much to keep of each.
+	st.node = &core.Node{Id: st.proxy.ID}
 	c.place(st)
 	c.streams[st.node] = st
+	return nil
 }
 
 // place puts a stream into the class it belongs to now, and forgets classes that nobody is in any more.

@@ -59,15 +59,20 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 	return out, nil
 }
 
-// NamespaceOf gives the namespace in a node id, "" when the id is not of that form.
-func NamespaceOf(id string) string {
+// podOf gives POD.NAMESPACE of a node id, "" when the id is not of that form.
+func podOf(id string) string {
 	parts := strings.Split(id, "~")
 	if len(parts) != 4 {
 		return ""
 	}
-	i := strings.LastIndex(parts[2], ".")
-	if i < 0 {
-		return ""
+	return parts[2]
+}
+
+// NamespaceOf gives the namespace in a node id, "" when the id is not of that form.
+func NamespaceOf(id string) string {
+	pod := podOf(id)
+	if i := strings.LastIndexByte(pod, '.'); i >= 0 {
+		return pod[i+1:]
 	}
-	return parts[2][i+1:]
+	return ""
 }

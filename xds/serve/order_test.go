@@ -165,3 +165,23 @@ func TestClassChange(t *testing.T) {
 	}
 	picked.quiet()
 }
+
+// TestRelabel: a pod whose labels change moves to what proxies with such labels get, without a new stream.
+func TestRelabel(t *testing.T) {
+	l := newLab(t, everybody, append(inUse(),
+		entry("default", "own", "own.test", httpPort), entry("shop", "theirs", "theirs.test", httpPort),
+		sidecarObject("default", "narrow", map[string]string{"app": "web"}, "./*", "istio-system/*"))...)
+	c := l.subscribed("app", "db")
+	l.cache.Relabel(map[string]map[string]string{"other.default": {"app": "web"}})
+	c.quiet()
+	pod := strings.Split(l.cache.Proxies()[0].ID, "~")[2]
+	l.cache.Relabel(map[string]map[string]string{pod: {"app": "web"}})
+	if a := c.take(translate.VirtualHost); !slices.Equal(a.removed, []string{"80/theirs.test"}) || len(a.names()) > 0 {
+		t.Errorf("picked by a Sidecar: %+v", a)
+	}
+	l.cache.Relabel(map[string]map[string]string{pod: nil})
+	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/theirs.test"}) || len(a.removed) > 0 {
+		t.Errorf("picked no more: %+v", a)
+	}
+	c.quiet()
+}

@@ -24,7 +24,7 @@ import (
 
 // Authorize says whether the peer of a stream may be the node that it says it is, and gives the node that it is: what
 // decides about its configuration, such as labels, may be known better than from itself. The plaintext port, which is
-// for loopback only, takes everybody at their word.
+// for loopback only, takes everybody at their word. It must not wait for anything: the cache is held meanwhile.
 type Authorize func(ctx context.Context, n translate.Node) (translate.Node, error)
 
 // Server speaks xDS: ADS and each type alone, delta and state of the world.
@@ -90,19 +90,17 @@ func (s *callbacks) asked(key streamKey, node *core.Node) (*stream, error) {
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, "xds: "+err.Error())
 	}
-	if proxy, err = s.authorize(ctx, proxy); err != nil {
+	st = &stream{id: key.id, done: ctx.Done()}
+	st.out, _ = ctx.Value(outgoingKey{}).(*outgoing)
+	if err := s.cache.join(st, func() (translate.Node, error) { return s.authorize(ctx, proxy) }); err != nil {
 		s.log.Warn("a proxy was turned away", "node", node.GetId(), "error", err)
 		return nil, err
 	}
-	// An Envoy's own node lists all its extensions: too much to keep of each.
-	st = &stream{id: key.id, node: &core.Node{Id: proxy.ID}, proxy: proxy, done: ctx.Done()}
-	st.out, _ = ctx.Value(outgoingKey{}).(*outgoing)
-	s.cache.join(st)
 	s.mu.Lock()
 	s.streams[key] = st
 	s.mu.Unlock()
 	s.metrics.connected.Inc()
-	s.log.Info("a proxy connected", "node", proxy.ID, "delta", key.delta)
+	s.log.Info("a proxy connected", "node", st.node.GetId(), "delta", key.delta)
 	return st, nil
 }
 

@@ -73,11 +73,13 @@ func (p *plane) configure(ctx context.Context) error {
 }
 
 func (p *plane) apply(changes []serviceentry.Change) {
+	var relabelled map[string]map[string]string
 	if p.cluster != nil {
-		p.known.apply(changes) // before proxies learn of it: what a pod is decides what it gets
+		relabelled = p.known.apply(changes) // before proxies learn of it: what a pod is decides what it gets
 	}
 	s, changed := p.registry.Apply(changes)
 	p.publish(s, changed)
+	p.cache.Relabel(relabelled)
 	if p.cluster != nil {
 		p.cluster.statuses.Update(p.details(s, changes, changed))
 	}

@@ -27,23 +27,31 @@ func newInventory() *inventory {
 	return &inventory{objects: map[serviceentry.Key]*serviceentry.Object{}, namespaces: make(chan struct{}, 1)}
 }
 
-func (v *inventory) apply(changes []serviceentry.Change) {
+// apply takes changes, and gives the labels of the pods, by POD.NAMESPACE, that have others now.
+func (v *inventory) apply(changes []serviceentry.Change) (relabelled map[string]map[string]string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range changes {
-		_, had := v.objects[c.Key]
+		old := v.objects[c.Key]
 		if c.Object == nil {
 			delete(v.objects, c.Key)
 		} else {
 			v.objects[c.Key] = c.Object
 		}
-		if c.Key.Kind == serviceentry.KindNamespace && had != (c.Object != nil) {
+		if c.Key.Kind == serviceentry.KindPod && old != nil && c.Object != nil && !maps.Equal(old.Labels, c.Object.Labels) {
+			if relabelled == nil {
+				relabelled = map[string]map[string]string{}
+			}
+			relabelled[c.Key.Name+"."+c.Key.Namespace] = c.Object.Labels
+		}
+		if c.Key.Kind == serviceentry.KindNamespace && (old != nil) != (c.Object != nil) {
 			select {
 			case v.namespaces <- struct{}{}:
 			default:
 			}
 		}
 	}
+	return relabelled
 }
 
 func (v *inventory) get(k serviceentry.Key) *serviceentry.Object {

@@ -38,3 +38,30 @@ func TestCheckLooksAtEnough(t *testing.T) {
 		t.Errorf("only %d findings: this tries little", found)
 	}
 }
+
+// TestRelabelled: the pods that have other labels than before are named, and no others.
+func TestRelabelled(t *testing.T) {
+	v := newInventory()
+	pod := func(name string, labels ...string) serviceentry.Change {
+		o := &serviceentry.Object{Key: serviceentry.Key{Kind: serviceentry.KindPod, Namespace: "shop", Name: name}, Labels: map[string]string{}}
+		for _, l := range labels {
+			o.Labels[l] = "yes"
+		}
+		return serviceentry.Change{Key: o.Key, Object: o}
+	}
+	gone := pod("b")
+	gone.Object = nil
+	for i, step := range []struct {
+		changes []serviceentry.Change
+		want    map[string]map[string]string
+	}{
+		{[]serviceentry.Change{pod("a", "x"), pod("b", "x")}, nil},
+		{[]serviceentry.Change{pod("a", "x"), pod("b")}, map[string]map[string]string{"b.shop": {}}},
+		{[]serviceentry.Change{gone, pod("a", "x", "y"), pod("c")}, map[string]map[string]string{"a.shop": {"x": "yes", "y": "yes"}}},
+		{[]serviceentry.Change{pod("b", "z")}, nil}, // another pod of that name
+	} {
+		if d := cmp.Diff(step.want, v.apply(step.changes)); d != "" {
+			t.Errorf("step %d (-want +got):\n%s", i, d)
+		}
+	}
+}
