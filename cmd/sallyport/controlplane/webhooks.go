@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -45,25 +44,29 @@ func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) e
 	}
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
+	return serveToTheEnd(ctx, srv, tls.NewListener(l, config))
+}
+
+// grace is how long calls under way may take when the context has ended.
+const grace = 5 * time.Second
+
+// serveToTheEnd serves until ctx ends and calls under way have their answer: each is a pod that somebody waits for.
+func serveToTheEnd(ctx context.Context, srv *http.Server, l net.Listener) error {
 	answered := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(answered)
-		// calls under way get their answer: each is a pod that somebody waits for
-		grace, end := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		within, end := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer end()
-		if srv.Shutdown(grace) != nil {
+		if srv.Shutdown(within) != nil {
 			_ = srv.Close()
 		}
 	})
-	defer func() {
-		if !stop() {
-			<-answered // Serve does not wait for them
-		}
-	}()
-	if err := srv.Serve(tls.NewListener(l, config)); !errors.Is(err, http.ErrServerClosed) && ctx.Err() == nil {
-		return err
+	err := srv.Serve(l)
+	if !stop() {
+		<-answered // Serve does not wait for them
+		return nil
 	}
-	return nil
+	return err
 }
 
 // namespaces knows labels from the inventory, and asks the API server for a namespace that was made just now.
