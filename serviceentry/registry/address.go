@@ -12,26 +12,32 @@ import (
 // several hosts with one address, the workload's own namespace's comes first, then the oldest object's. Names tell
 // TLS services apart, so their addresses are not asked for.
 func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
-	hosts, _ := s.written.Get(ip.String())
-	var owner *Service
-	for _, host := range hosts {
-		svc := s.Visible(host, ns, scope)
-		if svc != nil && svc.answersAt(ip, port) && (owner == nil || svc.before(owner, ns)) {
-			owner = svc
+	list, _ := s.written.Get(ip.String())
+	for _, own := range [...]bool{true, false} {
+		for _, svc := range list {
+			if (svc.Namespace == ns) != own || !svc.ExportTo.Includes(ns) || !svc.answersAt(ip, port) {
+				continue
+			}
+			if s.Visible(svc.Host, ns, scope) == svc { // the list may be long, and this is what costs
+				return svc
+			}
 		}
 	}
-	return owner
+	return nil
 }
 
 // Yielded gives the addresses, with ports, that a service wrote and that lead to another host all the same.
 func (s *Snapshot) Yielded(svc *Service, ns string, scope *Scope) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, a := range svc.Addresses {
-		if hosts, _ := s.written.Get(a.Addr().String()); !a.IsSingleIP() || len(hosts) < 2 {
+		if list, _ := s.written.Get(a.Addr().String()); !a.IsSingleIP() || len(list) < 2 {
 			continue
 		}
 		for _, p := range svc.Ports {
-			if owner := s.AddressOwner(a.Addr(), p.Number, ns, scope); owner != nil && owner.Host != svc.Host && byAddress(p) {
+			if !byAddress(p) {
+				continue
+			}
+			if owner := s.AddressOwner(a.Addr(), p.Number, ns, scope); owner != nil && owner.Host != svc.Host {
 				out = append(out, netip.AddrPortFrom(a.Addr(), uint16(p.Number)))
 			}
 		}
@@ -106,52 +112,52 @@ func (s *Service) answersAt(ip netip.Addr, port uint32) bool {
 // byAddress says whether a port's service is found by its written addresses.
 func byAddress(p Port) bool { return p.Protocol != UDP && p.Protocol != TLS }
 
-// noteWritten keeps the index of written addresses, and marks those who share one with a host that changed.
+// noteWritten remembers the addresses that a host's registrations wrote, before or now.
 func (b *batch) noteWritten(host string, was, now []*Service) {
-	had, has := writtenIn(was), writtenIn(now)
-	for a := range had {
-		b.shareAddress(a, host, has[a])
-	}
-	for a := range has {
-		if !had[a] {
-			b.shareAddress(a, host, true)
+	for _, list := range [...][]*Service{was, now} {
+		for _, s := range list {
+			for _, a := range s.Addresses {
+				if !a.IsSingleIP() {
+					continue
+				}
+				at := a.Addr().String()
+				if b.rewritten[at] == nil {
+					b.rewritten[at] = map[string]bool{}
+				}
+				b.rewritten[at][host] = true
+			}
 		}
 	}
 }
 
-// shareAddress notes whether a host wrote an address.
-func (b *batch) shareAddress(address, host string, writes bool) {
-	hosts, _ := b.written.Get(address)
-	for _, other := range hosts {
-		if other != host {
-			b.beside[other] = true
+// shareAddresses brings the index of written addresses up to date, and marks those who share one with a host that
+// changed. It is once a batch: many hosts may share an address.
+func (b *batch) shareAddresses() {
+	for address, hosts := range b.rewritten {
+		was, _ := b.written.Get(address)
+		now := slices.DeleteFunc(slices.Clone(was), func(s *Service) bool { return hosts[s.Host] })
+		for _, s := range now {
+			b.beside[s.Host] = true
 		}
-	}
-	at, found := slices.BinarySearch(hosts, host)
-	switch {
-	case writes && !found:
-		b.written.Put(address, slices.Insert(slices.Clone(hosts), at, host))
-	case !writes && found && len(hosts) == 1:
-		b.written.Delete(address)
-	case !writes && found:
-		b.written.Put(address, slices.Delete(slices.Clone(hosts), at, at+1))
+		for host := range hosts {
+			list, _ := b.hosts.Get(host)
+			for _, s := range list {
+				if s.wrote(address) {
+					now = append(now, s)
+				}
+			}
+		}
+		if len(now) == 0 {
+			b.written.Delete(address)
+			continue
+		}
+		slices.SortFunc(now, (*Service).compare)
+		b.written.Put(address, now)
 	}
 }
 
-func writtenIn(list []*Service) map[string]bool {
-	var out map[string]bool
-	for _, s := range list {
-		for _, a := range s.Addresses {
-			if !a.IsSingleIP() {
-				continue
-			}
-			if out == nil {
-				out = map[string]bool{}
-			}
-			out[a.Addr().String()] = true
-		}
-	}
-	return out
+func (s *Service) wrote(address string) bool {
+	return slices.ContainsFunc(s.Addresses, func(a netip.Prefix) bool { return a.IsSingleIP() && a.Addr().String() == address })
 }
 
 // clusterSuffix ends the names of Kubernetes services.

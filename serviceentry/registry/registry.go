@@ -35,7 +35,7 @@ func New(cfg *mesh.Config) *Registry {
 		vips:    newVIPs(),
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, kube: ordered.New[*KubeService](), written: ordered.New[[]string](),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, kube: ordered.New[*KubeService](), written: ordered.New[[]*Service](),
 		},
 	}
 }
@@ -71,11 +71,13 @@ type batch struct {
 	hosts   *ordered.Edit[[]*Service]
 	rules   *ordered.Edit[[]*Rule]
 	kube    *ordered.Edit[*KubeService]
-	written *ordered.Edit[[]string]
+	written *ordered.Edit[[]*Service]
 	changed Changed
 	dirty   map[serviceentry.Key]bool // objects whose services must be made again
 	touched map[string]bool           // hosts whose registrations changed
 	beside  map[string]bool           // hosts that share a name or an address with those
+	// rewritten are the single addresses that those wrote, before or now, and which of them did.
+	rewritten map[string]map[string]bool
 
 	specialCopied bool         // next has a map of its own
 	exitWas       map[Ref]bool // gateways whose count changed: whether anything left by them before
@@ -87,7 +89,7 @@ func (r *Registry) begin() *batch {
 	return &batch{
 		Registry: r, next: &next,
 		hosts: next.hosts.Edit(), rules: next.rules.Edit(), kube: next.kube.Edit(), written: next.written.Edit(),
-		dirty: map[serviceentry.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{},
+		dirty: map[serviceentry.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
 	}
 }
 
@@ -141,6 +143,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	for host := range b.touched {
 		b.seal(host)
 	}
+	b.shareAddresses()
 	maps.Copy(b.touched, b.beside)
 	for ref, was := range b.exitWas {
 		if was != (b.next.exits[ref] > 0) {

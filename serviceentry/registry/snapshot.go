@@ -21,7 +21,7 @@ type Snapshot struct {
 	special map[string]int            // namespaces that do not see just what everybody sees, with why-counts
 	exits   map[Ref]int               // gateways that services leave by, counted
 	kube    ordered.Map[*KubeService] // by "namespace/name"
-	written ordered.Map[[]string]     // hosts by the single addresses that were written for them, sorted
+	written ordered.Map[[]*Service]   // by the single addresses that were written for them; each list sorted by Service.compare
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
