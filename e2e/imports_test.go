@@ -29,9 +29,15 @@ var directions = []direction{
 		unless: []string{"xds/accesslog"},
 	},
 	{
-		from: "sidecar/...", not: []string{"serviceentry/...", "xds/...", "egress/...", "cmd/..."},
+		from: "sidecar/...", except: []string{"sidecar/inject"}, not: []string{"serviceentry/...", "xds/...", "egress/...", "cmd/..."},
 		unless: []string{"egress/audit/record", "egress/audit/spool", "egress/audit/ingest/...", "egress/audit/envoylog/...", "xds/ondemand"},
 	},
+	// Injection has the pod as its subject but runs in the controller, so it answers reviews as the other webhook does.
+	{
+		from: "sidecar/inject", not: []string{"serviceentry/...", "xds/...", "egress/...", "cmd/..."},
+		unless: []string{"serviceentry/admission/review"},
+	},
+	{from: "serviceentry/admission/review", not: []string{"..."}},
 	// Words that control plane and data plane share, which is why they may link nothing.
 	{from: "xds/ondemand", not: []string{"..."}},
 	{from: "xds/accesslog", not: []string{"..."}},

@@ -3,11 +3,8 @@ package inject
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"time"
 
@@ -15,13 +12,11 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sallyport/sallyport/serviceentry/admission/review"
 )
 
-// Limits of a call.
-const (
-	maxReview      = 8 << 20 // bytes; an object has at most 3 MiB, and may be there twice
-	defaultTimeout = 8 * time.Second
-)
+const defaultTimeout = 8 * time.Second
 
 // Namespaces knows the labels of namespaces, which a review does not hold.
 type Namespaces interface {
@@ -45,62 +40,26 @@ func Handler(cfg HandlerConfig) http.Handler {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
 	}
-	return &handler{cfg: cfg, metrics: newMetrics(cfg.Metrics)}
-}
-
-type handler struct {
-	cfg     HandlerConfig
-	metrics *metrics
-}
-
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.Timeout)
-	defer cancel()
-	_ = http.NewResponseController(w).SetReadDeadline(began.Add(h.cfg.Timeout)) // where the server can
-	request, status, err := readReview(w, r)
-	if err != nil {
-		h.metrics.count(resultMalformed, began)
-		http.Error(w, err.Error(), status)
-		return
-	}
-	response, result := h.answer(ctx, request)
-	response.UID = request.UID
-	h.metrics.count(result, began)
-	w.Header().Set("Content-Type", "application/json")
-	err = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}, Response: response,
+	h := &handler{cfg: cfg}
+	return review.Handler(review.Config{
+		Log: cfg.Log, Answer: h.answer, Timeout: cfg.Timeout, Metrics: cfg.Metrics,
+		Metric: review.Metric{
+			Name: "sallyport_injection_seconds", Help: "Calls of the injection webhook by what became of the pod.",
+			Results: []string{resultInjected, resultSkipped, resultRefused, resultFailed, resultOther},
+		},
 	})
-	if err != nil {
-		h.cfg.Log.Debug("the answer was not sent", "err", err)
-	}
 }
 
-// readReview takes the request out of the call; the status is for an error.
-func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, int, error) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return nil, http.StatusMethodNotAllowed, errors.New("send an AdmissionReview with POST")
-	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, http.StatusUnsupportedMediaType, errors.New("send application/json")
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReview))
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("a review has at most %d bytes", large.Limit)
-	} else if err != nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("the review could not be read: %w", err)
-	}
-	var review admissionv1.AdmissionReview
-	if err := json.Unmarshal(body, &review); err != nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("no AdmissionReview: %w", err)
-	}
-	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Kind != "AdmissionReview" || review.Request == nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("%s %s: send an AdmissionReview of %s with a request", review.APIVersion, review.Kind, admissionv1.SchemeGroupVersion)
-	}
-	return review.Request, 0, nil
-}
+// What became of a call.
+const (
+	resultInjected = "injected"
+	resultSkipped  = "skipped" // the pod is not to have a proxy, or has it
+	resultRefused  = "refused" // the pod's mistake
+	resultFailed   = "failed"  // ours
+	resultOther    = "other"   // no creation of a pod
+)
+
+type handler struct{ cfg HandlerConfig }
 
 // answer decides, and says which of the metrics' results it is.
 func (h *handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, string) {
@@ -110,7 +69,7 @@ func (h *handler) answer(ctx context.Context, request *admissionv1.AdmissionRequ
 	}
 	var pod corev1.Pod
 	if err := json.Unmarshal(request.Object.Raw, &pod); err != nil {
-		return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the pod cannot be read: "+err.Error()), resultMalformed
+		return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the pod cannot be read: "+err.Error()), review.Malformed
 	}
 	name := request.Namespace
 	if name == "" {
@@ -131,7 +90,7 @@ func (h *handler) inject(pod *corev1.Pod, ns Namespace) (*admissionv1.AdmissionR
 		h.cfg.Log.Info("a pod is refused", "pod", podName(pod, ns), "why", err)
 		return refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, err.Error()), resultRefused
 	}
-	response := &admissionv1.AdmissionResponse{Allowed: true, Warnings: fit(result.Warnings)}
+	response := &admissionv1.AdmissionResponse{Allowed: true, Warnings: review.Fit(result.Warnings, "")}
 	if result.Pod == nil {
 		h.cfg.Log.Debug("a pod stays as it is", "pod", podName(pod, ns), "why", result.Reason)
 		return response, resultSkipped

@@ -43,7 +43,7 @@ func testHandler(metrics prometheus.Registerer, settings Settings) http.Handler 
 	})
 }
 
-func review(operation admissionv1.Operation, namespace, object string) *admissionv1.AdmissionReview {
+func aboutPod(operation admissionv1.Operation, namespace, object string) *admissionv1.AdmissionReview {
 	return &admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
@@ -96,7 +96,7 @@ func TestHandler(t *testing.T) {
 		{"no pod", "shop", `{"spec":1}`, admissionv1.Create, false, false, "the pod cannot be read"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := send(t, h, review(c.operation, c.namespace, c.object))
+			got := send(t, h, aboutPod(c.operation, c.namespace, c.object))
 			if got.Allowed != c.allowed || (got.Patch != nil) != c.patched || (got.PatchType != nil) != c.patched {
 				t.Errorf("%+v", got)
 			}
@@ -111,31 +111,6 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-func TestMalformedCalls(t *testing.T) {
-	h := testHandler(nil, Default())
-	for _, c := range []struct {
-		name, method, kind, body string
-		want                     int
-	}{
-		{"GET", http.MethodGet, "application/json", "", http.StatusMethodNotAllowed},
-		{"form", http.MethodPost, "application/x-www-form-urlencoded", "", http.StatusUnsupportedMediaType},
-		{"no JSON", http.MethodPost, "application/json", "{", http.StatusBadRequest},
-		{"no request", http.MethodPost, "application/json; charset=utf-8", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, http.StatusBadRequest},
-		{"v1beta1", http.MethodPost, "application/json", `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{}}`, http.StatusBadRequest},
-		{"large", http.MethodPost, "application/json", strings.Repeat(" ", maxReview+1), http.StatusRequestEntityTooLarge},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := httptest.NewRequest(c.method, "/inject", strings.NewReader(c.body))
-			r.Header.Set("Content-Type", c.kind)
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			if w.Code != c.want {
-				t.Errorf("%d %s, want %d", w.Code, w.Body, c.want)
-			}
-		})
-	}
-}
-
 // TestPatchOfUnknownFields: what a newer API server knows stays where it was.
 func TestPatchOfUnknownFields(t *testing.T) {
 	const pod = `{"metadata":{"name":"web","newer":{"a":1}},"spec":{"newer":[1],"initContainers":[{"name":"first","newer":1}],
@@ -144,7 +119,7 @@ func TestPatchOfUnknownFields(t *testing.T) {
 	for _, native := range []bool{false, true} {
 		s := Default()
 		s.NativeSidecar, s.HoldApplicationUntilProxyStarts = native, true
-		got := send(t, testHandler(nil, s), review(admissionv1.Create, "shop", pod))
+		got := send(t, testHandler(nil, s), aboutPod(admissionv1.Create, "shop", pod))
 		patched := applyPatch(t, got.Patch, pod)
 		var tree struct {
 			Metadata struct{ Newer any }
@@ -238,27 +213,6 @@ func applyPatch(t *testing.T, patch []byte, to string) []byte {
 		t.Fatalf("%v\n%s", err, patch)
 	}
 	return patched
-}
-
-func TestWarningsFit(t *testing.T) {
-	var many []string
-	for i := range 40 {
-		many = append(many, fmt.Sprintf("%d %s", i, strings.Repeat("ä", 200)))
-	}
-	got := fit(many)
-	size := 0
-	for _, w := range got {
-		if len(w) > maxWarning {
-			t.Errorf("%d bytes", len(w))
-		}
-		size += len(w)
-	}
-	if size > maxWarnings || !strings.HasSuffix(got[len(got)-1], "more warnings") {
-		t.Errorf("%d bytes, %s", size, got[len(got)-1])
-	}
-	if got := fit([]string{"one"}); len(got) != 1 || got[0] != "one" {
-		t.Error(got)
-	}
 }
 
 // FuzzInject injects whatever can be read as a pod: no panic; what comes out is a pod with a proxy, and is left

@@ -2,7 +2,7 @@
 // lint would warn of, in the same words.
 //
 // In: an admission.k8s.io/v1 review; out: the answer. Nothing is read from elsewhere but through Config.Check, and nothing is
-// changed. It imports admission and decode of this project.
+// changed. It imports admission, its review, and decode of this project.
 //
 // # The webhook's registration
 //

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/serviceentry/admission/review"
 )
 
 const defaultTimeout = 4 * time.Second
@@ -32,41 +33,33 @@ func Handler(cfg Config) http.Handler {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
 	}
-	return &handler{cfg: cfg, metrics: newMetrics(cfg.Metrics)}
-}
-
-type handler struct {
-	cfg     Config
-	metrics *metrics
-}
-
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.Timeout)
-	defer cancel()
-	_ = http.NewResponseController(w).SetReadDeadline(began.Add(h.cfg.Timeout)) // where the server can
-	request, status, err := readReview(w, r)
-	if err != nil {
-		h.metrics.count(resultMalformed, began)
-		http.Error(w, err.Error(), status)
-		return
-	}
-	response := h.answer(ctx, request)
-	response.UID = request.UID
-	result := resultAllowed
-	if !response.Allowed {
-		result = resultRefused
-		h.cfg.Log.Info("an object is refused", "kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name,
-			"user", request.UserInfo.Username, "why", response.Result.Message)
-	}
-	h.metrics.count(result, began)
-	w.Header().Set("Content-Type", "application/json")
-	err = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}, Response: response,
+	h := &handler{cfg: cfg}
+	return review.Handler(review.Config{
+		Log: cfg.Log, Answer: h.review, Timeout: cfg.Timeout, Metrics: cfg.Metrics,
+		Metric: review.Metric{
+			Name: "sallyport_validation_seconds", Help: "Calls of the validating webhook by what became of the object.",
+			Results: []string{resultAllowed, resultRefused},
+		},
 	})
-	if err != nil {
-		h.cfg.Log.Debug("the answer was not sent", "err", err)
+}
+
+// What became of a call.
+const (
+	resultAllowed = "allowed"
+	resultRefused = "refused"
+)
+
+type handler struct{ cfg Config }
+
+// review answers, and logs refusals.
+func (h *handler) review(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, string) {
+	response := h.answer(ctx, request)
+	if response.Allowed {
+		return response, resultAllowed
 	}
+	h.cfg.Log.Info("an object is refused", "kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name,
+		"user", request.UserInfo.Username, "why", response.Result.Message)
+	return response, resultRefused
 }
 
 func (h *handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {

@@ -160,43 +160,14 @@ func TestLimits(t *testing.T) {
 	if m := got.Result.Message; got.Allowed || len(m) > maxRefusal+100 || !strings.Contains(m, "more errors; see sallyport lint") {
 		t.Errorf("%d bytes", len(m))
 	}
-	var many []admission.Finding
+	same := admission.Finding{Severity: admission.Warning, Message: "plain", Fix: "mend it"}
+	many := []admission.Finding{same, same}
 	for i := range 50 {
 		many = append(many, admission.Finding{Severity: admission.Warning, Message: fmt.Sprint(i, strings.Repeat("ä", 200)), Fix: "mend it"})
 	}
-	size := 0
-	said := warnings(append(many, many...))
-	for _, w := range said {
-		size += len(w)
-		if len(w) > maxWarning {
-			t.Errorf("%d bytes", len(w))
-		}
-	}
-	if size > maxWarnings || !strings.Contains(said[len(said)-1], "more warnings") {
-		t.Errorf("%d bytes: %q", size, said)
-	}
-}
-
-func TestMalformedCalls(t *testing.T) {
-	for _, c := range []struct {
-		name, method, kind, body string
-		want                     int
-	}{
-		{"GET", http.MethodGet, "application/json", "", http.StatusMethodNotAllowed},
-		{"text", http.MethodPost, "text/plain", "{}", http.StatusUnsupportedMediaType},
-		{"no JSON", http.MethodPost, "application/json", "{", http.StatusBadRequest},
-		{"no request", http.MethodPost, "application/json", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, http.StatusBadRequest},
-		{"large", http.MethodPost, "application/json", strings.Repeat(" ", maxReview+1), http.StatusRequestEntityTooLarge},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := httptest.NewRequest(c.method, "/validate", strings.NewReader(c.body))
-			r.Header.Set("Content-Type", c.kind)
-			w := httptest.NewRecorder()
-			testHandler().ServeHTTP(w, r)
-			if w.Code != c.want {
-				t.Errorf("%d %s, want %d", w.Code, w.Body, c.want)
-			}
-		})
+	said := warnings(many)
+	if said[0] == said[1] || !strings.HasSuffix(said[len(said)-1], "more warnings; see sallyport lint") {
+		t.Errorf("%q", said)
 	}
 }
 

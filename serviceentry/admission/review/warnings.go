@@ -1,4 +1,4 @@
-package inject
+package review
 
 import (
 	"fmt"
@@ -12,8 +12,9 @@ const (
 	maxWarnings = 4096
 )
 
-// fit cuts warnings to what the API server passes on, and says how many there is no room for.
-func fit(warnings []string) []string {
+// Fit cuts warnings to what the API server passes on. Where there is no room for all, the last one says how many are
+// left out, followed by seeing: where to see them, such as "; see FILE".
+func Fit(warnings []string, seeing string) []string {
 	var out []string
 	room := maxWarnings - maxWarning // for the last one
 	for i, w := range warnings {
@@ -21,7 +22,7 @@ func fit(warnings []string) []string {
 			w = strings.ToValidUTF8(w[:maxWarning-3], "") + "..."
 		}
 		if room -= len(w); room < 0 {
-			return append(out, fmt.Sprintf("and %d more warnings", len(warnings)-i))
+			return append(out, fmt.Sprintf("and %d more warnings%s", len(warnings)-i, seeing))
 		}
 		out = append(out, w)
 	}
