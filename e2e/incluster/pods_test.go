@@ -1,6 +1,10 @@
 package incluster
 
 import (
+	"errors"
+	"net"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -25,6 +29,7 @@ func (s *stage) otherPods(string) {
 	if names := s.kubectl("get", "pods", "-n", plain, "-o", "jsonpath={.items[*].spec.containers[*].name}"); names != "app" {
 		s.Errorf("a namespace that did not ask for proxies has pods with %s", names)
 	}
+	s.loops()
 	_, err := s.run(s.Context(), s.Kubectl, "run", "wrong", "-n", shop, "--image=none", "--annotations=traffic.sidecar.istio.io/excludeOutboundPorts=http")
 	if err == nil || !strings.Contains(err.Error(), "excludeOutboundPorts") {
 		s.Errorf("a pod with an impossible annotation: %v", err)
@@ -35,4 +40,36 @@ func (s *stage) otherPods(string) {
 	}
 	s.kubectl("delete", "deployment", "-n", shop, "native", "held")
 	s.kubectl("delete", "serviceentry", "-n", shop, "external")
+}
+
+// loops: a connection to one of the proxy's own ports, from inside or outside, is closed and not passed on to itself.
+func (s *stage) loops() {
+	s.Helper()
+	app := s.podIP(shop, "app")
+	for _, port := range []string{"15001", "15006"} {
+		body, err := get(s.Context(), "http://"+app+":8080/tcp?timeout=3s&send=x&addr=127.0.0.1:"+port)
+		if err != nil || strings.Contains(body, "timeout") || strings.Contains(body, `"received"`) {
+			s.Errorf("to 127.0.0.1:%s from inside: %s (%v)", port, body, err)
+		}
+		c, err := net.DialTimeout("tcp", app+":"+port, 3*time.Second)
+		if err != nil {
+			continue // refused is as well
+		}
+		_ = c.SetDeadline(time.Now().Add(3 * time.Second))
+		_, _ = c.Write([]byte("x\n"))
+		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			s.Errorf("to port %s from outside: it stays open", port)
+		}
+		_ = c.Close()
+	}
+	stats := s.kubectl("exec", "-n", shop, "deployment/app", "-c", "istio-proxy", "--", "sallyport-agent", "request", "GET", "stats?filter=InboundPassthroughCluster.upstream_cx_total")
+	var connections int
+	for _, line := range strings.Split(stats, "\n") {
+		if _, n, ok := strings.Cut(line, ": "); ok {
+			connections, _ = strconv.Atoi(strings.TrimSpace(n))
+		}
+	}
+	if connections > 1000 {
+		s.Errorf("the proxy connected to the app %d times: something went round", connections)
+	}
 }

@@ -131,6 +131,7 @@ func outboundListener(in sidecarIn) *listenerv3.Listener {
 		// not, so that a new one does not change this listener, which would drain its connections.
 		ListenerFilters: append([]*listenerv3.ListenerFilter{originalDst()}, inspectors(alwaysListening...)...),
 		FilterChains: []*listenerv3.FilterChain{
+			toItself(virtualOutbound, outboundPort),
 			tlsChain(catchAllDecide),
 			chain("http", httpSpoken(), manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP}.filter()),
 		},
@@ -173,6 +174,13 @@ func lastResortTable(name string, in sidecarIn) *routev3.RouteConfiguration {
 	return table(name, lastResort(in), inline{}, true)
 }
 
+// toItself closes connections that were made to one of the proxy's own ports: passing them on would bring them back,
+// without end.
+func toItself(listener string, port uint32) *listenerv3.FilterChain {
+	return chain(fmt.Sprintf("%s-trafficloop-%d", listener, port), &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)},
+		proxy{stat: blackHoleCluster, cluster: blackHoleCluster}.filter())
+}
+
 // inboundListener lets the pod's own traffic in, as it came.
 func inboundListener(ipv6 bool) *listenerv3.Listener {
 	return at(&listenerv3.Listener{
@@ -181,6 +189,8 @@ func inboundListener(ipv6 bool) *listenerv3.Listener {
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters:  []*listenerv3.ListenerFilter{originalDst()},
 		FilterChains: []*listenerv3.FilterChain{
+			toItself(virtualInbound, outboundPort),
+			toItself(virtualInbound, inboundPort),
 			chain(virtualInbound, within("0.0.0.0", 0), proxy{stat: inboundPassthrough, cluster: inboundPassthrough}.filter()),
 			chain(virtualInbound+"6", within("::", 0), proxy{stat: inboundPassthrough6, cluster: inboundPassthrough6}.filter()),
 		},
