@@ -13,11 +13,21 @@ import (
 	"github.com/sallyport/sallyport/xds/identity"
 )
 
+// standing are a file's objects, and a mesh of them.
+func standing(yaml string) ([]serviceentry.Change, *registry.Snapshot) {
+	result := decode.File("e.yaml", []byte(yaml))
+	var changes []serviceentry.Change
+	for i := range result.Objects {
+		changes = append(changes, serviceentry.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
+	}
+	cfg := mesh.Default()
+	s, _ := registry.New(&cfg).Apply(changes)
+	return changes, s
+}
+
 // TestOwnRecord: whom a caller may speak for in the audit log.
 func TestOwnRecord(t *testing.T) {
-	cfg := mesh.Default()
-	r := registry.New(&cfg)
-	result := decode.File("e.yaml", []byte(`
+	_, s := standing(`
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: e, namespace: default, annotations: {egress.sallyport.io/gateway: edge/own-gateway}}
@@ -26,8 +36,7 @@ spec:
   location: MESH_EXTERNAL
   resolution: DNS
   ports: [{number: 443, name: tls, protocol: TLS}]
-`))
-	s, _ := r.Apply([]serviceentry.Change{{Key: result.Objects[0].Key, Object: &result.Objects[0]}})
+`)
 	p := &plane{}
 	p.snapshot.Store(s)
 	node := func(kind, ns string) string { return kind + "~10.0.0.1~p." + ns + "~" + ns + ".svc.cluster.local" }
@@ -68,7 +77,7 @@ spec:
 
 // TestOwnRecordInCluster: only the pods behind an egress gateway's Service speak for others.
 func TestOwnRecordInCluster(t *testing.T) {
-	result := decode.File("e.yaml", []byte(`
+	changes, s := standing(`
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: e, namespace: default, annotations: {egress.sallyport.io/gateway: edge/own-gateway}}
@@ -99,15 +108,9 @@ kind: Pod
 metadata: {name: shop-0, namespace: edge, labels: {app: shop}}
 spec: {serviceAccountName: shop}
 status: {podIP: 10.0.0.2}
-`))
-	var changes []serviceentry.Change
-	for i := range result.Objects {
-		changes = append(changes, serviceentry.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
-	}
-	cfg := mesh.Default()
+`)
 	p := &plane{cluster: &cluster{}, known: newInventory()}
 	p.known.apply(changes)
-	s, _ := registry.New(&cfg).Apply(changes)
 	p.snapshot.Store(s)
 	for _, tt := range []struct {
 		name           string
