@@ -42,12 +42,15 @@ func leanSlice(s *discoveryv1.EndpointSlice) version {
 	return native(serviceentry.KindEndpointSlice, &s.ObjectMeta, nil, lean)
 }
 
-// leanPod keeps labels, the account, the address, the phase and the names of ports.
+// leanPod keeps labels, the account, the addresses, the phase and the names of ports.
 func leanPod(p *corev1.Pod) version {
 	lean := &corev1.Pod{
 		ObjectMeta: leanMeta(&p.ObjectMeta),
 		Spec:       corev1.PodSpec{ServiceAccountName: p.Spec.ServiceAccountName},
 		Status:     corev1.PodStatus{Phase: p.Status.Phase, PodIP: p.Status.PodIP},
+	}
+	if len(p.Status.PodIPs) > 1 { // else PodIP says it
+		lean.Status.PodIPs = p.Status.PodIPs
 	}
 	lean.DeletionTimestamp = p.DeletionTimestamp
 	for _, c := range p.Spec.Containers {
