@@ -107,6 +107,7 @@ func (s *stage) playOutside() {
 	for i, name := range []string{external, second, nobody} {
 		s.outside.Set(name, 3*time.Second, outsideAddrs[i])
 	}
+	s.Cleanup(func() { _ = s.SetDNS(context.WithoutCancel(s.Context())) }) // the next one finds it as it was
 	s.must(s.SetDNS(s.Context(), nameServer))
 }
 
