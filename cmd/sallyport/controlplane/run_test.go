@@ -136,6 +136,7 @@ func TestWrongSettings(t *testing.T) {
 		"--admin-addr":      {XDSAddr: free.Addr().String(), AdminAddr: taken.Addr().String()},
 		"--data":            {DataDir: "/dev/null/x"},
 		"nowhere.yaml":      {MeshConfigFile: "/nowhere.yaml"},
+		"--audit-address":   {AuditAddress: "sallyport-audit:15016"},
 	} {
 		if cfg.DataDir == "" {
 			cfg.DataDir = t.TempDir()

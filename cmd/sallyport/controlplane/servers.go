@@ -118,6 +118,8 @@ func (p *plane) auditConnection(authority *ca.CA) (*grpc.ClientConn, error) {
 		server := own
 		server.ServiceAccount = AuditAccount
 		address, how = p.cfg.AuditAddress, credentials.NewTLS(meshtls.Client(meshtls.NewOwn(authority, own), server))
+	case p.cfg.AuditAddress != "":
+		return nil, WrongSetting{fmt.Errorf("--audit-address %q: only the controller of a cluster hands records to another pod; leave it out, and let this one run the audit server (--audit)", p.cfg.AuditAddress)}
 	case p.cfg.AuditSocket == "":
 		return nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/admission"
@@ -32,8 +33,13 @@ func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) e
 		},
 	}))
 	if c.InjectionConfigFile != "" {
+		// a client of its own: whoever reaches the port can make it ask, and must not hold up the others
+		client, err := kubernetes.NewForConfig(c.REST)
+		if err != nil {
+			return err
+		}
 		mux.Handle("POST /inject", inject.Handler(inject.HandlerConfig{
-			Log: p.log, Metrics: p.metrics, Namespaces: namespaces{c, p.known},
+			Log: p.log, Metrics: p.metrics, Namespaces: namespaces{client, p.known},
 			Settings: func() inject.Settings { return *c.injection.Load() },
 		}))
 		written, err := watchFile(ctx, c.InjectionConfigFile, p.log)
@@ -71,8 +77,8 @@ func serveToTheEnd(ctx context.Context, srv *http.Server, l net.Listener) error 
 
 // namespaces knows labels from the inventory, and asks the API server for a namespace that was made just now.
 type namespaces struct {
-	*cluster
-	known *inventory
+	client kubernetes.Interface
+	known  *inventory
 }
 
 // NamespaceLabels implements inject.Namespaces.
