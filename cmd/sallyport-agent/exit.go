@@ -1,13 +1,13 @@
 package main
 
-import "github.com/sallyport/sallyport/cmd/exitcode"
+import "github.com/sallyport/sallyport/cmd/program"
 
 // The exit codes that scripts may rely on.
 const (
-	exitDone   = exitcode.Done
-	exitNo     = exitcode.No
-	exitUsage  = exitcode.Usage
-	exitFailed = exitcode.Failed
+	exitDone   = program.Done
+	exitNo     = program.No
+	exitUsage  = program.Usage
+	exitFailed = program.Failed
 )
 
 // usageError marks an error that the caller mends by calling differently.
@@ -15,7 +15,7 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// ProcessExit implements [exitcode.Coded].
+// ProcessExit implements [program.Coded].
 func (usageError) ProcessExit() int { return exitUsage }
 
 // answerNo ends a command whose printed answer is "no".
@@ -23,8 +23,8 @@ type answerNo struct{}
 
 func (answerNo) Error() string { return "the answer is no" }
 
-// ProcessExit implements [exitcode.Coded].
+// ProcessExit implements [program.Coded].
 func (answerNo) ProcessExit() int { return exitNo }
 
 // exitCode maps a command's result to the process's.
-func exitCode(err error) int { return exitcode.Of(err) }
+func exitCode(err error) int { return program.ExitCode(err) }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/cmd/exitcode"
+	"github.com/sallyport/sallyport/cmd/program"
 )
 
 // call runs the program's command line in this process.
@@ -16,7 +16,7 @@ func call(args ...string) (string, int, error) {
 	root.SetOut(&out)
 	root.SetErr(&out)
 	err := root.Execute()
-	return out.String(), exitcode.Of(err), err
+	return out.String(), program.ExitCode(err), err
 }
 
 func TestWrongCalls(t *testing.T) {
@@ -41,13 +41,13 @@ func TestWrongCalls(t *testing.T) {
 		"clean extra":                                      `"extra"`,
 		"nothing":                                          `"nothing"`,
 	} {
-		if _, code, err := call(strings.Fields(args)...); code != exitcode.Usage || !strings.Contains(err.Error(), want) {
+		if _, code, err := call(strings.Fields(args)...); code != program.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: exit code %d, %v, want %q", args, code, err, want)
 		}
 	}
 	for _, args := range []string{"", "--help", "guard --help", "clean --help"} {
 		out, code, err := call(strings.Fields(args)...)
-		if code != exitcode.Done || !strings.Contains(out, "Usage:") {
+		if code != program.Done || !strings.Contains(out, "Usage:") {
 			t.Errorf("%s: %d, %v: %s", args, code, err, out)
 		}
 	}

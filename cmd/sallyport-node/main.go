@@ -2,29 +2,15 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
 	"github.com/spf13/cobra"
 
-	"github.com/sallyport/sallyport/cmd/exitcode"
+	"github.com/sallyport/sallyport/cmd/program"
 )
 
 // version is set at build time.
 var version = "dev"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	err := rootCommand().ExecuteContext(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "sallyport-node:", err)
-	}
-	os.Exit(exitcode.Of(err))
-}
+func main() { program.Main(rootCommand()) }
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{

@@ -108,7 +108,7 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 		}
 		g.Go(func() error { return server.keep(ctx) })
 	}
-	g.Go(func() error { return controlplane.Run(ctx, cfg) })
+	g.Go(func() error { return runPlane(ctx, cfg) })
 	return g.Wait()
 }
 

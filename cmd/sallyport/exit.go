@@ -1,18 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 
-	"github.com/sallyport/sallyport/cmd/exitcode"
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
 )
 
 // The exit codes that scripts may rely on.
 const (
-	exitDone   = exitcode.Done
-	exitNo     = exitcode.No
-	exitUsage  = exitcode.Usage
-	exitFailed = exitcode.Failed
+	exitDone   = program.Done
+	exitNo     = program.No
+	exitUsage  = program.Usage
+	exitFailed = program.Failed
 )
 
 // usageError marks an error that the caller mends by calling differently.
@@ -20,7 +21,7 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// ProcessExit implements [exitcode.Coded].
+// ProcessExit implements [program.Coded].
 func (usageError) ProcessExit() int { return exitUsage }
 
 // answerNo ends a command whose printed answer is "no".
@@ -28,13 +29,17 @@ type answerNo struct{}
 
 func (answerNo) Error() string { return "the answer is no" }
 
-// ProcessExit implements [exitcode.Coded].
+// ProcessExit implements [program.Coded].
 func (answerNo) ProcessExit() int { return exitNo }
 
-// exitCode maps a command's result to the process's.
-func exitCode(err error) int {
+// runPlane runs the control plane. What it finds wrong with its settings was a wrong call.
+func runPlane(ctx context.Context, cfg controlplane.Config) error {
+	err := controlplane.Run(ctx, cfg)
 	if setting := (controlplane.WrongSetting{}); errors.As(err, &setting) {
-		return exitUsage
+		return usageError{err}
 	}
-	return exitcode.Of(err)
+	return err
 }
+
+// exitCode maps a command's result to the process's.
+func exitCode(err error) int { return program.ExitCode(err) }

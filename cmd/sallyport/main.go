@@ -2,28 +2,15 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
 	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/cmd/program"
 )
 
 // version is set at build time.
 var version = "dev"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	err := rootCommand().ExecuteContext(ctx)
-	code := exitCode(err)
-	if err != nil && code != exitNo {
-		fmt.Fprintln(os.Stderr, "sallyport:", err)
-	}
-	os.Exit(code)
-}
+func main() { program.Main(rootCommand()) }
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{

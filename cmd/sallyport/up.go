@@ -150,7 +150,7 @@ func (u *embedded) run(ctx context.Context) error {
 	listening := make(chan controlplane.Addresses, 1)
 	g.Go(func() error { return audit.keep(ctx) })
 	g.Go(func() error {
-		return controlplane.Run(ctx, controlplane.Config{
+		return runPlane(ctx, controlplane.Config{
 			Source:         dir.New(u.flags.dir, dir.Options{Logger: u.log}),
 			MeshConfigFile: u.flags.meshConfig,
 			DataDir:        u.flags.data,

@@ -1,12 +1,8 @@
-// Package exitcode holds the exit codes that scripts may rely on, the same for every program of this module.
-//
-// In: what a command returned. Out: the process's exit code. Each program has types of its own for the errors that mean
-// something else than failure; they say so by a method.
-package exitcode
+package program
 
 import "errors"
 
-// The codes.
+// The exit codes.
 const (
 	Done   = 0
 	No     = 1 // the call worked, its answer is no
@@ -20,8 +16,8 @@ type Coded interface {
 	ProcessExit() int
 }
 
-// Of maps a command's result to the process's.
-func Of(err error) int {
+// ExitCode maps a command's result to the process's.
+func ExitCode(err error) int {
 	var coded Coded
 	switch {
 	case err == nil:
