@@ -23,6 +23,7 @@ var destinations = []string{
 	"mail.test:993", "owner.test:80", "owner.test:443", "owner.test:5432", "owner.test:9999",
 	ownedAddr.String() + ":80", ownedAddr.String() + ":443", ownedAddr.String() + ":5432",
 	"second.test:80", "second.test:443", "second.test:5432", "split.test:80", "split.test:443", "istio-egressgateway.istio-system:80",
+	"rival.test:80", "rival.test:443",
 	"direct.test:80", "direct.test:443", "direct.test:5432", "direct.test:8443",
 	"a.straight.test:80", "a.straight.test:443",
 	"private.test:80", "private.test:443", "private.test:5432",

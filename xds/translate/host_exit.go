@@ -8,34 +8,26 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
-	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
 // exitHost is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual
-// host and a cluster. The registrations are in order of precedence; where several have a port, the first gives
-// the cluster, and all of them together say who may use it.
-func exitHost(list []*registry.Service, rule *registry.Rule, f exitFor) *part {
+// host and a cluster. The registrations are in order of precedence. Those of one namespace count as one: the first that
+// has a port gives the cluster, and all of them together say who may use it. Those of several namespaces stay apart,
+// see contestedVhost.
+func exitHost(list []*registry.Service, rules []*registry.Rule, f exitFor) *part {
 	p := &part{}
-	done := map[uint32]bool{}
-	for _, svc := range list {
-		if svc.Wildcard() && isLocal(svc.Host) {
-			continue
+	for _, rows := range rowsOf(list, rules) {
+		for i := range rows {
+			p.resources = append(p.resources, rows[i].cluster(f)...)
 		}
-		for _, port := range svc.Ports {
-			if done[port.Number] || port.Protocol == registry.UDP {
-				continue
-			}
-			done[port.Number] = true
-			tls, target := origination(svc, port, rule)
-			port.TargetPort = target
-			vh := exitVhost(svc, port)
-			if f.verified {
-				restrict(vh, audience(list, port.Number), f.trustDomain)
-			}
-			p.resources = append(p.resources, seal(VirtualHost, vh.Name, vh))
-			md := metadata(accesslog.RoleExternal, configOf(svc.SourceOf(port)))
-			p.resources = append(p.resources, endCluster(f.clusters(), asOutside(svc, f.verified), port, tls, md)...)
+		vh := rows[0].vhost()
+		if f.verified {
+			vh.TypedPerFilterConfig = restricted(rows[0].audience, f.trustDomain)
 		}
+		if len(rows) > 1 {
+			vh = contestedVhost(rows, f)
+		}
+		p.resources = append(p.resources, seal(VirtualHost, vh.Name, vh))
 	}
 	return p
 }
@@ -96,33 +88,35 @@ func securePort(svc *registry.Service) (registry.Port, bool) {
 	return first, first.Number != 0
 }
 
-// exitVhost is a host's port in the gateway's table. The name that a client asked for is the name that is used:
+// vhost is a host's port in the gateway's table. The name that a client asked for is the name that is used:
 // requests by their Host, tunnels by the authority, which the listener behind checks against what is said inside.
-func exitVhost(svc *registry.Service, port registry.Port) *routev3.VirtualHost {
+func (r *exitRow) vhost() *routev3.VirtualHost {
 	vh := &routev3.VirtualHost{
-		Name:    vhostName(ExitRoute, hostPort(svc.Host, port.Number)),
-		Domains: []string{hostPort(svc.Host, port.Number)},
+		Name:    vhostName(ExitRoute, hostPort(r.svc.Host, r.port.Number)),
+		Domains: []string{hostPort(r.svc.Host, r.port.Number)},
+		Routes:  r.routes(),
 	}
-	cluster := ClusterName(port.Number, svc.Host)
-	if port.Protocol.IsHTTP() {
-		if port.Number == 80 {
-			vh.Domains = append(vh.Domains, svc.Host)
-		}
-		vh.Routes = []*routev3.Route{
-			refuse(wrongProtocolRoute, anyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", nil),
-			requestRoute(svc, port, cluster),
-		}
-		return vh
-	}
-	if port.Protocol == registry.TCP {
-		vh.Routes = []*routev3.Route{tunnelRoute(svc, port, cluster), requestRoute(svc, port, cluster)}
-		return vh
-	}
-	vh.Routes = []*routev3.Route{
-		tunnelRoute(svc, port, cluster),
-		refuse(wrongProtocolRoute, anyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+": plain HTTP does not go there\n", nil),
+	if r.port.Protocol.IsHTTP() && r.port.Number == 80 {
+		vh.Domains = append(vh.Domains, r.svc.Host)
 	}
 	return vh
+}
+
+func (r *exitRow) routes() []*routev3.Route {
+	switch {
+	case r.port.Protocol.IsHTTP():
+		return []*routev3.Route{
+			refuse(wrongProtocolRoute, anyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", nil),
+			requestRoute(r.svc, r.port, r.name),
+		}
+	case r.port.Protocol == registry.TCP:
+		return []*routev3.Route{tunnelRoute(r.svc, r.port, r.name), requestRoute(r.svc, r.port, r.name)}
+	default:
+		return []*routev3.Route{
+			tunnelRoute(r.svc, r.port, r.name),
+			refuse(wrongProtocolRoute, anyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(r.port.Protocol)+": plain HTTP does not go there\n", nil),
+		}
+	}
 }
 
 func requestRoute(svc *registry.Service, port registry.Port, cluster string) *routev3.Route {
@@ -170,10 +164,11 @@ func audience(list []*registry.Service, port uint32) []string {
 	return out
 }
 
-// restrict lets only workloads of these namespaces in, by the identity that their certificate proves.
-func restrict(vh *routev3.VirtualHost, namespaces []string, trustDomain string) {
+// restricted lets only workloads of these namespaces in, by the identity that their certificate proves; nil namespaces
+// are everybody.
+func restricted(namespaces []string, trustDomain string) map[string]*anypb.Any {
 	if namespaces == nil {
-		return
+		return nil
 	}
 	policy := &rbacv3.Policy{Permissions: []*rbacv3.Permission{{Rule: &rbacv3.Permission_Any{Any: true}}}}
 	for _, ns := range namespaces {
@@ -185,5 +180,5 @@ func restrict(vh *routev3.VirtualHost, namespaces []string, trustDomain string) 
 	if len(policy.Principals) > 0 {
 		rules.Policies = map[string]*rbacv3.Policy{"exported": policy}
 	}
-	vh.TypedPerFilterConfig = map[string]*anypb.Any{filterAccess: packed(&httprbacv3.RBACPerRoute{Rbac: &httprbacv3.RBAC{Rules: rules}})}
+	return map[string]*anypb.Any{filterAccess: packed(&httprbacv3.RBACPerRoute{Rbac: &httprbacv3.RBAC{Rules: rules}})}
 }

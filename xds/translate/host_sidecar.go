@@ -49,6 +49,8 @@ type foundAs struct {
 	exit   bool     // the host is an egress gateway's own
 	short  []string // short names of a Kubernetes service
 	yields []netip.AddrPort
+	// contested: other namespaces registered the host too, so the gateway must be told whose registration is meant.
+	contested bool
 }
 
 // sidecarVhost is the row of a port's table for a host. Requests and tunnels both find it: by Host, by SNI, or,
@@ -63,6 +65,11 @@ func sidecarVhost(svc *registry.Service, port registry.Port, f foundAs) *Resourc
 		vh.Routes = directRoutes(svc, port)
 	} else {
 		vh.Routes = gatewayRoutes(svc, port)
+		for _, r := range vh.Routes {
+			if f.contested && r.GetRoute() != nil {
+				named(r, svc)
+			}
+		}
 	}
 	return seal(VirtualHost, vh.Name, vh)
 }
@@ -145,13 +152,12 @@ func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rul
 	if !svc.External {
 		role = accesslog.RoleMesh
 	}
-	return endCluster(Cluster, svc, port, rule.TLSFor(port.Number), metadata(role, configOf(svc.SourceOf(port))))
+	return endCluster(Cluster, ClusterName(port.Number, svc.Host), svc, port, rule.TLSFor(port.Number), metadata(role, configOf(svc.SourceOf(port))))
 }
 
 // endCluster connects to the host itself, by sidecar or gateway; kind says how it is fetched. TLS is what the
 // client's own protocol is wrapped in; nil for none.
-func endCluster(kind Type, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, md *corev3.Metadata) []*Resource {
-	clusterName := ClusterName(port.Number, svc.Host)
+func endCluster(kind Type, clusterName string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, md *corev3.Metadata) []*Resource {
 	var c *clusterv3.Cluster
 	var out []*Resource
 	switch {

@@ -20,6 +20,7 @@ type inputs struct {
 	exit        bool   // the host is an egress gateway's own
 	short       string // its short names
 	yields      string // the addresses that it wrote and another host has
+	contested   bool   // other namespaces registered it too
 	onDemand    bool
 }
 
@@ -38,14 +39,14 @@ func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) 
 		return nil
 	}
 	rule := s.Rule(svc, c.View)
-	f := foundAs{yields: s.Yielded(svc, c.View, scope)}
+	f := foundAs{yields: s.Yielded(svc, c.View, scope), contested: !svc.Exit.IsZero() && contested(s.Services(host), svc)}
 	if ref, ok := kubeRef(svc); ok {
 		f.exit = s.IsExit(ref)
 		f.short = slices.DeleteFunc(shortNames(ref, c.View), func(short string) bool { return s.Visible(short, c.View, scope) != nil })
 	}
 	in := inputs{
 		kind: Sidecar, services: svc.Hash, rule: ruleHash(rule),
-		exit: f.exit, short: strings.Join(f.short, " "), yields: addressList(f.yields),
+		exit: f.exit, short: strings.Join(f.short, " "), yields: addressList(f.yields), contested: f.contested,
 	}
 	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, f) })
 }
@@ -67,14 +68,18 @@ func addressList(list []netip.AddrPort) string {
 }
 
 func (t *Translator) hostForExit(s *registry.Snapshot, c Class, host string) *part {
-	list := leaving(s.Services(host), c)
+	list := leaving(s, host, c)
 	if len(list) == 0 {
 		return nil
 	}
-	rule := s.Rule(list[0], list[0].Namespace)
-	in := inputs{kind: c.Kind, services: hashServices(list), rule: ruleHash(rule), trustDomain: s.Mesh.TrustDomain, gateway: c.Gateway, onDemand: c.OnDemand}
+	rules := make([]*registry.Rule, len(list))
+	in := inputs{kind: c.Kind, services: hashServices(list), trustDomain: s.Mesh.TrustDomain, gateway: c.Gateway, onDemand: c.OnDemand}
+	for i, svc := range list {
+		rules[i] = s.Rule(svc, svc.Namespace)
+		in.rule = in.rule*1099511628211 ^ ruleHash(rules[i])
+	}
 	return t.remember(host, in, func() *part {
-		return exitHost(list, rule, exitFor{trustDomain: s.Mesh.TrustDomain, verified: c.Kind == Gateway, onDemand: c.OnDemand})
+		return exitHost(list, rules, exitFor{trustDomain: s.Mesh.TrustDomain, verified: c.Kind == Gateway, onDemand: c.OnDemand})
 	})
 }
 
@@ -84,17 +89,17 @@ func kubeRef(svc *registry.Service) (registry.Ref, bool) {
 }
 
 // leaving picks the registrations that leave by a class's exit: those attached to the gateway, or, at a forward
-// proxy, those that its namespace may see.
-func leaving(list []*registry.Service, c Class) []*registry.Service {
+// proxy, the one that its namespace sees.
+func leaving(s *registry.Snapshot, host string, c Class) []*registry.Service {
+	if c.Kind == Forward {
+		if svc := s.Visible(host, c.Namespace, nil); svc != nil && svc.External {
+			return []*registry.Service{svc}
+		}
+		return nil
+	}
 	var out []*registry.Service
-	for _, svc := range list {
-		if !svc.External {
-			continue
-		}
-		if c.Kind == Gateway && !c.Gateway.IsZero() && svc.Exit == c.Gateway {
-			out = append(out, svc)
-		}
-		if c.Kind == Forward && svc.ExportTo.Includes(c.Namespace) {
+	for _, svc := range s.Services(host) {
+		if svc.External && !c.Gateway.IsZero() && svc.Exit == c.Gateway {
 			out = append(out, svc)
 		}
 	}

@@ -146,6 +146,9 @@ func table(name string, lastResort *routev3.VirtualHost, hosts inline, perPort b
 		ValidateClusters:               wrapperspb.Bool(false),
 		MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(8192),
 	}
+	if name == ExitRoute {
+		r.RequestHeadersToRemove = append(r.RequestHeadersToRemove, headerRegisteredIn)
+	}
 	if hosts == nil {
 		r.Vhds = &routev3.Vhds{ConfigSource: &corev3.ConfigSource{
 			ResourceApiVersion:    corev3.ApiVersion_V3,

@@ -26,6 +26,11 @@ func ClusterName(port uint32, host string) string {
 	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "||" + host
 }
 
+// subsetName is the name of a cluster that is one of several for a host's port; Istio's form.
+func subsetName(port uint32, subset, host string) string {
+	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "|" + subset + "|" + host
+}
+
 // routeName is Istio's name for a sidecar's routes of a port.
 func routeName(port uint32) string { return strconv.FormatUint(uint64(port), 10) }
 

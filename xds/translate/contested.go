@@ -1,0 +1,124 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/accesslog"
+)
+
+// headerRegisteredIn tells a gateway which namespace's registration of a host a sidecar follows, where several
+// namespaces registered it. It is no proof of anything: each registration's routes let in whom it is exported to.
+const headerRegisteredIn = "x-sallyport-registered-in"
+
+// exitRow is one namespace's registration of a host's port at an exit.
+type exitRow struct {
+	svc      *registry.Service
+	port     registry.Port // its target is where the exit connects to
+	tls      *registry.TLSSettings
+	name     string   // of the cluster
+	audience []string // see restricted
+}
+
+// rowsOf gives, for each port of a host, the registrations that have it, one a namespace, in order of precedence; rules
+// are theirs. The first has the cluster name that users know, the others have their namespace for a subset in it.
+func rowsOf(list []*registry.Service, rules []*registry.Rule) [][]exitRow {
+	ports := map[uint32][]exitRow{}
+	for i, svc := range list {
+		if svc.Wildcard() && isLocal(svc.Host) {
+			continue
+		}
+		for _, port := range svc.Ports {
+			rows := ports[port.Number]
+			taken := slices.ContainsFunc(rows, func(r exitRow) bool { return r.svc.Namespace == svc.Namespace })
+			if taken || port.Protocol == registry.UDP {
+				continue
+			}
+			row := exitRow{svc: svc, port: port, name: ClusterName(port.Number, svc.Host), audience: audience(inNamespace(list, svc.Namespace), port.Number)}
+			row.tls, row.port.TargetPort = origination(svc, port, rules[i])
+			if len(rows) > 0 {
+				row.name = subsetName(port.Number, svc.Namespace, svc.Host)
+			}
+			ports[port.Number] = append(rows, row)
+		}
+	}
+	out := make([][]exitRow, 0, len(ports))
+	for _, number := range slices.Sorted(maps.Keys(ports)) {
+		out = append(out, ports[number])
+	}
+	return out
+}
+
+func inNamespace(list []*registry.Service, ns string) (out []*registry.Service) {
+	for _, svc := range list {
+		if svc.Namespace == ns {
+			out = append(out, svc)
+		}
+	}
+	return out
+}
+
+func (r *exitRow) cluster(f exitFor) []*Resource {
+	md := metadata(accesslog.RoleExternal, configOf(r.svc.SourceOf(r.port)))
+	return endCluster(f.clusters(), r.name, asOutside(r.svc, f.verified), r.port, r.tls, md)
+}
+
+// contestedVhost is the row of a host that several namespaces registered: what one says leads nobody else anywhere. A
+// sidecar names the registration that its workload sees, and gets there if it is exported to the workload; who names
+// none gets to the first, on the same terms.
+func contestedVhost(rows []exitRow, f exitFor) *routev3.VirtualHost {
+	vh := rows[0].vhost()
+	vh.Routes = nil
+	for i := range rows {
+		for _, r := range rows[i].guarded(f) {
+			r.Match.Headers = append(r.Match.Headers, &routev3.HeaderMatcher{Name: headerRegisteredIn, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
+				StringMatch: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: rows[i].svc.Namespace}},
+			}})
+			vh.Routes = append(vh.Routes, r)
+		}
+	}
+	vh.Routes = append(vh.Routes, rows[0].guarded(f)...)
+	if http80 := slices.ContainsFunc(rows, func(r exitRow) bool { return r.port.Protocol.IsHTTP() && r.port.Number == 80 }); http80 && len(vh.Domains) == 1 {
+		vh.Domains = append(vh.Domains, rows[0].svc.Host)
+	}
+	return vh
+}
+
+// guarded are the routes of a row, each for its audience.
+func (r *exitRow) guarded(f exitFor) []*routev3.Route {
+	routes := r.routes()
+	if !f.verified {
+		return routes
+	}
+	for _, route := range routes {
+		for filter, config := range restricted(r.audience, f.trustDomain) {
+			if route.TypedPerFilterConfig == nil {
+				route.TypedPerFilterConfig = map[string]*anypb.Any{}
+			}
+			route.TypedPerFilterConfig[filter] = config
+		}
+	}
+	return routes
+}
+
+// contested says whether several namespaces registered a host that leaves by the same gateway.
+func contested(list []*registry.Service, svc *registry.Service) bool {
+	return slices.ContainsFunc(list, func(o *registry.Service) bool {
+		return o.External && o.Exit == svc.Exit && o.Namespace != svc.Namespace
+	})
+}
+
+// named tells the gateway whose registration is meant.
+func named(r *routev3.Route, svc *registry.Service) *routev3.Route {
+	r.RequestHeadersToAdd = append(r.RequestHeadersToAdd, &corev3.HeaderValueOption{
+		Header:       &corev3.HeaderValue{Key: headerRegisteredIn, Value: svc.Namespace},
+		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	})
+	return r
+}
