@@ -14,8 +14,8 @@ import (
 )
 
 // headerRegisteredIn tells a gateway which namespace's registration of a host a sidecar follows, where several
-// namespaces registered it. It is no proof of anything: each registration's routes let in whom it is exported to.
-const headerRegisteredIn = "x-sallyport-registered-in"
+// namespaces registered it. It is no order (see orders) and no proof of anything: each registration's routes let in whom it is exported to.
+const headerRegisteredIn = "sallyport-registered-in"
 
 // exitRow is one namespace's registration of a host's port at an exit.
 type exitRow struct {
