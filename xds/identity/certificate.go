@@ -46,13 +46,7 @@ func (c Certificate) fromLeaf(leaf *x509.Certificate, now time.Time) (ID, error)
 	if now.After(leaf.NotAfter) {
 		return ID{}, fmt.Errorf("it expired at %s; connect again with a renewed one", leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	if leaf.IsCA {
-		return ID{}, fmt.Errorf("it is a CA's, not a workload's")
-	}
-	if len(leaf.URIs) != 1 {
-		return ID{}, fmt.Errorf("it has %d URI names, a workload's has one", len(leaf.URIs))
-	}
-	id, err := ParseID(leaf.URIs[0].String())
+	id, err := OfCertificate(leaf)
 	if err != nil {
 		return ID{}, err
 	}
@@ -60,4 +54,15 @@ func (c Certificate) fromLeaf(leaf *x509.Certificate, now time.Time) (ID, error)
 		return ID{}, fmt.Errorf("it belongs to the trust domain %q, this mesh is %q", id.TrustDomain, c.TrustDomain)
 	}
 	return id, nil
+}
+
+// OfCertificate reads whose an X.509-SVID is. It verifies nothing else.
+func OfCertificate(leaf *x509.Certificate) (ID, error) {
+	if leaf.IsCA {
+		return ID{}, fmt.Errorf("it is a CA's, not a workload's")
+	}
+	if len(leaf.URIs) != 1 {
+		return ID{}, fmt.Errorf("it has %d URI names, a workload's has one", len(leaf.URIs))
+	}
+	return ParseID(leaf.URIs[0].String())
 }

@@ -87,14 +87,14 @@ func portListener(name string, p listening, in sidecarIn) *listenerv3.Listener {
 		l.FilterChains = append(l.FilterChains, chain(r.prefix.String(), match, carryOn(),
 			proxy{stat: "outbound_" + name, cluster: decide, tunnel: hostPort(r.host, r.port)}.filter()))
 	}
+	byAddress := proxy{stat: "outbound_" + name, cluster: decide, tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}
 	for _, made := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
 		if !slices.ContainsFunc(p.ranges, func(r rangeUse) bool { return r.prefix.Overlaps(made) }) {
 			continue // the usual case: the default does it
 		}
-		l.FilterChains = append(l.FilterChains, chain(made.String(), within(made.Addr().String(), made.Bits()), carryOn(),
-			proxy{stat: "outbound_" + name, cluster: decide, tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}.filter()))
+		l.FilterChains = append(l.FilterChains, chain(made.String(), within(made.Addr().String(), made.Bits()), carryOn(), byAddress.filter()))
 	}
-	l.DefaultFilterChain = chain("tcp", nil, carryOn(), proxy{stat: "outbound_" + name, cluster: decide, tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}.filter())
+	l.DefaultFilterChain = chain("tcp", nil, carryOn(), byAddress.filter())
 	return l
 }
 

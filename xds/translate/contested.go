@@ -14,7 +14,8 @@ import (
 )
 
 // headerRegisteredIn tells a gateway which namespace's registration of a host a sidecar follows, where several
-// namespaces registered it. It is no order (see orders) and no proof of anything: each registration's routes let in whom it is exported to.
+// namespaces registered it. It is no order (see orders) and no proof of anything: each registration's routes let in
+// whom it is exported to.
 const headerRegisteredIn = "sallyport-registered-in"
 
 // exitRow is one namespace's registration of a host's port at an exit.
@@ -69,12 +70,23 @@ func (r *exitRow) cluster(f exitFor) []*Resource {
 	return endCluster(f.clusters(), r.name, asOutside(r.svc, f.verified), r.port, r.tls, md)
 }
 
-// contestedVhost is the row of a host that several namespaces registered: what one says leads nobody else anywhere. A
-// sidecar names the registration that its workload sees, and gets there if it is exported to the workload; who names
-// none gets to the first, on the same terms.
-func contestedVhost(rows []exitRow, f exitFor) *routev3.VirtualHost {
-	vh := rows[0].vhost()
-	vh.Routes = nil
+// exitVhost is a host's port in the gateway's table. The name that a client asked for is the name that is used:
+// requests by their Host, tunnels by the authority, which the listener behind checks against what is said inside.
+//
+// Where several namespaces registered the host, what one says leads nobody else anywhere: a sidecar names the
+// registration that its workload sees, and gets there if it is exported to the workload; who names none gets to the
+// first, on the same terms.
+func exitVhost(rows []exitRow, f exitFor) *routev3.VirtualHost {
+	first := &rows[0]
+	authority := hostPort(first.svc.Host, first.port.Number)
+	vh := &routev3.VirtualHost{Name: vhostName(ExitRoute, authority), Domains: []string{authority}}
+	if slices.ContainsFunc(rows, func(r exitRow) bool { return r.port.Protocol.IsHTTP() && r.port.Number == 80 }) {
+		vh.Domains = append(vh.Domains, first.svc.Host)
+	}
+	if len(rows) == 1 {
+		vh.Routes, vh.TypedPerFilterConfig = first.routes(), first.access(f)
+		return vh
+	}
 	for i := range rows {
 		for _, r := range rows[i].guarded(f) {
 			r.Match.Headers = append(r.Match.Headers, &routev3.HeaderMatcher{Name: headerRegisteredIn, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
@@ -83,28 +95,29 @@ func contestedVhost(rows []exitRow, f exitFor) *routev3.VirtualHost {
 			vh.Routes = append(vh.Routes, r)
 		}
 	}
-	vh.Routes = append(vh.Routes, rows[0].guarded(f)...)
-	if http80 := slices.ContainsFunc(rows, func(r exitRow) bool { return r.port.Protocol.IsHTTP() && r.port.Number == 80 }); http80 && len(vh.Domains) == 1 {
-		vh.Domains = append(vh.Domains, rows[0].svc.Host)
-	}
+	vh.Routes = append(vh.Routes, first.guarded(f)...)
 	return vh
 }
 
 // guarded are the routes of a row, each for its audience.
 func (r *exitRow) guarded(f exitFor) []*routev3.Route {
 	routes := r.routes()
-	if !f.verified {
-		return routes
-	}
 	for _, route := range routes {
-		for filter, config := range restricted(r.audience, f.trustDomain) {
-			if route.TypedPerFilterConfig == nil {
-				route.TypedPerFilterConfig = map[string]*anypb.Any{}
-			}
-			route.TypedPerFilterConfig[filter] = config
+		if access := r.access(f); route.TypedPerFilterConfig == nil {
+			route.TypedPerFilterConfig = access
+		} else {
+			maps.Copy(route.TypedPerFilterConfig, access)
 		}
 	}
 	return routes
+}
+
+// access lets the row's audience in, where clients are known.
+func (r *exitRow) access(f exitFor) map[string]*anypb.Any {
+	if !f.verified {
+		return nil
+	}
+	return restricted(r.audience, f.trustDomain)
 }
 
 // contested says whether several namespaces registered a host that leaves by the same gateway.

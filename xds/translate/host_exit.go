@@ -13,20 +13,14 @@ import (
 // exitHost is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual
 // host and a cluster. The registrations are in order of precedence. Those of one namespace count as one: the first that
 // has a port gives the cluster, and all of them together say who may use it. Those of several namespaces stay apart,
-// see contestedVhost.
+// see exitVhost.
 func exitHost(list []*registry.Service, rules []*registry.Rule, f exitFor) *part {
 	p := &part{}
 	for _, rows := range rowsOf(list, rules) {
 		for i := range rows {
 			p.resources = append(p.resources, rows[i].cluster(f)...)
 		}
-		vh := rows[0].vhost()
-		if f.verified {
-			vh.TypedPerFilterConfig = restricted(rows[0].audience, f.trustDomain)
-		}
-		if len(rows) > 1 {
-			vh = contestedVhost(rows, f)
-		}
+		vh := exitVhost(rows, f)
 		p.resources = append(p.resources, seal(VirtualHost, vh.Name, vh))
 	}
 	return p
@@ -86,20 +80,6 @@ func securePort(svc *registry.Service) (registry.Port, bool) {
 		}
 	}
 	return first, first.Number != 0
-}
-
-// vhost is a host's port in the gateway's table. The name that a client asked for is the name that is used:
-// requests by their Host, tunnels by the authority, which the listener behind checks against what is said inside.
-func (r *exitRow) vhost() *routev3.VirtualHost {
-	vh := &routev3.VirtualHost{
-		Name:    vhostName(ExitRoute, hostPort(r.svc.Host, r.port.Number)),
-		Domains: []string{hostPort(r.svc.Host, r.port.Number)},
-		Routes:  r.routes(),
-	}
-	if r.port.Protocol.IsHTTP() && r.port.Number == 80 {
-		vh.Domains = append(vh.Domains, r.svc.Host)
-	}
-	return vh
 }
 
 func (r *exitRow) routes() []*routev3.Route {

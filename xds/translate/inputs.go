@@ -73,10 +73,12 @@ func (t *Translator) hostForExit(s *registry.Snapshot, c Class, host string) *pa
 		return nil
 	}
 	rules := make([]*registry.Rule, len(list))
-	in := inputs{kind: c.Kind, services: hashServices(list), trustDomain: s.Mesh.TrustDomain, gateway: c.Gateway, onDemand: c.OnDemand}
 	for i, svc := range list {
 		rules[i] = s.Rule(svc, svc.Namespace)
-		in.rule = in.rule*1099511628211 ^ ruleHash(rules[i])
+	}
+	in := inputs{
+		kind: c.Kind, trustDomain: s.Mesh.TrustDomain, gateway: c.Gateway, onDemand: c.OnDemand,
+		services: combined(list, func(svc *registry.Service) uint64 { return svc.Hash }), rule: combined(rules, ruleHash),
 	}
 	return t.remember(host, in, func() *part {
 		return exitHost(list, rules, exitFor{trustDomain: s.Mesh.TrustDomain, verified: c.Kind == Gateway, onDemand: c.OnDemand})
@@ -113,11 +115,11 @@ func ruleHash(r *registry.Rule) uint64 {
 	return r.Hash
 }
 
-// hashServices combines the hashes of an ordered list.
-func hashServices(list []*registry.Service) uint64 {
-	h := uint64(14695981039346656037) // FNV-1a over the hashes' words
-	for _, s := range list {
-		h = (h ^ s.Hash) * 1099511628211
+// combined is one hash for an ordered list of hashes: FNV-1a over their words.
+func combined[T any](list []T, hash func(T) uint64) uint64 {
+	h := uint64(14695981039346656037)
+	for _, x := range list {
+		h = (h ^ hash(x)) * 1099511628211
 	}
 	return h
 }

@@ -39,13 +39,12 @@ type cluster struct {
 	client    kubernetes.Interface
 	statuses  *status.Writer
 	authority *ca.CA
-	bundle    chan struct{} // holds a value when the trust bundle changed since it was last taken
 	injection atomic.Pointer[inject.Settings]
 }
 
 // join makes the clients of a cluster, and the source of p's configuration.
 func (p *plane) join(ctx context.Context, trustDomain string) (*cluster, error) {
-	c := &cluster{Cluster: *p.cfg.Cluster, bundle: make(chan struct{}, 1)}
+	c := &cluster{Cluster: *p.cfg.Cluster}
 	var err error
 	if c.InjectionConfigFile != "" {
 		if err := c.loadInjection(); err != nil {
@@ -61,12 +60,7 @@ func (p *plane) join(ctx context.Context, trustDomain string) (*cluster, error) 
 	p.cfg.Source = kube.New(c.REST, kube.Options{Logger: p.log, Judged: c.statuses.Judged})
 	c.authority, err = ca.OpenContext(ctx, ca.Options{
 		DataDir: p.cfg.DataDir, Store: kubeca.NewStore(c.client.CoreV1(), c.Namespace), TrustDomain: trustDomain, Log: p.log,
-		Changed: func() {
-			select {
-			case c.bundle <- struct{}{}:
-			default:
-			}
-		},
+		Changed: p.known.spread.set,
 	})
 	return c, err
 }
@@ -111,22 +105,7 @@ func (c *cluster) spread(ctx context.Context, p *plane) error {
 		Mutating:   []string{"sallyport-injector-" + c.Namespace},
 		Validating: []string{"sallyport-validator-" + c.Namespace},
 	}
-	wake := make(chan struct{}, 1)
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-c.bundle:
-			case <-p.known.namespaces:
-			}
-			select {
-			case wake <- struct{}{}:
-			default:
-			}
-		}
-	}()
-	kubetrust.Keep(ctx, spreadEvery, wake, p.log, func(ctx context.Context) error {
+	kubetrust.Keep(ctx, spreadEvery, p.known.spread, p.log, func(ctx context.Context) error {
 		bundle := c.authority.BundlePEM()
 		// the webhooks first: without them no pod is created
 		_, ofHooks := hooks.Distribute(ctx, bundle)

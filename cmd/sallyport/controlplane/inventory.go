@@ -19,12 +19,23 @@ import (
 type inventory struct {
 	mu      sync.RWMutex
 	objects map[serviceentry.Key]*serviceentry.Object
-	// namespaces holds a value when a namespace came or went since it was last taken.
-	namespaces chan struct{}
+	// spread is set when a namespace came or went, or the trust bundle changed, since it was last taken: either way the
+	// bundle is to be spread again.
+	spread signal
+}
+
+// signal holds that something happened, however often.
+type signal chan struct{}
+
+func (s signal) set() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
 }
 
 func newInventory() *inventory {
-	return &inventory{objects: map[serviceentry.Key]*serviceentry.Object{}, namespaces: make(chan struct{}, 1)}
+	return &inventory{objects: map[serviceentry.Key]*serviceentry.Object{}, spread: make(signal, 1)}
 }
 
 // apply takes changes, and gives the labels of the pods, by POD.NAMESPACE, that have others now.
@@ -45,10 +56,7 @@ func (v *inventory) apply(changes []serviceentry.Change) (relabelled map[string]
 			relabelled[c.Key.Name+"."+c.Key.Namespace] = c.Object.Labels
 		}
 		if c.Key.Kind == serviceentry.KindNamespace && (old != nil) != (c.Object != nil) {
-			select {
-			case v.namespaces <- struct{}{}:
-			default:
-			}
+			v.spread.set()
 		}
 	}
 	return relabelled

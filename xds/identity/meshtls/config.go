@@ -74,8 +74,9 @@ func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUs
 	if err != nil {
 		return identity.ID{}, err
 	}
-	if len(leaf.URIs) != 1 {
-		return identity.ID{}, fmt.Errorf("the peer's certificate has %d URI names, a workload's has one", len(leaf.URIs))
+	id, err := identity.OfCertificate(leaf)
+	if err != nil {
+		return identity.ID{}, fmt.Errorf("the peer's certificate: %w", err)
 	}
-	return identity.ParseID(leaf.URIs[0].String())
+	return id, nil
 }
