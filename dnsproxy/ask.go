@@ -24,7 +24,7 @@ func (v *view) ask(ctx context.Context, c *call, out []byte) []byte {
 	if old != nil { // it may be given before the flight lands
 		set = v.s.flights.join
 	}
-	f, err := set(append([]byte(nil), key...), v.fetcher(c))
+	f, err := set(v.fetcher(c))
 	if err == nil {
 		err = v.await(ctx, f, old)
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/sallyport/sallyport/dnsproxy/upstream"
 )
 
-// fetcher returns the function that asks upstream for c's answer and keeps it. It does not hold on to c.
-func (v *view) fetcher(c *call) func() (*cache.Entry, error) {
-	key := append([]byte(nil), c.Key(v.id)...)
+// fetcher returns the key of c's answer, and the function that asks upstream for it and keeps it. Neither holds on to c.
+func (v *view) fetcher(c *call) (key []byte, fetch func() (*cache.Entry, error)) {
+	key = append([]byte(nil), c.Key(v.id)...)
 	lower := append([]byte(nil), c.Lower()...)
 	question := upstream.Question{Type: c.Type, Class: c.Class, DO: c.DO, CD: c.CD()}
-	return func() (*cache.Entry, error) {
+	return key, func() (*cache.Entry, error) {
 		text, _, err := dns.UnpackDomainName(lower, 0)
 		if err != nil {
 			return nil, fmt.Errorf("question: %w", err)

@@ -22,7 +22,7 @@ type listener struct {
 
 	stopping atomic.Bool
 	mu       sync.Mutex
-	conns    map[net.Conn]struct{}
+	conns    map[*held]struct{}
 }
 
 // bindAttempts is how often a free port is looked for that is free for UDP and TCP alike.
@@ -54,7 +54,7 @@ func bindOnce(v *view, addr string) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{view: v, udp: udp, addr: udp.Addr(), conns: map[net.Conn]struct{}{}}
+	l := &listener{view: v, udp: udp, addr: udp.Addr(), conns: map[*held]struct{}{}}
 	if l.tcp, err = net.ListenTCP("tcp"+family, net.TCPAddrFromAddrPort(l.addr)); err != nil {
 		udp.Close()
 		return nil, err

@@ -76,19 +76,17 @@ func (l *listener) add(conn *held, now time.Time) bool {
 // oldest is the connection that has been idle for longest; nil: none is idle.
 func (l *listener) oldest() *held {
 	var oldest *held
+	var began int64
 	for conn := range l.conns {
-		h, ok := conn.(*held)
-		if !ok || h.since.Load() == 0 {
-			continue
-		}
-		if oldest == nil || h.since.Load() < oldest.since.Load() {
-			oldest = h
+		since := conn.since.Load() // 0 while it is asking
+		if since != 0 && (oldest == nil || since < began) {
+			oldest, began = conn, since
 		}
 	}
 	return oldest
 }
 
-func (l *listener) remove(conn net.Conn) {
+func (l *listener) remove(conn *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, conn)

@@ -79,7 +79,7 @@ func (v *view) quick(c *call, out []byte) (answer []byte, ok bool) {
 		return v.done(c, FromLimit, dns.RcodeServerFailure, answer, nil), true
 	}
 	if v.s.config.Prefetch && now >= e.Expires-(e.Expires-e.Stored)/10 && usable(e) && e.ClaimRefresh() {
-		_, _ = v.s.flights.join(append([]byte(nil), c.Key(v.id)...), v.fetcher(c))
+		_, _ = v.s.flights.join(v.fetcher(c))
 	}
 	return v.cached(c, e, now, FromCache, out), true
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sallyport/sallyport/dnsproxy"
 	"github.com/sallyport/sallyport/dnsproxy/guard"
 	"github.com/sallyport/sallyport/dnsproxy/limit"
+	"github.com/sallyport/sallyport/dnsproxy/upstream"
 )
 
 // dnsFlags are what the resolver alone is told.
@@ -43,7 +44,7 @@ func (f *dnsFlags) register(set *pflag.FlagSet) {
 	set.StringVar(&f.upstreamCA, "upstream-ca", "", "PEM file with the roots that vouch for tls:// resolvers, instead of the system's")
 	set.StringVar(&f.resolvConf, "resolv-conf", "", "take the resolvers from this file instead, and follow it")
 	set.StringArrayVar(&f.forwardTexts, "forward", nil, "DOMAIN=ADDR[,ADDR…]: ask these for a domain and all below it; repeatable")
-	set.DurationVar(&f.patience, "patience", 4*time.Second, "how long the resolvers may take for one question, with all attempts")
+	set.DurationVar(&f.patience, "patience", upstream.DefaultPatience, "how long the resolvers may take for one question, with all attempts")
 	set.StringVar(&f.names, "names", "", "file of names to answer without asking anybody")
 	set.StringSliceVar(&f.search, "search", nil, "domains that clients append: NAME.DOMAIN is an alias of the file's NAME")
 	set.BoolVar(&f.only, "names-only", false, "answer NXDOMAIN for what the file of names does not have")

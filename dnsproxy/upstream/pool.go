@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -143,12 +144,7 @@ func (o *pool) add(conn net.Conn) (*pipe, bool, error) {
 func (o *pool) remove(gone *pipe) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i, p := range o.pipes {
-		if p == gone {
-			o.pipes = append(o.pipes[:i], o.pipes[i+1:]...)
-			return
-		}
-	}
+	o.pipes = slices.DeleteFunc(o.pipes, func(p *pipe) bool { return p == gone })
 }
 
 // close ends all connections.

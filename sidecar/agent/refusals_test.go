@@ -100,7 +100,7 @@ func TestDeniedQuestions(t *testing.T) {
 		log: slog.New(slog.DiscardHandler), now: time.Now, origin: record.Record{Proxy: "p", Reporter: record.ReporterSidecar},
 		append: func(one record.Record) error { got = append(got, one); return nil },
 	}
-	r.decides(objectOf("Sidecar/default/narrow"))
+	r.decides(record.ParseObject("Sidecar/default/narrow"))
 	r.noteQuestion(question("nobody.test", dns.TypeA))
 	r.noteQuestion(question("nobody.test", dns.TypeAAAA))
 	filtered := question("inside.test", dns.TypeA)
@@ -127,7 +127,7 @@ func TestDeniedQuestions(t *testing.T) {
 			t.Errorf("above the rate: %+v, want %s", got[i], want)
 		}
 	}
-	if objectOf("MeshConfig") != (record.Object{}) {
+	if record.ParseObject("MeshConfig") != (record.Object{}) {
 		t.Error("half a name is taken for an object")
 	}
 }

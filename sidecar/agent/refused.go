@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"github.com/sallyport/sallyport/dnsproxy"
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -72,13 +71,4 @@ func kindOf(text string) string {
 	default:
 		return "special purpose"
 	}
-}
-
-// objectOf reads KIND/NAMESPACE/NAME.
-func objectOf(text string) record.Object {
-	parts := strings.SplitN(text, "/", 3)
-	if len(parts) != 3 {
-		return record.Object{}
-	}
-	return record.Object{Kind: parts[0], Namespace: parts[1], Name: parts[2]}
 }

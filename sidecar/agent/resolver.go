@@ -11,6 +11,7 @@ import (
 	"github.com/sallyport/sallyport/dnsproxy"
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 const resolvConf = "/etc/resolv.conf"
@@ -85,7 +86,7 @@ func (r *resolver) usePolicy(rest name.Rest) error {
 	if !r.config.sidecar() {
 		return nil
 	}
-	r.refusals.decides(objectOf(rest.DecidedBy))
+	r.refusals.decides(record.ParseObject(rest.DecidedBy))
 	return r.SetPolicy(appView, dnsproxy.Policy{
 		RefuseUnregistered: rest.Refuse, Local: rest.Local, LocalReverse: true,
 		Upstream: limit.Rate{PerSecond: rest.Rate}, Odd: limit.Rate{PerSecond: rest.OddRate},

@@ -37,20 +37,13 @@ func Diff(have, want Plan) []Change {
 func difference(have, want []netip.Prefix) (remove, add []netip.Prefix) {
 	for len(have) > 0 || len(want) > 0 {
 		switch {
-		case len(want) == 0 || len(have) > 0 && less(have[0], want[0]):
+		case len(want) == 0 || len(have) > 0 && have[0].Compare(want[0]) < 0:
 			remove, have = append(remove, have[0]), have[1:]
-		case len(have) == 0 || less(want[0], have[0]):
+		case len(have) == 0 || want[0].Compare(have[0]) < 0:
 			add, want = append(add, want[0]), want[1:]
 		default:
 			have, want = have[1:], want[1:]
 		}
 	}
 	return remove, add
-}
-
-func less(a, b netip.Prefix) bool {
-	if c := a.Addr().Compare(b.Addr()); c != 0 {
-		return c < 0
-	}
-	return a.Bits() < b.Bits()
 }

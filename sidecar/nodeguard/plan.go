@@ -143,12 +143,7 @@ func alone(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 // disjoint sorts networks and leaves out those that others hold: networks either nest or have nothing in common.
 func disjoint(networks []netip.Prefix) []netip.Prefix {
 	sorted := slices.Clone(networks)
-	slices.SortFunc(sorted, func(a, b netip.Prefix) int {
-		if c := a.Addr().Compare(b.Addr()); c != 0 {
-			return c
-		}
-		return a.Bits() - b.Bits()
-	})
+	slices.SortFunc(sorted, netip.Prefix.Compare)
 	var kept []netip.Prefix
 	for _, p := range sorted {
 		if len(kept) == 0 || !kept[len(kept)-1].Overlaps(p) {

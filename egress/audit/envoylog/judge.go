@@ -43,29 +43,29 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 	switch {
 	case strings.HasPrefix(details, "rbac_access_denied"):
 		r.deny(r.pathDenied(), r.whyDenied())
-		r.DecidedBy = object(tag(c, accesslog.TagConfig))
+		r.DecidedBy = record.ParseObject(tag(c, accesslog.TagConfig))
 	case r.Route == "wrong_protocol":
 		r.deny(r.pathDenied(), "the port is registered with another protocol")
-		r.DecidedBy = object(policy)
+		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "" && slices.Contains(r.Flags, "NR"):
 		r.deny(r.pathDenied(), "the host takes no such request")
 	case r.Route == "block_all" || role == accesslog.RoleBlackhole || r.Cluster == "BlackHoleCluster":
 		r.deny(record.PathBlackhole, "not registered")
-		r.DecidedBy = object(policy)
+		r.DecidedBy = record.ParseObject(policy)
 		if r.place == accesslog.GatewayTLS || r.place == accesslog.ForwardTLS {
 			r.Reason = "what came was not TLS, or gave no name"
 		}
 	case role == accesslog.RolePassthrough && madeUp(r.Destination):
 		r.deny(record.PathBlackhole, "the host is registered, but not like this, and its address is made up: ALLOW_ANY leads nowhere")
-		r.DecidedBy = object(policy)
+		r.DecidedBy = record.ParseObject(policy)
 	case role == accesslog.RolePassthrough:
-		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "not registered; ALLOW_ANY", object(policy)
+		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "not registered; ALLOW_ANY", record.ParseObject(policy)
 	case role == accesslog.RoleGateway:
 		r.Path, r.Reason = record.PathGateway, "the gateway could not be reached"
 	case role == accesslog.RoleMesh:
-		r.Path, r.DecidedBy = record.PathMesh, object(tag(c, accesslog.TagConfig))
+		r.Path, r.DecidedBy = record.PathMesh, record.ParseObject(tag(c, accesslog.TagConfig))
 	default:
-		r.Path, r.Reason, r.DecidedBy = record.PathGateway, "registered", object(tag(c, accesslog.TagConfig))
+		r.Path, r.Reason, r.DecidedBy = record.PathGateway, "registered", record.ParseObject(tag(c, accesslog.TagConfig))
 		if r.Reporter == record.ReporterSidecar {
 			r.Path = record.PathDirect
 		}
@@ -130,13 +130,4 @@ func failure(flags []string, details string) string {
 		return details
 	}
 	return strings.Join(flags, ",")
-}
-
-// object reads "Kind/NS/NAME".
-func object(s string) record.Object {
-	parts := strings.SplitN(s, "/", 3)
-	if len(parts) != 3 {
-		return record.Object{}
-	}
-	return record.Object{Kind: parts[0], Namespace: parts[1], Name: parts[2]}
 }

@@ -1,6 +1,9 @@
 package record
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Class says what a record is about, in the terms of OCSF 1.x.
 type Class string
@@ -92,4 +95,13 @@ type Object struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Rule      string `json:"rule,omitempty"`
+}
+
+// ParseObject reads KIND/NAMESPACE/NAME, as configuration quotes objects; the zero Object if it is not of that form.
+func ParseObject(text string) Object {
+	parts := strings.SplitN(text, "/", 3)
+	if len(parts) != 3 {
+		return Object{}
+	}
+	return Object{Kind: parts[0], Namespace: parts[1], Name: parts[2]}
 }
