@@ -144,17 +144,8 @@ func (f *checkFlags) readFiles(stdin io.Reader, objects *check.Objects, result *
 
 // checkResult is the answer, also as -o json prints it.
 type checkResult struct {
-	Objects    int                 `json:"objects"` // pods and templates of pods
-	Errors     int                 `json:"errors"`
-	Warnings   int                 `json:"warnings"`
-	Findings   []admission.Finding `json:"findings"`
-	NotChecked []string            `json:"notChecked,omitempty"`
-}
-
-func (c *checkResult) add(findings []admission.Finding) {
-	l := lintResult{Findings: c.Findings, Errors: c.Errors, Warnings: c.Warnings}
-	l.add(findings)
-	c.Findings, c.Errors, c.Warnings = l.Findings, l.Errors, l.Warnings
+	lintResult          // its Objects are pods and templates of pods
+	NotChecked []string `json:"notChecked,omitempty"`
 }
 
 func (c *checkResult) print(cmd *cobra.Command, format string, strict bool) error {
@@ -165,7 +156,7 @@ func (c *checkResult) print(cmd *cobra.Command, format string, strict bool) erro
 		}
 		err = printJSON(cmd.OutOrStdout(), c)
 	} else {
-		err = (&lintResult{Findings: c.Findings}).text(cmd.OutOrStdout())
+		err = c.text(cmd.OutOrStdout())
 	}
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -219,10 +218,7 @@ func printVerdict(w io.Writer, format string, from policy.Workload, d policy.Des
 		e.Gateway = v.Gateway.String()
 	}
 	if format == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(e)
+		return printJSON(w, e)
 	}
 	fmt.Fprintf(w, "%-11s%s\n", "verdict", e.Verdict)
 	fmt.Fprintf(w, "%-11s%s\n", "path", e.Path)

@@ -18,12 +18,13 @@ type survey struct {
 	now      time.Time
 	labels   map[string]map[string]string // of namespaces
 	meshed   map[string]bool              // namespaces whose pods are injected
+	running  []subject                    // the pods that have not ended, in order of their names
 	findings []admission.Finding
 	seen     map[admission.Finding][]string // findings about pods, and the pods
 }
 
 func newSurvey(o *Objects, now time.Time) *survey {
-	s := &survey{Objects: o, now: now, labels: map[string]map[string]string{}, meshed: map[string]bool{}, seen: map[admission.Finding][]string{}}
+	s := &survey{Objects: o, now: now, labels: map[string]map[string]string{}, meshed: map[string]bool{}, running: running(o.Pods), seen: map[admission.Finding][]string{}}
 	plain := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}}}
 	for _, ns := range o.Namespaces {
 		s.labels[ns.Name] = ns.Labels

@@ -23,7 +23,7 @@ func (s *survey) connections() {
 			connected[parts[2]] = p
 		}
 	}
-	for _, p := range s.running() {
+	for _, p := range s.running {
 		if proxyOf(p.pod) == nil || p.pod.Status.PodIP == "" || s.now.Sub(p.pod.CreationTimestamp.Time) < settle {
 			continue
 		}
@@ -44,7 +44,7 @@ func (s *survey) connections() {
 // images finds proxies of another version than the injector's, and controllers of several.
 func (s *survey) images() {
 	want := s.Injection.Image
-	for _, p := range s.running() {
+	for _, p := range s.running {
 		proxy := proxyOf(p.pod)
 		if proxy == nil || p.pod.Annotations[annotation.SidecarProxyImage.Name] != "" || proxy.Image == want {
 			continue
@@ -57,7 +57,7 @@ func (s *survey) images() {
 
 func (s *survey) controllerImages(proxy string) {
 	first := ""
-	for _, p := range s.running() {
+	for _, p := range s.running {
 		if p.pod.Namespace != s.System || p.pod.Labels["app"] != "sallyport" || len(p.pod.Spec.Containers) == 0 {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 
 // pods judges those of the mesh, and those that should be.
 func (s *survey) pods() {
-	for _, p := range s.running() {
+	for _, p := range s.running {
 		if p.pod.Namespace == s.System || isStatic(p.pod) {
 			continue
 		}

@@ -79,7 +79,7 @@ func wide(cidr string) bool {
 // unguarded names the meshed namespaces whose pods nothing holds but their own proxies.
 func (s *survey) unguarded() {
 	total, free := map[string]int{}, map[string]int{}
-	for _, p := range s.running() {
+	for _, p := range s.running {
 		ns := p.pod.Namespace
 		if !s.meshed[ns] && proxyOf(p.pod) == nil || ns == s.System || p.pod.Spec.HostNetwork || isStatic(p.pod) {
 			continue

@@ -49,11 +49,11 @@ func (s *survey) say(p subject, severity admission.Severity, field, value, messa
 	s.seen[f] = append(s.seen[f], p.pod.Name)
 }
 
-// running gives the pods that have not ended, in order of their names.
-func (s *survey) running() []subject {
+// running gives those of the pods that have not ended, in order of their names.
+func running(pods []corev1.Pod) []subject {
 	var out []subject
-	for i := range s.Pods {
-		p := &s.Pods[i]
+	for i := range pods {
+		p := &pods[i]
 		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil {
 			continue
 		}
