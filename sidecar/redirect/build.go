@@ -61,7 +61,7 @@ func natTable(f Family, o Options) Table {
 
 // inboundRules is ISTIO_INBOUND in REDIRECT mode.
 func inboundRules(o Options) []string {
-	rules := interfaceReturns("-i", o)
+	rules := append(interfaceReturns("-i", o), strays)
 	if o.TunnelPort != 0 {
 		rules = append(rules, fmt.Sprintf("-p tcp -m tcp --dport %d -j RETURN", o.TunnelPort))
 	}
@@ -76,6 +76,11 @@ func inboundRules(o Options) []string {
 	}
 	return append(rules, "-p tcp -j "+chainInRedirect)
 }
+
+// strays leaves alone what is not for the pod: packets to addresses that it does not have, which a neighbour routed
+// through it. Redirected, they would come out of the proxy as the pod's own. What is not caught goes nowhere: see
+// strayRules.
+const strays = "-p tcp -m addrtype ! --dst-type LOCAL -j RETURN"
 
 // interfaceReturns leaves traffic of the excluded interfaces alone; direction is -i or -o.
 func interfaceReturns(direction string, o Options) []string {

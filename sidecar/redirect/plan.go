@@ -87,10 +87,11 @@ const (
 	chainDivert     = "ISTIO_DIVERT"
 	chainTProxy     = "ISTIO_TPROXY"
 	chainQUIC       = "SALLYPORT_QUIC"
+	chainStray      = "SALLYPORT_STRAY"
 )
 
 // ours are the chains that this package owns in every table.
-var ours = []string{chainOutput, chainOutputDNS, chainRedirect, chainInRedirect, chainInbound, chainDivert, chainTProxy, chainQUIC}
+var ours = []string{chainOutput, chainOutputDNS, chainRedirect, chainInRedirect, chainInbound, chainDivert, chainTProxy, chainQUIC, chainStray}
 
 func isOurs(chain string) bool { return slices.Contains(ours, chain) }
 

@@ -2,12 +2,9 @@ package redirect
 
 import "fmt"
 
-// filterTable refuses QUIC where TCP would be caught, so that clients fall back to TLS over TCP at once: an ICMP answer
-// ends their attempt, silence would make them wait.
-func filterTable(f Family, o Options) Table {
-	if !o.BlockQUIC {
-		return Table{}
-	}
+// quicRules refuse QUIC where TCP would be caught, so that clients fall back to TLS over TCP at once: an ICMP answer ends
+// their attempt, silence would make them wait.
+func quicRules(f Family, o Options) []string {
 	quic := "-p udp " + dport("udp", PortRange{quicPort, quicPort})
 	reject := "-j REJECT --reject-with " + f.pick("icmp-port-unreachable", "icmp6-port-unreachable")
 	rules := append(interfaceReturns("-o", o), "-o lo -j RETURN")
@@ -33,9 +30,5 @@ func filterTable(f Family, o Options) Table {
 			rules = append(rules, fmt.Sprintf("%s%s %s", to(p), quic, reject))
 		}
 	}
-	return Table{
-		Name:   "filter",
-		Chains: []Chain{{chainQUIC, rules}},
-		Jumps:  []Jump{{"OUTPUT", quic + " -j " + chainQUIC}},
-	}
+	return rules
 }

@@ -96,7 +96,7 @@ func (r *recorder) Restore(_ context.Context, f Family, text string) error {
 }
 
 func (t *recordedTable) clone() *recordedTable {
-	c := &recordedTable{order: []string{"PREROUTING", "INPUT", "OUTPUT"}, rules: map[string][]string{}}
+	c := &recordedTable{order: []string{"PREROUTING", "INPUT", "FORWARD", "OUTPUT"}, rules: map[string][]string{}}
 	if t != nil {
 		c.order = slices.Clone(t.order)
 		for k, v := range t.rules {

@@ -38,6 +38,7 @@ func tproxyInbound(f Family, o Options) []string {
 		// Over lo only what the proxy sent to its own pod is caught.
 		fmt.Sprintf("-i lo -p tcp -m mark ! --mark %#x -j RETURN", outboundMark),
 	)
+	rules = append(rules, strays)
 	if o.TunnelPort != 0 {
 		rules = append(rules, fmt.Sprintf("-p tcp -m tcp --dport %d -j RETURN", o.TunnelPort))
 	}

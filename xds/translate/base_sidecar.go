@@ -130,11 +130,10 @@ func outboundListener(in sidecarIn) *listenerv3.Listener {
 		// have listeners inspect for themselves, after all of this. Those that always have are excepted here; the others are
 		// not, so that a new one does not change this listener, which would drain its connections.
 		ListenerFilters: append([]*listenerv3.ListenerFilter{originalDst()}, inspectors(alwaysListening...)...),
-		FilterChains: []*listenerv3.FilterChain{
-			toItself(virtualOutbound, outboundPort),
+		FilterChains: append(toItself(virtualOutbound),
 			tlsChain(catchAllDecide),
 			chain("http", httpSpoken(), manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP}.filter()),
-		},
+		),
 	}, outboundPort, in.ipv6)
 	cluster := blackHoleCluster
 	if in.allowAny {
@@ -174,26 +173,37 @@ func lastResortTable(name string, in sidecarIn) *routev3.RouteConfiguration {
 	return table(name, lastResort(in), inline{}, true)
 }
 
-// toItself closes connections that were made to one of the proxy's own ports: passing them on would bring them back,
-// without end.
-func toItself(listener string, port uint32) *listenerv3.FilterChain {
-	return chain(fmt.Sprintf("%s-trafficloop-%d", listener, port), &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)},
-		proxy{stat: blackHoleCluster, cluster: blackHoleCluster}.filter())
+// toItself closes connections that were made to one of the ports that the proxy catches traffic at: passing them on
+// would bring them back, without end.
+func toItself(listener string) []*listenerv3.FilterChain {
+	var chains []*listenerv3.FilterChain
+	for _, port := range [...]uint32{outboundPort, inboundPort} {
+		match := &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)}
+		chains = append(chains, closed(fmt.Sprintf("%s-trafficloop-%d", listener, port), match))
+	}
+	return chains
 }
 
-// inboundListener lets the pod's own traffic in, as it came.
+// closed ends the connections that match.
+func closed(name string, match *listenerv3.FilterChainMatch) *listenerv3.FilterChain {
+	return chain(name, match, proxy{stat: blackHoleCluster, cluster: blackHoleCluster}.filter())
+}
+
+// inboundListener lets the pod's own traffic in, as it came: whoever connects to the pod gets to its app, and to nothing
+// else. So it never looks for a listener of the original port (use_original_dst), for that finds those of the way out.
+// That the original address is the pod's own is the redirection's to see (sidecar/redirect), since all pods of a
+// class share this listener; but no address of loopback was ever meant by somebody outside.
 func inboundListener(ipv6 bool) *listenerv3.Listener {
 	return at(&listenerv3.Listener{
 		Name:             virtualInbound,
-		UseOriginalDst:   wrapperspb.Bool(true),
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters:  []*listenerv3.ListenerFilter{originalDst()},
-		FilterChains: []*listenerv3.FilterChain{
-			toItself(virtualInbound, outboundPort),
-			toItself(virtualInbound, inboundPort),
+		FilterChains: append(toItself(virtualInbound),
+			closed(virtualInbound+"-loopback", within("127.0.0.0", 8)),
+			closed(virtualInbound+"-loopback6", within("::1", 128)),
 			chain(virtualInbound, within("0.0.0.0", 0), proxy{stat: inboundPassthrough, cluster: inboundPassthrough}.filter()),
 			chain(virtualInbound+"6", within("::", 0), proxy{stat: inboundPassthrough6, cluster: inboundPassthrough6}.filter()),
-		},
+		),
 	}, inboundPort, ipv6)
 }
 
