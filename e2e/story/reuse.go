@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 
 	"github.com/sallyport/sallyport/e2e/world"
@@ -32,6 +33,20 @@ func (s *Scene) SetPolicy(ctx context.Context, mode string) error {
 // AuditRecords asks the log for what happened since the scene was set.
 func (s *Scene) AuditRecords(ctx context.Context, flags ...string) ([]record.Record, error) {
 	return s.auditRecords(ctx, flags...)
+}
+
+// AddSidecar puts one more pod into the scene, whose proxy is a sidecar. The objects that show it to the control plane are
+// the caller's to write.
+func (s *Scene) AddSidecar(ctx context.Context, name, ns, serviceAccount string, addr netip.Addr, labels ...string) (*Pod, error) {
+	host, err := s.World.AddPod(name, addr)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pod{scene: s, host: host, role: "sidecar", name: name, ns: ns, sa: serviceAccount, ip: addr, labels: labels}
+	if err := p.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return p, p.up(ctx)
 }
 
 // RunDir is where the pod's agent keeps its files.

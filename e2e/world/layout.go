@@ -123,13 +123,16 @@ func address(h *Host, prefix string) []string {
 
 // nameServers makes every host ask the outside's name server; in a pod the redirect rules have their say about that.
 func (w *World) nameServers() error {
-	conf := fmt.Sprintf("nameserver %s\noptions timeout:2 attempts:2\n", NameServerAddr)
 	for _, h := range []*Host{w.App, w.Gateway, w.Control} {
-		if err := h.Etc("resolv.conf", []byte(conf)); err != nil {
+		if err := h.Etc("resolv.conf", nameServerConf()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func nameServerConf() []byte {
+	return fmt.Appendf(nil, "nameserver %s\noptions timeout:2 attempts:2\n", NameServerAddr)
 }
 
 // Etc gives programs on this host another /etc/NAME (a file, or one inside a directory that is replaced as a whole).
@@ -148,4 +151,21 @@ func ip(call string) error {
 		return errors.Join(fmt.Errorf("ip %s: %w", call, err), errors.New(strings.TrimSpace(string(out))))
 	}
 	return nil
+}
+
+// AddPod connects one more host to the pods' network.
+func (w *World) AddPod(name string, addr netip.Addr) (*Host, error) {
+	h, err := w.addHost(name)
+	if err != nil {
+		return nil, err
+	}
+	calls := append(w.cable(h, name), "-n "+w.Router.namespace+" link set "+name+" master pods")
+	calls = append(calls, address(h, addr.String()+"/24")...)
+	calls = append(calls, "-n "+h.namespace+" route add default via 10.77.0.1")
+	for _, call := range calls {
+		if err := ip(call); err != nil {
+			return nil, err
+		}
+	}
+	return h, h.Etc("resolv.conf", nameServerConf())
 }
