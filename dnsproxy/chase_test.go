@@ -6,8 +6,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/sallyport/sallyport/dnsproxy/guard"
 	"github.com/sallyport/sallyport/dnsproxy/hostile"
+	"github.com/sallyport/sallyport/inside"
 )
 
 // TestAliasesAreFollowed: an authoritative server that a domain is forwarded to does not leave its zones.
@@ -21,7 +21,7 @@ func TestAliasesAreFollowed(t *testing.T) {
 		return true
 	})
 	base := startAuthority(t, "b.other.test. 30 IN CNAME c.test.", "c.test. 20 IN A 192.0.2.1", "in.test. 60 IN A 10.0.0.1")
-	s := serve(t, Config{Upstreams: []string{base.addr}, Forward: map[string][]string{"corp.test": {corp.addr}}, Views: []View{{Name: "resolver", Refuse: guard.Inside}}})
+	s := serve(t, Config{Upstreams: []string{base.addr}, Forward: map[string][]string{"corp.test": {corp.addr}}, Views: []View{{Name: "resolver", Refuse: inside.Allowed{}.Refuses}}})
 	for _, c := range []struct {
 		host string
 		kind uint16

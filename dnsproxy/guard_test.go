@@ -9,8 +9,8 @@ import (
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sallyport/sallyport/dnsproxy/guard"
 	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/inside"
 )
 
 func TestInsideAddressesAreTakenOut(t *testing.T) {
@@ -24,7 +24,9 @@ func TestInsideAddressesAreTakenOut(t *testing.T) {
 	s := serve(t, Config{
 		Upstreams: []string{a.addr},
 		Views: []View{
-			{Name: "guarded", Refuse: func(host string, addr netip.Addr) bool { return host != "ok.test" && guard.Inside(host, addr) }},
+			{Name: "guarded", Refuse: func(host string, addr netip.Addr) bool {
+				return host != "ok.test" && inside.Allowed{}.Refuses(host, addr)
+			}},
 			{Name: "open"},
 		},
 		OnRefuse: func(r Refusal) { mu.Lock(); refusals = append(refusals, r); mu.Unlock() },

@@ -11,9 +11,9 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/sallyport/sallyport/dnsproxy/guard"
 	"github.com/sallyport/sallyport/dnsproxy/hostile"
 	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/inside"
 )
 
 // strays are records that answer something else than what was asked.
@@ -90,7 +90,7 @@ func TestDig(t *testing.T) {
 		t.Skip("dig is not installed: apt-get install bind9-dnsutils")
 	}
 	authority := startNamed(t)
-	s := serve(t, Config{Upstreams: []string{authority}, Views: []View{{Name: "app", Names: true, Search: []string{"ns.svc.cluster.local"}, Refuse: guard.Inside}}})
+	s := serve(t, Config{Upstreams: []string{authority}, Views: []View{{Name: "app", Names: true, Search: []string{"ns.svc.cluster.local"}, Refuse: inside.Allowed{}.Refuses}}})
 	_ = s.Names().Apply([]name.Name{named("external.com", 0, "240.240.0.1"), named("v6.test", 0, "2001:2::1")}, nil)
 	s.Names().SetReady()
 	addr := s.Addr("app")

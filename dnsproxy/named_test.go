@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-
-	"github.com/sallyport/sallyport/dnsproxy/guard"
+	"github.com/sallyport/sallyport/inside"
 )
 
 const namedConf = `options {
@@ -118,7 +117,7 @@ func freePort(t *testing.T) int {
 }
 
 func TestAgainstNamed(t *testing.T) {
-	s := serve(t, Config{Upstreams: []string{startNamed(t)}, Views: []View{{Name: "resolver", Refuse: guard.Inside}}})
+	s := serve(t, Config{Upstreams: []string{startNamed(t)}, Views: []View{{Name: "resolver", Refuse: inside.Allowed{}.Refuses}}})
 	for _, c := range []struct {
 		host string
 		kind uint16

@@ -5,10 +5,10 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/sallyport/sallyport/dnsproxy/guard"
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/dnsproxy/packet"
+	"github.com/sallyport/sallyport/inside"
 )
 
 // Policy says what becomes of questions that the name table does not answer. The zero value forwards them all.
@@ -106,7 +106,7 @@ func isInsideReverse(wire []byte) bool {
 		return false
 	}
 	addr, ok := reversed(packet.Text(wire))
-	return ok && guard.Inside("", addr)
+	return ok && inside.Is(addr)
 }
 
 // reversed is the address that a whole reverse name stands for (RFC 1035 section 3.5, RFC 3596 section 2.5).

@@ -9,9 +9,9 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/sallyport/sallyport/dnsproxy/guard"
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/inside"
 )
 
 // decided collects decisions.
@@ -135,7 +135,7 @@ func TestClientsAreLimited(t *testing.T) {
 func TestFilteredIsDenied(t *testing.T) {
 	a := startAuthority(t, "mixed.test. 60 IN A 169.254.169.254", "mixed.test. 60 IN A 192.0.2.1", "in.test. 60 IN A 10.0.0.1")
 	var decisions decided
-	s := serve(t, Config{Upstreams: []string{a.addr}, OnDecision: decisions.note, Views: []View{{Name: "resolver", Refuse: guard.Inside}}})
+	s := serve(t, Config{Upstreams: []string{a.addr}, OnDecision: decisions.note, Views: []View{{Name: "resolver", Refuse: inside.Allowed{}.Refuses}}})
 	for host, want := range map[string]Verdict{"mixed.test": Allowed, "in.test": Denied} {
 		for range 2 {
 			ask(t, s, "resolver", host, dns.TypeA)

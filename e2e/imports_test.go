@@ -23,7 +23,8 @@ type direction struct {
 var directions = []direction{
 	{from: "serviceentry/...", not: []string{"xds/...", "egress/...", "sidecar/...", "dnsproxy/...", "cmd/..."}},
 	{from: "xds/...", not: []string{"egress/...", "sidecar/...", "dnsproxy/...", "cmd/..."}, unless: []string{"dnsproxy/name"}},
-	{from: "dnsproxy/...", not: []string{"..."}, unless: []string{"dnsproxy/..."}},
+	{from: "dnsproxy/...", not: []string{"..."}, unless: []string{"dnsproxy/...", "inside"}},
+	{from: "inside", not: []string{"..."}},
 	{
 		from: "egress/...", not: []string{"xds/...", "sidecar/...", "dnsproxy/...", "cmd/..."},
 		unless: []string{"xds/accesslog"},

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sallyport/sallyport/dnsproxy"
-	"github.com/sallyport/sallyport/dnsproxy/guard"
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/upstream"
+	"github.com/sallyport/sallyport/inside"
 )
 
 // dnsFlags are what the resolver alone is told.
@@ -70,7 +70,7 @@ func (f *dnsFlags) config(log *slog.Logger) (dnsproxy.Config, error) {
 	}
 	view := dnsproxy.View{Name: "app", Listen: []string{f.listen}, Names: true, Search: f.search}
 	if f.refuse {
-		view.Refuse = guard.Inside
+		view.Refuse = inside.Allowed{}.Refuses
 	}
 	stale := f.maxStale
 	if stale == 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/mesh"
 )
 
-// Check judges all objects together and reports, as warnings, what can be applied and does not do what it seems to.
+// Check judges all objects together. It reports as warnings what can be applied and does not do what it seems to, and as
+// errors what proxies do not do at all, given the others and the mesh's settings: they close the host instead.
 // It does not repeat what Validate says of each object; objects that Validate refuses may be among them, so that
 // their faults are not reported a second time as something missing. The order of objs does not matter, but for
 // objects of the same key: the first counts.
@@ -54,6 +55,7 @@ func Check(objs []serviceentry.Object, cfg mesh.Config) []Finding {
 	findings = append(findings, w.conflicts()...)
 	findings = append(findings, w.sharedAddresses()...)
 	findings = append(findings, w.defaultGateway()...)
+	findings = append(findings, w.farEnds()...)
 	Sort(findings)
 	return findings
 }

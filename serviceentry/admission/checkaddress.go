@@ -21,12 +21,6 @@ func (w *world) checkOwnHost(r *report, e *entry) {
 			r.warn(at("spec.hosts", i), string(n), "names below localhost mean the gateway's own host, to which it does not connect", "name the hosts that are meant")
 		}
 	}
-	for i, endpoint := range e.spec.Endpoints {
-		if ip, err := netip.ParseAddr(endpoint.Address); err == nil && ownHost(ip.Unmap()) {
-			r.warn(at("spec.endpoints", i)+".address", endpoint.Address, "is on the egress gateway's own host or link, to which it does not connect",
-				`write an address that the gateway can reach, or let the entry leave straight from the pod with the annotation `+GatewayAnnotation+`: "direct"`)
-		}
-	}
 }
 
 func (w *world) leavesDirectly(e *entry) bool {
@@ -36,10 +30,6 @@ func (w *world) leavesDirectly(e *entry) bool {
 	}
 	g, err := mesh.ParseGateway(name)
 	return err == nil && g.IsDirect()
-}
-
-func ownHost(ip netip.Addr) bool {
-	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast()
 }
 
 // checkMadeUp warns of written addresses that are not the user's to give.

@@ -87,7 +87,7 @@ func checkExportTo(field string, values []string) (problems []strict.Problem) {
 // applyOurs reads the sallyport block.
 func (c *Config) applyOurs(tree any) []strict.Problem {
 	b := block{}
-	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit")
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders")
 	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
 		g, err := ParseGateway(s)
 		if err != nil {
@@ -96,6 +96,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 		c.DefaultGateway = g
 	}
 	c.DNS = b.dns(top["dns"])
+	c.CertificateFolders = b.certificateFolders(top["certificateFolders"])
 	audit := b.fields("sallyport.audit", top["audit"], "retention")
 	if s := b.text("sallyport.audit.retention", audit["retention"]); s != "" {
 		d, err := time.ParseDuration(s)

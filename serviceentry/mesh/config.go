@@ -25,7 +25,9 @@ type Config struct {
 	// ConnectTimeout bounds connecting to an endpoint where no DestinationRule says otherwise.
 	ConnectTimeout time.Duration
 	DNS            DNS
-	Audit          Audit
+	// CertificateFolders are where the files may be that DestinationRules name by path.
+	CertificateFolders CertificateFolders
+	Audit              Audit
 }
 
 // Audit is the sallyport.audit block.

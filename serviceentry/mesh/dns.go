@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/sallyport/sallyport/inside"
 	"github.com/sallyport/sallyport/serviceentry/host"
 )
 
@@ -28,6 +31,8 @@ type DNS struct {
 	// AllowPrivate are the hosts that may resolve to private, loopback, link-local or metadata addresses, and the
 	// addresses and address ranges that any host may have.
 	AllowPrivate []string
+	// AllowPrivateFor is the same for what a namespace registers, by namespace.
+	AllowPrivateFor map[string][]string
 }
 
 // Unregistered is what becomes of names that nobody registered.
@@ -50,10 +55,19 @@ func (d DNS) Refuses(allowAny bool) bool {
 	return d.Unregistered == Refuse || d.Unregistered == "" && !allowAny
 }
 
+// PrivateFor is what a namespace's registrations may have beside public addresses.
+func (d DNS) PrivateFor(ns string) inside.Allowed {
+	allowed, err := inside.Parse(slices.Concat(d.AllowPrivate, d.AllowPrivateFor[ns]))
+	if err != nil {
+		return inside.Allowed{} // reading the settings refused it
+	}
+	return allowed
+}
+
 // dns reads the block.
 func (b *block) dns(tree any) DNS {
 	var out DNS
-	in := b.fields("sallyport.dns", tree, "unregistered", "local", "rate", "oddRate", "upstreams", "forward", "allowPrivate")
+	in := b.fields("sallyport.dns", tree, "unregistered", "local", "rate", "oddRate", "upstreams", "forward", "allowPrivate", "allowPrivateFor")
 	at := func(field string) (string, any) { return "sallyport.dns." + field, in[field] }
 	if s := b.text(at("unregistered")); s != "" {
 		if out.Unregistered = Unregistered(s); out.Unregistered != Refuse && out.Unregistered != Resolve {
@@ -70,6 +84,7 @@ func (b *block) dns(tree any) DNS {
 	for path, s := range b.texts(at("allowPrivate")) {
 		out.AllowPrivate = append(out.AllowPrivate, b.private(path, s))
 	}
+	out.AllowPrivateFor = b.privateFor(at("allowPrivateFor"))
 	slices.Sort(out.Local)
 	slices.Sort(out.AllowPrivate)
 	out.Local, out.AllowPrivate = slices.Compact(out.Local), slices.Compact(out.AllowPrivate)
@@ -139,6 +154,31 @@ func (b *block) forward(at string, v any) (out []Forward) {
 		out = append(out, f)
 	}
 	slices.SortFunc(out, func(x, y Forward) int { return strings.Compare(x.Domain, y.Domain) })
+	return out
+}
+
+// privateFor reads the same for single namespaces.
+func (b *block) privateFor(at string, v any) map[string][]string {
+	in, ok := v.(map[string]any)
+	if v != nil && !ok {
+		b.add(at, v, "is no mapping", `write namespaces and what they may reach, as in {shop: ["10.1.0.0/16"]}`)
+	}
+	var out map[string][]string
+	for _, ns := range slices.Sorted(maps.Keys(in)) {
+		path := at + "." + ns
+		if len(validation.IsDNS1123Label(ns)) > 0 {
+			b.add(path, ns, "is no namespace's name", "use lower-case letters, digits and hyphens, at most 63")
+		}
+		var list []string
+		for path, s := range b.texts(path, in[ns]) {
+			list = append(list, b.private(path, s))
+		}
+		if out == nil {
+			out = map[string][]string{}
+		}
+		slices.Sort(list)
+		out[ns] = slices.Compact(list)
+	}
 	return out
 }
 

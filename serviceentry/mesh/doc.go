@@ -4,5 +4,5 @@
 // own, "sallyport:". Out: a Config that holds what this program uses, with every default filled in. Unknown and
 // wrong fields are errors; fields of Istio's that have no effect here are accepted.
 //
-// It imports only what names and trees are made of: serviceentry/host and serviceentry/decode/strict.
+// It imports only what names, trees and addresses are made of: serviceentry/host, serviceentry/decode/strict and inside.
 package mesh

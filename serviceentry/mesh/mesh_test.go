@@ -30,6 +30,8 @@ sallyport:
     upstreams: [10.0.0.10, "10.0.0.11:5353", "[fd00::1]:53", "tls://192.0.2.1#DNS.Example", "10.0.0.10:53", tcp://fd00::2]
     forward: {corp.example: [10.0.0.53], b.example: ["tls://10.0.0.54:8853"]}
     allowPrivate: ["*.corp.example", Db.Example, 10.1.2.3/16, 10.9.0.1]
+    allowPrivateFor: {shop: [Pay.Example, 10.2.2.3/16, 10.2.0.0/16], bank: []}
+  certificateFolders: {gateway: /etc/gateway, sidecar: /etc/certs}
   audit: {retention: 720h}
 `
 
@@ -42,10 +44,12 @@ func TestParse(t *testing.T) {
 	want.DefaultGateway = Gateway{"egress", "door"}
 	want.DNS = DNS{
 		Unregistered: Resolve, Local: []string{"corp", "k8s.example"}, Rate: 100, OddRate: 0.5,
-		Upstreams:    []string{"10.0.0.10:53", "10.0.0.11:5353", "[fd00::1]:53", "tls://192.0.2.1:853#dns.example", "tcp://[fd00::2]:53"},
-		Forward:      []Forward{{"b.example", []string{"tls://10.0.0.54:8853"}}, {"corp.example", []string{"10.0.0.53:53"}}},
-		AllowPrivate: []string{"*.corp.example", "10.1.0.0/16", "10.9.0.1", "db.example"},
+		Upstreams:       []string{"10.0.0.10:53", "10.0.0.11:5353", "[fd00::1]:53", "tls://192.0.2.1:853#dns.example", "tcp://[fd00::2]:53"},
+		Forward:         []Forward{{"b.example", []string{"tls://10.0.0.54:8853"}}, {"corp.example", []string{"10.0.0.53:53"}}},
+		AllowPrivate:    []string{"*.corp.example", "10.1.0.0/16", "10.9.0.1", "db.example"},
+		AllowPrivateFor: map[string][]string{"shop": {"10.2.0.0/16", "pay.example"}, "bank": nil},
 	}
+	want.CertificateFolders = CertificateFolders{Gateway: "/etc/gateway", Sidecar: "/etc/certs"}
 	want.Audit.Retention = 720 * time.Hour
 
 	direct := Default()
@@ -88,13 +92,19 @@ func TestParseErrors(t *testing.T) {
 		"defaultServiceExportTo: [A]":                                       `defaultServiceExportTo[0]: "A": is no namespace's name`,
 		"saliport: {}":                                                      `saliport: unknown field; did you mean "sallyport"?`,
 		"sallyport: yes please":                                             `sallyport: "yes please": is not a mapping`,
-		"sallyport: {gateway: a/b}":                                         `sallyport.gateway: unknown field; remove it; the fields here are defaultGateway, dns, audit`,
+		"sallyport: {gateway: a/b}":                                         `sallyport.gateway: unknown field; remove it; the fields here are defaultGateway, dns, audit, certificateFolders`,
 		"sallyport: {defaultGateway: door}":                                 `sallyport.defaultGateway: "door": is no gateway`,
 		"sallyport: {dns: {upstream: []}}":                                  `sallyport.dns.upstream: unknown field; did you mean "upstreams"?`,
 		"sallyport: {dns: {upstreams: dns.example}}":                        `sallyport.dns.upstreams: "dns.example": is not a list`,
 		"sallyport: {dns: {upstreams: [dns.example]}}":                      `sallyport.dns.upstreams[0]: "dns.example": is no resolver's address`,
 		"sallyport: {dns: {allowPrivate: ['*']}}":                           `sallyport.dns.allowPrivate[0]: "*": is no host pattern`,
 		"sallyport: {dns: {allowPrivate: [10.1.0.0/33]}}":                   `sallyport.dns.allowPrivate[0]: "10.1.0.0/33": is no host pattern`,
+		"sallyport: {dns: {allowPrivateFor: [10.1.0.0/16]}}":                `sallyport.dns.allowPrivateFor: ["10.1.0.0/16"]: is no mapping`,
+		"sallyport: {dns: {allowPrivateFor: {Shop: []}}}":                   `sallyport.dns.allowPrivateFor.Shop: "Shop": is no namespace's name`,
+		"sallyport: {dns: {allowPrivateFor: {shop: ['*']}}}":                `sallyport.dns.allowPrivateFor.shop[0]: "*": is no host pattern`,
+		"sallyport: {certificateFolders: {gateway: certs}}":                 `sallyport.certificateFolders.gateway: "certs": is no folder's absolute path`,
+		"sallyport: {certificateFolders: {sidecar: /}}":                     `sallyport.certificateFolders.sidecar: "/": is no folder's absolute path`,
+		"sallyport: {certificateFolders: {gateway: /etc/../var}}":           `is no folder's absolute path`,
 		"sallyport: {dns: {unregistered: drop}}":                            `sallyport.dns.unregistered: "drop": is neither`,
 		"sallyport: {dns: {local: ['*.a']}}":                                `sallyport.dns.local[0]: "*.a": is no domain`,
 		"sallyport: {dns: {rate: -1}}":                                      `sallyport.dns.rate: -1: is no rate`,
@@ -151,4 +161,18 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("no error, but %+v", c)
 		}
 	})
+}
+
+func TestBelow(t *testing.T) {
+	for file, want := range map[string]bool{
+		"/c/a.pem": true, "/c/ns/tls.crt": true, "/c": false, "/c/": false, "/cc/a": false, "/c/../a": false, "/c/./a": false, "/c//a": false,
+		"/c/a/../../etc/x": false, "/c/..data/x": false, "/c/.hidden": false, "/c/a\n": false, "c/a": false, "": false, "/c/a/": false,
+	} {
+		if got := Below("/c", file); got != want {
+			t.Errorf("Below(/c, %q) = %v", file, got)
+		}
+	}
+	if Below("", "/a") {
+		t.Error("without a folder, everything is below it")
+	}
 }

@@ -57,6 +57,14 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 		v.Reason = why
 		return v
 	}
+	here := a.FarEnd(svc, a.Rule(svc, a.workload.Namespace, a.Selecting(a.workload.Namespace, a.workload.Labels)), registry.Place{
+		Kind: registry.AtSidecar, Namespace: a.workload.Namespace, Credentials: true,
+	})
+	if c, closed := here.Closed[port.Number]; closed {
+		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
+		v.DecidedBy, v.Reason = Object{Key: c.By}, c.String()
+		return v
+	}
 	v.Allowed = true
 	if svc.Exit.IsZero() {
 		v.Path, v.Cluster = PathDirect, clusterName(port.Number, svc.Host)
@@ -69,6 +77,11 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	v.Path, v.Gateway = PathGateway, svc.Exit
 	v.Cluster = clusterName(443, svc.Exit.Host())
 	v.Reason = "registered; leaves by the egress gateway"
+	there := a.FarEnd(svc, a.ExitRule(svc), registry.Place{Kind: registry.AtGateway, Credentials: true})
+	if c, closed := there.Closed[port.Number]; closed {
+		v.Allowed, v.DecidedBy, v.Reason = false, Object{Key: c.By}, "the egress gateway sends nothing: "+c.String()
+		return v
+	}
 	if len(gatewayEndpoints(s, svc.Exit)) == 0 {
 		v.Reason += ", of which no endpoint is known: until one is, requests fail"
 	}

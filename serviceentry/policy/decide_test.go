@@ -277,3 +277,57 @@ func TestDecideWithoutGateway(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// What a gateway, or the sidecar, closes rather than do otherwise is denied, by the object that is to be mended.
+func TestDecideClosed(t *testing.T) {
+	read := decode.File("closed.yaml", []byte(`
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: files, namespace: default}
+spec: {hosts: [files.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: files, namespace: default}
+spec: {host: files.test, trafficPolicy: {tls: {mode: MUTUAL, clientCertificate: /a, privateKey: /b}}}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: inside, namespace: default}
+spec: {hosts: [inside.test], location: MESH_EXTERNAL, resolution: STATIC, endpoints: [{address: 10.0.0.1}], ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: picked, namespace: default}
+spec: {hosts: [picked.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: picked, namespace: default}
+spec: {host: picked.test, workloadSelector: {matchLabels: {app: web}}, trafficPolicy: {tls: {mode: SIMPLE}}}
+`))
+	if len(read.Findings) > 0 {
+		t.Fatal(read.Findings)
+	}
+	var changes []serviceentry.Change
+	for i := range read.Objects {
+		changes = append(changes, serviceentry.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
+	}
+	cfg := mesh.Default()
+	s, _ := registry.New(&cfg).Apply(changes)
+	for _, c := range []struct {
+		app, host  string
+		allowed    bool
+		path, kind string
+	}{
+		{"api", "files.test", false, policy.PathGateway, "DestinationRule"},
+		{"api", "inside.test", false, policy.PathGateway, "ServiceEntry"},
+		{"api", "picked.test", true, policy.PathGateway, "ServiceEntry"},
+		{"web", "picked.test", false, policy.PathBlackhole, "DestinationRule"},
+	} {
+		v := policy.Decide(s, policy.Workload{Namespace: "default", Name: "x", Labels: map[string]string{"app": c.app}}, policy.Destination{Scheme: policy.HTTP, Host: c.host, Port: 80})
+		if v.Allowed != c.allowed || v.Path != c.path || string(v.DecidedBy.Kind) != c.kind {
+			t.Errorf("%s to %s: %+v", c.app, c.host, v)
+		}
+	}
+}

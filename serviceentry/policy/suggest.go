@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/sallyport/sallyport/inside"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -20,8 +21,11 @@ func Suggestion(w Workload, d Destination, v Verdict) string {
 	if registry.ServerFirst(d.Port) {
 		protocol = "TCP" // nothing else is read there
 	}
-	host, resolution, addresses := d.Host, "DNS", ""
-	if _, err := netip.ParseAddr(d.Host); err == nil {
+	host, resolution, addresses, annotations := d.Host, "DNS", "", ""
+	if ip, err := netip.ParseAddr(d.Host); err == nil {
+		if inside.Is(ip) { // a shared gateway connects to no such address unasked
+			annotations = fmt.Sprintf("  annotations: {%s: %s}\n", registry.GatewayAnnotation, registry.ExitDirect)
+		}
 		host, resolution = hostOfAddress(d.Host), "STATIC"
 		addresses = fmt.Sprintf("  addresses: [%q]\n  endpoints:\n  - {address: %q}\n", d.Host, d.Host)
 	}
@@ -30,14 +34,14 @@ kind: ServiceEntry
 metadata:
   name: %s
   namespace: %s
-spec:
+%sspec:
   hosts: [%q]
   location: MESH_EXTERNAL
   resolution: %s
 %s  exportTo: ["."]
   ports:
   - {number: %d, name: %s-%d, protocol: %s}
-`, word(fmt.Sprintf("%s-%d", objectName(host), d.Port)), word(w.Namespace), host, resolution, addresses, d.Port, strings.ToLower(protocol), d.Port, protocol)
+`, word(fmt.Sprintf("%s-%d", objectName(host), d.Port)), word(w.Namespace), annotations, host, resolution, addresses, d.Port, strings.ToLower(protocol), d.Port, protocol)
 }
 
 // word writes a text for YAML, in quotes where it would pass for something else: "0b-1" is a number.

@@ -97,7 +97,7 @@ func TestRuleBeforeItsHost(t *testing.T) {
 	w.apply(ruleYAML("shop/early", "b.test", ""))
 	w.apply(entryYAML("shop/b", "b.test", ""))
 	s := w.Snapshot()
-	if r := s.Rule(s.Services("b.test")[0], "team"); r == nil || r.Key.Name != "early" {
+	if r := s.Rule(s.Services("b.test")[0], "team", ""); r == nil || r.Key.Name != "early" {
 		t.Errorf("the rule is %v", r)
 	}
 }

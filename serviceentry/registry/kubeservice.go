@@ -64,6 +64,21 @@ func clusterIPs(s *corev1.Service) []netip.Prefix {
 	return prefixes(ips)
 }
 
+// outsideOf are the addresses by which a Service is reached from outside of the cluster.
+func outsideOf(s *corev1.Service) []netip.Addr {
+	list := append(slices.Clone(s.Spec.ExternalIPs), s.Spec.LoadBalancerIP)
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		list = append(list, i.IP)
+	}
+	var out []netip.Addr
+	for _, text := range list {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			out = append(out, addr.WithZone("").Unmap())
+		}
+	}
+	return out
+}
+
 func splitList(s string) []string {
 	var out []string
 	for _, p := range strings.Split(s, ",") {

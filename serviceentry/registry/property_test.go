@@ -23,7 +23,7 @@ func contents(t *testing.T, s *registry.Snapshot) string {
 		all[host] = list
 		for _, svc := range list {
 			for _, ns := range registrytest.Namespaces {
-				all[host+" rule "+svc.Source.String()+" "+ns] = s.Rule(svc, ns)
+				all[host+" rule "+svc.Source.String()+" "+ns] = s.Rule(svc, ns, "")
 			}
 		}
 	}

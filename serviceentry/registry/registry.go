@@ -24,6 +24,9 @@ type Registry struct {
 	index   index
 	vips    *vips
 	snap    *Snapshot
+
+	control   Ref // the control plane's Service
+	controlAt []netip.Addr
 }
 
 // New makes an empty registry.
@@ -144,6 +147,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 		b.seal(host)
 	}
 	b.shareAddresses()
+	b.lockDoors()
 	maps.Copy(b.touched, b.beside)
 	for ref, was := range b.exitWas {
 		if was != (b.next.exits[ref] > 0) {
@@ -396,5 +400,5 @@ func (b *batch) setKube(c serviceentry.Change) {
 		return
 	}
 	spec := c.Object.Spec.(*corev1.Service)
-	b.kube.Put(ref.String(), &KubeService{Ref: ref, Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports)})
+	b.kube.Put(ref.String(), &KubeService{Ref: ref, Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)})
 }

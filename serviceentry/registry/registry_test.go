@@ -227,13 +227,13 @@ func TestRule(t *testing.T) {
 	).Snapshot()
 	svc := s.Services("a.b.test")[0]
 	for ns, want := range map[string]string{"client": "mine", "shop": "theirs", "default": "theirs", "other": "theirs"} {
-		if r := s.Rule(svc, ns); r == nil || r.Key.Name != want {
+		if r := s.Rule(svc, ns, ""); r == nil || r.Key.Name != want {
 			t.Errorf("%s: %+v, want %s", ns, r, want)
 		}
 	}
 	wide := newWorld(t, entryYAML("shop/a", "a.b.test", ""), ruleYAML("istio-system/all", "*.test", ""), ruleYAML("shop/hidden", "*.b.test", ", exportTo: [\".\"]")).Snapshot()
 	for ns, want := range map[string]string{"shop": "hidden", "other": "all"} {
-		if r := wide.Rule(wide.Services("a.b.test")[0], ns); r == nil || r.Key.Name != want {
+		if r := wide.Rule(wide.Services("a.b.test")[0], ns, ""); r == nil || r.Key.Name != want {
 			t.Errorf("%s: %+v, want %s", ns, r, want)
 		}
 	}

@@ -26,6 +26,7 @@ type TLSSettings struct {
 	SNI                string
 	SANs               []string
 	CACertificates     string
+	CRL                string
 	ClientCertificate  string
 	PrivateKey         string
 	CredentialName     string
@@ -37,6 +38,7 @@ type Rule struct {
 	Key      serviceentry.Key
 	Host     string // exact or wildcard
 	ExportTo ExportTo
+	Selector map[string]string       // of the workloads that it is for, in its own namespace; nil for all
 	TLS      *TLSSettings            // for all ports
 	PortTLS  map[uint32]*TLSSettings // for single ports, which win
 	Hash     uint64
@@ -57,6 +59,9 @@ func fromDestinationRule(o *serviceentry.Object, spec *networking.DestinationRul
 	r := &Rule{
 		Key: o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, nil),
 		TLS: tlsSettings(spec.GetTrafficPolicy().GetTls()), Hash: o.Hash,
+	}
+	if labels := spec.GetWorkloadSelector().GetMatchLabels(); len(labels) > 0 {
+		r.Selector, r.ExportTo = labels, ExportTo{Namespaces: []string{o.Namespace}}
 	}
 	for _, p := range spec.GetTrafficPolicy().GetPortLevelSettings() {
 		if t := tlsSettings(p.GetTls()); t != nil {
@@ -90,7 +95,7 @@ func tlsSettings(t *networking.ClientTLSSettings) *TLSSettings {
 	}
 	return &TLSSettings{
 		Mode: modes[t.Mode], SNI: t.Sni, SANs: t.SubjectAltNames, CACertificates: t.CaCertificates,
-		ClientCertificate: t.ClientCertificate, PrivateKey: t.PrivateKey, CredentialName: t.CredentialName,
+		CRL: t.CaCrl, ClientCertificate: t.ClientCertificate, PrivateKey: t.PrivateKey, CredentialName: t.CredentialName,
 		InsecureSkipVerify: t.InsecureSkipVerify.GetValue(),
 	}
 }

@@ -12,6 +12,10 @@ import (
 // the rule's namespace follow it before others, so that namespace sees something of its own.
 func (b *batch) setRule(c serviceentry.Change) {
 	if old := b.index.rules[c.Key]; old != nil {
+		if old.Selector != nil {
+			b.changed.Views = true // other workloads follow other rules
+			b.setSelectingRule(c.Key, nil)
+		}
 		b.replaceRule(old.Host, c.Key, nil)
 		delete(b.index.rules, c.Key)
 		b.countView(c.Key.Namespace, -1)
@@ -20,6 +24,10 @@ func (b *batch) setRule(c serviceentry.Change) {
 		return
 	}
 	r := fromDestinationRule(c.Object, c.Object.Spec.(*networking.DestinationRule))
+	if r.Selector != nil {
+		b.changed.Views = true
+		b.setSelectingRule(c.Key, r)
+	}
 	b.index.rules[c.Key] = r
 	b.replaceRule(r.Host, c.Key, r)
 	b.countView(c.Key.Namespace, +1)

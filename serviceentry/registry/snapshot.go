@@ -2,6 +2,7 @@ package registry
 
 import (
 	"iter"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -21,7 +22,10 @@ type Snapshot struct {
 	special map[string]int            // namespaces that do not see just what everybody sees, with why-counts
 	exits   map[Ref]int               // gateways that services leave by, counted
 	kube    ordered.Map[*KubeService] // by "namespace/name"
-	written ordered.Map[[]*Service]   // by the single addresses that were written for them; each list sorted by Service.compare
+	own     []netip.Addr              // the mesh's own doors, sorted: nobody is led to them (see doors.go)
+	// selecting are the rules that are for single workloads, by namespace.
+	selecting map[string][]*Rule
+	written   ordered.Map[[]*Service] // by the single addresses that were written for them; each list sorted by Service.compare
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
@@ -29,6 +33,7 @@ type KubeService struct {
 	Ref      Ref
 	Selector map[string]string
 	Ports    []Port
+	Outside  []netip.Addr // where it is reached from outside of the cluster
 }
 
 // Changed says what a batch touched. Hosts are sorted; Mesh and Scopes say that settings that reach further
@@ -39,11 +44,12 @@ type Changed struct {
 	Scopes bool
 	Views  bool // which namespaces see something of their own
 	Kube   bool // the set of Kubernetes services, or a selector
+	Doors  bool // the addresses of the mesh's own doors
 }
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && !c.Mesh && !c.Scopes && !c.Views && !c.Kube
+	return len(c.Hosts) == 0 && !c.Mesh && !c.Scopes && !c.Views && !c.Kube && !c.Doors
 }
 
 // Len is the number of hosts.
@@ -107,14 +113,17 @@ func wider(host string) string {
 }
 
 // Rule finds the DestinationRule for a service as a workload in ns (or the gateway, in its own) sees it: the
-// workload's namespace first, then the service's, then the root namespace; exact host before wildcards.
-func (s *Snapshot) Rule(svc *Service, ns string) *Rule {
+// workload's namespace first, then the service's, then the root namespace; exact host before wildcards, and rules that
+// select the workload before those for all. selected are those of its namespace that do (see Selecting).
+func (s *Snapshot) Rule(svc *Service, ns string, selected Selected) *Rule {
 	for candidate := svc.Host; candidate != ""; candidate = wider(candidate) {
 		rules, _ := s.rules.Get(candidate)
 		for _, in := range [...]string{ns, svc.Namespace, s.Mesh.RootNamespace} {
-			for _, r := range rules {
-				if r.Key.Namespace == in && (in == ns || r.ExportTo.Includes(ns)) {
-					return r
+			for _, selecting := range [...]bool{true, false} {
+				for _, r := range rules {
+					if r.Key.Namespace == in && (r.Selector != nil) == selecting && (!selecting || selected.has(r.Key)) && (in == ns || selecting || r.ExportTo.Includes(ns)) {
+						return r
+					}
 				}
 			}
 		}

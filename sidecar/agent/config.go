@@ -14,6 +14,7 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/inside"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/status/appprobe"
 )
@@ -92,8 +93,10 @@ func (c *Config) check() error {
 		return invalid("resolver address %q: must be IP:PORT", resolver)
 	}
 	c.Proxy.DNSCapture = c.sidecar()
-	_, err = parsePrivate(c.AllowPrivate)
-	return err
+	if _, err := inside.Parse(c.AllowPrivate); err != nil {
+		return invalid("allow-private %w", err)
+	}
+	return nil
 }
 
 // maxSocketPath is sun_path without its terminator, unix(7).

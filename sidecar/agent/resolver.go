@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +11,7 @@ import (
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/inside"
 )
 
 const resolvConf = "/etc/resolv.conf"
@@ -31,8 +31,8 @@ type resolver struct {
 	*dnsproxy.Server
 	config   *Config
 	refusals *refusals
-	flags    private                 // what may be private whatever the controller says
-	allowed  atomic.Pointer[private] // the same, and what the controller says
+	flags    inside.Allowed                 // what may be private whatever the controller says
+	allowed  atomic.Pointer[inside.Allowed] // the same, and what the controller says
 }
 
 // resolver makes the pod's DNS server. A sidecar's has two sides: the applications', which knows the mesh's names,
@@ -41,7 +41,7 @@ type resolver struct {
 func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals) (*resolver, error) {
 	r := &resolver{config: c, refusals: refusals}
 	var err error
-	if r.flags, err = parsePrivate(c.AllowPrivate); err != nil {
+	if r.flags, err = inside.Parse(c.AllowPrivate); err != nil {
 		return nil, err
 	}
 	config := dnsproxy.Config{
@@ -53,7 +53,11 @@ func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals) (*r
 	envoys := dnsproxy.View{Name: resolverView, Listen: []string{c.DNSAddr}, Refuse: r.refuses}
 	config.Views = []dnsproxy.View{envoys}
 	if c.sidecar() {
-		r.flags.hosts = append(r.flags.hosts, meshNames)
+		mesh, err := inside.Parse([]string{meshNames})
+		if err != nil {
+			return nil, err
+		}
+		r.flags = r.flags.With(mesh)
 		envoys.Listen = []string{c.ResolverAddr}
 		config.Views = []dnsproxy.View{{Name: appView, Listen: []string{c.DNSAddr}, Names: true, Search: c.searchDomains()}, envoys}
 	}
@@ -71,7 +75,7 @@ func (c *Config) searchDomains() []string {
 
 // refuses has the shape of dnsproxy.View.Refuse.
 func (r *resolver) refuses(host string, addr netip.Addr) bool {
-	return r.allowed.Load().refuses(host, addr)
+	return r.allowed.Load().Refuses(host, addr)
 }
 
 // use does with names that are not in the table as the controller says. Resolvers that a flag names stay: who starts the
@@ -106,12 +110,11 @@ func (r *resolver) useUpstreams(rest name.Rest) error {
 }
 
 func (r *resolver) usePrivate(rest name.Rest) error {
-	allowed, err := parsePrivate(rest.AllowPrivate)
+	allowed, err := inside.Parse(rest.AllowPrivate)
 	if err != nil {
 		return err
 	}
-	allowed.hosts = slices.Concat(r.flags.hosts, allowed.hosts)
-	allowed.ranges = slices.Concat(r.flags.ranges, allowed.ranges)
+	allowed = r.flags.With(allowed)
 	r.allowed.Store(&allowed)
 	return nil
 }

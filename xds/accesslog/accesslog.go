@@ -38,3 +38,7 @@ const (
 	RoleExternal    = "external"    // a registered host outside
 	RoleMesh        = "mesh"        // a service of the mesh
 )
+
+// ClosedRoute begins the names of routes to what is closed rather than treated otherwise than was asked for. What follows
+// is the reason; the tag TagPolicy has the object that is to be mended.
+const ClosedRoute = "closed: "

@@ -38,13 +38,14 @@ func (n Node) IsRouter() bool { return strings.HasPrefix(n.ID, "router~") }
 // beside the snapshot is in it.
 type Class struct {
 	Kind      Kind
-	View      string           // the namespace whose visibility differs from everybody's; "" otherwise
-	Scope     serviceentry.Key // the Sidecar object that narrows it
-	Gateway   registry.Ref     // for gateways: the service that selects it
-	Port      uint32           // for gateways: where it listens
-	Forward   netip.AddrPort   // for forward proxies
-	Namespace string           // for forward proxies: on whose behalf
-	OnDemand  bool             // for gateways and forward proxies
+	View      string            // the namespace whose visibility differs from everybody's; "" otherwise
+	Scope     serviceentry.Key  // the Sidecar object that narrows it
+	Selected  registry.Selected // for sidecars: the DestinationRules that select it
+	Gateway   registry.Ref      // for gateways: the service that selects it
+	Port      uint32            // for gateways: where it listens
+	Forward   netip.AddrPort    // for forward proxies
+	Namespace string            // for forward proxies: on whose behalf
+	OnDemand  bool              // for gateways and forward proxies
 	IPv6      bool
 	Inline    bool
 }
@@ -65,6 +66,7 @@ func Classify(s *registry.Snapshot, n Node) Class {
 		return c
 	}
 	c.View = s.View(n.Namespace)
+	c.Selected = s.Selecting(n.Namespace, n.Labels)
 	if scope := s.Scope(n.Namespace, n.Labels); scope != nil {
 		c.Scope = scope.Key
 		c.View = n.Namespace // "./host" in a scope depends on it

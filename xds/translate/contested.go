@@ -23,15 +23,18 @@ type exitRow struct {
 	svc      *registry.Service
 	port     registry.Port // its target is where the exit connects to
 	tls      *registry.TLSSettings
-	name     string   // of the cluster
-	audience []string // see restricted
+	far      registry.FarEnd
+	closed   *registry.Closed // nothing is sent
+	name     string           // of the cluster
+	audience []string         // see restricted
 }
 
-// rowsOf gives, for each port of a host, the registrations that have it, one a namespace, in order of precedence; rules
-// are theirs. The first has the cluster name that users know, the others have their namespace for a subset in it.
-func rowsOf(list []*registry.Service, rules []*registry.Rule) [][]exitRow {
+// rowsOf gives, for each port of a host, the registrations that have it, one a namespace, in order of precedence. The
+// first has the cluster name that users know, the others have their namespace for a subset in it.
+func rowsOf(list []registration) [][]exitRow {
 	ports := map[uint32][]exitRow{}
-	for i, svc := range list {
+	for _, reg := range list {
+		svc := reg.svc
 		if svc.Wildcard() && isLocal(svc.Host) {
 			continue
 		}
@@ -41,8 +44,11 @@ func rowsOf(list []*registry.Service, rules []*registry.Rule) [][]exitRow {
 			if taken || port.Protocol == registry.UDP {
 				continue
 			}
-			row := exitRow{svc: svc, port: port, name: ClusterName(port.Number, svc.Host), audience: audience(inNamespace(list, svc.Namespace), port.Number)}
-			row.tls, row.port.TargetPort = origination(svc, port, rules[i])
+			row := exitRow{svc: svc, far: reg.far, port: port, name: ClusterName(port.Number, svc.Host), audience: audience(inNamespace(list, svc.Namespace), port.Number)}
+			row.tls, row.port.TargetPort = registry.Origination(svc, port, reg.rule)
+			if c, closed := reg.far.Closed[port.Number]; closed {
+				row.closed = &c
+			}
 			if len(rows) > 0 {
 				row.name = subsetName(port.Number, svc.Namespace, svc.Host)
 			}
@@ -56,18 +62,21 @@ func rowsOf(list []*registry.Service, rules []*registry.Rule) [][]exitRow {
 	return out
 }
 
-func inNamespace(list []*registry.Service, ns string) (out []*registry.Service) {
-	for _, svc := range list {
-		if svc.Namespace == ns {
-			out = append(out, svc)
+func inNamespace(list []registration, ns string) (out []*registry.Service) {
+	for _, r := range list {
+		if r.svc.Namespace == ns {
+			out = append(out, r.svc)
 		}
 	}
 	return out
 }
 
 func (r *exitRow) cluster(f exitFor) []*Resource {
+	if r.closed != nil {
+		return nil
+	}
 	md := metadata(accesslog.RoleExternal, configOf(r.svc.SourceOf(r.port)))
-	return endCluster(f.clusters(), r.name, asOutside(r.svc, f.verified), r.port, r.tls, md)
+	return endCluster(f.clusters(), r.name, asOutside(r.svc, r.far), r.port, r.tls, md)
 }
 
 // exitVhost is a host's port in the gateway's table. The name that a client asked for is the name that is used:

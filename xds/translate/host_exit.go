@@ -14,9 +14,9 @@ import (
 // host and a cluster. The registrations are in order of precedence. Those of one namespace count as one: the first that
 // has a port gives the cluster, and all of them together say who may use it. Those of several namespaces stay apart,
 // see exitVhost.
-func exitHost(list []*registry.Service, rules []*registry.Rule, f exitFor) *part {
+func exitHost(list []registration, f exitFor) *part {
 	p := &part{}
-	for _, rows := range rowsOf(list, rules) {
+	for _, rows := range rowsOf(list) {
 		for i := range rows {
 			p.resources = append(p.resources, rows[i].cluster(f)...)
 		}
@@ -40,50 +40,17 @@ func (f exitFor) clusters() Type {
 	return Cluster
 }
 
-// origination says whether a gateway speaks TLS to the host for clients that speak plain HTTP (or TCP, where a
-// rule says so), and to which port. Without a rule: when the port's target is 443, or when the same entry
-// registers a TLS port, which is then where plain HTTP goes too.
-func origination(svc *registry.Service, port registry.Port, rule *registry.Rule) (*registry.TLSSettings, uint32) {
-	if port.Protocol == registry.TLS {
-		return nil, port.TargetPort
-	}
-	if t := rule.TLSFor(port.Number); t != nil {
-		return t, port.TargetPort
-	}
-	if !port.Protocol.IsHTTP() || (svc.Wildcard() && port.Number != 80) {
-		return nil, port.TargetPort // a wildcard's port is the one in the request, which a proxy cannot exchange
-	}
-	simple := &registry.TLSSettings{Mode: registry.TLSSimple}
-	if port.TargetPort == 443 {
-		return simple, port.TargetPort
-	}
-	if !port.Explicit {
-		if to, ok := securePort(svc); ok {
-			return simple, to.TargetPort
-		}
-	}
-	return nil, port.TargetPort
-}
-
-// securePort finds the TLS port of an entry: 443 if there is one, else the lowest.
-func securePort(svc *registry.Service) (registry.Port, bool) {
-	var first registry.Port
-	for _, p := range svc.Ports {
-		if p.Protocol != registry.TLS {
-			continue
-		}
-		if p.Number == 443 {
-			return p, true
-		}
-		if first.Number == 0 {
-			first = p
-		}
-	}
-	return first, first.Number != 0
+// registration is one of a host, with the rule that an exit follows for it and what it does about its far end.
+type registration struct {
+	svc  *registry.Service
+	rule *registry.Rule
+	far  registry.FarEnd
 }
 
 func (r *exitRow) routes() []*routev3.Route {
 	switch {
+	case r.closed != nil:
+		return closedRoutes(*r.closed)
 	case r.port.Protocol.IsHTTP():
 		return []*routev3.Route{
 			refuse(wrongProtocolRoute, anyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", nil),

@@ -30,8 +30,8 @@ func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs) *part {
 		p.ports = append(p.ports, portUse{number: port.Number, opaque: port.Protocol == registry.TCP})
 		p.ranges = append(p.ranges, ranges(svc, port)...)
 		p.resources = append(p.resources, sidecarVhost(svc, port, f))
-		if svc.Exit.IsZero() {
-			p.resources = append(p.resources, directCluster(svc, port, rule)...)
+		if _, closed := f.far.Closed[port.Number]; svc.Exit.IsZero() && !closed {
+			p.resources = append(p.resources, directCluster(svc, port, rule, f.far)...)
 		}
 	}
 	if !svc.Exit.IsZero() {
@@ -51,6 +51,7 @@ type foundAs struct {
 	yields []netip.AddrPort
 	// contested: other namespaces registered the host too, so the gateway must be told whose registration is meant.
 	contested bool
+	far       registry.FarEnd
 }
 
 // sidecarVhost is the row of a port's table for a host. Requests and tunnels both find it: by Host, by SNI, or,
@@ -61,9 +62,12 @@ func sidecarVhost(svc *registry.Service, port registry.Port, f foundAs) *Resourc
 		Domains: append([]string{svc.Host}, f.short...),
 	}
 	vh.Domains = append(vh.Domains, addressDomains(svc, port, f.yields)...)
-	if svc.Exit.IsZero() {
+	switch c, closed := f.far.Closed[port.Number]; {
+	case closed:
+		vh.Routes = closedRoutes(c)
+	case svc.Exit.IsZero():
 		vh.Routes = directRoutes(svc, port)
-	} else {
+	default:
 		vh.Routes = gatewayRoutes(svc, port)
 		for _, r := range vh.Routes {
 			if f.contested && r.GetRoute() != nil {
@@ -147,7 +151,12 @@ func translations(port registry.Port) []string {
 }
 
 // directCluster is the cluster of one port, with its endpoints where they are written down.
-func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rule) []*Resource {
+func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rule, far registry.FarEnd) []*Resource {
+	if len(far.Refused) > 0 {
+		left := *svc
+		left.Endpoints = led(svc.Endpoints, far)
+		svc = &left
+	}
 	role := accesslog.RoleExternal
 	if !svc.External {
 		role = accesslog.RoleMesh

@@ -20,6 +20,7 @@ type inputs struct {
 	exit        bool   // the host is an egress gateway's own
 	short       string // its short names
 	yields      string // the addresses that it wrote and another host has
+	far         string // what is left out and closed of the registrations' far ends
 	contested   bool   // other namespaces registered it too
 	onDemand    bool
 }
@@ -38,8 +39,8 @@ func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) 
 	if svc == nil {
 		return nil
 	}
-	rule := s.Rule(svc, c.View)
-	f := foundAs{yields: s.Yielded(svc, c.View, scope), contested: !svc.Exit.IsZero() && contested(s.Services(host), svc)}
+	rule := s.Rule(svc, c.View, c.Selected)
+	f := foundAs{far: s.FarEnd(svc, rule, registry.Place{Kind: registry.AtSidecar, Namespace: c.View}), yields: s.Yielded(svc, c.View, scope), contested: !svc.Exit.IsZero() && contested(s.Services(host), svc)}
 	if ref, ok := kubeRef(svc); ok {
 		f.exit = s.IsExit(ref)
 		f.short = slices.DeleteFunc(shortNames(ref, c.View), func(short string) bool { return s.Visible(short, c.View, scope) != nil })
@@ -47,6 +48,7 @@ func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) 
 	in := inputs{
 		kind: Sidecar, services: svc.Hash, rule: ruleHash(rule),
 		exit: f.exit, short: strings.Join(f.short, " "), yields: addressList(f.yields), contested: f.contested,
+		far: f.far.Key(),
 	}
 	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, f) })
 }
@@ -72,17 +74,34 @@ func (t *Translator) hostForExit(s *registry.Snapshot, c Class, host string) *pa
 	if len(list) == 0 {
 		return nil
 	}
-	rules := make([]*registry.Rule, len(list))
+	regs := make([]registration, len(list))
+	far := ""
 	for i, svc := range list {
-		rules[i] = s.Rule(svc, svc.Namespace)
+		regs[i] = registrationAt(s, svc, c)
+		far += regs[i].far.Key()
 	}
 	in := inputs{
 		kind: c.Kind, trustDomain: s.Mesh.TrustDomain, gateway: c.Gateway, onDemand: c.OnDemand,
-		services: combined(list, func(svc *registry.Service) uint64 { return svc.Hash }), rule: combined(rules, ruleHash),
+		services: combined(list, func(svc *registry.Service) uint64 { return svc.Hash }), rule: combined(regs, func(r registration) uint64 { return ruleHash(r.rule) }),
+		far: far,
 	}
 	return t.remember(host, in, func() *part {
-		return exitHost(list, rules, exitFor{trustDomain: s.Mesh.TrustDomain, verified: c.Kind == Gateway, onDemand: c.OnDemand})
+		return exitHost(regs, exitFor{trustDomain: s.Mesh.TrustDomain, verified: c.Kind == Gateway, onDemand: c.OnDemand})
 	})
+}
+
+// registrationAt is a registration with what counts for it at an exit.
+func registrationAt(s *registry.Snapshot, svc *registry.Service, c Class) registration {
+	r := registration{svc: svc}
+	place := registry.Place{Kind: registry.AtForward}
+	if c.Kind == Gateway {
+		place.Kind = registry.AtGateway
+		r.rule = s.ExitRule(svc)
+	} else {
+		r.rule = s.Rule(svc, svc.Namespace, "")
+	}
+	r.far = s.FarEnd(svc, r.rule, place)
+	return r
 }
 
 // kubeRef gives the Kubernetes service behind a registration, if one is.

@@ -39,6 +39,13 @@ func gatewayRequests() map[string]logCase {
 				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "gateway", Workload: client, Host: "evil.test", Port: 8080, Authority: "evil.test:8080",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 403, Route: "block_all", DecidedBy: policy, Reason: "not registered",
 			})},
+		"a request to what is closed": {place, httpLog(
+			peered(common("", "closed: trafficPolicy.tls.mode: ISTIO_MUTUAL would show a certificate", "policy", policyTag)), get, "external.com", "/", 503, "direct_response"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Route: "closed", DecidedBy: policy,
+				Reason: "trafficPolicy.tls.mode: ISTIO_MUTUAL would show a certificate",
+			})},
 		"a tunnel to a port of requests": {place, httpLog(
 			peered(common("", "wrong_protocol")), connect, "external.com:80", "", 403, "direct_response"),
 			want(record.Record{

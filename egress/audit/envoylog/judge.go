@@ -47,6 +47,10 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 	case r.Route == "wrong_protocol":
 		r.deny(r.pathDenied(), "the port is registered with another protocol")
 		r.DecidedBy = record.ParseObject(policy)
+	case strings.HasPrefix(r.Route, accesslog.ClosedRoute):
+		r.deny(r.pathDenied(), strings.TrimPrefix(r.Route, accesslog.ClosedRoute))
+		r.Route = "closed"
+		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "" && slices.Contains(r.Flags, "NR"):
 		r.deny(r.pathDenied(), "the host takes no such request")
 	case r.Route == "block_all" || role == accesslog.RoleBlackhole || r.Cluster == "BlackHoleCluster":

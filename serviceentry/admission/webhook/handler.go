@@ -21,8 +21,7 @@ const defaultTimeout = 4 * time.Second
 // Config says what the webhook uses.
 type Config struct {
 	Log *slog.Logger
-	// Check finds what an object does not do although it seems to, given the others of the mesh; what it finds become
-	// warnings. nil: nobody looks.
+	// Check finds what an object does not do although it seems to, given the others of the mesh. nil: nobody looks.
 	Check   func(ctx context.Context, o serviceentry.Object) []admission.Finding
 	Metrics prometheus.Registerer // nil for none
 	Timeout time.Duration         // of one call; 0 for 4 s, which is less than the API server waits
@@ -76,7 +75,15 @@ func (h *handler) answer(ctx context.Context, request *admissionv1.AdmissionRequ
 		return refusal(findings)
 	}
 	if object != nil && h.cfg.Check != nil {
-		findings = append(findings, h.cfg.Check(ctx, *object)...)
+		found := h.cfg.Check(ctx, *object)
+		if request.Operation == admissionv1.Update && admission.Refused(found) {
+			if _, before := judge(request.OldObject.Raw); before != nil {
+				found = excuse(found, h.cfg.Check(ctx, *before))
+			}
+		}
+		if findings = append(findings, found...); admission.Refused(findings) {
+			return refusal(findings)
+		}
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings(findings)}
 }

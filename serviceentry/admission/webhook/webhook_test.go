@@ -200,3 +200,23 @@ func FuzzReview(f *testing.F) {
 		}
 	})
 }
+
+// What is refused for what else there is, as an address that a gateway does not connect to, is refused here too; but an
+// object that was so before may still be changed.
+func TestErrorsOfTheCheckRefuse(t *testing.T) {
+	h := Handler(Config{Log: slog.New(slog.DiscardHandler), Check: func(_ context.Context, o serviceentry.Object) []admission.Finding {
+		return []admission.Finding{{Severity: admission.Error, Key: o.Key, Field: "spec.endpoints", Message: "is not a public address", Fix: "write another"}}
+	}})
+	const object = `{"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry", "metadata": {"name": "a", "namespace": "shop"},
+		"spec": {"hosts": ["a.com"], "resolution": "DNS", "ports": [{"number": 443, "name": "tls", "protocol": "TLS"}]}}`
+	created := send(t, h, admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(object)}})
+	if created.Allowed || !strings.Contains(created.Result.Message, "is not a public address") {
+		t.Errorf("%+v", created)
+	}
+	updated := send(t, h, admissionv1.AdmissionRequest{
+		Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: []byte(object)}, OldObject: runtime.RawExtension{Raw: []byte(object)},
+	})
+	if !updated.Allowed || len(updated.Warnings) == 0 {
+		t.Errorf("%+v", updated)
+	}
+}

@@ -19,7 +19,9 @@ func leanService(s *corev1.Service) version {
 		Spec: corev1.ServiceSpec{
 			Type: s.Spec.Type, ExternalName: s.Spec.ExternalName, Selector: s.Spec.Selector,
 			ClusterIP: s.Spec.ClusterIP, ClusterIPs: s.Spec.ClusterIPs, Ports: s.Spec.Ports,
+			ExternalIPs: s.Spec.ExternalIPs, LoadBalancerIP: s.Spec.LoadBalancerIP,
 		},
+		Status: corev1.ServiceStatus{LoadBalancer: s.Status.LoadBalancer},
 	}
 	return native(serviceentry.KindService, &s.ObjectMeta, s.Annotations, lean)
 }

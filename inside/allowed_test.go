@@ -1,12 +1,11 @@
-package agent
+package inside
 
 import (
-	"errors"
 	"net/netip"
 	"testing"
 )
 
-func TestPrivateAddressesAreRefusedUnlessAllowed(t *testing.T) {
+func TestRefusedUnlessAllowed(t *testing.T) {
 	for _, c := range []struct {
 		allow []string
 		host  string
@@ -32,20 +31,20 @@ func TestPrivateAddressesAreRefusedUnlessAllowed(t *testing.T) {
 		{[]string{"127.0.0.0/8", "::1"}, "external.com", "169.254.169.254", true},
 		{[]string{"127.0.0.0/8"}, "external.com", "10.0.0.1", true},
 	} {
-		p, err := parsePrivate(c.allow)
+		p, err := Parse(c.allow)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.refuses(c.host, netip.MustParseAddr(c.addr)); got != c.want {
+		if got := p.Refuses(c.host, netip.MustParseAddr(c.addr)); got != c.want {
 			t.Errorf("with %v, %s at %s: refused is %v", c.allow, c.host, c.addr, got)
 		}
 	}
 }
 
-func TestWrongPatternsOfPrivateHosts(t *testing.T) {
+func TestWrongPatterns(t *testing.T) {
 	for _, bad := range []string{"", "*.*.com", "a..b", "*corp.example", "corp.example:443", "10.0.0.0/33", "a/b", "http://corp.example"} {
-		if _, err := parsePrivate([]string{bad}); !errors.Is(err, ErrConfig) {
-			t.Errorf("%q: got %v", bad, err)
+		if _, err := Parse([]string{bad}); err == nil {
+			t.Errorf("%q: is taken", bad)
 		}
 	}
 }

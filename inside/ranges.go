@@ -1,4 +1,4 @@
-package guard
+package inside
 
 import (
 	"encoding/binary"
@@ -16,6 +16,7 @@ var inside = []netip.Prefix{
 	netip.MustParsePrefix("169.254.0.0/16"),   // link-local; most clouds' metadata
 	netip.MustParsePrefix("172.16.0.0/12"),    // private
 	netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments; Oracle's metadata
+	netip.MustParsePrefix("192.88.99.0/24"),   // 6to4's relays, of old
 	netip.MustParsePrefix("192.168.0.0/16"),   // private
 	netip.MustParsePrefix("198.18.0.0/15"),    // benchmarks
 	netip.MustParsePrefix("224.0.0.0/4"),      // multicast
@@ -40,12 +41,26 @@ var (
 	teredo     = netip.MustParsePrefix("2001::/32") // RFC 4380: the last 32 bits, inverted
 )
 
-// Inside tells whether addr is private, loopback, link-local, unspecified, multicast, unique local, reserved or a
-// cloud's metadata service, also when it hides in an IPv4-mapped, NAT64, 6to4 or Teredo address. It has the shape of
-// the resolver's Refuse; host does not matter to it.
-func Inside(_ string, addr netip.Addr) bool {
+// Is tells whether addr is private, loopback, link-local, unspecified, multicast, unique local, reserved or a cloud's
+// metadata service, also when it hides in an IPv4-mapped, NAT64, 6to4, Teredo or ISATAP address. No address at all is
+// inside.
+func Is(addr netip.Addr) bool {
+	return among(addr, inside)
+}
+
+// OwnHost tells whether addr is the host of whoever connects to it, in any of its forms: loopback, or unspecified, which
+// the kernel takes for it.
+func OwnHost(addr netip.Addr) bool {
+	return among(addr, own)
+}
+
+var own = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::/127"),
+}
+
+func among(addr netip.Addr, ranges []netip.Prefix) bool {
 	addr = addr.WithZone("").Unmap()
-	for _, prefix := range inside {
+	for _, prefix := range ranges {
 		if prefix.Contains(addr) {
 			return true
 		}
@@ -54,7 +69,18 @@ func Inside(_ string, addr netip.Addr) bool {
 		return !addr.IsValid()
 	}
 	hidden, ok := unpack(addr)
-	return ok && Inside("", hidden)
+	return ok && among(hidden, ranges)
+}
+
+// Plain gives the address that is meant: of an IPv6 address that stands for an IPv4 address, that one.
+func Plain(addr netip.Addr) netip.Addr {
+	addr = addr.WithZone("").Unmap()
+	if addr.Is6() {
+		if hidden, ok := unpack(addr); ok {
+			return hidden
+		}
+	}
+	return addr
 }
 
 // unpack finds the IPv4 address that an IPv6 address stands for.
@@ -69,7 +95,14 @@ func unpack(addr netip.Addr) (netip.Addr, bool) {
 		var v4 [4]byte
 		binary.BigEndian.PutUint32(v4[:], ^binary.BigEndian.Uint32(b[12:]))
 		return netip.AddrFrom4(v4), true
+	case isatap(b):
+		return netip.AddrFrom4([4]byte(b[12:])), true
 	default:
 		return netip.Addr{}, false
 	}
+}
+
+// isatap: an interface identifier that holds an IPv4 address (RFC 5214 section 6.1), whatever the prefix.
+func isatap(b [16]byte) bool {
+	return b[8]&^0x02 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }

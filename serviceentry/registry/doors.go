@@ -1,0 +1,86 @@
+package registry
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/sallyport/sallyport/inside"
+)
+
+// isOwn says whether an address is one of the mesh's own doors: an egress gateway, by any of its addresses, or the control
+// plane. No object leads a gateway there, whatever else is allowed.
+func (s *Snapshot) isOwn(addr netip.Addr) bool {
+	_, found := slices.BinarySearchFunc(s.own, inside.Plain(addr), netip.Addr.Compare)
+	return found
+}
+
+// Doors are the addresses of the mesh's own doors, sorted. The slice must not be changed.
+func (s *Snapshot) Doors() []netip.Addr { return s.own }
+
+// SetControlPlane says where the control plane is: its Service, in a cluster, and addresses of its own.
+func (r *Registry) SetControlPlane(service Ref, addresses []netip.Addr) (*Snapshot, Changed) {
+	r.control, r.controlAt = service, addresses
+	return r.begin().commit()
+}
+
+// lockDoors finds the doors' addresses anew, and marks the hosts that may have led there, or now would: those with
+// addresses written down for their endpoints.
+func (b *batch) lockDoors() {
+	var own []netip.Addr
+	add := func(text string) {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			own = append(own, addr.WithZone("").Unmap())
+		}
+	}
+	own = append(own, b.controlAt...)
+	for _, ref := range b.doors() {
+		if k, ok := b.kube.Get(ref.String()); ok {
+			own = append(own, k.Outside...)
+		}
+		list, _ := b.hosts.Get(ref.Host())
+		for _, svc := range list {
+			if svc.External {
+				continue
+			}
+			for _, a := range svc.Addresses {
+				add(a.Addr().String())
+			}
+			for _, e := range svc.Endpoints {
+				add(e.Address)
+			}
+		}
+	}
+	slices.SortFunc(own, netip.Addr.Compare)
+	own = slices.Compact(own)
+	if slices.Equal(own, b.snap.own) {
+		return
+	}
+	b.next.own, b.changed.Doors = own, true
+	b.hosts.Walk(func(host string, list []*Service) bool {
+		if slices.ContainsFunc(list, (*Service).leadsByAddress) {
+			b.beside[host] = true
+		}
+		return true
+	})
+}
+
+// doors are the Services in question. A gateway that somebody's entry names counts only where operators put gateways: whose
+// address nobody may be led to is not for everybody to say.
+func (b *batch) doors() []Ref {
+	def := Ref(b.next.Mesh.DefaultGateway)
+	refs := []Ref{b.control, def}
+	for ref := range b.next.exits {
+		if ref.Namespace == b.next.Mesh.RootNamespace || ref.Namespace == def.Namespace {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}
+
+// leadsByAddress says whether a gateway would connect to addresses that the service wrote.
+func (s *Service) leadsByAddress() bool {
+	return s.External && !s.Exit.IsZero() && slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool {
+		_, err := netip.ParseAddr(e.Address)
+		return err == nil
+	})
+}

@@ -1,0 +1,170 @@
+package registry
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/inside"
+	"github.com/sallyport/sallyport/serviceentry"
+)
+
+// Place is where a host is reached from: by a shared gateway, by a forward proxy, or by the workload's own sidecar.
+type Place struct {
+	Kind PlaceKind
+	// Namespace is the workload's at a sidecar; "" for one that sees what everybody sees.
+	Namespace string
+	// Credentials says that the proxy came over TLS, so that it may be given keys.
+	Credentials bool
+}
+
+// PlaceKind is the kind of a Place.
+type PlaceKind uint8
+
+// The kinds of places.
+const (
+	AtSidecar PlaceKind = iota
+	AtGateway
+	AtForward
+)
+
+// FarEnd is what a place does about a host's far end: whom it does not connect to, and what it closes rather than do
+// something else than was asked for. Policy decides by it and proxies are programmed by it.
+type FarEnd struct {
+	Refused []Refused         // endpoints that are left out
+	Closed  map[uint32]Closed // ports, by number
+}
+
+// Refused is the address of an endpoint, as it is written, that is not connected to.
+type Refused struct{ Address, Why, Fix string }
+
+// Closed says why nothing is sent to a port, and which object is to be mended.
+type Closed struct {
+	By  serviceentry.Key
+	Why string // names the field
+	Fix string
+}
+
+// String gives the reason with what to do.
+func (c Closed) String() string { return c.Why + "; " + c.Fix }
+
+// Key tells far ends apart: equal keys mean equal far ends.
+func (f FarEnd) Key() string {
+	if len(f.Refused) == 0 && len(f.Closed) == 0 {
+		return ""
+	}
+	return fmt.Sprint(f.Refused, f.Closed) // maps print in the order of their keys
+}
+
+// Leads says whether an endpoint is one that is connected to.
+func (f FarEnd) Leads(e Endpoint) bool {
+	return !slices.ContainsFunc(f.Refused, func(r Refused) bool { return r.Address == e.Address })
+}
+
+// FarEnd judges a service as it is reached from a place, with the rule that counts there. A port whose settings cannot be
+// kept is closed: in no case does plain text go where TLS was asked for, nor a gateway's own certificate anywhere.
+func (s *Snapshot) FarEnd(svc *Service, rule *Rule, p Place) FarEnd {
+	var f FarEnd
+	f.Refused = s.refusedEndpoints(svc, p)
+	if len(f.Refused) > 0 && len(f.Refused) == len(svc.Endpoints) {
+		for _, port := range svc.Ports {
+			f.close(port, Closed{By: svc.Source, Why: "endpoints: " + f.Refused[0].Address + " " + f.Refused[0].Why, Fix: f.Refused[0].Fix})
+		}
+		return f
+	}
+	for _, port := range svc.Ports {
+		if c, closed := s.closed(svc, port, rule, p); closed {
+			f.close(port, c)
+		}
+	}
+	return f
+}
+
+func (f *FarEnd) close(port Port, c Closed) {
+	if f.Closed == nil {
+		f.Closed = map[uint32]Closed{}
+	}
+	f.Closed[port.Number] = c
+}
+
+// closed judges one port's TLS.
+func (s *Snapshot) closed(svc *Service, port Port, rule *Rule, p Place) (Closed, bool) {
+	if p.Kind == AtSidecar && !svc.Exit.IsZero() {
+		return s.unlikeGateway(svc, port, rule)
+	}
+	t := rule.TLSFor(port.Number)
+	if t == nil || port.Protocol == TLS {
+		return Closed{}, false
+	}
+	why, fix := s.tlsProblem(svc, t, rule, p)
+	return Closed{By: rule.Key, Why: why, Fix: fix}, why != ""
+}
+
+// unlikeGateway says what a workload's own rule asks for that the gateway, which follows the rules of the host's
+// namespace, would not do.
+func (s *Snapshot) unlikeGateway(svc *Service, port Port, rule *Rule) (Closed, bool) {
+	t := rule.TLSFor(port.Number)
+	if t == nil || t.Mode == TLSDisable || port.Protocol == TLS {
+		return Closed{}, false
+	}
+	theirs := s.ExitRule(svc)
+	if theirs == rule {
+		return Closed{}, false
+	}
+	if does, _ := Origination(svc, port, theirs); does != nil && does.equal(t) {
+		return Closed{}, false
+	}
+	return Closed{
+		By:  rule.Key,
+		Why: fmt.Sprintf("trafficPolicy.tls: the host leaves by the egress gateway %s, which serves all and does not follow this rule", svc.Exit),
+		Fix: fmt.Sprintf("write the rule into namespace %s, without workloadSelector, or let the entry leave straight from the pod with the annotation %s: %s", svc.Namespace, GatewayAnnotation, ExitDirect),
+	}, true
+}
+
+// ExitRule is the rule that a service's egress gateway follows. Of rules with a workloadSelector those count that select
+// the gateway's own pods.
+func (s *Snapshot) ExitRule(svc *Service) *Rule {
+	var selected Selected
+	if k, ok := s.KubeService(svc.Exit); ok && len(s.selecting) > 0 {
+		selected = s.Selecting(svc.Exit.Namespace, k.Selector)
+	}
+	return s.Rule(svc, svc.Namespace, selected)
+}
+
+// refusedEndpoints are those that a place does not connect to, and why. A shared gateway's network is not for rent: what
+// objects write is held to what names may resolve to. A pod's own network is open to it anyway, but not the proxy's own
+// host, where its administration is.
+func (s *Snapshot) refusedEndpoints(svc *Service, p Place) (out []Refused) {
+	var allowed inside.Allowed
+	if p.Kind == AtGateway && len(svc.Endpoints) > 0 {
+		allowed = s.Mesh.DNS.PrivateFor(svc.Namespace)
+	}
+	for _, e := range svc.Endpoints {
+		problem, fix := "", "write the address of another host"
+		addr, err := netip.ParseAddr(e.Address)
+		switch {
+		case isSocket(e):
+			problem = "is a file of the proxy's own host"
+		case err != nil || p.Kind == AtForward: // of names, the resolver judges what they resolve to
+		case inside.OwnHost(addr):
+			problem = "is the proxy's own host"
+		case p.Kind != AtGateway:
+		case s.isOwn(addr):
+			problem = "is a gateway of the mesh, or its control plane"
+		case allowed.Refuses(svc.Host, addr):
+			problem, fix = "is not a public address", fixPrivate(svc)
+		}
+		if problem != "" {
+			out = append(out, Refused{Address: e.Address, Why: problem, Fix: fix})
+		}
+	}
+	return out
+}
+
+func isSocket(e Endpoint) bool { return strings.HasPrefix(e.Address, "unix:") }
+
+func fixPrivate(svc *Service) string {
+	return fmt.Sprintf("write a public address, allow this one in the mesh settings with sallyport.dns.allowPrivateFor.%s (or allowPrivate, for all), or let the entry leave straight from the pod with the annotation %s: %s",
+		svc.Namespace, GatewayAnnotation, ExitDirect)
+}

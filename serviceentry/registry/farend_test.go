@@ -1,0 +1,127 @@
+package registry_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/decode"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// farEnd says what becomes of one host, of shop, with one endpoint or one rule.
+func farEnd(t *testing.T, settings, entry, rule string, p registry.Place) string {
+	t.Helper()
+	cfg, err := mesh.Parse([]byte(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: e, namespace: shop, annotations: {egress.sallyport.io/gateway: ` + map[bool]string{true: "direct", false: "istio-system/istio-egressgateway"}[p.Kind == registry.AtSidecar] + `}}
+spec:
+  hosts: [a.example]
+  location: MESH_EXTERNAL
+  ports: [{number: 8080, name: http, protocol: HTTP}]
+  ` + entry
+	if rule != "" {
+		text += `
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: r, namespace: shop}
+spec: {host: a.example, trafficPolicy: {tls: {` + rule + `}}}`
+	}
+	read := decode.File("a.yaml", []byte(text))
+	if len(read.Findings) > 0 {
+		t.Fatal(read.Findings)
+	}
+	var changes []serviceentry.Change
+	for i := range read.Objects {
+		changes = append(changes, serviceentry.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
+	}
+	s, _ := registry.New(&cfg).Apply(changes)
+	svc := s.Services("a.example")[0]
+	f := s.FarEnd(svc, s.Rule(svc, "shop", ""), p)
+	if c, closed := f.Closed[8080]; closed {
+		return c.By.String() + ": " + c.Why
+	}
+	return fmt.Sprint(f.Refused)
+}
+
+// Every form of an address that is not for strangers is refused to a shared gateway, unless the settings allow it to the
+// namespace; at a sidecar only the proxy's own host is.
+func TestEndpointsAreHeldToWhatNamesMayResolveTo(t *testing.T) {
+	for _, addr := range []string{
+		"10.0.0.5", "172.16.0.1", "192.168.1.1", "100.64.0.1", "169.254.169.254", "168.63.129.16", "100.100.100.200", "192.0.0.192",
+		"fd00:ec2::254", "fe80::1", "fc00::1", "::ffff:10.0.0.5", "64:ff9b::10.0.0.5", "64:ff9b:1::1", "2002:a00:5::1", "2001:0:4136:e378:8000:63bf:f5ff:fffa", "::10.0.0.5", "240.240.0.1",
+	} {
+		entry := fmt.Sprintf("resolution: STATIC\n  endpoints: [{address: %q}]", addr)
+		if got := farEnd(t, "", entry, "", registry.Place{Kind: registry.AtGateway}); !strings.Contains(got, "ServiceEntry shop/e: endpoints: ") || !strings.Contains(got, "is not a public address") {
+			t.Errorf("%s at a gateway: %q", addr, got)
+		}
+		for _, settings := range []string{"{allowPrivate: [%q]}", "{allowPrivateFor: {shop: [%q]}}"} {
+			if got := farEnd(t, "sallyport: {dns: "+fmt.Sprintf(settings, addr)+"}", entry, "", registry.Place{Kind: registry.AtGateway}); got != "[]" {
+				t.Errorf("%s at a gateway, with %s: %q", addr, settings, got)
+			}
+		}
+		if got := farEnd(t, fmt.Sprintf("sallyport: {dns: {allowPrivateFor: {bank: [%q]}}}", addr), entry, "", registry.Place{Kind: registry.AtGateway}); got == "[]" {
+			t.Errorf("%s at a gateway: what is allowed to another namespace is let through", addr)
+		}
+		if got := farEnd(t, "", entry, "", registry.Place{Kind: registry.AtSidecar, Namespace: "shop"}); got != "[]" {
+			t.Errorf("%s at a sidecar: %q", addr, got)
+		}
+		byName := fmt.Sprintf("resolution: DNS\n  endpoints: [{address: %q}]", addr)
+		if got := farEnd(t, "", byName, "", registry.Place{Kind: registry.AtGateway}); got == "[]" {
+			t.Errorf("%s at a gateway, resolution DNS: let through", addr)
+		}
+	}
+	for _, addr := range []string{"127.0.0.1", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1", "64:ff9b::127.0.0.1", "unix:///run/agent.sock"} {
+		entry := fmt.Sprintf("resolution: STATIC\n  endpoints: [{address: %q}]", addr)
+		for _, kind := range []registry.PlaceKind{registry.AtSidecar, registry.AtGateway} {
+			got := farEnd(t, `sallyport: {dns: {allowPrivate: [127.0.0.0/8, 0.0.0.0/8, "::/96", a.example]}}`, entry, "", registry.Place{Kind: kind, Namespace: "shop"})
+			if !strings.Contains(got, "own host") {
+				t.Errorf("%s at %d: %q", addr, kind, got)
+			}
+		}
+	}
+}
+
+func TestWhatTLSCannotBeSpoken(t *testing.T) {
+	gateway, sidecar := registry.Place{Kind: registry.AtGateway}, registry.Place{Kind: registry.AtSidecar, Namespace: "shop"}
+	stranger := registry.Place{Kind: registry.AtSidecar, Namespace: "bank"}
+	const folders = "sallyport: {certificateFolders: {gateway: /g, sidecar: /s}}"
+	for _, c := range []struct {
+		settings, rule string
+		place          registry.Place
+		want           string // "" for nothing
+	}{
+		{"", "mode: SIMPLE", gateway, ""},
+		{"", "mode: DISABLE", gateway, ""},
+		{"", "mode: ISTIO_MUTUAL", gateway, "ISTIO_MUTUAL"},
+		{"", "mode: ISTIO_MUTUAL", sidecar, "ISTIO_MUTUAL"},
+		{"", "mode: SIMPLE, caCertificates: system", gateway, ""},
+		{"", "mode: SIMPLE, caCertificates: /etc/ssl/cert.pem", gateway, "caCertificates names the file"},
+		{"", "mode: SIMPLE, caCrl: /a", gateway, "caCrl names the file"},
+		{"", "mode: MUTUAL, clientCertificate: /a, privateKey: /b", gateway, "clientCertificate names the file"},
+		{"", "mode: MUTUAL, clientCertificate: /a, privateKey: /b", sidecar, "clientCertificate names the file"},
+		{folders, "mode: MUTUAL, clientCertificate: /g/shop/a, privateKey: /g/shop/b", gateway, ""},
+		{folders, "mode: MUTUAL, clientCertificate: /g/shop/a, privateKey: /g/bank/b", gateway, "privateKey names the file"},
+		{folders, "mode: MUTUAL, clientCertificate: /g/a, privateKey: /g/b", gateway, "clientCertificate names the file"},
+		{folders, "mode: MUTUAL, clientCertificate: /g/shop/../bank/a, privateKey: /g/shop/b", gateway, "clientCertificate names the file"},
+		{folders, "mode: MUTUAL, clientCertificate: /g/shop//a, privateKey: /g/shop/b", gateway, "clientCertificate names the file"},
+		{folders, "mode: MUTUAL, clientCertificate: /g/shopping/a, privateKey: /g/shop/b", gateway, "clientCertificate names the file"},
+		{folders, "mode: MUTUAL, clientCertificate: /s/a, privateKey: /s/b", sidecar, ""},
+		{folders, "mode: MUTUAL, clientCertificate: /s/a, privateKey: /s/b", stranger, "clientCertificate names the file"},
+		{folders, "mode: MUTUAL, clientCertificate: /g/shop/a, privateKey: /g/shop/b", sidecar, "clientCertificate names the file"},
+		{folders, "mode: MUTUAL, clientCertificate: /g/shop/a, privateKey: /g/shop/b, insecureSkipVerify: true, subjectAltNames: [a]", gateway, "subjectAltNames: cannot be checked"},
+	} {
+		got := farEnd(t, c.settings, "resolution: DNS", c.rule, c.place)
+		if c.want == "" && got != "[]" || c.want != "" && !(strings.Contains(got, "DestinationRule shop/r: trafficPolicy.tls") && strings.Contains(got, c.want)) {
+			t.Errorf("%s with %q at %+v: %q, want %q", c.rule, c.settings, c.place, got, c.want)
+		}
+	}
+}

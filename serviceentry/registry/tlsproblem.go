@@ -1,0 +1,95 @@
+package registry
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+)
+
+func (t *TLSSettings) equal(o *TLSSettings) bool { return reflect.DeepEqual(t, o) }
+
+// tlsProblem says why a place cannot speak TLS as a rule asks for, and what to do; "" when it can.
+func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *Rule, p Place) (why, fix string) {
+	switch t.Mode {
+	case TLSDisable:
+		return "", ""
+	case TLSIstioMutual:
+		if svc.External {
+			return "trafficPolicy.tls.mode: ISTIO_MUTUAL would show a certificate of the mesh to a host outside of it",
+				"write SIMPLE, or MUTUAL with the credentialName of a secret"
+		}
+		return "", "" // inside, nobody expects TLS: admission says so
+	}
+	if t.InsecureSkipVerify && len(t.SANs) > 0 {
+		return "trafficPolicy.tls.subjectAltNames: cannot be checked while insecureSkipVerify is true", "remove one of the two"
+	}
+	if file := s.strangeFile(t, rule, p); file != "" {
+		return fmt.Sprintf("trafficPolicy.tls: %s names the file %q, and rules may not name it at this proxy", fieldOf(t, file), file), s.fixFile(rule, p)
+	}
+	return "", ""
+}
+
+// files are those that the settings name by path.
+func (t *TLSSettings) files() map[string]string {
+	out := map[string]string{}
+	for field, path := range map[string]string{"clientCertificate": t.ClientCertificate, "privateKey": t.PrivateKey, "caCertificates": t.CACertificates, "caCrl": t.CRL} {
+		client := field == "clientCertificate" || field == "privateKey"
+		if path != "" && (field != "caCertificates" || path != systemRoots) && (!client || t.Mode == TLSMutual) {
+			out[field] = path
+		}
+	}
+	return out
+}
+
+// systemRoots stands, in caCertificates, for the roots that the proxy's host trusts.
+const systemRoots = "system"
+
+func fieldOf(t *TLSSettings, file string) string {
+	for _, field := range [...]string{"caCertificates", "caCrl", "clientCertificate", "privateKey"} {
+		if t.files()[field] == file {
+			return field
+		}
+	}
+	return ""
+}
+
+// strangeFile gives the first file that a rule names and may not; "" without one.
+func (s *Snapshot) strangeFile(t *TLSSettings, rule *Rule, p Place) string {
+	files := t.files()
+	for _, field := range [...]string{"caCertificates", "caCrl", "clientCertificate", "privateKey"} {
+		if path := files[field]; path != "" && !s.mayName(path, rule.Key.Namespace, p) {
+			return path
+		}
+	}
+	return ""
+}
+
+// mayName says whether rules of a namespace may name a file at a place: see mesh.CertificateFolders.
+func (s *Snapshot) mayName(file, namespace string, p Place) bool {
+	root := namespace == s.Mesh.RootNamespace
+	folders := s.Mesh.CertificateFolders
+	if p.Kind == AtSidecar {
+		return mesh.Below(folders.Sidecar, file) && (root || namespace == p.Namespace)
+	}
+	if folders.Gateway == "" || root {
+		return mesh.Below(folders.Gateway, file)
+	}
+	return mesh.Below(folders.Gateway+"/"+namespace, file)
+}
+
+func (s *Snapshot) fixFile(rule *Rule, p Place) string {
+	folders, setting, folder := s.Mesh.CertificateFolders, "sallyport.certificateFolders.gateway", ""
+	if folder = folders.Gateway; p.Kind == AtSidecar {
+		setting, folder = "sallyport.certificateFolders.sidecar", folders.Sidecar
+	}
+	const credential = "write the credentialName of a secret in the rule's namespace"
+	switch {
+	case folder == "":
+		return credential + "; files are for none, since the mesh settings name no folder in " + setting
+	case p.Kind == AtSidecar:
+		return fmt.Sprintf("%s, or, in the pods' own namespace, name files below %s (%s)", credential, folder, setting)
+	default:
+		return fmt.Sprintf("%s, or name files below %s/%s (%s)", credential, folder, rule.Key.Namespace, setting)
+	}
+}
