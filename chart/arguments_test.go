@@ -25,7 +25,7 @@ func TestAgentTakesTheGatewaysArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			gateway := find(t, objects(t, template(t, "--values", values)), "Deployment", "istio-egressgateway")
 			args, env := containerOf(t, gateway)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, agent, args...)
 			cmd.Env = append(env, "ENVOY=/nonexistent/envoy")

@@ -147,7 +147,7 @@ func (c *cluster) answerWebhooks(t *testing.T, config *unstructured.Unstructured
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	err := world.Poll(ctx, 50*time.Millisecond, func() error {
 		if _, err := c.createPod(t, pod("shop", labels{"sidecar.istio.io/inject": "true"})); err != nil {

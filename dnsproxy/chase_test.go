@@ -2,7 +2,6 @@ package dnsproxy
 
 import (
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -45,14 +44,13 @@ func TestEndlessAliases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := hostile.Start(t, hostile.Config{UDP: behave})
 			s := serve(t, Config{Upstreams: []string{p.Addr.String()}})
-			start := time.Now()
 			for range 2 {
 				if got := show(ask(t, s, "resolver", "www.test", dns.TypeA)); got != "SERVFAIL" {
 					t.Errorf("got %s", got)
 				}
 			}
-			if n := len(p.Asked("")); n > maxChase+1 || time.Since(start) > time.Second {
-				t.Errorf("asked %d times in %v", n, time.Since(start))
+			if n := len(p.Asked("")); n > maxChase+1 {
+				t.Errorf("asked %d times", n)
 			}
 		})
 	}

@@ -131,7 +131,7 @@ func TestLikeUnbound(t *testing.T) {
 // over asks by TCP, so that nothing is cut off.
 func over(t *testing.T, req *dns.Msg, addr string) *dns.Msg {
 	t.Helper()
-	client := dns.Client{Net: "tcp", Timeout: 10 * time.Second}
+	client := dns.Client{Net: "tcp", Timeout: patience}
 	m, _, err := client.Exchange(req, addr)
 	if err != nil {
 		t.Fatalf("%s: %v", req.Question[0].Name, err)

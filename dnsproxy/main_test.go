@@ -179,9 +179,13 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// serve runs a server with the config; views without an address get a free one.
+// serve runs a server with the config; views without an address get a free one. Time stands still unless the config
+// has a clock: a TTL does not depend on how fast the test is.
 func serve(t testing.TB, config Config) *Server {
 	t.Helper()
+	if config.Now == nil {
+		config.Now = newClock().Now
+	}
 	if config.Views == nil {
 		config.Views = []View{{Name: "resolver"}}
 	}
@@ -225,7 +229,7 @@ func try(s *Server, network, view, host string, kind uint16, edit ...func(*dns.M
 	for _, f := range edit {
 		f(req)
 	}
-	client := dns.Client{Net: network, Timeout: 8 * time.Second}
+	client := dns.Client{Net: network, Timeout: patience}
 	m, _, err := client.Exchange(req, s.Addr(view).String())
 	if err == nil && (len(m.Question) != 1 || m.Question[0] != req.Question[0]) {
 		err = fmt.Errorf("the answer's question is %v, want %v", m.Question, req.Question)

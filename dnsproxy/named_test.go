@@ -67,7 +67,7 @@ func startNamedWith(t *testing.T, zone string) string {
 // and returns its address when it knows ext.test.
 func startProcess(t *testing.T, command func(dir string, port int) *exec.Cmd) string {
 	t.Helper()
-	client := dns.Client{Timeout: 200 * time.Millisecond}
+	client := dns.Client{Timeout: time.Second}
 	for attempt := 1; ; attempt++ {
 		port := freePort(t)
 		cmd, said := command(t.TempDir(), port), new(bytes.Buffer)
@@ -79,7 +79,7 @@ func startProcess(t *testing.T, command func(dir string, port int) *exec.Cmd) st
 		go func() { defer close(ended); _ = cmd.Wait() }()
 		stop := func() { _ = cmd.Process.Kill(); <-ended }
 		addr := fmt.Sprintf("127.0.0.1:%d", port)
-		for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); {
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 			m := new(dns.Msg)
 			m.SetQuestion("ext.test.", dns.TypeSOA)
 			if got, _, err := client.Exchange(m, addr); err == nil && got.Rcode == dns.RcodeSuccess {

@@ -163,7 +163,7 @@ func dialTCP(t *testing.T, s *Server) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	return conn
 }
 
@@ -276,7 +276,7 @@ func TestShutdownEndsWithGrace(t *testing.T) {
 	cancel()
 	select {
 	case <-done:
-	case <-time.After(2 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("waits longer than Grace")
 	}
 	if m := <-answer; m == nil || show(m) != "SERVFAIL" {

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	limit = 30 * time.Second // for what takes moments on an idle machine
+	limit = 2 * time.Minute // for what takes moments on an idle machine
 	every = 20 * time.Millisecond
 )
 

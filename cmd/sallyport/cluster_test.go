@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/sallyport/sallyport/e2e/cluster/apiserver"
+	"github.com/sallyport/sallyport/e2e/world"
 )
 
 // clusterLab is a cluster that commands are clusterLab about.
@@ -83,6 +87,7 @@ func (a *clusterLab) as(user string, rules ...rbacv1.PolicyRule) *clusterLab {
 		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
 		Subjects: []rbacv1.Subject{{Kind: "User", Name: user, APIGroup: rbacv1.GroupName}},
 	}, metav1.CreateOptions{}))
+	a.inForce(user, rules)
 	text, err := os.ReadFile(a.kubeconfig)
 	if err != nil {
 		a.Fatal(err)
@@ -101,6 +106,36 @@ func (a *clusterLab) as(user string, rules ...rbacv1.PolicyRule) *clusterLab {
 		a.Fatal(err)
 	}
 	return &limited
+}
+
+// inForce waits until the API server grants what the rules say: it reads them some moments after they were written.
+func (a *clusterLab) inForce(user string, rules []rbacv1.PolicyRule) {
+	a.Helper()
+	for _, rule := range rules {
+		if len(rule.APIGroups) == 0 {
+			continue // a rule about URLs
+		}
+		for _, verb := range rule.Verbs {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: verb, Group: rule.APIGroups[0], Resource: rule.Resources[0],
+			}}}
+			if len(rule.ResourceNames) > 0 {
+				review.Spec.ResourceAttributes.Name = rule.ResourceNames[0]
+			}
+			if resource, part, whole := strings.Cut(rule.Resources[0], "/"); whole {
+				review.Spec.ResourceAttributes.Resource, review.Spec.ResourceAttributes.Subresource = resource, part
+			}
+			if err := world.Within(a.Context(), 2*time.Minute, func() error {
+				got, err := a.client.AuthorizationV1().SubjectAccessReviews().Create(a.Context(), review, metav1.CreateOptions{})
+				if err == nil && !got.Status.Allowed {
+					err = fmt.Errorf("%s may not yet %s %s: %s", user, verb, rule.Resources[0], got.Status.Reason)
+				}
+				return err
+			}); err != nil {
+				a.Fatal(err)
+			}
+		}
+	}
 }
 
 const (

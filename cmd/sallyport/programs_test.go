@@ -110,9 +110,9 @@ func (p programs) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run calls to the end, 15 s at most, and gives both outputs.
+// run calls to the end, two minutes at most, and gives both outputs.
 func (p programs) run(t *testing.T, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := p.command(ctx, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -194,7 +194,7 @@ func (r *running) end(t *testing.T, signal os.Signal) error {
 	select {
 	case err := <-r.done:
 		return err
-	case <-time.After(15 * time.Second):
+	case <-time.After(2 * time.Minute):
 		_ = r.cmd.Process.Kill()
 		t.Error("it does not end")
 		return <-r.done
@@ -261,12 +261,12 @@ func upNameServer(t *testing.T, names map[string]string) string {
 	return conn.LocalAddr().String()
 }
 
-// upEventually waits for other processes, at most 15 s.
+// upEventually waits for other processes, two minutes at most.
 func upEventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	over := time.After(15 * time.Second)
+	over := time.After(2 * time.Minute)
 	for {
 		err := check()
 		if err == nil {

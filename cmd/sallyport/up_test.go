@@ -68,7 +68,7 @@ func TestUp(t *testing.T) {
 			"another sallyport up":  {dir, "--data", data, "--proxy-addr", "127.0.0.1:0", "--console-addr", ""},
 			"something listens":     {dir, "--data", data + "2", "--proxy-addr", proxy},
 			`--console-addr "`:      {dir, "--data", data + "2", "--proxy-addr", "127.0.0.1:0", "--console-addr", proxy},
-			"--dns-server":          {dir, "--data", data + "2", "--proxy-addr", "127.0.0.1:0", "--dns-server", "localhost"},
+			"--dns-server":          {dir, "--data", data + "2", "--proxy-addr", "127.0.0.1:0", "--console-addr", "", "--dns-server", "localhost"},
 			"--allow-private":       {dir, "--data", data + "2", "--proxy-addr", "127.0.0.1:0", "--console-addr", "", "--allow-private", "a..b"},
 			"no such directory":     {dir + "/none", "--data", data + "2"},
 			"without a home folder": {dir, "--proxy-addr", "127.0.0.1:0", "--console-addr", ""},
@@ -139,7 +139,7 @@ func TestUpWarnsOfAProxyForEverybody(t *testing.T) {
 // answers tells whether a URL is answered with a status through the proxy.
 func answers(proxy, target string, status int) func() error {
 	return func() error {
-		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{Proxy: through(proxy), DisableKeepAlives: true}}
+		client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: through(proxy), DisableKeepAlives: true}}
 		resp, err := client.Get(target)
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func upServer(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, "hello")
 	})}
 	go func() { _ = server.Serve(l) }()

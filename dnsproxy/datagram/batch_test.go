@@ -31,7 +31,7 @@ func dial(t testing.TB, s *Socket, host string) *net.UDPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	return conn.(*net.UDPConn)
 }
 

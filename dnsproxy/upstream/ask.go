@@ -28,7 +28,7 @@ type ask struct {
 func (p *peer) compose(q Question, how trait) *ask {
 	a := &ask{Question: q, id: dns.Id(), sent: q.Name, how: how}
 	if how&mixed != 0 {
-		a.sent = mixCase(q.Name)
+		a.sent = mixCase(q.Name, p.coins)
 	}
 	if how&cookie != 0 && how&edns != 0 {
 		a.cookie, a.expectedCookie = p.cookies()
@@ -98,10 +98,16 @@ func (a *ask) pack(padded bool) {
 	a.wire = b
 }
 
-// mixCase chooses the case of each letter at random. What is escaped (RFC 1035 section 5.1) is no letter.
-func mixCase(name string) string {
+// coins fills b with bits, one for the case of each letter of a name.
+type coins func(b []byte)
+
+// randomCoins are unpredictable ones.
+func randomCoins(b []byte) { _, _ = rand.Read(b) } // it does not fail
+
+// mixCase chooses the case of each letter as the coins fall. What is escaped (RFC 1035 section 5.1) is no letter.
+func mixCase(name string, toss coins) string {
 	var coins [256 / 8]byte
-	_, _ = rand.Read(coins[:]) // it does not fail
+	toss(coins[:])
 	out := []byte(name)
 	for i, c := range out {
 		if coin := coins[i/8%len(coins)] >> (i % 8) & 1; coin == 1 && 'a' <= c && c <= 'z' {

@@ -28,6 +28,7 @@ type Config struct {
 // Client asks a set of servers that answer alike. It is safe for concurrent use.
 type Client struct {
 	config Config
+	pace   *pace
 	peers  atomic.Pointer[[]*peer]
 	mu     sync.Mutex // one writer of peers
 
@@ -37,14 +38,16 @@ type Client struct {
 }
 
 // New makes a client; it does not talk to the servers yet. Close it.
-func New(config Config) *Client {
+func New(config Config) *Client { return newClient(config, &usualPace) }
+
+func newClient(config Config, p *pace) *Client {
 	if config.Patience <= 0 {
 		config.Patience = DefaultPatience
 	}
 	if config.Observe == nil {
 		config.Observe = func(Server, time.Duration, error) {}
 	}
-	c := &Client{config: config}
+	c := &Client{config: config, pace: p}
 	c.base, c.cancel = context.WithCancel(context.Background())
 	c.SetServers(config.Servers)
 	return c
@@ -71,7 +74,7 @@ func (c *Client) SetServers(servers []Server) {
 	for _, s := range servers {
 		p := known[s]
 		if p == nil {
-			p = newPeer(s, c.config.Roots)
+			p = newPeer(s, c.config.Roots, c.pace)
 		}
 		delete(known, s)
 		next = append(next, p)

@@ -21,12 +21,35 @@ const truth = "192.0.2.1"
 
 var question = Question{Name: "www.test.", Type: dns.TypeA, Class: dns.ClassINET}
 
-func client(t testing.TB, config Config) *Client {
+// atEase waits so long for every server, and for the right answer, that no load of the machine makes it give up. What
+// is about giving up says so.
+var atEase = pace{
+	unmeasured: time.Minute, least: time.Minute, most: time.Minute,
+	datagram: time.Minute, stream: time.Minute, unproven: 50 * time.Millisecond,
+}
+
+// client is one that is at ease, but for what edit changes.
+func client(t testing.TB, config Config, edit ...func(*pace)) *Client {
 	t.Helper()
-	c := New(config)
+	if config.Patience == 0 {
+		config.Patience = 2 * time.Minute
+	}
+	p := atEase
+	for _, f := range edit {
+		f(&p)
+	}
+	c := newClient(config, &p)
 	t.Cleanup(c.Close)
 	return c
 }
+
+// hedges asks another server soon, and gives none up.
+func hedges(p *pace) {
+	p.unmeasured, p.least, p.most = time.Millisecond, time.Millisecond, time.Millisecond
+}
+
+// givesUp leaves a server soon that does not answer.
+func givesUp(p *pace) { p.datagram, p.stream = 100*time.Millisecond, 100*time.Millisecond }
 
 func of(servers ...*hostile.Server) (out []Server) {
 	for _, s := range servers {
@@ -78,18 +101,18 @@ func TestFailsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad, well := hostile.Start(t, hostile.Config{UDP: first}), hostile.Start(t, hostile.Config{UDP: hostile.Answer(truth)})
-			start := time.Now()
-			r, err := client(t, Config{Servers: of(bad, well)}).Exchange(t.Context(), question)
+			r, err := client(t, Config{Servers: of(bad, well)}, hedges).Exchange(t.Context(), question)
 			right(t, r, err)
-			if r.Server.Addr != well.Addr || len(bad.Asked("www.test")) == 0 || time.Since(start) > 1500*time.Millisecond {
-				t.Fatalf("%v answered after %v", r.Server, time.Since(start))
+			if r.Server.Addr != well.Addr {
+				t.Fatalf("%v answered", r.Server)
 			}
+			eventually(t, "the first was asked", func() bool { return len(bad.Asked("www.test")) > 0 })
 		})
 	}
 	t.Run("dead", func(t *testing.T) {
 		dead := Server{Addr: deadAddr(t)}
 		well := hostile.Start(t, hostile.Config{UDP: hostile.Answer(truth)})
-		r, err := client(t, Config{Servers: append([]Server{dead}, of(well)...)}).Exchange(t.Context(), question)
+		r, err := client(t, Config{Servers: append([]Server{dead}, of(well)...)}, hedges).Exchange(t.Context(), question)
 		right(t, r, err)
 	})
 }
@@ -104,20 +127,19 @@ func deadAddr(t *testing.T) netip.AddrPort {
 	return netip.MustParseAddrPort(gone.LocalAddr().String())
 }
 
-// TestIllServersAreAskedLast: the second question does not wait for the server that was silent before.
+// TestIllServersAreAskedLast: no question waits for a server that was silent before.
 func TestIllServersAreAskedLast(t *testing.T) {
 	ill, well := hostile.Start(t, hostile.Config{}), hostile.Start(t, hostile.Config{UDP: hostile.Answer(truth)})
 	c := client(t, Config{Servers: of(ill, well)})
-	for i := range 10 {
-		start := time.Now()
+	start := time.Now()
+	fallIll(c, ill, start)
+	for range 10 {
 		r, err := c.Exchange(t.Context(), question)
 		right(t, r, err)
-		if took := time.Since(start); i > 0 && took > 150*time.Millisecond {
-			t.Errorf("question %d took %v", i, took)
-		}
 	}
-	if n := len(ill.Asked("")); n > 3 { // once, and to see whether it is well again
-		t.Errorf("the ill server was asked %d times", n)
+	most := 1 + int(time.Since(start)/probeIll) // to see whether it is well again
+	if n := len(ill.Asked("")); n > most {
+		t.Errorf("the ill server was asked %d times, want %d at most", n, most)
 	}
 }
 
@@ -132,13 +154,13 @@ func TestEachServerDeclinesOnce(t *testing.T) {
 
 func TestPatienceEnds(t *testing.T) {
 	p := hostile.Start(t, hostile.Config{})
-	start := time.Now()
-	_, err := client(t, Config{Servers: of(p), Patience: 1200 * time.Millisecond}).Exchange(t.Context(), question)
+	c := client(t, Config{Servers: of(p), Patience: 300 * time.Millisecond}, givesUp)
+	_, err := c.Exchange(t.Context(), question)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), p.Addr.String()) {
 		t.Errorf("error %v, want one that names %s", err, p.Addr)
 	}
-	if took := time.Since(start); took > 2*time.Second || len(p.Asked("")) != 2 {
-		t.Errorf("took %v, asked %d times", took, len(p.Asked("")))
+	if n := len(p.Asked("")); n > rounds || !c.Status()[0].Ill {
+		t.Errorf("asked %d times; the server is %+v", n, c.Status()[0])
 	}
 }
 
@@ -203,22 +225,25 @@ func TestCancel(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
-	case <-time.After(time.Second):
+	case <-time.After(patience):
 		t.Fatal("goes on after its context ended")
 	}
 }
+
+// patience is how long a test waits for what must happen, however loaded the machine is.
+const patience = time.Minute
 
 // eventually polls for what another goroutine will do.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	timeout := time.After(5 * time.Second)
+	timeout := time.After(patience)
 	for !done() {
 		select {
 		case <-tick.C:
 		case <-timeout:
-			t.Fatalf("not within 5 s: %s", what)
+			t.Fatalf("it never came: %s", what)
 		}
 	}
 }

@@ -61,15 +61,6 @@ func (h *health) sample(took time.Duration) {
 	h.sdev += (max(off, -off) - h.sdev) / 4
 }
 
-// hedge is how long to wait for an answer before another server is asked as well. It leaves time for a resolver that
-// must ask others first.
-func (h *health) hedge() time.Duration {
-	if !h.measured {
-		return 400 * time.Millisecond
-	}
-	return min(max(3*(h.srtt+4*h.sdev), 200*time.Millisecond), 800*time.Millisecond)
-}
-
 // class is a server's place: those that answer, by speed in powers of two of a millisecond, then those not yet
 // measured, then the ill.
 func (h *health) class() int {

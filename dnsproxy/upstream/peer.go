@@ -15,16 +15,18 @@ import (
 // peer is one server, and what it was found to be like.
 type peer struct {
 	Server
-	pool *pool
-	udp  *net.UDPAddr
+	pool  *pool
+	udp   *net.UDPAddr
+	coins coins
+	pace  *pace
 
 	mu sync.Mutex
 	health
 	traits
 }
 
-func newPeer(s Server, roots *x509.CertPool) *peer {
-	return &peer{Server: s, pool: newPool(s, roots), udp: net.UDPAddrFromAddrPort(s.Addr), traits: newTraits()}
+func newPeer(s Server, roots *x509.CertPool, p *pace) *peer {
+	return &peer{pace: p, Server: s, pool: newPool(s, roots), udp: net.UDPAddrFromAddrPort(s.Addr), coins: randomCoins, traits: newTraits()}
 }
 
 // ErrUnproven is an answer that is right but for what a forger could not know: the case of the name or our cookie.

@@ -54,7 +54,7 @@ func (r *race) run(ctx context.Context) (Response, error) {
 	r.next = 1
 	raced := make(chan outcome, 1)
 	first.mu.Lock()
-	patience := first.hedge()
+	patience := first.pace.hedge(&first.health)
 	first.mu.Unlock()
 	hedge := time.AfterFunc(patience, func() {
 		r.running = map[*peer]bool{first: true}
@@ -149,7 +149,7 @@ func (r *race) launch(ctx context.Context) time.Duration {
 		r.client.work.Go(func() { r.results <- r.client.attempt(ctx, p, r.question, round) })
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.hedge()
+		return p.pace.hedge(&p.health)
 	}
 	return r.client.config.Patience
 }
@@ -181,7 +181,7 @@ func (r *race) result(ctx context.Context) (Response, error) {
 // attempt asks one server once and remembers how it did.
 func (c *Client) attempt(ctx context.Context, p *peer, q Question, round int) result {
 	start := time.Now()
-	until := start.Add(p.patience() << round)
+	until := start.Add(p.pace.patience(p.Transport) << round)
 	if end, ok := ctx.Deadline(); ok && end.Before(until) {
 		until = end
 	}
@@ -201,12 +201,4 @@ func (c *Client) attempt(ctx context.Context, p *peer, q Question, round int) re
 	p.mu.Unlock()
 	c.config.Observe(p.Server, took, err)
 	return result{peer: p, msg: msg, err: err}
-}
-
-// patience is how long the first attempt may take. A connection must be made first.
-func (p *peer) patience() time.Duration {
-	if p.Transport == UDP {
-		return 800 * time.Millisecond
-	}
-	return 1600 * time.Millisecond
 }

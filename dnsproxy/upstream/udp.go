@@ -32,9 +32,6 @@ func (p *peer) datagram(ctx context.Context, until time.Time, a *ask) (*dns.Msg,
 	return msg, asked(ctx, err)
 }
 
-// unprovenWait is how long a proven answer is waited for after an unproven one has come.
-const unprovenWait = 50 * time.Millisecond
-
 // await waits for the datagram that answers a. What does not match is not an answer, whoever sent it: it is passed
 // over, so that a forger's miss does not end the wait for the real one.
 func (p *peer) await(conn *net.UDPConn, a *ask) (*dns.Msg, error) {
@@ -58,7 +55,7 @@ func (p *peer) await(conn *net.UDPConn, a *ask) (*dns.Msg, error) {
 		}
 		if errors.Is(err, ErrUnproven) && doubt == nil {
 			doubt = err
-			_ = conn.SetReadDeadline(time.Now().Add(unprovenWait))
+			_ = conn.SetReadDeadline(time.Now().Add(p.pace.unproven))
 		}
 	}
 }

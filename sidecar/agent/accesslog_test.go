@@ -46,7 +46,7 @@ func TestAccessLogsReachTheSpool(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	records, err := s.Next(ctx, 10)
 	if err != nil || len(records) != 2 {

@@ -93,7 +93,7 @@ func (p *pod) stop() {
 		if err != nil {
 			p.t.Errorf("the agent ended with %v", err)
 		}
-	case <-time.After(15 * time.Second):
+	case <-time.After(2 * time.Minute):
 		p.t.Fatal("the agent does not end")
 	}
 	if _, err := os.Stat(filepath.Join(p.cfg.RunDir, "agent.sock")); !os.IsNotExist(err) {
@@ -286,7 +286,7 @@ func TestRefusedConfig(t *testing.T) {
 }
 
 func get(url string) (status int, body string, err error) {
-	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(url)
 	if err != nil {
 		return 0, "", err
@@ -301,7 +301,7 @@ func eventually(t *testing.T, check func() error) {
 	t.Helper()
 	tick := time.NewTicker(30 * time.Millisecond)
 	defer tick.Stop()
-	over := time.After(15 * time.Second)
+	over := time.After(2 * time.Minute)
 	for {
 		err := check()
 		if err == nil {

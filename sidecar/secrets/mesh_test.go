@@ -211,7 +211,7 @@ func await(t testing.TB, what string, ready <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ready:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("waited in vain for %s", what)
 	}
 }

@@ -48,7 +48,7 @@ func sdsClient(t *testing.T, w *Workload) (secretv3.SecretDiscoveryServiceClient
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return secretv3.NewSecretDiscoveryServiceClient(conn), ctx
 }

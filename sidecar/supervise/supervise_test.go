@@ -54,7 +54,7 @@ func config(role string, out io.Writer) Config {
 	return Config{
 		Log: slog.New(slog.DiscardHandler), Path: "/usr/bin/env",
 		Args:   []string{"SUPERVISE_TEST_ROLE=" + role, os.Args[0], "-test.run=^$"},
-		Output: out, KillAfter: 300 * time.Millisecond, MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond,
+		Output: out, KillAfter: time.Minute, MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond,
 	}
 }
 
@@ -87,7 +87,7 @@ func (o *output) String() string {
 // number waits for a line "word N" and gives N.
 func (o *output) number(t *testing.T, word string) int {
 	t.Helper()
-	over := time.After(10 * time.Second)
+	over := time.After(time.Minute)
 	for {
 		for line := range strings.Lines(o.String()) {
 			if text, ok := strings.CutPrefix(line, word+" "); ok && strings.HasSuffix(line, "\n") {
@@ -109,7 +109,7 @@ func (o *output) number(t *testing.T, word string) int {
 // gone waits until a process no longer runs; a zombie does not.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	over := time.After(10 * time.Second)
+	over := time.After(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -136,7 +136,7 @@ func start(t *testing.T, cfg Config) (s *Supervisor, stop func() error) {
 		select {
 		case err := <-ended:
 			return err
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("does not end")
 			return nil
 		}
@@ -164,7 +164,9 @@ func TestEndsWithItsContext(t *testing.T) {
 
 func TestKillsTheDeafAndItsGroup(t *testing.T) {
 	out := newOutput()
-	_, stop := start(t, config("deaf", out))
+	cfg := config("deaf", out)
+	cfg.KillAfter = 100 * time.Millisecond
+	_, stop := start(t, cfg)
 	grandchild := out.number(t, "grandchild")
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -179,7 +181,7 @@ func TestRestartsAfterCrash(t *testing.T) {
 	var crashes atomic.Uint64
 	cfg.OnCrash = func() { crashes.Add(1) }
 	s, stop := start(t, cfg)
-	over := time.After(10 * time.Second)
+	over := time.After(time.Minute)
 	for s.Restarts() < 3 {
 		select {
 		case <-log.wrote:
@@ -212,7 +214,7 @@ func TestChildDiesWithTheAgent(t *testing.T) {
 	agent := exec.Command(os.Args[0], "-test.run=^$")
 	agent.Env = append(os.Environ(), "SUPERVISE_TEST_ROLE=agent")
 	agent.Stdout = out
-	agent.WaitDelay = 5 * time.Second
+	agent.WaitDelay = time.Minute
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +261,7 @@ func TestDrainEndsInTime(t *testing.T) {
 	defer envoy.Close()
 	out := newOutput()
 	cfg := config("steady", out)
-	cfg.Admin, cfg.DrainTime = strings.TrimPrefix(envoy.URL, "http://"), 50*time.Millisecond
+	cfg.Admin, cfg.DrainTime = strings.TrimPrefix(envoy.URL, "http://"), 3*time.Second
 	cut := 0
 	cfg.OnCut = func(connections int) { cut += connections }
 	_, stop := start(t, cfg)

@@ -16,6 +16,7 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -89,7 +90,7 @@ func TestWhatGatewaysLog(t *testing.T) {
 // status makes a request and gives the answer's status. Where the server would be silent it leaves: 0.
 func status(t *testing.T, address, request string) int {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
+	conn, err := net.Dial("unix", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,11 +102,11 @@ func status(t *testing.T, address, request string) int {
 	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: %s\r\n\r\n", request, host); err != nil {
 		t.Fatal(err)
 	}
-	wait := 10 * time.Second
 	if strings.HasSuffix(request, "/silent") {
-		wait = 200 * time.Millisecond
+		<-arrived
+		return 0
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -115,6 +116,9 @@ func status(t *testing.T, address, request string) int {
 	_ = resp.Body.Close()
 	return resp.StatusCode
 }
+
+// arrived tells that a request for something silent has reached its server.
+var arrived = make(chan struct{})
 
 // answering is a server that does what the last element of the path says.
 func answering(t *testing.T) string {
@@ -131,7 +135,10 @@ func answering(t *testing.T) string {
 			w.WriteHeader(503)
 		case "reset":
 			panic(http.ErrAbortHandler)
-		case "silent", "late":
+		case "silent":
+			arrived <- struct{}{}
+			<-r.Context().Done()
+		case "late":
 			<-r.Context().Done()
 		}
 	})}
@@ -161,7 +168,7 @@ func (l *logged) expect(t *testing.T, line string, logged bool) {
 		l.unwanted = append(l.unwanted, line)
 		return
 	}
-	for began := time.Now(); time.Since(began) < 10*time.Second; <-time.After(20 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < time.Minute; <-time.After(20 * time.Millisecond) {
 		if slices.Contains(l.read(t), line) {
 			return
 		}
@@ -192,8 +199,8 @@ func logging(t *testing.T, place accesslog.Place, upstream string) (address stri
 	}
 	dir := t.TempDir()
 	lines = &logged{file: filepath.Join(dir, "log")}
-	port := freePort(t)
-	text, err := protojson.Marshal(loggingBootstrap(place, lines.file, port, upstream))
+	address = filepath.Join(dir, "socket")
+	text, err := protojson.Marshal(loggingBootstrap(place, lines.file, address, upstream))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,20 +214,19 @@ func logging(t *testing.T, place accesslog.Place, upstream string) (address stri
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	address = fmt.Sprintf("127.0.0.1:%d", port)
 	for began := time.Now(); ; <-time.After(20 * time.Millisecond) {
-		conn, err := net.Dial("tcp", address)
+		conn, err := net.Dial("unix", address)
 		if err == nil {
 			_ = conn.Close()
 			return address, lines
 		}
-		if time.Since(began) > 15*time.Second {
+		if time.Since(began) > time.Minute {
 			t.Fatal(err)
 		}
 	}
 }
 
-func loggingBootstrap(place accesslog.Place, file string, port uint32, upstream string) *bootstrapv3.Bootstrap {
+func loggingBootstrap(place accesslog.Place, file, socket, upstream string) *bootstrapv3.Bootstrap {
 	prefix := func(path string, action *routev3.RouteAction) *routev3.Route {
 		return route("default", &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: path}}, action)
 	}
@@ -256,7 +262,7 @@ func loggingBootstrap(place accesslog.Place, file string, port uint32, upstream 
 	_, _ = fmt.Sscan(number, &up)
 	return &bootstrapv3.Bootstrap{StaticResources: &bootstrapv3.Bootstrap_StaticResources{
 		Listeners: []*listenerv3.Listener{{
-			Name: "test", Address: tcpAddress("127.0.0.1", port),
+			Name: "test", Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: socket}}},
 			FilterChains: []*listenerv3.FilterChain{chain("http", nil, networkFilter("envoy.filters.network.http_connection_manager", m))},
 		}},
 		Clusters: []*clusterv3.Cluster{
@@ -280,14 +286,4 @@ func reached(name, role string, ports ...uint32) *clusterv3.Cluster {
 		Name: name, Metadata: metadata(role, ""), ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
 		LoadAssignment: &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{group}},
 	}
-}
-
-func freePort(t *testing.T) uint32 {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return uint32(l.Addr().(*net.TCPAddr).Port)
 }

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // soon bounds every wait.
-const soon = 30 * time.Second
+const soon = 2 * time.Minute
 
 // fed is a source that gives what a test sends it.
 type fed struct {

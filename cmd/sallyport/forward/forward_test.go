@@ -94,7 +94,7 @@ func TestNobodyListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := c.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), "pod default/web:") {
 		t.Errorf("%v", err)
 	}
@@ -113,7 +113,7 @@ func TestClosedTunnel(t *testing.T) {
 	if err := tunnel.Close(); err != nil {
 		t.Error(err)
 	}
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	var timeout net.Error
 	if _, err := c.Read(make([]byte, 1)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
 		t.Errorf("reading from a closed tunnel: %v", err)

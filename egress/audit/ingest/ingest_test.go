@@ -110,7 +110,7 @@ func filled(t *testing.T, n int) *spool.Spool {
 // ship runs Ship until the spool is empty.
 func ship(t *testing.T, conn grpc.ClientConnInterface, s *spool.Spool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan error)
 	go func() { done <- Ship(ctx, conn, s, nil) }()

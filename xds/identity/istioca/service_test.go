@@ -104,7 +104,7 @@ func (c *controller) token(t *testing.T, account string) context.Context {
 }
 
 func bearer(t *testing.T, raw string) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+raw)
 }

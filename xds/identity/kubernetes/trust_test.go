@@ -94,7 +94,7 @@ func testWebhooks(t *testing.T, c cluster) {
 	// The API server hears of the configuration, and of each change of it, a moment later.
 	soon := func(step string) {
 		t.Helper()
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(2 * time.Minute)
 		before := calls.Load()
 		for {
 			err := create()

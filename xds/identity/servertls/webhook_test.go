@@ -29,7 +29,7 @@ func TestWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := &http.Server{
-		TLSConfig: config, ReadHeaderTimeout: time.Second,
+		TLSConfig: config, ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto, len(r.TLS.PeerCertificates)) }),
 	}
 	served := make(chan error, 1)

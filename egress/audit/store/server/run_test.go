@@ -110,7 +110,7 @@ func TestSpoolToAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	shipped := make(chan error)
 	go func() { shipped <- ingest.Ship(ctx, connect(t, r.data), sp, nil) }()

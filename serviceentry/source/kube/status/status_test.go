@@ -95,7 +95,7 @@ func startControl(t *testing.T, config *rest.Config) *control {
 	t.Cleanup(c.stop)
 	select {
 	case <-c.synced:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("not synced")
 	}
 	return c
@@ -103,7 +103,7 @@ func startControl(t *testing.T, config *rest.Config) *control {
 
 func eventually(t *testing.T, what func() string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what())
@@ -236,12 +236,12 @@ func TestWriter(t *testing.T) {
 		for range 20 { // it fails, and fails, and is overtaken
 			w.Judged([]kube.Judgement{j})
 			w.Update(map[serviceentry.Key]Details{j.Key: {Gateway: "direct"}})
-			time.Sleep(10 * time.Millisecond)
+			<-broken.failed
 		}
 		if w.Pending() != 1 {
 			t.Errorf("%d are pending", w.Pending())
 		}
-		broken.Store(false)
+		broken.mend()
 		eventually(t, text("down"), func() bool { return find("down", condition.Gateway).Message == "direct" })
 		eventually(t, text("down"), func() bool { return w.Pending() == 0 })
 		cancel()
@@ -261,26 +261,37 @@ func TestWriter(t *testing.T) {
 	})
 }
 
-// flaky is a transport that fails while it is broken.
+// outage is while the server cannot be reached. failed gets a value for calls that fail meanwhile.
+type outage struct {
+	over   atomic.Bool
+	failed chan struct{}
+}
+
+func (o *outage) mend() { o.over.Store(true) }
+
+// flaky is a transport that fails during an outage.
 type flaky struct {
 	http.RoundTripper
-	broken *atomic.Bool
+	outage *outage
 }
 
 func (f flaky) RoundTrip(r *http.Request) (*http.Response, error) {
-	if f.broken.Load() {
-		return nil, errors.New("the server is gone")
+	if f.outage.over.Load() {
+		return f.RoundTripper.RoundTrip(r)
 	}
-	return f.RoundTripper.RoundTrip(r)
+	select {
+	case f.outage.failed <- struct{}{}:
+	default:
+	}
+	return nil, errors.New("the server is gone")
 }
 
 func (f flaky) WrappedRoundTripper() http.RoundTripper { return f.RoundTripper }
 
-// brokenWriter is a writer that cannot reach the server until broken is false.
-func brokenWriter(t *testing.T, config *rest.Config) (*Writer, *atomic.Bool) {
+// brokenWriter is a writer that cannot reach the server until the outage is over.
+func brokenWriter(t *testing.T, config *rest.Config) (*Writer, *outage) {
 	t.Helper()
-	broken := &atomic.Bool{}
-	broken.Store(true)
+	broken := &outage{failed: make(chan struct{}, 1)}
 	config = rest.CopyConfig(config)
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return flaky{rt, broken} })
 	w, err := New(config, Options{Settle: time.Millisecond, Rest: time.Millisecond, PerSecond: 200, RetryMin: 10 * time.Millisecond, RetryMax: 50 * time.Millisecond})
