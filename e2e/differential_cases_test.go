@@ -29,14 +29,25 @@ var destinations = []string{
 	"private.test:80", "private.test:443", "private.test:5432",
 	"hidden.test:80", "hidden.test:443", "hidden.test:5432",
 	"nobody.test:80", "nobody.test:443", "nobody.test:5432", "nobody.test:9999",
+	clusterAddr.String() + ":443", clusterAddr.String() + ":80", clusterAddr.String() + ":5432",
+	"api:80", "api.default:80", "api.default.svc:443", "api.default.svc.cluster.local:443", "api.default.svc.cluster.local:5432", "api:5432",
+	"front.test:443", "192.0.2.10:443", "192.0.2.10:5432",
+	rangedAddr.String() + ":8443", rangedAddr.String() + ":9999", rangedAddr.String() + ":80", "range.test:9999",
 	otherAddr.String() + ":80", otherAddr.String() + ":5432", otherAddr.String() + ":9999",
 }
 
 // Where everything is that the cases try, but for what owner.test owns.
 var (
-	otherAddr = netip.MustParseAddr("203.0.113.99")
-	ownedAddr = netip.MustParseAddr("203.0.113.98")
+	otherAddr   = netip.MustParseAddr("203.0.113.99")
+	rangedAddr  = netip.MustParseAddr("203.0.113.105")
+	clusterAddr = netip.MustParseAddr("203.0.113.110")
+	ownedAddr   = netip.MustParseAddr("203.0.113.98")
 )
+
+// owners are the hosts that records name where another name, or an address, was tried.
+var owners = map[string]string{
+	clusterAddr.String(): "api.default.svc.cluster.local", "192.0.2.10": "front.test", rangedAddr.String(): "range.test",
+}
 
 // settings are the policies under which everything is tried, in this order.
 var settings = []struct {

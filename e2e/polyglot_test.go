@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -67,7 +68,7 @@ func (p polyglot) talk(c net.Conn, first bool) {
 	}
 	if start[0] == 0x16 { // a TLS handshake
 		secure := tls.Server(unread{c, in}, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return p.ca.Issue(h.ServerName)
+			return p.ca.Issue(cmp.Or(h.ServerName, "none.test"))
 		}})
 		in = bufio.NewReader(secure)
 		c = secure
@@ -194,9 +195,24 @@ func (c caller) resolve(ctx context.Context, host string) (netip.Addr, error) {
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return c.host.DialContext(ctx, "udp", netip.AddrPortFrom(world.NameServerAddr, 53).String())
 	}}
+	if strings.Count(host, ".") < 2 && !strings.HasSuffix(host, ".test") || strings.HasSuffix(host, ".svc") {
+		host = completed(host) // as the pod's resolv.conf has it searched for
+	}
 	found, err := resolver.LookupNetIP(ctx, "ip4", host+".")
 	if err != nil {
 		return netip.Addr{}, err
 	}
 	return found[0].Unmap(), nil
+}
+
+// completed is the full name of a Kubernetes service, as the app in namespace default calls it.
+func completed(host string) string {
+	switch parts := strings.Split(host, "."); len(parts) {
+	case 1:
+		return host + ".default.svc.cluster.local"
+	case 2:
+		return host + ".svc.cluster.local"
+	default:
+		return host + ".cluster.local"
+	}
 }

@@ -12,12 +12,9 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/host"
 )
 
-// applyIstio takes over what in sets. tree is what in was decoded from: an outboundTrafficPolicy without a mode
-// keeps the default, although the enum's zero is REGISTRY_ONLY.
-func (c *Config) applyIstio(in *meshconfig.MeshConfig, tree map[string]any) (problems []strict.Problem) {
-	if policy, _ := tree["outboundTrafficPolicy"].(map[string]any); policy["mode"] != nil {
-		c.OutboundAllowAny = in.OutboundTrafficPolicy.Mode != meshconfig.MeshConfig_OutboundTrafficPolicy_REGISTRY_ONLY
-	}
+// applyIstio takes over what in sets.
+func (c *Config) applyIstio(in *meshconfig.MeshConfig) (problems []strict.Problem) {
+	problems = c.applyOutbound(in.OutboundTrafficPolicy)
 	if ns := in.RootNamespace; ns != "" {
 		if len(validation.IsDNS1123Label(ns)) > 0 {
 			problems = append(problems, problem("rootNamespace", ns, "is no namespace's name", "use lower-case letters, digits and hyphens, at most 63"))
@@ -67,6 +64,23 @@ func (c *Config) applyIstio(in *meshconfig.MeshConfig, tree map[string]any) (pro
 		if *d.into = d.value.AsDuration(); *d.into < 0 {
 			problems = append(problems, problem(d.field, d.into.String(), "is negative", `write a duration as in "5s"`))
 		}
+	}
+	return problems
+}
+
+// applyOutbound reads outboundTrafficPolicy. As in Istio, a message that is written replaces the default as a whole, so that
+// one without a mode, "{}" too, is the enum's zero, REGISTRY_ONLY; one that is not written leaves ALLOW_ANY.
+func (c *Config) applyOutbound(policy *meshconfig.MeshConfig_OutboundTrafficPolicy) (problems []strict.Problem) {
+	if policy == nil {
+		return nil
+	}
+	c.OutboundAllowAny = policy.Mode != meshconfig.MeshConfig_OutboundTrafficPolicy_REGISTRY_ONLY
+	c.OutboundDynamicDNS = policy.Mode == meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY_DYNAMIC_DNS
+	if policy.Tls != nil {
+		problems = append(problems, strict.Problem{
+			Field: "outboundTrafficPolicy.tls", Message: "TLS is not originated for hosts that nobody registered",
+			Fix: "remove it, and register the hosts that it is meant for, with a DestinationRule each",
+		})
 	}
 	return problems
 }

@@ -7,6 +7,9 @@ import "time"
 type Config struct {
 	// OutboundAllowAny sends unregistered hosts to PassthroughCluster; otherwise to BlackHoleCluster.
 	OutboundAllowAny bool
+	// OutboundDynamicDNS, beside OutboundAllowAny, is Istio's ALLOW_ANY_DYNAMIC_DNS: plain HTTP requests to unregistered hosts go
+	// where the proxy resolves their Host, not to the address that the client chose.
+	OutboundDynamicDNS bool
 	// RootNamespace is where objects govern the whole mesh.
 	RootNamespace string
 	// TrustDomain is the first part of SPIFFE ids; TrustDomainAliases are accepted from peers too.

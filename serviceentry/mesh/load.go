@@ -69,7 +69,7 @@ func Parse(data []byte) (Config, error) {
 	}
 
 	c := Default()
-	problems = c.applyIstio(istio, tree)
+	problems = c.applyIstio(istio)
 	problems = append(problems, c.applyOurs(ours)...)
 	if len(problems) > 0 {
 		return Config{}, join(problems)

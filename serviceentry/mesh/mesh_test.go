@@ -52,6 +52,8 @@ func TestParse(t *testing.T) {
 	want.CertificateFolders = CertificateFolders{Gateway: "/etc/gateway", Sidecar: "/etc/certs"}
 	want.Audit.Retention = 720 * time.Hour
 
+	closed, dynamic := Default(), Default()
+	closed.OutboundAllowAny, dynamic.OutboundDynamicDNS = false, true
 	direct := Default()
 	direct.DefaultGateway = Gateway{}
 	configMap := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio}\ndata:\n  meshNetworks: 'networks: {}'\n  mesh: |" +
@@ -60,15 +62,17 @@ func TestParse(t *testing.T) {
 		in   string
 		want Config
 	}{
-		"empty":              {"", Default()},
-		"comment":            {"# nothing\n", Default()},
-		"policy, no mode":    {"outboundTrafficPolicy: {}\n", Default()},
-		"bare":               {full, want},
-		"ConfigMap":          {configMap, want},
-		"no gateway":         {"sallyport: {defaultGateway: direct}", direct},
-		"json":               {`{"sallyport": {"defaultGateway": "direct"}}`, direct},
-		"empty sallyport":    {"sallyport:\n", Default()},
-		"dynamic dns is any": {"outboundTrafficPolicy: {mode: ALLOW_ANY_DYNAMIC_DNS}", Default()},
+		"empty":             {"", Default()},
+		"comment":           {"# nothing\n", Default()},
+		"policy, no mode":   {"outboundTrafficPolicy: {}\n", closed},
+		"policy, null":      {"outboundTrafficPolicy:\n", Default()},
+		"policy, ALLOW_ANY": {"outboundTrafficPolicy: {mode: ALLOW_ANY}\n", Default()},
+		"bare":              {full, want},
+		"ConfigMap":         {configMap, want},
+		"no gateway":        {"sallyport: {defaultGateway: direct}", direct},
+		"json":              {`{"sallyport": {"defaultGateway": "direct"}}`, direct},
+		"empty sallyport":   {"sallyport:\n", Default()},
+		"dynamic dns":       {"outboundTrafficPolicy: {mode: ALLOW_ANY_DYNAMIC_DNS}", dynamic},
 	} {
 		got, err := Parse([]byte(c.in))
 		if err != nil {
@@ -83,6 +87,7 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		"outboundTrafficPolcy: {mode: ALLOW_ANY}":                           `outboundTrafficPolcy: unknown field; did you mean "outboundTrafficPolicy"?`,
+		"outboundTrafficPolicy: {tls: {mode: SIMPLE}}":                      `outboundTrafficPolicy.tls: TLS is not originated for hosts that nobody registered`,
 		"outboundTrafficPolicy: {mode: REGISTRYONLY}":                       `outboundTrafficPolicy.mode: "REGISTRYONLY": unknown value; did you mean "REGISTRY_ONLY"?`,
 		"rootNamespace: Istio_System":                                       `rootNamespace: "Istio_System": is no namespace's name`,
 		"trustDomain: 'a b'":                                                `trustDomain: "a b": is no domain`,

@@ -51,7 +51,7 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	}
 	port, _ := svc.Port(d.Port)
 	v := Verdict{Service: svc, DecidedBy: Object{svc.SourceOf(port), "hosts: " + svc.Host}}
-	if why := mismatch(port, a.shown(d)); why != "" {
+	if why := mismatch(svc, port, a.shown(d)); why != "" {
 		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
 		v.DecidedBy.Rule = fmt.Sprintf("ports: %d/%s", port.Number, port.Protocol)
 		v.Reason = why
@@ -88,11 +88,12 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	return v
 }
 
-// mismatch says why a protocol does not go where another one is registered; "" when it does. TCP takes all.
-func mismatch(port registry.Port, d Destination) string {
+// mismatch says why a protocol does not go where another one is registered; "" when it does. TCP takes all, and so does a
+// TLS port of a service of the mesh.
+func mismatch(svc *registry.Service, port registry.Port, d Destination) string {
 	speaks := map[Scheme]registry.Protocol{HTTP: registry.HTTP, HTTPS: registry.TLS, TLS: registry.TLS, TCP: registry.TCP}[d.Scheme]
 	switch {
-	case port.Protocol == registry.TCP, port.Protocol == speaks, speaks == registry.HTTP && port.Protocol.IsHTTP():
+	case port.Protocol == registry.TCP, port.Protocol == registry.TLS && !svc.External, port.Protocol == speaks, speaks == registry.HTTP && port.Protocol.IsHTTP():
 		return ""
 	default:
 		return fmt.Sprintf("port %d of the host is registered as %s, and %s is not that", port.Number, port.Protocol, d.Scheme)

@@ -200,7 +200,7 @@ func TestDecide(t *testing.T) {
 		return decision{true, "passthrough", "PassthroughCluster", settings, allowAny, missing}
 	}
 	nowhere := func(missing bool) decision {
-		return decision{false, "blackhole", "PassthroughCluster", settings, allowAny, missing}
+		return decision{false, "blackhole", "BlackHoleCluster", settings, allowAny, missing}
 	}
 	closed := func(by string, missing bool) decision {
 		return decision{false, "blackhole", "BlackHoleCluster", by, only, missing}
@@ -235,7 +235,8 @@ func TestDecide(t *testing.T) {
 		{"", "tcp://203.0.113.7:5432", leaves(owner, "owner.test")},
 		{"", "tcp://198.51.100.9:5432", leaves(owner, "owner.test")},
 		{"", "tcp://owner.test:5432", leaves(owner, "owner.test")},
-		{"", "https://203.0.113.7", passes(false)}, // TLS to an address gives no name
+		{"", "https://203.0.113.7", leaves(owner, "owner.test")}, // TLS to an address gives no name
+		{"", "https://203.0.113.7:80", passes(true)},
 		{"", "tcp://203.0.113.7:9999", passes(true)},
 		{"", "tcp://owner.test:9999", passes(false)},
 		{"", "http://198.51.100.9", passes(true)}, // ranges are for TCP

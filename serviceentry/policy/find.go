@@ -2,8 +2,10 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
+	"github.com/sallyport/sallyport/serviceentry/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -21,22 +23,47 @@ func (a asking) find(d Destination) *registry.Service {
 	if svc == nil {
 		return nil
 	}
-	if p, _ := svc.Port(d.Port); p.Protocol == registry.UDP {
+	p, _ := svc.Port(d.Port)
+	if p.Protocol == registry.UDP {
 		return nil // proxies take none
 	}
+	if ip, err := netip.ParseAddr(d.Host); err == nil && !a.takes(svc, p, d, ip) {
+		return nil
+	}
 	return svc
+}
+
+// takes says whether a service is meant by an address of its own. TLS to the written address of an HTTP service is
+// not, nor is anything but TLS in a range of a TLS service: other hosts may be there.
+func (a asking) takes(svc *registry.Service, p registry.Port, d Destination, ip netip.Addr) bool {
+	single := slices.Contains(svc.Addresses, netip.PrefixFrom(ip, ip.BitLen()))
+	tls := a.shown(d).Scheme == TLS || a.shown(d).Scheme == HTTPS
+	switch {
+	case host.MadeUp(ip):
+		return true
+	case single:
+		return !tls || !p.Protocol.IsHTTP()
+	default:
+		return tls || p.Protocol != registry.TLS
+	}
 }
 
 func (a asking) lookUp(d Destination) *registry.Service {
 	ip, err := netip.ParseAddr(d.Host)
 	literal := err == nil
 	switch spoken := a.shown(d).Scheme; {
-	case spoken == TCP && literal, spoken == HTTP && literal:
+	case literal && spoken != HTTP && spoken != TCP: // TLS to an address sends no name
+		ranged := a.MatchRange(ip, d.Port, a.workload.Namespace, a.scope)
+		if ranged != nil {
+			if p, _ := ranged.Port(d.Port); p.Protocol == registry.TLS {
+				return ranged // its range is asked with the names
+			}
+		}
+		return a.MatchAddress(ip, d.Port, a.workload.Namespace, a.scope)
+	case literal:
 		return a.MatchAddress(ip, d.Port, a.workload.Namespace, a.scope)
 	case spoken == TCP:
 		return a.MatchAddress(a.resolved(d), d.Port, a.workload.Namespace, a.scope)
-	case literal:
-		return nil // no name is sent to an address
 	}
 	for _, name := range []string{d.Host, a.kubernetesName(d.Host)} {
 		if svc := a.Visible(name, a.workload.Namespace, a.scope); svc != nil {

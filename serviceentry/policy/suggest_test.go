@@ -53,7 +53,7 @@ func TestSuggestion(t *testing.T) {
 		{"", "tcp://nobody.test:80", "protocol: TCP}"},
 		{"", "tcp://203.0.113.9:5432", `addresses: ["203.0.113.9"]`},
 		{"", "http://[2001:db8::9]:8080", `hosts: ["2001-0db8-0000-0000-0000-0000-0000-0009.address.internal"]`},
-		{"", "https://203.0.113.9", ""},
+		{"", "https://203.0.113.9", `addresses: ["203.0.113.9"]`},
 		{"", "https://private.test", "namespace: default"},
 		{"", "tcp://a.wild.test:5432", `hosts: ["a.wild.test"]`},
 		{"", "tcp://a.wild.test:80", `hosts: ["a.wild.test"]`},

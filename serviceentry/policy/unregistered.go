@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/host"
@@ -16,14 +17,22 @@ func (a asking) unregistered(d Destination) Verdict {
 		by.Key = a.scope.Key
 	}
 	why, missing := a.hidden(d)
+	open := "outboundTrafficPolicy.mode: ALLOW_ANY"
+	if a.DynamicDNS(a.scope) {
+		open += "_DYNAMIC_DNS"
+	}
 	v := Verdict{DecidedBy: by, Missing: missing}
 	switch {
+	case a.DynamicDNS(a.scope) && a.byHost(d):
+		v.DecidedBy.Rule = open
+		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, "AllowAnyDynamicDNSCluster"
+		v.Reason = why + "; ALLOW_ANY_DYNAMIC_DNS lets it through, to where the proxy resolves the host (a private address is refused)"
 	case a.AllowAny(a.scope) && a.madeUp(d):
-		v.DecidedBy.Rule = "outboundTrafficPolicy.mode: ALLOW_ANY"
-		v.Path, v.Cluster = PathBlackhole, "PassthroughCluster"
+		v.DecidedBy.Rule = open
+		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
 		v.Reason = why + "; ALLOW_ANY does not help, since the workload's DNS gives the host an address that is made up"
 	case a.AllowAny(a.scope):
-		v.DecidedBy.Rule = "outboundTrafficPolicy.mode: ALLOW_ANY"
+		v.DecidedBy.Rule = open
 		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, "PassthroughCluster"
 		v.Reason = why + "; ALLOW_ANY lets it through"
 	default:
@@ -32,6 +41,13 @@ func (a asking) unregistered(d Destination) Verdict {
 		v.Reason = why + "; REGISTRY_ONLY closes it"
 	}
 	return v
+}
+
+// byHost says whether a request goes where the proxy resolves its Host: one that it reads, with a name that can be
+// looked up.
+func (a asking) byHost(d Destination) bool {
+	last := d.Host[strings.LastIndexByte(d.Host, '.')+1:]
+	return a.shown(d).Scheme == HTTP && last != d.Host && last != "localhost" && last != "" && (last[0] < '0' || last[0] > '9')
 }
 
 // madeUp says whether the destination's address leads nowhere but to what is registered for it.
@@ -49,9 +65,6 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 	ns := a.workload.Namespace
 	own := &registry.Service{Host: d.Host, Namespace: ns}
 	if _, err := netip.ParseAddr(d.Host); err == nil {
-		if d.Scheme == TLS || d.Scheme == HTTPS {
-			return "TLS to an address gives no name, and only names are registered for TLS", false
-		}
 		own.Host = hostOfAddress(d.Host)
 	}
 	missing = a.scope.Sees(ns, own)

@@ -9,8 +9,7 @@ import (
 )
 
 // AddressOwner finds the registration that a written address leads to on a port, as a workload in ns sees it. Of
-// several hosts with one address, the workload's own namespace's comes first, then the oldest object's. Names tell
-// TLS services apart, so their addresses are not asked for.
+// several hosts with one address, the workload's own namespace's comes first, then the oldest object's.
 func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
 	list, _ := s.written.Get(ip.String())
 	for _, own := range [...]bool{true, false} {
@@ -60,40 +59,51 @@ func (s *Snapshot) RangeOwner(hosts []string, ns string, scope *Scope) string {
 }
 
 // MatchAddress finds the registration that owns an address on a port, as a workload in ns sees it: one that was
-// written down or made up. Ranges of TCP services win over written addresses, the narrowest first. It goes through all
-// hosts; proxies do not ask it.
+// written down or made up. A single address comes before the ranges that it is in. It goes through all hosts; proxies do
+// not ask it.
 func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
-	var ranged, made *Service
+	if host.MadeUp(ip) {
+		for name := range s.Hosts() {
+			if svc := s.Visible(name, ns, scope); svc != nil && (svc.VIP4 == ip || svc.VIP6 == ip) && svc.takesAt(port) {
+				return svc
+			}
+		}
+		return nil
+	}
+	if single := s.AddressOwner(ip, port, ns, scope); single != nil {
+		return single
+	}
+	return s.MatchRange(ip, port, ns, scope)
+}
+
+// MatchRange is MatchAddress for the ranges of TCP and TLS services alone; the narrowest has the address.
+func (s *Snapshot) MatchRange(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+	var owner *Service
 	narrowest := -1
-	for host := range s.Hosts() {
-		svc := s.Visible(host, ns, scope)
-		if svc == nil {
+	for name := range s.Hosts() {
+		svc := s.Visible(name, ns, scope)
+		if svc == nil || svc.Wildcard() || !svc.takesAt(port) {
 			continue
 		}
-		p, ok := svc.Port(port)
-		if !ok || p.Protocol == UDP {
+		if p, _ := svc.Port(port); p.Protocol.IsHTTP() {
 			continue
-		}
-		if ip.IsValid() && (svc.VIP4 == ip || svc.VIP6 == ip) {
-			made = svc
 		}
 		for _, a := range svc.Addresses {
-			if p.Protocol != TCP || svc.Wildcard() || a.IsSingleIP() || !a.Contains(ip) {
+			if a.IsSingleIP() || !a.Contains(ip) {
 				continue
 			}
-			if a.Bits() > narrowest || (a.Bits() == narrowest && svc.before(ranged, ns)) {
-				ranged, narrowest = svc, a.Bits()
+			if a.Bits() > narrowest || (a.Bits() == narrowest && svc.before(owner, ns)) {
+				owner, narrowest = svc, a.Bits()
 			}
 		}
 	}
-	switch {
-	case host.MadeUp(ip):
-		return made
-	case ranged != nil:
-		return ranged
-	default:
-		return s.AddressOwner(ip, port, ns, scope)
-	}
+	return owner
+}
+
+// takesAt says whether anything that proxies take is registered at the port.
+func (s *Service) takesAt(port uint32) bool {
+	p, ok := s.Port(port)
+	return ok && p.Protocol != UDP
 }
 
 // before says which of two hosts' registrations has an address that both wrote.
@@ -106,11 +116,15 @@ func (s *Service) before(o *Service, ns string) bool {
 
 func (s *Service) answersAt(ip netip.Addr, port uint32) bool {
 	p, ok := s.Port(port)
-	return ok && byAddress(p) && slices.Contains(s.Addresses, netip.PrefixFrom(ip, ip.BitLen()))
+	return ok && byAddress(p) && s.ByAddress() && slices.Contains(s.Addresses, netip.PrefixFrom(ip, ip.BitLen()))
 }
 
+// ByAddress says whether a service can be found by an address at all: through a gateway, which is told a name, one with many
+// names cannot.
+func (s *Service) ByAddress() bool { return !s.Wildcard() || s.Exit.IsZero() }
+
 // byAddress says whether a port's service is found by its written addresses.
-func byAddress(p Port) bool { return p.Protocol != UDP && p.Protocol != TLS }
+func byAddress(p Port) bool { return p.Protocol != UDP }
 
 // noteWritten remembers the addresses that a host's registrations wrote, before or now.
 func (b *batch) noteWritten(host string, was, now []*Service) {

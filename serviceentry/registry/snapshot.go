@@ -155,6 +155,12 @@ func (s *Snapshot) AllowAny(scope *Scope) bool {
 	return s.Mesh.OutboundAllowAny
 }
 
+// DynamicDNS says whether, of those, requests go where the proxy resolves their Host. No Sidecar object can say so, and one
+// that says anything takes the place of the mesh's word.
+func (s *Snapshot) DynamicDNS(scope *Scope) bool {
+	return s.Mesh.OutboundDynamicDNS && (scope == nil || scope.AllowAny == nil)
+}
+
 // View gives the name of what a namespace sees: "" when that is what every ordinary namespace sees, else the
 // namespace itself. Workloads with the same view and scope get the same configuration.
 func (s *Snapshot) View(ns string) string {

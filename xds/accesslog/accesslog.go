@@ -27,6 +27,7 @@ const (
 	TagPeer      = "peer"      // the client's verified SPIFFE id
 	TagSource    = "source"    // the client's address, where the connection came by an internal listener
 	TagTarget    = "target"    // the address that the client connected to, in the same place
+	TagAsked     = "asked"     // "sni:port" of a TLS connection that its address decides; "-:port" if it shows no name
 )
 
 // The roles of clusters.

@@ -20,6 +20,7 @@ var tagFormats = map[string]string{
 	accesslog.TagPeer:      "%FILTER_STATE(" + statePeer + ":PLAIN)%",
 	accesslog.TagSource:    "%FILTER_STATE(" + stateSource + ":PLAIN)%",
 	accesslog.TagTarget:    "%FILTER_STATE(" + stateOriginalDst + ":PLAIN)%",
+	accesslog.TagAsked:     "%REQ(" + headerAsked + ")%",
 }
 
 // logTags are the tags of a place: what is known there. Each one costs each entry its share.
@@ -27,7 +28,7 @@ func logTags(place accesslog.Place) []string {
 	tags := []string{accesslog.TagConfig, accesslog.TagRole, accesslog.TagPolicy}
 	switch place {
 	case accesslog.SidecarTunnel:
-		return append(tags, accesslog.TagSource, accesslog.TagTarget)
+		return append(tags, accesslog.TagSource, accesslog.TagTarget, accesslog.TagAsked)
 	case accesslog.GatewayTLS, accesslog.GatewayTCP, accesslog.ForwardTLS, accesslog.ForwardTCP:
 		return append(tags, accesslog.TagAuthority, accesslog.TagPeer, accesslog.TagSource)
 	default:

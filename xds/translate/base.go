@@ -41,6 +41,7 @@ type sidecarIn struct {
 	ports    []listening
 	gateways []gateway
 	allowAny bool
+	dynamic  bool   // requests go where their Host resolves to
 	policy   string // the object that says so: "MeshConfig//mesh" or "Sidecar/NS/NAME"
 	detect   time.Duration
 	ipv6     bool
@@ -66,11 +67,8 @@ type gateway struct {
 func sidecarInputs(s *registry.Snapshot, c Class, u uses) sidecarIn {
 	scope := s.ScopeByKey(c.Scope)
 	in := sidecarIn{
-		ports: listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, scope) }), allowAny: s.AllowAny(scope), policy: meshPolicy(s),
+		ports: listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, scope) }), allowAny: s.AllowAny(scope), dynamic: s.DynamicDNS(scope), policy: outboundPolicy(s, scope),
 		detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), ipv6: c.IPv6,
-	}
-	if scope != nil && scope.AllowAny != nil {
-		in.policy = configOf(scope.Key)
 	}
 	in.rest = sidecarRest(s, scope, in.policy)
 	refs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b registry.Ref) int { return cmp.Compare(a.String(), b.String()) })
@@ -78,6 +76,14 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) sidecarIn {
 		in.gateways = append(in.gateways, gatewayAt(s, ref))
 	}
 	return in
+}
+
+// outboundPolicy quotes the object that says what happens to what nobody registered.
+func outboundPolicy(s *registry.Snapshot, scope *registry.Scope) string {
+	if scope != nil && scope.AllowAny != nil {
+		return configOf(scope.Key)
+	}
+	return meshPolicy(s)
 }
 
 // meshPolicy quotes the object behind the mesh-wide outbound policy.
@@ -107,15 +113,22 @@ func listeningPorts(u uses, owner func(hosts []string) string) []listening {
 
 // rangesAt gives the ranges of a port, in order; of several hosts that wrote the same one, owner says whose it is.
 func rangesAt(u uses, port uint32, owner func(hosts []string) string) []rangeUse {
-	hosts := map[netip.Prefix][]string{}
+	of := map[netip.Prefix][]rangeUse{}
 	for r := range u.ranges {
 		if r.port == port {
-			hosts[r.prefix] = append(hosts[r.prefix], r.host)
+			of[r.prefix] = append(of[r.prefix], r)
 		}
 	}
 	var out []rangeUse
-	for _, prefix := range slices.SortedFunc(maps.Keys(hosts), netip.Prefix.Compare) {
-		out = append(out, rangeUse{port: port, prefix: prefix, host: owner(hosts[prefix])})
+	for _, prefix := range slices.SortedFunc(maps.Keys(of), netip.Prefix.Compare) {
+		hosts := make([]string, len(of[prefix]))
+		for i, r := range of[prefix] {
+			hosts[i] = r.host
+		}
+		has := owner(hosts)
+		if i := slices.IndexFunc(of[prefix], func(r rangeUse) bool { return r.host == has }); i >= 0 {
+			out = append(out, of[prefix][i])
+		}
 	}
 	return out
 }

@@ -112,7 +112,7 @@ func (i inside) listener(log accesslog.Place, onDemand bool) *listenerv3.Listene
 	if !i.tls {
 		return internalListener(i.name(), nil, chain("tcp", nil, append(where, out)...))
 	}
-	filters := append([]*listenerv3.Filter{sameName()}, append(where, out)...)
+	filters := append([]*listenerv3.Filter{sameName(i.wildcard)}, append(where, out)...)
 	l := internalListener(i.name(), []*listenerv3.ListenerFilter{inspectTLS()}, chain("tls", tlsSpoken(), filters...))
 	l.DefaultFilterChain = chain("not-tls", nil, out)
 	return l
@@ -134,17 +134,23 @@ func lookUp() []*listenerv3.Filter {
 }
 
 // sameName closes connections whose SNI is not the host of the CONNECT that they are in, which may be in upper case:
-// string(filter_state["sallyport.authority"]).lowerAscii().startsWith(connection.requested_server_name + ":").
-func sameName() *listenerv3.Filter {
+// string(filter_state["sallyport.authority"]).lowerAscii().startsWith(connection.requested_server_name + ":"). A ClientHello
+// without a name claims nothing that could be held against the host, and leads to the host's own address all the same;
+// but of a wildcard's hosts nothing else says which one it is (docs/adr/0015-by-address.md).
+func sameName(wildcard bool) *listenerv3.Filter {
 	sni := &celv1.Expr{ExprKind: &celv1.Expr_SelectExpr{SelectExpr: &celv1.Expr_Select{Operand: ident("connection"), Field: "requested_server_name"}}}
 	authority := call("string", nil, call("_[_]", nil, ident("filter_state"), constant(stateAuthority)))
+	same := call("startsWith", call("lowerAscii", authority), call("_+_", nil, sni, constant(":")))
+	if !wildcard {
+		same = call("_||_", nil, call("_==_", nil, sni, constant("")), same)
+	}
 	return networkFilter("envoy.filters.network.rbac", &netrbacv3.RBAC{
 		StatPrefix: "egress_sni_",
 		Rules: &rbacv3.RBAC{Action: rbacv3.RBAC_ALLOW, Policies: map[string]*rbacv3.Policy{"same-name": {
 			Permissions: []*rbacv3.Permission{{Rule: &rbacv3.Permission_Any{Any: true}}},
 			Principals:  []*rbacv3.Principal{{Identifier: &rbacv3.Principal_Any{Any: true}}},
 			CelConfig:   &corev3.CelExpressionConfig{EnableStringConcat: true, EnableStringConversion: true, EnableStringFunctions: true},
-			Condition:   call("startsWith", call("lowerAscii", authority), call("_+_", nil, sni, constant(":"))),
+			Condition:   same,
 		}}},
 	})
 }

@@ -8,7 +8,6 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/serviceentry/host"
@@ -32,8 +31,11 @@ func sidecarBase(in sidecarIn) []*Resource {
 		seal(Listener, virtualInbound, inboundListener(in.ipv6)),
 		seal(Listener, virtualOutbound, outboundListener(in)),
 		sealCluster(internal(catchAllDecide)),
-		seal(Listener, catchAllDecide, decideListener(catchAllDecide, catchAllDecide)),
-		seal(Route, catchAllDecide, lastResortTable(catchAllDecide, in)),
+		seal(Listener, catchAllDecide, decideListener(catchAllDecide, catchAllDecide, false)),
+		seal(Route, catchAllDecide, table(catchAllDecide, lastResort(in), inline{}, true)),
+	}
+	if in.dynamic {
+		out = append(out, sealCluster(byHostOfRequest()))
 	}
 	for _, g := range in.gateways {
 		out = append(out, gatewayCluster(g)...)
@@ -44,8 +46,8 @@ func sidecarBase(in sidecarIn) []*Resource {
 		out = append(out,
 			sealCluster(internal(decide)),
 			seal(Listener, name, portListener(name, p, in)),
-			seal(Listener, decide, decideListener(decide, routeName(p.number))),
-			seal(Route, routeName(p.number), table(routeName(p.number), lastResort(in), in.hosts, true)),
+			seal(Listener, decide, decideListener(decide, routeName(p.number), len(askAgain(p)) > 0)),
+			seal(Route, routeName(p.number), table(routeName(p.number), lastResort(in, askAgain(p)...), in.hosts, true)),
 		)
 		out = append(out, firstRow(routeName(p.number), in.hosts)...)
 	}
@@ -78,16 +80,14 @@ func portListener(name string, p listening, in sidecarIn) *listenerv3.Listener {
 		l.ListenerFilters = inspectors()
 		l.FilterChains = []*listenerv3.FilterChain{
 			tlsChain(decide),
-			chain("http", httpSpoken(), manager{stat: "outbound_" + name, route: routeName(p.number), log: accesslog.SidecarHTTP}.filter()),
+			chain("http", httpSpoken(), p.requests(name, in)...),
 		}
 		detectWithin(l, in.detect)
 	}
 	for _, r := range p.ranges {
-		match := within(r.prefix.Addr().String(), r.prefix.Bits())
-		l.FilterChains = append(l.FilterChains, chain(r.prefix.String(), match, carryOn(),
-			proxy{stat: "outbound_" + name, cluster: decide, tunnel: hostPort(r.host, r.port)}.filter()))
+		l.FilterChains = append(l.FilterChains, p.rangeChains(name, r, in)...)
 	}
-	byAddress := proxy{stat: "outbound_" + name, cluster: decide, tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}
+	byAddress := p.byAddress(name)
 	for _, made := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
 		if !slices.ContainsFunc(p.ranges, func(r rangeUse) bool { return r.prefix.Overlaps(made) }) {
 			continue // the usual case: the default does it
@@ -98,11 +98,49 @@ func portListener(name string, p listening, in sidecarIn) *listenerv3.Listener {
 	return l
 }
 
-// tlsChain turns a TLS connection into a CONNECT for its SNI.
+// requests reads requests, and follows the port's table.
+func (p listening) requests(name string, in sidecarIn) []*listenerv3.Filter {
+	return in.requests(manager{stat: "outbound_" + name, route: routeName(p.number), log: accesslog.SidecarHTTP})
+}
+
+// byAddress is for what shows no name.
+func (p listening) byAddress(name string) proxy {
+	return proxy{stat: "outbound_" + name, cluster: decideName(p.number), tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}
+}
+
+// requests lets the rows for what nobody registered know where a request was sent to, where they ask for that.
+func (in sidecarIn) requests(m manager) []*listenerv3.Filter {
+	if in.allowAny {
+		return []*listenerv3.Filter{setState(state(stateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", stay)), m.filter()}
+	}
+	return []*listenerv3.Filter{m.filter()}
+}
+
+// tlsChain turns a TLS connection into a CONNECT for its SNI, which is "-" where the ClientHello holds none.
 func tlsChain(decide string) *listenerv3.FilterChain {
 	return chain("tls", tlsSpoken(), carryOn(), proxy{
 		stat: decide, cluster: decide, tunnel: "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%",
 	}.filter())
+}
+
+// rangeChains are for what goes to a range of addresses. A single address that somebody wrote comes before the range
+// that it is in; what the table does not know by it comes again as the range's host. In a TLS service's range, names come
+// before both, and what is not TLS is not the service's.
+func (p listening) rangeChains(name string, r rangeUse, in sidecarIn) []*listenerv3.FilterChain {
+	here := func(match *listenerv3.FilterChainMatch) *listenerv3.FilterChainMatch {
+		match.PrefixRanges = within(r.prefix.Addr().String(), r.prefix.Bits()).PrefixRanges
+		return match
+	}
+	asHost := setState(state(stateAgain, hostPort(r.host, r.port), once))
+	all := chain(r.prefix.String(), here(&listenerv3.FilterChainMatch{}), carryOn(), p.byAddress(name).filter())
+	if !r.tls {
+		all.Filters = append([]*listenerv3.Filter{asHost}, all.Filters...)
+		return []*listenerv3.FilterChain{all}
+	}
+	tls := tlsChain(decideName(p.number))
+	tls.Name, tls.FilterChainMatch = r.prefix.String()+"-tls", here(tls.FilterChainMatch)
+	tls.Filters = append([]*listenerv3.Filter{asHost}, tls.Filters...)
+	return []*listenerv3.FilterChain{tls, chain(r.prefix.String()+"-http", here(httpSpoken()), p.requests(name, in)...), all}
 }
 
 // carryOn lets the internal listener know where the connection wanted to go, and who made it.
@@ -113,10 +151,21 @@ func carryOn() *listenerv3.Filter {
 	)
 }
 
-// decideListener reads the name in a CONNECT and follows the table.
-func decideListener(name, route string) *listenerv3.Listener {
-	return internalListener(name, nil, chain("connect", nil,
-		manager{stat: name, route: route, log: accesslog.SidecarTunnel, connect: true}.filter()))
+// carriedAgain is the same of a connection that comes again.
+func carriedAgain() *listenerv3.Filter {
+	return setState(
+		state(stateOriginalDst, "%FILTER_STATE("+stateAgainTo+":PLAIN)%", stay),
+		state(stateSource, "%FILTER_STATE("+stateAgainFrom+":PLAIN)%", stay),
+	)
+}
+
+// decideListener reads the name in a CONNECT and follows the table; again says that its own tunnels may come back to it.
+func decideListener(name, route string, again bool) *listenerv3.Listener {
+	filters := []*listenerv3.Filter{manager{stat: name, route: route, log: accesslog.SidecarTunnel, connect: true}.filter()}
+	if again {
+		filters = append([]*listenerv3.Filter{carriedAgain()}, filters...)
+	}
+	return internalListener(name, nil, chain("connect", nil, filters...))
 }
 
 // outboundListener takes all redirected connections: to ports with a listener it hands them over, for the others
@@ -132,7 +181,7 @@ func outboundListener(in sidecarIn) *listenerv3.Listener {
 		ListenerFilters: append([]*listenerv3.ListenerFilter{originalDst()}, inspectors(alwaysListening...)...),
 		FilterChains: append(toItself(virtualOutbound),
 			tlsChain(catchAllDecide),
-			chain("http", httpSpoken(), manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP}.filter()),
+			chain("http", httpSpoken(), in.requests(manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP})...),
 		),
 	}, outboundPort, in.ipv6)
 	cluster := blackHoleCluster
@@ -140,37 +189,28 @@ func outboundListener(in sidecarIn) *listenerv3.Listener {
 		cluster = passthroughCluster
 	}
 	l.DefaultFilterChain = chain("tcp", nil, proxy{stat: cluster, cluster: cluster, log: accesslog.SidecarTCP, policy: in.policy}.filter())
+	if in.allowAny {
+		l.FilterChains = append(l.FilterChains, madeUpChains(in)...)
+	}
 	return detectWithin(l, in.detect)
 }
 
-// lastResort is the row of each table for the names that are not in it.
-func lastResort(in sidecarIn) *routev3.VirtualHost {
-	vh := &routev3.VirtualHost{Name: blockAllRoute, Domains: []string{"*"}}
-	if in.allowAny {
-		vh.Name = allowAnyRoute
-		vh.Routes = []*routev3.Route{
-			route(allowAnyRoute, anyTunnel(), ended(passthroughCluster)),
-			route(allowAnyRoute, anyRequest(), to(passthroughCluster)),
+// madeUpChains end what is sent to made-up addresses at ports where nothing is registered. What shows its name goes by
+// the table like everything else, which knows them too.
+func madeUpChains(in sidecarIn) []*listenerv3.FilterChain {
+	there := func(match *listenerv3.FilterChainMatch) *listenerv3.FilterChainMatch {
+		for _, p := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
+			match.PrefixRanges = append(match.PrefixRanges, within(p.Addr().String(), p.Bits()).PrefixRanges...)
 		}
-	} else {
-		vh.Routes = []*routev3.Route{
-			route(blockAllRoute, anyTunnel(), to(blackHoleCluster)),
-			refuse(blockAllRoute, anyRequest(), 502, notRegistered, nil),
-		}
+		return match
 	}
-	for _, r := range vh.Routes {
-		r.Metadata = decidedBy(in.policy)
+	tls := tlsChain(catchAllDecide)
+	tls.Name, tls.FilterChainMatch = "made-up-tls", there(tls.FilterChainMatch)
+	return []*listenerv3.FilterChain{
+		tls,
+		chain("made-up-http", there(httpSpoken()), in.requests(manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP})...),
+		chain("made-up", there(&listenerv3.FilterChainMatch{}), proxy{stat: blackHoleCluster, cluster: blackHoleCluster, log: accesslog.SidecarTCP, policy: in.policy}.filter()),
 	}
-	return vh
-}
-
-// notRegistered is what a refused client reads.
-const notRegistered = "sallyport: %REQ(:AUTHORITY)% is not registered, so nothing may leave for it. " +
-	"To allow it, apply a ServiceEntry (networking.istio.io/v1, location MESH_EXTERNAL) with this host and port.\n"
-
-// lastResortTable is the table of ports on which nothing is registered.
-func lastResortTable(name string, in sidecarIn) *routev3.RouteConfiguration {
-	return table(name, lastResort(in), inline{}, true)
 }
 
 // toItself closes connections that were made to one of the ports that the proxy catches traffic at: passing them on

@@ -52,6 +52,25 @@ type foundAs struct {
 	// contested: other namespaces registered the host too, so the gateway must be told whose registration is meant.
 	contested bool
 	far       registry.FarEnd
+	// rest is what becomes of connections by address that the host does not take: they are nobody's. It is set where single
+	// addresses were written for the host.
+	rest outbound
+}
+
+// outbound is what happens to what nobody registered, and which object says so.
+type outbound struct {
+	allowAny bool
+	policy   string
+}
+
+// tunnel is the route for it.
+func (o outbound) tunnel() *routev3.Route {
+	r := route(blockAllRoute, anyTunnel(), to(blackHoleCluster))
+	if o.allowAny {
+		r = route(allowAnyRoute, anyTunnel(), ended(passthroughCluster))
+	}
+	r.Metadata = decidedBy(o.policy)
+	return r
 }
 
 // sidecarVhost is the row of a port's table for a host. Requests and tunnels both find it: by Host, by SNI, or,
@@ -66,9 +85,9 @@ func sidecarVhost(svc *registry.Service, port registry.Port, f foundAs) *Resourc
 	case closed:
 		vh.Routes = closedRoutes(c)
 	case svc.Exit.IsZero():
-		vh.Routes = directRoutes(svc, port)
+		vh.Routes = directRoutes(svc, port, f)
 	default:
-		vh.Routes = gatewayRoutes(svc, port)
+		vh.Routes = gatewayRoutes(svc, port, f)
 		for _, r := range vh.Routes {
 			if f.contested && r.GetRoute() != nil {
 				named(r, svc)
@@ -80,52 +99,84 @@ func sidecarVhost(svc *registry.Service, port registry.Port, f foundAs) *Resourc
 
 // gatewayRoutes hand a host on to its gateway, under the name and port that it was registered with. What the
 // gateway does with them is its own decision.
-func gatewayRoutes(svc *registry.Service, port registry.Port) []*routev3.Route {
+func gatewayRoutes(svc *registry.Service, port registry.Port, f foundAs) []*routev3.Route {
 	cluster := ClusterName(GatewayPort, svc.Exit.Host())
-	tunnel, request := to(cluster), retried(cluster)
+	asRegistered := &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: hostPort(svc.Host, port.Number)}
+	byName, byAddress, request := to(cluster), to(cluster), retried(cluster)
+	byAddress.HostRewriteSpecifier = asRegistered
 	if !svc.Wildcard() {
-		asRegistered := &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: hostPort(svc.Host, port.Number)}
 		if port.Protocol == registry.TCP {
-			tunnel.HostRewriteSpecifier = asRegistered // the tunnel was named by an address
+			byName = byAddress
 		}
 		request.HostRewriteSpecifier = asRegistered
 		if port.Number == 80 {
 			request.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: svc.Host}
 		}
 	}
-	return spoken(svc, port, route("default", anyTunnel(), tunnel), through(route("default", anyRequest(), request), translations(port)...))
+	return spoken(svc, port, f, ways{
+		name: route("default", anyTunnel(), byName), address: route("default", anyTunnel(), byAddress),
+		request: through(route("default", anyRequest(), request), translations(port)...),
+	})
 }
 
 // directRoutes send a host to its own cluster.
-func directRoutes(svc *registry.Service, port registry.Port) []*routev3.Route {
+func directRoutes(svc *registry.Service, port registry.Port, f foundAs) []*routev3.Route {
 	cluster := ClusterName(port.Number, svc.Host)
-	return spoken(svc, port,
-		dialled(route("default", anyTunnel(), ended(cluster)), svc, port.TargetPort),
-		through(dialled(route("default", anyRequest(), retried(cluster)), svc, port.TargetPort), translations(port)...))
+	return spoken(svc, port, f, ways{
+		name: dialled(route("default", anyTunnel(), ended(cluster)), svc, port.TargetPort), address: route("default", anyTunnel(), ended(cluster)),
+		request: through(dialled(route("default", anyRequest(), retried(cluster)), svc, port.TargetPort), translations(port)...),
+	})
 }
 
+// ways are the routes to a host: of tunnels that its name found, of those that its address did, and of requests.
+type ways struct{ name, address, request *routev3.Route }
+
 // spoken picks the routes for what a port was registered with: requests for HTTP, tunnels for TLS. A TCP port takes
-// whatever comes, and on a port that it shares with HTTP services requests come as requests. What else comes is told
-// so, and the record names the object.
-func spoken(svc *registry.Service, port registry.Port, tunnel, request *routev3.Route) []*routev3.Route {
+// whatever comes, and on a port that it shares with HTTP services requests come as requests; so does a TLS port of a
+// service of the mesh, whose address is its own. What else comes is told so, and the record names the object.
+func spoken(svc *registry.Service, port registry.Port, f foundAs, w ways) []*routev3.Route {
 	other := func(m *routev3.RouteMatch) *routev3.Route {
 		return refuse(wrongProtocolRoute, m, 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", decidedBy(configOf(svc.SourceOf(port))))
 	}
 	switch {
 	case port.Protocol.IsHTTP():
-		return []*routev3.Route{other(anyTunnel()), request}
-	case port.Protocol == registry.TLS && svc.VIP4.IsValid():
-		tunnel.Match.Headers = []*routev3.HeaderMatcher{namedBy(svc.Host)}
-		return []*routev3.Route{tunnel, other(anyTunnel()), other(anyRequest())}
-	case port.Protocol == registry.TLS:
-		return []*routev3.Route{tunnel, other(anyRequest())}
+		return append(unnamed(svc, f), other(anyTunnel()), w.request)
+	case port.Protocol == registry.TLS && svc.External:
+		return append(tlsTunnels(svc, f, w, other(anyTunnel())), other(anyRequest()))
 	default:
-		return []*routev3.Route{tunnel, request}
+		return []*routev3.Route{w.name, w.request}
 	}
+}
+
+// tlsTunnels are the ways of connections to a host outside that takes TLS only. One without a TLS name goes where its
+// address leads. One with a name that is nobody's does so, too, if the host is reached straight from here: through a
+// gateway, which holds names against each other, it would not come.
+func tlsTunnels(svc *registry.Service, f foundAs, w ways, other *routev3.Route) []*routev3.Route {
+	if !svc.VIP4.IsValid() && (len(svc.Addresses) == 0 || !svc.ByAddress()) {
+		return []*routev3.Route{w.name}
+	}
+	w.address.Match.Headers = []*routev3.HeaderMatcher{askedAgain(!svc.Exit.IsZero())}
+	w.name.Match.Headers = []*routev3.HeaderMatcher{namedBy(svc.Host)}
+	routes := append([]*routev3.Route{w.address}, unnamed(svc, f)...)
+	return append(routes, w.name, other)
+}
+
+// unnamed is for TLS connections that the host's address found and that it does not take. With a made-up address they are
+// meant for the host, and are told why not; with another they are nobody's.
+func unnamed(svc *registry.Service, f foundAs) []*routev3.Route {
+	if len(svc.Addresses) == 0 || !svc.ByAddress() {
+		return nil
+	}
+	r := f.rest.tunnel()
+	r.Match.Headers = []*routev3.HeaderMatcher{askedAgain(false)}
+	return []*routev3.Route{r}
 }
 
 // namedBy matches tunnels that a TLS name asked for, and not those that have an address for want of one.
 func namedBy(host string) *routev3.HeaderMatcher {
+	if host[0] == '*' {
+		return &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: matches(anAddress), InvertMatch: true}
+	}
 	return &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
 		StringMatch: &matcherv3.StringMatcher{
 			MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: host + ":"}, IgnoreCase: true,
@@ -196,29 +247,25 @@ func endCluster(kind Type, clusterName string, svc *registry.Service, port regis
 	return append(out, seal(kind, clusterName, c))
 }
 
-// ranges are what a TCP port's host owns beyond single addresses.
+// ranges are what a TCP or TLS port's host owns beyond single addresses.
 func ranges(svc *registry.Service, port registry.Port) []rangeUse {
 	var out []rangeUse
 	for _, a := range svc.Addresses {
-		if port.Protocol == registry.TCP && !a.IsSingleIP() && !svc.Wildcard() {
-			out = append(out, rangeUse{port: port.Number, prefix: a, host: svc.Host})
+		if !port.Protocol.IsHTTP() && !a.IsSingleIP() && !svc.Wildcard() {
+			out = append(out, rangeUse{port: port.Number, prefix: a, host: svc.Host, tls: port.Protocol == registry.TLS})
 		}
 	}
 	return out
 }
 
-// addressDomains lets a host be found by its single addresses, but those that lead to another. On a TLS port only by
-// those that are made up for it: hosts may share others, since their names tell them apart.
+// addressDomains lets a host be found by its single addresses, but those that lead to another.
 func addressDomains(svc *registry.Service, port registry.Port, yields []netip.AddrPort) []string {
 	var out []string
 	if svc.VIP4.IsValid() {
 		out = append(out, svc.VIP4.String(), "["+svc.VIP6.String()+"]")
 	}
-	if port.Protocol == registry.TLS {
-		return out
-	}
 	for _, a := range svc.Addresses {
-		if !a.IsSingleIP() || slices.Contains(yields, netip.AddrPortFrom(a.Addr(), uint16(port.Number))) {
+		if !a.IsSingleIP() || !svc.ByAddress() || slices.Contains(yields, netip.AddrPortFrom(a.Addr(), uint16(port.Number))) {
 			continue
 		}
 		if a.Addr().Is4() {

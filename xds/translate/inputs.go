@@ -22,6 +22,7 @@ type inputs struct {
 	yields      string // the addresses that it wrote and another host has
 	far         string // what is left out and closed of the registrations' far ends
 	contested   bool   // other namespaces registered it too
+	rest        outbound
 	onDemand    bool
 }
 
@@ -45,9 +46,12 @@ func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) 
 		f.exit = s.IsExit(ref)
 		f.short = slices.DeleteFunc(shortNames(ref, c.View), func(short string) bool { return s.Visible(short, c.View, scope) != nil })
 	}
+	if len(svc.Addresses) > 0 {
+		f.rest = outbound{s.AllowAny(scope), outboundPolicy(s, scope)}
+	}
 	in := inputs{
 		kind: Sidecar, services: svc.Hash, rule: ruleHash(rule),
-		exit: f.exit, short: strings.Join(f.short, " "), yields: addressList(f.yields), contested: f.contested,
+		exit: f.exit, short: strings.Join(f.short, " "), yields: addressList(f.yields), contested: f.contested, rest: f.rest,
 		far: f.far.Key(),
 	}
 	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, f) })

@@ -12,7 +12,10 @@ const (
 	inboundPassthrough6 = "InboundPassthroughClusterIpv6"
 	allowAnyRoute       = "allow_any"
 	blockAllRoute       = "block_all"
-	wrongProtocolRoute  = "wrong_protocol" // ours
+	dynamicCluster      = "AllowAnyDynamicDNSCluster"
+	wrongProtocolRoute  = "wrong_protocol" // ours, like those that follow
+	byAddressRoute      = "by_address"
+	madeUpRoute         = "made_up"
 )
 
 // Names of our own.
@@ -64,6 +67,10 @@ const (
 	stateSource    = "sallyport.source"    // the client's address
 	stateCluster   = "sallyport.cluster"   // where to, if the check passes
 	statePort      = "sallyport.port"
+
+	stateAgain     = "sallyport.again"      // what a TLS connection is asked for again, where that is not its address
+	stateAgainTo   = "sallyport.again.to"   // stateOriginalDst and stateSource, on the way to be asked for again
+	stateAgainFrom = "sallyport.again.from" //
 
 	stateTCPCluster  = "envoy.tcp_proxy.cluster"
 	stateDynamicHost = "envoy.upstream.dynamic_host"

@@ -34,12 +34,13 @@ type portUse struct {
 	opaque bool // a TCP service: the server may speak first
 }
 
-// rangeUse says that a TCP host owns a range of addresses at a port. A range cannot be a virtual host's domain, so
+// rangeUse says that a TCP or TLS host owns a range of addresses at a port. A range cannot be a virtual host's domain, so
 // the port's listener has to know it: the one thing in a listener that is about a host.
 type rangeUse struct {
 	port   uint32
 	prefix netip.Prefix
 	host   string
+	tls    bool // it takes TLS only
 }
 
 // uses counts, over all hosts of a view, what its base depends on.

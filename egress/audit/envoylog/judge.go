@@ -17,7 +17,7 @@ import (
 func told(r *entry, role, details string) bool {
 	switch role {
 	case accesslog.RoleInner:
-		return r.Status == 200
+		return r.Status == 200 || details == "via_upstream" // it was asked again there
 	case accesslog.RoleGateway:
 		return r.Status == 200 || details == "via_upstream" // the gateway took it, or said no itself
 	default:
@@ -53,6 +53,9 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "" && slices.Contains(r.Flags, "NR"):
 		r.deny(r.pathDenied(), "the host takes no such request")
+	case r.Route == "made_up":
+		r.deny(record.PathBlackhole, madeUpReason)
+		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "block_all" || role == accesslog.RoleBlackhole || r.Cluster == "BlackHoleCluster":
 		r.deny(record.PathBlackhole, "not registered")
 		r.DecidedBy = record.ParseObject(policy)
@@ -60,7 +63,7 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 			r.Reason = "what came was not TLS, or gave no name"
 		}
 	case role == accesslog.RolePassthrough && madeUp(r.Destination):
-		r.deny(record.PathBlackhole, "the host is registered, but not like this, and its address is made up: ALLOW_ANY leads nowhere")
+		r.deny(record.PathBlackhole, madeUpReason)
 		r.DecidedBy = record.ParseObject(policy)
 	case role == accesslog.RolePassthrough:
 		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "not registered; ALLOW_ANY", record.ParseObject(policy)
@@ -79,6 +82,8 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 		r.Reason += "; failed: " + failure(r.Flags, details)
 	}
 }
+
+const madeUpReason = "the host is registered, but not like this, and its address is made up: ALLOW_ANY leads nowhere"
 
 // The ranges of addresses that the control plane makes up for hosts without one; Istio's. Nothing is there.
 var (

@@ -2,6 +2,7 @@ package envoylog
 
 import (
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -58,6 +59,7 @@ func request(n Node, place accesslog.Place, e *datav3.HTTPAccessLogEntry) (recor
 		default:
 			r.SNI = r.Host
 		}
+		r.byAddress(tag(common, accesslog.TagAsked))
 	} else {
 		r.Class, r.Protocol = record.HTTP, "http"
 		if m := req.GetRequestMethod(); m != corev3.RequestMethod_METHOD_UNSPECIFIED { // one that Envoy has no number for
@@ -73,7 +75,25 @@ func request(n Node, place accesslog.Place, e *datav3.HTTPAccessLogEntry) (recor
 		return record.Record{}, false
 	}
 	r.judge(common, resp.GetResponseCodeDetails())
+	if _, err := netip.ParseAddr(r.Host); err == nil && r.SNI != "" {
+		r.Host = r.SNI // nobody's: it is known by the name that was tried
+	}
 	return r.Record, true
+}
+
+// byAddress reads what a connection was asked for before its address, or the range that it is in, decided: "sni:port",
+// "-:port", or the address.
+func (r *entry) byAddress(asked string) {
+	name, _, err := net.SplitHostPort(asked)
+	if err != nil {
+		return
+	}
+	r.Protocol, r.SNI = "tls", ""
+	if _, err := netip.ParseAddr(name); err == nil {
+		r.Protocol = "tcp"
+	} else if name != "-" {
+		r.SNI = strings.ToLower(strings.TrimSuffix(name, "."))
+	}
 }
 
 // connection reads an entry of a TCP proxy.
