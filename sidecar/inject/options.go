@@ -78,11 +78,6 @@ func (r *reader) interception(mode *string) {
 	default:
 		r.mistake(name, value, "is no way to catch traffic", "write REDIRECT, or NONE when something else catches the traffic")
 	}
-	for _, name := range []string{annotation.SidecarTrafficKubevirtInterfaces.Name, annotation.IoIstioRerouteVirtualInterfaces.Name} {
-		if value, ok := r.get(name); ok && value != "" {
-			r.mistake(name, value, "is not supported: traffic of virtual machines in the pod would not be caught", "remove the annotation, and keep such pods out of the mesh")
-		}
-	}
 }
 
 // statusPort refuses another port than the one that probes are sent to.

@@ -44,6 +44,10 @@ var redirectRules = []struct {
 		func(r *Redirect) *string { return &r.ExcludeInboundPorts }, `write ports, as in "80,8000:8080"`, ""},
 	{annotation.SidecarTrafficExcludeInterfaces.Name, "excludeInterfaces", "istio-exclude-interfaces",
 		func(r *Redirect) *string { return &r.ExcludeInterfaces }, `write interfaces' names, as in "net1,net2"`, "traffic of these interfaces is not caught"},
+	{annotation.SidecarTrafficKubevirtInterfaces.Name, "virtualInterfaces", "kube-virt-interfaces",
+		func(r *Redirect) *string { return &r.VirtualInterfaces }, `write interfaces' names, as in "docker0"`, ""},
+	{annotation.IoIstioRerouteVirtualInterfaces.Name, "virtualInterfaces", "kube-virt-interfaces",
+		func(r *Redirect) *string { return &r.VirtualInterfaces }, `write interfaces' names, as in "docker0"`, ""},
 }
 
 // redirectAnnotations reads the pod's choice, and warns where traffic may leave undecided and unrecorded.
@@ -73,7 +77,7 @@ func (r *reader) redirection(to Redirect) []string {
 	settings.ServiceCIDR, settings.ServiceExcludeCIDR = to.IncludeOutboundIPRanges, to.ExcludeOutboundIPRanges
 	settings.OutboundPorts, settings.OutboundPortsExclude = to.IncludeOutboundPorts, to.ExcludeOutboundPorts
 	settings.InboundPorts, settings.LocalExcludePorts = to.IncludeInboundPorts, own
-	settings.ExcludeInterfaces, settings.BlockQUIC = to.ExcludeInterfaces, to.BlockQUIC
+	settings.ExcludeInterfaces, settings.VirtualInterfaces, settings.BlockQUIC = to.ExcludeInterfaces, to.VirtualInterfaces, to.BlockQUIC
 	if _, err := settings.Options(false); err != nil {
 		r.redirectMistakes(to, err)
 	}
@@ -81,7 +85,7 @@ func (r *reader) redirection(to Redirect) []string {
 		"init", "-p", fmt.Sprint(outboundPort), "-z", fmt.Sprint(inboundPort), "-u", fmt.Sprint(proxyID), "-m", interceptRedirect,
 		"-i", to.IncludeOutboundIPRanges, "-x", to.ExcludeOutboundIPRanges, "-b", to.IncludeInboundPorts, "-d", own,
 	}
-	for _, more := range [][2]string{{"-q", to.IncludeOutboundPorts}, {"-o", to.ExcludeOutboundPorts}, {"-c", to.ExcludeInterfaces}} {
+	for _, more := range [][2]string{{"-q", to.IncludeOutboundPorts}, {"-o", to.ExcludeOutboundPorts}, {"-c", to.ExcludeInterfaces}, {"-k", to.VirtualInterfaces}} {
 		if more[1] != "" {
 			args = append(args, more[0], more[1])
 		}
@@ -104,15 +108,24 @@ func (r *reader) redirectMistakes(to Redirect, err error) {
 		if !errors.As(err, &flag) {
 			continue
 		}
-		for _, rule := range redirectRules {
-			if rule.flag != flag.Flag {
-				continue
-			}
-			m := Mistake{Field: "redirect." + rule.setting, Value: *rule.value(&to), Problem: flag.Err.Error(), Fix: rule.fix}
-			if _, ok := r.annotations[rule.annotation]; ok {
-				m.Field = fmt.Sprintf("annotation %q", rule.annotation)
-			}
-			r.mistakes = append(r.mistakes, m)
-		}
+		r.mistakes = append(r.mistakes, r.redirectMistake(to, flag)...)
 	}
+}
+
+// redirectMistake names the annotation that gave the value, of several with one meaning the one that the pod has, or else
+// the setting.
+func (r *reader) redirectMistake(to Redirect, flag *redirect.FlagError) []Mistake {
+	var found []Mistake
+	for _, rule := range redirectRules {
+		if rule.flag != flag.Flag {
+			continue
+		}
+		m := Mistake{Field: "redirect." + rule.setting, Value: *rule.value(&to), Problem: flag.Err.Error(), Fix: rule.fix}
+		if _, ok := r.annotations[rule.annotation]; ok {
+			m.Field = fmt.Sprintf("annotation %q", rule.annotation)
+			return []Mistake{m}
+		}
+		found = []Mistake{m}
+	}
+	return found
 }

@@ -68,6 +68,7 @@ type Redirect struct {
 	IncludeInboundPorts     string `json:"includeInboundPorts"`
 	ExcludeInboundPorts     string `json:"excludeInboundPorts"`
 	ExcludeInterfaces       string `json:"excludeInterfaces"`
+	VirtualInterfaces       string `json:"virtualInterfaces"`
 	BlockQUIC               bool   `json:"blockQUIC"`
 }
 

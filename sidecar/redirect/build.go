@@ -44,12 +44,16 @@ func natTable(f Family, o Options) Table {
 		t.Jumps = append(t.Jumps, Jump{"PREROUTING", "-p tcp -j " + chainInbound})
 		t.Chains = append(t.Chains, Chain{chainInbound, inboundRules(o)})
 	}
+	t.Jumps = append(t.Jumps, guestJumps(o)...)
 	t.Jumps = append(t.Jumps, Jump{"OUTPUT", "-j " + chainOutput})
 	t.Chains = append(t.Chains,
 		Chain{chainRedirect, []string{fmt.Sprintf("-p tcp -j REDIRECT --to-ports %d", o.EnvoyPort)}},
 		Chain{chainInRedirect, []string{fmt.Sprintf("-p tcp -j REDIRECT --to-ports %d", o.InboundPort)}},
 		Chain{chainOutput, outputRules(f, o)},
 	)
+	if len(o.VirtualInterfaces) > 0 {
+		t.Chains = append(t.Chains, Chain{chainGuests, guestRules(f, o)})
+	}
 	if o.dnsCaught() {
 		t.Chains = append(t.Chains, Chain{chainOutputDNS, []string{
 			fmt.Sprintf("-p tcp -m tcp --dport %d -j REDIRECT --to-ports %d", dnsServerPort, o.DNSPort),

@@ -24,6 +24,7 @@ const (
 	flagOutboundPorts        = "istio-outbound-ports"
 	flagOutboundPortsExclude = "istio-local-outbound-ports-exclude"
 	flagExcludeInterfaces    = "istio-exclude-interfaces"
+	flagVirtualInterfaces    = "kube-virt-interfaces"
 	flagRedirectDNS          = "redirect-dns"
 	flagDNSPort              = "dns-port"
 	flagBlockQUIC            = "block-quic"
@@ -47,6 +48,7 @@ var environment = map[string]string{
 	flagOutboundPorts:        "ISTIO_OUTBOUND_PORTS",
 	flagOutboundPortsExclude: "ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE",
 	flagExcludeInterfaces:    "ISTIO_EXCLUDE_INTERFACES",
+	flagVirtualInterfaces:    "KUBE_VIRT_INTERFACES",
 	flagRedirectDNS:          "ISTIO_META_DNS_CAPTURE",
 }
 
@@ -74,6 +76,7 @@ func Bind(fs *pflag.FlagSet) *Settings {
 	str(&s.OutboundPorts, flagOutboundPorts, "q", "", "outbound `ports` to catch whatever -i says")
 	str(&s.OutboundPortsExclude, flagOutboundPortsExclude, "o", "", "outbound `ports` not to catch")
 	str(&s.ExcludeInterfaces, flagExcludeInterfaces, "c", "", "`interfaces` whose traffic is not caught")
+	str(&s.VirtualInterfaces, flagVirtualInterfaces, "k", "", "`interfaces` of guests in the pod (virtual machines, docker0), whose connections are caught as the pod's own")
 	str(&s.DNSPort, flagDNSPort, "", "15053", "`port` of the agent's DNS server")
 	str(&s.IPv6, flagIPv6, "", string(IPv6Auto), "IPv6 rules too: auto (where the namespace has IPv6), on or off")
 	fs.BoolVar(&s.RedirectDNS, flagRedirectDNS, true,

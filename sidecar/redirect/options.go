@@ -71,6 +71,9 @@ type Options struct {
 	InboundPortsExclude []PortRange // counts only with InboundPorts.All, as in Istio
 
 	ExcludeInterfaces []string
+	// VirtualInterfaces lead to guests of the pod: virtual machines, or containers of a container engine in it. What
+	// comes from there is on its way out.
+	VirtualInterfaces []string
 	RedirectDNS       bool
 	BlockQUIC         bool
 	IPv6              bool

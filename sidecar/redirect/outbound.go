@@ -17,6 +17,12 @@ func outputRules(f Family, o Options) []string {
 	}
 	// Containers of the pod that speak to each other by localhost.
 	rules = append(rules, fmt.Sprintf("-d %s -j RETURN", f.loopback()))
+	return append(rules, caught(f, o)...)
+}
+
+// caught sends to the proxy what of an outbound connection's destination is chosen.
+func caught(f Family, o Options) []string {
+	var rules []string
 	for _, p := range f.of(o.OutboundExclude) {
 		rules = append(rules, to(p)+"-j RETURN")
 	}

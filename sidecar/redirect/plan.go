@@ -88,10 +88,11 @@ const (
 	chainTProxy     = "ISTIO_TPROXY"
 	chainQUIC       = "SALLYPORT_QUIC"
 	chainStray      = "SALLYPORT_STRAY"
+	chainGuests     = "SALLYPORT_GUESTS"
 )
 
 // ours are the chains that this package owns in every table.
-var ours = []string{chainOutput, chainOutputDNS, chainRedirect, chainInRedirect, chainInbound, chainDivert, chainTProxy, chainQUIC, chainStray}
+var ours = []string{chainOutput, chainOutputDNS, chainRedirect, chainInRedirect, chainInbound, chainDivert, chainTProxy, chainQUIC, chainStray, chainGuests}
 
 func isOurs(chain string) bool { return slices.Contains(ours, chain) }
 

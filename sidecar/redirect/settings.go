@@ -15,7 +15,7 @@ type Settings struct {
 	ServiceCIDR, ServiceExcludeCIDR                           string
 	InboundPorts, LocalExcludePorts                           string
 	OutboundPorts, OutboundPortsExclude                       string
-	ExcludeInterfaces                                         string
+	ExcludeInterfaces, VirtualInterfaces                      string
 	RedirectDNS, BlockQUIC                                    bool
 	IPv6                                                      string
 }
@@ -64,6 +64,7 @@ func (s *Settings) Options(ipv6 bool) (Options, error) {
 	check(&errs, &o.InboundPorts, flagInboundPorts, s.InboundPorts, parsePortChoice)
 	check(&errs, &o.InboundPortsExclude, flagLocalExcludePorts, s.LocalExcludePorts, parsePorts)
 	check(&errs, &o.ExcludeInterfaces, flagExcludeInterfaces, s.ExcludeInterfaces, parseInterfaces)
+	check(&errs, &o.VirtualInterfaces, flagVirtualInterfaces, s.VirtualInterfaces, parseInterfaces)
 	if len(errs) == 0 && o.EnvoyPort == o.InboundPort {
 		errs = append(errs, &FlagError{Flag: flagInboundCapturePort, Value: s.InboundCapturePort,
 			Err: fmt.Errorf("is also --%s, outbound and inbound need one each", flagEnvoyPort)})
