@@ -21,6 +21,21 @@ const (
 	KindMeshConfig      Kind = "MeshConfig"
 )
 
+// The kinds that are read and judged, and that nothing is programmed by: what serviceentry/fields says of them is what
+// becomes of them.
+const (
+	KindWorkloadEntry         Kind = "WorkloadEntry"
+	KindWorkloadGroup         Kind = "WorkloadGroup"
+	KindAuthorizationPolicy   Kind = "AuthorizationPolicy"
+	KindPeerAuthentication    Kind = "PeerAuthentication"
+	KindRequestAuthentication Kind = "RequestAuthentication"
+	KindProxyConfig           Kind = "ProxyConfig"
+	KindTelemetry             Kind = "Telemetry"
+	KindEnvoyFilter           Kind = "EnvoyFilter"
+	KindWasmPlugin            Kind = "WasmPlugin"
+	KindTrafficExtension      Kind = "TrafficExtension"
+)
+
 // Key identifies an object. Cluster-scoped objects have no namespace.
 type Key struct {
 	Kind      Kind
@@ -60,7 +75,8 @@ type Object struct {
 	Origin string
 	// Spec is the API type's value: *networking.ServiceEntry, *networking.Gateway, *networking.VirtualService,
 	// *networking.DestinationRule, *networking.Sidecar (istio.io/api/networking/v1alpha3 types, which
-	// networking/v1 aliases), *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Pod, *corev1.Namespace.
+	// networking/v1 aliases), *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Pod, *corev1.Namespace, or, of the kinds
+	// that nothing is programmed by, the message of their table in serviceentry/fields.
 	Spec any
 	// Hash covers everything above but Origin: equal hashes mean nothing changed.
 	Hash uint64

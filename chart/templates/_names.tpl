@@ -42,3 +42,13 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end -}}
 {{- toYaml (mergeOverwrite $base (deepCopy .Values.meshConfig)) -}}
 {{- end }}
+
+{{/* The custom kinds that the controller reads, judges and writes the status of: API groups and their resources, as JSON. */}}
+{{- define "sallyport.kinds" -}}
+{{- dict
+  "networking.istio.io" (list "destinationrules" "envoyfilters" "gateways" "proxyconfigs" "serviceentries" "sidecars" "virtualservices" "workloadentries" "workloadgroups")
+  "security.istio.io" (list "authorizationpolicies" "peerauthentications" "requestauthentications")
+  "telemetry.istio.io" (list "telemetries")
+  "extensions.istio.io" (list "trafficextensions" "wasmplugins")
+| toJson }}
+{{- end }}

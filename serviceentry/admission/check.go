@@ -35,10 +35,7 @@ func Check(objs []serviceentry.Object, cfg mesh.Config) []Finding {
 		case *networking.DestinationRule:
 			w.checkRuleHost(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
-		case *networking.Gateway:
-			checkUnused(r)
 		case *networking.VirtualService:
-			checkUnused(r)
 			w.checkGateways(r, spec)
 			w.checkSubsets(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
@@ -58,12 +55,6 @@ func Check(objs []serviceentry.Object, cfg mesh.Config) []Finding {
 	findings = append(findings, w.farEnds()...)
 	Sort(findings)
 	return findings
-}
-
-// checkUnused says of kinds that are read and judged that proxies are not programmed by them yet.
-func checkUnused(r *report) {
-	r.warn("kind", string(r.of.Kind), "the object is read, but proxies are not programmed by it",
-		"rely on the path that a ServiceEntry gives by itself, and on DestinationRules for TLS")
 }
 
 // Duplicate is what is said of an object that another one of the same key hides.

@@ -10,7 +10,7 @@ import (
 )
 
 // Validate judges one object by itself: everything that Istio's own admission refuses for its kind, and what could
-// not be programmed. The findings are in the order of the object's fields.
+// not be programmed, and what serviceentry/fields says of fields that are not applied.
 func Validate(o serviceentry.Object) []Finding {
 	r := &report{of: o}
 	r.metadata()
@@ -30,6 +30,7 @@ func Validate(o serviceentry.Object) []Finding {
 	case *discoveryv1.EndpointSlice:
 		r.endpointSlice(spec)
 	}
+	r.fields()
 	return r.findings
 }
 

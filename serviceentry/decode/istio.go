@@ -23,7 +23,7 @@ func readIstio(o *serviceentry.Object, plain []byte) []fault {
 	if err := json.Unmarshal(plain, &top); err != nil {
 		return broken("", err)
 	}
-	spec := istioSpecs[o.Kind]()
+	spec := istioSpec(o.Kind)
 	descriptor := spec.ProtoReflect().Descriptor()
 	var faults []fault
 	for _, name := range slices.Sorted(maps.Keys(top)) {

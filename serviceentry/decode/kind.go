@@ -7,28 +7,51 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/decode/strict"
+	"github.com/sallyport/sallyport/serviceentry/fields"
 )
 
-// IstioGroup is the API group of Istio's kinds that are read.
+// IstioGroup is the API group of Istio's networking kinds.
 const IstioGroup = "networking.istio.io"
 
-// istioVersions are one schema; v1 is today's name.
-var istioVersions = []string{"v1", "v1beta1", "v1alpha3"}
+// istioKind is one of Istio's kinds. Its versions are one schema; the first is today's name.
+type istioKind struct {
+	group    string
+	versions []string
+}
 
-// istioSpecs makes the spec of each of Istio's kinds that are read.
-var istioSpecs = map[serviceentry.Kind]func() proto.Message{
-	serviceentry.KindServiceEntry:    func() proto.Message { return &networking.ServiceEntry{} },
-	serviceentry.KindGateway:         func() proto.Message { return &networking.Gateway{} },
-	serviceentry.KindVirtualService:  func() proto.Message { return &networking.VirtualService{} },
-	serviceentry.KindDestinationRule: func() proto.Message { return &networking.DestinationRule{} },
-	serviceentry.KindSidecar:         func() proto.Message { return &networking.Sidecar{} },
+var (
+	network   = istioKind{IstioGroup, []string{"v1", "v1beta1", "v1alpha3"}}
+	security  = istioKind{"security.istio.io", []string{"v1", "v1beta1"}}
+	extension = istioKind{"extensions.istio.io", []string{"v1alpha1"}}
+)
+
+// istioKinds are those that are read. Their specs are the messages of serviceentry/fields.
+var istioKinds = map[serviceentry.Kind]istioKind{
+	serviceentry.KindServiceEntry: network, serviceentry.KindGateway: network, serviceentry.KindVirtualService: network,
+	serviceentry.KindDestinationRule: network, serviceentry.KindSidecar: network,
+	serviceentry.KindWorkloadEntry: network, serviceentry.KindWorkloadGroup: network,
+	serviceentry.KindProxyConfig:         {IstioGroup, []string{"v1beta1"}},
+	serviceentry.KindEnvoyFilter:         {IstioGroup, []string{"v1alpha3"}},
+	serviceentry.KindAuthorizationPolicy: security, serviceentry.KindPeerAuthentication: security, serviceentry.KindRequestAuthentication: security,
+	serviceentry.KindTelemetry:  {"telemetry.istio.io", []string{"v1", "v1alpha1"}},
+	serviceentry.KindWasmPlugin: extension, serviceentry.KindTrafficExtension: extension,
+}
+
+// IstioKind gives the API group of one of Istio's kinds, and its versions, the one to prefer first.
+func IstioKind(kind serviceentry.Kind) (group string, versions []string) {
+	k := istioKinds[kind]
+	return k.group, k.versions
+}
+
+// istioSpec makes an empty spec of a kind.
+func istioSpec(kind serviceentry.Kind) proto.Message {
+	return fields.Of(string(kind)).Message.ProtoReflect().New().Interface()
 }
 
 // kubeKinds makes the object of each of Kubernetes' kinds that are read, by apiVersion and kind.
@@ -52,9 +75,9 @@ type read func(o *serviceentry.Object, plain []byte) []fault
 // was probably meant, if any.
 func readerOf(e envelope) (read, string) {
 	group, version, _ := strings.Cut(e.APIVersion, "/")
-	if group == IstioGroup && istioSpecs[e.Kind] != nil {
-		if !slices.Contains(istioVersions, version) {
-			return wrongVersion(e), ""
+	if k := istioKinds[e.Kind]; k.group != "" && k.group == group {
+		if !slices.Contains(k.versions, version) {
+			return wrongVersion(e, k), ""
 		}
 		return readIstio, ""
 	}
@@ -64,10 +87,10 @@ func readerOf(e envelope) (read, string) {
 	return nil, meantBy(e)
 }
 
-func wrongVersion(e envelope) read {
+func wrongVersion(e envelope, k istioKind) read {
 	return func(*serviceentry.Object, []byte) []fault {
 		return []fault{{Problem: strict.Problem{
-			Field: "apiVersion", Value: e.APIVersion, Message: fmt.Sprintf("there is no such version of %s", e.Kind), Fix: "use " + IstioGroup + "/v1",
+			Field: "apiVersion", Value: e.APIVersion, Message: fmt.Sprintf("there is no such version of %s", e.Kind), Fix: "use " + k.group + "/" + k.versions[0],
 		}}}
 	}
 }
@@ -75,8 +98,8 @@ func wrongVersion(e envelope) read {
 // meantBy finds the kind that is read and that e is with a slip of the pen.
 func meantBy(e envelope) string {
 	versions := map[string]string{}
-	for kind := range istioSpecs {
-		versions[string(kind)] = IstioGroup + "/v1"
+	for kind, k := range istioKinds {
+		versions[string(kind)] = k.group + "/" + k.versions[0]
 	}
 	for id := range kubeKinds {
 		i := strings.LastIndexByte(id, '/')
@@ -88,16 +111,9 @@ func meantBy(e envelope) string {
 	switch {
 	case kind == "" || strict.Closest(group, []string{wanted}) == "":
 		return ""
-	case kind != string(e.Kind) && knownIstioKind(e):
-		return ""
 	case kind != string(e.Kind):
 		return fmt.Sprintf("kind %s of %s", kind, versions[kind])
 	default:
 		return "apiVersion " + versions[kind]
 	}
-}
-
-// knownIstioKind says whether e is one of Istio's networking kinds that has no effect here.
-func knownIstioKind(e envelope) bool {
-	return slices.Contains([]string{"EnvoyFilter", "ProxyConfig", "WorkloadEntry", "WorkloadGroup"}, string(e.Kind))
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/decode/strict"
 )
 
+// gatewayGroup is the API group of the Gateway API.
+const gatewayGroup = "gateway.networking.k8s.io"
+
 // defaultNamespace is where objects belong that name none, as for kubectl.
 const defaultNamespace = "default"
 
@@ -92,6 +95,9 @@ func (r *reader) object(line int, e envelope, plain []byte) {
 	read, meant := readerOf(e)
 	if read == nil {
 		severity, fix := admission.Warning, "nothing needs to be done; it has no effect here"
+		if group, _, _ := strings.Cut(e.APIVersion, "/"); group == gatewayGroup {
+			fix = "remove it, or let another controller have it: nothing listens, is routed or is closed by it here"
+		}
 		if meant != "" {
 			severity, fix = admission.Error, "did you mean "+meant+"?"
 			r.State = max(r.State, Partial)

@@ -54,7 +54,7 @@ func comesAndGoes(t *testing.T, c *cluster) {
 		for r.state[key] == nil {
 			r.next()
 		}
-		eventually(t, "no findings are left", func() bool { return len(r.Findings()) == 0 })
+		eventually(t, "no findings are left", func() bool { return len(r.faults()) == 0 })
 	}
 }
 

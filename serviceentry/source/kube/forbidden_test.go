@@ -15,7 +15,7 @@ const rights = `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: some}
 rules:
-- {apiGroups: [networking.istio.io], resources: ["*"], verbs: [get, list, watch]}
+- {apiGroups: [networking.istio.io, security.istio.io, telemetry.istio.io, extensions.istio.io], resources: ["*"], verbs: [get, list, watch]}
 - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
 - {apiGroups: [""], resources: [namespaces, services], verbs: [list, watch]}
 ---
@@ -36,7 +36,7 @@ func forbidden(t *testing.T, c *cluster) {
 	r.until("forbidden", "a=a.com")
 	r.untilFinding("objects of kind Pod cannot be read: pods is forbidden")
 	eventually(t, "that is the only finding", func() bool { // the rights were not in force at once
-		f := r.Findings()
+		f := r.faults()
 		return len(f) == 1 && strings.Contains(f[0].Fix, "list and watch pods")
 	})
 	// Once it is allowed, it comes.
@@ -45,7 +45,7 @@ func forbidden(t *testing.T, c *cluster) {
 	for r.state[serviceentry.Key{Kind: serviceentry.KindPod, Namespace: "forbidden", Name: "late"}] == nil {
 		r.next()
 	}
-	eventually(t, "no findings are left", func() bool { return len(r.Findings()) == 0 })
+	eventually(t, "no findings are left", func() bool { return len(r.faults()) == 0 })
 }
 
 func contextOf(t *testing.T) (context.Context, context.CancelFunc) {

@@ -30,6 +30,16 @@ func kinds() []kind {
 		istio(serviceentry.KindVirtualService, "virtualservices"),
 		istio(serviceentry.KindDestinationRule, "destinationrules"),
 		istio(serviceentry.KindSidecar, "sidecars"),
+		istio(serviceentry.KindWorkloadEntry, "workloadentries"),
+		istio(serviceentry.KindWorkloadGroup, "workloadgroups"),
+		istio(serviceentry.KindProxyConfig, "proxyconfigs"),
+		istio(serviceentry.KindEnvoyFilter, "envoyfilters"),
+		istio(serviceentry.KindAuthorizationPolicy, "authorizationpolicies"),
+		istio(serviceentry.KindPeerAuthentication, "peerauthentications"),
+		istio(serviceentry.KindRequestAuthentication, "requestauthentications"),
+		istio(serviceentry.KindTelemetry, "telemetries"),
+		istio(serviceentry.KindWasmPlugin, "wasmplugins"),
+		istio(serviceentry.KindTrafficExtension, "trafficextensions"),
 		own(serviceentry.KindService, schema.GroupVersion{Version: "v1"}, "services", "", leanService),
 		own(serviceentry.KindEndpointSlice, discoveryv1.SchemeGroupVersion, "endpointslices", "", leanSlice),
 		// A pod that ended has no address any more, though it may still say one.
@@ -38,9 +48,10 @@ func kinds() []kind {
 	}
 }
 
-// istio is one of Istio's networking kinds. All its versions are one schema.
+// istio is one of Istio's kinds. All its versions are one schema.
 func istio(k serviceentry.Kind, resource string) kind {
-	return custom(k, schema.GroupResource{Group: decode.IstioGroup, Resource: resource}, "v1", "v1beta1", "v1alpha3")
+	group, versions := decode.IstioKind(k)
+	return custom(k, schema.GroupResource{Group: group, Resource: resource}, versions...)
 }
 
 // custom is a kind that a CRD makes.

@@ -49,6 +49,13 @@ type sourceAtWork struct {
 	judged  map[serviceentry.Key]Judgement
 }
 
+// faults are findings but for those that say of a whole kind that nothing is programmed by it.
+func faults(findings []admission.Finding) []admission.Finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f admission.Finding) bool { return f.Field == "kind" && f.Severity == admission.Warning })
+}
+
+func (r *sourceAtWork) faults() []admission.Finding { return faults(r.Findings()) }
+
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

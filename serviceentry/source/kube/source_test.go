@@ -85,7 +85,7 @@ func everyKind(t *testing.T, c *cluster) {
 	r := startSource(t, c.config, Options{})
 	first := r.next()
 	<-r.Synced()
-	for _, f := range first.findings {
+	for _, f := range faults(first.findings) {
 		t.Errorf("finding %v", f)
 	}
 	at := func(k serviceentry.Kind) *serviceentry.Object {
@@ -159,7 +159,7 @@ func refused(t *testing.T, c *cluster) {
 	c.delete("ServiceEntry", "networking.istio.io/v1", "bad", "a")
 	r.until("bad")
 	c.delete("ServiceEntry", "networking.istio.io/v1", "bad", "new")
-	eventually(t, "no findings are left", func() bool { return len(r.Findings()) == 0 })
+	eventually(t, "no findings are left", func() bool { return len(r.faults()) == 0 })
 }
 
 // relist makes the reflectors list everything anew.
@@ -217,7 +217,7 @@ func outage(t *testing.T, c *cluster) {
 	if r.seen != seen+3 {
 		t.Errorf("%d changes for three", r.seen-seen)
 	}
-	eventually(t, "no findings are left", func() bool { return len(r.Findings()) == 0 })
+	eventually(t, "no findings are left", func() bool { return len(r.faults()) == 0 })
 }
 
 func sameHash(t *testing.T, c *cluster) {
@@ -266,5 +266,5 @@ func comesLater(t *testing.T, c *cluster) {
 	}
 	way.close(false)
 	r.until("later", "a=a.com")
-	eventually(t, "no findings are left", func() bool { return len(r.Findings()) == 0 })
+	eventually(t, "no findings are left", func() bool { return len(r.faults()) == 0 })
 }
