@@ -11,6 +11,10 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sallyport/sallyport/serviceentry/mesh"
 )
 
 // child is a process of ours that is started again when it ends. It cannot outlive this one.
@@ -74,6 +78,22 @@ func auditServer(log *slog.Logger, data, console string, retention time.Duration
 	}
 	args := []string{"audit", "server", "--data", data, "--retention", retention.String(), "--console-addr", console}
 	return &child{name: "audit server", log: log, file: self, args: args, output: os.Stderr}, nil
+}
+
+// keepRecords is for how long the audit server keeps records: as the flag says, and where it is not given, as the mesh
+// settings do.
+func keepRecords(flags *pflag.FlagSet, name string, flag time.Duration, meshConfig string) (time.Duration, error) {
+	if flags.Changed(name) || meshConfig == "" {
+		return flag, nil
+	}
+	settings, err := mesh.Load(meshConfig)
+	if err != nil {
+		return 0, usageError{err}
+	}
+	if settings.Audit.Written {
+		return settings.Audit.Retention, nil
+	}
+	return flag, nil
 }
 
 // beside finds a program: as given, next to this one, or on the PATH.

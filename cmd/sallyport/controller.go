@@ -71,7 +71,7 @@ watches; it keeps them in DATA/audit. It is asked with "sallyport audit --data D
 	fs.DurationVar(&f.out.CertTTL, "cert-ttl", ca.DefaultTTL, "lifetime of workload certificates, at least 1m")
 	fs.BoolVar(&f.audit, "audit", true, "run the audit server")
 	fs.StringVar(&f.out.AuditAddress, "audit-address", "", "in a cluster: the audit server of another pod (HOST:PORT), with --audit=false")
-	fs.DurationVar(&f.retention, "audit-retention", 30*24*time.Hour, "how long audit records are kept")
+	fs.DurationVar(&f.retention, "audit-retention", 30*24*time.Hour, "how long audit records are kept; without it sallyport.audit.retention of the mesh settings counts")
 	fs.StringVar(&f.console, "console-addr", "", "where the audit server shows its page, like 127.0.0.1:8181; empty for none")
 	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
@@ -102,7 +102,11 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	if f.audit {
 		cfg.AuditSocket = filepath.Join(cfg.DataDir, query.SocketName)
-		server, err := auditServer(log, cfg.DataDir, f.console, f.retention)
+		retention, err := keepRecords(cmd.Flags(), "audit-retention", f.retention, cfg.MeshConfigFile)
+		if err != nil {
+			return err
+		}
+		server, err := auditServer(log, cfg.DataDir, f.console, retention)
 		if err != nil {
 			return err
 		}

@@ -53,6 +53,10 @@ unless --allow-private, or sallyport.dns.allowPrivate in the file of --mesh-conf
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.dir = args[0]
+			var err error
+			if f.retention, err = keepRecords(cmd.Flags(), "audit-retention", f.retention, f.meshConfig); err != nil {
+				return err
+			}
 			return f.run(cmd.Context(), cmd.ErrOrStderr())
 		},
 	}
@@ -66,7 +70,7 @@ unless --allow-private, or sallyport.dns.allowPrivate in the file of --mesh-conf
 	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "a host, *.SUFFIX, * or address range that may be private, loopback, link-local or metadata, like sallyport.dns.allowPrivate of the mesh's settings; repeat it")
 	fs.StringVar(&f.envoy, "envoy", "", "Envoy's binary; the one beside this program, or on the PATH, by default")
 	fs.StringVar(&f.agent, "agent", "", "sallyport-agent; the one beside this program, or on the PATH, by default")
-	fs.DurationVar(&f.retention, "audit-retention", 30*24*time.Hour, "how long audit records are kept")
+	fs.DurationVar(&f.retention, "audit-retention", 30*24*time.Hour, "how long audit records are kept; without it sallyport.audit.retention of the mesh settings counts")
 	fs.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
 	return cmd
 }

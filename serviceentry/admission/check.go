@@ -53,6 +53,7 @@ func Check(objs []serviceentry.Object, cfg mesh.Config) []Finding {
 	findings = append(findings, w.sharedAddresses()...)
 	findings = append(findings, w.defaultGateway()...)
 	findings = append(findings, w.farEnds()...)
+	findings = append(findings, w.ignoredSettings()...)
 	Sort(findings)
 	return findings
 }

@@ -114,3 +114,12 @@ func (w *world) gatewayOf(e *entry) string {
 	}
 	return w.namespaces[e.object.Namespace].Annotations[GatewayAnnotation]
 }
+
+// ignoredSettings repeats what the mesh settings have and is not applied.
+func (w *world) ignoredSettings() []Finding {
+	r := &report{of: serviceentry.Object{Key: serviceentry.Key{Kind: serviceentry.KindMeshConfig, Name: "istio"}}}
+	for _, p := range w.cfg.Ignored {
+		r.add(Warning, p.Field, strings.Trim(p.Value, `"`), p.Message, p.Fix)
+	}
+	return r.findings
+}

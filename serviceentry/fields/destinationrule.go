@@ -9,7 +9,7 @@ import (
 var destinationRule = Kind{
 	Name: "DestinationRule", API: "networking.istio.io/v1", Message: &networking.DestinationRule{},
 	Fields: slices.Concat(
-		applied("host", "exportTo"),
+		applied("host", "exportTo", "workloadSelector.matchLabels"),
 		below("trafficPolicy", trafficPolicy()),
 		applied("trafficPolicy.portLevelSettings.port.number"),
 		below("trafficPolicy.portLevelSettings", portPolicy()),
@@ -23,8 +23,6 @@ var destinationRule = Kind{
 			{Path: "subsets.trafficPolicy.portLevelSettings.tls", Fate: Refused, When: originates,
 				Why: "subsets are not applied, so connections that it encrypts would follow spec.trafficPolicy", Fix: "write it in spec.trafficPolicy.portLevelSettings"},
 			{Path: "subsets", Fate: Warned, Why: "connections follow spec.trafficPolicy and go to all endpoints of the host", Fix: "remove it, or give the endpoints a host of their own"},
-			{Path: "workloadSelector", Fate: Refused, Why: "the rule would be for all workloads, and at the egress gateway it would not be this rule that decides",
-				Fix: "remove it, and write the rule for the host"},
 		},
 	),
 }

@@ -27,6 +27,11 @@ func (c *Config) applyIstio(in *meshconfig.MeshConfig) (problems []strict.Proble
 		}
 		c.TrustDomain = td
 	}
+	for i, alias := range in.TrustDomainAliases {
+		if _, err := host.ParseExact(alias); err != nil {
+			problems = append(problems, problem(fmt.Sprintf("trustDomainAliases[%d]", i), alias, "is no domain", `write it as in "cluster.local"`))
+		}
+	}
 	c.TrustDomainAliases = slices.Clone(in.TrustDomainAliases)
 
 	exports := []struct {
@@ -117,7 +122,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 		if err != nil || d < 0 {
 			b.add("sallyport.audit.retention", s, "is no duration", `write hours, as in "720h"`)
 		}
-		c.Audit.Retention = d
+		c.Audit = Audit{Retention: d, Written: true}
 	}
 	return b.problems
 }

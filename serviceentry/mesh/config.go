@@ -1,6 +1,10 @@
 package mesh
 
-import "time"
+import (
+	"time"
+
+	"github.com/sallyport/sallyport/serviceentry/decode/strict"
+)
 
 // Config is the mesh's settings. It is a value that nobody changes once it is loaded; its slices must not be
 // written to.
@@ -31,12 +35,15 @@ type Config struct {
 	// CertificateFolders are where the files may be that DestinationRules name by path.
 	CertificateFolders CertificateFolders
 	Audit              Audit
+	// Ignored are the settings that the file has and that are not applied: what lint and the controller's log say of them.
+	Ignored []strict.Problem
 }
 
 // Audit is the sallyport.audit block.
 type Audit struct {
-	// Retention is how long records are kept; 0 means for ever.
+	// Retention is how long records are kept; 0 means for ever, if it is Written, and is left to the audit server otherwise.
 	Retention time.Duration
+	Written   bool
 }
 
 // Default is the configuration of a mesh that has no file: Istio's defaults, and the egress gateway that Istio's

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/sallyport/sallyport/serviceentry/decode/strict"
+	"github.com/sallyport/sallyport/serviceentry/fields"
 )
 
 // maxFile bounds a settings file; real ones have a few KiB.
@@ -71,6 +72,14 @@ func Parse(data []byte) (Config, error) {
 	c := Default()
 	problems = c.applyIstio(istio)
 	problems = append(problems, c.applyOurs(ours)...)
+	for _, r := range fields.MeshConfig.Remarks(istio, "") {
+		p := problem(r.Path, r.Value, "is not applied: "+r.Why, r.Fix)
+		if r.Fate == fields.Refused {
+			problems = append(problems, p)
+		} else {
+			c.Ignored = append(c.Ignored, p)
+		}
+	}
 	if len(problems) > 0 {
 		return Config{}, join(problems)
 	}

@@ -50,7 +50,7 @@ func TestParse(t *testing.T) {
 		AllowPrivateFor: map[string][]string{"shop": {"10.2.0.0/16", "pay.example"}, "bank": nil},
 	}
 	want.CertificateFolders = CertificateFolders{Gateway: "/etc/gateway", Sidecar: "/etc/certs"}
-	want.Audit.Retention = 720 * time.Hour
+	want.Audit = Audit{Retention: 720 * time.Hour, Written: true}
 
 	closed, dynamic := Default(), Default()
 	closed.OutboundAllowAny, dynamic.OutboundDynamicDNS = false, true
@@ -78,7 +78,7 @@ func TestParse(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if d := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); d != "" {
+		if d := cmp.Diff(c.want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Config{}, "Ignored")); d != "" {
 			t.Errorf("%s: -want +got\n%s", name, d)
 		}
 	}
@@ -179,5 +179,24 @@ func TestBelow(t *testing.T) {
 	}
 	if Below("", "/a") {
 		t.Error("without a folder, everything is below it")
+	}
+}
+
+// TestIgnored: what is not applied is said, and where to ignore it would be less safe the settings are refused.
+func TestIgnored(t *testing.T) {
+	c, err := Parse([]byte("accessLogFile: /dev/stdout\nmeshMTLS: {minProtocolVersion: TLSV1_2}\ntrustDomainAliases: [old.local]"))
+	if err != nil || len(c.Ignored) != 1 || c.Ignored[0].Field != "accessLogFile" || c.Ignored[0].Fix == "" {
+		t.Errorf("%+v, %v", c.Ignored, err)
+	}
+	for text, words := range map[string]string{
+		"meshMTLS: {minProtocolVersion: TLSV1_3}":                 "meshMTLS.minProtocolVersion",
+		"discoverySelectors: [{matchLabels: {mesh: a}}]":          "discoverySelectors[0]",
+		"outboundTrafficPolicy: {mode: ALLOW_ANY, tls: {sni: a}}": "outboundTrafficPolicy.tls",
+		"trustDomainAliases: [old.local, a_b]":                    "trustDomainAliases[1]",
+		"serviceEntryVisibility: {applyToSidecars: true}":         "serviceEntryVisibility.applyToSidecars",
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

@@ -67,7 +67,12 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 	if _, err := netip.ParseAddr(d.Host); err == nil {
 		own.Host = hostOfAddress(d.Host)
 	}
-	missing = a.scope.Sees(ns, own)
+	missing = a.scope.Sees(ns, own, d.Port)
+	if svc := a.Visible(d.Host, ns, nil); svc != nil {
+		if _, has := svc.Port(d.Port); has && !a.scope.Sees(ns, svc, d.Port) {
+			return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.scope.Key), missing
+		}
+	}
 	if svc := a.Visible(d.Host, ns, a.scope); svc != nil {
 		return fmt.Sprintf("%s registers the host, but not port %d: add the port there", svc.Source, d.Port), false
 	}

@@ -17,8 +17,9 @@ func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *Sc
 			if (svc.Namespace == ns) != own || !svc.ExportTo.Includes(ns) || !svc.answersAt(ip, port) {
 				continue
 			}
-			if s.Visible(svc.Host, ns, scope) == svc { // the list may be long, and this is what costs
-				return svc
+			// The list may be long, and this is what costs.
+			if seen := s.Visible(svc.Host, ns, scope); seen != nil && seen.Source == svc.Source && seen.answersAt(ip, port) {
+				return seen
 			}
 		}
 	}

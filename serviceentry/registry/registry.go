@@ -64,6 +64,9 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	for key := range r.hostsOf {
 		b.dirty[key] = true // exits and visibility may follow the settings
 	}
+	for _, key := range slices.Collect(maps.Keys(r.index.rules)) {
+		b.setRule(serviceentry.Change{Key: key, Object: r.objects[key]}) // so may whom a rule is exported to
+	}
 	return b.commit()
 }
 

@@ -1,11 +1,14 @@
 package registry
 
 import (
+	"cmp"
 	"slices"
+	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
 )
 
 // TLSMode is how a connection to the server is made.
@@ -41,7 +44,10 @@ type Rule struct {
 	Selector map[string]string       // of the workloads that it is for, in its own namespace; nil for all
 	TLS      *TLSSettings            // for all ports
 	PortTLS  map[uint32]*TLSSettings // for single ports, which win
-	Hash     uint64
+	// ConnectTimeout bounds connecting to the host; 0 leaves the mesh's. PortConnectTimeout is for single ports, which win.
+	ConnectTimeout     time.Duration
+	PortConnectTimeout map[uint32]time.Duration
+	Hash               uint64
 }
 
 // TLSFor gives the settings for a port; nil when the rule says nothing.
@@ -55,10 +61,19 @@ func (r *Rule) TLSFor(port uint32) *TLSSettings {
 	return r.TLS
 }
 
-func fromDestinationRule(o *serviceentry.Object, spec *networking.DestinationRule) *Rule {
+// ConnectTimeoutFor gives the bound for a port; def where the rule says nothing.
+func (r *Rule) ConnectTimeoutFor(port uint32, def time.Duration) time.Duration {
+	if r == nil {
+		return def
+	}
+	return cmp.Or(r.PortConnectTimeout[port], r.ConnectTimeout, def)
+}
+
+func fromDestinationRule(o *serviceentry.Object, spec *networking.DestinationRule, cfg *mesh.Config) *Rule {
 	r := &Rule{
-		Key: o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, nil),
+		Key: o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, cfg.DefaultDestinationRuleExportTo),
 		TLS: tlsSettings(spec.GetTrafficPolicy().GetTls()), Hash: o.Hash,
+		ConnectTimeout: spec.GetTrafficPolicy().GetConnectionPool().GetTcp().GetConnectTimeout().AsDuration(),
 	}
 	if labels := spec.GetWorkloadSelector().GetMatchLabels(); len(labels) > 0 {
 		r.Selector, r.ExportTo = labels, ExportTo{Namespaces: []string{o.Namespace}}
@@ -69,6 +84,12 @@ func fromDestinationRule(o *serviceentry.Object, spec *networking.DestinationRul
 				r.PortTLS = map[uint32]*TLSSettings{}
 			}
 			r.PortTLS[p.GetPort().GetNumber()] = t
+		}
+		if within := p.GetConnectionPool().GetTcp().GetConnectTimeout().AsDuration(); within > 0 {
+			if r.PortConnectTimeout == nil {
+				r.PortConnectTimeout = map[uint32]time.Duration{}
+			}
+			r.PortConnectTimeout[p.GetPort().GetNumber()] = within
 		}
 	}
 	return r

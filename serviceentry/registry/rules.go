@@ -23,7 +23,7 @@ func (b *batch) setRule(c serviceentry.Change) {
 	if c.Object == nil {
 		return
 	}
-	r := fromDestinationRule(c.Object, c.Object.Spec.(*networking.DestinationRule))
+	r := fromDestinationRule(c.Object, c.Object.Spec.(*networking.DestinationRule), b.next.Mesh)
 	if r.Selector != nil {
 		b.changed.Views = true
 		b.setSelectingRule(c.Key, r)

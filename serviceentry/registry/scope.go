@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -8,17 +9,25 @@ import (
 	"github.com/sallyport/sallyport/serviceentry"
 )
 
-// Scope is what a Sidecar object says about egress: which hosts its workloads see, and what happens to those
-// that nobody registered.
+// Scope is what a Sidecar object says about egress: which hosts its workloads see, at which ports, and what happens to
+// those that nobody registered.
 type Scope struct {
 	Key      serviceentry.Key
 	Selector map[string]string // empty: all workloads of the namespace (of the mesh, in the root namespace)
-	Egress   []HostFilter      // nil: everything that is exported to the namespace
+	Egress   []Listener        // nil: everything that is exported to the namespace; empty: nothing
 	AllowAny *bool             // nil: as the mesh says
 	Hash     uint64
 }
 
-// HostFilter is one "namespace/host" of a Sidecar's egress list.
+// Listener is one of a Sidecar's egress listeners. A port that has a listener of its own is governed by that one alone;
+// the listener without a port governs all others.
+type Listener struct {
+	Port   uint32 // 0: the ports that no other listener has
+	Hosts  []HostFilter
+	Except []HostFilter // these are taken out again
+}
+
+// HostFilter is one "namespace/host" of a listener's list.
 type HostFilter struct {
 	Namespace string // a name, "." for the own, "*" for any
 	Host      string // exact, "*.suffix" or "*"
@@ -26,37 +35,108 @@ type HostFilter struct {
 
 func fromSidecar(o *serviceentry.Object, spec *networking.Sidecar) *Scope {
 	s := &Scope{Key: o.Key, Selector: spec.GetWorkloadSelector().GetLabels(), Hash: o.Hash}
-	for _, listener := range spec.Egress {
-		for _, h := range listener.Hosts {
-			ns, host, ok := strings.Cut(h, "/")
-			if !ok {
-				ns, host = "*", h
-			}
-			s.Egress = append(s.Egress, HostFilter{Namespace: ns, Host: CanonicalHost(host)})
+	if len(spec.Egress) > 0 {
+		s.Egress = []Listener{}
+	}
+	for _, l := range spec.Egress {
+		if catches(l) {
+			s.Egress = append(s.Egress, fromListener(l))
 		}
 	}
 	if p := spec.OutboundTrafficPolicy; p != nil {
-		allow := p.Mode == networking.OutboundTrafficPolicy_ALLOW_ANY
+		// A proxy that unregistered hosts are to be reached by is not programmed: without it they are closed.
+		allow := p.Mode == networking.OutboundTrafficPolicy_ALLOW_ANY && p.EgressProxy == nil
 		s.AllowAny = &allow
 	}
 	return s
 }
 
-// Sees says whether the scope lets its workloads, in namespace own, see the service.
-func (s *Scope) Sees(own string, svc *Service) bool {
+// catches says whether a listener is about the connections that iptables catches. One that is bound to an address, or
+// says that nothing is caught, gives its hosts to nobody here.
+func catches(l *networking.IstioEgressListener) bool {
+	return (l.Bind == "" || l.Bind == "0.0.0.0" || l.Bind == "::") && l.CaptureMode != networking.CaptureMode_NONE
+}
+
+func fromListener(l *networking.IstioEgressListener) Listener {
+	out := Listener{Port: l.GetPort().GetNumber()}
+	for _, h := range l.Hosts {
+		ns, host, ok := strings.Cut(h, "/")
+		if !ok {
+			ns, host = "*", h
+		}
+		ns, except := strings.CutPrefix(ns, "~")
+		if ns == "" {
+			ns = "*" // "~/HOST" takes it out of every namespace
+		}
+		f := HostFilter{Namespace: ns, Host: CanonicalHost(host)}
+		if except {
+			out.Except = append(out.Except, f)
+		} else {
+			out.Hosts = append(out.Hosts, f)
+		}
+	}
+	return out
+}
+
+// Sees says whether the scope lets its workloads, in namespace own, see the service at a port.
+func (s *Scope) Sees(own string, svc *Service, port uint32) bool {
 	if s == nil || s.Egress == nil {
 		return true
 	}
-	for _, f := range s.Egress {
+	l := s.listener(port)
+	return l != nil && anyOf(l.Hosts, own, svc) && !anyOf(l.Except, own, svc)
+}
+
+// listener finds the one that governs a port.
+func (s *Scope) listener(port uint32) *Listener {
+	var rest *Listener
+	for i := range s.Egress {
+		switch s.Egress[i].Port {
+		case port:
+			return &s.Egress[i]
+		case 0:
+			rest = &s.Egress[i]
+		}
+	}
+	return rest
+}
+
+func anyOf(filters []HostFilter, own string, svc *Service) bool {
+	return slices.ContainsFunc(filters, func(f HostFilter) bool {
 		ns := f.Namespace
 		if ns == "." {
 			ns = own
 		}
-		if (ns == "*" || ns == svc.Namespace) && covers(f.Host, svc.Host) {
-			return true
-		}
+		return (ns == "*" || ns == svc.Namespace) && covers(f.Host, svc.Host)
+	})
+}
+
+// narrow gives the service as workloads in namespace own see it: as it is, with fewer ports, or, where they see none of
+// its ports, nil.
+func (s *Scope) narrow(own string, svc *Service) *Service {
+	if s == nil || s.Egress == nil {
+		return svc
 	}
-	return false
+	hidden := func(p Port) bool { return !s.Sees(own, svc, p.Number) }
+	switch {
+	case len(svc.Ports) == 0:
+		if !s.Sees(own, svc, 0) {
+			return nil
+		}
+		return svc
+	case !slices.ContainsFunc(svc.Ports, hidden):
+		return svc
+	}
+	ports := slices.DeleteFunc(slices.Clone(svc.Ports), hidden)
+	if len(ports) == 0 {
+		return nil
+	}
+	less := *svc
+	less.Ports = ports
+	for _, p := range ports {
+		less.Hash = (less.Hash ^ uint64(p.Number)) * 1099511628211 // FNV-1a: other ports, another service
+	}
+	return &less
 }
 
 // covers says whether a pattern ("*", "*.suffix", exact) covers a host, which may be a wildcard itself.

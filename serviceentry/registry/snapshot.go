@@ -69,11 +69,15 @@ func (s *Snapshot) Services(host string) []*Service {
 }
 
 // Visible picks the registration of exactly this host that a workload in namespace ns sees: its own
-// namespace's, or the oldest that is exported to it. A scope narrows the choice; nil does not.
+// namespace's, or the oldest that is exported to it. A scope narrows the choice, and may leave out some of a
+// registration's ports; nil does not.
 func (s *Snapshot) Visible(host, ns string, scope *Scope) *Service {
 	var best *Service
 	for _, svc := range s.Services(host) {
-		if !svc.ExportTo.Includes(ns) || !scope.Sees(ns, svc) {
+		if !svc.ExportTo.Includes(ns) {
+			continue
+		}
+		if svc = scope.narrow(ns, svc); svc == nil {
 			continue
 		}
 		if svc.Namespace == ns {
@@ -112,11 +116,22 @@ func wider(host string) string {
 	return "*." + rest
 }
 
+// widerRule gives the next pattern of a DestinationRule that covers a host, at last "*", which covers all.
+func widerRule(pattern string) string {
+	if pattern == "*" {
+		return ""
+	}
+	if next := wider(pattern); next != "" {
+		return next
+	}
+	return "*"
+}
+
 // Rule finds the DestinationRule for a service as a workload in ns (or the gateway, in its own) sees it: the
 // workload's namespace first, then the service's, then the root namespace; exact host before wildcards, and rules that
 // select the workload before those for all. selected are those of its namespace that do (see Selecting).
 func (s *Snapshot) Rule(svc *Service, ns string, selected Selected) *Rule {
-	for candidate := svc.Host; candidate != ""; candidate = wider(candidate) {
+	for candidate := svc.Host; candidate != ""; candidate = widerRule(candidate) {
 		rules, _ := s.rules.Get(candidate)
 		for _, in := range [...]string{ns, svc.Namespace, s.Mesh.RootNamespace} {
 			for _, selecting := range [...]bool{true, false} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -13,8 +14,11 @@ import (
 // Certificate authenticates calls by the client certificate that the TLS handshake verified against the mesh's
 // trust bundle. It looks at nothing but verified chains.
 type Certificate struct {
-	// TrustDomain is the only one accepted: a root that several meshes share vouches for none of the others here.
+	// TrustDomain is the only one accepted, beside its aliases: a root that several meshes share vouches for none of the others here.
 	TrustDomain string
+	// Aliases gives other names of this mesh's trust domain, as after a change of its name; nil is none. Who has one of them
+	// is taken for the same account of TrustDomain.
+	Aliases func() []string
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -49,6 +53,9 @@ func (c Certificate) fromLeaf(leaf *x509.Certificate, now time.Time) (ID, error)
 	id, err := OfCertificate(leaf)
 	if err != nil {
 		return ID{}, err
+	}
+	if c.Aliases != nil && slices.Contains(c.Aliases(), id.TrustDomain) {
+		id.TrustDomain = c.TrustDomain
 	}
 	if id.TrustDomain != c.TrustDomain {
 		return ID{}, fmt.Errorf("it belongs to the trust domain %q, this mesh is %q", id.TrustDomain, c.TrustDomain)

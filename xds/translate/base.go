@@ -27,7 +27,7 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts inline) baseInputs {
 	}
 	return exitInputs{
 		hosts:  hosts,
-		listen: cmp.Or(c.Port, defaultListenPort), forward: c.Forward, kind: c.Kind, trustDomain: s.Mesh.TrustDomain,
+		listen: cmp.Or(c.Port, defaultListenPort), forward: c.Forward, kind: c.Kind, trust: trustsOf(s.Mesh),
 		policy: meshPolicy(s), ipv6: c.IPv6, onDemand: c.OnDemand, rest: exitRest(s),
 	}
 }
@@ -44,6 +44,7 @@ type sidecarIn struct {
 	dynamic  bool   // requests go where their Host resolves to
 	policy   string // the object that says so: "MeshConfig//mesh" or "Sidecar/NS/NAME"
 	detect   time.Duration
+	connect  time.Duration // the mesh's connectTimeout
 	ipv6     bool
 	hosts    inline
 	rest     name.Rest
@@ -68,7 +69,7 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) sidecarIn {
 	scope := s.ScopeByKey(c.Scope)
 	in := sidecarIn{
 		ports: listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, scope) }), allowAny: s.AllowAny(scope), dynamic: s.DynamicDNS(scope), policy: outboundPolicy(s, scope),
-		detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), ipv6: c.IPv6,
+		detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), connect: s.Mesh.ConnectTimeout, ipv6: c.IPv6,
 	}
 	in.rest = sidecarRest(s, scope, in.policy)
 	refs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b registry.Ref) int { return cmp.Compare(a.String(), b.String()) })
@@ -156,7 +157,7 @@ func gatewayAt(s *registry.Snapshot, ref registry.Ref) gateway {
 		accounts[ref.Name+"-service-account"] = true
 	}
 	for _, a := range slices.Sorted(maps.Keys(accounts)) {
-		g.identities = append(g.identities, spiffe(s.Mesh.TrustDomain, ref.Namespace, a))
+		g.identities = append(g.identities, trustsOf(s.Mesh).account(ref.Namespace, a)...)
 	}
 	return g
 }

@@ -17,15 +17,15 @@ import (
 
 // exitInputs is what a gateway's base, or a forward proxy's, is made from.
 type exitInputs struct {
-	kind        Kind
-	listen      uint32
-	forward     netip.AddrPort
-	trustDomain string
-	policy      string
-	ipv6        bool
-	hosts       inline
-	onDemand    bool
-	rest        name.Rest
+	kind     Kind
+	listen   uint32
+	forward  netip.AddrPort
+	trust    trusts
+	policy   string
+	ipv6     bool
+	hosts    inline
+	onDemand bool
+	rest     name.Rest
 }
 
 // exitBase is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,
@@ -64,7 +64,7 @@ func exitListener(in exitInputs, log accesslog.Place) *listenerv3.Listener {
 			TrafficDirection: corev3.TrafficDirection_OUTBOUND,
 		}
 	}
-	front.TransportSocket = meshServerTLS(in.trustDomain)
+	front.TransportSocket = meshServerTLS(in.trust)
 	return at(&listenerv3.Listener{
 		Name:             "0.0.0.0_" + routeName(in.listen),
 		FilterChains:     []*listenerv3.FilterChain{front},

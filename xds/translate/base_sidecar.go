@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -25,7 +26,7 @@ const (
 func sidecarBase(in sidecarIn) []*Resource {
 	out := []*Resource{
 		sealCluster(nowhere()),
-		sealCluster(originalDestination(passthroughCluster, accesslog.RolePassthrough)),
+		sealCluster(connecting(originalDestination(passthroughCluster, accesslog.RolePassthrough), in.connect)),
 		sealCluster(inboundCluster(inboundPassthrough, "127.0.0.6")),
 		sealCluster(inboundCluster(inboundPassthrough6, "::6")),
 		seal(Listener, virtualInbound, inboundListener(in.ipv6)),
@@ -38,7 +39,7 @@ func sidecarBase(in sidecarIn) []*Resource {
 		out = append(out, sealCluster(byHostOfRequest()))
 	}
 	for _, g := range in.gateways {
-		out = append(out, gatewayCluster(g)...)
+		out = append(out, gatewayCluster(g, in.connect)...)
 	}
 	for _, p := range in.ports {
 		name := fmt.Sprintf("0.0.0.0_%d", p.number)
@@ -57,9 +58,9 @@ func sidecarBase(in sidecarIn) []*Resource {
 func sealCluster(c *clusterv3.Cluster) *Resource { return seal(Cluster, c.Name, c) }
 
 // gatewayCluster is the leg to an egress gateway: HTTP/2 over mTLS, one session for everything that goes there.
-func gatewayCluster(g gateway) []*Resource {
+func gatewayCluster(g gateway, connect time.Duration) []*Resource {
 	name := ClusterName(GatewayPort, g.ref.Host())
-	c := byDiscovery(name, metadata(accesslog.RoleGateway, ""))
+	c := connecting(byDiscovery(name, metadata(accesslog.RoleGateway, "")), connect)
 	c.TypedExtensionProtocolOptions = http2Options()
 	sni := fmt.Sprintf("outbound_.%d_._.%s", GatewayPort, g.ref.Host())
 	c.TransportSocket = meshClientTLS(sni, g.identities)

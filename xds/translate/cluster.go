@@ -29,6 +29,14 @@ const (
 	idleTimeout    = time.Hour // of a tunnel on which nothing moves; Envoy's default for TCP
 )
 
+// connecting bounds how long a cluster's connections may take to be made; 0 leaves the default.
+func connecting(c *clusterv3.Cluster, within time.Duration) *clusterv3.Cluster {
+	if within > 0 {
+		c.ConnectTimeout = durationpb.New(within)
+	}
+	return c
+}
+
 // unlimited lifts Envoy's circuit breakers, as Istio does: the limits of a mesh are its own.
 func unlimited() *clusterv3.CircuitBreakers {
 	most := wrapperspb.UInt32(1<<32 - 1)

@@ -23,6 +23,7 @@ type exitRow struct {
 	svc      *registry.Service
 	port     registry.Port // its target is where the exit connects to
 	tls      *registry.TLSSettings
+	rule     *registry.Rule
 	far      registry.FarEnd
 	closed   *registry.Closed // nothing is sent
 	name     string           // of the cluster
@@ -44,7 +45,7 @@ func rowsOf(list []registration) [][]exitRow {
 			if taken || port.Protocol == registry.UDP {
 				continue
 			}
-			row := exitRow{svc: svc, far: reg.far, port: port, name: ClusterName(port.Number, svc.Host), audience: audience(inNamespace(list, svc.Namespace), port.Number)}
+			row := exitRow{svc: svc, rule: reg.rule, far: reg.far, port: port, name: ClusterName(port.Number, svc.Host), audience: audience(inNamespace(list, svc.Namespace), port.Number)}
 			row.tls, row.port.TargetPort = registry.Origination(svc, port, reg.rule)
 			if c, closed := reg.far.Closed[port.Number]; closed {
 				row.closed = &c
@@ -76,7 +77,7 @@ func (r *exitRow) cluster(f exitFor) []*Resource {
 		return nil
 	}
 	md := metadata(accesslog.RoleExternal, configOf(r.svc.SourceOf(r.port)))
-	return endCluster(f.clusters(), r.name, asOutside(r.svc, r.far), r.port, r.tls, md)
+	return endCluster(f.clusters(), r.name, asOutside(r.svc, r.far), r.port, r.tls, r.rule.ConnectTimeoutFor(r.port.Number, f.connect), md)
 }
 
 // exitVhost is a host's port in the gateway's table. The name that a client asked for is the name that is used:
@@ -126,7 +127,7 @@ func (r *exitRow) access(f exitFor) map[string]*anypb.Any {
 	if !f.verified {
 		return nil
 	}
-	return restricted(r.audience, f.trustDomain)
+	return restricted(r.audience, f.trust)
 }
 
 // contested says whether several namespaces registered a host that leaves by the same gateway.

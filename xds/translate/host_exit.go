@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"time"
+
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
@@ -28,9 +30,10 @@ func exitHost(list []registration, f exitFor) *part {
 
 // exitFor is what kind of exit a host is programmed at.
 type exitFor struct {
-	trustDomain string
-	verified    bool // clients show certificates of the mesh
-	onDemand    bool
+	trust    trusts
+	connect  time.Duration // the mesh's connectTimeout
+	verified bool          // clients show certificates of the mesh
+	onDemand bool
 }
 
 func (f exitFor) clusters() Type {
@@ -113,15 +116,17 @@ func audience(list []*registry.Service, port uint32) []string {
 
 // restricted lets only workloads of these namespaces in, by the identity that their certificate proves; nil namespaces
 // are everybody.
-func restricted(namespaces []string, trustDomain string) map[string]*anypb.Any {
+func restricted(namespaces []string, trust trusts) map[string]*anypb.Any {
 	if namespaces == nil {
 		return nil
 	}
 	policy := &rbacv3.Policy{Permissions: []*rbacv3.Permission{{Rule: &rbacv3.Permission_Any{Any: true}}}}
 	for _, ns := range namespaces {
-		policy.Principals = append(policy.Principals, &rbacv3.Principal{Identifier: &rbacv3.Principal_Authenticated_{
-			Authenticated: &rbacv3.Principal_Authenticated{PrincipalName: prefix("spiffe://" + trustDomain + "/ns/" + ns + "/sa/")},
-		}})
+		for _, accounts := range trust.account(ns, "") {
+			policy.Principals = append(policy.Principals, &rbacv3.Principal{Identifier: &rbacv3.Principal_Authenticated_{
+				Authenticated: &rbacv3.Principal_Authenticated{PrincipalName: prefix(accounts)},
+			}})
+		}
 	}
 	rules := &rbacv3.RBAC{Action: rbacv3.RBAC_ALLOW}
 	if len(policy.Principals) > 0 {

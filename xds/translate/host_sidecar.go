@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -21,7 +22,7 @@ const nameTTL = 60
 // sidecarHost is one host's share of a sidecar's configuration: a virtual host for each port, the name that its
 // DNS answers, and, where it does not leave by a gateway, its clusters. An egress gateway's own port is left out: the
 // base has the cluster of that name, and nothing but tunnels goes there.
-func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs) *part {
+func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs, connect time.Duration) *part {
 	p := &part{}
 	for _, port := range svc.Ports {
 		if port.Protocol == registry.UDP || (f.exit && port.Number == GatewayPort) {
@@ -31,7 +32,7 @@ func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs) *part {
 		p.ranges = append(p.ranges, ranges(svc, port)...)
 		p.resources = append(p.resources, sidecarVhost(svc, port, f))
 		if _, closed := f.far.Closed[port.Number]; svc.Exit.IsZero() && !closed {
-			p.resources = append(p.resources, directCluster(svc, port, rule, f.far)...)
+			p.resources = append(p.resources, directCluster(svc, port, rule, f.far, connect)...)
 		}
 	}
 	if !svc.Exit.IsZero() {
@@ -202,7 +203,7 @@ func translations(port registry.Port) []string {
 }
 
 // directCluster is the cluster of one port, with its endpoints where they are written down.
-func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rule, far registry.FarEnd) []*Resource {
+func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rule, far registry.FarEnd, connect time.Duration) []*Resource {
 	if len(far.Refused) > 0 {
 		left := *svc
 		left.Endpoints = led(svc.Endpoints, far)
@@ -212,12 +213,12 @@ func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rul
 	if !svc.External {
 		role = accesslog.RoleMesh
 	}
-	return endCluster(Cluster, ClusterName(port.Number, svc.Host), svc, port, rule.TLSFor(port.Number), metadata(role, configOf(svc.SourceOf(port))))
+	return endCluster(Cluster, ClusterName(port.Number, svc.Host), svc, port, rule.TLSFor(port.Number), rule.ConnectTimeoutFor(port.Number, connect), metadata(role, configOf(svc.SourceOf(port))))
 }
 
 // endCluster connects to the host itself, by sidecar or gateway; kind says how it is fetched. TLS is what the
 // client's own protocol is wrapped in; nil for none.
-func endCluster(kind Type, clusterName string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, md *corev3.Metadata) []*Resource {
+func endCluster(kind Type, clusterName string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, connect time.Duration, md *corev3.Metadata) []*Resource {
 	var c *clusterv3.Cluster
 	var out []*Resource
 	switch {
@@ -234,6 +235,7 @@ func endCluster(kind Type, clusterName string, svc *registry.Service, port regis
 	default:
 		c = byName(clusterName, md)
 	}
+	connecting(c, connect)
 	http2 := port.Protocol == registry.HTTP2
 	if http2 {
 		c.TypedExtensionProtocolOptions = http2Options()

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -12,18 +13,19 @@ import (
 
 // inputs identifies everything that a host's part was made from: the part is a function of it.
 type inputs struct {
-	kind        Kind
-	services    uint64 // hash over the registrations that count
-	rule        uint64
-	trustDomain string
-	gateway     registry.Ref
-	exit        bool   // the host is an egress gateway's own
-	short       string // its short names
-	yields      string // the addresses that it wrote and another host has
-	far         string // what is left out and closed of the registrations' far ends
-	contested   bool   // other namespaces registered it too
-	rest        outbound
-	onDemand    bool
+	kind      Kind
+	services  uint64 // hash over the registrations that count
+	rule      uint64
+	trust     trusts
+	connect   time.Duration // the mesh's connectTimeout
+	gateway   registry.Ref
+	exit      bool   // the host is an egress gateway's own
+	short     string // its short names
+	yields    string // the addresses that it wrote and another host has
+	far       string // what is left out and closed of the registrations' far ends
+	contested bool   // other namespaces registered it too
+	rest      outbound
+	onDemand  bool
 }
 
 // host makes, or remembers, one host's share of a class's view; nil when the class does not see it.
@@ -50,11 +52,11 @@ func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) 
 		f.rest = outbound{s.AllowAny(scope), outboundPolicy(s, scope)}
 	}
 	in := inputs{
-		kind: Sidecar, services: svc.Hash, rule: ruleHash(rule),
+		kind: Sidecar, services: svc.Hash, rule: ruleHash(rule), connect: s.Mesh.ConnectTimeout,
 		exit: f.exit, short: strings.Join(f.short, " "), yields: addressList(f.yields), contested: f.contested, rest: f.rest,
 		far: f.far.Key(),
 	}
-	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, f) })
+	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, f, s.Mesh.ConnectTimeout) })
 }
 
 // shortNames are what workloads call a Kubernetes service beside its full name.
@@ -85,12 +87,12 @@ func (t *Translator) hostForExit(s *registry.Snapshot, c Class, host string) *pa
 		far += regs[i].far.Key()
 	}
 	in := inputs{
-		kind: c.Kind, trustDomain: s.Mesh.TrustDomain, gateway: c.Gateway, onDemand: c.OnDemand,
+		kind: c.Kind, trust: trustsOf(s.Mesh), gateway: c.Gateway, onDemand: c.OnDemand, connect: s.Mesh.ConnectTimeout,
 		services: combined(list, func(svc *registry.Service) uint64 { return svc.Hash }), rule: combined(regs, func(r registration) uint64 { return ruleHash(r.rule) }),
 		far: far,
 	}
 	return t.remember(host, in, func() *part {
-		return exitHost(regs, exitFor{trustDomain: s.Mesh.TrustDomain, verified: c.Kind == Gateway, onDemand: c.OnDemand})
+		return exitHost(regs, exitFor{trust: trustsOf(s.Mesh), connect: s.Mesh.ConnectTimeout, verified: c.Kind == Gateway, onDemand: c.OnDemand})
 	})
 }
 

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"slices"
+	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/serviceentry/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -57,10 +59,25 @@ func prefix(s string) *matcherv3.StringMatcher {
 	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: s}}
 }
 
-// spiffe is the identity of a service account.
-func spiffe(trustDomain, ns, account string) string {
-	return "spiffe://" + trustDomain + "/ns/" + ns + "/sa/" + account
+// trusts are the mesh's trust domain and its aliases, in one value that can be compared.
+type trusts string
+
+func trustsOf(m *mesh.Config) trusts {
+	return trusts(strings.Join(append([]string{m.TrustDomain}, m.TrustDomainAliases...), " "))
 }
+
+// names gives what begins with each of the trust domains: "spiffe://DOMAIN/" and the rest.
+func (t trusts) names(rest string) []string {
+	domains := strings.Fields(string(t))
+	out := make([]string, len(domains))
+	for i, d := range domains {
+		out[i] = "spiffe://" + d + "/" + rest
+	}
+	return out
+}
+
+// account is the identities that a service account may show.
+func (t trusts) account(ns, account string) []string { return t.names("ns/" + ns + "/sa/" + account) }
 
 // meshClientTLS is a sidecar's side of the leg to a gateway: its own certificate, and the gateway's identity
 // asked for.
@@ -81,16 +98,18 @@ func meshClientTLS(sni string, identities []string) *corev3.TransportSocket {
 }
 
 // meshServerTLS is the gateway's side: a certificate of the mesh is required of every client.
-func meshServerTLS(trustDomain string) *corev3.TransportSocket {
+func meshServerTLS(trust trusts) *corev3.TransportSocket {
+	var members []*tlsv3.SubjectAltNameMatcher
+	for _, name := range trust.names("") {
+		members = append(members, san(tlsv3.SubjectAltNameMatcher_URI, prefix(name)))
+	}
 	return tlsSocket(&tlsv3.DownstreamTlsContext{
 		RequireClientCertificate: wrapperspb.Bool(true),
 		CommonTlsContext: &tlsv3.CommonTlsContext{
 			TlsParams:                      minTLS(),
 			AlpnProtocols:                  []string{"h2"},
 			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{secret(secretIdentity)},
-			ValidationContextType: validation(secretMeshRoots, []*tlsv3.SubjectAltNameMatcher{
-				san(tlsv3.SubjectAltNameMatcher_URI, prefix("spiffe://"+trustDomain+"/")),
-			}),
+			ValidationContextType:          validation(secretMeshRoots, members),
 		},
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/serve"
 )
@@ -111,10 +112,21 @@ func (p *plane) reloadMesh() {
 	if reflect.DeepEqual(&cfg, old) {
 		return // another file of its folder was written
 	}
+	if cfg.Audit != old.Audit {
+		p.log.Warn("sallyport.audit.retention changes with a restart of the audit server only", "file", p.cfg.MeshConfigFile)
+	}
+	p.sayIgnored(&cfg)
 	next, changed := p.registry.SetMesh(&cfg)
 	p.publish(next, changed)
 	if p.cluster != nil {
 		p.cluster.statuses.Update(p.details(next, nil, changed))
+	}
+}
+
+// sayIgnored logs what the mesh settings have and is not applied.
+func (p *plane) sayIgnored(cfg *mesh.Config) {
+	for _, x := range cfg.Ignored {
+		p.log.Warn("a mesh setting is not applied", "file", p.cfg.MeshConfigFile, "setting", x.Error())
 	}
 }
 

@@ -57,6 +57,7 @@ func newPlane(ctx context.Context, cfg Config) (*plane, error) {
 		settings: watched, known: newInventory(),
 	}
 	p.snapshot.Store(reg.Snapshot())
+	p.sayIgnored(&settings)
 	return p, nil
 }
 

@@ -75,7 +75,7 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 	if err != nil {
 		return nil, err
 	}
-	guard := identity.NewGuard(identity.FirstOf(identity.Certificate{TrustDomain: trustDomain}, tokens), p.log, p.metrics)
+	guard := identity.NewGuard(identity.FirstOf(identity.Certificate{TrustDomain: trustDomain, Aliases: p.trustDomainAliases}, tokens), p.log, p.metrics)
 	g := grpc.NewServer(options(
 		grpc.Creds(credentials.NewTLS(tls)), grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))...)
 	serve.NewServer(p.cache, p.ownNode, p.xds, p.log).Register(ctx, g)
@@ -88,6 +88,14 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 	ingest.NewServer(ingest.NewClient(conn), p.ownRecord, p.log).Register(g)
 	s.jobs = append(s.jobs, func(ctx context.Context) { <-ctx.Done(); _ = conn.Close() })
 	return s, nil
+}
+
+// trustDomainAliases are the mesh settings' newest.
+func (p *plane) trustDomainAliases() []string {
+	if s := p.snapshot.Load(); s != nil {
+		return s.Mesh.TrustDomainAliases
+	}
+	return nil
 }
 
 // vouchers are the CA, and who knows callers that come with a token: the cluster's API server, or without one the

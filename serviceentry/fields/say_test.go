@@ -1,0 +1,45 @@
+package fields
+
+import (
+	"fmt"
+	"testing"
+
+	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1"
+)
+
+// TestRemarks: what is refused is said wherever it is, what is warned of once.
+func TestRemarks(t *testing.T) {
+	rule := &networking.DestinationRule{
+		Host: "a.com",
+		TrafficPolicy: &networking.TrafficPolicy{
+			LoadBalancer:     &networking.LoadBalancerSettings{LbPolicy: &networking.LoadBalancerSettings_Simple{Simple: networking.LoadBalancerSettings_ROUND_ROBIN}},
+			OutlierDetection: &networking.OutlierDetection{},
+		},
+		Subsets: []*networking.Subset{
+			{Name: "v1", TrafficPolicy: &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{LbPolicy: &networking.LoadBalancerSettings_Simple{Simple: networking.LoadBalancerSettings_RANDOM}}}},
+			{Name: "v2", TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE}}},
+		},
+	}
+	want := []string{
+		"warned spec.trafficPolicy.outlierDetection", "warned spec.subsets[0]", "warned spec.subsets[1]", "refused spec.subsets[1].trafficPolicy.tls",
+	}
+	var got []string
+	for _, r := range Of("DestinationRule").Remarks(rule, "spec") {
+		got = append(got, fmt.Sprintf("%s %s", r.Fate, r.Path))
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	strict := &security.PeerAuthentication{PortLevelMtls: map[uint32]*security.PeerAuthentication_MutualTLS{8080: {Mode: security.PeerAuthentication_MutualTLS_STRICT}}}
+	if r := Of("PeerAuthentication").Remarks(strict, "spec"); len(r) != 1 || r[0].Fate != Refused || r[0].Path != `spec.portLevelMtls["8080"].mode` || r[0].Value != "STRICT" {
+		t.Errorf("STRICT on one port: %+v", r)
+	}
+	deny := &security.AuthorizationPolicy{Action: security.AuthorizationPolicy_DENY, Rules: []*security.Rule{{}}}
+	if r := Of("AuthorizationPolicy").Remarks(deny, "spec"); len(r) != 1 || r[0].Fate != Refused || r[0].Path != "" {
+		t.Errorf("DENY: %+v", r)
+	}
+	if r := Of("AuthorizationPolicy").Remarks(&security.AuthorizationPolicy{}, "spec"); len(r) != 1 || r[0].Fate != Refused {
+		t.Errorf("a policy without rules, which allows nothing: %+v", r)
+	}
+}
