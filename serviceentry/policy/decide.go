@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 
 	"github.com/sallyport/sallyport/serviceentry"
@@ -65,6 +66,11 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 		v.DecidedBy, v.Reason = Object{Key: c.By}, c.String()
 		return v
 	}
+	if a.refusedName(svc, port, d) {
+		v.Path, v.Gateway, v.Cluster = PathGateway, svc.Exit, clusterName(443, svc.Exit.Host())
+		v.Reason = fmt.Sprintf("%s is another name of %s, but the gateway takes TLS for that name only: give it as the server's name (SNI)", d.Host, svc.Host)
+		return v
+	}
 	v.Allowed = true
 	if svc.Exit.IsZero() {
 		v.Path, v.Cluster = PathDirect, clusterName(port.Number, svc.Host)
@@ -86,6 +92,13 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 		v.Reason += ", of which no endpoint is known: until one is, requests fail"
 	}
 	return v
+}
+
+// refusedName says whether TLS shows an ExternalName Service's name to a gateway, which knows the host by its own.
+func (a asking) refusedName(svc *registry.Service, port registry.Port, d Destination) bool {
+	tls := port.Protocol == registry.TLS && !svc.Exit.IsZero()
+	_, err := netip.ParseAddr(d.Host)
+	return tls && err != nil && !svc.Wildcard() && svc.Host != d.Host
 }
 
 // mismatch says why a protocol does not go where another one is registered; "" when it does. TCP takes all, and so does a

@@ -65,7 +65,7 @@ func (a asking) lookUp(d Destination) *registry.Service {
 	case spoken == TCP:
 		return a.MatchAddress(a.resolved(d), d.Port, a.workload.Namespace, a.scope)
 	}
-	for _, name := range []string{d.Host, a.kubernetesName(d.Host)} {
+	for _, name := range a.names(d.Host) {
 		if svc := a.Visible(name, a.workload.Namespace, a.scope); svc != nil {
 			if _, ok := svc.Port(d.Port); ok {
 				return svc
@@ -76,6 +76,33 @@ func (a asking) lookUp(d Destination) *registry.Service {
 		}
 	}
 	return a.Match(d.Host, d.Port, a.workload.Namespace, a.scope)
+}
+
+// names are the hosts that a name may mean, in order: itself, a Kubernetes service that it is short for, what that is
+// another name of, and the headless service that has a pod of the name.
+func (a asking) names(host string) []string {
+	names := []string{host}
+	if full := a.kubernetesName(host); full != "" {
+		names = append(names, full)
+	}
+	for _, name := range slices.Clone(names) {
+		if target := a.Aliased(name, a.workload.Namespace, a.scope); target != "" {
+			names = append(names, target)
+		}
+	}
+	return append(names, a.headless(host)...)
+}
+
+// headless are the headless services that a pod's name is below, the longest first.
+func (a asking) headless(host string) (out []string) {
+	for _, rest, ok := strings.Cut(host, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
+		for _, name := range []string{rest, a.kubernetesName(rest)} {
+			if svc := a.Visible(name, a.workload.Namespace, a.scope); svc != nil && svc.Headless() {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
 }
 
 // shown is the destination as the proxy sees it: on ports where it does not read, everything is TCP.
@@ -103,9 +130,11 @@ func (a asking) kubernetesName(host string) string {
 // resolved is what the workload's DNS answers for a name that is registered: the address made up for it, or the
 // first that was written down. It is the zero Addr where the answer comes from outside.
 func (a asking) resolved(d Destination) netip.Addr {
-	svc := a.Visible(d.Host, a.workload.Namespace, a.scope)
-	if svc == nil {
-		svc = a.Visible(a.kubernetesName(d.Host), a.workload.Namespace, a.scope)
+	var svc *registry.Service
+	for _, name := range a.names(d.Host) {
+		if svc = a.Visible(name, a.workload.Namespace, a.scope); svc != nil {
+			break
+		}
 	}
 	if svc == nil {
 		return netip.Addr{}

@@ -178,9 +178,15 @@ func (s *Service) wrote(address string) bool {
 // clusterSuffix ends the names of Kubernetes services.
 const clusterSuffix = ".svc.cluster.local"
 
-// noteShadowed marks the Kubernetes services that have a host's name for a short one: "web", "web.default",
-// "web.default.svc". Whoever is registered by exactly that name has it.
+// noteShadowed marks the Kubernetes services, and the hosts with an alias, that have a host's name for a short one: "web",
+// "web.default", "web.default.svc", or "*.web" of a headless one. Whoever is registered by exactly that name has it.
 func (b *batch) noteShadowed(host string) {
+	host = strings.TrimPrefix(host, "*.")
+	if strings.HasSuffix(host, clusterSuffix) {
+		b.beside[host] = true
+		b.touchAliased(host)
+		return
+	}
 	if labels := strings.Count(host, "."); labels > 2 || (labels == 2 && !strings.HasSuffix(host, ".svc")) {
 		return
 	}
@@ -188,6 +194,10 @@ func (b *batch) noteShadowed(host string) {
 		if strings.HasSuffix(full, clusterSuffix) {
 			b.beside[full] = true
 		}
+		return true
+	})
+	b.aliases.WalkPrefix(host+".", func(full string, _ *Alias) bool {
+		b.touchAliased(full)
 		return true
 	})
 }

@@ -14,7 +14,7 @@ import (
 // fromKubeService makes the mesh's view of a Kubernetes Service. Endpoints come from slices, or, where a
 // source has none, from the pods that the selector picks.
 func fromKubeService(o *serviceentry.Object, spec *corev1.Service, endpoints []Endpoint, cfg *mesh.Config) *Service {
-	return &Service{
+	s := &Service{
 		Host:       Ref{o.Namespace, o.Name}.Host(),
 		Namespace:  o.Namespace,
 		Source:     o.Key,
@@ -25,6 +25,24 @@ func fromKubeService(o *serviceentry.Object, spec *corev1.Service, endpoints []E
 		Endpoints:  endpoints,
 		ExportTo:   exportTo(splitList(o.Annotations["networking.istio.io/exportTo"]), o.Namespace, cfg.DefaultServiceExportTo),
 	}
+	if spec.Spec.ClusterIP == corev1.ClusterIPNone {
+		s.Resolution, s.Addresses = None, podAddresses(endpoints)
+	}
+	return s
+}
+
+// podAddresses are a headless service's: its clients choose among the pods themselves.
+func podAddresses(endpoints []Endpoint) []netip.Prefix {
+	all := make([]string, len(endpoints))
+	for i, e := range endpoints {
+		all[i] = e.Address
+	}
+	return prefixes(all)
+}
+
+// Headless says whether a service is a Kubernetes Service without an address of its own. Its pods have names below its.
+func (s *Service) Headless() bool {
+	return s.Source.Kind == serviceentry.KindService && s.Resolution == None
 }
 
 func kubePorts(in []corev1.ServicePort) []Port {

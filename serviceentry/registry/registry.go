@@ -38,7 +38,7 @@ func New(cfg *mesh.Config) *Registry {
 		vips:    newVIPs(),
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, kube: ordered.New[*KubeService](), written: ordered.New[[]*Service](),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
 		},
 	}
 }
@@ -67,21 +67,28 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	for _, key := range slices.Collect(maps.Keys(r.index.rules)) {
 		b.setRule(serviceentry.Change{Key: key, Object: r.objects[key]}) // so may whom a rule is exported to
 	}
+	for key, o := range r.objects {
+		if key.Kind == serviceentry.KindService {
+			b.setAlias(serviceentry.Change{Key: key, Object: o})
+		}
+	}
 	return b.commit()
 }
 
 // batch is one Apply at work. Everything that readers can see is in next, which nobody has yet.
 type batch struct {
 	*Registry
-	next    *Snapshot
-	hosts   *ordered.Edit[[]*Service]
-	rules   *ordered.Edit[[]*Rule]
-	kube    *ordered.Edit[*KubeService]
-	written *ordered.Edit[[]*Service]
-	changed Changed
-	dirty   map[serviceentry.Key]bool // objects whose services must be made again
-	touched map[string]bool           // hosts whose registrations changed
-	beside  map[string]bool           // hosts that share a name or an address with those
+	next      *Snapshot
+	hosts     *ordered.Edit[[]*Service]
+	rules     *ordered.Edit[[]*Rule]
+	kube      *ordered.Edit[*KubeService]
+	written   *ordered.Edit[[]*Service]
+	aliases   *ordered.Edit[*Alias]
+	aliasesOf *ordered.Edit[[]Ref]
+	changed   Changed
+	dirty     map[serviceentry.Key]bool // objects whose services must be made again
+	touched   map[string]bool           // hosts whose registrations changed
+	beside    map[string]bool           // hosts that share a name or an address with those
 	// rewritten are the single addresses that those wrote, before or now, and which of them did.
 	rewritten map[string]map[string]bool
 
@@ -95,6 +102,7 @@ func (r *Registry) begin() *batch {
 	return &batch{
 		Registry: r, next: &next,
 		hosts: next.hosts.Edit(), rules: next.rules.Edit(), kube: next.kube.Edit(), written: next.written.Edit(),
+		aliases: next.aliases.Edit(), aliasesOf: next.aliasesOf.Edit(),
 		dirty: map[serviceentry.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
 	}
 }
@@ -130,6 +138,7 @@ func (b *batch) apply(c serviceentry.Change) {
 		b.dirty[c.Key] = true
 		b.index.setService(c.Key, c.Object)
 		b.setKube(c)
+		b.setAlias(c)
 	case serviceentry.KindEndpointSlice:
 		for key := range b.index.setSlice(c.Key, c.Object) {
 			b.dirty[key] = true
@@ -159,6 +168,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	}
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
 	b.next.hosts, b.next.rules, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.kube.Done(), b.written.Done()
+	b.next.aliases, b.next.aliasesOf = b.aliases.Done(), b.aliasesOf.Done()
 	if b.changed.Empty() && len(b.index.ruled) == 0 { // a rule counts later, for a host that is not there yet
 		return b.snap, b.changed
 	}
@@ -199,6 +209,9 @@ func (b *batch) make(key serviceentry.Key) []*Service {
 		}
 		return services
 	case *corev1.Service:
+		if spec.Spec.Type == corev1.ServiceTypeExternalName {
+			return nil // see Alias
+		}
 		return []*Service{fromKubeService(o, spec, b.index.endpoints(key), b.next.Mesh)}
 	}
 	return nil
@@ -347,13 +360,17 @@ func hashOf(s *Service) uint64 {
 }
 
 // countSpecial notes the namespaces that see something else of this host than everybody: those with a
-// registration of their own beside others or kept to themselves, and those that one is exported to by name.
+// registration of their own beside others or kept to themselves, those that one is exported to by name, and those whose own
+// Service it is, since only they call it by its name alone.
 func (b *batch) countSpecial(list []*Service, by int) {
 	if len(list) == 0 {
 		return
 	}
 	special := map[string]bool{}
 	for _, s := range list {
+		if s.Source.Kind == serviceentry.KindService {
+			special[s.Namespace] = true // there it has a shorter name
+		}
 		if !s.ExportTo.All {
 			for _, ns := range s.ExportTo.Namespaces {
 				special[ns] = true

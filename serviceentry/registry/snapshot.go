@@ -25,6 +25,8 @@ type Snapshot struct {
 	own     []netip.Addr              // the mesh's own doors, sorted: nobody is led to them (see doors.go)
 	// selecting are the rules that are for single workloads, by namespace.
 	selecting map[string][]*Rule
+	aliases   ordered.Map[*Alias]     // by their own full names
+	aliasesOf ordered.Map[[]Ref]      // by their targets
 	written   ordered.Map[[]*Service] // by the single addresses that were written for them; each list sorted by Service.compare
 }
 

@@ -38,7 +38,7 @@ func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs, connect 
 	if !svc.Exit.IsZero() {
 		p.gateways = []registry.Ref{svc.Exit}
 	}
-	if n, ok := answer(svc); ok {
+	if n, ok := answer(svc, f.alias); ok {
 		p.resources = append(p.resources, n)
 	}
 	return p
@@ -48,7 +48,8 @@ func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs, connect 
 // a table in which two rows do.
 type foundAs struct {
 	exit   bool     // the host is an egress gateway's own
-	short  []string // short names of a Kubernetes service
+	short  []string // short names of a Kubernetes service, and the names of ExternalName Services that mean the host
+	alias  []string // the full ones of those
 	yields []netip.AddrPort
 	// contested: other namespaces registered the host too, so the gateway must be told whose registration is meant.
 	contested bool
@@ -158,6 +159,9 @@ func tlsTunnels(svc *registry.Service, f foundAs, w ways, other *routev3.Route) 
 	}
 	w.address.Match.Headers = []*routev3.HeaderMatcher{askedAgain(!svc.Exit.IsZero())}
 	w.name.Match.Headers = []*routev3.HeaderMatcher{namedBy(svc.Host)}
+	if len(f.alias) > 0 {
+		w.name.Match.Headers = []*routev3.HeaderMatcher{namedBy("*")}
+	}
 	routes := append([]*routev3.Route{w.address}, unnamed(svc, f)...)
 	return append(routes, w.name, other)
 }
@@ -222,6 +226,9 @@ func endCluster(kind Type, clusterName string, svc *registry.Service, port regis
 	var c *clusterv3.Cluster
 	var out []*Resource
 	switch {
+	case svc.Headless():
+		c = originalDestination(clusterName, accesslog.RoleMesh)
+		c.Metadata = md
 	case svc.Resolution == registry.Static:
 		c = byDiscovery(clusterName, md)
 		out = append(out, seal(Endpoints, clusterName, load(clusterName, port, svc.Endpoints)))
@@ -282,7 +289,7 @@ func addressDomains(svc *registry.Service, port registry.Port, yields []netip.Ad
 // answer is what the pod's DNS says about a host that leaves the mesh: its made-up addresses, or those that the user
 // wrote. A name without an address, as all of a wildcard have, is known for one that others may be asked about. Those of
 // the cluster need no mention for that.
-func answer(svc *registry.Service) (*Resource, bool) {
+func answer(svc *registry.Service, aliases []string) (*Resource, bool) {
 	if strings.HasSuffix(svc.Host, "."+clusterDomain) {
 		return nil, false
 	}
@@ -299,6 +306,8 @@ func answer(svc *registry.Service) (*Resource, bool) {
 	}
 	if len(n.Addresses) == 0 {
 		n.TTL = 0 // it is the answer's
+	} else {
+		n.Aliases = aliases
 	}
 	return sealBytes(Name, n.Host, n.Marshal()), true
 }

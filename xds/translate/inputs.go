@@ -20,7 +20,8 @@ type inputs struct {
 	connect   time.Duration // the mesh's connectTimeout
 	gateway   registry.Ref
 	exit      bool   // the host is an egress gateway's own
-	short     string // its short names
+	short     string // its short names, and its aliases'
+	alias     string
 	yields    string // the addresses that it wrote and another host has
 	far       string // what is left out and closed of the registrations' far ends
 	contested bool   // other namespaces registered it too
@@ -46,24 +47,34 @@ func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) 
 	f := foundAs{far: s.FarEnd(svc, rule, registry.Place{Kind: registry.AtSidecar, Namespace: c.View}), yields: s.Yielded(svc, c.View, scope), contested: !svc.Exit.IsZero() && contested(s.Services(host), svc)}
 	if ref, ok := kubeRef(svc); ok {
 		f.exit = s.IsExit(ref)
-		f.short = slices.DeleteFunc(shortNames(ref, c.View), func(short string) bool { return s.Visible(short, c.View, scope) != nil })
+		f.short = shortNames(ref, c.View, svc.Headless())
 	}
+	for _, ref := range s.Aliases(host, c.View, scope) {
+		f.alias = append(f.alias, ref.Host())
+		f.short = append(append(f.short, ref.Host()), shortNames(ref, c.View, false)...)
+	}
+	f.short = slices.DeleteFunc(f.short, func(short string) bool { return s.Visible(short, c.View, scope) != nil })
 	if len(svc.Addresses) > 0 {
 		f.rest = outbound{s.AllowAny(scope), outboundPolicy(s, scope)}
 	}
 	in := inputs{
 		kind: Sidecar, services: svc.Hash, rule: ruleHash(rule), connect: s.Mesh.ConnectTimeout,
-		exit: f.exit, short: strings.Join(f.short, " "), yields: addressList(f.yields), contested: f.contested, rest: f.rest,
+		exit: f.exit, short: strings.Join(f.short, " "), alias: strings.Join(f.alias, " "), yields: addressList(f.yields), contested: f.contested, rest: f.rest,
 		far: f.far.Key(),
 	}
 	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, f, s.Mesh.ConnectTimeout) })
 }
 
-// shortNames are what workloads call a Kubernetes service beside its full name.
-func shortNames(ref registry.Ref, namespace string) []string {
+// shortNames are what workloads call a Kubernetes service beside its full name, and the pods of a headless one.
+func shortNames(ref registry.Ref, namespace string, headless bool) []string {
 	out := []string{ref.Name + "." + ref.Namespace, ref.Name + "." + ref.Namespace + ".svc"}
 	if namespace == ref.Namespace {
 		out = append(out, ref.Name)
+	}
+	if headless {
+		for _, name := range append([]string{ref.Host()}, out...) {
+			out = append(out, "*."+name)
+		}
 	}
 	return out
 }

@@ -71,7 +71,32 @@ func (v *View) WalkPrefix(t Type, prefix string, f func(*Resource) bool) {
 // Translator makes views and remembers what each host became, under the hash of what it was made from.
 // It is for one goroutine.
 type Translator struct {
-	memo map[string][]remembered // by host
+	memo  map[string][]remembered // by host
+	bases []madeBase              // the last ones: classes of many namespaces have the same
+}
+
+// madeBase is a base that was made, and what from.
+type madeBase struct {
+	from baseInputs
+	made []*Resource
+}
+
+// keptBases is how many different ones are remembered at a time.
+const keptBases = 8
+
+// base makes a base, or gives the one that another class has already.
+func (t *Translator) base(from baseInputs, listsHosts bool) []*Resource {
+	if listsHosts {
+		return from.resources()
+	}
+	for _, b := range t.bases {
+		if reflect.DeepEqual(b.from, from) {
+			return b.made
+		}
+	}
+	b := madeBase{from, from.resources()}
+	t.bases = append([]madeBase{b}, t.bases[:min(len(t.bases), keptBases-1)]...)
+	return b.made
 }
 
 // remembered is what a host became. There is one for each kind of proxies that differ in it: too few for a map.
@@ -112,7 +137,7 @@ func (e *edit) all(s *registry.Snapshot, t *Translator) *View {
 	for host := range s.Hosts() {
 		e.setHost(host, t.host(s, e.next.Class, host))
 	}
-	e.setBase(s)
+	e.setBase(s, t)
 	next, _ := e.commit()
 	return next
 }
@@ -127,7 +152,7 @@ func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Chan
 	if changed.Mesh || changed.Scopes {
 		e.setAllHosts(s, t)
 	}
-	e.setBase(s)
+	e.setBase(s, t)
 	return e.commit()
 }
 
@@ -196,12 +221,12 @@ func (e *edit) setAllHosts(s *registry.Snapshot, t *Translator) {
 }
 
 // setBase makes the base again, unless what it is made from is the same.
-func (e *edit) setBase(s *registry.Snapshot) {
+func (e *edit) setBase(s *registry.Snapshot, t *Translator) {
 	from := baseFrom(s, e.next.Class, e.uses, e.inline())
 	if !e.next.Class.Inline && reflect.DeepEqual(from, e.next.from) {
 		return
 	}
-	resources := from.resources()
+	resources := t.base(from, e.next.Class.Inline)
 	e.replace(e.next.base, resources)
 	e.next.base, e.next.from = resources, from
 }

@@ -61,7 +61,8 @@ func (w *World) object() *serviceentry.Object {
 	case 3:
 		return w.made(serviceentry.KindPod, "istio-system", pick(w, []string{"g1", "g2"}), w.pod(), nil)
 	case 4:
-		return w.made(serviceentry.KindService, "default", "web", web(), nil)
+		at := pick(w, [][2]string{{"default", "web"}, {"default", "web"}, {"default", "other"}, {"team-a", "other"}, {"istio-system", "pods"}})
+		return w.made(serviceentry.KindService, at[0], at[1], w.service(), nil)
 	case 5:
 		return w.made(serviceentry.KindNamespace, "", ns, &corev1.Namespace{}, w.annotations())
 	default:
@@ -90,7 +91,7 @@ func (w *World) annotations() map[string]string {
 // hosts has two whose made-up addresses fall on the same slot of their table: h-71.example and h-159.example.
 var hosts = []string{
 	"a.example", "b.example", "*.example", "*.b.example", "x.b.example", "h-71.example", "h-159.example", "c.test",
-	"web.default", "web",
+	"web.default", "web", "other.default", "*.pods.istio-system.svc.cluster.local", "*.pods",
 }
 
 // Addresses are the single ones that several entries write, and Ports what they are written for.
@@ -125,6 +126,19 @@ func (w *World) entry() *networking.ServiceEntry {
 		})
 	}
 	return e
+}
+
+// service is one with an address, a headless one, or another name of a host.
+func (w *World) service() *corev1.Service {
+	s := web()
+	switch w.rand.IntN(4) {
+	case 0:
+		s.Spec.ClusterIP, s.Spec.Selector = corev1.ClusterIPNone, map[string]string{"istio": "egressgateway"}
+	case 1:
+		s.Spec.ClusterIP, s.Spec.Type = "", corev1.ServiceTypeExternalName
+		s.Spec.ExternalName = pick(w, []string{"a.example", "b.example", "web.default.svc.cluster.local", "other.default.svc.cluster.local", "other.team-a.svc.cluster.local"})
+	}
+	return s
 }
 
 // web is a service whose short names and address entries may take.

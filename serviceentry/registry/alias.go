@@ -1,0 +1,131 @@
+package registry
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/serviceentry"
+)
+
+// Alias is a Kubernetes Service of type ExternalName: another name for a host, which has to be registered itself, as in
+// Istio. Its own ports mean nothing.
+type Alias struct {
+	Ref      Ref
+	Target   string // a host, in canonical form; it may be an alias too
+	ExportTo ExportTo
+	Source   serviceentry.Key
+}
+
+// maxAliases is how many aliases may lead to each other.
+const maxAliases = 8
+
+// aliasFrom reads a Service; nil for one of another type.
+func aliasFrom(o *serviceentry.Object, defaultExportTo []string) *Alias {
+	spec, ok := o.Spec.(*corev1.Service)
+	if !ok || spec.Spec.Type != corev1.ServiceTypeExternalName || spec.Spec.ExternalName == "" {
+		return nil
+	}
+	return &Alias{
+		Ref: Ref{o.Namespace, o.Name}, Target: CanonicalHost(spec.Spec.ExternalName), Source: o.Key,
+		ExportTo: exportTo(splitList(o.Annotations["networking.istio.io/exportTo"]), o.Namespace, defaultExportTo),
+	}
+}
+
+// AliasAt finds the alias by its full name, if a workload in ns sees it.
+func (s *Snapshot) AliasAt(host, ns string, scope *Scope) *Alias {
+	a, ok := s.aliases.Get(host)
+	if !ok || !a.ExportTo.Includes(ns) || !scope.Sees(ns, &Service{Host: host, Namespace: a.Ref.Namespace}, 0) || s.Visible(host, ns, scope) != nil {
+		return nil
+	}
+	return a
+}
+
+// Aliased follows aliases from a full name to the host that is meant; "" where there is no alias.
+func (s *Snapshot) Aliased(host, ns string, scope *Scope) string {
+	target := ""
+	for range maxAliases {
+		a := s.AliasAt(host, ns, scope)
+		if a == nil {
+			return target
+		}
+		host, target = a.Target, a.Target
+	}
+	return ""
+}
+
+// Aliases are those that lead to a host in the eyes of a workload in ns, in order of their names.
+func (s *Snapshot) Aliases(host, ns string, scope *Scope) []Ref {
+	var out []Ref
+	level := []string{host}
+	for range maxAliases {
+		var next []string
+		for _, target := range level {
+			refs, _ := s.aliasesOf.Get(target)
+			for _, ref := range refs {
+				if s.AliasAt(ref.Host(), ns, scope) != nil && !slices.Contains(out, ref) {
+					out, next = append(out, ref), append(next, ref.Host())
+				}
+			}
+		}
+		level = next
+	}
+	slices.SortFunc(out, compareRefs)
+	return out
+}
+
+func compareRefs(a, b Ref) int {
+	switch {
+	case a.String() < b.String():
+		return -1
+	case a == b:
+		return 0
+	default:
+		return 1
+	}
+}
+
+// setAlias brings the alias that a Service is, or was, up to date, and marks the hosts that it led to and leads to.
+func (b *batch) setAlias(c serviceentry.Change) {
+	ref := Ref{c.Key.Namespace, c.Key.Name}
+	var now *Alias
+	if c.Object != nil {
+		now = aliasFrom(c.Object, b.next.Mesh.DefaultServiceExportTo)
+	}
+	if old, ok := b.aliases.Get(ref.Host()); ok {
+		b.touchAliased(ref.Host())
+		b.putAliasOf(old.Target, ref, false)
+		b.aliases.Delete(ref.Host())
+	}
+	if now != nil {
+		b.aliases.Put(ref.Host(), now)
+		b.putAliasOf(now.Target, ref, true)
+		b.touchAliased(ref.Host())
+	}
+}
+
+func (b *batch) putAliasOf(target string, ref Ref, is bool) {
+	old, _ := b.aliasesOf.Get(target)
+	list := slices.DeleteFunc(slices.Clone(old), func(r Ref) bool { return r == ref })
+	if is {
+		list = append(list, ref)
+		slices.SortFunc(list, compareRefs)
+	}
+	if len(list) == 0 {
+		b.aliasesOf.Delete(target)
+		return
+	}
+	b.aliasesOf.Put(target, list)
+}
+
+// touchAliased marks the hosts that an alias leads to.
+func (b *batch) touchAliased(host string) {
+	for range maxAliases {
+		a, ok := b.aliases.Get(host)
+		if !ok {
+			return
+		}
+		b.beside[a.Target] = true
+		host = a.Target
+	}
+}
