@@ -2,15 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/admission"
 	"github.com/sallyport/sallyport/serviceentry/mesh"
@@ -20,25 +26,33 @@ import (
 )
 
 type explainFlags struct {
-	configDir, meshConfig, from, output string
-	cluster                             clusterFlags
+	configDir, up, data      string // one of them, or a cluster
+	meshConfig, from, output string
+	cluster                  clusterFlags
 }
 
 func explainCommand() *cobra.Command {
 	f := &explainFlags{}
 	cmd := &cobra.Command{
-		Use:   "explain {--config-dir DIR | --kubeconfig FILE} --from NS/WORKLOAD[?label=value&…] URL",
+		Use:   "explain {--config-dir DIR | --up DIR | --data DIR | --kubeconfig FILE} --from NS/WORKLOAD[?label=value&…] URL",
 		Short: "Say what happens to a workload's request, and which object decides",
 		Long: `Say, for one workload and one destination, whether it may leave, by which path, which
 object decides, and, where nothing does, what to write.
+
+--config-dir answers as sidecars that a controller on DIR programs, --up as "sallyport up DIR" would, which
+closes what is not registered whoever asks (--from may be left out). --data asks the "up" or controller
+that runs with this data folder what it does now; exit code 3 says that none runs.
 
 In a cluster WORKLOAD is the name of a pod, a deployment, a stateful set, a daemon set or a service
 account, and has the labels that it has there; the mesh's settings are those of the control plane.
 
 URL is http://HOST[:PORT]/PATH, https://HOST[:PORT], tls://SNI:PORT or tcp://HOST:PORT.
-The exit code is 0 when it is allowed and 1 when it is denied.`,
+The exit code is 0 when it is allowed, 1 when it is denied, 2 when the call was wrong and 3 when it
+failed.`,
 		Example: `  sallyport explain --config-dir ./mesh --from default/app https://external.com
   sallyport explain --config-dir ./mesh --from 'default/app?version=v2' -o json tcp://db.external.com:5432
+  sallyport explain --up ./egress https://external.com
+  sallyport explain --data ~/.local/state/sallyport https://external.com
   sallyport explain --kubeconfig ~/.kube/config --from shop/checkout https://external.com`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -49,6 +63,8 @@ The exit code is 0 when it is allowed and 1 when it is denied.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	cmd.Flags().StringVar(&f.configDir, "config-dir", "", "directory of YAML files")
+	cmd.Flags().StringVar(&f.up, "up", "", "directory of YAML files, decided on as sallyport up does")
+	cmd.Flags().StringVar(&f.data, "data", "", "data folder of the up or controller that runs and is asked")
 	cmd.Flags().StringVar(&f.meshConfig, "mesh-config", "", "file with Istio's MeshConfig")
 	cmd.Flags().StringVar(&f.from, "from", "", "NAMESPACE/WORKLOAD, and labels if they matter: ?label=value&…")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
@@ -60,45 +76,109 @@ func (f *explainFlags) run(cmd *cobra.Command, target string) error {
 	if err := f.check(); err != nil {
 		return usageError{err}
 	}
-	workload, err := parseWorkload(f.from)
-	if err != nil {
-		return usageError{err}
-	}
 	destination, err := policy.ParseDestination(target)
 	if err != nil {
 		return usageError{err}
 	}
-	var snapshot *registry.Snapshot
-	if f.configDir != "" {
-		snapshot, err = readOnce(cmd.Context(), f.configDir, f.meshConfig, cmd.ErrOrStderr())
-	} else {
-		snapshot, workload, err = f.readCluster(cmd.Context(), workload, cmd.ErrOrStderr())
+	var e policy.Explanation
+	switch {
+	case f.data != "":
+		e, err = f.ask(cmd.Context(), target)
+	case f.up != "":
+		e, err = f.asUp(cmd, destination)
+	default:
+		e, err = f.asSidecar(cmd, destination)
 	}
 	if err != nil {
 		return err
 	}
-	v := policy.Decide(snapshot, workload, destination)
-	if err := printVerdict(cmd.OutOrStdout(), f.output, workload, destination, v); err != nil {
-		return err
+	return printExplanation(cmd.OutOrStdout(), f.output, e)
+}
+
+// asSidecar decides for a workload of a directory's mesh, or of a cluster.
+func (f *explainFlags) asSidecar(cmd *cobra.Command, d policy.Destination) (e policy.Explanation, err error) {
+	workload, err := policy.ParseWorkload(f.from)
+	if err != nil {
+		return e, usageError{fmt.Errorf("--from %w", err)}
 	}
-	if !v.Allowed {
-		return answerNo{}
+	var snapshot *registry.Snapshot
+	if f.configDir != "" {
+		snapshot, err = readOnce(cmd.Context(), "--config-dir", f.configDir, f.meshConfig, cmd.ErrOrStderr())
+	} else {
+		snapshot, workload, err = f.readCluster(cmd.Context(), workload, cmd.ErrOrStderr())
 	}
-	return nil
+	if err != nil {
+		return e, err
+	}
+	return policy.Explain(workload, d, policy.Decide(snapshot, workload, d)), nil
+}
+
+// asUp decides as "sallyport up" does.
+func (f *explainFlags) asUp(cmd *cobra.Command, d policy.Destination) (e policy.Explanation, err error) {
+	if f.from != "" {
+		from, err := policy.ParseWorkload(f.from)
+		if err != nil {
+			return e, usageError{fmt.Errorf("--from %w", err)}
+		}
+		if from.Namespace != upNamespace {
+			fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: up acts for namespace %s, whoever asks; --from %s makes no difference\n", upNamespace, f.from)
+		}
+	}
+	snapshot, err := readOnce(cmd.Context(), "--up", f.up, f.meshConfig, cmd.ErrOrStderr())
+	if err != nil {
+		return e, err
+	}
+	return policy.Explain(policy.Workload{Namespace: upNamespace}, d, policy.DecideForward(snapshot, upNamespace, d)), nil
+}
+
+// ask asks what runs with a data folder.
+func (f *explainFlags) ask(ctx context.Context, target string) (e policy.Explanation, err error) {
+	socket := filepath.Join(f.data, controlplane.ExplainSocket)
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}}
+	defer client.CloseIdleConnections()
+	query := url.Values{"url": {target}, "from": {f.from}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://explain/explain?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return e, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return e, fmt.Errorf("--data %q: no sallyport up or controller runs with this folder: start it, or ask about the files by --up DIR or --config-dir DIR (%w)", f.data, errors.Unwrap(err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		return e, usageError{errors.New(strings.TrimSpace(string(text)))}
+	}
+	return e, json.NewDecoder(resp.Body).Decode(&e)
 }
 
 // check finds calls that cannot be answered.
 func (f *explainFlags) check() error {
+	given := 0
+	for _, is := range []bool{f.configDir != "", f.up != "", f.data != "", f.cluster.given()} {
+		if is {
+			given++
+		}
+	}
 	switch {
-	case f.configDir == "" && !f.cluster.meant():
-		return errors.New("where is the configuration? give --config-dir DIR, or --kubeconfig FILE")
-	case f.configDir != "" && f.cluster.given():
-		return errors.New("--config-dir and --kubeconfig: give one of the two")
+	case given == 0 && !f.cluster.meant():
+		return errors.New("where is the configuration? give --config-dir DIR, --up DIR, --data DIR, or --kubeconfig FILE")
+	case given > 1:
+		return errors.New("--config-dir, --up, --data and --kubeconfig: give one of them")
+	case f.data != "" && f.meshConfig != "":
+		return errors.New("--mesh-config: what runs with --data has settings of its own; leave it out")
 	case f.output != "text" && f.output != "json":
 		return fmt.Errorf("-o %q: must be text or json", f.output)
-	case f.configDir != "":
-		if st, err := os.Stat(f.configDir); err != nil || !st.IsDir() {
-			return fmt.Errorf("--config-dir %q: there is no such directory", f.configDir)
+	}
+	for flag, dir := range map[string]string{"--config-dir": f.configDir, "--up": f.up, "--data": f.data} {
+		if dir == "" {
+			continue
+		}
+		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+			return fmt.Errorf("%s %q: there is no such directory", flag, dir)
 		}
 	}
 	return nil
@@ -135,27 +215,9 @@ func (f *explainFlags) readCluster(ctx context.Context, w policy.Workload, errs 
 	return snapshot, w, nil
 }
 
-// parseWorkload reads NAMESPACE/NAME[?label=value&…].
-func parseWorkload(s string) (policy.Workload, error) {
-	name, query, _ := strings.Cut(s, "?")
-	ns, pod, ok := strings.Cut(name, "/")
-	if !ok || ns == "" || pod == "" {
-		return policy.Workload{}, fmt.Errorf("--from %q: must be NAMESPACE/WORKLOAD, like default/app", s)
-	}
-	labels, err := url.ParseQuery(query)
-	if err != nil {
-		return policy.Workload{}, fmt.Errorf("--from %q: the labels must be label=value&…: %w", s, err)
-	}
-	w := policy.Workload{Namespace: ns, Name: pod, Labels: map[string]string{}}
-	for k := range labels {
-		w.Labels[k] = labels.Get(k)
-	}
-	return w, nil
-}
-
 // readOnce makes a snapshot of a directory. What is wrong there is said, and the rest counts, as the control plane
 // would have it.
-func readOnce(ctx context.Context, configDir, meshConfig string, errs io.Writer) (*registry.Snapshot, error) {
+func readOnce(ctx context.Context, flag, configDir, meshConfig string, errs io.Writer) (*registry.Snapshot, error) {
 	settings := mesh.Default()
 	if meshConfig != "" {
 		var err error
@@ -178,7 +240,7 @@ func readOnce(ctx context.Context, configDir, meshConfig string, errs io.Writer)
 		if err == nil {
 			err = ctx.Err()
 		}
-		return nil, fmt.Errorf("--config-dir %q: %w", configDir, err)
+		return nil, fmt.Errorf("%s %q: %w", flag, configDir, err)
 	}
 	for _, f := range findings {
 		fmt.Fprintln(errs, f)
@@ -187,49 +249,31 @@ func readOnce(ctx context.Context, configDir, meshConfig string, errs io.Writer)
 	return snapshot, nil
 }
 
-// explanation is what -o json prints.
-type explanation struct {
-	Verdict    string         `json:"verdict"`
-	Path       string         `json:"path"`
-	Cluster    string         `json:"cluster"`
-	Gateway    string         `json:"gateway"`
-	DecidedBy  explainedOwner `json:"decidedBy"`
-	Reason     string         `json:"reason"`
-	Suggestion string         `json:"suggestion"`
-}
-
-type explainedOwner struct {
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Rule      string `json:"rule"`
-}
-
-func printVerdict(w io.Writer, format string, from policy.Workload, d policy.Destination, v policy.Verdict) error {
-	e := explanation{
-		Verdict: "deny", Path: v.Path, Cluster: v.Cluster, Reason: v.Reason,
-		DecidedBy:  explainedOwner{string(v.DecidedBy.Kind), v.DecidedBy.Namespace, v.DecidedBy.Name, v.DecidedBy.Rule},
-		Suggestion: policy.Suggestion(from, d, v),
-	}
-	if v.Allowed {
-		e.Verdict = "allow"
-	}
-	if !v.Gateway.IsZero() {
-		e.Gateway = v.Gateway.String()
-	}
+// printExplanation prints it, and says by its error whether the answer is no.
+func printExplanation(w io.Writer, format string, e policy.Explanation) error {
+	var err error
 	if format == "json" {
-		return printJSON(w, e)
+		err = printJSON(w, e)
+	} else {
+		printText(w, e)
 	}
+	if err == nil && e.Verdict != "allow" {
+		return answerNo{}
+	}
+	return err
+}
+
+func printText(w io.Writer, e policy.Explanation) {
+	by := serviceentry.Key{Kind: serviceentry.Kind(e.DecidedBy.Kind), Namespace: e.DecidedBy.Namespace, Name: e.DecidedBy.Name}
 	fmt.Fprintf(w, "%-11s%s\n", "verdict", e.Verdict)
 	fmt.Fprintf(w, "%-11s%s\n", "path", e.Path)
 	fmt.Fprintf(w, "%-11s%s\n", "cluster", e.Cluster)
 	if e.Gateway != "" {
 		fmt.Fprintf(w, "%-11s%s\n", "gateway", e.Gateway)
 	}
-	fmt.Fprintf(w, "%-11s%s (%s)\n", "decided by", v.DecidedBy.Key, e.DecidedBy.Rule)
+	fmt.Fprintf(w, "%-11s%s (%s)\n", "decided by", by, e.DecidedBy.Rule)
 	fmt.Fprintf(w, "%-11s%s\n", "reason", e.Reason)
 	if e.Suggestion != "" {
 		fmt.Fprintf(w, "\nTo register it:\n\n%s", e.Suggestion)
 	}
-	return nil
 }

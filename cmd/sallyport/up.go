@@ -158,6 +158,7 @@ func (u *embedded) run(ctx context.Context) error {
 			Source:         dir.New(u.flags.dir, dir.Options{Logger: u.log}),
 			MeshConfigFile: u.flags.meshConfig,
 			DataDir:        u.flags.data,
+			ForwardFor:     upNamespace,
 			CertTTL:        ca.DefaultTTL,
 			SecureAddr:     "127.0.0.1:0",
 			AdminAddr:      "127.0.0.1:0",

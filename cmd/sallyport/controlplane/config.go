@@ -25,6 +25,7 @@ type Config struct {
 	Cluster        *Cluster // or nil
 	MeshConfigFile string   // "" for the defaults
 	DataDir        string
+	ForwardFor     string // the namespace that a forward proxy acts for, as in "up"; explain answers for it. "": for sidecars
 	CACertsDir     string // in the layout of Istio's cacerts; "" for a root of its own
 	CertTTL        time.Duration
 	Hosts          []string // names that the secure port is reached by, beside the usual ones

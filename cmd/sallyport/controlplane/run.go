@@ -107,6 +107,16 @@ func (p *plane) run(ctx context.Context, trustDomain string) (err error) {
 	if ports.admin != nil {
 		g.Go(func() error { return p.serveAdmin(ctx, ports.admin) })
 	}
+	if p.cluster == nil {
+		g.Go(func() error {
+			select {
+			case <-p.ready:
+				p.serveExplain(ctx)
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	}
 	if ports.health != nil {
 		g.Go(func() error { return serveHTTP(ctx, ports.health, p.health()) })
 	}

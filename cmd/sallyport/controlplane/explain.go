@@ -1,0 +1,56 @@
+package controlplane
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/sallyport/sallyport/serviceentry/policy"
+)
+
+// ExplainSocket is where, in the data folder, a control plane without a cluster answers what it would decide. Who may write
+// to the folder may ask.
+const ExplainSocket = "explain.sock"
+
+// explain answers from the configuration that is in force: as sidecars follow it, or as the forward proxy does.
+func (p *plane) explain(w http.ResponseWriter, r *http.Request) {
+	d, err := policy.ParseDestination(r.URL.Query().Get("url"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s := p.snapshot.Load()
+	if ns := p.cfg.ForwardFor; ns != "" {
+		answer(w, policy.Explain(policy.Workload{Namespace: ns}, d, policy.DecideForward(s, ns, d)))
+		return
+	}
+	from, err := policy.ParseWorkload(r.URL.Query().Get("from"))
+	if err != nil {
+		http.Error(w, "--from "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer(w, policy.Explain(from, d, policy.Decide(s, from, d)))
+}
+
+// serveExplain serves the socket until ctx ends. What keeps it from that is said, and stops nothing else.
+func (p *plane) serveExplain(ctx context.Context) {
+	at := filepath.Join(p.cfg.DataDir, ExplainSocket)
+	_ = os.Remove(at) // of one that ended without notice
+	l, err := net.Listen("unix", at)
+	if err != nil {
+		p.log.Warn("explain --data cannot be answered", "socket", at, "error", err)
+		return
+	}
+	if err := os.Chmod(at, 0o600); err != nil {
+		p.log.Warn("explain --data cannot be answered", "socket", at, "error", err)
+		_ = l.Close()
+		return
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /explain", p.explain)
+	if err := serveHTTP(ctx, l, mux); err != nil {
+		p.log.Warn("explain --data is no longer answered", "socket", at, "error", err)
+	}
+}

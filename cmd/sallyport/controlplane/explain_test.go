@@ -1,0 +1,53 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sallyport/sallyport/serviceentry/policy"
+)
+
+// TestExplainSocket: what runs answers in its data folder what it does now, to its own user.
+func TestExplainSocket(t *testing.T) {
+	l := begin(t, "outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n")
+	l.feed(entry)
+	socket := filepath.Join(l.data, ExplainSocket)
+	l.becomes("the socket is open, and its user's", func() bool {
+		st, err := os.Stat(socket)
+		return err == nil && st.Mode().Perm() == 0o600
+	})
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}}
+	ask := func(from, target string) (code int, e policy.Explanation) {
+		t.Helper()
+		resp, err := client.Get("http://explain/explain?" + url.Values{"from": {from}, "url": {target}}.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if resp.StatusCode == http.StatusOK {
+			if err := json.NewDecoder(resp.Body).Decode(&e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return resp.StatusCode, e
+	}
+	if code, e := ask("default/app", "https://a.test"); code != http.StatusOK || e.Verdict != "allow" || e.Path != policy.PathGateway {
+		t.Errorf("registered: %d %+v", code, e)
+	}
+	if code, e := ask("default/app", "https://nobody.test"); code != http.StatusOK || e.Verdict != "deny" {
+		t.Errorf("not registered: %d %+v", code, e)
+	}
+	for _, wrong := range [][2]string{{"app", "https://a.test"}, {"default/app", "a.test"}} {
+		if code, _ := ask(wrong[0], wrong[1]); code != http.StatusBadRequest {
+			t.Errorf("%v: %d", wrong, code)
+		}
+	}
+}
