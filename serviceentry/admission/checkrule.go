@@ -133,19 +133,32 @@ func (w *world) checkHidden(r *report, s *networking.Sidecar) {
 
 // imported says whether one of the Sidecar's egress hosts covers the entry's host n.
 func (w *world) imported(s *networking.Sidecar, namespace string, e *entry, n host.Name) bool {
-	for _, l := range s.Egress {
-		for _, h := range l.Hosts {
-			ns, name, _ := strings.Cut(h, "/")
-			if ns == "." {
-				ns = namespace
-			}
-			if ns != "*" && ns != e.object.Namespace {
-				continue
-			}
-			if p, err := host.ParsePattern(name); err == nil && host.Overlap(p, n) {
-				return true
-			}
+	return slices.ContainsFunc(s.Egress, func(l *networking.IstioEgressListener) bool {
+		caught := l.Bind == "" || l.Bind == "0.0.0.0" || l.Bind == "::"
+		return caught && l.CaptureMode != networking.CaptureMode_NONE && listed(l.Hosts, namespace, e, n)
+	})
+}
+
+// listed says whether a listener's hosts cover the entry's, and none of those that begin with "~" takes it out again.
+func listed(hosts []string, namespace string, e *entry, n host.Name) bool {
+	in := false
+	for _, h := range hosts {
+		ns, name, _ := strings.Cut(h, "/")
+		ns, except := strings.CutPrefix(ns, "~")
+		switch ns {
+		case ".":
+			ns = namespace
+		case "":
+			ns = "*"
 		}
+		p, err := host.ParsePattern(name)
+		if err != nil || ns != "*" && ns != e.object.Namespace {
+			continue
+		}
+		if except && host.Matches(p, n) {
+			return false
+		}
+		in = in || !except && host.Overlap(p, n)
 	}
-	return false
+	return in
 }

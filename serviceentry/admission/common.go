@@ -24,7 +24,7 @@ func (r *report) port(field string, number uint32) bool {
 }
 
 // protocols are the ones that ports may name; Istio compares without regard to case.
-var protocols = []string{"HTTP", "HTTPS", "HTTP2", "GRPC", "GRPC-WEB", "TCP", "TLS", "UDP", "MONGO", "MYSQL", "REDIS", "HBONE"}
+var protocols = []string{"HTTP", "HTTPS", "HTTP2", "GRPC", "GRPC-WEB", "TCP", "TLS", "UDP", "MONGO", "MYSQL", "REDIS", "HBONE", "HTTP_PROXY", "DOUBLE-HBONE"}
 
 // protocol rejects an unknown protocol and returns the known one in upper case. An empty one is detected at run time.
 func (r *report) protocol(field, value string) string {
@@ -41,7 +41,7 @@ func (r *report) protocol(field, value string) string {
 }
 
 func isHTTP(protocol string) bool {
-	return slices.Contains([]string{"HTTP", "HTTP2", "GRPC", "GRPC-WEB"}, protocol)
+	return slices.Contains([]string{"HTTP", "HTTP2", "GRPC", "GRPC-WEB", "HTTP_PROXY"}, protocol)
 }
 
 func isTLS(protocol string) bool { return protocol == "HTTPS" || protocol == "TLS" }
@@ -56,7 +56,7 @@ func (r *report) exportTo(field string, values []string) {
 			ns = r.of.Namespace
 		case v == "~" && r.of.Kind != serviceentry.KindServiceEntry:
 			r.reject(where, v, "only ServiceEntries can be exported to nobody", `write ".", "*" or the name of a namespace`)
-		case v != "*" && v != "~" && len(validation.IsDNS1123Label(v)) > 0:
+		case v != "*" && v != "~" && !isLabel(v):
 			r.reject(where, v, "is no namespace", `write ".", "*" or the name of a namespace`)
 		}
 		switch {
@@ -121,9 +121,13 @@ func (r *report) prefix(field, value string) (block bool) {
 	return false
 }
 
-// positive rejects durations below a millisecond, which Istio does. nil is fine.
+// positive rejects durations below a millisecond, and those with parts of one. nil is fine.
 func (r *report) positive(field string, d *durationpb.Duration) {
-	if d != nil && d.AsDuration() < time.Millisecond {
+	switch {
+	case d == nil:
+	case d.AsDuration() < time.Millisecond:
 		r.reject(field, d.AsDuration(), "is too short", "write at least 1ms")
+	case d.AsDuration()%time.Millisecond != 0:
+		r.reject(field, d.AsDuration(), "has parts of a millisecond", "write "+d.AsDuration().Truncate(time.Millisecond).String())
 	}
 }

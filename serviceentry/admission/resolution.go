@@ -6,9 +6,7 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
-	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/sallyport/sallyport/serviceentry/decode/strict"
 	"github.com/sallyport/sallyport/serviceentry/host"
 )
 
@@ -32,12 +30,12 @@ func (r *report) resolution(s *networking.ServiceEntry, protocols map[string]str
 
 func (r *report) staticEndpoints(s *networking.ServiceEntry, protocols map[string]string) {
 	if len(s.Endpoints) == 0 && s.WorkloadSelector == nil {
-		r.reject("spec.endpoints", nil, "resolution STATIC needs addresses", "list spec.endpoints with IP addresses, set spec.workloadSelector, or set spec.resolution to DNS")
+		r.warn("spec.endpoints", nil, "resolution STATIC without addresses leads nowhere", "list spec.endpoints with IP addresses, set spec.workloadSelector, or set spec.resolution to DNS")
 	}
 	for i, e := range s.Endpoints {
 		field := at("spec.endpoints", i, "address")
-		if path, unix := strings.CutPrefix(e.Address, unixPrefix); unix {
-			r.unixSocket(field, path, e, len(s.Ports))
+		if strings.HasPrefix(e.Address, unixPrefix) {
+			r.unixSocket(field, e, len(s.Ports))
 		} else if _, err := netip.ParseAddr(e.Address); err != nil && (e.Address != "" || e.Network == "") {
 			r.reject(field, e.Address, "is no IP address, which resolution STATIC needs", "write an IP address, or set spec.resolution to DNS")
 		}
@@ -45,10 +43,8 @@ func (r *report) staticEndpoints(s *networking.ServiceEntry, protocols map[strin
 	}
 }
 
-func (r *report) unixSocket(field, path string, e *networking.WorkloadEntry, ports int) {
-	if !strings.HasPrefix(path, "@") && (!strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/")) {
-		r.reject(field, e.Address, "is no absolute path of a socket", "write unix:///PATH, or unix://@NAME for an abstract socket")
-	}
+func (r *report) unixSocket(field string, e *networking.WorkloadEntry, ports int) {
+	r.unixPath(field, e.Address)
 	if len(e.Ports) > 0 {
 		r.reject(strings.TrimSuffix(field, "address")+"ports", nil, "a Unix socket has no ports", "remove them")
 	}
@@ -58,9 +54,9 @@ func (r *report) unixSocket(field, path string, e *networking.WorkloadEntry, por
 }
 
 func (r *report) resolvedEndpoints(s *networking.ServiceEntry, protocols map[string]string) {
-	if s.WorkloadSelector == nil && len(s.Endpoints) == 0 {
+	if len(s.Endpoints) == 0 {
 		for i, h := range s.Hosts {
-			if strings.HasPrefix(h, "*.") {
+			if strings.HasPrefix(h, "*") {
 				r.reject(at("spec.hosts", i), h, fmt.Sprintf("a wildcard cannot be resolved with resolution %s", s.Resolution), "set spec.resolution to DYNAMIC_DNS, which resolves the name that the client asks for, or list spec.endpoints")
 			}
 		}
@@ -72,7 +68,7 @@ func (r *report) resolvedEndpoints(s *networking.ServiceEntry, protocols map[str
 		field := at("spec.endpoints", i, "address")
 		if strings.HasPrefix(e.Address, unixPrefix) {
 			r.reject(field, e.Address, "a Unix socket cannot be resolved", "set spec.resolution to STATIC")
-		} else if _, err := netip.ParseAddr(e.Address); err != nil && (e.Address != "" || e.Network == "") {
+		} else if !isAddress(e.Address) {
 			if _, err := host.ParseExact(e.Address); err != nil {
 				r.hostError(field, e.Address, err)
 			}
@@ -93,7 +89,10 @@ func (r *report) dynamic(s *networking.ServiceEntry, protocols map[string]string
 		}
 	}
 	if len(s.Endpoints) > 0 {
-		r.warn("spec.endpoints", nil, "have no effect with resolution DYNAMIC_DNS", "remove them")
+		r.reject("spec.endpoints", nil, "cannot be set with resolution DYNAMIC_DNS, which goes where the name resolves", "remove them")
+	}
+	if len(s.Addresses) > 0 {
+		r.reject("spec.addresses", strings.Join(s.Addresses, ", "), "cannot be set with resolution DYNAMIC_DNS: an address says no name to resolve", "remove them")
 	}
 }
 
@@ -102,15 +101,6 @@ func (r *report) endpoint(field string, e *networking.WorkloadEntry, protocols m
 	if e.Address == "" && e.Network != "" && len(e.Ports) == 0 {
 		r.warn(at(field, "address"), nil, "without an address only the network's gateway can be reached", "write the endpoint's address")
 	}
-	for _, name := range sortedKeys(e.Ports) {
-		where := strict.Join(at(field, "ports"), name)
-		r.port(where, e.Ports[name])
-		if _, known := protocols[name]; !known {
-			r.reject(where, e.Ports[name], fmt.Sprintf("spec.ports has no port of the name %q", name), "use the name of one of spec.ports")
-		}
-		if len(name) > 63 || len(validation.IsDNS1123Label(strings.ToLower(name))) > 0 {
-			r.reject(where, name, "is no port's name", "use letters, digits and hyphens")
-		}
-	}
+	r.endpointPorts(at(field, "ports"), e.Ports, protocols)
 	r.labels(at(field, "labels"), e.Labels)
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/sallyport/sallyport/serviceentry/host"
 )
@@ -52,6 +51,10 @@ func (r *report) entryHosts(s *networking.ServiceEntry) {
 	seen := map[host.Name]bool{}
 	for i, h := range s.Hosts {
 		n, err := host.Parse(h)
+		if host.Partial(h) {
+			r.warn(at("spec.hosts", i), h, "a partial wildcard registers no host: \"*\" stands for the whole first label", "write it as in "+wholeLabel(h))
+			continue
+		}
 		if err != nil {
 			r.hostError(at("spec.hosts", i), h, err)
 			continue
@@ -98,7 +101,7 @@ func (r *report) entryPorts(ports []*networking.ServicePort) map[string]string {
 			r.reject(name, p.Name, "the name is there twice", "give each port its own name")
 		} else if p.Name == "" {
 			r.reject(name, nil, "the port has no name", `give it one, as in "tls"`)
-		} else if len(validation.IsDNS1123Label(strings.ToLower(p.Name))) > 0 {
+		} else if !isLabel(p.Name) {
 			r.reject(name, p.Name, "is no port's name", "use letters, digits and hyphens, at most 63")
 		}
 		protocols[p.Name] = r.protocol(at("spec.ports", i, "protocol"), p.Protocol)

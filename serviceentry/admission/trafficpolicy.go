@@ -18,73 +18,53 @@ func (r *report) connectionPool(field string, p *networking.ConnectionPoolSettin
 	if p.Http == nil && p.Tcp == nil {
 		r.reject(field, nil, "says nothing", "write its http or tcp part, or remove it")
 	}
-	if h := p.Http; h != nil {
-		for _, f := range []struct {
-			name  string
-			value int32
-		}{
-			{"http1MaxPendingRequests", h.Http1MaxPendingRequests}, {"http2MaxRequests", h.Http2MaxRequests},
-			{"maxRequestsPerConnection", h.MaxRequestsPerConnection}, {"maxRetries", h.MaxRetries},
-			{"maxConcurrentStreams", h.MaxConcurrentStreams},
-		} {
-			r.notNegative(at(field, "http", f.name), f.value)
-		}
-		r.positive(at(field, "http.idleTimeout"), h.IdleTimeout)
-		if h.H2UpgradePolicy == networking.ConnectionPoolSettings_HTTPSettings_UPGRADE && h.UseClientProtocol {
-			r.reject(at(field, "http.useClientProtocol"), true, "cannot be set together with h2UpgradePolicy UPGRADE", "remove one of the two")
-		}
+	r.httpPool(at(field, "http"), p.Http)
+	r.tcpPool(at(field, "tcp"), p.Tcp)
+}
+
+func (r *report) httpPool(field string, h *networking.ConnectionPoolSettings_HTTPSettings) {
+	if h == nil {
+		return
 	}
-	if t := p.Tcp; t != nil {
-		r.notNegative(at(field, "tcp.maxConnections"), t.MaxConnections)
-		r.positive(at(field, "tcp.connectTimeout"), t.ConnectTimeout)
-		r.positive(at(field, "tcp.maxConnectionDuration"), t.MaxConnectionDuration)
-		if t.IdleTimeout.AsDuration() < 0 { // 0 turns it off
-			r.reject(at(field, "tcp.idleTimeout"), t.IdleTimeout.AsDuration(), "is negative", "write a duration, or 0s for none")
-		}
-		r.positive(at(field, "tcp.tcpKeepalive.time"), t.GetTcpKeepalive().GetTime())
-		r.positive(at(field, "tcp.tcpKeepalive.interval"), t.GetTcpKeepalive().GetInterval())
+	for _, f := range []struct {
+		name  string
+		value int32
+	}{
+		{"http1MaxPendingRequests", h.Http1MaxPendingRequests}, {"http2MaxRequests", h.Http2MaxRequests},
+		{"maxRequestsPerConnection", h.MaxRequestsPerConnection}, {"maxRetries", h.MaxRetries},
+		{"maxConcurrentStreams", h.MaxConcurrentStreams},
+	} {
+		r.notNegative(at(field, f.name), f.value)
 	}
+	r.positive(at(field, "idleTimeout"), h.IdleTimeout)
+	if h.H2UpgradePolicy == networking.ConnectionPoolSettings_HTTPSettings_UPGRADE && h.UseClientProtocol {
+		r.reject(at(field, "useClientProtocol"), true, "cannot be set together with h2UpgradePolicy UPGRADE", "remove one of the two")
+	}
+	if k := h.Http2KeepAlive; k != nil {
+		if (k.Interval == nil) != (k.Timeout == nil) {
+			r.reject(at(field, "http2KeepAlive"), nil, "has only one of interval and timeout", "write both: how often to ask, and how long to wait for the answer")
+		}
+		r.positive(at(field, "http2KeepAlive.interval"), k.Interval)
+		r.positive(at(field, "http2KeepAlive.timeout"), k.Timeout)
+	}
+}
+
+func (r *report) tcpPool(field string, t *networking.ConnectionPoolSettings_TCPSettings) {
+	if t == nil {
+		return
+	}
+	r.notNegative(at(field, "maxConnections"), t.MaxConnections)
+	r.positive(at(field, "connectTimeout"), t.ConnectTimeout)
+	r.positive(at(field, "maxConnectionDuration"), t.MaxConnectionDuration)
+	if t.IdleTimeout.AsDuration() != 0 { // 0 turns it off
+		r.positive(at(field, "idleTimeout"), t.IdleTimeout)
+	}
+	r.positive(at(field, "tcpKeepalive.time"), t.GetTcpKeepalive().GetTime())
+	r.positive(at(field, "tcpKeepalive.interval"), t.GetTcpKeepalive().GetInterval())
 }
 
 func (r *report) notNegative(field string, v int32) {
 	if v < 0 {
 		r.reject(field, v, "is negative", "write a number from 0 on")
-	}
-}
-
-func (r *report) loadBalancer(field string, l *networking.LoadBalancerSettings) {
-	if l == nil {
-		return
-	}
-	if l.WarmupDurationSecs != nil && l.Warmup != nil {
-		r.reject(at(field, "warmup"), nil, "cannot be set together with warmupDurationSecs", "keep warmup")
-	}
-	if hash := l.GetConsistentHash(); hash != nil {
-		if hash.HashKey == nil {
-			r.reject(at(field, "consistentHash"), nil, "says not what to hash", "write one of httpHeaderName, httpCookie, useSourceIp, httpQueryParameterName")
-		}
-		if c := hash.GetHttpCookie(); c != nil && c.Name == "" {
-			r.reject(at(field, "consistentHash.httpCookie.name"), nil, "it is missing", "write the cookie's name")
-		}
-	}
-	if s := l.LocalityLbSetting; s != nil {
-		ways := 0
-		for _, set := range []bool{len(s.Distribute) > 0, len(s.Failover) > 0} {
-			if set {
-				ways++
-			}
-		}
-		if ways > 1 {
-			r.reject(at(field, "localityLbSetting"), nil, "distribute and failover cannot be set together", "keep one of the two")
-		}
-		for i, d := range s.Distribute {
-			var sum uint32
-			for _, weight := range d.To {
-				sum += weight
-			}
-			if sum != 100 {
-				r.reject(at(field, "localityLbSetting.distribute", i, "to"), sum, "the weights' sum is not 100", "make them add up to 100")
-			}
-		}
 	}
 }

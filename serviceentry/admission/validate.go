@@ -25,6 +25,10 @@ func Validate(o serviceentry.Object) []Finding {
 		r.destinationRule(spec)
 	case *networking.Sidecar:
 		r.sidecar(spec)
+	case *networking.WorkloadEntry:
+		r.workloadEntry(spec)
+	case *networking.WorkloadGroup:
+		r.workloadGroup(spec)
 	case *corev1.Service:
 		r.service(spec)
 	case *discoveryv1.EndpointSlice:

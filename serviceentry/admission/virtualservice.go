@@ -1,10 +1,12 @@
 package admission
 
 import (
+	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/sallyport/sallyport/serviceentry/host"
 )
@@ -20,63 +22,74 @@ func (r *report) virtualService(v *networking.VirtualService) {
 	if delegate && len(v.Gateways) > 0 {
 		r.reject("spec.gateways", nil, "a delegate has no gateways of its own", "remove them, or name spec.hosts")
 	}
-	appliesToMesh := len(v.Gateways) == 0
 	for i, g := range v.Gateways {
-		r.gatewayName(at("spec.gateways", i), g)
-		appliesToMesh = appliesToMesh || g == meshGateway
+		r.gatewayName(at("spec.gateways", i), g, r.converted(routeSemantics))
 	}
-	r.virtualHosts(v.Hosts, appliesToMesh)
+	atGateways := len(v.Gateways) > 0 && !slices.Contains(v.Gateways, meshGateway)
+	r.virtualHosts(v, atGateways)
 	if len(v.Http)+len(v.Tls)+len(v.Tcp) == 0 {
 		r.reject("spec", nil, "there is no route", "write at least one of http, tls and tcp")
 	}
 	for i, h := range v.Http {
-		r.httpRoute(at("spec.http", i), h, delegate)
+		r.httpRoute(at("spec.http", i), h, delegate, atGateways)
 	}
 	for i, t := range v.Tls {
-		r.tlsRoute(at("spec.tls", i), t, v.Hosts)
+		r.tlsRoute(at("spec.tls", i), t, v.Hosts, atGateways)
 	}
 	for i, t := range v.Tcp {
-		field := at("spec.tcp", i)
-		for j, m := range t.Match {
-			r.l4Match(at(field, "match", j), m.DestinationSubnets, m.Port, m.Gateways, m.SourceNamespace)
-			if m.SourceSubnet != "" {
-				r.prefix(at(field, "match", j, "sourceSubnet"), m.SourceSubnet)
-			}
-		}
-		r.destinations(at(field, "route"), t.Route)
+		r.tcpRoute(at("spec.tcp", i), t)
 	}
 	r.exportTo("spec.exportTo", v.ExportTo)
 }
 
-func (r *report) virtualHosts(hosts []string, appliesToMesh bool) {
-	seen := map[string]bool{}
-	for i, h := range hosts {
+// virtualHosts checks hosts, and that none covers another.
+func (r *report) virtualHosts(v *networking.VirtualService, atGateways bool) {
+	before := len(r.findings)
+	bySNI := atGateways && slices.ContainsFunc(v.Tls, func(t *networking.TLSRoute) bool {
+		return slices.ContainsFunc(t.Match, func(m *networking.TLSMatchAttributes) bool { return len(m.SniHosts) > 0 })
+	})
+	for i, h := range v.Hosts {
 		field := at("spec.hosts", i)
-		name := strings.ToLower(strings.TrimSuffix(h, "."))
-		switch _, err := host.ParsePattern(h); {
-		case h == "*" && appliesToMesh:
+		switch {
+		case isAddress(h), bySNI && serviceSNI(h):
+		case h == "*" && !atGateways:
 			r.reject(field, h, "would catch every host of every sidecar", "name the hosts, or only gateways in spec.gateways")
-		case err != nil && !isAddress(h):
-			r.hostError(field, h, err)
-		case seen[name]:
-			r.reject(field, h, "the host is there twice", "remove one")
+		default:
+			r.hostPattern(field, h, true)
 		}
-		seen[name] = true
+	}
+	if Refused(r.findings[before:]) {
+		return
+	}
+	for i, h := range v.Hosts {
+		if j := slices.IndexFunc(v.Hosts[:i], func(other string) bool { return host.Overlap(lowered(other), lowered(h)) }); j >= 0 {
+			r.reject(at("spec.hosts", i), h, "is there twice: "+at("spec.hosts", j)+" covers it, or it that one", "remove one")
+		}
 	}
 }
 
-// gatewayName checks "NAME" and "NAMESPACE/NAME".
-func (r *report) gatewayName(field, value string) {
+func lowered(h string) host.Name { return host.Name(strings.ToLower(strings.TrimSuffix(h, "."))) }
+
+// serviceSNI says whether a name is of the form that sidecars send to gateways: "outbound_.80_._.web.shop.svc.cluster.local".
+func serviceSNI(h string) bool {
+	rest, ok := strings.CutPrefix(h, "outbound_.")
+	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '8' && len(h) <= 255
+}
+
+// gatewayName checks "NAME" and "NAMESPACE/NAME". dotted is whether the second may be more than a label.
+func (r *report) gatewayName(field, value string, dotted bool) {
 	ns, name, qualified := strings.Cut(value, "/")
+	ok := isLabel(ns) && (isLabel(name) || dotted && name != "")
 	if !qualified {
-		ns, name = "x", value
+		_, err := host.ParseExact(value)
+		ok = err == nil
 	}
-	if (ns != "." && len(validation.IsDNS1123Label(ns)) > 0) || len(validation.IsDNS1123Subdomain(name)) > 0 {
+	if !ok {
 		r.reject(field, value, "is no Gateway's name", `write NAME, NAMESPACE/NAME or "mesh"`)
 	}
 }
 
-func (r *report) tlsRoute(field string, t *networking.TLSRoute, hosts []string) {
+func (r *report) tlsRoute(field string, t *networking.TLSRoute, hosts []string, atGateways bool) {
 	if len(t.Match) == 0 {
 		r.reject(at(field, "match"), nil, "a TLS route needs a match", "write at least sniHosts")
 	}
@@ -86,46 +99,55 @@ func (r *report) tlsRoute(field string, t *networking.TLSRoute, hosts []string) 
 			r.reject(at(where, "sniHosts"), nil, "there is no SNI host", "name at least one of spec.hosts")
 		}
 		for j, s := range m.SniHosts {
-			n, err := host.ParsePattern(s)
-			if err != nil {
-				r.hostError(at(where, "sniHosts", j), s, err)
-			} else if !covered(n, hosts) {
-				r.reject(at(where, "sniHosts", j), s, "is none of spec.hosts", "name it in spec.hosts too")
-			}
+			r.sniHost(at(where, "sniHosts", j), s, hosts, atGateways)
 		}
-		r.l4Match(where, m.DestinationSubnets, m.Port, m.Gateways, m.SourceNamespace)
+		r.l4Match(where, m.DestinationSubnets, m.Port, m.Gateways, m.SourceLabels)
 	}
 	r.destinations(at(field, "route"), t.Route)
 }
 
-// covered says whether one of the hosts matches n.
-func covered(n host.Name, hosts []string) bool {
-	for _, h := range hosts {
-		if p, err := host.ParsePattern(h); err == nil && host.Matches(p, n) {
-			return true
+func (r *report) sniHost(field, s string, hosts []string, atGateways bool) {
+	if _, err := netip.ParseAddr(s); err == nil {
+		r.warn(field, s, "is an IP address, which clients do not send as a name", "name the hosts")
+		return
+	}
+	if !host.Partial(s) && !(atGateways && serviceSNI(s)) {
+		if _, err := host.ParsePattern(s); err != nil {
+			r.hostError(field, s, err)
+			return
 		}
 	}
-	return false
+	if !slices.ContainsFunc(hosts, func(h string) bool { return h == s || host.Matches(lowered(h), lowered(s)) }) {
+		r.reject(field, s, "is none of spec.hosts", "name it in spec.hosts too")
+	}
 }
 
-func (r *report) l4Match(field string, subnets []string, port uint32, gateways []string, ns string) {
+func (r *report) tcpRoute(field string, t *networking.TCPRoute) {
+	for j, m := range t.Match {
+		r.l4Match(at(field, "match", j), m.DestinationSubnets, m.Port, m.Gateways, m.SourceLabels)
+		if _, err := netip.ParsePrefix(m.SourceSubnet); m.SourceSubnet != "" && err != nil && !isAddress(m.SourceSubnet) { //nolint:staticcheck // it is deprecated
+			r.warn(at(field, "match", j, "sourceSubnet"), m.SourceSubnet, "is neither an IP address nor a CIDR block, so nothing matches", `write it as in "10.0.0.0/8"`) //nolint:staticcheck // see above
+		}
+	}
+	r.destinations(at(field, "route"), t.Route)
+}
+
+func (r *report) l4Match(field string, subnets []string, port uint32, gateways []string, labels map[string]string) {
 	for i, s := range subnets {
 		r.prefix(at(field, "destinationSubnets", i), s)
 	}
-	r.matchPlace(field, port, gateways, ns)
+	r.matchPlace(field, port, gateways, labels)
 }
 
 // matchPlace checks what matches of all protocols have.
-func (r *report) matchPlace(field string, port uint32, gateways []string, ns string) {
+func (r *report) matchPlace(field string, port uint32, gateways []string, labels map[string]string) {
 	if port != 0 {
 		r.port(at(field, "port"), port)
 	}
 	for i, g := range gateways {
-		r.gatewayName(at(field, "gateways", i), g)
+		r.gatewayName(at(field, "gateways", i), g, false)
 	}
-	if ns != "" && len(validation.IsDNS1123Label(ns)) > 0 {
-		r.reject(at(field, "sourceNamespace"), ns, "is no namespace", "write a namespace's name")
-	}
+	r.labels(at(field, "sourceLabels"), labels)
 }
 
 func (r *report) destinations(field string, routes []*networking.RouteDestination) {
@@ -159,14 +181,19 @@ func (r *report) destination(field string, d *networking.Destination) {
 		r.reject(field, nil, "it is missing", "write it, as in {host: HOST, port: {number: 443}}")
 		return
 	}
-	// Istio takes wildcards here: they name the ServiceEntry that registers them.
-	if _, err := host.Parse(d.Host); err != nil && !isAddress(d.Host) {
-		r.hostError(at(field, "host"), d.Host, err)
+	if r.converted(routeSemantics) {
+		return
 	}
-	if d.Subset != "" && len(validation.IsDNS1123Label(d.Subset)) > 0 {
-		r.reject(at(field, "subset"), d.Subset, "is no subset's name", "use the name of a subset of the host's DestinationRule")
-	}
+	// Wildcards name the ServiceEntry that registers them.
+	r.hostPattern(at(field, "host"), d.Host, false)
+	r.subsetName(at(field, "subset"), d.Subset)
 	if d.Port != nil {
 		r.port(at(field, "port.number"), d.Port.Number)
+	}
+}
+
+func (r *report) subsetName(field, name string) {
+	if name != "" && !isLabel(name) {
+		r.reject(field, name, "is no subset's name", fmt.Sprintf("use the name of a subset of the host's DestinationRule, at most %d letters, digits and hyphens", 63))
 	}
 }

@@ -44,6 +44,18 @@ func ParsePattern(s string) (Name, error) {
 	return Name(strings.ToLower(n)), nil
 }
 
+// Partial says whether a pattern is a wildcard whose "*" is not the whole first label: "*-api.example.com",
+// "*example.com". No Name is made of it: nothing looks hosts up by a part of a label.
+func Partial(s string) bool {
+	rest, wild := strings.CutPrefix(s, "*")
+	rest = strings.TrimPrefix(rest, "-")
+	if !wild || rest == "" || rest[0] == '.' {
+		return false
+	}
+	_, err := ParseExact(rest)
+	return err == nil
+}
+
 // ParseExact reads a name that stands for one host.
 func ParseExact(s string) (Name, error) {
 	if strings.Contains(s, "*") {
@@ -78,7 +90,7 @@ func check(n, rest string, wildcard bool) (problem, fix string) {
 			return problem, fix
 		}
 	}
-	if last := labels[len(labels)-1]; !wildcard && strings.Trim(last, "0123456789") == "" {
+	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" {
 		return fmt.Sprintf("its last label %q is a number", last), "write a host name; browsers and resolvers read this as an address"
 	}
 	return "", ""

@@ -40,6 +40,9 @@ func fromEntry(o *serviceentry.Object, spec *networking.ServiceEntry, nsGateway 
 	}
 	services := make([]*Service, 0, len(spec.Hosts))
 	for _, h := range spec.Hosts {
+		if host.Partial(h) {
+			continue // nothing looks hosts up by a part of a label
+		}
 		s := base
 		s.Host = CanonicalHost(h)
 		services = append(services, &s)

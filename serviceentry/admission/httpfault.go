@@ -1,0 +1,64 @@
+package admission
+
+import (
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// grpcCodes are gRPC's: https://github.com/grpc/grpc/blob/master/doc/statuscodes.md
+var grpcCodes = []string{
+	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
+	"FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+}
+
+func (r *report) fault(field string, f *networking.HTTPFaultInjection) {
+	if f == nil {
+		return
+	}
+	if f.Delay == nil && f.Abort == nil {
+		r.reject(field, nil, "says nothing", "write delay or abort")
+	}
+	r.delay(at(field, "delay"), f.Delay)
+	r.abort(at(field, "abort"), f.Abort)
+}
+
+func (r *report) delay(field string, d *networking.HTTPFaultInjection_Delay) {
+	if d == nil {
+		return
+	}
+	r.share(at(field, "percentage.value"), d.Percentage)
+	switch x := d.HttpDelayType.(type) {
+	case *networking.HTTPFaultInjection_Delay_FixedDelay:
+		r.positive(at(field, "fixedDelay"), x.FixedDelay)
+	case *networking.HTTPFaultInjection_Delay_ExponentialDelay:
+		r.reject(at(field, "exponentialDelay"), x.ExponentialDelay.AsDuration(), "is not supported", "write fixedDelay")
+	}
+}
+
+func (r *report) abort(field string, a *networking.HTTPFaultInjection_Abort) {
+	if a == nil {
+		return
+	}
+	r.share(at(field, "percentage.value"), a.Percentage)
+	switch x := a.ErrorType.(type) {
+	case *networking.HTTPFaultInjection_Abort_HttpStatus:
+		r.status(at(field, "httpStatus"), x.HttpStatus)
+	case *networking.HTTPFaultInjection_Abort_GrpcStatus:
+		if !slices.Contains(grpcCodes, x.GrpcStatus) {
+			r.reject(at(field, "grpcStatus"), x.GrpcStatus, "is no status of gRPC", "write one of "+strings.Join(grpcCodes, ", "))
+		}
+	case *networking.HTTPFaultInjection_Abort_Http2Error:
+		r.reject(at(field, "http2Error"), x.Http2Error, "is not supported", "write httpStatus or grpcStatus")
+	default:
+		r.warn(field, nil, "says not what to answer", "write httpStatus or grpcStatus")
+	}
+}
+
+// share takes percentages of requests, from Envoy's smallest on.
+func (r *report) share(field string, p *networking.Percent) {
+	if p != nil && (p.Value < 0 || p.Value > 100 || p.Value > 0 && p.Value < 0.0001) {
+		r.reject(field, p.Value, "is no percentage", "write 0, or a number from 0.0001 to 100")
+	}
+}

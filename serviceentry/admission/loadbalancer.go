@@ -1,0 +1,78 @@
+package admission
+
+import (
+	"math/big"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+func (r *report) loadBalancer(field string, l *networking.LoadBalancerSettings) {
+	if l == nil {
+		return
+	}
+	r.consistentHash(at(field, "consistentHash"), l.GetConsistentHash())
+	r.localitySetting(at(field, "localityLbSetting"), l.LocalityLbSetting)
+	for i, f := range l.GetZoneAwareLbSetting().GetFailover() {
+		r.failover(at(field, "zoneAwareLbSetting.failover", i), f.From, f.To)
+	}
+	r.positive(at(field, "warmupDurationSecs"), l.WarmupDurationSecs)
+	r.warmup(at(field, "warmup"), l.Warmup)
+}
+
+func (r *report) consistentHash(field string, h *networking.LoadBalancerSettings_ConsistentHashLB) {
+	if h == nil {
+		return
+	}
+	if c := h.GetHttpCookie(); c != nil {
+		r.cookie(at(field, "httpCookie"), c)
+	}
+	if h.MinimumRingSize != 0 && h.HashAlgorithm != nil { //nolint:staticcheck // it is deprecated, and still in use
+		r.reject(at(field, "minimumRingSize"), h.MinimumRingSize, "cannot be set together with ringHash or maglev", "write ringHash.minimumRingSize instead") //nolint:staticcheck // see above
+	}
+	if m := h.GetMaglev(); m != nil {
+		r.tableSize(at(field, "maglev.tableSize"), m.TableSize)
+	}
+}
+
+// mostEntries is below the size of Envoy's largest Maglev table.
+const mostEntries = 5000011
+
+func (r *report) tableSize(field string, n uint64) {
+	if n == 0 || n >= mostEntries || !new(big.Int).SetUint64(n).ProbablyPrime(0) {
+		r.reject(field, n, "is no size of a Maglev table", "write a prime number below 5000011, as in 65537")
+	}
+}
+
+func (r *report) cookie(field string, c *networking.LoadBalancerSettings_ConsistentHashLB_HTTPCookie) {
+	if c.Name == "" {
+		r.reject(at(field, "name"), nil, "it is missing", "write the cookie's name")
+	}
+	seen := map[string]bool{}
+	for i, a := range c.Attributes {
+		name := strings.ToLower(a.GetName())
+		switch {
+		case name == "":
+			r.reject(at(field, "attributes", i, "name"), nil, "it is missing", "write the attribute's name, as in SameSite")
+		case seen[name]:
+			r.reject(at(field, "attributes", i, "name"), a.Name, "the attribute is there twice", "write each attribute once")
+		}
+		seen[name] = true
+	}
+}
+
+func (r *report) warmup(field string, w *networking.WarmupConfiguration) {
+	if w == nil {
+		return
+	}
+	if w.Duration == nil {
+		r.reject(at(field, "duration"), nil, "it is missing", `write it, as in "30s"`)
+	}
+	r.positive(at(field, "duration"), w.Duration)
+	if p := w.MinimumPercent.GetValue(); p < 0 || p > 100 {
+		r.reject(at(field, "minimumPercent"), p, "is no percentage", "write a number from 0 to 100")
+	}
+	if a := w.Aggression; a != nil && a.Value <= 0 {
+		r.reject(at(field, "aggression"), a.Value, "is not above 0", "write 1 for a linear start, or more")
+	}
+}
