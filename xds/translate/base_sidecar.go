@@ -57,11 +57,12 @@ func sidecarBase(in sidecarIn) []*Resource {
 
 func sealCluster(c *clusterv3.Cluster) *Resource { return seal(Cluster, c.Name, c) }
 
-// gatewayCluster is the leg to an egress gateway: HTTP/2 over mTLS, one session for everything that goes there.
+// gatewayCluster is the leg to an egress gateway, over mTLS: requests share an HTTP/2 connection, and each tunnel has an
+// HTTP/1.1 connection to itself (alone).
 func gatewayCluster(g gateway, connect time.Duration) []*Resource {
 	name := ClusterName(GatewayPort, g.ref.Host())
 	c := connecting(byDiscovery(name, metadata(accesslog.RoleGateway, "")), connect)
-	c.TypedExtensionProtocolOptions = http2Options()
+	c.TypedExtensionProtocolOptions = eitherProtocol()
 	sni := fmt.Sprintf("outbound_.%d_._.%s", GatewayPort, g.ref.Host())
 	c.TransportSocket = meshClientTLS(sni, g.identities)
 	return []*Resource{sealCluster(c), seal(Endpoints, name, load(name, g.port, g.endpoints))}

@@ -74,6 +74,17 @@ func http2Options() map[string]*anypb.Any {
 	}})
 }
 
+// eitherProtocol speaks HTTP/2, and HTTP/1.1 to a server that chooses it: by ALPN, or where the filter state offers nothing
+// else (alone). A pool counts what is offered, so the two never share a connection.
+func eitherProtocol() map[string]*anypb.Any {
+	return httpOptions(&httpv3.HttpProtocolOptions{UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_AutoConfig{
+		AutoConfig: &httpv3.HttpProtocolOptions_AutoHttpConfig{
+			HttpProtocolOptions:  &corev3.Http1ProtocolOptions{},
+			Http2ProtocolOptions: &corev3.Http2ProtocolOptions{},
+		},
+	}})
+}
+
 // sameProtocol speaks upstream what the client speaks.
 func sameProtocol() map[string]*anypb.Any {
 	return httpOptions(&httpv3.HttpProtocolOptions{UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_UseDownstreamProtocolConfig{

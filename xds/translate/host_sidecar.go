@@ -30,7 +30,7 @@ func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs, connect 
 		}
 		p.ports = append(p.ports, portUse{number: port.Number, opaque: port.Protocol == registry.TCP})
 		p.ranges = append(p.ranges, ranges(svc, port)...)
-		p.resources = append(p.resources, sidecarVhost(svc, port, f))
+		p.resources = append(p.resources, sidecarVhost(svc, port, rule, f))
 		if _, closed := f.far.Closed[port.Number]; svc.Exit.IsZero() && !closed {
 			p.resources = append(p.resources, directCluster(svc, port, rule, f.far, connect)...)
 		}
@@ -77,7 +77,7 @@ func (o outbound) tunnel() *routev3.Route {
 
 // sidecarVhost is the row of a port's table for a host. Requests and tunnels both find it: by Host, by SNI, or,
 // where neither can be read, by address.
-func sidecarVhost(svc *registry.Service, port registry.Port, f foundAs) *Resource {
+func sidecarVhost(svc *registry.Service, port registry.Port, rule *registry.Rule, f foundAs) *Resource {
 	vh := &routev3.VirtualHost{
 		Name:    vhostName(routeName(port.Number), svc.Host),
 		Domains: append([]string{svc.Host}, f.short...),
@@ -87,7 +87,7 @@ func sidecarVhost(svc *registry.Service, port registry.Port, f foundAs) *Resourc
 	case closed:
 		vh.Routes = closedRoutes(c)
 	case svc.Exit.IsZero():
-		vh.Routes = directRoutes(svc, port, f)
+		vh.Routes = directRoutes(svc, port, rule, f)
 	default:
 		vh.Routes = gatewayRoutes(svc, port, f)
 		for _, r := range vh.Routes {
@@ -122,12 +122,17 @@ func gatewayRoutes(svc *registry.Service, port registry.Port, f foundAs) []*rout
 }
 
 // directRoutes send a host to its own cluster.
-func directRoutes(svc *registry.Service, port registry.Port, f foundAs) []*routev3.Route {
+func directRoutes(svc *registry.Service, port registry.Port, rule *registry.Rule, f foundAs) []*routev3.Route {
 	cluster := ClusterName(port.Number, svc.Host)
-	return spoken(svc, port, f, ways{
+	w := ways{
 		name: dialled(route("default", anyTunnel(), ended(cluster)), svc, port.TargetPort), address: route("default", anyTunnel(), ended(cluster)),
 		request: through(dialled(route("default", anyRequest(), retried(cluster)), svc, port.TargetPort), translations(port)...),
-	})
+	}
+	if originates(port, rule.TLSFor(port.Number)) {
+		ownALPN(w.name)
+		ownALPN(w.address)
+	}
+	return spoken(svc, port, f, w)
 }
 
 // ways are the routes to a host: of tunnels that its name found, of those that its address did, and of requests.
@@ -247,13 +252,18 @@ func endCluster(kind Type, clusterName string, svc *registry.Service, port regis
 	if http2 {
 		c.TypedExtensionProtocolOptions = http2Options()
 	}
-	if tls != nil && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual) && port.Protocol != registry.TLS {
+	if originates(port, tls) {
 		c.TransportSocket = originateTLS(svc.Host, svc.SANs, tls, http2)
 		if svc.Wildcard() && tls.SNI == "" {
 			c.TypedExtensionProtocolOptions = nameFromRequest(http2)
 		}
 	}
 	return append(out, seal(kind, clusterName, c))
+}
+
+// originates says whether what an app speaks at a port is wrapped in TLS.
+func originates(port registry.Port, tls *registry.TLSSettings) bool {
+	return tls != nil && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual) && port.Protocol != registry.TLS
 }
 
 // ranges are what a TCP or TLS port's host owns beyond single addresses.

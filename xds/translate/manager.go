@@ -35,7 +35,7 @@ type manager struct {
 	log     accesslog.Place
 	connect bool // CONNECT is taken
 	exit    bool // its clients are strangers: they give no orders
-	gateway bool // it faces the mesh: HTTP/2, its clients are strangers
+	gateway bool // it faces the mesh
 
 	onDemand bool // a cluster that is not there is asked for
 }
@@ -77,9 +77,11 @@ func (m manager) filter() *listenerv3.Filter {
 		hcm.Http2ProtocolOptions.AllowConnect = true
 	}
 	if m.gateway {
-		// 0.7 % of short tunnels fail with the default codec: docs/adr/0003-tunnels.md
-		hcm.Http2ProtocolOptions.UseOghttp2Codec = wrapperspb.Bool(true)
 		hcm.Http2ProtocolOptions.MaxConcurrentStreams = wrapperspb.UInt32(4096)
+	}
+	if m.connect {
+		// The end of a tunnel is the end of its connection: by default it would come a second late.
+		hcm.DelayedCloseTimeout = durationpb.New(0)
 	}
 	return networkFilter("envoy.filters.network.http_connection_manager", hcm)
 }
@@ -101,6 +103,13 @@ func (m manager) filters() []*hcmv3.HttpFilter {
 	} {
 		f.Disabled = true
 		filters = append(filters, f)
+	}
+	switch {
+	case m.exit:
+	case m.connect:
+		filters = append(filters, tunnelsAlone())
+	default:
+		filters = append(filters, upgradesAlone())
 	}
 	if m.onDemand {
 		filters = append(filters, httpFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{

@@ -75,5 +75,6 @@ const (
 	stateTCPCluster  = "envoy.tcp_proxy.cluster"
 	stateDynamicHost = "envoy.upstream.dynamic_host"
 	stateDynamicPort = "envoy.upstream.dynamic_port"
+	stateProtocols   = "envoy.network.application_protocols"
 	stateOriginalDst = "envoy.network.transport_socket.original_dst_address"
 )

@@ -3,11 +3,13 @@ package translate
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/serviceentry/mesh"
@@ -79,6 +81,12 @@ func (t trusts) names(rest string) []string {
 // account is the identities that a service account may show.
 func (t trusts) account(ns, account string) []string { return t.names("ns/" + ns + "/sa/" + account) }
 
+// TLS sessions between sidecars and gateways.
+const (
+	sessionsKept   = 16
+	sessionTimeout = 10 * time.Minute
+)
+
 // meshClientTLS is a sidecar's side of the leg to a gateway: its own certificate, and the gateway's identity
 // asked for.
 func meshClientTLS(sni string, identities []string) *corev3.TransportSocket {
@@ -88,9 +96,11 @@ func meshClientTLS(sni string, identities []string) *corev3.TransportSocket {
 	}
 	return tlsSocket(&tlsv3.UpstreamTlsContext{
 		Sni: sni,
+		// each tunnel takes a connection: those that come at the same time find a session each to resume
+		MaxSessionKeys: wrapperspb.UInt32(sessionsKept),
 		CommonTlsContext: &tlsv3.CommonTlsContext{
 			TlsParams:                      minTLS(),
-			AlpnProtocols:                  []string{"h2"},
+			AlpnProtocols:                  []string{"h2"}, // tunnels offer another, see alone
 			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{secret(secretIdentity)},
 			ValidationContextType:          validation(secretMeshRoots, names),
 		},
@@ -105,9 +115,11 @@ func meshServerTLS(trust trusts) *corev3.TransportSocket {
 	}
 	return tlsSocket(&tlsv3.DownstreamTlsContext{
 		RequireClientCertificate: wrapperspb.Bool(true),
+		// A session stands for a certificate that was shown: it must not outlive it for long.
+		SessionTimeout: durationpb.New(sessionTimeout),
 		CommonTlsContext: &tlsv3.CommonTlsContext{
 			TlsParams:                      minTLS(),
-			AlpnProtocols:                  []string{"h2"},
+			AlpnProtocols:                  []string{"h2", http11},
 			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{secret(secretIdentity)},
 			ValidationContextType:          validation(secretMeshRoots, members),
 		},

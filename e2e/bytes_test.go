@@ -1,0 +1,307 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sallyport/sallyport/e2e/story"
+	"github.com/sallyport/sallyport/e2e/whole"
+	"github.com/sallyport/sallyport/e2e/world"
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// bytesEntry registers a host's ports with names of protocols.
+const bytesEntry = `---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: %[1]s, namespace: default, annotations: {%[2]s}}
+spec:
+  hosts: [%[1]s]
+  location: MESH_EXTERNAL
+  resolution: DNS
+  ports:
+`
+
+// bytesEntries registers hosts that leave by the gateway, and others alike that leave the pod straight. Requests have hosts
+// of their own: a gateway speaks TLS for them where the host has a port for that.
+func bytesEntries() string {
+	var all strings.Builder
+	for path, annotation := range map[string]string{"gateway": "", "direct": "egress.sallyport.io/gateway: direct"} {
+		fmt.Fprintf(&all, bytesEntry, "bytes."+path+".test", annotation)
+		all.WriteString("  - {number: 443, name: https, protocol: HTTPS}\n  - {number: 5000, name: tcp, protocol: TCP}\n")
+		fmt.Fprintf(&all, bytesEntry, "web."+path+".test", annotation)
+		all.WriteString("  - {number: 8000, name: http, protocol: HTTP}\n  - {number: 8081, name: grpc, protocol: GRPC}\n")
+	}
+	return all.String()
+}
+
+// bytesPaths are the ways out of a pod. Nobody registered the hosts of the last one.
+var bytesPaths = []string{"gateway", "direct", "passthrough"}
+
+// hostOn is the host of a kind of exchanges on a path.
+func hostOn(path, kind string) string {
+	if kind == "tls" || kind == "tcp" {
+		return "bytes." + path + ".test"
+	}
+	return "web." + path + ".test"
+}
+
+// The kinds of exchanges, and the port at which each is taken.
+var bytesPorts = map[string]uint16{"tls": 443, "tcp": 5000, "websocket": 8000, "http/1.0": 8000, "http/2": 8081, "grpc": 8081}
+
+// TestBytesArriveWhole: whatever an app and a server outside send each other, both get all of it, whoever ends first and
+// however slowly the other reads; and what one of them cuts off is not ended cleanly for the other.
+func TestBytesArriveWhole(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	ctx, s := setScene(t, story.InNamespaces)
+	m := newMover(t, s)
+	if err := m.ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range bytesPaths {
+		for kind := range bytesPorts {
+			for _, e := range exchangesOf(kind) {
+				name := fmt.Sprintf("%s/%s/%s/%d bytes", path, strings.ReplaceAll(kind, "/", " "), e.Shape, e.Size)
+				if e.Slow {
+					name += " slowly"
+				}
+				t.Run(name, func(t *testing.T) { m.all(t, path, kind, e) })
+			}
+		}
+	}
+	t.Run("records", func(t *testing.T) { m.recordsAgree(ctx, t, s) })
+}
+
+// exchangesOf are the exchanges of a kind. By HTTP/1.0 there is only an answer; the streams of HTTP/2 end their request
+// before their answer ends, as calls of gRPC do but for those that stream both ways.
+func exchangesOf(kind string) (list []whole.Exchange) {
+	shapes := []whole.Shape{whole.Download}
+	if kind == "http/2" || kind == "grpc" {
+		shapes = []whole.Shape{whole.Ask, whole.Post, whole.ResetByServer, whole.ResetByClient}
+	}
+	for _, shape := range shapes {
+		for _, size := range []int64{1, 64 << 10, 20 << 20} {
+			if strings.HasPrefix(string(shape), "reset") && size > 64<<10 {
+				continue
+			}
+			list = append(list, whole.Exchange{Shape: shape, Size: size})
+			if size > 64<<10 {
+				list = append(list, whole.Exchange{Shape: shape, Size: size, Slow: true})
+			}
+		}
+	}
+	return list
+}
+
+// times is how often an exchange is tried: everything 100 times where that is asked for.
+func times(e whole.Exchange) int {
+	switch {
+	case os.Getenv("SALLYPORT_LONG") != "":
+		return 100
+	case e.Size > 64<<10:
+		return 2
+	default:
+		return 3
+	}
+}
+
+// mover moves bytes between the app and a server outside.
+type mover struct {
+	server *whole.Server
+	app    caller
+	grpc   map[string]*http.Client // by path
+
+	mu   sync.Mutex
+	next int
+}
+
+func newMover(t *testing.T, s *story.Scene) *mover {
+	t.Helper()
+	if _, err := s.World.Outside.Run(t.Context(), 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
+		t.Fatal(err)
+	}
+	m := &mover{server: whole.NewServer(), app: appOf(s), grpc: map[string]*http.Client{}}
+	listen := func(port uint16, serve func(net.Listener)) {
+		l, err := s.World.Outside.Listen(netip.AddrPortFrom(otherAddr, port).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); serve(l) }()
+		t.Cleanup(func() { _ = l.Close(); <-done })
+	}
+	listen(5000, m.server.ServeTCP)
+	listen(8000, m.server.ServeHTTP1)
+	listen(8081, m.server.ServeHTTP2)
+	listen(443, func(l net.Listener) {
+		m.server.ServeTLS(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return s.Outside.CA.Issue(h.ServerName)
+		}})
+	})
+	for _, path := range bytesPaths {
+		s.Outside.Set("bytes."+path+".test", time.Minute, otherAddr)
+		s.Outside.Set("web."+path+".test", time.Minute, otherAddr)
+		transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return m.dial(ctx, path, "grpc")
+		}}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		m.grpc[path] = &http.Client{Transport: transport}
+		t.Cleanup(transport.CloseIdleConnections)
+	}
+	if err := s.Config.Write("bytes.yaml", bytesEntries()); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// ready waits until every path works.
+func (m *mover) ready(ctx context.Context) error {
+	return world.Within(ctx, time.Minute, func() error {
+		for _, path := range bytesPaths {
+			for kind := range bytesPorts {
+				if client, _ := m.exchange(ctx, path, kind, whole.Exchange{Shape: exchangesOf(kind)[0].Shape, Size: 1}); client.Err != nil || client.Bytes != 1 {
+					return fmt.Errorf("%s, %s: %w", path, kind, client.Err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (m *mover) dial(ctx context.Context, path, kind string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	addr, err := m.app.resolve(ctx, hostOn(path, kind))
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.app.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, bytesPorts[kind]).String())
+	if err == nil {
+		err = c.SetDeadline(time.Now().Add(exchangeWithin))
+	}
+	return c, err
+}
+
+// exchangeWithin bounds an exchange. What hangs has failed, and on a busy machine nothing else takes as long.
+const exchangeWithin = 2 * time.Minute
+
+// exchange does one, and gives both ends' accounts.
+func (m *mover) exchange(ctx context.Context, path, kind string, e whole.Exchange) (client, server whole.Account) {
+	m.mu.Lock()
+	m.next++
+	e.ID = fmt.Sprint(m.next)
+	m.mu.Unlock()
+	host := hostOn(path, kind)
+	account := m.server.Account(e.ID)
+	if kind == "http/2" || kind == "grpc" {
+		content := map[string]string{"http/2": "application/octet-stream", "grpc": "application/grpc"}[kind]
+		client = whole.Stream(m.grpc[path], fmt.Sprintf("http://%s:%d/", host, bytesPorts[kind]), content, e)
+	} else {
+		c, err := m.dial(ctx, path, kind)
+		if err != nil {
+			return whole.Account{Err: err}, whole.Account{}
+		}
+		authority := fmt.Sprintf("%s:%d", host, bytesPorts[kind])
+		switch kind {
+		case "tls":
+			config := m.app.roots.Clone()
+			config.ServerName = host
+			client = whole.Run(whole.Secure(tls.Client(c, config), whole.Plain(c, nil)), e)
+		case "tcp":
+			client = whole.Run(whole.Plain(c, nil), e)
+		case "websocket":
+			client = whole.Upgrade(c, "/", authority, e)
+		case "http/1.0":
+			client = whole.Get10(c, "/", authority, e)
+		}
+	}
+	select {
+	case server = <-account:
+	case <-time.After(serverEndsWithin):
+		server.Err = errNoEnd
+	}
+	return client, server
+}
+
+// serverEndsWithin is how long after its client the server may end.
+const serverEndsWithin = time.Minute
+
+var errNoEnd = errors.New("the server was not told that its client has ended, or never heard of it")
+
+// all tries an exchange as often as it must be, some at a time.
+func (m *mover) all(t *testing.T, path, kind string, e whole.Exchange) {
+	wrong := make(chan string, times(e))
+	var group errgroup.Group
+	group.SetLimit(10)
+	for range times(e) {
+		group.Go(func() error {
+			client, server := m.exchange(t.Context(), path, kind, e)
+			if text := judged(kind, e, client, server); text != "" {
+				wrong <- text
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	close(wrong)
+	if len(wrong) > 0 {
+		t.Errorf("%d of %d were wrong; the first: %s", len(wrong), times(e), <-wrong)
+	}
+}
+
+// judged says what is wrong with an exchange: nothing is "".
+func judged(kind string, e whole.Exchange, client, server whole.Account) string {
+	text := fmt.Sprintf("client %d bytes, %v; server %d bytes, %v", client.Bytes, client.Err, server.Bytes, server.Err)
+	clean := client.Err == nil && server.Err == nil
+	switch e.Shape {
+	case whole.ResetByServer: // who resets has no error
+		clean = client.Err != nil && server.Err == nil
+	case whole.ResetByClient:
+		clean = client.Err == nil && server.Err != nil
+	}
+	if !clean || client.Bytes != e.Size || server.Bytes != e.Size {
+		return text
+	}
+	return ""
+}
+
+// recordsAgree: the record of a connection counts what its ends counted.
+func (m *mover) recordsAgree(ctx context.Context, t *testing.T, s *story.Scene) {
+	for i, shape := range []whole.Shape{whole.Download} {
+		e := whole.Exchange{Shape: shape, Size: 5<<20 + int64(i), Slow: true}
+		client, server := m.exchange(ctx, "gateway", "tcp", e)
+		if text := judged("tcp", e, client, server); text != "" {
+			t.Fatal(text)
+		}
+		err := world.Within(ctx, 20*time.Second, func() error {
+			records, err := s.AuditRecords(ctx, "--host", "bytes.gateway.test")
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(records, func(r record.Record) bool {
+				big := max(r.BytesSent, r.BytesReceived)
+				return r.Protocol == "tcp" && big >= uint64(e.Size) && big < uint64(e.Size)+100 // and the order or the receipt
+			}) {
+				return fmt.Errorf("no record counts %d bytes for a %s", e.Size, e.Shape)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

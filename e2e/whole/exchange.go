@@ -1,0 +1,238 @@
+package whole
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Shape is who sends, and who ends first.
+type Shape string
+
+// The shapes.
+const (
+	Download      Shape = "download"        // the server sends and closes
+	Fetch         Shape = "fetch"           // the server sends; the client closes when it has all
+	Upload        Shape = "upload"          // the client sends, waits for a receipt, and closes
+	Drop          Shape = "drop"            // the client sends and closes without a word
+	Ask           Shape = "ask"             // the client shuts its side first; then the server sends and closes
+	Post          Shape = "post"            // the client sends and shuts its side; then the server gives a receipt and closes
+	ResetByServer Shape = "reset-by-server" // the server sends some and resets
+	ResetByClient Shape = "reset-by-client" // the client sends some and resets
+)
+
+// Exchange is what happens on one connection.
+type Exchange struct {
+	ID    string // which one, for the server's account
+	Shape Shape
+	Size  int64 // bytes, without the line that orders them
+	Slow  bool  // who receives reads up to 64 KiB, then rests for 2 ms
+}
+
+// String is the line that orders the exchange.
+func (e Exchange) String() string { return fmt.Sprintf("%s %s %d %t", e.ID, e.Shape, e.Size, e.Slow) }
+
+func parse(line string) (e Exchange, err error) {
+	_, err = fmt.Sscan(strings.TrimSpace(line), &e.ID, &e.Shape, &e.Size, &e.Slow)
+	return e, err
+}
+
+// Conn is a connection as both ends need it.
+type Conn interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
+// resetter is a connection that can be reset.
+type resetter interface{ Reset() error }
+
+const (
+	piece   = 64 << 10
+	restFor = 2 * time.Millisecond
+)
+
+// pattern is what is sent, again and again. Its length is a prime, so that no power of two is a period of it.
+var pattern = func() []byte {
+	p := make([]byte, 65521)
+	x := uint32(2463534242)
+	for i := range p {
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		p[i] = byte(x)
+	}
+	return append(p, p...)
+}()
+
+func at(position int64, n int) []byte {
+	i := int(position % (int64(len(pattern)) / 2))
+	return pattern[i : i+n]
+}
+
+// send writes size bytes and gives how many were taken.
+func send(to io.Writer, size int64) (sent int64, err error) {
+	for sent < size {
+		n, err := to.Write(at(sent, int(min(size-sent, 32<<10))))
+		sent += int64(n)
+		if err != nil {
+			return sent, err
+		}
+	}
+	return sent, nil
+}
+
+// receive reads up to limit bytes, or until the end where there is no limit (-1), and gives how many came. The end itself
+// is no error.
+func receive(from io.Reader, limit int64, slow bool) (got int64, err error) {
+	buffer := make([]byte, piece)
+	rest := time.NewTicker(restFor)
+	defer rest.Stop()
+	for limit < 0 || got < limit {
+		room := buffer[:32<<10]
+		if limit >= 0 {
+			room = room[:min(int64(len(room)), limit-got)]
+		}
+		n, err := from.Read(room)
+		if !bytes.Equal(room[:n], at(got, n)) {
+			return got, fmt.Errorf("other bytes than were sent came after %d", got)
+		}
+		got += int64(n)
+		if errors.Is(err, io.EOF) {
+			return got, nil
+		}
+		if err != nil {
+			return got, err
+		}
+		if slow {
+			<-rest.C
+		}
+	}
+	return got, nil
+}
+
+// receipt is the server's account of what came, as a line of fixed length.
+func receipt(got int64) string { return fmt.Sprintf("received %020d\n", got) }
+
+// Account is what one end sent or got, and how it was cut.
+type Account struct {
+	Bytes int64
+	Err   error
+}
+
+// Run does the client's part on an open connection, which it closes, and gives its account: of what it sent where it is
+// the one who sends.
+func Run(c Conn, e Exchange) Account {
+	defer func() { _ = c.Close() }()
+	if _, err := fmt.Fprintf(c, "%s\n", e); err != nil {
+		return Account{Err: err}
+	}
+	return e.client(c, c)
+}
+
+func (e Exchange) client(c Conn, from io.Reader) (a Account) {
+	switch e.Shape {
+	case Download:
+		a.Bytes, a.Err = receive(from, -1, e.Slow)
+	case Fetch:
+		a.Bytes, a.Err = receive(from, e.Size, e.Slow)
+	case Ask:
+		if a.Err = c.CloseWrite(); a.Err == nil {
+			a.Bytes, a.Err = receive(from, -1, e.Slow)
+		}
+	case Upload, Post:
+		if a.Bytes, a.Err = send(c, e.Size); a.Err == nil && e.Shape == Post {
+			a.Err = c.CloseWrite()
+		}
+		if a.Err == nil {
+			a.Err = expect(from, receipt(e.Size))
+		}
+	case Drop:
+		a.Bytes, a.Err = send(c, e.Size)
+	case ResetByServer:
+		if a.Bytes, a.Err = receive(from, e.Size, e.Slow); a.Err == nil {
+			if _, err := fmt.Fprint(c, "."); err == nil { // all has come: now it may reset
+				_, a.Err = receive(from, -1, false)
+			}
+		}
+	case ResetByClient:
+		if a.Bytes, a.Err = send(c, e.Size); a.Err == nil {
+			if a.Err = expect(from, receipt(e.Size)); a.Err == nil {
+				a.Err = reset(c)
+			}
+		}
+	}
+	return a
+}
+
+func expect(from io.Reader, text string) error {
+	got := make([]byte, len(text))
+	n, err := io.ReadFull(from, got)
+	if err == nil && string(got) != text {
+		err = errors.New("another receipt")
+	}
+	if err != nil {
+		return fmt.Errorf("waiting for a receipt, %q came: %w", got[:n], err)
+	}
+	return nil
+}
+
+func reset(c Conn) error {
+	r, ok := c.(resetter)
+	if !ok {
+		return errors.New("this connection cannot be reset")
+	}
+	return r.Reset()
+}
+
+// serve does the server's part and gives its account.
+func serve(c Conn) (e Exchange, a Account, err error) {
+	defer func() { _ = c.Close() }()
+	in := bufio.NewReaderSize(c, piece)
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return e, a, err
+	}
+	if e, err = parse(line); err != nil {
+		return e, a, err
+	}
+	return e, e.server(c, in), nil
+}
+
+func (e Exchange) server(c Conn, from io.Reader) (a Account) {
+	switch e.Shape {
+	case Download:
+		a.Bytes, a.Err = send(c, e.Size)
+	case Fetch:
+		if a.Bytes, a.Err = send(c, e.Size); a.Err == nil {
+			_, a.Err = receive(from, -1, false)
+		}
+	case Ask:
+		if _, a.Err = receive(from, -1, false); a.Err == nil {
+			a.Bytes, a.Err = send(c, e.Size)
+		}
+	case Upload, ResetByClient:
+		if a.Bytes, a.Err = receive(from, e.Size, e.Slow); a.Err == nil {
+			_, a.Err = io.WriteString(c, receipt(a.Bytes))
+		}
+		if a.Err == nil {
+			_, a.Err = receive(from, -1, false)
+		}
+	case Post:
+		if a.Bytes, a.Err = receive(from, -1, e.Slow); a.Err == nil {
+			_, a.Err = io.WriteString(c, receipt(a.Bytes))
+		}
+	case Drop:
+		a.Bytes, a.Err = receive(from, -1, e.Slow)
+	case ResetByServer:
+		if a.Bytes, a.Err = send(c, e.Size); a.Err == nil {
+			if a.Err = expect(from, "."); a.Err == nil {
+				a.Err = reset(c)
+			}
+		}
+	}
+	return a
+}
