@@ -41,7 +41,7 @@ func bytesEntries() string {
 	var all strings.Builder
 	for path, annotation := range map[string]string{"gateway": "", "direct": "egress.sallyport.io/gateway: direct"} {
 		fmt.Fprintf(&all, bytesEntry, "bytes."+path+".test", annotation)
-		all.WriteString("  - {number: 443, name: https, protocol: HTTPS}\n  - {number: 5000, name: tcp, protocol: TCP}\n")
+		all.WriteString("  - {number: 443, name: https, protocol: HTTPS}\n  - {number: 5000, name: tcp, protocol: TCP}\n  - {number: 5001, name: tcp-nobody, protocol: TCP}\n")
 		fmt.Fprintf(&all, bytesEntry, "web."+path+".test", annotation)
 		all.WriteString("  - {number: 8000, name: http, protocol: HTTP}\n  - {number: 8081, name: grpc, protocol: GRPC}\n")
 	}
@@ -250,7 +250,7 @@ func (m *mover) all(t *testing.T, path, kind string, e whole.Exchange) {
 	for range times(e) {
 		group.Go(func() error {
 			client, server := m.exchange(t.Context(), path, kind, e)
-			if text := judged(kind, e, client, server); text != "" {
+			if text := judged(e, client, server); text != "" {
 				wrong <- text
 			}
 			return nil
@@ -264,7 +264,7 @@ func (m *mover) all(t *testing.T, path, kind string, e whole.Exchange) {
 }
 
 // judged says what is wrong with an exchange: nothing is "".
-func judged(kind string, e whole.Exchange, client, server whole.Account) string {
+func judged(e whole.Exchange, client, server whole.Account) string {
 	text := fmt.Sprintf("client %d bytes, %v; server %d bytes, %v", client.Bytes, client.Err, server.Bytes, server.Err)
 	clean := client.Err == nil && server.Err == nil
 	switch e.Shape {
@@ -279,29 +279,56 @@ func judged(kind string, e whole.Exchange, client, server whole.Account) string 
 	return ""
 }
 
-// recordsAgree: the record of a connection counts what its ends counted.
+// failing is how many tunnels are opened to where nobody listens.
+const failing = 20
+
+// recordsAgree: the record of a connection counts what its ends counted, and a tunnel that leads nowhere has one record.
 func (m *mover) recordsAgree(ctx context.Context, t *testing.T, s *story.Scene) {
-	for i, shape := range []whole.Shape{whole.Download} {
-		e := whole.Exchange{Shape: shape, Size: 5<<20 + int64(i), Slow: true}
-		client, server := m.exchange(ctx, "gateway", "tcp", e)
-		if text := judged("tcp", e, client, server); text != "" {
-			t.Fatal(text)
-		}
-		err := world.Within(ctx, 20*time.Second, func() error {
-			records, err := s.AuditRecords(ctx, "--host", "bytes.gateway.test")
-			if err != nil {
-				return err
-			}
-			if !slices.ContainsFunc(records, func(r record.Record) bool {
-				big := max(r.BytesSent, r.BytesReceived)
-				return r.Protocol == "tcp" && big >= uint64(e.Size) && big < uint64(e.Size)+100 // and the order or the receipt
-			}) {
-				return fmt.Errorf("no record counts %d bytes for a %s", e.Size, e.Shape)
-			}
-			return nil
-		})
+	for range failing {
+		addr, err := m.app.resolve(ctx, hostOn("gateway", "tcp"))
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
+		c, err := m.app.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, 5001).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if client := whole.Run(whole.Plain(c, nil), whole.Exchange{ID: "nobody", Shape: whole.Download, Size: 1}); client.Bytes > 0 {
+			t.Errorf("%d bytes came from nobody", client.Bytes)
+		}
+	}
+	// Records come in order: the gateway's of what follows, and the sidecar's, come after those of what failed.
+	for i, path := range bytesPaths {
+		m.counted(ctx, t, s, path, whole.Exchange{Shape: whole.Download, Size: 5<<20 + int64(i), Slow: true})
+	}
+	records, err := s.AuditRecords(ctx, "--host", hostOn("gateway", "tcp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := slices.DeleteFunc(records, func(r record.Record) bool { return r.Class == record.DNS || r.Port != 5001 })
+	if len(failed) != failing {
+		t.Errorf("%d records of %d tunnels that lead nowhere, such as %+v", len(failed), failing, failed)
+	}
+}
+
+// counted waits for a record that counts the bytes of an exchange.
+func (m *mover) counted(ctx context.Context, t *testing.T, s *story.Scene, path string, e whole.Exchange) {
+	t.Helper()
+	client, server := m.exchange(ctx, path, "tcp", e)
+	if text := judged(e, client, server); text != "" {
+		t.Fatal(text)
+	}
+	err := world.Within(ctx, time.Minute, func() error {
+		records, err := s.AuditRecords(ctx, "--since", "10m")
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(records, func(r record.Record) bool { return r.Port == 5000 && r.BytesSent == uint64(e.Size) }) {
+			return fmt.Errorf("no record says that %d bytes were sent, by %s", e.Size, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -54,6 +54,9 @@ func gatewayRequests() map[string]logCase {
 			})},
 		"a tunnel that a listener behind tells": {place, httpLog(
 			peered(common("egress-tls", "default", "role", "inner")), connect, "external.com:443", "", 200, ""), nil},
+		"a tunnel that a listener behind could not lead anywhere": {place, httpLog(
+			flagged(peered(common("egress-tcp", "default", "role", "inner")), &datav3.ResponseFlags{UpstreamConnectionTermination: true}),
+			connect, "db.external.com:5432", "", 503, "upstream_reset_before_response_started{connection_termination}"), nil},
 		"a tunnel of a namespace that it is not exported to": {place, httpLog(
 			peered(common("egress-tls", "default", "role", "inner")), connect, "private.com:443", "", 403, "rbac_access_denied_matched_policy[none]"),
 			want(record.Record{

@@ -17,7 +17,8 @@ import (
 func told(r *entry, role, details string) bool {
 	switch role {
 	case accesslog.RoleInner:
-		return r.Status == 200 || details == "via_upstream" // it was asked again there
+		// It took the tunnel, or was asked again; or it ended the tunnel (UC) before the client was told that it is open.
+		return r.Status == 200 || details == "via_upstream" || slices.Contains(r.Flags, "UC")
 	case accesslog.RoleGateway:
 		return r.Status == 200 || details == "via_upstream" // the gateway took it, or said no itself
 	default:
