@@ -18,6 +18,7 @@ const (
 	KindEndpointSlice   Kind = "EndpointSlice"
 	KindPod             Kind = "Pod"
 	KindNamespace       Kind = "Namespace"
+	KindSecret          Kind = "Secret"
 	KindMeshConfig      Kind = "MeshConfig"
 )
 
@@ -75,8 +76,8 @@ type Object struct {
 	Origin string
 	// Spec is the API type's value: *networking.ServiceEntry, *networking.Gateway, *networking.VirtualService,
 	// *networking.DestinationRule, *networking.Sidecar (istio.io/api/networking/v1alpha3 types, which
-	// networking/v1 aliases), *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Pod, *corev1.Namespace, or, of the kinds
-	// that nothing is programmed by, the message of their table in serviceentry/fields.
+	// networking/v1 aliases), *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Pod, *corev1.Namespace,
+	// *corev1.Secret, or, of the kinds that nothing is programmed by, the message of their table in serviceentry/fields.
 	Spec any
 	// Hash covers everything above but Origin: equal hashes mean nothing changed.
 	Hash uint64

@@ -68,3 +68,17 @@ func (p *Pod) Admin(ctx context.Context, path string) ([]byte, error) {
 	defer func() { _ = resp.Body.Close() }()
 	return io.ReadAll(resp.Body)
 }
+
+// AloneFromDisk ends the controller, and starts the gateway again without it.
+func (s *Scene) AloneFromDisk(ctx context.Context) error {
+	if err := s.Controller.kill(ctx); err != nil {
+		return err
+	}
+	if err := s.Gateway.kill(ctx); err != nil {
+		return err
+	}
+	return s.Gateway.up(ctx)
+}
+
+// ProxyAddr is where `sallyport up` takes requests, in a scene on loopback.
+func (s *Scene) ProxyAddr() string { return s.Up.proxyAddr }

@@ -34,6 +34,8 @@ func Check(objs []serviceentry.Object, cfg mesh.Config) []Finding {
 			w.checkGatewayService(r)
 		case *networking.DestinationRule:
 			w.checkRuleHost(r, spec)
+			w.checkRuleTLS(r, spec)
+			w.checkCredential(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 		case *networking.VirtualService:
 			w.checkGateways(r, spec)

@@ -41,7 +41,7 @@ func (w *world) farEnds() []Finding {
 				c.add(svc, s.FarEnd(svc, rule, place))
 			}
 			for _, key := range rules { // as the workloads see it that a rule is for
-				place := registry.Place{Kind: registry.AtSidecar, Namespace: key.Namespace, Credentials: true}
+				place := registry.Place{Kind: registry.AtSidecar, Namespace: key.Namespace, Secrets: registry.SecretsUnseen}
 				if rule := s.Rule(svc, key.Namespace, registry.Selected(key.Namespace+"/"+key.Name)); rule != nil && rule.Key == key {
 					c.add(svc, s.FarEnd(svc, rule, place))
 				}
@@ -54,9 +54,9 @@ func (w *world) farEnds() []Finding {
 // placesOf are those from which a service is reached.
 func placesOf(svc *registry.Service) []registry.Place {
 	if svc.Exit.IsZero() {
-		return []registry.Place{{Kind: registry.AtSidecar, Namespace: svc.Namespace, Credentials: true}}
+		return []registry.Place{{Kind: registry.AtSidecar, Namespace: svc.Namespace, Secrets: registry.SecretsUnseen}}
 	}
-	return []registry.Place{{Kind: registry.AtGateway, Credentials: true}}
+	return []registry.Place{{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace, Secrets: registry.SecretsUnseen}}
 }
 
 // aboutFarEnds picks the objects that matter: rules about TLS, entries with written endpoints or with such a rule, and

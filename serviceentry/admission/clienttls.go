@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/serviceentry/host"
 )
 
 // clientTLS checks what settings for TLS towards a server say against each other. What a proxy may do of them is found by
@@ -55,6 +57,9 @@ func (r *report) unverified(field string, t *networking.ClientTLSSettings, simpl
 	if (simple || mutual) && len(t.SubjectAltNames) > 0 {
 		r.reject(at(field, "subjectAltNames"), nil, "have no effect while insecureSkipVerify is true", "remove one of the two")
 	}
+	if (simple || mutual) && t.CaCrl != "" {
+		r.reject(at(field, "caCrl"), t.CaCrl, contradicts, "remove one of the two")
+	}
 	if simple && t.CredentialName != "" {
 		r.reject(at(field, "credentialName"), t.CredentialName, contradicts, "remove one of the two")
 	}
@@ -73,5 +78,58 @@ func (r *report) configMap(field, credential string) {
 		r.reject(field, credential, "names no ConfigMap", "write configmap://NAME or configmap://NAMESPACE/NAME")
 	case qualified && ns != r.of.Namespace:
 		r.reject(field, credential, "is in another namespace", "use a ConfigMap of namespace "+r.of.Namespace)
+	}
+}
+
+// checkRuleTLS warns of TLS that a rule asks for and that is not its to give: between pods, and around TLS of the client's
+// own.
+func (w *world) checkRuleTLS(r *report, d *networking.DestinationRule) {
+	n := w.fullName(d.Host, r.of.Namespace)
+	check := func(field string, t *networking.ClientTLSSettings, port uint32) {
+		if t == nil || t.Mode == networking.ClientTLSSettings_DISABLE {
+			return
+		}
+		if t.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL && w.inside(n) {
+			r.warn(at(field, "mode"), t.Mode, "connections between pods are not encrypted by the mesh, with this rule or without it", "do not rely on it; encrypt in the applications what must not be read inside the cluster")
+		}
+		for _, e := range w.hosts[n] {
+			for _, p := range e.spec.Ports {
+				if isTLS(strings.ToUpper(p.Protocol)) && (port == p.Number) {
+					r.warn(field, nil, "has no effect on a port of TLS connections, which go on as the client made them", "register the port as HTTP or TCP if the proxy is to speak TLS, or remove it")
+				}
+			}
+		}
+	}
+	check("spec.trafficPolicy.tls", d.GetTrafficPolicy().GetTls(), 0)
+	for i, p := range d.GetTrafficPolicy().GetPortLevelSettings() {
+		check(at("spec.trafficPolicy", "portLevelSettings", i, "tls"), p.GetTls(), p.GetPort().GetNumber())
+	}
+}
+
+// inside says whether a host is a Service's, or an entry's of the mesh.
+func (w *world) inside(n host.Name) bool {
+	if strings.HasSuffix(string(n), "."+clusterDomain) || strings.HasSuffix(string(n), ".local") {
+		return true
+	}
+	for _, e := range w.hosts[n] {
+		if !e.external() {
+			return true
+		}
+	}
+	return false
+}
+
+// checkCredential warns of a Secret that is not there, where the input has others of its namespace.
+func (w *world) checkCredential(r *report, d *networking.DestinationRule) {
+	check := func(field string, t *networking.ClientTLSSettings) {
+		name := r.of.Namespace + "/" + t.GetCredentialName()
+		if t.GetCredentialName() == "" || !w.secrets[r.of.Namespace+"/"] || w.secrets[name] || w.secrets[name+"-cacert"] {
+			return
+		}
+		r.warn(at(field, "credentialName"), t.CredentialName, "there is no such Secret in the rule's namespace, so nothing is sent to the host", "create it with tls.crt, tls.key and ca.crt, or mend the name")
+	}
+	check("spec.trafficPolicy.tls", d.GetTrafficPolicy().GetTls())
+	for i, p := range d.GetTrafficPolicy().GetPortLevelSettings() {
+		check(at("spec.trafficPolicy", "portLevelSettings", i, "tls"), p.GetTls())
 	}
 }

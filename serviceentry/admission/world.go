@@ -24,6 +24,7 @@ type world struct {
 	hosts      map[host.Name][]*entry
 	wildcards  []host.Name // those among hosts, sorted
 	services   map[host.Name]bool
+	secrets    map[string]bool // "namespace/name", and "namespace/" of each that has one
 	namespaces map[string]serviceentry.Object
 	gateways   map[string]bool // "namespace/name"
 	rules      map[host.Name][]*networking.DestinationRule
@@ -43,7 +44,7 @@ func survey(objs []serviceentry.Object, cfg mesh.Config) (*world, []Finding) {
 	w := &world{
 		cfg: cfg, objects: objects,
 		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, gateways: map[string]bool{},
-		namespaces: map[string]serviceentry.Object{}, rules: map[host.Name][]*networking.DestinationRule{},
+		secrets: map[string]bool{}, namespaces: map[string]serviceentry.Object{}, rules: map[host.Name][]*networking.DestinationRule{},
 	}
 	for _, o := range objects {
 		switch spec := o.Spec.(type) {
@@ -59,6 +60,8 @@ func survey(objs []serviceentry.Object, cfg mesh.Config) (*world, []Finding) {
 			w.gateways[o.Namespace+"/"+o.Name] = true
 		case *corev1.Service:
 			w.services[host.Name(o.Name+"."+o.Namespace+"."+clusterDomain)] = true
+		case *corev1.Secret:
+			w.secrets[o.Namespace+"/"+o.Name], w.secrets[o.Namespace+"/"] = true, true
 		case *corev1.Namespace:
 			w.namespaces[o.Name] = o
 		}

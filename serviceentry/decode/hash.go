@@ -51,6 +51,10 @@ func encode(spec any) []byte {
 		c := *s
 		lean(&c.ObjectMeta)
 		b, err = c.Marshal()
+	case *corev1.Secret:
+		c := *s
+		lean(&c.ObjectMeta)
+		b, err = c.Marshal()
 	case *discoveryv1.EndpointSlice:
 		c := *s
 		lean(&c.ObjectMeta)

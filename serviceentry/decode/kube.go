@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigsjson "sigs.k8s.io/json"
 
@@ -19,13 +20,20 @@ func readKube(made func() metav1.Object) read {
 	return func(o *serviceentry.Object, plain []byte) []fault {
 		object := made()
 		unknown, err := sigsjson.UnmarshalStrict(plain, object)
-		if err != nil {
+		if _, secret := object.(*corev1.Secret); secret && err != nil {
+			return []fault{{Problem: strict.Problem{Message: "the Secret cannot be read", Fix: "write its values in base64 below data, or as text below stringData"}}}
+		} else if err != nil {
 			return broken("", err)
 		}
 		object.SetNamespace(o.Namespace)
 		object.SetManagedFields(nil)
 		o.Labels, o.Annotations = object.GetLabels(), object.GetAnnotations()
 		o.Created = object.GetCreationTimestamp().Time
+		if _, secret := object.(*corev1.Secret); secret { // kubectl keeps a copy of everything in an annotation
+			o.Labels, o.Annotations = nil, nil
+			object.SetLabels(nil)
+			object.SetAnnotations(nil)
+		}
 		o.Spec = object
 		return unknownFields(unknown, "", reflect.TypeOf(object).Elem(), true)
 	}

@@ -59,7 +59,7 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 		return v
 	}
 	here := a.FarEnd(svc, a.Rule(svc, a.workload.Namespace, a.Selecting(a.workload.Namespace, a.workload.Labels)), registry.Place{
-		Kind: registry.AtSidecar, Namespace: a.workload.Namespace, Credentials: true,
+		Kind: registry.AtSidecar, Namespace: a.workload.Namespace,
 	})
 	if c, closed := here.Closed[port.Number]; closed {
 		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
@@ -83,7 +83,7 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	v.Path, v.Gateway = PathGateway, svc.Exit
 	v.Cluster = clusterName(443, svc.Exit.Host())
 	v.Reason = "registered; leaves by the egress gateway"
-	there := a.FarEnd(svc, a.ExitRule(svc), registry.Place{Kind: registry.AtGateway, Credentials: true})
+	there := a.FarEnd(svc, a.ExitRule(svc), registry.Place{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace})
 	if c, closed := there.Closed[port.Number]; closed {
 		v.Allowed, v.DecidedBy, v.Reason = false, Object{Key: c.By}, "the egress gateway sends nothing: "+c.String()
 		return v

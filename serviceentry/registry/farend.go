@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,10 +14,10 @@ import (
 // Place is where a host is reached from: by a shared gateway, by a forward proxy, or by the workload's own sidecar.
 type Place struct {
 	Kind PlaceKind
-	// Namespace is the workload's at a sidecar; "" for one that sees what everybody sees.
+	// Namespace is the workload's at a sidecar, "" for one that sees what everybody sees; at a gateway, the gateway's; at a
+	// forward proxy, that on whose behalf it is.
 	Namespace string
-	// Credentials says that the proxy came over TLS, so that it may be given keys.
-	Credentials bool
+	Secrets   SecretsAt
 }
 
 // PlaceKind is the kind of a Place.
@@ -29,11 +30,28 @@ const (
 	AtForward
 )
 
+// SecretsAt says what a place is given of Secrets.
+type SecretsAt uint8
+
+// The ways.
+const (
+	GivesSecrets  SecretsAt = iota // the proxy came over TLS
+	NoSecrets                      // it did not: it is given no keys
+	SecretsUnseen                  // nobody knows what Secrets there are, and nothing is said about them
+)
+
 // FarEnd is what a place does about a host's far end: whom it does not connect to, and what it closes rather than do
 // something else than was asked for. Policy decides by it and proxies are programmed by it.
 type FarEnd struct {
 	Refused []Refused         // endpoints that are left out
 	Closed  map[uint32]Closed // ports, by number
+	Given   map[uint32]Given  // what of a Secret a port needs
+}
+
+// Given is what a proxy is given of a credential.
+type Given struct {
+	Ref         CredentialRef
+	Pair, Roots bool // the certificate with its key; whom to trust
 }
 
 // Refused is the address of an endpoint, as it is written, that is not connected to.
@@ -51,10 +69,10 @@ func (c Closed) String() string { return c.Why + "; " + c.Fix }
 
 // Key tells far ends apart: equal keys mean equal far ends.
 func (f FarEnd) Key() string {
-	if len(f.Refused) == 0 && len(f.Closed) == 0 {
+	if len(f.Refused) == 0 && len(f.Closed) == 0 && len(f.Given) == 0 {
 		return ""
 	}
-	return fmt.Sprint(f.Refused, f.Closed) // maps print in the order of their keys
+	return fmt.Sprint(f.Refused, f.Closed, f.Given) // maps print in the order of their keys
 }
 
 // Leads says whether an endpoint is one that is connected to.
@@ -76,9 +94,22 @@ func (s *Snapshot) FarEnd(svc *Service, rule *Rule, p Place) FarEnd {
 	for _, port := range svc.Ports {
 		if c, closed := s.closed(svc, port, rule, p); closed {
 			f.close(port, c)
+			continue
+		}
+		if t := rule.TLSFor(port.Number); t != nil && t.CredentialName != "" && port.Protocol != TLS && (p.Kind != AtSidecar || svc.Exit.IsZero()) {
+			f.give(port, s.given(t))
 		}
 	}
 	return f
+}
+
+// Secrets are what its ports need of Secrets, in the ports' order.
+func (f FarEnd) Secrets() []Given {
+	var out []Given
+	for _, port := range slices.Sorted(maps.Keys(f.Given)) {
+		out = append(out, f.Given[port])
+	}
+	return out
 }
 
 func (f *FarEnd) close(port Port, c Closed) {
@@ -86,6 +117,16 @@ func (f *FarEnd) close(port Port, c Closed) {
 		f.Closed = map[uint32]Closed{}
 	}
 	f.Closed[port.Number] = c
+}
+
+func (f *FarEnd) give(port Port, g Given) {
+	if !g.Pair && !g.Roots {
+		return
+	}
+	if f.Given == nil {
+		f.Given = map[uint32]Given{}
+	}
+	f.Given[port.Number] = g
 }
 
 // closed judges one port's TLS.

@@ -23,6 +23,8 @@ type index struct {
 	entries  map[string]map[serviceentry.Key]map[string]string                    // selectors of ServiceEntries, by namespace
 	rules    map[serviceentry.Key]*Rule
 	ruled    map[string]bool // patterns whose rules the current batch changed
+	// credentials are the rules that name a Secret.
+	credentials map[CredentialRef]map[serviceentry.Key]bool
 }
 
 func newIndex() index {
@@ -35,6 +37,8 @@ func newIndex() index {
 		entries:  map[string]map[serviceentry.Key]map[string]string{},
 		rules:    map[serviceentry.Key]*Rule{},
 		ruled:    map[string]bool{},
+
+		credentials: map[CredentialRef]map[serviceentry.Key]bool{},
 	}
 }
 

@@ -143,6 +143,8 @@ func (b *batch) apply(c serviceentry.Change) {
 		for key := range b.index.setSlice(c.Key, c.Object) {
 			b.dirty[key] = true
 		}
+	case serviceentry.KindSecret:
+		b.setSecret(c)
 	case serviceentry.KindPod:
 		for key := range b.index.setPod(c.Key, c.Object) {
 			b.dirty[key] = true

@@ -32,7 +32,8 @@ type TLSSettings struct {
 	CRL                string
 	ClientCertificate  string
 	PrivateKey         string
-	CredentialName     string
+	CredentialName     string // of a Secret in Namespace, which is the rule's; both "" without one
+	Namespace          string
 	InsecureSkipVerify bool
 }
 
@@ -72,14 +73,14 @@ func (r *Rule) ConnectTimeoutFor(port uint32, def time.Duration) time.Duration {
 func fromDestinationRule(o *serviceentry.Object, spec *networking.DestinationRule, cfg *mesh.Config) *Rule {
 	r := &Rule{
 		Key: o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, cfg.DefaultDestinationRuleExportTo),
-		TLS: tlsSettings(spec.GetTrafficPolicy().GetTls()), Hash: o.Hash,
+		TLS: tlsSettings(spec.GetTrafficPolicy().GetTls(), o.Namespace), Hash: o.Hash,
 		ConnectTimeout: spec.GetTrafficPolicy().GetConnectionPool().GetTcp().GetConnectTimeout().AsDuration(),
 	}
 	if labels := spec.GetWorkloadSelector().GetMatchLabels(); len(labels) > 0 {
 		r.Selector, r.ExportTo = labels, ExportTo{Namespaces: []string{o.Namespace}}
 	}
 	for _, p := range spec.GetTrafficPolicy().GetPortLevelSettings() {
-		if t := tlsSettings(p.GetTls()); t != nil {
+		if t := tlsSettings(p.GetTls(), o.Namespace); t != nil {
 			if r.PortTLS == nil {
 				r.PortTLS = map[uint32]*TLSSettings{}
 			}
@@ -104,7 +105,7 @@ func ruleHost(host, namespace string) string {
 	return host
 }
 
-func tlsSettings(t *networking.ClientTLSSettings) *TLSSettings {
+func tlsSettings(t *networking.ClientTLSSettings, namespace string) *TLSSettings {
 	if t == nil {
 		return nil
 	}
@@ -114,9 +115,13 @@ func tlsSettings(t *networking.ClientTLSSettings) *TLSSettings {
 		networking.ClientTLSSettings_MUTUAL:       TLSMutual,
 		networking.ClientTLSSettings_ISTIO_MUTUAL: TLSIstioMutual,
 	}
-	return &TLSSettings{
+	out := &TLSSettings{
 		Mode: modes[t.Mode], SNI: t.Sni, SANs: t.SubjectAltNames, CACertificates: t.CaCertificates,
 		CRL: t.CaCrl, ClientCertificate: t.ClientCertificate, PrivateKey: t.PrivateKey, CredentialName: t.CredentialName,
 		InsecureSkipVerify: t.InsecureSkipVerify.GetValue(),
 	}
+	if out.CredentialName != "" {
+		out.Namespace = namespace
+	}
+	return out
 }

@@ -16,6 +16,7 @@ func (b *batch) setRule(c serviceentry.Change) {
 			b.changed.Views = true // other workloads follow other rules
 			b.setSelectingRule(c.Key, nil)
 		}
+		b.index.noteCredentials(old, false)
 		b.replaceRule(old.Host, c.Key, nil)
 		delete(b.index.rules, c.Key)
 		b.countView(c.Key.Namespace, -1)
@@ -29,6 +30,7 @@ func (b *batch) setRule(c serviceentry.Change) {
 		b.setSelectingRule(c.Key, r)
 	}
 	b.index.rules[c.Key] = r
+	b.index.noteCredentials(r, true)
 	b.replaceRule(r.Host, c.Key, r)
 	b.countView(c.Key.Namespace, +1)
 }

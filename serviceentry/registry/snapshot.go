@@ -23,6 +23,8 @@ type Snapshot struct {
 	exits   map[Ref]int               // gateways that services leave by, counted
 	kube    ordered.Map[*KubeService] // by "namespace/name"
 	own     []netip.Addr              // the mesh's own doors, sorted: nobody is led to them (see doors.go)
+	// credentials are the Secrets that rules may name.
+	credentials map[CredentialRef]held
 	// selecting are the rules that are for single workloads, by namespace.
 	selecting map[string][]*Rule
 	aliases   ordered.Map[*Alias]     // by their own full names
@@ -47,11 +49,13 @@ type Changed struct {
 	Views  bool // which namespaces see something of their own
 	Kube   bool // the set of Kubernetes services, or a selector
 	Doors  bool // the addresses of the mesh's own doors
+	// Credentials says that a Secret changed: what proxies are given, if not the hosts themselves.
+	Credentials bool
 }
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && !c.Mesh && !c.Scopes && !c.Views && !c.Kube && !c.Doors
+	return len(c.Hosts) == 0 && !c.Mesh && !c.Scopes && !c.Views && !c.Kube && !c.Doors && !c.Credentials
 }
 
 // Len is the number of hosts.

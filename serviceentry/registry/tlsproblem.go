@@ -24,10 +24,58 @@ func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *Rule, p Place)
 	if t.InsecureSkipVerify && len(t.SANs) > 0 {
 		return "trafficPolicy.tls.subjectAltNames: cannot be checked while insecureSkipVerify is true", "remove one of the two"
 	}
+	if why, fix := s.credentialProblem(svc, t, p); why != "" {
+		return "trafficPolicy.tls.credentialName: " + why, fix
+	}
 	if file := s.strangeFile(t, rule, p); file != "" {
 		return fmt.Sprintf("trafficPolicy.tls: %s names the file %q, and rules may not name it at this proxy", fieldOf(t, file), file), s.fixFile(rule, p)
 	}
 	return "", ""
+}
+
+// credentialProblem says why a place cannot use the Secret that a rule names, and what to do. Its key is the rule's
+// namespace's: for its own pods, for its own gateways, and for those that operators run for all.
+func (s *Snapshot) credentialProblem(svc *Service, t *TLSSettings, p Place) (why, fix string) {
+	if t.CredentialName == "" || p.Secrets == SecretsUnseen {
+		return "", ""
+	}
+	if p.Secrets == NoSecrets {
+		return "keys are given out over TLS only, and this proxy came without", "connect it to the control plane's secure port"
+	}
+	shared := p.Kind == AtGateway && (p.Namespace == s.Mesh.RootNamespace || p.Namespace == s.Mesh.DefaultGateway.Namespace)
+	if t.Mode == TLSMutual && p.Namespace != t.Namespace && !shared {
+		return fmt.Sprintf("the key is namespace %s's, and this proxy is not", t.Namespace),
+			fmt.Sprintf("let the host leave by the mesh's egress gateway, or write a rule with a Secret of its own into namespace %s", or(p.Namespace, "the workload's"))
+	}
+	const keys = "tls.crt and tls.key for a client's certificate, ca.crt for whom to trust"
+	c, problem := s.Credential(CredentialRef{t.Namespace, t.CredentialName})
+	switch {
+	case c == nil:
+		return problem, fmt.Sprintf("write it with %s; in a cluster, the chart's value credentials.namespaces must hold %s", keys, t.Namespace)
+	case t.Mode == TLSMutual && len(c.Key) == 0:
+		return fmt.Sprintf("Secret %s/%s holds no certificate with a key, which mode MUTUAL shows", t.Namespace, t.CredentialName), "add tls.crt and tls.key, or set mode to SIMPLE"
+	case t.Mode == TLSSimple && len(c.Roots) == 0 && !t.InsecureSkipVerify:
+		return fmt.Sprintf("Secret %s/%s holds no ca.crt, which mode SIMPLE is to trust", t.Namespace, t.CredentialName), "add ca.crt, or remove credentialName: then the system's roots count"
+	}
+	return "", ""
+}
+
+// given is what of a Secret a rule needs. A client's certificate without roots of its own is for servers that the system's
+// roots vouch for.
+func (s *Snapshot) given(t *TLSSettings) Given {
+	g := Given{Ref: CredentialRef{t.Namespace, t.CredentialName}}
+	if c, _ := s.Credential(g.Ref); c != nil {
+		g.Pair = t.Mode == TLSMutual
+		g.Roots = len(c.Roots) > 0 && !t.InsecureSkipVerify
+	}
+	return g
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
 }
 
 // files are those that the settings name by path.

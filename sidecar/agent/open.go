@@ -173,6 +173,9 @@ func (a *agent) openRelay() error {
 		Controller: discoveryv3.NewAggregatedDiscoveryServiceClient(a.conn),
 	}
 	cfg.Watches = []relay.Watch{a.dns.watch()}
+	if a.identity != nil {
+		cfg.Watches = append(cfg.Watches, relay.Watch{TypeURL: secrets.Type, Secret: true, Apply: a.identity.Give})
+	}
 	if !a.cfg.sidecar() {
 		a.clusters = relay.NewOnDemand(a.cfg.Log)
 		cfg.Watches = append(cfg.Watches, a.clusters.Watch())

@@ -14,6 +14,8 @@ import (
 // Watch is a type that the agent itself follows, by wildcard.
 type Watch struct {
 	TypeURL string
+	// Secret says that what is kept of the type is nobody's to read: what is replaced or removed does not stay on disk.
+	Secret bool
 	// Apply takes what changed and gives the resources that it cannot take, with the reasons: these are not kept, and
 	// the controller hears why. It is called once with everything on disk before the relay runs, if there is
 	// anything, then from the relay's goroutine.

@@ -39,6 +39,9 @@ func newMachine(log *slog.Logger, store *state.Store, node *corev3.Node, watches
 	for _, watch := range watches {
 		k := m.kind(watch.TypeURL)
 		k.watch, k.subscribed, k.all = &watch, true, true
+		if watch.Secret {
+			k.table.Scrub()
+		}
 	}
 	return m
 }

@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"crypto/x509"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ type material struct {
 	certificate *certificate
 	issued      []*x509.Certificate // roots that came with the certificate
 	given       []*x509.Certificate // roots of the --ca-root file
+	others      map[string]secret   // what the controller gives for hosts outside, by name
 }
 
 // roots is what to trust: the controller's word and the file's, so that a rotation which reached only one of them
@@ -26,7 +28,8 @@ func (m *material) disowned(now time.Time) bool {
 func (m *material) equal(o *material) bool {
 	same := (*x509.Certificate).Equal
 	return m.certificate == o.certificate && slices.EqualFunc(m.issued, o.issued, same) &&
-		slices.EqualFunc(m.given, o.given, same)
+		slices.EqualFunc(m.given, o.given, same) &&
+		maps.EqualFunc(m.others, o.others, func(a, b secret) bool { return a.version == b.version })
 }
 
 // board shows the current material to any number of readers, and tells them of changes.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -31,6 +32,7 @@ type secret struct {
 // the next one.
 func (m *material) secrets(now time.Time) (map[string]secret, error) {
 	all := map[string]secret{}
+	maps.Copy(all, m.others)
 	add := func(s *tlsv3.Secret) error {
 		content, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
 		if err != nil {

@@ -16,19 +16,24 @@ import (
 // gateways are in use, never on which hosts.
 type baseInputs interface{ resources() []*Resource }
 
-func (in sidecarIn) resources() []*Resource  { return append(sidecarBase(in), sealRest(in.rest)) }
-func (in exitInputs) resources() []*Resource { return append(exitBase(in), sealRest(in.rest)) }
+func (in sidecarIn) resources() []*Resource {
+	return slices.Concat(sealSecrets(in.secrets), sidecarBase(in), []*Resource{sealRest(in.rest)})
+}
+
+func (in exitInputs) resources() []*Resource {
+	return slices.Concat(sealSecrets(in.secrets), exitBase(in), []*Resource{sealRest(in.rest)})
+}
 
 func baseFrom(s *registry.Snapshot, c Class, u uses, hosts inline) baseInputs {
 	if c.Kind == Sidecar {
 		in := sidecarInputs(s, c, u)
-		in.hosts = hosts
+		in.hosts, in.secrets = hosts, materials(s, u)
 		return in
 	}
 	return exitInputs{
 		hosts:  hosts,
 		listen: cmp.Or(c.Port, defaultListenPort), forward: c.Forward, kind: c.Kind, trust: trustsOf(s.Mesh),
-		policy: meshPolicy(s), ipv6: c.IPv6, onDemand: c.OnDemand, rest: exitRest(s),
+		policy: meshPolicy(s), ipv6: c.IPv6, onDemand: c.OnDemand, rest: exitRest(s), secrets: materials(s, u),
 	}
 }
 
@@ -48,6 +53,7 @@ type sidecarIn struct {
 	ipv6     bool
 	hosts    inline
 	rest     name.Rest
+	secrets  []material
 }
 
 // listening is a port that some host is registered at.

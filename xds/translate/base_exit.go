@@ -26,6 +26,7 @@ type exitInputs struct {
 	hosts    inline
 	onDemand bool
 	rest     name.Rest
+	secrets  []material
 }
 
 // exitBase is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,
@@ -36,10 +37,14 @@ func exitBase(in exitInputs) []*Resource {
 		front, tls, tcp = accesslog.ForwardHTTP, accesslog.ForwardTLS, accesslog.ForwardTCP
 	}
 	l := exitListener(in, front)
+	hosts := table(ExitRoute, refuseAll(in.policy), in.hosts, false)
+	if in.kind == Forward {
+		forProxyOnly(hosts)
+	}
 	out := []*Resource{
 		sealCluster(nowhere()),
 		seal(Listener, l.Name, l),
-		seal(Route, ExitRoute, table(ExitRoute, refuseAll(in.policy), in.hosts, false)),
+		seal(Route, ExitRoute, hosts),
 	}
 	out = append(out, firstRow(ExitRoute, in.hosts)...)
 	for _, i := range []inside{{tls: true}, {tls: true, wildcard: true}, {}, {wildcard: true}} {
@@ -50,6 +55,12 @@ func exitBase(in exitInputs) []*Resource {
 		out = append(out, sealCluster(internal(i.name())), seal(Listener, i.name(), i.listener(log, in.onDemand)))
 	}
 	return out
+}
+
+// forProxyOnly takes out what a client says to its proxy, and what only a proxy may say to it (RFC 9110 sections 7.6.1 and 11.7).
+func forProxyOnly(r *routev3.RouteConfiguration) {
+	r.RequestHeadersToRemove = append(r.RequestHeadersToRemove, "proxy-authorization", "proxy-connection")
+	r.ResponseHeadersToRemove = append(r.ResponseHeadersToRemove, "proxy-authenticate", "proxy-authentication-info", "proxy-connection")
 }
 
 // exitListener is where clients come in: sidecars over mTLS, or, at a forward proxy, programs on loopback.

@@ -29,6 +29,7 @@ type Node struct {
 	Forward   string // ip:port for explicit proxying; makes it a Forward
 	OnDemand  bool   // its agent hands it clusters when they are used
 	Inline    bool   // it cannot do VHDS: state-of-the-world streams
+	Plain     bool   // it came without TLS: it gets no secrets
 }
 
 // IsRouter says whether the node id is a gateway's.
@@ -48,12 +49,13 @@ type Class struct {
 	OnDemand  bool              // for gateways and forward proxies
 	IPv6      bool
 	Inline    bool
+	Plain     bool
 }
 
 // Classify finds a node's class. A gateway's pod that no service selects is a class that gets nothing to
 // forward.
 func Classify(s *registry.Snapshot, n Node) Class {
-	c := Class{IPv6: n.IPv6, Inline: n.Inline}
+	c := Class{IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain}
 	if addr, err := netip.ParseAddrPort(n.Forward); err == nil && n.IsRouter() {
 		c.Kind, c.Forward, c.Namespace, c.OnDemand = Forward, addr, n.Namespace, n.OnDemand
 		return c

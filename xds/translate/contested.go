@@ -77,7 +77,8 @@ func (r *exitRow) cluster(f exitFor) []*Resource {
 		return nil
 	}
 	md := metadata(accesslog.RoleExternal, configOf(r.svc.SourceOf(r.port)))
-	return endCluster(f.clusters(), r.name, asOutside(r.svc, r.far), r.port, r.tls, r.rule.ConnectTimeoutFor(r.port.Number, f.connect), md)
+	to := towards{tls: r.tls, given: r.far.Given[r.port.Number], connect: r.rule.ConnectTimeoutFor(r.port.Number, f.connect)}
+	return endCluster(f.clusters(), r.name, asOutside(r.svc, r.far), r.port, to, md)
 }
 
 // exitVhost is a host's port in the gateway's table. The name that a client asked for is the name that is used:
@@ -94,7 +95,7 @@ func exitVhost(rows []exitRow, f exitFor) *routev3.VirtualHost {
 		vh.Domains = append(vh.Domains, first.svc.Host)
 	}
 	if len(rows) == 1 {
-		vh.Routes, vh.TypedPerFilterConfig = first.routes(), first.access(f)
+		vh.Routes, vh.TypedPerFilterConfig = first.routes(f), first.access(f)
 		return vh
 	}
 	for i := range rows {
@@ -111,7 +112,7 @@ func exitVhost(rows []exitRow, f exitFor) *routev3.VirtualHost {
 
 // guarded are the routes of a row, each for its audience.
 func (r *exitRow) guarded(f exitFor) []*routev3.Route {
-	routes := r.routes()
+	routes := r.routes(f)
 	for _, route := range routes {
 		if access := r.access(f); route.TypedPerFilterConfig == nil {
 			route.TypedPerFilterConfig = access

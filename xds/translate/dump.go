@@ -11,7 +11,7 @@ import (
 
 // Dump gives a view's resources as JSON, by the short name of their type and by their own name.
 func Dump(v *View) (map[string]map[string]json.RawMessage, error) {
-	short := [types]string{"clusters", "onDemandClusters", "endpoints", "listeners", "routes", "virtualHosts", "names"}
+	short := [types]string{"secrets", "clusters", "onDemandClusters", "endpoints", "listeners", "routes", "virtualHosts", "names"}
 	out := map[string]map[string]json.RawMessage{}
 	for _, t := range Types() {
 		of := map[string]json.RawMessage{}
@@ -29,6 +29,9 @@ func Dump(v *View) (map[string]map[string]json.RawMessage, error) {
 }
 
 func readable(r *Resource) (json.RawMessage, error) {
+	if r.Type == Secret { // keys are for nobody's eyes: not even their hash
+		return json.Marshal("[redacted]")
+	}
 	if r.Type == Name {
 		n, err := name.Unmarshal(r.Value())
 		if err != nil {

@@ -18,6 +18,9 @@ import (
 // see exitVhost.
 func exitHost(list []registration, f exitFor) *part {
 	p := &part{}
+	for _, r := range list {
+		p.secrets = append(p.secrets, r.far.Secrets()...)
+	}
 	for _, rows := range rowsOf(list) {
 		for i := range rows {
 			p.resources = append(p.resources, rows[i].cluster(f)...)
@@ -50,7 +53,15 @@ type registration struct {
 	far  registry.FarEnd
 }
 
-func (r *exitRow) routes() []*routev3.Route {
+func (r *exitRow) routes(f exitFor) []*routev3.Route {
+	routes := r.ways()
+	if r.closed == nil && r.mayComeBack(f) {
+		return countHops(routes)
+	}
+	return routes
+}
+
+func (r *exitRow) ways() []*routev3.Route {
 	switch {
 	case r.closed != nil:
 		return closedRoutes(*r.closed)

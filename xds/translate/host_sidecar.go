@@ -38,6 +38,7 @@ func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs, connect 
 	if !svc.Exit.IsZero() {
 		p.gateways = []registry.Ref{svc.Exit}
 	}
+	p.secrets = f.far.Secrets()
 	if n, ok := answer(svc, f.alias); ok {
 		p.resources = append(p.resources, n)
 	}
@@ -222,12 +223,19 @@ func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rul
 	if !svc.External {
 		role = accesslog.RoleMesh
 	}
-	return endCluster(Cluster, ClusterName(port.Number, svc.Host), svc, port, rule.TLSFor(port.Number), rule.ConnectTimeoutFor(port.Number, connect), metadata(role, configOf(svc.SourceOf(port))))
+	way := towards{tls: rule.TLSFor(port.Number), given: far.Given[port.Number], connect: rule.ConnectTimeoutFor(port.Number, connect)}
+	return endCluster(Cluster, ClusterName(port.Number, svc.Host), svc, port, way, metadata(role, configOf(svc.SourceOf(port))))
 }
 
-// endCluster connects to the host itself, by sidecar or gateway; kind says how it is fetched. TLS is what the
-// client's own protocol is wrapped in; nil for none.
-func endCluster(kind Type, clusterName string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, connect time.Duration, md *corev3.Metadata) []*Resource {
+// towards is how a far end is spoken to.
+type towards struct {
+	tls     *registry.TLSSettings // what the client's own protocol is wrapped in; nil for nothing
+	given   registry.Given        // what of a Secret that needs
+	connect time.Duration         // how long connecting may take
+}
+
+// endCluster connects to the host itself, by sidecar or gateway; kind says how it is fetched.
+func endCluster(kind Type, clusterName string, svc *registry.Service, port registry.Port, way towards, md *corev3.Metadata) []*Resource {
 	var c *clusterv3.Cluster
 	var out []*Resource
 	switch {
@@ -247,13 +255,13 @@ func endCluster(kind Type, clusterName string, svc *registry.Service, port regis
 	default:
 		c = byName(clusterName, md)
 	}
-	connecting(c, connect)
+	connecting(c, way.connect)
 	http2 := port.Protocol == registry.HTTP2
 	if http2 {
 		c.TypedExtensionProtocolOptions = http2Options()
 	}
-	if originates(port, tls) {
-		c.TransportSocket = originateTLS(svc.Host, svc.SANs, tls, http2)
+	if tls := way.tls; originates(port, tls) {
+		c.TransportSocket = originateTLS(svc.Host, svc.SANs, tls, way.given, http2)
 		if svc.Wildcard() && tls.SNI == "" {
 			c.TypedExtensionProtocolOptions = nameFromRequest(http2)
 		}

@@ -44,7 +44,7 @@ func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) 
 		return nil
 	}
 	rule := s.Rule(svc, c.View, c.Selected)
-	f := foundAs{far: s.FarEnd(svc, rule, registry.Place{Kind: registry.AtSidecar, Namespace: c.View}), yields: s.Yielded(svc, c.View, scope), contested: !svc.Exit.IsZero() && contested(s.Services(host), svc)}
+	f := foundAs{far: s.FarEnd(svc, rule, c.place()), yields: s.Yielded(svc, c.View, scope), contested: !svc.Exit.IsZero() && contested(s.Services(host), svc)}
 	if ref, ok := kubeRef(svc); ok {
 		f.exit = s.IsExit(ref)
 		f.short = shortNames(ref, c.View, svc.Headless())
@@ -110,14 +110,12 @@ func (t *Translator) hostForExit(s *registry.Snapshot, c Class, host string) *pa
 // registrationAt is a registration with what counts for it at an exit.
 func registrationAt(s *registry.Snapshot, svc *registry.Service, c Class) registration {
 	r := registration{svc: svc}
-	place := registry.Place{Kind: registry.AtForward}
 	if c.Kind == Gateway {
-		place.Kind = registry.AtGateway
 		r.rule = s.ExitRule(svc)
 	} else {
 		r.rule = s.Rule(svc, svc.Namespace, "")
 	}
-	r.far = s.FarEnd(svc, r.rule, place)
+	r.far = s.FarEnd(svc, r.rule, c.place())
 	return r
 }
 

@@ -17,7 +17,9 @@ type Type uint8
 
 // The types. Names are what a sidecar's DNS answers.
 const (
-	Cluster Type = iota
+	// Secret is what a host's rule names of a Secret. Agents take those of their proxy's class and serve them to Envoy.
+	Secret Type = iota
+	Cluster
 	// OnDemandCluster is a cluster that is fetched when it is first used. The agent takes all of them and hands its
 	// Envoy those that are asked for, so that a gateway holds, and resolves, only the hosts in use.
 	OnDemandCluster
@@ -30,6 +32,7 @@ const (
 )
 
 var urls = [types]string{
+	Secret:          "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
 	Cluster:         "type.googleapis.com/envoy.config.cluster.v3.Cluster",
 	OnDemandCluster: ondemand.ClusterType,
 	Endpoints:       "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
@@ -44,7 +47,7 @@ func (t Type) URL() string { return urls[t] }
 
 // Types gives all of them in sending order.
 func Types() []Type {
-	return []Type{Cluster, OnDemandCluster, Endpoints, Listener, Route, VirtualHost, Name}
+	return []Type{Secret, Cluster, OnDemandCluster, Endpoints, Listener, Route, VirtualHost, Name}
 }
 
 // ParseType finds a type by its URL.

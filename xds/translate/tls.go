@@ -39,11 +39,11 @@ func secret(name string) *tlsv3.SdsSecretConfig {
 	}
 }
 
-// validation checks the peer against a bundle that the agent serves and, beyond that, its names.
-func validation(roots string, names []*tlsv3.SubjectAltNameMatcher) *tlsv3.CommonTlsContext_CombinedValidationContext {
+// validation checks the peer against a bundle that the agent serves and, beyond that, as more says.
+func validation(roots string, more *tlsv3.CertificateValidationContext) *tlsv3.CommonTlsContext_CombinedValidationContext {
 	return &tlsv3.CommonTlsContext_CombinedValidationContext{
 		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-			DefaultValidationContext:         &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: names},
+			DefaultValidationContext:         more,
 			ValidationContextSdsSecretConfig: secret(roots),
 		},
 	}
@@ -102,7 +102,7 @@ func meshClientTLS(sni string, identities []string) *corev3.TransportSocket {
 			TlsParams:                      minTLS(),
 			AlpnProtocols:                  []string{"h2"}, // tunnels offer another, see alone
 			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{secret(secretIdentity)},
-			ValidationContextType:          validation(secretMeshRoots, names),
+			ValidationContextType:          validation(secretMeshRoots, &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: names}),
 		},
 	})
 }
@@ -121,16 +121,16 @@ func meshServerTLS(trust trusts) *corev3.TransportSocket {
 			TlsParams:                      minTLS(),
 			AlpnProtocols:                  []string{"h2", http11},
 			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{secret(secretIdentity)},
-			ValidationContextType:          validation(secretMeshRoots, members),
+			ValidationContextType:          validation(secretMeshRoots, &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: members}),
 		},
 	})
 }
 
 // originateTLS is the TLS that a proxy speaks to a server outside: the system's roots and the host's own name,
 // unless the user said otherwise. A wildcard's name is taken from the request.
-func originateTLS(host string, sans []string, t *registry.TLSSettings, http2 bool) *corev3.TransportSocket {
+func originateTLS(host string, sans []string, t *registry.TLSSettings, given registry.Given, http2 bool) *corev3.TransportSocket {
 	ctx := &tlsv3.UpstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{TlsParams: minTLS()}}
-	setTrust(ctx.CommonTlsContext, host, sans, t)
+	setTrust(ctx.CommonTlsContext, host, sans, t, given)
 	if http2 {
 		ctx.CommonTlsContext.AlpnProtocols = []string{"h2"}
 	}
@@ -141,8 +141,8 @@ func originateTLS(host string, sans []string, t *registry.TLSSettings, http2 boo
 		ctx.Sni = host
 	}
 	if t.Mode == registry.TLSMutual {
-		if t.CredentialName != "" {
-			ctx.CommonTlsContext.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{secret("kubernetes://" + t.CredentialName)}
+		if given.Pair {
+			ctx.CommonTlsContext.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{secret(pairName(given.Ref))}
 		} else {
 			ctx.CommonTlsContext.TlsCertificates = []*tlsv3.TlsCertificate{{
 				CertificateChain: file(t.ClientCertificate), PrivateKey: file(t.PrivateKey),
@@ -154,7 +154,7 @@ func originateTLS(host string, sans []string, t *registry.TLSSettings, http2 boo
 
 // setTrust says which servers are the right one. The names asked for are, in this order: the rule's, the entry's,
 // the host (for a wildcard: the name in the request, which auto_san_validation of the cluster checks).
-func setTrust(ctx *tlsv3.CommonTlsContext, host string, sans []string, t *registry.TLSSettings) {
+func setTrust(ctx *tlsv3.CommonTlsContext, host string, sans []string, t *registry.TLSSettings, given registry.Given) {
 	if len(t.SANs) > 0 {
 		sans = t.SANs
 	}
@@ -168,20 +168,21 @@ func setTrust(ctx *tlsv3.CommonTlsContext, host string, sans []string, t *regist
 		names = append(names, san(tlsv3.SubjectAltNameMatcher_DNS, exact(host)))
 	}
 	own := &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: names}
+	if t.CRL != "" {
+		own.Crl = file(t.CRL)
+	}
 	switch {
 	case t.InsecureSkipVerify:
 		ctx.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
 			TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED,
 		}}
-	case t.CredentialName != "":
-		ctx.ValidationContextType = &tlsv3.CommonTlsContext_CombinedValidationContext{CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-			DefaultValidationContext: own, ValidationContextSdsSecretConfig: secret("kubernetes://" + t.CredentialName + "-cacert"),
-		}}
+	case given.Roots:
+		ctx.ValidationContextType = validation(rootsName(given.Ref), own)
 	case t.CACertificates != "" && t.CACertificates != "system":
 		own.TrustedCa = file(t.CACertificates)
 		ctx.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: own}
 	default:
-		ctx.ValidationContextType = validation(secretSystemRoots, names)
+		ctx.ValidationContextType = validation(secretSystemRoots, own)
 	}
 }
 

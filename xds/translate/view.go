@@ -26,6 +26,7 @@ type part struct {
 	ports     []portUse
 	ranges    []rangeUse
 	gateways  []registry.Ref
+	secrets   []registry.Given
 }
 
 // portUse says that a host is reached at a port, and whether what is spoken there can be told from first bytes.
@@ -48,6 +49,7 @@ type uses struct {
 	ports    map[portUse]int
 	ranges   map[rangeUse]int
 	gateways map[registry.Ref]int
+	secrets  map[registry.Given]int
 }
 
 // Get finds a resource.
@@ -117,7 +119,7 @@ func (t *Translator) Forget(hosts []string) {
 
 // Build makes a class's view from nothing.
 func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
-	v := &View{Class: c, hosts: ordered.New[*part](), uses: uses{ports: map[portUse]int{}, ranges: map[rangeUse]int{}, gateways: map[registry.Ref]int{}}}
+	v := &View{Class: c, hosts: ordered.New[*part](), uses: uses{ports: map[portUse]int{}, ranges: map[rangeUse]int{}, gateways: map[registry.Ref]int{}, secrets: map[registry.Given]int{}}}
 	for i := range v.resources {
 		v.resources[i] = ordered.New[*Resource]()
 	}
@@ -169,7 +171,7 @@ type edit struct {
 func newEdit(v *View) *edit {
 	next := *v
 	e := &edit{next: &next, hosts: v.hosts.Edit(), changed: map[Ref]bool{}, given: map[Ref]bool{}}
-	e.uses = uses{ports: maps.Clone(v.uses.ports), ranges: maps.Clone(v.uses.ranges), gateways: maps.Clone(v.uses.gateways)}
+	e.uses = uses{ports: maps.Clone(v.uses.ports), ranges: maps.Clone(v.uses.ranges), gateways: maps.Clone(v.uses.gateways), secrets: maps.Clone(v.uses.secrets)}
 	for i := range e.sets {
 		e.sets[i] = v.resources[i].Edit()
 	}
@@ -268,6 +270,11 @@ func (e *edit) count(p *part, by int) {
 	for _, g := range p.gateways {
 		if e.uses.gateways[g] += by; e.uses.gateways[g] == 0 {
 			delete(e.uses.gateways, g)
+		}
+	}
+	for _, g := range p.secrets {
+		if e.uses.secrets[g] += by; e.uses.secrets[g] == 0 {
+			delete(e.uses.secrets, g)
 		}
 	}
 }

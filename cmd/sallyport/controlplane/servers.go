@@ -51,7 +51,10 @@ func options(more ...grpc.ServerOption) []grpc.ServerOption {
 // plainServer is xDS for debugging and benchmarks, which takes node ids at their word.
 func (p *plane) plainServer(ctx context.Context) *grpc.Server {
 	g := grpc.NewServer(options()...)
-	serve.NewServer(p.cache, func(_ context.Context, n translate.Node) (translate.Node, error) { return n, nil }, p.xds, p.log).Register(ctx, g)
+	serve.NewServer(p.cache, func(_ context.Context, n translate.Node) (translate.Node, error) {
+		n.Plain = true // no keys go over this port
+		return n, nil
+	}, p.xds, p.log).Register(ctx, g)
 	return g
 }
 

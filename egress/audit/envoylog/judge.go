@@ -48,6 +48,8 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 	case r.Route == "wrong_protocol":
 		r.deny(r.pathDenied(), "the port is registered with another protocol")
 		r.DecidedBy = record.ParseObject(policy)
+	case r.Route == "loop":
+		r.deny(r.pathDenied(), "the request came back: the host leads to the proxy itself")
 	case strings.HasPrefix(r.Route, accesslog.ClosedRoute):
 		r.deny(r.pathDenied(), strings.TrimPrefix(r.Route, accesslog.ClosedRoute))
 		r.Route = "closed"

@@ -99,11 +99,11 @@ func (c *clients) listerWatcher(k kind, version string) (cache.ListerWatcher, er
 	// No retries of the client's own: it would keep for ten seconds to itself that a server is gone.
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return client.Get().MaxRetries(0).Resource(k.Resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Get()
+			return client.Get().MaxRetries(0).NamespaceIfScoped(k.namespace, k.namespace != "").Resource(k.Resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Get()
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch = true
-			return client.Get().MaxRetries(0).Resource(k.Resource).VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
+			return client.Get().MaxRetries(0).NamespaceIfScoped(k.namespace, k.namespace != "").Resource(k.Resource).VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
 		},
 	}, nil
 }

@@ -18,8 +18,10 @@ type kind struct {
 	versions []string // the first that is served is watched
 	custom   bool     // a CustomResourceDefinition makes it, and its objects have a status that we write
 	selector string   // of fields: which objects are sent at all; empty for all
-	expected runtime.Object
-	read     func(runtime.Object) version // how to read what a reflector gives
+	// namespace is the only one that is asked about; empty for all.
+	namespace string
+	expected  runtime.Object
+	read      func(runtime.Object) version // how to read what a reflector gives
 }
 
 // kinds are all that are watched. To add one, add a line; what is custom must be known to serviceentry/decode.

@@ -67,18 +67,20 @@ func (s *Source) Run(ctx context.Context, out func(batch []serviceentry.Change, 
 	}
 	reflectors.Go(func() { newAvailability(clients, s.kinds, s.store).run(logged) })
 
-	if !s.first(ctx) {
+	named := newCredentials(logged, clients, s.store)
+	defer named.stop()
+	if !s.first(ctx, named) {
 		return nil
 	}
 	s.publish(true, out)
 	close(s.synced)
-	s.follow(ctx, out)
+	s.follow(ctx, named, out)
 	return nil
 }
 
 // first waits until everything is there that the first batch is to hold. Meanwhile findings are only logged: they are
 // handed on with it. It returns false when ctx ended.
-func (s *Source) first(ctx context.Context) bool {
+func (s *Source) first(ctx context.Context, named *credentials) bool {
 	var patience <-chan time.Time
 	patient := true
 	for {
@@ -89,6 +91,7 @@ func (s *Source) first(ctx context.Context) bool {
 			patient = false
 		case <-s.store.wake:
 		}
+		named.follow()
 		settled, reachable := s.store.all(patient)
 		if settled {
 			return true
@@ -103,7 +106,7 @@ func (s *Source) first(ctx context.Context) bool {
 }
 
 // follow hands changes on until ctx ends.
-func (s *Source) follow(ctx context.Context, out func([]serviceentry.Change, []admission.Finding)) {
+func (s *Source) follow(ctx context.Context, named *credentials, out func([]serviceentry.Change, []admission.Finding)) {
 	wait := feed.HoldOff{Quiet: s.options.Debounce, Longest: s.options.MaxHoldOff}
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
@@ -113,6 +116,7 @@ func (s *Source) follow(ctx context.Context, out func([]serviceentry.Change, []a
 		case <-ctx.Done():
 			return
 		case <-s.store.wake:
+			named.follow()
 			timer.Reset(wait.Note(time.Now()))
 		case <-timer.C:
 			s.publish(false, out)

@@ -30,6 +30,7 @@ func TestAgainstAnAPIServer(t *testing.T) {
 		{"same hash as a file", sameHash},
 		{"deleted and made again", madeAgain},
 		{"forbidden", forbidden},
+		{"secrets that rules name", namedSecrets},
 		{"a CRD comes and goes", comesAndGoes},
 		{"older versions", olderVersions},
 	} {

@@ -51,9 +51,9 @@ func (s *store) all(patient bool) (settled, any bool) {
 	settled = true
 	for _, st := range s.kinds {
 		settled = settled && st.settled(patient)
-		any = any || st.synced
+		any = any || (st.synced && st.kind.Kind != serviceentry.KindSecret)
 	}
-	return settled, any
+	return settled && s.secretsSettled(), any
 }
 
 // listResult notes how listing a kind went, watchResult how watching it did.

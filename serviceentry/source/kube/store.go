@@ -18,6 +18,9 @@ type store struct {
 	notes   *feed.Notes[serviceentry.Key] // under an object's key; under a key that has but a kind, about that kind
 	kinds   map[serviceentry.Kind]*standing
 	wake    chan struct{} // holds one when something changed
+
+	secrets      map[serviceentry.Key]bool // those that rules name, and whether they were asked for
+	rulesChanged bool                      // since namedSecrets was last called
 }
 
 // record is what is known of one object.
@@ -41,6 +44,9 @@ func newStore(kinds []kind) *store {
 		s.objects[k.Kind] = map[serviceentry.Key]record{}
 		s.kinds[k.Kind] = &standing{kind: k}
 	}
+	s.secrets = map[serviceentry.Key]bool{}
+	s.objects[serviceentry.KindSecret] = map[serviceentry.Key]record{}
+	s.kinds[serviceentry.KindSecret] = &standing{kind: secretKind(), synced: true}
 	return s
 }
 
@@ -118,6 +124,7 @@ func (s *store) set(k kind, v version) {
 	s.notes.Set(v.key, v.findings)
 	s.objects[k.Kind][v.key] = now
 	s.dirty[v.key] = true
+	s.rulesChanged = s.rulesChanged || k.Kind == serviceentry.KindDestinationRule
 }
 
 func (s *store) drop(k kind, key serviceentry.Key) {
@@ -126,6 +133,7 @@ func (s *store) drop(k kind, key serviceentry.Key) {
 		return
 	}
 	s.notes.Set(key, nil)
+	s.rulesChanged = s.rulesChanged || k.Kind == serviceentry.KindDestinationRule
 	s.objects[k.Kind][key] = record{gone: true, sent: was.sent, wasSent: was.wasSent, judged: was.judged}
 	s.dirty[key] = true
 }

@@ -236,3 +236,41 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// Of a table that is scrubbed, nothing stays on disk that was replaced or removed, and what is left can be read back.
+func TestScrubbedTablesKeepNothingDead(t *testing.T) {
+	for _, scrub := range []bool{true, false} {
+		dir := t.TempDir()
+		s := open(t, dir)
+		table := s.Table(clusters)
+		if scrub {
+			table.Scrub()
+		}
+		onDisk := func() string {
+			text, err := os.ReadFile(logFile(t, dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		table.Put(resource("a", "first-key", 3))
+		table.Put(resource("b", "other-key", 3))
+		flush(t, s)
+		table.Put(resource("a", "second-key", 3))
+		flush(t, s)
+		if got := strings.Contains(onDisk(), "first-key"); got == scrub {
+			t.Errorf("scrubbed %v: what was replaced is on disk: %v", scrub, got)
+		}
+		table.Remove("b")
+		flush(t, s)
+		if got := strings.Contains(onDisk(), "other-key"); got == scrub {
+			t.Errorf("scrubbed %v: what was removed is on disk: %v", scrub, got)
+		}
+		if got := contents(t, table); got != "a@second-key" {
+			t.Errorf("scrubbed %v: left is %s", scrub, got)
+		}
+		if got := contents(t, open(t, dir).Table(clusters)); got != "a@second-key" {
+			t.Errorf("scrubbed %v: read back is %s", scrub, got)
+		}
+	}
+}

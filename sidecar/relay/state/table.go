@@ -23,6 +23,7 @@ type Table struct {
 	known   bool                             // Envoy accepted an answer for this type, even an empty one
 	size    int64                            // of the file
 	live    int64                            // bytes of it that the index points at
+	scrub   bool                             // what is dead does not stay in the file
 }
 
 // place says where a resource's body is. While the name is in Table.pending, only the version counts.
@@ -73,6 +74,14 @@ func (t *Table) Versions() iter.Seq2[string, string] {
 			}
 		}
 	}
+}
+
+// Scrub has what is replaced or removed taken out of the file with the next write: what a table holds may be a key. A
+// table that is scrubbed is rewritten with each change, so it should be small.
+func (t *Table) Scrub() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.scrub = true
 }
 
 // Put stores an accepted resource. The caller must not change it any more.

@@ -80,7 +80,8 @@ func (t *Table) landed(file *os.File, size int64, batch []change) {
 func (t *Table) compact(owner string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if dead := t.size - t.live; dead < compactAbove || dead < t.live {
+	head := int64(frameHead + 1 + len(header(owner, t.url)))
+	if dead := t.size - t.live; (dead < compactAbove || dead < t.live) && !(t.scrub && dead > head) {
 		return nil
 	}
 	temp := t.path + ".new"
