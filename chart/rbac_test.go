@@ -74,6 +74,7 @@ func (c *cluster) accountsMay(t *testing.T) {
 			{"get", "/secrets", namespace, "cacerts"},
 			{"get update", "/secrets", namespace, "istio-ca-secret"},
 			{"create", "/secrets", namespace, ""},
+			{"get list watch", "/secrets", "default", ""}, // credentials.namespaces
 			{"create", "coordination.k8s.io/leases", namespace, ""},
 			{"get update", "coordination.k8s.io/leases", namespace, "sallyport-leader"},
 			{"get update", "admissionregistration.k8s.io/mutatingwebhookconfigurations", "", "sallyport-injector-" + namespace},

@@ -55,11 +55,7 @@ func portPolicy() []Field {
 
 // clientTLS are the lines of settings for TLS towards a server.
 func clientTLS() []Field {
-	return slices.Concat(
-		applied("mode", "clientCertificate", "privateKey", "caCertificates", "credentialName", "subjectAltNames", "sni", "insecureSkipVerify"),
-		[]Field{{Path: "caCrl", Fate: Refused, Why: "certificates that were revoked would be taken for good ones",
-			Fix: "remove it, and trust a CA that signs short-lived certificates"}},
-	)
+	return applied("mode", "clientCertificate", "privateKey", "caCertificates", "caCrl", "credentialName", "subjectAltNames", "sni", "insecureSkipVerify")
 }
 
 // originates says whether settings ask for TLS where none might be spoken otherwise.
