@@ -41,6 +41,9 @@ func (v *view) fetch(key, lower []byte, q upstream.Question) (*cache.Entry, erro
 		return nil, err
 	}
 	taken := v.filter(msg, packet.Text(lower))
+	if v.policy.Load().StripECH {
+		stripECH(msg)
+	}
 	if len(taken.addrs) > 0 {
 		v.refused(lower, taken.addrs, from.Addr)
 	}

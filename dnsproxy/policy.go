@@ -26,6 +26,10 @@ type Policy struct {
 	// LocalReverse resolves the reverse names of addresses that are not public, as those of a cluster's services.
 	LocalReverse bool
 
+	// StripECH takes the keys by which clients hide the name that they go to (ECH, the parameter "ech" of RFC 9460's records)
+	// out of answers: a client that has none sends its name in the clear. Flush after changing it.
+	StripECH bool
+
 	// Upstream and Odd bound, for each client, the questions that cannot be answered from memory, and those among them
 	// that look like a tunnel's (limit.OddityOf). Above them the answer is SERVFAIL: try again later.
 	Upstream, Odd limit.Rate

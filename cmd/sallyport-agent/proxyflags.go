@@ -29,6 +29,7 @@ type proxyFlags struct {
 	ips         []string
 	labels      []string
 	metadata    []string
+	memory      string
 	labelsFile  string
 	environment map[string][]string
 }
@@ -49,6 +50,7 @@ func newProxyFlags() *proxyFlags {
 		"concurrency":     {"CONCURRENCY"},
 		"dns-addr":        {"DNS_PROXY_ADDR"},
 		"envoy":           {"ENVOY"},
+		"memory-limit":    {"SALLYPORT_MEMORY_LIMIT"},
 		"run-dir":         {"SALLYPORT_RUN_DIR"},
 	}}
 }
@@ -80,7 +82,8 @@ func (f *proxyFlags) bind(fs *pflag.FlagSet) {
 	text(&c.StatusAddr, "status-addr", ":15020", "metrics, health, debugging")
 	text(&c.ReadyAddr, "ready-addr", ":15021", "readiness")
 	fs.IntVar(&c.Concurrency, "concurrency", 0, "Envoy's worker threads; 0: two on a sidecar, one for each CPU otherwise"+f.variables("concurrency"))
-	fs.Uint32Var(&p.MaxConnections, "max-connections", 100_000, "connections from downstream that Envoy takes at most")
+	fs.Uint32Var(&p.MaxConnections, "max-connections", 100_000, "connections from downstream that Envoy takes at most; fewer where it may not open enough files")
+	fs.StringVar(&f.memory, "memory-limit", "", "what agent and Envoy may take together, such as 512Mi: as it is used up, Envoy shortens its patience, resets the streams that hold most and refuses new work; by default the control group's limit, or half of the machine's memory"+f.variables("memory-limit"))
 	text(&c.LogLevel, "envoy-log-level", "warning", "Envoy's log level")
 	fs.DurationVar(&c.DrainTime, "drain-time", 5*time.Second, "how long connections may take to end when the agent is told to end"+f.variables("drain-time"))
 	fs.DurationVar(&c.MinDrain, "min-drain-time", 0, "how long to drain even if there are no connections"+f.variables("min-drain-time"))
@@ -143,6 +146,9 @@ func (f *proxyFlags) config(fs *pflag.FlagSet, role string, environment []string
 		return c, fmt.Errorf("--min-drain-time %s and --drain-time %s: the first must not be longer, neither negative", c.MinDrain, c.DrainTime)
 	}
 	var err error
+	if c.Proxy.MemoryLimit, err = parseMemory(f.memory); err != nil {
+		return c, fmt.Errorf("--memory-limit %q: %w", f.memory, err)
+	}
 	if c.AppProbes, err = appprobe.Parse(vars[appprobe.Variable]); err != nil {
 		return c, fmt.Errorf("%s: %w", appprobe.Variable, err)
 	}

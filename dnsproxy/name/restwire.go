@@ -18,6 +18,7 @@ const (
 	restUpstreams    protowire.Number = 6
 	restForward      protowire.Number = 7
 	restAllowPrivate protowire.Number = 8
+	restKeepECH      protowire.Number = 9
 
 	forwardDomain    protowire.Number = 1
 	forwardUpstreams protowire.Number = 2
@@ -27,6 +28,10 @@ func (r *Rest) marshal() []byte {
 	var b []byte
 	if r.Refuse {
 		b = protowire.AppendTag(b, restRefuse, protowire.VarintType)
+		b = protowire.AppendVarint(b, 1)
+	}
+	if r.KeepECH {
+		b = protowire.AppendTag(b, restKeepECH, protowire.VarintType)
 		b = protowire.AppendVarint(b, 1)
 	}
 	b = appendStrings(b, restLocal, r.Local)
@@ -61,7 +66,7 @@ func appendDouble(b []byte, field protowire.Number, value float64) []byte {
 var restFields = map[protowire.Number]protowire.Type{
 	restRefuse: protowire.VarintType, restLocal: protowire.BytesType, restDecidedBy: protowire.BytesType,
 	restRate: protowire.Fixed64Type, restOddRate: protowire.Fixed64Type, restUpstreams: protowire.BytesType,
-	restForward: protowire.BytesType, restAllowPrivate: protowire.BytesType,
+	restForward: protowire.BytesType, restAllowPrivate: protowire.BytesType, restKeepECH: protowire.VarintType,
 }
 
 func (r *Rest) unmarshal(b []byte) error {
@@ -70,6 +75,10 @@ func (r *Rest) unmarshal(b []byte) error {
 		case restRefuse:
 			v, _ := protowire.ConsumeVarint(value)
 			r.Refuse = v != 0
+			return nil
+		case restKeepECH:
+			v, _ := protowire.ConsumeVarint(value)
+			r.KeepECH = v != 0
 			return nil
 		case restRate, restOddRate:
 			bits, _ := protowire.ConsumeFixed64(value)

@@ -82,3 +82,20 @@ func (s *Scene) AloneFromDisk(ctx context.Context) error {
 
 // ProxyAddr is where `sallyport up` takes requests, in a scene on loopback.
 func (s *Scene) ProxyAddr() string { return s.Up.proxyAddr }
+
+// EnvoyMemory is the resident memory of the pod's Envoy, in bytes.
+func (p *Pod) EnvoyMemory() (int64, error) {
+	if p.agent == nil {
+		return 0, fmt.Errorf("%s does not run", p.name)
+	}
+	below, err := world.Descendants(p.agent.PID())
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range below {
+		if d.Program == "envoy" {
+			return d.Resident()
+		}
+	}
+	return 0, fmt.Errorf("%s has no Envoy", p.name)
+}

@@ -24,6 +24,9 @@ func (d Descendant) Exists() bool {
 	return ok && now.started == d.started && !isZombie(d.PID)
 }
 
+// Resident is its resident memory, in bytes.
+func (d Descendant) Resident() (int64, error) { return resident(d.String(), d.PID) }
+
 // Descendants lists the processes below one, ordered by id.
 func Descendants(pid int) ([]Descendant, error) {
 	entries, err := os.ReadDir("/proc")

@@ -60,11 +60,13 @@ func Await(cmd *exec.Cmd) error {
 }
 
 // Resident is the process's resident memory (VmRSS of proc(5)), in bytes.
-func (p *Process) Resident() (int64, error) {
-	field := statusField(p.PID(), "VmRSS")
+func (p *Process) Resident() (int64, error) { return resident(p.Name, p.PID()) }
+
+func resident(name string, pid int) (int64, error) {
+	field := statusField(pid, "VmRSS")
 	kib, err := strconv.ParseInt(field, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("resident memory of %s: %q: %w", p.Name, field, err)
+		return 0, fmt.Errorf("resident memory of %s: %q: %w", name, field, err)
 	}
 	return kib << 10, nil
 }

@@ -28,6 +28,9 @@ type DNS struct {
 	// machine's resolv.conf. Forward are the domains for which they ask others.
 	Upstreams []string
 	Forward   []Forward
+	// ECH is what becomes of the keys in answers by which clients hide the name that they go to (Encrypted ClientHello); ""
+	// is Strip.
+	ECH ECH
 	// AllowPrivate are the hosts that may resolve to private, loopback, link-local or metadata addresses, and the
 	// addresses and address ranges that any host may have.
 	AllowPrivate []string
@@ -42,6 +45,15 @@ type Unregistered string
 const (
 	Refuse  Unregistered = "refuse" // there is no such name
 	Resolve Unregistered = "resolve"
+)
+
+// ECH is what becomes of the keys for Encrypted ClientHello.
+type ECH string
+
+// The two ways.
+const (
+	Strip ECH = "strip" // pods are not told them
+	Keep  ECH = "keep"
 )
 
 // Forward names the resolvers for a domain and all below it.
@@ -67,11 +79,16 @@ func (d DNS) PrivateFor(ns string) inside.Allowed {
 // dns reads the block.
 func (b *block) dns(tree any) DNS {
 	var out DNS
-	in := b.fields("sallyport.dns", tree, "unregistered", "local", "rate", "oddRate", "upstreams", "forward", "allowPrivate", "allowPrivateFor")
+	in := b.fields("sallyport.dns", tree, "unregistered", "local", "rate", "oddRate", "upstreams", "forward", "ech", "allowPrivate", "allowPrivateFor")
 	at := func(field string) (string, any) { return "sallyport.dns." + field, in[field] }
 	if s := b.text(at("unregistered")); s != "" {
 		if out.Unregistered = Unregistered(s); out.Unregistered != Refuse && out.Unregistered != Resolve {
 			b.add("sallyport.dns.unregistered", s, "is neither", `write "refuse" or "resolve"; without it names are refused in REGISTRY_ONLY`)
+		}
+	}
+	if s := b.text(at("ech")); s != "" {
+		if out.ECH = ECH(s); out.ECH != Strip && out.ECH != Keep {
+			b.add("sallyport.dns.ech", s, "is neither", `write "strip" or "keep"; without it the keys are taken out of what pods are answered`)
 		}
 	}
 	for path, s := range b.texts(at("local")) {

@@ -24,6 +24,7 @@ sallyport:
   defaultGateway: egress/door
   dns:
     unregistered: resolve
+    ech: keep
     local: [K8s.Example., corp]
     rate: 100
     oddRate: 0.5
@@ -43,7 +44,7 @@ func TestParse(t *testing.T) {
 	want.DefaultServiceExportTo, want.DefaultServiceEntryExportTo = []string{"."}, []string{"."}
 	want.DefaultGateway = Gateway{"egress", "door"}
 	want.DNS = DNS{
-		Unregistered: Resolve, Local: []string{"corp", "k8s.example"}, Rate: 100, OddRate: 0.5,
+		Unregistered: Resolve, ECH: Keep, Local: []string{"corp", "k8s.example"}, Rate: 100, OddRate: 0.5,
 		Upstreams:       []string{"10.0.0.10:53", "10.0.0.11:5353", "[fd00::1]:53", "tls://192.0.2.1:853#dns.example", "tcp://[fd00::2]:53"},
 		Forward:         []Forward{{"b.example", []string{"tls://10.0.0.54:8853"}}, {"corp.example", []string{"10.0.0.53:53"}}},
 		AllowPrivate:    []string{"*.corp.example", "10.1.0.0/16", "10.9.0.1", "db.example"},
@@ -110,6 +111,7 @@ func TestParseErrors(t *testing.T) {
 		"sallyport: {certificateFolders: {gateway: certs}}":                 `sallyport.certificateFolders.gateway: "certs": is no folder's absolute path`,
 		"sallyport: {certificateFolders: {sidecar: /}}":                     `sallyport.certificateFolders.sidecar: "/": is no folder's absolute path`,
 		"sallyport: {certificateFolders: {gateway: /etc/../var}}":           `is no folder's absolute path`,
+		"sallyport: {dns: {ech: hide}}":                                     `sallyport.dns.ech: "hide": is neither`,
 		"sallyport: {dns: {unregistered: drop}}":                            `sallyport.dns.unregistered: "drop": is neither`,
 		"sallyport: {dns: {local: ['*.a']}}":                                `sallyport.dns.local[0]: "*.a": is no domain`,
 		"sallyport: {dns: {rate: -1}}":                                      `sallyport.dns.rate: -1: is no rate`,

@@ -24,7 +24,8 @@ type Config struct {
 	Log    *slog.Logger
 	Output io.Writer // Envoy's log lines
 
-	// Proxy is the bootstrap's input. Run fills in Socket and Resolver.
+	// Proxy is the bootstrap's input. Run fills in Socket and Resolver, MemoryLimit where it is 0, and lowers MaxConnections to
+	// what the number of open files allows.
 	Proxy bootstrap.Options
 
 	Discovery string // HOST:PORT of the controller

@@ -18,6 +18,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/spool"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
+	"github.com/sallyport/sallyport/sidecar/bounds"
 	"github.com/sallyport/sallyport/sidecar/relay"
 	"github.com/sallyport/sallyport/sidecar/secrets"
 	"github.com/sallyport/sallyport/sidecar/status"
@@ -61,13 +62,32 @@ func open(cfg Config) (a *agent, err error) {
 		return a, fmt.Errorf("run directory: %w", err)
 	}
 	for _, step := range []func() error{
-		a.openSocket, a.openConnection, a.openSpool, a.openNames, a.openRelay, a.openServer, a.openEnvoy, a.openStatus,
+		a.setBounds, a.openSocket, a.openConnection, a.openSpool, a.openNames, a.openRelay, a.openServer, a.openEnvoy, a.openStatus,
 	} {
 		if err := step(); err != nil {
 			return a, err
 		}
 	}
 	return a, nil
+}
+
+// setBounds completes how much Envoy may take by what the machine lets it.
+func (a *agent) setBounds() error {
+	p := &a.cfg.Proxy
+	files, err := bounds.Files()
+	if err != nil {
+		return err
+	}
+	if most := bounds.Connections(files); p.MaxConnections == 0 || p.MaxConnections > most {
+		a.cfg.Log.Info("Envoy takes as many connections as it may have files open", "connections", most, "files", files, "asked_for", p.MaxConnections)
+		p.MaxConnections = most
+	}
+	if p.MemoryLimit == 0 {
+		if p.MemoryLimit, err = bounds.Memory(os.DirFS("/")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *agent) close() error {

@@ -92,7 +92,7 @@ func (r *resolver) usePolicy(rest name.Rest) error {
 	}
 	r.refusals.decides(record.ParseObject(rest.DecidedBy))
 	return r.SetPolicy(appView, dnsproxy.Policy{
-		RefuseUnregistered: rest.Refuse, Local: rest.Local, LocalReverse: true,
+		RefuseUnregistered: rest.Refuse, Local: rest.Local, LocalReverse: true, StripECH: !rest.KeepECH,
 		Upstream: limit.Rate{PerSecond: rest.Rate}, Odd: limit.Rate{PerSecond: rest.OddRate},
 	})
 }

@@ -48,12 +48,16 @@ func JSON(o Options) ([]byte, error) {
 			"listeners": list{statsListener(o)},
 		},
 		"bootstrap_extensions": list{object{
-			"name":         "envoy.bootstrap.internal_listener",
-			"typed_config": object{"@type": extensions + "bootstrap.internal_listener.v3.InternalListener"},
+			"name": "envoy.bootstrap.internal_listener",
+			"typed_config": object{
+				"@type":          extensions + "bootstrap.internal_listener.v3.InternalListener",
+				"buffer_size_kb": internalBuffer,
+			},
 		}},
 		"typed_dns_resolver_config": resolver(o),
 		"layered_runtime":           runtime(),
 		"overload_manager":          overload(o),
+		"memory_allocator_manager":  allocator(),
 		"stats_config":              stats(),
 		"deferred_stat_options":     object{"enable_deferred_creation_stats": true},
 	}
@@ -85,25 +89,6 @@ func runtime() object {
 		}},
 		object{"name": "admin", "admin_layer": object{}},
 	}}
-}
-
-// overload caps what downstream may open. The statistics and admin listeners are not counted: they are needed
-// most when the cap is reached.
-func overload(o Options) object {
-	most := o.MaxConnections
-	if most == 0 {
-		most = 100_000
-	}
-	return object{
-		"refresh_interval": "0.25s",
-		"resource_monitors": list{object{
-			"name": "envoy.resource_monitors.global_downstream_max_connections",
-			"typed_config": object{
-				"@type":                             extensions + "resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
-				"max_active_downstream_connections": most,
-			},
-		}},
-	}
 }
 
 // address is an envoy.config.core.v3.Address.

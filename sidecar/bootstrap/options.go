@@ -40,6 +40,7 @@ type Options struct {
 	StatsPort  uint16         // Prometheus, on every address
 
 	MaxConnections uint32 // from downstream, over all listeners; 0 for 100,000
+	MemoryLimit    uint64 // bytes that agent and Envoy may take together; 0: Envoy's heap has no limit
 }
 
 // check says which option makes a bootstrap impossible.

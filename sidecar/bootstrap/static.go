@@ -32,6 +32,12 @@ func assignment(name string, where object) object {
 	}
 }
 
+// What anybody on the network may have of the statistics listener, which the cap on all connections leaves out.
+const (
+	statsConnections = 64
+	statsPatience    = "10s" // without a request
+)
+
 // statsListener shows Prometheus' page, and nothing else of the admin interface, to the network.
 func statsListener(o Options) object {
 	everywhere := address("0.0.0.0", o.StatsPort)
@@ -39,16 +45,26 @@ func statsListener(o Options) object {
 		everywhere = object{"socket_address": object{"address": "::", "port_value": o.StatsPort, "ipv4_compat": true}}
 	}
 	return object{
-		"name":                     "prometheus_stats",
-		"stat_prefix":              "prometheus_stats",
-		"address":                  everywhere,
-		"ignore_global_conn_limit": true,
+		"name":                              "prometheus_stats",
+		"stat_prefix":                       "prometheus_stats",
+		"address":                           everywhere,
+		"ignore_global_conn_limit":          true,
+		"bypass_overload_manager":           true,
+		"per_connection_buffer_limit_bytes": 32 << 10,
 		"filter_chains": list{object{"filters": list{object{
+			"name": "envoy.filters.network.connection_limit",
+			"typed_config": object{
+				"@type":       extensions + "filters.network.connection_limit.v3.ConnectionLimit",
+				"stat_prefix": "stats", "max_connections": statsConnections,
+			},
+		}, object{
 			"name": "envoy.filters.network.http_connection_manager",
 			"typed_config": object{
-				"@type":       extensions + "filters.network.http_connection_manager.v3.HttpConnectionManager",
-				"codec_type":  "AUTO",
-				"stat_prefix": "stats",
+				"@type":                   extensions + "filters.network.http_connection_manager.v3.HttpConnectionManager",
+				"codec_type":              "HTTP1",
+				"stat_prefix":             "stats",
+				"request_headers_timeout": statsPatience, "stream_idle_timeout": "30s",
+				"common_http_protocol_options": object{"idle_timeout": statsPatience},
 				"route_config": object{"virtual_hosts": list{object{
 					"name": "backend", "domains": list{"*"},
 					"routes": list{object{

@@ -51,6 +51,9 @@ func (s *Server) checkReady(ctx context.Context) error {
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), statsTimeout)
 	defer cancel()
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(takeWithin)); err != nil {
+		s.cfg.Log.Debug("metrics may take as long as the client likes", "err", err)
+	}
 	plain := r.Clone(ctx)
 	plain.Header.Set("Accept", "text/plain;version=0.0.4")
 	promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{DisableCompression: true, ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, plain)

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sallyport/sallyport/netcap"
 	"github.com/sallyport/sallyport/sidecar/status/appprobe"
 )
 
@@ -45,13 +46,25 @@ type Server struct {
 func Listen(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second}}}
 	var err error
-	if s.status, err = net.Listen("tcp", cfg.StatusAddr); err != nil {
+	if s.status, err = listen(cfg.StatusAddr); err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
-	if s.ready, err = net.Listen("tcp", cfg.ReadyAddr); err != nil {
+	if s.ready, err = listen(cfg.ReadyAddr); err != nil {
 		return nil, errors.Join(fmt.Errorf("readiness: %w", err), s.status.Close())
 	}
 	return s, nil
+}
+
+// limits are for each of the two. Everybody in the cluster reaches them; the kubelet, which ends pods that do not answer,
+// must always.
+var limits = netcap.Limits{All: 512, Each: 16}
+
+func listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return netcap.Listen(l, limits), nil
 }
 
 // Addrs are the addresses really listened on: of the status page and of readiness.
@@ -84,8 +97,14 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// patience is how long a client may take to ask, and takeWithin how long to take the page of metrics.
+const (
+	patience   = 5 * time.Second
+	takeWithin = 30 * time.Second
+)
+
 func serve(ctx context.Context, group *errgroup.Group, listener net.Listener, handler http.Handler) {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: patience, ReadTimeout: patience, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("status: %s: %w", listener.Addr(), err)

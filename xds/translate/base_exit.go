@@ -68,14 +68,16 @@ func exitListener(in exitInputs, log accesslog.Place) *listenerv3.Listener {
 	m := manager{stat: "egress", route: ExitRoute, log: log, connect: true, exit: true, gateway: in.kind == Gateway, onDemand: in.onDemand}
 	front := chain("egress", nil, m.filter())
 	if in.kind == Forward {
-		return &listenerv3.Listener{
+		return speakWithin(&listenerv3.Listener{
 			Name:             "forward-proxy",
 			Address:          tcpAddress(in.forward.Addr().String(), uint32(in.forward.Port())),
+			ListenerFilters:  []*listenerv3.ListenerFilter{inspectHTTP()},
 			FilterChains:     []*listenerv3.FilterChain{front},
 			TrafficDirection: corev3.TrafficDirection_OUTBOUND,
-		}
+		})
 	}
 	front.TransportSocket = meshServerTLS(in.trust)
+	handshakeWithin(front)
 	return at(&listenerv3.Listener{
 		Name:             "0.0.0.0_" + routeName(in.listen),
 		FilterChains:     []*listenerv3.FilterChain{front},
@@ -126,7 +128,7 @@ func (i inside) listener(log accesslog.Place, onDemand bool) *listenerv3.Listene
 	filters := append([]*listenerv3.Filter{sameName(i.wildcard)}, append(where, out)...)
 	l := internalListener(i.name(), []*listenerv3.ListenerFilter{inspectTLS()}, chain("tls", tlsSpoken(), filters...))
 	l.DefaultFilterChain = chain("not-tls", nil, out)
-	return l
+	return speakWithin(l)
 }
 
 // lookUp resolves the host that was asked for before the connection goes on. It is never the name that the inner

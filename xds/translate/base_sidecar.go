@@ -62,7 +62,7 @@ func sealCluster(c *clusterv3.Cluster) *Resource { return seal(Cluster, c.Name, 
 func gatewayCluster(g gateway, connect time.Duration) []*Resource {
 	name := ClusterName(GatewayPort, g.ref.Host())
 	c := connecting(byDiscovery(name, metadata(accesslog.RoleGateway, "")), connect)
-	c.TypedExtensionProtocolOptions = eitherProtocol()
+	c.TypedExtensionProtocolOptions = meshProtocol()
 	sni := fmt.Sprintf("outbound_.%d_._.%s", GatewayPort, g.ref.Host())
 	c.TransportSocket = meshClientTLS(sni, g.identities)
 	return []*Resource{sealCluster(c), seal(Endpoints, name, load(name, g.port, g.endpoints))}

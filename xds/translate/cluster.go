@@ -64,25 +64,26 @@ func configOf(k serviceentry.Key) string {
 	return string(k.Kind) + "/" + k.Namespace + "/" + k.Name
 }
 
-func http2Options() map[string]*anypb.Any {
-	return httpOptions(&httpv3.HttpProtocolOptions{UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
-		ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
-			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
-				Http2ProtocolOptions: &corev3.Http2ProtocolOptions{},
-			},
-		},
-	}})
+func http2Options() map[string]*anypb.Any { return httpOptions(overHTTP2(outsideHTTP2())) }
+
+// meshProtocol is the leg to a gateway: HTTP/2, and HTTP/1.1 where the filter state offers nothing else (alone). A pool
+// counts what is offered, so the two never share a connection. Who rests is let go before the gateway does it.
+func meshProtocol() map[string]*anypb.Any {
+	return httpOptions(&httpv3.HttpProtocolOptions{
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(sidecarRestTime)},
+		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_AutoConfig{AutoConfig: &httpv3.HttpProtocolOptions_AutoHttpConfig{
+			HttpProtocolOptions:  &corev3.Http1ProtocolOptions{},
+			Http2ProtocolOptions: http2Limits(),
+		}},
+	})
 }
 
-// eitherProtocol speaks HTTP/2, and HTTP/1.1 to a server that chooses it: by ALPN, or where the filter state offers nothing
-// else (alone). A pool counts what is offered, so the two never share a connection.
-func eitherProtocol() map[string]*anypb.Any {
-	return httpOptions(&httpv3.HttpProtocolOptions{UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_AutoConfig{
-		AutoConfig: &httpv3.HttpProtocolOptions_AutoHttpConfig{
-			HttpProtocolOptions:  &corev3.Http1ProtocolOptions{},
-			Http2ProtocolOptions: &corev3.Http2ProtocolOptions{},
+func overHTTP2(limits *corev3.Http2ProtocolOptions) *httpv3.HttpProtocolOptions {
+	return &httpv3.HttpProtocolOptions{UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
+		ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: limits},
 		},
-	}})
+	}}
 }
 
 // sameProtocol speaks upstream what the client speaks.
@@ -90,7 +91,7 @@ func sameProtocol() map[string]*anypb.Any {
 	return httpOptions(&httpv3.HttpProtocolOptions{UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
 		UseDownstreamProtocolConfig: &httpv3.HttpProtocolOptions_UseDownstreamHttpConfig{
 			HttpProtocolOptions:  &corev3.Http1ProtocolOptions{},
-			Http2ProtocolOptions: &corev3.Http2ProtocolOptions{},
+			Http2ProtocolOptions: outsideHTTP2(),
 		},
 	}})
 }
@@ -104,7 +105,7 @@ func nameFromRequest(http2 bool) map[string]*anypb.Any {
 		}},
 	}
 	if http2 {
-		options.GetExplicitHttpConfig().ProtocolConfig = &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: &corev3.Http2ProtocolOptions{}}
+		options.GetExplicitHttpConfig().ProtocolConfig = &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: outsideHTTP2()}
 	}
 	return httpOptions(options)
 }
@@ -208,6 +209,8 @@ func nowhere() *clusterv3.Cluster {
 	}
 }
 
+const internalSocket = "envoy.transport_sockets.internal_upstream"
+
 // internal is a cluster whose one endpoint is an internal listener of the same Envoy. What is shared of the
 // filter state goes along.
 func internal(listener string) *clusterv3.Cluster {
@@ -226,7 +229,7 @@ func internal(listener string) *clusterv3.Cluster {
 			}, 0)}}},
 		},
 		TransportSocket: &corev3.TransportSocket{
-			Name: "envoy.transport_sockets.internal_upstream",
+			Name: internalSocket,
 			ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(&internalv3.InternalUpstreamTransport{
 				TransportSocket: &corev3.TransportSocket{
 					Name:       "envoy.transport_sockets.raw_buffer",

@@ -31,12 +31,17 @@ func inspectTLS() *listenerv3.ListenerFilter {
 	return listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{})
 }
 
+// inspectHTTP reads the beginning of a request.
+func inspectHTTP() *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
+}
+
 // inspectors find out what is spoken, except on ports where the server speaks first: looking for the client's first
 // bytes there would only make it wait; and except on other ports that are given.
 func inspectors(except ...uint32) []*listenerv3.ListenerFilter {
 	list := []*listenerv3.ListenerFilter{
 		inspectTLS(),
-		listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{}),
+		inspectHTTP(),
 	}
 	for _, f := range list {
 		f.FilterDisabled = onPorts(slices.Concat(except, registry.ServerFirstPorts()))

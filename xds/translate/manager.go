@@ -65,7 +65,7 @@ func (m manager) filter() *listenerv3.Filter {
 		MaxRequestHeadersKb:             wrapperspb.UInt32(96),
 		HttpProtocolOptions:             &corev3.Http1ProtocolOptions{AcceptHttp_10: true},
 		CommonHttpProtocolOptions:       &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeout)},
-		Http2ProtocolOptions:            &corev3.Http2ProtocolOptions{},
+		Http2ProtocolOptions:            http2Limits(),
 		StreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
@@ -77,7 +77,9 @@ func (m manager) filter() *listenerv3.Filter {
 		hcm.Http2ProtocolOptions.AllowConnect = true
 	}
 	if m.gateway {
-		hcm.Http2ProtocolOptions.MaxConcurrentStreams = wrapperspb.UInt32(4096)
+		hcm.RequestHeadersTimeout = durationpb.New(patience)
+		hcm.CommonHttpProtocolOptions.IdleTimeout = durationpb.New(restTime)
+		hcm.DrainTimeout = durationpb.New(drainTime)
 	}
 	if m.connect {
 		// The end of a tunnel is the end of its connection: by default it would come a second late.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -97,8 +99,14 @@ var (
 	sized         = proto.MarshalOptions{Deterministic: true, UseCachedSize: true} // right after Size
 )
 
-// seal marshals a message for good.
+// seal marshals a message for good. Listeners and clusters are bounded, whoever made them.
 func seal(t Type, name string, m proto.Message) *Resource {
+	switch m := m.(type) {
+	case *listenerv3.Listener:
+		bounded(m)
+	case *clusterv3.Cluster:
+		boundedCluster(m)
+	}
 	return sealed(t, name, deterministic.Size(m), func(b []byte) []byte {
 		b, err := sized.MarshalAppend(b, m)
 		if err != nil {

@@ -19,7 +19,7 @@ func sealRest(r name.Rest) *Resource {
 // cluster's names, and the resolvers that gateways ask do not.
 func sidecarRest(s *registry.Snapshot, scope *registry.Scope, policy string) name.Rest {
 	dns := s.Mesh.DNS
-	r := name.Rest{Rate: dns.Rate, OddRate: dns.OddRate, AllowPrivate: dns.AllowPrivate}
+	r := name.Rest{Rate: dns.Rate, OddRate: dns.OddRate, AllowPrivate: dns.AllowPrivate, KeepECH: dns.ECH == mesh.Keep}
 	if dns.Refuses(s.AllowAny(scope)) {
 		r.Refuse, r.Local, r.DecidedBy = true, append([]string{clusterDomain}, dns.Local...), policy
 		if dns.Unregistered == mesh.Refuse {

@@ -38,13 +38,15 @@ func options(more ...grpc.ServerOption) []grpc.ServerOption {
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
 		grpc.ReadBufferSize(4 << 10),
+		grpc.ConnectionTimeout(patience),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: 30 * time.Second, Timeout: 10 * time.Second,
+			Time: 30 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: patience,
 			MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: 10 * time.Second,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.MaxRecvMsgSize(16 << 20),
-		grpc.MaxConcurrentStreams(1024),
+		grpc.MaxHeaderListSize(64 << 10),
+		grpc.MaxConcurrentStreams(128),
 	}, more...)
 }
 

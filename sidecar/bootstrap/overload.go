@@ -1,0 +1,121 @@
+package bootstrap
+
+// What a proxy may take, and what it does when that runs short: docs/adr/0016-bounded.md.
+const (
+	// defaultConnections is Options.MaxConnections where nobody says.
+	defaultConnections = 100_000
+
+	// internalBuffer is how much, in KiB, a connection to an internal listener holds in each direction: the half that a
+	// socket's kernel buffer would be.
+	internalBuffer = 64
+
+	// releaseEach is how much freed memory, in bytes, Envoy gives back to the kernel in each second.
+	releaseEach = 16 << 20
+
+	// easyHeap is how much, in bytes, the heap may hold before Envoy's allocator gives free memory back at any price, which is
+	// breaking huge pages. Below it, and without it, most of what a burst took stays for minutes.
+	easyHeap = 48 << 20
+
+	// keptFree is how much freed memory, in bytes, Envoy may keep for what comes next.
+	keptFree = 8 << 20
+
+	// trackedFrom is the exponent of the size, in bytes, from which a stream is one of those that hold much: 64 KiB.
+	// Envoy sorts them into eight classes, each twice the one before, and resets the largest first.
+	trackedFrom = 16
+)
+
+// The parts of a heap at which something is done. What hurts nobody comes first, then what takes most, then what is new.
+const (
+	shortenFrom, shortenAt = 0.75, 0.95 // idle connections and handshakes get less and less time
+	shrinkAt               = 0.80
+	resetFrom, resetAt     = 0.85, 0.97 // the streams that hold most memory are reset
+	closeIdleAt            = 0.90
+	refuseRequestsAt       = 0.95
+	refuseConnectionsAt    = 0.98
+)
+
+const (
+	heapMonitor       = "envoy.resource_monitors.fixed_heap"
+	connectionMonitor = "envoy.resource_monitors.global_downstream_max_connections"
+)
+
+// heapOf is what Envoy's heap may have of a container's memory, in bytes: the agent lives there too, and what Envoy has
+// beside its heap.
+func heapOf(memory uint64) uint64 {
+	rest := min(max(memory/4, 48<<20), 256<<20)
+	return max(memory-min(rest, memory), 32<<20)
+}
+
+// overload caps what downstream may open, and sheds load when memory runs short. The statistics and admin listeners are
+// not counted: they are needed most when a cap is reached.
+func overload(o Options) object {
+	most := o.MaxConnections
+	if most == 0 {
+		most = defaultConnections
+	}
+	monitors := list{object{
+		"name": connectionMonitor,
+		"typed_config": object{
+			"@type":                             extensions + "resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
+			"max_active_downstream_connections": most,
+		},
+	}}
+	out := object{"refresh_interval": "0.25s"}
+	if o.MemoryLimit > 0 {
+		monitors = append(monitors, object{
+			"name": heapMonitor,
+			"typed_config": object{
+				"@type":               extensions + "resource_monitors.fixed_heap.v3.FixedHeapConfig",
+				"max_heap_size_bytes": heapOf(o.MemoryLimit),
+			},
+		})
+		out["actions"] = heapActions()
+		out["buffer_factory_config"] = object{"minimum_account_to_track_power_of_two": trackedFrom}
+	}
+	out["resource_monitors"] = monitors
+	return out
+}
+
+// heapActions are what Envoy does as its heap fills.
+func heapActions() list {
+	return list{
+		action("reduce_timeouts", scaled(shortenFrom, shortenAt), object{
+			"@type": "type.googleapis.com/envoy.config.overload.v3.ScaleTimersOverloadActionConfig",
+			"timer_scale_factors": list{
+				object{"timer": "HTTP_DOWNSTREAM_CONNECTION_IDLE", "min_timeout": "1s"},
+				object{"timer": "TRANSPORT_SOCKET_CONNECT", "min_timeout": "1s"},
+			},
+		}),
+		action("shrink_heap", at(shrinkAt), object{
+			"@type":          "type.googleapis.com/envoy.config.overload.v3.ShrinkHeapConfig",
+			"timer_interval": "1s", "max_unfreed_memory_bytes": keptFree,
+		}),
+		action("reset_high_memory_stream", scaled(resetFrom, resetAt), nil),
+		action("disable_http_keepalive", at(closeIdleAt), nil),
+		action("stop_accepting_requests", at(refuseRequestsAt), nil),
+		action("reject_incoming_connections", at(refuseConnectionsAt), nil),
+	}
+}
+
+func action(name string, trigger, config object) object {
+	trigger["name"] = heapMonitor
+	out := object{"name": "envoy.overload_actions." + name, "triggers": list{trigger}}
+	if config != nil {
+		out["typed_config"] = config
+	}
+	return out
+}
+
+func at(part float64) object { return object{"threshold": object{"value": part}} }
+
+func scaled(from, to float64) object {
+	return object{"scaled": object{"scaling_threshold": from, "saturation_threshold": to}}
+}
+
+// allocator gives freed memory back. Without it what a burst took stays Envoy's for good.
+func allocator() object {
+	return object{
+		"bytes_to_release": releaseEach, "memory_release_interval": "1s", "max_unfreed_memory_bytes": keptFree,
+		"soft_memory_limit_bytes": easyHeap,
+	}
+}
