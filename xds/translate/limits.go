@@ -33,8 +33,8 @@ const (
 	restTime        = 10 * time.Second
 	sidecarRestTime = 8 * time.Second
 
-	// stuckTime is how long somebody may take nothing of what waits for him, connectionBuffer and more, until he is cut off. A
-	// client that has gone while its sidecar could not read from it is not seen otherwise.
+	// stuckTime is how long somebody may take nothing of what waits for him until he is cut off. A client that has gone while
+	// its sidecar could not read from it is not seen otherwise, nor is a machine that has gone.
 	stuckTime = 5 * time.Minute
 
 	// drainTime is between "no more requests" and the end of an HTTP/2 connection that has rested.
@@ -45,18 +45,38 @@ const (
 // between.
 func bounded(l *listenerv3.Listener) {
 	l.PerConnectionBufferLimitBytes = wrapperspb.UInt32(connectionBuffer)
-	if l.GetInternalListener() == nil {
-		l.PerConnectionBufferHighWatermarkTimeout = durationpb.New(stuckTime)
+	if l.GetInternalListener() == nil && (l.BindToPort == nil || l.BindToPort.Value) {
+		l.SocketOptions = append(l.SocketOptions, resetStuck())
 	}
 }
 
 // boundedCluster limits what a cluster's connections hold, and how long.
 func boundedCluster(c *clusterv3.Cluster) {
 	c.PerConnectionBufferLimitBytes = wrapperspb.UInt32(connectionBuffer)
-	if c.GetTransportSocket().GetName() != internalSocket {
-		c.PerConnectionBufferHighWatermarkTimeout = durationpb.New(stuckTime)
+	if c.GetTransportSocket().GetName() == internalSocket {
+		return
+	}
+	if c.UpstreamBindConfig == nil {
+		c.UpstreamBindConfig = &corev3.BindConfig{}
+	}
+	c.UpstreamBindConfig.SocketOptions = append(c.UpstreamBindConfig.SocketOptions, resetStuck())
+}
+
+// resetStuck makes the kernel reset a connection whose other end takes nothing of what waits for it: TCP_USER_TIMEOUT of
+// tcp(7), which counts from when the other end's window closed, and again once it has opened. Envoy has a time
+// limit of its own for full buffers, but ends such a connection cleanly: who reads on takes half a file for a whole one.
+func resetStuck() *corev3.SocketOption {
+	return &corev3.SocketOption{
+		Description: "TCP_USER_TIMEOUT", Level: ipprotoTCP, Name: tcpUserTimeout, State: corev3.SocketOption_STATE_PREBIND,
+		Value: &corev3.SocketOption_IntValue{IntValue: stuckTime.Milliseconds()},
 	}
 }
+
+// Linux's numbers, from linux/in.h and linux/tcp.h.
+const (
+	ipprotoTCP     = 6
+	tcpUserTimeout = 18
+)
 
 // outsideHTTP2 limits what a server outside may send ahead.
 func outsideHTTP2() *corev3.Http2ProtocolOptions {

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"slices"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -36,8 +37,11 @@ func boundedListener(t *testing.T, l *listenerv3.Listener) {
 	if n := l.PerConnectionBufferLimitBytes.GetValue(); n == 0 || n > mostConnection {
 		t.Errorf("listener %s: a connection may hold %d bytes", l.Name, n)
 	}
-	if l.GetInternalListener() == nil && l.PerConnectionBufferHighWatermarkTimeout.AsDuration() == 0 {
+	if l.Address != nil && (l.BindToPort == nil || l.BindToPort.Value) && !resetsStuck(l.SocketOptions) {
 		t.Errorf("listener %s: who takes nothing is never cut off", l.Name)
+	}
+	if l.PerConnectionBufferHighWatermarkTimeout != nil {
+		t.Errorf("listener %s: Envoy ends what is stuck cleanly", l.Name)
 	}
 	for _, chain := range append(l.FilterChains, l.DefaultFilterChain) {
 		if chain.GetTransportSocket() != nil && chain.TransportSocketConnectTimeout.AsDuration() == 0 {
@@ -56,10 +60,21 @@ func boundedListener(t *testing.T, l *listenerv3.Listener) {
 	}
 }
 
+// resetsStuck looks for TCP_USER_TIMEOUT.
+func resetsStuck(options []*corev3.SocketOption) bool {
+	return slices.ContainsFunc(options, func(o *corev3.SocketOption) bool { return o.Level == 6 && o.Name == 18 && o.GetIntValue() > 0 })
+}
+
 func boundedCluster(t *testing.T, c *clusterv3.Cluster) {
 	t.Helper()
 	if n := c.PerConnectionBufferLimitBytes.GetValue(); n == 0 || n > mostConnection {
 		t.Errorf("cluster %s: a connection may hold %d bytes", c.Name, n)
+	}
+	if c.GetTransportSocket().GetName() != "envoy.transport_sockets.internal_upstream" && !resetsStuck(c.GetUpstreamBindConfig().GetSocketOptions()) {
+		t.Errorf("cluster %s: who takes nothing is never cut off", c.Name)
+	}
+	if c.PerConnectionBufferHighWatermarkTimeout != nil {
+		t.Errorf("cluster %s: Envoy ends what is stuck cleanly", c.Name)
 	}
 	options := &httpv3.HttpProtocolOptions{}
 	packed := c.TypedExtensionProtocolOptions["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"]
