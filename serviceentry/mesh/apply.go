@@ -116,13 +116,16 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	}
 	c.DNS = b.dns(top["dns"])
 	c.CertificateFolders = b.certificateFolders(top["certificateFolders"])
-	audit := b.fields("sallyport.audit", top["audit"], "retention")
+	audit := b.fields("sallyport.audit", top["audit"], "retention", "recordsPerSecond")
 	if s := b.text("sallyport.audit.retention", audit["retention"]); s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < 0 {
 			b.add("sallyport.audit.retention", s, "is no duration", `write hours, as in "720h"`)
 		}
 		c.Audit = Audit{Retention: d, Written: true}
+	}
+	if v := audit["recordsPerSecond"]; v != nil {
+		c.Audit.RecordsPerSecond = b.number("sallyport.audit.recordsPerSecond", v, "records")
 	}
 	return b.problems
 }

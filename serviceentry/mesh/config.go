@@ -44,7 +44,13 @@ type Audit struct {
 	// Retention is how long records are kept; 0 means for ever, if it is Written, and is left to the audit server otherwise.
 	Retention time.Duration
 	Written   bool
+	// RecordsPerSecond is how many records are taken of one identity, on the average of a minute; 0 means all. What is more
+	// is dropped, and a record of class gap says how many those were.
+	RecordsPerSecond float64
 }
+
+// defaultRecordsPerSecond is more than a busy service has, and less than fills a disk in an hour.
+const defaultRecordsPerSecond = 1000
 
 // Default is the configuration of a mesh that has no file: Istio's defaults, and the egress gateway that Istio's
 // installation makes.
@@ -60,5 +66,6 @@ func Default() Config {
 		DefaultVirtualServiceExportTo:  everyone,
 		DefaultDestinationRuleExportTo: everyone,
 		ConnectTimeout:                 10 * time.Second,
+		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond},
 	}
 }

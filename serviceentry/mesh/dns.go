@@ -118,7 +118,10 @@ func (b *block) domain(at, s string) string {
 }
 
 // rate reads a number of questions a second.
-func (b *block) rate(at string, v any) float64 {
+func (b *block) rate(at string, v any) float64 { return b.number(at, v, "questions") }
+
+// number reads how many of something there may be in a second.
+func (b *block) number(at string, v any, what string) float64 {
 	var rate float64
 	switch v := v.(type) {
 	case nil:
@@ -130,7 +133,7 @@ func (b *block) rate(at string, v any) float64 {
 		rate = math.NaN()
 	}
 	if rate < 0 || math.IsNaN(rate) || math.IsInf(rate, 0) {
-		b.add(at, v, "is no rate", "write a number of questions a second, 0 for no limit")
+		b.add(at, v, "is no rate", "write a number of "+what+" a second, 0 for no limit")
 		return 0
 	}
 	return rate

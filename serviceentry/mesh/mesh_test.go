@@ -33,7 +33,7 @@ sallyport:
     allowPrivate: ["*.corp.example", Db.Example, 10.1.2.3/16, 10.9.0.1]
     allowPrivateFor: {shop: [Pay.Example, 10.2.2.3/16, 10.2.0.0/16], bank: []}
   certificateFolders: {gateway: /etc/gateway, sidecar: /etc/certs}
-  audit: {retention: 720h}
+  audit: {retention: 720h, recordsPerSecond: 20}
 `
 
 func TestParse(t *testing.T) {
@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 		AllowPrivateFor: map[string][]string{"shop": {"10.2.0.0/16", "pay.example"}, "bank": nil},
 	}
 	want.CertificateFolders = CertificateFolders{Gateway: "/etc/gateway", Sidecar: "/etc/certs"}
-	want.Audit = Audit{Retention: 720 * time.Hour, Written: true}
+	want.Audit = Audit{Retention: 720 * time.Hour, Written: true, RecordsPerSecond: 20}
 
 	closed, dynamic := Default(), Default()
 	closed.OutboundAllowAny, dynamic.OutboundDynamicDNS = false, true
@@ -122,6 +122,7 @@ func TestParseErrors(t *testing.T) {
 		"sallyport: {dns: {forward: {corp: []}}}":                           `sallyport.dns.forward.corp: []: names no resolver`,
 		"sallyport: {dns: {forward: {corp: [x]}}}":                          `sallyport.dns.forward.corp[0]: "x": is no resolver's address`,
 		"sallyport: {dns: {forward: {corp: [10.0.0.1], CORP: [10.0.0.1]}}}": `is there twice`,
+		"sallyport: {audit: {recordsPerSecond: -1}}":                         `sallyport.audit.recordsPerSecond: -1: is no rate; write a number of records a second, 0 for no limit`,
 		"sallyport: {audit: {retention: 30d}}":                              `sallyport.audit.retention: "30d": is no duration`,
 		"a: 1\na: 2":                                                        `already set`,
 		"- a":                                                               "is no MeshConfig",

@@ -37,6 +37,7 @@ func fromEntry(o *serviceentry.Object, spec *networking.ServiceEntry, nsGateway 
 	}
 	if external {
 		base.Exit = exit(o.Annotations[GatewayAnnotation], nsGateway, Ref(cfg.DefaultGateway))
+		base.RootExit = !base.Exit.IsZero() && o.Namespace == cfg.RootNamespace
 	}
 	services := make([]*Service, 0, len(spec.Hosts))
 	for _, h := range spec.Hosts {

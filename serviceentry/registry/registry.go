@@ -38,7 +38,7 @@ func New(cfg *mesh.Config) *Registry {
 		vips:    newVIPs(),
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
 		},
 	}
 }
@@ -341,13 +341,19 @@ func (b *batch) countExits(list []*Service, by int) {
 			continue
 		}
 		if b.exitWas == nil {
-			b.next.exits, b.exitWas = maps.Clone(b.next.exits), map[Ref]bool{}
+			b.next.exits, b.next.shared, b.exitWas = maps.Clone(b.next.exits), maps.Clone(b.next.shared), map[Ref]bool{}
 		}
 		if _, noted := b.exitWas[s.Exit]; !noted {
 			b.exitWas[s.Exit] = b.next.exits[s.Exit] > 0
 		}
 		if b.next.exits[s.Exit] += by; b.next.exits[s.Exit] == 0 {
 			delete(b.next.exits, s.Exit)
+		}
+		if !s.RootExit {
+			continue
+		}
+		if b.next.shared[s.Exit] += by; b.next.shared[s.Exit] == 0 {
+			delete(b.next.shared, s.Exit)
 		}
 	}
 }

@@ -121,6 +121,8 @@ type Service struct {
 
 	// Exit is the egress gateway that the service leaves by; zero: straight from the sidecar.
 	Exit Ref
+	// RootExit says that an object of the root namespace leaves by Exit: such a gateway speaks for others.
+	RootExit bool
 	// VIP4 and VIP6 are the addresses made up for a host that has none.
 	VIP4, VIP6 netip.Addr
 

@@ -21,6 +21,7 @@ type Snapshot struct {
 	scopes  map[string][]*Scope       // by namespace, those with a selector first
 	special map[string]int            // namespaces that do not see just what everybody sees, with why-counts
 	exits   map[Ref]int               // gateways that services leave by, counted
+	shared  map[Ref]int               // of these, the ones that the root namespace's services leave by, counted
 	kube    ordered.Map[*KubeService] // by "namespace/name"
 	own     []netip.Addr              // the mesh's own doors, sorted: nobody is led to them (see doors.go)
 	// credentials are the Secrets that rules may name.
@@ -218,6 +219,22 @@ func (s *Snapshot) ExitsIn(ns string) []Ref {
 		if ref.Namespace == ns {
 			out = append(out, ref)
 		}
+	}
+	slices.SortFunc(out, func(a, b Ref) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// SharedExitsIn gives the gateways of a namespace that stand for everybody, in name order: the mesh's default gateway, and
+// those that objects of the root namespace name. Whoever names a gateway in a namespace of its own has it for itself.
+func (s *Snapshot) SharedExitsIn(ns string) []Ref {
+	var out []Ref
+	for ref := range s.shared {
+		if ref.Namespace == ns {
+			out = append(out, ref)
+		}
+	}
+	if def := Ref(s.Mesh.DefaultGateway); def.Namespace == ns && !def.IsZero() && s.shared[def] == 0 {
+		out = append(out, def)
 	}
 	slices.SortFunc(out, func(a, b Ref) int { return strings.Compare(a.Name, b.Name) })
 	return out

@@ -1,6 +1,9 @@
 package secrets
 
 import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"crypto/tls"
 	"os"
 	"path/filepath"
@@ -11,7 +14,8 @@ import (
 	"time"
 )
 
-// The first call proves itself by the token, later connections by the certificate, even when the token is gone.
+// The first call proves itself by the token, later connections by the certificate; but a new certificate takes the token,
+// always.
 func TestTokenThenCertificate(t *testing.T) {
 	m := newMesh(t)
 	c := m.serve(time.Hour)
@@ -29,11 +33,11 @@ func TestTokenThenCertificate(t *testing.T) {
 	if s := w.Status(); s.Identity != checkout.String() {
 		t.Errorf("identity %s", s.Identity)
 	}
-	for _, tokenFile := range []string{o.TokenFile, "/nonexistent", ""} {
+	for tokenFile, want := range map[string]codes.Code{o.TokenFile: codes.OK, "/nonexistent": codes.Unauthenticated, "": codes.Unauthenticated} {
 		o.TokenFile = tokenFile
 		w := newWorkload(t, o)
-		if _, _, err := request(t.Context(), dial(t, w, c.address), 0); err != nil {
-			t.Errorf("token file %q: %v", tokenFile, err)
+		if _, _, err := request(t.Context(), dial(t, w, c.address), 0); status.Code(err) != want {
+			t.Errorf("token file %q: %v, want %s", tokenFile, err, want)
 		}
 	}
 	if got := c.proofs(); !slices.Equal(got[1:], []string{"certificate", "certificate", "certificate"}) {

@@ -124,12 +124,12 @@ func (m *mesh) serve(ttl time.Duration) *controller {
 		t.Fatal(err)
 	}
 	c := &controller{}
+	tokens := token.NewVerifier(key, m.ca.TrustDomain(), nil)
 	guard := identity.NewGuard(identity.FirstOf(
-		c.note("certificate", identity.Certificate{TrustDomain: m.ca.TrustDomain()}),
-		c.note("token", token.NewVerifier(key, m.ca.TrustDomain(), nil)),
+		c.note("certificate", identity.Certificate{TrustDomain: m.ca.TrustDomain()}), c.note("token", tokens),
 	), slog.New(slog.DiscardHandler), nil)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)), grpc.UnaryInterceptor(guard.Unary))
-	istioca.New(istioca.Options{CA: m.ca, TTL: ttl}).Register(server)
+	istioca.New(istioca.Options{CA: m.ca, Tokens: tokens, TTL: ttl}).Register(server)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ type Options struct {
 	// CARootFile holds the roots that the controller's certificate is verified against (--ca-root).
 	CARootFile string
 	// TokenFile holds the workload's token (--token). It is read for every call: projected tokens are replaced. Empty or
-	// missing is right only where a valid certificate is stored.
+	// missing is right only where a valid certificate is stored, which is not renewed then.
 	TokenFile string
 	// Namespace and ServiceAccount are the agent's own; certificates of another account are refused. Empty: any.
 	Namespace, ServiceAccount string

@@ -32,8 +32,8 @@ type PodAuthenticator interface {
 	AuthenticatePod(ctx context.Context) (ID, Pod, error)
 }
 
-// authenticate asks for all that an Authenticator can tell.
-func authenticate(ctx context.Context, a Authenticator) (ID, Pod, error) {
+// Authenticate asks for all that an Authenticator can tell.
+func Authenticate(ctx context.Context, a Authenticator) (ID, Pod, error) {
 	if p, ok := a.(PodAuthenticator); ok {
 		return p.AuthenticatePod(ctx)
 	}
@@ -69,7 +69,7 @@ func (f firstOf) AuthenticatePod(ctx context.Context) (ID, Pod, error) {
 	var credentials []string
 	var undecided error
 	for _, a := range f {
-		id, pod, err := authenticate(ctx, a)
+		id, pod, err := Authenticate(ctx, a)
 		var rejected *Rejected
 		switch {
 		case err == nil:

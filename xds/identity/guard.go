@@ -56,12 +56,12 @@ func (g *Guard) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 }
 
 func (g *Guard) admit(ctx context.Context, method string) (context.Context, error) {
-	id, pod, err := authenticate(ctx, g.authenticator)
+	id, pod, err := Authenticate(ctx, g.authenticator)
 	if err == nil {
 		g.calls.WithLabelValues("accepted").Inc()
 		return NewPodContext(NewContext(ctx, id), pod), nil
 	}
-	result, refusal := refuse(err)
+	result, refusal := Refusal(err)
 	g.calls.WithLabelValues(result).Inc()
 	g.refusals.Do(func() {
 		from := ""
@@ -73,9 +73,9 @@ func (g *Guard) admit(ctx context.Context, method string) (context.Context, erro
 	return nil, refusal
 }
 
-// refuse maps an Authenticator's error to the metric's label and to what the caller is told. Only what a caller can
+// Refusal maps an Authenticator's error to the metric's label and to what the caller is told. Only what a caller can
 // mend is told: an undecided authentication is Unavailable, so that agents try again.
-func refuse(err error) (result string, refusal error) {
+func Refusal(err error) (result string, refusal error) {
 	var rejected *Rejected
 	switch {
 	case errors.Is(err, ErrNoCredentials):

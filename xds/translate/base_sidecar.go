@@ -149,7 +149,7 @@ func (p listening) rangeChains(name string, r rangeUse, in sidecarIn) []*listene
 func carryOn() *listenerv3.Filter {
 	return setState(
 		state(stateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", once),
-		state(stateSource, "%DOWNSTREAM_REMOTE_ADDRESS%", once),
+		state(stateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", once),
 	)
 }
 

@@ -97,7 +97,7 @@ func tunnelRoute(svc *registry.Service, port registry.Port, cluster string) *rou
 	values := []*statev3.FilterStateValue{
 		state(stateAuthority, "%REQ(:AUTHORITY)%", once),
 		state(statePeer, "%DOWNSTREAM_PEER_URI_SAN%", once),
-		state(stateSource, "%DOWNSTREAM_REMOTE_ADDRESS%", once),
+		state(stateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", once),
 		state(stateCluster, cluster, once),
 	}
 	inner := inside{tls: port.Protocol == registry.TLS, wildcard: svc.Wildcard()}

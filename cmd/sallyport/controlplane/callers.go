@@ -27,7 +27,7 @@ func (p *plane) ownNode(ctx context.Context, n translate.Node) (translate.Node, 
 		return n, status.Errorf(codes.PermissionDenied, "xds: %s may not be the node %q: its namespace is %q", id, n.ID, id.Namespace)
 	}
 	if p.cluster == nil {
-		return n, nil // nobody knows pods better than they do themselves
+		return n, p.ownRole(id, n)
 	}
 	pod, err := workload.Bind(id, identity.PodFromContext(ctx), workload.Node{ID: n.ID, Namespace: n.Namespace}, p.known)
 	if err != nil {
@@ -39,8 +39,24 @@ func (p *plane) ownNode(ctx context.Context, n translate.Node) (translate.Node, 
 	return n, nil
 }
 
-// ownRecord stamps who reported: a sidecar speaks for its own workload only, and only gateways may speak for others,
-// whose certificates they verified.
+// ownRole is ownNode without a cluster, where nobody knows pods better than they do themselves. But it takes an account
+// that stands behind a gateway to be a gateway: what a node id claims makes none.
+func (p *plane) ownRole(id identity.ID, n translate.Node) error {
+	if err := workload.CheckID(n.ID); err != nil {
+		return status.Errorf(codes.InvalidArgument, "xds: node id %q: %v", n.ID, err)
+	}
+	if !n.IsRouter() || n.Forward != "" { // a forward proxy has what its own namespace has
+		return nil
+	}
+	s := p.snapshot.Load()
+	if slices.ContainsFunc(append(s.ExitsIn(id.Namespace), s.SharedExitsIn(id.Namespace)...), func(g registry.Ref) bool { return standsBehind(s, g, id.ServiceAccount) }) {
+		return nil
+	}
+	return status.Errorf(codes.PermissionDenied, "xds: %s may not be the gateway %q: no egress gateway's Service in namespace %q has a pod with the service account %q; write the Service, and a Pod or WorkloadEntry with that account", id, n.ID, id.Namespace, id.ServiceAccount)
+}
+
+// ownRecord stamps who reported: a proxy speaks for its own workload only. Only shared gateways are believed about others,
+// whose certificates they verified; what another one says of them is kept beside, as its claim.
 func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 	id, ok := identity.FromContext(ctx)
 	if !ok {
@@ -59,44 +75,52 @@ func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 			return err
 		}
 	}
+	r.Claim = ""
 	if r.Reporter == record.ReporterGateway {
-		if !p.mayBeGateway(id, pod) {
-			return fmt.Errorf("%s reports as a gateway by the proxy %q, but no egress gateway's Service in namespace %q selects it", id, r.Proxy, id.Namespace)
+		if p.speaksForOthers(id, pod) {
+			return nil
 		}
-		return nil
+		if r.Workload.Principal != id.String() {
+			r.Claim = r.Workload.Principal
+		}
 	}
-	r.Workload.Principal, r.Workload.Namespace, r.Workload.ServiceAccount = id.String(), id.Namespace, id.ServiceAccount
-	if pod != nil {
+	r.Workload = record.Workload{Principal: id.String(), Namespace: id.Namespace, ServiceAccount: id.ServiceAccount, Name: r.Workload.Name}
+	switch {
+	case pod != nil:
 		r.Workload.Name = pod.Name
+	case r.Reporter == record.ReporterGateway:
+		r.Workload.Name = ""
 	}
 	return nil
 }
 
-// mayBeGateway says whether a caller may speak for others. In a cluster it has to be a pod that an egress gateway's
-// Service selects, or, when the pod is gone, of the account that the gateway's pods have. Without a cluster nothing is
-// known of callers but their namespaces.
-func (p *plane) mayBeGateway(id identity.ID, pod *workload.Pod) bool {
+// speaksForOthers says whether what a caller reports of others is believed. The mesh's settings or the root namespace's
+// objects have to name its gateway, for whoever may write an entry and a Service could name one of its own. In a cluster
+// it has to be a pod that the gateway's Service selects; when the pod is gone, and without a cluster, of the account that
+// stands behind it.
+func (p *plane) speaksForOthers(id identity.ID, pod *workload.Pod) bool {
 	s := p.snapshot.Load()
-	gateways := s.ExitsIn(id.Namespace)
-	if def := registry.Ref(s.Mesh.DefaultGateway); def.Namespace == id.Namespace {
-		gateways = append(gateways, def)
-	}
-	switch {
-	case p.cluster == nil:
-		return id.Namespace == s.Mesh.RootNamespace || len(gateways) > 0
-	case pod != nil:
+	gateways := s.SharedExitsIn(id.Namespace)
+	if pod != nil {
 		return slices.ContainsFunc(s.GatewaysOf(id.Namespace, pod.Labels), func(k *registry.KubeService) bool { return slices.Contains(gateways, k.Ref) })
-	default:
-		return slices.ContainsFunc(gateways, func(g registry.Ref) bool { return standsBehind(s, g, id.ServiceAccount) })
 	}
+	return slices.ContainsFunc(gateways, func(g registry.Ref) bool { return standsBehind(s, g, id.ServiceAccount) })
 }
 
-// standsBehind says whether a service has endpoints with that account.
+// standsBehind says whether a gateway has endpoints with that account. Where nobody says which accounts its endpoints
+// have, it is the one that Istio's installation gives them: the Service's name, or that and "-service-account".
 func standsBehind(s *registry.Snapshot, service registry.Ref, account string) bool {
+	said := false
 	for _, svc := range s.Services(service.Host()) {
-		if !svc.External && slices.ContainsFunc(svc.Endpoints, func(e registry.Endpoint) bool { return e.ServiceAccount == account }) {
-			return true
+		for _, e := range svc.Endpoints {
+			if svc.External || svc.Namespace != service.Namespace || e.ServiceAccount == "" {
+				continue
+			}
+			if e.ServiceAccount == account {
+				return true
+			}
+			said = true
 		}
 	}
-	return false
+	return !said && (account == service.Name || account == service.Name+"-service-account")
 }

@@ -84,13 +84,15 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 	g := grpc.NewServer(options(
 		grpc.Creds(credentials.NewTLS(tls)), grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))...)
 	serve.NewServer(p.cache, p.ownNode, p.xds, p.log).Register(ctx, g)
-	istioca.New(istioca.Options{CA: authority, TTL: p.cfg.CertTTL, Metrics: p.metrics, Log: p.log}).Register(g)
+	istioca.New(istioca.Options{CA: authority, Tokens: tokens, OfPod: p.cluster != nil, TTL: p.cfg.CertTTL, Metrics: p.metrics, Log: p.log}).Register(g)
 	s := &secure{server: g, jobs: []func(context.Context){func(ctx context.Context) { authority.Watch(ctx, 10*time.Second) }}}
 	conn, err := p.auditConnection(authority)
 	if err != nil || conn == nil {
 		return s, err
 	}
-	ingest.NewServer(ingest.NewClient(conn), p.ownRecord, p.log).Register(g)
+	records := ingest.NewServer(ingest.NewClient(conn), p.ownRecord, p.log)
+	records.Limit(func() float64 { return p.snapshot.Load().Mesh.Audit.RecordsPerSecond })
+	records.Register(g)
 	s.jobs = append(s.jobs, func(ctx context.Context) { <-ctx.Done(); _ = conn.Close() })
 	return s, nil
 }

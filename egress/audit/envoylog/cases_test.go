@@ -111,7 +111,7 @@ func sidecarTunnels() map[string]logCase {
 	const place = accesslog.SidecarTunnel
 	tunnel := func(cluster, route string, upstream string, tags ...string) *datav3.AccessLogCommon {
 		c := at(common(cluster, route, append(tags, "source", "10.0.0.1:41000")...), inner, nil)
-		c.DownstreamRemoteAddress = inner
+		c.DownstreamRemoteAddress, c.DownstreamDirectRemoteAddress = inner, inner
 		if upstream != "" {
 			c.UpstreamRemoteAddress = address(upstream, 443)
 		}

@@ -69,7 +69,7 @@ func gatewayRequests() map[string]logCase {
 func gatewayTunnels() map[string]logCase {
 	behind := func(cluster string, tags ...string) *datav3.AccessLogCommon {
 		c := at(common(cluster, "", append(tags, "peer", app.Principal, "source", "10.0.0.1:41000")...), inner, nil)
-		c.DownstreamRemoteAddress = inner
+		c.DownstreamRemoteAddress, c.DownstreamDirectRemoteAddress = inner, inner
 		if cluster != "BlackHoleCluster" {
 			c.UpstreamRemoteAddress = address("203.0.113.1", 443)
 		}

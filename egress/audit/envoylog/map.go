@@ -141,9 +141,12 @@ func start(n Node, place accesslog.Place, c *datav3.AccessLogCommon) entry {
 	r.Cluster, r.Route = c.GetUpstreamCluster(), c.GetRouteName()
 	r.Destination = socket(c.GetUpstreamRemoteAddress())
 	r.Flags = flags(c.GetResponseFlags())
-	r.Source = socket(c.GetDownstreamRemoteAddress())
+	// Envoy's remote address is what X-Forwarded-For says, where there is one: anybody can write that.
+	r.Source = socket(c.GetDownstreamDirectRemoteAddress())
 	if s := tag(c, accesslog.TagSource); s != "" {
 		r.Source = s
+	} else if claimed := c.GetDownstreamRemoteAddress().GetSocketAddress().GetAddress(); claimed != c.GetDownstreamDirectRemoteAddress().GetSocketAddress().GetAddress() {
+		r.ForwardedFor = claimed
 	}
 	switch place {
 	case accesslog.GatewayHTTP, accesslog.GatewayTLS, accesslog.GatewayTCP:
@@ -175,10 +178,14 @@ func (r *entry) setTarget(authority string, def uint32) {
 // peer is the client that the gateway verified.
 func peer(c *datav3.AccessLogCommon) record.Workload {
 	id := tag(c, accesslog.TagPeer)
-	for _, san := range c.GetTlsProperties().GetPeerCertificateProperties().GetSubjectAltName() {
-		if strings.HasPrefix(san.GetUri(), "spiffe://") {
-			id = san.GetUri()
+	for i, san := range c.GetTlsProperties().GetPeerCertificateProperties().GetSubjectAltName() {
+		if i > 0 { // it is nobody's if it could be two's
+			return record.Workload{}
 		}
+		id = san.GetUri()
+	}
+	if strings.Contains(id, ",") { // Envoy writes several names like this
+		return record.Workload{}
 	}
 	return workload(id)
 }

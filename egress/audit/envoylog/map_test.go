@@ -46,7 +46,7 @@ var inner = &corev3.Address{Address: &corev3.Address_EnvoyInternalAddress{EnvoyI
 func common(cluster, route string, tags ...string) *datav3.AccessLogCommon {
 	c := &datav3.AccessLogCommon{
 		StartTime: timestamppb.New(began), Duration: durationpb.New(20 * time.Millisecond), UpstreamCluster: cluster, RouteName: route,
-		DownstreamRemoteAddress: address("10.0.0.1", 41000), DownstreamLocalAddress: address("240.240.0.9", 80), CustomTags: map[string]string{},
+		DownstreamDirectRemoteAddress: address("10.0.0.1", 41000), DownstreamRemoteAddress: address("10.0.0.1", 41000), DownstreamLocalAddress: address("240.240.0.9", 80), CustomTags: map[string]string{},
 	}
 	for _, tag := range []string{accesslog.TagConfig, accesslog.TagRole, accesslog.TagPolicy, accesslog.TagAuthority, accesslog.TagPeer, accesslog.TagSource} {
 		c.CustomTags[tag] = "-" // as Envoy writes what it does not know
@@ -155,4 +155,41 @@ func TestIntermediateEntries(t *testing.T) {
 var places = []accesslog.Place{
 	accesslog.SidecarHTTP, accesslog.SidecarTunnel, accesslog.SidecarTCP, accesslog.GatewayHTTP, accesslog.GatewayTLS,
 	accesslog.GatewayTCP, accesslog.ForwardHTTP, accesslog.ForwardTLS, accesslog.ForwardTCP, "another", "",
+}
+
+// TestWhatClientsClaim: what a client writes about itself is not who it is.
+func TestWhatClientsClaim(t *testing.T) {
+	san := func(ids ...string) *datav3.TLSProperties {
+		peer := &datav3.TLSProperties_CertificateProperties{}
+		for _, id := range ids {
+			peer.SubjectAltName = append(peer.SubjectAltName, &datav3.TLSProperties_CertificateProperties_SubjectAltName{
+				San: &datav3.TLSProperties_CertificateProperties_SubjectAltName_Uri{Uri: id},
+			})
+		}
+		return &datav3.TLSProperties{PeerCertificateProperties: peer}
+	}
+	one, two := "spiffe://cluster.local/ns/a/sa/x", "spiffe://cluster.local/ns/b/sa/y"
+	for name, tt := range map[string]struct {
+		edit                      func(*datav3.AccessLogCommon)
+		source, forwarded, caller string
+	}{
+		"itself": {func(c *datav3.AccessLogCommon) { c.TlsProperties = san(one) }, "10.0.0.1:41000", "", one},
+		"X-Forwarded-For": {func(c *datav3.AccessLogCommon) {
+			c.TlsProperties = san(one)
+			c.DownstreamRemoteAddress = address("192.0.2.66", 0)
+		}, "10.0.0.1:41000", "192.0.2.66", one},
+		"two names in a certificate":            {func(c *datav3.AccessLogCommon) { c.TlsProperties = san(one, two) }, "10.0.0.1:41000", "", ""},
+		"two names in a tunnel's certificate":   {func(c *datav3.AccessLogCommon) { c.CustomTags[accesslog.TagPeer] = one + "," + two }, "10.0.0.1:41000", "", ""},
+		"the address of a tunnel's other end":   {func(c *datav3.AccessLogCommon) { c.CustomTags[accesslog.TagSource] = "10.0.0.2:5" }, "10.0.0.2:5", "", ""},
+		"a tunnel's other end and what it says": {func(c *datav3.AccessLogCommon) { c.CustomTags[accesslog.TagPeer] = one }, "10.0.0.1:41000", "", one},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := common("outbound|80||a.test", "default", "role", "external")
+			tt.edit(c)
+			got := envoylog.Records(envoylog.Node{ID: "router"}, accesslog.GatewayHTTP, httpLog(c, corev3.RequestMethod_GET, "a.test", "/", 200, "via_upstream"))
+			if len(got) != 1 || got[0].Source != tt.source || got[0].ForwardedFor != tt.forwarded || got[0].Workload.Principal != tt.caller {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
 }

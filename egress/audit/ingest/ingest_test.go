@@ -274,3 +274,116 @@ func BenchmarkEncodeDecode(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N*MaxBatch)/b.Elapsed().Seconds(), "records/s")
 }
+
+// TestLimit: an identity has its share, the others theirs, and what is dropped is told with its number.
+func TestLimit(t *testing.T) {
+	const rate = 2 // 120 at once
+	now := time.Unix(1_900_000_000, 0)
+	sink := newMemory()
+	s := NewServer(sink, nil, nil)
+	s.budgets = newBudgets(func() float64 { return rate }, func() time.Time { return now })
+	of := func(who string, from, n int, edit func(*record.Record)) {
+		t.Helper()
+		var batch []record.Record
+		for i := range n {
+			r := rec(from + i)
+			r.Proxy, r.Workload.Principal = "sidecar~10.0.0.1~"+who+".b~b", who
+			if edit != nil {
+				edit(&r)
+			}
+			batch = append(batch, r)
+		}
+		packed, taken, err := EncodeBatch(batch)
+		if err != nil || taken != n {
+			t.Fatal(taken, err)
+		}
+		acked, err := s.take(t.Context(), packed)
+		if err != nil || acked != batch[n-1].Seq {
+			t.Fatalf("acknowledged %d, %v", acked, err)
+		}
+	}
+	stored := func(who string) (records, lost int) {
+		for _, r := range sink.records {
+			switch {
+			case r.Workload.Principal != who:
+			case r.Class == record.Gap && strings.Contains(r.Reason, "sallyport.audit.recordsPerSecond"):
+				lost += int(r.Count)
+				if r.Proxy != "sidecar~10.0.0.1~"+who+".b~b" || r.Epoch == 0 || r.Seq == 0 {
+					t.Errorf("a gap %+v", r)
+				}
+			default:
+				records++
+			}
+		}
+		return records, lost
+	}
+	check := func(when, who string, records, lost int) {
+		t.Helper()
+		if n, m := stored(who); n != records || m != lost {
+			t.Errorf("%s, %s has %d records and %d lost, want %d and %d", when, who, n, m, records, lost)
+		}
+	}
+	of("a", 0, 500, nil)
+	of("b", 0, 100, nil)
+	check("at once", "a", 120, 380)
+	check("at once", "b", 100, 0)
+	now = now.Add(10 * time.Second)
+	of("a", 500, 30, func(r *record.Record) { r.Class, r.Count = record.Gap, 7 }) // gaps count for what they stand for
+	check("later", "a", 120+20, 380+10*7)
+	now = now.Add(time.Hour)
+	of("a", 530, 20, func(r *record.Record) { r.URLPath = strings.Repeat("x", 30<<10) })
+	check("long ones", "a", 120+20+20, 380+10*7)
+	for _, r := range sink.records {
+		if n := r.Texts(); n > record.MaxSize {
+			t.Errorf("a record of %d bytes was stored", n)
+		}
+	}
+	of("a", 550, 20, func(r *record.Record) { r.URLPath = strings.Repeat("x", 30<<10) })
+	check("long ones count as several", "a", 120+20+20+4, 380+10*7+16)
+}
+
+// TestLimitOfWhatIsNotStored: a batch that comes again is not counted twice.
+func TestLimitOfWhatIsNotStored(t *testing.T) {
+	now := time.Unix(1_900_000_000, 0)
+	sink := newMemory()
+	sink.fail = func(call int) error {
+		if call < 3 {
+			return errors.New("disk full")
+		}
+		return nil
+	}
+	s := NewServer(sink, nil, nil)
+	s.budgets = newBudgets(func() float64 { return 1 }, func() time.Time { return now })
+	packed, _, err := EncodeBatch(recs(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := s.take(t.Context(), packed); err == nil {
+			t.Fatal("acknowledged although nothing was stored")
+		}
+	}
+	if _, err := s.take(t.Context(), packed); err != nil {
+		t.Fatal(err)
+	}
+	var lost uint64
+	for _, r := range sink.records {
+		lost += r.Count
+	}
+	if len(sink.records) != 61 || lost != 40 {
+		t.Errorf("%d stored, %d lost", len(sink.records), lost)
+	}
+}
+
+// TestManyIdentities: those that are told apart are bounded.
+func TestManyIdentities(t *testing.T) {
+	b := newBudgets(func() float64 { return 1 }, func() time.Time { return time.Unix(1_900_000_000, 0) })
+	for i := range 3 * maxBudgets {
+		r := rec(i)
+		r.Workload.Principal = fmt.Sprint("spiffe://", i)
+		b.spend(&r, spent{})
+	}
+	if len(b.of) > maxBudgets+1 {
+		t.Errorf("%d budgets", len(b.of))
+	}
+}

@@ -3,9 +3,12 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -38,8 +41,10 @@ type Server struct {
 	authorize Authorize
 	log       *slog.Logger
 	slots     chan struct{}
+	budgets   *budgets
+	telling   atomic.Bool // a call of tellLater is under way
 
-	batches, received, refused atomic.Uint64
+	batches, received, refused, limited atomic.Uint64
 }
 
 // ServerStats counts since the start.
@@ -47,6 +52,7 @@ type ServerStats struct {
 	Batches  uint64
 	Received uint64 // records, refused ones among them
 	Refused  uint64 // records that validation or Authorize kept out
+	Limited  uint64 // records that were more than Limit lets an identity have
 }
 
 // NewServer makes the receiving end of Ship; authorize may be nil where every peer is trusted (a socket of mode 0600).
@@ -57,7 +63,10 @@ func NewServer(sink Sink, authorize Authorize, logger *slog.Logger) *Server {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{sink: sink, authorize: authorize, log: logger, slots: make(chan struct{}, inFlight)}
+	return &Server{
+		sink: sink, authorize: authorize, log: logger, slots: make(chan struct{}, inFlight),
+		budgets: newBudgets(func() float64 { return 0 }, time.Now),
+	}
 }
 
 // Register offers the service on a gRPC server.
@@ -65,7 +74,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) { r.RegisterService(&serviceD
 
 // Stats tells what came in.
 func (s *Server) Stats() ServerStats {
-	return ServerStats{Batches: s.batches.Load(), Received: s.received.Load(), Refused: s.refused.Load()}
+	return ServerStats{Batches: s.batches.Load(), Received: s.received.Load(), Refused: s.refused.Load(), Limited: s.limited.Load()}
 }
 
 // ship serves one stream: a batch, its acknowledgement, the next batch.
@@ -101,13 +110,16 @@ func (s *Server) take(ctx context.Context, packed []byte) (uint64, error) {
 		return 0, status.Error(codes.InvalidArgument, err.Error())
 	}
 	var highest uint64
-	accepted := batch[:0]
+	accepted, taken, limited := make([]record.Record, 0, len(batch)), spent{}, uint64(0)
 	for _, r := range batch {
 		highest = max(highest, r.Seq)
 		switch err := s.judge(ctx, &r); {
-		case err == nil:
+		case err == nil && s.budgets.spend(&r, taken):
 			accepted = append(accepted, r)
+		case err == nil:
+			limited++
 		case status.Code(err) == codes.Unauthenticated:
+			s.budgets.giveBack(taken)
 			return 0, err
 		default:
 			s.refused.Add(1)
@@ -117,12 +129,22 @@ func (s *Server) take(ctx context.Context, packed []byte) (uint64, error) {
 	}
 	s.batches.Add(1)
 	s.received.Add(uint64(len(batch)))
-	if len(accepted) == 0 {
+	gaps, wait := s.budgets.owed()
+	if accepted = append(accepted, gaps...); len(accepted) == 0 {
+		if wait {
+			s.tellLater()
+		}
 		return highest, nil
 	}
 	if err := s.sink.Store(ctx, accepted); err != nil {
+		s.budgets.owe(gaps)
+		s.budgets.giveBack(taken)
 		s.log.Error("audit records could not be stored; their sender tries again", "records", len(accepted), "err", err)
 		return 0, status.Errorf(codes.Unavailable, "store %d audit records: %v", len(accepted), err)
+	}
+	s.limited.Add(limited)
+	if wait {
+		s.tellLater()
 	}
 	return highest, nil
 }
@@ -131,14 +153,21 @@ func (s *Server) judge(ctx context.Context, r *record.Record) error {
 	if err := validate(r); err != nil {
 		return err
 	}
-	return s.authorize(ctx, r)
+	if err := s.authorize(ctx, r); err != nil {
+		return err
+	}
+	r.Bound() // whatever the sender did about it
+	return nil
 }
+
+// maxProxy is how long a node id is at most: a pod's name, a namespace twice, an address and a domain.
+const maxProxy = 1024
 
 // validate refuses what no store could keep or find again.
 func validate(r *record.Record) error {
 	switch {
-	case r.Proxy == "" || len(r.Proxy) > 1024:
-		return errors.New("field proxy: give the node id, at most 1024 bytes")
+	case r.Proxy == "" || len(r.Proxy) > maxProxy || strings.ContainsFunc(r.Proxy, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return fmt.Errorf("field proxy: give the node id, at most %d bytes of ASCII", maxProxy)
 	case r.Epoch == 0 || r.Seq == 0:
 		return errors.New("fields epoch and seq: both begin at 1")
 	case r.Time.Year() < 2000 || r.Time.Year() > 9999:

@@ -161,6 +161,7 @@ func unmapped(r record.Record) map[string]string {
 	for key, value := range map[string]string{
 		"path": r.Path, "reporter": r.Reporter, "cluster": r.Cluster, "route": r.Route, "authority": r.Authority,
 		"protocol": r.Protocol, "namespace": r.Workload.Namespace, "response_flags": strings.Join(r.Flags, ","),
+		"claim": r.Claim, "forwarded_for": r.ForwardedFor, "cut": strings.Join(r.Cut, ","),
 	} {
 		if value != "" {
 			out[key] = value

@@ -55,7 +55,12 @@ type Record struct {
 	Reporter string    `json:"reporter,omitempty"`
 
 	Workload Workload `json:"workload"`
-	Source   string   `json:"source,omitempty"` // ip:port of the client as the reporter saw it
+	Source   string   `json:"source,omitempty"` // ip:port that the connection came from, as the reporter saw it
+	// Claim is whom a gateway says that the traffic came from, by SPIFFE id, where only its own identity is believed:
+	// then that is the Workload.
+	Claim string `json:"claim,omitempty"`
+	// ForwardedFor is the address that the client's X-Forwarded-For ends with: what the client says, and nobody verified.
+	ForwardedFor string `json:"forwardedFor,omitempty"`
 
 	Host        string `json:"host,omitempty"` // the name that was tried, without its port
 	Port        uint32 `json:"port,omitempty"`
@@ -78,7 +83,8 @@ type Record struct {
 	Duration      time.Duration `json:"durationNanos"`
 	Flags         []string      `json:"flags,omitempty"` // Envoy's response flags, short form
 
-	Count uint64 `json:"count,omitempty"` // for gaps: how many records are missing
+	Count uint64   `json:"count,omitempty"` // for gaps: how many records are missing
+	Cut   []string `json:"cut,omitempty"`   // fields that were too long, and end with "…" (see Bound)
 }
 
 // Workload is who sent the traffic. At a gateway all of it comes from the peer's verified certificate.

@@ -13,10 +13,11 @@ import (
 // maxOwed bounds the list of losses that wait for their gap record; further ones add to the last.
 const maxOwed = 16
 
-// Append numbers the record and writes it. It does not wait for the disk or for a reader. When it returns nil the
+// Append numbers the record and writes it, cut to record.MaxSize. It does not wait for the disk or for a reader. When it returns nil the
 // record survives the death of this process; when the file system refuses (disk full), it returns an error and the
 // loss is told by a gap record as soon as writing works again.
 func (s *Spool) Append(r record.Record) error {
+	r.Bound()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -24,7 +24,7 @@ func (s *Store) commit(ctx context.Context, batches [][]record.Record) error {
 		return nil
 	}
 	now := s.options.Now().UTC()
-	records := make([]driver.Value, 0, len(columns)+1)
+	records := make([]driver.Value, 0, len(allColumns)+1)
 	err := s.transact(ctx, func(conn *sql.Conn) error {
 		return conn.Raw(func(raw any) error {
 			c := raw.(driver.Conn)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,16 @@ var columns = []column{
 // The table has one column more: when the record came in.
 const ingestedColumn = "ingested"
 
+// laterColumns stand behind that one in the table: they were added to it after the first release.
+var laterColumns = []column{
+	text("claim", func(r *record.Record) string { return r.Claim }),
+	text("forwarded_for", func(r *record.Record) string { return r.ForwardedFor }),
+	text("cut", func(r *record.Record) string { return strings.Join(r.Cut, ",") }),
+}
+
+// allColumns are those of a record, in the order of Columns.
+var allColumns = slices.Concat(columns, laterColumns)
+
 // Columns lists the columns of a record for a SELECT whose rows ScanRecord reads.
 func Columns() string {
 	return strings.Join(ColumnNames(), ", ")
@@ -80,8 +91,8 @@ func Columns() string {
 
 // ColumnNames lists the columns of a record.
 func ColumnNames() []string {
-	names := make([]string, len(columns))
-	for i, c := range columns {
+	names := make([]string, len(allColumns))
+	for i, c := range allColumns {
 		names[i] = c.name
 	}
 	return names
@@ -89,8 +100,8 @@ func ColumnNames() []string {
 
 // Values gives a record's values in the order of ColumnNames.
 func Values(r *record.Record) []driver.Value {
-	values := make([]driver.Value, len(columns))
-	for i, c := range columns {
+	values := make([]driver.Value, len(allColumns))
+	for i, c := range allColumns {
 		values[i] = c.value(r)
 	}
 	return values
@@ -99,18 +110,23 @@ func Values(r *record.Record) []driver.Value {
 // ScanRecord reads a row of Columns. Times come back in UTC with microseconds.
 func ScanRecord(rows *sql.Rows) (r record.Record, err error) {
 	var flags string
+	var claim, forwarded, cut sql.NullString // not there in records of before these columns
 	var duration int64
 	err = rows.Scan(&r.Proxy, &r.Epoch, &r.Seq, &r.Time, &r.Class, &r.Verdict, &r.Path, &r.Reporter,
 		&r.Workload.Principal, &r.Workload.Namespace, &r.Workload.ServiceAccount, &r.Workload.Name,
 		&r.Source, &r.Host, &r.Port, &r.SNI, &r.Authority, &r.Destination, &r.Protocol, &r.Method, &r.URLPath,
 		&r.Status, &r.Cluster, &r.Route, &r.DecidedBy.Kind, &r.DecidedBy.Namespace, &r.DecidedBy.Name,
-		&r.DecidedBy.Rule, &r.Reason, &r.BytesSent, &r.BytesReceived, &duration, &flags, &r.Count)
+		&r.DecidedBy.Rule, &r.Reason, &r.BytesSent, &r.BytesReceived, &duration, &flags, &r.Count, &claim, &forwarded, &cut)
 	if err != nil {
 		return r, fmt.Errorf("audit store: %w", err)
 	}
 	r.Time, r.Duration = r.Time.UTC(), time.Duration(duration)
 	if flags != "" {
 		r.Flags = strings.Split(flags, ",")
+	}
+	r.Claim, r.ForwardedFor = claim.String, forwarded.String
+	if cut.String != "" {
+		r.Cut = strings.Split(cut.String, ",")
 	}
 	return r, nil
 }
@@ -121,7 +137,11 @@ func row(dst []driver.Value, r *record.Record, ingested time.Time) []driver.Valu
 	for _, c := range columns {
 		dst = append(dst, c.value(r))
 	}
-	return append(dst, ingested)
+	dst = append(dst, ingested)
+	for _, c := range laterColumns {
+		dst = append(dst, c.value(r))
+	}
+	return dst
 }
 
 func createTables(ctx context.Context, db *sql.DB) error {
@@ -130,12 +150,16 @@ func createTables(ctx context.Context, db *sql.DB) error {
 		defs = append(defs, c.name+" "+c.sqlType)
 	}
 	defs = append(defs, ingestedColumn+" TIMESTAMPTZ")
-	for _, statement := range []string{
+	statements := []string{
 		"CREATE TABLE IF NOT EXISTS " + Table + " (" + strings.Join(defs, ", ") + ")",
 		// Append-only: the row with the highest version counts (see seen.go).
 		"CREATE TABLE IF NOT EXISTS spools (proxy VARCHAR, epoch UBIGINT, version UBIGINT, spans VARCHAR, " +
 			"updated TIMESTAMPTZ)",
-	} {
+	}
+	for _, c := range laterColumns {
+		statements = append(statements, "ALTER TABLE "+Table+" ADD COLUMN IF NOT EXISTS "+c.name+" "+c.sqlType)
+	}
+	for _, statement := range statements {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("audit store: create the tables: %w", err)
 		}

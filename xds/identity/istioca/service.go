@@ -25,6 +25,11 @@ type Signer interface {
 // Options configure the service.
 type Options struct {
 	CA Signer
+	// Tokens says whose the call's token is. Each certificate takes a token that is good now: a certificate alone, which
+	// may have been stolen, renews nothing.
+	Tokens identity.Authenticator
+	// OfPod wants tokens that are bound to a pod, and so end with it.
+	OfPod bool
 	// TTL is the lifetime of a certificate whose request asks for none; 0 is ca.DefaultTTL.
 	TTL time.Duration
 	// MaxTTL is the longest lifetime; requests for more get this. 0 is TTL: nobody gets more than the default.
@@ -78,6 +83,9 @@ func (s *Service) create(ctx context.Context, r *securityv1alpha1.IstioCertifica
 	if !ok {
 		return nil, status.Error(codes.Unauthenticated, "the call was not authenticated")
 	}
+	if err := s.vouch(ctx, caller); err != nil {
+		return nil, err
+	}
 	subject, err := s.subject(ctx, caller, r)
 	if err != nil {
 		return nil, err
@@ -97,6 +105,26 @@ func (s *Service) create(ctx context.Context, r *securityv1alpha1.IstioCertifica
 	}
 	s.options.Log.InfoContext(ctx, "certificate issued", "identity", subject.String(), "caller", caller.String(), "lifetime", ttl.String())
 	return &securityv1alpha1.IstioCertificateResponse{CertChain: chain}, nil
+}
+
+// vouch wants a fresh token of the caller's.
+func (s *Service) vouch(ctx context.Context, caller identity.ID) error {
+	if s.options.Tokens == nil {
+		return status.Error(codes.Unimplemented, "there is nobody here who knows tokens")
+	}
+	id, pod, err := identity.Authenticate(ctx, s.options.Tokens)
+	switch {
+	case errors.Is(err, identity.ErrNoCredentials):
+		return status.Error(codes.Unauthenticated, `a certificate is given for a token only, not for a certificate: send the metadata "authorization: Bearer TOKEN" (audience istio-ca)`)
+	case err != nil:
+		_, refusal := identity.Refusal(err)
+		return refusal
+	case id != caller:
+		return status.Errorf(codes.PermissionDenied, "the token is of %s, the certificate of %s", id, caller)
+	case s.options.OfPod && pod.Name == "":
+		return status.Error(codes.PermissionDenied, "the token is bound to no pod, so that it would outlive the one it is used in: use the pod's projected token")
+	}
+	return nil
 }
 
 // lifetime turns the requested validity (seconds, 0: none requested) into the granted one.

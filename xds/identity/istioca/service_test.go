@@ -58,11 +58,10 @@ func serve(t *testing.T, o Options) *controller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.CA = authority
+	o.CA, o.Tokens = authority, token.NewVerifier(key, authority.TrustDomain(), nil)
 	service := New(o)
 	guard := identity.NewGuard(identity.FirstOf(
-		identity.Certificate{TrustDomain: authority.TrustDomain()},
-		token.NewVerifier(key, authority.TrustDomain(), nil),
+		identity.Certificate{TrustDomain: authority.TrustDomain()}, o.Tokens,
 	), slog.New(slog.DiscardHandler), nil)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)), grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))
 	service.Register(server)
@@ -145,8 +144,9 @@ func pair(t *testing.T, key *ecdsa.PrivateKey, r *securityv1alpha1.IstioCertific
 	return tls.Certificate{Certificate: [][]byte{c.Raw}, PrivateKey: key, Leaf: c}
 }
 
-// From token to certificate, and from that certificate to the next, always the same identity.
-func TestCertificateByTokenThenByCertificate(t *testing.T) {
+// From token to certificate, and to the next by a token again, always the same identity: whoever has stolen a certificate
+// has it until it ends.
+func TestEachCertificateTakesAToken(t *testing.T) {
 	c := serve(t, Options{})
 	key, csr := newRequest(t)
 	first, err := c.client(t).CreateCertificate(c.token(t, "checkout"), &securityv1alpha1.IstioCertificateRequest{Csr: csr})
@@ -157,14 +157,28 @@ func TestCertificateByTokenThenByCertificate(t *testing.T) {
 		t.Errorf("chain of %d elements, the last has to be the roots", len(chain))
 	}
 	byCertificate := c.client(t, pair(t, key, first))
-	_, csr = newRequest(t, "spiffe://cluster.local/ns/shop/sa/admin")
-	for name, ctx := range map[string]context.Context{
-		"certificate alone":             t.Context(),
-		"certificate and expired token": bearer(t, "not.a.token"),
+	_, csr = newRequest(t, "spiffe://cluster.local/ns/shop/sa/admin", "spiffe://cluster.local/ns/shop/sa/other")
+	old, _, err := c.key.Issue("shop", "checkout", time.Now().Add(-2*time.Hour), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		ctx  context.Context
+		code codes.Code
+		told string
+	}{
+		"certificate and token":            {c.token(t, "checkout"), codes.OK, ""},
+		"certificate alone":                {t.Context(), codes.Unauthenticated, "for a token only"},
+		"certificate and garbage":          {bearer(t, "not.a.token"), codes.Unauthenticated, "not an ES256"},
+		"certificate and an expired token": {bearer(t, old), codes.Unauthenticated, "expired"},
+		"certificate and another's token":  {c.token(t, "admin"), codes.PermissionDenied, "the token is of"},
 	} {
-		second, err := byCertificate.CreateCertificate(ctx, &securityv1alpha1.IstioCertificateRequest{Csr: csr})
+		second, err := byCertificate.CreateCertificate(tc.ctx, &securityv1alpha1.IstioCertificateRequest{Csr: csr})
+		if status.Code(err) != tc.code || err != nil && !strings.Contains(err.Error(), tc.told) {
+			t.Errorf("%s: %v, want %s with %q", name, err, tc.code, tc.told)
+			continue
+		}
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		if u := leaf(t, second).URIs; len(u) != 1 || u[0].String() != "spiffe://cluster.local/ns/shop/sa/checkout" {
@@ -172,8 +186,18 @@ func TestCertificateByTokenThenByCertificate(t *testing.T) {
 		}
 	}
 	var issued dto.Metric
-	if err := c.service.metrics.issued.Write(&issued); err != nil || issued.GetCounter().GetValue() != 3 {
-		t.Errorf("issued counted %v, want 3", &issued)
+	if err := c.service.metrics.issued.Write(&issued); err != nil || issued.GetCounter().GetValue() != 2 {
+		t.Errorf("issued counted %v, want 2", &issued)
+	}
+}
+
+// A token that no pod's end ends is not enough where pods have their own.
+func TestTokensOfPods(t *testing.T) {
+	c := serve(t, Options{OfPod: true})
+	_, csr := newRequest(t)
+	_, err := c.client(t).CreateCertificate(c.token(t, "checkout"), &securityv1alpha1.IstioCertificateRequest{Csr: csr})
+	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "bound to no pod") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -283,8 +307,9 @@ func TestImpersonation(t *testing.T) {
 
 // What goes wrong inside is logged, not told, and counted.
 func TestInternalErrorsStayInside(t *testing.T) {
-	s := New(Options{CA: noCA{}, Metrics: prometheus.NewRegistry()})
-	ctx := identity.NewContext(t.Context(), identity.ID{TrustDomain: "cluster.local", Namespace: "a", ServiceAccount: "b"})
+	caller := identity.ID{TrustDomain: "cluster.local", Namespace: "a", ServiceAccount: "b"}
+	s := New(Options{CA: noCA{}, Tokens: knows(caller), Metrics: prometheus.NewRegistry()})
+	ctx := identity.NewContext(t.Context(), caller)
 	_, err := s.CreateCertificate(ctx, &securityv1alpha1.IstioCertificateRequest{})
 	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "/secret/place") {
 		t.Errorf("error %v", err)
@@ -297,3 +322,8 @@ func TestInternalErrorsStayInside(t *testing.T) {
 		t.Errorf("failures counted %v, want 1", &failed)
 	}
 }
+
+// knows is an Authenticator to whom everybody is the same.
+type knows identity.ID
+
+func (k knows) Authenticate(context.Context) (identity.ID, error) { return identity.ID(k), nil }

@@ -94,7 +94,7 @@ func (c cluster) serve(t *testing.T, authority *ca.CA) string {
 	}
 	guard := identity.NewGuard(identity.FirstOf(identity.Certificate{TrustDomain: authority.TrustDomain()}, c.authenticator(t, nil)), logTo(t), nil)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)), grpc.UnaryInterceptor(guard.Unary))
-	istioca.New(istioca.Options{CA: authority}).Register(server)
+	istioca.New(istioca.Options{CA: authority, Tokens: c.authenticator(t, nil), OfPod: true}).Register(server)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,12 @@ type claim struct {
 	pod, namespace string
 }
 
+// CheckID says what is wrong with a node id that is not of the form TYPE~IP~POD.NAMESPACE~DOMAIN.
+func CheckID(id string) error {
+	_, err := parseID(id)
+	return err
+}
+
 // parseID reads TYPE~IP~POD.NAMESPACE~DOMAIN. A pod's name may hold dots, a namespace's not. Of the domain nothing is
 // taken: it has to begin with the namespace, as Istio's agents write it.
 func parseID(id string) (claim, error) {
