@@ -122,7 +122,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 		if err != nil || d < 0 {
 			b.add("sallyport.audit.retention", s, "is no duration", `write hours, as in "720h"`)
 		}
-		c.Audit = Audit{Retention: d, Written: true}
+		c.Audit.Retention, c.Audit.Written = d, true
 	}
 	if v := audit["recordsPerSecond"]; v != nil {
 		c.Audit.RecordsPerSecond = b.number("sallyport.audit.recordsPerSecond", v, "records")

@@ -57,6 +57,8 @@ func TestParse(t *testing.T) {
 	closed.OutboundAllowAny, dynamic.OutboundDynamicDNS = false, true
 	direct := Default()
 	direct.DefaultGateway = Gateway{}
+	kept := Default()
+	kept.Audit.Retention, kept.Audit.Written = time.Hour, true
 	configMap := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio}\ndata:\n  meshNetworks: 'networks: {}'\n  mesh: |" +
 		strings.ReplaceAll(full, "\n", "\n    ") + "\n"
 	for name, c := range map[string]struct {
@@ -71,6 +73,7 @@ func TestParse(t *testing.T) {
 		"bare":              {full, want},
 		"ConfigMap":         {configMap, want},
 		"no gateway":        {"sallyport: {defaultGateway: direct}", direct},
+		"retention alone":   {"sallyport: {audit: {retention: 1h}}", kept},
 		"json":              {`{"sallyport": {"defaultGateway": "direct"}}`, direct},
 		"empty sallyport":   {"sallyport:\n", Default()},
 		"dynamic dns":       {"outboundTrafficPolicy: {mode: ALLOW_ANY_DYNAMIC_DNS}", dynamic},

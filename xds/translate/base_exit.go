@@ -76,6 +76,7 @@ func exitListener(in exitInputs, log accesslog.Place) *listenerv3.Listener {
 			TrafficDirection: corev3.TrafficDirection_OUTBOUND,
 		})
 	}
+	front.Filters = append([]*listenerv3.Filter{oneName()}, front.Filters...)
 	front.TransportSocket = meshServerTLS(in.trust)
 	handshakeWithin(front)
 	return at(&listenerv3.Listener{
