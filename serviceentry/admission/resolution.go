@@ -56,7 +56,7 @@ func (r *report) unixSocket(field string, e *networking.WorkloadEntry, ports int
 func (r *report) resolvedEndpoints(s *networking.ServiceEntry, protocols map[string]string) {
 	if len(s.Endpoints) == 0 {
 		for i, h := range s.Hosts {
-			if strings.HasPrefix(h, "*") {
+			if strings.HasPrefix(h, "*") && h != "*" { // that one is refused whatever the resolution is
 				r.reject(at("spec.hosts", i), h, fmt.Sprintf("a wildcard cannot be resolved with resolution %s", s.Resolution), "set spec.resolution to DYNAMIC_DNS, which resolves the name that the client asks for, or list spec.endpoints")
 			}
 		}
