@@ -37,3 +37,16 @@ func FuzzFindings(f *testing.F) {
 		}
 	})
 }
+
+// FuzzHeaderValue: what follows a value that has ended changes nothing of it, and a lone "%" is never taken.
+func FuzzHeaderValue(f *testing.F) {
+	for _, s := range []string{"", "100%%", "%REQ(a)%", `%M(["a", "b\"]"])% x`, "%START_TIME%%", "%(", `%a([])%`, `%a("\`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		whole := admission.Formats(s)
+		if whole && (!admission.Formats(s+" x") || !admission.Formats(s+"%%") || admission.Formats(s+"%")) {
+			t.Fatalf("%q", s)
+		}
+	})
+}

@@ -4,8 +4,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/fields.md")
@@ -36,15 +39,11 @@ func TestDocs(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(head)
 	for _, k := range all() {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| field | | |\n|---|---|---|\n", k.Name, k.API)
-		for _, f := range k.Fields {
-			path := "`" + f.Path + "`"
-			if f.Path == "" {
-				path = "*the object*"
-			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", path, f.Fate, said(f))
-		}
+		writeTable(&b, k.Name, k.API, k.Fields)
 	}
+	writeTable(&b, "sallyport", "our block of the mesh settings", Sallyport)
+	writeTable(&b, "Service", "v1, its spec", Service)
+	b.WriteString(tail)
 	want := b.String()
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
@@ -53,6 +52,44 @@ func TestDocs(t *testing.T) {
 	}
 	if got, err := os.ReadFile(page); err != nil || string(got) != want {
 		t.Errorf("docs/fields.md is not what the tables say (%v): go test ./serviceentry/fields -update", err)
+	}
+}
+
+func writeTable(b *strings.Builder, name, api string, lines []Field) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| field | | |\n|---|---|---|\n", name, api)
+	for _, f := range lines {
+		path := "`" + f.Path + "`"
+		if f.Path == "" {
+			path = "*the object*"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", path, f.Fate, said(f))
+	}
+}
+
+// tail is about what has no table.
+const tail = `
+## What is not read
+
+Kinds of the Gateway API (gateway.networking.k8s.io) are not read: nothing listens, is routed or is closed by them, and lint
+says so of each. Of EndpointSlices and Pods, what says where a Service's endpoints are and who they are is applied; of
+Namespaces, the annotation and the labels that this documentation names.
+`
+
+// TestService holds the table of Services to Kubernetes' own type.
+func TestService(t *testing.T) {
+	want := map[string]bool{}
+	for i := range reflect.TypeFor[corev1.ServiceSpec]().NumField() {
+		name, _, _ := strings.Cut(reflect.TypeFor[corev1.ServiceSpec]().Field(i).Tag.Get("json"), ",")
+		want[name] = true
+	}
+	for _, f := range Service {
+		if !want[f.Path] {
+			t.Errorf("%s: there is no such field, or it is there twice", f.Path)
+		}
+		delete(want, f.Path)
+	}
+	for name := range want {
+		t.Errorf("%s: no line of the table says what becomes of it", name)
 	}
 }
 

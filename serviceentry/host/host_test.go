@@ -104,6 +104,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		n, err := ParsePattern(s)
+		if Partial(s) && err == nil {
+			t.Fatalf("%q is a partial wildcard, and %q", s, n)
+		}
 		if err != nil {
 			var e *Error
 			if !errors.As(err, &e) || e.Problem == "" || e.Fix == "" {
@@ -119,4 +122,15 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q breaks the laws of names", n)
 		}
 	})
+}
+
+func TestPartial(t *testing.T) {
+	for s, want := range map[string]bool{
+		"*example.com": true, "*-api.example.com": true, "*web": true, "*": false, "*.example.com": false, "example.com": false, "*-": false,
+		"*-.com": false, "a*.com": false, "**.com": false, "*a_b.com": false, "": false,
+	} {
+		if got := Partial(s); got != want {
+			t.Errorf("Partial(%q) = %v", s, got)
+		}
+	}
 }

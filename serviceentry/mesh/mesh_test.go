@@ -3,12 +3,15 @@ package mesh
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/sallyport/sallyport/serviceentry/fields"
 )
 
 const full = `
@@ -204,5 +207,43 @@ func TestIgnored(t *testing.T) {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestTable: serviceentry/fields has the fields of our block, and no other. An unknown field's error lists those that are
+// known.
+func TestTable(t *testing.T) {
+	known := func(at string) []string {
+		text := "0: x"
+		parts := strings.Split(at, ".")
+		for i := len(parts) - 1; i >= 0; i-- {
+			text = parts[i] + ": {" + text + "}"
+		}
+		_, err := Parse([]byte(text))
+		if err == nil {
+			return nil
+		}
+		_, list, _ := strings.Cut(err.Error(), "the fields here are ")
+		return strings.Split(list, ", ")
+	}
+	var want []string
+	for _, f := range fields.Sallyport {
+		want = append(want, f.Path)
+	}
+	var got []string
+	for _, field := range known("sallyport") {
+		below := known("sallyport." + field)
+		if len(below) == 1 && below[0] == "" { // a text, not a mapping
+			got = append(got, field)
+			continue
+		}
+		for _, name := range below {
+			got = append(got, field+"."+name)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("fields.Sallyport, and what is read: -table +read\n%s", d)
 	}
 }

@@ -1,0 +1,4 @@
+package admission
+
+// Formats is for the fuzz target.
+var Formats = formats

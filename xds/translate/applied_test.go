@@ -1,0 +1,144 @@
+package translate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sallyport/sallyport/serviceentry/decode"
+	"github.com/sallyport/sallyport/serviceentry/fields"
+	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// around is what all pairs have beside them: hosts that leave straight and by the gateway, pods, and a folder of files.
+const (
+	around = `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: straight, annotations: {egress.sallyport.io/gateway: direct}}
+spec: {hosts: [d.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}, {number: 81, name: more, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: other, namespace: other, annotations: {egress.sallyport.io/gateway: direct}}
+spec: {hosts: [o.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: istio-egressgateway, namespace: istio-system}
+spec: {selector: {istio: egress}, ports: [{name: tls, port: 443}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, labels: {app: p}}
+spec: {containers: [{name: c, image: i}]}
+status: {podIP: 10.0.0.7, phase: Running}
+`
+	folders = "sallyport: {certificateFolders: {sidecar: /s}}"
+)
+
+// pairs are, for each field that is called applied, two specs that differ in it, as "one ⇒ other".
+var pairs = map[string]string{
+	"ServiceEntry hosts":                   `{hosts: [a.com], ports: [{number: 80, name: h, protocol: HTTP}], resolution: DNS} ⇒ {hosts: [b.com], ports: [{number: 80, name: h, protocol: HTTP}], resolution: DNS}`,
+	"ServiceEntry addresses":               `{hosts: [a.com], ports: [{number: 80, name: h, protocol: TCP}], resolution: DNS, addresses: [192.0.2.1]} ⇒ {hosts: [a.com], ports: [{number: 80, name: h, protocol: TCP}], resolution: DNS, addresses: [192.0.2.2]}`,
+	"ServiceEntry ports.number":            `{hosts: [a.com], ports: [{number: 80, name: h, protocol: HTTP}], resolution: DNS} ⇒ {hosts: [a.com], ports: [{number: 88, name: h, protocol: HTTP}], resolution: DNS}`,
+	"ServiceEntry ports.protocol":          `{hosts: [a.com], ports: [{number: 80, name: h, protocol: HTTP}], resolution: DNS} ⇒ {hosts: [a.com], ports: [{number: 80, name: h, protocol: TLS}], resolution: DNS}`,
+	"ServiceEntry ports.name":              `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}, {number: 81, name: i, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, ports: {h: 8080}}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: i, protocol: HTTP}, {number: 81, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, ports: {h: 8080}}]}`,
+	"ServiceEntry ports.targetPort":        `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: DNS} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP, targetPort: 8080}], resolution: DNS}`,
+	"ServiceEntry location":                `{hosts: [a.com], ports: [{number: 80, name: h, protocol: HTTP}], resolution: DNS} ⇒ {hosts: [a.com], ports: [{number: 80, name: h, protocol: HTTP}], resolution: DNS, location: MESH_INTERNAL}`,
+	"ServiceEntry resolution":              `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: DNS} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: NONE}`,
+	"ServiceEntry workloadSelector.labels": `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, workloadSelector: {labels: {app: p}}} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, workloadSelector: {labels: {app: q}}}`,
+	"ServiceEntry exportTo":                `{hosts: [a.com], ports: [{number: 80, name: h, protocol: HTTP}], resolution: DNS, exportTo: [.]} ⇒ {hosts: [a.com], ports: [{number: 80, name: h, protocol: HTTP}], resolution: DNS, exportTo: [else]}`,
+	"ServiceEntry subjectAltNames":         `{hosts: [a.com], ports: [{number: 80, name: h, protocol: HTTP, targetPort: 443}], resolution: DNS} ⇒ {hosts: [a.com], ports: [{number: 80, name: h, protocol: HTTP, targetPort: 443}], resolution: DNS, subjectAltNames: [b.com]}`,
+	"ServiceEntry endpoints.address":       `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.2}]}`,
+	"ServiceEntry endpoints.ports":         `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, ports: {h: 81}}]}`,
+	"ServiceEntry endpoints.weight":        `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, weight: 2}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, weight: 3}]}`,
+
+	"DestinationRule host":                         `{host: d.com, trafficPolicy: {tls: {mode: SIMPLE}}} ⇒ {host: e.com, trafficPolicy: {tls: {mode: SIMPLE}}}`,
+	"DestinationRule exportTo":                     `{host: o.com, exportTo: ['*'], trafficPolicy: {tls: {mode: SIMPLE}}} ⇒ {host: o.com, exportTo: [else], trafficPolicy: {tls: {mode: SIMPLE}}}`,
+	"DestinationRule workloadSelector.matchLabels": `{host: d.com, workloadSelector: {matchLabels: {app: x}}, trafficPolicy: {tls: {mode: SIMPLE}}} ⇒ {host: d.com, workloadSelector: {matchLabels: {app: z}}, trafficPolicy: {tls: {mode: SIMPLE}}}`,
+
+	"Sidecar workloadSelector.labels":    `{workloadSelector: {labels: {app: x}}, egress: [{hosts: ['~/*']}]} ⇒ {workloadSelector: {labels: {app: z}}, egress: [{hosts: ['~/*']}]}`,
+	"Sidecar egress.hosts":               `{egress: [{hosts: ['./*']}]} ⇒ {egress: [{hosts: ['other/*']}]}`,
+	"Sidecar egress.port.number":         `{egress: [{port: {number: 80}, hosts: ['./*']}]} ⇒ {egress: [{port: {number: 81}, hosts: ['./*']}]}`,
+	"Sidecar outboundTrafficPolicy.mode": `{outboundTrafficPolicy: {mode: ALLOW_ANY}} ⇒ {outboundTrafficPolicy: {mode: REGISTRY_ONLY}}`,
+}
+
+// policies are pairs of what a policy for all ports, and one for a port, may say.
+var policies = map[string]string{
+	"tls.mode":                          `{tls: {mode: SIMPLE}} ⇒ {tls: {mode: DISABLE}}`,
+	"tls.clientCertificate":             `{tls: {mode: MUTUAL, clientCertificate: /s/a, privateKey: /s/k}} ⇒ {tls: {mode: MUTUAL, clientCertificate: /s/b, privateKey: /s/k}}`,
+	"tls.privateKey":                    `{tls: {mode: MUTUAL, clientCertificate: /s/a, privateKey: /s/k}} ⇒ {tls: {mode: MUTUAL, clientCertificate: /s/a, privateKey: /s/l}}`,
+	"tls.caCertificates":                `{tls: {mode: SIMPLE, caCertificates: /s/a}} ⇒ {tls: {mode: SIMPLE, caCertificates: /s/b}}`,
+	"tls.credentialName":                `{tls: {mode: SIMPLE, credentialName: a}} ⇒ {tls: {mode: SIMPLE, credentialName: b}}`,
+	"tls.subjectAltNames":               `{tls: {mode: SIMPLE, subjectAltNames: [a.com]}} ⇒ {tls: {mode: SIMPLE, subjectAltNames: [b.com]}}`,
+	"tls.sni":                           `{tls: {mode: SIMPLE, sni: a.com}} ⇒ {tls: {mode: SIMPLE, sni: b.com}}`,
+	"tls.insecureSkipVerify":            `{tls: {mode: SIMPLE, insecureSkipVerify: true}} ⇒ {tls: {mode: SIMPLE}}`,
+	"connectionPool.tcp.connectTimeout": `{connectionPool: {tcp: {connectTimeout: 3s}}} ⇒ {connectionPool: {tcp: {connectTimeout: 4s}}}`,
+	"portLevelSettings.port.number":     `{portLevelSettings: [{port: {number: 80}, tls: {mode: SIMPLE}}]} ⇒ {portLevelSettings: [{port: {number: 81}, tls: {mode: SIMPLE}}]}`,
+}
+
+// pairOf finds the two specs for a field of a kind.
+func pairOf(kind, path string) (one, other string, ok bool) {
+	pair, ok := pairs[kind+" "+path]
+	if rest, policy := strings.CutPrefix(path, "trafficPolicy."); !ok && policy && kind == "DestinationRule" {
+		form := "{host: d.com, trafficPolicy: %s}"
+		if policies[rest] == "" {
+			rest = strings.TrimPrefix(rest, "portLevelSettings.")
+			form = "{host: d.com, trafficPolicy: {portLevelSettings: [{port: {number: 80}, %s}]}}"
+		}
+		one, other, ok = strings.Cut(policies[rest], " ⇒ ")
+		if strings.Contains(form, "portLevel") {
+			one, other = strings.TrimSuffix(strings.TrimPrefix(one, "{"), "}"), strings.TrimSuffix(strings.TrimPrefix(other, "{"), "}")
+		}
+		return fmt.Sprintf(form, one), fmt.Sprintf(form, other), ok
+	}
+	one, other, _ = strings.Cut(pair, " ⇒ ")
+	return one, other, ok
+}
+
+// TestAppliedFieldsChangeSomething: what a table of serviceentry/fields calls applied makes a difference to what some
+// proxy is given.
+func TestAppliedFieldsChangeSomething(t *testing.T) {
+	settings, err := mesh.Parse([]byte(folders))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"ServiceEntry", "DestinationRule", "Sidecar"} {
+		for _, f := range fields.Of(kind).Fields {
+			if f.Fate != fields.Applied {
+				continue
+			}
+			one, other, ok := pairOf(kind, f.Path)
+			if !ok {
+				t.Errorf("%s %s: no pair shows that it is applied", kind, f.Path)
+				continue
+			}
+			ns := "default"
+			if f.Path == "exportTo" && kind == "DestinationRule" {
+				ns = "other"
+			}
+			if given(t, settings, kind, ns, one) == given(t, settings, kind, ns, other) {
+				t.Errorf("%s %s: proxies are given the same for %s and for %s", kind, f.Path, one, other)
+			}
+		}
+	}
+}
+
+// given is what a sidecar and the gateway get with an object of that spec.
+func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
+	t.Helper()
+	r := decode.File("a.yaml", []byte(around+"---\napiVersion: networking.istio.io/v1\nkind: "+kind+"\nmetadata: {name: x, namespace: "+ns+"}\nspec: "+spec+"\n"))
+	for _, f := range r.Findings {
+		t.Fatalf("%s: %s", spec, f)
+	}
+	var b strings.Builder
+	for _, node := range []translate.Node{
+		{ID: "sidecar~10.0.0.1~app.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"app": "x"}},
+		{ID: "router~10.0.0.2~istio-egressgateway.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Labels: map[string]string{"istio": "egress"}},
+	} {
+		b.WriteString(render(t, testCase{objects: r.Objects, mesh: settings, node: node}))
+	}
+	return b.String()
+}
