@@ -5,9 +5,10 @@ package fields
 var Sallyport = []Field{
 	{Path: "defaultGateway", Fate: Applied},
 	{Path: "dns.unregistered", Fate: Applied}, {Path: "dns.local", Fate: Applied}, {Path: "dns.rate", Fate: Applied}, {Path: "dns.oddRate", Fate: Applied},
-	{Path: "dns.upstreams", Fate: Applied}, {Path: "dns.forward", Fate: Applied},
+	{Path: "dns.ech", Fate: Applied}, {Path: "dns.upstreams", Fate: Applied}, {Path: "dns.forward", Fate: Applied},
 	{Path: "dns.allowPrivate", Fate: Applied}, {Path: "dns.allowPrivateFor", Fate: Applied},
 	{Path: "audit.retention", Fate: Applied, Why: "from the audit server's next start on, where its own flag is not given"},
+	{Path: "audit.recordsPerSecond", Fate: Applied},
 	{Path: "certificateFolders.gateway", Fate: Applied}, {Path: "certificateFolders.sidecar", Fate: Applied},
 }
 

@@ -71,6 +71,7 @@ var policies = map[string]string{
 	"tls.clientCertificate":             `{tls: {mode: MUTUAL, clientCertificate: /s/a, privateKey: /s/k}} ⇒ {tls: {mode: MUTUAL, clientCertificate: /s/b, privateKey: /s/k}}`,
 	"tls.privateKey":                    `{tls: {mode: MUTUAL, clientCertificate: /s/a, privateKey: /s/k}} ⇒ {tls: {mode: MUTUAL, clientCertificate: /s/a, privateKey: /s/l}}`,
 	"tls.caCertificates":                `{tls: {mode: SIMPLE, caCertificates: /s/a}} ⇒ {tls: {mode: SIMPLE, caCertificates: /s/b}}`,
+	"tls.caCrl":                         `{tls: {mode: SIMPLE, caCertificates: /s/a, caCrl: /s/b}} ⇒ {tls: {mode: SIMPLE, caCertificates: /s/a, caCrl: /s/c}}`,
 	"tls.credentialName":                `{tls: {mode: SIMPLE, credentialName: a}} ⇒ {tls: {mode: SIMPLE, credentialName: b}}`,
 	"tls.subjectAltNames":               `{tls: {mode: SIMPLE, subjectAltNames: [a.com]}} ⇒ {tls: {mode: SIMPLE, subjectAltNames: [b.com]}}`,
 	"tls.sni":                           `{tls: {mode: SIMPLE, sni: a.com}} ⇒ {tls: {mode: SIMPLE, sni: b.com}}`,
