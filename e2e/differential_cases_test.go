@@ -32,6 +32,8 @@ var destinations = []string{
 	clusterAddr.String() + ":443", clusterAddr.String() + ":80", clusterAddr.String() + ":5432",
 	"api:80", "api.default:80", "api.default.svc:443", "api.default.svc.cluster.local:443", "api.default.svc.cluster.local:5432", "api:5432",
 	"front.test:443", "192.0.2.10:443", "192.0.2.10:5432",
+	"203.0.113.113:9999", "203.0.113.121:9999", "203.0.113.113:80",
+	"pods:80", "pods-0.pods:80", "pods-0.pods.default.svc.cluster.local:80", "203.0.113.122:80", "203.0.113.122:5432", "also:80", "also.default:80", "also:5432",
 	rangedAddr.String() + ":8443", rangedAddr.String() + ":9999", rangedAddr.String() + ":80", "range.test:9999",
 	otherAddr.String() + ":80", otherAddr.String() + ":5432", otherAddr.String() + ":9999",
 }
@@ -39,6 +41,7 @@ var destinations = []string{
 // Where everything is that the cases try, but for what owner.test owns.
 var (
 	otherAddr   = netip.MustParseAddr("203.0.113.99")
+	podAddr     = netip.MustParseAddr("203.0.113.122")
 	rangedAddr  = netip.MustParseAddr("203.0.113.105")
 	clusterAddr = netip.MustParseAddr("203.0.113.110")
 	ownedAddr   = netip.MustParseAddr("203.0.113.98")
@@ -46,7 +49,8 @@ var (
 
 // owners are the hosts that records name where another name, or an address, was tried.
 var owners = map[string]string{
-	clusterAddr.String(): "api.default.svc.cluster.local", "192.0.2.10": "front.test", rangedAddr.String(): "range.test",
+	clusterAddr.String(): "api.default.svc.cluster.local", "192.0.2.10": "front.test", rangedAddr.String(): "range.test", "203.0.113.113": "chosen.test", "203.0.113.121": "chosen.test",
+	"203.0.113.122": "pods.default.svc.cluster.local",
 }
 
 // settings are the policies under which everything is tried, in this order.

@@ -195,7 +195,7 @@ func (c caller) resolve(ctx context.Context, host string) (netip.Addr, error) {
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return c.host.DialContext(ctx, "udp", netip.AddrPortFrom(world.NameServerAddr, 53).String())
 	}}
-	if strings.Count(host, ".") < 2 && !strings.HasSuffix(host, ".test") || strings.HasSuffix(host, ".svc") {
+	if completes(host) {
 		host = completed(host) // as the pod's resolv.conf has it searched for
 	}
 	found, err := resolver.LookupNetIP(ctx, "ip4", host+".")
@@ -205,12 +205,20 @@ func (c caller) resolve(ctx context.Context, host string) (netip.Addr, error) {
 	return found[0].Unmap(), nil
 }
 
+// completes says whether a host is a short name of a Kubernetes service, or of a headless one's pod.
+func completes(host string) bool {
+	return !strings.Contains(host, ".test") && (strings.Count(host, ".") < 2 || strings.HasSuffix(host, ".svc")) && !strings.HasSuffix(host, ".istio-system")
+}
+
 // completed is the full name of a Kubernetes service, as the app in namespace default calls it.
 func completed(host string) string {
 	switch parts := strings.Split(host, "."); len(parts) {
 	case 1:
 		return host + ".default.svc.cluster.local"
 	case 2:
+		if parts[1] == "pods" {
+			return host + ".default.svc.cluster.local"
+		}
 		return host + ".svc.cluster.local"
 	default:
 		return host + ".cluster.local"

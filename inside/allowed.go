@@ -62,6 +62,19 @@ func (a Allowed) Refuses(host string, addr netip.Addr) bool {
 	return Is(addr) && !a.Covers(host, addr)
 }
 
+// RefusesRange says whether the host may not have all of a range of addresses.
+func (a Allowed) RefusesRange(host string, p netip.Prefix) bool {
+	return overlaps(p) &&
+		!slices.ContainsFunc(a.ranges, func(r netip.Prefix) bool { return r.Bits() <= p.Bits() && r.Contains(p.Addr()) }) &&
+		!slices.ContainsFunc(a.hosts, func(pattern string) bool { return covers(pattern, host) })
+}
+
+// overlaps says whether an address of the range is inside, as far as IPv4 goes; of IPv6 ranges, in which addresses can
+// hide, all are taken for it.
+func overlaps(p netip.Prefix) bool {
+	return !p.Addr().Is4() || slices.ContainsFunc(inside, p.Overlaps)
+}
+
 // Covers says whether the host, or the address, is in the list. A host is in lower case and without the root's dot.
 func (a Allowed) Covers(host string, addr netip.Addr) bool {
 	addr = addr.WithZone("").Unmap()

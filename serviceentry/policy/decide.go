@@ -88,10 +88,27 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 		v.Allowed, v.DecidedBy, v.Reason = false, Object{Key: c.By}, "the egress gateway sends nothing: "+c.String()
 		return v
 	}
+	if ip := a.dialled(d); svc.Dialled() && port.Protocol == registry.TCP && ip.IsValid() && !there.Takes(ip) {
+		v.Allowed = false
+		v.Reason = fmt.Sprintf("resolution NONE leads to the address that is dialled, and the egress gateway does not connect to %s: it is private, one of the mesh's own, or in an IPv6 range; allow it in the mesh settings with sallyport.dns.allowPrivateFor.%s, or let the entry leave straight from the pod with the annotation %s: %s",
+			ip, svc.Namespace, registry.GatewayAnnotation, registry.ExitDirect)
+		return v
+	}
 	if len(gatewayEndpoints(s, svc.Exit)) == 0 {
 		v.Reason += ", of which no endpoint is known: until one is, requests fail"
 	}
 	return v
+}
+
+// dialled is the address that the workload connects to, as far as that is known; requests go by their Host.
+func (a asking) dialled(d Destination) netip.Addr {
+	if a.shown(d).Scheme == HTTP {
+		return netip.Addr{}
+	}
+	if ip, err := netip.ParseAddr(d.Host); err == nil {
+		return ip
+	}
+	return a.resolved(d)
 }
 
 // refusedName says whether TLS shows an ExternalName Service's name to a gateway, which knows the host by its own.

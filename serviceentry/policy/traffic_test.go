@@ -89,6 +89,16 @@ spec:
 ---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
+metadata: {name: chosen, namespace: shop}
+spec:
+  hosts: [chosen.example]
+  location: MESH_EXTERNAL
+  resolution: NONE
+  addresses: [203.0.113.128/28, 172.20.0.0/16, 172.21.0.5]
+  ports: [{number: 6500, name: tcp, protocol: TCP}]
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
 metadata: {name: one, namespace: shop, annotations: {egress.sallyport.io/gateway: direct}}
 spec:
   hosts: [one.example]
@@ -168,6 +178,8 @@ func TestTraffic(t *testing.T) {
 		{"tcp://192.0.2.77:6000", to("6000", "one.example"), to("6000", "one.example")}, // one address comes before a range
 		{"https://192.0.2.77:6443", to("6443", "one.example"), to("6443", "one.example")},
 		{"tcp://192.0.2.5:6001", "", pass},
+		{"tcp://203.0.113.130:6500", gateway(""), gateway("")},
+		{"tcp://172.20.1.1:6500", "", ""}, {"tcp://172.21.0.5:6500", "", ""}, // a gateway does not go inside
 		// nobody's
 		{"http://nobody.example", "", pass}, {"https://nobody.example", "", pass}, {"tcp://nobody.example:5432", "", pass},
 		{"https://ext.example:444", "", ""}, {"tcp://240.240.9.9:80", "", ""}, {"https://[2001:2::99]", "", ""},

@@ -79,7 +79,7 @@ func (b *batch) doors() []Ref {
 
 // leadsByAddress says whether a gateway would connect to addresses that the service wrote.
 func (s *Service) leadsByAddress() bool {
-	return s.External && !s.Exit.IsZero() && slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool {
+	return s.Dialled() || s.External && !s.Exit.IsZero() && slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool {
 		_, err := netip.ParseAddr(e.Address)
 		return err == nil
 	})

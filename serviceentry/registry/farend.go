@@ -46,6 +46,7 @@ type FarEnd struct {
 	Refused []Refused         // endpoints that are left out
 	Closed  map[uint32]Closed // ports, by number
 	Given   map[uint32]Given  // what of a Secret a port needs
+	Dialled []netip.Prefix    // what a gateway takes of a client, see Service.Dialled
 }
 
 // Given is what a proxy is given of a credential.
@@ -69,10 +70,10 @@ func (c Closed) String() string { return c.Why + "; " + c.Fix }
 
 // Key tells far ends apart: equal keys mean equal far ends.
 func (f FarEnd) Key() string {
-	if len(f.Refused) == 0 && len(f.Closed) == 0 && len(f.Given) == 0 {
+	if len(f.Refused) == 0 && len(f.Closed) == 0 && len(f.Given) == 0 && len(f.Dialled) == 0 {
 		return ""
 	}
-	return fmt.Sprint(f.Refused, f.Closed, f.Given) // maps print in the order of their keys
+	return fmt.Sprint(f.Refused, f.Closed, f.Given, f.Dialled) // maps print in the order of their keys
 }
 
 // Leads says whether an endpoint is one that is connected to.
@@ -99,6 +100,9 @@ func (s *Snapshot) FarEnd(svc *Service, rule *Rule, p Place) FarEnd {
 		if t := rule.TLSFor(port.Number); t != nil && t.CredentialName != "" && port.Protocol != TLS && (p.Kind != AtSidecar || svc.Exit.IsZero()) {
 			f.give(port, s.given(t))
 		}
+	}
+	if p.Kind == AtGateway && svc.Dialled() {
+		f.Dialled = s.dialled(svc)
 	}
 	return f
 }

@@ -78,7 +78,11 @@ func (r *exitRow) cluster(f exitFor) []*Resource {
 	}
 	md := metadata(accesslog.RoleExternal, configOf(r.svc.SourceOf(r.port)))
 	to := towards{tls: r.tls, given: r.far.Given[r.port.Number], connect: r.rule.ConnectTimeoutFor(r.port.Number, f.connect)}
-	return endCluster(f.clusters(), r.name, asOutside(r.svc, r.far), r.port, to, md)
+	out := endCluster(f.clusters(), r.name, asOutside(r.svc, r.far), r.port, to, md)
+	if r.dials(f) {
+		out = append(out, r.dialledCluster(f))
+	}
+	return out
 }
 
 // exitVhost is a host's port in the gateway's table. The name that a client asked for is the name that is used:

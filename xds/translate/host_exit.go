@@ -54,14 +54,14 @@ type registration struct {
 }
 
 func (r *exitRow) routes(f exitFor) []*routev3.Route {
-	routes := r.ways()
+	routes := r.ways(f)
 	if r.closed == nil && r.mayComeBack(f) {
 		return countHops(routes)
 	}
 	return routes
 }
 
-func (r *exitRow) ways() []*routev3.Route {
+func (r *exitRow) ways(f exitFor) []*routev3.Route {
 	switch {
 	case r.closed != nil:
 		return closedRoutes(*r.closed)
@@ -70,6 +70,8 @@ func (r *exitRow) ways() []*routev3.Route {
 			refuse(wrongProtocolRoute, anyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", nil),
 			requestRoute(r.svc, r.port, r.name),
 		}
+	case r.dials(f):
+		return append(r.dialledRoutes(), requestRoute(r.svc, r.port, r.name))
 	case r.port.Protocol == registry.TCP:
 		return []*routev3.Route{tunnelRoute(r.svc, r.port, r.name), requestRoute(r.svc, r.port, r.name)}
 	default:
@@ -93,7 +95,7 @@ func requestRoute(svc *registry.Service, port registry.Port, cluster string) *ro
 
 // tunnelRoute ends a CONNECT and hands its bytes, with what the checks behind need to know, to the listener for
 // what the port speaks.
-func tunnelRoute(svc *registry.Service, port registry.Port, cluster string) *routev3.Route {
+func tunnelRoute(svc *registry.Service, port registry.Port, cluster string, more ...*statev3.FilterStateValue) *routev3.Route {
 	values := []*statev3.FilterStateValue{
 		state(stateAuthority, "%REQ(:AUTHORITY)%", once),
 		state(statePeer, "%DOWNSTREAM_PEER_URI_SAN%", once),
@@ -104,7 +106,7 @@ func tunnelRoute(svc *registry.Service, port registry.Port, cluster string) *rou
 	if svc.Wildcard() {
 		values = append(values, state(statePort, routeName(port.TargetPort), once))
 	}
-	return withState(route("default", anyTunnel(), ended(inner.name())), values...)
+	return withState(route("default", anyTunnel(), ended(inner.name())), append(values, more...)...)
 }
 
 // audience is who may use a host's port: nil for everybody, else the namespaces that it is exported to.

@@ -116,10 +116,14 @@ func gatewayRoutes(svc *registry.Service, port registry.Port, f foundAs) []*rout
 			request.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: svc.Host}
 		}
 	}
-	return spoken(svc, port, f, ways{
+	w := ways{
 		name: route("default", anyTunnel(), byName), address: route("default", anyTunnel(), byAddress),
 		request: through(route("default", anyRequest(), request), translations(port)...),
-	})
+	}
+	if svc.Dialled() && port.Protocol == registry.TCP {
+		w.name = dialledTo(w.name)
+	}
+	return spoken(svc, port, f, w)
 }
 
 // directRoutes send a host to its own cluster.

@@ -158,7 +158,7 @@ func table(name string, lastResort *routev3.VirtualHost, hosts inline, perPort b
 		MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(8192),
 	}
 	if name == ExitRoute {
-		r.RequestHeadersToRemove = append(r.RequestHeadersToRemove, headerRegisteredIn)
+		r.RequestHeadersToRemove = append(r.RequestHeadersToRemove, headerRegisteredIn, headerDialled)
 	}
 	if hosts == nil {
 		r.Vhds = &routev3.Vhds{ConfigSource: &corev3.ConfigSource{
