@@ -128,7 +128,7 @@ func TestParseErrors(t *testing.T) {
 		"sallyport: {dns: {forward: {corp: []}}}":                           `sallyport.dns.forward.corp: []: names no resolver`,
 		"sallyport: {dns: {forward: {corp: [x]}}}":                          `sallyport.dns.forward.corp[0]: "x": is no resolver's address`,
 		"sallyport: {dns: {forward: {corp: [10.0.0.1], CORP: [10.0.0.1]}}}": `is there twice`,
-		"sallyport: {audit: {recordsPerSecond: -1}}":                         `sallyport.audit.recordsPerSecond: -1: is no rate; write a number of records a second, 0 for no limit`,
+		"sallyport: {audit: {recordsPerSecond: -1}}":                        `sallyport.audit.recordsPerSecond: -1: is no rate; write a number of records a second, 0 for no limit`,
 		"sallyport: {audit: {retention: 30d}}":                              `sallyport.audit.retention: "30d": is no duration`,
 		"a: 1\na: 2":                                                        `already set`,
 		"- a":                                                               "is no MeshConfig",
