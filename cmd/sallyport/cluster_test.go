@@ -240,7 +240,7 @@ func (a *clusterLab) explain(t *testing.T) {
 		{"--from shop/web https://other.com", exitNo, "path       blackhole"}, // the mesh's settings are the cluster's
 		{"--from istio-system/yet?app=x https://external.com", exitNo, "verdict    deny"},
 		{"--from shop/nobody https://external.com", exitUsage, "--from shop/nobody: there is no pod, deployment, stateful set, daemon set or service account of that name in namespace shop"},
-		{"--from shop/web --config-dir . https://external.com", exitUsage, "give one of the two"},
+		{"--from shop/web --config-dir . https://external.com", exitUsage, "give one of them"},
 	} {
 		out, errs, code := a.run(explainCommand(), strings.Fields(tt.args)...)
 		if code != tt.code || !strings.Contains(out+errs, tt.want) {
