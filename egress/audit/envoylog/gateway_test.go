@@ -57,6 +57,17 @@ func gatewayRequests() map[string]logCase {
 		"a tunnel that a listener behind could not lead anywhere": {place, httpLog(
 			flagged(peered(common("egress-tcp", "default", "role", "inner")), &datav3.ResponseFlags{UpstreamConnectionTermination: true}),
 			connect, "db.external.com:5432", "", 503, "upstream_reset_before_response_started{connection_termination}"), nil},
+		"a tunnel that a listener behind gave up at once": {place, httpLog(
+			flagged(peered(common("egress-tcp", "default", "role", "inner")), &datav3.ResponseFlags{UpstreamConnectionFailure: true}),
+			connect, "db.external.com:5432", "", 503, "upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_Invalid_argument}"), nil},
+		"a tunnel without the listener behind": {place, httpLog(
+			flagged(peered(common("egress-tls", "default", "role", "inner")), &datav3.ResponseFlags{UpstreamConnectionFailure: true}),
+			connect, "external.com:443", "", 503, "upstream_reset_before_response_started{remote_connection_failure|immediate_connect_error:_No_such_process}"),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443, SNI: "external.com",
+				Authority: "external.com:443", Protocol: "tls", Status: 503, Cluster: "egress-tls", Route: "default", Flags: []string{"UF"},
+				Reason: "registered; failed: upstream_reset_before_response_started{remote_connection_failure|immediate_connect_error:_No_such_process}",
+			})},
 		"a tunnel of a namespace that it is not exported to": {place, httpLog(
 			peered(common("egress-tls", "default", "role", "inner")), connect, "private.com:443", "", 403, "rbac_access_denied_matched_policy[none]"),
 			want(record.Record{

@@ -17,13 +17,18 @@ import (
 func told(r *entry, role, details string) bool {
 	switch role {
 	case accesslog.RoleInner:
-		// It took the tunnel, or was asked again; or it ended the tunnel (UC) before the client was told that it is open.
-		return r.Status == 200 || details == "via_upstream" || slices.Contains(r.Flags, "UC")
+		return r.Status == 200 || details == "via_upstream" /* it was asked again there */ || endedEarly(r, details)
 	case accesslog.RoleGateway:
 		return r.Status == 200 || details == "via_upstream" // the gateway took it, or said no itself
 	default:
 		return false
 	}
+}
+
+// endedEarly says whether an internal listener took a tunnel and ended it before the client was told that it is open. One
+// that is not there is an immediate error.
+func endedEarly(r *entry, details string) bool {
+	return slices.Contains(r.Flags, "UC") || strings.Contains(details, "delayed_connect_error")
 }
 
 // localFailure says whether the proxy itself could not go on.
