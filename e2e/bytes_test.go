@@ -201,10 +201,7 @@ const exchangeWithin = 2 * time.Minute
 
 // exchange does one, and gives both ends' accounts.
 func (m *mover) exchange(ctx context.Context, path, kind string, e whole.Exchange) (client, server whole.Account) {
-	m.mu.Lock()
-	m.next++
-	e.ID = fmt.Sprint(m.next)
-	m.mu.Unlock()
+	e.ID = m.name()
 	host := hostOn(path, kind)
 	account := m.server.Account(e.ID)
 	if kind == "http/2" || kind == "grpc" {
@@ -229,12 +226,25 @@ func (m *mover) exchange(ctx context.Context, path, kind string, e whole.Exchang
 			client = whole.Get10(c, "/", authority, e)
 		}
 	}
+	return client, ended(account)
+}
+
+// name is one for an exchange that has none yet.
+func (m *mover) name() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.next++
+	return fmt.Sprint(m.next)
+}
+
+// ended waits for the server's account.
+func ended(account <-chan whole.Account) whole.Account {
 	select {
-	case server = <-account:
+	case a := <-account:
+		return a
 	case <-time.After(serverEndsWithin):
-		server.Err = errNoEnd
+		return whole.Account{Err: errNoEnd}
 	}
-	return client, server
 }
 
 // serverEndsWithin is how long after its client the server may end.
