@@ -88,7 +88,7 @@ func newDifferential(t *testing.T, s *story.Scene) *differential {
 		if _, err := s.World.Outside.Run(t.Context(), 0, "ip", "addr", "add", addr.String()+"/24", "dev", "eth0"); err != nil {
 			t.Fatal(err)
 		}
-		polyglot{s.Outside.CA}.serve(t, s.World.Outside, addr, []uint16{80, 443, 993, 5432, 8080, 8443, 9999}, 3306)
+		polyglot{s.Outside.CA}.serve(t, s.World.Outside, addr, []uint16{80, 443, 993, 5432, 7070, 8080, 8443, 9999}, 3306)
 	}
 	// What leads nowhere is refused at once, every time.
 	if _, err := s.World.Router.Run(t.Context(), 0, "sh", "-c", "echo 0 > /proc/sys/net/ipv4/icmp_ratelimit"); err != nil {

@@ -32,6 +32,8 @@ func Check(objs []serviceentry.Object, cfg mesh.Config) []Finding {
 			checkMadeUp(r, spec)
 		case *corev1.Namespace:
 			w.checkGatewayService(r)
+		case *corev1.Service:
+			checkBoundPorts(r, spec)
 		case *networking.DestinationRule:
 			w.checkRuleHost(r, spec)
 			w.checkRuleTLS(r, spec)
@@ -43,12 +45,14 @@ func Check(objs []serviceentry.Object, cfg mesh.Config) []Finding {
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 		case *networking.Sidecar:
 			w.checkHidden(r, spec)
+			w.checkImports(r, spec)
 		}
 		findings = append(findings, r.findings...)
 	}
 	for _, e := range w.entries {
 		r := &report{of: e.object}
 		w.checkOwnHost(r, e)
+		w.checkExport(r, e)
 		findings = append(findings, r.findings...)
 	}
 	findings = append(findings, w.conflicts()...)

@@ -21,6 +21,7 @@ func (r *report) serviceEntry(s *networking.ServiceEntry) {
 	r.entryHosts(s)
 	r.entryAddresses(s)
 	protocols := r.entryPorts(s.Ports)
+	r.ownPorts(s.Ports)
 	r.resolution(s, protocols)
 	if len(s.Endpoints) > maxEndpoints {
 		r.reject("spec.endpoints", len(s.Endpoints), "too many endpoints", fmt.Sprintf("write at most %d", maxEndpoints))

@@ -106,7 +106,7 @@ func checkExportTo(field string, values []string) (problems []strict.Problem) {
 // applyOurs reads the sallyport block.
 func (c *Config) applyOurs(tree any) []strict.Problem {
 	b := block{}
-	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders")
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports")
 	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
 		g, err := ParseGateway(s)
 		if err != nil {
@@ -116,6 +116,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	}
 	c.DNS = b.dns(top["dns"])
 	c.CertificateFolders = b.certificateFolders(top["certificateFolders"])
+	c.Exports = b.exports(top["exports"])
 	audit := b.fields("sallyport.audit", top["audit"], "retention", "recordsPerSecond")
 	if s := b.text("sallyport.audit.retention", audit["retention"]); s != "" {
 		d, err := time.ParseDuration(s)

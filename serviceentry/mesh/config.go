@@ -31,7 +31,9 @@ type Config struct {
 	ProtocolDetectionTimeout time.Duration
 	// ConnectTimeout bounds connecting to an endpoint where no DestinationRule says otherwise.
 	ConnectTimeout time.Duration
-	DNS            DNS
+	// Exports says whose registrations count beyond their own namespace.
+	Exports Exports
+	DNS     DNS
 	// CertificateFolders are where the files may be that DestinationRules name by path.
 	CertificateFolders CertificateFolders
 	Audit              Audit
@@ -67,5 +69,6 @@ func Default() Config {
 		DefaultDestinationRuleExportTo: everyone,
 		ConnectTimeout:                 10 * time.Second,
 		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond},
+		Exports:                        DefaultExports(),
 	}
 }

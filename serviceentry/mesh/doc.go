@@ -4,5 +4,6 @@
 // own, "sallyport:". Out: a Config that holds what this program uses, with every default filled in. Unknown and
 // wrong fields are errors; fields of Istio's that have no effect here are accepted.
 //
-// It imports only what names, trees and addresses are made of: serviceentry/host, serviceentry/decode/strict and inside.
+// It imports only what names, trees and addresses are made of: serviceentry/host, serviceentry/decode/strict and inside. What a
+// setting means for an object is said here where several packages ask (Config.Withheld).
 package mesh

@@ -82,6 +82,9 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	}
 	v.Path, v.Gateway = PathGateway, svc.Exit
 	v.Cluster = clusterName(443, svc.Exit.Host())
+	if svc.Borrowed {
+		v.Cluster = "outbound|443|egress|" + svc.Exit.Host()
+	}
 	v.Reason = "registered; leaves by the egress gateway"
 	there := a.FarEnd(svc, a.ExitRule(svc), registry.Place{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace})
 	if c, closed := there.Closed[port.Number]; closed {
@@ -131,7 +134,7 @@ func mismatch(svc *registry.Service, port registry.Port, d Destination) string {
 }
 
 func gatewayEndpoints(s *registry.Snapshot, ref registry.Ref) []registry.Endpoint {
-	for _, svc := range s.Services(ref.Host()) {
+	if svc := s.GatewayService(ref); svc != nil {
 		return svc.Endpoints
 	}
 	return nil

@@ -86,6 +86,9 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 		return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.scope.Key), missing
 	}
 	for _, svc := range a.Services(d.Host) {
+		if svc.Withheld.Why != "" {
+			return fmt.Sprintf("%s registers the host for its own namespace only: %s (%s)", svc.Source, svc.Withheld.Why, svc.Withheld.Field), missing
+		}
 		return fmt.Sprintf("%s registers the host, but does not export it to namespace %s", svc.Source, ns), missing
 	}
 	if !missing {

@@ -3,27 +3,48 @@ package registry
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
+	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/host"
 )
 
 // AddressOwner finds the registration that a written address leads to on a port, as a workload in ns sees it. Of
-// several hosts with one address, the workload's own namespace's comes first, then the oldest object's.
+// several hosts with one address a Service comes first, whose address it is; then the workload's own namespace's, the root
+// namespace's, the oldest object's. An address that one of the first three has, on whatever port, is nobody else's.
 func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
 	list, _ := s.written.Get(ip.String())
-	for _, own := range [...]bool{true, false} {
-		for _, svc := range list {
-			if (svc.Namespace == ns) != own || !svc.ExportTo.Includes(ns) || !svc.answersAt(ip, port) {
-				continue
-			}
-			// The list may be long, and this is what costs.
-			if seen := s.Visible(svc.Host, ns, scope); seen != nil && seen.Source == svc.Source && seen.answersAt(ip, port) {
-				return seen
-			}
+	var found *Service
+	at, held := rankNone, false
+	for _, svc := range list {
+		r := s.addressRank(svc, ns)
+		answers := r < at && svc.answersAt(ip, port)
+		if !answers && (held || r >= rankOther) {
+			continue // the list may be long, and what follows is what costs
+		}
+		if !svc.ExportTo.Includes(ns) {
+			continue
+		}
+		seen := s.Visible(svc.Host, ns, scope)
+		if seen == nil || seen.Source != svc.Source {
+			continue
+		}
+		held = held || r < rankOther
+		if answers && seen.answersAt(ip, port) {
+			found, at = seen, r
 		}
 	}
-	return nil
+	if at == rankOther && held {
+		return nil
+	}
+	return found
+}
+
+// addressRank ranks a registration for its addresses: those of Services are the API server's to give.
+func (s *Snapshot) addressRank(svc *Service, ns string) rank {
+	if svc.Source.Kind == serviceentry.KindService {
+		return rankOwn - 1
+	}
+	return s.rankOf(svc, ns)
 }
 
 // Yielded gives the addresses, with ports, that a service wrote and that lead to another host all the same.
@@ -37,7 +58,7 @@ func (s *Snapshot) Yielded(svc *Service, ns string, scope *Scope) []netip.AddrPo
 			if !byAddress(p) {
 				continue
 			}
-			if owner := s.AddressOwner(a.Addr(), p.Number, ns, scope); owner != nil && owner.Host != svc.Host {
+			if owner := s.AddressOwner(a.Addr(), p.Number, ns, scope); owner == nil || owner.Host != svc.Host {
 				out = append(out, netip.AddrPortFrom(a.Addr(), uint16(p.Number)))
 			}
 		}
@@ -49,7 +70,7 @@ func (s *Snapshot) Yielded(svc *Service, ns string, scope *Scope) []netip.AddrPo
 func (s *Snapshot) RangeOwner(hosts []string, ns string, scope *Scope) string {
 	var owner *Service
 	for _, host := range hosts {
-		if svc := s.Visible(host, ns, scope); svc != nil && (owner == nil || svc.before(owner, ns)) {
+		if svc := s.Visible(host, ns, scope); svc != nil && (owner == nil || s.before(svc, owner, ns)) {
 			owner = svc
 		}
 	}
@@ -93,7 +114,7 @@ func (s *Snapshot) MatchRange(ip netip.Addr, port uint32, ns string, scope *Scop
 			if a.IsSingleIP() || !a.Contains(ip) {
 				continue
 			}
-			if a.Bits() > narrowest || (a.Bits() == narrowest && svc.before(owner, ns)) {
+			if a.Bits() > narrowest || (a.Bits() == narrowest && s.before(svc, owner, ns)) {
 				owner, narrowest = svc, a.Bits()
 			}
 		}
@@ -108,11 +129,11 @@ func (s *Service) takesAt(port uint32) bool {
 }
 
 // before says which of two hosts' registrations has an address that both wrote.
-func (s *Service) before(o *Service, ns string) bool {
-	if own := s.Namespace == ns; own != (o.Namespace == ns) {
-		return own
+func (s *Snapshot) before(x, y *Service, ns string) bool {
+	if a, b := s.addressRank(x, ns), s.addressRank(y, ns); a != b {
+		return a < b
 	}
-	return s.compare(o) < 0
+	return x.compare(y) < 0
 }
 
 func (s *Service) answersAt(ip netip.Addr, port uint32) bool {
@@ -173,31 +194,4 @@ func (b *batch) shareAddresses() {
 
 func (s *Service) wrote(address string) bool {
 	return slices.ContainsFunc(s.Addresses, func(a netip.Prefix) bool { return a.IsSingleIP() && a.Addr().String() == address })
-}
-
-// clusterSuffix ends the names of Kubernetes services.
-const clusterSuffix = ".svc.cluster.local"
-
-// noteShadowed marks the Kubernetes services, and the hosts with an alias, that have a host's name for a short one: "web",
-// "web.default", "web.default.svc", or "*.web" of a headless one. Whoever is registered by exactly that name has it.
-func (b *batch) noteShadowed(host string) {
-	host = strings.TrimPrefix(host, "*.")
-	if strings.HasSuffix(host, clusterSuffix) {
-		b.beside[host] = true
-		b.touchAliased(host)
-		return
-	}
-	if labels := strings.Count(host, "."); labels > 2 || (labels == 2 && !strings.HasSuffix(host, ".svc")) {
-		return
-	}
-	b.hosts.WalkPrefix(host+".", func(full string, _ []*Service) bool {
-		if strings.HasSuffix(full, clusterSuffix) {
-			b.beside[full] = true
-		}
-		return true
-	})
-	b.aliases.WalkPrefix(host+".", func(full string, _ *Alias) bool {
-		b.touchAliased(full)
-		return true
-	})
 }

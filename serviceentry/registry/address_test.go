@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sallyport/sallyport/serviceentry/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -19,7 +20,11 @@ func TestAddressOwner(t *testing.T) {
 		}
 		return ""
 	}
-	w := newWorld(t, entryYAML("shop/first", "z.test", shared))
+	w := newWorld(t)
+	cfg := mesh.Default()
+	cfg.Exports = mesh.IstioExports()
+	w.SetMesh(&cfg)
+	w.apply(entryYAML("shop/first", "z.test", shared))
 	changed := w.apply(entryYAML("team/second", "a.test", shared))
 	if !slices.Equal(changed.Hosts, []string{"a.test", "z.test"}) {
 		t.Errorf("the host whose address is shared now was not named: %v", changed.Hosts)

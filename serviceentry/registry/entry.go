@@ -38,6 +38,7 @@ func fromEntry(o *serviceentry.Object, spec *networking.ServiceEntry, nsGateway 
 	if external {
 		base.Exit = exit(o.Annotations[GatewayAnnotation], nsGateway, Ref(cfg.DefaultGateway))
 		base.RootExit = !base.Exit.IsZero() && o.Namespace == cfg.RootNamespace
+		base.Borrowed = !base.Exit.IsZero() && base.Exit != Ref(cfg.DefaultGateway) && base.Exit.Namespace != o.Namespace && o.Namespace != cfg.RootNamespace
 	}
 	services := make([]*Service, 0, len(spec.Hosts))
 	for _, h := range spec.Hosts {
@@ -46,6 +47,9 @@ func fromEntry(o *serviceentry.Object, spec *networking.ServiceEntry, nsGateway 
 		}
 		s := base
 		s.Host = CanonicalHost(h)
+		if s.Withheld.Field, s.Withheld.Why = cfg.Withheld(o.Namespace, spec, host.Name(s.Host), mesh.Gateway(base.Exit)); s.Withheld.Why != "" {
+			s.ExportTo = s.ExportTo.within(o.Namespace)
+		}
 		services = append(services, &s)
 	}
 	return services
@@ -70,6 +74,9 @@ func exit(entry, namespace string, def Ref) Ref {
 func entryPorts(in []*networking.ServicePort) []Port {
 	out := make([]Port, 0, len(in))
 	for _, p := range in {
+		if serviceentry.IsOwnPort(p.Number) {
+			continue // admission refuses it; here it would take a pod's proxy its listener
+		}
 		target := p.TargetPort
 		if target == 0 {
 			target = p.Number

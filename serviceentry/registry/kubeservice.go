@@ -48,6 +48,9 @@ func (s *Service) Headless() bool {
 func kubePorts(in []corev1.ServicePort) []Port {
 	out := make([]Port, 0, len(in))
 	for _, p := range in {
+		if serviceentry.IsBoundPort(uint32(p.Port)) {
+			continue // pods' proxies listen there themselves; lint says so
+		}
 		target := uint32(p.TargetPort.IntVal)
 		if target == 0 {
 			target = uint32(p.Port)

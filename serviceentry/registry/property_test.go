@@ -40,8 +40,8 @@ func contents(t *testing.T, s *registry.Snapshot) string {
 			}
 		}
 		for host := range s.Hosts() {
-			if svc := s.Visible(host, ns, scope); svc != nil {
-				all["yielded "+host+" "+ns] = s.Yielded(svc, ns, scope)
+			for at, list := range asked(s, host, ns, scope) {
+				all[at] = list
 			}
 		}
 	}
@@ -52,10 +52,24 @@ func contents(t *testing.T, s *registry.Snapshot) string {
 	return string(text)
 }
 
+// asked is what a namespace is told about a host.
+func asked(s *registry.Snapshot, host, ns string, scope *registry.Scope) map[string]string {
+	out := map[string]string{}
+	svc := s.Visible(host, ns, scope)
+	if svc != nil {
+		at := host + " in " + ns
+		out["governs "+at] = fmt.Sprint(svc.Source, svc.Hash, s.Foreign(svc, ns))
+		out["yielded "+at] = fmt.Sprint(s.Yielded(svc, ns, scope))
+		out["closed "+at] = fmt.Sprint(s.Shut(svc, ns, scope))
+	}
+	return out
+}
+
 // TestIncrementalIsFull holds that a registry after any sequence of changes equals one that was given what stands,
 // in any order, at once.
 func TestIncrementalIsFull(t *testing.T) {
 	cfg := mesh.Default()
+	cfg.Exports = mesh.IstioExports() // more of it counts
 	world := registrytest.NewWorld(1)
 	incremental := registry.New(&cfg)
 	const steps = 10_000
@@ -75,6 +89,7 @@ func TestIncrementalIsFull(t *testing.T) {
 // TestChangedIsComplete holds that a host which Apply does not name is the same as before.
 func TestChangedIsComplete(t *testing.T) {
 	cfg := mesh.Default()
+	cfg.Exports = mesh.IstioExports() // more of it counts
 	world := registrytest.NewWorld(2)
 	r := registry.New(&cfg)
 	before := r.Snapshot()
@@ -89,9 +104,9 @@ func TestChangedIsComplete(t *testing.T) {
 				continue
 			}
 			old := before.Services(host)
-			for _, ns := range registrytest.Namespaces { // what others wrote decides which of its addresses it has
-				if was, is := yielded(before, host, ns), yielded(after, host, ns); !slices.Equal(was, is) {
-					t.Fatalf("%s: in %s it yields %v, and did %v, without being named", host, ns, is, was)
+			for _, ns := range registrytest.Namespaces { // what others wrote decides who governs it, and which addresses it has
+				if d := cmp.Diff(asked(before, host, ns, nil), asked(after, host, ns, nil)); d != "" {
+					t.Fatalf("another answer without being named:\n%s", d)
 				}
 			}
 			if len(old) != len(list) {
@@ -107,11 +122,35 @@ func TestChangedIsComplete(t *testing.T) {
 	}
 }
 
-func yielded(s *registry.Snapshot, host, ns string) []netip.AddrPort {
-	if svc := s.Visible(host, ns, nil); svc != nil {
-		return s.Yielded(svc, ns, nil)
+// TestOrdinaryNamespacesSeeTheSame holds that a namespace which has no view of its own is told what every such namespace
+// is told.
+func TestOrdinaryNamespacesSeeTheSame(t *testing.T) {
+	cfg := mesh.Default()
+	cfg.Exports = mesh.IstioExports() // more of it counts
+	world := registrytest.NewWorld(5)
+	r := registry.New(&cfg)
+	ordinary := 0
+	for range 3000 {
+		s, _ := r.Apply([]serviceentry.Change{world.Change()})
+		for _, ns := range registrytest.Namespaces {
+			if s.View(ns) != "" {
+				continue
+			}
+			ordinary++
+			for host := range s.Hosts() {
+				own, common := s.Visible(host, ns, nil), s.Visible(host, "", nil)
+				if own != common {
+					t.Fatalf("%s: in %s it is %v, and %v for everybody", host, ns, own, common)
+				}
+				if own != nil && !slices.Equal(s.Shut(own, ns, nil), s.Shut(own, "", nil)) {
+					t.Fatalf("%s: in %s it closes %v, and %v for everybody", host, ns, s.Shut(own, ns, nil), s.Shut(own, "", nil))
+				}
+			}
+		}
 	}
-	return nil
+	if ordinary == 0 {
+		t.Error("no namespace was ordinary")
+	}
 }
 
 // TestNothingNewIsNoChange holds that what is read again unchanged touches nothing.

@@ -23,7 +23,11 @@ type Registry struct {
 	hostsOf map[serviceentry.Key][]string // what each object registered
 	index   index
 	vips    *vips
-	snap    *Snapshot
+	// tails are all hosts by their labels turned round; specials, the namespaces that see something else of a host than
+	// everybody, as they are counted.
+	tails    *ordered.Edit[string]
+	specials map[string]map[string]bool
+	snap     *Snapshot
 
 	control   Ref // the control plane's Service
 	controlAt []netip.Addr
@@ -36,9 +40,11 @@ func New(cfg *mesh.Config) *Registry {
 		hostsOf: map[serviceentry.Key][]string{},
 		index:   newIndex(),
 		vips:    newVIPs(),
+		tails:   ordered.New[string]().Edit(), specials: map[string]map[string]bool{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
+			patterns: ordered.New[[]*Service](),
 		},
 	}
 }
@@ -59,6 +65,9 @@ func (r *Registry) Apply(changes []serviceentry.Change) (*Snapshot, Changed) {
 // SetMesh replaces the mesh-wide settings.
 func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	b := r.begin()
+	if cfg.RootNamespace != b.next.Mesh.RootNamespace { // whose objects come before whose follows it
+		b.hosts.Walk(func(host string, _ []*Service) bool { b.renamed[host] = true; return true })
+	}
 	b.next.Mesh = cfg
 	b.changed.Mesh = true
 	for key := range r.hostsOf {
@@ -89,6 +98,9 @@ type batch struct {
 	dirty     map[serviceentry.Key]bool // objects whose services must be made again
 	touched   map[string]bool           // hosts whose registrations changed
 	beside    map[string]bool           // hosts that share a name or an address with those
+	patterns  *ordered.Edit[[]*Service]
+	sealed    map[string][]*Service // hosts whose registrations are others now, with what they were
+	renamed   map[string]bool       // hosts whose names may mean another thing now
 	// rewritten are the single addresses that those wrote, before or now, and which of them did.
 	rewritten map[string]map[string]bool
 
@@ -103,7 +115,9 @@ func (r *Registry) begin() *batch {
 		Registry: r, next: &next,
 		hosts: next.hosts.Edit(), rules: next.rules.Edit(), kube: next.kube.Edit(), written: next.written.Edit(),
 		aliases: next.aliases.Edit(), aliasesOf: next.aliasesOf.Edit(),
-		dirty: map[serviceentry.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
+		patterns: next.patterns.Edit(),
+		dirty:    map[serviceentry.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
+		sealed: map[string][]*Service{}, renamed: map[string]bool{},
 	}
 }
 
@@ -160,6 +174,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	for host := range b.touched {
 		b.seal(host)
 	}
+	b.settleNames()
 	b.shareAddresses()
 	b.lockDoors()
 	maps.Copy(b.touched, b.beside)
@@ -171,6 +186,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
 	b.next.hosts, b.next.rules, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.kube.Done(), b.written.Done()
 	b.next.aliases, b.next.aliasesOf = b.aliases.Done(), b.aliasesOf.Done()
+	b.next.patterns = b.patterns.Done()
 	if b.changed.Empty() && len(b.index.ruled) == 0 { // a rule counts later, for a host that is not there yet
 		return b.snap, b.changed
 	}
@@ -243,7 +259,7 @@ func (b *batch) replace(host string, key serviceentry.Key, svc *Service) {
 func (b *batch) claimAddresses() {
 	for host := range b.touched {
 		list, _ := b.hosts.Get(host)
-		if c, ok := claimOf(host, list); ok {
+		if c, ok := claimOf(host, list, b.next.Mesh.RootNamespace); ok {
 			b.vips.add(c)
 		} else {
 			b.vips.remove(host)
@@ -256,7 +272,7 @@ func (b *batch) claimAddresses() {
 
 // claimOf says whether a host needs a made-up address: it is outside, has no address, is one name, and is not
 // reached at the address that the client finds itself.
-func claimOf(host string, list []*Service) (claim, bool) {
+func claimOf(host string, list []*Service, root string) (claim, bool) {
 	c := claim{host: host}
 	wants := false
 	for _, s := range list {
@@ -271,15 +287,13 @@ func claimOf(host string, list []*Service) (claim, bool) {
 			c.created = created
 		}
 		wants = true
-		for _, p := range ownPorts(s.Ports) {
-			c.tcp = c.tcp || p.Protocol == TCP
-		}
+		c.root = c.root || s.Namespace == root
 	}
 	return c, wants
 }
 
 // seal makes the final, immutable services of a touched host; registrations that did not change after all keep
-// the value they had. What a namespace sees of it is counted too.
+// the value they had. settleNames counts what namespaces see of it.
 func (b *batch) seal(host string) {
 	list, _ := b.hosts.Get(host)
 	was, _ := b.snap.hosts.Get(host)
@@ -303,9 +317,11 @@ func (b *batch) seal(host string) {
 	}
 	if len(sealed) > 0 {
 		b.hosts.Put(host, sealed)
+		b.tails.Put(tail(host), host)
+	} else {
+		b.tails.Delete(tail(host))
 	}
-	b.countSpecial(was, -1)
-	b.countSpecial(sealed, +1)
+	b.sealed[host] = was
 	b.countExits(was, -1)
 	b.countExits(sealed, +1)
 	b.noteWritten(host, was, sealed)
@@ -337,7 +353,7 @@ func (b *batch) final(host string, list []*Service) []*Service {
 // is copied once a batch.
 func (b *batch) countExits(list []*Service, by int) {
 	for _, s := range list {
-		if s.Exit.IsZero() {
+		if s.Exit.IsZero() || s.Borrowed {
 			continue
 		}
 		if b.exitWas == nil {
@@ -365,34 +381,6 @@ func hashOf(s *Service) uint64 {
 		panic(fmt.Sprintf("registry: a service does not marshal: %v", err)) // no field of it can fail
 	}
 	return xxhash.Sum64(text)
-}
-
-// countSpecial notes the namespaces that see something else of this host than everybody: those with a
-// registration of their own beside others or kept to themselves, those that one is exported to by name, and those whose own
-// Service it is, since only they call it by its name alone.
-func (b *batch) countSpecial(list []*Service, by int) {
-	if len(list) == 0 {
-		return
-	}
-	special := map[string]bool{}
-	for _, s := range list {
-		if s.Source.Kind == serviceentry.KindService {
-			special[s.Namespace] = true // there it has a shorter name
-		}
-		if !s.ExportTo.All {
-			for _, ns := range s.ExportTo.Namespaces {
-				special[ns] = true
-			}
-		} else if len(list) > 1 {
-			special[s.Namespace] = true
-		}
-	}
-	if len(special) == 0 {
-		return
-	}
-	for ns := range special {
-		b.countView(ns, by)
-	}
 }
 
 // countView adds a reason, or takes one away, for a namespace to have a view of its own.
@@ -423,6 +411,9 @@ func (b *batch) setScope(c serviceentry.Change) {
 func (b *batch) setKube(c serviceentry.Change) {
 	ref := Ref{c.Key.Namespace, c.Key.Name}
 	b.changed.Kube = true
+	if _, ok := b.kube.Get(ref.String()); ok == (c.Object == nil) {
+		b.noteKubeNames(ref)
+	}
 	if c.Object == nil {
 		b.kube.Delete(ref.String())
 		return

@@ -104,6 +104,17 @@ func (e ExportTo) Includes(ns string) bool {
 	return found
 }
 
+// within is what is left of it in one namespace.
+func (e ExportTo) within(ns string) ExportTo {
+	if !e.Includes(ns) {
+		return ExportTo{}
+	}
+	return ExportTo{Namespaces: []string{ns}}
+}
+
+// Withheld is why an export does not count: the field that decides, and a few words.
+type Withheld struct{ Field, Why string }
+
 // Service is one host as one object registered it. It is immutable; equal hashes mean equal services.
 type Service struct {
 	Host      string // lower case, or a wildcard "*.example.com"
@@ -118,11 +129,16 @@ type Service struct {
 	Endpoints  []Endpoint
 	ExportTo   ExportTo
 	SANs       []string // subjectAltNames that the server must show one of
+	// Withheld says why the entry's exportTo does not count beyond its own namespace; zero where it does.
+	Withheld Withheld
 
 	// Exit is the egress gateway that the service leaves by; zero: straight from the sidecar.
 	Exit Ref
 	// RootExit says that an object of the root namespace leaves by Exit: such a gateway speaks for others.
 	RootExit bool
+	// Borrowed says that the gateway is neither the mesh's, nor of the namespace that names it, nor named by the root
+	// namespace: nobody who could says that it is one, so it stays a Service like others for everybody else.
+	Borrowed bool
 	// VIP4 and VIP6 are the addresses made up for a host that has none.
 	VIP4, VIP6 netip.Addr
 

@@ -30,6 +30,7 @@ type Snapshot struct {
 	selecting map[string][]*Rule
 	aliases   ordered.Map[*Alias]     // by their own full names
 	aliasesOf ordered.Map[[]Ref]      // by their targets
+	patterns  ordered.Map[[]*Service] // those of hosts that are wildcards
 	written   ordered.Map[[]*Service] // by the single addresses that were written for them; each list sorted by Service.compare
 }
 
@@ -73,54 +74,6 @@ func (s *Snapshot) Hosts() iter.Seq2[string, []*Service] {
 func (s *Snapshot) Services(host string) []*Service {
 	v, _ := s.hosts.Get(host)
 	return v
-}
-
-// Visible picks the registration of exactly this host that a workload in namespace ns sees: its own
-// namespace's, or the oldest that is exported to it. A scope narrows the choice, and may leave out some of a
-// registration's ports; nil does not.
-func (s *Snapshot) Visible(host, ns string, scope *Scope) *Service {
-	var best *Service
-	for _, svc := range s.Services(host) {
-		if !svc.ExportTo.Includes(ns) {
-			continue
-		}
-		if svc = scope.narrow(ns, svc); svc == nil {
-			continue
-		}
-		if svc.Namespace == ns {
-			return svc
-		}
-		if best == nil {
-			best = svc
-		}
-	}
-	return best
-}
-
-// Match finds the registration that governs a name which a workload in ns tries on a port: the exact host, or
-// the longest wildcard that covers it, of those that have the port. Port 0 asks for any.
-func (s *Snapshot) Match(name string, port uint32, ns string, scope *Scope) *Service {
-	name = CanonicalHost(name)
-	for candidate := name; candidate != ""; candidate = wider(candidate) {
-		svc := s.Visible(candidate, ns, scope)
-		if svc == nil {
-			continue
-		}
-		if _, ok := svc.Port(port); ok || port == 0 {
-			return svc
-		}
-	}
-	return nil
-}
-
-// wider gives the next pattern that covers a host: "a.b.c" → "*.b.c" → "*.c" → "".
-func wider(host string) string {
-	host = strings.TrimPrefix(host, "*.")
-	_, rest, ok := strings.Cut(host, ".")
-	if !ok {
-		return ""
-	}
-	return "*." + rest
 }
 
 // widerRule gives the next pattern of a DestinationRule that covers a host, at last "*", which covers all.
@@ -209,7 +162,22 @@ func (s *Snapshot) KubeService(ref Ref) (*KubeService, bool) {
 	return s.kube.Get(ref.String())
 }
 
-// IsExit says whether some service leaves by this gateway.
+// GatewayService finds the Service of a gateway's pods: the Kubernetes one, or what the gateway's own namespace or the root
+// namespace registered in its place. What others call so is none.
+func (s *Snapshot) GatewayService(ref Ref) *Service {
+	var found *Service
+	for _, svc := range s.Services(ref.Host()) {
+		switch {
+		case svc.Source.Kind == serviceentry.KindService:
+			return svc
+		case found == nil && !svc.External && (svc.Namespace == ref.Namespace || svc.Namespace == s.Mesh.RootNamespace):
+			found = svc
+		}
+	}
+	return found
+}
+
+// IsExit says whether some service leaves by this gateway, by the word of somebody who can say so (see Service.Borrowed).
 func (s *Snapshot) IsExit(ref Ref) bool { return s.exits[ref] > 0 }
 
 // ExitsIn gives the gateways of a namespace that some service leaves by, in name order.
@@ -251,7 +219,8 @@ func (s *Snapshot) ScopeByKey(k serviceentry.Key) *Scope {
 }
 
 // Readable says whether a workload's proxy reads, on a port, which host is asked for: not where the server speaks
-// first, nor where only TCP services are registered, since there the proxy must not wait for the client. It goes
+// first, nor where only TCP services are registered, since there the proxy must not wait for the client. What
+// other namespaces' entries register there changes neither. It goes
 // through all hosts; proxies do not ask it.
 func (s *Snapshot) Readable(port uint32, ns string, scope *Scope) bool {
 	if ServerFirst(port) {
@@ -267,10 +236,13 @@ func (s *Snapshot) Readable(port uint32, ns string, scope *Scope) bool {
 			continue
 		}
 		if p, ok := svc.Port(port); ok && p.Protocol != UDP {
-			if p.Protocol != TCP {
+			switch {
+			case s.Foreign(svc, ns): // it does not decide
+			case p.Protocol != TCP:
 				return true
+			default:
+				opaque = true
 			}
-			opaque = true
 		}
 	}
 	return !opaque

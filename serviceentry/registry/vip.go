@@ -12,17 +12,17 @@ import (
 // slots is how many hosts can have an address: all of the range but its first and last.
 const slots = 1<<16 - 2
 
-// claim is a host that wants an address. Hosts with TCP ports come first, since only for them the address is
-// what tells one from another; then the older one; then the name.
+// claim is a host that wants an address. Those of the root namespace come first; then the older one; then the name. So a
+// newer host of another namespace moves nobody's address.
 type claim struct {
 	host    string
-	tcp     bool
+	root    bool
 	created int64
 }
 
 func (c claim) before(o claim) bool {
-	if c.tcp != o.tcp {
-		return c.tcp
+	if c.root != o.root {
+		return c.root
 	}
 	if c.created != o.created {
 		return c.created < o.created

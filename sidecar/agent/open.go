@@ -183,6 +183,9 @@ func (c *Config) origin() record.Record {
 	return r
 }
 
+// podListeners are the two that a pod's traffic is redirected to; Istio's names.
+var podListeners = []string{"virtualOutbound", "virtualInbound"}
+
 func (a *agent) openRelay() error {
 	node, err := protoNode(a.cfg.Proxy)
 	if err != nil {
@@ -196,7 +199,9 @@ func (a *agent) openRelay() error {
 	if a.identity != nil {
 		cfg.Watches = append(cfg.Watches, relay.Watch{TypeURL: secrets.Type, Secret: true, Apply: a.identity.Give})
 	}
-	if !a.cfg.sidecar() {
+	if a.cfg.sidecar() {
+		cfg.Listeners = podListeners
+	} else {
 		a.clusters = relay.NewOnDemand(a.cfg.Log)
 		cfg.Watches = append(cfg.Watches, a.clusters.Watch())
 	}
@@ -253,8 +258,9 @@ func (a *agent) ready() error {
 	switch {
 	case a.leaving():
 		return errors.New("the proxy is ending")
-	case !a.relay.Synced():
-		return errors.New("envoy has not accepted clusters and listeners yet")
+	}
+	if lacks := a.relay.Lacks(); lacks != "" {
+		return errors.New(lacks)
 	}
 	return nil
 }

@@ -82,7 +82,19 @@ func (l *loop) run() {
 			l.grace = time.After(l.cfg.Grace / 2)
 		}
 		l.synced.Store(l.session != nil && m.synced())
+		l.note()
 		l.reachable.Store(m.heard)
+	}
+}
+
+// note keeps what Envoy lacks for those who ask whether the pod is ready.
+func (l *loop) note() {
+	lacks := "envoy has not connected yet"
+	if l.session != nil {
+		lacks = l.machine.lacks()
+	}
+	if was := l.missing.Load(); was == nil || *was != lacks {
+		l.missing.Store(&lacks)
 	}
 }
 

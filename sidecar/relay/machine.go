@@ -19,6 +19,9 @@ type machine struct {
 	store *state.Store
 	kinds map[string]*kind
 	node  *corev3.Node // sent in the first request of every stream to the controller
+	// listeners are those that Envoy must have, see lacks; complete says that it had everything in this session.
+	listeners []string
+	complete  bool
 
 	toEnvoy      []*discoveryv3.DeltaDiscoveryResponse
 	toController []*discoveryv3.DeltaDiscoveryRequest
@@ -86,7 +89,7 @@ func (m *machine) ordered() []*kind {
 
 // envoyGone forgets the session. Also called before a new one begins.
 func (m *machine) envoyGone() {
-	m.toEnvoy, m.flying = nil, 0
+	m.toEnvoy, m.flying, m.complete = nil, 0, false
 	for _, k := range m.kinds {
 		if k.watch == nil {
 			k.reset()

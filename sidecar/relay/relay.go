@@ -27,6 +27,7 @@ type Config struct {
 	Controller discoveryv3.AggregatedDiscoveryServiceClient
 	StateDir   string
 	Watches    []Watch
+	Listeners  []string // without which Envoy is of no use, see Lacks
 
 	Grace   time.Duration // how long Envoy waits for the controller before the disk answers; 0 for 1 s
 	Backoff Backoff       // between streams to the controller
@@ -48,6 +49,7 @@ type Relay struct {
 	stopped    chan struct{}
 
 	synced    atomic.Bool
+	missing   atomic.Pointer[string] // see Lacks
 	reachable atomic.Bool
 }
 
@@ -66,6 +68,7 @@ func New(cfg Config) (*Relay, error) {
 		sessions: make(chan *session), requests: make(chan request), controller: make(chan controllerEvent),
 		calls: make(chan func()), stopped: make(chan struct{}),
 	}
+	r.machine.listeners = cfg.Listeners
 	r.machine.restore()
 	return r, nil
 }
@@ -98,6 +101,14 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // Synced tells whether the connected Envoy has accepted its clusters and listeners.
 func (r *Relay) Synced() bool { return r.synced.Load() }
+
+// Lacks says what the connected Envoy still has to accept before it can serve the pod; "" when it has everything.
+func (r *Relay) Lacks() string {
+	if why := r.missing.Load(); why != nil {
+		return *why
+	}
+	return "envoy has not connected yet"
+}
 
 // Connected tells whether the controller has answered on the present stream.
 func (r *Relay) Connected() bool { return r.reachable.Load() }

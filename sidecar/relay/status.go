@@ -4,11 +4,12 @@ import "context"
 
 // Status is what the relay is doing, for people and for metrics.
 type Status struct {
-	Connected bool         `json:"connected"` // the controller has answered on the present stream
-	FromDisk  bool         `json:"fromDisk"`  // Envoy is served without the controller
-	Envoy     bool         `json:"envoy"`     // an Envoy is connected
-	Synced    bool         `json:"synced"`    // and has accepted clusters and listeners
-	Streams   uint64       `json:"streams"`   // to the controller, so far
+	Connected bool         `json:"connected"`       // the controller has answered on the present stream
+	FromDisk  bool         `json:"fromDisk"`        // Envoy is served without the controller
+	Envoy     bool         `json:"envoy"`           // an Envoy is connected
+	Synced    bool         `json:"synced"`          // and has accepted clusters and listeners
+	Lacks     string       `json:"lacks,omitempty"` // what it needs beside, before the pod is ready
+	Streams   uint64       `json:"streams"`         // to the controller, so far
 	NACKs     uint64       `json:"nacks"`
 	Types     []TypeStatus `json:"types"`
 }
@@ -29,7 +30,7 @@ func (r *Relay) Status(ctx context.Context, versions bool) (Status, error) {
 	var out Status
 	err := r.call(ctx, func() { out = r.machine.status(versions) })
 	out.Envoy = r.synced.Load() || out.Envoy
-	out.Synced = r.synced.Load()
+	out.Synced, out.Lacks = r.synced.Load(), r.Lacks()
 	return out, err
 }
 

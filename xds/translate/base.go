@@ -59,13 +59,29 @@ type sidecarIn struct {
 // listening is a port that some host is registered at.
 type listening struct {
 	number uint32
-	opaque bool       // only TCP services: nothing to inspect
+	opaque bool       // only TCP services, not all of other namespaces: nothing to inspect
 	ranges []rangeUse // of TCP services that own ranges of addresses, in order
+}
+
+// leg is the way to an egress gateway. A borrowed one, which its owner does not name as a gateway, has a cluster
+// beside the one that it has as a service.
+type leg struct {
+	ref      registry.Ref
+	borrowed bool
+}
+
+func legOf(svc *registry.Service) leg { return leg{svc.Exit, svc.Borrowed} }
+
+func (l leg) cluster() string {
+	if l.borrowed {
+		return subsetName(GatewayPort, "egress", l.ref.Host())
+	}
+	return ClusterName(GatewayPort, l.ref.Host())
 }
 
 // gateway is an egress gateway as its clients see it.
 type gateway struct {
-	ref        registry.Ref
+	leg
 	endpoints  []registry.Endpoint
 	port       registry.Port
 	identities []string
@@ -78,9 +94,9 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) sidecarIn {
 		detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), connect: s.Mesh.ConnectTimeout, ipv6: c.IPv6,
 	}
 	in.rest = sidecarRest(s, scope, in.policy)
-	refs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b registry.Ref) int { return cmp.Compare(a.String(), b.String()) })
-	for _, ref := range refs {
-		in.gateways = append(in.gateways, gatewayAt(s, ref))
+	legs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b leg) int { return cmp.Compare(a.cluster(), b.cluster()) })
+	for _, to := range legs {
+		in.gateways = append(in.gateways, gatewayAt(s, to))
 	}
 	return in
 }
@@ -104,16 +120,17 @@ var alwaysListening = []uint32{80, 443}
 
 // listeningPorts gives the ports in use, and those that always are.
 func listeningPorts(u uses, owner func(hosts []string) string) []listening {
-	spoken := map[uint32]bool{} // port → something can be read there
+	spoken, blind := map[uint32]bool{}, map[uint32]bool{} // something can be read there; something cannot
 	for _, n := range alwaysListening {
 		spoken[n] = true
 	}
 	for use := range u.ports {
-		spoken[use.number] = spoken[use.number] || !use.opaque
+		spoken[use.number] = spoken[use.number] || (!use.opaque && !use.foreign)
+		blind[use.number] = blind[use.number] || use.opaque
 	}
 	var out []listening
 	for _, n := range slices.Sorted(maps.Keys(spoken)) {
-		out = append(out, listening{number: n, opaque: !spoken[n], ranges: rangesAt(u, n, owner)})
+		out = append(out, listening{number: n, opaque: blind[n] && !spoken[n], ranges: rangesAt(u, n, owner)})
 	}
 	return out
 }
@@ -142,12 +159,10 @@ func rangesAt(u uses, port uint32, owner func(hosts []string) string) []rangeUse
 
 // gatewayAt finds a gateway's endpoints and who they must prove to be. A gateway that is not there has no
 // endpoints: what should leave by it stays in.
-func gatewayAt(s *registry.Snapshot, ref registry.Ref) gateway {
-	g := gateway{ref: ref, port: registry.Port{Number: GatewayPort, TargetPort: defaultListenPort}}
-	for _, svc := range s.Services(ref.Host()) {
-		if svc.External {
-			continue
-		}
+func gatewayAt(s *registry.Snapshot, to leg) gateway {
+	ref := to.ref
+	g := gateway{leg: to, port: registry.Port{Number: GatewayPort, TargetPort: defaultListenPort}}
+	if svc := s.GatewayService(ref); svc != nil {
 		if p, ok := svc.Port(GatewayPort); ok {
 			g.port, g.endpoints = p, svc.Endpoints
 			if !p.Explicit {

@@ -7,7 +7,9 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	netrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+	netstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/set_filter_state/v3"
 	snidfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
 	celv1 "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 
@@ -76,7 +78,7 @@ func exitListener(in exitInputs, log accesslog.Place) *listenerv3.Listener {
 			TrafficDirection: corev3.TrafficDirection_OUTBOUND,
 		})
 	}
-	front.Filters = append([]*listenerv3.Filter{oneName()}, front.Filters...)
+	front.Filters = append([]*listenerv3.Filter{oneName(), knowClient()}, front.Filters...)
 	front.TransportSocket = meshServerTLS(in.trust)
 	handshakeWithin(front)
 	return at(&listenerv3.Listener{
@@ -84,6 +86,13 @@ func exitListener(in exitInputs, log accesslog.Place) *listenerv3.Listener {
 		FilterChains:     []*listenerv3.FilterChain{front},
 		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
 	}, in.listen, in.ipv6)
+}
+
+// knowClient keeps, for the routes of a connection's requests, who made it: known once its certificate was verified.
+func knowClient() *listenerv3.Filter {
+	return networkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{
+		OnDownstreamTlsHandshake: []*statev3.FilterStateValue{state(stateClient, "%DOWNSTREAM_PEER_URI_SAN%", stay)},
+	})
 }
 
 // refuseAll answers for every host that is not in the table.

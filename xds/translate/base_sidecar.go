@@ -60,7 +60,7 @@ func sealCluster(c *clusterv3.Cluster) *Resource { return seal(Cluster, c.Name, 
 // gatewayCluster is the leg to an egress gateway, over mTLS: requests share an HTTP/2 connection, and each tunnel has an
 // HTTP/1.1 connection to itself (alone).
 func gatewayCluster(g gateway, connect time.Duration) []*Resource {
-	name := ClusterName(GatewayPort, g.ref.Host())
+	name := g.cluster()
 	c := connecting(byDiscovery(name, metadata(accesslog.RoleGateway, "")), connect)
 	c.TypedExtensionProtocolOptions = meshProtocol()
 	sni := fmt.Sprintf("outbound_.%d_._.%s", GatewayPort, g.ref.Host())

@@ -2,7 +2,9 @@ package translate
 
 import (
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -30,9 +32,9 @@ type exitRow struct {
 	audience []string         // see restricted
 }
 
-// rowsOf gives, for each port of a host, the registrations that have it, one a namespace, in order of precedence. The
-// first has the cluster name that users know, the others have their namespace for a subset in it.
-func rowsOf(list []registration) [][]exitRow {
+// rowsAt gives, for each port of a host, or of a pattern, the registrations that have it, one a namespace, in order of
+// age. The first has the cluster name that users know, the others have their namespace for a subset in it.
+func rowsAt(list []registration) map[uint32][]exitRow {
 	ports := map[uint32][]exitRow{}
 	for _, reg := range list {
 		svc := reg.svc
@@ -41,8 +43,7 @@ func rowsOf(list []registration) [][]exitRow {
 		}
 		for _, port := range svc.Ports {
 			rows := ports[port.Number]
-			taken := slices.ContainsFunc(rows, func(r exitRow) bool { return r.svc.Namespace == svc.Namespace })
-			if taken || port.Protocol == registry.UDP {
+			if port.Protocol == registry.UDP || registeredIn(rows, svc.Namespace) {
 				continue
 			}
 			row := exitRow{svc: svc, rule: reg.rule, far: reg.far, port: port, name: ClusterName(port.Number, svc.Host), audience: audience(inNamespace(list, svc.Namespace), port.Number)}
@@ -56,11 +57,35 @@ func rowsOf(list []registration) [][]exitRow {
 			ports[port.Number] = append(rows, row)
 		}
 	}
-	out := make([][]exitRow, 0, len(ports))
-	for _, number := range slices.Sorted(maps.Keys(ports)) {
-		out = append(out, ports[number])
+	return ports
+}
+
+func registeredIn(rows []exitRow, ns string) bool {
+	return slices.ContainsFunc(rows, func(r exitRow) bool { return r.svc.Namespace == ns })
+}
+
+// rowsOf gives, for each port of a host, its rows and those of the patterns of other namespaces that cover it, which are
+// given from the longest to the shortest: whoever may not use the host, or has a pattern of its own, goes by those.
+func rowsOf(host []registration, patterns [][]registration) (own, all [][]exitRow) {
+	ports := rowsAt(host)
+	var over []map[uint32][]exitRow
+	for _, p := range patterns {
+		over = append(over, rowsAt(p))
 	}
-	return out
+	for _, number := range slices.Sorted(maps.Keys(ports)) {
+		rows := ports[number]
+		own = append(own, rows)
+		rows = slices.Clone(rows)
+		for _, p := range over {
+			for _, row := range p[number] {
+				if !registeredIn(rows, row.svc.Namespace) {
+					rows = append(rows, row)
+				}
+			}
+		}
+		all = append(all, rows)
+	}
+	return own, all
 }
 
 func inNamespace(list []registration, ns string) (out []*registry.Service) {
@@ -88,9 +113,10 @@ func (r *exitRow) cluster(f exitFor) []*Resource {
 // exitVhost is a host's port in the gateway's table. The name that a client asked for is the name that is used:
 // requests by their Host, tunnels by the authority, which the listener behind checks against what is said inside.
 //
-// Where several namespaces registered the host, what one says leads nobody else anywhere: a sidecar names the
-// registration that its workload sees, and gets there if it is exported to the workload; who names none gets to the
-// first, on the same terms.
+// Where several namespaces registered the host, or patterns that cover it, what one says leads nobody else anywhere. A
+// client goes where its own namespace says, as its certificate names it; else where the root namespace says; else where the
+// first says of those that are exported to it: the registry's order (registry/govern.go). A sidecar whose Sidecar object
+// narrows what its workload sees names the registration that is left, and gets there if it is exported to it.
 func exitVhost(rows []exitRow, f exitFor) *routev3.VirtualHost {
 	first := &rows[0]
 	authority := hostPort(first.svc.Host, first.port.Number)
@@ -103,19 +129,49 @@ func exitVhost(rows []exitRow, f exitFor) *routev3.VirtualHost {
 		return vh
 	}
 	for i := range rows {
-		for _, r := range rows[i].guarded(f) {
+		for _, r := range rows[i].guarded(f, rows[i].audience) {
 			r.Match.Headers = append(r.Match.Headers, &routev3.HeaderMatcher{Name: headerRegisteredIn, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
-				StringMatch: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: rows[i].svc.Namespace}},
+				StringMatch: exact(rows[i].svc.Namespace),
 			}})
 			vh.Routes = append(vh.Routes, r)
 		}
 	}
-	vh.Routes = append(vh.Routes, first.guarded(f)...)
+	for i := range rows {
+		if r := &rows[i]; r.audience == nil || slices.Contains(r.audience, r.svc.Namespace) {
+			vh.Routes = append(vh.Routes, r.guarded(f, []string{r.svc.Namespace})...)
+		}
+	}
+	for _, r := range rootFirst(rows, f.root) {
+		if len(r.audience) == 1 && r.audience[0] == r.svc.Namespace {
+			continue // they went above
+		}
+		vh.Routes = append(vh.Routes, r.guarded(f, r.audience)...)
+		if r.audience == nil {
+			return vh
+		}
+	}
+	vh.Routes = append(vh.Routes, first.guarded(f, nil)...) // it lets nobody in who comes here, and says so
 	return vh
 }
 
-// guarded are the routes of a row, each for its audience.
-func (r *exitRow) guarded(f exitFor) []*routev3.Route {
+// rootFirst puts the root namespace's rows before the others.
+func rootFirst(rows []exitRow, root string) []*exitRow {
+	var of, others []*exitRow
+	for i := range rows {
+		if rows[i].svc.Namespace == root {
+			of = append(of, &rows[i])
+		} else {
+			others = append(others, &rows[i])
+		}
+	}
+	return append(of, others...)
+}
+
+// guarded are the routes of a row, each for its audience, that clients of these namespaces take; nil is everybody.
+func (r *exitRow) guarded(f exitFor, namespaces []string) []*routev3.Route {
+	if namespaces != nil && len(namespaces) == 0 {
+		return nil
+	}
 	routes := r.routes(f)
 	for _, route := range routes {
 		if access := r.access(f); route.TypedPerFilterConfig == nil {
@@ -123,8 +179,27 @@ func (r *exitRow) guarded(f exitFor) []*routev3.Route {
 		} else {
 			maps.Copy(route.TypedPerFilterConfig, access)
 		}
+		if namespaces != nil {
+			route.Match.FilterState = append(route.Match.FilterState, cameFrom(namespaces, f.trust))
+		}
 	}
 	return routes
+}
+
+// cameFrom matches clients whose certificates name one of these namespaces.
+func cameFrom(namespaces []string, trust trusts) *matcherv3.FilterStateMatcher {
+	var all []string
+	for _, ns := range namespaces {
+		all = append(all, trust.account(ns, "")...)
+	}
+	m := prefix(all[0])
+	if len(all) > 1 {
+		for i, p := range all {
+			all[i] = regexp.QuoteMeta(p)
+		}
+		m = &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: "(" + strings.Join(all, "|") + ").*"}}}
+	}
+	return &matcherv3.FilterStateMatcher{Key: stateClient, Matcher: &matcherv3.FilterStateMatcher_StringMatch{StringMatch: m}}
 }
 
 // access lets the row's audience in, where clients are known.
@@ -135,11 +210,15 @@ func (r *exitRow) access(f exitFor) map[string]*anypb.Any {
 	return restricted(r.audience, f.trust)
 }
 
-// contested says whether several namespaces registered a host that leaves by the same gateway.
-func contested(list []*registry.Service, svc *registry.Service) bool {
-	return slices.ContainsFunc(list, func(o *registry.Service) bool {
+// contested says whether several namespaces registered a host, or patterns that cover it, to leave by the same gateway.
+func contested(s *registry.Snapshot, svc *registry.Service) bool {
+	other := func(o *registry.Service) bool {
 		return o.External && o.Exit == svc.Exit && o.Namespace != svc.Namespace
-	})
+	}
+	if slices.ContainsFunc(s.Services(svc.Host), other) {
+		return true
+	}
+	return slices.ContainsFunc(s.Patterns(svc.Host), func(list []*registry.Service) bool { return slices.ContainsFunc(list, other) })
 }
 
 // named tells the gateway whose registration is meant.

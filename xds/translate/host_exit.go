@@ -14,18 +14,19 @@ import (
 
 // exitHost is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual
 // host and a cluster. The registrations are in order of precedence. Those of one namespace count as one: the first that
-// has a port gives the cluster, and all of them together say who may use it. Those of several namespaces stay apart,
-// see exitVhost.
-func exitHost(list []registration, f exitFor) *part {
+// has a port gives the cluster, and all of them together say who may use it. Those of several namespaces, and of the
+// patterns that cover the host, stay apart, see exitVhost.
+func exitHost(host []registration, patterns [][]registration, f exitFor) *part {
 	p := &part{}
-	for _, r := range list {
+	for _, r := range host {
 		p.secrets = append(p.secrets, r.far.Secrets()...)
 	}
-	for _, rows := range rowsOf(list) {
+	own, all := rowsOf(host, patterns)
+	for i, rows := range own {
 		for i := range rows {
 			p.resources = append(p.resources, rows[i].cluster(f)...)
 		}
-		vh := exitVhost(rows, f)
+		vh := exitVhost(all[i], f)
 		p.resources = append(p.resources, seal(VirtualHost, vh.Name, vh))
 	}
 	return p
@@ -37,6 +38,7 @@ type exitFor struct {
 	connect  time.Duration // the mesh's connectTimeout
 	verified bool          // clients show certificates of the mesh
 	onDemand bool
+	root     string // namespace
 }
 
 func (f exitFor) clusters() Type {

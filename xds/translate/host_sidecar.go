@@ -28,15 +28,18 @@ func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs, connect 
 		if port.Protocol == registry.UDP || (f.exit && port.Number == GatewayPort) {
 			continue
 		}
-		p.ports = append(p.ports, portUse{number: port.Number, opaque: port.Protocol == registry.TCP})
+		p.ports = append(p.ports, useOf(port, f.foreign))
 		p.ranges = append(p.ranges, ranges(svc, port)...)
 		p.resources = append(p.resources, sidecarVhost(svc, port, rule, f))
 		if _, closed := f.far.Closed[port.Number]; svc.Exit.IsZero() && !closed {
 			p.resources = append(p.resources, directCluster(svc, port, rule, f.far, connect)...)
 		}
 	}
+	for _, port := range f.shut {
+		p.resources = append(p.resources, shutVhost(svc.Host, port, f.rest))
+	}
 	if !svc.Exit.IsZero() {
-		p.gateways = []registry.Ref{svc.Exit}
+		p.gateways = []leg{legOf(svc)}
 	}
 	p.secrets = f.far.Secrets()
 	if n, ok := answer(svc, f.alias); ok {
@@ -55,8 +58,10 @@ type foundAs struct {
 	// contested: other namespaces registered the host too, so the gateway must be told whose registration is meant.
 	contested bool
 	far       registry.FarEnd
+	foreign   bool     // it is another namespace's
+	shut      []uint32 // ports at which a pattern of another namespace would take the host
 	// rest is what becomes of connections by address that the host does not take: they are nobody's. It is set where single
-	// addresses were written for the host.
+	// addresses were written for the host, or ports are shut.
 	rest outbound
 }
 
@@ -64,6 +69,7 @@ type foundAs struct {
 type outbound struct {
 	allowAny bool
 	policy   string
+	dynamic  bool // as mesh.Config.DynamicDNS; told where ports are shut
 }
 
 // tunnel is the route for it.
@@ -74,6 +80,19 @@ func (o outbound) tunnel() *routev3.Route {
 	}
 	r.Metadata = decidedBy(o.policy)
 	return r
+}
+
+func useOf(port registry.Port, foreign bool) portUse {
+	return portUse{number: port.Number, opaque: port.Protocol == registry.TCP && !foreign, foreign: foreign}
+}
+
+// shutVhost keeps a host, on a port at which it is not registered, from a pattern of another namespace: it goes where
+// names go that nobody registered.
+func shutVhost(host string, port uint32, rest outbound) *Resource {
+	asked := askAgain(listening{number: port, ranges: []rangeUse{{port: port}}}) // whether there are ranges, or names are read, the listener knows
+	last := lastResort(sidecarIn{allowAny: rest.allowAny, policy: rest.policy, dynamic: rest.dynamic}, asked...)
+	vh := &routev3.VirtualHost{Name: vhostName(routeName(port), host), Domains: []string{host}, Routes: last.Routes}
+	return seal(VirtualHost, vh.Name, vh)
 }
 
 // sidecarVhost is the row of a port's table for a host. Requests and tunnels both find it: by Host, by SNI, or,
@@ -103,7 +122,7 @@ func sidecarVhost(svc *registry.Service, port registry.Port, rule *registry.Rule
 // gatewayRoutes hand a host on to its gateway, under the name and port that it was registered with. What the
 // gateway does with them is its own decision.
 func gatewayRoutes(svc *registry.Service, port registry.Port, f foundAs) []*routev3.Route {
-	cluster := ClusterName(GatewayPort, svc.Exit.Host())
+	cluster := legOf(svc).cluster()
 	asRegistered := &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: hostPort(svc.Host, port.Number)}
 	byName, byAddress, request := to(cluster), to(cluster), retried(cluster)
 	byAddress.HostRewriteSpecifier = asRegistered

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +24,10 @@ type inputs struct {
 	yields    string // the addresses that it wrote and another host has
 	far       string // what is left out and closed of the registrations' far ends
 	contested bool   // other namespaces registered it too
+	root      string // namespace, where who comes first depends on it
+	patterns  uint64 // hash over the registrations of patterns that cover the host, and their rules
+	foreign   bool   // it is another namespace's
+	shut      string // ports at which it is kept from other namespaces' patterns
 	rest      outbound
 	onDemand  bool
 }
@@ -44,7 +47,11 @@ func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) 
 		return nil
 	}
 	rule := s.Rule(svc, c.View, c.Selected)
-	f := foundAs{far: s.FarEnd(svc, rule, c.place()), yields: s.Yielded(svc, c.View, scope), contested: !svc.Exit.IsZero() && contested(s.Services(host), svc)}
+	f := foundAs{
+		far:    s.FarEnd(svc, rule, c.place()),
+		yields: s.Yielded(svc, c.View, scope), contested: !svc.Exit.IsZero() && (scope != nil || contested(s, svc)),
+		foreign: s.Foreign(svc, c.View), shut: s.Shut(svc, c.View, scope),
+	}
 	if ref, ok := kubeRef(svc); ok {
 		f.exit = s.IsExit(ref)
 		f.short = shortNames(ref, c.View, svc.Headless())
@@ -54,13 +61,13 @@ func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) 
 		f.short = append(append(f.short, ref.Host()), shortNames(ref, c.View, false)...)
 	}
 	f.short = slices.DeleteFunc(f.short, func(short string) bool { return s.Visible(short, c.View, scope) != nil })
-	if len(svc.Addresses) > 0 {
-		f.rest = outbound{s.AllowAny(scope), outboundPolicy(s, scope)}
+	if len(svc.Addresses) > 0 || len(f.shut) > 0 {
+		f.rest = outbound{s.AllowAny(scope), outboundPolicy(s, scope), len(f.shut) > 0 && s.DynamicDNS(scope)}
 	}
 	in := inputs{
 		kind: Sidecar, services: svc.Hash, rule: ruleHash(rule), connect: s.Mesh.ConnectTimeout,
 		exit: f.exit, short: strings.Join(f.short, " "), alias: strings.Join(f.alias, " "), yields: addressList(f.yields), contested: f.contested, rest: f.rest,
-		far: f.far.Key(),
+		far: f.far.Key(), foreign: f.foreign, shut: addressList(f.shut),
 	}
 	return t.remember(host, in, func() *part { return sidecarHost(svc, rule, f, s.Mesh.ConnectTimeout) })
 }
@@ -79,7 +86,7 @@ func shortNames(ref registry.Ref, namespace string, headless bool) []string {
 	return out
 }
 
-func addressList(list []netip.AddrPort) string {
+func addressList[T any](list []T) string {
 	if len(list) == 0 {
 		return ""
 	}
@@ -87,24 +94,41 @@ func addressList(list []netip.AddrPort) string {
 }
 
 func (t *Translator) hostForExit(s *registry.Snapshot, c Class, host string) *part {
-	list := leaving(s, host, c)
-	if len(list) == 0 {
+	own := registrationsAt(s, leaving(s, host, c), c)
+	if len(own) == 0 {
 		return nil
 	}
-	regs := make([]registration, len(list))
-	far := ""
-	for i, svc := range list {
-		regs[i] = registrationAt(s, svc, c)
-		far += regs[i].far.Key()
-	}
+	over := covering(s, own, c)
 	in := inputs{
-		kind: c.Kind, trust: trustsOf(s.Mesh), gateway: c.Gateway, onDemand: c.OnDemand, connect: s.Mesh.ConnectTimeout,
-		services: combined(list, func(svc *registry.Service) uint64 { return svc.Hash }), rule: combined(regs, func(r registration) uint64 { return ruleHash(r.rule) }),
-		far: far,
+		kind: c.Kind, trust: trustsOf(s.Mesh), root: s.Mesh.RootNamespace, gateway: c.Gateway, onDemand: c.OnDemand, connect: s.Mesh.ConnectTimeout,
+		services: combined(own, serviceHash), rule: combined(own, func(r registration) uint64 { return ruleHash(r.rule) }), far: farKeys(own),
+	}
+	for _, list := range over {
+		in.far += "/" + farKeys(list)
+		in.patterns = in.patterns*31 + combined(list, serviceHash)
+		in.patterns = in.patterns*31 + combined(list, func(r registration) uint64 { return ruleHash(r.rule) })
 	}
 	return t.remember(host, in, func() *part {
-		return exitHost(regs, exitFor{trust: trustsOf(s.Mesh), connect: s.Mesh.ConnectTimeout, verified: c.Kind == Gateway, onDemand: c.OnDemand})
+		return exitHost(own, over, exitFor{trust: trustsOf(s.Mesh), connect: s.Mesh.ConnectTimeout, root: s.Mesh.RootNamespace, verified: c.Kind == Gateway, onDemand: c.OnDemand})
 	})
+}
+
+func serviceHash(r registration) uint64 { return r.svc.Hash }
+
+func farKeys(list []registration) (key string) {
+	for _, r := range list {
+		key += r.far.Key()
+	}
+	return key
+}
+
+// registrationsAt are registrations with what counts for them at an exit.
+func registrationsAt(s *registry.Snapshot, list []*registry.Service, c Class) []registration {
+	out := make([]registration, len(list))
+	for i, svc := range list {
+		out[i] = registrationAt(s, svc, c)
+	}
+	return out
 }
 
 // registrationAt is a registration with what counts for it at an exit.
@@ -117,6 +141,26 @@ func registrationAt(s *registry.Snapshot, svc *registry.Service, c Class) regist
 	}
 	r.far = s.FarEnd(svc, r.rule, c.place())
 	return r
+}
+
+// covering gives the patterns that cover a host and leave by the same gateway, where other namespaces than the host's
+// one registered them.
+func covering(s *registry.Snapshot, own []registration, c Class) (out [][]registration) {
+	if c.Kind != Gateway {
+		return nil // it asks for one namespace
+	}
+	one := own[0].svc.Namespace
+	apart := slices.ContainsFunc(own, func(r registration) bool { return r.svc.Namespace != one })
+	for _, list := range s.Patterns(own[0].svc.Host) {
+		if list = attached(list, c); len(list) > 0 {
+			out = append(out, registrationsAt(s, list, c))
+			apart = apart || slices.ContainsFunc(list, func(svc *registry.Service) bool { return svc.Namespace != one })
+		}
+	}
+	if !apart {
+		return nil
+	}
+	return out
 }
 
 // kubeRef gives the Kubernetes service behind a registration, if one is.
@@ -133,8 +177,12 @@ func leaving(s *registry.Snapshot, host string, c Class) []*registry.Service {
 		}
 		return nil
 	}
-	var out []*registry.Service
-	for _, svc := range s.Services(host) {
+	return attached(s.Services(host), c)
+}
+
+// attached picks the registrations that leave by a gateway.
+func attached(list []*registry.Service, c Class) (out []*registry.Service) {
+	for _, svc := range list {
 		if svc.External && !c.Gateway.IsZero() && svc.Exit == c.Gateway {
 			out = append(out, svc)
 		}

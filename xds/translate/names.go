@@ -67,6 +67,7 @@ const (
 	stateSource    = "sallyport.source"    // the client's address
 	stateCluster   = "sallyport.cluster"   // where to, if the check passes
 	statePort      = "sallyport.port"
+	stateClient    = "sallyport.client" // the SPIFFE id of whoever made the connection, for its requests' routes
 
 	stateAgain     = "sallyport.again"      // what a TLS connection is asked for again, where that is not its address
 	stateAgainTo   = "sallyport.again.to"   // stateOriginalDst and stateSource, on the way to be asked for again

@@ -77,11 +77,20 @@ type trial struct {
 
 func newTrial(t *testing.T, seed uint64) *trial {
 	l := &trial{
-		T: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 8)), cfg: mesh.Default(), world: registrytest.NewWorld(seed), made: translate.NewTranslator(),
+		T: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 8)), cfg: settings(seed), world: registrytest.NewWorld(seed), made: translate.NewTranslator(),
 		views: map[translate.Class]*translate.View{}, used: map[string]bool{},
 	}
 	l.registry = registry.New(&l.cfg)
 	return l
+}
+
+// settings let everything be exported with every other seed.
+func settings(seed uint64) mesh.Config {
+	cfg := mesh.Default()
+	if seed%2 == 0 {
+		cfg.Exports = mesh.IstioExports()
+	}
+	return cfg
 }
 
 func (l *trial) fail(format string, args ...any) {
@@ -116,6 +125,9 @@ func (l *trial) change() *registry.Snapshot {
 	var changed registry.Changed
 	if l.steps%97 == 0 {
 		l.cfg.OutboundAllowAny = !l.cfg.OutboundAllowAny
+		if l.steps%194 == 0 {
+			l.cfg.Exports = settings(uint64(l.steps / 194)).Exports
+		}
 		settings := l.cfg
 		s, changed = l.registry.SetMesh(&settings)
 	} else {
@@ -240,6 +252,9 @@ func (l *trial) holdPrivate(class translate.Class, r *translate.Resource) {
 	host, ok := hostOf(r)
 	if !ok || !l.used[host] {
 		return
+	}
+	if name, ok := strings.CutSuffix(host, ".default.svc.cluster.local"); ok && l.world.Objects[serviceentry.Key{Kind: serviceentry.KindService, Namespace: "default", Name: name}] != nil {
+		return // the cluster's own
 	}
 	for key, o := range l.world.Objects {
 		if e, ok := specOf(o); ok && slices.Contains(e.Hosts, host) && exported(e, key.Namespace, class.View) {

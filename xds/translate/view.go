@@ -25,7 +25,7 @@ type part struct {
 	resources []*Resource
 	ports     []portUse
 	ranges    []rangeUse
-	gateways  []registry.Ref
+	gateways  []leg
 	secrets   []registry.Given
 }
 
@@ -33,6 +33,8 @@ type part struct {
 type portUse struct {
 	number uint32
 	opaque bool // a TCP service: the server may speak first
+	// foreign: another namespace's entry, which does not decide how the port is read.
+	foreign bool
 }
 
 // rangeUse says that a TCP or TLS host owns a range of addresses at a port. A range cannot be a virtual host's domain, so
@@ -48,7 +50,7 @@ type rangeUse struct {
 type uses struct {
 	ports    map[portUse]int
 	ranges   map[rangeUse]int
-	gateways map[registry.Ref]int
+	gateways map[leg]int
 	secrets  map[registry.Given]int
 }
 
@@ -119,7 +121,7 @@ func (t *Translator) Forget(hosts []string) {
 
 // Build makes a class's view from nothing.
 func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
-	v := &View{Class: c, hosts: ordered.New[*part](), uses: uses{ports: map[portUse]int{}, ranges: map[rangeUse]int{}, gateways: map[registry.Ref]int{}, secrets: map[registry.Given]int{}}}
+	v := &View{Class: c, hosts: ordered.New[*part](), uses: uses{ports: map[portUse]int{}, ranges: map[rangeUse]int{}, gateways: map[leg]int{}, secrets: map[registry.Given]int{}}}
 	for i := range v.resources {
 		v.resources[i] = ordered.New[*Resource]()
 	}

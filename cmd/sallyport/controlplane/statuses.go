@@ -4,6 +4,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/admission"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/source/kube/condition"
 	"github.com/sallyport/sallyport/serviceentry/source/kube/status"
@@ -35,6 +36,9 @@ func (p *plane) details(s *registry.Snapshot, changes []serviceentry.Change, cha
 func detailsOf(s *registry.Snapshot, o *serviceentry.Object) status.Details {
 	var d status.Details
 	for _, svc := range servicesOf(s, o) {
+		if w := svc.Withheld; w.Why != "" {
+			d.Warnings = append(d.Warnings, admission.Withheld(*o, svc.Host, w.Field, w.Why, s.Mesh.RootNamespace))
+		}
 		switch {
 		case !svc.Exit.IsZero():
 			d.Gateway = svc.Exit.String()

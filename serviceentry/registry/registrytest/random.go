@@ -92,6 +92,7 @@ func (w *World) annotations() map[string]string {
 var hosts = []string{
 	"a.example", "b.example", "*.example", "*.b.example", "x.b.example", "h-71.example", "h-159.example", "c.test",
 	"web.default", "web", "other.default", "*.pods.istio-system.svc.cluster.local", "*.pods",
+	"*.web.default", "db-0.web.default", "*.default", "web.default.svc.cluster.local",
 }
 
 // Addresses are the single ones that several entries write, and Ports what they are written for.

@@ -1,0 +1,164 @@
+package registrytest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	networking "istio.io/api/networking/v1alpha3"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Prey is what a neighbour has its eyes on.
+type Prey struct {
+	Names     []string // hosts and patterns of others
+	Addresses []string // addresses and ranges of others: hosts', Services', pods'
+	Services  []string // NAMESPACE/NAME
+	Ports     []uint32
+	// Unwritten keeps the neighbour from writing addresses: where the mesh settings let everybody, that is trusted.
+	Unwritten bool
+}
+
+// Neighbour makes an object of any kind in a namespace, with every field that is read, about what others have.
+func (w *World) Neighbour(ns string, prey Prey) serviceentry.Change {
+	o := w.neighbour(ns, prey)
+	o.Created = time.Unix(1_700_000_000, 0) // the API server's word: later than what is there
+	w.Objects[o.Key] = o
+	return serviceentry.Change{Key: o.Key, Object: o}
+}
+
+func (w *World) neighbour(ns string, prey Prey) *serviceentry.Object {
+	name := fmt.Sprintf("n%d", w.rand.IntN(8))
+	switch w.rand.IntN(14) {
+	case 0:
+		return w.made(serviceentry.KindSidecar, ns, name, w.sidecar(), nil)
+	case 1, 2:
+		return w.made(serviceentry.KindDestinationRule, ns, name, w.preyRule(prey), nil)
+	case 3:
+		return w.made(serviceentry.KindService, ns, w.nameOf(prey), w.preyService(prey), map[string]string{"networking.istio.io/exportTo": pick(w, []string{"", "*", ".", "team-a"})})
+	case 4:
+		o := w.made(serviceentry.KindEndpointSlice, ns, name, w.preySlice(prey), nil)
+		o.Labels = map[string]string{discoveryv1.LabelServiceName: w.nameOf(prey)}
+		return o
+	case 5:
+		return w.made(serviceentry.KindPod, ns, "a"+name, w.preyPod(prey), nil)
+	case 6:
+		return w.made(serviceentry.KindNamespace, "", ns, &corev1.Namespace{}, w.preyAnnotations(prey))
+	default:
+		return w.made(serviceentry.KindServiceEntry, ns, name, w.preyEntry(prey), w.preyAnnotations(prey))
+	}
+}
+
+// nameOf is a Service's name without its namespace.
+func (w *World) nameOf(prey Prey) string {
+	_, name, _ := strings.Cut(pick(w, prey.Services), "/")
+	return name
+}
+
+func (w *World) preyAnnotations(prey Prey) map[string]string {
+	if w.rand.IntN(2) == 0 {
+		return nil
+	}
+	return map[string]string{registry.GatewayAnnotation: pick(w, append([]string{registry.ExitDirect, "team-b/own-gateway"}, prey.Services...))}
+}
+
+// preyHost is one of others' names, what is below it or a pattern over it, in any case.
+func (w *World) preyHost(prey Prey) string {
+	h := pick(w, prey.Names)
+	bare := strings.TrimPrefix(h, "*.")
+	switch w.rand.IntN(7) {
+	case 0:
+		h = "*." + bare
+	case 1:
+		h = "x." + bare
+	case 2:
+		if _, rest, ok := strings.Cut(bare, "."); ok {
+			h = "*." + rest
+		}
+	case 3:
+		h = strings.ToUpper(h) + "."
+	case 4:
+		h = pick(w, []string{"h-159.example", "h-71.example", "theirs.test", "*.theirs.test"})
+	}
+	return h
+}
+
+func (w *World) preyEntry(prey Prey) *networking.ServiceEntry {
+	e := &networking.ServiceEntry{
+		Location:   pick(w, []networking.ServiceEntry_Location{networking.ServiceEntry_MESH_EXTERNAL, networking.ServiceEntry_MESH_EXTERNAL, networking.ServiceEntry_MESH_INTERNAL}),
+		Resolution: pick(w, []networking.ServiceEntry_Resolution{networking.ServiceEntry_DNS, networking.ServiceEntry_NONE, networking.ServiceEntry_STATIC, networking.ServiceEntry_DNS_ROUND_ROBIN, networking.ServiceEntry_DYNAMIC_DNS}),
+		ExportTo:   pick(w, [][]string{nil, nil, {"*"}, {"."}, {"team-a"}, {".", "team-a"}, {"~"}}),
+	}
+	for range 1 + w.rand.IntN(3) {
+		e.Hosts = append(e.Hosts, w.preyHost(prey))
+	}
+	for i := range 1 + w.rand.IntN(4) {
+		e.Ports = append(e.Ports, &networking.ServicePort{
+			Number: pick(w, prey.Ports), Name: fmt.Sprintf("p%d", i), Protocol: pick(w, []string{"HTTP", "HTTPS", "TLS", "TCP", "TCP", "GRPC", "HTTP2", "MYSQL", "UDP"}),
+			TargetPort: pick(w, []uint32{0, 0, 443, 15001, 8080}),
+		})
+	}
+	for !prey.Unwritten && w.rand.IntN(3) == 0 {
+		e.Addresses = append(e.Addresses, pick(w, prey.Addresses))
+	}
+	if w.rand.IntN(3) == 0 {
+		e.Endpoints = []*networking.WorkloadEntry{{Address: pick(w, []string{"198.51.100.66", "evil.test", "127.0.0.1", "10.96.0.10"}), ServiceAccount: "other", Weight: uint32(w.rand.IntN(3)), Ports: map[string]uint32{"p0": 15000}}}
+	} else if w.rand.IntN(5) == 0 {
+		e.WorkloadSelector = &networking.WorkloadSelector{Labels: map[string]string{"istio": "egressgateway"}}
+	}
+	if w.rand.IntN(4) == 0 {
+		e.SubjectAltNames = []string{"evil.test"}
+	}
+	return e
+}
+
+func (w *World) preyRule(prey Prey) *networking.DestinationRule {
+	tls := &networking.ClientTLSSettings{
+		Mode: networking.ClientTLSSettings_TLSmode(w.rand.IntN(4)), Sni: pick(w, []string{"", "evil.test"}),
+		InsecureSkipVerify: wrapperspb.Bool(w.rand.IntN(2) == 0), CredentialName: pick(w, []string{"", "secret"}),
+	}
+	r := &networking.DestinationRule{
+		Host: w.preyHost(prey), ExportTo: pick(w, [][]string{nil, {"*"}, {"."}, {"team-a"}}),
+		TrafficPolicy: &networking.TrafficPolicy{Tls: tls},
+	}
+	if w.rand.IntN(3) == 0 {
+		r.TrafficPolicy = &networking.TrafficPolicy{PortLevelSettings: []*networking.TrafficPolicy_PortTrafficPolicy{{Port: &networking.PortSelector{Number: pick(w, prey.Ports)}, Tls: tls}}}
+	}
+	return r
+}
+
+// preyService has an address of its own: the API server gives none twice. Its ports are such as are read anyhow: all
+// Services of a cluster together decide that.
+func (w *World) preyService(prey Prey) *corev1.Service {
+	s := &corev1.Service{Spec: corev1.ServiceSpec{
+		ClusterIP: fmt.Sprintf("10.96.7.%d", w.rand.IntN(200)), Selector: pick(w, []map[string]string{nil, {"istio": "egressgateway"}, {"app": "a"}}),
+		ExternalIPs: []string{pick(w, prey.Addresses)},
+	}}
+	for i := range 1 + w.rand.IntN(2) {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprintf("%s-%d", pick(w, []string{"http", "tcp", "tls"}), i), Port: pick(w, []int32{80, 443, 8080}), TargetPort: intstr.FromInt32(8443)})
+	}
+	return s
+}
+
+func (w *World) preySlice(prey Prey) *discoveryv1.EndpointSlice {
+	name, port := "http", int32(pick(w, prey.Ports))
+	return &discoveryv1.EndpointSlice{
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{strings.Split(pick(w, prey.Addresses), "/")[0]}}},
+	}
+}
+
+func (w *World) preyPod(prey Prey) *corev1.Pod {
+	p := &corev1.Pod{}
+	p.Labels = pick(w, []map[string]string{{"istio": "egressgateway"}, {"app": "a"}, {"app": "db"}})
+	p.Spec.ServiceAccountName = pick(w, []string{"default", "other"})
+	p.Status.PodIP = strings.Split(pick(w, prey.Addresses), "/")[0]
+	return p
+}

@@ -1,0 +1,150 @@
+package registry
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/serviceentry"
+)
+
+// tail turns a host's labels round, so that hosts below one name are beside each other: "a.b.c" → "c.b.a".
+func tail(host string) string {
+	labels := strings.Split(host, ".")
+	slices.Reverse(labels)
+	return strings.Join(labels, ".")
+}
+
+// below goes through the hosts below a name: exact ones and patterns, but not the name itself. It reads what the batch
+// has put so far.
+func (b *batch) below(name string, f func(host string)) {
+	b.tails.WalkPrefix(tail(name)+".", func(_ string, host string) bool { f(host); return true })
+}
+
+// settleNames brings what depends on how hosts' names lie to each other up to date, for the hosts whose registrations
+// this batch sealed: the index of patterns, who sees something of their own, and which hosts beside have to be
+// looked at again. A pattern is about all hosts below it.
+func (b *batch) settleNames() {
+	again := b.renamed
+	for host, was := range b.sealed {
+		now, _ := b.hosts.Get(host)
+		again[host] = true
+		if host == "" || host[0] != '*' {
+			continue
+		}
+		if len(now) == 0 {
+			b.patterns.Delete(host)
+		} else {
+			b.patterns.Put(host, now)
+		}
+		of := namespacesOf(was, namespacesOf(now, nil))
+		b.below(host[2:], func(lower string) {
+			if list, _ := b.hosts.Get(lower); lower != host && !only(list, of) {
+				again[lower] = true
+			}
+		})
+	}
+	for host := range again {
+		if _, ok := b.sealed[host]; !ok {
+			list, _ := b.hosts.Get(host)
+			if len(list) == 0 {
+				continue
+			}
+			b.beside[host] = true
+			b.noteWritten(host, list, nil) // addresses that it shares may lead to it now, or no longer
+		}
+		b.countSpecial(host)
+	}
+}
+
+func namespacesOf(list []*Service, into map[string]bool) map[string]bool {
+	if into == nil {
+		into = map[string]bool{}
+	}
+	for _, s := range list {
+		into[s.Namespace] = true
+	}
+	return into
+}
+
+// only says whether all registrations are of the one namespace that is given.
+func only(list []*Service, namespaces map[string]bool) bool {
+	return len(namespaces) == 1 && !slices.ContainsFunc(list, func(s *Service) bool { return !namespaces[s.Namespace] })
+}
+
+// countSpecial notes the namespaces that see something else of this host than everybody: those that a registration is
+// exported to by name; where several namespaces registered the host or patterns that cover it, or its name is one of the
+// cluster's, all of those that did; and those that decide how their own ports are read.
+func (b *batch) countSpecial(host string) {
+	list, _ := b.hosts.Get(host)
+	now := b.specialOf(host, list)
+	was := b.specials[host]
+	for ns := range was {
+		if !now[ns] {
+			b.countView(ns, -1)
+		}
+	}
+	for ns := range now {
+		if !was[ns] {
+			b.countView(ns, +1)
+		}
+	}
+	if len(now) == 0 {
+		delete(b.specials, host)
+	} else {
+		b.specials[host] = now
+	}
+}
+
+func (b *batch) specialOf(host string, list []*Service) map[string]bool {
+	if len(list) == 0 {
+		return nil
+	}
+	var special map[string]bool
+	for _, s := range list {
+		if s.Source.Kind == serviceentry.KindService {
+			special = with(special, s.Namespace) // there it has a shorter name
+		}
+		if !s.ExportTo.All {
+			for _, ns := range s.ExportTo.Namespaces {
+				special = with(special, ns)
+			}
+		}
+	}
+	together := len(list) > 1
+	if b.patterns.Len() > 0 {
+		in := namespacesOf(list, nil)
+		for p := wider(host); p != ""; p = wider(p) {
+			if over, _ := b.patterns.Get(p); len(over) > 0 {
+				in = namespacesOf(over, in)
+			}
+		}
+		if len(in) > 1 {
+			for ns := range in {
+				special = with(special, ns)
+			}
+		}
+	}
+	names := clusterNames{b.kube.Map, b.next.Mesh.RootNamespace}
+	for _, s := range list {
+		if together || names.has(s, "") || (s.Source.Kind == serviceentry.KindServiceEntry && s.Namespace != names.root && s.unusual()) {
+			special = with(special, s.Namespace)
+		}
+	}
+	return special
+}
+
+func with(set map[string]bool, ns string) map[string]bool {
+	if set == nil {
+		set = map[string]bool{}
+	}
+	set[ns] = true
+	return set
+}
+
+// unusual says whether the service has ports at which it decides, for its own namespace, how they are read: see
+// Snapshot.Readable.
+func (s *Service) unusual() bool {
+	return slices.ContainsFunc(s.Ports, func(p Port) bool {
+		return p.Protocol != UDP && p.Number != 80 && p.Number != 443 && !ServerFirst(p.Number)
+	})
+}
