@@ -22,7 +22,7 @@ var destinations = []string{
 	"odd.test:8080", "odd.test:8443", "odd.test:80", "mixed.test:8080",
 	"mail.test:993", "owner.test:80", "owner.test:443", "owner.test:5432", "owner.test:9999",
 	ownedAddr.String() + ":80", ownedAddr.String() + ":443", ownedAddr.String() + ":5432",
-	"second.test:80", "second.test:443", "second.test:5432", "split.test:80", "split.test:443", "istio-egressgateway.istio-system:80",
+	"second.test:80", "second.test:443", "second.test:5432", "split.test:80", "split.test:443",
 	"rival.test:80", "rival.test:443",
 	"direct.test:80", "direct.test:443", "direct.test:5432", "direct.test:8443",
 	"a.straight.test:80", "a.straight.test:443",
@@ -49,6 +49,7 @@ var (
 	podAddr     = netip.MustParseAddr("203.0.113.122")
 	rangedAddr  = netip.MustParseAddr("203.0.113.105")
 	clusterAddr = netip.MustParseAddr("203.0.113.110")
+	storeAddr   = netip.MustParseAddr("203.0.113.91") // the address of the Service checkout.store
 	ownedAddr   = netip.MustParseAddr("203.0.113.98")
 )
 

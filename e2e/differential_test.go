@@ -84,7 +84,7 @@ type differential struct {
 
 func newDifferential(t *testing.T, s *story.Scene) *differential {
 	t.Helper()
-	for _, addr := range []netip.Addr{otherAddr, ownedAddr, rangedAddr, clusterAddr, netip.MustParseAddr("203.0.113.113"), netip.MustParseAddr("203.0.113.121"), podAddr} {
+	for _, addr := range []netip.Addr{otherAddr, ownedAddr, rangedAddr, clusterAddr, netip.MustParseAddr("203.0.113.113"), netip.MustParseAddr("203.0.113.121"), podAddr, storeAddr} {
 		if _, err := s.World.Outside.Run(t.Context(), 0, "ip", "addr", "add", addr.String()+"/24", "dev", "eth0"); err != nil {
 			t.Fatal(err)
 		}
@@ -100,6 +100,8 @@ func newDifferential(t *testing.T, s *story.Scene) *differential {
 		}
 	}
 	s.Outside.Set("owner.test", time.Minute, ownedAddr)
+	s.Outside.Set("checkout.store", time.Minute, storeAddr)
+	s.Outside.Set("checkout.store.svc.cluster.local", time.Minute, storeAddr)
 	s.Outside.Set("api.default.svc.cluster.local", time.Minute, clusterAddr)
 	s.Outside.Set("also.default.svc.cluster.local", time.Minute, clusterAddr)
 	for _, name := range []string{"pods.", "pods-0.pods."} {
@@ -274,6 +276,9 @@ func (c *trial) about(r record.Record) bool {
 	}
 	if r.Path == record.PathMesh { // by name or by address: where the app's DNS completes the name, both can be
 		return strings.HasPrefix(r.Host, c.host) || strings.HasPrefix(c.host, "pods-0.pods") || strings.HasPrefix(c.host, "also")
+	}
+	if strings.HasPrefix(c.host, "checkout.store") && registered && c.scheme == "tcp" { // known by its address only
+		return r.Host == "checkout.store.svc.cluster.local"
 	}
 	if c.host == ownedAddr.String() && registered {
 		return r.Host == "owner.test"

@@ -161,7 +161,7 @@ func (x *index) endpoints(svc serviceentry.Key) []Endpoint {
 				continue
 			}
 			for _, a := range e.Addresses {
-				out = append(out, Endpoint{Address: a, Ports: ports, ServiceAccount: x.accountAt(a)})
+				out = append(out, Endpoint{Address: a, Ports: ports, ServiceAccount: x.accountAt(a, svc.Namespace)})
 			}
 		}
 	}
@@ -201,14 +201,14 @@ func namedPorts(p *corev1.Pod, ports []corev1.ServicePort) map[string]uint32 {
 	return out
 }
 
-// accountAt is the service account at an address: of the first pod there, in name order.
-func (x *index) accountAt(ip string) string {
-	pods := x.byIP[ip]
-	if len(pods) == 0 {
+// accountAt is the service account at an address: of the first pod of the namespace there, in name order. Pods of other
+// namespaces may have the address too, as on a host's network; a Service's are of its own.
+func (x *index) accountAt(ip, ns string) string {
+	in := slices.DeleteFunc(slices.Collect(maps.Keys(x.byIP[ip])), func(k serviceentry.Key) bool { return k.Namespace != ns })
+	if len(in) == 0 {
 		return ""
 	}
-	first := slices.MinFunc(slices.Collect(maps.Keys(pods)), serviceentry.Key.Compare)
-	return account(pods[first])
+	return account(x.byIP[ip][slices.MinFunc(in, serviceentry.Key.Compare)])
 }
 
 func account(p *corev1.Pod) string { return cmp.Or(p.Spec.ServiceAccountName, "default") }

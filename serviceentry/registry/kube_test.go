@@ -3,6 +3,7 @@ package registry_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -149,5 +150,41 @@ func TestChanged(t *testing.T) {
 		if !changed.Empty() && w.Snapshot() == before {
 			t.Errorf("%s: a change without a new snapshot", tt.name)
 		}
+	}
+}
+
+// TestAccountIsOfTheServicesOwnPod: on a host's network pods of several namespaces share an address.
+func TestAccountIsOfTheServicesOwnPod(t *testing.T) {
+	w := newWorld(t, `
+apiVersion: v1
+kind: Service
+metadata: {name: gw, namespace: edge}
+spec: {clusterIP: 10.96.0.5, ports: [{name: https, port: 443}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: gw-1, namespace: edge, labels: {kubernetes.io/service-name: gw}}
+addressType: IPv4
+endpoints: [{addresses: [10.0.0.2]}]
+ports: [{name: https, port: 8443}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: gw-1, namespace: edge}
+spec: {serviceAccountName: gw, containers: [{name: a, image: a}]}
+status: {podIP: 10.0.0.2, phase: Running}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: a, namespace: aaa}
+spec: {serviceAccountName: other, containers: [{name: a, image: a}]}
+status: {podIP: 10.0.0.2, phase: Running}
+`)
+	if e := w.Snapshot().GatewayService(registry.Ref{Namespace: "edge", Name: "gw"}).Endpoints; len(e) != 1 || e[0].ServiceAccount != "gw" {
+		t.Errorf("the endpoints are %+v", e)
+	}
+	w.apply(strings.Replace(entryYAML("aaa/fake", "gw.edge.svc.cluster.local", "ports: [{number: 443, name: tls, protocol: TLS}]"), "MESH_EXTERNAL", "MESH_INTERNAL", 1))
+	if svc := w.Snapshot().GatewayService(registry.Ref{Namespace: "edge", Name: "gw"}); svc.Namespace != "edge" {
+		t.Errorf("the gateway's Service is %s", svc.Source)
 	}
 }
