@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// otherPods: a proxy as a native sidecar does the same; a pod that holds its app back has the proxy from the first
-// moment; one without a proxy is not of the mesh; and a pod that asks for what cannot be is refused in words.
+// otherPods: a proxy as an ordinary container does the same as a native sidecar; a pod that holds its app back has the proxy from
+// the first moment; one without a proxy is not of the mesh; and a pod that asks for what cannot be is refused in words.
 func (s *stage) otherPods(string) {
 	s.apply(entry(shop, "external", external))
 	for name, annotation := range map[string]string{
-		"native": `sidecar.istio.io/nativeSidecar: "true"`,
-		"held":   `proxy.istio.io/config: "holdApplicationUntilProxyStarts: true"`,
+		"classic": `sidecar.istio.io/nativeSidecar: "false"`,
+		"held":    `sidecar.istio.io/nativeSidecar: "false", proxy.istio.io/config: "holdApplicationUntilProxyStarts: true"`,
 	} {
 		s.startApp(shop, name, appSpec{annotations: annotation})
 		ip := s.podIP(shop, name)
 		s.becomes(name+": the host is reached", 20*time.Second, func() error { return reaches(s.Context(), ip, "https://"+external+"/"+name) })
 		s.must(blocked(s.Context(), ip, "https://"+nobody+"/"+name))
 	}
-	if kind := s.kubectl("get", "pods", "-n", shop, "-l", "app=native", "-o", `jsonpath={.items[0].spec.initContainers[?(@.name=="istio-proxy")].restartPolicy}`); kind != "Always" {
+	if kind := s.kubectl("get", "pods", "-n", shop, "-l", "app=app", "-o", `jsonpath={.items[0].spec.initContainers[?(@.name=="istio-proxy")].restartPolicy}`); kind != "Always" {
 		s.Errorf("the native sidecar's restartPolicy is %q", kind)
 	}
 	s.startApp(plain, "app")
@@ -38,7 +38,7 @@ func (s *stage) otherPods(string) {
 	if err == nil || !strings.Contains(err.Error(), "spec.ports[0].protocol") {
 		s.Errorf("an entry that cannot be: %v", err)
 	}
-	s.kubectl("delete", "deployment", "-n", shop, "native", "held")
+	s.kubectl("delete", "deployment", "-n", shop, "classic", "held")
 	s.kubectl("delete", "serviceentry", "-n", shop, "external")
 }
 
@@ -63,13 +63,19 @@ func (s *stage) loops() {
 		_ = c.Close()
 	}
 	stats := s.kubectl("exec", "-n", shop, "deployment/app", "-c", "istio-proxy", "--", "sallyport-agent", "request", "GET", "stats?filter=InboundPassthroughCluster.upstream_cx_total")
-	var connections int
-	for _, line := range strings.Split(stats, "\n") {
-		if _, n, ok := strings.Cut(line, ": "); ok {
-			connections, _ = strconv.Atoi(strings.TrimSpace(n))
-		}
-	}
-	if connections > 1000 {
+	if connections := sumOf(stats); connections > 1000 {
 		s.Errorf("the proxy connected to the app %d times: something went round", connections)
 	}
+}
+
+// sumOf adds what Envoy's counters say, one a line.
+func sumOf(stats string) int {
+	sum := 0
+	for line := range strings.Lines(stats) {
+		if _, value, ok := strings.Cut(line, ": "); ok {
+			n, _ := strconv.Atoi(strings.TrimSpace(value))
+			sum += n
+		}
+	}
+	return sum
 }

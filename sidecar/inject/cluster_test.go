@@ -119,7 +119,7 @@ func (c *cluster) register(t *testing.T, h http.Handler) {
 	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		got, err := c.CoreV1().Pods("shop").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		last = err
-		return err == nil && len(got.Spec.Containers) == 2, nil
+		return err == nil && len(got.Spec.InitContainers) == 2, nil
 	})
 	if err != nil {
 		t.Fatalf("pods are not injected: %v; the last answer was %v", err, last)
@@ -149,7 +149,7 @@ func TestRealAPIServer(t *testing.T) {
 	}
 	t.Run("classic", func(t *testing.T) {
 		pod, err := c.create(t, "shop", `
-metadata: {name: classic, annotations: {proxy.istio.io/config: "holdApplicationUntilProxyStarts: true"}}
+metadata: {name: classic, annotations: {sidecar.istio.io/nativeSidecar: "false", proxy.istio.io/config: "holdApplicationUntilProxyStarts: true"}}
 spec:
   containers: [{name: web, image: web, readinessProbe: {httpGet: {path: /ready, port: 8080}}}]`)
 		if err != nil {
@@ -170,7 +170,7 @@ spec:
 	})
 	t.Run("native", func(t *testing.T) {
 		pod, err := c.create(t, "shop", `
-metadata: {name: native, annotations: {sidecar.istio.io/nativeSidecar: "true"}}
+metadata: {name: native}
 spec:
   initContainers: [{name: migrate, image: migrate}]
   containers: [{name: web, image: web}]`)

@@ -48,7 +48,7 @@ func (r *reader) proxyContainer(pod *corev1.Pod, o options, work workload, probe
 		StartupProbe:   readyProbe(1, 600),
 	}
 	switch {
-	case o.NativeSidecar:
+	case o.native:
 		c.RestartPolicy = ptr(corev1.ContainerRestartPolicyAlways)
 	case o.HoldApplicationUntilProxyStarts:
 		c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{

@@ -25,17 +25,17 @@ func (r *reader) dangers(pod *corev1.Pod, o options) {
 	if pod.Spec.ShareProcessNamespace != nil && *pod.Spec.ShareProcessNamespace {
 		r.warn("shareProcessNamespace: containers that run as root, or as user %d, can read the proxy's keys", proxyID)
 	}
-	if len(pod.Spec.InitContainers) > 0 && !o.NativeSidecar && o.intercept {
-		r.warn("the pod's own init containers run before its traffic is caught and go around the proxy; with the annotation sidecar.istio.io/nativeSidecar: \"true\" they do not")
+	if len(pod.Spec.InitContainers) > 0 && !o.native && o.intercept {
+		r.warn("the pod's own init containers run before its traffic is caught and go around the proxy; as a native sidecar it would be there first: see nativeSidecar in the injector's settings")
 	}
-	if by := metav1.GetControllerOfNoCopy(pod); by != nil && (by.Kind == "Job" || by.Kind == "CronJob") && !o.NativeSidecar {
-		r.warn("a Job is done when all containers of its pod have ended, and the proxy does not end by itself; with the annotation sidecar.istio.io/nativeSidecar: \"true\" it does")
+	if by := metav1.GetControllerOfNoCopy(pod); by != nil && (by.Kind == "Job" || by.Kind == "CronJob") && !o.native {
+		r.warn("a Job is done when all containers of its pod have ended, and the proxy does not end by itself; as a native sidecar it does: see nativeSidecar in the injector's settings")
 	}
 	grace := 30 * time.Second
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		grace = time.Duration(*s) * time.Second
 	}
-	if !o.NativeSidecar && o.drain >= grace && grace > 0 {
+	if !o.native && o.drain >= grace && grace > 0 {
 		r.warn("the proxy may drain for %s, but the pod is killed after %s (terminationGracePeriodSeconds): connections and audit records may be cut", o.drain, grace)
 	}
 }

@@ -1,5 +1,6 @@
 // Package inject gives pods their proxy: an init container that catches their traffic, and the agent with its Envoy,
-// either as a container or as a native sidecar (an init container that keeps running, Kubernetes 1.29).
+// as a native sidecar (an init container that keeps running) where the cluster has those, Kubernetes 1.29 and later, else as a
+// container.
 //
 // In: a pod, its namespace's labels and the Settings; out: a changed copy, or the reason why there is none. Inject is a
 // pure function. Handler puts it behind a mutating admission webhook; package manifest runs it over YAML files.

@@ -116,7 +116,7 @@ func TestPatchOfUnknownFields(t *testing.T) {
 	const pod = `{"metadata":{"name":"web","newer":{"a":1}},"spec":{"newer":[1],"initContainers":[{"name":"first","newer":1}],
 		"volumes":[{"name":"v","newer":{}}],
 		"containers":[{"name":"istio-proxy","image":"auto"},{"name":"one","newer":1,"livenessProbe":{"tcpSocket":{"port":1},"newer":1}},{"name":"two","newer":2}]}}`
-	for _, native := range []bool{false, true} {
+	for _, native := range []Native{NativeNever, NativeAuto} {
 		s := Default()
 		s.NativeSidecar, s.HoldApplicationUntilProxyStarts = native, true
 		got := send(t, testHandler(nil, s), aboutPod(admissionv1.Create, "shop", pod))
@@ -141,7 +141,7 @@ func TestPatchOfUnknownFields(t *testing.T) {
 			}
 		}
 		want := []string{"first 1", "istio-init <nil>", "istio-proxy <nil>", "one 1", "two 2"}
-		if native {
+		if native == NativeAuto {
 			want = []string{"istio-init <nil>", "istio-proxy <nil>", "first 1", "one 1", "two 2"}
 		}
 		if diff := cmp.Diff(want, seen); diff != "" || tree.Metadata.Newer == nil || tree.Spec.Newer == nil || tree.Spec.Volumes[0]["newer"] == nil {

@@ -63,7 +63,7 @@ func Inject(pod *corev1.Pod, ns Namespace, s Settings) (Result, error) {
 // traffic is caught too; otherwise they must run before anything is caught, as nobody would carry their traffic.
 func place(spec *corev1.PodSpec, initial []corev1.Container, proxy corev1.Container, o options) {
 	switch {
-	case o.NativeSidecar:
+	case o.native:
 		spec.InitContainers = slices.Concat(initial, []corev1.Container{proxy}, spec.InitContainers)
 		return
 	case o.HoldApplicationUntilProxyStarts: // the kubelet starts containers in order, and waits for postStart hooks

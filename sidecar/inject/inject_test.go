@@ -133,7 +133,7 @@ func TestAgain(t *testing.T) {
 	probe := func(port int32) *corev1.Probe {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}}
 	}
-	for _, native := range []bool{false, true} {
+	for _, native := range []Native{NativeNever, NativeAuto} {
 		s := Default()
 		s.NativeSidecar = native
 		first, err := Inject(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "one", ReadinessProbe: probe(1)}}}}, ns, s)
@@ -153,5 +153,59 @@ func TestAgain(t *testing.T) {
 		if third, err := Inject(second.Pod, ns, s); err != nil || third.Pod != nil {
 			t.Errorf("a third time: %+v %v", third, err)
 		}
+	}
+}
+
+// TestNative: the form of the proxy follows the setting, what the cluster is, and the pod, in this order of weight.
+func TestNative(t *testing.T) {
+	ns := Namespace{Name: "shop", Labels: map[string]string{"istio-injection": "enabled"}}
+	for _, c := range []struct {
+		setting, annotation string
+		old                 bool
+		want                bool
+		refused             bool
+	}{
+		{setting: "", want: true},
+		{setting: "nativeSidecar: auto", old: true, want: false},
+		{setting: "nativeSidecar: true", old: true, want: true},
+		{setting: `nativeSidecar: "false"`, want: false},
+		{setting: "nativeSidecar: false", annotation: "true", want: true},
+		{setting: "", annotation: "false", want: false},
+		{setting: "", annotation: "true", old: true, refused: true},
+	} {
+		s, err := ParseSettings([]byte(c.setting))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.NoNative = c.old
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}
+		if c.annotation != "" {
+			pod.Annotations = map[string]string{"sidecar.istio.io/nativeSidecar": c.annotation}
+		}
+		result, err := Inject(pod, ns, s)
+		if c.refused {
+			if err == nil || !strings.Contains(err.Error(), "1.29") {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		if got := len(result.Pod.Spec.Containers) == 1; got != c.want {
+			t.Errorf("%+v: native %v", c, got)
+		}
+	}
+	if _, err := ParseSettings([]byte("nativeSidecar: perhaps")); err == nil || !strings.Contains(err.Error(), "nativeSidecar") {
+		t.Errorf("a setting that is none: %v", err)
+	}
+	for version, want := range map[string]bool{"v1.28.9": false, "v1.29.0": true, "v1.29.0-rc.1": true, "v1.36.1": true, "v1.30.5-gke.1014001": true, "v2.0.0": true} {
+		if got, err := HasNative(version); got != want || err != nil {
+			t.Errorf("%s: %v (%v)", version, got, err)
+		}
+	}
+	if _, err := HasNative("new"); err == nil {
+		t.Error("a version that is none")
 	}
 }

@@ -87,7 +87,7 @@ func status(o options) string {
 	if o.intercept {
 		s.InitContainers = append(s.InitContainers, InitName)
 	}
-	if o.NativeSidecar {
+	if o.native {
 		s.InitContainers = append(s.InitContainers, ProxyName)
 	} else {
 		s.Containers = append(s.Containers, ProxyName)

@@ -27,6 +27,7 @@ const logLevelFix = "write trace, debug, info, warning, error, critical or off"
 type options struct {
 	Settings
 	intercept   bool
+	native      bool
 	initArgs    []string
 	drain       time.Duration
 	least       time.Duration
@@ -37,7 +38,7 @@ type options struct {
 // optionsOf reads a pod's annotations over the settings.
 func (r *reader) optionsOf(pod *corev1.Pod, s Settings) options {
 	o := options{Settings: s}
-	r.boolean(annotation.SidecarNativeSidecar.Name, &o.NativeSidecar)
+	o.native = r.native(s)
 	r.boolean(annotation.SidecarRewriteAppHTTPProbers.Name, &o.RewriteAppHTTPProbe)
 	r.text(annotation.SidecarProxyImage.Name, &o.Image, imageProblem, "write an image, as in registry.example/sallyport-proxy:v1")
 	r.text(annotation.SidecarLogLevel.Name, &o.LogLevel, func(level string) string {
@@ -56,7 +57,7 @@ func (r *reader) optionsOf(pod *corev1.Pod, s Settings) options {
 		o.initArgs = r.redirection(o.Redirect)
 	}
 	o.drain, o.least = o.TerminationDrainDuration.Duration, o.MinimumDrainDuration.Duration
-	if o.NativeSidecar {
+	if o.native {
 		o.least = 0
 	}
 	o.least = min(o.least, o.drain)

@@ -39,10 +39,10 @@ type Settings struct {
 	// NeverNamespaces are left alone whatever labels say.
 	NeverNamespaces []string `json:"neverNamespaces"`
 
-	NativeSidecar                   bool `json:"nativeSidecar"`
-	HoldApplicationUntilProxyStarts bool `json:"holdApplicationUntilProxyStarts"`
-	RewriteAppHTTPProbe             bool `json:"rewriteAppHTTPProbe"` // Istio's name; TCP and gRPC probes too
-	PrometheusScrape                bool `json:"prometheusScrape"`    // annotates pods that say nothing about it
+	NativeSidecar                   Native `json:"nativeSidecar"`
+	HoldApplicationUntilProxyStarts bool   `json:"holdApplicationUntilProxyStarts"`
+	RewriteAppHTTPProbe             bool   `json:"rewriteAppHTTPProbe"` // Istio's name; TCP and gRPC probes too
+	PrometheusScrape                bool   `json:"prometheusScrape"`    // annotates pods that say nothing about it
 
 	// TerminationDrainDuration is how long connections may take to end, MinimumDrainDuration how long the proxy stays even
 	// without any (not a native sidecar, which ends after the application).
@@ -56,6 +56,9 @@ type Settings struct {
 	AllowPrivate []string                    `json:"allowPrivate"` // the agent's --allow-private, one each
 	RunSize      resource.Quantity           `json:"runSize"`      // at most this much disk: sockets, audit records that wait
 	StateSize    resource.Quantity           `json:"stateSize"`    // at most this much memory: keys, the last good configuration
+
+	// NoNative says that the cluster is known to run no native sidecars. It is not in the file.
+	NoNative bool `json:"-"`
 }
 
 // Redirect says which traffic is caught, in istio-init's words.
@@ -82,6 +85,7 @@ func Default() Settings {
 		Revision:            "default",
 		DefaultRevision:     true,
 		NeverNamespaces:     []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease},
+		NativeSidecar:       NativeAuto,
 		RewriteAppHTTPProbe: true,
 		PrometheusScrape:    true,
 

@@ -40,6 +40,7 @@ type cluster struct {
 	statuses  *status.Writer
 	authority *ca.CA
 	injection atomic.Pointer[inject.Settings]
+	noNative  atomic.Bool // the cluster runs no native sidecars
 }
 
 // join makes the clients of a cluster, and the source of p's configuration.

@@ -40,8 +40,9 @@ func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) e
 		}
 		mux.Handle("POST /inject", inject.Handler(inject.HandlerConfig{
 			Log: p.log, Metrics: p.metrics, Namespaces: namespaces{client, p.known},
-			Settings: func() inject.Settings { return *c.injection.Load() },
+			Settings: c.injectionSettings,
 		}))
+		go c.learnNative(ctx, p.log)
 		written, err := watchFile(ctx, c.InjectionConfigFile, p.log)
 		if err != nil {
 			return fmt.Errorf("--injection-config %q: changes of it would not be seen: %w", c.InjectionConfigFile, err)
@@ -91,6 +92,37 @@ func (n namespaces) NamespaceLabels(ctx context.Context, name string) (map[strin
 		return nil, err
 	}
 	return ns.Labels, nil
+}
+
+// injectionSettings are those of the file, with what is known of the cluster.
+func (c *cluster) injectionSettings() inject.Settings {
+	s := *c.injection.Load()
+	s.NoNative = c.noNative.Load()
+	return s
+}
+
+// versionEvery is how often the API server's version is looked at, which an upgrade changes.
+const versionEvery = 5 * time.Minute
+
+// learnNative asks the API server for its version, which says whether native sidecars run. Until it is known they are
+// taken to: the chart installs on no cluster that lacks them.
+func (c *cluster) learnNative(ctx context.Context, log *slog.Logger) {
+	tick := time.NewTicker(versionEvery)
+	defer tick.Stop()
+	for {
+		if info, err := c.client.Discovery().ServerVersion(); err != nil {
+			log.Warn("the API server's version is not known; the form of sidecars stays as it is", "error", err)
+		} else if has, err := inject.HasNative(info.GitVersion); err != nil {
+			log.Warn("the API server's version cannot be read; the form of sidecars stays as it is", "version", info.GitVersion, "error", err)
+		} else {
+			c.noNative.Store(!has)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // loadInjection reads the injector's settings.

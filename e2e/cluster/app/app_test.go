@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestFetch(t *testing.T) {
@@ -62,7 +63,7 @@ func TestTCP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go serveLines(l, "echo")
+	go func() { _ = serveLines(l, "echo", false) }()
 	app := httptest.NewServer(handler("app"))
 	defer app.Close()
 	var got exchanged
@@ -77,6 +78,46 @@ func TestTCP(t *testing.T) {
 	get(t, app.URL+"/tcp?addr="+l.Addr().String(), &got)
 	if got.Connected || got.Error == "" {
 		t.Errorf("to a closed port: %+v", got)
+	}
+}
+
+// TestTalks: each client of the program understands its server.
+func TestTalks(t *testing.T) {
+	server := httptest.NewUnstartedServer(handler("app"))
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	defer server.Close()
+	first, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Close() }()
+	go func() { _ = serveLines(first, "app", true) }()
+	datagrams, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = datagrams.Close() }()
+	go func() { _ = serveDatagrams(datagrams, "app") }()
+	for query, want := range map[string]string{
+		"ws?send=hello&addr=" + server.Listener.Addr().String(): "hello",
+		"grpc?addr=" + server.Listener.Addr().String():          "SERVING",
+		"tcp?addr=" + first.Addr().String():                     "app greets\n",
+		"udp?send=x&addr=" + datagrams.LocalAddr().String():     "app: x",
+	} {
+		var got exchanged
+		get(t, server.URL+"/"+query, &got)
+		if got.Received != want || got.Error != "" {
+			t.Errorf("%s: %+v, want %q", query, got, want)
+		}
+	}
+	if err := getUntil(t.Context(), server.URL+"/healthz", time.Minute); err != nil {
+		t.Error(err)
+	}
+	if err := getUntil(t.Context(), server.URL+"/status/503", time.Millisecond); err == nil {
+		t.Error("503 is no success")
 	}
 }
 

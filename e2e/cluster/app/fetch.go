@@ -45,6 +45,7 @@ type fetched struct {
 //	ca        file with the roots to verify against, instead of the system's
 //	insecure  "1": verify nothing
 //	http2     "1": offer HTTP/2
+//	h2c       "1": speak HTTP/2 without TLS
 //	proxy     URL of a forward proxy
 //	timeout   "10s" if empty
 //
@@ -106,6 +107,10 @@ func transportOf(q url.Values) (*http.Transport, error) {
 		TLSClientConfig:   &tls.Config{ServerName: q.Get("sni"), InsecureSkipVerify: q.Get("insecure") == "1"},
 		DisableKeepAlives: q.Get("http2") != "1", ForceAttemptHTTP2: q.Get("http2") == "1",
 	}
+	if q.Get("h2c") == "1" {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetUnencryptedHTTP2(true)
+	}
 	if addr := q.Get("connect"); addr != "" {
 		t.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, addr)
@@ -129,6 +134,34 @@ func transportOf(q url.Values) (*http.Transport, error) {
 		}
 	}
 	return t, nil
+}
+
+// getUntil makes a request until the answer is 200.
+func getUntil(ctx context.Context, url string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = fmt.Errorf("%s: %s", url, response.Status)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
 }
 
 func timeoutOf(q url.Values) (time.Duration, error) {

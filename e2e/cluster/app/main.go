@@ -6,21 +6,32 @@
 //	GET /status/CODE   answers with that status
 //	GET /fetch?url=…   makes that request; see fetch
 //	GET /tcp?addr=…    connects, sends and receives; see tcp
+//	GET /udp?addr=…    sends a datagram and receives one; see udp
+//	GET /ws?addr=…     opens a WebSocket and sends a message; see webSocket
+//	GET /grpc?addr=…   asks a gRPC server for its health; see grpc
 //	GET /resolve?name= asks the pod's resolver
 //
-// HTTP is served on :8080, or at -http; on -tcp (:9090) every line is sent back behind the program's name.
+// HTTP is served on :8080, or at -http (several, with commas), WebSockets at /socket; h2c and gRPC's health service too. On -tcp (:9090) every
+// line is sent back behind the program's name; what is sent to -udp, too. On -first the server speaks first: it sends its name as a line and
+// then does the same. -tls serves HTTPS with a certificate of its own making.
+//
+// With -get URL it makes that request until the answer is 200, for -patience at most, and ends: what a Job, an init
+// container or a probe does.
 package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"flag"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -28,38 +39,93 @@ import (
 const shutdownGrace = 2 * time.Second
 
 func main() {
-	httpAddr := flag.String("http", ":8080", "address to serve HTTP on")
-	tcpAddr := flag.String("tcp", ":9090", "address to send lines back on")
+	var a addresses
+	flag.StringVar(&a.http, "http", ":8080", "addresses to serve HTTP on, with commas")
+	flag.StringVar(&a.tls, "tls", "", "address to serve HTTPS on")
+	flag.StringVar(&a.tcp, "tcp", ":9090", "address to send lines back on")
+	flag.StringVar(&a.first, "first", "", "address to speak first on")
+	flag.StringVar(&a.udp, "udp", "", "address to send datagrams back on")
 	name := flag.String("name", "", "name to answer with; the host name if empty")
+	url := flag.String("get", "", "make this request and end")
+	patience := flag.Duration("patience", 30*time.Second, "how long -get tries")
 	flag.Parse()
 	if *name == "" {
 		*name, _ = os.Hostname()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *name, *httpAddr, *tcpAddr); err != nil {
+	var err error
+	if *url != "" {
+		err = getUntil(ctx, *url, *patience)
+	} else {
+		err = run(ctx, *name, a)
+	}
+	if err != nil {
 		slog.Error("app ends", "error", err)
 		os.Exit(3)
 	}
 }
 
-func run(ctx context.Context, name, httpAddr, tcpAddr string) error {
-	lines, err := net.Listen("tcp", tcpAddr)
+// addresses are where the program serves; "" for nowhere.
+type addresses struct{ http, tls, tcp, first, udp string }
+
+func run(ctx context.Context, name string, a addresses) error {
+	var closers []io.Closer
+	ended := make(chan error, 8)
+	server := &http.Server{Handler: handler(name), ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	server.Protocols.SetHTTP2(true)
+	listen := func(addr string, serve func(net.Listener) error) error {
+		if addr == "" {
+			return nil
+		}
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return err
+		}
+		closers = append(closers, l)
+		go func() { ended <- serve(l) }()
+		return nil
+	}
+	certificate, err := ownCertificate(name)
 	if err != nil {
 		return err
 	}
-	go serveLines(lines, name)
-	server := &http.Server{Addr: httpAddr, Handler: handler(name), ReadHeaderTimeout: time.Minute}
-	ended := make(chan error, 1)
-	go func() { ended <- server.ListenAndServe() }()
-	slog.Info("serving", "name", name, "http", httpAddr, "tcp", tcpAddr)
+	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	errs := []error{
+		listen(a.tls, func(l net.Listener) error { return server.ServeTLS(l, "", "") }),
+		listen(a.tcp, func(l net.Listener) error { return serveLines(l, name, false) }),
+		listen(a.first, func(l net.Listener) error { return serveLines(l, name, true) }),
+	}
+	for addr := range strings.SplitSeq(a.http, ",") {
+		errs = append(errs, listen(addr, server.Serve))
+	}
+	if a.udp != "" {
+		c, err := net.ListenPacket("udp", a.udp)
+		errs = append(errs, err)
+		if err == nil {
+			closers = append(closers, c)
+			go func() { ended <- serveDatagrams(c, name) }()
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	slog.Info("serving", "name", name, "at", a)
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 		defer cancel()
-		return errors.Join(lines.Close(), server.Shutdown(ctx))
+		errs := []error{server.Shutdown(ctx)}
+		for _, c := range closers {
+			if err := c.Close(); !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+		return errors.Join(errs...)
 	}
 }
 

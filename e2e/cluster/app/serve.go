@@ -2,10 +2,17 @@ package main
 
 import (
 	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // request is what the server saw.
@@ -32,8 +39,13 @@ func handler(name string) http.Handler {
 		}
 		w.WriteHeader(code)
 	})
+	mux.HandleFunc("/socket", acceptSocket)
+	mux.HandleFunc("/grpc.health.v1.Health/Check", serveHealth)
 	mux.HandleFunc("/fetch", answer(fetch))
 	mux.HandleFunc("/tcp", answer(tcp))
+	mux.HandleFunc("/udp", answer(udp))
+	mux.HandleFunc("/ws", answer(webSocket))
+	mux.HandleFunc("/grpc", answer(grpc))
 	mux.HandleFunc("/resolve", answer(resolve))
 	return mux
 }
@@ -51,15 +63,20 @@ func answer[T any](deed func(*http.Request) (T, error)) http.HandlerFunc {
 	}
 }
 
-// serveLines answers every line with "NAME: LINE", until the listener is closed.
-func serveLines(l net.Listener, name string) {
+// serveLines answers every line with "NAME: LINE", until the listener is closed. With first it begins with its name.
+func serveLines(l net.Listener, name string, first bool) error {
 	for {
 		c, err := l.Accept()
 		if err != nil {
-			return
+			return err
 		}
 		go func() {
 			defer func() { _ = c.Close() }()
+			if first {
+				if _, err := fmt.Fprintf(c, "%s greets\n", name); err != nil {
+					return
+				}
+			}
 			lines := bufio.NewScanner(c)
 			for lines.Scan() {
 				if _, err := fmt.Fprintf(c, "%s: %s\n", name, lines.Text()); err != nil {
@@ -68,4 +85,27 @@ func serveLines(l net.Listener, name string) {
 			}
 		}()
 	}
+}
+
+// serveDatagrams answers every datagram with "NAME: DATAGRAM", until the socket is closed.
+func serveDatagrams(c net.PacketConn, name string) error {
+	buffer := make([]byte, 2048)
+	for {
+		n, from, err := c.ReadFrom(buffer)
+		if err != nil {
+			return err
+		}
+		_, _ = c.WriteTo(fmt.Appendf(nil, "%s: %s", name, buffer[:n]), from)
+	}
+}
+
+// ownCertificate makes a certificate that nobody can verify.
+func ownCertificate(name string) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }

@@ -20,6 +20,43 @@ type exchanged struct {
 
 // tcp connects to addr (host:port), sends the line send, if given, and receives a line. timeout is 10s if empty.
 func tcp(r *http.Request) (exchanged, error) {
+	return exchange(r, "tcp", func(c net.Conn, send string) (string, error) {
+		if send != "" {
+			if _, err := io.WriteString(c, send+"\n"); err != nil {
+				return "", err
+			}
+		}
+		line, err := bufio.NewReader(io.LimitReader(c, maxBody)).ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return line, err
+	})
+}
+
+// udp sends the datagram send to addr (host:port) until one comes back. timeout is 10s if empty.
+func udp(r *http.Request) (exchanged, error) {
+	return exchange(r, "udp", func(c net.Conn, send string) (string, error) {
+		buffer := make([]byte, 2048)
+		var err error
+		for range 5 { // a datagram may be lost
+			if _, err = io.WriteString(c, send); err != nil {
+				return "", err
+			}
+			if err = c.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+				return "", err
+			}
+			var n int
+			if n, err = c.Read(buffer); err == nil {
+				return string(buffer[:n]), nil
+			}
+		}
+		return "", err
+	})
+}
+
+// exchange connects to addr and lets talk say what is sent and received.
+func exchange(r *http.Request, network string, talk func(c net.Conn, send string) (string, error)) (exchanged, error) {
 	q := r.URL.Query()
 	timeout, err := timeoutOf(q)
 	if err != nil {
@@ -27,7 +64,7 @@ func tcp(r *http.Request) (exchanged, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", q.Get("addr"))
+	c, err := (&net.Dialer{}).DialContext(ctx, network, q.Get("addr"))
 	if err != nil {
 		return exchanged{Error: err.Error()}, nil
 	}
@@ -36,14 +73,8 @@ func tcp(r *http.Request) (exchanged, error) {
 	if err := c.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return exchanged{}, err
 	}
-	if line := q.Get("send"); line != "" {
-		if _, err := io.WriteString(c, line+"\n"); err != nil {
-			result.Error = err.Error()
-			return result, nil
-		}
-	}
-	result.Received, err = bufio.NewReader(io.LimitReader(c, maxBody)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	result.Received, err = talk(c, q.Get("send"))
+	if err != nil {
 		result.Error = err.Error()
 	}
 	return result, nil
