@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0
+	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2
 	github.com/coreos/go-iptables v0.8.0
 	github.com/duckdb/duckdb-go/v2 v2.5.4
 	github.com/envoyproxy/go-control-plane v0.14.0

@@ -59,7 +59,7 @@ func (c *cluster) accountsMay(t *testing.T) {
 	const read = "get list watch"
 	for account, lines := range map[string][]access{
 		"sallyport": {
-			{read, "/namespaces", "", ""}, {read, "/services", "", ""}, {read, "/pods", "shop", ""},
+			{read, "/namespaces", "", ""}, {read, "/nodes", "", ""}, {read, "/services", "", ""}, {read, "/pods", "shop", ""},
 			{read, "discovery.k8s.io/endpointslices", "", ""},
 			{read, "apiextensions.k8s.io/customresourcedefinitions", "", ""},
 			{read, "networking.istio.io/serviceentries", "", ""}, {read, "networking.istio.io/gateways", "", ""},
@@ -110,7 +110,7 @@ func (c *cluster) accountsMayNot(t *testing.T) {
 			{"get update", "admissionregistration.k8s.io/mutatingwebhookconfigurations", "", "somebodys"},
 			{"create delete", "admissionregistration.k8s.io/mutatingwebhookconfigurations", "", "sallyport-injector-" + namespace},
 			{"get update", "coordination.k8s.io/leases", namespace, "somebodys"}, {all, "coordination.k8s.io/leases", "kube-node-lease", ""},
-			{all, "/nodes", "", ""}, {all, "/persistentvolumeclaims", namespace, ""}, {all, "apps/deployments", "", ""},
+			{"create update patch delete", "/nodes", "", ""}, {"patch update", "/nodes/status", "", ""}, {all, "/persistentvolumeclaims", namespace, ""}, {all, "apps/deployments", "", ""},
 		},
 		"sallyport-node": {
 			{all, "/secrets", "", ""}, {all, "/configmaps", "", ""}, {"create update patch delete", "/pods", "", ""},

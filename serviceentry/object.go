@@ -19,6 +19,7 @@ const (
 	KindPod             Kind = "Pod"
 	KindNamespace       Kind = "Namespace"
 	KindSecret          Kind = "Secret"
+	KindNode            Kind = "Node"
 	KindMeshConfig      Kind = "MeshConfig"
 )
 

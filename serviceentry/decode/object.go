@@ -89,7 +89,7 @@ func (r *reader) object(line int, e envelope, plain []byte) {
 	if o.Namespace == "" {
 		o.Namespace = defaultNamespace
 	}
-	if e.Kind == serviceentry.KindNamespace {
+	if e.Kind == serviceentry.KindNamespace || e.Kind == serviceentry.KindNode {
 		o.Namespace = ""
 	}
 	read, meant := readerOf(e)

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/sallyport/sallyport/serviceentry/decode/strict"
@@ -37,6 +38,9 @@ type Config struct {
 	// CertificateFolders are where the files may be that DestinationRules name by path.
 	CertificateFolders CertificateFolders
 	Audit              Audit
+	// ClusterNetworks are where the cluster's pods and nodes are; empty: as its Nodes say. What goes there is not outside.
+	ClusterNetworks []netip.Prefix
+	Injection       Injection
 	// Ignored are the settings that the file has and that are not applied: what lint and the controller's log say of them.
 	Ignored []strict.Problem
 }

@@ -247,3 +247,35 @@ func TestTable(t *testing.T) {
 		t.Errorf("fields.Sallyport, and what is read: -table +read\n%s", d)
 	}
 }
+
+// TestOwnNetworksAndInjection: our own words about the cluster's networks and what pods may change of their proxies.
+func TestOwnNetworksAndInjection(t *testing.T) {
+	cfg, err := Parse([]byte(`sallyport:
+  clusterNetworks: [10.0.0.0/8, "fd00::/8"]
+  injection:
+    allow:
+    - {changes: [excludeOutboundPorts, dnsCapture], namespaces: [shop]}
+    - {images: ["mirror.example/*"]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cfg.ClusterNetworks) != 2 || !cfg.Injection.Permits("dnsCapture", "shop") || cfg.Injection.Permits("dnsCapture", "other") || cfg.Injection.Permits("containers", "shop") {
+		t.Errorf("%+v", cfg)
+	}
+	if got := cfg.Injection.Images("other"); len(got) != 1 {
+		t.Errorf("images: %v", got)
+	}
+	for text, want := range map[string]string{
+		"sallyport: {clusterNetworks: [10.0.0.1/8]}":                             "sallyport.clusterNetworks[0]",
+		"sallyport: {clusterNetworks: [0.0.0.0/0]}":                              "sallyport.clusterNetworks[0]",
+		"sallyport: {clusterNetworks: [all]}":                                    "sallyport.clusterNetworks[0]",
+		"sallyport: {injection: {allow: [{changes: [everything]}]}}":             "sallyport.injection.allow[0].changes[0]",
+		"sallyport: {injection: {allow: [{namespaces: [shop]}]}}":                "sallyport.injection.allow[0]",
+		"sallyport: {injection: {allow: [{changes: ['*'], namespaces: [A_B]}]}}": "sallyport.injection.allow[0].namespaces[0]",
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

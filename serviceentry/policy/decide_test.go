@@ -267,6 +267,32 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestDecideInCluster: the cluster's own networks are not outside, and what nobody registered there is let through.
+func TestDecideInCluster(t *testing.T) {
+	s := read(t, false, objects, `
+apiVersion: v1
+kind: Node
+metadata: {name: one}
+spec: {podCIDRs: [10.4.0.0/24, "fd00:4::/64"]}
+status: {addresses: [{type: InternalIP, address: 192.0.2.4}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: default}
+spec: {clusterIP: None, selector: {app: db}, ports: [{name: tcp, port: 6379}]}
+`)
+	for url, want := range map[string]bool{
+		"http://10.4.0.9:8080": true, "tcp://10.4.0.9:6379": true, "https://10.4.0.9": true, "http://[fd00:4::9]": true, "https://192.0.2.4:10250": true,
+		"http://10.4.1.9": false, "tcp://10.96.0.7:9999": false, "http://nobody.test": false,
+		"http://db-0.db.default.svc.cluster.local:8080": true, "tcp://db.default.svc.cluster.local:9999": true, "http://web.default.svc.cluster.local:9999": false,
+	} {
+		v := policy.Decide(s, from(""), parse(t, url))
+		if v.Allowed != want || want && v.Path != policy.PathPassthrough {
+			t.Errorf("%s: %+v", url, v)
+		}
+	}
+}
+
 // TestDecideWithoutGateway: a gateway that is not there is said to be missing, and the verdict stands.
 func TestDecideWithoutGateway(t *testing.T) {
 	s := read(t, false, objects)

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/serviceentry"
@@ -35,6 +36,10 @@ func (a asking) unregistered(d Destination) Verdict {
 		v.DecidedBy.Rule = open
 		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, "PassthroughCluster"
 		v.Reason = why + "; ALLOW_ANY lets it through"
+	case a.inCluster(d):
+		v.DecidedBy.Rule, v.Missing = "outboundTrafficPolicy.mode: REGISTRY_ONLY", false
+		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, "PassthroughCluster"
+		v.Reason = "an address of the cluster's own networks, which is not outside"
 	default:
 		v.DecidedBy.Rule = "outboundTrafficPolicy.mode: REGISTRY_ONLY"
 		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
@@ -48,6 +53,18 @@ func (a asking) unregistered(d Destination) Verdict {
 func (a asking) byHost(d Destination) bool {
 	last := d.Host[strings.LastIndexByte(d.Host, '.')+1:]
 	return a.shown(d).Scheme == HTTP && last != d.Host && last != "localhost" && last != "" && (last[0] < '0' || last[0] > '9')
+}
+
+// inCluster says whether the destination is in the cluster's own networks: an address there, or a name that only the
+// cluster's DNS answers and that has no virtual address, which pods of headless Services have.
+func (a asking) inCluster(d Destination) bool {
+	if ip, err := netip.ParseAddr(d.Host); err == nil {
+		return a.InCluster(ip)
+	}
+	if len(a.Networks()) == 0 || !strings.HasSuffix(d.Host, ".svc.cluster.local") {
+		return false
+	}
+	return !slices.ContainsFunc(a.Services(d.Host), func(svc *registry.Service) bool { return svc.External || len(svc.Addresses) > 0 })
 }
 
 // madeUp says whether the destination's address leads nowhere but to what is registered for it.

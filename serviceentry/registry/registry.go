@@ -29,6 +29,8 @@ type Registry struct {
 	specials map[string]map[string]bool
 	snap     *Snapshot
 
+	nodes map[serviceentry.Key][]netip.Prefix // what each Node says of the cluster's networks
+
 	control   Ref // the control plane's Service
 	controlAt []netip.Addr
 }
@@ -41,6 +43,7 @@ func New(cfg *mesh.Config) *Registry {
 		index:   newIndex(),
 		vips:    newVIPs(),
 		tails:   ordered.New[string]().Edit(), specials: map[string]map[string]bool{},
+		nodes: map[serviceentry.Key][]netip.Prefix{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
@@ -69,7 +72,7 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 		b.hosts.Walk(func(host string, _ []*Service) bool { b.renamed[host] = true; return true })
 	}
 	b.next.Mesh = cfg
-	b.changed.Mesh = true
+	b.changed.Mesh, b.netsMoved = true, true
 	for key := range r.hostsOf {
 		b.dirty[key] = true // exits and visibility may follow the settings
 	}
@@ -104,6 +107,7 @@ type batch struct {
 	// rewritten are the single addresses that those wrote, before or now, and which of them did.
 	rewritten map[string]map[string]bool
 
+	netsMoved     bool         // what the cluster's networks are made from
 	specialCopied bool         // next has a map of its own
 	exitWas       map[Ref]bool // gateways whose count changed: whether anything left by them before
 }
@@ -148,6 +152,8 @@ func (b *batch) apply(c serviceentry.Change) {
 				b.dirty[key] = true
 			}
 		}
+	case serviceentry.KindNode:
+		b.setNode(c)
 	case serviceentry.KindService:
 		b.dirty[c.Key] = true
 		b.index.setService(c.Key, c.Object)
@@ -177,6 +183,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.settleNames()
 	b.shareAddresses()
 	b.lockDoors()
+	b.joinNetworks()
 	maps.Copy(b.touched, b.beside)
 	for ref, was := range b.exitWas {
 		if was != (b.next.exits[ref] > 0) {

@@ -23,6 +23,7 @@ type Snapshot struct {
 	exits   map[Ref]int               // gateways that services leave by, counted
 	shared  map[Ref]int               // of these, the ones that the root namespace's services leave by, counted
 	kube    ordered.Map[*KubeService] // by "namespace/name"
+	nets    []netip.Prefix            // the cluster's own networks, sorted, none within another (see networks.go)
 	own     []netip.Addr              // the mesh's own doors, sorted: nobody is led to them (see doors.go)
 	// credentials are the Secrets that rules may name.
 	credentials map[CredentialRef]held
@@ -51,13 +52,14 @@ type Changed struct {
 	Views  bool // which namespaces see something of their own
 	Kube   bool // the set of Kubernetes services, or a selector
 	Doors  bool // the addresses of the mesh's own doors
+	Nets   bool // the cluster's own networks
 	// Credentials says that a Secret changed: what proxies are given, if not the hosts themselves.
 	Credentials bool
 }
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && !c.Mesh && !c.Scopes && !c.Views && !c.Kube && !c.Doors && !c.Credentials
+	return len(c.Hosts) == 0 && !c.Mesh && !c.Scopes && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets
 }
 
 // Len is the number of hosts.

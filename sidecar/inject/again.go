@@ -11,15 +11,18 @@ import (
 )
 
 // again completes a pod that has its proxy with the probes of containers that were added since.
-func again(pod *corev1.Pod, s Settings) Result {
+func again(pod *corev1.Pod, ns Namespace, s Settings) (Result, error) {
 	stays := Result{Reason: alreadyInjected}
-	r := newReader(pod.Annotations)
+	r := newReader(pod.Annotations, ns.Name, s.Permissions)
 	o := r.optionsOf(pod, s)
+	if r.genuine(pod, o); s.Permissions != nil && len(r.mistakes) > 0 {
+		return Result{}, &RefusedError{Pod: podName(pod, ns), Mistakes: r.mistakes}
+	}
 	out := pod.DeepCopy()
 	proxy := findProxy(&out.Spec)
 	added, addErr := appprobe.Parse(r.rewriteProbes(out, o))
 	if len(added) == 0 || addErr != nil || proxy == nil {
-		return stays
+		return stays, nil
 	}
 	at := slices.IndexFunc(proxy.Env, func(e corev1.EnvVar) bool { return e.Name == appprobe.Variable })
 	if at < 0 {
@@ -28,7 +31,7 @@ func again(pod *corev1.Pod, s Settings) Result {
 	}
 	all, err := appprobe.Parse(proxy.Env[at].Value)
 	if err != nil {
-		return stays // the pod's author wrote it; the agent will say what is wrong
+		return stays, nil // the pod's author wrote it; the agent will say what is wrong
 	}
 	if all == nil {
 		all = appprobe.Probes{}
@@ -36,10 +39,10 @@ func again(pod *corev1.Pod, s Settings) Result {
 	maps.Copy(all, added)
 	text, err := json.Marshal(all)
 	if err != nil {
-		return stays
+		return stays, nil
 	}
 	proxy.Env[at].Value = string(text)
-	return Result{Pod: out}
+	return Result{Pod: out}, nil
 }
 
 // findProxy finds the proxy's container, in either list.

@@ -17,10 +17,13 @@ type reader struct {
 	read        map[string]bool
 	mistakes    []Mistake
 	warnings    []string
+
+	namespace   string
+	permissions Permissions
 }
 
-func newReader(annotations map[string]string) *reader {
-	return &reader{annotations: annotations, read: map[string]bool{}}
+func newReader(annotations map[string]string, namespace string, permissions Permissions) *reader {
+	return &reader{annotations: annotations, read: map[string]bool{}, namespace: namespace, permissions: permissions}
 }
 
 func (r *reader) get(name string) (string, bool) {

@@ -21,14 +21,15 @@ func Inject(pod *corev1.Pod, ns Namespace, s Settings) (Result, error) {
 		return Result{}, &RefusedError{Pod: podName(pod, ns), Mistakes: []Mistake{*mistake}}
 	}
 	if why == alreadyInjected {
-		return again(pod, s), nil
+		return again(pod, ns, s)
 	}
 	if why != "" {
 		return Result{Reason: why}, nil
 	}
-	r := newReader(pod.Annotations)
+	r := newReader(pod.Annotations, ns.Name, s.Permissions)
 	o := r.optionsOf(pod, s)
 	r.dangers(pod, o)
+	r.customsPermitted(pod)
 	r.clashes(pod)
 	if len(r.mistakes) > 0 {
 		return Result{}, &RefusedError{Pod: podName(pod, ns), Mistakes: r.mistakes}

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -207,5 +208,104 @@ func TestNative(t *testing.T) {
 	}
 	if _, err := HasNative("new"); err == nil {
 		t.Error("a version that is none")
+	}
+}
+
+// owner permits some changes in one namespace.
+type owner struct{ changes, images []string }
+
+func (o owner) Permits(change, ns string) bool {
+	return ns == "shop" && slices.Contains(o.changes, change)
+}
+func (o owner) Images(string) []string { return o.images }
+
+// TestPermissions: what lets traffic around the proxy is refused unless the mesh's owner permits it; the rest is not.
+func TestPermissions(t *testing.T) {
+	ns := Namespace{Name: "shop", Labels: map[string]string{"istio-injection": "enabled"}}
+	pod := func(annotations map[string]string, containers ...corev1.Container) *corev1.Pod {
+		p := &corev1.Pod{Spec: corev1.PodSpec{Containers: append([]corev1.Container{{Name: "app"}}, containers...)}}
+		p.Annotations = annotations
+		return p
+	}
+	said := func(name, value string) *corev1.Pod { return pod(map[string]string{name: value}) }
+	faked := pod(map[string]string{"sidecar.istio.io/status": "{}"}, corev1.Container{Name: ProxyName, Image: "pause"})
+	for what, c := range map[string]struct {
+		pod    *corev1.Pod
+		change string // that must be permitted; "" for none
+	}{
+		"ports left out":         {said("traffic.sidecar.istio.io/excludeOutboundPorts", "3306"), "excludeOutboundPorts"},
+		"ranges left out":        {said("traffic.sidecar.istio.io/excludeOutboundIPRanges", "0.0.0.0/0"), "excludeOutboundIPRanges"},
+		"only some ranges":       {said("traffic.sidecar.istio.io/includeOutboundIPRanges", "10.0.0.0/8"), "includeOutboundIPRanges"},
+		"no ranges":              {said("traffic.sidecar.istio.io/includeOutboundIPRanges", ""), "includeOutboundIPRanges"},
+		"all ranges":             {said("traffic.sidecar.istio.io/includeOutboundIPRanges", "*"), ""},
+		"interfaces":             {said("traffic.sidecar.istio.io/excludeInterfaces", "eth0"), "excludeInterfaces"},
+		"nothing caught":         {said("sidecar.istio.io/interceptionMode", "NONE"), "interceptionMode"},
+		"as it is":               {said("sidecar.istio.io/interceptionMode", "REDIRECT"), ""},
+		"DNS":                    {said("proxy.istio.io/config", `proxyMetadata: {ISTIO_META_DNS_CAPTURE: "false"}`), "dnsCapture"},
+		"DNS, misspelt":          {said("proxy.istio.io/config", `proxyMetadata: {ISTIO_META_DNS_CAPTURE: "nope"}`), "dnsCapture"},
+		"another control plane":  {said("sidecar.istio.io/discoveryAddress", "evil.test:15012"), "discoveryAddress"},
+		"and by ProxyConfig":     {said("proxy.istio.io/config", "discoveryAddress: evil.test:15012"), "discoveryAddress"},
+		"an image":               {said("sidecar.istio.io/proxyImage", "evil.test/proxy:1"), "proxyImage"},
+		"an image of the mirror": {said("sidecar.istio.io/proxyImage", "mirror.test/proxy:1"), ""},
+		"a faked status":         {faked, "containers"},
+		"the proxy's command":    {pod(nil, corev1.Container{Name: ProxyName, Image: "auto", Command: []string{"sleep"}}), "containers"},
+		"the proxy's image":      {pod(nil, corev1.Container{Name: ProxyName, Image: "evil"}), "proxyImage"},
+		"the proxy's resources":  {pod(nil, corev1.Container{Name: ProxyName, Image: "auto", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{}}}), ""},
+		"inbound ports left out": {said("traffic.sidecar.istio.io/excludeInboundPorts", "22"), ""},
+		"how much it may use":    {said("sidecar.istio.io/proxyCPU", "10m"), ""},
+	} {
+		s := Default()
+		s.Permissions = owner{images: []string{"mirror.test/*"}}
+		_, err := Inject(c.pod, ns, s)
+		switch {
+		case c.change == "" && err != nil:
+			t.Errorf("%s: %v", what, err)
+		case c.change != "" && (err == nil || !strings.Contains(err.Error(), "changes: ["+c.change+"]") || !strings.Contains(err.Error(), "sallyport.injection.allow")):
+			t.Errorf("%s: %v", what, err)
+		}
+		s.Permissions = owner{changes: []string{c.change}, images: []string{"mirror.test/*"}}
+		if _, err := Inject(c.pod, ns, s); err != nil {
+			t.Errorf("%s, permitted: %v", what, err)
+		}
+		other := Namespace{Name: "other", Labels: ns.Labels}
+		if _, err := Inject(c.pod, other, s); c.change != "" && err == nil {
+			t.Errorf("%s, in another namespace: no error", what)
+		}
+	}
+	s := Default()
+	s.Permissions = owner{}
+	first, err := Inject(pod(nil), ns, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Inject(first.Pod, ns, s); err != nil || again.Pod != nil {
+		t.Errorf("a pod of our own: %v", err)
+	}
+	bare := first.Pod.DeepCopy()
+	bare.Spec.InitContainers = bare.Spec.InitContainers[1:]
+	if _, err := Inject(bare, ns, s); err == nil {
+		t.Error("a pod whose traffic nothing catches is taken for one of ours")
+	}
+}
+
+// TestQUIC: UDP 443 is refused where what nobody registered stays in, unless the settings say otherwise.
+func TestQUIC(t *testing.T) {
+	ns := Namespace{Name: "shop", Labels: map[string]string{"istio-injection": "enabled"}}
+	for _, c := range []struct {
+		settings     string
+		closed, want bool
+	}{{"", true, true}, {"", false, false}, {"redirect: {blockQUIC: false}", true, false}, {"redirect: {blockQUIC: true}", false, true}} {
+		s, err := ParseSettings([]byte(c.settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Closed = func(string, map[string]string) bool { return c.closed }
+		result, err := Inject(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}, ns, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Contains(result.Pod.Spec.InitContainers[0].Args, "--block-quic"); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }

@@ -48,10 +48,19 @@ func (r *reader) optionsOf(pod *corev1.Pod, s Settings) options {
 		return ""
 	}, logLevelFix)
 	r.text(annotation.SidecarDiscoveryAddress.Name, &o.DiscoveryAddress, addressProblem, "write HOST:PORT")
+	if o.Image != s.Image && !r.permitsImage(o.Image) {
+		r.annotationNotPermitted(annotation.SidecarProxyImage.Name, o.Image, "proxyImage", "the pod brings its own image of the proxy")
+	}
 	r.resources(&o.Resources)
+	if o.Redirect.BlockQUIC == nil && s.Closed != nil {
+		o.Redirect.BlockQUIC = ptr(s.Closed(r.namespace, pod.Labels))
+	}
 	r.redirectAnnotations(&o.Redirect)
 	r.interception(&o.Redirect.Mode)
 	r.proxyConfig(&o)
+	if o.DiscoveryAddress != s.DiscoveryAddress && !r.permits("discoveryAddress") {
+		r.annotationNotPermitted(annotation.SidecarDiscoveryAddress.Name, o.DiscoveryAddress, "discoveryAddress", "the pod would listen to another control plane")
+	}
 	o.intercept = o.Redirect.Mode != interceptNone
 	if o.intercept {
 		o.initArgs = r.redirection(o.Redirect)
@@ -72,6 +81,8 @@ func (r *reader) interception(mode *string) {
 	value, ok := r.get(name)
 	switch {
 	case !ok:
+	case value == interceptNone && *mode != interceptNone && !r.permits("interceptionMode"):
+		r.annotationNotPermitted(name, value, "interceptionMode", "nothing of the pod's traffic would be caught")
 	case value == interceptRedirect || value == interceptNone:
 		*mode = value
 	case value == "TPROXY":

@@ -68,7 +68,9 @@ func (r *reader) proxyMetadata(metadata map[string]string) {
 			r.mistake(annotation.ProxyConfig.Name, key, "proxyMetadata is no environment variable's name", "write one, as in ISTIO_META_NETWORK")
 		}
 	}
-	if captured, ok := parseBool(metadata[dnsCapture]); ok && !captured {
+	if captured, ok := parseBool(metadata[dnsCapture]); metadata[dnsCapture] != "" && !(ok && captured) && !r.permits("dnsCapture") {
+		r.annotationNotPermitted(annotation.ProxyConfig.Name, dnsCapture+"="+metadata[dnsCapture], "dnsCapture", "DNS queries would not be caught")
+	} else if ok && !captured {
 		r.warn("annotation %q: %s is false: DNS queries are not caught, so names are neither decided nor recorded", annotation.ProxyConfig.Name, dnsCapture)
 	}
 }

@@ -57,6 +57,10 @@ func (r *reader) redirectAnnotations(to *Redirect) {
 		if !ok {
 			continue
 		}
+		if weakens := rule.bypass != "" && value != *rule.value(to) && value != "*" && (value != "" || rule.setting == "includeOutboundIPRanges"); weakens && !r.permits(rule.setting) {
+			r.annotationNotPermitted(rule.annotation, value, rule.setting, "lets traffic around the proxy")
+			continue
+		}
 		*rule.value(to) = value
 		if rule.bypass != "" && value != "" && value != "*" || rule.setting == "includeOutboundIPRanges" && value == "" {
 			r.warn("annotation %q: %q: %s; what is not caught is neither decided nor recorded by the proxy", rule.annotation, value, rule.bypass)
@@ -77,7 +81,7 @@ func (r *reader) redirection(to Redirect) []string {
 	settings.ServiceCIDR, settings.ServiceExcludeCIDR = to.IncludeOutboundIPRanges, to.ExcludeOutboundIPRanges
 	settings.OutboundPorts, settings.OutboundPortsExclude = to.IncludeOutboundPorts, to.ExcludeOutboundPorts
 	settings.InboundPorts, settings.LocalExcludePorts = to.IncludeInboundPorts, own
-	settings.ExcludeInterfaces, settings.VirtualInterfaces, settings.BlockQUIC = to.ExcludeInterfaces, to.VirtualInterfaces, to.BlockQUIC
+	settings.ExcludeInterfaces, settings.VirtualInterfaces, settings.BlockQUIC = to.ExcludeInterfaces, to.VirtualInterfaces, to.blocksQUIC()
 	if _, err := settings.Options(false); err != nil {
 		r.redirectMistakes(to, err)
 	}
@@ -90,7 +94,7 @@ func (r *reader) redirection(to Redirect) []string {
 			args = append(args, more[0], more[1])
 		}
 	}
-	if to.BlockQUIC {
+	if to.blocksQUIC() {
 		args = append(args, "--block-quic")
 	}
 	return args

@@ -59,6 +59,10 @@ type Settings struct {
 
 	// NoNative says that the cluster is known to run no native sidecars. It is not in the file.
 	NoNative bool `json:"-"`
+	// Permissions are from the mesh's settings; nil permits everything.
+	Permissions Permissions `json:"-"`
+	// Closed says whether what nobody registered stays in, for a pod with these labels; nil: that is not known, and is not so.
+	Closed func(namespace string, labels map[string]string) bool `json:"-"`
 }
 
 // Redirect says which traffic is caught, in istio-init's words.
@@ -72,8 +76,12 @@ type Redirect struct {
 	ExcludeInboundPorts     string `json:"excludeInboundPorts"`
 	ExcludeInterfaces       string `json:"excludeInterfaces"`
 	VirtualInterfaces       string `json:"virtualInterfaces"`
-	BlockQUIC               bool   `json:"blockQUIC"`
+	// BlockQUIC refuses UDP 443, which no proxy reads; none: where the mesh lets nothing unregistered out (REGISTRY_ONLY).
+	BlockQUIC *bool `json:"blockQUIC"`
 }
+
+// blocksQUIC says whether UDP 443 is refused.
+func (r Redirect) blocksQUIC() bool { return r.BlockQUIC != nil && *r.BlockQUIC }
 
 // Default are the settings of an empty file. The image must be given in a cluster.
 func Default() Settings {

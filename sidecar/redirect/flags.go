@@ -105,3 +105,13 @@ func FromEnvironment(fs *pflag.FlagSet, getenv func(string) string) error {
 	})
 	return errors.Join(errs...)
 }
+
+// ReadsVariable says whether an environment variable of this name stands in for a flag.
+func ReadsVariable(name string) bool {
+	for _, variable := range environment {
+		if variable == name {
+			return true
+		}
+	}
+	return false
+}

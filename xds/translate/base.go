@@ -46,8 +46,9 @@ type sidecarIn struct {
 	ports    []listening
 	gateways []gateway
 	allowAny bool
-	dynamic  bool   // requests go where their Host resolves to
-	policy   string // the object that says so: "MeshConfig//mesh" or "Sidecar/NS/NAME"
+	networks []netip.Prefix // the cluster's own: not outside, where nobody registered them either
+	dynamic  bool           // requests go where their Host resolves to
+	policy   string         // the object that says so: "MeshConfig//mesh" or "Sidecar/NS/NAME"
 	detect   time.Duration
 	connect  time.Duration // the mesh's connectTimeout
 	ipv6     bool
@@ -92,6 +93,9 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) sidecarIn {
 	in := sidecarIn{
 		ports: listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, scope) }), allowAny: s.AllowAny(scope), dynamic: s.DynamicDNS(scope), policy: outboundPolicy(s, scope),
 		detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), connect: s.Mesh.ConnectTimeout, ipv6: c.IPv6,
+	}
+	if !in.allowAny {
+		in.networks = s.Networks()
 	}
 	in.rest = sidecarRest(s, scope, in.policy)
 	legs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b leg) int { return cmp.Compare(a.cluster(), b.cluster()) })

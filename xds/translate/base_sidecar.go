@@ -110,12 +110,9 @@ func (p listening) byAddress(name string) proxy {
 	return proxy{stat: "outbound_" + name, cluster: decideName(p.number), tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}
 }
 
-// requests lets the rows for what nobody registered know where a request was sent to, where they ask for that.
+// requests lets the rows for what nobody registered know where a request was sent to.
 func (in sidecarIn) requests(m manager) []*listenerv3.Filter {
-	if in.allowAny {
-		return []*listenerv3.Filter{setState(state(stateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", stay)), m.filter()}
-	}
-	return []*listenerv3.Filter{m.filter()}
+	return []*listenerv3.Filter{setState(state(stateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", stay)), m.filter()}
 }
 
 // tlsChain turns a TLS connection into a CONNECT for its SNI, which is "-" where the ClientHello holds none.
@@ -186,14 +183,14 @@ func outboundListener(in sidecarIn) *listenerv3.Listener {
 			chain("http", httpSpoken(), in.requests(manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP})...),
 		),
 	}, outboundPort, in.ipv6)
-	cluster := blackHoleCluster
-	if in.allowAny {
-		cluster = passthroughCluster
+	if !in.allowAny {
+		// the table knows the cluster's own networks, so that nodes that come and go change no listener
+		byAddress := proxy{stat: virtualOutbound, cluster: catchAllDecide, tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}
+		l.DefaultFilterChain = chain("tcp", nil, carryOn(), byAddress.filter())
+		return detectWithin(l, in.detect)
 	}
-	l.DefaultFilterChain = chain("tcp", nil, proxy{stat: cluster, cluster: cluster, log: accesslog.SidecarTCP, policy: in.policy}.filter())
-	if in.allowAny {
-		l.FilterChains = append(l.FilterChains, madeUpChains(in)...)
-	}
+	l.DefaultFilterChain = chain("tcp", nil, proxy{stat: passthroughCluster, cluster: passthroughCluster, log: accesslog.SidecarTCP, policy: in.policy}.filter())
+	l.FilterChains = append(l.FilterChains, madeUpChains(in)...)
 	return detectWithin(l, in.detect)
 }
 

@@ -1,10 +1,14 @@
 package translate
 
 import (
+	"net/netip"
+
+	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
@@ -26,10 +30,14 @@ func lastResort(in sidecarIn, asked ...*routev3.Route) *routev3.VirtualHost {
 			toMadeUp(refuse(madeUpRoute, anyRequest(), 502, leadsNowhere, nil)),
 			route(allowAnyRoute, anyRequest(), to(passthroughCluster)))
 	} else {
-		vh.Routes = []*routev3.Route{
-			route(blockAllRoute, anyTunnel(), to(blackHoleCluster)),
-			refuse(blockAllRoute, anyRequest(), 502, notRegistered, nil),
+		if len(in.networks) > 0 {
+			vh.Routes = append(vh.Routes,
+				inCluster(in.networks, route(clusterRoute, anyTunnel(), ended(passthroughCluster))),
+				inCluster(in.networks, route(clusterRoute, anyRequest(), to(passthroughCluster))))
 		}
+		vh.Routes = append(vh.Routes,
+			route(blockAllRoute, anyTunnel(), to(blackHoleCluster)),
+			refuse(blockAllRoute, anyRequest(), 502, notRegistered, nil))
 	}
 	for _, r := range vh.Routes {
 		r.Metadata = decidedBy(in.policy)
@@ -113,6 +121,19 @@ func toMadeUp(r *routev3.Route) *routev3.Route {
 // madeUp is the text of an address in host.MadeUp4 or host.MadeUp6. (Envoy has a matcher of ranges; it is work in progress
 // and outside of Envoy's threat model.)
 const madeUp = `(240\.240\.|\[2001:2:(0:|:)).*`
+
+// inCluster keeps a route to connections to the cluster's own networks. The matcher of ranges is the one word that Envoy has
+// for it in a route, and what it reads is an address that the kernel gave.
+func inCluster(networks []netip.Prefix, r *routev3.Route) *routev3.Route {
+	ranges := make([]*xdscorev3.CidrRange, len(networks))
+	for i, p := range networks {
+		ranges[i] = &xdscorev3.CidrRange{AddressPrefix: p.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(p.Bits()))}
+	}
+	r.Match.FilterState = []*matcherv3.FilterStateMatcher{{
+		Key: stateOriginalDst, Matcher: &matcherv3.FilterStateMatcher_AddressMatch{AddressMatch: &matcherv3.AddressMatcher{Ranges: ranges}},
+	}}
+	return r
+}
 
 // holds matches a value of the filter state that the whole of an expression (RE2) matches.
 func holds(key, regex string) *matcherv3.FilterStateMatcher {

@@ -13,7 +13,8 @@ const (
 	allowAnyRoute       = "allow_any"
 	blockAllRoute       = "block_all"
 	dynamicCluster      = "AllowAnyDynamicDNSCluster"
-	wrongProtocolRoute  = "wrong_protocol" // ours, like those that follow
+	clusterRoute        = "cluster_networks" // ours
+	wrongProtocolRoute  = "wrong_protocol"   // ours, like those that follow
 	byAddressRoute      = "by_address"
 	madeUpRoute         = "made_up"
 )

@@ -140,6 +140,7 @@ func (o *Objects) readInjection(ctx context.Context, client kubernetes.Interface
 		return err
 	}
 	o.Injection, err = inject.ParseSettings([]byte(m.Data["config"]))
+	o.Injection.Permissions = o.Mesh.Injection
 	if err != nil {
 		return fmt.Errorf("ConfigMap %s/sallyport-injector: config: %s", o.System, oneLine(err.Error()))
 	}

@@ -15,7 +15,7 @@ var needed = []struct {
 	verbs     []string
 	without   string
 }{
-	{"", []string{"namespaces", "pods", "services"}, []string{"get", "list", "watch"}, "it knows no workloads"},
+	{"", []string{"namespaces", "nodes", "pods", "services"}, []string{"get", "list", "watch"}, "it knows no workloads"},
 	{"discovery.k8s.io", []string{"endpointslices"}, []string{"get", "list", "watch"}, "it knows no endpoints"},
 	{"networking.istio.io", []string{"serviceentries", "destinationrules", "gateways", "sidecars", "virtualservices"}, []string{"get", "list", "watch"}, "these objects have no effect"},
 	{"security.istio.io", []string{"authorizationpolicies", "peerauthentications", "requestauthentications"}, []string{"get", "list", "watch"}, "these objects are not enforced, and no status says so"},

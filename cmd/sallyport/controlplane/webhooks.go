@@ -16,6 +16,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/admission"
 	"github.com/sallyport/sallyport/serviceentry/admission/webhook"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/sidecar/inject"
 	"github.com/sallyport/sallyport/xds/identity/servertls"
 )
@@ -40,7 +41,7 @@ func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) e
 		}
 		mux.Handle("POST /inject", inject.Handler(inject.HandlerConfig{
 			Log: p.log, Metrics: p.metrics, Namespaces: namespaces{client, p.known},
-			Settings: c.injectionSettings,
+			Settings: func() inject.Settings { return c.injectionSettings(p.snapshot.Load()) },
 		}))
 		go c.learnNative(ctx, p.log)
 		written, err := watchFile(ctx, c.InjectionConfigFile, p.log)
@@ -94,10 +95,11 @@ func (n namespaces) NamespaceLabels(ctx context.Context, name string) (map[strin
 	return ns.Labels, nil
 }
 
-// injectionSettings are those of the file, with what is known of the cluster.
-func (c *cluster) injectionSettings() inject.Settings {
+// injectionSettings are those of the file, with what is known of the cluster and what the mesh's settings say.
+func (c *cluster) injectionSettings(snap *registry.Snapshot) inject.Settings {
 	s := *c.injection.Load()
-	s.NoNative = c.noNative.Load()
+	s.NoNative, s.Permissions = c.noNative.Load(), snap.Mesh.Injection
+	s.Closed = func(ns string, labels map[string]string) bool { return !snap.AllowAny(snap.Scope(ns, labels)) }
 	return s
 }
 

@@ -51,7 +51,7 @@ func (w *World) Shuffled() []serviceentry.Change {
 
 func (w *World) object() *serviceentry.Object {
 	ns := pick(w, Namespaces)
-	switch w.rand.IntN(13) {
+	switch w.rand.IntN(14) {
 	case 0:
 		return w.made(serviceentry.KindSidecar, ns, pick(w, []string{"one", "two"}), w.sidecar(), nil)
 	case 1:
@@ -65,8 +65,18 @@ func (w *World) object() *serviceentry.Object {
 		return w.made(serviceentry.KindService, at[0], at[1], w.service(), nil)
 	case 5:
 		return w.made(serviceentry.KindNamespace, "", ns, &corev1.Namespace{}, w.annotations())
+	case 6:
+		return w.made(serviceentry.KindNode, "", pick(w, []string{"n1", "n2", "n3"}), w.node(), nil)
 	default:
 		return w.made(serviceentry.KindServiceEntry, ns, fmt.Sprintf("e%d", w.rand.IntN(12)), w.entry(), w.annotations())
+	}
+}
+
+// node has one of four neighbouring networks, so that they join and part.
+func (w *World) node() *corev1.Node {
+	return &corev1.Node{
+		Spec:   corev1.NodeSpec{PodCIDR: pick(w, []string{"10.4.0.0/24", "10.4.1.0/24", "10.4.2.0/24", "fd00:4::/64"})},
+		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: pick(w, []string{"192.0.2.4", "10.4.1.7"})}}},
 	}
 }
 

@@ -17,7 +17,7 @@ metadata: {name: some}
 rules:
 - {apiGroups: [networking.istio.io, security.istio.io, telemetry.istio.io, extensions.istio.io], resources: ["*"], verbs: [get, list, watch]}
 - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
-- {apiGroups: [""], resources: [namespaces, services], verbs: [list, watch]}
+- {apiGroups: [""], resources: [namespaces, nodes, services], verbs: [list, watch]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -40,7 +40,7 @@ func forbidden(t *testing.T, c *cluster) {
 		return len(f) == 1 && strings.Contains(f[0].Fix, "list and watch pods")
 	})
 	// Once it is allowed, it comes.
-	c.apply(strings.Replace(rights, "[namespaces, services]", "[namespaces, services, pods]", 1))
+	c.apply(strings.Replace(rights, "[namespaces, nodes, services]", "[namespaces, nodes, services, pods]", 1))
 	c.apply("apiVersion: v1\nkind: Pod\nmetadata: {name: late, namespace: forbidden}\nspec: {containers: [{name: c, image: i}]}")
 	for r.state[serviceentry.Key{Kind: serviceentry.KindPod, Namespace: "forbidden", Name: "late"}] == nil {
 		r.next()

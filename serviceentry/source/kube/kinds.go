@@ -47,6 +47,7 @@ func kinds() []kind {
 		// A pod that ended has no address any more, though it may still say one.
 		own(serviceentry.KindPod, corev1.SchemeGroupVersion, "pods", "status.phase!=Succeeded,status.phase!=Failed", leanPod),
 		own(serviceentry.KindNamespace, corev1.SchemeGroupVersion, "namespaces", "", leanNamespace),
+		own(serviceentry.KindNode, corev1.SchemeGroupVersion, "nodes", "", leanNode),
 	}
 }
 

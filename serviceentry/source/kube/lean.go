@@ -74,6 +74,18 @@ func leanNamespace(n *metav1.PartialObjectMetadata) version {
 	return native(serviceentry.KindNamespace, &n.ObjectMeta, n.Annotations, &corev1.Namespace{ObjectMeta: leanMeta(&n.ObjectMeta)})
 }
 
+// leanNode keeps the networks of its pods, and its addresses in the cluster. A node tells about itself every few
+// seconds; nothing of that is kept, so it is no change.
+func leanNode(n *corev1.Node) version {
+	lean := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: corev1.NodeSpec{PodCIDR: n.Spec.PodCIDR, PodCIDRs: n.Spec.PodCIDRs}}
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			lean.Status.Addresses = append(lean.Status.Addresses, a)
+		}
+	}
+	return native(serviceentry.KindNode, &n.ObjectMeta, nil, lean)
+}
+
 func leanMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, Labels: m.Labels}
 }
