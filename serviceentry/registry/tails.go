@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,6 +26,11 @@ func (b *batch) below(name string, f func(host string)) {
 // looked at again. A pattern is about all hosts below it.
 func (b *batch) settleNames() {
 	again := b.renamed
+	for _, pattern := range slices.Collect(maps.Keys(again)) {
+		if pattern != "" && pattern[0] == '*' { // whom it is foreign to may have changed, and what falls to it with that
+			b.below(pattern[2:], func(lower string) { again[lower] = true })
+		}
+	}
 	for host, was := range b.sealed {
 		now, _ := b.hosts.Get(host)
 		again[host] = true
@@ -38,7 +44,7 @@ func (b *batch) settleNames() {
 		}
 		of := namespacesOf(was, namespacesOf(now, nil))
 		b.below(host[2:], func(lower string) {
-			if list, _ := b.hosts.Get(lower); lower != host && !only(list, of) {
+			if list, _ := b.hosts.Get(lower); lower != host && (!only(list, of) || !b.coveredOnly(lower, of)) {
 				again[lower] = true
 			}
 		})
@@ -69,6 +75,17 @@ func namespacesOf(list []*Service, into map[string]bool) map[string]bool {
 // only says whether all registrations are of the one namespace that is given.
 func only(list []*Service, namespaces map[string]bool) bool {
 	return len(namespaces) == 1 && !slices.ContainsFunc(list, func(s *Service) bool { return !namespaces[s.Namespace] })
+}
+
+// coveredOnly says whether all patterns that cover a host are of the one namespace that is given: then one of them more or
+// less gives nobody another answer about the host.
+func (b *batch) coveredOnly(host string, namespaces map[string]bool) bool {
+	for p := wider(host); p != ""; p = wider(p) {
+		if list, _ := b.patterns.Get(p); !only(list, namespaces) {
+			return false
+		}
+	}
+	return true
 }
 
 // countSpecial notes the namespaces that see something else of this host than everybody: those that a registration is
