@@ -162,7 +162,7 @@ func TestLifeOfAPod(t *testing.T) {
 	c := newController(t)
 	p := newPod(t, c.addr)
 	c.set(relay.ClusterType, map[string]types.Resource{"a": cluster("a", false)})
-	c.set(relay.ListenerType, map[string]types.Resource{"in": listener(t, p.port)})
+	c.set(relay.ListenerType, podsListeners(t, p.port))
 	c.set(relay.RouteType, map[string]types.Resource{"80": route("one")})
 	c.set(name.TypeURL, map[string]types.Resource{"external.com": host("external.com"), "*": refuseRest()})
 	p.start()
@@ -220,7 +220,7 @@ func TestLifeOfAPod(t *testing.T) {
 		}
 		return nil
 	})
-	for _, equal := range []string{"a", "b", "c", "in", "external.com"} {
+	for _, equal := range []string{"a", "b", "c", podListeners[0], "external.com"} {
 		if c.sentOf(equal) > 0 {
 			t.Errorf("%s was sent again", equal)
 		}

@@ -148,6 +148,18 @@ func route(text string) *routev3.RouteConfiguration {
 	}}}
 }
 
+// podsListeners are the two that a pod cannot do without; the first answers at the port.
+func podsListeners(t *testing.T, port int) map[string]types.Resource {
+	t.Helper()
+	out := map[string]types.Resource{}
+	for i, name := range podListeners {
+		l := listener(t, port*(1-i)) // the other one is at a free port
+		l.Name = name
+		out[name] = l
+	}
+	return out
+}
+
 func listener(t *testing.T, port int) *listenerv3.Listener {
 	t.Helper()
 	manager := pack(t, &hcmv3.HttpConnectionManager{
