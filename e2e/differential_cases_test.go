@@ -40,6 +40,8 @@ var destinations = []string{
 	"203.0.113.113:9999", "203.0.113.121:9999", "203.0.113.113:80",
 	"pods:80", "pods-0.pods:80", "pods-0.pods.default.svc.cluster.local:80", "203.0.113.122:80", "203.0.113.122:5432", "also:80", "also.default:80", "also:5432",
 	rangedAddr.String() + ":8443", rangedAddr.String() + ":9999", rangedAddr.String() + ":80", "range.test:9999",
+	loneAddr.String() + ":80", loneAddr.String() + ":443", loneAddr.String() + ":5432", loneAddr.String() + ":8080", loneAddr.String() + ":9999",
+	"lone-0.lone.default.svc.cluster.local:80", "lone-0.lone.default.svc.cluster.local:443", "lone-0.lone.default.svc.cluster.local:9999",
 	otherAddr.String() + ":80", otherAddr.String() + ":5432", otherAddr.String() + ":9999",
 }
 
@@ -50,6 +52,7 @@ var (
 	rangedAddr  = netip.MustParseAddr("203.0.113.105")
 	clusterAddr = netip.MustParseAddr("203.0.113.110")
 	storeAddr   = netip.MustParseAddr("203.0.113.91") // the address of the Service checkout.store
+	loneAddr    = netip.MustParseAddr("203.0.113.125") // in the network of a Node, and registered by nobody
 	ownedAddr   = netip.MustParseAddr("203.0.113.98")
 )
 

@@ -84,7 +84,7 @@ type differential struct {
 
 func newDifferential(t *testing.T, s *story.Scene) *differential {
 	t.Helper()
-	for _, addr := range []netip.Addr{otherAddr, ownedAddr, rangedAddr, clusterAddr, netip.MustParseAddr("203.0.113.113"), netip.MustParseAddr("203.0.113.121"), podAddr, storeAddr} {
+	for _, addr := range []netip.Addr{otherAddr, ownedAddr, rangedAddr, clusterAddr, netip.MustParseAddr("203.0.113.113"), netip.MustParseAddr("203.0.113.121"), podAddr, storeAddr, loneAddr} {
 		if _, err := s.World.Outside.Run(t.Context(), 0, "ip", "addr", "add", addr.String()+"/24", "dev", "eth0"); err != nil {
 			t.Fatal(err)
 		}
@@ -107,6 +107,7 @@ func newDifferential(t *testing.T, s *story.Scene) *differential {
 	for _, name := range []string{"pods.", "pods-0.pods."} {
 		s.Outside.Set(name+"default.svc.cluster.local", time.Minute, podAddr)
 	}
+	s.Outside.Set("lone-0.lone.default.svc.cluster.local", time.Minute, loneAddr)
 	d := &differential{scene: s, app: appOf(s)}
 	if err := s.Config.Write("registered.yaml", read(t, filepath.Join("testdata", "differential.yaml"))); err != nil {
 		t.Fatal(err)

@@ -73,6 +73,14 @@ func sidecarRequests() map[string]logCase {
 				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "evil.test", Port: 80, Authority: "evil.test.",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 502, Route: "block_all", DecidedBy: policy, Reason: "not registered",
 			})},
+		"the cluster's own networks": {place, httpLog(
+			at(common("PassthroughCluster", "cluster_networks", "role", "passthrough", "policy", policyTag), address("10.4.0.9", 8080), address("10.4.0.9", 8080)),
+			get, "10.4.0.9:8080", "/", 200, "via_upstream"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "10.4.0.9", Port: 8080, Authority: "10.4.0.9:8080",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 200, Cluster: "PassthroughCluster", Route: "cluster_networks", DecidedBy: policy,
+				Reason: "an address of the cluster's own networks", Destination: "10.4.0.9:8080",
+			})},
 		"not registered, let through": {place, httpLog(
 			at(common("PassthroughCluster", "allow_any", "role", "passthrough", "policy", policyTag), address("203.0.113.9", 80), address("203.0.113.9", 80)),
 			get, "other.test", "/", 200, "via_upstream"),

@@ -73,6 +73,8 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 	case role == accesslog.RolePassthrough && madeUp(r.Destination):
 		r.deny(record.PathBlackhole, madeUpReason)
 		r.DecidedBy = record.ParseObject(policy)
+	case r.Route == "cluster_networks":
+		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "an address of the cluster's own networks", record.ParseObject(policy)
 	case role == accesslog.RolePassthrough:
 		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "not registered; ALLOW_ANY", record.ParseObject(policy)
 	case role == accesslog.RoleGateway:
