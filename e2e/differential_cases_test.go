@@ -51,7 +51,7 @@ var (
 	podAddr     = netip.MustParseAddr("203.0.113.122")
 	rangedAddr  = netip.MustParseAddr("203.0.113.105")
 	clusterAddr = netip.MustParseAddr("203.0.113.110")
-	storeAddr   = netip.MustParseAddr("203.0.113.91") // the address of the Service checkout.store
+	storeAddr   = netip.MustParseAddr("203.0.113.91")  // the address of the Service checkout.store
 	loneAddr    = netip.MustParseAddr("203.0.113.125") // in the network of a Node, and registered by nobody
 	ownedAddr   = netip.MustParseAddr("203.0.113.98")
 )

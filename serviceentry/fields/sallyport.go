@@ -10,7 +10,7 @@ var Sallyport = []Field{
 	{Path: "audit.retention", Fate: Applied, Why: "from the audit server's next start on, where its own flag is not given"},
 	{Path: "audit.recordsPerSecond", Fate: Applied},
 	{Path: "certificateFolders.gateway", Fate: Applied}, {Path: "certificateFolders.sidecar", Fate: Applied},
-	{Path: "clusterNetworks", Fate: Applied}, {Path: "injection.allow", Fate: Applied},
+	{Path: "clusterNetworks", Fate: Applied}, {Path: "exports", Fate: Applied}, {Path: "injection.allow", Fate: Applied},
 }
 
 // Service is the table of Kubernetes' Service: what of its spec the mesh follows. Nothing is said of the others: a Service
