@@ -12,16 +12,16 @@ import (
 // namesInside: a registered name that points into the gateway's own surroundings leads nowhere, and is recorded. The
 // port is that of the gateway's own administration.
 func (a *attack) namesInside(t *testing.T) {
-	private := watch(t, a.scene.World.Control, net.JoinHostPort(world.ControlAddr.String(), "15000"))
+	private := watch(t, a.scene.World.Control, net.JoinHostPort(world.ControlAddr.String(), "16000"))
 	rebound := watch(t, a.scene.World.Control, net.JoinHostPort(world.ControlAddr.String(), "80"))
 	tunnelled := watch(t, a.scene.World.Control, net.JoinHostPort(world.ControlAddr.String(), "443"))
 	for host, addr := range insideHosts {
-		if got := a.ask(t, a.app, "", get(host+":15000", "/server_info")...); got.status[:1] == "2" {
+		if got := a.ask(t, a.app, "", get(host+":16000", "/server_info")...); got.status[:1] == "2" {
 			t.Errorf("a request to %s: %s", host, got)
 		}
 		// 200 says that the tunnel is open to the listener behind, which may close it before that is said (503); what
 		// counts is that nothing answers.
-		if got := a.ask(t, a.app, "GET /server_info HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", connectTo(host+":15001")...); got.status != "503" && (got.status != "200" || got.body != "") {
+		if got := a.ask(t, a.app, "GET /server_info HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", connectTo(host+":16001")...); got.status != "503" && (got.status != "200" || got.body != "") {
 			t.Errorf("a tunnel to %s: %s", host, got)
 		}
 		if addr != "" {
@@ -32,7 +32,7 @@ func (a *attack) namesInside(t *testing.T) {
 		t.Errorf("a request to one of a wildcard: %s", got)
 	}
 	for _, host := range []string{"static.test", "any.localhost"} {
-		if got := a.ask(t, a.app, "", get(host+":15000", "/server_info")...); got.status[:1] == "2" {
+		if got := a.ask(t, a.app, "", get(host+":16000", "/server_info")...); got.status[:1] == "2" {
 			t.Errorf("a request to %s: %s", host, got)
 		}
 	}

@@ -89,8 +89,8 @@ spec:
   location: MESH_EXTERNAL
   resolution: DNS
   ports:
-  - {number: 15000, name: http, protocol: HTTP}
-  - {number: 15001, name: tcp, protocol: TCP, targetPort: 15000}
+  - {number: 16000, name: http, protocol: HTTP}
+  - {number: 16001, name: tcp, protocol: TCP, targetPort: 16000}
 `
 
 // ownEntries register the gateway's own host without DNS, or by names that a resolver makes up.
@@ -105,7 +105,7 @@ spec:
   endpoints:
   - {address: 127.0.0.1}
   ports:
-  - {number: 15000, name: http, protocol: HTTP}
+  - {number: 16000, name: http, protocol: HTTP}
 ---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -115,7 +115,7 @@ spec:
   location: MESH_EXTERNAL
   resolution: DYNAMIC_DNS
   ports:
-  - {number: 15000, name: http, protocol: HTTP}
+  - {number: 16000, name: http, protocol: HTTP}
 `
 
 // insideHosts are names that lead to the gateway itself or to its neighbours, by DNS or by what every host knows.
