@@ -17,13 +17,14 @@ import (
 
 	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/e2e/world"
+	"github.com/sallyport/sallyport/serviceentry/host"
 )
 
-// What the tests of bounds register: a host whose server reads nothing, or writes without end, on each port.
+// What the tests of bounds register: a host whose server reads nothing, writes without end, or echoes, by port.
 const (
 	stuckHost = "stuck.test"
 
-	stuckTCP, stuckHTTP, blastTCP, blastHTTP = 9001, 9002, 9003, 9004
+	stuckTCP, stuckHTTP, blastTCP, blastHTTP, echoTCP = 9001, 9002, 9003, 9004, 9005
 )
 
 const stuckEntry = `apiVersion: networking.istio.io/v1
@@ -39,6 +40,7 @@ spec:
   - {number: 9002, name: http, protocol: HTTP}
   - {number: 9003, name: tcp-blast, protocol: TCP}
   - {number: 9004, name: http-blast, protocol: HTTP}
+  - {number: 9005, name: tcp-echo, protocol: TCP}
 `
 
 // longRun says whether the tests are to be as large as what they promise, which takes minutes.
@@ -53,7 +55,7 @@ func stuckServers(t *testing.T, s *story.Scene) (hangUp func()) {
 	}
 	s.Outside.Set(stuckHost, time.Minute, otherAddr)
 	var all []func()
-	for _, port := range []uint16{443, stuckTCP, stuckHTTP, blastTCP, blastHTTP} {
+	for _, port := range []uint16{443, stuckTCP, stuckHTTP, blastTCP, blastHTTP, echoTCP} {
 		l, err := s.World.Outside.Listen(netip.AddrPortFrom(otherAddr, port).String())
 		if err != nil {
 			t.Fatal(err)
@@ -62,6 +64,8 @@ func stuckServers(t *testing.T, s *story.Scene) (hangUp func()) {
 		switch port {
 		case blastTCP:
 			serve = func(c net.Conn) { blast(c, "") }
+		case echoTCP:
+			serve = func(c net.Conn) { _, _ = io.Copy(struct{ io.Writer }{c}, struct{ io.Reader }{c}) } // by splice(2) it would take two more files
 		case blastHTTP:
 			serve = func(c net.Conn) { blast(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n") }
 		}
@@ -120,12 +124,14 @@ func blast(c net.Conn, first string) {
 	}
 }
 
-// stuckAddr is where the app's pod reaches stuckHost, by its own DNS.
+// stuckAddr is where the app's pod reaches stuckHost, by its own DNS: once it is registered, an address that was made up.
 func stuckAddr(ctx context.Context, t *testing.T, s *story.Scene) netip.Addr {
 	t.Helper()
 	var addr netip.Addr
 	err := world.Within(ctx, 30*time.Second, func() (err error) {
-		addr, err = appOf(s).resolve(ctx, stuckHost)
+		if addr, err = appOf(s).resolve(ctx, stuckHost); err == nil && !host.MadeUp4.Contains(addr) {
+			err = fmt.Errorf("%s is still at %s", stuckHost, addr)
+		}
 		return err
 	})
 	if err != nil {
