@@ -27,6 +27,8 @@ type Rest struct {
 	Forward []Forward `json:",omitempty"`
 	// AllowPrivate are hosts, *.SUFFIX, addresses and address ranges that Envoy may be told although they are not public.
 	AllowPrivate []string `json:",omitempty"`
+	// Never are addresses that Envoy is told in no case: the mesh's own gateways and its control plane.
+	Never []string `json:",omitempty"`
 	// KeepECH leaves the keys in answers by which clients hide the name that they go to.
 	KeepECH bool `json:",omitempty"`
 }

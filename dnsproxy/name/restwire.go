@@ -19,6 +19,7 @@ const (
 	restForward      protowire.Number = 7
 	restAllowPrivate protowire.Number = 8
 	restKeepECH      protowire.Number = 9
+	restNever        protowire.Number = 10
 
 	forwardDomain    protowire.Number = 1
 	forwardUpstreams protowire.Number = 2
@@ -45,7 +46,7 @@ func (r *Rest) marshal() []byte {
 		inner := appendStrings(appendString(nil, forwardDomain, f.Domain), forwardUpstreams, f.Upstreams)
 		b = protowire.AppendBytes(protowire.AppendTag(b, restForward, protowire.BytesType), inner)
 	}
-	return appendStrings(b, restAllowPrivate, r.AllowPrivate)
+	return appendStrings(appendStrings(b, restAllowPrivate, r.AllowPrivate), restNever, r.Never)
 }
 
 func appendStrings(b []byte, field protowire.Number, all []string) []byte {
@@ -66,7 +67,7 @@ func appendDouble(b []byte, field protowire.Number, value float64) []byte {
 var restFields = map[protowire.Number]protowire.Type{
 	restRefuse: protowire.VarintType, restLocal: protowire.BytesType, restDecidedBy: protowire.BytesType,
 	restRate: protowire.Fixed64Type, restOddRate: protowire.Fixed64Type, restUpstreams: protowire.BytesType,
-	restForward: protowire.BytesType, restAllowPrivate: protowire.BytesType, restKeepECH: protowire.VarintType,
+	restForward: protowire.BytesType, restAllowPrivate: protowire.BytesType, restNever: protowire.BytesType, restKeepECH: protowire.VarintType,
 }
 
 func (r *Rest) unmarshal(b []byte) error {
@@ -105,6 +106,8 @@ func (r *Rest) unmarshal(b []byte) error {
 			r.Upstreams = append(r.Upstreams, text)
 		case restAllowPrivate:
 			r.AllowPrivate = append(r.AllowPrivate, text)
+		case restNever:
+			r.Never = append(r.Never, text)
 		}
 		return err
 	})

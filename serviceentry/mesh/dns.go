@@ -34,7 +34,9 @@ type DNS struct {
 	// AllowPrivate are the hosts that may resolve to private, loopback, link-local or metadata addresses, and the
 	// addresses and address ranges that any host may have.
 	AllowPrivate []string
-	// AllowPrivateFor is the same for what a namespace registers, by namespace.
+	// AllowPrivateFor is the same for what a namespace registers, by namespace: its hosts and named endpoints may resolve to
+	// such addresses if they are in the list by name, and it may write such addresses down for endpoints. Hosts that are in
+	// the lists of others are not for it.
 	AllowPrivateFor map[string][]string
 }
 
@@ -74,6 +76,39 @@ func (d DNS) PrivateFor(ns string) inside.Allowed {
 		return inside.Allowed{} // reading the settings refused it
 	}
 	return allowed
+}
+
+// PrivateHosts are all that may resolve to addresses that are not public, for whichever namespace, sorted: that others
+// than those do not use the names of a namespace's list is held where registrations are judged (see PrivateOf).
+func (d DNS) PrivateHosts() []string {
+	out := slices.Clone(d.AllowPrivate)
+	for _, list := range d.AllowPrivateFor {
+		for _, pattern := range list {
+			if !isRange(pattern) {
+				out = append(out, pattern)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// PrivateOf gives the namespaces whose lists have a host that the name, which may be a wildcard, stands for, in order.
+func (d DNS) PrivateOf(name string) []string {
+	var out []string
+	for _, ns := range slices.Sorted(maps.Keys(d.AllowPrivateFor)) {
+		if slices.ContainsFunc(d.AllowPrivateFor[ns], func(pattern string) bool {
+			return !isRange(pattern) && host.Overlap(host.Name(pattern), host.Name(name))
+		}) {
+			out = append(out, ns)
+		}
+	}
+	return out
+}
+
+func isRange(pattern string) bool {
+	_, err := netip.ParseAddr(pattern)
+	return err == nil || strings.Contains(pattern, "/")
 }
 
 // dns reads the block.

@@ -92,6 +92,12 @@ func (s *Snapshot) FarEnd(svc *Service, rule *Rule, p Place) FarEnd {
 		}
 		return f
 	}
+	if c, closed := s.reserved(svc, p); closed {
+		for _, port := range svc.Ports {
+			f.close(port, c)
+		}
+		return f
+	}
 	for _, port := range svc.Ports {
 		if c, closed := s.closed(svc, port, rule, p); closed {
 			f.close(port, c)
@@ -205,6 +211,38 @@ func (s *Snapshot) refusedEndpoints(svc *Service, p Place) (out []Refused) {
 		}
 	}
 	return out
+}
+
+// reserved closes a registration of names that may be inside for another namespace, and not for its own: the resolver
+// knows names, not who registered them.
+func (s *Snapshot) reserved(svc *Service, p Place) (Closed, bool) {
+	dns := s.Mesh.DNS
+	if p.Kind != AtGateway || len(dns.AllowPrivateFor) == 0 {
+		return Closed{}, false
+	}
+	own := dns.PrivateFor(svc.Namespace)
+	names := []string{svc.Host}
+	for _, e := range svc.Endpoints {
+		if _, err := netip.ParseAddr(e.Address); err != nil && !isSocket(e) {
+			names = append(names, CanonicalHost(e.Address))
+		}
+	}
+	for i, name := range names {
+		of := dns.PrivateOf(name)
+		if len(of) == 0 || own.Covers(name, netip.Addr{}) {
+			continue
+		}
+		field := "hosts"
+		if i > 0 {
+			field = "endpoints"
+		}
+		return Closed{
+			By:  svc.Source,
+			Why: fmt.Sprintf("%s: %s may have private addresses, for namespace %s only", field, name, strings.Join(of, ", ")),
+			Fix: fmt.Sprintf("name other hosts, or allow it in the mesh settings with sallyport.dns.allowPrivateFor.%s", svc.Namespace),
+		}, true
+	}
+	return Closed{}, false
 }
 
 func isSocket(e Endpoint) bool { return strings.HasPrefix(e.Address, "unix:") }

@@ -90,6 +90,28 @@ func TestEndpointsAreHeldToWhatNamesMayResolveTo(t *testing.T) {
 	}
 }
 
+// A name that may be inside for one namespace is not for the others: as a host, behind a wildcard, or as an endpoint.
+func TestNamesThatAreInsideForOneNamespace(t *testing.T) {
+	const settings = `sallyport: {dns: {allowPrivateFor: {bank: ["*.corp.example", 10.0.0.0/8], shop: ["pay.example"]}}}`
+	gateway := registry.Place{Kind: registry.AtGateway}
+	for entry, want := range map[string]string{
+		"resolution: DNS\n  endpoints: [{address: db.corp.example}]":  "endpoints: db.corp.example may have private addresses, for namespace bank only",
+		"resolution: DNS\n  endpoints: [{address: DB.corp.example.}]": "for namespace bank only",
+		"resolution: DNS\n  endpoints: [{address: pay.example}]":      "[]",
+		"resolution: DNS\n  endpoints: [{address: corp.example}]":     "[]",
+	} {
+		if got := farEnd(t, settings, entry, "", gateway); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", entry, got, want)
+		}
+	}
+	for pattern, closed := range map[string]bool{"a.example": true, "*.example": true, "*.a.example": false, "b.example": false} {
+		got := farEnd(t, fmt.Sprintf("sallyport: {dns: {allowPrivateFor: {bank: [%q]}}}", pattern), "resolution: DNS", "", gateway)
+		if strings.Contains(got, "for namespace bank only") != closed {
+			t.Errorf("a.example beside bank's %s: %q", pattern, got)
+		}
+	}
+}
+
 func TestWhatTLSCannotBeSpoken(t *testing.T) {
 	gateway, sidecar := registry.Place{Kind: registry.AtGateway}, registry.Place{Kind: registry.AtSidecar, Namespace: "shop"}
 	stranger := registry.Place{Kind: registry.AtSidecar, Namespace: "bank"}

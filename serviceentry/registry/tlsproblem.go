@@ -24,6 +24,9 @@ func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *Rule, p Place)
 	if t.InsecureSkipVerify && len(t.SANs) > 0 {
 		return "trafficPolicy.tls.subjectAltNames: cannot be checked while insecureSkipVerify is true", "remove one of the two"
 	}
+	if t.InsecureSkipVerify && t.CRL != "" {
+		return "trafficPolicy.tls.caCrl: has no effect while insecureSkipVerify is true", "remove one of the two"
+	}
 	if why, fix := s.credentialProblem(svc, t, p); why != "" {
 		return "trafficPolicy.tls.credentialName: " + why, fix
 	}

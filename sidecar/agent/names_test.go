@@ -156,6 +156,22 @@ func TestGatewayFollowsTheMesh(t *testing.T) {
 	}
 }
 
+// TestNobodyIsLedToTheMeshsDoors: what is allowed does not count for its own gateways and its control plane.
+func TestNobodyIsLedToTheMeshsDoors(t *testing.T) {
+	r := served(t, bootstrap.Router, func(c *Config) { c.AllowPrivate = []string{"*"} })
+	for never, want := range map[string]string{"10.0.0.2": "NOERROR 10.0.0.1", "10.0.0.1": "NOERROR", "::ffff:10.0.0.1": "NOERROR"} {
+		if refused := r.apply([]*discoveryv3.Resource{restOf(name.Rest{Never: []string{never}})}, nil); len(refused) > 0 {
+			t.Fatal(refused)
+		}
+		if got := r.lookup(t, resolverView, "a.test"); got != want {
+			t.Errorf("without %s, a.test is %s", never, got)
+		}
+	}
+	if refused := r.apply([]*discoveryv3.Resource{restOf(name.Rest{Never: []string{"x"}})}, nil); refused[name.Everything] == nil {
+		t.Error("an address that is none is taken")
+	}
+}
+
 // TestFlagsComeBeforeTheMesh: resolvers that the agent was started with stay.
 func TestFlagsComeBeforeTheMesh(t *testing.T) {
 	r := served(t, bootstrap.Router, func(c *Config) { c.AllowPrivate = []string{"10.0.0.0/8"} })

@@ -44,7 +44,7 @@ func reasonOfQuestion(r refusal, count int) string {
 
 func reasonOfAnswer(r refusal, count int) string {
 	host, addr := r.record.Host, r.record.Destination
-	return fmt.Sprintf("%s resolves to %s (%s), which is not a public address: refused%s; if that is meant, allow it with sallyport.dns.allowPrivate or --allow-private %s", host, addr, kindOf(addr), times(count), host)
+	return fmt.Sprintf("%s resolves to %s (%s), which is not a public address: refused%s; if that is meant, allow it with sallyport.dns.allowPrivate, for one namespace with sallyport.dns.allowPrivateFor.NAMESPACE, or with --allow-private %s", host, addr, kindOf(addr), times(count), host)
 }
 
 func reasonOfOthers(r refusal, count int) string {

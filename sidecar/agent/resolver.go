@@ -2,7 +2,9 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,8 +33,8 @@ type resolver struct {
 	*dnsproxy.Server
 	config   *Config
 	refusals *refusals
-	flags    inside.Allowed                 // what may be private whatever the controller says
-	allowed  atomic.Pointer[inside.Allowed] // the same, and what the controller says
+	flags    inside.Allowed          // what may be private whatever the controller says
+	allowed  atomic.Pointer[answers] // the same, and what the controller says
 }
 
 // resolver makes the pod's DNS server. A sidecar's has two sides: the applications', which knows the mesh's names,
@@ -61,7 +63,7 @@ func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals) (*r
 		envoys.Listen = []string{c.ResolverAddr}
 		config.Views = []dnsproxy.View{{Name: appView, Listen: []string{c.DNSAddr}, Names: true, Search: c.searchDomains()}, envoys}
 	}
-	r.allowed.Store(&r.flags)
+	r.allowed.Store(&answers{private: r.flags})
 	if r.Server, err = dnsproxy.New(config); err != nil {
 		return nil, err
 	}
@@ -75,7 +77,17 @@ func (c *Config) searchDomains() []string {
 
 // refuses has the shape of dnsproxy.View.Refuse.
 func (r *resolver) refuses(host string, addr netip.Addr) bool {
-	return r.allowed.Load().Refuses(host, addr)
+	return r.allowed.Load().refuses(host, addr)
+}
+
+// answers is what Envoy may be told.
+type answers struct {
+	private inside.Allowed
+	never   []netip.Addr // nor by any other of their forms
+}
+
+func (a *answers) refuses(host string, addr netip.Addr) bool {
+	return a.private.Refuses(host, addr) || slices.Contains(a.never, inside.Plain(addr))
 }
 
 // use does with names that are not in the table as the controller says. Resolvers that a flag names stay: who starts the
@@ -114,7 +126,14 @@ func (r *resolver) usePrivate(rest name.Rest) error {
 	if err != nil {
 		return err
 	}
-	allowed = r.flags.With(allowed)
-	r.allowed.Store(&allowed)
+	next := &answers{private: r.flags.With(allowed)}
+	for _, text := range rest.Never {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			return fmt.Errorf("never %q: no address", text)
+		}
+		next.never = append(next.never, inside.Plain(addr))
+	}
+	r.allowed.Store(next)
 	return nil
 }

@@ -33,7 +33,7 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts inline) baseInputs {
 	return exitInputs{
 		hosts:  hosts,
 		listen: cmp.Or(c.Port, defaultListenPort), forward: c.Forward, kind: c.Kind, trust: trustsOf(s.Mesh),
-		policy: meshPolicy(s), ipv6: c.IPv6, onDemand: c.OnDemand, rest: exitRest(s), secrets: materials(s, u),
+		policy: meshPolicy(s), ipv6: c.IPv6, onDemand: c.OnDemand, rest: exitRest(s, c.Kind == Gateway), secrets: materials(s, u),
 	}
 }
 

@@ -30,9 +30,15 @@ func sidecarRest(s *registry.Snapshot, scope *registry.Scope, policy string) nam
 }
 
 // exitRest is whom a gateway asks, and what may be inside. It resolves only what somebody registered.
-func exitRest(s *registry.Snapshot) name.Rest {
+// To the mesh's own doors a gateway is led by no name either.
+func exitRest(s *registry.Snapshot, shared bool) name.Rest {
 	dns := s.Mesh.DNS
-	r := name.Rest{Upstreams: dns.Upstreams, AllowPrivate: dns.AllowPrivate}
+	r := name.Rest{Upstreams: dns.Upstreams, AllowPrivate: dns.PrivateHosts()}
+	if shared {
+		for _, addr := range s.Doors() {
+			r.Never = append(r.Never, addr.String())
+		}
+	}
 	for _, f := range dns.Forward {
 		r.Forward = append(r.Forward, name.Forward(f))
 	}

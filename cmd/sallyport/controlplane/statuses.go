@@ -1,6 +1,9 @@
 package controlplane
 
 import (
+	"fmt"
+	"strings"
+
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/serviceentry"
@@ -10,7 +13,8 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/source/kube/status"
 )
 
-// details are what became of the ServiceEntries that a batch brought, and of those whose hosts it touched.
+// details are what became of the ServiceEntries and DestinationRules that a batch brought, and of those whose hosts it
+// touched.
 func (p *plane) details(s *registry.Snapshot, changes []serviceentry.Change, changed registry.Changed) map[serviceentry.Key]status.Details {
 	keys := map[serviceentry.Key]bool{}
 	for _, c := range changes {
@@ -19,15 +23,20 @@ func (p *plane) details(s *registry.Snapshot, changes []serviceentry.Change, cha
 	for _, host := range changed.Hosts {
 		for _, svc := range s.Services(host) {
 			keys[svc.Source] = true
+			if rule := ruleOf(s, svc); rule != nil {
+				keys[rule.Key] = true
+			}
 		}
 	}
 	out := map[serviceentry.Key]status.Details{}
 	for key, stands := range keys {
-		if !stands || key.Kind != serviceentry.KindServiceEntry {
-			continue
-		}
-		if o := p.known.get(key); o != nil {
+		o := p.known.get(key)
+		switch {
+		case !stands || o == nil:
+		case key.Kind == serviceentry.KindServiceEntry:
 			out[key] = detailsOf(s, o)
+		case key.Kind == serviceentry.KindDestinationRule:
+			out[key] = status.Details{Warnings: closedBy(s, key, o.Spec.(*networking.DestinationRule))}
 		}
 	}
 	return out
@@ -45,6 +54,7 @@ func detailsOf(s *registry.Snapshot, o *serviceentry.Object) status.Details {
 		case svc.External:
 			d.Gateway = registry.ExitDirect
 		}
+		d.Warnings = append(d.Warnings, closings(s, svc, nil)...)
 		if svc.VIP4.IsValid() {
 			d.Addresses = append(d.Addresses, condition.Address{Value: svc.VIP4.String(), Host: svc.Host}, condition.Address{Value: svc.VIP6.String(), Host: svc.Host})
 		}
@@ -60,6 +70,65 @@ func servicesOf(s *registry.Snapshot, o *serviceentry.Object) (out []*registry.S
 				out = append(out, svc)
 			}
 		}
+	}
+	return out
+}
+
+// ruleOf is the rule that counts where a service's connections end: at its gateway, or in its namespace's pods.
+func ruleOf(s *registry.Snapshot, svc *registry.Service) *registry.Rule {
+	if svc.Exit.IsZero() {
+		return s.Rule(svc, svc.Namespace, "")
+	}
+	return s.ExitRule(svc)
+}
+
+// closings are what is closed of a service's ports, or left out of its endpoints: by one object, or by any.
+func closings(s *registry.Snapshot, svc *registry.Service, by *serviceentry.Key) []admission.Finding {
+	place := registry.Place{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace}
+	if svc.Exit.IsZero() {
+		place = registry.Place{Kind: registry.AtSidecar, Namespace: svc.Namespace}
+	}
+	far := s.FarEnd(svc, ruleOf(s, svc), place)
+	var out []admission.Finding
+	for _, port := range svc.Ports {
+		if c, closed := far.Closed[port.Number]; closed && (by == nil || c.By == *by) {
+			out = append(out, admission.Finding{
+				Severity: admission.Warning, Key: c.By, Message: fmt.Sprintf("nothing is sent to %s on port %d: %s", svc.Host, port.Number, c.Why), Fix: c.Fix,
+			})
+		}
+	}
+	if by == nil && len(far.Closed) == 0 {
+		for _, r := range far.Refused {
+			out = append(out, admission.Finding{Severity: admission.Warning, Key: svc.Source, Field: "spec.endpoints", Value: r.Address, Message: r.Why, Fix: r.Fix})
+		}
+	}
+	return out
+}
+
+// maxClosings bounds what a rule's status lists: one of a wildcard may be for many hosts.
+const maxClosings = 10
+
+// closedBy are the hosts that a rule closes.
+func closedBy(s *registry.Snapshot, key serviceentry.Key, rule *networking.DestinationRule) []admission.Finding {
+	host := registry.CanonicalHost(rule.Host)
+	if !strings.HasPrefix(host, "*") {
+		return closedAt(s, s.Services(host), key)
+	}
+	var out []admission.Finding
+	for name, list := range s.Hosts() {
+		if strings.HasSuffix(name, host[1:]) {
+			out = append(out, closedAt(s, list, key)...)
+		}
+		if len(out) >= maxClosings {
+			break
+		}
+	}
+	return out
+}
+
+func closedAt(s *registry.Snapshot, list []*registry.Service, key serviceentry.Key) (out []admission.Finding) {
+	for _, svc := range list {
+		out = append(out, closings(s, svc, &key)...)
 	}
 	return out
 }
