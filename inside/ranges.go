@@ -3,6 +3,7 @@ package inside
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 )
 
 // inside lists what is not on the public internet, from IANA's special-purpose address registries (RFC 6890), and the
@@ -52,6 +53,14 @@ func Is(addr netip.Addr) bool {
 // the kernel takes for it.
 func OwnHost(addr netip.Addr) bool {
 	return among(addr, own)
+}
+
+// OwnHostIn tells whether a range has addresses of the host of whoever connects to them; IPv6 ranges count as if they did.
+func OwnHostIn(p netip.Prefix) bool {
+	if p.IsSingleIP() {
+		return OwnHost(p.Addr())
+	}
+	return !p.Addr().Is4() || slices.ContainsFunc(own, p.Overlaps)
 }
 
 var own = []netip.Prefix{

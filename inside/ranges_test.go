@@ -32,6 +32,14 @@ func TestIs(t *testing.T) {
 	}
 }
 
+func TestOwnHostIn(t *testing.T) {
+	for p, want := range map[string]bool{"127.0.0.1/32": true, "0.0.0.0/0": true, "127.128.0.0/9": true, "10.0.0.0/8": false, "2001:db8::/32": true, "2001:db8::1/128": false, "::1/128": true} {
+		if got := OwnHostIn(netip.MustParsePrefix(p)); got != want {
+			t.Errorf("OwnHostIn(%s) = %v", p, got)
+		}
+	}
+}
+
 func TestOwnHost(t *testing.T) {
 	for addr, want := range map[string]bool{
 		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "0.0.0.0": true, "0.0.0.1": true, "::": true,

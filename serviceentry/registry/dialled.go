@@ -3,6 +3,8 @@ package registry
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/sallyport/sallyport/inside"
 )
 
 // Dialled says whether a gateway connects the service's TCP ports to the address that the client chose, which is what resolution
@@ -17,6 +19,7 @@ func (s *Snapshot) dialled(svc *Service) (taken []netip.Prefix) {
 	allowed := s.Mesh.DNS.PrivateFor(svc.Namespace)
 	for _, p := range svc.Addresses {
 		switch {
+		case inside.OwnHostIn(p): // for nobody, whatever is allowed
 		case p.IsSingleIP() && (allowed.Refuses(svc.Host, p.Addr()) || s.isOwn(p.Addr())):
 		case !p.IsSingleIP() && (!p.Addr().Is4() || allowed.RefusesRange(svc.Host, p) || slices.ContainsFunc(s.own, p.Contains)):
 		default:
