@@ -41,7 +41,7 @@ func leadsInside(ctx context.Context, s *Scene) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Controller.setDNS(""), s.Config.Remove(insideFile), end()) }()
-	s.Outside.Set(insideHost, ttl, world.ControlAddr)
+	s.Outside.Set(insideHost, ttl, world.RouterAddr)
 	if err := s.Config.Write(insideFile, insideEntry); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func leadsInside(ctx context.Context, s *Scene) (err error) {
 
 // serveInside is a web server at a private address that the gateway could connect to.
 func (s *Scene) serveInside() (end func() error, err error) {
-	l, err := s.World.Control.Listen(net.JoinHostPort(world.ControlAddr.String(), fmt.Sprint(insidePort)))
+	l, err := s.World.Router.Listen(net.JoinHostPort(world.RouterAddr.String(), fmt.Sprint(insidePort)))
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *Scene) refusedInside(ctx context.Context) (r record.Record, err error) 
 		}
 		for _, r = range records {
 			if r.Class == record.DNS && r.Verdict == record.Denied && r.Reporter == record.ReporterGateway &&
-				r.Destination == world.ControlAddr.String() && strings.Contains(r.Reason, "allowPrivate") {
+				r.Destination == world.RouterAddr.String() && strings.Contains(r.Reason, "allowPrivate") {
 				return nil
 			}
 		}

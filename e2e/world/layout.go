@@ -16,6 +16,7 @@ var (
 	AppAddr     = netip.MustParseAddr("10.77.0.10")
 	GatewayAddr = netip.MustParseAddr("10.77.0.20")
 	ControlAddr = netip.MustParseAddr("10.77.0.30")
+	RouterAddr  = netip.MustParseAddr("10.77.0.1") // a private address that is none of the mesh's own
 
 	OutsideAddrs = []netip.Addr{
 		netip.MustParseAddr("203.0.113.10"),

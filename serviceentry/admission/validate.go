@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // Validate judges one object by itself: everything that Istio's own admission refuses for its kind, and what could
@@ -29,6 +30,10 @@ func Validate(o serviceentry.Object) []Finding {
 		r.workloadEntry(spec)
 	case *networking.WorkloadGroup:
 		r.workloadGroup(spec)
+	case *corev1.Secret:
+		if err := registry.CheckSecret(spec); err != nil {
+			r.reject("data", nil, err.Error(), "write values that belong together; the last good version stays in use")
+		}
 	case *corev1.Service:
 		r.service(spec)
 	case *discoveryv1.EndpointSlice:

@@ -26,10 +26,10 @@ type Credential struct {
 func (c *Credential) String() string   { return "[a credential]" }
 func (c *Credential) GoString() string { return c.String() }
 
-// held is what is known of one Secret: the last good version, and what is wrong with the newest.
+// held is what a Secret was read as.
 type held struct {
-	good    *Credential // nil when there never was one
-	problem string      // names the Secret's key; never a value
+	good    *Credential // nil where it is no credential
+	problem string      // why; names the Secret's key, never a value
 }
 
 // CredentialRef names the Secret of a rule, in the rule's own namespace.
@@ -45,7 +45,7 @@ func (s *Snapshot) Credential(ref CredentialRef) (*Credential, string) {
 	beside, also := s.credentials[CredentialRef{ref.Namespace, ref.Name + cacert}]
 	switch {
 	case !there && !also:
-		return nil, fmt.Sprintf("there is no Secret %s/%s that the control plane may read", ref.Namespace, ref.Name)
+		return nil, fmt.Sprintf("there is no Secret %s/%s that the control plane can read", ref.Namespace, ref.Name)
 	case there && main.good == nil:
 		return nil, fmt.Sprintf("Secret %s/%s: %s", ref.Namespace, ref.Name, main.problem)
 	case also && beside.good == nil:
@@ -61,7 +61,7 @@ func (s *Snapshot) Credential(ref CredentialRef) (*Credential, string) {
 	return &out, ""
 }
 
-// setSecret takes a Secret over. One that is broken leaves what was good before it.
+// setSecret takes a Secret over. (One that CheckSecret refuses does not get here: its source keeps the last good version.)
 func (b *batch) setSecret(c serviceentry.Change) {
 	ref := CredentialRef{c.Key.Namespace, c.Key.Name}
 	next := maps.Clone(b.next.credentials)
@@ -72,9 +72,9 @@ func (b *batch) setSecret(c serviceentry.Change) {
 		delete(next, ref)
 	} else {
 		h := held{}
-		good, err := readCredential(c.Object.Spec.(*corev1.Secret))
-		if h.good = good; err != nil {
-			h.good, h.problem = next[ref].good, err.Error()
+		var err error
+		if h.good, err = readCredential(c.Object.Spec.(*corev1.Secret)); err != nil {
+			h.problem = err.Error()
 		}
 		next[ref] = h
 	}
@@ -111,6 +111,22 @@ func (x *index) noteCredentials(r *Rule, named bool) {
 	}
 }
 
+// CheckSecret says what is wrong with a Secret that is meant for a credential, so that a broken one does not take the place
+// of a good one: values that are none, or that do not belong together. Secrets for other things are fine.
+func CheckSecret(s *corev1.Secret) error {
+	_, err := readCredential(s)
+	var incomplete incompleteError
+	if errors.As(err, &incomplete) && s.Type != corev1.SecretTypeTLS {
+		return nil
+	}
+	return err
+}
+
+// incompleteError is about values that are not there: the Secret may be something else than a credential.
+type incompleteError string
+
+func (e incompleteError) Error() string { return string(e) }
+
 // readCredential reads the two layouts that Istio takes: kubernetes.io/tls with ca.crt and ca.crl, and cert, key, cacert,
 // crl. What Envoy would refuse is refused here, where it can be said. Errors name keys of the Secret, never values.
 func readCredential(s *corev1.Secret) (*Credential, error) {
@@ -137,13 +153,13 @@ func readCredential(s *corev1.Secret) (*Credential, error) {
 	c.CRL, crlName = first("ca.crl", "crl")
 	switch {
 	case len(c.Certificate)+len(c.Key)+len(c.Roots) == 0:
-		return nil, errors.New("it holds neither tls.crt with tls.key nor ca.crt")
+		return nil, incompleteError("it holds neither tls.crt with tls.key nor ca.crt")
 	case len(c.Key) == 0 && len(c.Certificate) > 0:
-		return nil, fmt.Errorf("it holds %s without %s", certName, keyName)
+		return nil, incompleteError(fmt.Sprintf("it holds %s without %s", certName, keyName))
 	case len(c.Certificate) == 0 && len(c.Key) > 0:
-		return nil, fmt.Errorf("it holds %s without %s", keyName, certName)
+		return nil, incompleteError(fmt.Sprintf("it holds %s without %s", keyName, certName))
 	case len(c.CRL) > 0 && len(c.Roots) == 0:
-		return nil, fmt.Errorf("it holds %s without %s", crlName, rootName)
+		return nil, incompleteError(fmt.Sprintf("it holds %s without %s", crlName, rootName))
 	}
 	if len(c.Key) > 0 {
 		if err := checkPair(c.Certificate, c.Key); err != nil {

@@ -24,10 +24,13 @@ func contents(t *testing.T, s *registry.Snapshot) string {
 		for _, svc := range list {
 			for _, ns := range registrytest.Namespaces {
 				all[host+" rule "+svc.Source.String()+" "+ns] = s.Rule(svc, ns, "")
+				all[host+" far end "+svc.Source.String()+" "+ns] = farEnds(s, svc, ns)
 			}
 		}
 	}
+	all["doors"] = s.Doors()
 	for _, ns := range registrytest.Namespaces {
+		all["selecting "+ns] = s.Selecting(ns, map[string]string{"istio": "app"})
 		all["scope "+ns] = s.Scope(ns, nil)
 		all["view "+ns] = s.View(ns)
 		all["exits "+ns] = s.ExitsIn(ns)
@@ -50,6 +53,21 @@ func contents(t *testing.T, s *registry.Snapshot) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// farEnds are what is closed of a service, left out and given, in each kind of place.
+func farEnds(s *registry.Snapshot, svc *registry.Service, ns string) (out []string) {
+	for _, kind := range []registry.PlaceKind{registry.AtSidecar, registry.AtGateway, registry.AtForward} {
+		if kind == registry.AtGateway && (svc.Exit.IsZero() || !svc.External) {
+			continue // no gateway is asked for it
+		}
+		rule := s.ExitRule(svc)
+		if kind == registry.AtSidecar {
+			rule = s.Rule(svc, ns, s.Selecting(ns, map[string]string{"istio": "app"}))
+		}
+		out = append(out, s.FarEnd(svc, rule, registry.Place{Kind: kind, Namespace: ns}).Key())
+	}
+	return out
 }
 
 // asked is what a namespace is told about a host.
@@ -107,6 +125,16 @@ func TestChangedIsComplete(t *testing.T) {
 			for _, ns := range registrytest.Namespaces { // what others wrote decides who governs it, and which addresses it has
 				if d := cmp.Diff(asked(before, host, ns, nil), asked(after, host, ns, nil)); d != "" {
 					t.Fatalf("another answer without being named:\n%s", d)
+				}
+			}
+			for i := range min(len(old), len(list)) {
+				if changed.Scopes { // all hosts are looked at again
+					break
+				}
+				for _, ns := range registrytest.Namespaces {
+					if was, is := farEnds(before, old[i], ns), farEnds(after, list[i], ns); !slices.Equal(was, is) {
+						t.Fatalf("%s: from %s its far end is %v, and was %v, without being named", host, ns, is, was)
+					}
 				}
 			}
 			if len(old) != len(list) {

@@ -421,6 +421,9 @@ func (b *batch) setKube(c serviceentry.Change) {
 	if _, ok := b.kube.Get(ref.String()); ok == (c.Object == nil) {
 		b.noteKubeNames(ref)
 	}
+	if len(b.next.selecting) > 0 && (b.snap.exits[ref] > 0 || b.next.exits[ref] > 0) { // other rules may select the gateway
+		b.changed.Scopes = true
+	}
 	if c.Object == nil {
 		b.kube.Delete(ref.String())
 		return

@@ -37,7 +37,9 @@ func versions(v *translate.View) map[string]string {
 func nodes() []translate.Node {
 	var out []translate.Node
 	for i, ns := range registrytest.Namespaces {
-		out = append(out, translate.Node{ID: "sidecar~10.0.0.1~app." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns})
+		out = append(out,
+			translate.Node{ID: "sidecar~10.0.0.1~app." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns},
+			translate.Node{ID: "sidecar~10.0.0.1~picked." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Labels: map[string]string{"istio": "app"}, Plain: i%2 == 0})
 		if i%2 == 0 {
 			out = append(out,
 				translate.Node{ID: "sidecar~10.0.0.1~old." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Inline: true},

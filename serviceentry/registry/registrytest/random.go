@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	networking "istio.io/api/networking/v1alpha3"
+	typev1beta1 "istio.io/api/type/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/serviceentry"
@@ -51,7 +52,7 @@ func (w *World) Shuffled() []serviceentry.Change {
 
 func (w *World) object() *serviceentry.Object {
 	ns := pick(w, Namespaces)
-	switch w.rand.IntN(14) {
+	switch w.rand.IntN(15) {
 	case 0:
 		return w.made(serviceentry.KindSidecar, ns, pick(w, []string{"one", "two"}), w.sidecar(), nil)
 	case 1:
@@ -63,6 +64,8 @@ func (w *World) object() *serviceentry.Object {
 	case 4:
 		at := pick(w, [][2]string{{"default", "web"}, {"default", "web"}, {"default", "other"}, {"team-a", "other"}, {"istio-system", "pods"}})
 		return w.made(serviceentry.KindService, at[0], at[1], w.service(), nil)
+	case 7:
+		return w.made(serviceentry.KindSecret, ns, pick(w, []string{"client", "client-cacert"}), w.secret(), nil)
 	case 5:
 		return w.made(serviceentry.KindNamespace, "", ns, &corev1.Namespace{}, w.annotations())
 	case 6:
@@ -136,7 +139,22 @@ func (w *World) entry() *networking.ServiceEntry {
 			{"203.0.113.7"}, {"203.0.113.7", "203.0.113.8"}, {"10.0.0.9"}, {"240.240.0.9"}, {"203.0.113.64/28"}, {"203.0.113.64/28", "203.0.113.96/28"},
 		})
 	}
+	if w.rand.IntN(4) == 0 {
+		e.Resolution, e.Addresses = networking.ServiceEntry_STATIC, nil
+		for range 1 + w.rand.IntN(2) { // outside, inside, gateways, the proxy's own host
+			e.Endpoints = append(e.Endpoints, &networking.WorkloadEntry{Address: pick(w, []string{"203.0.113.9", "203.0.113.2", "10.0.0.2", "10.1.0.1", "127.0.0.1"})})
+		}
+	}
 	return e
+}
+
+// secret is one of two pairs, roots, or no credential.
+func (w *World) secret() *corev1.Secret {
+	pair := Pair(w.rand.IntN(2))
+	return &corev1.Secret{StringData: pick(w, []map[string]string{
+		{"tls.crt": pair.Certificate, "tls.key": pair.Key}, {"tls.crt": pair.Certificate, "tls.key": pair.Key, "ca.crt": pair.Certificate},
+		{"ca.crt": pair.Certificate}, {"other": "x"},
+	})}
 }
 
 // service is one with an address, a headless one, or another name of a host.
@@ -168,12 +186,24 @@ func (w *World) sidecar() *networking.Sidecar {
 }
 
 func (w *World) rule() *networking.DestinationRule {
-	return &networking.DestinationRule{
+	r := &networking.DestinationRule{
 		Host: pick(w, hosts),
 		TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{
 			Mode: pick(w, []networking.ClientTLSSettings_TLSmode{networking.ClientTLSSettings_DISABLE, networking.ClientTLSSettings_SIMPLE}),
 		}},
 	}
+	switch w.rand.IntN(5) {
+	case 0:
+		r.TrafficPolicy.Tls = &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_MUTUAL, CredentialName: "client"}
+	case 1:
+		r.TrafficPolicy.Tls = &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE, CredentialName: "client"}
+	case 2:
+		r.TrafficPolicy.Tls.Mode = networking.ClientTLSSettings_ISTIO_MUTUAL
+	}
+	if w.rand.IntN(4) == 0 {
+		r.WorkloadSelector = &typev1beta1.WorkloadSelector{MatchLabels: map[string]string{"istio": pick(w, []string{"egressgateway", "app"})}}
+	}
+	return r
 }
 
 func (w *World) gateway() *corev1.Service {
@@ -187,7 +217,7 @@ func (w *World) pod() *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Labels = map[string]string{"istio": "egressgateway"}
 	p.Spec.ServiceAccountName = pick(w, []string{"egress", "other"})
-	p.Status.PodIP = pick(w, []string{"10.0.0.2", "10.0.0.3"})
+	p.Status.PodIP = pick(w, []string{"10.0.0.2", "10.0.0.3", "203.0.113.2"})
 	return p
 }
 
