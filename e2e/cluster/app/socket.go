@@ -66,6 +66,7 @@ func webSocket(r *http.Request) (exchanged, error) {
 		if err != nil {
 			return "", err
 		}
+		_ = response.Body.Close() // an upgrade has none; the connection is ours
 		if response.StatusCode != http.StatusSwitchingProtocols || response.Header.Get("Sec-WebSocket-Accept") != acceptOf(key) {
 			return "", fmt.Errorf("the upgrade was answered %s", response.Status)
 		}
