@@ -50,7 +50,35 @@ func TestExplainAgreesWithEnvoy(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.compare(t, cases)
+			d.foreignNames(t, setting.policy == "ALLOW_ANY" && !setting.sidecar)
 		})
+	}
+}
+
+// foreignNames shows TLS names that nobody registered at addresses that somebody did: `explain` has no words for that.
+func (d *differential) foreignNames(t *testing.T, open bool) {
+	t.Helper()
+	passes := map[bool]netip.Addr{true: world.AppAddr}[open]
+	made, err := d.app.resolve(d.ctx, "exact.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, from := range map[netip.AddrPort]netip.Addr{
+		netip.AddrPortFrom(clusterAddr, 443):                       world.AppAddr, // a service of the mesh: names mean nothing
+		netip.AddrPortFrom(netip.MustParseAddr("192.0.2.10"), 443): world.AppAddr, // straight from the sidecar
+		netip.AddrPortFrom(rangedAddr, 8443):                       world.AppAddr, // in a range
+		netip.AddrPortFrom(ownedAddr, 443):                         passes,        // behind a gateway, which would refuse it
+		netip.AddrPortFrom(made, 443):                              {},            // made up: nothing is there
+		netip.AddrPortFrom(otherAddr, 443):                         passes,
+	} {
+		began := time.Now()
+		peer, err := d.app.tryNamed(d.ctx, at, "foreign.test")
+		if peer != from {
+			t.Errorf("foreign.test at %s: the server saw %q, want %q (%v)", at, peer, from, err)
+		}
+		if errors.Is(err, context.DeadlineExceeded) || time.Since(began) >= tryWithin {
+			t.Errorf("foreign.test at %s: no end (%v)", at, err)
+		}
 	}
 }
 

@@ -150,6 +150,22 @@ func (c caller) try(ctx context.Context, scheme, host string, port uint16, path 
 	return heard(conn)
 }
 
+// tryNamed speaks TLS with a name to an address, whatever the name's own address is.
+func (c caller) tryNamed(ctx context.Context, at netip.AddrPort, name string) (peer netip.Addr, err error) {
+	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	defer cancel()
+	conn, err := c.host.DialContext(ctx, "tcp", at.String())
+	if err != nil {
+		return peer, err
+	}
+	defer func() { _ = conn.Close() }()
+	deadline, _ := ctx.Deadline()
+	_ = conn.SetDeadline(deadline)
+	settings := c.roots.Clone()
+	settings.ServerName = name
+	return c.request(tls.Client(conn, settings), name, at.Port(), "/")
+}
+
 // tryWithin bounds one try: what is open answers at once, and what is dropped is as closed as what is refused.
 const tryWithin = 3 * time.Second
 
