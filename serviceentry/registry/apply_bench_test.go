@@ -19,7 +19,7 @@ func entry(i int, version uint64) serviceentry.Change {
 			Hosts: []string{fmt.Sprintf("api.service-%d.example.com", i)}, Location: networking.ServiceEntry_MESH_EXTERNAL,
 			Resolution: networking.ServiceEntry_DNS,
 			Ports:      []*networking.ServicePort{{Number: 80, Name: "http", Protocol: "HTTP"}, {Number: 443, Name: "tls", Protocol: "TLS"}},
-			Addresses:  []string{"203.0.113.1", "203.0.113.2"}[version%2 : version%2+1],
+			Addresses:  []string{fmt.Sprintf("198.%d.%d.%d", 18+version%2, i>>8, i&255)}, // its own: hosts that share one change together
 		},
 		Hash: version<<32 | uint64(i),
 	}
