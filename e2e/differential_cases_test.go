@@ -32,7 +32,7 @@ var destinations = []string{
 	"own.wide.test:80", "own.wide.test:443", "own.wide.test:8080", "other.wide.test:443",
 	"x.root.test:80", "x.root.test:443", "x.shared.test:80", "x.shared.test:443", "led.test:80", "led.test:443",
 	"blind.test:7070", "nobody.test:7070", "exact.test:7070",
-	"checkout.store:80", "checkout.store:443", "checkout.store:8080", "checkout.store.svc.cluster.local:80", "pod-0.checkout.store.svc.cluster.local:80",
+	"checkout.store:80", "checkout.store:443", "checkout.store:8080", "checkout.store.svc.cluster.local:80",
 	"nobody.test:80", "nobody.test:443", "nobody.test:5432", "nobody.test:9999",
 	clusterAddr.String() + ":443", clusterAddr.String() + ":80", clusterAddr.String() + ":5432",
 	"api:80", "api.default:80", "api.default.svc:443", "api.default.svc.cluster.local:443", "api.default.svc.cluster.local:5432", "api:5432",

@@ -75,7 +75,7 @@ func (s *Snapshot) Visible(host, ns string, scope *Scope) *Service {
 	if svc == nil || (at >= rankRoot && s.patternOf(host, at, ns, scope)) {
 		return nil
 	}
-	return svc
+	return s.In(svc, ns)
 }
 
 // patternOf says whether a pattern that covers the host was registered by somebody who comes before a rank. The root

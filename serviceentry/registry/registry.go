@@ -22,7 +22,7 @@ type Registry struct {
 	objects map[serviceentry.Key]*serviceentry.Object
 	hostsOf map[serviceentry.Key][]string // what each object registered
 	index   index
-	vips    *vips
+	madeUp  *madeUp
 	// tails are all hosts by their labels turned round; specials, the namespaces that see something else of a host than
 	// everybody, as they are counted.
 	tails    *ordered.Edit[string]
@@ -41,13 +41,13 @@ func New(cfg *mesh.Config) *Registry {
 		objects: map[serviceentry.Key]*serviceentry.Object{},
 		hostsOf: map[serviceentry.Key][]string{},
 		index:   newIndex(),
-		vips:    newVIPs(),
+		madeUp:  newMadeUp(),
 		tails:   ordered.New[string]().Edit(), specials: map[string]map[string]bool{},
 		nodes: map[serviceentry.Key][]netip.Prefix{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
-			patterns: ordered.New[[]*Service](),
+			patterns: ordered.New[[]*Service](), made: map[string]map[string]uint32{},
 		},
 	}
 }
@@ -70,6 +70,11 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	b := r.begin()
 	if cfg.RootNamespace != b.next.Mesh.RootNamespace { // whose objects come before whose follows it
 		b.hosts.Walk(func(host string, _ []*Service) bool { b.renamed[host] = true; return true })
+		for ns := range b.next.made {
+			b.countView(ns, -1)
+		}
+		b.next.made, b.madeCopied = map[string]map[string]uint32{}, true
+		b.madeUp = newMadeUp() // every host claims its address anew
 	}
 	b.next.Mesh = cfg
 	b.changed.Mesh, b.netsMoved = true, true
@@ -109,6 +114,7 @@ type batch struct {
 
 	netsMoved     bool         // what the cluster's networks are made from
 	specialCopied bool         // next has a map of its own
+	madeCopied    bool         // next has a map of its own
 	exitWas       map[Ref]bool // gateways whose count changed: whether anything left by them before
 }
 
@@ -266,35 +272,32 @@ func (b *batch) replace(host string, key serviceentry.Key, svc *Service) {
 func (b *batch) claimAddresses() {
 	for host := range b.touched {
 		list, _ := b.hosts.Get(host)
-		if c, ok := claimOf(host, list, b.next.Mesh.RootNamespace); ok {
-			b.vips.add(c)
-		} else {
-			b.vips.remove(host)
-		}
+		was, _ := b.snap.hosts.Get(host)
+		b.madeUp.claim(host, b.next.Mesh.RootNamespace, was, list)
 	}
-	for host := range b.vips.take() {
-		b.touched[host] = true
-	}
+	moved, again := b.madeUp.settle(func(host string) []*Service { list, _ := b.hosts.Get(host); return list })
+	maps.Copy(b.touched, moved)
+	b.settleAddresses(again)
 }
 
-// claimOf says whether a host needs a made-up address: it is outside, has no address, is one name, and is not
-// reached at the address that the client finds itself.
+// wantsAddress says whether a registration needs a made-up address: the host is outside, has no address, is one name, and
+// is not reached at the address that the client finds itself.
+func (s *Service) wantsAddress() bool {
+	return s.External && len(s.Addresses) == 0 && !s.Wildcard() && (s.Resolution != None || !s.Exit.IsZero())
+}
+
+// claimOf says whether a host needs a made-up address. Where the root namespace's registration does, no other counts.
 func claimOf(host string, list []*Service, root string) (claim, bool) {
 	c := claim{host: host}
 	wants := false
+	rooted := slices.ContainsFunc(list, func(s *Service) bool { return root != "" && s.Namespace == root && s.wantsAddress() })
 	for _, s := range list {
-		if !s.External || len(s.Addresses) > 0 || s.Wildcard() || (s.Resolution == None && s.Exit.IsZero()) {
+		if !s.wantsAddress() || (rooted && s.Namespace != root) {
 			continue
 		}
-		created := int64(0)
-		if !s.Created.IsZero() {
-			created = s.Created.UnixNano()
-		}
-		if !wants || created < c.created {
-			c.created = created
-		}
+		c.add(s, wants)
 		wants = true
-		c.root = c.root || s.Namespace == root
+		c.root = rooted
 	}
 	return c, wants
 }
@@ -338,7 +341,7 @@ func (b *batch) seal(host string) {
 // final gives the values that readers see: with made-up addresses, the ports of entries that belong together, and
 // the hash over all of it.
 func (b *batch) final(host string, list []*Service) []*Service {
-	v4, v6 := b.vips.lookup(host)
+	v4, v6 := b.madeUp.all.lookup(host)
 	out := make([]*Service, len(list))
 	for i, s := range list {
 		fresh := *s

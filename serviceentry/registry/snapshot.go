@@ -29,10 +29,11 @@ type Snapshot struct {
 	credentials map[CredentialRef]held
 	// selecting are the rules that are for single workloads, by namespace.
 	selecting map[string][]*Rule
-	aliases   ordered.Map[*Alias]     // by their own full names
-	aliasesOf ordered.Map[[]Ref]      // by their targets
-	patterns  ordered.Map[[]*Service] // those of hosts that are wildcards
-	written   ordered.Map[[]*Service] // by the single addresses that were written for them; each list sorted by Service.compare
+	aliases   ordered.Map[*Alias]          // by their own full names
+	aliasesOf ordered.Map[[]Ref]           // by their targets
+	made      map[string]map[string]uint32 // by namespace: hosts that it sees at another slot of made-up addresses
+	patterns  ordered.Map[[]*Service]      // those of hosts that are wildcards
+	written   ordered.Map[[]*Service]      // by the single addresses that were written for them; each list sorted by Service.compare
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.

@@ -20,6 +20,17 @@ type claim struct {
 	created int64
 }
 
+// add counts a registration in: the oldest gives the age.
+func (c *claim) add(s *Service, more bool) {
+	created := int64(0)
+	if !s.Created.IsZero() {
+		created = s.Created.UnixNano()
+	}
+	if !more || created < c.created {
+		c.created = created
+	}
+}
+
 func (c claim) before(o claim) bool {
 	if c.root != o.root {
 		return c.root
@@ -40,6 +51,8 @@ type vips struct {
 	at    map[uint32]claim
 	slot  map[string]uint32
 	moved map[string]bool // hosts whose address changed since take was last called
+	// taken are slots that no claim here may have; nil for none.
+	taken func(slot uint32) bool
 }
 
 func newVIPs() *vips {
@@ -59,7 +72,7 @@ func (v *vips) add(c claim) {
 	}
 	for at := c.home(); ; at = (at + 1) % slots {
 		held, taken := v.at[at]
-		if taken && held.before(c) {
+		if (taken && held.before(c)) || (v.taken != nil && v.taken(at)) {
 			continue
 		}
 		v.at[at], v.slot[c.host], v.moved[c.host] = c, at, true
@@ -82,6 +95,9 @@ func (v *vips) remove(host string) {
 	var behind []claim
 	for next := (at + 1) % slots; ; next = (next + 1) % slots {
 		c, taken := v.at[next]
+		if !taken && v.taken != nil && v.taken(next) {
+			continue
+		}
 		if !taken {
 			break
 		}
@@ -120,6 +136,10 @@ func (v *vips) lookup(name string) (v4, v6 netip.Addr) {
 	if !ok {
 		return netip.Addr{}, netip.Addr{}
 	}
+	return addressesAt(at)
+}
+
+func addressesAt(at uint32) (v4, v6 netip.Addr) {
 	offset := uint16(at + 1)
 	b4 := host.MadeUp4.Addr().As4()
 	binary.BigEndian.PutUint16(b4[2:], offset)

@@ -201,7 +201,7 @@ func TestNeighboursChangeNothing(t *testing.T) {
 		mesh.Exports
 	}{{"default", mesh.DefaultExports()}, {"istio", mesh.IstioExports()}} {
 		t.Run(exports.name, func(t *testing.T) {
-			trials := 12
+			trials := 8
 			if raceDetected || testing.Short() {
 				trials = 2
 			}

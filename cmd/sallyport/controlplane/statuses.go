@@ -55,7 +55,7 @@ func detailsOf(s *registry.Snapshot, o *serviceentry.Object) status.Details {
 			d.Gateway = registry.ExitDirect
 		}
 		d.Warnings = append(d.Warnings, closings(s, svc, nil)...)
-		if svc.VIP4.IsValid() {
+		if svc := s.In(svc, svc.Namespace); svc.VIP4.IsValid() {
 			d.Addresses = append(d.Addresses, condition.Address{Value: svc.VIP4.String(), Host: svc.Host}, condition.Address{Value: svc.VIP6.String(), Host: svc.Host})
 		}
 	}

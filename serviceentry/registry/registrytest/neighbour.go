@@ -29,7 +29,9 @@ type Prey struct {
 // Neighbour makes an object of any kind in a namespace, with every field that is read, about what others have.
 func (w *World) Neighbour(ns string, prey Prey) serviceentry.Change {
 	o := w.neighbour(ns, prey)
-	o.Created = time.Unix(1_700_000_000, 0) // the API server's word: later than what is there
+	if w.rand.IntN(2) == 0 {
+		o.Created = time.Unix(int64(1_500_000_000+w.rand.IntN(200_000_000)), 0) // before and after what is there
+	}
 	w.Objects[o.Key] = o
 	return serviceentry.Change{Key: o.Key, Object: o}
 }

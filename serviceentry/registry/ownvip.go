@@ -1,0 +1,228 @@
+package registry
+
+import (
+	"maps"
+	"net/netip"
+)
+
+// madeUp gives hosts their made-up addresses: for everybody one table, in which the root namespace's hosts come first; and
+// for each namespace a table of its own hosts, around those of the root namespace. What a namespace registered itself has,
+// in its own workloads' eyes, the address of that table, so that no host of others can move it, whenever it came and
+// whatever it is called. Mostly the two are the same. Where they are not, the namespace has a view of its own, in which whoever
+// has the address for everybody has the one that is left.
+type madeUp struct {
+	all  *vips
+	root *vips
+	own  map[string]*vips
+	// touched are the namespaces whose tables changed since they were last settled.
+	touched map[string]bool
+	// apart are the hosts of a namespace whose address in its own table is another than for everybody.
+	apart map[string]map[string]bool
+}
+
+func newMadeUp() *madeUp {
+	return &madeUp{all: newVIPs(), root: newVIPs(), own: map[string]*vips{}, touched: map[string]bool{}, apart: map[string]map[string]bool{}}
+}
+
+// claim brings the tables up to date with a host's registrations, before and now.
+func (m *madeUp) claim(host, root string, was, now []*Service) {
+	m.all.set(claimOf(host, now, root))
+	byRoot, rooted := claimIn(host, now, root)
+	m.root.set(byRoot, rooted)
+	for _, list := range [...][]*Service{was, now} {
+		for _, s := range list {
+			if s.Namespace != root {
+				m.claimOwn(host, s.Namespace, now, rooted)
+			}
+		}
+	}
+}
+
+func (m *madeUp) claimOwn(host, ns string, now []*Service, rooted bool) {
+	c, wants := claimIn(host, now, ns)
+	wants = wants && !rooted
+	t := m.own[ns]
+	if t == nil {
+		if !wants {
+			return
+		}
+		t = newVIPs()
+		t.taken = func(at uint32) bool { _, taken := m.root.at[at]; return taken }
+		m.own[ns] = t
+	}
+	t.set(c, wants)
+	m.touched[ns] = true
+}
+
+// settle gives the hosts that everybody sees at another address now, and the namespaces that have to be looked at again.
+// registered gives a host's registrations.
+func (m *madeUp) settle(registered func(host string) []*Service) (moved, again map[string]bool) {
+	again = map[string]bool{}
+	if len(m.root.take()) > 0 { // what all others are put around
+		for ns, t := range m.own {
+			t.rebuild()
+			m.touched[ns] = true
+		}
+	}
+	if moved = m.all.take(); len(moved) > 0 {
+		for ns := range m.apart {
+			again[ns] = true
+		}
+	}
+	for host := range moved {
+		for _, s := range registered(host) {
+			if t := m.own[s.Namespace]; t != nil {
+				m.compare(s.Namespace, host)
+				again[s.Namespace] = true
+			}
+		}
+	}
+	for ns := range m.touched {
+		t := m.own[ns]
+		for host := range t.take() {
+			m.compare(ns, host)
+			again[ns] = true
+		}
+		if len(t.slot) == 0 {
+			delete(m.own, ns)
+		}
+	}
+	clear(m.touched)
+	return moved, again
+}
+
+// compare notes whether a host's address in its namespace's table is another than for everybody.
+func (m *madeUp) compare(ns, host string) {
+	at, ok := m.own[ns].slot[host]
+	if all, has := m.all.slot[host]; ok && (!has || all != at) {
+		if m.apart[ns] == nil {
+			m.apart[ns] = map[string]bool{}
+		}
+		m.apart[ns][host] = true
+		return
+	}
+	if delete(m.apart[ns], host); len(m.apart[ns]) == 0 {
+		delete(m.apart, ns)
+	}
+}
+
+// view gives the hosts that a namespace sees at another slot than everybody does: its own, and those whose slots they
+// have, which get one that is left. nil where there are none.
+func (m *madeUp) view(ns string) map[string]uint32 {
+	own := m.own[ns]
+	if own == nil || len(m.apart[ns]) == 0 {
+		return nil
+	}
+	out := map[string]uint32{}
+	for host := range m.apart[ns] {
+		out[host] = own.slot[host]
+	}
+	for host := range m.apart[ns] {
+		other, taken := m.all.at[own.slot[host]]
+		if _, mine := own.slot[other.host]; !taken || mine {
+			continue
+		}
+		at, left := m.all.slot[host]
+		for left { // the first slot of the chain that none of the namespace's own has
+			next, held := own.at[at]
+			if !held {
+				break
+			}
+			at, left = m.all.slot[next.host]
+		}
+		if !left {
+			at = slots // there is none
+		}
+		out[other.host] = at
+	}
+	return out
+}
+
+// claimIn is claimOf for the registrations of one namespace.
+func claimIn(host string, list []*Service, ns string) (c claim, wants bool) {
+	c.host = host
+	for _, s := range list {
+		if s.Namespace == ns && s.wantsAddress() {
+			c.add(s, wants)
+			wants = true
+		}
+	}
+	return c, wants
+}
+
+// set adds a claim, or takes the host's out.
+func (v *vips) set(c claim, wants bool) {
+	if wants {
+		v.add(c)
+	} else {
+		v.remove(c.host)
+	}
+}
+
+// rebuild puts all claims in again, around what is taken now.
+func (v *vips) rebuild() {
+	was := v.slot
+	claims := v.at
+	v.at, v.slot = map[uint32]claim{}, map[string]uint32{}
+	moved := maps.Clone(v.moved)
+	for _, c := range claims {
+		v.add(c)
+	}
+	v.moved = moved
+	for host, at := range was {
+		if v.slot[host] != at {
+			v.moved[host] = true
+		}
+	}
+}
+
+// settleAddresses notes what namespaces see at other addresses than everybody, and marks hosts for which that changed.
+func (b *batch) settleAddresses(again map[string]bool) {
+	for ns := range again {
+		was, now := b.next.made[ns], b.madeUp.view(ns)
+		if maps.Equal(was, now) {
+			continue
+		}
+		if !b.madeCopied {
+			b.next.made, b.madeCopied = maps.Clone(b.next.made), true
+		}
+		for _, m := range [...]map[string]uint32{was, now} {
+			for host := range m {
+				if x, y := slotIn(was, host), slotIn(now, host); x != y {
+					b.beside[host] = true
+				}
+			}
+		}
+		if was == nil {
+			b.countView(ns, +1)
+		}
+		if now == nil {
+			b.countView(ns, -1)
+			delete(b.next.made, ns)
+			continue
+		}
+		b.next.made[ns] = now
+	}
+}
+
+func slotIn(m map[string]uint32, host string) int {
+	if at, ok := m[host]; ok {
+		return int(at)
+	}
+	return -1
+}
+
+// In gives a service as a namespace sees it: its made-up address may be another there than for everybody.
+func (s *Snapshot) In(svc *Service, ns string) *Service {
+	at, ok := s.made[ns][svc.Host]
+	if !ok || !svc.VIP4.IsValid() {
+		return svc
+	}
+	out := *svc
+	out.VIP4, out.VIP6 = netip.Addr{}, netip.Addr{}
+	if at < slots {
+		out.VIP4, out.VIP6 = addressesAt(at)
+	}
+	out.Hash = (out.Hash ^ uint64(at+1)) * 1099511628211 // FNV-1a: another address, another service
+	return &out
+}
