@@ -254,23 +254,27 @@ func strangeCA(t *testing.T, like issuer) issuer {
 	return issuer{cert, key}
 }
 
-// issue makes a workload's certificate.
-func (i issuer) issue(t *testing.T, spiffe string, valid time.Duration) tls.Certificate {
+// issue makes a workload's certificate; more are further names in it.
+func (i issuer) issue(t *testing.T, spiffe string, valid time.Duration, more ...string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := url.Parse(spiffe)
-	if err != nil {
-		t.Fatal(err)
+	var ids []*url.URL
+	for _, text := range append([]string{spiffe}, more...) {
+		id, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 100))
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{}, URIs: []*url.URL{id}, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(valid),
+		SerialNumber: serial, Subject: pkix.Name{}, URIs: ids, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(valid),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, i.cert, key.Public(), i.key)

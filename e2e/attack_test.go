@@ -21,16 +21,19 @@ func TestAttack(t *testing.T) {
 	t.Parallel()
 	a := newAttack(t)
 	for name, test := range map[string]func(*testing.T){
-		"unregistered":          a.unregistered,
-		"another name inside":   a.anotherNameInside,
-		"not TLS inside":        a.notTLSInside,
-		"strange authorities":   a.strangeAuthorities,
-		"strange headers":       a.strangeHeaders,
-		"HTTP1":                 a.http1,
-		"another namespace":     a.anotherNamespace,
-		"no valid certificate":  a.noValidCertificate,
-		"names that are inside": a.namesInside,
-		"many tunnels at once":  a.manyTunnels,
+		"unregistered":           a.unregistered,
+		"another name inside":    a.anotherNameInside,
+		"not TLS inside":         a.notTLSInside,
+		"strange authorities":    a.strangeAuthorities,
+		"strange headers":        a.strangeHeaders,
+		"HTTP1":                  a.http1,
+		"another namespace":      a.anotherNamespace,
+		"no valid certificate":   a.noValidCertificate,
+		"names that are inside":  a.namesInside,
+		"many tunnels at once":   a.manyTunnels,
+		"what a client claims":   a.claims,
+		"too long for the log":   a.tooLong,
+		"a gateway of one's own": a.ownGateway,
 	} {
 		t.Run(name, test)
 	}

@@ -34,6 +34,7 @@ func TestProxyFromIstiosEnvironment(t *testing.T) {
 		"CA_ADDR=ca.example:15012", "ISTIO_META_CLUSTER_ID=east", "ISTIO_META_NETWORK=net1", "ISTIO_METAJSON_ANNOTATIONS={\"a\":\"b\"}",
 		"ISTIO_META_WORKLOAD_NAME=sleep", "ISTIO_METAJSON_LABELS={\"version\":\"v2\",\"from\":\"env\"}",
 		"PROXY_CONFIG=discoveryAddress: control.example:15012\nconcurrency: 3\nterminationDrainDuration: 7s\n",
+		"SALLYPORT_AUDIT_SPOOL_BYTES=1048576",
 	}, "--labels-file", labels, "--label", "from=flag")
 	if err != nil {
 		t.Fatal(err)
@@ -48,6 +49,9 @@ func TestProxyFromIstiosEnvironment(t *testing.T) {
 	}
 	if c.Concurrency != 3 || c.DrainTime != 7*time.Second || p.ProxyConfig["discoveryAddress"] != "control.example:15012" {
 		t.Errorf("%d threads, %s, %v", c.Concurrency, c.DrainTime, p.ProxyConfig)
+	}
+	if c.SpoolBytes != 1<<20 {
+		t.Errorf("%d bytes of spool", c.SpoolBytes)
 	}
 	if c.Discovery != "ca.example:15012" {
 		t.Errorf("an address that is given must win over PROXY_CONFIG, got %s", c.Discovery)

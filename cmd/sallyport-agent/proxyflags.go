@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sallyport/sallyport/egress/audit/spool"
 	"github.com/sallyport/sallyport/sidecar/agent"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/status/appprobe"
@@ -36,22 +37,23 @@ type proxyFlags struct {
 
 func newProxyFlags() *proxyFlags {
 	return &proxyFlags{environment: map[string][]string{
-		"name":            {"POD_NAME"},
-		"namespace":       {"POD_NAMESPACE"},
-		"service-account": {"SERVICE_ACCOUNT"},
-		"ip":              {"INSTANCE_IPS", "INSTANCE_IP"},
-		"discovery-addr":  {"DISCOVERY_ADDRESS", "CA_ADDR"},
-		"trust-domain":    {"TRUST_DOMAIN"},
-		"cluster-id":      {"ISTIO_META_CLUSTER_ID"},
-		"mesh-id":         {"ISTIO_META_MESH_ID"},
-		"workload":        {"ISTIO_META_WORKLOAD_NAME"},
-		"drain-time":      {"TERMINATION_DRAIN_DURATION"},
-		"min-drain-time":  {"MINIMUM_DRAIN_DURATION"},
-		"concurrency":     {"CONCURRENCY"},
-		"dns-addr":        {"DNS_PROXY_ADDR"},
-		"envoy":           {"ENVOY"},
-		"memory-limit":    {"SALLYPORT_MEMORY_LIMIT"},
-		"run-dir":         {"SALLYPORT_RUN_DIR"},
+		"name":              {"POD_NAME"},
+		"namespace":         {"POD_NAMESPACE"},
+		"service-account":   {"SERVICE_ACCOUNT"},
+		"ip":                {"INSTANCE_IPS", "INSTANCE_IP"},
+		"discovery-addr":    {"DISCOVERY_ADDRESS", "CA_ADDR"},
+		"trust-domain":      {"TRUST_DOMAIN"},
+		"cluster-id":        {"ISTIO_META_CLUSTER_ID"},
+		"mesh-id":           {"ISTIO_META_MESH_ID"},
+		"workload":          {"ISTIO_META_WORKLOAD_NAME"},
+		"drain-time":        {"TERMINATION_DRAIN_DURATION"},
+		"min-drain-time":    {"MINIMUM_DRAIN_DURATION"},
+		"concurrency":       {"CONCURRENCY"},
+		"dns-addr":          {"DNS_PROXY_ADDR"},
+		"envoy":             {"ENVOY"},
+		"memory-limit":      {"SALLYPORT_MEMORY_LIMIT"},
+		"run-dir":           {"SALLYPORT_RUN_DIR"},
+		"audit-spool-bytes": {"SALLYPORT_AUDIT_SPOOL_BYTES"},
 	}}
 }
 
@@ -86,6 +88,7 @@ func (f *proxyFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.memory, "memory-limit", "", "what agent and Envoy may take together, such as 512Mi: as it is used up, Envoy shortens its patience, resets the streams that hold most and refuses new work; by default the control group's limit, or half of the machine's memory"+f.variables("memory-limit"))
 	text(&c.LogLevel, "envoy-log-level", "warning", "Envoy's log level")
 	fs.DurationVar(&c.DrainTime, "drain-time", 5*time.Second, "how long connections may take to end when the agent is told to end"+f.variables("drain-time"))
+	fs.Int64Var(&c.SpoolBytes, "audit-spool-bytes", spool.DefaultMaxBytes, "how many bytes of audit records may wait on disk for the store; then the oldest are dropped, and a record says how many"+f.variables("audit-spool-bytes"))
 	fs.DurationVar(&c.MinDrain, "min-drain-time", 0, "how long to drain even if there are no connections"+f.variables("min-drain-time"))
 	text(&p.ClusterID, "cluster-id", "Kubernetes", "the cluster's name in the mesh")
 	text(&p.MeshID, "mesh-id", "", "the mesh's name; the trust domain by default")
@@ -141,6 +144,9 @@ func (f *proxyFlags) config(fs *pflag.FlagSet, role string, environment []string
 		if required.value == "" {
 			return c, fmt.Errorf("--%s must be given%s", required.flag, f.variables(required.flag))
 		}
+	}
+	if c.SpoolBytes < spool.MinMaxBytes {
+		return c, fmt.Errorf("--audit-spool-bytes %d: give at least %d%s", c.SpoolBytes, spool.MinMaxBytes, f.variables("audit-spool-bytes"))
 	}
 	if c.DrainTime < 0 || c.MinDrain < 0 || c.MinDrain > c.DrainTime {
 		return c, fmt.Errorf("--min-drain-time %s and --drain-time %s: the first must not be longer, neither negative", c.MinDrain, c.DrainTime)

@@ -40,6 +40,7 @@ type Config struct {
 	MinDrain    time.Duration
 
 	RunDir       string
+	SpoolBytes   int64    // of audit records that wait for the store; 0: spool.DefaultMaxBytes
 	DNSAddr      string   // HOST:PORT: the applications' names on a sidecar, Envoy's resolver otherwise
 	ResolverAddr string   // HOST:PORT of Envoy's resolver on a sidecar
 	DNSUpstream  []string // as in dnsproxy.Config.Upstreams; none for the controller's, else those of /etc/resolv.conf

@@ -154,7 +154,7 @@ func (a *agent) closeNames() error {
 }
 
 func (a *agent) openSpool() (err error) {
-	a.spool, err = spool.Open(a.cfg.path("spool"), spool.Limits{Logger: a.cfg.Log, Origin: a.cfg.origin()})
+	a.spool, err = spool.Open(a.cfg.path("spool"), spool.Limits{MaxBytes: a.cfg.SpoolBytes, Logger: a.cfg.Log, Origin: a.cfg.origin()})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sallyport/sallyport/serviceentry"
@@ -125,6 +126,8 @@ func TestRefusedCluster(t *testing.T) {
 	c.next(translate.Cluster)
 	c.refuse(translate.Cluster, "x...(truncated)")
 	l.holds("it said too much", translate.Cluster, "x...(truncated)", "outbound|443||two.test")
+	c.refuse(translate.Cluster, strings.Repeat("ü", 1<<16))
+	l.holds("it goes on and on", translate.Cluster, strings.Repeat("ü", 2<<10)+"…", "outbound|443||two.test")
 }
 
 // TestRefusedAndUnsubscribed: what a client does not want any more cannot be missing.

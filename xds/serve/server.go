@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -156,8 +157,16 @@ func problem(detail *rpcstatus.Status) string {
 	if detail == nil {
 		return ""
 	}
-	return cmp.Or(detail.GetMessage(), "it does not say why")
+	why := cmp.Or(detail.GetMessage(), "it does not say why")
+	if len(why) > maxProblem {
+		why = strings.ToValidUTF8(why[:maxProblem], "") + "…"
+	}
+	return why
 }
+
+// maxProblem is how many bytes are kept of what a proxy says about its refusal: what Envoy says has a few hundred, and
+// the proxy of a pod may say what its owner likes.
+const maxProblem = 4 << 10
 
 func (s *callbacks) OnStreamDeltaResponse(id int64, _ *discovery.DeltaDiscoveryRequest, resp *discovery.DeltaDiscoveryResponse) {
 	if st, t := s.responding(streamKey{true, id}, resp.GetTypeUrl()); st != nil {

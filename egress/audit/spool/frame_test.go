@@ -31,7 +31,7 @@ func FuzzOpen(f *testing.F) {
 		if os.WriteFile(segmentPath(dir, 1), seg, 0o600) != nil || os.WriteFile(dir+"/acked", ack, 0o600) != nil {
 			t.Fatal("cannot write")
 		}
-		s := open(t, dir, Limits{MaxBytes: minMaxBytes * 16})
+		s := open(t, dir, Limits{MaxBytes: MinMaxBytes * 16})
 		before := s.Stats().LastSeq
 		if err := s.Append(rec(1)); err != nil {
 			t.Fatal(err)

@@ -27,17 +27,19 @@ type Limits struct {
 }
 
 const (
-	defaultMaxBytes = 256 << 20
-	minMaxBytes     = 64 << 10
+	// DefaultMaxBytes is the usual Limits.MaxBytes.
+	DefaultMaxBytes = 256 << 20
+	// MinMaxBytes is the least.
+	MinMaxBytes     = 64 << 10
 	maxSegmentBytes = 8 << 20
 )
 
 func (l Limits) withDefaults() (Limits, error) {
 	if l.MaxBytes == 0 {
-		l.MaxBytes = defaultMaxBytes
+		l.MaxBytes = DefaultMaxBytes
 	}
-	if l.MaxBytes < minMaxBytes {
-		return l, fmt.Errorf("spool: MaxBytes %d: give at least %d", l.MaxBytes, minMaxBytes)
+	if l.MaxBytes < MinMaxBytes {
+		return l, fmt.Errorf("spool: MaxBytes %d: give at least %d", l.MaxBytes, MinMaxBytes)
 	}
 	if l.SegmentBytes == 0 {
 		l.SegmentBytes = min(l.MaxBytes/8, maxSegmentBytes)

@@ -223,10 +223,10 @@ func TestNumbersStayAheadOfTheAcknowledgement(t *testing.T) {
 }
 
 func TestOverflowLeavesGaps(t *testing.T) {
-	s := open(t, t.TempDir(), Limits{MaxBytes: minMaxBytes, Origin: record.Record{Proxy: "me"}})
+	s := open(t, t.TempDir(), Limits{MaxBytes: MinMaxBytes, Origin: record.Record{Proxy: "me"}})
 	const n = 5000
 	appendN(t, s, 0, n)
-	if st := s.Stats(); st.Bytes > minMaxBytes+4096 || st.Overflowed == 0 {
+	if st := s.Stats(); st.Bytes > MinMaxBytes+4096 || st.Overflowed == 0 {
 		t.Fatalf("%+v", st)
 	}
 	var lost, kept uint64
@@ -247,7 +247,7 @@ func TestOverflowLeavesGaps(t *testing.T) {
 
 // A batch that is being shipped while the spool overflows is neither shipped and counted as lost, nor neither.
 func TestOverflowSparesWhatIsBeingShipped(t *testing.T) {
-	s := open(t, t.TempDir(), Limits{MaxBytes: minMaxBytes})
+	s := open(t, t.TempDir(), Limits{MaxBytes: MinMaxBytes})
 	appendN(t, s, 0, 10)
 	held, err := s.Next(context.Background(), 10)
 	if err != nil {
