@@ -11,7 +11,12 @@ spec:
   workloadSelector: {labels: {app: app}}
   outboundTrafficPolicy: {mode: REGISTRY_ONLY}
   egress:
-  - hosts: ["./*", "istio-system/*"]
+  - port: {number: 8443, protocol: TLS}
+    hosts: ["./exact.test"]
+  - port: {number: 993, protocol: TLS}
+    bind: 127.0.0.1
+    hosts: ["./*"]
+  - hosts: ["./*", "istio-system/*", "~/owner.test"]
 `
 
 // destinations are tried by every scheme. To add a case, register a host in testdata/differential.yaml, if it needs
