@@ -66,7 +66,7 @@ func startPlane(t testing.TB, hosts ...string) *plane {
 // entry registers a host that is exported to a namespace ("*" for all): each time as another version.
 func (p *plane) entry(host, exportTo string) serviceentry.Change {
 	p.version++
-	key := serviceentry.Key{Kind: serviceentry.KindServiceEntry, Namespace: "team", Name: host}
+	key := serviceentry.Key{Kind: serviceentry.KindServiceEntry, Namespace: mesh.Default().RootNamespace, Name: host}
 	return serviceentry.Change{Key: key, Object: &serviceentry.Object{
 		Key: key, Hash: p.version,
 		Spec: &networking.ServiceEntry{

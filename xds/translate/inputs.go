@@ -49,7 +49,7 @@ func (t *Translator) hostForSidecar(s *registry.Snapshot, c Class, host string) 
 	rule := s.Rule(svc, c.View, c.Selected)
 	f := foundAs{
 		far:    s.FarEnd(svc, rule, c.place()),
-		yields: s.Yielded(svc, c.View, scope), contested: !svc.Exit.IsZero() && (scope != nil || contested(s, svc)),
+		yields: s.Yielded(svc, c.View, scope), contested: !svc.Exit.IsZero() && (contested(s, svc) || (scope != nil && svc.Wildcard())),
 		foreign: s.Foreign(svc, c.View), shut: s.Shut(svc, c.View, scope),
 	}
 	if ref, ok := kubeRef(svc); ok {
