@@ -45,6 +45,7 @@ func TestNotForRent(t *testing.T) {
 		{"by a sidecar", r.bySidecar},
 		{"the gateway's own files", r.ownFiles},
 		{"a certificate of the mesh", r.meshCertificate},
+		{"a rule that is refused", r.refusedRule},
 		{"addresses that are not for strangers", r.insideAddresses},
 		{"keys stay where they belong", r.keysStay},
 		{"without the controller", r.alone},
@@ -302,6 +303,18 @@ func (r *rent) meshCertificate(t *testing.T) {
 		t.Errorf("%d connections came to the server", n)
 	}
 	r.denied(t, "mesh.test", "DestinationRule", "ISTIO_MUTUAL")
+}
+
+// refusedRule asks for TLS in a way that is refused: without the rule, its host would be spoken to in plain text.
+func (r *rent) refusedRule(t *testing.T) {
+	if err := r.scene.Config.Remove("files.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, "refused.yaml", ruleFor("files.test", "mode: MUTUAL, credentialName: partner, insecureSkipVerify: true, subjectAltNames: [a.test]"))
+	r.until(t, "refused", "files.test", rentPort, func(status int, body, _ string) bool {
+		return status == 503 && strings.Contains(body, "is refused") && strings.Contains(body, "subjectAltNames")
+	})
+	r.denied(t, "files.test", "DestinationRule", "is refused")
 }
 
 func (r *rent) connections() int {

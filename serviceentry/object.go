@@ -80,6 +80,9 @@ type Object struct {
 	// networking/v1 aliases), *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Pod, *corev1.Namespace,
 	// *corev1.Secret, or, of the kinds that nothing is programmed by, the message of their table in serviceentry/fields.
 	Spec any
+	// Refused is why the object is not applied, although it is handed on: hosts that it is about are closed instead. See
+	// admission.Shut.
+	Refused string
 	// Hash covers everything above but Origin: equal hashes mean nothing changed.
 	Hash uint64
 }

@@ -141,6 +141,9 @@ func (f *FarEnd) give(port Port, g Given) {
 
 // closed judges one port's TLS.
 func (s *Snapshot) closed(svc *Service, port Port, rule *Rule, p Place) (Closed, bool) {
+	if rule != nil && rule.Refused != "" && port.Protocol != TLS {
+		return Closed{By: rule.Key, Why: "spec: the rule asks for TLS and is refused: " + rule.Refused, Fix: "until it is right, nothing is sent"}, true
+	}
 	if p.Kind == AtSidecar && !svc.Exit.IsZero() {
 		return s.unlikeGateway(svc, port, rule)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/serviceentry/admission"
 	"github.com/sallyport/sallyport/serviceentry/decode"
 	"github.com/sallyport/sallyport/serviceentry/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -145,5 +146,35 @@ func TestWhatTLSCannotBeSpoken(t *testing.T) {
 		if c.want == "" && got != "[]" || c.want != "" && !(strings.Contains(got, "DestinationRule shop/r: trafficPolicy.tls") && strings.Contains(got, c.want)) {
 			t.Errorf("%s with %q at %+v: %q, want %q", c.rule, c.settings, c.place, got, c.want)
 		}
+	}
+}
+
+// A rule that asks for TLS and is refused closes its hosts: without it, they would be spoken to in plain text.
+func TestARefusedRuleClosesItsHosts(t *testing.T) {
+	read := decode.File("a.yaml", []byte(`
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: e, namespace: shop}
+spec: {hosts: [a.example], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 8080, name: http, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: r, namespace: shop}
+spec: {host: a.example, trafficPolicy: {tls: {mode: MUTUAL}}}
+`))
+	var changes []serviceentry.Change
+	for i := range read.Objects {
+		o := &read.Objects[i]
+		if findings := admission.Validate(*o); admission.Refused(findings) {
+			o = admission.Shut(*o, findings)
+		}
+		changes = append(changes, serviceentry.Change{Key: o.Key, Object: o})
+	}
+	cfg := mesh.Default()
+	s, _ := registry.New(&cfg).Apply(changes)
+	svc := s.Services("a.example")[0]
+	closed := s.FarEnd(svc, s.ExitRule(svc), registry.Place{Kind: registry.AtGateway, Namespace: "istio-system"}).Closed
+	if len(closed) != 1 || !strings.Contains(closed[8080].Why, "MUTUAL needs a client certificate") || closed[8080].By.Name != "r" {
+		t.Errorf("closed: %v", closed)
 	}
 }

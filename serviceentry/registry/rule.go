@@ -42,6 +42,7 @@ type Rule struct {
 	Key      serviceentry.Key
 	Host     string // exact or wildcard
 	ExportTo ExportTo
+	Refused  string                  // why nothing of it is applied; "" for a good one
 	Selector map[string]string       // of the workloads that it is for, in its own namespace; nil for all
 	TLS      *TLSSettings            // for all ports
 	PortTLS  map[uint32]*TLSSettings // for single ports, which win
@@ -72,7 +73,8 @@ func (r *Rule) ConnectTimeoutFor(port uint32, def time.Duration) time.Duration {
 
 func fromDestinationRule(o *serviceentry.Object, spec *networking.DestinationRule, cfg *mesh.Config) *Rule {
 	r := &Rule{
-		Key: o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, cfg.DefaultDestinationRuleExportTo),
+		Refused: o.Refused,
+		Key:     o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, cfg.DefaultDestinationRuleExportTo),
 		TLS: tlsSettings(spec.GetTrafficPolicy().GetTls(), o.Namespace), Hash: o.Hash,
 		ConnectTimeout: spec.GetTrafficPolicy().GetConnectionPool().GetTcp().GetConnectTimeout().AsDuration(),
 	}

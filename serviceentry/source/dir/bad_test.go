@@ -2,9 +2,12 @@ package dir
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sallyport/sallyport/serviceentry"
 )
 
 func TestBrokenFileKeepsItsObjects(t *testing.T) {
@@ -37,6 +40,33 @@ func TestInvalidObjectKeepsItsLastGoodVersion(t *testing.T) {
 	}
 	r.write("a.yaml", entry("a", "a2.com"))
 	r.until("a=a2.com")
+}
+
+// A refused rule that asks for TLS is handed on as one that closes its host, until there is a good version of it; that one
+// then stays.
+func TestRefusedRuleForTLSIsHandedOn(t *testing.T) {
+	rule := func(settings string) string {
+		return "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r}\nspec: {host: a.com, trafficPolicy: {tls: {" + settings + "}}}\n"
+	}
+	key := serviceentry.Key{Kind: serviceentry.KindDestinationRule, Namespace: "default", Name: "r"}
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	s := newStore(filepath.Dir(path))
+	for _, step := range []struct {
+		settings string
+		refused  bool
+	}{{"mode: MUTUAL", true}, {"mode: MUTUAL, sni: a.com", true}, {"mode: SIMPLE", false}, {"mode: MUTUAL", false}} {
+		if err := os.WriteFile(path, []byte(rule(step.settings)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.put(read(candidate{path: path, info: info}, s))
+		if o := s.object(path, key); o == nil || (o.Refused != "") != step.refused {
+			t.Errorf("%s: %+v", step.settings, o)
+		}
+	}
 }
 
 func TestNamelessDocumentRemovesNothing(t *testing.T) {

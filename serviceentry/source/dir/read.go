@@ -24,7 +24,7 @@ type reading struct {
 	hash      uint64 // of its bytes
 	unchanged bool   // the bytes are the known ones; nothing below is set
 	decode.Result
-	refused map[serviceentry.Key]bool // those of Objects that admission refuses
+	refused map[serviceentry.Key]*serviceentry.Object // of Objects those that admission refuses, and what stands in for them; nil for nothing
 }
 
 // readAll reads files side by side and returns the readings in the same order.
@@ -64,12 +64,12 @@ func read(f candidate, s *store) reading {
 		return r
 	}
 	r.Result = decode.File(name, data)
-	r.refused = map[serviceentry.Key]bool{}
+	r.refused = map[serviceentry.Key]*serviceentry.Object{}
 	for _, o := range r.Objects {
 		findings := admission.Validate(o)
 		r.Findings = append(r.Findings, findings...)
 		if admission.Refused(findings) {
-			r.refused[o.Key] = true
+			r.refused[o.Key] = admission.Shut(o, findings)
 		}
 	}
 	return r

@@ -86,7 +86,7 @@ func (s *store) put(r reading) {
 		if holds[key] != nil {
 			return
 		}
-		if o := before.objects.find(key); o != nil {
+		if o := before.objects.find(key); o != nil && o.Refused == "" {
 			holds[key], kept[key] = o, true
 		}
 	}
@@ -94,8 +94,10 @@ func (s *store) put(r reading) {
 		for _, o := range r.Objects {
 			if used := holds[o.Key]; used != nil {
 				r.Findings = append(r.Findings, admission.Duplicate(o, *used))
-			} else if r.refused[o.Key] {
-				keep(o.Key)
+			} else if shut, refused := r.refused[o.Key]; refused {
+				if keep(o.Key); shut != nil && holds[o.Key] == nil {
+					holds[o.Key] = shut
+				}
 			} else {
 				holds[o.Key] = &o
 			}

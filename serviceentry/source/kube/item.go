@@ -23,6 +23,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 type version struct {
 	key        serviceentry.Key
 	object     *serviceentry.Object // nil when it is refused
+	shut       *serviceentry.Object // what stands in for a refused one without a last good version; nil for nothing
 	findings   []admission.Finding
 	generation int64  // 0 for kinds without a status of ours
 	reported   uint64 // the digest of what its status holds of ours
@@ -137,7 +138,9 @@ func (v *version) take(o serviceentry.Object) {
 	o.Origin = origin
 	findings := admission.Validate(o)
 	v.findings = append(v.findings, findings...)
-	if !admission.Refused(findings) {
-		v.object = &o
+	if admission.Refused(findings) {
+		v.shut = admission.Shut(o, findings)
+		return
 	}
+	v.object = &o
 }

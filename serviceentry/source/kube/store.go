@@ -35,6 +35,9 @@ type record struct {
 	reported   uint64
 }
 
+// lastGood says whether there is a version that is applied as it is written.
+func (r record) lastGood() bool { return r.good != nil && r.good.Refused == "" }
+
 func newStore(kinds []kind) *store {
 	s := &store{
 		objects: map[serviceentry.Kind]map[serviceentry.Key]record{}, dirty: map[serviceentry.Key]bool{},
@@ -115,10 +118,13 @@ func (s *store) set(k kind, v version) {
 	if v.object != nil && (was.good == nil || was.good.Hash != v.object.Hash) {
 		now.good = v.object
 	}
+	if v.object == nil && !was.lastGood() {
+		now.good = v.shut
+	}
 	if was == now && !now.refused {
 		return
 	}
-	if now.good != nil {
+	if now.lastGood() {
 		v.findings = feed.SayKept(v.findings, func(admission.Finding) bool { return now.refused })
 	}
 	s.notes.Set(v.key, v.findings)
@@ -155,7 +161,7 @@ func (s *store) collect() collected {
 		if r.judged {
 			st := s.kinds[key.Kind]
 			c.judgements = append(c.judgements, Judgement{
-				Key: key, Resource: st.kind.WithVersion(st.version), Gone: r.gone, Refused: r.refused, LastGood: r.good != nil, Generation: r.generation, Reported: r.reported,
+				Key: key, Resource: st.kind.WithVersion(st.version), Gone: r.gone, Refused: r.refused, LastGood: r.lastGood(), Generation: r.generation, Reported: r.reported,
 				Findings: slices.Clone(s.notes.Of(key)),
 			})
 		}
