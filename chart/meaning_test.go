@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/sidecar/inject"
 )
 

@@ -7,10 +7,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/source/kube"
-	"github.com/sallyport/sallyport/serviceentry/source/kube/leader"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/source/kube"
+	"github.com/sallyport/sallyport/config/source/kube/leader"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/kubeca"
 	"github.com/sallyport/sallyport/xds/identity/kubetrust"
@@ -20,12 +20,12 @@ import (
 func (c *cluster) worksAsItself(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	config, client := c.account("sallyport"), c.asAccount(t, "sallyport")
+	access, client := c.account("sallyport"), c.asAccount(t, "sallyport")
 
-	source := kube.New(config, kube.Options{})
+	source := kube.New(access, kube.Options{})
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- source.Run(running, func([]serviceentry.Change, []admission.Finding) {}) }()
+	go func() { ended <- source.Run(running, func([]config.Change, []admission.Finding) {}) }()
 	select {
 	case <-source.Synced():
 	case <-ctx.Done():
@@ -41,7 +41,7 @@ func (c *cluster) worksAsItself(t *testing.T) {
 
 	leading := make(chan struct{})
 	job := leader.Job{Name: "test", Run: func(ctx context.Context) error { close(leading); <-ctx.Done(); return nil }}
-	election, err := leader.New(config, leader.Options{Namespace: namespace, Identity: "test"}, job)
+	election, err := leader.New(access, leader.Options{Namespace: namespace, Identity: "test"}, job)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/dnsproxy/hostile"
-	"github.com/sallyport/sallyport/inside"
 )
 
 // TestAliasesAreFollowed: an authoritative server that a domain is forwarded to does not leave its zones.

@@ -9,8 +9,8 @@ import (
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/dnsproxy/name"
-	"github.com/sallyport/sallyport/inside"
 )
 
 func TestInsideAddressesAreTakenOut(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/dnsproxy/hostile"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/dnsproxy/upstream"
-	"github.com/sallyport/sallyport/inside"
 )
 
 // strays are records that answer something else than what was asked.

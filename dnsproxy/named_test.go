@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"github.com/sallyport/sallyport/inside"
+	"github.com/sallyport/sallyport/config/inside"
 )
 
 const namedConf = `options {

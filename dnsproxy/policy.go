@@ -5,10 +5,10 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/dnsproxy/packet"
-	"github.com/sallyport/sallyport/inside"
 )
 
 // Policy says what becomes of questions that the name table does not answer. The zero value forwards them all.

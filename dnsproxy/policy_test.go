@@ -9,9 +9,9 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/name"
-	"github.com/sallyport/sallyport/inside"
 )
 
 // decided collects decisions.

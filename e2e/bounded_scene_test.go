@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/e2e/world"
-	"github.com/sallyport/sallyport/serviceentry/host"
 )
 
 // What the tests of bounds register: a host whose server reads nothing, writes without end, or echoes, by port.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/dnsproxy"
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/upstream"
-	"github.com/sallyport/sallyport/inside"
 )
 
 // dnsFlags are what the resolver alone is told.

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sallyport/sallyport/serviceentry/source/kube"
-	"github.com/sallyport/sallyport/serviceentry/source/kube/clientlog"
+	"github.com/sallyport/sallyport/config/source/kube"
+	"github.com/sallyport/sallyport/config/source/kube/clientlog"
 	"github.com/sallyport/sallyport/sidecar/nodeguard"
 	"github.com/sallyport/sallyport/sidecar/nodeguard/enforce"
 	"github.com/sallyport/sallyport/sidecar/nodeguard/kernel"

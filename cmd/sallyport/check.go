@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/cmd/sallyport/check"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/source/dir"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/source/dir"
 	"github.com/sallyport/sallyport/sidecar/inject"
 )
 

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/sallyport/sallyport/serviceentry/source/kube"
+	"github.com/sallyport/sallyport/config/source/kube"
 )
 
 // clusterFlags say which Kubernetes cluster is meant, and where the control plane is in it.

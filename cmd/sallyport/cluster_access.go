@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
-	"github.com/sallyport/sallyport/serviceentry/source/kube"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/kube"
 )
 
 // What the chart calls things.
@@ -109,7 +109,7 @@ func (a *clusterAccess) settings(ctx context.Context, file string) (mesh.Config,
 
 // read takes the cluster's objects once, as the control plane sees them, and what is wrong with them. That a kind may not
 // be read is a finding, whose key has but the kind.
-func (a *clusterAccess) read(ctx context.Context) (changes []serviceentry.Change, findings []admission.Finding, err error) {
+func (a *clusterAccess) read(ctx context.Context) (changes []config.Change, findings []admission.Finding, err error) {
 	ctx, done := context.WithTimeout(ctx, readWithin)
 	defer done()
 	// who may read no kind at all would be waited for
@@ -117,7 +117,7 @@ func (a *clusterAccess) read(ctx context.Context) (changes []serviceentry.Change
 		return nil, nil, a.noAccess(err)
 	}
 	first := true
-	err = kube.New(a.config, kube.Options{Patience: refusedWithin}).Run(ctx, func(c []serviceentry.Change, f []admission.Finding) {
+	err = kube.New(a.config, kube.Options{Patience: refusedWithin}).Run(ctx, func(c []config.Change, f []admission.Finding) {
 		if first {
 			changes, findings, first = c, f, false
 		}

@@ -17,12 +17,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/dir"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
-	"github.com/sallyport/sallyport/serviceentry/source/dir"
 )
 
 type explainFlags struct {
@@ -225,12 +225,12 @@ func readOnce(ctx context.Context, flag, configDir, meshConfig string, errs io.W
 			return nil, usageError{err}
 		}
 	}
-	var changes []serviceentry.Change
+	var changes []config.Change
 	var findings []admission.Finding
 	ctx, done := context.WithCancel(ctx)
 	defer done()
 	first := true
-	err := dir.New(configDir, dir.Options{}).Run(ctx, func(c []serviceentry.Change, f []admission.Finding) {
+	err := dir.New(configDir, dir.Options{}).Run(ctx, func(c []config.Change, f []admission.Finding) {
 		if first {
 			changes, findings, first = c, f, false
 		}
@@ -264,7 +264,7 @@ func printExplanation(w io.Writer, format string, e policy.Explanation) error {
 }
 
 func printText(w io.Writer, e policy.Explanation) {
-	by := serviceentry.Key{Kind: serviceentry.Kind(e.DecidedBy.Kind), Namespace: e.DecidedBy.Namespace, Name: e.DecidedBy.Name}
+	by := config.Key{Kind: config.Kind(e.DecidedBy.Kind), Namespace: e.DecidedBy.Namespace, Name: e.DecidedBy.Name}
 	fmt.Fprintf(w, "%-11s%s\n", "verdict", e.Verdict)
 	fmt.Fprintf(w, "%-11s%s\n", "path", e.Path)
 	fmt.Fprintf(w, "%-11s%s\n", "cluster", e.Cluster)

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/decode"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
-	"github.com/sallyport/sallyport/serviceentry/source/dir"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/dir"
 )
 
 type lintFlags struct {
@@ -62,7 +62,7 @@ func (f *lintFlags) run(cmd *cobra.Command, args []string) error {
 		return usageError{fmt.Errorf("-o %q: must be text or json", f.output)}
 	}
 	var result lintResult
-	var objects []serviceentry.Object
+	var objects []config.Object
 	for _, arg := range args {
 		found, err := lintArgument(cmd.InOrStdin(), arg, &result)
 		if err != nil {
@@ -83,7 +83,7 @@ func (f *lintFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // judge takes the files for the whole configuration.
-func (f *lintFlags) judge(result *lintResult, objects []serviceentry.Object) error {
+func (f *lintFlags) judge(result *lintResult, objects []config.Object) error {
 	cfg := mesh.Default()
 	if f.meshConfig != "" {
 		loaded, err := mesh.Load(f.meshConfig)
@@ -98,7 +98,7 @@ func (f *lintFlags) judge(result *lintResult, objects []serviceentry.Object) err
 }
 
 // judgeCluster judges a cluster's objects, or what objects of files would bring to it.
-func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, objects []serviceentry.Object, alone bool) error {
+func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, objects []config.Object, alone bool) error {
 	access, err := f.cluster.open(ctx)
 	if err != nil {
 		return err
@@ -111,9 +111,9 @@ func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, object
 	if err != nil {
 		return err
 	}
-	var there []serviceentry.Object
+	var there []config.Object
 	for _, c := range changes {
-		if c.Key.Kind != serviceentry.KindPod && c.Key.Kind != serviceentry.KindEndpointSlice { // nothing is said about these
+		if c.Key.Kind != config.KindPod && c.Key.Kind != config.KindEndpointSlice { // nothing is said about these
 			there = append(there, *c.Object)
 		}
 	}
@@ -125,15 +125,15 @@ func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, object
 		return nil
 	}
 	result.add(slices.DeleteFunc(admission.Check(applied(there, objects), cfg), func(x admission.Finding) bool {
-		return !slices.ContainsFunc(objects, func(o serviceentry.Object) bool { return o.Key == x.Key }) && slices.Contains(before, x)
+		return !slices.ContainsFunc(objects, func(o config.Object) bool { return o.Key == x.Key }) && slices.Contains(before, x)
 	}))
 	result.Objects = len(objects)
 	return nil
 }
 
 // applied gives a cluster's objects as they are after others are applied.
-func applied(there, more []serviceentry.Object) []serviceentry.Object {
-	replaced := map[serviceentry.Key]bool{}
+func applied(there, more []config.Object) []config.Object {
+	replaced := map[config.Key]bool{}
 	for _, o := range more {
 		replaced[o.Key] = true
 	}
@@ -147,7 +147,7 @@ func applied(there, more []serviceentry.Object) []serviceentry.Object {
 }
 
 // lintArgument reads a file, a directory or standard input, and adds what is wrong with each object.
-func lintArgument(stdin io.Reader, arg string, result *lintResult) ([]serviceentry.Object, error) {
+func lintArgument(stdin io.Reader, arg string, result *lintResult) ([]config.Object, error) {
 	if arg == "-" {
 		data, err := io.ReadAll(io.LimitReader(stdin, decode.MaxFile+1))
 		return lintData("stdin", data, result), err
@@ -162,7 +162,7 @@ func lintArgument(stdin io.Reader, arg string, result *lintResult) ([]serviceent
 			return nil, err
 		}
 	}
-	var objects []serviceentry.Object
+	var objects []config.Object
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -173,7 +173,7 @@ func lintArgument(stdin io.Reader, arg string, result *lintResult) ([]serviceent
 	return objects, nil
 }
 
-func lintData(name string, data []byte, result *lintResult) []serviceentry.Object {
+func lintData(name string, data []byte, result *lintResult) []config.Object {
 	r := decode.File(name, data)
 	result.add(r.Findings)
 	for _, o := range r.Objects {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
+	"github.com/sallyport/sallyport/config/source/dir"
 	"github.com/sallyport/sallyport/egress/audit/query"
-	"github.com/sallyport/sallyport/serviceentry/source/dir"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 )
 

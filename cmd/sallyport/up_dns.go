@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/sallyport/sallyport/serviceentry/host"
+	"github.com/sallyport/sallyport/config/host"
 )
 
 // upNames is how the proxy of "up" resolves names where flags say so. What the mesh's settings say reaches it by the

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/dnsproxy/upstream"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
 )
 
 // TestSettingsAndResolverReadAlike: what the mesh's settings take for a resolver's address, agents take too, for the

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -39,7 +39,7 @@ type Verdict struct {
 
 // Object is the configuration object that decides, and the rule in it.
 type Object struct {
-	serviceentry.Key
+	config.Key
 	Rule string
 }
 

@@ -5,9 +5,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/decode"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -148,9 +148,9 @@ func read(t *testing.T, allowAny bool, texts ...string) *registry.Snapshot {
 		for _, f := range result.Findings {
 			t.Errorf("%s\n%s", f, text)
 		}
-		var changes []serviceentry.Change
+		var changes []config.Change
 		for i := range result.Objects {
-			changes = append(changes, serviceentry.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
+			changes = append(changes, config.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
 		}
 		r.Apply(changes)
 	}
@@ -336,9 +336,9 @@ spec: {host: picked.test, workloadSelector: {matchLabels: {app: web}}, trafficPo
 	if len(read.Findings) > 0 {
 		t.Fatal(read.Findings)
 	}
-	var changes []serviceentry.Change
+	var changes []config.Change
 	for i := range read.Objects {
-		changes = append(changes, serviceentry.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
+		changes = append(changes, config.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
 	}
 	cfg := mesh.Default()
 	s, _ := registry.New(&cfg).Apply(changes)

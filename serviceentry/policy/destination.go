@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry/host"
+	"github.com/sallyport/sallyport/config/host"
 )
 
 // Scheme is what the workload speaks.

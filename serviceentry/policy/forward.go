@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -69,6 +69,6 @@ func (a asking) closedForward(d Destination) Verdict {
 	}
 	return Verdict{
 		Path: PathBlackhole, Cluster: "BlackHoleCluster", Missing: missing, Reason: why + "; up lets out only what is registered",
-		DecidedBy: Object{serviceentry.Key{Kind: serviceentry.KindMeshConfig, Namespace: a.Mesh.RootNamespace, Name: "mesh"}, "up: what is not registered is refused"},
+		DecidedBy: Object{config.Key{Kind: config.KindMeshConfig, Namespace: a.Mesh.RootNamespace, Name: "mesh"}, "up: what is not registered is refused"},
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/decode"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 )
 
@@ -25,7 +25,7 @@ func helps(t *testing.T, w policy.Workload, d policy.Destination, base string) {
 	if admission.Refused(result.Findings) || len(result.Objects) != 1 {
 		t.Fatalf("%+v: %v\n%s", d, result.Findings, text)
 	}
-	var all []serviceentry.Object
+	var all []config.Object
 	all = append(all, result.Objects...)
 	for _, o := range result.Objects {
 		if f := admission.Validate(o); len(f) > 0 {

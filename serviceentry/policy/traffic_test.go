@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/decode"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -244,9 +244,9 @@ func readFor(t *testing.T, allowAny, dynamic bool, texts ...string) *registry.Sn
 		for _, f := range result.Findings {
 			t.Errorf("%s\n%s", f, text)
 		}
-		var changes []serviceentry.Change
+		var changes []config.Change
 		for i := range result.Objects {
-			changes = append(changes, serviceentry.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
+			changes = append(changes, config.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
 		}
 		r.Apply(changes)
 	}

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/host"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // unregistered follows the outbound traffic policy of the workload's Sidecar, or the mesh's.
 func (a asking) unregistered(d Destination) Verdict {
-	by := Object{serviceentry.Key{Kind: serviceentry.KindMeshConfig, Namespace: a.Mesh.RootNamespace, Name: "mesh"}, ""}
+	by := Object{config.Key{Kind: config.KindMeshConfig, Namespace: a.Mesh.RootNamespace, Name: "mesh"}, ""}
 	if a.scope != nil && a.scope.AllowAny != nil {
 		by.Key = a.scope.Key
 	}

@@ -4,8 +4,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/host"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
 )
 
 // AddressOwner finds the registration that a written address leads to on a port, as a workload in ns sees it. Of
@@ -41,7 +41,7 @@ func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *Sc
 
 // addressRank ranks a registration for its addresses: those of Services are the API server's to give.
 func (s *Snapshot) addressRank(svc *Service, ns string) rank {
-	if svc.Source.Kind == serviceentry.KindService {
+	if svc.Source.Kind == config.KindService {
 		return rankOwn - 1
 	}
 	return s.rankOf(svc, ns)

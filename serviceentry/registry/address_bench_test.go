@@ -6,8 +6,8 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -23,12 +23,12 @@ func BenchmarkSharedAddress(b *testing.B) {
 	for i := range 1000 {
 		spec.Hosts = append(spec.Hosts, fmt.Sprintf("h-%d.test", i))
 	}
-	key := serviceentry.Key{Kind: serviceentry.KindServiceEntry, Namespace: "team", Name: "many"}
+	key := config.Key{Kind: config.KindServiceEntry, Namespace: "team", Name: "many"}
 	version := uint64(0)
 	for b.Loop() {
 		version++
 		spec.Ports[1].Number = 5432 + uint32(version%2)
-		s, changed := r.Apply([]serviceentry.Change{{Key: key, Object: &serviceentry.Object{Key: key, Hash: version, Spec: spec}}})
+		s, changed := r.Apply([]config.Change{{Key: key, Object: &config.Object{Key: key, Hash: version, Spec: spec}}})
 		for _, host := range changed.Hosts {
 			if svc := s.Visible(host, "team", nil); svc != nil {
 				s.Yielded(svc, "team", nil)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 

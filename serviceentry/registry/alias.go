@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // Alias is a Kubernetes Service of type ExternalName: another name for a host, which has to be registered itself, as in
@@ -14,14 +14,14 @@ type Alias struct {
 	Ref      Ref
 	Target   string // a host, in canonical form; it may be an alias too
 	ExportTo ExportTo
-	Source   serviceentry.Key
+	Source   config.Key
 }
 
 // maxAliases is how many aliases may lead to each other.
 const maxAliases = 8
 
 // aliasFrom reads a Service; nil for one of another type.
-func aliasFrom(o *serviceentry.Object, defaultExportTo []string) *Alias {
+func aliasFrom(o *config.Object, defaultExportTo []string) *Alias {
 	spec, ok := o.Spec.(*corev1.Service)
 	if !ok || spec.Spec.Type != corev1.ServiceTypeExternalName || spec.Spec.ExternalName == "" {
 		return nil
@@ -86,7 +86,7 @@ func compareRefs(a, b Ref) int {
 }
 
 // setAlias brings the alias that a Service is, or was, up to date, and marks the hosts that it led to and leads to.
-func (b *batch) setAlias(c serviceentry.Change) {
+func (b *batch) setAlias(c config.Change) {
 	ref := Ref{c.Key.Namespace, c.Key.Name}
 	var now *Alias
 	if c.Object != nil {

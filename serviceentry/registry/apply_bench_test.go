@@ -6,15 +6,15 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // entry is a ServiceEntry with an HTTP and a TLS port; version makes its hash.
-func entry(i int, version uint64) serviceentry.Change {
-	o := &serviceentry.Object{
-		Key: serviceentry.Key{Kind: serviceentry.KindServiceEntry, Namespace: fmt.Sprintf("ns-%d", i%50), Name: fmt.Sprintf("e-%d", i)},
+func entry(i int, version uint64) config.Change {
+	o := &config.Object{
+		Key: config.Key{Kind: config.KindServiceEntry, Namespace: fmt.Sprintf("ns-%d", i%50), Name: fmt.Sprintf("e-%d", i)},
 		Spec: &networking.ServiceEntry{
 			Hosts: []string{fmt.Sprintf("api.service-%d.example.com", i)}, Location: networking.ServiceEntry_MESH_EXTERNAL,
 			Resolution: networking.ServiceEntry_DNS,
@@ -23,11 +23,11 @@ func entry(i int, version uint64) serviceentry.Change {
 		},
 		Hash: version<<32 | uint64(i),
 	}
-	return serviceentry.Change{Key: o.Key, Object: o}
+	return config.Change{Key: o.Key, Object: o}
 }
 
-func entries(n int) []serviceentry.Change {
-	var all []serviceentry.Change
+func entries(n int) []config.Change {
+	var all []config.Change
 	for i := range n {
 		all = append(all, entry(i, 0))
 	}
@@ -56,7 +56,7 @@ func BenchmarkApply(b *testing.B) {
 			r.Apply(entries(n))
 			b.ReportAllocs()
 			for i := uint64(1); b.Loop(); i++ {
-				if _, changed := r.Apply([]serviceentry.Change{entry(7, i)}); len(changed.Hosts) != 1 {
+				if _, changed := r.Apply([]config.Change{entry(7, i)}); len(changed.Hosts) != 1 {
 					b.Fatalf("%d hosts changed", len(changed.Hosts))
 				}
 			}

@@ -3,8 +3,8 @@ package registry
 import (
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/ordered"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 )
 
 // clusterSuffix ends the names of Kubernetes services.
@@ -26,7 +26,7 @@ func (s *Snapshot) isClusterName(svc *Service, ns string) bool {
 // names ("*.db.shop", "*.shop") for all other namespaces than the entry's, but for entries of the root namespace or of the
 // Service's. What can be told by a name alone, mesh.Config.Withheld says.
 func (c clusterNames) has(svc *Service, ns string) bool {
-	if svc.Source.Kind == serviceentry.KindService || c.kube.Len() == 0 {
+	if svc.Source.Kind == config.KindService || c.kube.Len() == 0 {
 		return false
 	}
 	name := strings.TrimSuffix(svc.Host, ".svc")

@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // Credential is what a Secret holds for connections to servers outside, as PEM: a client's certificate with its key, and
@@ -62,7 +62,7 @@ func (s *Snapshot) Credential(ref CredentialRef) (*Credential, string) {
 }
 
 // setSecret takes a Secret over. (One that CheckSecret refuses does not get here: its source keeps the last good version.)
-func (b *batch) setSecret(c serviceentry.Change) {
+func (b *batch) setSecret(c config.Change) {
 	ref := CredentialRef{c.Key.Namespace, c.Key.Name}
 	next := maps.Clone(b.next.credentials)
 	if next == nil {
@@ -104,7 +104,7 @@ func (x *index) noteCredentials(r *Rule, named bool) {
 				continue
 			}
 			if x.credentials[ref] == nil {
-				x.credentials[ref] = map[serviceentry.Key]bool{}
+				x.credentials[ref] = map[config.Key]bool{}
 			}
 			x.credentials[ref][r.Key] = true
 		}

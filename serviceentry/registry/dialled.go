@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/sallyport/sallyport/inside"
+	"github.com/sallyport/sallyport/config/inside"
 )
 
 // Dialled says whether a gateway connects the service's TCP ports to the address that the client chose, which is what resolution

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/sallyport/sallyport/inside"
+	"github.com/sallyport/sallyport/config/inside"
 )
 
 // isOwn says whether an address is one of the mesh's own doors: an egress gateway, by any of its addresses, or the control

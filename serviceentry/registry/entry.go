@@ -7,9 +7,9 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/host"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/config/mesh"
 )
 
 // GatewayAnnotation picks the egress gateway of a ServiceEntry (or of all in a namespace): "NS/SERVICE", or
@@ -21,7 +21,7 @@ const (
 
 // fromEntry makes one service of each host of a ServiceEntry. The namespace's annotation stands in for the
 // entry's own, and the mesh's default gateway for both.
-func fromEntry(o *serviceentry.Object, spec *networking.ServiceEntry, nsGateway string, cfg *mesh.Config) []*Service {
+func fromEntry(o *config.Object, spec *networking.ServiceEntry, nsGateway string, cfg *mesh.Config) []*Service {
 	external := spec.Location == networking.ServiceEntry_MESH_EXTERNAL
 	base := Service{
 		Namespace:  o.Namespace,
@@ -74,7 +74,7 @@ func exit(entry, namespace string, def Ref) Ref {
 func entryPorts(in []*networking.ServicePort) []Port {
 	out := make([]Port, 0, len(in))
 	for _, p := range in {
-		if serviceentry.IsOwnPort(p.Number) {
+		if config.IsOwnPort(p.Number) {
 			continue // admission refuses it; here it would take a pod's proxy its listener
 		}
 		target := p.TargetPort

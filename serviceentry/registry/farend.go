@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/inside"
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/inside"
 )
 
 // Place is where a host is reached from: by a shared gateway, by a forward proxy, or by the workload's own sidecar.
@@ -60,7 +60,7 @@ type Refused struct{ Address, Why, Fix string }
 
 // Closed says why nothing is sent to a port, and which object is to be mended.
 type Closed struct {
-	By  serviceentry.Key
+	By  config.Key
 	Why string // names the field
 	Fix string
 }

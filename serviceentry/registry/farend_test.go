@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/decode"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -40,9 +40,9 @@ spec: {host: a.example, trafficPolicy: {tls: {` + rule + `}}}`
 	if len(read.Findings) > 0 {
 		t.Fatal(read.Findings)
 	}
-	var changes []serviceentry.Change
+	var changes []config.Change
 	for i := range read.Objects {
-		changes = append(changes, serviceentry.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
+		changes = append(changes, config.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
 	}
 	s, _ := registry.New(&cfg).Apply(changes)
 	svc := s.Services("a.example")[0]
@@ -162,13 +162,13 @@ kind: DestinationRule
 metadata: {name: r, namespace: shop}
 spec: {host: a.example, trafficPolicy: {tls: {mode: MUTUAL}}}
 `))
-	var changes []serviceentry.Change
+	var changes []config.Change
 	for i := range read.Objects {
 		o := &read.Objects[i]
 		if findings := admission.Validate(*o); admission.Refused(findings) {
 			o = admission.Shut(*o, findings)
 		}
-		changes = append(changes, serviceentry.Change{Key: o.Key, Object: o})
+		changes = append(changes, config.Change{Key: o.Key, Object: o})
 	}
 	cfg := mesh.Default()
 	s, _ := registry.New(&cfg).Apply(changes)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // This file says who governs a name for a namespace, where several registered it or patterns that cover it: the one place
@@ -29,7 +29,7 @@ func (s *Snapshot) rankOf(svc *Service, ns string) rank {
 	switch {
 	case svc.Namespace == ns:
 		return rankOwn
-	case svc.Source.Kind == serviceentry.KindService:
+	case svc.Source.Kind == config.KindService:
 		return rankCluster
 	case svc.Namespace == s.Mesh.RootNamespace:
 		return rankRoot
@@ -56,8 +56,8 @@ func (s *Snapshot) best(list []*Service, ns string, scope *Scope) (*Service, ran
 	at := rankNone
 	for _, svc := range list { // in order of age
 		r := s.rankOf(svc, ns)
-		kube := svc.Source.Kind == serviceentry.KindService
-		if r > at || (r == at && !(kube && found.Source.Kind != serviceentry.KindService)) {
+		kube := svc.Source.Kind == config.KindService
+		if r > at || (r == at && !(kube && found.Source.Kind != config.KindService)) {
 			continue
 		}
 		if seen := s.seen(svc, ns, scope); seen != nil {

@@ -9,55 +9,55 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // index is the writer's own memory of how Kubernetes objects hang together: which slices and pods stand behind
 // which service. Readers never see it.
 type index struct {
-	services map[string]map[serviceentry.Key]*corev1.Service                      // by namespace
-	slices   map[serviceentry.Key]map[serviceentry.Key]*discoveryv1.EndpointSlice // service → slices
-	sliceOf  map[serviceentry.Key]serviceentry.Key                                // slice → service
-	pods     map[string]map[serviceentry.Key]*corev1.Pod                          // by namespace
-	byIP     map[string]map[serviceentry.Key]*corev1.Pod                          // several on the host's network share one
-	entries  map[string]map[serviceentry.Key]map[string]string                    // selectors of ServiceEntries, by namespace
-	rules    map[serviceentry.Key]*Rule
+	services map[string]map[config.Key]*corev1.Service                // by namespace
+	slices   map[config.Key]map[config.Key]*discoveryv1.EndpointSlice // service → slices
+	sliceOf  map[config.Key]config.Key                                // slice → service
+	pods     map[string]map[config.Key]*corev1.Pod                    // by namespace
+	byIP     map[string]map[config.Key]*corev1.Pod                    // several on the host's network share one
+	entries  map[string]map[config.Key]map[string]string              // selectors of ServiceEntries, by namespace
+	rules    map[config.Key]*Rule
 	ruled    map[string]bool // patterns whose rules the current batch changed
 	// credentials are the rules that name a Secret.
-	credentials map[CredentialRef]map[serviceentry.Key]bool
+	credentials map[CredentialRef]map[config.Key]bool
 }
 
 func newIndex() index {
 	return index{
-		services: map[string]map[serviceentry.Key]*corev1.Service{},
-		slices:   map[serviceentry.Key]map[serviceentry.Key]*discoveryv1.EndpointSlice{},
-		sliceOf:  map[serviceentry.Key]serviceentry.Key{},
-		pods:     map[string]map[serviceentry.Key]*corev1.Pod{},
-		byIP:     map[string]map[serviceentry.Key]*corev1.Pod{},
-		entries:  map[string]map[serviceentry.Key]map[string]string{},
-		rules:    map[serviceentry.Key]*Rule{},
+		services: map[string]map[config.Key]*corev1.Service{},
+		slices:   map[config.Key]map[config.Key]*discoveryv1.EndpointSlice{},
+		sliceOf:  map[config.Key]config.Key{},
+		pods:     map[string]map[config.Key]*corev1.Pod{},
+		byIP:     map[string]map[config.Key]*corev1.Pod{},
+		entries:  map[string]map[config.Key]map[string]string{},
+		rules:    map[config.Key]*Rule{},
 		ruled:    map[string]bool{},
 
-		credentials: map[CredentialRef]map[serviceentry.Key]bool{},
+		credentials: map[CredentialRef]map[config.Key]bool{},
 	}
 }
 
-func (x *index) setService(key serviceentry.Key, o *serviceentry.Object) {
+func (x *index) setService(key config.Key, o *config.Object) {
 	in := x.services[key.Namespace]
 	if o == nil {
 		delete(in, key)
 		return
 	}
 	if in == nil {
-		in = map[serviceentry.Key]*corev1.Service{}
+		in = map[config.Key]*corev1.Service{}
 		x.services[key.Namespace] = in
 	}
 	in[key] = o.Spec.(*corev1.Service)
 }
 
 // setSlice gives the services whose endpoints may have changed.
-func (x *index) setSlice(key serviceentry.Key, o *serviceentry.Object) map[serviceentry.Key]bool {
-	changed := map[serviceentry.Key]bool{}
+func (x *index) setSlice(key config.Key, o *config.Object) map[config.Key]bool {
+	changed := map[config.Key]bool{}
 	if svc, ok := x.sliceOf[key]; ok {
 		delete(x.slices[svc], key)
 		delete(x.sliceOf, key)
@@ -67,9 +67,9 @@ func (x *index) setSlice(key serviceentry.Key, o *serviceentry.Object) map[servi
 		return changed
 	}
 	slice := o.Spec.(*discoveryv1.EndpointSlice)
-	svc := serviceentry.Key{Kind: serviceentry.KindService, Namespace: key.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}
+	svc := config.Key{Kind: config.KindService, Namespace: key.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}
 	if x.slices[svc] == nil {
-		x.slices[svc] = map[serviceentry.Key]*discoveryv1.EndpointSlice{}
+		x.slices[svc] = map[config.Key]*discoveryv1.EndpointSlice{}
 	}
 	x.slices[svc][key], x.sliceOf[key] = slice, svc
 	changed[svc] = true
@@ -77,9 +77,9 @@ func (x *index) setSlice(key serviceentry.Key, o *serviceentry.Object) map[servi
 }
 
 // setPod gives the services and entries that may select the pod, before or now.
-func (x *index) setPod(key serviceentry.Key, o *serviceentry.Object) map[serviceentry.Key]bool {
+func (x *index) setPod(key config.Key, o *config.Object) map[config.Key]bool {
 	in := x.pods[key.Namespace]
-	changed := map[serviceentry.Key]bool{}
+	changed := map[config.Key]bool{}
 	old := in[key]
 	if old != nil {
 		if delete(x.byIP[old.Status.PodIP], key); len(x.byIP[old.Status.PodIP]) == 0 {
@@ -91,18 +91,18 @@ func (x *index) setPod(key serviceentry.Key, o *serviceentry.Object) map[service
 	if o != nil {
 		pod = o.Spec.(*corev1.Pod)
 		if in == nil {
-			in = map[serviceentry.Key]*corev1.Pod{}
+			in = map[config.Key]*corev1.Pod{}
 			x.pods[key.Namespace] = in
 		}
 		in[key] = pod
 		if ip := pod.Status.PodIP; ip != "" {
 			if x.byIP[ip] == nil {
-				x.byIP[ip] = map[serviceentry.Key]*corev1.Pod{}
+				x.byIP[ip] = map[config.Key]*corev1.Pod{}
 			}
 			x.byIP[ip][key] = pod
 		}
 	}
-	mark := func(k serviceentry.Key, selector map[string]string) {
+	mark := func(k config.Key, selector map[string]string) {
 		for _, p := range [...]*corev1.Pod{old, pod} {
 			if p != nil && len(selector) > 0 && selects(selector, p.Labels) {
 				changed[k] = true
@@ -119,7 +119,7 @@ func (x *index) setPod(key serviceentry.Key, o *serviceentry.Object) map[service
 }
 
 // setSelecting notes the workload selector of a ServiceEntry, if it has one.
-func (x *index) setSelecting(key serviceentry.Key, o *serviceentry.Object) {
+func (x *index) setSelecting(key config.Key, o *config.Object) {
 	delete(x.entries[key.Namespace], key)
 	if o == nil {
 		return
@@ -129,13 +129,13 @@ func (x *index) setSelecting(key serviceentry.Key, o *serviceentry.Object) {
 		return
 	}
 	if x.entries[key.Namespace] == nil {
-		x.entries[key.Namespace] = map[serviceentry.Key]map[string]string{}
+		x.entries[key.Namespace] = map[config.Key]map[string]string{}
 	}
 	x.entries[key.Namespace][key] = labels
 }
 
 // endpoints gives a service's: from its slices, or without any from the pods that its selector picks.
-func (x *index) endpoints(svc serviceentry.Key) []Endpoint {
+func (x *index) endpoints(svc config.Key) []Endpoint {
 	found := x.slices[svc]
 	if len(found) == 0 {
 		spec := x.services[svc.Namespace][svc]
@@ -204,11 +204,11 @@ func namedPorts(p *corev1.Pod, ports []corev1.ServicePort) map[string]uint32 {
 // accountAt is the service account at an address: of the first pod of the namespace there, in name order. Pods of other
 // namespaces may have the address too, as on a host's network; a Service's are of its own.
 func (x *index) accountAt(ip, ns string) string {
-	in := slices.DeleteFunc(slices.Collect(maps.Keys(x.byIP[ip])), func(k serviceentry.Key) bool { return k.Namespace != ns })
+	in := slices.DeleteFunc(slices.Collect(maps.Keys(x.byIP[ip])), func(k config.Key) bool { return k.Namespace != ns })
 	if len(in) == 0 {
 		return ""
 	}
-	return account(x.byIP[ip][slices.MinFunc(in, serviceentry.Key.Compare)])
+	return account(x.byIP[ip][slices.MinFunc(in, config.Key.Compare)])
 }
 
 func account(p *corev1.Pod) string { return cmp.Or(p.Spec.ServiceAccountName, "default") }

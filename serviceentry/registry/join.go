@@ -3,7 +3,7 @@ package registry
 import (
 	"slices"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // joinPorts lets entries of one namespace that register the same host, and are alike in all but their ports, count
@@ -29,7 +29,7 @@ func joinPorts(list []*Service) {
 
 // joins says whether two registrations of one host belong together.
 func (s *Service) joins(o *Service) bool {
-	return s.Source.Kind == serviceentry.KindServiceEntry && o.Source.Kind == s.Source.Kind &&
+	return s.Source.Kind == config.KindServiceEntry && o.Source.Kind == s.Source.Kind &&
 		s.Namespace == o.Namespace && s.External == o.External && s.Resolution == o.Resolution && s.Exit == o.Exit &&
 		s.ExportTo.All == o.ExportTo.All && slices.Equal(s.ExportTo.Namespaces, o.ExportTo.Namespaces) &&
 		slices.Equal(s.Addresses, o.Addresses) && slices.Equal(s.SANs, o.SANs) &&
@@ -38,5 +38,5 @@ func (s *Service) joins(o *Service) bool {
 
 // ownPorts are those that the service's own object registered. The slice is the caller's.
 func ownPorts(ports []Port) []Port {
-	return slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return p.From != (serviceentry.Key{}) })
+	return slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return p.From != (config.Key{}) })
 }

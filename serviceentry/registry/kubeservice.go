@@ -7,13 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 )
 
 // fromKubeService makes the mesh's view of a Kubernetes Service. Endpoints come from slices, or, where a
 // source has none, from the pods that the selector picks.
-func fromKubeService(o *serviceentry.Object, spec *corev1.Service, endpoints []Endpoint, cfg *mesh.Config) *Service {
+func fromKubeService(o *config.Object, spec *corev1.Service, endpoints []Endpoint, cfg *mesh.Config) *Service {
 	s := &Service{
 		Host:       Ref{o.Namespace, o.Name}.Host(),
 		Namespace:  o.Namespace,
@@ -42,13 +42,13 @@ func podAddresses(endpoints []Endpoint) []netip.Prefix {
 
 // Headless says whether a service is a Kubernetes Service without an address of its own. Its pods have names below its.
 func (s *Service) Headless() bool {
-	return s.Source.Kind == serviceentry.KindService && s.Resolution == None
+	return s.Source.Kind == config.KindService && s.Resolution == None
 }
 
 func kubePorts(in []corev1.ServicePort) []Port {
 	out := make([]Port, 0, len(in))
 	for _, p := range in {
-		if serviceentry.IsBoundPort(uint32(p.Port)) {
+		if config.IsBoundPort(uint32(p.Port)) {
 			continue // pods' proxies listen there themselves; lint says so
 		}
 		target := uint32(p.TargetPort.IntVal)

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // maxNetworks bounds the cluster's own networks: every sidecar holds them once for each port in use.
@@ -21,7 +21,7 @@ func (s *Snapshot) InCluster(a netip.Addr) bool {
 	return slices.ContainsFunc(s.nets, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
 }
 
-func (b *batch) setNode(c serviceentry.Change) {
+func (b *batch) setNode(c config.Change) {
 	b.netsMoved = true
 	if c.Object == nil {
 		delete(b.nodes, c.Key)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
 )
@@ -92,7 +92,7 @@ func TestIncrementalIsFull(t *testing.T) {
 	incremental := registry.New(&cfg)
 	const steps = 10_000
 	for step := range steps {
-		incremental.Apply([]serviceentry.Change{world.Change()})
+		incremental.Apply([]config.Change{world.Change()})
 		if step%200 != 0 && step != steps-1 {
 			continue
 		}
@@ -112,7 +112,7 @@ func TestChangedIsComplete(t *testing.T) {
 	r := registry.New(&cfg)
 	before := r.Snapshot()
 	for range 3000 {
-		after, changed := r.Apply([]serviceentry.Change{world.Change()})
+		after, changed := r.Apply([]config.Change{world.Change()})
 		named := map[string]bool{}
 		for _, h := range changed.Hosts {
 			named[h] = true
@@ -159,7 +159,7 @@ func TestOrdinaryNamespacesSeeTheSame(t *testing.T) {
 	r := registry.New(&cfg)
 	ordinary := 0
 	for range 3000 {
-		s, _ := r.Apply([]serviceentry.Change{world.Change()})
+		s, _ := r.Apply([]config.Change{world.Change()})
 		for _, ns := range registrytest.Namespaces {
 			if s.View(ns) != "" {
 				continue
@@ -202,7 +202,7 @@ func TestAddressesAreUnique(t *testing.T) {
 	world := registrytest.NewWorld(4)
 	r := registry.New(&cfg)
 	for range 500 {
-		s, _ := r.Apply([]serviceentry.Change{world.Change()})
+		s, _ := r.Apply([]config.Change{world.Change()})
 		owner := map[string]string{}
 		for host, list := range s.Hosts() {
 			for _, svc := range list {

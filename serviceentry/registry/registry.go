@@ -12,15 +12,15 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
-	"github.com/sallyport/sallyport/serviceentry/ordered"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 )
 
 // Registry turns changes into snapshots. It is for one goroutine.
 type Registry struct {
-	objects map[serviceentry.Key]*serviceentry.Object
-	hostsOf map[serviceentry.Key][]string // what each object registered
+	objects map[config.Key]*config.Object
+	hostsOf map[config.Key][]string // what each object registered
 	index   index
 	madeUp  *madeUp
 	// tails are all hosts by their labels turned round; specials, the namespaces that see something else of a host than
@@ -29,7 +29,7 @@ type Registry struct {
 	specials map[string]map[string]bool
 	snap     *Snapshot
 
-	nodes map[serviceentry.Key][]netip.Prefix // what each Node says of the cluster's networks
+	nodes map[config.Key][]netip.Prefix // what each Node says of the cluster's networks
 
 	control   Ref // the control plane's Service
 	controlAt []netip.Addr
@@ -38,12 +38,12 @@ type Registry struct {
 // New makes an empty registry.
 func New(cfg *mesh.Config) *Registry {
 	return &Registry{
-		objects: map[serviceentry.Key]*serviceentry.Object{},
-		hostsOf: map[serviceentry.Key][]string{},
+		objects: map[config.Key]*config.Object{},
+		hostsOf: map[config.Key][]string{},
 		index:   newIndex(),
 		madeUp:  newMadeUp(),
 		tails:   ordered.New[string]().Edit(), specials: map[string]map[string]bool{},
-		nodes: map[serviceentry.Key][]netip.Prefix{},
+		nodes: map[config.Key][]netip.Prefix{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
@@ -57,7 +57,7 @@ func (r *Registry) Snapshot() *Snapshot { return r.snap }
 
 // Apply takes a batch of changes, in any order, and gives the new snapshot and what the batch touched. An
 // object that equals the one known (same hash) is no change.
-func (r *Registry) Apply(changes []serviceentry.Change) (*Snapshot, Changed) {
+func (r *Registry) Apply(changes []config.Change) (*Snapshot, Changed) {
 	b := r.begin()
 	for _, c := range changes {
 		b.apply(c)
@@ -82,11 +82,11 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 		b.dirty[key] = true // exits and visibility may follow the settings
 	}
 	for _, key := range slices.Collect(maps.Keys(r.index.rules)) {
-		b.setRule(serviceentry.Change{Key: key, Object: r.objects[key]}) // so may whom a rule is exported to
+		b.setRule(config.Change{Key: key, Object: r.objects[key]}) // so may whom a rule is exported to
 	}
 	for key, o := range r.objects {
-		if key.Kind == serviceentry.KindService {
-			b.setAlias(serviceentry.Change{Key: key, Object: o})
+		if key.Kind == config.KindService {
+			b.setAlias(config.Change{Key: key, Object: o})
 		}
 	}
 	return b.commit()
@@ -103,9 +103,9 @@ type batch struct {
 	aliases   *ordered.Edit[*Alias]
 	aliasesOf *ordered.Edit[[]Ref]
 	changed   Changed
-	dirty     map[serviceentry.Key]bool // objects whose services must be made again
-	touched   map[string]bool           // hosts whose registrations changed
-	beside    map[string]bool           // hosts that share a name or an address with those
+	dirty     map[config.Key]bool // objects whose services must be made again
+	touched   map[string]bool     // hosts whose registrations changed
+	beside    map[string]bool     // hosts that share a name or an address with those
 	patterns  *ordered.Edit[[]*Service]
 	sealed    map[string][]*Service // hosts whose registrations are others now, with what they were
 	renamed   map[string]bool       // hosts whose names may mean another thing now
@@ -126,12 +126,12 @@ func (r *Registry) begin() *batch {
 		hosts: next.hosts.Edit(), rules: next.rules.Edit(), kube: next.kube.Edit(), written: next.written.Edit(),
 		aliases: next.aliases.Edit(), aliasesOf: next.aliasesOf.Edit(),
 		patterns: next.patterns.Edit(),
-		dirty:    map[serviceentry.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
+		dirty:    map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
 	}
 }
 
-func (b *batch) apply(c serviceentry.Change) {
+func (b *batch) apply(c config.Change) {
 	old := b.objects[c.Key]
 	switch {
 	case old == nil && c.Object == nil:
@@ -145,33 +145,33 @@ func (b *batch) apply(c serviceentry.Change) {
 		b.objects[c.Key] = c.Object
 	}
 	switch c.Key.Kind {
-	case serviceentry.KindServiceEntry:
+	case config.KindServiceEntry:
 		b.dirty[c.Key] = true
 		b.index.setSelecting(c.Key, c.Object)
-	case serviceentry.KindDestinationRule:
+	case config.KindDestinationRule:
 		b.setRule(c)
-	case serviceentry.KindSidecar:
+	case config.KindSidecar:
 		b.setScope(c)
-	case serviceentry.KindNamespace:
+	case config.KindNamespace:
 		for key := range b.hostsOf {
-			if key.Kind == serviceentry.KindServiceEntry && key.Namespace == c.Key.Name {
+			if key.Kind == config.KindServiceEntry && key.Namespace == c.Key.Name {
 				b.dirty[key] = true
 			}
 		}
-	case serviceentry.KindNode:
+	case config.KindNode:
 		b.setNode(c)
-	case serviceentry.KindService:
+	case config.KindService:
 		b.dirty[c.Key] = true
 		b.index.setService(c.Key, c.Object)
 		b.setKube(c)
 		b.setAlias(c)
-	case serviceentry.KindEndpointSlice:
+	case config.KindEndpointSlice:
 		for key := range b.index.setSlice(c.Key, c.Object) {
 			b.dirty[key] = true
 		}
-	case serviceentry.KindSecret:
+	case config.KindSecret:
 		b.setSecret(c)
-	case serviceentry.KindPod:
+	case config.KindPod:
 		for key := range b.index.setPod(c.Key, c.Object) {
 			b.dirty[key] = true
 		}
@@ -208,7 +208,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 }
 
 // rebuild makes an object's services again and marks the hosts that differ.
-func (b *batch) rebuild(key serviceentry.Key) {
+func (b *batch) rebuild(key config.Key) {
 	for _, host := range b.hostsOf[key] {
 		b.touched[host] = true
 		b.replace(host, key, nil)
@@ -221,7 +221,7 @@ func (b *batch) rebuild(key serviceentry.Key) {
 	}
 }
 
-func (b *batch) make(key serviceentry.Key) []*Service {
+func (b *batch) make(key config.Key) []*Service {
 	o := b.objects[key]
 	if o == nil {
 		return nil
@@ -229,7 +229,7 @@ func (b *batch) make(key serviceentry.Key) []*Service {
 	switch spec := o.Spec.(type) {
 	case *networking.ServiceEntry:
 		nsGateway := ""
-		if ns := b.objects[serviceentry.Key{Kind: serviceentry.KindNamespace, Name: o.Namespace}]; ns != nil {
+		if ns := b.objects[config.Key{Kind: config.KindNamespace, Name: o.Namespace}]; ns != nil {
 			nsGateway = ns.Annotations[GatewayAnnotation]
 		}
 		services := fromEntry(o, spec, nsGateway, b.next.Mesh)
@@ -249,7 +249,7 @@ func (b *batch) make(key serviceentry.Key) []*Service {
 }
 
 // replace puts svc in the place of the registration that the object made of the host; nil takes it out.
-func (b *batch) replace(host string, key serviceentry.Key, svc *Service) {
+func (b *batch) replace(host string, key config.Key, svc *Service) {
 	old, _ := b.hosts.Get(host)
 	list := make([]*Service, 0, len(old)+1)
 	for _, s := range old {
@@ -405,7 +405,7 @@ func (b *batch) countView(ns string, by int) {
 	b.changed.Views = b.changed.Views || was == 0 || was+by == 0
 }
 
-func (b *batch) setScope(c serviceentry.Change) {
+func (b *batch) setScope(c config.Change) {
 	b.changed.Scopes = true
 	b.next.scopes = maps.Clone(b.next.scopes)
 	list := slices.DeleteFunc(slices.Clone(b.next.scopes[c.Key.Namespace]), func(s *Scope) bool { return s.Key == c.Key })
@@ -418,7 +418,7 @@ func (b *batch) setScope(c serviceentry.Change) {
 	b.next.scopes[c.Key.Namespace] = list
 }
 
-func (b *batch) setKube(c serviceentry.Change) {
+func (b *batch) setKube(c config.Change) {
 	ref := Ref{c.Key.Namespace, c.Key.Name}
 	b.changed.Kube = true
 	if _, ok := b.kube.Get(ref.String()); ok == (c.Object == nil) {

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/decode"
-	"github.com/sallyport/sallyport/serviceentry/host"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -29,15 +29,15 @@ func newWorld(t *testing.T, texts ...string) world {
 	return w
 }
 
-func (w world) changes(text string) []serviceentry.Change {
+func (w world) changes(text string) []config.Change {
 	w.Helper()
 	result := decode.File("world.yaml", []byte(text))
 	for _, f := range result.Findings {
 		w.Errorf("%s\n%s", f, text)
 	}
-	var out []serviceentry.Change
+	var out []config.Change
 	for i := range result.Objects {
-		out = append(out, serviceentry.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
+		out = append(out, config.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
 	}
 	return out
 }
@@ -214,7 +214,7 @@ func TestScope(t *testing.T) {
 			t.Errorf("%s is not found by its key", tt.scope)
 		}
 	}
-	if none := newWorld(t).Snapshot(); none.Scope("default", nil) != nil || none.ScopeByKey(serviceentry.Key{}) != nil {
+	if none := newWorld(t).Snapshot(); none.Scope("default", nil) != nil || none.ScopeByKey(config.Key{}) != nil {
 		t.Error("a scope from nowhere")
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 )
 
 // TLSMode is how a connection to the server is made.
@@ -39,7 +39,7 @@ type TLSSettings struct {
 
 // Rule is what a DestinationRule says about a host.
 type Rule struct {
-	Key      serviceentry.Key
+	Key      config.Key
 	Host     string // exact or wildcard
 	ExportTo ExportTo
 	Refused  string                  // why nothing of it is applied; "" for a good one
@@ -71,7 +71,7 @@ func (r *Rule) ConnectTimeoutFor(port uint32, def time.Duration) time.Duration {
 	return cmp.Or(r.PortConnectTimeout[port], r.ConnectTimeout, def)
 }
 
-func fromDestinationRule(o *serviceentry.Object, spec *networking.DestinationRule, cfg *mesh.Config) *Rule {
+func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg *mesh.Config) *Rule {
 	r := &Rule{
 		Refused: o.Refused,
 		Key:     o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, cfg.DefaultDestinationRuleExportTo),

@@ -5,12 +5,12 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // setRule replaces or removes a DestinationRule and touches every host that it covered or covers now. Workloads of
 // the rule's namespace follow it before others, so that namespace sees something of its own.
-func (b *batch) setRule(c serviceentry.Change) {
+func (b *batch) setRule(c config.Change) {
 	if old := b.index.rules[c.Key]; old != nil {
 		if old.Selector != nil {
 			b.changed.Views = true // other workloads follow other rules
@@ -35,7 +35,7 @@ func (b *batch) setRule(c serviceentry.Change) {
 	b.countView(c.Key.Namespace, +1)
 }
 
-func (b *batch) replaceRule(host string, key serviceentry.Key, r *Rule) {
+func (b *batch) replaceRule(host string, key config.Key, r *Rule) {
 	old, _ := b.rules.Get(host)
 	list := slices.DeleteFunc(slices.Clone(old), func(x *Rule) bool { return x.Key == key })
 	if r != nil {

@@ -6,13 +6,13 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // Scope is what a Sidecar object says about egress: which hosts its workloads see, at which ports, and what happens to
 // those that nobody registered.
 type Scope struct {
-	Key      serviceentry.Key
+	Key      config.Key
 	Selector map[string]string // empty: all workloads of the namespace (of the mesh, in the root namespace)
 	Egress   []Listener        // nil: everything that is exported to the namespace; empty: nothing
 	AllowAny *bool             // nil: as the mesh says
@@ -33,7 +33,7 @@ type HostFilter struct {
 	Host      string // exact, "*.suffix" or "*"
 }
 
-func fromSidecar(o *serviceentry.Object, spec *networking.Sidecar) *Scope {
+func fromSidecar(o *config.Object, spec *networking.Sidecar) *Scope {
 	s := &Scope{Key: o.Key, Selector: spec.GetWorkloadSelector().GetLabels(), Hash: o.Hash}
 	if len(spec.Egress) > 0 {
 		s.Egress = []Listener{}

@@ -7,7 +7,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // TestScope: a listener with a port governs that port alone, what is excluded is not seen, and what is bound elsewhere
@@ -37,7 +37,7 @@ func TestScope(t *testing.T) {
 		"not caught":         {[]*networking.IstioEgressListener{{Port: port(443), CaptureMode: networking.CaptureMode_NONE, Hosts: []string{"*/*"}}}, ""},
 		"a socket":           {[]*networking.IstioEgressListener{{Port: port(0), Bind: "unix:///var/run/s", Hosts: []string{"*/*"}}}, ""},
 	} {
-		scope := fromSidecar(&serviceentry.Object{}, &networking.Sidecar{Egress: c.egress})
+		scope := fromSidecar(&config.Object{}, &networking.Sidecar{Egress: c.egress})
 		var got []string
 		hashes := map[uint64]bool{}
 		for _, svc := range services {
@@ -57,7 +57,7 @@ func TestScope(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, strings.Join(got, " "), c.want)
 		}
 	}
-	if p := fromSidecar(&serviceentry.Object{}, &networking.Sidecar{OutboundTrafficPolicy: &networking.OutboundTrafficPolicy{
+	if p := fromSidecar(&config.Object{}, &networking.Sidecar{OutboundTrafficPolicy: &networking.OutboundTrafficPolicy{
 		Mode: networking.OutboundTrafficPolicy_ALLOW_ANY, EgressProxy: &networking.Destination{Host: "proxy.com"},
 	}}); p.AllowAny == nil || *p.AllowAny {
 		t.Error("hosts that should go by a proxy go straight")

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // Selected are the rules of one namespace that select a workload by its labels: "NS/NAME,NAME…", in order; "" for none.
@@ -25,13 +25,13 @@ func (s *Snapshot) Selecting(ns string, labels map[string]string) Selected {
 	return Selected(ns + "/" + strings.Join(names, ","))
 }
 
-func (s Selected) has(rule serviceentry.Key) bool {
+func (s Selected) has(rule config.Key) bool {
 	ns, names, _ := strings.Cut(string(s), "/")
 	return ns == rule.Namespace && slices.Contains(strings.Split(names, ","), rule.Name)
 }
 
 // setSelectingRule keeps the rules with selectors at hand: they are few.
-func (b *batch) setSelectingRule(key serviceentry.Key, r *Rule) {
+func (b *batch) setSelectingRule(key config.Key, r *Rule) {
 	list := slices.DeleteFunc(slices.Clone(b.next.selecting[key.Namespace]), func(x *Rule) bool { return x.Key == key })
 	if r != nil {
 		list = append(list, r)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // Protocol is what is spoken on a port, reduced to what routing asks.
@@ -44,7 +44,7 @@ type Port struct {
 	Explicit   bool // the user wrote a targetPort
 	Protocol   Protocol
 	// From is the object that registered the port, where that is not the service's own Source.
-	From serviceentry.Key `json:",omitzero"`
+	From config.Key `json:",omitzero"`
 }
 
 // Resolution says how a service's endpoints are found.
@@ -119,7 +119,7 @@ type Withheld struct{ Field, Why string }
 type Service struct {
 	Host      string // lower case, or a wildcard "*.example.com"
 	Namespace string
-	Source    serviceentry.Key
+	Source    config.Key
 	Created   time.Time
 
 	External   bool // outside the mesh
@@ -159,8 +159,8 @@ func (s *Service) Port(number uint32) (Port, bool) {
 }
 
 // SourceOf is the object that registered one of the service's ports.
-func (s *Service) SourceOf(p Port) serviceentry.Key {
-	if p.From != (serviceentry.Key{}) {
+func (s *Service) SourceOf(p Port) config.Key {
+	if p.From != (config.Key{}) {
 		return p.From
 	}
 	return s.Source

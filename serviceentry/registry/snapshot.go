@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
-	"github.com/sallyport/sallyport/serviceentry/ordered"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 )
 
 // Snapshot is everything that the registry knew at one moment. It is immutable and shares what did not change
@@ -171,7 +171,7 @@ func (s *Snapshot) GatewayService(ref Ref) *Service {
 	var found *Service
 	for _, svc := range s.Services(ref.Host()) {
 		switch {
-		case svc.Source.Kind == serviceentry.KindService:
+		case svc.Source.Kind == config.KindService:
 			return svc
 		case found == nil && !svc.External && (svc.Namespace == ref.Namespace || svc.Namespace == s.Mesh.RootNamespace):
 			found = svc
@@ -212,7 +212,7 @@ func (s *Snapshot) SharedExitsIn(ns string) []Ref {
 }
 
 // ScopeByKey finds a Sidecar object; nil for the zero key or when it is gone.
-func (s *Snapshot) ScopeByKey(k serviceentry.Key) *Scope {
+func (s *Snapshot) ScopeByKey(k config.Key) *Scope {
 	list := s.scopes[k.Namespace]
 	i := slices.IndexFunc(list, func(sc *Scope) bool { return sc.Key == k })
 	if i < 0 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 )
 
 // tail turns a host's labels round, so that hosts below one name are beside each other: "a.b.c" → "c.b.a".
@@ -118,7 +118,7 @@ func (b *batch) specialOf(host string, list []*Service) map[string]bool {
 	}
 	var special map[string]bool
 	for _, s := range list {
-		if s.Source.Kind == serviceentry.KindService {
+		if s.Source.Kind == config.KindService {
 			special = with(special, s.Namespace) // there it has a shorter name
 		}
 		if !s.ExportTo.All {
@@ -143,7 +143,7 @@ func (b *batch) specialOf(host string, list []*Service) map[string]bool {
 	}
 	names := clusterNames{b.kube.Map, b.next.Mesh.RootNamespace}
 	for _, s := range list {
-		if together || names.has(s, "") || (s.Source.Kind == serviceentry.KindServiceEntry && s.Namespace != names.root && s.unusual()) {
+		if together || names.has(s, "") || (s.Source.Kind == config.KindServiceEntry && s.Namespace != names.root && s.unusual()) {
 			special = with(special, s.Namespace)
 		}
 	}

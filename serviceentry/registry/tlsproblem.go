@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config/mesh"
 )
 
 func (t *TLSSettings) equal(o *TLSSettings) bool { return reflect.DeepEqual(t, o) }

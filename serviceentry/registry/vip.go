@@ -6,7 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/sallyport/sallyport/serviceentry/host"
+	"github.com/sallyport/sallyport/config/host"
 )
 
 // slots is how many hosts can have an address: all of the range but its first and last.

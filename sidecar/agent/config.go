@@ -13,8 +13,8 @@ import (
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 
+	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/inside"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/status/appprobe"
 )

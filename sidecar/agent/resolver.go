@@ -9,11 +9,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/dnsproxy"
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/inside"
 )
 
 const resolvConf = "/etc/resolv.conf"

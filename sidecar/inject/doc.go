@@ -36,6 +36,6 @@
 // sidecar is told to end only when the application has ended.
 //
 // The package must not import the data plane's parts, but for the rules of redirection and the form of probes. Of the
-// control plane it imports only how reviews are read and answered (serviceentry/admission/review): it runs in
+// control plane it imports only how reviews are read and answered (config/admission/review): it runs in
 // the controller, never in a pod.
 package inject

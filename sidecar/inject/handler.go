@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/sallyport/sallyport/serviceentry/admission/review"
+	"github.com/sallyport/sallyport/config/admission/review"
 )
 
 const defaultTimeout = 8 * time.Second

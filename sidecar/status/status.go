@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sallyport/sallyport/netcap"
 	"github.com/sallyport/sallyport/sidecar/status/appprobe"
+	"github.com/sallyport/sallyport/xds/netcap"
 )
 
 // Config says where to listen and whom to ask.

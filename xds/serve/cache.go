@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -113,7 +113,7 @@ func (c *Cache) place(st *stream) {
 // hosts of their own share all the others.
 func (c *Cache) build(key translate.Class) *translate.View {
 	common := key
-	common.View, common.Scope = "", serviceentry.Key{}
+	common.View, common.Scope = "", config.Key{}
 	if like := c.classes[common]; like != nil {
 		return c.translator.BuildLike(like.view, c.snapshot, key)
 	}

@@ -22,8 +22,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/serve"
 	"github.com/sallyport/sallyport/xds/translate"
@@ -46,7 +46,7 @@ const patience = time.Minute
 
 func everybody(_ context.Context, n translate.Node) (translate.Node, error) { return n, nil }
 
-func newLab(t *testing.T, authorize serve.Authorize, objects ...*serviceentry.Object) *lab {
+func newLab(t *testing.T, authorize serve.Authorize, objects ...*config.Object) *lab {
 	t.Helper()
 	cfg := mesh.Default()
 	l := &lab{t: t, registry: registry.New(&cfg), metrics: prometheus.NewRegistry()}
@@ -75,26 +75,26 @@ func newLab(t *testing.T, authorize serve.Authorize, objects ...*serviceentry.Ob
 }
 
 // apply changes objects and publishes what comes of it, as one step.
-func (l *lab) apply(objects ...*serviceentry.Object) {
+func (l *lab) apply(objects ...*config.Object) {
 	l.t.Helper()
-	var changes []serviceentry.Change
+	var changes []config.Change
 	for _, o := range objects {
 		l.version++
 		o.Hash = l.version
-		changes = append(changes, serviceentry.Change{Key: o.Key, Object: o})
+		changes = append(changes, config.Change{Key: o.Key, Object: o})
 	}
 	l.publish(changes)
 }
 
-func (l *lab) remove(objects ...*serviceentry.Object) {
-	var changes []serviceentry.Change
+func (l *lab) remove(objects ...*config.Object) {
+	var changes []config.Change
 	for _, o := range objects {
-		changes = append(changes, serviceentry.Change{Key: o.Key})
+		changes = append(changes, config.Change{Key: o.Key})
 	}
 	l.publish(changes)
 }
 
-func (l *lab) publish(changes []serviceentry.Change) {
+func (l *lab) publish(changes []config.Change) {
 	snapshot, changed := l.registry.Apply(changes)
 	if !changed.Empty() {
 		l.cache.Publish(snapshot, changed)
@@ -295,9 +295,9 @@ func (a answer) names() []string {
 func (a answer) has(name string) bool { return a.versions[name] != "" }
 
 // entry registers a host; "direct" entries have endpoints of their own.
-func entry(ns, name, host string, ports ...*networking.ServicePort) *serviceentry.Object {
-	return &serviceentry.Object{
-		Key: serviceentry.Key{Kind: serviceentry.KindServiceEntry, Namespace: ns, Name: name},
+func entry(ns, name, host string, ports ...*networking.ServicePort) *config.Object {
+	return &config.Object{
+		Key: config.Key{Kind: config.KindServiceEntry, Namespace: ns, Name: name},
 		Spec: &networking.ServiceEntry{
 			Hosts: []string{host}, Location: networking.ServiceEntry_MESH_EXTERNAL, Resolution: networking.ServiceEntry_DNS, Ports: ports,
 		},
@@ -305,7 +305,7 @@ func entry(ns, name, host string, ports ...*networking.ServicePort) *serviceentr
 }
 
 // fixed registers a host that leaves straight from the sidecar, to the addresses: its cluster has endpoints.
-func fixed(ns, name, host string, addresses ...string) *serviceentry.Object {
+func fixed(ns, name, host string, addresses ...string) *config.Object {
 	o := entry(ns, name, host, tlsPort)
 	o.Annotations = map[string]string{registry.GatewayAnnotation: registry.ExitDirect}
 	spec := o.Spec.(*networking.ServiceEntry)
@@ -323,25 +323,25 @@ var (
 )
 
 // gatewayPod is the default egress gateway with one pod at the address.
-func gatewayPod(address string) []*serviceentry.Object {
+func gatewayPod(address string) []*config.Object {
 	svc, pod := &corev1.Service{}, &corev1.Pod{}
 	svc.Spec.Selector = map[string]string{"istio": "egressgateway"}
 	svc.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443}}
 	pod.Labels = svc.Spec.Selector
 	pod.Status.PodIP = address
-	return []*serviceentry.Object{
-		{Key: serviceentry.Key{Kind: serviceentry.KindService, Namespace: "istio-system", Name: "istio-egressgateway"}, Spec: svc},
-		{Key: serviceentry.Key{Kind: serviceentry.KindPod, Namespace: "istio-system", Name: "egress-1"}, Spec: pod, Labels: pod.Labels},
+	return []*config.Object{
+		{Key: config.Key{Kind: config.KindService, Namespace: "istio-system", Name: "istio-egressgateway"}, Spec: svc},
+		{Key: config.Key{Kind: config.KindPod, Namespace: "istio-system", Name: "egress-1"}, Spec: pod, Labels: pod.Labels},
 	}
 }
 
 // sidecarObject narrows what the workloads of a namespace see.
-func sidecarObject(ns, name string, selector map[string]string, hosts ...string) *serviceentry.Object {
+func sidecarObject(ns, name string, selector map[string]string, hosts ...string) *config.Object {
 	spec := &networking.Sidecar{Egress: []*networking.IstioEgressListener{{Hosts: hosts}}}
 	if selector != nil {
 		spec.WorkloadSelector = &networking.WorkloadSelector{Labels: selector}
 	}
-	return &serviceentry.Object{Key: serviceentry.Key{Kind: serviceentry.KindSidecar, Namespace: ns, Name: name}, Spec: spec}
+	return &config.Object{Key: config.Key{Kind: config.KindSidecar, Namespace: ns, Name: name}, Spec: spec}
 }
 
 func withAccount(spec any, account string) any {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
@@ -27,7 +27,7 @@ func (l *lab) subscribed(n ...string) *client {
 }
 
 // inUse is a gateway that a host leaves by.
-func inUse() []*serviceentry.Object {
+func inUse() []*config.Object {
 	return append(gatewayPod("10.0.0.2"), entry("default", "start", "start.test", httpPort, tlsPort))
 }
 

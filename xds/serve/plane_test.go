@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/serve"
 	"github.com/sallyport/sallyport/xds/translate"
@@ -36,7 +36,7 @@ func startPlane(t testing.TB, hosts ...string) *plane {
 	t.Helper()
 	cfg := mesh.Default()
 	p := &plane{t: t, registry: registry.New(&cfg), metrics: prometheus.NewRegistry()}
-	var changes []serviceentry.Change
+	var changes []config.Change
 	for _, h := range hosts {
 		changes = append(changes, p.entry(h, "*"))
 	}
@@ -64,10 +64,10 @@ func startPlane(t testing.TB, hosts ...string) *plane {
 }
 
 // entry registers a host that is exported to a namespace ("*" for all): each time as another version.
-func (p *plane) entry(host, exportTo string) serviceentry.Change {
+func (p *plane) entry(host, exportTo string) config.Change {
 	p.version++
-	key := serviceentry.Key{Kind: serviceentry.KindServiceEntry, Namespace: mesh.Default().RootNamespace, Name: host}
-	return serviceentry.Change{Key: key, Object: &serviceentry.Object{
+	key := config.Key{Kind: config.KindServiceEntry, Namespace: mesh.Default().RootNamespace, Name: host}
+	return config.Change{Key: key, Object: &config.Object{
 		Key: key, Hash: p.version,
 		Spec: &networking.ServiceEntry{
 			Hosts: []string{host}, Location: networking.ServiceEntry_MESH_EXTERNAL, Resolution: networking.ServiceEntry_DNS,
@@ -77,7 +77,7 @@ func (p *plane) entry(host, exportTo string) serviceentry.Change {
 	}}
 }
 
-func (p *plane) publish(changes ...serviceentry.Change) { p.cache.Publish(p.registry.Apply(changes)) }
+func (p *plane) publish(changes ...config.Change) { p.cache.Publish(p.registry.Apply(changes)) }
 
 // peer is a delta stream to a plane.
 type peer struct {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
@@ -20,7 +20,7 @@ func (l *lab) holds(what string, t translate.Type, problem string, names ...stri
 	})
 }
 
-func hosts(n int, more ...string) (out []*serviceentry.Object) {
+func hosts(n int, more ...string) (out []*config.Object) {
 	for i := range n {
 		more = append(more, fmt.Sprintf("n%02d", i))
 	}

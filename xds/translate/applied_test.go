@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/serviceentry/decode"
-	"github.com/sallyport/sallyport/serviceentry/fields"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/fields"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
@@ -99,7 +99,7 @@ func pairOf(kind, path string) (one, other string, ok bool) {
 	return one, other, ok
 }
 
-// TestAppliedFieldsChangeSomething: what a table of serviceentry/fields calls applied makes a difference to what some
+// TestAppliedFieldsChangeSomething: what a table of config/fields calls applied makes a difference to what some
 // proxy is given.
 func TestAppliedFieldsChangeSomething(t *testing.T) {
 	settings, err := mesh.Parse([]byte(folders))

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/dnsproxy/name"
-	"github.com/sallyport/sallyport/serviceentry"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -115,7 +115,7 @@ func outboundPolicy(s *registry.Snapshot, scope *registry.Scope) string {
 
 // meshPolicy quotes the object behind the mesh-wide outbound policy.
 func meshPolicy(s *registry.Snapshot) string {
-	return configOf(serviceentry.Key{Kind: serviceentry.KindMeshConfig, Namespace: s.Mesh.RootNamespace, Name: "mesh"})
+	return configOf(config.Key{Kind: config.KindMeshConfig, Namespace: s.Mesh.RootNamespace, Name: "mesh"})
 }
 
 // alwaysListening are the ports that have listeners also where nothing is registered at them: that is where names are

@@ -11,7 +11,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/sallyport/sallyport/serviceentry/host"
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -40,7 +40,7 @@ func (n Node) IsRouter() bool { return strings.HasPrefix(n.ID, "router~") }
 type Class struct {
 	Kind      Kind
 	View      string            // the namespace whose visibility differs from everybody's; "" otherwise
-	Scope     serviceentry.Key  // the Sidecar object that narrows it
+	Scope     config.Key        // the Sidecar object that narrows it
 	Selected  registry.Selected // for sidecars: the DestinationRules that select it
 	Gateway   registry.Ref      // for gateways: the service that selects it
 	Port      uint32            // for gateways: where it listens

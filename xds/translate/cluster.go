@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
@@ -60,7 +60,7 @@ func fields(k, v string) *structpb.Struct {
 }
 
 // configOf is how an object is quoted in metadata: "ServiceEntry/NS/NAME".
-func configOf(k serviceentry.Key) string {
+func configOf(k config.Key) string {
 	return string(k.Kind) + "/" + k.Namespace + "/" + k.Name
 }
 

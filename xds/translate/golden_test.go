@@ -13,9 +13,9 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/decode"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "rewrite the goldens")
 type testCase struct {
 	archive *txtar.Archive
 	file    string
-	objects []serviceentry.Object
+	objects []config.Object
 	mesh    mesh.Config
 	node    translate.Node
 	only    []string
@@ -69,9 +69,9 @@ func load(t *testing.T, file string) testCase {
 
 func (c testCase) view() *translate.View {
 	r := registry.New(&c.mesh)
-	var changes []serviceentry.Change
+	var changes []config.Change
 	for i := range c.objects {
-		changes = append(changes, serviceentry.Change{Key: c.objects[i].Key, Object: &c.objects[i]})
+		changes = append(changes, config.Change{Key: c.objects[i].Key, Object: &c.objects[i]})
 	}
 	s, _ := r.Apply(changes)
 	return translate.NewTranslator().Build(s, translate.Classify(s, c.node))

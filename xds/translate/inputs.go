@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -165,7 +165,7 @@ func covering(s *registry.Snapshot, own []registration, c Class) (out [][]regist
 
 // kubeRef gives the Kubernetes service behind a registration, if one is.
 func kubeRef(svc *registry.Service) (registry.Ref, bool) {
-	return registry.Ref{Namespace: svc.Source.Namespace, Name: svc.Source.Name}, svc.Source.Kind == serviceentry.KindService
+	return registry.Ref{Namespace: svc.Source.Namespace, Name: svc.Source.Name}, svc.Source.Kind == config.KindService
 }
 
 // leaving picks the registrations that leave by a class's exit: those attached to the gateway, or, at a forward

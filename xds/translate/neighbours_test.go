@@ -21,11 +21,11 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/dnsproxy/name"
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/decode"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
@@ -221,12 +221,12 @@ func holdNeighbour(t *testing.T, seed uint64, exports mesh.Exports) {
 	for _, f := range read.Findings {
 		t.Fatal(f)
 	}
-	var own []serviceentry.Change
+	var own []config.Change
 	prey := prey
 	prey.Unwritten = !exports[0].ResolvedOnly
 	for i := range read.Objects {
 		read.Objects[i].Created = time.Unix(1_600_000_000, 0)
-		own = append(own, serviceentry.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
+		own = append(own, config.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
 	}
 	world := registrytest.NewWorld(seed)
 	before, _ := r.Apply(own)
@@ -236,7 +236,7 @@ func holdNeighbour(t *testing.T, seed uint64, exports mesh.Exports) {
 		if step%2 == 0 && c.Object != nil && admission.Refused(admission.Validate(*c.Object)) {
 			continue // half of what admission refuses comes through all the same: it may have been there before
 		}
-		s, _ := r.Apply([]serviceentry.Change{c})
+		s, _ := r.Apply([]config.Change{c})
 		if d := cmp.Diff(was, meets(s)); d != "" {
 			t.Fatalf("seed %d: after %d objects, the last being\n%s %v:\n%s", seed, step+1, c.Key, c.Object.Spec, d)
 		}

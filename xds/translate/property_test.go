@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
 	"github.com/sallyport/sallyport/xds/translate"
@@ -150,7 +150,7 @@ func (l *trial) change() *registry.Snapshot {
 }
 
 // some are one to nine changes, which come at once.
-func (l *trial) some() (all []serviceentry.Change) {
+func (l *trial) some() (all []config.Change) {
 	for range 1 + l.rand.IntN(9) {
 		c := l.world.Change()
 		l.changes++
@@ -159,13 +159,13 @@ func (l *trial) some() (all []serviceentry.Change) {
 				l.used[h] = true
 			}
 		}
-		all = slices.DeleteFunc(all, func(old serviceentry.Change) bool { return old.Key == c.Key })
+		all = slices.DeleteFunc(all, func(old config.Change) bool { return old.Key == c.Key })
 		all = append(all, c)
 	}
 	return all
 }
 
-func specOf(o *serviceentry.Object) (*networking.ServiceEntry, bool) {
+func specOf(o *config.Object) (*networking.ServiceEntry, bool) {
 	if o == nil {
 		return nil, false
 	}
@@ -255,7 +255,7 @@ func (l *trial) holdPrivate(class translate.Class, r *translate.Resource) {
 	if !ok || !l.used[host] {
 		return
 	}
-	if name, ok := strings.CutSuffix(host, ".default.svc.cluster.local"); ok && l.world.Objects[serviceentry.Key{Kind: serviceentry.KindService, Namespace: "default", Name: name}] != nil {
+	if name, ok := strings.CutSuffix(host, ".default.svc.cluster.local"); ok && l.world.Objects[config.Key{Kind: config.KindService, Namespace: "default", Name: name}] != nil {
 		return // the cluster's own
 	}
 	for key, o := range l.world.Objects {

@@ -1,8 +1,8 @@
 package translate
 
 import (
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/dnsproxy/name"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 

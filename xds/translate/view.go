@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/sallyport/sallyport/serviceentry/ordered"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 )
 
 // View is what one class of proxies gets. It is immutable and shares what did not change with the view before.

@@ -6,16 +6,16 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // entry is a ServiceEntry with an HTTP and a TLS port; each version has another host than the one before.
-func entry(i int, version uint64) serviceentry.Change {
-	o := &serviceentry.Object{
-		Key: serviceentry.Key{Kind: serviceentry.KindServiceEntry, Namespace: fmt.Sprintf("ns-%d", i%50), Name: fmt.Sprintf("e-%d", i)},
+func entry(i int, version uint64) config.Change {
+	o := &config.Object{
+		Key: config.Key{Kind: config.KindServiceEntry, Namespace: fmt.Sprintf("ns-%d", i%50), Name: fmt.Sprintf("e-%d", i)},
 		Spec: &networking.ServiceEntry{
 			Hosts: []string{fmt.Sprintf("%c.service-%d.example.com", 'a'+rune(version%2), i)}, Location: networking.ServiceEntry_MESH_EXTERNAL,
 			Resolution: networking.ServiceEntry_DNS,
@@ -23,13 +23,13 @@ func entry(i int, version uint64) serviceentry.Change {
 		},
 		Hash: version<<32 | uint64(i),
 	}
-	return serviceentry.Change{Key: o.Key, Object: o}
+	return config.Change{Key: o.Key, Object: o}
 }
 
 func filled(entries int) *registry.Registry {
 	cfg := mesh.Default()
 	r := registry.New(&cfg)
-	var all []serviceentry.Change
+	var all []config.Change
 	for i := range entries {
 		all = append(all, entry(i, 0))
 	}
@@ -84,7 +84,7 @@ func BenchmarkUpdate(b *testing.B) {
 				b.ReportAllocs()
 				for i := uint64(1); b.Loop(); i++ {
 					b.StopTimer()
-					s, changed := r.Apply([]serviceentry.Change{entry(7, i)})
+					s, changed := r.Apply([]config.Change{entry(7, i)})
 					b.StartTimer()
 					t.Forget(changed.Hosts)
 					next, refs := t.Update(view, s, changed)

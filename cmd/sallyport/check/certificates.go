@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
 )
 
 // bundleName and bundleKey are where the trust bundle is in each namespace.
@@ -73,7 +73,7 @@ func (s *survey) signer() {
 	}
 }
 
-func (s *survey) expiry(of serviceentry.Key, field string, c *x509.Certificate, fix string) {
+func (s *survey) expiry(of config.Key, field string, c *x509.Certificate, fix string) {
 	left := c.NotAfter.Sub(s.now)
 	switch {
 	case left <= 0:
@@ -84,7 +84,7 @@ func (s *survey) expiry(of serviceentry.Key, field string, c *x509.Certificate, 
 }
 
 // certificates reads PEM; what cannot be read is a finding.
-func (s *survey) certificates(of serviceentry.Key, field, text string) []*x509.Certificate {
+func (s *survey) certificates(of config.Key, field, text string) []*x509.Certificate {
 	var out []*x509.Certificate
 	for rest := []byte(text); ; {
 		var block *pem.Block

@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/sidecar/inject"
 )
 
@@ -80,7 +80,7 @@ func Files(o *Objects, now time.Time) []admission.Finding {
 	return s.all()
 }
 
-func (s *survey) add(severity admission.Severity, key serviceentry.Key, field, value, message, fix string) {
+func (s *survey) add(severity admission.Severity, key config.Key, field, value, message, fix string) {
 	s.findings = append(s.findings, admission.Finding{Severity: severity, Key: key, Field: field, Value: value, Message: message, Fix: fix})
 }
 
@@ -89,7 +89,7 @@ func (s *survey) all() []admission.Finding {
 	out := s.findings
 	for f, pods := range s.seen {
 		switch {
-		case f.Origin != "" || f.Key.Kind == serviceentry.KindPod:
+		case f.Origin != "" || f.Key.Kind == config.KindPod:
 		case len(pods) == 1:
 			f.Origin = "pod " + pods[0]
 		default:
@@ -101,8 +101,8 @@ func (s *survey) all() []admission.Finding {
 	return out
 }
 
-func key(kind, namespace, name string) serviceentry.Key {
-	return serviceentry.Key{Kind: serviceentry.Kind(kind), Namespace: namespace, Name: name}
+func key(kind, namespace, name string) config.Key {
+	return config.Key{Kind: config.Kind(kind), Namespace: namespace, Name: name}
 }
 
 // oneLine makes other programs' words fit into a finding.

@@ -6,7 +6,7 @@ import (
 
 	"istio.io/api/annotation"
 
-	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/config/admission"
 )
 
 // settle is how long a new pod's proxy may take to connect.

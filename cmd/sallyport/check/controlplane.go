@@ -3,7 +3,7 @@ package check
 import (
 	"fmt"
 
-	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/config/admission"
 )
 
 // controller judges the replicas of the controller.

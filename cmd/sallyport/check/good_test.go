@@ -19,7 +19,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/sidecar/inject"
 )
 

@@ -8,7 +8,7 @@ import (
 	"istio.io/api/label"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/sidecar/inject"
 )
 

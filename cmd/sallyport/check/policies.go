@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/config/admission"
 )
 
 // held says whether something other than the pod's own proxy keeps it from the outside.

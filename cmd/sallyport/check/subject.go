@@ -8,27 +8,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/sidecar/inject"
 )
 
 // Template is a pod, or the template of pods, in a file.
 type Template struct {
-	Key    serviceentry.Key // of the object that has it
-	Origin string           // "web.yaml:3"
+	Key    config.Key // of the object that has it
+	Origin string     // "web.yaml:3"
 	Pod    *corev1.Pod
 }
 
 // subject is a pod to judge, and the object that its author writes.
 type subject struct {
 	pod    *corev1.Pod
-	key    serviceentry.Key
+	key    config.Key
 	origin string
 }
 
 // where templates are in the kinds that have them.
-var templatePath = map[serviceentry.Kind]string{serviceentry.KindPod: "", "CronJob": "spec.jobTemplate.spec.template."}
+var templatePath = map[config.Kind]string{config.KindPod: "", "CronJob": "spec.jobTemplate.spec.template."}
 
 // path is where a field of the pod is in the object.
 func (p subject) path(field string) string {
@@ -67,7 +67,7 @@ func running(pods []corev1.Pod) []subject {
 var scheduled = regexp.MustCompile(`-\d{8,10}$`)
 
 // ownerOf is the object that the pod's author wrote, as far as the pod tells.
-func ownerOf(p *corev1.Pod) serviceentry.Key {
+func ownerOf(p *corev1.Pod) config.Key {
 	by := metav1.GetControllerOfNoCopy(p)
 	if by == nil || by.Kind == "Node" {
 		return key("Pod", p.Namespace, p.Name)

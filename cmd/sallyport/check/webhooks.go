@@ -7,8 +7,8 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
 )
 
 func (s *survey) injectorName() string  { return "sallyport-injector-" + s.System }
@@ -73,7 +73,7 @@ func (s *survey) callers() {
 	}
 }
 
-func (s *survey) caBundle(of serviceentry.Key, webhook string, bundle []byte, effect string) {
+func (s *survey) caBundle(of config.Key, webhook string, bundle []byte, effect string) {
 	trusted := s.Bundles[s.System]
 	if trusted == "" || bytes.Equal(bytes.TrimSpace(bundle), bytes.TrimSpace([]byte(trusted))) {
 		return

@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/sallyport/sallyport/serviceentry/source/kube"
-	"github.com/sallyport/sallyport/serviceentry/source/kube/leader"
-	"github.com/sallyport/sallyport/serviceentry/source/kube/status"
+	"github.com/sallyport/sallyport/config/source/kube"
+	"github.com/sallyport/sallyport/config/source/kube/leader"
+	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/sidecar/inject"
 	"github.com/sallyport/sallyport/xds/identity"
 	"github.com/sallyport/sallyport/xds/identity/ca"

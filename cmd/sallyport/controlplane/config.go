@@ -8,15 +8,15 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
 )
 
 // Source feeds configuration: all of it first, then what changes, with what is newly wrong. Findings are everything
 // that is wrong at that moment.
 type Source interface {
 	Findings() []admission.Finding
-	Run(ctx context.Context, out func(changes []serviceentry.Change, findings []admission.Finding)) error
+	Run(ctx context.Context, out func(changes []config.Change, findings []admission.Finding)) error
 }
 
 // Config says how a control plane runs.

@@ -13,9 +13,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/serve"
 )
@@ -42,9 +42,9 @@ type plane struct {
 func (p *plane) configure(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	batches, failed := make(chan []serviceentry.Change), make(chan error, 1)
+	batches, failed := make(chan []config.Change), make(chan error, 1)
 	go func() {
-		failed <- p.cfg.Source.Run(ctx, func(c []serviceentry.Change, _ []admission.Finding) {
+		failed <- p.cfg.Source.Run(ctx, func(c []config.Change, _ []admission.Finding) {
 			select {
 			case batches <- c:
 			case <-ctx.Done():
@@ -73,7 +73,7 @@ func (p *plane) configure(ctx context.Context) error {
 	}
 }
 
-func (p *plane) apply(changes []serviceentry.Change) {
+func (p *plane) apply(changes []config.Change) {
 	var relabelled map[string]map[string]string
 	if p.cluster != nil {
 		relabelled = p.known.apply(changes) // before proxies learn of it: what a pod is decides what it gets

@@ -8,9 +8,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -18,7 +18,7 @@ import (
 // labelled, how does an object get on with the others. Its methods may be called at the same time.
 type inventory struct {
 	mu      sync.RWMutex
-	objects map[serviceentry.Key]*serviceentry.Object
+	objects map[config.Key]*config.Object
 	// spread is set when a namespace came or went, or the trust bundle changed, since it was last taken: either way the
 	// bundle is to be spread again.
 	spread signal
@@ -35,11 +35,11 @@ func (s signal) set() {
 }
 
 func newInventory() *inventory {
-	return &inventory{objects: map[serviceentry.Key]*serviceentry.Object{}, spread: make(signal, 1)}
+	return &inventory{objects: map[config.Key]*config.Object{}, spread: make(signal, 1)}
 }
 
 // apply takes changes, and gives the labels of the pods, by POD.NAMESPACE, that have others now.
-func (v *inventory) apply(changes []serviceentry.Change) (relabelled map[string]map[string]string) {
+func (v *inventory) apply(changes []config.Change) (relabelled map[string]map[string]string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range changes {
@@ -49,20 +49,20 @@ func (v *inventory) apply(changes []serviceentry.Change) (relabelled map[string]
 		} else {
 			v.objects[c.Key] = c.Object
 		}
-		if c.Key.Kind == serviceentry.KindPod && old != nil && c.Object != nil && !maps.Equal(old.Labels, c.Object.Labels) {
+		if c.Key.Kind == config.KindPod && old != nil && c.Object != nil && !maps.Equal(old.Labels, c.Object.Labels) {
 			if relabelled == nil {
 				relabelled = map[string]map[string]string{}
 			}
 			relabelled[c.Key.Name+"."+c.Key.Namespace] = c.Object.Labels
 		}
-		if c.Key.Kind == serviceentry.KindNamespace && (old != nil) != (c.Object != nil) {
+		if c.Key.Kind == config.KindNamespace && (old != nil) != (c.Object != nil) {
 			v.spread.set()
 		}
 	}
 	return relabelled
 }
 
-func (v *inventory) get(k serviceentry.Key) *serviceentry.Object {
+func (v *inventory) get(k config.Key) *config.Object {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.objects[k]
@@ -70,7 +70,7 @@ func (v *inventory) get(k serviceentry.Key) *serviceentry.Object {
 
 // Pod implements workload.Pods.
 func (v *inventory) Pod(namespace, name string) (labels map[string]string, account string, ips []string, ok bool) {
-	o := v.get(serviceentry.Key{Kind: serviceentry.KindPod, Namespace: namespace, Name: name})
+	o := v.get(config.Key{Kind: config.KindPod, Namespace: namespace, Name: name})
 	if o == nil {
 		return nil, "", nil, false
 	}
@@ -90,7 +90,7 @@ func (v *inventory) namespaceNames() []string {
 	defer v.mu.RUnlock()
 	var out []string
 	for k := range v.objects {
-		if k.Kind == serviceentry.KindNamespace {
+		if k.Kind == config.KindNamespace {
 			out = append(out, k.Name)
 		}
 	}
@@ -100,8 +100,8 @@ func (v *inventory) namespaceNames() []string {
 
 // check says what an object that is about to be written would not do although it seems to, given the others. Its cost
 // is that of the objects that have to do with it, and a look at the others.
-func (v *inventory) check(o serviceentry.Object, cfg mesh.Config) []admission.Finding {
-	all := []serviceentry.Object{o}
+func (v *inventory) check(o config.Object, cfg mesh.Config) []admission.Finding {
+	all := []config.Object{o}
 	counts := countsFor(o)
 	v.mu.RLock()
 	for other := range maps.Values(v.objects) {
@@ -115,7 +115,7 @@ func (v *inventory) check(o serviceentry.Object, cfg mesh.Config) []admission.Fi
 
 // countsFor tells the objects that admission.Check looks at for what it says of o. They are all of the kinds that
 // others refer to; but of ServiceEntries, where o is one, those that share a host or an address with it.
-func countsFor(o serviceentry.Object) func(other *serviceentry.Object) bool {
+func countsFor(o config.Object) func(other *config.Object) bool {
 	entry, isEntry := o.Spec.(*networking.ServiceEntry)
 	hosts, addresses := map[string]bool{}, map[string]bool{}
 	for _, h := range entry.GetHosts() {
@@ -124,11 +124,11 @@ func countsFor(o serviceentry.Object) func(other *serviceentry.Object) bool {
 	for _, a := range entry.GetAddresses() {
 		addresses[a] = true
 	}
-	return func(other *serviceentry.Object) bool {
+	return func(other *config.Object) bool {
 		switch other.Key.Kind {
-		case serviceentry.KindNamespace, serviceentry.KindService, serviceentry.KindGateway, serviceentry.KindDestinationRule:
+		case config.KindNamespace, config.KindService, config.KindGateway, config.KindDestinationRule:
 			return true
-		case serviceentry.KindServiceEntry:
+		case config.KindServiceEntry:
 			spec := other.Spec.(*networking.ServiceEntry)
 			return !isEntry || slices.ContainsFunc(spec.Hosts, func(h string) bool { return hosts[registry.CanonicalHost(h)] }) ||
 				slices.ContainsFunc(spec.Addresses, func(a string) bool { return addresses[a] })

@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
 )
 
@@ -21,7 +21,7 @@ func TestCheckLooksAtEnough(t *testing.T) {
 	for range 2000 {
 		change := world.Change()
 		if change.Object != nil {
-			var all []serviceentry.Object
+			var all []config.Object
 			for _, o := range world.Objects {
 				all = append(all, *o)
 			}
@@ -32,7 +32,7 @@ func TestCheckLooksAtEnough(t *testing.T) {
 			}
 			found += len(got)
 		}
-		v.apply([]serviceentry.Change{change})
+		v.apply([]config.Change{change})
 	}
 	if found < 100 {
 		t.Errorf("only %d findings: this tries little", found)
@@ -42,23 +42,23 @@ func TestCheckLooksAtEnough(t *testing.T) {
 // TestRelabelled: the pods that have other labels than before are named, and no others.
 func TestRelabelled(t *testing.T) {
 	v := newInventory()
-	pod := func(name string, labels ...string) serviceentry.Change {
-		o := &serviceentry.Object{Key: serviceentry.Key{Kind: serviceentry.KindPod, Namespace: "shop", Name: name}, Labels: map[string]string{}}
+	pod := func(name string, labels ...string) config.Change {
+		o := &config.Object{Key: config.Key{Kind: config.KindPod, Namespace: "shop", Name: name}, Labels: map[string]string{}}
 		for _, l := range labels {
 			o.Labels[l] = "yes"
 		}
-		return serviceentry.Change{Key: o.Key, Object: o}
+		return config.Change{Key: o.Key, Object: o}
 	}
 	gone := pod("b")
 	gone.Object = nil
 	for i, step := range []struct {
-		changes []serviceentry.Change
+		changes []config.Change
 		want    map[string]map[string]string
 	}{
-		{[]serviceentry.Change{pod("a", "x"), pod("b", "x")}, nil},
-		{[]serviceentry.Change{pod("a", "x"), pod("b")}, map[string]map[string]string{"b.shop": {}}},
-		{[]serviceentry.Change{gone, pod("a", "x", "y"), pod("c")}, map[string]map[string]string{"a.shop": {"x": "yes", "y": "yes"}}},
-		{[]serviceentry.Change{pod("b", "z")}, nil}, // another pod of that name
+		{[]config.Change{pod("a", "x"), pod("b", "x")}, nil},
+		{[]config.Change{pod("a", "x"), pod("b")}, map[string]map[string]string{"b.shop": {}}},
+		{[]config.Change{gone, pod("a", "x", "y"), pod("c")}, map[string]map[string]string{"a.shop": {"x": "yes", "y": "yes"}}},
+		{[]config.Change{pod("b", "z")}, nil}, // another pod of that name
 	} {
 		if d := cmp.Diff(step.want, v.apply(step.changes)); d != "" {
 			t.Errorf("step %d (-want +got):\n%s", i, d)

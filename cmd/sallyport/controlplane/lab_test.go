@@ -23,9 +23,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/decode"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/token"
 	"github.com/sallyport/sallyport/xds/translate"
@@ -47,7 +47,7 @@ type fed struct {
 
 // batch is one step of it.
 type batch struct {
-	changes  []serviceentry.Change
+	changes  []config.Change
 	findings []admission.Finding
 }
 
@@ -58,7 +58,7 @@ func (f *fed) Findings() []admission.Finding {
 	return nil
 }
 
-func (f *fed) Run(ctx context.Context, out func([]serviceentry.Change, []admission.Finding)) error {
+func (f *fed) Run(ctx context.Context, out func([]config.Change, []admission.Finding)) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -141,9 +141,9 @@ func (l *lab) over() error {
 func (l *lab) feed(yaml string) {
 	l.Helper()
 	result := decode.File("fed.yaml", []byte(yaml))
-	var changes []serviceentry.Change
+	var changes []config.Change
 	for i := range result.Objects {
-		changes = append(changes, serviceentry.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
+		changes = append(changes, config.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
 	}
 	select {
 	case l.source.steps <- batch{changes, result.Findings}:

@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/sallyport/sallyport/netcap"
+	"github.com/sallyport/sallyport/xds/netcap"
 )
 
 // How many connections a port takes. A pod's agent needs one; many may come from one address where nodes or clusters

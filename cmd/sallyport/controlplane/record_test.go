@@ -8,21 +8,21 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/decode"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/identity"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // standing are a file's objects, and a mesh of them.
-func standing(yaml string) ([]serviceentry.Change, *registry.Snapshot) {
+func standing(yaml string) ([]config.Change, *registry.Snapshot) {
 	result := decode.File("e.yaml", []byte(yaml))
-	var changes []serviceentry.Change
+	var changes []config.Change
 	for i := range result.Objects {
-		changes = append(changes, serviceentry.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
+		changes = append(changes, config.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
 	}
 	cfg := mesh.Default()
 	s, _ := registry.New(&cfg).Apply(changes)

@@ -6,17 +6,17 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/source/kube/condition"
+	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
-	"github.com/sallyport/sallyport/serviceentry/source/kube/condition"
-	"github.com/sallyport/sallyport/serviceentry/source/kube/status"
 )
 
 // details are what became of the ServiceEntries and DestinationRules that a batch brought, and of those whose hosts it
 // touched.
-func (p *plane) details(s *registry.Snapshot, changes []serviceentry.Change, changed registry.Changed) map[serviceentry.Key]status.Details {
-	keys := map[serviceentry.Key]bool{}
+func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed registry.Changed) map[config.Key]status.Details {
+	keys := map[config.Key]bool{}
 	for _, c := range changes {
 		keys[c.Key] = c.Object != nil
 	}
@@ -28,21 +28,21 @@ func (p *plane) details(s *registry.Snapshot, changes []serviceentry.Change, cha
 			}
 		}
 	}
-	out := map[serviceentry.Key]status.Details{}
+	out := map[config.Key]status.Details{}
 	for key, stands := range keys {
 		o := p.known.get(key)
 		switch {
 		case !stands || o == nil:
-		case key.Kind == serviceentry.KindServiceEntry:
+		case key.Kind == config.KindServiceEntry:
 			out[key] = detailsOf(s, o)
-		case key.Kind == serviceentry.KindDestinationRule:
+		case key.Kind == config.KindDestinationRule:
 			out[key] = status.Details{Warnings: closedBy(s, key, o.Spec.(*networking.DestinationRule))}
 		}
 	}
 	return out
 }
 
-func detailsOf(s *registry.Snapshot, o *serviceentry.Object) status.Details {
+func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {
 	var d status.Details
 	for _, svc := range servicesOf(s, o) {
 		if w := svc.Withheld; w.Why != "" {
@@ -63,7 +63,7 @@ func detailsOf(s *registry.Snapshot, o *serviceentry.Object) status.Details {
 }
 
 // servicesOf are the registrations that an entry made, in the order of its hosts.
-func servicesOf(s *registry.Snapshot, o *serviceentry.Object) (out []*registry.Service) {
+func servicesOf(s *registry.Snapshot, o *config.Object) (out []*registry.Service) {
 	for _, host := range o.Spec.(*networking.ServiceEntry).Hosts {
 		for _, svc := range s.Services(registry.CanonicalHost(host)) {
 			if svc.Source == o.Key {
@@ -83,7 +83,7 @@ func ruleOf(s *registry.Snapshot, svc *registry.Service) *registry.Rule {
 }
 
 // closings are what is closed of a service's ports, or left out of its endpoints: by one object, or by any.
-func closings(s *registry.Snapshot, svc *registry.Service, by *serviceentry.Key) []admission.Finding {
+func closings(s *registry.Snapshot, svc *registry.Service, by *config.Key) []admission.Finding {
 	place := registry.Place{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace}
 	if svc.Exit.IsZero() {
 		place = registry.Place{Kind: registry.AtSidecar, Namespace: svc.Namespace}
@@ -109,7 +109,7 @@ func closings(s *registry.Snapshot, svc *registry.Service, by *serviceentry.Key)
 const maxClosings = 10
 
 // closedBy are the hosts that a rule closes.
-func closedBy(s *registry.Snapshot, key serviceentry.Key, rule *networking.DestinationRule) []admission.Finding {
+func closedBy(s *registry.Snapshot, key config.Key, rule *networking.DestinationRule) []admission.Finding {
 	host := registry.CanonicalHost(rule.Host)
 	if !strings.HasPrefix(host, "*") {
 		return closedAt(s, s.Services(host), key)
@@ -126,7 +126,7 @@ func closedBy(s *registry.Snapshot, key serviceentry.Key, rule *networking.Desti
 	return out
 }
 
-func closedAt(s *registry.Snapshot, list []*registry.Service, key serviceentry.Key) (out []admission.Finding) {
+func closedAt(s *registry.Snapshot, list []*registry.Service, key config.Key) (out []admission.Finding) {
 	for _, svc := range list {
 		out = append(out, closings(s, svc, &key)...)
 	}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/decode"
-	"github.com/sallyport/sallyport/serviceentry/mesh"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 )
@@ -26,33 +26,33 @@ spec: {host: "*.test", trafficPolicy: {tls: {mode: SIMPLE, credentialName: partn
 `
 	cfg := mesh.Default()
 	p := &plane{registry: registry.New(&cfg), known: newInventory()}
-	apply := func(text string) map[serviceentry.Key]string {
+	apply := func(text string) map[config.Key]string {
 		read := decode.File("a.yaml", []byte(text))
 		if len(read.Findings) > 0 {
 			t.Fatal(read.Findings)
 		}
-		var changes []serviceentry.Change
+		var changes []config.Change
 		for i := range read.Objects {
-			changes = append(changes, serviceentry.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
+			changes = append(changes, config.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
 		}
 		p.known.apply(changes)
 		s, changed := p.registry.Apply(changes)
-		out := map[serviceentry.Key]string{}
+		out := map[config.Key]string{}
 		for key, d := range p.details(s, changes, changed) {
 			out[key] = fmt.Sprint(d.Warnings)
 		}
 		return out
 	}
-	entry := serviceentry.Key{Kind: serviceentry.KindServiceEntry, Namespace: "shop", Name: "partner"}
-	rule := serviceentry.Key{Kind: serviceentry.KindDestinationRule, Namespace: "shop", Name: "partner"}
+	entry := config.Key{Kind: config.KindServiceEntry, Namespace: "shop", Name: "partner"}
+	rule := config.Key{Kind: config.KindDestinationRule, Namespace: "shop", Name: "partner"}
 	got := apply(objects)
-	for _, key := range []serviceentry.Key{entry, rule} {
+	for _, key := range []config.Key{entry, rule} {
 		if !strings.Contains(got[key], "nothing is sent to partner.test on port 80") || !strings.Contains(got[key], "there is no Secret shop/partner") {
 			t.Errorf("%s: %q", key, got[key])
 		}
 	}
 	got = apply("apiVersion: v1\nkind: Secret\nmetadata: {name: partner, namespace: shop}\nstringData:\n  ca.crt: |\n    " + strings.ReplaceAll(testRoot(t), "\n", "\n    "))
-	for _, key := range []serviceentry.Key{entry, rule} {
+	for _, key := range []config.Key{entry, rule} {
 		if text, told := got[key]; !told || text != "[]" {
 			t.Errorf("mended, %s: %q, %v", key, text, told)
 		}

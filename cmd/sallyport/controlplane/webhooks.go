@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/sallyport/sallyport/serviceentry"
-	"github.com/sallyport/sallyport/serviceentry/admission"
-	"github.com/sallyport/sallyport/serviceentry/admission/webhook"
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/admission/webhook"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/sidecar/inject"
 	"github.com/sallyport/sallyport/xds/identity/servertls"
@@ -23,13 +23,13 @@ import (
 
 // serveWebhooks answers the API server's questions about pods and objects.
 func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) error {
-	config, err := servertls.New(servertls.Options{CA: c.authority, Hosts: servertls.Hosts(servertls.ServiceHosts(c.Service, c.Namespace)...), Webhook: true})
+	tlsConfig, err := servertls.New(servertls.Options{CA: c.authority, Hosts: servertls.Hosts(servertls.ServiceHosts(c.Service, c.Namespace)...), Webhook: true})
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /validate", webhook.Handler(webhook.Config{Log: p.log, Metrics: p.metrics,
-		Check: func(_ context.Context, o serviceentry.Object) []admission.Finding {
+		Check: func(_ context.Context, o config.Object) []admission.Finding {
 			return p.known.check(o, *p.snapshot.Load().Mesh)
 		},
 	}))
@@ -52,7 +52,7 @@ func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) e
 	}
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
-	return serveToTheEnd(ctx, srv, tls.NewListener(l, config))
+	return serveToTheEnd(ctx, srv, tls.NewListener(l, tlsConfig))
 }
 
 // grace is how long calls under way may take when the context has ended.
@@ -85,7 +85,7 @@ type namespaces struct {
 
 // NamespaceLabels implements inject.Namespaces.
 func (n namespaces) NamespaceLabels(ctx context.Context, name string) (map[string]string, error) {
-	if o := n.known.get(serviceentry.Key{Kind: serviceentry.KindNamespace, Name: name}); o != nil {
+	if o := n.known.get(config.Key{Kind: config.KindNamespace, Name: name}); o != nil {
 		return o.Labels, nil
 	}
 	ns, err := n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})

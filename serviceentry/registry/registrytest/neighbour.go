@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -27,34 +27,34 @@ type Prey struct {
 }
 
 // Neighbour makes an object of any kind in a namespace, with every field that is read, about what others have.
-func (w *World) Neighbour(ns string, prey Prey) serviceentry.Change {
+func (w *World) Neighbour(ns string, prey Prey) config.Change {
 	o := w.neighbour(ns, prey)
 	if w.rand.IntN(2) == 0 {
 		o.Created = time.Unix(int64(1_500_000_000+w.rand.IntN(200_000_000)), 0) // before and after what is there
 	}
 	w.Objects[o.Key] = o
-	return serviceentry.Change{Key: o.Key, Object: o}
+	return config.Change{Key: o.Key, Object: o}
 }
 
-func (w *World) neighbour(ns string, prey Prey) *serviceentry.Object {
+func (w *World) neighbour(ns string, prey Prey) *config.Object {
 	name := fmt.Sprintf("n%d", w.rand.IntN(8))
 	switch w.rand.IntN(14) {
 	case 0:
-		return w.made(serviceentry.KindSidecar, ns, name, w.sidecar(), nil)
+		return w.made(config.KindSidecar, ns, name, w.sidecar(), nil)
 	case 1, 2:
-		return w.made(serviceentry.KindDestinationRule, ns, name, w.preyRule(prey), nil)
+		return w.made(config.KindDestinationRule, ns, name, w.preyRule(prey), nil)
 	case 3:
-		return w.made(serviceentry.KindService, ns, w.nameOf(prey), w.preyService(prey), map[string]string{"networking.istio.io/exportTo": pick(w, []string{"", "*", ".", "team-a"})})
+		return w.made(config.KindService, ns, w.nameOf(prey), w.preyService(prey), map[string]string{"networking.istio.io/exportTo": pick(w, []string{"", "*", ".", "team-a"})})
 	case 4:
-		o := w.made(serviceentry.KindEndpointSlice, ns, name, w.preySlice(prey), nil)
+		o := w.made(config.KindEndpointSlice, ns, name, w.preySlice(prey), nil)
 		o.Labels = map[string]string{discoveryv1.LabelServiceName: w.nameOf(prey)}
 		return o
 	case 5:
-		return w.made(serviceentry.KindPod, ns, "a"+name, w.preyPod(prey), nil)
+		return w.made(config.KindPod, ns, "a"+name, w.preyPod(prey), nil)
 	case 6:
-		return w.made(serviceentry.KindNamespace, "", ns, &corev1.Namespace{}, w.preyAnnotations(prey))
+		return w.made(config.KindNamespace, "", ns, &corev1.Namespace{}, w.preyAnnotations(prey))
 	default:
-		return w.made(serviceentry.KindServiceEntry, ns, name, w.preyEntry(prey), w.preyAnnotations(prey))
+		return w.made(config.KindServiceEntry, ns, name, w.preyEntry(prey), w.preyAnnotations(prey))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	typev1beta1 "istio.io/api/type/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/sallyport/sallyport/serviceentry"
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -18,60 +18,60 @@ type World struct {
 	rand    *rand.Rand
 	version uint64
 	// Objects is what stands after the changes so far.
-	Objects map[serviceentry.Key]*serviceentry.Object
+	Objects map[config.Key]*config.Object
 }
 
 // NewWorld makes an empty world; equal seeds make equal worlds.
 func NewWorld(seed uint64) *World {
-	return &World{rand: rand.New(rand.NewPCG(seed, 7)), Objects: map[serviceentry.Key]*serviceentry.Object{}}
+	return &World{rand: rand.New(rand.NewPCG(seed, 7)), Objects: map[config.Key]*config.Object{}}
 }
 
 // Namespaces are all that objects are in.
 var Namespaces = []string{"default", "team-a", "team-b", "istio-system"}
 
 // Change makes one change: mostly a new or changed object, at times a removal.
-func (w *World) Change() serviceentry.Change {
+func (w *World) Change() config.Change {
 	o := w.object()
 	if w.rand.IntN(4) == 0 {
 		delete(w.Objects, o.Key)
-		return serviceentry.Change{Key: o.Key}
+		return config.Change{Key: o.Key}
 	}
 	w.Objects[o.Key] = o
-	return serviceentry.Change{Key: o.Key, Object: o}
+	return config.Change{Key: o.Key, Object: o}
 }
 
 // Shuffled gives all that stands, in an order of its own.
-func (w *World) Shuffled() []serviceentry.Change {
-	var out []serviceentry.Change
+func (w *World) Shuffled() []config.Change {
+	var out []config.Change
 	for k, o := range w.Objects {
-		out = append(out, serviceentry.Change{Key: k, Object: o})
+		out = append(out, config.Change{Key: k, Object: o})
 	}
 	w.rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out
 }
 
-func (w *World) object() *serviceentry.Object {
+func (w *World) object() *config.Object {
 	ns := pick(w, Namespaces)
 	switch w.rand.IntN(15) {
 	case 0:
-		return w.made(serviceentry.KindSidecar, ns, pick(w, []string{"one", "two"}), w.sidecar(), nil)
+		return w.made(config.KindSidecar, ns, pick(w, []string{"one", "two"}), w.sidecar(), nil)
 	case 1:
-		return w.made(serviceentry.KindDestinationRule, ns, pick(w, []string{"r1", "r2", "r3"}), w.rule(), nil)
+		return w.made(config.KindDestinationRule, ns, pick(w, []string{"r1", "r2", "r3"}), w.rule(), nil)
 	case 2:
-		return w.made(serviceentry.KindService, "istio-system", "istio-egressgateway", w.gateway(), nil)
+		return w.made(config.KindService, "istio-system", "istio-egressgateway", w.gateway(), nil)
 	case 3:
-		return w.made(serviceentry.KindPod, "istio-system", pick(w, []string{"g1", "g2"}), w.pod(), nil)
+		return w.made(config.KindPod, "istio-system", pick(w, []string{"g1", "g2"}), w.pod(), nil)
 	case 4:
 		at := pick(w, [][2]string{{"default", "web"}, {"default", "web"}, {"default", "other"}, {"team-a", "other"}, {"istio-system", "pods"}})
-		return w.made(serviceentry.KindService, at[0], at[1], w.service(), nil)
+		return w.made(config.KindService, at[0], at[1], w.service(), nil)
 	case 7:
-		return w.made(serviceentry.KindSecret, ns, pick(w, []string{"client", "client-cacert"}), w.secret(), nil)
+		return w.made(config.KindSecret, ns, pick(w, []string{"client", "client-cacert"}), w.secret(), nil)
 	case 5:
-		return w.made(serviceentry.KindNamespace, "", ns, &corev1.Namespace{}, w.annotations())
+		return w.made(config.KindNamespace, "", ns, &corev1.Namespace{}, w.annotations())
 	case 6:
-		return w.made(serviceentry.KindNode, "", pick(w, []string{"n1", "n2", "n3"}), w.node(), nil)
+		return w.made(config.KindNode, "", pick(w, []string{"n1", "n2", "n3"}), w.node(), nil)
 	default:
-		return w.made(serviceentry.KindServiceEntry, ns, fmt.Sprintf("e%d", w.rand.IntN(12)), w.entry(), w.annotations())
+		return w.made(config.KindServiceEntry, ns, fmt.Sprintf("e%d", w.rand.IntN(12)), w.entry(), w.annotations())
 	}
 }
 
@@ -83,10 +83,10 @@ func (w *World) node() *corev1.Node {
 	}
 }
 
-func (w *World) made(kind serviceentry.Kind, ns, name string, spec any, annotations map[string]string) *serviceentry.Object {
+func (w *World) made(kind config.Kind, ns, name string, spec any, annotations map[string]string) *config.Object {
 	w.version++
-	return &serviceentry.Object{
-		Key: serviceentry.Key{Kind: kind, Namespace: ns, Name: name}, Annotations: annotations, Spec: spec, Hash: w.version,
+	return &config.Object{
+		Key: config.Key{Kind: kind, Namespace: ns, Name: name}, Annotations: annotations, Spec: spec, Hash: w.version,
 	}
 }
 

@@ -1,0 +1,90 @@
+package admission
+
+import (
+	"cmp"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
+)
+
+// Check judges all objects together. It reports as warnings what can be applied and does not do what it seems to, and as
+// errors what proxies do not do at all, given the others and the mesh's settings: they close the host instead.
+// It does not repeat what Validate says of each object; objects that Validate refuses may be among them, so that
+// their faults are not reported a second time as something missing. The order of objs does not matter, but for
+// objects of the same key: the first counts.
+//
+// Where the answer depends on objects that the input may just not hold (Namespaces, Services, Gateways), a missing
+// one is reported only if the input has others of its kind.
+func Check(objs []config.Object, cfg mesh.Config) []Finding {
+	w, findings := survey(objs, cfg)
+	for i := range w.objects {
+		o := w.objects[i]
+		r := &report{of: o}
+		switch spec := o.Spec.(type) {
+		case *networking.ServiceEntry:
+			w.checkPlaintext(r, spec)
+			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
+			w.checkGatewayService(r)
+			checkMadeUp(r, spec)
+		case *corev1.Namespace:
+			w.checkGatewayService(r)
+		case *corev1.Service:
+			checkBoundPorts(r, spec)
+		case *networking.DestinationRule:
+			w.checkRuleHost(r, spec)
+			w.checkRuleTLS(r, spec)
+			w.checkCredential(r, spec)
+			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
+		case *networking.VirtualService:
+			w.checkGateways(r, spec)
+			w.checkSubsets(r, spec)
+			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
+		case *networking.Sidecar:
+			w.checkHidden(r, spec)
+			w.checkImports(r, spec)
+		}
+		findings = append(findings, r.findings...)
+	}
+	for _, e := range w.entries {
+		r := &report{of: e.object}
+		w.checkOwnHost(r, e)
+		w.checkExport(r, e)
+		findings = append(findings, r.findings...)
+	}
+	findings = append(findings, w.conflicts()...)
+	findings = append(findings, w.sharedAddresses()...)
+	findings = append(findings, w.defaultGateway()...)
+	findings = append(findings, w.farEnds()...)
+	findings = append(findings, w.ignoredSettings()...)
+	Sort(findings)
+	return findings
+}
+
+// Duplicate is what is said of an object that another one of the same key hides.
+func Duplicate(hidden, used config.Object) Finding {
+	r := &report{of: hidden}
+	r.warn("metadata.name", hidden.Name, "the object is there twice; the one at "+used.Origin+" is used, this one is not", "remove one of the two")
+	return r.findings[0]
+}
+
+// sorted returns the objects by key without those that an earlier one hides, and findings about these.
+func sorted(objs []config.Object) ([]config.Object, []Finding) {
+	all := slices.Clone(objs)
+	slices.SortStableFunc(all, func(a, b config.Object) int {
+		return cmp.Or(a.Key.Compare(b.Key), 0)
+	})
+	var findings []Finding
+	kept := all[:0]
+	for _, o := range all {
+		if n := len(kept); n > 0 && kept[n-1].Key == o.Key {
+			findings = append(findings, Duplicate(o, kept[n-1]))
+			continue
+		}
+		kept = append(kept, o)
+	}
+	return kept, findings
+}

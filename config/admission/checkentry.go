@@ -1,0 +1,125 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode/strict"
+	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/config/mesh"
+)
+
+// checkPlaintext warns of HTTP that nobody encrypts on its way out.
+func (w *world) checkPlaintext(r *report, s *networking.ServiceEntry) {
+	if s.Location != networking.ServiceEntry_MESH_EXTERNAL {
+		return
+	}
+	plain := -1
+	for i, p := range s.Ports {
+		protocol := strings.ToUpper(p.Protocol)
+		switch {
+		case isTLS(protocol):
+			return
+		case isHTTP(protocol) && plain < 0:
+			plain = i
+		}
+	}
+	if plain < 0 {
+		return
+	}
+	for _, h := range s.Hosts {
+		if !w.originates(w.fullName(h, r.of.Namespace)) {
+			r.warn(at("spec.ports", plain), s.Ports[plain].Number, fmt.Sprintf("requests to %s leave the mesh in plain text", h),
+				"add the port {number: 443, name: https, protocol: HTTPS}, so that the egress gateway speaks TLS to the host")
+			return
+		}
+	}
+}
+
+// originates says whether a DestinationRule makes TLS of plain connections to the host.
+func (w *world) originates(n host.Name) bool {
+	for rule := range w.rulesFor(n) {
+		if originatesTLS(rule.TrafficPolicy.GetTls()) {
+			return true
+		}
+		for _, p := range rule.TrafficPolicy.GetPortLevelSettings() {
+			if originatesTLS(p.Tls) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func originatesTLS(t *networking.ClientTLSSettings) bool {
+	return t != nil && t.Mode != networking.ClientTLSSettings_DISABLE
+}
+
+// checkNamespaces warns of exports to namespaces that do not exist, if the input has any.
+func (w *world) checkNamespaces(r *report, field string, exportTo []string) {
+	if len(w.namespaces) == 0 {
+		return
+	}
+	for i, ns := range exportTo {
+		if _, exists := w.namespaces[ns]; exists || ns == "." || ns == "*" || ns == "~" {
+			continue
+		}
+		fix := "create the namespace, or remove it here"
+		if meant := strict.Closest(ns, slices.Collect(maps.Keys(w.namespaces))); meant != "" {
+			fix = fmt.Sprintf("did you mean %q?", meant)
+		}
+		r.warn(at(field, i), ns, "there is no such namespace", fix)
+	}
+}
+
+// checkGatewayService warns of an annotation, on a ServiceEntry or a Namespace, that names a gateway whose Service the
+// input does not have.
+func (w *world) checkGatewayService(r *report) {
+	value := r.of.Annotations[GatewayAnnotation]
+	if g, err := mesh.ParseGateway(value); err != nil || w.hasService(g) {
+		return
+	}
+	r.warn(strict.Join("metadata.annotations", GatewayAnnotation), value, "there is no such Service, so external hosts cannot be reached through it", "create the gateway's Service, or name another gateway")
+}
+
+func (w *world) hasService(g mesh.Gateway) bool {
+	return g.IsDirect() || len(w.services) == 0 || w.services[host.Name(g.Name+"."+g.Namespace+"."+clusterDomain)]
+}
+
+// defaultGateway warns once if the mesh's gateway is missing and some entry needs it.
+func (w *world) defaultGateway() []Finding {
+	if w.hasService(w.cfg.DefaultGateway) {
+		return nil
+	}
+	for _, e := range w.entries {
+		if e.external() && len(e.names) > 0 && w.gatewayOf(e) == "" {
+			r := &report{of: config.Object{Key: config.Key{Kind: config.KindMeshConfig, Name: "istio"}}}
+			r.warn("sallyport.defaultGateway", w.cfg.DefaultGateway.String(), fmt.Sprintf("there is no such Service, so %s and other external hosts cannot be reached", e.names[0]),
+				`create the gateway's Service, name another gateway, or write "direct"`)
+			return r.findings
+		}
+	}
+	return nil
+}
+
+// gatewayOf returns the annotation that picks the entry's gateway, "" for none.
+func (w *world) gatewayOf(e *entry) string {
+	if v := e.object.Annotations[GatewayAnnotation]; v != "" {
+		return v
+	}
+	return w.namespaces[e.object.Namespace].Annotations[GatewayAnnotation]
+}
+
+// ignoredSettings repeats what the mesh settings have and is not applied.
+func (w *world) ignoredSettings() []Finding {
+	r := &report{of: config.Object{Key: config.Key{Kind: config.KindMeshConfig, Name: "istio"}}}
+	for _, p := range w.cfg.Ignored {
+		r.add(Warning, p.Field, strings.Trim(p.Value, `"`), p.Message, p.Fix)
+	}
+	return r.findings
+}

@@ -1,0 +1,158 @@
+package admission
+
+import (
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// farEnds reports what the registry closes, or leaves out, of what objects ask for: an error, since proxies send nothing
+// rather than something else. It asks the registry itself, of those objects that can have to do with it.
+func (w *world) farEnds() []Finding {
+	objects, rules := w.aboutFarEnds()
+	if len(objects) == 0 {
+		return nil
+	}
+	r := registry.New(&w.cfg)
+	var changes []config.Change
+	for _, o := range objects {
+		changes = append(changes, config.Change{Key: o.Key, Object: o})
+	}
+	s, _ := r.Apply(changes)
+	c := &closings{objects: map[config.Key]*config.Object{}, said: map[string]bool{}}
+	for _, o := range objects {
+		c.objects[o.Key] = o
+	}
+	for _, list := range s.Hosts() {
+		for _, svc := range list {
+			if svc.Source.Kind != config.KindServiceEntry {
+				continue
+			}
+			for _, place := range placesOf(svc) {
+				rule := s.ExitRule(svc)
+				if place.Kind == registry.AtSidecar {
+					rule = s.Rule(svc, svc.Namespace, "")
+				}
+				c.add(svc, s.FarEnd(svc, rule, place))
+			}
+			for _, key := range rules { // as the workloads see it that a rule is for
+				place := registry.Place{Kind: registry.AtSidecar, Namespace: key.Namespace, Secrets: registry.SecretsUnseen}
+				if rule := s.Rule(svc, key.Namespace, registry.Selected(key.Namespace+"/"+key.Name)); rule != nil && rule.Key == key {
+					c.add(svc, s.FarEnd(svc, rule, place))
+				}
+			}
+		}
+	}
+	return c.findings
+}
+
+// placesOf are those from which a service is reached.
+func placesOf(svc *registry.Service) []registry.Place {
+	if svc.Exit.IsZero() {
+		return []registry.Place{{Kind: registry.AtSidecar, Namespace: svc.Namespace, Secrets: registry.SecretsUnseen}}
+	}
+	return []registry.Place{{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace, Secrets: registry.SecretsUnseen}}
+}
+
+// aboutFarEnds picks the objects that matter: rules about TLS, entries with written endpoints or with such a rule, and
+// what says by which gateway these leave. It names the rules.
+func (w *world) aboutFarEnds() (objects []*config.Object, rules []config.Key) {
+	covered := map[host.Name]bool{}
+	for i := range w.objects {
+		o := &w.objects[i]
+		if rule, ok := o.Spec.(*networking.DestinationRule); ok && setsTLS(rule) {
+			objects, rules = append(objects, o), append(rules, o.Key)
+			covered[w.fullName(rule.Host, o.Namespace)] = true
+		}
+	}
+	entries := 0
+	for i := range w.objects {
+		o := &w.objects[i]
+		switch spec := o.Spec.(type) {
+		case *networking.ServiceEntry:
+			if len(spec.Endpoints) > 0 || w.anyCovered(spec.Hosts, covered) {
+				objects = append(objects, o)
+				entries++
+			}
+		case *corev1.Namespace, *corev1.Secret:
+			objects = append(objects, o)
+		case *corev1.Service:
+			if w.cfg.DefaultGateway.Namespace == o.Namespace || w.cfg.RootNamespace == o.Namespace {
+				objects = append(objects, o)
+			}
+		}
+	}
+	if entries == 0 {
+		return nil, nil
+	}
+	return objects, rules
+}
+
+func setsTLS(rule *networking.DestinationRule) bool {
+	if rule.GetTrafficPolicy().GetTls() != nil {
+		return true
+	}
+	for _, p := range rule.GetTrafficPolicy().GetPortLevelSettings() {
+		if p.GetTls() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) anyCovered(hosts []string, covered map[host.Name]bool) bool {
+	for _, h := range hosts {
+		n, err := host.Parse(h)
+		if err != nil {
+			continue
+		}
+		if covered[n] {
+			return true
+		}
+		for pattern := range covered {
+			if pattern.IsWildcard() && host.Matches(pattern, n) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// closings gathers findings, each once.
+type closings struct {
+	objects  map[config.Key]*config.Object
+	said     map[string]bool
+	findings []Finding
+}
+
+func (c *closings) add(svc *registry.Service, f registry.FarEnd) {
+	for _, refused := range f.Refused {
+		c.say(svc.Source, "endpoints", refused.Address, refused.Why+", and is not connected to", refused.Fix)
+	}
+	for _, port := range svc.Ports {
+		closed, ok := f.Closed[port.Number]
+		if !ok || len(f.Refused) > 0 {
+			continue
+		}
+		field, why, _ := strings.Cut(closed.Why, ": ")
+		c.say(closed.By, field, "", why+", so nothing is sent to "+svc.Host, closed.Fix)
+	}
+}
+
+func (c *closings) say(by config.Key, field, value, message, fix string) {
+	o := c.objects[by]
+	if o == nil {
+		return
+	}
+	r := &report{of: *o}
+	r.reject("spec."+field, value, message, fix)
+	if text := r.findings[0].String(); !c.said[text] {
+		c.said[text] = true
+		c.findings = append(c.findings, r.findings...)
+	}
+}

@@ -1,0 +1,164 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config/decode/strict"
+	"github.com/sallyport/sallyport/config/host"
+)
+
+// checkRuleHost warns of a rule for a host that nobody registers.
+func (w *world) checkRuleHost(r *report, d *networking.DestinationRule) {
+	n := w.fullName(d.Host, r.of.Namespace)
+	inCluster := strings.HasSuffix(string(n), "."+clusterDomain)
+	if w.registered(n) || (inCluster && len(w.services) == 0) {
+		return
+	}
+	fix := "register the host with a ServiceEntry, or mend spec.host"
+	if string(n) != d.Host {
+		fix += fmt.Sprintf("; %s is what was looked for", n)
+	}
+	if meant := w.closestHost(n); meant != "" {
+		fix = fmt.Sprintf("did you mean %q?", meant)
+	}
+	r.warn("spec.host", d.Host, "no ServiceEntry and no Service has this host, so the rule has no effect", fix)
+}
+
+// closestHost looks for what n was probably meant to be. It gives up on large meshes, where it would take long.
+func (w *world) closestHost(n host.Name) string {
+	const many = 20_000
+	if len(w.hosts)+len(w.services) > many {
+		return ""
+	}
+	var names []string
+	for h := range w.hosts {
+		names = append(names, string(h))
+	}
+	for h := range w.services {
+		names = append(names, string(h))
+	}
+	// Host names are long and alike: one slip for each six letters is a slip, more is another host.
+	if meant := strict.Closest(string(n), names); meant != "" && strict.Distance(string(n), meant)*6 <= len(n) {
+		return meant
+	}
+	return ""
+}
+
+// checkGateways warns of gateways that do not exist, if the input has any.
+func (w *world) checkGateways(r *report, v *networking.VirtualService) {
+	if len(w.gateways) == 0 {
+		return
+	}
+	for i, g := range v.Gateways {
+		ns, name, qualified := strings.Cut(g, "/")
+		if !qualified || ns == "." {
+			name, ns = strings.TrimPrefix(g, "./"), r.of.Namespace
+		}
+		if g == meshGateway || w.gateways[ns+"/"+name] {
+			continue
+		}
+		fix := "create the Gateway, or mend the name"
+		if meant := strict.Closest(ns+"/"+name, sortedKeys(w.gateways)); meant != "" {
+			fix = fmt.Sprintf("did you mean %q?", meant)
+		}
+		r.warn(at("spec.gateways", i), g, "there is no such Gateway", fix)
+	}
+}
+
+// checkSubsets warns of destinations whose subset no DestinationRule defines: they answer 503.
+func (w *world) checkSubsets(r *report, v *networking.VirtualService) {
+	check := func(field string, d *networking.Destination) {
+		if d.GetSubset() == "" {
+			return
+		}
+		n := w.fullName(d.Host, r.of.Namespace)
+		for rule := range w.rulesFor(n) {
+			if slices.ContainsFunc(rule.Subsets, func(s *networking.Subset) bool { return s.Name == d.Subset }) {
+				return
+			}
+		}
+		r.warn(at(field, "subset"), d.Subset, fmt.Sprintf("no DestinationRule of host %s has this subset, so requests are answered with 503", n), "add the subset to the host's DestinationRule, or remove it here")
+	}
+	for i, h := range v.Http {
+		for j, d := range h.Route {
+			check(at("spec.http", i, "route", j, "destination"), d.Destination)
+		}
+	}
+	for i, t := range v.Tls {
+		for j, d := range t.Route {
+			check(at("spec.tls", i, "route", j, "destination"), d.Destination)
+		}
+	}
+	for i, t := range v.Tcp {
+		for j, d := range t.Route {
+			check(at("spec.tcp", i, "route", j, "destination"), d.Destination)
+		}
+	}
+}
+
+// checkHidden warns once for each Sidecar that takes registered external hosts out of its workloads' sight.
+func (w *world) checkHidden(r *report, s *networking.Sidecar) {
+	if len(s.Egress) == 0 {
+		return
+	}
+	const shown = 3
+	var hidden []string
+	count := 0
+	for _, e := range w.entries {
+		if !e.external() || !e.visibleIn(r.of.Namespace) {
+			continue
+		}
+		for _, n := range e.names {
+			if w.imported(s, r.of.Namespace, e, n) {
+				continue
+			}
+			if count++; count <= shown {
+				hidden = append(hidden, string(n))
+			}
+		}
+	}
+	if count == 0 {
+		return
+	}
+	list := strings.Join(hidden, ", ")
+	if count > shown {
+		list += fmt.Sprintf(" and %d more", count-shown)
+	}
+	r.warn("spec.egress", nil, "hides registered hosts from the workloads it is for: "+list, `add them to the hosts of a listener, as in "*/`+hidden[0]+`", if they are needed`)
+}
+
+// imported says whether one of the Sidecar's egress hosts covers the entry's host n.
+func (w *world) imported(s *networking.Sidecar, namespace string, e *entry, n host.Name) bool {
+	return slices.ContainsFunc(s.Egress, func(l *networking.IstioEgressListener) bool {
+		caught := l.Bind == "" || l.Bind == "0.0.0.0" || l.Bind == "::"
+		return caught && l.CaptureMode != networking.CaptureMode_NONE && listed(l.Hosts, namespace, e, n)
+	})
+}
+
+// listed says whether a listener's hosts cover the entry's, and none of those that begin with "~" takes it out again.
+func listed(hosts []string, namespace string, e *entry, n host.Name) bool {
+	in := false
+	for _, h := range hosts {
+		ns, name, _ := strings.Cut(h, "/")
+		ns, except := strings.CutPrefix(ns, "~")
+		switch ns {
+		case ".":
+			ns = namespace
+		case "":
+			ns = "*"
+		}
+		p, err := host.ParsePattern(name)
+		if err != nil || ns != "*" && ns != e.object.Namespace {
+			continue
+		}
+		if except && host.Matches(p, n) {
+			return false
+		}
+		in = in || !except && host.Overlap(p, n)
+	}
+	return in
+}

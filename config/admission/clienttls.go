@@ -1,0 +1,135 @@
+package admission
+
+import (
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config/host"
+)
+
+// clientTLS checks what settings for TLS towards a server say against each other. What a proxy may do of them is found by
+// Check.
+func (r *report) clientTLS(field string, t *networking.ClientTLSSettings) {
+	if t == nil {
+		return
+	}
+	simple, mutual := t.Mode == networking.ClientTLSSettings_SIMPLE, t.Mode == networking.ClientTLSSettings_MUTUAL
+	if t.InsecureSkipVerify.GetValue() {
+		r.unverified(field, t, simple, mutual)
+	}
+	r.configMap(at(field, "credentialName"), t.CredentialName)
+	files := map[string]string{"clientCertificate": t.ClientCertificate, "privateKey": t.PrivateKey, "caCertificates": t.CaCertificates, "caCrl": t.CaCrl}
+	switch {
+	case (simple || mutual) && t.CredentialName != "":
+		for _, name := range sortedKeys(files) {
+			if files[name] != "" {
+				r.reject(at(field, name), files[name], "cannot be set together with credentialName", "remove one of the two")
+			}
+		}
+	case mutual:
+		for _, name := range []string{"clientCertificate", "privateKey"} {
+			if files[name] == "" {
+				r.reject(at(field, name), nil, "mode MUTUAL needs a client certificate", "write clientCertificate and privateKey, or credentialName with the name of a secret")
+			}
+		}
+	case t.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL:
+		files["credentialName"] = t.CredentialName
+		for _, name := range sortedKeys(files) {
+			if files[name] != "" {
+				r.warn(at(field, name), files[name], "has no effect with mode ISTIO_MUTUAL, which uses the workload's own certificate", "remove it, or set mode to MUTUAL")
+			}
+		}
+	case t.Mode == networking.ClientTLSSettings_DISABLE:
+		if t.Sni != "" || t.CredentialName != "" || t.CaCertificates != "" || len(t.SubjectAltNames) > 0 {
+			r.warn(field, nil, "the other settings have no effect with mode DISABLE", "set mode to SIMPLE, or remove them")
+		}
+	}
+}
+
+// unverified rejects what says how a server is checked beside what says that it is not. A credential may hold a client's
+// certificate alone, with mode MUTUAL.
+func (r *report) unverified(field string, t *networking.ClientTLSSettings, simple, mutual bool) {
+	const contradicts = "has no effect while insecureSkipVerify is true"
+	if (simple || mutual) && t.CaCertificates != "" {
+		r.reject(at(field, "caCertificates"), t.CaCertificates, contradicts, "remove one of the two")
+	}
+	if (simple || mutual) && len(t.SubjectAltNames) > 0 {
+		r.reject(at(field, "subjectAltNames"), nil, "have no effect while insecureSkipVerify is true", "remove one of the two")
+	}
+	if (simple || mutual) && t.CaCrl != "" {
+		r.reject(at(field, "caCrl"), t.CaCrl, contradicts, "remove one of the two")
+	}
+	if simple && t.CredentialName != "" {
+		r.reject(at(field, "credentialName"), t.CredentialName, contradicts, "remove one of the two")
+	}
+	r.warn(at(field, "insecureSkipVerify"), true, "the server's certificate is not checked: anyone on the way can read and change the traffic", "remove it, and name the server's CA in credentialName or caCertificates")
+}
+
+// configMap holds credentials that are ConfigMaps to the rule's own namespace.
+func (r *report) configMap(field, credential string) {
+	name, is := strings.CutPrefix(credential, "configmap://")
+	if !is {
+		return
+	}
+	ns, name, qualified := strings.Cut(name, "/")
+	switch {
+	case !qualified && ns == "", qualified && (ns == "" || name == "" || strings.Contains(name, "/")):
+		r.reject(field, credential, "names no ConfigMap", "write configmap://NAME or configmap://NAMESPACE/NAME")
+	case qualified && ns != r.of.Namespace:
+		r.reject(field, credential, "is in another namespace", "use a ConfigMap of namespace "+r.of.Namespace)
+	}
+}
+
+// checkRuleTLS warns of TLS that a rule asks for and that is not its to give: between pods, and around TLS of the client's
+// own.
+func (w *world) checkRuleTLS(r *report, d *networking.DestinationRule) {
+	n := w.fullName(d.Host, r.of.Namespace)
+	check := func(field string, t *networking.ClientTLSSettings, port uint32) {
+		if t == nil || t.Mode == networking.ClientTLSSettings_DISABLE {
+			return
+		}
+		if t.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL && w.inside(n) {
+			r.warn(at(field, "mode"), t.Mode, "connections between pods are not encrypted by the mesh, with this rule or without it", "do not rely on it; encrypt in the applications what must not be read inside the cluster")
+		}
+		for _, e := range w.hosts[n] {
+			for _, p := range e.spec.Ports {
+				if isTLS(strings.ToUpper(p.Protocol)) && (port == p.Number) {
+					r.warn(field, nil, "has no effect on a port of TLS connections, which go on as the client made them", "register the port as HTTP or TCP if the proxy is to speak TLS, or remove it")
+				}
+			}
+		}
+	}
+	check("spec.trafficPolicy.tls", d.GetTrafficPolicy().GetTls(), 0)
+	for i, p := range d.GetTrafficPolicy().GetPortLevelSettings() {
+		check(at("spec.trafficPolicy", "portLevelSettings", i, "tls"), p.GetTls(), p.GetPort().GetNumber())
+	}
+}
+
+// inside says whether a host is a Service's, or an entry's of the mesh.
+func (w *world) inside(n host.Name) bool {
+	if strings.HasSuffix(string(n), "."+clusterDomain) || strings.HasSuffix(string(n), ".local") {
+		return true
+	}
+	for _, e := range w.hosts[n] {
+		if !e.external() {
+			return true
+		}
+	}
+	return false
+}
+
+// checkCredential warns of a Secret that is not there, where the input has others of its namespace.
+func (w *world) checkCredential(r *report, d *networking.DestinationRule) {
+	check := func(field string, t *networking.ClientTLSSettings) {
+		name := r.of.Namespace + "/" + t.GetCredentialName()
+		if t.GetCredentialName() == "" || !w.secrets[r.of.Namespace+"/"] || w.secrets[name] || w.secrets[name+"-cacert"] {
+			return
+		}
+		r.warn(at(field, "credentialName"), t.CredentialName, "there is no such Secret in the rule's namespace, so nothing is sent to the host", "create it with tls.crt, tls.key and ca.crt, or mend the name")
+	}
+	check("spec.trafficPolicy.tls", d.GetTrafficPolicy().GetTls())
+	for i, p := range d.GetTrafficPolicy().GetPortLevelSettings() {
+		check(at("spec.trafficPolicy", "portLevelSettings", i, "tls"), p.GetTls())
+	}
+}

@@ -1,0 +1,52 @@
+package admission_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
+)
+
+// FuzzFindings judges whatever can be decoded: no panic, and every finding says what is wrong and what to do.
+func FuzzFindings(f *testing.F) {
+	archives, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range archives {
+		archive, err := txtar.ParseFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(archive.Files[0].Data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := decode.File("f.yaml", data)
+		findings := r.Findings
+		for _, o := range r.Objects {
+			findings = append(findings, admission.Validate(o)...)
+		}
+		for _, finding := range append(findings, admission.Check(r.Objects, mesh.Default())...) {
+			if finding.Message == "" || finding.Fix == "" {
+				t.Fatalf("half a finding: %#v", finding)
+			}
+		}
+	})
+}
+
+// FuzzHeaderValue: what follows a value that has ended changes nothing of it, and a lone "%" is never taken.
+func FuzzHeaderValue(f *testing.F) {
+	for _, s := range []string{"", "100%%", "%REQ(a)%", `%M(["a", "b\"]"])% x`, "%START_TIME%%", "%(", `%a([])%`, `%a("\`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		whole := admission.Formats(s)
+		if whole && (!admission.Formats(s+" x") || !admission.Formats(s+"%%") || admission.Formats(s+"%")) {
+			t.Fatalf("%q", s)
+		}
+	})
+}

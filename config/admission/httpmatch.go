@@ -1,0 +1,84 @@
+package admission
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config/decode/strict"
+)
+
+func (r *report) httpMatch(field string, m *networking.HTTPMatchRequest, atGateways bool) {
+	r.stringMatch(at(field, "uri"), m.Uri, true)
+	single := map[string]*networking.StringMatch{"scheme": m.Scheme, "method": m.Method, "authority": m.Authority}
+	for _, name := range sortedKeys(single) {
+		r.stringMatch(at(field, name), single[name], false)
+	}
+	for _, name := range sortedKeys(m.Headers) {
+		where := strict.Join(at(field, "headers"), name)
+		r.matchedHeader(where, name, atGateways)
+		if m.Headers[name] == nil {
+			r.reject(where, nil, "the match is empty", `write {exact: VALUE}, or {} for "is there"`)
+		}
+		r.stringMatch(where, m.Headers[name], false)
+	}
+	for _, name := range sortedKeys(m.WithoutHeaders) {
+		where := strict.Join(at(field, "withoutHeaders"), name)
+		r.matchedHeader(where, name, atGateways)
+		if m.WithoutHeaders[name].GetRegex() != "*" { // it stands for any value
+			r.stringMatch(where, m.WithoutHeaders[name], false)
+		}
+	}
+	for _, name := range sortedKeys(m.QueryParams) {
+		r.stringMatch(strict.Join(at(field, "queryParams"), name), m.QueryParams[name], false)
+	}
+	r.matchPlace(field, m.Port, m.Gateways, m.SourceLabels)
+	if m.SourceNamespace != "" {
+		r.namespace(at(field, "sourceNamespace"), m.SourceNamespace)
+	}
+}
+
+var (
+	headerForm = regexp.MustCompile(`^[-_A-Za-z0-9]+$`)
+	claimForm  = regexp.MustCompile(`^@request\.auth\.claims[.\[].+`)
+)
+
+// matchedHeader checks a header's name, which for requests to gateways may also be a claim of a token.
+func (r *report) matchedHeader(field, name string, atGateways bool) {
+	switch {
+	case claimForm.MatchString(strings.ToLower(name)):
+		if !atGateways {
+			r.reject(field, name, "claims are matched at gateways only", "name a gateway in spec.gateways, without mesh")
+		}
+	case !headerForm.MatchString(name):
+		r.reject(field, name, "is no header's name", "write it in lower case with hyphens")
+	}
+}
+
+// stringMatch checks prefixes, which may be empty for paths only, and regular expressions.
+func (r *report) stringMatch(field string, m *networking.StringMatch, path bool) {
+	switch x := m.GetMatchType().(type) {
+	case *networking.StringMatch_Prefix:
+		if x.Prefix == "" && !path {
+			r.reject(at(field, "prefix"), nil, "the prefix is empty", "write one, or leave the match out")
+		}
+	case *networking.StringMatch_Regex:
+		r.regex(at(field, "regex"), x.Regex)
+	}
+}
+
+// maxRegex bounds a regular expression, in bytes: Envoy limits the size of what is made of it.
+const maxRegex = 1024
+
+// regex rejects what RE2, which is Envoy's and Go's, does not compile.
+func (r *report) regex(field, value string) {
+	if value == "" {
+		r.reject(field, nil, "the regular expression is empty", "write one, or use prefix")
+	} else if len(value) > maxRegex {
+		r.reject(field, value, fmt.Sprintf("the regular expression has %d characters, at most %d are allowed", len(value), maxRegex), "shorten it, or write several matches")
+	} else if _, err := regexp.Compile(value); err != nil {
+		r.reject(field, value, strings.TrimPrefix(err.Error(), "error parsing regexp: "), "mend the regular expression (RE2 syntax)")
+	}
+}

@@ -1,0 +1,128 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config/host"
+)
+
+// The bounds that Istio's CRD sets.
+const (
+	maxHosts     = 256
+	maxAddresses = 256
+	maxPorts     = 256
+	maxEndpoints = 4096
+)
+
+func (r *report) serviceEntry(s *networking.ServiceEntry) {
+	r.entryHosts(s)
+	r.entryAddresses(s)
+	protocols := r.entryPorts(s.Ports)
+	r.ownPorts(s.Ports)
+	r.resolution(s, protocols)
+	if len(s.Endpoints) > maxEndpoints {
+		r.reject("spec.endpoints", len(s.Endpoints), "too many endpoints", fmt.Sprintf("write at most %d", maxEndpoints))
+	}
+	if sel := s.WorkloadSelector; sel != nil {
+		if len(s.Endpoints) > 0 {
+			r.reject("spec.workloadSelector", nil, "cannot be set together with spec.endpoints", "keep one of the two")
+		}
+		if s.Location == networking.ServiceEntry_MESH_EXTERNAL {
+			r.warn("spec.workloadSelector", nil, "selects workloads of the mesh, but the host is MESH_EXTERNAL", "set spec.location to MESH_INTERNAL, or list spec.endpoints")
+		}
+		if len(sel.Labels) == 0 {
+			r.warn("spec.workloadSelector.labels", nil, "selects every workload of the namespace", "name the labels of the workloads that are meant")
+		}
+		r.selector("spec.workloadSelector.labels", sel.Labels)
+	}
+	r.exportTo("spec.exportTo", s.ExportTo)
+	r.undistinguished(s, protocols)
+}
+
+func (r *report) entryHosts(s *networking.ServiceEntry) {
+	if len(s.Hosts) == 0 {
+		r.reject("spec.hosts", nil, "there is no host", "name at least one")
+	}
+	if len(s.Hosts) > maxHosts {
+		r.reject("spec.hosts", len(s.Hosts), "too many hosts", fmt.Sprintf("write at most %d, and the rest into another ServiceEntry", maxHosts))
+	}
+	seen := map[host.Name]bool{}
+	for i, h := range s.Hosts {
+		n, err := host.Parse(h)
+		if host.Partial(h) {
+			r.warn(at("spec.hosts", i), h, "a partial wildcard registers no host: \"*\" stands for the whole first label", "write it as in "+wholeLabel(h))
+			continue
+		}
+		if err != nil {
+			r.hostError(at("spec.hosts", i), h, err)
+			continue
+		}
+		if seen[n] {
+			r.warn(at("spec.hosts", i), h, "the host is there twice", "remove one")
+		}
+		seen[n] = true
+		if n.IsWildcard() && strings.Count(string(n), ".") == 1 {
+			r.warn(at("spec.hosts", i), h, "stands for every host of a top-level domain", `name the domain too, as in "*.example.com"`)
+		}
+	}
+}
+
+func (r *report) entryAddresses(s *networking.ServiceEntry) {
+	if len(s.Addresses) > maxAddresses {
+		r.reject("spec.addresses", len(s.Addresses), "too many addresses", fmt.Sprintf("write at most %d", maxAddresses))
+	}
+	fixed := s.Resolution == networking.ServiceEntry_NONE || s.Resolution == networking.ServiceEntry_STATIC
+	for i, a := range s.Addresses {
+		if r.prefix(at("spec.addresses", i), a) && !fixed {
+			r.reject(at("spec.addresses", i), a, fmt.Sprintf("CIDR blocks cannot be combined with resolution %s", s.Resolution), "write single addresses, or set spec.resolution to NONE or STATIC")
+		}
+	}
+}
+
+// entryPorts returns the protocols of the ports by port name.
+func (r *report) entryPorts(ports []*networking.ServicePort) map[string]string {
+	if len(ports) == 0 {
+		r.warn("spec.ports", nil, "without a port nothing can be reached", `add one, as in {number: 443, name: tls, protocol: TLS}`)
+	}
+	if len(ports) > maxPorts {
+		r.reject("spec.ports", len(ports), "too many ports", fmt.Sprintf("write at most %d", maxPorts))
+	}
+	protocols, numbers := map[string]string{}, map[uint32]bool{}
+	for i, p := range ports {
+		r.port(at("spec.ports", i, "number"), p.Number)
+		if p.Number != 0 && numbers[p.Number] {
+			r.reject(at("spec.ports", i, "number"), p.Number, "the port is there twice", "write each port once")
+		}
+		numbers[p.Number] = true
+		name := at("spec.ports", i, "name")
+		if _, taken := protocols[p.Name]; taken && p.Name != "" {
+			r.reject(name, p.Name, "the name is there twice", "give each port its own name")
+		} else if p.Name == "" {
+			r.reject(name, nil, "the port has no name", `give it one, as in "tls"`)
+		} else if !isLabel(p.Name) {
+			r.reject(name, p.Name, "is no port's name", "use letters, digits and hyphens, at most 63")
+		}
+		protocols[p.Name] = r.protocol(at("spec.ports", i, "protocol"), p.Protocol)
+		if p.TargetPort != 0 {
+			r.port(at("spec.ports", i, "targetPort"), p.TargetPort)
+		}
+	}
+	return protocols
+}
+
+// undistinguished rejects several hosts on a port whose protocol carries no host name: there is no telling which
+// of them a connection is meant for. With NONE the address decides.
+func (r *report) undistinguished(s *networking.ServiceEntry, protocols map[string]string) {
+	if s.Resolution == networking.ServiceEntry_NONE || len(s.Hosts) < 2 {
+		return
+	}
+	for i, p := range s.Ports {
+		if protocol := protocols[p.Name]; !isHTTP(protocol) && !isTLS(protocol) {
+			r.reject(at("spec.ports", i, "protocol"), p.Protocol, "connections carry no host name, so the hosts cannot be told apart", "write one ServiceEntry for each host, or use an HTTP or TLS protocol")
+			return
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package admission
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Validate judges one object by itself: everything that Istio's own admission refuses for its kind, and what could
+// not be programmed, and what config/fields says of fields that are not applied.
+func Validate(o config.Object) []Finding {
+	r := &report{of: o}
+	r.metadata()
+	switch spec := o.Spec.(type) {
+	case *networking.ServiceEntry:
+		r.serviceEntry(spec)
+	case *networking.Gateway:
+		r.gateway(spec)
+	case *networking.VirtualService:
+		r.virtualService(spec)
+	case *networking.DestinationRule:
+		r.destinationRule(spec)
+	case *networking.Sidecar:
+		r.sidecar(spec)
+	case *networking.WorkloadEntry:
+		r.workloadEntry(spec)
+	case *networking.WorkloadGroup:
+		r.workloadGroup(spec)
+	case *corev1.Secret:
+		if err := registry.CheckSecret(spec); err != nil {
+			r.reject("data", nil, err.Error(), "write values that belong together; the last good version stays in use")
+		}
+	case *corev1.Service:
+		r.service(spec)
+	case *discoveryv1.EndpointSlice:
+		r.endpointSlice(spec)
+	}
+	r.fields()
+	return r.findings
+}
+
+// metadata holds names to what Kubernetes takes, and our annotations to what they may say.
+func (r *report) metadata() {
+	const fix = "use lower-case letters, digits, hyphens and dots; begin and end with a letter or digit"
+	if r.of.Name == "" || len(validation.IsDNS1123Subdomain(r.of.Name)) > 0 {
+		r.reject("metadata.name", r.of.Name, "is no valid name", fix)
+	}
+	if r.of.Namespace != "" && len(validation.IsDNS1123Label(r.of.Namespace)) > 0 {
+		r.reject("metadata.namespace", r.of.Namespace, "is no valid namespace", "use lower-case letters, digits and hyphens, at most 63")
+	}
+	r.annotations()
+}

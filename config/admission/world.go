@@ -1,0 +1,165 @@
+package admission
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/config/mesh"
+)
+
+// clusterDomain ends the names of Kubernetes Services.
+const clusterDomain = "svc.cluster.local"
+
+// world is all objects, indexed for the checks.
+type world struct {
+	cfg        mesh.Config
+	objects    []config.Object // by key, each once
+	entries    []*entry        // by key
+	hosts      map[host.Name][]*entry
+	wildcards  []host.Name // those among hosts, sorted
+	services   map[host.Name]bool
+	secrets    map[string]bool // "namespace/name", and "namespace/" of each that has one
+	namespaces map[string]config.Object
+	gateways   map[string]bool // "namespace/name"
+	rules      map[host.Name][]*networking.DestinationRule
+	wideRules  []host.Name // the wildcards among rules
+}
+
+// entry is a ServiceEntry with what is derived from it.
+type entry struct {
+	object   config.Object
+	spec     *networking.ServiceEntry
+	names    []host.Name
+	exportTo []string // without "."; the mesh's default filled in
+}
+
+func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
+	objects, findings := sorted(objs)
+	w := &world{
+		cfg: cfg, objects: objects,
+		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, gateways: map[string]bool{},
+		secrets: map[string]bool{}, namespaces: map[string]config.Object{}, rules: map[host.Name][]*networking.DestinationRule{},
+	}
+	for _, o := range objects {
+		switch spec := o.Spec.(type) {
+		case *networking.ServiceEntry:
+			w.addEntry(o, spec)
+		case *networking.DestinationRule:
+			n := w.fullName(spec.Host, o.Namespace)
+			if n.IsWildcard() && w.rules[n] == nil {
+				w.wideRules = append(w.wideRules, n)
+			}
+			w.rules[n] = append(w.rules[n], spec)
+		case *networking.Gateway:
+			w.gateways[o.Namespace+"/"+o.Name] = true
+		case *corev1.Service:
+			w.services[host.Name(o.Name+"."+o.Namespace+"."+clusterDomain)] = true
+		case *corev1.Secret:
+			w.secrets[o.Namespace+"/"+o.Name], w.secrets[o.Namespace+"/"] = true, true
+		case *corev1.Namespace:
+			w.namespaces[o.Name] = o
+		}
+	}
+	slices.Sort(w.wildcards)
+	return w, findings
+}
+
+func (w *world) addEntry(o config.Object, spec *networking.ServiceEntry) {
+	e := &entry{object: o, spec: spec}
+	for _, h := range spec.Hosts {
+		n, err := host.Parse(h)
+		if err != nil || slices.Contains(e.names, n) {
+			continue
+		}
+		e.names = append(e.names, n)
+		if n.IsWildcard() && w.hosts[n] == nil {
+			w.wildcards = append(w.wildcards, n)
+		}
+		w.hosts[n] = append(w.hosts[n], e)
+	}
+	exports := spec.ExportTo
+	if len(exports) == 0 {
+		exports = w.cfg.DefaultServiceEntryExportTo
+	}
+	for _, x := range exports {
+		if x == "." {
+			x = o.Namespace
+		}
+		e.exportTo = append(e.exportTo, x)
+	}
+	w.entries = append(w.entries, e)
+}
+
+// visibleIn says whether workloads of that namespace may use the entry. "*" asks for every namespace.
+func (e *entry) visibleIn(namespace string) bool {
+	return slices.Contains(e.exportTo, "*") || slices.Contains(e.exportTo, namespace)
+}
+
+func (e *entry) external() bool {
+	return e.spec.Location == networking.ServiceEntry_MESH_EXTERNAL
+}
+
+// fullName completes a Service's short name with the object's namespace, as Istio does.
+func (w *world) fullName(name, namespace string) host.Name {
+	n, err := host.Parse(name)
+	if err != nil {
+		return host.Name(name)
+	}
+	if !n.IsWildcard() && !strings.Contains(string(n), ".") {
+		return host.Name(string(n) + "." + namespace + "." + clusterDomain)
+	}
+	return n
+}
+
+// rulesFor walks the DestinationRules that are for the host.
+func (w *world) rulesFor(n host.Name) iter.Seq[*networking.DestinationRule] {
+	return func(yield func(*networking.DestinationRule) bool) {
+		for _, rule := range w.rules[n] {
+			if !yield(rule) {
+				return
+			}
+		}
+		for _, wide := range w.wideRules {
+			if wide == n || !host.Matches(wide, n) {
+				continue
+			}
+			for _, rule := range w.rules[wide] {
+				if !yield(rule) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// registered says whether some ServiceEntry or Service has a host that n stands for or belongs to.
+func (w *world) registered(n host.Name) bool {
+	if w.hosts[n] != nil || w.services[n] {
+		return true
+	}
+	for _, p := range w.wildcards {
+		if host.Overlap(p, n) {
+			return true
+		}
+	}
+	if !n.IsWildcard() {
+		return false
+	}
+	for h := range w.hosts {
+		if host.Matches(n, h) {
+			return true
+		}
+	}
+	for h := range w.services {
+		if host.Matches(n, h) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,80 @@
+package decode
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+)
+
+// Limits of what is read, in bytes. Kubernetes holds objects of at most 1.5 MiB; MaxDocument is also what a document
+// may grow to when its YAML aliases are written out.
+const (
+	MaxFile     = 64 << 20
+	MaxDocument = 1 << 20
+)
+
+// State says how much of a file could be read.
+type State int
+
+const (
+	// Whole says that every object of the file is in Objects or in Rejected.
+	Whole State = iota
+	// Partial says that some document could be parsed, but not whose object it is. Which objects the file no
+	// longer holds cannot be told.
+	Partial
+	// Unreadable says that a document is no YAML, so where documents begin and end cannot be trusted either.
+	Unreadable
+)
+
+// Result is what a file holds.
+type Result struct {
+	State    State
+	Objects  []config.Object     // in the order of the file
+	Rejected []config.Key        // named, but not readable
+	Findings []admission.Finding // in the order of the file
+}
+
+// File reads a file's bytes. name is what origins begin with; a name that ends with ".json" makes syntax errors
+// speak of JSON.
+func File(name string, data []byte) Result {
+	r := &reader{name: name}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	switch {
+	case len(data) > MaxFile:
+		r.broken(1, fmt.Sprintf("the file has %d bytes, at most %d are read", len(data), MaxFile), "split it into several files")
+	case !utf8.Valid(data):
+		r.broken(1, "the file is not UTF-8", "save it as UTF-8 text")
+	default:
+		for doc := range documents(data) {
+			r.document(doc)
+		}
+	}
+	return r.Result
+}
+
+// reader fills a Result.
+type reader struct {
+	Result
+	name string
+}
+
+func (r *reader) origin(line int) string { return fmt.Sprintf("%s:%d", r.name, line) }
+
+// broken reports that the file cannot be read from that line on.
+func (r *reader) broken(line int, message, fix string) {
+	r.State = Unreadable
+	r.Findings = append(r.Findings, admission.Finding{
+		Severity: admission.Error, Origin: r.origin(line), Message: message, Fix: fix,
+	})
+}
+
+// nameless reports a document that does not say which object it is.
+func (r *reader) nameless(line int, field, value, message, fix string) {
+	r.State = max(r.State, Partial)
+	r.Findings = append(r.Findings, admission.Finding{
+		Severity: admission.Error, Origin: r.origin(line), Field: field, Value: value, Message: message, Fix: fix,
+	})
+}

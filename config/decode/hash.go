@@ -1,0 +1,104 @@
+package decode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sallyport/sallyport/config"
+)
+
+// Hash is the content hash of an object: of everything but its Origin and its Hash, and but what a server writes
+// into the metadata at every update (resourceVersion, generation, managedFields). Equal objects have equal hashes,
+// in every process of the same version.
+func Hash(o *config.Object) uint64 {
+	d := digest{xxhash.New()}
+	d.text(string(o.Kind), o.Namespace, o.Name)
+	d.texts(o.Labels)
+	d.texts(o.Annotations)
+	var created int64
+	if !o.Created.IsZero() {
+		created = o.Created.UnixNano()
+	}
+	d.number(uint64(created))
+	d.bytes(encode(o.Spec))
+	return d.Sum64()
+}
+
+// encode gives a spec's deterministic bytes.
+func encode(spec any) []byte {
+	var b []byte
+	var err error
+	switch s := spec.(type) {
+	case proto.Message:
+		b, err = proto.MarshalOptions{Deterministic: true}.Marshal(s)
+	case *corev1.Service:
+		c := *s
+		lean(&c.ObjectMeta)
+		b, err = c.Marshal()
+	case *corev1.Pod:
+		c := *s
+		lean(&c.ObjectMeta)
+		b, err = c.Marshal()
+	case *corev1.Namespace:
+		c := *s
+		lean(&c.ObjectMeta)
+		b, err = c.Marshal()
+	case *corev1.Secret:
+		c := *s
+		lean(&c.ObjectMeta)
+		b, err = c.Marshal()
+	case *discoveryv1.EndpointSlice:
+		c := *s
+		lean(&c.ObjectMeta)
+		b, err = c.Marshal()
+	default:
+		err = fmt.Errorf("no such spec: %T", spec)
+	}
+	if err != nil {
+		// Neither kind of message can fail to be written once it was read; a hash of the reason still differs
+		// from every object's.
+		return []byte(err.Error())
+	}
+	return b
+}
+
+// lean drops from a copy's metadata what Hash leaves out.
+func lean(m *metav1.ObjectMeta) {
+	m.ResourceVersion, m.Generation, m.ManagedFields = "", 0, nil
+}
+
+// digest writes values with their lengths, so that no two lists of values give the same bytes.
+type digest struct{ *xxhash.Digest }
+
+func (d digest) number(n uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], n)
+	d.Write(b[:])
+}
+
+func (d digest) bytes(b []byte) {
+	d.number(uint64(len(b)))
+	d.Write(b)
+}
+
+func (d digest) text(values ...string) {
+	for _, s := range values {
+		d.number(uint64(len(s)))
+		d.WriteString(s)
+	}
+}
+
+func (d digest) texts(m map[string]string) {
+	d.number(uint64(len(m)))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		d.text(k, m[k])
+	}
+}

@@ -1,0 +1,100 @@
+package decode
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	sigsjson "sigs.k8s.io/json"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode/strict"
+)
+
+// readIstio reads one of Istio's objects. Unknown fields are errors, in the spec and around it: a mistyped
+// "exportTo" must not mean "to everyone".
+func readIstio(o *config.Object, plain []byte) []fault {
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(plain, &top); err != nil {
+		return broken("", err)
+	}
+	spec := istioSpec(o.Kind)
+	descriptor := spec.ProtoReflect().Descriptor()
+	var faults []fault
+	for _, name := range slices.Sorted(maps.Keys(top)) {
+		if slices.Contains([]string{"apiVersion", "kind", "metadata", "spec", "status"}, name) {
+			continue
+		}
+		fix := "remove it; an object has apiVersion, kind, metadata and spec"
+		if descriptor.Fields().ByJSONName(name) != nil {
+			fix = fmt.Sprintf("did you mean \"spec.%s\"? Indent it below spec", name)
+		} else if meant := strict.Closest(name, []string{"metadata", "spec", "status"}); meant != "" {
+			fix = fmt.Sprintf("did you mean %q?", meant)
+		}
+		faults = append(faults, fault{Problem: strict.Problem{Field: name, Message: "unknown field", Fix: fix}})
+	}
+	var meta metav1.ObjectMeta
+	unknown, err := sigsjson.UnmarshalStrict(top["metadata"], &meta)
+	if err != nil {
+		return append(faults, broken("metadata", err)...)
+	}
+	faults = append(faults, unknownFields(unknown, "metadata", reflect.TypeOf(meta), false)...)
+	o.Labels, o.Annotations, o.Created = meta.Labels, meta.Annotations, meta.CreationTimestamp.Time
+
+	if top["spec"] == nil || string(top["spec"]) == "null" {
+		return append(faults, fault{Problem: strict.Problem{
+			Field: "spec", Message: "it is missing", Fix: "write the spec of the " + string(o.Kind),
+		}})
+	}
+	var tree any
+	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(top["spec"], &tree); err != nil {
+		return append(faults, broken("spec", err)...)
+	}
+	for _, p := range strict.Message(tree, descriptor, "spec") {
+		faults = append(faults, fault{Problem: p})
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	// Istio's own decoder, by way of the type's UnmarshalJSON: durations like "100ms" are its extension.
+	if err := json.Unmarshal(top["spec"], spec); err != nil {
+		return broken("spec", err)
+	}
+	o.Spec = spec
+	return nil
+}
+
+// broken turns a decoder's error into a fault.
+func broken(path string, err error) []fault {
+	p := strict.Problem{Field: path, Message: strings.TrimPrefix(err.Error(), "json: "), Fix: "see the API's reference for what this field takes"}
+	var t *json.UnmarshalTypeError
+	if errors.As(err, &t) {
+		p.Field = strings.TrimPrefix(path+"."+t.Field, ".")
+		p.Message = fmt.Sprintf("a %s does not belong here", t.Value)
+		p.Fix = "write " + goType(t.Type)
+	}
+	return []fault{{Problem: p}}
+}
+
+// goType names a type in the words of a YAML user.
+func goType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "text, in quotes if needed"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "a mapping"
+	case reflect.Pointer:
+		return goType(t.Elem())
+	default:
+		return "a number within its range"
+	}
+}

@@ -1,0 +1,144 @@
+package decode
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode/strict"
+)
+
+// gatewayGroup is the API group of the Gateway API.
+const gatewayGroup = "gateway.networking.k8s.io"
+
+// defaultNamespace is where objects belong that name none, as for kubectl.
+const defaultNamespace = "default"
+
+// envelope is what every object begins with, read loosely: enough to say whose the rest is.
+type envelope struct {
+	APIVersion string      `json:"apiVersion"`
+	Kind       config.Kind `json:"kind"`
+	Metadata   struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+	Items []json.RawMessage `json:"items"`
+}
+
+func (r *reader) document(d document) {
+	plain, err := toJSON(d, strings.HasSuffix(r.name, ".json"))
+	if err != nil {
+		r.broken(err.line, err.message, err.fix)
+		return
+	}
+	r.item(d, d.line, plain, 0)
+}
+
+// maxListDepth bounds lists within lists.
+const maxListDepth = 3
+
+// item reads one object, or a list of them, that begins at that line of the file.
+func (r *reader) item(d document, line int, plain []byte, depth int) {
+	if string(plain) == "null" {
+		return
+	}
+	var e envelope
+	if err := json.Unmarshal(plain, &e); err != nil {
+		p := notAnObject(err)
+		r.nameless(line, p.Field, "", p.Message, p.Fix)
+		return
+	}
+	switch {
+	case e.Kind == "":
+		r.nameless(line, "kind", "", "it is missing", "write the object's kind, as in ServiceEntry")
+	case e.APIVersion == "":
+		r.nameless(line, "apiVersion", "", "it is missing", "write it, as in "+IstioGroup+"/v1")
+	case strings.HasSuffix(string(e.Kind), "List") && e.Items != nil && depth < maxListDepth:
+		lines := itemLines(d, len(e.Items))
+		for i, item := range e.Items {
+			at := line
+			if depth == 0 && lines != nil {
+				at = lines[i]
+			}
+			r.item(d, at, item, depth+1)
+		}
+	case e.Kind == "List":
+		// An empty one, as kubectl prints when nothing was found.
+	default:
+		r.object(line, e, plain)
+	}
+}
+
+// notAnObject says why a document cannot be read even loosely.
+func notAnObject(err error) strict.Problem {
+	var t *json.UnmarshalTypeError
+	if errors.As(err, &t) && t.Field != "" {
+		return broken("", t)[0].Problem
+	}
+	return strict.Problem{Message: "this is no Kubernetes object", Fix: "write apiVersion, kind, metadata.name and spec"}
+}
+
+func (r *reader) object(line int, e envelope, plain []byte) {
+	o := config.Object{
+		Key:    config.Key{Kind: e.Kind, Namespace: e.Metadata.Namespace, Name: e.Metadata.Name},
+		Origin: r.origin(line),
+	}
+	if o.Namespace == "" {
+		o.Namespace = defaultNamespace
+	}
+	if e.Kind == config.KindNamespace || e.Kind == config.KindNode {
+		o.Namespace = ""
+	}
+	read, meant := readerOf(e)
+	if read == nil {
+		severity, fix := admission.Warning, "nothing needs to be done; it has no effect here"
+		if group, _, _ := strings.Cut(e.APIVersion, "/"); group == gatewayGroup {
+			fix = "remove it, or let another controller have it: nothing listens, is routed or is closed by it here"
+		}
+		if meant != "" {
+			severity, fix = admission.Error, "did you mean "+meant+"?"
+			r.State = max(r.State, Partial)
+		}
+		r.find(o, severity, strict.Problem{
+			Field: "kind", Value: string(e.Kind), Message: fmt.Sprintf("objects of this kind (%s) are not read", e.APIVersion), Fix: fix,
+		})
+		return
+	}
+	if o.Name == "" {
+		r.nameless(line, "metadata.name", "", fmt.Sprintf("the %s has no name", e.Kind), "give it one")
+		return
+	}
+	refused := false
+	for _, p := range read(&o, plain) {
+		severity := admission.Error
+		if p.harmless {
+			severity = admission.Warning
+		}
+		refused = refused || !p.harmless
+		r.find(o, severity, p.Problem)
+	}
+	if refused {
+		r.Rejected = append(r.Rejected, o.Key)
+		return
+	}
+	o.Hash = Hash(&o)
+	r.Objects = append(r.Objects, o)
+}
+
+func (r *reader) find(o config.Object, s admission.Severity, p strict.Problem) {
+	r.Findings = append(r.Findings, admission.Finding{
+		Severity: s, Key: o.Key, Origin: o.Origin, Field: p.Field, Value: unquote(p.Value), Message: p.Message, Fix: p.Fix,
+	})
+}
+
+// unquote takes the quotes off a JSON string: findings print their own.
+func unquote(s string) string {
+	var plain string
+	if json.Unmarshal([]byte(s), &plain) == nil {
+		return plain
+	}
+	return s
+}

@@ -1,0 +1,27 @@
+package fields
+
+// Sallyport is the table of our own block of the mesh settings, for which there is no message: a test of config/mesh
+// holds it to what is read. Unknown fields are errors.
+var Sallyport = []Field{
+	{Path: "defaultGateway", Fate: Applied},
+	{Path: "dns.unregistered", Fate: Applied}, {Path: "dns.local", Fate: Applied}, {Path: "dns.rate", Fate: Applied}, {Path: "dns.oddRate", Fate: Applied},
+	{Path: "dns.ech", Fate: Applied}, {Path: "dns.upstreams", Fate: Applied}, {Path: "dns.forward", Fate: Applied},
+	{Path: "dns.allowPrivate", Fate: Applied}, {Path: "dns.allowPrivateFor", Fate: Applied},
+	{Path: "audit.retention", Fate: Applied, Why: "from the audit server's next start on, where its own flag is not given"},
+	{Path: "audit.recordsPerSecond", Fate: Applied},
+	{Path: "certificateFolders.gateway", Fate: Applied}, {Path: "certificateFolders.sidecar", Fate: Applied},
+	{Path: "clusterNetworks", Fate: Applied}, {Path: "exports", Fate: Applied}, {Path: "injection.allow", Fate: Applied},
+}
+
+// Service is the table of Kubernetes' Service: what of its spec the mesh follows. Nothing is said of the others: a Service
+// is the cluster's, which follows them for traffic outside of the mesh.
+var Service = []Field{
+	{Path: "ports", Fate: Applied}, {Path: "selector", Fate: Applied, Why: "where no EndpointSlice says otherwise"},
+	{Path: "clusterIP", Fate: Applied}, {Path: "clusterIPs", Fate: Applied}, {Path: "type", Fate: Applied}, {Path: "externalName", Fate: Applied},
+	{Path: "externalIPs", Fate: Idle}, {Path: "loadBalancerIP", Fate: Idle}, {Path: "loadBalancerSourceRanges", Fate: Idle},
+	{Path: "loadBalancerClass", Fate: Idle}, {Path: "allocateLoadBalancerNodePorts", Fate: Idle}, {Path: "healthCheckNodePort", Fate: Idle},
+	{Path: "externalTrafficPolicy", Fate: Idle}, {Path: "ipFamilies", Fate: Idle}, {Path: "ipFamilyPolicy", Fate: Idle},
+	{Path: "sessionAffinity", Fate: Idle, Why: "endpoints are asked in turn"}, {Path: "sessionAffinityConfig", Fate: Idle, Why: "endpoints are asked in turn"},
+	{Path: "internalTrafficPolicy", Fate: Idle, Why: "endpoints of all nodes are asked"}, {Path: "trafficDistribution", Fate: Idle, Why: "endpoints of all zones are asked"},
+	{Path: "publishNotReadyAddresses", Fate: Applied, Why: "by the EndpointSlices that Kubernetes makes of it"},
+}

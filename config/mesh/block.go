@@ -1,0 +1,69 @@
+package mesh
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/config/decode/strict"
+)
+
+// block reads the fields of our own block, for which there is no API type, and collects what is wrong with them.
+type block struct{ problems []strict.Problem }
+
+func problem(field, value, message, fix string) strict.Problem {
+	return strict.Problem{Field: field, Value: strict.Show(value), Message: message, Fix: fix}
+}
+
+func (b *block) add(field string, value any, message, fix string) {
+	b.problems = append(b.problems, strict.Problem{Field: field, Value: strict.Show(value), Message: message, Fix: fix})
+}
+
+// fields returns the mapping v, after a complaint about each field that is not known.
+func (b *block) fields(at string, v any, known ...string) map[string]any {
+	if v == nil {
+		return nil
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		b.add(at, v, "is not a mapping of fields", "write "+at+"."+known[0]+": VALUE")
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		fix := "remove it; the fields here are " + strings.Join(known, ", ")
+		if meant := strict.Closest(name, known); meant != "" {
+			fix = fmt.Sprintf("did you mean %q?", meant)
+		}
+		b.problems = append(b.problems, strict.Problem{Field: strict.Join(at, name), Message: "unknown field", Fix: fix})
+	}
+	return m
+}
+
+func (b *block) text(at string, v any) string {
+	s, ok := v.(string)
+	if v != nil && !ok {
+		b.add(at, v, "is not a string", "write text, in quotes if needed")
+	}
+	return s
+}
+
+// texts walks a list of strings with the path of each.
+func (b *block) texts(at string, v any) iter.Seq2[string, string] {
+	items, ok := v.([]any)
+	if v != nil && !ok {
+		b.add(at, v, "is not a list", `write a list, each item on its own line after "- "`)
+	}
+	return func(yield func(string, string) bool) {
+		for i, item := range items {
+			path := fmt.Sprintf("%s[%d]", at, i)
+			if s := b.text(path, item); s != "" && !yield(path, s) {
+				return
+			}
+		}
+	}
+}

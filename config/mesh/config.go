@@ -1,0 +1,78 @@
+package mesh
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/sallyport/sallyport/config/decode/strict"
+)
+
+// Config is the mesh's settings. It is a value that nobody changes once it is loaded; its slices must not be
+// written to.
+type Config struct {
+	// OutboundAllowAny sends unregistered hosts to PassthroughCluster; otherwise to BlackHoleCluster.
+	OutboundAllowAny bool
+	// OutboundDynamicDNS, beside OutboundAllowAny, is Istio's ALLOW_ANY_DYNAMIC_DNS: plain HTTP requests to unregistered hosts go
+	// where the proxy resolves their Host, not to the address that the client chose.
+	OutboundDynamicDNS bool
+	// RootNamespace is where objects govern the whole mesh.
+	RootNamespace string
+	// TrustDomain is the first part of SPIFFE ids; TrustDomainAliases are accepted from peers too.
+	TrustDomain        string
+	TrustDomainAliases []string
+	// DefaultGateway is the egress gateway of external hosts that name none; the zero Gateway means none.
+	DefaultGateway Gateway
+	// What exportTo means where an object does not say: ".", "*" or names of namespaces. Istio has one setting
+	// for Services and ServiceEntries, so the first two are equal.
+	DefaultServiceExportTo         []string
+	DefaultServiceEntryExportTo    []string
+	DefaultVirtualServiceExportTo  []string
+	DefaultDestinationRuleExportTo []string
+	// ProtocolDetectionTimeout is how long a listener waits for a client's first bytes; 0 means for ever.
+	ProtocolDetectionTimeout time.Duration
+	// ConnectTimeout bounds connecting to an endpoint where no DestinationRule says otherwise.
+	ConnectTimeout time.Duration
+	// Exports says whose registrations count beyond their own namespace.
+	Exports Exports
+	DNS     DNS
+	// CertificateFolders are where the files may be that DestinationRules name by path.
+	CertificateFolders CertificateFolders
+	Audit              Audit
+	// ClusterNetworks are where the cluster's pods and nodes are; empty: as its Nodes say. What goes there is not outside.
+	ClusterNetworks []netip.Prefix
+	Injection       Injection
+	// Ignored are the settings that the file has and that are not applied: what lint and the controller's log say of them.
+	Ignored []strict.Problem
+}
+
+// Audit is the sallyport.audit block.
+type Audit struct {
+	// Retention is how long records are kept; 0 means for ever, if it is Written, and is left to the audit server otherwise.
+	Retention time.Duration
+	Written   bool
+	// RecordsPerSecond is how many records are taken of one identity, on the average of a minute; 0 means all. What is more
+	// is dropped, and a record of class gap says how many those were.
+	RecordsPerSecond float64
+}
+
+// defaultRecordsPerSecond is more than a busy service has, and less than fills a disk in an hour.
+const defaultRecordsPerSecond = 1000
+
+// Default is the configuration of a mesh that has no file: Istio's defaults, and the egress gateway that Istio's
+// installation makes.
+func Default() Config {
+	everyone := []string{"*"}
+	return Config{
+		OutboundAllowAny:               true,
+		RootNamespace:                  "istio-system",
+		TrustDomain:                    "cluster.local",
+		DefaultGateway:                 Gateway{Namespace: "istio-system", Name: "istio-egressgateway"},
+		DefaultServiceExportTo:         everyone,
+		DefaultServiceEntryExportTo:    everyone,
+		DefaultVirtualServiceExportTo:  everyone,
+		DefaultDestinationRuleExportTo: everyone,
+		ConnectTimeout:                 10 * time.Second,
+		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond},
+		Exports:                        DefaultExports(),
+	}
+}

@@ -1,0 +1,127 @@
+package mesh
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	sigsjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/sallyport/sallyport/config/decode/strict"
+	"github.com/sallyport/sallyport/config/fields"
+)
+
+// maxFile bounds a settings file; real ones have a few KiB.
+const maxFile = 1 << 20
+
+// Load reads a file. Its errors name the file, the field, the value and what to do; several are joined.
+func Load(file string) (Config, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return Config{}, fmt.Errorf("mesh settings: %w", err)
+	}
+	if info.Size() > maxFile {
+		return Config{}, fmt.Errorf("mesh settings: %s has %d bytes, at most %d are read; give the file that holds the MeshConfig", file, info.Size(), maxFile)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return Config{}, fmt.Errorf("mesh settings: %w", err)
+	}
+	c, err := Parse(data)
+	if err != nil {
+		return Config{}, fmt.Errorf("mesh settings: %s: %w", file, err)
+	}
+	return c, nil
+}
+
+// Parse reads a document: a MeshConfig, or a ConfigMap that holds one as data.mesh. An empty one means Default.
+func Parse(data []byte) (Config, error) {
+	tree, err := readTree(data)
+	if err != nil {
+		return Config{}, err
+	}
+	if tree["kind"] == "ConfigMap" {
+		if tree, err = fromConfigMap(tree); err != nil {
+			return Config{}, err
+		}
+	}
+	ours := tree["sallyport"]
+	delete(tree, "sallyport")
+
+	istio := &meshconfig.MeshConfig{}
+	problems := strict.Message(tree, istio.ProtoReflect().Descriptor(), "")
+	for i := range problems {
+		if strict.Closest(problems[i].Field, []string{"sallyport"}) != "" {
+			problems[i].Fix = `did you mean "sallyport"?`
+		}
+	}
+	if len(problems) > 0 {
+		return Config{}, join(problems)
+	}
+	plain, err := json.Marshal(tree)
+	if err != nil {
+		return Config{}, err
+	}
+	if err := json.Unmarshal(plain, istio); err != nil {
+		return Config{}, err
+	}
+
+	c := Default()
+	problems = c.applyIstio(istio)
+	problems = append(problems, c.applyOurs(ours)...)
+	for _, r := range fields.MeshConfig.Remarks(istio, "") {
+		p := problem(r.Path, r.Value, "is not applied: "+r.Why, r.Fix)
+		if r.Fate == fields.Refused {
+			problems = append(problems, p)
+		} else {
+			c.Ignored = append(c.Ignored, p)
+		}
+	}
+	if len(problems) > 0 {
+		return Config{}, join(problems)
+	}
+	return c, nil
+}
+
+func readTree(data []byte) (map[string]any, error) {
+	plain, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, fmt.Errorf("not YAML: %w", err)
+	}
+	var v any
+	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(plain, &v); err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case nil:
+		return map[string]any{}, nil
+	case map[string]any:
+		return v, nil
+	default:
+		return nil, fmt.Errorf("%s is no MeshConfig: write a mapping of fields", strict.Show(v))
+	}
+}
+
+func fromConfigMap(tree map[string]any) (map[string]any, error) {
+	data, _ := tree["data"].(map[string]any)
+	text, ok := data["mesh"].(string)
+	if !ok {
+		return nil, errors.New(`data.mesh: the ConfigMap has no such text: give the ConfigMap "istio", or the MeshConfig alone`)
+	}
+	inner, err := readTree([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("data.mesh: %w", err)
+	}
+	return inner, nil
+}
+
+func join(problems []strict.Problem) error {
+	errs := make([]error, len(problems))
+	for i, p := range problems {
+		errs[i] = p
+	}
+	return errors.Join(errs...)
+}

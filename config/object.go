@@ -1,0 +1,94 @@
+package config
+
+import (
+	"time"
+)
+
+// Kind is the kind of a configuration object, as users write it.
+type Kind string
+
+// The kinds that are read.
+const (
+	KindServiceEntry    Kind = "ServiceEntry"
+	KindGateway         Kind = "Gateway"
+	KindVirtualService  Kind = "VirtualService"
+	KindDestinationRule Kind = "DestinationRule"
+	KindSidecar         Kind = "Sidecar"
+	KindService         Kind = "Service"
+	KindEndpointSlice   Kind = "EndpointSlice"
+	KindPod             Kind = "Pod"
+	KindNamespace       Kind = "Namespace"
+	KindSecret          Kind = "Secret"
+	KindNode            Kind = "Node"
+	KindMeshConfig      Kind = "MeshConfig"
+)
+
+// The kinds that are read and judged, and that nothing is programmed by: what config/fields says of them is what
+// becomes of them.
+const (
+	KindWorkloadEntry         Kind = "WorkloadEntry"
+	KindWorkloadGroup         Kind = "WorkloadGroup"
+	KindAuthorizationPolicy   Kind = "AuthorizationPolicy"
+	KindPeerAuthentication    Kind = "PeerAuthentication"
+	KindRequestAuthentication Kind = "RequestAuthentication"
+	KindProxyConfig           Kind = "ProxyConfig"
+	KindTelemetry             Kind = "Telemetry"
+	KindEnvoyFilter           Kind = "EnvoyFilter"
+	KindWasmPlugin            Kind = "WasmPlugin"
+	KindTrafficExtension      Kind = "TrafficExtension"
+)
+
+// Key identifies an object. Cluster-scoped objects have no namespace.
+type Key struct {
+	Kind      Kind
+	Namespace string
+	Name      string
+}
+
+// String gives the form that errors use: "ServiceEntry default/external".
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return string(k.Kind) + " " + k.Name
+	}
+	return string(k.Kind) + " " + k.Namespace + "/" + k.Name
+}
+
+// Compare orders keys by kind, namespace, name.
+func (k Key) Compare(o Key) int {
+	for _, p := range [...][2]string{{string(k.Kind), string(o.Kind)}, {k.Namespace, o.Namespace}, {k.Name, o.Name}} {
+		if p[0] != p[1] {
+			if p[0] < p[1] {
+				return -1
+			}
+			return 1
+		}
+	}
+	return 0
+}
+
+// Object is a configuration object as its source read it. It is immutable once handed on.
+type Object struct {
+	Key
+	Labels      map[string]string
+	Annotations map[string]string
+	Created     time.Time // zero when the source knows none
+	// Origin says where the user finds the object: "external.yaml:3" (file and line of the document), or
+	// "cluster".
+	Origin string
+	// Spec is the API type's value: *networking.ServiceEntry, *networking.Gateway, *networking.VirtualService,
+	// *networking.DestinationRule, *networking.Sidecar (istio.io/api/networking/v1alpha3 types, which
+	// networking/v1 aliases), *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Pod, *corev1.Namespace,
+	// *corev1.Secret, or, of the kinds that nothing is programmed by, the message of their table in config/fields.
+	Spec any
+	// Refused is why the object is not applied, although it is handed on: hosts that it is about are closed instead. See
+	// admission.Shut.
+	Refused string
+	// Hash covers everything above but Origin: equal hashes mean nothing changed.
+	Hash uint64
+}
+
+// Change replaces the object with that key, or removes it when Object is nil.
+type Change struct {
+	Key    Key
+	Object *Object
+}

@@ -1,0 +1,19 @@
+package config
+
+import "slices"
+
+// ownPorts are those that a pod's proxy and its agent take for themselves; Istio's: administration (15000), what leaves
+// (15001), debugging (15004), what comes in (15006), tunnels (15008), metrics and health (15020), readiness (15021), DNS
+// (15053), the proxy's statistics (15090).
+var ownPorts = []uint32{15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053, 15090}
+
+// boundPorts are those among them at which the proxy itself listens. A second listener there is refused, so that
+// nothing at all can be registered at them.
+var boundPorts = []uint32{15001, 15006, 15090}
+
+// IsOwnPort says whether a port is the proxy's or the agent's own in every pod, so that no host outside can have it.
+func IsOwnPort(number uint32) bool { return slices.Contains(ownPorts, number) }
+
+// IsBoundPort says whether the proxy itself listens at a port, so that no Service can have it either. (Gateways'
+// Services usually have 15021.)
+func IsBoundPort(number uint32) bool { return slices.Contains(boundPorts, number) }

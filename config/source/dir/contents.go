@@ -1,0 +1,28 @@
+package dir
+
+import (
+	"slices"
+
+	"github.com/sallyport/sallyport/config"
+)
+
+// contents are a file's objects, by key. Most files hold one: a slice is a fraction of a map's size.
+type contents []*config.Object
+
+func contentsOf(objects map[config.Key]*config.Object) contents {
+	c := make(contents, 0, len(objects))
+	for _, o := range objects {
+		c = append(c, o)
+	}
+	slices.SortFunc(c, func(a, b *config.Object) int { return a.Key.Compare(b.Key) })
+	return c
+}
+
+// find gives the object with that key, nil when there is none.
+func (c contents) find(key config.Key) *config.Object {
+	i, found := slices.BinarySearchFunc(c, key, func(o *config.Object, k config.Key) int { return o.Key.Compare(k) })
+	if !found {
+		return nil
+	}
+	return c[i]
+}

@@ -1,0 +1,100 @@
+package dir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode"
+)
+
+// reading is what a file was found to hold.
+type reading struct {
+	path      string
+	info      fs.FileInfo
+	hash      uint64 // of its bytes
+	unchanged bool   // the bytes are the known ones; nothing below is set
+	decode.Result
+	refused map[config.Key]*config.Object // of Objects those that admission refuses, and what stands in for them; nil for nothing
+}
+
+// readAll reads files side by side and returns the readings in the same order.
+func readAll(files []candidate, s *store) []reading {
+	readings := make([]reading, len(files))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, f := range files {
+		g.Go(func() error {
+			readings[i] = read(f, s)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return readings
+}
+
+// read must only look at the store: it runs beside others.
+func read(f candidate, s *store) reading {
+	r := reading{path: f.path, info: f.info}
+	name := s.name(f.path)
+	if f.info.Size() > decode.MaxFile {
+		r.Result = cannotRead(name, fmt.Errorf("the file has %d bytes, at most %d are read", f.info.Size(), decode.MaxFile))
+		return r
+	}
+	data, err := os.ReadFile(f.path)
+	if os.IsNotExist(err) {
+		r.info = nil // gone since it was seen
+		return r
+	} else if err != nil {
+		r.Result = cannotRead(name, err)
+		return r
+	}
+	r.hash = xxhash.Sum64(data)
+	if known := s.files[f.path]; known != nil && known.read && known.hash == r.hash {
+		r.unchanged = true
+		return r
+	}
+	r.Result = decode.File(name, data)
+	r.refused = map[config.Key]*config.Object{}
+	for _, o := range r.Objects {
+		findings := admission.Validate(o)
+		r.Findings = append(r.Findings, findings...)
+		if admission.Refused(findings) {
+			r.refused[o.Key] = admission.Shut(o, findings)
+		}
+	}
+	return r
+}
+
+func cannotRead(name string, err error) decode.Result {
+	return decode.Result{State: decode.Unreadable, Findings: []admission.Finding{{
+		Severity: admission.Error, Origin: name, Message: "cannot be read: " + reason(err), Fix: "make it readable for this process",
+	}}}
+}
+
+// reason gives an error without the path that the finding already has.
+func reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
+// nameBelow gives a path as findings show it: relative to the directory, with slashes.
+func nameBelow(root, path string) string {
+	rel, err := filepath.Rel(root, path)
+	if err != nil || strings.HasPrefix(rel, "..") {
+		return path
+	}
+	return filepath.ToSlash(rel)
+}

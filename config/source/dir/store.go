@@ -1,0 +1,190 @@
+package dir
+
+import (
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/source/feed"
+)
+
+// store holds the good objects of each file, decides which file's version of an object counts, and what changed
+// since the last time that was asked.
+type store struct {
+	root      string
+	files     map[string]*file
+	owners    map[config.Key][]string // the files that hold an object, sorted; the first one's counts
+	published map[config.Key]uint64   // the hashes that were handed on
+	touched   map[config.Key]bool     // since publish
+	notes     *feed.Notes[string]
+}
+
+// file is what is known of one file.
+type file struct {
+	info    fs.FileInfo
+	hash    uint64
+	read    bool // its bytes were read, and hash is theirs
+	objects contents
+}
+
+// object gives a known file's version of an object that it holds.
+func (s *store) object(path string, key config.Key) *config.Object {
+	return s.files[path].objects.find(key)
+}
+
+func newStore(root string) *store {
+	return &store{
+		root: root, files: map[string]*file{}, owners: map[config.Key][]string{},
+		published: map[config.Key]uint64{}, touched: map[config.Key]bool{}, notes: feed.NewNotes[string](),
+	}
+}
+
+func (s *store) name(path string) string { return nameBelow(s.root, path) }
+
+// same says whether a file has the size, the time and the identity that it had when it was read.
+func (s *store) same(path string, info fs.FileInfo) bool {
+	f := s.files[path]
+	return f != nil && f.read && f.info.Size() == info.Size() && f.info.ModTime().Equal(info.ModTime()) && os.SameFile(f.info, info)
+}
+
+// below walks the known files at or below a path.
+func (s *store) below(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for known := range s.files {
+			if known == path || strings.HasPrefix(known, strings.TrimSuffix(path, "/")+"/") {
+				if !yield(known) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// put takes over a reading: good objects as they are, the last good version of the others.
+func (s *store) put(r reading) {
+	if r.info == nil {
+		s.remove(r.path)
+		return
+	}
+	before := s.files[r.path]
+	if r.unchanged {
+		before.info = r.info
+		return
+	}
+	f := &file{info: r.info, hash: r.hash, read: r.hash != 0}
+	if before == nil {
+		before = &file{}
+	}
+	holds := make(map[config.Key]*config.Object, len(r.Objects))
+	kept := map[config.Key]bool{}
+	keep := func(key config.Key) {
+		if holds[key] != nil {
+			return
+		}
+		if o := before.objects.find(key); o != nil && o.Refused == "" {
+			holds[key], kept[key] = o, true
+		}
+	}
+	if r.State != decode.Unreadable {
+		for _, o := range r.Objects {
+			if used := holds[o.Key]; used != nil {
+				r.Findings = append(r.Findings, admission.Duplicate(o, *used))
+			} else if shut, refused := r.refused[o.Key]; refused {
+				if keep(o.Key); shut != nil && holds[o.Key] == nil {
+					holds[o.Key] = shut
+				}
+			} else {
+				holds[o.Key] = &o
+			}
+		}
+		for _, key := range r.Rejected {
+			keep(key)
+		}
+	}
+	if r.State != decode.Whole {
+		for _, o := range before.objects {
+			keep(o.Key)
+		}
+	}
+	f.objects = contentsOf(holds)
+	s.replace(r.path, before, f)
+	s.notes.Set(r.path, sayKept(r.Findings, kept))
+}
+
+// remove forgets a file and what it held.
+func (s *store) remove(path string) {
+	if f := s.files[path]; f != nil {
+		s.replace(path, f, nil)
+	}
+	s.notes.Set(path, nil)
+}
+
+// replace moves the ownership of objects from one version of a file to the next; nil means there is none.
+func (s *store) replace(path string, before, after *file) {
+	for _, o := range before.objects {
+		key := o.Key
+		s.touched[key] = true
+		if after != nil && after.objects.find(key) != nil {
+			continue
+		}
+		owners := s.owners[key]
+		if i := slices.Index(owners, path); i >= 0 {
+			owners = slices.Delete(owners, i, i+1)
+		}
+		if s.owners[key] = owners; len(owners) == 0 {
+			delete(s.owners, key)
+		}
+	}
+	if after == nil {
+		delete(s.files, path)
+		return
+	}
+	s.files[path] = after
+	for _, o := range after.objects {
+		key := o.Key
+		s.touched[key] = true
+		if i, owned := slices.BinarySearch(s.owners[key], path); !owned {
+			s.owners[key] = slices.Insert(s.owners[key], i, path)
+		}
+	}
+}
+
+// publish returns what changed since it was last called, in order of the keys, and the findings that are new.
+func (s *store) publish() ([]config.Change, []admission.Finding) {
+	var batch []config.Change
+	for key := range s.touched {
+		s.noteDuplicates(key)
+		owners := s.owners[key]
+		hash, was := s.published[key]
+		if len(owners) == 0 {
+			if was {
+				delete(s.published, key)
+				batch = append(batch, config.Change{Key: key})
+			}
+			continue
+		}
+		o := s.object(owners[0], key)
+		if !was || hash != o.Hash {
+			s.published[key] = o.Hash
+			batch = append(batch, config.Change{Key: key, Object: o})
+		}
+	}
+	clear(s.touched)
+	slices.SortFunc(batch, func(a, b config.Change) int { return a.Key.Compare(b.Key) })
+	return batch, s.notes.Fresh()
+}
+
+// noteDuplicates reports the files whose version of an object another file's hides.
+func (s *store) noteDuplicates(key config.Key) {
+	owners := s.owners[key]
+	var findings []admission.Finding
+	for i := 1; i < len(owners); i++ {
+		findings = append(findings, admission.Duplicate(*s.object(owners[i], key), *s.object(owners[0], key)))
+	}
+	s.notes.Set("\x00"+key.String(), findings)
+}

@@ -1,0 +1,32 @@
+package dir
+
+import (
+	"errors"
+
+	"github.com/sallyport/sallyport/config/admission"
+)
+
+// unreadable notes that a path cannot be looked at. What is known of it stays, and is read again once it can be.
+func (s *store) unreadable(path string, err error) {
+	if f := s.files[path]; f != nil {
+		f.read = false
+	}
+	s.notes.Set(path, cannotRead(s.name(path), err).Findings)
+}
+
+// readable takes back what unreadable noted of a directory.
+func (s *store) readable(path string) { s.notes.Set(path, nil) }
+
+// rootIsGone notes that the directory itself is missing; err is nil when something else is in its place.
+func (s *store) rootIsGone(err error) {
+	if err == nil {
+		err = errors.New("it is no directory")
+	}
+	s.notes.Set(s.root, []admission.Finding{{
+		Severity: admission.Error, Origin: s.root,
+		Message: "the configuration directory is gone (" + reason(err) + "); what it held stays in use",
+		Fix:     "put it back; to remove every object, leave an empty directory",
+	}})
+}
+
+func (s *store) rootIsBack() { s.notes.Set(s.root, nil) }

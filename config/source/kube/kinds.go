@@ -1,0 +1,84 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+)
+
+// kind is one kind of objects to watch.
+type kind struct {
+	config.Kind
+	schema.GroupResource
+	versions []string // the first that is served is watched
+	custom   bool     // a CustomResourceDefinition makes it, and its objects have a status that we write
+	selector string   // of fields: which objects are sent at all; empty for all
+	// namespace is the only one that is asked about; empty for all.
+	namespace string
+	expected  runtime.Object
+	read      func(runtime.Object) version // how to read what a reflector gives
+}
+
+// kinds are all that are watched. To add one, add a line; what is custom must be known to config/decode.
+func kinds() []kind {
+	return []kind{
+		istio(config.KindServiceEntry, "serviceentries"),
+		istio(config.KindGateway, "gateways"),
+		istio(config.KindVirtualService, "virtualservices"),
+		istio(config.KindDestinationRule, "destinationrules"),
+		istio(config.KindSidecar, "sidecars"),
+		istio(config.KindWorkloadEntry, "workloadentries"),
+		istio(config.KindWorkloadGroup, "workloadgroups"),
+		istio(config.KindProxyConfig, "proxyconfigs"),
+		istio(config.KindEnvoyFilter, "envoyfilters"),
+		istio(config.KindAuthorizationPolicy, "authorizationpolicies"),
+		istio(config.KindPeerAuthentication, "peerauthentications"),
+		istio(config.KindRequestAuthentication, "requestauthentications"),
+		istio(config.KindTelemetry, "telemetries"),
+		istio(config.KindWasmPlugin, "wasmplugins"),
+		istio(config.KindTrafficExtension, "trafficextensions"),
+		own(config.KindService, schema.GroupVersion{Version: "v1"}, "services", "", leanService),
+		own(config.KindEndpointSlice, discoveryv1.SchemeGroupVersion, "endpointslices", "", leanSlice),
+		// A pod that ended has no address any more, though it may still say one.
+		own(config.KindPod, corev1.SchemeGroupVersion, "pods", "status.phase!=Succeeded,status.phase!=Failed", leanPod),
+		own(config.KindNamespace, corev1.SchemeGroupVersion, "namespaces", "", leanNamespace),
+		own(config.KindNode, corev1.SchemeGroupVersion, "nodes", "", leanNode),
+	}
+}
+
+// istio is one of Istio's kinds. All its versions are one schema.
+func istio(k config.Kind, resource string) kind {
+	group, versions := decode.IstioKind(k)
+	return custom(k, schema.GroupResource{Group: group, Resource: resource}, versions...)
+}
+
+// custom is a kind that a CRD makes.
+func custom(k config.Kind, resource schema.GroupResource, versions ...string) kind {
+	return kind{
+		Kind: k, GroupResource: resource, versions: versions, custom: true, expected: &item{},
+		read: func(o runtime.Object) version { return o.(*item).version },
+	}
+}
+
+// own is one of Kubernetes' own kinds. What lean takes decides what is sent: PartialObjectMetadata is metadata only.
+func own[T any, P interface {
+	*T
+	runtime.Object
+}](k config.Kind, gv schema.GroupVersion, resource, selector string, lean func(P) version) kind {
+	return kind{
+		Kind: k, GroupResource: schema.GroupResource{Group: gv.Group, Resource: resource}, versions: []string{gv.Version},
+		selector: selector, expected: P(new(T)),
+		read: func(o runtime.Object) version { return lean(o.(P)) },
+	}
+}
+
+// metadataOnly says whether only the metadata of its objects is sent.
+func (k kind) metadataOnly() bool {
+	_, only := k.expected.(*metav1.PartialObjectMetadata)
+	return only
+}

@@ -1,0 +1,68 @@
+package status
+
+import (
+	"strings"
+
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/source/kube"
+	"github.com/sallyport/sallyport/config/source/kube/condition"
+)
+
+// maxMessage bounds a condition's message, in bytes.
+const maxMessage = 2048
+
+// Details are what the registry made of an object.
+type Details struct {
+	// Gateway is the egress gateway that the hosts of a ServiceEntry leave by: "NS/SERVICE", or "direct". It is empty
+	// when they do not leave the mesh, and for other kinds.
+	Gateway string
+	// Addresses are those that were made up for the hosts of a ServiceEntry.
+	Addresses []condition.Address
+	// Warnings are findings beyond those of the source: how the object gets on with others.
+	Warnings []admission.Finding
+}
+
+// wanted is the status that an object should have.
+func wanted(j kube.Judgement, d Details) condition.Status {
+	generation := condition.Generation(j.Generation)
+	accepted := condition.Condition{Type: condition.Accepted, Status: "True", Reason: "Accepted", ObservedGeneration: generation}
+	reconciled := condition.Condition{Type: condition.Reconciled, Status: "True", Reason: "Applied", ObservedGeneration: generation}
+	switch {
+	case j.Refused:
+		accepted.Status, accepted.Reason, accepted.Message = "False", "Invalid", words(j.Findings, admission.Error)
+		reconciled.Status, reconciled.Reason, reconciled.Message = "False", "Invalid", "no version of the object is in use"
+		if j.LastGood {
+			reconciled.Message = "the last good version of the object is in use"
+		}
+	case len(j.Findings)+len(d.Warnings) > 0:
+		accepted.Reason = "AcceptedWithWarnings"
+		accepted.Message = words(append(j.Findings[:len(j.Findings):len(j.Findings)], d.Warnings...), "")
+	}
+	s := condition.Status{Conditions: []condition.Condition{accepted, reconciled}}
+	if j.LastGood && d.Gateway != "" {
+		g := condition.Condition{Type: condition.Gateway, Status: "True", Reason: "Gateway", Message: d.Gateway, ObservedGeneration: generation}
+		if d.Gateway == "direct" {
+			g.Status, g.Reason = "False", "Direct"
+		}
+		s.Conditions = append(s.Conditions, g)
+	}
+	if j.LastGood {
+		s.Addresses = d.Addresses
+	}
+	return s
+}
+
+// words joins what findings say; severity "" takes all.
+func words(findings []admission.Finding, severity admission.Severity) string {
+	var lines []string
+	for _, f := range findings {
+		if severity == "" || f.Severity == severity {
+			lines = append(lines, f.What())
+		}
+	}
+	text := strings.Join(lines, "\n")
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage-3], "") + "..."
+	}
+	return text
+}
