@@ -138,7 +138,7 @@ spec:
 `
 
 // read applies YAML to an empty registry.
-func read(t *testing.T, allowAny bool, texts ...string) *registry.Snapshot {
+func read(t testing.TB, allowAny bool, texts ...string) *registry.Snapshot {
 	t.Helper()
 	cfg := mesh.Default()
 	cfg.OutboundAllowAny = allowAny
@@ -161,7 +161,7 @@ func from(app string) policy.Workload {
 	return policy.Workload{Namespace: "default", Name: "app", Labels: map[string]string{"app": app}}
 }
 
-func parse(t *testing.T, url string) policy.Destination {
+func parse(t testing.TB, url string) policy.Destination {
 	t.Helper()
 	d, err := policy.ParseDestination(url)
 	if err != nil {

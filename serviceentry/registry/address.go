@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/config/host"
 )
 
 // AddressOwner finds the registration that a written address leads to on a port, as a workload in ns sees it. Of
@@ -78,48 +77,6 @@ func (s *Snapshot) RangeOwner(hosts []string, ns string, scope *Scope) string {
 		return ""
 	}
 	return owner.Host
-}
-
-// MatchAddress finds the registration that owns an address on a port, as a workload in ns sees it: one that was
-// written down or made up. A single address comes before the ranges that it is in. It goes through all hosts; proxies do
-// not ask it.
-func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
-	if host.MadeUp(ip) {
-		for name := range s.Hosts() {
-			if svc := s.Visible(name, ns, scope); svc != nil && (svc.VIP4 == ip || svc.VIP6 == ip) && svc.takesAt(port) {
-				return svc
-			}
-		}
-		return nil
-	}
-	if single := s.AddressOwner(ip, port, ns, scope); single != nil {
-		return single
-	}
-	return s.MatchRange(ip, port, ns, scope)
-}
-
-// MatchRange is MatchAddress for the ranges of TCP and TLS services alone; the narrowest has the address.
-func (s *Snapshot) MatchRange(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
-	var owner *Service
-	narrowest := -1
-	for name := range s.Hosts() {
-		svc := s.Visible(name, ns, scope)
-		if svc == nil || svc.Wildcard() || !svc.takesAt(port) {
-			continue
-		}
-		if p, _ := svc.Port(port); p.Protocol.IsHTTP() {
-			continue
-		}
-		for _, a := range svc.Addresses {
-			if a.IsSingleIP() || !a.Contains(ip) {
-				continue
-			}
-			if a.Bits() > narrowest || (a.Bits() == narrowest && s.before(svc, owner, ns)) {
-				owner, narrowest = svc, a.Bits()
-			}
-		}
-	}
-	return owner
 }
 
 // takesAt says whether anything that proxies take is registered at the port.

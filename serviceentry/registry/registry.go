@@ -31,6 +31,8 @@ type Registry struct {
 
 	nodes map[config.Key][]netip.Prefix // what each Node says of the cluster's networks
 
+	rangeBits [2][129]int // how many ranges of addresses there are of each length: of IPv4, of IPv6
+
 	control   Ref // the control plane's Service
 	controlAt []netip.Addr
 }
@@ -47,7 +49,7 @@ func New(cfg *mesh.Config) *Registry {
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
-			patterns: ordered.New[[]*Service](), made: map[string]map[string]uint32{},
+			patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
 	}
 }
@@ -107,6 +109,7 @@ type batch struct {
 	touched   map[string]bool     // hosts whose registrations changed
 	beside    map[string]bool     // hosts that share a name or an address with those
 	patterns  *ordered.Edit[[]*Service]
+	find      lookupsEdit
 	sealed    map[string][]*Service // hosts whose registrations are others now, with what they were
 	renamed   map[string]bool       // hosts whose names may mean another thing now
 	// rewritten are the single addresses that those wrote, before or now, and which of them did.
@@ -125,8 +128,8 @@ func (r *Registry) begin() *batch {
 		Registry: r, next: &next,
 		hosts: next.hosts.Edit(), rules: next.rules.Edit(), kube: next.kube.Edit(), written: next.written.Edit(),
 		aliases: next.aliases.Edit(), aliasesOf: next.aliasesOf.Edit(),
-		patterns: next.patterns.Edit(),
-		dirty:    map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
+		patterns: next.patterns.Edit(), find: next.find.edit(),
+		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
 	}
 }
@@ -200,6 +203,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.next.hosts, b.next.rules, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.kube.Done(), b.written.Done()
 	b.next.aliases, b.next.aliasesOf = b.aliases.Done(), b.aliasesOf.Done()
 	b.next.patterns = b.patterns.Done()
+	b.next.find.madeUp, b.next.find.ranges, b.next.find.spoken = b.find.madeUp.Done(), b.find.ranges.Done(), b.find.spoken.Done()
 	if b.changed.Empty() && len(b.index.ruled) == 0 { // a rule counts later, for a host that is not there yet
 		return b.snap, b.changed
 	}
@@ -335,6 +339,7 @@ func (b *batch) seal(host string) {
 	b.countExits(was, -1)
 	b.countExits(sealed, +1)
 	b.noteWritten(host, was, sealed)
+	b.note(host, was, sealed)
 	b.noteShadowed(host)
 }
 

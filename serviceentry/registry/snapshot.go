@@ -32,8 +32,9 @@ type Snapshot struct {
 	aliases   ordered.Map[*Alias]          // by their own full names
 	aliasesOf ordered.Map[[]Ref]           // by their targets
 	made      map[string]map[string]uint32 // by namespace: hosts that it sees at another slot of made-up addresses
-	patterns  ordered.Map[[]*Service]      // those of hosts that are wildcards
-	written   ordered.Map[[]*Service]      // by the single addresses that were written for them; each list sorted by Service.compare
+	find      lookups
+	patterns  ordered.Map[[]*Service] // those of hosts that are wildcards
+	written   ordered.Map[[]*Service] // by the single addresses that were written for them; each list sorted by Service.compare
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
@@ -219,34 +220,4 @@ func (s *Snapshot) ScopeByKey(k config.Key) *Scope {
 		return nil
 	}
 	return list[i]
-}
-
-// Readable says whether a workload's proxy reads, on a port, which host is asked for: not where the server speaks
-// first, nor where only TCP services are registered, since there the proxy must not wait for the client. What
-// other namespaces' entries register there changes neither. It goes
-// through all hosts; proxies do not ask it.
-func (s *Snapshot) Readable(port uint32, ns string, scope *Scope) bool {
-	if ServerFirst(port) {
-		return false
-	}
-	if port == 80 || port == 443 {
-		return true
-	}
-	opaque := false
-	for host := range s.Hosts() {
-		svc := s.Visible(host, ns, scope)
-		if svc == nil {
-			continue
-		}
-		if p, ok := svc.Port(port); ok && p.Protocol != UDP {
-			switch {
-			case s.Foreign(svc, ns): // it does not decide
-			case p.Protocol != TCP:
-				return true
-			default:
-				opaque = true
-			}
-		}
-	}
-	return !opaque
 }

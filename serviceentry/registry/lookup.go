@@ -1,0 +1,247 @@
+package registry
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
+)
+
+// This file holds what finds a registration by something else than its host: who has a made-up address, who wrote a range,
+// and what is registered at a port. Questions cost what they find, not what there is.
+
+// lookups are the indexes of a snapshot.
+type lookups struct {
+	madeUp ordered.Map[string]     // by slot (see slotKey): the host that has it in the table for everybody
+	ranges ordered.Map[[]*Service] // by range of addresses, masked: who wrote it; without patterns
+	bits   *[2][]int               // the lengths that ranges have, the longest first: of IPv4, of IPv6
+	spoken ordered.Map[string]     // by spokenKey: the host
+}
+
+func newLookups() lookups {
+	return lookups{madeUp: ordered.New[string](), ranges: ordered.New[[]*Service](), bits: &[2][]int{}, spoken: ordered.New[string]()}
+}
+
+// lookupsEdit is the next version of them.
+type lookupsEdit struct {
+	madeUp *ordered.Edit[string]
+	ranges *ordered.Edit[[]*Service]
+	spoken *ordered.Edit[string]
+}
+
+func (l lookups) edit() lookupsEdit {
+	return lookupsEdit{l.madeUp.Edit(), l.ranges.Edit(), l.spoken.Edit()}
+}
+
+// note brings the indexes up to date with a host's registrations, before and now.
+func (b *batch) note(host string, was, now []*Service) {
+	for _, s := range was {
+		if at, ok := s.slot(); ok {
+			if owner, _ := b.find.madeUp.Get(at); owner == host {
+				b.find.madeUp.Delete(at)
+			}
+		}
+		for _, p := range s.writtenRanges() {
+			b.setRange(p, s, false)
+		}
+		for _, key := range s.spokenKeys() {
+			b.find.spoken.Delete(key)
+		}
+	}
+	for _, s := range now {
+		if at, ok := s.slot(); ok {
+			b.find.madeUp.Put(at, host)
+		}
+		for _, p := range s.writtenRanges() {
+			b.setRange(p, s, true)
+		}
+		for _, key := range s.spokenKeys() {
+			b.find.spoken.Put(key, host)
+		}
+	}
+}
+
+// slot is the key of the service's made-up addresses, both of which come from one slot.
+func (s *Service) slot() (string, bool) {
+	if !s.VIP4.IsValid() {
+		return "", false
+	}
+	return slotKey(s.VIP4), true
+}
+
+// slotKey is the slot of a made-up address of either family: its last two bytes.
+func slotKey(ip netip.Addr) string {
+	b := ip.As16()
+	return string(b[14:])
+}
+
+// writtenRanges are the ranges by which the service's TCP and TLS ports are found.
+func (s *Service) writtenRanges() (out []netip.Prefix) {
+	for _, a := range s.Addresses {
+		if !a.IsSingleIP() && !s.Wildcard() {
+			out = append(out, a.Masked())
+		}
+	}
+	return out
+}
+
+func (b *batch) setRange(p netip.Prefix, s *Service, there bool) {
+	list, _ := b.find.ranges.Get(p.String())
+	list = slices.DeleteFunc(slices.Clone(list), func(o *Service) bool { return o.Host == s.Host && o.Source == s.Source })
+	if there {
+		list = append(list, s)
+	}
+	was, _ := b.find.ranges.Get(p.String())
+	if len(list) == 0 {
+		b.find.ranges.Delete(p.String())
+	} else {
+		b.find.ranges.Put(p.String(), list)
+	}
+	b.countBits(p, min(len(list), 1)-min(len(was), 1))
+}
+
+// countBits counts the ranges of a length.
+func (b *batch) countBits(p netip.Prefix, by int) {
+	if by == 0 {
+		return
+	}
+	family := familyOf(p.Addr())
+	n := &b.rangeBits[family][p.Bits()]
+	if *n += by; *n != 0 && *n != by {
+		return
+	}
+	bits := *b.next.find.bits
+	bits[family] = nil
+	for length := len(b.rangeBits[family]) - 1; length >= 0; length-- {
+		if b.rangeBits[family][length] > 0 {
+			bits[family] = append(bits[family], length)
+		}
+	}
+	b.next.find.bits = &bits
+}
+
+func familyOf(ip netip.Addr) int {
+	if ip.Is4() {
+		return 0
+	}
+	return 1
+}
+
+// inCluster stands for a namespace's name in spoken: that of Kubernetes services, which count for everybody.
+const inCluster = "/"
+
+// spokenKeys are "PORT/NAMESPACE/r" or "…/o" (TCP only: the server may speak first) with the host behind, for ports at which
+// what is registered says how proxies read.
+func (s *Service) spokenKeys() (out []string) {
+	ns := s.Namespace
+	if s.Source.Kind == config.KindService {
+		ns = inCluster
+	}
+	for _, p := range s.Ports {
+		if p.Protocol != UDP && !alwaysRead(p.Number) && !ServerFirst(p.Number) {
+			out = append(out, spokenKey(p.Number, ns, p.Protocol == TCP)+s.Host+"/"+s.Source.Name)
+		}
+	}
+	return out
+}
+
+func spokenKey(port uint32, ns string, opaque bool) string {
+	kind := "/r/"
+	if opaque {
+		kind = "/o/"
+	}
+	return strconv.FormatUint(uint64(port), 10) + "/" + ns + kind
+}
+
+func alwaysRead(port uint32) bool { return port == 80 || port == 443 }
+
+// Readable says whether a workload's proxy reads, on a port, which host is asked for: not where the server speaks
+// first, nor where only TCP services are registered, since there the proxy must not wait for the client. What
+// other namespaces' entries register there changes neither.
+func (s *Snapshot) Readable(port uint32, ns string, scope *Scope) bool {
+	if ServerFirst(port) {
+		return false
+	}
+	return alwaysRead(port) || s.speaks(port, ns, scope, false) || !s.speaks(port, ns, scope, true)
+}
+
+// speaks says whether anything that counts for ns is registered at a port, of TCP or of what proxies read.
+func (s *Snapshot) speaks(port uint32, ns string, scope *Scope, opaque bool) bool {
+	found := false
+	for _, in := range [...]string{ns, inCluster, s.Mesh.RootNamespace} {
+		s.find.spoken.WalkPrefix(spokenKey(port, in, opaque), func(_, host string) bool {
+			svc := s.Visible(host, ns, scope)
+			if svc != nil && !s.Foreign(svc, ns) {
+				p, ok := svc.Port(port)
+				found = ok && p.Protocol != UDP && (p.Protocol == TCP) == opaque
+			}
+			return !found
+		})
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// MatchAddress finds the registration that owns an address on a port, as a workload in ns sees it: one that was
+// written down or made up. A single address comes before the ranges that it is in.
+func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+	if host.MadeUp(ip) {
+		return s.matchMadeUp(ip, port, ns, scope)
+	}
+	if single := s.AddressOwner(ip, port, ns, scope); single != nil {
+		return single
+	}
+	return s.MatchRange(ip, port, ns, scope)
+}
+
+func (s *Snapshot) matchMadeUp(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+	has := func(name string) *Service {
+		if svc := s.Visible(name, ns, scope); svc != nil && (svc.VIP4 == ip || svc.VIP6 == ip) && svc.takesAt(port) {
+			return svc
+		}
+		return nil
+	}
+	for name := range s.made[ns] { // a few, if any
+		if svc := has(name); svc != nil {
+			return svc
+		}
+	}
+	name, ok := s.find.madeUp.Get(slotKey(ip))
+	if !ok {
+		return nil
+	}
+	return has(name)
+}
+
+// MatchRange is MatchAddress for the ranges of TCP and TLS services alone; the narrowest has the address.
+func (s *Snapshot) MatchRange(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+	if !ip.IsValid() {
+		return nil
+	}
+	for _, bits := range s.find.bits[familyOf(ip)] {
+		p, err := ip.Prefix(bits)
+		if err != nil {
+			continue // an address with a zone
+		}
+		list, _ := s.find.ranges.Get(p.String())
+		var owner *Service
+		for _, svc := range list {
+			seen := s.Visible(svc.Host, ns, scope)
+			if seen == nil || seen.Source != svc.Source || !seen.takesAt(port) {
+				continue
+			}
+			if p, _ := seen.Port(port); !p.Protocol.IsHTTP() && (owner == nil || s.before(seen, owner, ns)) {
+				owner = seen
+			}
+		}
+		if owner != nil {
+			return owner
+		}
+	}
+	return nil
+}
