@@ -1,11 +1,18 @@
 package e2e
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/go/packages"
+
+	"github.com/sallyport/sallyport/e2e/story"
 )
 
 const module = "github.com/sallyport/sallyport/"
@@ -19,60 +26,76 @@ type direction struct {
 	unless []string // but may import these
 }
 
-// directions are the arrows of docs/architecture.md.
-var directions = []direction{
-	{from: "config/...", not: []string{"serviceentry/...", "xds/...", "egress/...", "sidecar/...", "dnsproxy/...", "cmd/..."}, except: []string{"config/admission"}},
-	// What several objects mean together is the registry's to say; nothing that it imports leads back here.
-	{from: "config/admission", not: []string{"xds/...", "egress/...", "sidecar/...", "dnsproxy/...", "cmd/..."}},
-	{from: "serviceentry/...", not: []string{"config/source/...", "xds/...", "egress/...", "sidecar/...", "dnsproxy/...", "cmd/..."}},
-	{from: "xds/...", not: []string{"egress/...", "sidecar/...", "dnsproxy/...", "cmd/..."}, unless: []string{"dnsproxy/name"}},
-	{from: "dnsproxy/...", not: []string{"..."}, unless: []string{"dnsproxy/...", "config/inside"}},
-	{from: "config/inside", not: []string{"..."}},
-	{
-		from: "egress/...", not: []string{"xds/...", "sidecar/...", "dnsproxy/...", "cmd/..."},
-		unless: []string{"xds/accesslog"},
-	},
-	{
-		from: "sidecar/...", except: []string{"sidecar/inject"}, not: []string{"config/...", "serviceentry/...", "xds/...", "egress/...", "cmd/..."},
-		unless: []string{"egress/audit/record", "egress/audit/spool", "egress/audit/ingest/...", "egress/audit/envoylog/...", "xds/ondemand", "xds/netcap", "config/inside"},
-	},
-	// Injection has the pod as its subject but runs in the controller, so it answers reviews as the other webhook does.
-	{
-		from: "sidecar/inject", not: []string{"config/...", "serviceentry/...", "xds/...", "egress/...", "cmd/..."},
-		unless: []string{"config/admission/review"},
-	},
-	{from: "config/admission/review", not: []string{"..."}},
-	// Words that control plane and data plane share, which is why they may link nothing.
-	{from: "xds/netcap", not: []string{"..."}},
-	{from: "xds/ondemand", not: []string{"..."}},
-	{from: "xds/accesslog", not: []string{"..."}},
-	{from: "egress/audit/record", not: []string{"..."}},
-	{
-		from: "...", except: []string{"config/source/kube/...", "sidecar/nodeguard/watch"},
-		not: []string{"k8s.io/client-go/informers/...", "k8s.io/client-go/tools/cache/...", "istio.io/client-go/pkg/informers/..."},
-	},
-	{
-		from: "...", except: []string{"xds/translate/...", "sidecar/bootstrap/..."},
-		not: []string{"github.com/envoyproxy/go-control-plane/envoy/config/..."},
-		// Data that Envoy sends, and its own description of itself, are not configuration.
-		unless: []string{
-			"github.com/envoyproxy/go-control-plane/envoy/config/core/...",
-			"github.com/envoyproxy/go-control-plane/envoy/config/accesslog/...",
-		},
-	},
-	// A command wires packages together; nothing builds on a command, and the story uses programs by their command
-	// lines only.
-	{from: "...", except: []string{"cmd/..."}, not: []string{"cmd/..."}},
-	{from: "e2e/...", not: []string{"..."}, unless: []string{"e2e/...", "egress/audit/record"}},
+// directions reads the table of docs/architecture.md.
+func directions(t *testing.T) []direction {
+	t.Helper()
+	root, err := story.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(content), "\n## Directions of imports\n")
+	if !ok {
+		t.Fatal("docs/architecture.md has no section on the directions of imports")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	found, err := parseDirections(section)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// parseDirections reads a table with the columns who, imports none of, but may, except, why. Patterns stand between
+// backticks.
+func parseDirections(section string) ([]direction, error) {
+	var found []direction
+	for line := range strings.Lines(section) {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 5 {
+			return nil, fmt.Errorf("%d cells, want 5: %s", len(cells), line)
+		}
+		who := quoted(cells[0])
+		d := direction{not: quoted(cells[1]), unless: quoted(cells[2]), except: quoted(cells[3])}
+		if len(who) != 1 || len(d.not) == 0 || strings.TrimSpace(cells[4]) == "" {
+			return nil, fmt.Errorf("a row says who, what not, and why: %s", line)
+		}
+		d.from = who[0]
+		found = append(found, d)
+	}
+	if len(found) == 0 {
+		return nil, errors.New("the table has no rows")
+	}
+	return found, nil
+}
+
+// quoted lists what stands between backticks.
+func quoted(cell string) []string {
+	var found []string
+	for i, part := range strings.Split(cell, "`") {
+		if i%2 == 1 {
+			found = append(found, part)
+		}
+	}
+	return found
 }
 
 func TestImportDirections(t *testing.T) {
+	rows := directions(t)
+	used := make([]bool, len(rows))
 	for _, p := range load(t, module+"...") {
 		name := strings.TrimPrefix(p.PkgPath, module)
-		for _, d := range directions {
+		for i, d := range rows {
 			if !matches(d.from, name) || matchesAny(d.except, name) {
 				continue
 			}
+			used[i] = true
 			for imported := range p.Imports {
 				ours, isOurs := strings.CutPrefix(imported, module)
 				if isOurs {
@@ -82,6 +105,24 @@ func TestImportDirections(t *testing.T) {
 					t.Errorf("%s imports %s: see docs/architecture.md for the direction of imports", name, imported)
 				}
 			}
+		}
+	}
+	for i, d := range rows {
+		if !used[i] {
+			t.Errorf("docs/architecture.md: the row of %s is about no package", d.from)
+		}
+	}
+}
+
+func TestParseDirections(t *testing.T) {
+	got, err := parseDirections("| who | not |\n|---|---|\n| `a/...` | `b` `c/...` | `c/d` | | why |\n| `e` | `...` | | `e/f` | why |\n")
+	want := []direction{{from: "a/...", not: []string{"b", "c/..."}, unless: []string{"c/d"}}, {from: "e", not: []string{"..."}, except: []string{"e/f"}}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, wrong := range []string{"", "| `a` | `b` | | |\n", "| `a` | `b` | | | |\n", "| `a` | | | | why |\n", "| `a` `b` | `c` | | | why |\n"} {
+		if got, err := parseDirections(wrong); err == nil {
+			t.Errorf("%q was read as %+v", wrong, got)
 		}
 	}
 }

@@ -5,6 +5,6 @@
 // object must not be applied: Istio would refuse it as well, or could not do what it asks for. A warning means
 // that it can be applied and probably does not do what it seems to.
 //
-// The package reads nothing, logs nothing and changes nothing. It imports serviceentry, its host, mesh and
-// registry, and decode/strict for the words about mistyped names.
+// The package reads nothing, logs nothing and changes nothing. It imports config and its
+// fields, host and mesh, decode/strict for the words about mistyped names, and the registry for what objects mean together.
 package admission
