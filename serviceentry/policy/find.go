@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ func (a asking) lookUp(d Destination) *registry.Service {
 	case spoken == TCP:
 		return a.MatchAddress(a.resolved(d), d.Port, a.workload.Namespace, a.scope)
 	}
-	for _, name := range a.names(d.Host) {
+	for name := range a.names(d.Host) {
 		if svc := a.Visible(name, a.workload.Namespace, a.scope); svc != nil {
 			if _, ok := svc.Port(d.Port); ok {
 				return svc
@@ -78,31 +79,27 @@ func (a asking) lookUp(d Destination) *registry.Service {
 	return a.Match(d.Host, d.Port, a.workload.Namespace, a.scope)
 }
 
-// names are the hosts that a name may mean, in order: itself, a Kubernetes service that it is short for, what that is
-// another name of, and the headless service that has a pod of the name.
-func (a asking) names(host string) []string {
-	names := []string{host}
-	if full := a.kubernetesName(host); full != "" {
-		names = append(names, full)
-	}
-	for _, name := range slices.Clone(names) {
-		if target := a.Aliased(name, a.workload.Namespace, a.scope); target != "" {
-			names = append(names, target)
+// names goes through the hosts that a name may mean, in order: itself, a Kubernetes service that it is short for, what
+// those are other names of, and the headless services that have a pod of the name, the longest first.
+func (a asking) names(host string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		full := a.kubernetesName(host)
+		if !yield(host) || (full != "" && !yield(full)) {
+			return
 		}
-	}
-	return append(names, a.headless(host)...)
-}
-
-// headless are the headless services that a pod's name is below, the longest first.
-func (a asking) headless(host string) (out []string) {
-	for _, rest, ok := strings.Cut(host, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
-		for _, name := range []string{rest, a.kubernetesName(rest)} {
-			if svc := a.Visible(name, a.workload.Namespace, a.scope); svc != nil && svc.Headless() {
-				out = append(out, name)
+		for _, name := range [...]string{host, full} {
+			if target := a.Aliased(name, a.workload.Namespace, a.scope); target != "" && !yield(target) {
+				return
+			}
+		}
+		for _, rest, ok := strings.Cut(host, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
+			for _, name := range [...]string{rest, a.kubernetesName(rest)} {
+				if svc := a.Visible(name, a.workload.Namespace, a.scope); svc != nil && svc.Headless() && !yield(name) {
+					return
+				}
 			}
 		}
 	}
-	return out
 }
 
 // shown is the destination as the proxy sees it: on ports where it does not read, everything is TCP.
@@ -116,22 +113,24 @@ func (a asking) shown(d Destination) Destination {
 // kubernetesName completes what workloads call a Kubernetes service: "web", "web.default", "web.default.svc". It is
 // "" for other names.
 func (a asking) kubernetesName(host string) string {
-	parts := strings.Split(host, ".")
-	switch {
-	case len(parts) == 1:
-		return registry.Ref{Namespace: a.workload.Namespace, Name: parts[0]}.Host()
-	case len(parts) == 2, len(parts) == 3 && parts[2] == "svc":
-		return registry.Ref{Namespace: parts[1], Name: parts[0]}.Host()
-	default:
-		return ""
+	switch strings.Count(host, ".") {
+	case 0:
+		return registry.Ref{Namespace: a.workload.Namespace, Name: host}.Host()
+	case 1:
+		return host + ".svc.cluster.local"
+	case 2:
+		if name, ok := strings.CutSuffix(host, ".svc"); ok {
+			return name + ".svc.cluster.local"
+		}
 	}
+	return ""
 }
 
 // resolved is what the workload's DNS answers for a name that is registered: the address made up for it, or the
 // first that was written down. It is the zero Addr where the answer comes from outside.
 func (a asking) resolved(d Destination) netip.Addr {
 	var svc *registry.Service
-	for _, name := range a.names(d.Host) {
+	for name := range a.names(d.Host) {
 		if svc = a.Visible(name, a.workload.Namespace, a.scope); svc != nil {
 			break
 		}

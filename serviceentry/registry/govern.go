@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -71,8 +72,13 @@ func (s *Snapshot) best(list []*Service, ns string, scope *Scope) (*Service, ran
 // namespace ns; nil where none does, also since a pattern that comes first covers the host. A scope narrows the
 // choice, and may leave out some of a registration's ports; nil does not.
 func (s *Snapshot) Visible(host, ns string, scope *Scope) *Service {
-	svc, at := s.best(s.Services(host), ns, scope)
-	if svc == nil || (at >= rankRoot && s.patternOf(host, at, ns, scope)) {
+	return s.visible(s.Services(host), ns, scope)
+}
+
+// visible is Visible for the registrations of one host.
+func (s *Snapshot) visible(list []*Service, ns string, scope *Scope) *Service {
+	svc, at := s.best(list, ns, scope)
+	if svc == nil || (at >= rankRoot && s.patternOf(svc.Host, at, ns, scope)) {
 		return nil
 	}
 	return s.In(svc, ns)
@@ -84,7 +90,7 @@ func (s *Snapshot) patternOf(host string, before rank, ns string, scope *Scope) 
 	if s.patterns.Len() == 0 {
 		return false
 	}
-	for p := wider(host); p != ""; p = wider(p) {
+	for p := above(host); p != ""; p = above(p) {
 		if list, _ := s.patterns.Get(p); len(list) > 0 {
 			if _, at := s.best(list, ns, scope); at < before {
 				return true
@@ -101,8 +107,8 @@ func (s *Snapshot) Match(name string, port uint32, ns string, scope *Scope) *Ser
 	name = CanonicalHost(name)
 	var found *Service
 	at, held := rankNone, false
-	for candidate := name; candidate != ""; candidate = wider(candidate) {
-		svc := s.Visible(candidate, ns, scope)
+	for list := range s.registered(name) {
+		svc := s.visible(list, ns, scope)
 		if svc == nil {
 			continue
 		}
@@ -120,6 +126,20 @@ func (s *Snapshot) Match(name string, port uint32, ns string, scope *Scope) *Ser
 	return found
 }
 
+// registered goes through the registrations of a name and of the patterns that cover it, the longest first.
+func (s *Snapshot) registered(name string) iter.Seq[[]*Service] {
+	return func(yield func([]*Service) bool) {
+		if !yield(s.Services(name)) || s.patterns.Len() == 0 {
+			return
+		}
+		for tail := above(name); tail != ""; tail = above(tail) {
+			if list, ok := s.patterns.Get(tail); ok && !yield(list) {
+				return
+			}
+		}
+	}
+}
+
 // Shut gives the ports at which a host, that a workload in ns sees as svc, would fall to a pattern of another namespace:
 // on those it goes where names go that nobody registered.
 func (s *Snapshot) Shut(svc *Service, ns string, scope *Scope) []uint32 {
@@ -131,11 +151,9 @@ func (s *Snapshot) Shut(svc *Service, ns string, scope *Scope) []uint32 {
 	for _, p := range svc.Ports {
 		open[p.Number] = true
 	}
-	for pattern := wider(svc.Host); pattern != ""; pattern = wider(pattern) {
-		if list, _ := s.patterns.Get(pattern); len(list) == 0 {
-			continue
-		}
-		by := s.Visible(pattern, ns, scope)
+	for tail := above(svc.Host); tail != ""; tail = above(tail) {
+		list, _ := s.patterns.Get(tail)
+		by := s.visible(list, ns, scope)
 		if by == nil {
 			continue
 		}
@@ -159,7 +177,7 @@ func (s *Snapshot) Patterns(host string) [][]*Service {
 		return nil
 	}
 	var out [][]*Service
-	for p := wider(host); p != ""; p = wider(p) {
+	for p := above(host); p != ""; p = above(p) {
 		if list, _ := s.patterns.Get(p); len(list) > 0 {
 			out = append(out, list)
 		}
@@ -167,12 +185,24 @@ func (s *Snapshot) Patterns(host string) [][]*Service {
 	return out
 }
 
-// wider gives the next pattern that covers a host: "a.b.c" → "*.b.c" → "*.c" → "".
-func wider(host string) string {
-	host = strings.TrimPrefix(host, "*.")
-	_, rest, ok := strings.Cut(host, ".")
-	if !ok {
+// above gives the tail of a name that the next wider pattern is about: "a.b.c" → ".b.c" → ".c" → "", and from "*.b.c" ".c".
+// A tail is a part of the name, so that looking it up needs no memory.
+func above(name string) string {
+	name = strings.TrimPrefix(name, "*")
+	if name == "" {
 		return ""
 	}
-	return "*." + rest
+	i := strings.IndexByte(name[1:], '.')
+	if i < 0 {
+		return ""
+	}
+	return name[1+i:]
+}
+
+// tailOf is the tail that a pattern is about, by which it is found: "*.b.c" → ".b.c". Other names are their own.
+func tailOf(pattern string) string {
+	if strings.HasPrefix(pattern, "*.") {
+		return pattern[1:]
+	}
+	return pattern
 }

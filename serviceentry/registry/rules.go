@@ -36,16 +36,16 @@ func (b *batch) setRule(c config.Change) {
 }
 
 func (b *batch) replaceRule(host string, key config.Key, r *Rule) {
-	old, _ := b.rules.Get(host)
+	old, _ := b.rules.Get(tailOf(host))
 	list := slices.DeleteFunc(slices.Clone(old), func(x *Rule) bool { return x.Key == key })
 	if r != nil {
 		list = append(list, r)
 		slices.SortFunc(list, func(x, y *Rule) int { return x.Key.Compare(y.Key) })
 	}
 	if len(list) == 0 {
-		b.rules.Delete(host)
+		b.rules.Delete(tailOf(host))
 	} else {
-		b.rules.Put(host, list)
+		b.rules.Put(tailOf(host), list)
 	}
 	b.touchCovered(host)
 }

@@ -67,12 +67,12 @@ func TestScope(t *testing.T) {
 // TestRuleForAll: a DestinationRule for "*" is for every host, after those that name it.
 func TestRuleForAll(t *testing.T) {
 	for host, want := range map[string][]string{
-		"a.b.com": {"a.b.com", "*.b.com", "*.com", "*"},
+		"a.b.com": {"a.b.com", ".b.com", ".com", "*"},
 		"web":     {"web", "*"},
-		"*.b.com": {"*.b.com", "*.com", "*"},
+		"*.b.com": {".b.com", ".com", "*"},
 	} {
 		var got []string
-		for p := host; p != ""; p = widerRule(p) {
+		for p := tailOf(host); p != ""; p = widerRule(p) {
 			got = append(got, p)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {

@@ -17,7 +17,7 @@ type Snapshot struct {
 	Mesh *mesh.Config
 
 	hosts   ordered.Map[[]*Service]   // by host; each list sorted by Service.compare
-	rules   ordered.Map[[]*Rule]      // by host pattern
+	rules   ordered.Map[[]*Rule]      // by tailOf of their hosts
 	scopes  map[string][]*Scope       // by namespace, those with a selector first
 	special map[string]int            // namespaces that do not see just what everybody sees, with why-counts
 	exits   map[Ref]int               // gateways that services leave by, counted
@@ -33,7 +33,7 @@ type Snapshot struct {
 	aliasesOf ordered.Map[[]Ref]           // by their targets
 	made      map[string]map[string]uint32 // by namespace: hosts that it sees at another slot of made-up addresses
 	find      lookups
-	patterns  ordered.Map[[]*Service] // those of hosts that are wildcards
+	patterns  ordered.Map[[]*Service] // those of hosts that are wildcards, by tailOf
 	written   ordered.Map[[]*Service] // by the single addresses that were written for them; each list sorted by Service.compare
 }
 
@@ -80,12 +80,12 @@ func (s *Snapshot) Services(host string) []*Service {
 	return v
 }
 
-// widerRule gives the next pattern of a DestinationRule that covers a host, at last "*", which covers all.
-func widerRule(pattern string) string {
-	if pattern == "*" {
+// widerRule gives the tail of the next pattern of a DestinationRule that covers a host, at last "*", which covers all.
+func widerRule(tail string) string {
+	if tail == "*" {
 		return ""
 	}
-	if next := wider(pattern); next != "" {
+	if next := above(tail); next != "" {
 		return next
 	}
 	return "*"
@@ -95,7 +95,7 @@ func widerRule(pattern string) string {
 // workload's namespace first, then the service's, then the root namespace; exact host before wildcards, and rules that
 // select the workload before those for all. selected are those of its namespace that do (see Selecting).
 func (s *Snapshot) Rule(svc *Service, ns string, selected Selected) *Rule {
-	for candidate := svc.Host; candidate != ""; candidate = widerRule(candidate) {
+	for candidate := tailOf(svc.Host); candidate != ""; candidate = widerRule(candidate) {
 		rules, _ := s.rules.Get(candidate)
 		for _, in := range [...]string{ns, svc.Namespace, s.Mesh.RootNamespace} {
 			for _, selecting := range [...]bool{true, false} {

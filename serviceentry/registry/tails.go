@@ -38,9 +38,9 @@ func (b *batch) settleNames() {
 			continue
 		}
 		if len(now) == 0 {
-			b.patterns.Delete(host)
+			b.patterns.Delete(tailOf(host))
 		} else {
-			b.patterns.Put(host, now)
+			b.patterns.Put(tailOf(host), now)
 		}
 		of := namespacesOf(was, namespacesOf(now, nil))
 		b.below(host[2:], func(lower string) {
@@ -80,7 +80,7 @@ func only(list []*Service, namespaces map[string]bool) bool {
 // coveredOnly says whether all patterns that cover a host are of the one namespace that is given: then one of them more or
 // less gives nobody another answer about the host.
 func (b *batch) coveredOnly(host string, namespaces map[string]bool) bool {
-	for p := wider(host); p != ""; p = wider(p) {
+	for p := above(host); p != ""; p = above(p) {
 		if list, _ := b.patterns.Get(p); !only(list, namespaces) {
 			return false
 		}
@@ -130,7 +130,7 @@ func (b *batch) specialOf(host string, list []*Service) map[string]bool {
 	together := len(list) > 1
 	if b.patterns.Len() > 0 {
 		in := namespacesOf(list, nil)
-		for p := wider(host); p != ""; p = wider(p) {
+		for p := above(host); p != ""; p = above(p) {
 			if over, _ := b.patterns.Get(p); len(over) > 0 {
 				in = namespacesOf(over, in)
 			}
