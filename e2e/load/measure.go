@@ -170,9 +170,10 @@ type step struct {
 	do    func(entry) error
 }
 
-// steps are the changes of one round: an entry comes, is changed in what sidecars see, and goes.
+// steps are the changes of one round: an entry comes, is changed in what sidecars see, and goes. It is the root namespace's, since
+// only from there an entry that writes its address down reaches all sidecars.
 func (m *measurement) steps(round int) []step {
-	e := entry{name: fmt.Sprintf("new-%d", round), namespace: namespace(round), host: fmt.Sprintf("new-%d.load.example.org", round)}
+	e := entry{name: fmt.Sprintf("new-%d", round), namespace: gatewayNamespace, host: fmt.Sprintf("new-%d.load.example.org", round)}
 	changed := e
 	changed.address = "203.0.113.7"
 	return []step{{"added", e, m.mesh.put}, {"changed", changed, m.mesh.put}, {"removed", e, m.mesh.remove}}

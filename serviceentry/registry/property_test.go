@@ -128,9 +128,6 @@ func TestChangedIsComplete(t *testing.T) {
 				}
 			}
 			for i := range min(len(old), len(list)) {
-				if changed.Scopes { // all hosts are looked at again
-					break
-				}
 				for _, ns := range registrytest.Namespaces {
 					if was, is := farEnds(before, old[i], ns), farEnds(after, list[i], ns); !slices.Equal(was, is) {
 						t.Fatalf("%s: from %s its far end is %v, and was %v, without being named", host, ns, is, was)

@@ -411,7 +411,7 @@ func (b *batch) countView(ns string, by int) {
 }
 
 func (b *batch) setScope(c config.Change) {
-	b.changed.Scopes = true
+	b.changed.Scopes = append(b.changed.Scopes, c.Key)
 	b.next.scopes = maps.Clone(b.next.scopes)
 	list := slices.DeleteFunc(slices.Clone(b.next.scopes[c.Key.Namespace]), func(s *Scope) bool { return s.Key == c.Key })
 	if c.Object != nil {
@@ -429,8 +429,8 @@ func (b *batch) setKube(c config.Change) {
 	if _, ok := b.kube.Get(ref.String()); ok == (c.Object == nil) {
 		b.noteKubeNames(ref)
 	}
-	if len(b.next.selecting) > 0 && (b.snap.exits[ref] > 0 || b.next.exits[ref] > 0) { // other rules may select the gateway
-		b.changed.Scopes = true
+	for _, r := range b.next.selecting[ref.Namespace] { // others may select the gateway
+		b.touchCovered(r.Host)
 	}
 	if c.Object == nil {
 		b.kube.Delete(ref.String())

@@ -45,12 +45,12 @@ type KubeService struct {
 	Outside  []netip.Addr // where it is reached from outside of the cluster
 }
 
-// Changed says what a batch touched. Hosts are sorted; Mesh and Scopes say that settings that reach further
-// than single hosts changed.
+// Changed says what a batch touched. Hosts are sorted; Mesh says that settings which reach all hosts changed.
 type Changed struct {
-	Hosts  []string
-	Mesh   bool
-	Scopes bool
+	Hosts []string
+	Mesh  bool
+	// Scopes are the Sidecar objects that came, changed or went: what they select has to be looked at again, whole.
+	Scopes []config.Key
 	Views  bool // which namespaces see something of their own
 	Kube   bool // the set of Kubernetes services, or a selector
 	Doors  bool // the addresses of the mesh's own doors
@@ -61,7 +61,7 @@ type Changed struct {
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && !c.Mesh && !c.Scopes && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets
+	return len(c.Hosts) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets
 }
 
 // Len is the number of hosts.

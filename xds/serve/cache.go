@@ -49,7 +49,7 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	for _, cl := range c.classes {
 		cl.advance(c.translator, s, changed)
 	}
-	reclassify := changed.Mesh || changed.Scopes || changed.Views || changed.Kube
+	reclassify := changed.Mesh || len(changed.Scopes) > 0 || changed.Views || changed.Kube
 	for _, st := range c.streams {
 		if reclassify {
 			c.place(st)

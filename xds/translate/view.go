@@ -153,7 +153,7 @@ func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Chan
 	for _, host := range changed.Hosts {
 		e.setHost(host, t.host(s, v.Class, host))
 	}
-	if changed.Mesh || changed.Scopes {
+	if changed.Mesh || slices.Contains(changed.Scopes, v.Class.Scope) {
 		e.setAllHosts(s, t)
 	}
 	e.setBase(s, t)
