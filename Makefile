@@ -4,18 +4,28 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is built needs the tools first
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-BUILD   := go build -trimpath -ldflags '-X main.version=$(VERSION)'
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BUILD    := go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+BIN      := bin
+ARCHS    ?= amd64 arm64
 
 .PHONY: help
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build bin/sallyport (with cgo, for DuckDB), and bin/sallyport-agent and bin/sallyport-node (static).
-	CGO_ENABLED=1 $(BUILD) -o bin/sallyport ./cmd/sallyport
-	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sallyport-agent ./cmd/sallyport-agent
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sallyport-node ./cmd/sallyport-node
+build: static ## Build bin/sallyport (with cgo, for DuckDB), and bin/sallyport-agent and bin/sallyport-node (static).
+	CGO_ENABLED=1 $(BUILD) -o $(BIN)/sallyport ./cmd/sallyport
+
+.PHONY: static
+static:
+	CGO_ENABLED=0 $(BUILD) -tags grpcnotrace -o $(BIN)/sallyport-agent ./cmd/sallyport-agent
+	CGO_ENABLED=0 $(BUILD) -o $(BIN)/sallyport-node ./cmd/sallyport-node
+
+.PHONY: images
+images: tools build ## Write the chart's images as OCI archives, with SBOMs, into dist/images. ARCHS='amd64 arm64'
+	@for arch in $(ARCHS); do e2e/tools/cross $$arch; done
+	@go run ./e2e/cluster/images/cmd -archs '$(ARCHS)'
 
 .PHONY: envoy
 envoy: ## Fetch the pinned stock Envoy to bin/envoy.

@@ -36,13 +36,22 @@ func Cache() (string, error) {
 // Cached is the path of a program that the scripts leave in the cache, such as ("kubernetes", "kubelet"). The error
 // says what to run when it is missing.
 func Cached(tool, program string) (string, error) {
+	return cached(tool+"-"+Version(strings.ToUpper(tool)), program, "`make "+target(tool)+"`")
+}
+
+// CachedFor is Cached for another architecture than this machine's; see the script foreign.
+func CachedFor(arch, tool, program string) (string, error) {
+	return cached(tool+"-"+Version(strings.ToUpper(tool))+"-"+arch, program, "e2e/tools/foreign "+arch)
+}
+
+func cached(dir, program, run string) (string, error) {
 	cache, err := Cache()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(cache, tool+"-"+Version(strings.ToUpper(tool)), program)
+	path := filepath.Join(cache, dir, program)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("%s is missing: run `make %s`", path, target(tool))
+		return "", fmt.Errorf("%s is missing: run %s", path, run)
 	}
 	return path, nil
 }

@@ -10,22 +10,41 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// nameAnnotation is where containerd's import finds the name of a manifest in an archive.
-const nameAnnotation = "io.containerd.image.name"
+// Where tools find the name of what an archive holds: containerd's import the whole reference, others the last part of it.
+const (
+	nameAnnotation = "io.containerd.image.name"
+	refAnnotation  = "org.opencontainers.image.ref.name"
+)
 
 // WriteArchive writes the images as one OCI archive (the image layout of the OCI image specification, as a tar), in
 // which a blob of several images is once. Containerd keeps the digests.
 func WriteArchive(w io.Writer, built ...Image) error {
-	a := &archive{tar: tar.NewWriter(w), written: map[v1.Hash]bool{}}
-	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex}
+	a := newArchive(w)
+	var named []v1.Descriptor
 	for _, i := range built {
-		descriptor, err := a.image(i)
+		descriptor, err := a.image(i.image)
 		if err != nil {
 			return err
 		}
-		index.Manifests = append(index.Manifests, descriptor)
+		descriptor.Annotations = map[string]string{nameAnnotation: Ref(i.Name)}
+		named = append(named, descriptor)
 	}
-	content, err := json.Marshal(index)
+	return a.close(named...)
+}
+
+// archive writes a layout as it is given its parts.
+type archive struct {
+	tar     *tar.Writer
+	written map[v1.Hash]bool
+}
+
+func newArchive(w io.Writer) *archive {
+	return &archive{tar: tar.NewWriter(w), written: map[v1.Hash]bool{}}
+}
+
+// close writes the list of what the archive is about, and its end.
+func (a *archive) close(named ...v1.Descriptor) error {
+	content, err := json.Marshal(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: named})
 	if err != nil {
 		return err
 	}
@@ -38,13 +57,31 @@ func WriteArchive(w io.Writer, built ...Image) error {
 	return a.tar.Close()
 }
 
-type archive struct {
-	tar     *tar.Writer
-	written map[v1.Hash]bool
+// index writes an index and all that it lists.
+func (a *archive) index(index v1.ImageIndex) (v1.Descriptor, error) {
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	for _, d := range manifest.Manifests {
+		image, err := index.Image(d.Digest)
+		if err != nil {
+			return v1.Descriptor{}, err
+		}
+		if _, err := a.image(image); err != nil {
+			return v1.Descriptor{}, err
+		}
+	}
+	raw, err := index.RawManifest()
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	return a.manifest(types.OCIImageIndex, raw)
 }
 
-func (a *archive) image(i Image) (v1.Descriptor, error) {
-	layers, err := i.image.Layers()
+// image writes a manifest and all that it lists.
+func (a *archive) image(image v1.Image) (v1.Descriptor, error) {
+	layers, err := image.Layers()
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
@@ -53,28 +90,27 @@ func (a *archive) image(i Image) (v1.Descriptor, error) {
 			return v1.Descriptor{}, err
 		}
 	}
-	config, err := i.image.RawConfigFile()
+	config, err := image.RawConfigFile()
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	manifest, err := i.image.RawManifest()
+	if _, err := a.manifest(types.OCIConfigJSON, config); err != nil {
+		return v1.Descriptor{}, err
+	}
+	raw, err := image.RawManifest()
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	for _, blob := range [][]byte{config, manifest} {
-		hash, _, err := v1.SHA256(bytes.NewReader(blob))
-		if err != nil {
-			return v1.Descriptor{}, err
-		}
-		if err := a.blob(hash, blob); err != nil {
-			return v1.Descriptor{}, err
-		}
+	return a.manifest(types.OCIManifestSchema1, raw)
+}
+
+// manifest writes a document as a blob.
+func (a *archive) manifest(media types.MediaType, content []byte) (v1.Descriptor, error) {
+	hash, size, err := v1.SHA256(bytes.NewReader(content))
+	if err != nil {
+		return v1.Descriptor{}, err
 	}
-	digest, err := i.image.Digest()
-	return v1.Descriptor{
-		MediaType: types.OCIManifestSchema1, Digest: digest, Size: int64(len(manifest)),
-		Annotations: map[string]string{nameAnnotation: Ref(i.Name)},
-	}, err
+	return v1.Descriptor{MediaType: media, Digest: hash, Size: size}, a.blob(hash, content)
 }
 
 func (a *archive) layer(l v1.Layer) error {

@@ -5,6 +5,9 @@ import "os"
 // ProxyUID is the user that proxies run under.
 const ProxyUID = 1337
 
+// proxyUser is the user of images that need no rights. The chart gives the init step of a pod, which does, root.
+const proxyUser = "1337:1337"
+
 // caBundle is where Debian and most others keep the system's trust roots.
 const caBundle = "/etc/ssl/certs/ca-certificates.crt"
 

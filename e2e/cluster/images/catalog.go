@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/sallyport/sallyport/e2e/tools"
 )
@@ -28,52 +29,71 @@ var (
 	System = []string{Pause, CoreDNS}
 )
 
+// Shipped are the images that the chart installs, and that `make images` writes.
+var Shipped = []string{Controller, Proxy, Node}
+
+// ErrNotBuilt is in the error about an image whose program was not built.
+var ErrNotBuilt = errors.New("the program is missing")
+
 // ErrNoSource is in the error about an image whose program this checkout does not have.
 var ErrNoSource = errors.New("there is no such program in this checkout")
 
 // recipe says what an image is made of: layers, those that change least first.
 type recipe struct {
+	title      string // of an image that is shipped
 	entrypoint []string
 	user       string
 	layers     func(ctx context.Context, b *builder) ([][]file, error)
 }
 
 var recipes = map[string]recipe{
-	Controller: {entrypoint: []string{"/usr/local/bin/sallyport"}, user: "1337:1337", layers: func(ctx context.Context, b *builder) ([][]file, error) {
-		program, err := b.built("sallyport")
-		if err != nil {
-			return nil, err
-		}
-		libraries, err := librariesOf(ctx, program.From)
-		return [][]file{append(base(), libraries...), {program}}, err
-	}},
-	Proxy: {entrypoint: []string{"/usr/local/bin/sallyport-agent"}, layers: func(ctx context.Context, b *builder) ([][]file, error) {
-		agent, err := b.built("sallyport-agent")
-		if err != nil {
-			return nil, err
-		}
-		envoy, err := tools.Cached("envoy", "envoy")
-		if err != nil {
-			return nil, err
-		}
-		libraries, err := librariesOf(ctx, envoy)
-		if err != nil {
-			return nil, err
-		}
-		iptables, err := iptables(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return [][]file{
-			append(append(base(), libraries...), iptables...),
-			{{Path: "/usr/local/bin/envoy", From: envoy, Mode: 0o755}, {Path: "/usr/bin/envoy", Link: "../local/bin/envoy"}},
-			{agent},
-		}, nil
-	}},
-	Node: {entrypoint: []string{"/usr/local/bin/sallyport-node"}, layers: func(ctx context.Context, b *builder) ([][]file, error) {
-		program, err := b.static(ctx, "cmd/sallyport-node", "sallyport-node")
-		return [][]file{base(), {program}}, err
-	}},
+	Controller: {
+		title:      "Sallyport's control plane and audit server",
+		entrypoint: []string{"/usr/local/bin/sallyport"}, user: proxyUser,
+		layers: func(_ context.Context, b *builder) ([][]file, error) {
+			program, err := b.built("sallyport")
+			if err != nil {
+				return nil, err
+			}
+			libraries, err := b.system.libraries(program.From)
+			return [][]file{append(base(), libraries...), {program}}, err
+		},
+	},
+	Proxy: {
+		title:      "Sallyport's data plane: Envoy and its agent",
+		entrypoint: []string{"/usr/local/bin/sallyport-agent"}, user: proxyUser,
+		layers: func(_ context.Context, b *builder) ([][]file, error) {
+			agent, err := b.built("sallyport-agent")
+			if err != nil {
+				return nil, err
+			}
+			envoy, err := b.envoy()
+			if err != nil {
+				return nil, err
+			}
+			libraries, err := b.system.libraries(envoy)
+			if err != nil {
+				return nil, err
+			}
+			iptables, err := b.system.iptables()
+			if err != nil {
+				return nil, err
+			}
+			return [][]file{
+				append(append(base(), libraries...), iptables...),
+				{{Path: envoyPath, From: envoy, Mode: 0o755}, {Path: "/usr/bin/envoy", Link: "../local/bin/envoy"}},
+				{agent},
+			}, nil
+		},
+	},
+	Node: {
+		title:      "Sallyport's guard of a node",
+		entrypoint: []string{"/usr/local/bin/sallyport-node"}, user: "0:0", // it writes the node's nftables rules
+		layers: func(_ context.Context, b *builder) ([][]file, error) {
+			program, err := b.built("sallyport-node")
+			return [][]file{base(), {program}}, err
+		},
+	},
 	App: {entrypoint: []string{"/usr/local/bin/app"}, user: "1000:1000", layers: func(ctx context.Context, b *builder) ([][]file, error) {
 		program, err := b.static(ctx, "e2e/cluster/app", "app")
 		return [][]file{base(), {program}}, err
@@ -83,7 +103,7 @@ var recipes = map[string]recipe{
 		if err != nil {
 			return nil, err
 		}
-		shell, err := fromHost(ctx, "sh", "curl", "sleep", "cat", "ls", "id", "env", "getent")
+		shell, err := b.system.programs("sh", "curl", "sleep", "cat", "ls", "id", "env", "getent")
 		return [][]file{append(base(), shell...), {program}}, err
 	}},
 	Pause: {entrypoint: []string{"/usr/local/bin/pause"}, user: "65534:65534", layers: func(ctx context.Context, b *builder) ([][]file, error) {
@@ -96,11 +116,26 @@ var recipes = map[string]recipe{
 	}},
 }
 
-// built is a program that `make build` left in bin/.
+// envoyPath is where Envoy is in the proxy's image.
+const envoyPath = "/usr/local/bin/envoy"
+
+// envoy is the pinned stock Envoy.
+func (b *builder) envoy() (string, error) {
+	if b.system.arch == runtime.GOARCH {
+		return tools.Cached("envoy", "envoy")
+	}
+	return tools.CachedFor(b.system.arch, "envoy", "envoy")
+}
+
+// built is a program that `make build` left in bin/, or in bin/linux-ARCH for another architecture.
 func (b *builder) built(name string) (file, error) {
-	path := filepath.Join(b.root, "bin", name)
+	dir := filepath.Join(b.root, "bin")
+	if b.system.arch != runtime.GOARCH {
+		dir = filepath.Join(dir, "linux-"+b.system.arch)
+	}
+	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
-		return file{}, fmt.Errorf("%s is missing: run `make build`", path)
+		return file{}, fmt.Errorf("%s: %w: run `make build`", path, ErrNotBuilt)
 	}
 	return file{Path: "/usr/local/bin/" + name, From: path, Mode: 0o755}, nil
 }

@@ -4,13 +4,16 @@ import (
 	"archive/tar"
 	"bytes"
 	"cmp"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
@@ -25,26 +28,61 @@ type file struct {
 	UID     int
 }
 
-// layer is an uncompressed layer of the files. It is never sent over a network, and what is not compressed is quick.
-func layer(files ...file) (v1.Layer, error) {
+// layer is a compressed layer, in memory.
+type layer struct {
+	compressed     []byte
+	digest, diffID v1.Hash
+}
+
+// newLayer makes a layer of the files: sorted, without times and names of users, so that the same files make the same
+// layer on any day and machine. It is compressed quickly rather than well, since tests make each anew.
+func newLayer(files ...file) (*layer, error) {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b file) int { return cmp.Compare(a.Path, b.Path) })
 	files = slices.CompactFunc(files, func(a, b file) bool { return a.Path == b.Path })
 	var out bytes.Buffer
-	w := tar.NewWriter(&out)
+	whole := sha256.New()
+	zip, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	w := tar.NewWriter(io.MultiWriter(zip, whole))
 	for _, f := range files {
 		if err := add(w, f); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.Close(); err != nil {
+	if err := errors.Join(w.Close(), zip.Close()); err != nil {
 		return nil, err
 	}
-	return static.NewLayer(out.Bytes(), types.OCIUncompressedLayer), nil
+	l := &layer{compressed: out.Bytes(), diffID: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(whole.Sum(nil))}}
+	l.digest, _, err = v1.SHA256(bytes.NewReader(l.compressed))
+	return l, err
 }
 
+// Digest is of the compressed bytes.
+func (l *layer) Digest() (v1.Hash, error) { return l.digest, nil }
+
+// DiffID is the digest of the uncompressed bytes.
+func (l *layer) DiffID() (v1.Hash, error) { return l.diffID, nil }
+
+// Compressed reads what is in the archive.
+func (l *layer) Compressed() (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(l.compressed)), nil
+}
+
+// Uncompressed reads the tar.
+func (l *layer) Uncompressed() (io.ReadCloser, error) {
+	return gzip.NewReader(bytes.NewReader(l.compressed))
+}
+
+// Size is that of the compressed bytes.
+func (l *layer) Size() (int64, error) { return int64(len(l.compressed)), nil }
+
+// MediaType is that of a gzipped layer of the OCI image specification.
+func (l *layer) MediaType() (types.MediaType, error) { return types.OCILayer, nil }
+
 func add(w *tar.Writer, f file) error {
-	// No times and no names of users: the same files make the same layer on any day and machine.
 	header := &tar.Header{Name: strings.TrimPrefix(f.Path, "/"), Mode: f.Mode, Uid: f.UID, Gid: f.UID, Format: tar.FormatPAX}
 	switch {
 	case f.Link != "":
