@@ -14,6 +14,7 @@ const (
 	KindVirtualService  Kind = "VirtualService"
 	KindDestinationRule Kind = "DestinationRule"
 	KindSidecar         Kind = "Sidecar"
+	KindWorkloadEntry   Kind = "WorkloadEntry"
 	KindService         Kind = "Service"
 	KindEndpointSlice   Kind = "EndpointSlice"
 	KindPod             Kind = "Pod"
@@ -26,7 +27,6 @@ const (
 // The kinds that are read and judged, and that nothing is programmed by: what config/fields says of them is what
 // becomes of them.
 const (
-	KindWorkloadEntry         Kind = "WorkloadEntry"
 	KindWorkloadGroup         Kind = "WorkloadGroup"
 	KindAuthorizationPolicy   Kind = "AuthorizationPolicy"
 	KindPeerAuthentication    Kind = "PeerAuthentication"

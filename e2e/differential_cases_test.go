@@ -34,6 +34,7 @@ var destinations = []string{
 	"private.test:80", "private.test:443", "private.test:5432",
 	"hidden.test:80", "hidden.test:443", "hidden.test:5432",
 	"api.guard.test:80", "api.guard.test:443", "api.guard.test:8080", "www.guard.test:80", "www.guard.test:443",
+	"machines.test:80", "machines.test:5432", "machines.test:443",
 	"own.wide.test:80", "own.wide.test:443", "own.wide.test:8080", "other.wide.test:443",
 	"x.root.test:80", "x.root.test:443", "x.shared.test:80", "x.shared.test:443", "led.test:80", "led.test:443",
 	"blind.test:7070", "nobody.test:7070", "exact.test:7070",

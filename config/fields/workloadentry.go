@@ -1,11 +1,14 @@
 package fields
 
-import networking "istio.io/api/networking/v1alpha3"
+import (
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
 
 var workloadEntry = Kind{
 	Name: "WorkloadEntry", API: "networking.istio.io/v1", Message: &networking.WorkloadEntry{},
-	Fields: []Field{{Fate: Warned, Why: "the object is read and judged, but no service gets its endpoint: a ServiceEntry's workloadSelector picks pods only",
-		Fix: "list the address in spec.endpoints of the ServiceEntry"}},
+	Fields: slices.Concat(applied("labels"), slices.DeleteFunc(workloadEntryFields(), func(f Field) bool { return f.Path == "labels" })),
 }
 
 var workloadGroup = Kind{

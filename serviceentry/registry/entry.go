@@ -120,12 +120,13 @@ func entryResolution(r networking.ServiceEntry_Resolution) Resolution {
 func entryEndpoints(in []*networking.WorkloadEntry) []Endpoint {
 	out := make([]Endpoint, 0, len(in))
 	for _, e := range in {
-		out = append(out, Endpoint{
-			Address: strings.ToLower(e.Address), Ports: e.Ports,
-			ServiceAccount: e.ServiceAccount, Weight: e.Weight,
-		})
+		out = append(out, entryEndpoint(e))
 	}
 	return out
+}
+
+func entryEndpoint(e *networking.WorkloadEntry) Endpoint {
+	return Endpoint{Address: strings.ToLower(e.Address), Ports: e.Ports, ServiceAccount: e.ServiceAccount, Weight: e.Weight}
 }
 
 // exportTo reads "*", "." and names; an empty list means the mesh's default, and without one everybody.

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -21,22 +22,25 @@ type index struct {
 	pods     map[string]map[config.Key]*corev1.Pod                    // by namespace
 	byIP     map[string]map[config.Key]*corev1.Pod                    // several on the host's network share one
 	entries  map[string]map[config.Key]map[string]string              // selectors of ServiceEntries, by namespace
-	rules    map[config.Key]*Rule
-	ruled    map[string]bool // patterns whose rules the current batch changed
+	// workloads are the WorkloadEntries, by namespace.
+	workloads map[string]map[config.Key]workload
+	rules     map[config.Key]*Rule
+	ruled     map[string]bool // patterns whose rules the current batch changed
 	// credentials are the rules that name a Secret.
 	credentials map[CredentialRef]map[config.Key]bool
 }
 
 func newIndex() index {
 	return index{
-		services: map[string]map[config.Key]*corev1.Service{},
-		slices:   map[config.Key]map[config.Key]*discoveryv1.EndpointSlice{},
-		sliceOf:  map[config.Key]config.Key{},
-		pods:     map[string]map[config.Key]*corev1.Pod{},
-		byIP:     map[string]map[config.Key]*corev1.Pod{},
-		entries:  map[string]map[config.Key]map[string]string{},
-		rules:    map[config.Key]*Rule{},
-		ruled:    map[string]bool{},
+		services:  map[string]map[config.Key]*corev1.Service{},
+		slices:    map[config.Key]map[config.Key]*discoveryv1.EndpointSlice{},
+		sliceOf:   map[config.Key]config.Key{},
+		pods:      map[string]map[config.Key]*corev1.Pod{},
+		byIP:      map[string]map[config.Key]*corev1.Pod{},
+		entries:   map[string]map[config.Key]map[string]string{},
+		workloads: map[string]map[config.Key]workload{},
+		rules:     map[config.Key]*Rule{},
+		ruled:     map[string]bool{},
 
 		credentials: map[CredentialRef]map[config.Key]bool{},
 	}
@@ -79,17 +83,18 @@ func (x *index) setSlice(key config.Key, o *config.Object) map[config.Key]bool {
 // setPod gives the services and entries that may select the pod, before or now.
 func (x *index) setPod(key config.Key, o *config.Object) map[config.Key]bool {
 	in := x.pods[key.Namespace]
-	changed := map[config.Key]bool{}
+	var both []map[string]string
 	old := in[key]
 	if old != nil {
+		both = append(both, old.Labels)
 		if delete(x.byIP[old.Status.PodIP], key); len(x.byIP[old.Status.PodIP]) == 0 {
 			delete(x.byIP, old.Status.PodIP)
 		}
 		delete(in, key)
 	}
-	var pod *corev1.Pod
 	if o != nil {
-		pod = o.Spec.(*corev1.Pod)
+		pod := o.Spec.(*corev1.Pod)
+		both = append(both, pod.Labels)
 		if in == nil {
 			in = map[config.Key]*corev1.Pod{}
 			x.pods[key.Namespace] = in
@@ -102,20 +107,7 @@ func (x *index) setPod(key config.Key, o *config.Object) map[config.Key]bool {
 			x.byIP[ip][key] = pod
 		}
 	}
-	mark := func(k config.Key, selector map[string]string) {
-		for _, p := range [...]*corev1.Pod{old, pod} {
-			if p != nil && len(selector) > 0 && selects(selector, p.Labels) {
-				changed[k] = true
-			}
-		}
-	}
-	for svc, spec := range x.services[key.Namespace] {
-		mark(svc, spec.Spec.Selector)
-	}
-	for entry, selector := range x.entries[key.Namespace] {
-		mark(entry, selector)
-	}
-	return changed
+	return x.selecting(key.Namespace, both...)
 }
 
 // setSelecting notes the workload selector of a ServiceEntry, if it has one.
@@ -134,16 +126,29 @@ func (x *index) setSelecting(key config.Key, o *config.Object) {
 	x.entries[key.Namespace][key] = labels
 }
 
-// endpoints gives a service's: from its slices, or without any from the pods that its selector picks.
+// endpoints gives a service's: from its slices, or without any from the pods that its selector picks; and the workloads that
+// it does.
 func (x *index) endpoints(svc config.Key) []Endpoint {
-	found := x.slices[svc]
-	if len(found) == 0 {
-		spec := x.services[svc.Namespace][svc]
-		if spec == nil || len(spec.Spec.Selector) == 0 {
-			return nil
-		}
-		return x.podEndpoints(svc.Namespace, spec.Spec.Selector, spec.Spec.Ports)
+	var selector map[string]string
+	var ports []corev1.ServicePort
+	if spec := x.services[svc.Namespace][svc]; spec != nil {
+		selector, ports = spec.Spec.Selector, spec.Spec.Ports
 	}
+	var out []Endpoint
+	if len(selector) > 0 {
+		out = x.workloadEndpoints(svc.Namespace, selector, false)
+		out = slices.DeleteFunc(out, isSocket)
+	}
+	switch found := x.slices[svc]; {
+	case len(found) > 0:
+		out = append(out, x.sliceEndpoints(found, svc.Namespace)...)
+	case len(selector) > 0:
+		out = append(out, x.podEndpoints(svc.Namespace, selector, ports)...)
+	}
+	return sortedEndpoints(out)
+}
+
+func (x *index) sliceEndpoints(found map[config.Key]*discoveryv1.EndpointSlice, ns string) []Endpoint {
 	var out []Endpoint
 	for _, slice := range found {
 		ports := map[string]uint32{}
@@ -161,11 +166,11 @@ func (x *index) endpoints(svc config.Key) []Endpoint {
 				continue
 			}
 			for _, a := range e.Addresses {
-				out = append(out, Endpoint{Address: a, Ports: ports, ServiceAccount: x.accountAt(a, svc.Namespace)})
+				out = append(out, Endpoint{Address: a, Ports: ports, ServiceAccount: x.accountAt(a, ns)})
 			}
 		}
 	}
-	return sortedEndpoints(out)
+	return out
 }
 
 // podEndpoints gives the running pods of a namespace that carry the labels. The ports are those of the service,
@@ -180,7 +185,7 @@ func (x *index) podEndpoints(ns string, selector map[string]string, ports []core
 			})
 		}
 	}
-	return sortedEndpoints(out)
+	return out
 }
 
 // namedPorts finds, in a pod's containers, the numbers of the target ports that a service names.
@@ -215,7 +220,8 @@ func account(p *corev1.Pod) string { return cmp.Or(p.Spec.ServiceAccountName, "d
 
 func sortedEndpoints(in []Endpoint) []Endpoint {
 	slices.SortFunc(in, func(a, b Endpoint) int {
-		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.ServiceAccount, b.ServiceAccount))
+		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.ServiceAccount, b.ServiceAccount), cmp.Compare(a.Weight, b.Weight),
+			cmp.Compare(fmt.Sprint(a.Ports), fmt.Sprint(b.Ports)))
 	})
 	return slices.CompactFunc(in, Endpoint.equal)
 }

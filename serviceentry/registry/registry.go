@@ -174,6 +174,10 @@ func (b *batch) apply(c config.Change) {
 		}
 	case config.KindSecret:
 		b.setSecret(c)
+	case config.KindWorkloadEntry:
+		for key := range b.index.setWorkload(c.Key, c.Object) {
+			b.dirty[key] = true
+		}
 	case config.KindPod:
 		for key := range b.index.setPod(c.Key, c.Object) {
 			b.dirty[key] = true
@@ -239,7 +243,7 @@ func (b *batch) make(key config.Key) []*Service {
 		services := fromEntry(o, spec, nsGateway, b.next.Mesh)
 		if len(spec.GetWorkloadSelector().GetLabels()) > 0 {
 			for _, s := range services {
-				s.Endpoints = b.index.podEndpoints(o.Namespace, spec.WorkloadSelector.Labels, nil)
+				s.Endpoints = b.index.selected(o.Namespace, spec.WorkloadSelector.Labels, s.Resolution)
 			}
 		}
 		return services
@@ -284,10 +288,10 @@ func (b *batch) claimAddresses() {
 	b.settleAddresses(again)
 }
 
-// wantsAddress says whether a registration needs a made-up address: the host is outside, has no address, is one name, and
+// wantsAddress says whether a registration needs a made-up address: it is an entry without addresses, of one name, and
 // is not reached at the address that the client finds itself.
 func (s *Service) wantsAddress() bool {
-	return s.External && len(s.Addresses) == 0 && !s.Wildcard() && (s.Resolution != None || !s.Exit.IsZero())
+	return s.Source.Kind == config.KindServiceEntry && len(s.Addresses) == 0 && !s.Wildcard() && (s.Resolution != None || !s.Exit.IsZero())
 }
 
 // claimOf says whether a host needs a made-up address. Where the root namespace's registration does, no other counts.
@@ -352,7 +356,7 @@ func (b *batch) final(host string, list []*Service) []*Service {
 		fresh := *s
 		fresh.Ports = ownPorts(s.Ports)
 		fresh.VIP4, fresh.VIP6, fresh.Hash = v4, v6, 0
-		if len(fresh.Addresses) > 0 || !fresh.External {
+		if len(fresh.Addresses) > 0 || fresh.Source.Kind != config.KindServiceEntry {
 			fresh.VIP4, fresh.VIP6 = netip.Addr{}, netip.Addr{}
 		}
 		out[i] = &fresh

@@ -327,15 +327,14 @@ func addressDomains(svc *registry.Service, port registry.Port, yields []netip.Ad
 	return out
 }
 
-// answer is what the pod's DNS says about a host that leaves the mesh: its made-up addresses, or those that the user
-// wrote. A name without an address, as all of a wildcard have, is known for one that others may be asked about. Those of
+// answer is what the pod's DNS says about a host of an entry: its made-up addresses, or those that the user wrote. A name without an address, as all of a wildcard have, is known for one that others may be asked about. Those of
 // the cluster need no mention for that.
 func answer(svc *registry.Service, aliases []string) (*Resource, bool) {
 	if strings.HasSuffix(svc.Host, "."+clusterDomain) {
 		return nil, false
 	}
 	n := name.Name{Host: svc.Host, TTL: nameTTL}
-	if svc.External && !svc.Wildcard() {
+	if !svc.Wildcard() {
 		if svc.VIP4.IsValid() {
 			n.Addresses = append(n.Addresses, svc.VIP4, svc.VIP6)
 		}

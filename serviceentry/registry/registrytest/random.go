@@ -52,7 +52,7 @@ func (w *World) Shuffled() []config.Change {
 
 func (w *World) object() *config.Object {
 	ns := pick(w, Namespaces)
-	switch w.rand.IntN(15) {
+	switch w.rand.IntN(16) {
 	case 0:
 		return w.made(config.KindSidecar, ns, pick(w, []string{"one", "two"}), w.sidecar(), nil)
 	case 1:
@@ -64,6 +64,8 @@ func (w *World) object() *config.Object {
 	case 4:
 		at := pick(w, [][2]string{{"default", "web"}, {"default", "web"}, {"default", "other"}, {"team-a", "other"}, {"istio-system", "pods"}})
 		return w.made(config.KindService, at[0], at[1], w.service(), nil)
+	case 8:
+		return w.made(config.KindWorkloadEntry, ns, pick(w, []string{"w1", "w2", "w3"}), w.workload(), nil)
 	case 7:
 		return w.made(config.KindSecret, ns, pick(w, []string{"client", "client-cacert"}), w.secret(), nil)
 	case 5:
@@ -139,7 +141,11 @@ func (w *World) entry() *networking.ServiceEntry {
 			{"203.0.113.7"}, {"203.0.113.7", "203.0.113.8"}, {"10.0.0.9"}, {"240.240.0.9"}, {"203.0.113.64/28"}, {"203.0.113.64/28", "203.0.113.96/28"},
 		})
 	}
-	if w.rand.IntN(4) == 0 {
+	switch w.rand.IntN(6) {
+	case 0:
+		e.Resolution = pick(w, []networking.ServiceEntry_Resolution{networking.ServiceEntry_STATIC, networking.ServiceEntry_DNS})
+		e.WorkloadSelector = &networking.WorkloadSelector{Labels: map[string]string{"istio": pick(w, []string{"egressgateway", "app"})}}
+	case 1:
 		e.Resolution, e.Addresses = networking.ServiceEntry_STATIC, nil
 		for range 1 + w.rand.IntN(2) { // outside, inside, gateways, the proxy's own host
 			e.Endpoints = append(e.Endpoints, &networking.WorkloadEntry{Address: pick(w, []string{"203.0.113.9", "203.0.113.2", "10.0.0.2", "10.1.0.1", "127.0.0.1"})})
@@ -219,6 +225,15 @@ func (w *World) pod() *corev1.Pod {
 	p.Spec.ServiceAccountName = pick(w, []string{"egress", "other"})
 	p.Status.PodIP = pick(w, []string{"10.0.0.2", "10.0.0.3", "203.0.113.2"})
 	return p
+}
+
+// workload is found by the selectors of entries, and of the gateway's Service.
+func (w *World) workload() *networking.WorkloadEntry {
+	return &networking.WorkloadEntry{
+		Address: pick(w, []string{"10.2.0.1", "10.2.0.2", "203.0.113.9", "vm.test", ""}), Weight: uint32(w.rand.IntN(3)),
+		Labels: map[string]string{"istio": pick(w, []string{"egressgateway", "app"})}, Ports: pick(w, []map[string]uint32{nil, {"p0": 8080}}),
+		ServiceAccount: pick(w, []string{"", "vm"}),
+	}
 }
 
 func pick[T any](w *World, of []T) T { return of[w.rand.IntN(len(of))] }
