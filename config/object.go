@@ -85,6 +85,9 @@ type Object struct {
 	Refused string
 	// Hash covers everything above but Origin: equal hashes mean nothing changed.
 	Hash uint64
+	// Revision tells versions of what the object says apart, in audit records: 32 hexadecimal digits over its name, its spec and the
+	// annotations that count. "" for kinds that decide nothing about traffic. See decode.Stamp.
+	Revision string
 }
 
 // Change replaces the object with that key, or removes it when Object is nil.

@@ -124,7 +124,7 @@ func (r *reader) object(line int, e envelope, plain []byte) {
 		r.Rejected = append(r.Rejected, o.Key)
 		return
 	}
-	o.Hash = Hash(&o)
+	Stamp(&o)
 	r.Objects = append(r.Objects, o)
 }
 

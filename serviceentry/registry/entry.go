@@ -26,6 +26,7 @@ func fromEntry(o *config.Object, spec *networking.ServiceEntry, nsGateway string
 	base := Service{
 		Namespace:  o.Namespace,
 		Source:     o.Key,
+		Revision:   o.Revision,
 		Created:    o.Created,
 		External:   external,
 		Ports:      entryPorts(spec.Ports),

@@ -63,10 +63,23 @@ type Closed struct {
 	By  config.Key
 	Why string // names the field
 	Fix string
+	// Revision is that object's.
+	Revision string
 }
 
 // String gives the reason with what to do.
 func (c Closed) String() string { return c.Why + "; " + c.Fix }
+
+// revised is c with the revision of the object that it names.
+func (c Closed) revised(svc *Service, rule *Rule) Closed {
+	switch {
+	case c.By == svc.Source:
+		c.Revision = svc.Revision
+	case rule != nil && c.By == rule.Key:
+		c.Revision = rule.Revision
+	}
+	return c
+}
 
 // Key tells far ends apart: equal keys mean equal far ends.
 func (f FarEnd) Key() string {
@@ -88,19 +101,19 @@ func (s *Snapshot) FarEnd(svc *Service, rule *Rule, p Place) FarEnd {
 	f.Refused = s.refusedEndpoints(svc, p)
 	if len(f.Refused) > 0 && len(f.Refused) == len(svc.Endpoints) {
 		for _, port := range svc.Ports {
-			f.close(port, Closed{By: svc.Source, Why: "endpoints: " + f.Refused[0].Address + " " + f.Refused[0].Why, Fix: f.Refused[0].Fix})
+			f.close(port, Closed{By: svc.Source, Why: "endpoints: " + f.Refused[0].Address + " " + f.Refused[0].Why, Fix: f.Refused[0].Fix}.revised(svc, rule))
 		}
 		return f
 	}
 	if c, closed := s.reserved(svc, p); closed {
 		for _, port := range svc.Ports {
-			f.close(port, c)
+			f.close(port, c.revised(svc, rule))
 		}
 		return f
 	}
 	for _, port := range svc.Ports {
 		if c, closed := s.closed(svc, port, rule, p); closed {
-			f.close(port, c)
+			f.close(port, c.revised(svc, rule))
 			continue
 		}
 		if t := rule.TLSFor(port.Number); t != nil && t.CredentialName != "" && port.Protocol != TLS && (p.Kind != AtSidecar || svc.Exit.IsZero()) {

@@ -18,7 +18,7 @@ func joinPorts(list []*Service) {
 			}
 			for _, p := range ownPorts(later.Ports) {
 				if _, has := first.Port(p.Number); !has {
-					p.From = later.Source
+					p.From, p.Revision = later.Source, later.Revision
 					first.Ports = append(first.Ports, p)
 				}
 			}

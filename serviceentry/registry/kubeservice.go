@@ -18,6 +18,7 @@ func fromKubeService(o *config.Object, spec *corev1.Service, endpoints []Endpoin
 		Host:       Ref{o.Namespace, o.Name}.Host(),
 		Namespace:  o.Namespace,
 		Source:     o.Key,
+		Revision:   o.Revision,
 		Created:    o.Created,
 		Ports:      kubePorts(spec.Spec.Ports),
 		Resolution: Static,

@@ -50,6 +50,7 @@ type Rule struct {
 	ConnectTimeout     time.Duration
 	PortConnectTimeout map[uint32]time.Duration
 	Hash               uint64
+	Revision           string // of the object
 }
 
 // TLSFor gives the settings for a port; nil when the rule says nothing.
@@ -75,7 +76,7 @@ func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg
 	r := &Rule{
 		Refused: o.Refused,
 		Key:     o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, cfg.DefaultDestinationRuleExportTo),
-		TLS: tlsSettings(spec.GetTrafficPolicy().GetTls(), o.Namespace), Hash: o.Hash,
+		TLS: tlsSettings(spec.GetTrafficPolicy().GetTls(), o.Namespace), Hash: o.Hash, Revision: o.Revision,
 		ConnectTimeout: spec.GetTrafficPolicy().GetConnectionPool().GetTcp().GetConnectTimeout().AsDuration(),
 	}
 	if labels := spec.GetWorkloadSelector().GetMatchLabels(); len(labels) > 0 {

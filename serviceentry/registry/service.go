@@ -45,6 +45,8 @@ type Port struct {
 	Protocol   Protocol
 	// From is the object that registered the port, where that is not the service's own Source.
 	From config.Key `json:",omitzero"`
+	// Revision is that object's.
+	Revision string `json:",omitzero"`
 }
 
 // Resolution says how a service's endpoints are found.
@@ -120,6 +122,7 @@ type Service struct {
 	Host      string // lower case, or a wildcard "*.example.com"
 	Namespace string
 	Source    config.Key
+	Revision  string // of Source, see config.Object
 	Created   time.Time
 
 	External   bool // outside the mesh
@@ -164,6 +167,14 @@ func (s *Service) SourceOf(p Port) config.Key {
 		return p.From
 	}
 	return s.Source
+}
+
+// RevisionOf is the revision of SourceOf.
+func (s *Service) RevisionOf(p Port) string {
+	if p.From != (config.Key{}) {
+		return p.Revision
+	}
+	return s.Revision
 }
 
 // compare orders services of one host by who wins where several are visible: the oldest object, then the

@@ -24,6 +24,7 @@ const (
 	TagRole      = "role"      // the upstream cluster's role, one of Role…
 	TagPolicy    = "policy"    // the object behind a catch-all route
 	TagAuthority = "authority" // what the client asked the gateway for, "host:port"
+	TagRevision  = "revision"  // the revision of the object that decided: of the row, and behind it the upstream cluster's; see Revision
 	TagPeer      = "peer"      // the client's verified SPIFFE id
 	TagSource    = "source"    // the client's address, where the connection came by an internal listener
 	TagTarget    = "target"    // the address that the client connected to, in the same place
@@ -39,6 +40,9 @@ const (
 	RoleExternal    = "external"    // a registered host outside
 	RoleMesh        = "mesh"        // a service of the mesh
 )
+
+// RevisionDigits is how long a revision is: config.Object's.
+const RevisionDigits = 32
 
 // ClosedRoute begins the names of routes to what is closed rather than treated otherwise than was asked for. What follows
 // is the reason; the tag TagPolicy has the object that is to be mended.

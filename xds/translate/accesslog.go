@@ -16,6 +16,7 @@ var tagFormats = map[string]string{
 	accesslog.TagConfig:    "%METADATA(CLUSTER:istio:config)%",
 	accesslog.TagRole:      "%METADATA(CLUSTER:sallyport:role)%",
 	accesslog.TagPolicy:    "%METADATA(ROUTE:istio:config)%",
+	accesslog.TagRevision:  "%METADATA(ROUTE:sallyport:revision)%%METADATA(CLUSTER:sallyport:revision)%",
 	accesslog.TagAuthority: "%FILTER_STATE(" + stateAuthority + ":PLAIN)%",
 	accesslog.TagPeer:      "%FILTER_STATE(" + statePeer + ":PLAIN)%",
 	accesslog.TagSource:    "%FILTER_STATE(" + stateSource + ":PLAIN)%",
@@ -25,7 +26,7 @@ var tagFormats = map[string]string{
 
 // logTags are the tags of a place: what is known there. Each one costs each entry its share.
 func logTags(place accesslog.Place) []string {
-	tags := []string{accesslog.TagConfig, accesslog.TagRole, accesslog.TagPolicy}
+	tags := []string{accesslog.TagConfig, accesslog.TagRole, accesslog.TagPolicy, accesslog.TagRevision}
 	switch place {
 	case accesslog.SidecarTunnel:
 		return append(tags, accesslog.TagSource, accesslog.TagTarget, accesslog.TagAsked)
@@ -39,11 +40,11 @@ func logTags(place accesslog.Place) []string {
 // accessLog streams a record of each request (http) or connection to the agent in the same pod. Envoy keeps at
 // most its buffer; what it has to drop it counts, and the agent turns the count into a gap record.
 func accessLog(place accesslog.Place, http bool) []*accesslogv3.AccessLog {
-	return accessLogOf(place, http, "")
+	return accessLogOf(place, http, "", "")
 }
 
 // accessLogOf is accessLog where no route says which object decides.
-func accessLogOf(place accesslog.Place, http bool, policy string) []*accesslogv3.AccessLog {
+func accessLogOf(place accesslog.Place, http bool, policy, revision string) []*accesslogv3.AccessLog {
 	common := &grpclogv3.CommonGrpcAccessLogConfig{
 		LogName: string(place),
 		GrpcService: &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
@@ -56,6 +57,9 @@ func accessLogOf(place accesslog.Place, http bool, policy string) []*accesslogv3
 		format := tagFormats[tag]
 		if tag == accesslog.TagPolicy && policy != "" {
 			format = policy
+		}
+		if tag == accesslog.TagRevision && revision != "" {
+			format = revision
 		}
 		common.CustomTags = append(common.CustomTags, &tracingv3.CustomTag{
 			Tag: tag, Type: &tracingv3.CustomTag_Value{Value: format},

@@ -189,7 +189,7 @@ func outboundListener(in sidecarIn) *listenerv3.Listener {
 		l.DefaultFilterChain = chain("tcp", nil, carryOn(), byAddress.filter())
 		return detectWithin(l, in.detect)
 	}
-	l.DefaultFilterChain = chain("tcp", nil, proxy{stat: passthroughCluster, cluster: passthroughCluster, log: accesslog.SidecarTCP, policy: in.policy}.filter())
+	l.DefaultFilterChain = chain("tcp", nil, proxy{stat: passthroughCluster, cluster: passthroughCluster, log: accesslog.SidecarTCP, policy: in.policy, revision: in.revision()}.filter())
 	l.FilterChains = append(l.FilterChains, madeUpChains(in)...)
 	return detectWithin(l, in.detect)
 }
@@ -208,7 +208,7 @@ func madeUpChains(in sidecarIn) []*listenerv3.FilterChain {
 	return []*listenerv3.FilterChain{
 		tls,
 		chain("made-up-http", there(httpSpoken()), in.requests(manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP})...),
-		chain("made-up", there(&listenerv3.FilterChainMatch{}), proxy{stat: blackHoleCluster, cluster: blackHoleCluster, log: accesslog.SidecarTCP, policy: in.policy}.filter()),
+		chain("made-up", there(&listenerv3.FilterChainMatch{}), proxy{stat: blackHoleCluster, cluster: blackHoleCluster, log: accesslog.SidecarTCP, policy: in.policy, revision: in.revision()}.filter()),
 	}
 }
 

@@ -15,7 +15,9 @@ func closedRoutes(c registry.Closed) []*routev3.Route {
 	name := accesslog.ClosedRoute + cut(c.Why, 300)
 	body := "sallyport: nothing is sent to %REQ(:AUTHORITY)%: " + strings.ReplaceAll(cut(c.By.String()+": "+c.String(), 1500), "%", "%%") + "\n"
 	by := decidedBy(configOf(c.By))
-	return []*routev3.Route{refuse(name, anyTunnel(), 503, body, by), refuse(name, anyRequest(), 503, body, by)}
+	routes := []*routev3.Route{refuse(name, anyTunnel(), 503, body, by), refuse(name, anyRequest(), 503, body, by)}
+	revise(routes, c.Revision)
+	return routes
 }
 
 // cut bounds what users wrote.

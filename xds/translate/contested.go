@@ -101,7 +101,7 @@ func (r *exitRow) cluster(f exitFor) []*Resource {
 	if r.closed != nil {
 		return nil
 	}
-	md := metadata(accesslog.RoleExternal, configOf(r.svc.SourceOf(r.port)))
+	md := reviseOpaque(metadata(accesslog.RoleExternal, configOf(r.svc.SourceOf(r.port))), r.svc, r.port)
 	to := towards{tls: r.tls, given: r.far.Given[r.port.Number], connect: r.rule.ConnectTimeoutFor(r.port.Number, f.connect)}
 	out := endCluster(f.clusters(), r.name, asOutside(r.svc, r.far), r.port, to, md)
 	if r.dials(f) {

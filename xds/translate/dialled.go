@@ -43,7 +43,7 @@ func (r *exitRow) dialledName() string {
 func (r *exitRow) dialledCluster(f exitFor) *Resource {
 	c := originalDestination(r.dialledName(), accesslog.RoleExternal)
 	c.ConnectTimeout = durationpb.New(r.rule.ConnectTimeoutFor(r.port.Number, f.connect))
-	c.Metadata = metadata(accesslog.RoleExternal, configOf(r.svc.SourceOf(r.port)))
+	c.Metadata = reviseOpaque(metadata(accesslog.RoleExternal, configOf(r.svc.SourceOf(r.port))), r.svc, r.port)
 	c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 	return seal(f.clusters(), c.Name, c)
 }

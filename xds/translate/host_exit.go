@@ -57,6 +57,7 @@ type registration struct {
 
 func (r *exitRow) routes(f exitFor) []*routev3.Route {
 	routes := r.ways(f)
+	revise(routes, r.svc.RevisionOf(r.port))
 	if r.closed == nil && r.mayComeBack(f) {
 		return countHops(routes)
 	}

@@ -79,6 +79,7 @@ func (o outbound) tunnel() *routev3.Route {
 		r = route(allowAnyRoute, anyTunnel(), ended(passthroughCluster))
 	}
 	r.Metadata = decidedBy(o.policy)
+	revise([]*routev3.Route{r}, unregisteredRevision(o.policy, o.allowAny))
 	return r
 }
 
@@ -108,6 +109,7 @@ func sidecarVhost(svc *registry.Service, port registry.Port, rule *registry.Rule
 		vh.Routes = closedRoutes(c)
 	case svc.Exit.IsZero():
 		vh.Routes = directRoutes(svc, port, rule, f)
+		revise(vh.Routes, svc.RevisionOf(port))
 	default:
 		vh.Routes = gatewayRoutes(svc, port, f)
 		for _, r := range vh.Routes {
@@ -247,7 +249,7 @@ func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rul
 		role = accesslog.RoleMesh
 	}
 	way := towards{tls: rule.TLSFor(port.Number), given: far.Given[port.Number], connect: rule.ConnectTimeoutFor(port.Number, connect)}
-	return endCluster(Cluster, ClusterName(port.Number, svc.Host), svc, port, way, metadata(role, configOf(svc.SourceOf(port))))
+	return endCluster(Cluster, ClusterName(port.Number, svc.Host), svc, port, way, reviseOpaque(metadata(role, configOf(svc.SourceOf(port))), svc, port))
 }
 
 // towards is how a far end is spoken to.

@@ -42,6 +42,7 @@ func lastResort(in sidecarIn, asked ...*routev3.Route) *routev3.VirtualHost {
 	for _, r := range vh.Routes {
 		r.Metadata = decidedBy(in.policy)
 	}
+	revise(vh.Routes, in.revision())
 	vh.Routes = append(asked, vh.Routes...)
 	return vh
 }

@@ -103,6 +103,7 @@ type proxy struct {
 
 	onDemand bool   // a cluster that is not there is asked for
 	policy   string // the object that decides, where no route says so
+	revision string // of what it decides
 }
 
 func (p proxy) filter() *listenerv3.Filter {
@@ -118,7 +119,7 @@ func (p proxy) filter() *listenerv3.Filter {
 		t.OnDemand = &tcpv3.TcpProxy_OnDemand{OdcdsConfig: clustersOnDemand()}
 	}
 	if p.log != "" {
-		t.AccessLog = accessLogOf(p.log, false, p.policy)
+		t.AccessLog = accessLogOf(p.log, false, p.policy, p.revision)
 	}
 	return networkFilter("envoy.filters.network.tcp_proxy", t)
 }

@@ -116,7 +116,7 @@ func readCustom(e envelope) version {
 			o := r.Objects[0]
 			if o.Key != v.key { // a file's object without a namespace is in "default"
 				o.Key = v.key
-				o.Hash = decode.Hash(&o)
+				decode.Stamp(&o)
 			}
 			v.take(o)
 		}

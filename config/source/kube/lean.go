@@ -99,7 +99,7 @@ func native(kind config.Kind, m *metav1.ObjectMeta, annotations map[string]strin
 	o := config.Object{
 		Key: v.key, Labels: lean.GetLabels(), Annotations: annotations, Created: m.CreationTimestamp.Time, Origin: origin, Spec: lean,
 	}
-	o.Hash = decode.Hash(&o)
+	decode.Stamp(&o)
 	v.take(o)
 	return v
 }

@@ -48,11 +48,11 @@ func sidecarRequests() map[string]logCase {
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: gatewayCluster, Route: "default", Reason: "the gateway could not be reached", Flags: []string{"UC"},
 			})},
 		"straight out": {place, httpLog(
-			at(common("outbound|8080||direct.com", "default", "role", "external", "config", entryTag), address("240.240.0.9", 8080), address("203.0.113.1", 8080)),
+			at(common("outbound|8080||direct.com", "default", "role", "external", "config", entryTag, "revision", revisionTag+"-"), address("240.240.0.9", 8080), address("203.0.113.1", 8080)),
 			get, "Direct.com:8080", "/a/b?token=secret#x", 200, "via_upstream"),
 			want(record.Record{
 				Class: record.HTTP, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "direct.com", Port: 8080, Authority: "Direct.com:8080",
-				Protocol: "http", Method: "GET", URLPath: "/a/b", Status: 200, Cluster: "outbound|8080||direct.com", Route: "default", DecidedBy: entry,
+				Protocol: "http", Method: "GET", URLPath: "/a/b", Status: 200, Cluster: "outbound|8080||direct.com", Route: "default", DecidedBy: revisedEntry,
 				Reason: "registered", Destination: "203.0.113.1:8080",
 			})},
 		"another protocol": {place, httpLog(

@@ -87,10 +87,22 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 			r.Path = record.PathDirect
 		}
 	}
+	if r.DecidedBy != (record.Object{}) {
+		r.DecidedBy.Revision = revision(tag(c, accesslog.TagRevision))
+	}
 	r.nameByCluster()
 	if r.Verdict == record.Allowed && localFailure(r.Flags) {
 		r.Reason += "; failed: " + failure(r.Flags, details)
 	}
+}
+
+// revision reads that of the row, else that of the cluster: Envoy writes one after the other, and "-" for what is not there.
+func revision(text string) string {
+	text = strings.TrimLeft(text, "-")
+	if len(text) < accesslog.RevisionDigits {
+		return ""
+	}
+	return text[:accesslog.RevisionDigits]
 }
 
 const madeUpReason = "the host is registered, but not like this, and its address is made up: ALLOW_ANY leads nowhere"

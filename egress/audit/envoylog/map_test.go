@@ -21,15 +21,17 @@ var (
 	began = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	app   = record.Workload{Principal: "spiffe://cluster.local/ns/default/sa/app", Namespace: "default", ServiceAccount: "app", Name: "app-1"}
 	// client is app as a gateway knows it: from its certificate, which has no pod.
-	client = record.Workload{Principal: app.Principal, Namespace: "default", ServiceAccount: "app"}
-	entry  = record.Object{Kind: "ServiceEntry", Namespace: "default", Name: "external"}
-	policy = record.Object{Kind: "MeshConfig", Namespace: "istio-system", Name: "mesh"}
-	node   = envoylog.Node{ID: "sidecar~10.0.0.1~app-1.default~default.svc.cluster.local", Workload: app}
+	client       = record.Workload{Principal: app.Principal, Namespace: "default", ServiceAccount: "app"}
+	entry        = record.Object{Kind: "ServiceEntry", Namespace: "default", Name: "external"}
+	revisedEntry = record.Object{Kind: "ServiceEntry", Namespace: "default", Name: "external", Revision: revisionTag}
+	policy       = record.Object{Kind: "MeshConfig", Namespace: "istio-system", Name: "mesh"}
+	node         = envoylog.Node{ID: "sidecar~10.0.0.1~app-1.default~default.svc.cluster.local", Workload: app}
 )
 
 const (
 	gatewayCluster = "outbound|443||istio-egressgateway.istio-system.svc.cluster.local"
 	entryTag       = "ServiceEntry/default/external"
+	revisionTag    = "0123456789abcdef0123456789abcdef"
 	policyTag      = "MeshConfig/istio-system/mesh"
 )
 

@@ -28,7 +28,7 @@ type part struct {
 }
 
 // parts are the texts that others can make long. Names of hosts have 253 bytes at most, addresses 45 and a port.
-func (r *Record) parts() [24]part {
+func (r *Record) parts() [25]part {
 	w, d := &r.Workload, &r.DecidedBy
 	return [...]part{
 		{"path", &r.Path, 64},
@@ -53,6 +53,7 @@ func (r *Record) parts() [24]part {
 		{"decidedBy.namespace", &d.Namespace, 256},
 		{"decidedBy.name", &d.Name, 256},
 		{"decidedBy.rule", &d.Rule, 512},
+		{"decidedBy.revision", &d.Revision, 64},
 		{"reason", &r.Reason, 1024},
 		{"verdict", (*string)(&r.Verdict), 32},
 	}

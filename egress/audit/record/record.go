@@ -101,6 +101,8 @@ type Object struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Rule      string `json:"rule,omitempty"`
+	// Revision tells versions of what decided apart: a content hash, see docs/adr/0024-the-general-record.md.
+	Revision string `json:"revision,omitempty"`
 }
 
 // ParseObject reads KIND/NAMESPACE/NAME, as configuration quotes objects; the zero Object if it is not of that form.

@@ -78,6 +78,7 @@ const ingestedColumn = "ingested"
 var laterColumns = []column{
 	text("claim", func(r *record.Record) string { return r.Claim }),
 	text("forwarded_for", func(r *record.Record) string { return r.ForwardedFor }),
+	text("decided_by_revision", func(r *record.Record) string { return r.DecidedBy.Revision }),
 	text("cut", func(r *record.Record) string { return strings.Join(r.Cut, ",") }),
 }
 
@@ -110,13 +111,13 @@ func Values(r *record.Record) []driver.Value {
 // ScanRecord reads a row of Columns. Times come back in UTC with microseconds.
 func ScanRecord(rows *sql.Rows) (r record.Record, err error) {
 	var flags string
-	var claim, forwarded, cut sql.NullString // not there in records of before these columns
+	var claim, forwarded, revision, cut sql.NullString // not there in records of before these columns
 	var duration int64
 	err = rows.Scan(&r.Proxy, &r.Epoch, &r.Seq, &r.Time, &r.Class, &r.Verdict, &r.Path, &r.Reporter,
 		&r.Workload.Principal, &r.Workload.Namespace, &r.Workload.ServiceAccount, &r.Workload.Name,
 		&r.Source, &r.Host, &r.Port, &r.SNI, &r.Authority, &r.Destination, &r.Protocol, &r.Method, &r.URLPath,
 		&r.Status, &r.Cluster, &r.Route, &r.DecidedBy.Kind, &r.DecidedBy.Namespace, &r.DecidedBy.Name,
-		&r.DecidedBy.Rule, &r.Reason, &r.BytesSent, &r.BytesReceived, &duration, &flags, &r.Count, &claim, &forwarded, &cut)
+		&r.DecidedBy.Rule, &r.Reason, &r.BytesSent, &r.BytesReceived, &duration, &flags, &r.Count, &claim, &forwarded, &revision, &cut)
 	if err != nil {
 		return r, fmt.Errorf("audit store: %w", err)
 	}
@@ -125,6 +126,7 @@ func ScanRecord(rows *sql.Rows) (r record.Record, err error) {
 		r.Flags = strings.Split(flags, ",")
 	}
 	r.Claim, r.ForwardedFor = claim.String, forwarded.String
+	r.DecidedBy.Revision = revision.String
 	if cut.String != "" {
 		r.Cut = strings.Split(cut.String, ",")
 	}

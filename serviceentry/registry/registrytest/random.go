@@ -88,7 +88,7 @@ func (w *World) node() *corev1.Node {
 func (w *World) made(kind config.Kind, ns, name string, spec any, annotations map[string]string) *config.Object {
 	w.version++
 	return &config.Object{
-		Key: config.Key{Kind: kind, Namespace: ns, Name: name}, Annotations: annotations, Spec: spec, Hash: w.version,
+		Key: config.Key{Kind: kind, Namespace: ns, Name: name}, Annotations: annotations, Spec: spec, Hash: w.version, Revision: fmt.Sprintf("%032x", w.version),
 	}
 }
 
