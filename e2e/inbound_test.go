@@ -131,7 +131,7 @@ func newInbound(t *testing.T) *inbound {
 	err = world.Within(ctx, 30*time.Second, func() error { // both proxies know the peer's ports
 		for _, pod := range []*story.Pod{scene.App, peer} {
 			if dump, err := pod.Admin(ctx, "/config_dump?resource=dynamic_listeners"); err != nil || !strings.Contains(string(dump), "0.0.0.0_7777") {
-				return fmt.Errorf("no listener 0.0.0.0_7777 yet (%v)", err)
+				return fmt.Errorf("no listener 0.0.0.0_7777 yet (%w)", err)
 			}
 		}
 		return nil

@@ -18,13 +18,5 @@ func (e usageError) Unwrap() error { return e.error }
 // ProcessExit implements [program.Coded].
 func (usageError) ProcessExit() int { return exitUsage }
 
-// answerNo ends a command whose printed answer is "no".
-type answerNo struct{}
-
-func (answerNo) Error() string { return "the answer is no" }
-
-// ProcessExit implements [program.Coded].
-func (answerNo) ProcessExit() int { return exitNo }
-
 // exitCode maps a command's result to the process's.
 func exitCode(err error) int { return program.ExitCode(err) }

@@ -386,7 +386,7 @@ func TestNoAccess(t *testing.T) {
 	if err := a.noAccess(nil); err != nil {
 		t.Error(err)
 	}
-	if other := errors.New("other"); a.noAccess(other) != other {
+	if other := errors.New("other"); !errors.Is(a.noAccess(other), other) {
 		t.Error("another error changed")
 	}
 }

@@ -65,8 +65,8 @@ func (r *report) server(field string, s *networking.Server) {
 	if protocol == "" {
 		r.reject(at(field, "port.protocol"), nil, "a gateway's server needs a protocol", "write HTTP, HTTPS, TLS, TCP, HTTP2 or GRPC")
 	}
-	if s.Port.TargetPort != 0 { //nolint:staticcheck // it is deprecated, and refused
-		r.reject(at(field, "port.targetPort"), s.Port.TargetPort, "is deprecated and has no effect", "remove it") //nolint:staticcheck // see above
+	if s.Port.TargetPort != 0 {
+		r.reject(at(field, "port.targetPort"), s.Port.TargetPort, "is deprecated and has no effect", "remove it")
 	}
 	r.serverTLS(field, s, protocol)
 }

@@ -170,7 +170,7 @@ func (r *report) mirrors(field string, h *networking.HTTPRoute) {
 	if h.Mirror != nil {
 		r.destination(at(field, "mirror"), h.Mirror)
 	}
-	if p := h.MirrorPercent; p != nil { //nolint:staticcheck // it is deprecated, and still in use
+	if p := h.MirrorPercent; p != nil {
 		if p.Value > 100 {
 			r.reject(at(field, "mirrorPercent"), p.Value, "is no percentage", "write mirrorPercentage, from 0 to 100")
 		}

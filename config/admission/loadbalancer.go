@@ -27,8 +27,8 @@ func (r *report) consistentHash(field string, h *networking.LoadBalancerSettings
 	if c := h.GetHttpCookie(); c != nil {
 		r.cookie(at(field, "httpCookie"), c)
 	}
-	if h.MinimumRingSize != 0 && h.HashAlgorithm != nil { //nolint:staticcheck // it is deprecated, and still in use
-		r.reject(at(field, "minimumRingSize"), h.MinimumRingSize, "cannot be set together with ringHash or maglev", "write ringHash.minimumRingSize instead") //nolint:staticcheck // see above
+	if h.MinimumRingSize != 0 && h.HashAlgorithm != nil {
+		r.reject(at(field, "minimumRingSize"), h.MinimumRingSize, "cannot be set together with ringHash or maglev", "write ringHash.minimumRingSize instead")
 	}
 	if m := h.GetMaglev(); m != nil {
 		r.tableSize(at(field, "maglev.tableSize"), m.TableSize)

@@ -147,8 +147,8 @@ func (r *report) sidecarPort(field string, p *networking.SidecarPort) {
 		r.reject(at(field, "name"), p.Name, "is no port's name", "use letters, digits and hyphens, at most 63")
 	}
 	r.protocol(at(field, "protocol"), p.Protocol)
-	if p.TargetPort != 0 { //nolint:staticcheck // it is deprecated, and refused
-		r.reject(at(field, "targetPort"), p.TargetPort, "has no effect", "remove it; defaultEndpoint says where to forward to") //nolint:staticcheck // see above
+	if p.TargetPort != 0 {
+		r.reject(at(field, "targetPort"), p.TargetPort, "has no effect", "remove it; defaultEndpoint says where to forward to")
 	}
 }
 

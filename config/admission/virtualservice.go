@@ -125,8 +125,8 @@ func (r *report) sniHost(field, s string, hosts []string, atGateways bool) {
 func (r *report) tcpRoute(field string, t *networking.TCPRoute) {
 	for j, m := range t.Match {
 		r.l4Match(at(field, "match", j), m.DestinationSubnets, m.Port, m.Gateways, m.SourceLabels)
-		if _, err := netip.ParsePrefix(m.SourceSubnet); m.SourceSubnet != "" && err != nil && !isAddress(m.SourceSubnet) { //nolint:staticcheck // it is deprecated
-			r.warn(at(field, "match", j, "sourceSubnet"), m.SourceSubnet, "is neither an IP address nor a CIDR block, so nothing matches", `write it as in "10.0.0.0/8"`) //nolint:staticcheck // see above
+		if _, err := netip.ParsePrefix(m.SourceSubnet); m.SourceSubnet != "" && err != nil && !isAddress(m.SourceSubnet) {
+			r.warn(at(field, "match", j, "sourceSubnet"), m.SourceSubnet, "is neither an IP address nor a CIDR block, so nothing matches", `write it as in "10.0.0.0/8"`)
 		}
 	}
 	r.destinations(at(field, "route"), t.Route)

@@ -161,6 +161,7 @@ func Upgrade(c net.Conn, target, host string, e Exchange) Account {
 	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", target, host)
 	if err == nil {
 		var response *http.Response
+		//nolint:bodyclose // its body is the connection
 		if response, err = http.ReadResponse(in, nil); err == nil && response.StatusCode != http.StatusSwitchingProtocols {
 			err = errors.New(response.Status)
 		}
@@ -179,7 +180,7 @@ func Get10(c net.Conn, target, host string, e Exchange) Account {
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.0\r\nHost: %s\r\n%s: %s\r\n\r\n", target, host, orderHeader, e); err != nil {
 		return Account{Err: err}
 	}
-	response, err := http.ReadResponse(in, nil)
+	response, err := http.ReadResponse(in, nil) //nolint:bodyclose // its body is the connection
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = errors.New(response.Status)
 	}

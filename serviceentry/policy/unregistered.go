@@ -102,7 +102,8 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 	if svc := a.Match(d.Host, 0, ns, nil); svc != nil {
 		return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.scope.Key), missing
 	}
-	for _, svc := range a.Services(d.Host) {
+	if list := a.Services(d.Host); len(list) > 0 {
+		svc := list[0]
 		if svc.Withheld.Why != "" {
 			return fmt.Sprintf("%s registers the host for its own namespace only: %s (%s)", svc.Source, svc.Withheld.Why, svc.Withheld.Field), missing
 		}

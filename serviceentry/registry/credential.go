@@ -22,8 +22,10 @@ type Credential struct {
 	Roots, CRL       []byte // roots may be empty; a CRL is with roots only
 }
 
-// String and GoString keep keys out of texts.
-func (c *Credential) String() string   { return "[a credential]" }
+// String keeps keys out of texts.
+func (c *Credential) String() string { return "[a credential]" }
+
+// GoString does too.
 func (c *Credential) GoString() string { return c.String() }
 
 // held is what a Secret was read as.

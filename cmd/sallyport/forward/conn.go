@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // what client-go takes
 )
 
 // maxRefusal is how much of a refusal is read, in bytes; refusalWait is how long it may take after the end of the data.

@@ -64,7 +64,7 @@ func TestPastTheRedirection(t *testing.T) {
 			defer cancel()
 			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address.String())
 			if err == nil {
-				return fmt.Errorf("a connection from %s was not caught: the test proves nothing (%v)", conn.LocalAddr(), conn.Close())
+				return fmt.Errorf("a connection from %s was not caught: the test proves nothing (%w)", conn.LocalAddr(), conn.Close())
 			}
 			return nil
 		})
