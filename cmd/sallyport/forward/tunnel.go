@@ -12,12 +12,12 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"           //nolint:staticcheck // what client-go takes
-	streaming "k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // what client-go takes
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // what client-go takes
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	streaming "k8s.io/streaming/pkg/httpstream"
 )
 
 // Tunnel leads to one pod. Its methods may be called at the same time.
