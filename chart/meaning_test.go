@@ -1,11 +1,15 @@
 package chart
 
 import (
+	"encoding/json"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/sallyport/sallyport/config/fields"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/sidecar/inject"
 )
@@ -34,6 +38,50 @@ func TestSettingsAreUnderstood(t *testing.T) {
 				t.Errorf("root namespace %q, trust domain %q: want %q and the sidecars' %q", m.RootNamespace, m.TrustDomain, namespace, s.TrustDomain)
 			}
 		})
+	}
+}
+
+// TestSettingsAreLetThrough: every setting of ours that the controller reads may be given to the chart, and its schema knows no
+// other.
+func TestSettingsAreLetThrough(t *testing.T) {
+	content, err := os.ReadFile("values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema node
+	if err := json.Unmarshal(content, &schema); err != nil {
+		t.Fatal(err)
+	}
+	read := map[string]bool{}
+	for _, f := range fields.Sallyport {
+		read[f.Path] = true
+	}
+	known := map[string]bool{}
+	schema.Properties["meshConfig"].Properties["sallyport"].leaves("", known)
+	for path := range read {
+		if !known[path] {
+			t.Errorf("the controller reads sallyport.%s, and values.schema.json refuses it", path)
+		}
+	}
+	for path := range known {
+		if !read[path] {
+			t.Errorf("values.schema.json has sallyport.%s, which no controller reads", path)
+		}
+	}
+}
+
+// node is what of a schema names properties.
+type node struct {
+	Properties map[string]node
+}
+
+// leaves adds the paths of what has no properties of its own.
+func (n node) leaves(path string, found map[string]bool) {
+	if len(n.Properties) == 0 {
+		found[strings.TrimPrefix(path, ".")] = true
+	}
+	for name, below := range n.Properties {
+		below.leaves(path+"."+name, found)
 	}
 }
 
