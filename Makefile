@@ -70,7 +70,7 @@ test: cluster-tools envoy build ## All tests, with real Envoys and a real Kubern
 
 .PHONY: e2e
 e2e: cluster ## Install the chart on that cluster and hold it to its promises, as root. KEEP=1 leaves the cluster.
-	go test -p 1 -timeout 20m -count=1 -v ./e2e/cluster ./e2e/incluster
+	go test -p 1 -timeout 30m -count=1 -v ./e2e/cluster ./e2e/incluster
 	@if [[ -z "$(KEEP)" ]]; then go run ./e2e/cluster/cmd down; fi
 
 .PHONY: bench

@@ -50,8 +50,17 @@ type stage struct {
 	chart   string // the packaged chart
 }
 
-// set installs everything anew, with these values beside those of testdata. What an earlier run left is removed first.
+// set installs everything anew, with these values beside those of testdata.
 func set(t *testing.T, values ...string) *stage {
+	t.Helper()
+	s := prepare(t)
+	s.install(values...)
+	s.startApp(shop, "app")
+	return s
+}
+
+// prepare is a cluster with an outside and namespaces, without the release. What an earlier run left is removed first.
+func prepare(t *testing.T) *stage {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("installs a release and uses it, which takes its time: not with -short")
@@ -79,8 +88,6 @@ func set(t *testing.T, values ...string) *stage {
 		s.apply(fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: outside-roots, namespace: %s}\ndata:\n  roots.pem: |\n    %s\n",
 			ns, strings.ReplaceAll(strings.TrimSpace(string(s.outside.CA.PEM())), "\n", "\n    ")))
 	}
-	s.install(values...)
-	s.startApp(shop, "app")
 	return s
 }
 

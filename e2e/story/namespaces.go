@@ -32,7 +32,7 @@ func inNamespaces(ctx context.Context, run *world.Run, programs Programs, contro
 	s.client = func(ctx context.Context, argv ...string) *exec.Cmd {
 		return w.App.Command(ctx, world.AppUID, argv...)
 	}
-	if s.Programs, err = programs.copyTo(run.Dir + "/bin"); err != nil {
+	if s.Programs, err = programs.CopyTo(run.Dir + "/bin"); err != nil {
 		return nil, err
 	}
 	if s.Config, err = newConfigDir(run.Dir); err != nil {

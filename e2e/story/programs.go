@@ -58,9 +58,9 @@ func Root() (string, error) {
 	}
 }
 
-// copyTo brings the programs to a place that every user can reach: a checkout in a home directory is closed to the
+// CopyTo brings the programs to a place that every user can reach: a checkout in a home directory is closed to the
 // proxy's user.
-func (p Programs) copyTo(dir string) (Programs, error) {
+func (p Programs) CopyTo(dir string) (Programs, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return p, err
 	}

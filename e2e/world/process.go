@@ -45,6 +45,9 @@ type Process struct {
 	err  error // valid after done
 }
 
+// Launch starts a command that somebody else made, in a session of its own, which dies with us.
+func Launch(name, log string, cmd *exec.Cmd) (*Process, error) { return startLogged(name, log, cmd) }
+
 // startLogged starts a command whose output goes, appended, to the log file.
 func startLogged(name, log string, cmd *exec.Cmd) (*Process, error) {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
@@ -118,6 +121,12 @@ func (p *Process) Stop(grace time.Duration) error {
 		<-p.done
 		return fmt.Errorf("%s did not end within %s of SIGTERM and was killed, its log is %s", p.Name, grace, p.Log)
 	}
+}
+
+// StopAll is Stop for all programs of the process's group, as Ctrl-C reaches all that a shell has started.
+func (p *Process) StopAll(grace time.Duration) error {
+	_ = syscall.Kill(-p.PID(), syscall.SIGTERM)
+	return p.Stop(grace)
 }
 
 // ExitedCleanly is nil when the process has ended with status 0.

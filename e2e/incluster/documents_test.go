@@ -1,0 +1,118 @@
+package incluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/cluster/images"
+	"github.com/sallyport/sallyport/e2e/howto"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// TestDocuments runs the blocks of README and the how-tos that are about a cluster, as they are written. Package howto runs
+// the others. What helm is told beside: the images of this cluster, and what it is too small for.
+func TestDocuments(t *testing.T) {
+	for _, d := range []struct {
+		path  string
+		given func(s *stage, r *howto.Reader)
+	}{
+		{"../../README.md", nil},
+		{"../../docs/how-to/install-on-kubernetes.md", (*stage).runsSomething},
+		{"../../docs/how-to/ask-a-cluster.md", (*stage).isInstalled},
+		{"../../docs/how-to/close-the-ways-around.md", (*stage).isInstalled},
+	} {
+		t.Run(filepath.Base(d.path), func(t *testing.T) {
+			s := prepare(t)
+			t.Cleanup(func() { // what the documents change of a namespace that is not ours
+				ctx := context.WithoutCancel(t.Context())
+				_, _ = s.run(ctx, s.Kubectl, "label", "namespace", "default", "istio-injection-")
+				_, _ = s.run(ctx, s.Kubectl, "delete", "-n", "default", "deployment/web", "serviceentry/external", "--ignore-not-found")
+			})
+			text, err := os.ReadFile(d.path)
+			s.must(err)
+			blocks, err := howto.Read(string(text))
+			s.must(err)
+			r := s.reader()
+			if d.given != nil {
+				d.given(s, r)
+			}
+			ran := 0
+			for _, b := range blocks {
+				if b.Scene != "cluster" {
+					continue
+				}
+				ran++
+				began := time.Now()
+				if err := r.Follow(t.Context(), b); err != nil {
+					t.Fatalf("%s:%d: %v", d.path, b.Line, err)
+				}
+				t.Logf("%s:%d works after %s", d.path, b.Line, since(began))
+			}
+			if ran == 0 {
+				t.Errorf("%s says nothing about a cluster", d.path)
+			}
+		})
+	}
+}
+
+// runsSomething: a cluster has deployments before a mesh comes.
+func (s *stage) runsSomething(*howto.Reader) {
+	s.kubectl("create", "deployment", "web", "-n", "default", "--image", images.Ref(images.App))
+}
+
+// isInstalled: the release is there, its chart is in dist, and an app runs.
+func (s *stage) isInstalled(r *howto.Reader) {
+	s.install()
+	s.must(os.MkdirAll(filepath.Join(r.Folder, "dist"), 0o755))
+	out, err := exec.CommandContext(s.Context(), "cp", s.chart, filepath.Join(r.Folder, "dist")).CombinedOutput()
+	s.mustf(err, "%s", out)
+	s.startApp(shop, "checkout")
+}
+
+// reader is at the cluster's admin's desk, in a checkout.
+func (s *stage) reader() *howto.Reader {
+	s.Helper()
+	folder, home := s.TempDir(), s.TempDir()
+	root, err := filepath.Abs("../..")
+	s.must(err)
+	s.must(howto.Clone(root, folder))
+	config, err := os.ReadFile(s.Kubeconfig)
+	s.must(err)
+	s.must(os.MkdirAll(filepath.Join(home, ".kube"), 0o700))
+	s.must(os.WriteFile(filepath.Join(home, ".kube", "config"), config, 0o600))
+	tools := s.TempDir()
+	s.must(os.Symlink(s.Kubectl, filepath.Join(tools, "kubectl")))
+	s.must(os.WriteFile(filepath.Join(tools, "helm"), fmt.Appendf(nil,
+		"#!/bin/sh\ncase $1 in install|upgrade) exec %s \"$@\" --values %s ;; esac\nexec %[1]s \"$@\"\n", s.Helm, filepath.Join(root, "e2e/incluster/testdata/values.yaml")), 0o755))
+	cache, err := os.UserCacheDir()
+	s.must(err)
+	env := append(os.Environ(), "HOME="+home, "KUBECONFIG="+filepath.Join(home, ".kube", "config"), "XDG_CACHE_HOME="+cache,
+		"PATH="+tools+":"+filepath.Join(root, "bin")+":"+os.Getenv("PATH"), "REGISTRY="+images.Hub, "TAG="+images.Tag)
+	for _, name := range []string{"GOPATH", "GOMODCACHE", "GOCACHE"} {
+		out, err := exec.Command("go", "env", name).Output()
+		s.must(err)
+		env = append(env, name+"="+string(out[:max(0, len(out)-1)]))
+	}
+	command := func(ctx context.Context, script string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
+		cmd.Dir, cmd.Env = folder, env
+		return cmd
+	}
+	return &howto.Reader{
+		Folder: folder, Patience: 5 * time.Minute,
+		Command: func(ctx context.Context, _ string, _ int, script string) *exec.Cmd { return command(ctx, script) },
+		Start: func(_ string, _ int, script string) (func() error, error) {
+			p, err := world.Launch("what stays", filepath.Join(s.TempDir(), "log"), command(context.WithoutCancel(s.Context()), script))
+			if err != nil {
+				return nil, err
+			}
+			s.Cleanup(func() { _ = p.StopAll(10 * time.Second) })
+			return p.Running, nil
+		},
+	}
+}
