@@ -24,9 +24,11 @@ func TestDocumentedCommandsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	makefile := read(t, filepath.Join(root, "Makefile"))
-	help := helpOf(map[string]string{"sallyport": programs.Sallyport, "sallyport-agent": programs.Agent})
+	help := helpOf(map[string]string{
+		"sallyport": programs.Sallyport, "sallyport-agent": programs.Agent, "sallyport-node": filepath.Join(root, "bin", "sallyport-node"),
+	})
 	for _, file := range documents(t, root) {
-		for _, call := range shellCalls(read(t, file)) {
+		for _, call := range append(shellCalls(read(t, file)), inlineCalls(read(t, file))...) {
 			words := strings.Fields(call)
 			for len(words) > 0 && (strings.Contains(words[0], "=") || words[0] == "sudo") {
 				words = words[1:] // the call's environment
@@ -41,7 +43,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 						t.Errorf("%s: %q: the Makefile has no target %s", file, call, target)
 					}
 				}
-			case "sallyport", "sallyport-agent":
+			case "sallyport", "sallyport-agent", "sallyport-node":
 				checkCall(t, file, call, words[1:], func(sub []string) (string, error) { return help(name, sub) })
 			}
 		}
@@ -109,6 +111,17 @@ func shellCalls(markdown string) []string {
 		case inside && line != "" && !strings.HasPrefix(line, "#"):
 			call, _, _ := strings.Cut(strings.TrimPrefix(line, "$ "), " #")
 			calls = append(calls, call)
+		}
+	}
+	return calls
+}
+
+// inlineCalls lists calls of our programs in the text, between backticks.
+func inlineCalls(markdown string) []string {
+	var calls []string
+	for _, span := range codeSpans.FindAllStringSubmatch(markdown, -1) {
+		if name, rest, ok := strings.Cut(span[1], " "); ok && (name == "sallyport" || strings.HasPrefix(name, "sallyport-")) && rest != "" {
+			calls = append(calls, span[1])
 		}
 	}
 	return calls

@@ -50,7 +50,7 @@ func TestDocuments(t *testing.T) {
 		byScene := map[string][]Block{}
 		for _, b := range d.blocks {
 			if b.Not == "" && b.Kind != Text {
-				byScene[b.Scene] = append(byScene[b.Scene], b)
+				byScene[b.Scene] = append(byScene[b.Scene], b.Block)
 			}
 		}
 		for name, blocks := range byScene {
@@ -80,6 +80,9 @@ func TestEveryBlockHasAScene(t *testing.T) {
 			if _, known := scenes[b.Scene]; !known {
 				t.Errorf("%s:%d: there is no scene %q", d.path, b.Line, b.Scene)
 			}
+			if b.Scene == "cluster" && !b.named {
+				t.Errorf("%s:%d: say by `run: in cluster` that this is run in a cluster, or where else", d.path, b.Line)
+			}
 			if b.Not != "" {
 				left++
 				t.Logf("not run: %s:%d: %s", d.path, b.Line, b.Not)
@@ -93,7 +96,13 @@ func TestEveryBlockHasAScene(t *testing.T) {
 
 type document struct {
 	name, path string
-	blocks     []Block
+	blocks     []placed
+}
+
+// placed is a block with the scene that it is run in.
+type placed struct {
+	Block
+	named bool // by itself
 }
 
 // documents reads README and the how-tos; blocks get the document's scene. YAML that a cluster is not needed for is looked
@@ -115,18 +124,20 @@ func documents(t *testing.T) []document {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.blocks, err = Read(string(text)); err != nil {
+		blocks, err := Read(string(text))
+		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		for i := range d.blocks {
-			b := &d.blocks[i]
+		for _, b := range blocks {
+			p := placed{b, b.Scene != ""}
 			switch {
-			case b.Scene != "":
-			case b.Kind == YAML && b.File == "" && scene == "cluster":
-				b.Scene = "apiserver"
+			case p.named:
+			case b.Kind == YAML && b.File == "" && scene == "cluster", b.Kind == Text, b.Not != "":
+				p.Scene = "apiserver"
 			default:
-				b.Scene = scene
+				p.Scene = scene
 			}
+			d.blocks = append(d.blocks, p)
 		}
 		found = append(found, d)
 	}

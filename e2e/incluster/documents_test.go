@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,47 +18,61 @@ import (
 // TestDocuments runs the blocks of README and the how-tos that are about a cluster, as they are written. Package howto runs
 // the others. What helm is told beside: the images of this cluster, and what it is too small for.
 func TestDocuments(t *testing.T) {
-	for _, d := range []struct {
-		path  string
-		given func(s *stage, r *howto.Reader)
-	}{
-		{"../../README.md", nil},
-		{"../../docs/how-to/install-on-kubernetes.md", (*stage).runsSomething},
-		{"../../docs/how-to/ask-a-cluster.md", (*stage).isInstalled},
-		{"../../docs/how-to/close-the-ways-around.md", (*stage).isInstalled},
-	} {
-		t.Run(filepath.Base(d.path), func(t *testing.T) {
+	paths, err := filepath.Glob("../../docs/how-to/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append([]string{"../../README.md"}, paths...) {
+		blocks := clusterBlocks(t, path)
+		if len(blocks) == 0 {
+			continue
+		}
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			given, known := givens[filepath.Base(path)]
+			if !known {
+				t.Fatal("say in givens what the reader of this document has")
+			}
 			s := prepare(t)
 			t.Cleanup(func() { // what the documents change of a namespace that is not ours
 				ctx := context.WithoutCancel(t.Context())
 				_, _ = s.run(ctx, s.Kubectl, "label", "namespace", "default", "istio-injection-")
 				_, _ = s.run(ctx, s.Kubectl, "delete", "-n", "default", "deployment/web", "serviceentry/external", "--ignore-not-found")
 			})
-			text, err := os.ReadFile(d.path)
-			s.must(err)
-			blocks, err := howto.Read(string(text))
-			s.must(err)
 			r := s.reader()
-			if d.given != nil {
-				d.given(s, r)
+			if given != nil {
+				given(s, r)
 			}
-			ran := 0
 			for _, b := range blocks {
-				if b.Scene != "cluster" {
-					continue
-				}
-				ran++
 				began := time.Now()
 				if err := r.Follow(t.Context(), b); err != nil {
-					t.Fatalf("%s:%d: %v", d.path, b.Line, err)
+					t.Fatalf("%s:%d: %v", path, b.Line, err)
 				}
-				t.Logf("%s:%d works after %s", d.path, b.Line, since(began))
-			}
-			if ran == 0 {
-				t.Errorf("%s says nothing about a cluster", d.path)
+				t.Logf("%s:%d works after %s", path, b.Line, since(began))
 			}
 		})
 	}
+}
+
+// givens are what the readers of documents about a cluster have, beside the cluster.
+var givens = map[string]func(*stage, *howto.Reader){
+	"README.md":                nil,
+	"install-on-kubernetes.md": (*stage).runsSomething,
+	"ask-a-cluster.md":         (*stage).isInstalled,
+	"close-the-ways-around.md": (*stage).isInstalled,
+}
+
+// clusterBlocks are those of a document that are run here.
+func clusterBlocks(t *testing.T, path string) []howto.Block {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks, err := howto.Read(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return slices.DeleteFunc(blocks, func(b howto.Block) bool { return b.Scene != "cluster" })
 }
 
 // runsSomething: a cluster has deployments before a mesh comes.
