@@ -49,7 +49,7 @@ type recipe struct {
 var recipes = map[string]recipe{
 	Controller: {
 		title:      "Sallyport's control plane and audit server",
-		entrypoint: []string{"/usr/local/bin/sallyport"}, user: proxyUser,
+		entrypoint: []string{"/usr/local/bin/sallyport"}, user: serverUser,
 		layers: func(_ context.Context, b *builder) ([][]file, error) {
 			program, err := b.built("sallyport")
 			if err != nil {
@@ -88,7 +88,7 @@ var recipes = map[string]recipe{
 	},
 	Node: {
 		title:      "Sallyport's guard of a node",
-		entrypoint: []string{"/usr/local/bin/sallyport-node"}, user: "0:0", // it writes the node's nftables rules
+		entrypoint: []string{"/usr/local/bin/sallyport-node"}, user: rootUser, // it writes the node's nftables rules
 		layers: func(_ context.Context, b *builder) ([][]file, error) {
 			program, err := b.built("sallyport-node")
 			return [][]file{base(), {program}}, err

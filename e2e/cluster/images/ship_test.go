@@ -103,12 +103,9 @@ func holdConfig(t *testing.T, files map[string][]byte, image v1.Descriptor, ref 
 	if err != nil {
 		t.Fatal(err)
 	}
-	user := proxyUser
-	if strings.HasPrefix(ref, Node+":") {
-		user = "0:0"
-	}
-	if config.Config.User != user {
-		t.Errorf("%s runs as %q, want %q", ref, config.Config.User, user)
+	name, _, _ := strings.Cut(ref, ":")
+	if want := map[string]string{Controller: serverUser, Proxy: proxyUser, Node: rootUser}[name]; config.Config.User != want {
+		t.Errorf("%s runs as %q, want %q", ref, config.Config.User, want)
 	}
 	root, err := Checkout(t.Context())
 	if err != nil {
