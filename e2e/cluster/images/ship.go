@@ -2,6 +2,7 @@ package images
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,6 +67,9 @@ func ship(ctx context.Context, dir, name string, builders []*builder) (Written, 
 		if err != nil {
 			return w, fmt.Errorf("for %s: %w", b.system.arch, err)
 		}
+		if err := b.current(image); err != nil {
+			return w, err
+		}
 		bill, err := b.bill(ctx, image)
 		if err != nil {
 			return w, fmt.Errorf("for %s: SBOM: %w", b.system.arch, err)
@@ -92,6 +96,26 @@ func ship(ctx context.Context, dir, name string, builders []*builder) (Written, 
 	}
 	w.Digest, w.Archive = digest.String(), filepath.Join(dir, name+".tar")
 	return w, writeIndex(w.Archive, w.Ref, index)
+}
+
+// ErrStale is in the error about a program of another version than its image would say.
+var ErrStale = errors.New("the program was built from another state of the checkout")
+
+// current is nil when the programs of an image are of the version that its labels say.
+func (b *builder) current(i Image) error {
+	for _, f := range i.files {
+		if f.From == "" || !strings.HasPrefix(f.From, filepath.Join(b.root, "bin")+string(filepath.Separator)) {
+			continue
+		}
+		program, err := os.ReadFile(f.From)
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(program, []byte(b.origin.version)) {
+			return fmt.Errorf("%s: %w, not from %s: run `make images`", f.From, ErrStale, b.origin.version)
+		}
+	}
+	return nil
 }
 
 // writeIndex writes an archive about one index, beside itself first: what is under the name is whole.
