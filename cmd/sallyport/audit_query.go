@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/egress/audit/store"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 const auditQueryLimit = 1000
@@ -73,7 +74,7 @@ func auditSQLCommand() *cobra.Command {
 		Short: "Run one SELECT (DuckDB's SQL) on the table records",
 		Long: `Run one SELECT (DuckDB's SQL) on the table records. The statement can read the log and nothing else.
 
-Columns: ` + store.Columns() + `.
+Columns: ` + strings.Join(schema.Names(), ", ") + `.
 Times are UTC. "lost" is set in records of class gap: so many records are missing.`,
 		Example: `  sallyport audit sql "SELECT host, count(*) AS n FROM records WHERE verdict = 'denied' GROUP BY host ORDER BY n DESC"
   sallyport audit sql "SELECT date_trunc('hour', time) AS h, sum(bytes_received) FROM records GROUP BY h ORDER BY h" -o csv

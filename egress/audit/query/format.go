@@ -10,7 +10,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/ocsf"
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/egress/audit/store"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // Writer presents records. Flush shows what was written so far, Close ends the output.
@@ -110,17 +110,16 @@ func (c *csvWriter) head() error {
 		return nil
 	}
 	c.headed = true
-	return c.w.Write(store.ColumnNames())
+	return c.w.Write(schema.Names())
 }
 
 func (c *csvWriter) Write(r record.Record) error {
 	if err := c.head(); err != nil {
 		return err
 	}
-	values := store.Values(&r)
-	cells := make([]any, len(values))
-	for i, v := range values {
-		cells[i] = cell(v)
+	cells := make([]any, len(schema.Columns))
+	for i := range schema.Columns {
+		cells[i] = cell(schema.Columns[i].Value(&r))
 	}
 	return c.w.Write(csvCells(cells))
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
@@ -265,7 +266,7 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	rows, err := csv.NewReader(strings.NewReader(write(t, "csv", r))).ReadAll()
-	if err != nil || len(rows) != 2 || !slices.Equal(rows[0], store.ColumnNames()) || rows[1][3] != "2027-05-01T12:01:00Z" {
+	if err != nil || len(rows) != 2 || !slices.Equal(rows[0], schema.Names()) || rows[1][3] != "2027-05-01T12:01:00Z" {
 		t.Errorf("%v, %v", rows, err)
 	}
 	table := write(t, "table", r)

@@ -1,15 +1,14 @@
 package query
 
 import (
-	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // table aligns columns. It holds rows back until Flush, at most tableRows; widths only grow, so that later rows stay
@@ -27,58 +26,9 @@ const (
 	cellWidth = 80 // longer cells are cut, the last column is not
 )
 
-var recordHead = []string{"TIME", "VERDICT", "PATH", "WORKLOAD", "HOST", "PORT", "DESTINATION", "METHOD/STATUS",
-	"DECIDED-BY", "REASON"}
+func newTable(w io.Writer) *table { return &table{w: w, head: schema.Heads()} }
 
-func newTable(w io.Writer) *table { return &table{w: w, head: recordHead} }
-
-func (t *table) Write(r record.Record) error { return t.row(recordCells(r)) }
-
-func recordCells(r record.Record) []string {
-	when := r.Time.Local().Format("2006-01-02 15:04:05.000")
-	if r.Class == record.Gap {
-		return []string{when, "GAP", "", r.Proxy, "", "", "", "", "", fmt.Sprintf("%d records lost: %s", r.Count, r.Reason)}
-	}
-	port := ""
-	if r.Port != 0 {
-		port = strconv.FormatUint(uint64(r.Port), 10)
-	}
-	return []string{when, string(r.Verdict), r.Path, workload(r.Workload), r.Host, port, r.Destination,
-		request(r), decidedBy(r.DecidedBy), r.Reason}
-}
-
-// workload is NS/POD, or NS/SERVICEACCOUNT where the reporter knows no pod.
-func workload(w record.Workload) string {
-	name := w.Name
-	if name == "" {
-		name = w.ServiceAccount
-	}
-	if w.Namespace == "" && name == "" {
-		return w.Principal
-	}
-	return w.Namespace + "/" + name
-}
-
-func request(r record.Record) string {
-	if r.Method == "" {
-		return r.Protocol
-	}
-	if r.Status == 0 {
-		return r.Method
-	}
-	return r.Method + " " + strconv.FormatUint(uint64(r.Status), 10)
-}
-
-func decidedBy(o record.Object) string {
-	if o == (record.Object{}) {
-		return ""
-	}
-	name := strings.Trim(o.Kind+" "+strings.Trim(o.Namespace+"/"+o.Name, "/"), " ")
-	if o.Rule != "" {
-		name += " " + o.Rule
-	}
-	return name
-}
+func (t *table) Write(r record.Record) error { return t.row(schema.Cells(&r)) }
 
 func (t *table) row(cells []string) error {
 	for i := range cells {
@@ -155,9 +105,7 @@ func (t *table) Flush() error {
 // Close prints what is left, and the head of an empty table.
 func (t *table) Close() error { return t.Flush() }
 
-// tailWidths are the columns' usual widths, given from the start where rows are printed one by one.
-var tailWidths = []int{len("2006-01-02 15:04:05.000"), 7, 11, 24, 32, 5, 21, 13, 28, 0}
-
+// newTailTable has columns of their usual width from the start.
 func newTailTable(w io.Writer) *table {
-	return &table{w: w, headed: true, rows: [][]string{recordHead}, widths: slices.Clone(tailWidths)}
+	return &table{w: w, headed: true, rows: [][]string{schema.Heads()}, widths: schema.Widths()}
 }

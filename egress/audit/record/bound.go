@@ -14,7 +14,7 @@ const MaxSize = 8 << 10
 
 const (
 	// aroundTexts is what the keys, numbers and times of a record take of MaxSize, and the names in Cut.
-	aroundTexts = 1400
+	aroundTexts = 1900
 	maxTexts    = MaxSize - aroundTexts
 	maxFlags    = 16
 	cutMark     = "…"
@@ -28,15 +28,22 @@ type part struct {
 }
 
 // parts are the texts that others can make long. Names of hosts have 253 bytes at most, addresses 45 and a port.
-func (r *Record) parts() [25]part {
-	w, d := &r.Workload, &r.DecidedBy
+func (r *Record) parts() [33]part {
+	w, to, d := &r.Workload, &r.DestinationWorkload, &r.DecidedBy
 	return [...]part{
 		{"path", &r.Path, 64},
 		{"reporter", &r.Reporter, 64},
+		{"direction", &r.Direction, 32},
 		{"workload.principal", &w.Principal, 1024},
 		{"workload.namespace", &w.Namespace, 256},
 		{"workload.serviceAccount", &w.ServiceAccount, 256},
 		{"workload.name", &w.Name, 256},
+		{"workload.labels", &w.Labels, MaxLabels},
+		{"destinationWorkload.principal", &to.Principal, 1024},
+		{"destinationWorkload.namespace", &to.Namespace, 256},
+		{"destinationWorkload.serviceAccount", &to.ServiceAccount, 256},
+		{"destinationWorkload.name", &to.Name, 256},
+		{"destinationWorkload.labels", &to.Labels, MaxLabels},
 		{"claim", &r.Claim, 1024},
 		{"source", &r.Source, 256},
 		{"forwardedFor", &r.ForwardedFor, 256},
@@ -44,6 +51,7 @@ func (r *Record) parts() [25]part {
 		{"sni", &r.SNI, 512},
 		{"authority", &r.Authority, 512},
 		{"destination", &r.Destination, 256},
+		{"dialled", &r.Dialled, 256},
 		{"protocol", &r.Protocol, 64},
 		{"method", &r.Method, 64},
 		{"urlPath", &r.URLPath, 4096},

@@ -34,6 +34,13 @@ const (
 	PathMesh        = "mesh"        // to a workload of the mesh
 )
 
+// The directions of traffic, as seen from the mesh: OCSF's.
+const (
+	Outbound = "outbound" // from the mesh to the outside
+	Inbound  = "inbound"  // from the outside into the mesh
+	Lateral  = "lateral"  // from workload to workload of the mesh
+)
+
 // The kinds of proxy that report.
 const (
 	ReporterSidecar = "sidecar"
@@ -53,9 +60,13 @@ type Record struct {
 	Verdict  Verdict   `json:"verdict,omitempty"`
 	Path     string    `json:"path,omitempty"`
 	Reporter string    `json:"reporter,omitempty"`
+	// Direction is one of Outbound, Inbound and Lateral; "" of gaps.
+	Direction string `json:"direction,omitempty"`
 
 	Workload Workload `json:"workload"`
 	Source   string   `json:"source,omitempty"` // ip:port that the connection came from, as the reporter saw it
+	// DestinationWorkload is who was reached, where that is a workload of the mesh and known.
+	DestinationWorkload Workload `json:"destinationWorkload,omitzero"`
 	// Claim is whom a gateway says that the traffic came from, by SPIFFE id, where only its own identity is believed:
 	// then that is the Workload.
 	Claim string `json:"claim,omitempty"`
@@ -67,6 +78,7 @@ type Record struct {
 	SNI         string `json:"sni,omitempty"`
 	Authority   string `json:"authority,omitempty"`
 	Destination string `json:"destination,omitempty"` // ip:port really connected to, or tried
+	Dialled     string `json:"dialled,omitempty"`     // ip:port that the client connected to, where the reporter saw it
 	Protocol    string `json:"protocol,omitempty"`    // http, tls, tcp, dns
 
 	Method  string `json:"method,omitempty"`
@@ -92,7 +104,10 @@ type Workload struct {
 	Principal      string `json:"principal,omitempty"` // SPIFFE id
 	Namespace      string `json:"namespace,omitempty"`
 	ServiceAccount string `json:"serviceAccount,omitempty"`
-	Name           string `json:"name,omitempty"` // the pod, where the reporter knows it
+	Name           string `json:"name,omitempty"` // the pod, where it is known
+	// Labels are the pod's, "key=value,key=value" in order, as the control plane knew them when the record came in. No proxy's
+	// word counts (Labels, docs/adr/0024-the-general-record.md).
+	Labels string `json:"labels,omitempty"`
 }
 
 // Object names the configuration object, and the rule in it, that decided.

@@ -24,12 +24,12 @@ func (s *Store) commit(ctx context.Context, batches [][]record.Record) error {
 		return nil
 	}
 	now := s.options.Now().UTC()
-	records := make([]driver.Value, 0, len(allColumns)+1)
-	err := s.transact(ctx, func(conn *sql.Conn) error {
+	records := make([]driver.Value, 0, len(s.layout))
+	err := transact(ctx, s.db, func(conn *sql.Conn) error {
 		return conn.Raw(func(raw any) error {
 			c := raw.(driver.Conn)
 			err := appendRows(c, Table, len(news), func(i int) []driver.Value {
-				records = row(records, &news[i], now)
+				records = s.layout.row(records, &news[i], now)
 				return records
 			})
 			if err != nil {
@@ -47,25 +47,6 @@ func (s *Store) commit(ctx context.Context, batches [][]record.Record) error {
 	s.copies.Add(uint64(total - len(news)))
 	s.followers.publish(news)
 	return nil
-}
-
-// transact runs f between BEGIN and COMMIT on one connection. (sql.Tx does not give the connection that an appender
-// needs.)
-func (s *Store) transact(ctx context.Context, f func(*sql.Conn) error) error {
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, "BEGIN TRANSACTION"); err != nil {
-		return err
-	}
-	if err := f(conn); err != nil {
-		_, rollback := conn.ExecContext(ctx, "ROLLBACK")
-		return errors.Join(err, rollback)
-	}
-	_, err = conn.ExecContext(ctx, "COMMIT")
-	return err
 }
 
 // appendRows appends n rows to a table by DuckDB's appender, within the connection's transaction.

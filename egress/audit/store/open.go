@@ -17,6 +17,8 @@ import (
 	"time"
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
+
+	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // FileName is the database's name in its folder.
@@ -111,11 +113,36 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// OpenReadOnly opens the store in a folder for reading, while no process writes it.
+// OpenReadOnly opens the store in a folder for reading, while no process writes it. A folder of an older version is brought to
+// this one's first, which needs the right to write it.
 func OpenReadOnly(ctx context.Context, dir string, o Options) (*sql.DB, error) {
+	o = o.withDefaults()
 	file := filepath.Join(dir, FileName)
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("audit store: there is no audit log in %s yet: %w", dir, err)
 	}
-	return connect(ctx, file, true, o.withDefaults())
+	db, err := connect(ctx, file, true, o)
+	if err != nil {
+		return nil, err
+	}
+	version, err := versionOf(ctx, db)
+	if err == nil && version == schema.Version {
+		return db, nil
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	if err := migrateFile(ctx, file, o); err != nil {
+		return nil, err
+	}
+	return connect(ctx, file, true, o)
+}
+
+// migrateFile brings a folder that no process has open to this version's schema.
+func migrateFile(ctx context.Context, file string, o Options) error {
+	db, err := connect(ctx, file, false, o)
+	if err != nil {
+		return fmt.Errorf("%w; an older version wrote the folder, and it has to be brought to this one's schema once: run this as its owner, or start the audit server", err)
+	}
+	return errors.Join(migrate(ctx, db, o.Now().UTC()), db.Close())
 }

@@ -23,6 +23,7 @@ type ParquetWriter struct {
 	scratch string // a folder beside the file, for a database that holds the records meanwhile
 	db      *sql.DB
 	conn    *sql.Conn
+	layout  layout
 	count   int64
 }
 
@@ -45,7 +46,10 @@ func NewParquetWriter(ctx context.Context, file string) (w *ParquetWriter, err e
 		return nil, err
 	}
 	w.db = sql.OpenDB(connector)
-	if err := createTables(ctx, w.db); err != nil {
+	if err := migrate(ctx, w.db, time.Now().UTC()); err != nil {
+		return nil, err
+	}
+	if w.layout, err = layoutOf(ctx, w.db); err != nil {
 		return nil, err
 	}
 	w.conn, err = w.db.Conn(ctx)
@@ -60,7 +64,7 @@ func (w *ParquetWriter) Write(ctx context.Context, records []record.Record) erro
 	var values []driver.Value
 	err := w.conn.Raw(func(raw any) error {
 		return appendRows(raw.(driver.Conn), Table, len(records), func(i int) []driver.Value {
-			values = row(values, &records[i], time.Time{})
+			values = w.layout.row(values, &records[i], time.Time{})
 			return values
 		})
 	})

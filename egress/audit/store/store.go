@@ -21,6 +21,7 @@ type Store struct {
 	db      *sql.DB
 	options Options
 	log     *slog.Logger
+	layout  layout
 	seen    *seen // of the writer's goroutine
 
 	requests chan request
@@ -49,7 +50,11 @@ type Stats struct {
 }
 
 func start(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
-	if err := createTables(ctx, db); err != nil {
+	if err := migrate(ctx, db, o.Now().UTC()); err != nil {
+		return nil, err
+	}
+	columns, err := layoutOf(ctx, db)
+	if err != nil {
 		return nil, err
 	}
 	known, err := loadSeen(ctx, db)
@@ -57,7 +62,7 @@ func start(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		db: db, options: o, log: o.Logger, seen: known,
+		db: db, options: o, log: o.Logger, layout: columns, seen: known,
 		requests: make(chan request, 64), closing: make(chan struct{}), done: make(chan struct{}),
 		failed: make(chan struct{}),
 	}

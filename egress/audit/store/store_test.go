@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 		storeUntilKilled(dir)
 		return
 	}
+	if dir := os.Getenv(childMigrates); dir != "" {
+		migrateUntilKilled(dir)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -96,17 +100,9 @@ func all(t *testing.T, db *sql.DB) (out []record.Record) {
 }
 
 func TestEveryFieldComesBack(t *testing.T) {
-	full := record.Record{
-		Proxy: "router~10.0.0.2~gw.istio-system~istio-system.svc.cluster.local", Epoch: 1<<63 + 5, Seq: 1<<63 + 1,
-		Time: start2027, Class: record.Network, Verdict: record.Denied, Path: record.PathBlackhole,
-		Reporter: record.ReporterGateway,
-		Workload: record.Workload{Principal: "spiffe://cluster.local/ns/a/sa/b", Namespace: "a", ServiceAccount: "b", Name: "p-1"},
-		Source:   "10.0.0.1:5555", Host: "ünï.example", Port: 65535, SNI: "a.example", Authority: "b.example:443",
-		Destination: "[2001:db8::1]:443", Protocol: "tls", Method: "GET", URLPath: "/a?b=c'\"\\", Status: 403,
-		Cluster: "outbound|443||b.example", Route: "b.example:443",
-		DecidedBy: record.Object{Kind: "EgressPolicy", Namespace: "a", Name: "deny", Rule: "rules[0]"}, Reason: "because",
-		BytesSent: 1 << 62, BytesReceived: 3, Duration: 1500 * time.Millisecond, Flags: []string{"UH", "DC"}, Count: 9,
-	}
+	full := wholeRecord(1<<63 + 1)
+	full.Proxy, full.Epoch = "router~10.0.0.2~gw.istio-system~istio-system.svc.cluster.local", 1<<63+5
+	full.URLPath, full.BytesSent = "/a?b=c'\"\\", 1<<62
 	s := open(t, t.TempDir(), Options{})
 	put(t, s, full)
 	if diff := cmp.Diff([]record.Record{full}, all(t, s.DB())); diff != "" {

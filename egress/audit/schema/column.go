@@ -1,0 +1,160 @@
+package schema
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// Column ties a column of the table to a field of the record.
+type Column struct {
+	Name  string
+	Type  string // DuckDB's
+	Since int    // the Version that brought it
+	JSON  string // the field's path in a record's JSON
+	Doc   string // for people, in Markdown; one line
+	// Head is the column's heading in tables for people; "" where those leave it out. Cell is what stands below it, nil for
+	// the value itself.
+	Head string
+	Cell func(*record.Record) string
+	// Width is how wide its values usually are, for tables whose lines are printed one by one.
+	Width int
+
+	value  func(*record.Record) driver.Value
+	target func(*record.Record) any
+}
+
+// Value gives a record's value as DuckDB's appender takes it. Where a column that came later has nothing to say it is NULL, as in
+// the records of before it.
+func (c *Column) Value(r *record.Record) driver.Value {
+	v := c.value(r)
+	if c.Since > 1 && v == "" {
+		return nil
+	}
+	return v
+}
+
+// Target is where a value of Select is scanned to.
+func (c *Column) Target(r *record.Record) any { return c.target(r) }
+
+// Select is the column in a SELECT whose rows Target reads. In records of before the column there is NULL.
+func (c *Column) Select() string {
+	if c.Since == 1 && c.Type != text {
+		return c.Name
+	}
+	zero := "0"
+	if c.Type == text {
+		zero = "''"
+	}
+	return "coalesce(" + c.Name + ", " + zero + ") AS " + c.Name
+}
+
+// shown gives a column a heading in tables.
+func (c Column) shown(head string, width int, cell func(*record.Record) string) Column {
+	c.Head, c.Width, c.Cell = head, width, cell
+	return c
+}
+
+// since says which version brought a column that was not in the first.
+func (c Column) since(version int) Column {
+	c.Since = version
+	return c
+}
+
+// The types in use.
+const (
+	text     = "VARCHAR"
+	number32 = "UINTEGER"
+	number64 = "UBIGINT"
+	signed64 = "BIGINT"
+	instant  = "TIMESTAMPTZ"
+)
+
+// ofText is a column of a text, or of what is one underneath.
+func ofText[T ~string](name, json, doc string, field func(*record.Record) *T) Column {
+	return Column{
+		Name: name, Type: text, Since: 1, JSON: json, Doc: doc,
+		value:  func(r *record.Record) driver.Value { return storable(string(*field(r))) },
+		target: func(r *record.Record) any { return field(r) },
+	}
+}
+
+func ofNumber[T uint32 | uint64](name, json, doc string, field func(*record.Record) *T) Column {
+	c := Column{
+		Name: name, Type: number64, Since: 1, JSON: json, Doc: doc,
+		value:  func(r *record.Record) driver.Value { return *field(r) },
+		target: func(r *record.Record) any { return field(r) },
+	}
+	if _, small := any(T(0)).(uint32); small {
+		c.Type = number32
+	}
+	return c
+}
+
+func ofDuration(name, json, doc string, field func(*record.Record) *time.Duration) Column {
+	return Column{
+		Name: name, Type: signed64, Since: 1, JSON: json, Doc: doc,
+		value:  func(r *record.Record) driver.Value { return int64(*field(r)) },
+		target: func(r *record.Record) any { return (*int64)(field(r)) },
+	}
+}
+
+func ofTime(name, json, doc string, field func(*record.Record) *time.Time) Column {
+	return Column{
+		Name: name, Type: instant, Since: 1, JSON: json, Doc: doc,
+		value:  func(r *record.Record) driver.Value { return field(r).UTC() },
+		target: func(r *record.Record) any { return (*utc)(field(r)) },
+	}
+}
+
+// ofList is a column of short texts without commas, which are in one text.
+func ofList(name, json, doc string, field func(*record.Record) *[]string) Column {
+	return Column{
+		Name: name, Type: text, Since: 1, JSON: json, Doc: doc,
+		value:  func(r *record.Record) driver.Value { return storable(strings.Join(*field(r), ",")) },
+		target: func(r *record.Record) any { return (*list)(field(r)) },
+	}
+}
+
+// storable makes a text of what others wrote: DuckDB takes valid UTF-8 only, and its driver ends a text at a NUL.
+func storable(s string) string {
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// utc and list read what a field of the record is made of.
+type (
+	utc  time.Time
+	list []string
+)
+
+var _, _ sql.Scanner = (*utc)(nil), (*list)(nil)
+
+// Scan implements sql.Scanner.
+func (u *utc) Scan(v any) error {
+	t, ok := v.(time.Time)
+	if !ok {
+		return fmt.Errorf("%T is no time", v)
+	}
+	*u = utc(t.UTC())
+	return nil
+}
+
+// Scan implements sql.Scanner.
+func (l *list) Scan(v any) error {
+	s, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("%T is no text", v)
+	}
+	if *l = nil; s != "" {
+		*l = strings.Split(s, ",")
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/schema"
+)
+
+// versionTable has one row for each version that the folder was brought to. Folders of before it are version 1, or older
+// than claim, forwarded_for and cut, which version 1 adds where they are missing.
+const versionTable = "schema_versions"
+
+// spoolsTable is append-only: the row with the highest version counts (see seen.go).
+const spoolsTable = "CREATE TABLE IF NOT EXISTS spools (proxy VARCHAR, epoch UBIGINT, version UBIGINT, spans VARCHAR, updated TIMESTAMPTZ)"
+
+// NewerError says that a newer version of sallyport wrote the folder.
+type NewerError struct{ Has, Known int }
+
+func (e NewerError) Error() string {
+	return fmt.Sprintf("audit store: the folder was written by a newer version of sallyport (schema %d; this one knows %d): "+
+		"use that version or a later one, or give another folder; nothing was changed", e.Has, e.Known)
+}
+
+// queryer is a database, or a connection of one.
+type queryer interface {
+	QueryRowContext(context.Context, string, ...any) *sql.Row
+}
+
+// versionOf is the version of a database's schema; 0 where there is no table yet, or one of before versions were written down.
+func versionOf(ctx context.Context, db queryer) (int, error) {
+	var there bool
+	err := db.QueryRowContext(ctx, "SELECT count(*) > 0 FROM duckdb_tables() WHERE table_name = '"+versionTable+"'").Scan(&there)
+	if err == nil && !there {
+		return 0, nil
+	}
+	var version int
+	if err == nil {
+		err = db.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM "+versionTable).Scan(&version)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("audit store: read the schema's version: %w", err)
+	}
+	if version > schema.Version {
+		return version, NewerError{version, schema.Version}
+	}
+	return version, nil
+}
+
+// during is called between the steps of a migration, by tests.
+var during = func(step string) {}
+
+// migrate brings a database to the schema of this version, in one transaction: whenever it is broken off, the folder is what it was.
+func migrate(ctx context.Context, db *sql.DB, now time.Time) error {
+	from, err := versionOf(ctx, db)
+	if err != nil || from == schema.Version {
+		return err
+	}
+	err = transact(ctx, db, func(conn *sql.Conn) error {
+		for version := from + 1; version <= schema.Version; version++ {
+			for _, statement := range steps(version) {
+				if _, err := conn.ExecContext(ctx, statement); err != nil {
+					return err
+				}
+				during(statement)
+			}
+			if _, err := conn.ExecContext(ctx, "INSERT INTO "+versionTable+" VALUES (?, ?)", version, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("audit store: bring the folder from schema %d to %d: %w; nothing was changed", from, schema.Version, err)
+	}
+	return nil
+}
+
+// steps are the statements that make a version of the one before it. None of them reads or writes the records that there are.
+func steps(version int) (out []string) {
+	if version == 1 {
+		out = append(out,
+			"CREATE TABLE IF NOT EXISTS "+Table+" ("+firstColumns()+")",
+			spoolsTable,
+			"CREATE TABLE IF NOT EXISTS "+versionTable+" (version INTEGER, since TIMESTAMPTZ)",
+		)
+	}
+	for i := range schema.Columns {
+		if c := &schema.Columns[i]; c.Since == version {
+			out = append(out, "ALTER TABLE "+Table+" ADD COLUMN IF NOT EXISTS "+c.Name+" "+c.Type)
+		}
+	}
+	return out
+}
+
+// firstColumns are the table's in a new folder.
+func firstColumns() string {
+	var list []string
+	for i := range schema.Columns {
+		if c := &schema.Columns[i]; c.Since == 1 {
+			list = append(list, c.Name+" "+c.Type)
+		}
+	}
+	return strings.Join(append(list, ingestedColumn+" TIMESTAMPTZ"), ", ")
+}
+
+// transact runs f between BEGIN and COMMIT on one connection. (sql.Tx does not give the connection that an appender
+// needs.)
+func transact(ctx context.Context, db *sql.DB, f func(*sql.Conn) error) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "BEGIN TRANSACTION"); err != nil {
+		return err
+	}
+	if err := f(conn); err != nil {
+		_, rollback := conn.ExecContext(ctx, "ROLLBACK")
+		return errors.Join(err, rollback)
+	}
+	_, err = conn.ExecContext(ctx, "COMMIT")
+	return err
+}

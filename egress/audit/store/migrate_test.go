@@ -1,0 +1,277 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/schema"
+)
+
+// The tables as they were before versions were written down.
+const (
+	oldest = `CREATE TABLE records (proxy VARCHAR, epoch UBIGINT, seq UBIGINT, time TIMESTAMPTZ, class VARCHAR, verdict VARCHAR, path VARCHAR, reporter VARCHAR,
+		principal VARCHAR, namespace VARCHAR, service_account VARCHAR, workload VARCHAR, source VARCHAR, host VARCHAR, port UINTEGER, sni VARCHAR, authority VARCHAR,
+		destination VARCHAR, protocol VARCHAR, method VARCHAR, url_path VARCHAR, status UINTEGER, cluster VARCHAR, route VARCHAR, decided_by_kind VARCHAR,
+		decided_by_namespace VARCHAR, decided_by_name VARCHAR, decided_by_rule VARCHAR, reason VARCHAR, bytes_sent UBIGINT, bytes_received UBIGINT,
+		duration_ns BIGINT, flags VARCHAR, lost UBIGINT, ingested TIMESTAMPTZ);
+		CREATE TABLE spools (proxy VARCHAR, epoch UBIGINT, version UBIGINT, spans VARCHAR, updated TIMESTAMPTZ)`
+	later = `ALTER TABLE records ADD COLUMN claim VARCHAR; ALTER TABLE records ADD COLUMN forwarded_for VARCHAR; ALTER TABLE records ADD COLUMN cut VARCHAR`
+	fill  = `INSERT INTO records BY NAME SELECT 'sidecar~10.0.0.1~a.b~b' AS proxy, 7 AS epoch, seq, TIMESTAMPTZ '2027-01-02 03:04:05.000006+00' + to_seconds(seq) AS time,
+		'http' AS class, 'allowed' AS verdict, '' AS path, '' AS reporter, '' AS principal, '' AS namespace, '' AS service_account, '' AS workload, '' AS source,
+		'h' || seq || '.test' AS host, 443 AS port, '' AS sni, '' AS authority, '' AS destination, '' AS protocol, '' AS method, '' AS url_path, 0 AS status,
+		'' AS cluster, '' AS route, '' AS decided_by_kind, '' AS decided_by_namespace, '' AS decided_by_name, '' AS decided_by_rule, '' AS reason,
+		0 AS bytes_sent, 0 AS bytes_received, 0 AS duration_ns, '' AS flags, 0 AS lost, now() AS ingested FROM generate_series(1, 5000) t(seq);
+		INSERT INTO spools VALUES ('sidecar~10.0.0.1~a.b~b', 7, 1, '1-5000', now())`
+)
+
+// oldFolder makes a folder as an older version left it, with 5000 records.
+func oldFolder(t testing.TB, statements ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := sql.Open("duckdb", filepath.Join(dir, FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range append(statements, fill) {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// wholeRecord has something in each field.
+func wholeRecord(seq uint64) record.Record {
+	r := rec(seq)
+	var fill func(v reflect.Value)
+	fill = func(v reflect.Value) {
+		for i := range v.NumField() {
+			switch f := v.Field(i); f.Kind() {
+			case reflect.String:
+				f.SetString(fmt.Sprintf("%s ü %d", v.Type().Field(i).Name, i))
+			case reflect.Uint32, reflect.Uint64:
+				f.SetUint(uint64(i) + 1<<31)
+			case reflect.Int64:
+				f.SetInt(int64(i) + 1<<40)
+			case reflect.Slice:
+				f.Set(reflect.ValueOf([]string{"A", "B"}))
+			case reflect.Struct:
+				if f.Type() != reflect.TypeFor[time.Time]() {
+					fill(f)
+				}
+			}
+		}
+	}
+	was := r
+	fill(reflect.ValueOf(&r).Elem())
+	r.Proxy, r.Epoch, r.Seq, r.Class = was.Proxy, was.Epoch, was.Seq, was.Class
+	return r
+}
+
+// wantOld looks for the records of an old folder, and that nothing came twice.
+func wantOld(t *testing.T, s *Store) {
+	t.Helper()
+	got := all(t, s.DB())
+	if diff := cmp.Diff(recs(1, 5000), got); diff != "" {
+		t.Fatalf("%.2000s", diff)
+	}
+	whole := wholeRecord(5001)
+	put(t, s, append(recs(4990, 5000), whole)...) // the old ones are copies
+	if got = all(t, s.DB()); len(got) != 5001 || cmp.Diff(whole, got[5000]) != "" {
+		t.Fatalf("%d records, %s", len(got), cmp.Diff(whole, got[len(got)-1]))
+	}
+	wantRows(t, s, 5001)
+}
+
+func TestOldFolders(t *testing.T) {
+	interim := strings.Replace(later, "ALTER TABLE records ADD COLUMN cut", "ALTER TABLE records ADD COLUMN decided_by_revision VARCHAR; ALTER TABLE records ADD COLUMN cut", 1)
+	for name, statements := range map[string][]string{"the first": {oldest}, "with claims": {oldest, later}, "in another order": {oldest, interim}} {
+		t.Run(name, func(t *testing.T) {
+			dir := oldFolder(t, statements...)
+			db, err := OpenReadOnly(t.Context(), dir, Options{}) // somebody asks before anything writes
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := all(t, db); len(got) != 5000 {
+				t.Errorf("%d records", len(got))
+			}
+			if _, err := db.Exec("DELETE FROM records"); err == nil {
+				t.Error("the read-only database was written")
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, dir, Options{})
+			wantOld(t, s)
+			var versions string
+			if err := s.DB().QueryRow("SELECT string_agg(version, ',' ORDER BY version) FROM schema_versions").Scan(&versions); err != nil || versions != "1,2" {
+				t.Errorf("versions %q, %v", versions, err)
+			}
+		})
+	}
+}
+
+// TestNewerFolder: what a newer version wrote is left alone.
+func TestNewerFolder(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	put(t, s, recs(1, 3)...)
+	if _, err := s.DB().Exec("INSERT INTO schema_versions VALUES (?, now())", schema.Version+1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range map[string]func() error{
+		"for writing": func() error { _, err := Open(t.Context(), dir, Options{}); return err },
+		"for reading": func() error { _, err := OpenReadOnly(t.Context(), dir, Options{}); return err },
+	} {
+		var newer NewerError
+		if err := open(); !errors.As(err, &newer) || !strings.Contains(err.Error(), "newer version of sallyport") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	db, err := sql.Open("duckdb", filepath.Join(dir, FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if n, _ := count(t, db); n != 3 {
+		t.Errorf("%d records", n)
+	}
+}
+
+// TestForeignColumn: a table that somebody changed is not written by guess.
+func TestForeignColumn(t *testing.T) {
+	dir := oldFolder(t, oldest, "ALTER TABLE records ADD COLUMN mine VARCHAR")
+	if _, err := Open(t.Context(), dir, Options{}); err == nil || !strings.Contains(err.Error(), `"mine"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The ways in which a child is broken off in a migration.
+const (
+	childMigrates = "SALLYPORT_STORE_TEST_MIGRATES"
+	childStep     = "SALLYPORT_STORE_TEST_STEP"
+)
+
+// migrateUntilKilled says when it is in the middle, and waits there; or it does so on a disk that takes nothing more.
+func migrateUntilKilled(dir string) {
+	step := 0
+	during = func(string) {
+		if step++; fmt.Sprint(step) == os.Getenv(childStep) {
+			fmt.Println("in the middle")
+			select {}
+		}
+	}
+	if os.Getenv(childStep) == "full" {
+		signal.Ignore(syscall.SIGXFSZ)
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {
+			fmt.Println("no limit:", err)
+			return
+		}
+	}
+	s, err := Open(context.Background(), dir, Options{})
+	if err == nil {
+		err = errors.Join(errors.New("it was opened"), s.Close())
+	}
+	fmt.Println(strings.ReplaceAll(err.Error(), "\n", " "))
+}
+
+// TestBrokenOffMigration: killed in the middle, or on a full disk, it leaves the folder as it was.
+func TestBrokenOffMigration(t *testing.T) {
+	for _, step := range []string{"1", "4", "9", "12", "full"} {
+		t.Run(step, func(t *testing.T) {
+			dir := oldFolder(t, oldest, later)
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), childMigrates+"="+dir, childStep+"="+step)
+			cmd.Stderr = os.Stderr
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			lines.Scan()
+			switch said := lines.Text(); {
+			case step == "full":
+				if !strings.Contains(said, "audit store") {
+					t.Errorf("on a full disk: %s", said)
+				}
+			case said != "in the middle":
+				t.Errorf("the child said %q", said)
+			}
+			if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait() // it was killed
+			wantOld(t, open(t, dir, Options{}))
+		})
+	}
+}
+
+// TestOldParquet: days that an older version wrote are read beside new ones.
+func TestOldParquet(t *testing.T) {
+	dir := oldFolder(t, oldest, later)
+	old, now := filepath.Join(dir, "old.parquet"), filepath.Join(dir, "now.parquet")
+	db, err := sql.Open("duckdb", filepath.Join(dir, FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("COPY (SELECT * EXCLUDE ingested FROM records) TO '" + old + "' (FORMAT parquet, COMPRESSION zstd)"); err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewParquetWriter(t.Context(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	whole := wholeRecord(6000)
+	if err := w.Write(t.Context(), append(recs(5001, 5999), whole)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, files := range []string{"'" + old + "', '" + now + "'", "'" + now + "', '" + old + "'"} {
+		rows, err := db.Query("SELECT " + Columns() + " FROM read_parquet([" + files + "], union_by_name = true) ORDER BY seq")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []record.Record
+		for rows.Next() {
+			r, err := ScanRecord(rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, r)
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(append(recs(1, 5999), whole), got); diff != "" {
+			t.Errorf("%.1000s", diff)
+		}
+	}
+}
