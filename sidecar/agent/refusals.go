@@ -118,7 +118,7 @@ func (r *refusals) decides(by record.Object) {
 func (r *refusals) record(of refusal, count int) {
 	one, own := r.origin, of.record
 	one.Time, one.Class, one.Verdict, one.Protocol = r.now(), record.DNS, record.Denied, "dns"
-	one.Host, one.Destination, one.Path = own.Host, own.Destination, own.Path
+	one.Direction, one.Host, one.Destination, one.Path = record.Outbound, own.Host, own.Destination, own.Path
 	if own.Source != "" {
 		one.Source = own.Source
 	}

@@ -75,10 +75,19 @@ func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 			return err
 		}
 	}
-	r.Claim = ""
+	r.Claim, r.Workload.Labels, r.DestinationWorkload = "", "", record.Workload{} // of these no proxy's word counts
+	p.stamp(r, id, pod)
+	if p.cluster != nil {
+		p.enrich(r, id)
+	}
+	return nil
+}
+
+// stamp makes a record one of its reporter's own workload, unless the reporter is believed about others.
+func (p *plane) stamp(r *record.Record, id identity.ID, pod *workload.Pod) {
 	if r.Reporter == record.ReporterGateway {
 		if p.speaksForOthers(id, pod) {
-			return nil
+			return
 		}
 		if r.Workload.Principal != id.String() {
 			r.Claim = r.Workload.Principal
@@ -88,10 +97,14 @@ func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 	switch {
 	case pod != nil:
 		r.Workload.Name = pod.Name
+		label(r, &r.Workload, "workload.labels", pod.Labels)
 	case r.Reporter == record.ReporterGateway:
 		r.Workload.Name = ""
+	case p.cluster != nil:
+		if gone := p.known.goneAs(r.Workload.Name, id); gone != nil {
+			label(r, &r.Workload, "workload.labels", gone.Labels)
+		}
 	}
-	return nil
 }
 
 // speaksForOthers says whether what a caller reports of others is believed. The mesh's settings or the root namespace's

@@ -19,6 +19,7 @@ import (
 type inventory struct {
 	mu      sync.RWMutex
 	objects map[config.Key]*config.Object
+	at      addresses // of pods
 	// spread is set when a namespace came or went, or the trust bundle changed, since it was last taken: either way the
 	// bundle is to be spread again.
 	spread signal
@@ -49,6 +50,9 @@ func (v *inventory) apply(changes []config.Change) (relabelled map[string]map[st
 		} else {
 			v.objects[c.Key] = c.Object
 		}
+		if c.Key.Kind == config.KindPod {
+			v.at.replace(old, c.Object)
+		}
 		if c.Key.Kind == config.KindPod && old != nil && c.Object != nil && !maps.Equal(old.Labels, c.Object.Labels) {
 			if relabelled == nil {
 				relabelled = map[string]map[string]string{}
@@ -75,13 +79,7 @@ func (v *inventory) Pod(namespace, name string) (labels map[string]string, accou
 		return nil, "", nil, false
 	}
 	pod := o.Spec.(*corev1.Pod)
-	for _, ip := range pod.Status.PodIPs {
-		ips = append(ips, ip.IP)
-	}
-	if len(ips) == 0 && pod.Status.PodIP != "" {
-		ips = []string{pod.Status.PodIP}
-	}
-	return o.Labels, pod.Spec.ServiceAccountName, ips, true
+	return o.Labels, pod.Spec.ServiceAccountName, podIPs(pod), true
 }
 
 // namespaceNames are those of all namespaces, sorted.

@@ -44,11 +44,11 @@ func leanSlice(s *discoveryv1.EndpointSlice) version {
 	return native(config.KindEndpointSlice, &s.ObjectMeta, nil, lean)
 }
 
-// leanPod keeps labels, the account, the addresses, the phase and the names of ports.
+// leanPod keeps labels, the account, the addresses and whose they are, the phase and the names of ports.
 func leanPod(p *corev1.Pod) version {
 	lean := &corev1.Pod{
 		ObjectMeta: leanMeta(&p.ObjectMeta),
-		Spec:       corev1.PodSpec{ServiceAccountName: p.Spec.ServiceAccountName},
+		Spec:       corev1.PodSpec{ServiceAccountName: p.Spec.ServiceAccountName, HostNetwork: p.Spec.HostNetwork},
 		Status:     corev1.PodStatus{Phase: p.Status.Phase, PodIP: p.Status.PodIP},
 	}
 	if len(p.Status.PodIPs) > 1 { // else PodIP says it

@@ -37,47 +37,55 @@ func sidecarRequests() map[string]logCase {
 		"the gateway is not there": {place, httpLog(
 			flagged(common(gatewayCluster, "default", "role", "gateway"), &datav3.ResponseFlags{NoHealthyUpstream: true}), get, "external.com", "/x?a=b", 503, "no_healthy_upstream"),
 			want(record.Record{
-				Class: record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
 				Protocol: "http", Method: "GET", URLPath: "/x", Status: 503, Cluster: gatewayCluster, Route: "default",
 				Reason: "the gateway could not be reached; failed: no_healthy_upstream", Flags: []string{"UH"},
 			})},
 		"the gateway breaks off": {place, httpLog(
 			flagged(common(gatewayCluster, "default", "role", "gateway"), &datav3.ResponseFlags{UpstreamConnectionTermination: true}), get, "external.com", "/", 503, "upstream_reset_before_response_started{connection_termination}"),
 			want(record.Record{
-				Class: record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: gatewayCluster, Route: "default", Reason: "the gateway could not be reached", Flags: []string{"UC"},
 			})},
 		"straight out": {place, httpLog(
 			at(common("outbound|8080||direct.com", "default", "role", "external", "config", entryTag, "revision", revisionTag+"-"), address("240.240.0.9", 8080), address("203.0.113.1", 8080)),
 			get, "Direct.com:8080", "/a/b?token=secret#x", 200, "via_upstream"),
 			want(record.Record{
-				Class: record.HTTP, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "direct.com", Port: 8080, Authority: "Direct.com:8080",
+				Dialled: "240.240.0.9:8080",
+				Class:   record.HTTP, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "direct.com", Port: 8080, Authority: "Direct.com:8080",
 				Protocol: "http", Method: "GET", URLPath: "/a/b", Status: 200, Cluster: "outbound|8080||direct.com", Route: "default", DecidedBy: revisedEntry,
 				Reason: "registered", Destination: "203.0.113.1:8080",
 			})},
 		"another protocol": {place, httpLog(
 			at(common("", "wrong_protocol", "policy", entryTag), address("240.240.0.9", 443), nil), get, "external.com", "/", 403, "direct_response"),
 			want(record.Record{
-				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 443, Authority: "external.com",
+				Dialled: "240.240.0.9:443",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 443, Authority: "external.com",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 403, Route: "wrong_protocol", DecidedBy: entry, Reason: "the port is registered with another protocol",
 			})},
 		"no route": {place, httpLog(
 			flagged(common("", ""), &datav3.ResponseFlags{NoRouteFound: true}), get, "external.com", "/", 404, "route_not_found"),
 			want(record.Record{
-				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 404, Reason: "the host takes no such request", Flags: []string{"NR"},
 			})},
 		"not registered, closed": {place, httpLog(
 			common("", "block_all", "policy", policyTag), get, "evil.test.", "/?q=secret", 502, "direct_response"),
 			want(record.Record{
-				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "evil.test", Port: 80, Authority: "evil.test.",
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "evil.test", Port: 80, Authority: "evil.test.",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 502, Route: "block_all", DecidedBy: policy, Reason: "not registered",
 			})},
 		"the cluster's own networks": {place, httpLog(
 			at(common("PassthroughCluster", "cluster_networks", "role", "passthrough", "policy", policyTag), address("10.4.0.9", 8080), address("10.4.0.9", 8080)),
 			get, "10.4.0.9:8080", "/", 200, "via_upstream"),
 			want(record.Record{
-				Class: record.HTTP, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "10.4.0.9", Port: 8080, Authority: "10.4.0.9:8080",
+				Direction: record.Lateral,
+				Dialled:   "10.4.0.9:8080",
+				Class:     record.HTTP, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "10.4.0.9", Port: 8080, Authority: "10.4.0.9:8080",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 200, Cluster: "PassthroughCluster", Route: "cluster_networks", DecidedBy: policy,
 				Reason: "an address of the cluster's own networks", Destination: "10.4.0.9:8080",
 			})},
@@ -85,7 +93,8 @@ func sidecarRequests() map[string]logCase {
 			at(common("PassthroughCluster", "allow_any", "role", "passthrough", "policy", policyTag), address("203.0.113.9", 80), address("203.0.113.9", 80)),
 			get, "other.test", "/", 200, "via_upstream"),
 			want(record.Record{
-				Class: record.HTTP, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "other.test", Port: 80, Authority: "other.test",
+				Dialled: "203.0.113.9:80",
+				Class:   record.HTTP, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "other.test", Port: 80, Authority: "other.test",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 200, Cluster: "PassthroughCluster", Route: "allow_any", DecidedBy: policy,
 				Reason: "not registered; ALLOW_ANY", Destination: "203.0.113.9:80",
 			})},
@@ -93,7 +102,8 @@ func sidecarRequests() map[string]logCase {
 			flagged(at(common("PassthroughCluster", "allow_any", "role", "passthrough", "policy", policyTag), address("240.240.0.9", 8080), address("240.240.0.9", 8080)),
 				&datav3.ResponseFlags{UpstreamConnectionFailure: true}), get, "external.com:8080", "/", 503, "upstream_reset_before_response_started{connection_timeout}"),
 			want(record.Record{
-				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 8080, Authority: "external.com:8080",
+				Dialled: "240.240.0.9:8080",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 8080, Authority: "external.com:8080",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: "PassthroughCluster", Route: "allow_any", DecidedBy: policy,
 				Reason:      "the host is registered, but not like this, and its address is made up: ALLOW_ANY leads nowhere",
 				Destination: "240.240.0.9:8080", Flags: []string{"UF"},
@@ -102,14 +112,17 @@ func sidecarRequests() map[string]logCase {
 			at(common("outbound|80||web.default.svc.cluster.local", "default", "role", "mesh", "config", "Service/default/web"), address("2001:db8::5", 80), address("2001:db8::7", 8080)),
 			get, "[2001:db8::5]", "/", 200, "via_upstream"),
 			want(record.Record{
-				Class: record.HTTP, Verdict: record.Allowed, Path: "mesh", Reporter: "sidecar", Workload: app, Host: "web.default.svc.cluster.local", Port: 80, Authority: "[2001:db8::5]",
+				Direction: record.Lateral,
+				Dialled:   "[2001:db8::5]:80",
+				Class:     record.HTTP, Verdict: record.Allowed, Path: "mesh", Reporter: "sidecar", Workload: app, Host: "web.default.svc.cluster.local", Port: 80, Authority: "[2001:db8::5]",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 200, Cluster: "outbound|80||web.default.svc.cluster.local", Route: "default",
 				DecidedBy: record.Object{Kind: "Service", Namespace: "default", Name: "web"}, Destination: "[2001:db8::7]:8080",
 			})},
 		"with a password in the authority": {place, httpLog(
 			common("", "block_all", "policy", policyTag), get, "user:secret@evil.test:80", "/", 502, "direct_response"),
 			want(record.Record{
-				Class: record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "evil.test", Port: 80, Authority: "evil.test:80",
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "evil.test", Port: 80, Authority: "evil.test:80",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 502, Route: "block_all", DecidedBy: policy, Reason: "not registered",
 			})},
 	}
@@ -163,7 +176,8 @@ func sidecarTunnels() map[string]logCase {
 		"TLS without a name, let through by IPv6": {place, httpLog(
 			tunnel("PassthroughCluster", "allow_any", "2001:db8::9", "role", "passthrough", "policy", policyTag, "target", "[2001:db8::9]:443"), connect, "-:443", "", 200, ""),
 			want(record.Record{
-				Class: record.Network, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "2001:db8::9", Port: 443,
+				Dialled: "[2001:db8::9]:443",
+				Class:   record.Network, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "2001:db8::9", Port: 443,
 				Authority: "-:443", Protocol: "tls", Status: 200, Cluster: "PassthroughCluster", Route: "allow_any", DecidedBy: policy, Reason: "not registered; ALLOW_ANY",
 				Destination: "[2001:db8::9]:443",
 			})},
@@ -182,13 +196,15 @@ func sidecarTCP() map[string]logCase {
 		"a port where nothing is registered, let through": {place, tcpLog(
 			at(common("PassthroughCluster", "", "role", "passthrough", "policy", policyTag), address("203.0.113.9", 9999), address("203.0.113.9", 9999)), "", ""),
 			want(record.Record{
-				Class: record.Network, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "203.0.113.9", Port: 9999, Protocol: "tcp",
+				Dialled: "203.0.113.9:9999",
+				Class:   record.Network, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "203.0.113.9", Port: 9999, Protocol: "tcp",
 				Cluster: "PassthroughCluster", DecidedBy: policy, Reason: "not registered; ALLOW_ANY", Destination: "203.0.113.9:9999",
 			})},
 		"a port where nothing is registered, closed": {place, tcpLog(
 			flagged(at(common("BlackHoleCluster", "", "role", "blackhole", "policy", policyTag), address("2001:db8::9", 9999), nil), &datav3.ResponseFlags{NoHealthyUpstream: true}), "", ""),
 			want(record.Record{
-				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "2001:db8::9", Port: 9999, Protocol: "tcp",
+				Dialled: "[2001:db8::9]:9999",
+				Class:   record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "2001:db8::9", Port: 9999, Protocol: "tcp",
 				Cluster: "BlackHoleCluster", DecidedBy: policy, Reason: "not registered", Flags: []string{"UH"},
 			})},
 	}

@@ -45,7 +45,7 @@ func localFailure(flags []string) bool {
 // judge fills in what was decided, by what, and why.
 func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 	role, policy := tag(c, accesslog.TagRole), tag(c, accesslog.TagPolicy)
-	r.Verdict = record.Allowed
+	r.Verdict, r.Direction = record.Allowed, record.Outbound
 	switch {
 	case strings.HasPrefix(details, "rbac_access_denied"):
 		r.deny(r.pathDenied(), r.whyDenied())
@@ -74,13 +74,14 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 		r.deny(record.PathBlackhole, madeUpReason)
 		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "cluster_networks":
+		r.Direction = record.Lateral
 		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "an address of the cluster's own networks", record.ParseObject(policy)
 	case role == accesslog.RolePassthrough:
 		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "not registered; ALLOW_ANY", record.ParseObject(policy)
 	case role == accesslog.RoleGateway:
 		r.Path, r.Reason = record.PathGateway, "the gateway could not be reached"
 	case role == accesslog.RoleMesh:
-		r.Path, r.DecidedBy = record.PathMesh, record.ParseObject(tag(c, accesslog.TagConfig))
+		r.Direction, r.Path, r.DecidedBy = record.Lateral, record.PathMesh, record.ParseObject(tag(c, accesslog.TagConfig))
 	default:
 		r.Path, r.Reason, r.DecidedBy = record.PathGateway, "registered", record.ParseObject(tag(c, accesslog.TagConfig))
 		if r.Reporter == record.ReporterSidecar {

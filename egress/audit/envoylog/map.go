@@ -156,6 +156,10 @@ func start(n Node, place accesslog.Place, c *datav3.AccessLogCommon) entry {
 		r.Reporter, r.Workload = record.ReporterProxy, n.Workload
 	default:
 		r.Reporter, r.Workload = record.ReporterSidecar, n.Workload
+		// An internal listener has no address of its own; there the tag has what came with the connection.
+		if r.Dialled = tag(c, accesslog.TagTarget); r.Dialled == "" {
+			r.Dialled = socket(c.GetDownstreamLocalAddress())
+		}
 	}
 	return r
 }

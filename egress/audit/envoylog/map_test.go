@@ -109,6 +109,9 @@ func want(r record.Record) *record.Record {
 	if r.Source == "" {
 		r.Source = "10.0.0.1:41000"
 	}
+	if r.Direction == "" {
+		r.Direction = record.Outbound
+	}
 	return &r
 }
 

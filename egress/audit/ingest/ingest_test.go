@@ -387,3 +387,14 @@ func TestManyIdentities(t *testing.T) {
 		t.Errorf("%d budgets", len(b.of))
 	}
 }
+
+// TestDirectionIsOneOfThree: what else a sender says of it is dropped, and not the record.
+func TestDirectionIsOneOfThree(t *testing.T) {
+	for said, want := range map[string]string{"": "", "outbound": "outbound", "inbound": "inbound", "lateral": "lateral", "up\x00ward": "", strings.Repeat("x", 1<<20): ""} {
+		r := rec(1)
+		r.Direction = said
+		if err := NewServer(newMemory(), nil, nil).judge(t.Context(), &r); err != nil || r.Direction != want {
+			t.Errorf("%.20q became %q, %v", said, r.Direction, err)
+		}
+	}
+}

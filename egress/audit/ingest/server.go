@@ -156,6 +156,11 @@ func (s *Server) judge(ctx context.Context, r *record.Record) error {
 	if err := s.authorize(ctx, r); err != nil {
 		return err
 	}
+	switch r.Direction {
+	case "", record.Outbound, record.Inbound, record.Lateral:
+	default:
+		r.Direction = "" // a word of the sender's own
+	}
 	r.Bound() // whatever the sender did about it
 	return nil
 }

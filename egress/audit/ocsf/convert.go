@@ -77,7 +77,7 @@ func (e *Event) setVerdict(r record.Record) {
 		if d.Namespace != "" {
 			name = d.Namespace + "/" + d.Name
 		}
-		e.FirewallRule = &FirewallRule{Name: name, UID: d.Rule, Type: d.Kind, Desc: r.Reason}
+		e.FirewallRule = &FirewallRule{Name: name, UID: d.Rule, Version: d.Revision, Type: d.Kind, Desc: r.Reason}
 	}
 }
 
@@ -85,11 +85,14 @@ func (e *Event) setEndpoints(r record.Record) {
 	e.SrcEndpoint = endpoint(r.Source)
 	e.SrcEndpoint.Name = r.Workload.Name
 	e.DstEndpoint = endpoint(r.Destination)
-	e.DstEndpoint.Hostname = r.Host
+	e.DstEndpoint.Hostname, e.DstEndpoint.Name = r.Host, r.DestinationWorkload.Name
 	if r.Port != 0 {
 		e.DstEndpoint.Port = r.Port
 	}
-	e.ConnectionInfo = &ConnectionInfo{ProtocolName: "tcp", ProtocolNum: 6, Direction: "Outbound", DirectionID: 2}
+	e.ConnectionInfo = &ConnectionInfo{ProtocolName: "tcp", ProtocolNum: 6, Direction: "Unknown"}
+	if id, known := directions[r.Direction]; known {
+		e.ConnectionInfo.Direction, e.ConnectionInfo.DirectionID = strings.ToUpper(r.Direction[:1])+r.Direction[1:], id
+	}
 	e.Traffic = &Traffic{BytesIn: r.BytesSent, BytesOut: r.BytesReceived, Bytes: r.BytesSent + r.BytesReceived}
 	if r.SNI != "" {
 		e.TLS = &TLS{SNI: r.SNI, Version: "Unknown"}
@@ -103,6 +106,9 @@ func (e *Event) setNetwork(r record.Record) {
 	}
 	e.classify(4001, "Network Activity", 6, "Traffic")
 }
+
+// directions are OCSF's numbers for a record's words.
+var directions = map[string]int{record.Inbound: 1, record.Outbound: 2, record.Lateral: 3}
 
 // methods are the activities of class 4002.
 var methods = map[string]int{
@@ -161,7 +167,9 @@ func unmapped(r record.Record) map[string]string {
 	for key, value := range map[string]string{
 		"path": r.Path, "reporter": r.Reporter, "cluster": r.Cluster, "route": r.Route, "authority": r.Authority,
 		"protocol": r.Protocol, "namespace": r.Workload.Namespace, "response_flags": strings.Join(r.Flags, ","),
-		"claim": r.Claim, "forwarded_for": r.ForwardedFor, "cut": strings.Join(r.Cut, ","),
+		"labels": r.Workload.Labels, "dialled": r.Dialled, "destination_principal": r.DestinationWorkload.Principal,
+		"destination_namespace": r.DestinationWorkload.Namespace, "destination_service_account": r.DestinationWorkload.ServiceAccount,
+		"destination_labels": r.DestinationWorkload.Labels, "claim": r.Claim, "forwarded_for": r.ForwardedFor, "cut": strings.Join(r.Cut, ","),
 	} {
 		if value != "" {
 			out[key] = value

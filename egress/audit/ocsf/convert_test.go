@@ -49,6 +49,16 @@ func TestFromRecord(t *testing.T) {
 			"firewall_rule.name": "shop/strict", "firewall_rule.uid": "rules[1]", "firewall_rule.type": "EgressPolicy",
 			"message": "not registered", "dst_endpoint.ip": nil, "dst_endpoint.port": 443.0,
 		}},
+		{"direction", with(func(r *record.Record) {
+			r.Class, r.Direction, r.Dialled, r.DecidedBy = record.Network, record.Lateral, "10.0.0.9:80", record.Object{Kind: "Service", Name: "s", Revision: "abc"}
+			r.DestinationWorkload, r.Workload.Labels = record.Workload{Name: "cart-2", Namespace: "shop"}, "app=cart"
+		}), map[string]any{
+			"connection_info.direction": "Lateral", "connection_info.direction_id": 3.0, "dst_endpoint.name": "cart-2", "firewall_rule.version": "abc",
+			"unmapped.labels": "app=cart", "unmapped.dialled": "10.0.0.9:80", "unmapped.destination_namespace": "shop",
+		}},
+		{"inbound", with(func(r *record.Record) { r.Class, r.Direction = record.Network, record.Inbound }), map[string]any{"connection_info.direction_id": 1.0}},
+		{"outbound", with(func(r *record.Record) { r.Class, r.Direction = record.Network, record.Outbound }), map[string]any{"connection_info.direction_id": 2.0}},
+		{"of before directions", with(func(r *record.Record) { r.Class = record.Network }), map[string]any{"connection_info.direction_id": 0.0}},
 		{"request", with(func(r *record.Record) {
 			r.Class, r.Verdict, r.Method, r.URLPath, r.Status = record.HTTP, record.Denied, "POST", "/a?b=c", 403
 		}), map[string]any{

@@ -77,10 +77,11 @@ type Endpoint struct {
 
 // FirewallRule is what decided.
 type FirewallRule struct {
-	Name string `json:"name,omitempty"` // namespace/name of the object
-	UID  string `json:"uid,omitempty"`  // the rule in it
-	Type string `json:"type,omitempty"` // its kind
-	Desc string `json:"desc,omitempty"` // the reason
+	Name    string `json:"name,omitempty"`    // namespace/name of the object
+	UID     string `json:"uid,omitempty"`     // the rule in it
+	Version string `json:"version,omitempty"` // the object's revision
+	Type    string `json:"type,omitempty"`    // its kind
+	Desc    string `json:"desc,omitempty"`    // the reason
 }
 
 // ConnectionInfo gives protocol and direction.
@@ -88,7 +89,7 @@ type ConnectionInfo struct {
 	ProtocolName string `json:"protocol_name"`
 	ProtocolNum  int    `json:"protocol_num"`
 	Direction    string `json:"direction"`
-	DirectionID  int    `json:"direction_id"` // 2: Outbound
+	DirectionID  int    `json:"direction_id"` // 1: Inbound, 2: Outbound, 3: Lateral
 }
 
 // Traffic counts bytes as the workload sees them: in is what it got.
