@@ -48,8 +48,8 @@ func addressesOf(o *config.Object) (out []netip.Addr) {
 	if o == nil {
 		return nil
 	}
-	pod := o.Spec.(*corev1.Pod)
-	if pod.Spec.HostNetwork {
+	pod, ok := o.Spec.(*corev1.Pod)
+	if !ok || pod.Spec.HostNetwork {
 		return nil
 	}
 	for _, text := range podIPs(pod) {
