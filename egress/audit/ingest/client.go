@@ -9,20 +9,21 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/egress/audit/ingest/ingestpb"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 // Client is a Sink that passes records on to another Ingest server.
-type Client struct{ conn grpc.ClientConnInterface }
+type Client struct{ ingest ingestpb.IngestClient }
 
 // NewClient makes a Sink of a connection, which stays the caller's to close.
-func NewClient(conn grpc.ClientConnInterface) *Client { return &Client{conn} }
+func NewClient(conn grpc.ClientConnInterface) *Client { return &Client{ingestpb.NewIngestClient(conn)} }
 
 // Store returns nil when the far side acknowledged everything.
 func (c *Client) Store(ctx context.Context, records []record.Record) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.conn.NewStream(ctx, &shipStream, shipMethod)
+	stream, err := c.ingest.Ship(ctx)
 	if err != nil {
 		return fmt.Errorf("audit ingest: %w", err)
 	}
@@ -36,18 +37,21 @@ func (c *Client) Store(ctx context.Context, records []record.Record) error {
 	return stream.CloseSend()
 }
 
+// batches is a stream of Ship, as its client has it.
+type batches = grpc.BidiStreamingClient[wrapperspb.BytesValue, wrapperspb.UInt64Value]
+
 // exchange sends the records that fit one batch and waits for their acknowledgement.
-func exchange(stream grpc.ClientStream, records []record.Record) (acked uint64, taken int, err error) {
+func exchange(stream batches, records []record.Record) (acked uint64, taken int, err error) {
 	packed, taken, err := EncodeBatch(records)
 	if err != nil {
 		return 0, 0, err
 	}
-	// SendMsg says only io.EOF when the stream has ended; RecvMsg knows why.
-	if err := stream.SendMsg(wrapperspb.Bytes(packed)); err != nil && !errors.Is(err, io.EOF) {
+	// Send says only io.EOF when the stream has ended; Recv knows why.
+	if err := stream.Send(wrapperspb.Bytes(packed)); err != nil && !errors.Is(err, io.EOF) {
 		return 0, 0, fmt.Errorf("audit ingest: %w", err)
 	}
-	var answer wrapperspb.UInt64Value
-	if err := stream.RecvMsg(&answer); err != nil {
+	answer, err := stream.Recv()
+	if err != nil {
 		return 0, 0, fmt.Errorf("audit ingest: %w", err)
 	}
 	return answer.Value, taken, nil

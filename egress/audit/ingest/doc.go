@@ -4,8 +4,8 @@
 // A batch is acknowledged only when the sink said that it is durable, so a chain agent → controller → audit server
 // acknowledges end to end. Delivery is at least once; the sink drops copies.
 //
-// The wire is gRPC without generated code: method /sallyport.audit.v1.Ingest/Ship, a stream of BytesValue (see
-// EncodeBatch) answered by one UInt64Value each, the highest sequence number of the batch.
+// The wire is the service of ingestpb/ingest.proto: a stream of batches (see EncodeBatch), each answered by the highest
+// sequence number in it. What is in a batch is JSON, by docs/adr/0025-what-is-generated.md.
 //
 // The static agent carries this package: it must not import the store.
 package ingest

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/egress/audit/ingest/ingestpb"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -37,6 +38,7 @@ const inFlight = 32
 
 // Server is the receiving end.
 type Server struct {
+	ingestpb.UnimplementedIngestServer
 	sink      Sink
 	authorize Authorize
 	log       *slog.Logger
@@ -70,18 +72,18 @@ func NewServer(sink Sink, authorize Authorize, logger *slog.Logger) *Server {
 }
 
 // Register offers the service on a gRPC server.
-func (s *Server) Register(r grpc.ServiceRegistrar) { r.RegisterService(&serviceDesc, s) }
+func (s *Server) Register(r grpc.ServiceRegistrar) { ingestpb.RegisterIngestServer(r, s) }
 
 // Stats tells what came in.
 func (s *Server) Stats() ServerStats {
 	return ServerStats{Batches: s.batches.Load(), Received: s.received.Load(), Refused: s.refused.Load(), Limited: s.limited.Load()}
 }
 
-// ship serves one stream: a batch, its acknowledgement, the next batch.
-func (s *Server) ship(stream grpc.ServerStream) error {
+// Ship serves one stream: a batch, its acknowledgement, the next batch.
+func (s *Server) Ship(stream grpc.BidiStreamingServer[wrapperspb.BytesValue, wrapperspb.UInt64Value]) error {
 	for {
-		var in wrapperspb.BytesValue
-		if err := stream.RecvMsg(&in); err != nil {
+		in, err := stream.Recv()
+		if err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
@@ -91,7 +93,7 @@ func (s *Server) ship(stream grpc.ServerStream) error {
 		if err != nil {
 			return err
 		}
-		if err := stream.SendMsg(wrapperspb.UInt64(acked)); err != nil {
+		if err := stream.Send(wrapperspb.UInt64(acked)); err != nil {
 			return err
 		}
 	}

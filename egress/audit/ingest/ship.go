@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/sallyport/sallyport/egress/audit/ingest/ingestpb"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/spool"
 )
@@ -73,14 +74,15 @@ func retryWait(failures int) time.Duration {
 func shipUntilError(ctx context.Context, conn grpc.ClientConnInterface, source Source) (shipped bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var stream grpc.ClientStream
+	client := ingestpb.NewIngestClient(conn)
+	var stream batches
 	for {
 		batch, err := source.Next(ctx, MaxBatch)
 		if err != nil {
 			return shipped, err
 		}
 		if stream == nil { // only now: an idle agent holds no stream
-			if stream, err = conn.NewStream(ctx, &shipStream, shipMethod); err != nil {
+			if stream, err = client.Ship(ctx); err != nil {
 				return shipped, fmt.Errorf("audit ingest: %w", err)
 			}
 		}
@@ -100,7 +102,7 @@ func shipUntilError(ctx context.Context, conn grpc.ClientConnInterface, source S
 }
 
 // shipBatch sends one batch and forgets what was acknowledged of it.
-func shipBatch(cancel context.CancelFunc, stream grpc.ClientStream, source Source, batch []record.Record) (int, error) {
+func shipBatch(cancel context.CancelFunc, stream batches, source Source, batch []record.Record) (int, error) {
 	timer := time.AfterFunc(ackTimeout, cancel)
 	defer timer.Stop()
 	acked, taken, err := exchange(stream, batch)
