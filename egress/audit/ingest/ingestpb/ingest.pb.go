@@ -13,6 +13,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	wrapperspb "google.golang.org/protobuf/types/known/wrapperspb"
 	reflect "reflect"
+	sync "sync"
 	unsafe "unsafe"
 )
 
@@ -23,26 +24,553 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Batch is what one message carries: 1,000 records at most.
+type Batch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Records       []*Record              `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Batch) Reset() {
+	*x = Batch{}
+	mi := &file_egress_audit_ingest_ingestpb_ingest_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Batch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Batch) ProtoMessage() {}
+
+func (x *Batch) ProtoReflect() protoreflect.Message {
+	mi := &file_egress_audit_ingest_ingestpb_ingest_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Batch.ProtoReflect.Descriptor instead.
+func (*Batch) Descriptor() ([]byte, []int) {
+	return file_egress_audit_ingest_ingestpb_ingest_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Batch) GetRecords() []*Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// Record is record.Record, which says what the fields mean; egress/audit/schema has them by these names.
+type Record struct {
+	state                     protoimpl.MessageState `protogen:"open.v1"`
+	Proxy                     string                 `protobuf:"bytes,1,opt,name=proxy,proto3" json:"proxy,omitempty"`
+	Epoch                     uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Seq                       uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	Seconds                   int64                  `protobuf:"varint,4,opt,name=seconds,proto3" json:"seconds,omitempty"` // of the Unix epoch
+	Nanos                     int32                  `protobuf:"varint,5,opt,name=nanos,proto3" json:"nanos,omitempty"`
+	Class                     string                 `protobuf:"bytes,6,opt,name=class,proto3" json:"class,omitempty"`
+	Verdict                   string                 `protobuf:"bytes,7,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Path                      string                 `protobuf:"bytes,8,opt,name=path,proto3" json:"path,omitempty"`
+	Reporter                  string                 `protobuf:"bytes,9,opt,name=reporter,proto3" json:"reporter,omitempty"`
+	Direction                 string                 `protobuf:"bytes,10,opt,name=direction,proto3" json:"direction,omitempty"`
+	Principal                 string                 `protobuf:"bytes,11,opt,name=principal,proto3" json:"principal,omitempty"`
+	Namespace                 string                 `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	ServiceAccount            string                 `protobuf:"bytes,13,opt,name=service_account,json=serviceAccount,proto3" json:"service_account,omitempty"`
+	Workload                  string                 `protobuf:"bytes,14,opt,name=workload,proto3" json:"workload,omitempty"`
+	Labels                    string                 `protobuf:"bytes,15,opt,name=labels,proto3" json:"labels,omitempty"`
+	Source                    string                 `protobuf:"bytes,16,opt,name=source,proto3" json:"source,omitempty"`
+	Claim                     string                 `protobuf:"bytes,17,opt,name=claim,proto3" json:"claim,omitempty"`
+	ForwardedFor              string                 `protobuf:"bytes,18,opt,name=forwarded_for,json=forwardedFor,proto3" json:"forwarded_for,omitempty"`
+	Host                      string                 `protobuf:"bytes,19,opt,name=host,proto3" json:"host,omitempty"`
+	Port                      uint32                 `protobuf:"varint,20,opt,name=port,proto3" json:"port,omitempty"`
+	Sni                       string                 `protobuf:"bytes,21,opt,name=sni,proto3" json:"sni,omitempty"`
+	Authority                 string                 `protobuf:"bytes,22,opt,name=authority,proto3" json:"authority,omitempty"`
+	Dialled                   string                 `protobuf:"bytes,23,opt,name=dialled,proto3" json:"dialled,omitempty"`
+	Destination               string                 `protobuf:"bytes,24,opt,name=destination,proto3" json:"destination,omitempty"`
+	DestinationPrincipal      string                 `protobuf:"bytes,25,opt,name=destination_principal,json=destinationPrincipal,proto3" json:"destination_principal,omitempty"`
+	DestinationNamespace      string                 `protobuf:"bytes,26,opt,name=destination_namespace,json=destinationNamespace,proto3" json:"destination_namespace,omitempty"`
+	DestinationServiceAccount string                 `protobuf:"bytes,27,opt,name=destination_service_account,json=destinationServiceAccount,proto3" json:"destination_service_account,omitempty"`
+	DestinationWorkload       string                 `protobuf:"bytes,28,opt,name=destination_workload,json=destinationWorkload,proto3" json:"destination_workload,omitempty"`
+	DestinationLabels         string                 `protobuf:"bytes,29,opt,name=destination_labels,json=destinationLabels,proto3" json:"destination_labels,omitempty"`
+	Protocol                  string                 `protobuf:"bytes,30,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Method                    string                 `protobuf:"bytes,31,opt,name=method,proto3" json:"method,omitempty"`
+	UrlPath                   string                 `protobuf:"bytes,32,opt,name=url_path,json=urlPath,proto3" json:"url_path,omitempty"`
+	Status                    uint32                 `protobuf:"varint,33,opt,name=status,proto3" json:"status,omitempty"`
+	Cluster                   string                 `protobuf:"bytes,34,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Route                     string                 `protobuf:"bytes,35,opt,name=route,proto3" json:"route,omitempty"`
+	DecidedByKind             string                 `protobuf:"bytes,36,opt,name=decided_by_kind,json=decidedByKind,proto3" json:"decided_by_kind,omitempty"`
+	DecidedByNamespace        string                 `protobuf:"bytes,37,opt,name=decided_by_namespace,json=decidedByNamespace,proto3" json:"decided_by_namespace,omitempty"`
+	DecidedByName             string                 `protobuf:"bytes,38,opt,name=decided_by_name,json=decidedByName,proto3" json:"decided_by_name,omitempty"`
+	DecidedByRule             string                 `protobuf:"bytes,39,opt,name=decided_by_rule,json=decidedByRule,proto3" json:"decided_by_rule,omitempty"`
+	DecidedByRevision         string                 `protobuf:"bytes,40,opt,name=decided_by_revision,json=decidedByRevision,proto3" json:"decided_by_revision,omitempty"`
+	Reason                    string                 `protobuf:"bytes,41,opt,name=reason,proto3" json:"reason,omitempty"`
+	BytesSent                 uint64                 `protobuf:"varint,42,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`
+	BytesReceived             uint64                 `protobuf:"varint,43,opt,name=bytes_received,json=bytesReceived,proto3" json:"bytes_received,omitempty"`
+	DurationNs                int64                  `protobuf:"varint,44,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"`
+	Flags                     []string               `protobuf:"bytes,45,rep,name=flags,proto3" json:"flags,omitempty"`
+	Lost                      uint64                 `protobuf:"varint,46,opt,name=lost,proto3" json:"lost,omitempty"`
+	Cut                       []string               `protobuf:"bytes,47,rep,name=cut,proto3" json:"cut,omitempty"`
+	unknownFields             protoimpl.UnknownFields
+	sizeCache                 protoimpl.SizeCache
+}
+
+func (x *Record) Reset() {
+	*x = Record{}
+	mi := &file_egress_audit_ingest_ingestpb_ingest_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Record) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Record) ProtoMessage() {}
+
+func (x *Record) ProtoReflect() protoreflect.Message {
+	mi := &file_egress_audit_ingest_ingestpb_ingest_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Record.ProtoReflect.Descriptor instead.
+func (*Record) Descriptor() ([]byte, []int) {
+	return file_egress_audit_ingest_ingestpb_ingest_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Record) GetProxy() string {
+	if x != nil {
+		return x.Proxy
+	}
+	return ""
+}
+
+func (x *Record) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Record) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Record) GetSeconds() int64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+func (x *Record) GetNanos() int32 {
+	if x != nil {
+		return x.Nanos
+	}
+	return 0
+}
+
+func (x *Record) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *Record) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *Record) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Record) GetReporter() string {
+	if x != nil {
+		return x.Reporter
+	}
+	return ""
+}
+
+func (x *Record) GetDirection() string {
+	if x != nil {
+		return x.Direction
+	}
+	return ""
+}
+
+func (x *Record) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Record) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Record) GetServiceAccount() string {
+	if x != nil {
+		return x.ServiceAccount
+	}
+	return ""
+}
+
+func (x *Record) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
+func (x *Record) GetLabels() string {
+	if x != nil {
+		return x.Labels
+	}
+	return ""
+}
+
+func (x *Record) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Record) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
+}
+
+func (x *Record) GetForwardedFor() string {
+	if x != nil {
+		return x.ForwardedFor
+	}
+	return ""
+}
+
+func (x *Record) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Record) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Record) GetSni() string {
+	if x != nil {
+		return x.Sni
+	}
+	return ""
+}
+
+func (x *Record) GetAuthority() string {
+	if x != nil {
+		return x.Authority
+	}
+	return ""
+}
+
+func (x *Record) GetDialled() string {
+	if x != nil {
+		return x.Dialled
+	}
+	return ""
+}
+
+func (x *Record) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+func (x *Record) GetDestinationPrincipal() string {
+	if x != nil {
+		return x.DestinationPrincipal
+	}
+	return ""
+}
+
+func (x *Record) GetDestinationNamespace() string {
+	if x != nil {
+		return x.DestinationNamespace
+	}
+	return ""
+}
+
+func (x *Record) GetDestinationServiceAccount() string {
+	if x != nil {
+		return x.DestinationServiceAccount
+	}
+	return ""
+}
+
+func (x *Record) GetDestinationWorkload() string {
+	if x != nil {
+		return x.DestinationWorkload
+	}
+	return ""
+}
+
+func (x *Record) GetDestinationLabels() string {
+	if x != nil {
+		return x.DestinationLabels
+	}
+	return ""
+}
+
+func (x *Record) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *Record) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Record) GetUrlPath() string {
+	if x != nil {
+		return x.UrlPath
+	}
+	return ""
+}
+
+func (x *Record) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Record) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *Record) GetRoute() string {
+	if x != nil {
+		return x.Route
+	}
+	return ""
+}
+
+func (x *Record) GetDecidedByKind() string {
+	if x != nil {
+		return x.DecidedByKind
+	}
+	return ""
+}
+
+func (x *Record) GetDecidedByNamespace() string {
+	if x != nil {
+		return x.DecidedByNamespace
+	}
+	return ""
+}
+
+func (x *Record) GetDecidedByName() string {
+	if x != nil {
+		return x.DecidedByName
+	}
+	return ""
+}
+
+func (x *Record) GetDecidedByRule() string {
+	if x != nil {
+		return x.DecidedByRule
+	}
+	return ""
+}
+
+func (x *Record) GetDecidedByRevision() string {
+	if x != nil {
+		return x.DecidedByRevision
+	}
+	return ""
+}
+
+func (x *Record) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Record) GetBytesSent() uint64 {
+	if x != nil {
+		return x.BytesSent
+	}
+	return 0
+}
+
+func (x *Record) GetBytesReceived() uint64 {
+	if x != nil {
+		return x.BytesReceived
+	}
+	return 0
+}
+
+func (x *Record) GetDurationNs() int64 {
+	if x != nil {
+		return x.DurationNs
+	}
+	return 0
+}
+
+func (x *Record) GetFlags() []string {
+	if x != nil {
+		return x.Flags
+	}
+	return nil
+}
+
+func (x *Record) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *Record) GetCut() []string {
+	if x != nil {
+		return x.Cut
+	}
+	return nil
+}
+
 var File_egress_audit_ingest_ingestpb_ingest_proto protoreflect.FileDescriptor
 
 const file_egress_audit_ingest_ingestpb_ingest_proto_rawDesc = "" +
 	"\n" +
-	")egress/audit/ingest/ingestpb/ingest.proto\x12\x12sallyport.audit.v1\x1a\x1egoogle/protobuf/wrappers.proto2O\n" +
+	")egress/audit/ingest/ingestpb/ingest.proto\x12\x12sallyport.audit.v1\x1a\x1egoogle/protobuf/wrappers.proto\"=\n" +
+	"\x05Batch\x124\n" +
+	"\arecords\x18\x01 \x03(\v2\x1a.sallyport.audit.v1.RecordR\arecords\"\xac\v\n" +
+	"\x06Record\x12\x14\n" +
+	"\x05proxy\x18\x01 \x01(\tR\x05proxy\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x18\n" +
+	"\aseconds\x18\x04 \x01(\x03R\aseconds\x12\x14\n" +
+	"\x05nanos\x18\x05 \x01(\x05R\x05nanos\x12\x14\n" +
+	"\x05class\x18\x06 \x01(\tR\x05class\x12\x18\n" +
+	"\averdict\x18\a \x01(\tR\averdict\x12\x12\n" +
+	"\x04path\x18\b \x01(\tR\x04path\x12\x1a\n" +
+	"\breporter\x18\t \x01(\tR\breporter\x12\x1c\n" +
+	"\tdirection\x18\n" +
+	" \x01(\tR\tdirection\x12\x1c\n" +
+	"\tprincipal\x18\v \x01(\tR\tprincipal\x12\x1c\n" +
+	"\tnamespace\x18\f \x01(\tR\tnamespace\x12'\n" +
+	"\x0fservice_account\x18\r \x01(\tR\x0eserviceAccount\x12\x1a\n" +
+	"\bworkload\x18\x0e \x01(\tR\bworkload\x12\x16\n" +
+	"\x06labels\x18\x0f \x01(\tR\x06labels\x12\x16\n" +
+	"\x06source\x18\x10 \x01(\tR\x06source\x12\x14\n" +
+	"\x05claim\x18\x11 \x01(\tR\x05claim\x12#\n" +
+	"\rforwarded_for\x18\x12 \x01(\tR\fforwardedFor\x12\x12\n" +
+	"\x04host\x18\x13 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x14 \x01(\rR\x04port\x12\x10\n" +
+	"\x03sni\x18\x15 \x01(\tR\x03sni\x12\x1c\n" +
+	"\tauthority\x18\x16 \x01(\tR\tauthority\x12\x18\n" +
+	"\adialled\x18\x17 \x01(\tR\adialled\x12 \n" +
+	"\vdestination\x18\x18 \x01(\tR\vdestination\x123\n" +
+	"\x15destination_principal\x18\x19 \x01(\tR\x14destinationPrincipal\x123\n" +
+	"\x15destination_namespace\x18\x1a \x01(\tR\x14destinationNamespace\x12>\n" +
+	"\x1bdestination_service_account\x18\x1b \x01(\tR\x19destinationServiceAccount\x121\n" +
+	"\x14destination_workload\x18\x1c \x01(\tR\x13destinationWorkload\x12-\n" +
+	"\x12destination_labels\x18\x1d \x01(\tR\x11destinationLabels\x12\x1a\n" +
+	"\bprotocol\x18\x1e \x01(\tR\bprotocol\x12\x16\n" +
+	"\x06method\x18\x1f \x01(\tR\x06method\x12\x19\n" +
+	"\burl_path\x18  \x01(\tR\aurlPath\x12\x16\n" +
+	"\x06status\x18! \x01(\rR\x06status\x12\x18\n" +
+	"\acluster\x18\" \x01(\tR\acluster\x12\x14\n" +
+	"\x05route\x18# \x01(\tR\x05route\x12&\n" +
+	"\x0fdecided_by_kind\x18$ \x01(\tR\rdecidedByKind\x120\n" +
+	"\x14decided_by_namespace\x18% \x01(\tR\x12decidedByNamespace\x12&\n" +
+	"\x0fdecided_by_name\x18& \x01(\tR\rdecidedByName\x12&\n" +
+	"\x0fdecided_by_rule\x18' \x01(\tR\rdecidedByRule\x12.\n" +
+	"\x13decided_by_revision\x18( \x01(\tR\x11decidedByRevision\x12\x16\n" +
+	"\x06reason\x18) \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"bytes_sent\x18* \x01(\x04R\tbytesSent\x12%\n" +
+	"\x0ebytes_received\x18+ \x01(\x04R\rbytesReceived\x12\x1f\n" +
+	"\vduration_ns\x18, \x01(\x03R\n" +
+	"durationNs\x12\x14\n" +
+	"\x05flags\x18- \x03(\tR\x05flags\x12\x12\n" +
+	"\x04lost\x18. \x01(\x04R\x04lost\x12\x10\n" +
+	"\x03cut\x18/ \x03(\tR\x03cut2O\n" +
 	"\x06Ingest\x12E\n" +
 	"\x04Ship\x12\x1b.google.protobuf.BytesValue\x1a\x1c.google.protobuf.UInt64Value(\x010\x01B=Z;github.com/sallyport/sallyport/egress/audit/ingest/ingestpbb\x06proto3"
 
+var (
+	file_egress_audit_ingest_ingestpb_ingest_proto_rawDescOnce sync.Once
+	file_egress_audit_ingest_ingestpb_ingest_proto_rawDescData []byte
+)
+
+func file_egress_audit_ingest_ingestpb_ingest_proto_rawDescGZIP() []byte {
+	file_egress_audit_ingest_ingestpb_ingest_proto_rawDescOnce.Do(func() {
+		file_egress_audit_ingest_ingestpb_ingest_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_egress_audit_ingest_ingestpb_ingest_proto_rawDesc), len(file_egress_audit_ingest_ingestpb_ingest_proto_rawDesc)))
+	})
+	return file_egress_audit_ingest_ingestpb_ingest_proto_rawDescData
+}
+
+var file_egress_audit_ingest_ingestpb_ingest_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_egress_audit_ingest_ingestpb_ingest_proto_goTypes = []any{
-	(*wrapperspb.BytesValue)(nil),  // 0: google.protobuf.BytesValue
-	(*wrapperspb.UInt64Value)(nil), // 1: google.protobuf.UInt64Value
+	(*Batch)(nil),                  // 0: sallyport.audit.v1.Batch
+	(*Record)(nil),                 // 1: sallyport.audit.v1.Record
+	(*wrapperspb.BytesValue)(nil),  // 2: google.protobuf.BytesValue
+	(*wrapperspb.UInt64Value)(nil), // 3: google.protobuf.UInt64Value
 }
 var file_egress_audit_ingest_ingestpb_ingest_proto_depIdxs = []int32{
-	0, // 0: sallyport.audit.v1.Ingest.Ship:input_type -> google.protobuf.BytesValue
-	1, // 1: sallyport.audit.v1.Ingest.Ship:output_type -> google.protobuf.UInt64Value
-	1, // [1:2] is the sub-list for method output_type
-	0, // [0:1] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	1, // 0: sallyport.audit.v1.Batch.records:type_name -> sallyport.audit.v1.Record
+	2, // 1: sallyport.audit.v1.Ingest.Ship:input_type -> google.protobuf.BytesValue
+	3, // 2: sallyport.audit.v1.Ingest.Ship:output_type -> google.protobuf.UInt64Value
+	2, // [2:3] is the sub-list for method output_type
+	1, // [1:2] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_egress_audit_ingest_ingestpb_ingest_proto_init() }
@@ -56,12 +584,13 @@ func file_egress_audit_ingest_ingestpb_ingest_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_egress_audit_ingest_ingestpb_ingest_proto_rawDesc), len(file_egress_audit_ingest_ingestpb_ingest_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   0,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_egress_audit_ingest_ingestpb_ingest_proto_goTypes,
 		DependencyIndexes: file_egress_audit_ingest_ingestpb_ingest_proto_depIdxs,
+		MessageInfos:      file_egress_audit_ingest_ingestpb_ingest_proto_msgTypes,
 	}.Build()
 	File_egress_audit_ingest_ingestpb_ingest_proto = out.File
 	file_egress_audit_ingest_ingestpb_ingest_proto_goTypes = nil

@@ -31,7 +31,7 @@ const (
 //
 // Ingest takes batches of audit records.
 type IngestClient interface {
-	// Ship is a stream of batches (ingest.EncodeBatch: JSON lines in one zstd frame), one on its way at a time. Each is answered by the highest
+	// Ship is a stream of batches (a Batch in one zstd frame, or, of senders of before it, JSON lines), one on its way at a time. Each is answered by the highest
 	// sequence number in it when all of it is durable.
 	Ship(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[wrapperspb.BytesValue, wrapperspb.UInt64Value], error)
 }
@@ -63,7 +63,7 @@ type Ingest_ShipClient = grpc.BidiStreamingClient[wrapperspb.BytesValue, wrapper
 //
 // Ingest takes batches of audit records.
 type IngestServer interface {
-	// Ship is a stream of batches (ingest.EncodeBatch: JSON lines in one zstd frame), one on its way at a time. Each is answered by the highest
+	// Ship is a stream of batches (a Batch in one zstd frame, or, of senders of before it, JSON lines), one on its way at a time. Each is answered by the highest
 	// sequence number in it when all of it is durable.
 	Ship(grpc.BidiStreamingServer[wrapperspb.BytesValue, wrapperspb.UInt64Value]) error
 	mustEmbedUnimplementedIngestServer()
