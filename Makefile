@@ -57,9 +57,10 @@ chart: ## Package the Helm chart with its CRDs into dist/.
 	@chart/package $(VERSION)
 
 .PHONY: lint
-lint: ## go vet, golangci-lint.
+lint: ## go vet, golangci-lint, and whether generated code is what its source says.
 	go vet ./...
 	e2e/tools/golangci-lint run
+	e2e/tools/proto --check
 
 .PHONY: test
 test: cluster-tools envoy build ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
