@@ -31,6 +31,7 @@ func TestAttack(t *testing.T) {
 		"no valid certificate":   a.noValidCertificate,
 		"names that are inside":  a.namesInside,
 		"many tunnels at once":   a.manyTunnels,
+		"plain tunnels":          a.plainTunnels,
 		"what a client claims":   a.claims,
 		"too long for the log":   a.tooLong,
 		"a gateway of one's own": a.ownGateway,

@@ -64,6 +64,29 @@ func (s *Server) ServeTCP(l net.Listener) {
 	each(l, func(c net.Conn) { s.take(Plain(c, nil)) })
 }
 
+// greeting is what a server says first.
+const greeting = "220 speak\n"
+
+// ServeGreeting takes exchanges as they are, and speaks first.
+func (s *Server) ServeGreeting(l net.Listener) {
+	each(l, func(c net.Conn) {
+		if _, err := io.WriteString(c, greeting); err != nil {
+			_ = c.Close()
+			return
+		}
+		s.take(Plain(c, nil))
+	})
+}
+
+// Greeted runs an exchange with a server that speaks first.
+func Greeted(c Conn, e Exchange) Account {
+	if err := expect(c, greeting); err != nil {
+		_ = c.Close()
+		return Account{Err: err}
+	}
+	return Run(c, e)
+}
+
 // ServeTLS takes exchanges inside TLS.
 func (s *Server) ServeTLS(l net.Listener, config *tls.Config) {
 	each(l, func(c net.Conn) { s.take(Secure(tls.Server(c, config), Plain(c, nil))) })

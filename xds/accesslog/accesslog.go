@@ -20,15 +20,18 @@ const (
 
 // The tags. A value that Envoy does not know is "-" or "".
 const (
-	TagConfig    = "config"    // the object behind the upstream cluster: "ServiceEntry/NS/NAME"
-	TagRole      = "role"      // the upstream cluster's role, one of Role…
-	TagPolicy    = "policy"    // the object behind a catch-all route
-	TagAuthority = "authority" // what the client asked the gateway for, "host:port"
-	TagRevision  = "revision"  // the revision of the object that decided: of the row, and behind it the upstream cluster's; see Revision
-	TagPeer      = "peer"      // the client's verified SPIFFE id
-	TagSource    = "source"    // the client's address, where the connection came by an internal listener
-	TagTarget    = "target"    // the address that the client connected to, in the same place
-	TagAsked     = "asked"     // "sni:port" of a TLS connection that its address decides; "-:port" if it shows no name
+	TagConfig = "config" // the object behind the upstream cluster: "ServiceEntry/NS/NAME"
+	TagRole   = "role"   // the upstream cluster's role, one of Role…
+	TagPolicy = "policy" // the object behind a catch-all route
+	// TagAuthority is what a connection was asked about by: at a gateway "host:port", as the client said it; at a sidecar "sni:port",
+	// ":port" of TLS without a name, and else the address that the client connected to.
+	TagAuthority = "authority"
+	TagPeer      = "peer"     // the client's verified SPIFFE id
+	TagSource    = "source"   // the client's address, where the connection came by an internal listener
+	TagTarget    = "target"   // the address that the client connected to, in the same place
+	TagRoute     = "route"    // the name of the row that decided about a connection
+	TagBy        = "by"       // ByAddress, where that row was not found by the connection's name
+	TagRevision  = "revision" // the revision of the object that decided: of the row, and behind it the upstream cluster's
 )
 
 // The roles of clusters.
@@ -43,6 +46,12 @@ const (
 
 // RevisionDigits is how long a revision is: config.Object's.
 const RevisionDigits = 32
+
+// ByAddress is the value of TagBy.
+const ByAddress = "address"
+
+// NotExportedRoute is the name of the row for those that a host is not exported to.
+const NotExportedRoute = "not_exported"
 
 // ClosedRoute begins the names of routes to what is closed rather than treated otherwise than was asked for. What follows
 // is the reason; the tag TagPolicy has the object that is to be mended.

@@ -1,6 +1,9 @@
 package translate
 
 import (
+	"maps"
+	"slices"
+
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	grpclogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/grpc/v3"
@@ -19,17 +22,25 @@ var tagFormats = map[string]string{
 	accesslog.TagRevision:  "%METADATA(ROUTE:sallyport:revision)%%METADATA(CLUSTER:sallyport:revision)%",
 	accesslog.TagAuthority: "%FILTER_STATE(" + stateAuthority + ":PLAIN)%",
 	accesslog.TagPeer:      "%FILTER_STATE(" + statePeer + ":PLAIN)%",
+	accesslog.TagTarget:    "%FILTER_STATE(" + stateDialled + ":PLAIN)%",
 	accesslog.TagSource:    "%FILTER_STATE(" + stateSource + ":PLAIN)%",
-	accesslog.TagTarget:    "%FILTER_STATE(" + stateOriginalDst + ":PLAIN)%",
-	accesslog.TagAsked:     "%REQ(" + headerAsked + ")%",
+}
+
+// askedTags are those of a connection that was asked about by this name (a format string).
+func askedTags(name string) map[string]string {
+	return map[string]string{
+		accesslog.TagAuthority: name,
+		accesslog.TagPolicy:    said(sayConfig),
+		accesslog.TagRoute:     said(sayRoute),
+		accesslog.TagBy:        said(sayBy),
+		accesslog.TagRevision:  said(sayRevision) + "%METADATA(CLUSTER:sallyport:revision)%",
+	}
 }
 
 // logTags are the tags of a place: what is known there. Each one costs each entry its share.
 func logTags(place accesslog.Place) []string {
 	tags := []string{accesslog.TagConfig, accesslog.TagRole, accesslog.TagPolicy, accesslog.TagRevision}
 	switch place {
-	case accesslog.SidecarTunnel:
-		return append(tags, accesslog.TagSource, accesslog.TagTarget, accesslog.TagAsked)
 	case accesslog.GatewayTLS, accesslog.GatewayTCP, accesslog.ForwardTLS, accesslog.ForwardTCP:
 		return append(tags, accesslog.TagAuthority, accesslog.TagPeer, accesslog.TagSource)
 	default:
@@ -40,11 +51,11 @@ func logTags(place accesslog.Place) []string {
 // accessLog streams a record of each request (http) or connection to the agent in the same pod. Envoy keeps at
 // most its buffer; what it has to drop it counts, and the agent turns the count into a gap record.
 func accessLog(place accesslog.Place, http bool) []*accesslogv3.AccessLog {
-	return accessLogOf(place, http, "", "")
+	return accessLogOf(place, http, nil)
 }
 
-// accessLogOf is accessLog where no route says which object decides.
-func accessLogOf(place accesslog.Place, http bool, policy, revision string) []*accesslogv3.AccessLog {
+// accessLogOf is accessLog with tags of its own, or other values (format strings) of those of the place.
+func accessLogOf(place accesslog.Place, http bool, own map[string]string) []*accesslogv3.AccessLog {
 	common := &grpclogv3.CommonGrpcAccessLogConfig{
 		LogName: string(place),
 		GrpcService: &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
@@ -53,13 +64,16 @@ func accessLogOf(place accesslog.Place, http bool, policy, revision string) []*a
 		TransportApiVersion: corev3.ApiVersion_V3,
 		BufferFlushInterval: durationpb.New(flushInterval),
 	}
-	for _, tag := range logTags(place) {
-		format := tagFormats[tag]
-		if tag == accesslog.TagPolicy && policy != "" {
-			format = policy
+	tags := logTags(place)
+	for _, tag := range slices.Sorted(maps.Keys(own)) {
+		if !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
 		}
-		if tag == accesslog.TagRevision && revision != "" {
-			format = revision
+	}
+	for _, tag := range tags {
+		format, ok := own[tag]
+		if !ok {
+			format = tagFormats[tag]
 		}
 		common.CustomTags = append(common.CustomTags, &tracingv3.CustomTag{
 			Tag: tag, Type: &tracingv3.CustomTag_Value{Value: format},
@@ -74,7 +88,7 @@ func accessLogOf(place accesslog.Place, http bool, policy, revision string) []*a
 	}
 	return []*accesslogv3.AccessLog{{
 		Name:       name,
-		Filter:     worthTelling(place),
+		Filter:     worthTelling(place, own),
 		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(config)},
 	}}
 }

@@ -4,32 +4,27 @@ import (
 	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
 	skipv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/matcher/action/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	envoymatcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
-	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // http11 is HTTP/1.1 in ALPN (RFC 7301).
 const http11 = "http/1.1"
 
-// filterAlone is the HTTP filter by which opaque bytes get a connection to themselves.
+// filterAlone is the HTTP filter by which an upgrade gets a connection to itself.
 const filterAlone = "sallyport.alone"
 
 // alone makes a request go on by HTTP/1.1, where the cluster lets the server choose (meshProtocol): by offering nothing
-// else. Bytes that are not messages, of a CONNECT or an upgrade, so have a connection of their own, whose end is theirs and
+// else. Bytes that are not messages, of an upgrade, so have a connection of their own, whose end is theirs and
 // which waits for a slow reader. A stream of HTTP/2 that one side has ended is reset, with what still waits for the
 // window: docs/adr/0011-bytes-arrive-whole.md.
 func alone() *httpstatev3.Config {
 	return &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{state(stateProtocols, http11, stay)}}
 }
-
-// tunnelsAlone is alone for all requests of a connection manager.
-func tunnelsAlone() *hcmv3.HttpFilter { return httpFilter(filterAlone, alone()) }
 
 // upgradesAlone is alone for requests that ask for an upgrade, such as WebSocket's.
 func upgradesAlone() *hcmv3.HttpFilter {
@@ -53,10 +48,4 @@ func upgradesAlone() *hcmv3.HttpFilter {
 			Matchers: []*matcherv3.Matcher_MatcherList_FieldMatcher{{Predicate: none, OnMatch: skip}},
 		}}},
 	})
-}
-
-// ownALPN lets a route's cluster offer its own protocols: where a tunnel ends here and TLS is spoken for it, what is
-// spoken inside is not HTTP/1.1.
-func ownALPN(r *routev3.Route) *routev3.Route {
-	return configured(r, filterAlone, packed(&routev3.FilterConfig{Config: &anypb.Any{}, Disabled: true}))
 }

@@ -13,6 +13,8 @@ import (
 	snidfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
 	celv1 "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
@@ -49,6 +51,9 @@ func exitBase(in exitInputs) []*Resource {
 		seal(Route, ExitRoute, hosts),
 	}
 	out = append(out, firstRow(ExitRoute, in.hosts)...)
+	if in.kind == Gateway {
+		out = append(out, tunnelsBase(in.onDemand)...)
+	}
 	for _, i := range []inside{{tls: true}, {tls: true, wildcard: true}, {}, {wildcard: true}} {
 		log := tcp
 		if i.tls {
@@ -79,12 +84,15 @@ func exitListener(in exitInputs, log accesslog.Place) *listenerv3.Listener {
 		})
 	}
 	front.Filters = append([]*listenerv3.Filter{oneName(), knowClient()}, front.Filters...)
-	front.TransportSocket = meshServerTLS(in.trust)
+	front.TransportSocket = meshServerTLS(in.trust, "h2", http11)
 	handshakeWithin(front)
 	return at(&listenerv3.Listener{
-		Name:             "0.0.0.0_" + routeName(in.listen),
-		FilterChains:     []*listenerv3.FilterChain{front},
-		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+		Name: "0.0.0.0_" + routeName(in.listen),
+		// what a connection is for it says in its ClientHello
+		ListenerFilters:        []*listenerv3.ListenerFilter{inspectTLS()},
+		ListenerFiltersTimeout: durationpb.New(helloPatience),
+		FilterChains:           []*listenerv3.FilterChain{tunnelChain(in.trust, alpnTLS), tunnelChain(in.trust, alpnTCP), front},
+		TrafficDirection:       corev3.TrafficDirection_OUTBOUND,
 	}, in.listen, in.ipv6)
 }
 
@@ -98,6 +106,7 @@ func knowClient() *listenerv3.Filter {
 // refuseAll answers for every host that is not in the table.
 func refuseAll(policy string) *routev3.VirtualHost {
 	routes := []*routev3.Route{
+		nothing(blockAllRoute, policy, unregisteredRevision(policy, false)).row(asksAbout("")),
 		refuse(blockAllRoute, anyTunnel(), 403, notRegistered, decidedBy(policy)),
 		refuse(blockAllRoute, anyRequest(), 403, notRegistered, decidedBy(policy)),
 	}
@@ -160,21 +169,22 @@ func lookUp() []*listenerv3.Filter {
 // without a name claims nothing that could be held against the host, and leads to the host's own address all the same;
 // but of a wildcard's hosts nothing else says which one it is (docs/adr/0015-by-address.md).
 func sameName(wildcard bool) *listenerv3.Filter {
+	return networkFilter("envoy.filters.network.rbac", &netrbacv3.RBAC{StatPrefix: "egress_sni_", Rules: sameNameRules(wildcard)})
+}
+
+func sameNameRules(wildcard bool) *rbacv3.RBAC {
 	sni := &celv1.Expr{ExprKind: &celv1.Expr_SelectExpr{SelectExpr: &celv1.Expr_Select{Operand: ident("connection"), Field: "requested_server_name"}}}
 	authority := call("string", nil, call("_[_]", nil, ident("filter_state"), constant(stateAuthority)))
 	same := call("startsWith", call("lowerAscii", authority), call("_+_", nil, sni, constant(":")))
 	if !wildcard {
 		same = call("_||_", nil, call("_==_", nil, sni, constant("")), same)
 	}
-	return networkFilter("envoy.filters.network.rbac", &netrbacv3.RBAC{
-		StatPrefix: "egress_sni_",
-		Rules: &rbacv3.RBAC{Action: rbacv3.RBAC_ALLOW, Policies: map[string]*rbacv3.Policy{"same-name": {
-			Permissions: []*rbacv3.Permission{{Rule: &rbacv3.Permission_Any{Any: true}}},
-			Principals:  []*rbacv3.Principal{{Identifier: &rbacv3.Principal_Any{Any: true}}},
-			CelConfig:   &corev3.CelExpressionConfig{EnableStringConcat: true, EnableStringConversion: true, EnableStringFunctions: true},
-			Condition:   same,
-		}}},
-	})
+	return &rbacv3.RBAC{Action: rbacv3.RBAC_ALLOW, Policies: map[string]*rbacv3.Policy{"same-name": {
+		Permissions: []*rbacv3.Permission{{Rule: &rbacv3.Permission_Any{Any: true}}},
+		Principals:  []*rbacv3.Principal{{Identifier: &rbacv3.Principal_Any{Any: true}}},
+		CelConfig:   &corev3.CelExpressionConfig{EnableStringConcat: true, EnableStringConversion: true, EnableStringFunctions: true},
+		Condition:   same,
+	}}}
 }
 
 func ident(name string) *celv1.Expr {

@@ -9,6 +9,7 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/config/host"
@@ -31,10 +32,13 @@ func sidecarBase(in sidecarIn) []*Resource {
 		sealCluster(inboundCluster(inboundPassthrough6, "::6")),
 		seal(Listener, virtualInbound, inboundListener(in.ipv6)),
 		seal(Listener, virtualOutbound, outboundListener(in)),
-		sealCluster(internal(catchAllDecide)),
-		seal(Listener, catchAllDecide, decideListener(catchAllDecide, catchAllDecide, false)),
+		sealCluster(asking(catchAllDecide)),
+		seal(Listener, catchAllDecide, tableListener(catchAllDecide, catchAllDecide, false)),
+		sealCluster(internal(patternsInside)),
+		seal(Listener, patternsInside, patternsListener()),
 		seal(Route, catchAllDecide, table(catchAllDecide, lastResort(in), inline{}, true)),
 	}
+	out = append(out, askBase()...)
 	if in.dynamic {
 		out = append(out, sealCluster(byHostOfRequest()))
 	}
@@ -45,9 +49,9 @@ func sidecarBase(in sidecarIn) []*Resource {
 		name := fmt.Sprintf("0.0.0.0_%d", p.number)
 		decide := decideName(p.number)
 		out = append(out,
-			sealCluster(internal(decide)),
+			sealCluster(asking(decide)),
 			seal(Listener, name, portListener(name, p, in)),
-			seal(Listener, decide, decideListener(decide, routeName(p.number), len(askAgain(p)) > 0)),
+			seal(Listener, decide, tableListener(decide, routeName(p.number), false)),
 			seal(Route, routeName(p.number), table(routeName(p.number), lastResort(in, askAgain(p)...), in.hosts, true)),
 		)
 		out = append(out, firstRow(routeName(p.number), in.hosts)...)
@@ -57,8 +61,8 @@ func sidecarBase(in sidecarIn) []*Resource {
 
 func sealCluster(c *clusterv3.Cluster) *Resource { return seal(Cluster, c.Name, c) }
 
-// gatewayCluster is the leg to an egress gateway, over mTLS: requests share an HTTP/2 connection, and each tunnel has an
-// HTTP/1.1 connection to itself (alone).
+// gatewayCluster is the leg to an egress gateway, over mTLS: requests share an HTTP/2 connection, an upgrade has an
+// HTTP/1.1 connection to itself (alone), and each tunnel a plain one, whose TLS name says whereto it wants (answer).
 func gatewayCluster(g gateway, connect time.Duration) []*Resource {
 	name := g.cluster()
 	c := connecting(byDiscovery(name, metadata(accesslog.RoleGateway, "")), connect)
@@ -69,8 +73,8 @@ func gatewayCluster(g gateway, connect time.Duration) []*Resource {
 }
 
 // portListener takes the connections of one port. It does not bind: virtualOutbound hands them over. Requests are
-// decided by their Host in the port's table; TLS connections go, as CONNECT for their SNI, through the internal
-// listener that reads the same table; the rest goes there with its address for a name.
+// decided by their Host in the port's table; the same table is asked about TLS connections by their SNI, and about the rest by
+// its address.
 func portListener(name string, p listening, in sidecarIn) *listenerv3.Listener {
 	l := at(&listenerv3.Listener{
 		Name:             name,
@@ -81,7 +85,7 @@ func portListener(name string, p listening, in sidecarIn) *listenerv3.Listener {
 	if !p.opaque {
 		l.ListenerFilters = inspectors()
 		l.FilterChains = []*listenerv3.FilterChain{
-			tlsChain(decide),
+			tlsChain(decide, ""),
 			chain("http", httpSpoken(), p.requests(name, in)...),
 		}
 		detectWithin(l, in.detect)
@@ -89,14 +93,14 @@ func portListener(name string, p listening, in sidecarIn) *listenerv3.Listener {
 	for _, r := range p.ranges {
 		l.FilterChains = append(l.FilterChains, p.rangeChains(name, r, in)...)
 	}
-	byAddress := p.byAddress(name)
+	byAddress := tunnel{table: decide, stat: "outbound_" + name}
 	for _, made := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
 		if !slices.ContainsFunc(p.ranges, func(r rangeUse) bool { return r.prefix.Overlaps(made) }) {
 			continue // the usual case: the default does it
 		}
-		l.FilterChains = append(l.FilterChains, chain(made.String(), within(made.Addr().String(), made.Bits()), carryOn(), byAddress.filter()))
+		l.FilterChains = append(l.FilterChains, chain(made.String(), within(made.Addr().String(), made.Bits()), byAddress.filters()...))
 	}
-	l.DefaultFilterChain = chain("tcp", nil, carryOn(), byAddress.filter())
+	l.DefaultFilterChain = chain("tcp", nil, byAddress.filters()...)
 	return l
 }
 
@@ -105,21 +109,59 @@ func (p listening) requests(name string, in sidecarIn) []*listenerv3.Filter {
 	return in.requests(manager{stat: "outbound_" + name, route: routeName(p.number), log: accesslog.SidecarHTTP})
 }
 
-// byAddress is for what shows no name.
-func (p listening) byAddress(name string) proxy {
-	return proxy{stat: "outbound_" + name, cluster: decideName(p.number), tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}
-}
-
 // requests lets the rows for what nobody registered know where a request was sent to.
 func (in sidecarIn) requests(m manager) []*listenerv3.Filter {
 	return []*listenerv3.Filter{setState(state(stateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", stay)), m.filter()}
 }
 
-// tlsChain turns a TLS connection into a CONNECT for its SNI, which is "-" where the ClientHello holds none.
-func tlsChain(decide string) *listenerv3.FilterChain {
-	return chain("tls", tlsSpoken(), carryOn(), proxy{
-		stat: decide, cluster: decide, tunnel: "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%",
-	}.filter())
+// tlsChain asks about TLS connections by their SNI, which is "" where the ClientHello holds none.
+func tlsChain(decide, asRange string) *listenerv3.FilterChain {
+	return chain("tls", tlsSpoken(), tunnel{table: decide, stat: decide, tls: true, asRange: asRange}.filters()...)
+}
+
+// tunnel is a connection of an app's whose bytes are not looked at.
+type tunnel struct {
+	table   string // the internal listener of the table that is asked
+	stat    string
+	tls     bool   // it is asked for by its SNI, not by its address
+	asRange string // what is asked for last, "host:port": the owner of the range that the address is in
+}
+
+// filters ask where it goes, and go there.
+func (t tunnel) filters() []*listenerv3.Filter {
+	q := question{table: t.table, name: "%DOWNSTREAM_LOCAL_ADDRESS%", also: map[string]string{
+		headerKind: kindTCP, headerTo: "%DOWNSTREAM_LOCAL_ADDRESS%", headerRange: t.asRange,
+	}}
+	whereto := []*statev3.FilterStateValue{
+		state(stateProtocols, said(sayALPN), stay),
+		state(stateServerName, said(saySNI), stay),
+		computed(stateServerName, saidIn(sayDialled)+" + destination.address + "+saidIn(sayHost), stay),
+	}
+	if t.tls {
+		q.name, q.also[headerKind] = "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", kindTLS
+		whereto = append(whereto,
+			computed(stateServerName, saidIn(saySNIOf)+" + connection.requested_server_name", stay),
+			computed(stateAuthority, saidIn(sayThere)+" + connection.requested_server_name + ':' + "+saidIn(sayPort), once),
+			computed(stateSource, saidIn(sayThere)+" + source.address", once),
+			computed(stateDialled, saidIn(sayThere)+" + destination.address", once),
+			state(stateCluster, said(sayBehind), once),
+			state(statePort, said(sayPort), once),
+		)
+	}
+	return []*listenerv3.Filter{q.filter(), goesBy(whereto...), proxy{stat: t.stat, cluster: blackHoleCluster, log: accesslog.SidecarTunnel, tags: askedTags(q.name)}.filter()}
+}
+
+// patternsInside is the internal listener, and the cluster in front of it, where a sidecar looks up the name of a TLS
+// connection to a pattern's host that it connects to itself.
+const patternsInside = "outbound-any"
+
+func patternsListener() *listenerv3.Listener {
+	out := proxy{stat: patternsInside, cluster: blackHoleCluster, log: accesslog.SidecarTunnel, tags: map[string]string{
+		accesslog.TagAuthority: tagFormats[accesslog.TagAuthority], accesslog.TagSource: tagFormats[accesslog.TagSource],
+		accesslog.TagTarget: tagFormats[accesslog.TagTarget],
+	}}
+	// what was read before is read again: Envoy looks names up only where it knows one
+	return speakWithin(internalListener(patternsInside, []*listenerv3.ListenerFilter{inspectTLS()}, chain("tls", nil, append(lookUp(), out.filter())...)))
 }
 
 // rangeChains are for what goes to a range of addresses. A single address that somebody wrote comes before the range
@@ -130,41 +172,16 @@ func (p listening) rangeChains(name string, r rangeUse, in sidecarIn) []*listene
 		match.PrefixRanges = within(r.prefix.Addr().String(), r.prefix.Bits()).PrefixRanges
 		return match
 	}
-	asHost := setState(state(stateAgain, hostPort(r.host, r.port), once))
-	all := chain(r.prefix.String(), here(&listenerv3.FilterChainMatch{}), carryOn(), p.byAddress(name).filter())
+	decide, asHost := decideName(p.number), hostPort(r.host, r.port)
+	other := tunnel{table: decide, stat: "outbound_" + name}
 	if !r.tls {
-		all.Filters = append([]*listenerv3.Filter{asHost}, all.Filters...)
-		return []*listenerv3.FilterChain{all}
+		other.asRange = asHost
+		return []*listenerv3.FilterChain{chain(r.prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)}
 	}
-	tls := tlsChain(decideName(p.number))
+	all := chain(r.prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)
+	tls := tlsChain(decide, asHost)
 	tls.Name, tls.FilterChainMatch = r.prefix.String()+"-tls", here(tls.FilterChainMatch)
-	tls.Filters = append([]*listenerv3.Filter{asHost}, tls.Filters...)
 	return []*listenerv3.FilterChain{tls, chain(r.prefix.String()+"-http", here(httpSpoken()), p.requests(name, in)...), all}
-}
-
-// carryOn lets the internal listener know where the connection wanted to go, and who made it.
-func carryOn() *listenerv3.Filter {
-	return setState(
-		state(stateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", once),
-		state(stateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", once),
-	)
-}
-
-// carriedAgain is the same of a connection that comes again.
-func carriedAgain() *listenerv3.Filter {
-	return setState(
-		state(stateOriginalDst, "%FILTER_STATE("+stateAgainTo+":PLAIN)%", stay),
-		state(stateSource, "%FILTER_STATE("+stateAgainFrom+":PLAIN)%", stay),
-	)
-}
-
-// decideListener reads the name in a CONNECT and follows the table; again says that its own tunnels may come back to it.
-func decideListener(name, route string, again bool) *listenerv3.Listener {
-	filters := []*listenerv3.Filter{manager{stat: name, route: route, log: accesslog.SidecarTunnel, connect: true}.filter()}
-	if again {
-		filters = append([]*listenerv3.Filter{carriedAgain()}, filters...)
-	}
-	return internalListener(name, nil, chain("connect", nil, filters...))
 }
 
 // outboundListener takes all redirected connections: to ports with a listener it hands them over, for the others
@@ -179,14 +196,13 @@ func outboundListener(in sidecarIn) *listenerv3.Listener {
 		// not, so that a new one does not change this listener, which would drain its connections.
 		ListenerFilters: append([]*listenerv3.ListenerFilter{originalDst()}, inspectors(alwaysListening...)...),
 		FilterChains: append(toItself(virtualOutbound),
-			tlsChain(catchAllDecide),
+			tlsChain(catchAllDecide, ""),
 			chain("http", httpSpoken(), in.requests(manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP})...),
 		),
 	}, outboundPort, in.ipv6)
 	if !in.allowAny {
 		// the table knows the cluster's own networks, so that nodes that come and go change no listener
-		byAddress := proxy{stat: virtualOutbound, cluster: catchAllDecide, tunnel: "%DOWNSTREAM_LOCAL_ADDRESS%"}
-		l.DefaultFilterChain = chain("tcp", nil, carryOn(), byAddress.filter())
+		l.DefaultFilterChain = chain("tcp", nil, tunnel{table: catchAllDecide, stat: virtualOutbound}.filters()...)
 		return detectWithin(l, in.detect)
 	}
 	l.DefaultFilterChain = chain("tcp", nil, proxy{stat: passthroughCluster, cluster: passthroughCluster, log: accesslog.SidecarTCP, policy: in.policy, revision: in.revision()}.filter())
@@ -203,7 +219,7 @@ func madeUpChains(in sidecarIn) []*listenerv3.FilterChain {
 		}
 		return match
 	}
-	tls := tlsChain(catchAllDecide)
+	tls := tlsChain(catchAllDecide, "")
 	tls.Name, tls.FilterChainMatch = "made-up-tls", there(tls.FilterChainMatch)
 	return []*listenerv3.FilterChain{
 		tls,

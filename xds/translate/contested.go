@@ -174,7 +174,9 @@ func (r *exitRow) guarded(f exitFor, namespaces []string) []*routev3.Route {
 	}
 	routes := r.routes(f)
 	for _, route := range routes {
-		if access := r.access(f); route.TypedPerFilterConfig == nil {
+		if access := r.access(f); IsAnswer(route) {
+			// it knows whom it is for
+		} else if route.TypedPerFilterConfig == nil {
 			route.TypedPerFilterConfig = access
 		} else {
 			maps.Copy(route.TypedPerFilterConfig, access)

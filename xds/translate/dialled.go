@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -16,18 +15,10 @@ import (
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
-// headerDialled tells a gateway the address, with its port, that a client chose among those of a service with resolution NONE. It is
-// what the client says it wants; the gateway holds it against the addresses that were written for the host.
+// headerDialled tells a gateway the address, with its port, that a client chose among those of a service with resolution NONE: a
+// tunnel's name does (tunnelName), or a CONNECT. It is what the client says it wants; the gateway holds it against the
+// addresses that were written for the host.
 const headerDialled = "sallyport-dialled"
-
-// dialledTo tells it.
-func dialledTo(r *routev3.Route) *routev3.Route {
-	r.RequestHeadersToAdd = append(r.RequestHeadersToAdd, &corev3.HeaderValueOption{
-		Header:       &corev3.HeaderValue{Key: headerDialled, Value: "%FILTER_STATE(" + stateOriginalDst + ":PLAIN)%"},
-		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-	})
-	return r
-}
 
 // dials says whether an exit connects a row's tunnels to the address that the client chose. A forward proxy's clients choose none.
 func (r *exitRow) dials(f exitFor) bool {
@@ -59,6 +50,17 @@ func (r *exitRow) dialledRoutes() []*routev3.Route {
 	return append(out, refuse(blockAllRoute, anyTunnel(), 403,
 		"sallyport: the address that was dialled for %REQ(:AUTHORITY)% is none that the gateway connects to: spec.addresses has to name it, and it has to be public or allowed\n",
 		decidedBy(configOf(r.svc.SourceOf(r.port)))))
+}
+
+// dialledAnswers are the same for questions.
+func (r *exitRow) dialledAnswers() []*routev3.Route {
+	var out []*routev3.Route
+	for _, p := range r.far.Dialled {
+		row := answer{route: "default", cluster: r.dialledName(), revision: r.svc.RevisionOf(r.port)}.row(asksAbout(""))
+		row.Match.Headers = []*routev3.HeaderMatcher{{Name: headerDialled, HeaderMatchSpecifier: matches(dialledRegex(p, r.port.Number))}}
+		out = append(out, row)
+	}
+	return append(out, nothing(blockAllRoute, configOf(r.svc.SourceOf(r.port)), r.svc.RevisionOf(r.port)).row(asksAbout("")))
 }
 
 // dialledRegex is an expression (RE2) for the addresses of a range, with the port; of IPv6 for single ones only.

@@ -22,7 +22,7 @@ func state(key, format string, shared statev3.FilterStateValue_SharedWithUpstrea
 		SkipIfEmpty:        true,
 	}
 	switch key {
-	case stateAuthority, statePeer, stateSource, stateCluster, statePort, stateAgain, stateAgainTo, stateAgainFrom, stateClient:
+	case stateAuthority, statePeer, stateSource, stateCluster, statePort, stateClient, stateQuestion, stateSubset, stateDialled:
 		v.FactoryKey = "envoy.hashable_string"
 	}
 	return v

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
 // exitHost is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual
@@ -56,7 +57,7 @@ type registration struct {
 }
 
 func (r *exitRow) routes(f exitFor) []*routev3.Route {
-	routes := r.ways(f)
+	routes := append(r.answers(f), r.ways(f)...)
 	revise(routes, r.svc.RevisionOf(r.port))
 	if r.closed == nil && r.mayComeBack(f) {
 		return countHops(routes)
@@ -67,7 +68,7 @@ func (r *exitRow) routes(f exitFor) []*routev3.Route {
 func (r *exitRow) ways(f exitFor) []*routev3.Route {
 	switch {
 	case r.closed != nil:
-		return closedRoutes(*r.closed)
+		return closedRoutes(*r.closed, true)
 	case r.port.Protocol.IsHTTP():
 		return []*routev3.Route{
 			refuse(wrongProtocolRoute, anyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", nil),
@@ -82,6 +83,47 @@ func (r *exitRow) ways(f exitFor) []*routev3.Route {
 			tunnelRoute(r.svc, r.port, r.name),
 			refuse(wrongProtocolRoute, anyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(r.port.Protocol)+": plain HTTP does not go there\n", nil),
 		}
+	}
+}
+
+// answers are the answers to questions about tunnels, of which gateways take plain ones. Whoever asks gets one of them, and
+// so never gets to the routes of requests.
+func (r *exitRow) answers(f exitFor) []*routev3.Route {
+	if !f.verified {
+		return nil
+	}
+	denied := nothing(accesslog.NotExportedRoute, configOf(r.svc.SourceOf(r.port)), r.svc.RevisionOf(r.port)).row(asksAbout(""))
+	if r.audience != nil && len(r.audience) == 0 {
+		return []*routev3.Route{denied}
+	}
+	rows := r.audienceAnswers(f)
+	if r.audience == nil {
+		return rows
+	}
+	for _, row := range rows {
+		row.Match.FilterState = append(row.Match.FilterState, cameFrom(r.audience, f.trust))
+	}
+	return append(rows, denied)
+}
+
+// audienceAnswers are the answers for whom the row is exported to.
+func (r *exitRow) audienceAnswers(f exitFor) []*routev3.Route {
+	wrong := nothing(wrongProtocolRoute, configOf(r.svc.SourceOf(r.port)), r.svc.RevisionOf(r.port)).row(asksAbout(""))
+	a := answer{route: "default", cluster: r.name, revision: r.svc.RevisionOf(r.port)}
+	if r.svc.Wildcard() {
+		a = inPatterns(inside{tls: r.port.Protocol == registry.TLS, wildcard: true}.name(), r.name, r.svc, r.port)
+	}
+	switch {
+	case r.closed != nil:
+		return []*routev3.Route{closedAnswer(*r.closed)}
+	case r.port.Protocol.IsHTTP():
+		return []*routev3.Route{wrong}
+	case r.dials(f):
+		return r.dialledAnswers()
+	case r.port.Protocol == registry.TCP && !r.svc.Wildcard():
+		return []*routev3.Route{a.row(asksAbout(""))}
+	default:
+		return []*routev3.Route{a.row(asksAbout(kindTLS)), wrong}
 	}
 }
 

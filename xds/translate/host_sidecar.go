@@ -42,7 +42,7 @@ func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs, connect 
 		p.gateways = []leg{legOf(svc)}
 	}
 	p.secrets = f.far.Secrets()
-	if n, ok := answer(svc, f.alias); ok {
+	if n, ok := nameOf(svc, f.alias); ok {
 		p.resources = append(p.resources, n)
 	}
 	return p
@@ -74,13 +74,11 @@ type outbound struct {
 
 // tunnel is the route for it.
 func (o outbound) tunnel() *routev3.Route {
-	r := route(blockAllRoute, anyTunnel(), to(blackHoleCluster))
+	revision := unregisteredRevision(o.policy, o.allowAny)
 	if o.allowAny {
-		r = route(allowAnyRoute, anyTunnel(), ended(passthroughCluster))
+		return answer{route: allowAnyRoute, config: o.policy, revision: revision, cluster: passthroughCluster}.row(asksAbout(""))
 	}
-	r.Metadata = decidedBy(o.policy)
-	revise([]*routev3.Route{r}, unregisteredRevision(o.policy, o.allowAny))
-	return r
+	return nothing(blockAllRoute, o.policy, revision).row(asksAbout(""))
 }
 
 func useOf(port registry.Port, foreign bool) portUse {
@@ -106,7 +104,7 @@ func sidecarVhost(svc *registry.Service, port registry.Port, rule *registry.Rule
 	vh.Domains = append(vh.Domains, addressDomains(svc, port, f.yields)...)
 	switch c, closed := f.far.Closed[port.Number]; {
 	case closed:
-		vh.Routes = closedRoutes(c)
+		vh.Routes = append([]*routev3.Route{closedAnswer(c)}, closedRoutes(c, false)...)
 	case svc.Exit.IsZero():
 		vh.Routes = directRoutes(svc, port, rule, f)
 		revise(vh.Routes, svc.RevisionOf(port))
@@ -114,7 +112,7 @@ func sidecarVhost(svc *registry.Service, port registry.Port, rule *registry.Rule
 		vh.Routes = gatewayRoutes(svc, port, f)
 		for _, r := range vh.Routes {
 			if f.contested && r.GetRoute() != nil {
-				named(r, svc)
+				named(r, svc) // an answer says it in the tunnel's name
 			}
 		}
 	}
@@ -126,58 +124,95 @@ func sidecarVhost(svc *registry.Service, port registry.Port, rule *registry.Rule
 func gatewayRoutes(svc *registry.Service, port registry.Port, f foundAs) []*routev3.Route {
 	cluster := legOf(svc).cluster()
 	asRegistered := &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: hostPort(svc.Host, port.Number)}
-	byName, byAddress, request := to(cluster), to(cluster), retried(cluster)
-	byAddress.HostRewriteSpecifier = asRegistered
+	request := retried(cluster)
 	if !svc.Wildcard() {
-		if port.Protocol == registry.TCP {
-			byName = byAddress
-		}
 		request.HostRewriteSpecifier = asRegistered
 		if port.Number == 80 {
 			request.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: svc.Host}
 		}
 	}
-	w := ways{
-		name: route("default", anyTunnel(), byName), address: route("default", anyTunnel(), byAddress),
-		request: through(route("default", anyRequest(), request), translations(port)...),
+	return spoken(svc, port, f, ways{
+		tunnel: towardsGateway(svc, port, f.contested), request: through(route("default", anyRequest(), request), translations(port)...),
+	})
+}
+
+// towardsGateway says to the gateway which host and port a tunnel is for. A pattern's host is the one that the client named.
+func towardsGateway(svc *registry.Service, port registry.Port, contested bool) answer {
+	a := answer{route: "default", cluster: legOf(svc).cluster(), told: toldAtGateway, alpn: alpnTCP}
+	subset := ""
+	if contested {
+		subset = svc.Namespace
 	}
-	if svc.Dialled() && port.Protocol == registry.TCP {
-		w.name = dialledTo(w.name)
+	toSubset, toHost := tunnelName(port.Number, subset)
+	switch {
+	case svc.Wildcard():
+		a.sniOf, a.alpn = toHost, alpnTLS
+	case port.Protocol == registry.TLS:
+		a.sni, a.alpn = toHost+svc.Host, alpnTLS
+	case svc.Dialled():
+		a.dialled, a.host = toSubset+"~", "_."+svc.Host
+	default:
+		a.sni = toHost + svc.Host
 	}
-	return spoken(svc, port, f, w)
+	return a
 }
 
 // directRoutes send a host to its own cluster.
 func directRoutes(svc *registry.Service, port registry.Port, rule *registry.Rule, f foundAs) []*routev3.Route {
 	cluster := ClusterName(port.Number, svc.Host)
 	w := ways{
-		name: dialled(route("default", anyTunnel(), ended(cluster)), svc, port.TargetPort), address: route("default", anyTunnel(), ended(cluster)),
+		tunnel:  answer{route: "default", cluster: cluster, revision: svc.RevisionOf(port)},
 		request: through(dialled(route("default", anyRequest(), retried(cluster)), svc, port.TargetPort), translations(port)...),
 	}
-	if originates(port, rule.TLSFor(port.Number)) {
-		ownALPN(w.name)
-		ownALPN(w.address)
+	if svc.Wildcard() && lookedUp(svc) {
+		w.tunnel = inPatterns(patternsInside, cluster, svc, port)
 	}
 	return spoken(svc, port, f, w)
 }
 
-// ways are the routes to a host: of tunnels that its name found, of those that its address did, and of requests.
-type ways struct{ name, address, request *routev3.Route }
+// lookedUp says whether a pattern's cluster connects to the name that a client says, rather than to endpoints or where the
+// client goes (endCluster).
+func lookedUp(svc *registry.Service) bool {
+	return svc.Resolution != registry.Static && len(svc.Endpoints) == 0 && !(svc.Resolution == registry.None && svc.Exit.IsZero())
+}
+
+// inPatterns hands a tunnel to a pattern's host to the internal listener where names are looked up.
+func inPatterns(listener, cluster string, svc *registry.Service, port registry.Port) answer {
+	return answer{route: "default", cluster: listener, revision: svc.RevisionOf(port), told: toldInside, behind: cluster, port: routeName(port.TargetPort)}
+}
+
+// ways are what leads to a host: tunnels, and requests.
+type ways struct {
+	tunnel  answer
+	request *routev3.Route
+}
+
+// name is the way of a tunnel that the host's name found, and address of one that came again by its address.
+func (w ways) name() *routev3.Route { return w.tunnel.row(asksAbout("")) }
+
+func (w ways) address(unnamed bool) *routev3.Route {
+	w.tunnel.by = accesslog.ByAddress
+	r := w.tunnel.row(asksAbout(""))
+	r.Match.Headers = []*routev3.HeaderMatcher{askedAgain(unnamed)}
+	return r
+}
 
 // spoken picks the routes for what a port was registered with: requests for HTTP, tunnels for TLS. A TCP port takes
 // whatever comes, and on a port that it shares with HTTP services requests come as requests; so does a TLS port of a
 // service of the mesh, whose address is its own. What else comes is told so, and the record names the object.
 func spoken(svc *registry.Service, port registry.Port, f foundAs, w ways) []*routev3.Route {
-	other := func(m *routev3.RouteMatch) *routev3.Route {
-		return refuse(wrongProtocolRoute, m, 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", decidedBy(configOf(svc.SourceOf(port))))
-	}
+	by := configOf(svc.SourceOf(port))
+	wrong := nothing(wrongProtocolRoute, by, w.tunnel.revision).row(asksAbout(""))
 	switch {
 	case port.Protocol.IsHTTP():
-		return append(unnamed(svc, f), other(anyTunnel()), w.request)
+		return append(unnamed(svc, f), wrong, w.request)
 	case port.Protocol == registry.TLS && svc.External:
-		return append(tlsTunnels(svc, f, w, other(anyTunnel())), other(anyRequest()))
+		return append(tlsTunnels(svc, f, w, wrong),
+			refuse(wrongProtocolRoute, anyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", decidedBy(by)))
+	case !svc.ByAddress() || w.tunnel.told == toldAtGateway: // who tells about it is another, or it has no address
+		return []*routev3.Route{w.name(), w.request}
 	default:
-		return []*routev3.Route{w.name, w.request}
+		return []*routev3.Route{w.address(false), w.name(), w.request}
 	}
 }
 
@@ -186,15 +221,15 @@ func spoken(svc *registry.Service, port registry.Port, f foundAs, w ways) []*rou
 // gateway, which holds names against each other, it would not come.
 func tlsTunnels(svc *registry.Service, f foundAs, w ways, other *routev3.Route) []*routev3.Route {
 	if !svc.VIP4.IsValid() && (len(svc.Addresses) == 0 || !svc.ByAddress()) {
-		return []*routev3.Route{w.name}
+		return []*routev3.Route{w.name()}
 	}
-	w.address.Match.Headers = []*routev3.HeaderMatcher{askedAgain(!svc.Exit.IsZero())}
-	w.name.Match.Headers = []*routev3.HeaderMatcher{namedBy(svc.Host)}
+	named := w.name()
+	named.Match.Headers = []*routev3.HeaderMatcher{namedBy(svc.Host)}
 	if len(f.alias) > 0 {
-		w.name.Match.Headers = []*routev3.HeaderMatcher{namedBy("*")}
+		named.Match.Headers = []*routev3.HeaderMatcher{namedBy("*")}
 	}
-	routes := append([]*routev3.Route{w.address}, unnamed(svc, f)...)
-	return append(routes, w.name, other)
+	routes := append([]*routev3.Route{w.address(!svc.Exit.IsZero())}, unnamed(svc, f)...)
+	return append(routes, named, other)
 }
 
 // unnamed is for TLS connections that the host's address found and that it does not take. With a made-up address they are
@@ -329,9 +364,9 @@ func addressDomains(svc *registry.Service, port registry.Port, yields []netip.Ad
 	return out
 }
 
-// answer is what the pod's DNS says about a host of an entry: its made-up addresses, or those that the user wrote. A name without an address, as all of a wildcard have, is known for one that others may be asked about. Those of
+// nameOf is what the pod's DNS says about a host of an entry: its made-up addresses, or those that the user wrote. A name without an address, as all of a wildcard have, is known for one that others may be asked about. Those of
 // the cluster need no mention for that.
-func answer(svc *registry.Service, aliases []string) (*Resource, bool) {
+func nameOf(svc *registry.Service, aliases []string) (*Resource, bool) {
 	if strings.HasSuffix(svc.Host, "."+clusterDomain) {
 		return nil, false
 	}

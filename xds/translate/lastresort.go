@@ -20,8 +20,8 @@ func lastResort(in sidecarIn, asked ...*routev3.Route) *routev3.VirtualHost {
 	if in.allowAny {
 		vh.Name = allowAnyRoute
 		vh.Routes = []*routev3.Route{
-			toMadeUp(route(madeUpRoute, anyTunnel(), to(blackHoleCluster))),
-			route(allowAnyRoute, anyTunnel(), ended(passthroughCluster)),
+			toMadeUp(nothing(madeUpRoute, in.policy, in.revision()).row(asksAbout(""))),
+			answer{route: allowAnyRoute, config: in.policy, revision: in.revision(), cluster: passthroughCluster}.row(asksAbout("")),
 		}
 		if in.dynamic {
 			vh.Routes = append(vh.Routes, byHost())
@@ -32,15 +32,17 @@ func lastResort(in sidecarIn, asked ...*routev3.Route) *routev3.VirtualHost {
 	} else {
 		if len(in.networks) > 0 {
 			vh.Routes = append(vh.Routes,
-				inCluster(in.networks, route(clusterRoute, anyTunnel(), ended(passthroughCluster))),
+				inCluster(in.networks, answer{route: clusterRoute, config: in.policy, revision: in.revision(), cluster: passthroughCluster}.row(asksAbout(""))),
 				inCluster(in.networks, route(clusterRoute, anyRequest(), to(passthroughCluster))))
 		}
 		vh.Routes = append(vh.Routes,
-			route(blockAllRoute, anyTunnel(), to(blackHoleCluster)),
+			nothing(blockAllRoute, in.policy, in.revision()).row(asksAbout("")),
 			refuse(blockAllRoute, anyRequest(), 502, notRegistered, nil))
 	}
 	for _, r := range vh.Routes {
-		r.Metadata = decidedBy(in.policy)
+		if !IsAnswer(r) {
+			r.Metadata = decidedBy(in.policy)
+		}
 	}
 	revise(vh.Routes, in.revision())
 	vh.Routes = append(asked, vh.Routes...)
@@ -55,31 +57,32 @@ const notRegistered = "sallyport: %REQ(:AUTHORITY)% is not registered, so nothin
 const leadsNowhere = "sallyport: %REQ(:AUTHORITY)% is not registered for this port, and the address that it was asked at is made up: " +
 	"there is nothing behind it. Add the port to the ServiceEntry that registers the host.\n"
 
-// headerAsked is what a connection was asked for before it came again: "sni:port", "-:port" for TLS that shows no name, or
-// its address, where a range is asked for. Clients cannot write it: what a sidecar's tables read of tunnels is its own.
+// headerAsked is what was asked before, of a question that comes again: "sni:port", ":port" for TLS that shows no name, or
+// the connection's address, where a range is asked for.
 const headerAsked = "x-sallyport-asked"
 
-// askAgain are the routes by which a connection comes again that the table does not know: TLS named by its address, and
-// what went to a range of addresses as the range's host, which is asked for last. Each comes once more only: then
+// askAgain are the routes by which a question comes again whose name the table does not know: of TLS by the address, and
+// of what went to a range of addresses as the range's host, which is asked for last. Each comes once more only: then
 // headerAsked is there, and after a range there is nothing.
 func askAgain(p listening) (out []*routev3.Route) {
 	if len(p.ranges) > 0 {
-		byRange := again(decideName(p.number), stateAgain)
-		byRange.Match.FilterState = []*matcherv3.FilterStateMatcher{holds(stateAgain, ".+")}
+		byRange := again(decideName(p.number), headerRange)
+		byRange.Match.Headers = append(byRange.Match.Headers, &routev3.HeaderMatcher{Name: headerRange, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}})
 		out = append(out, byRange)
 	}
 	if !p.opaque {
-		tls := again(decideName(p.number), stateOriginalDst)
+		tls := again(decideName(p.number), headerTo)
 		tls.Match.Headers = append(tls.Match.Headers, &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: matches(anAddress), InvertMatch: true})
 		out = append(out, tls)
 	}
 	return out
 }
 
-func again(cluster, name string) *routev3.Route {
+// again asks the table once more, for what a header says.
+func again(cluster, header string) *routev3.Route {
 	action := to(cluster)
-	action.HostRewriteSpecifier = &routev3.RouteAction_HostRewrite{HostRewrite: "%FILTER_STATE(" + name + ":PLAIN)%"}
-	r := route(byAddressRoute, anyTunnel(), action)
+	action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteHeader{HostRewriteHeader: header}
+	r := route(byAddressRoute, asksAbout(""), action)
 	r.Match.Headers = []*routev3.HeaderMatcher{
 		{Name: headerAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}, InvertMatch: true},
 	}
@@ -87,10 +90,7 @@ func again(cluster, name string) *routev3.Route {
 		Header:       &corev3.HeaderValue{Key: headerAsked, Value: "%REQ(:AUTHORITY)%"},
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 	}}
-	// what the first listener was told goes no further by itself
-	return withState(r,
-		state(stateAgainTo, "%FILTER_STATE("+stateOriginalDst+":PLAIN)%", once),
-		state(stateAgainFrom, "%FILTER_STATE("+stateSource+":PLAIN)%", once))
+	return r
 }
 
 // anAddress is the authority of a connection that is named by its address from the beginning.
@@ -103,11 +103,11 @@ func matches(regex string) *routev3.HeaderMatcher_StringMatch {
 	}}
 }
 
-// askedAgain matches tunnels that come again by their address; those without a TLS name only, where none is set.
+// askedAgain matches questions that come again by their address; those without a TLS name only, where none is set.
 func askedAgain(none bool) *routev3.HeaderMatcher {
 	m := &routev3.HeaderMatcher{Name: headerAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
 	if none {
-		m.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: prefix("-:")}
+		m.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: prefix(":")}
 	}
 	return m
 }
@@ -115,7 +115,7 @@ func askedAgain(none bool) *routev3.HeaderMatcher {
 // toMadeUp keeps a route to connections whose address is one that was made up. Passing them on would leave their clients
 // waiting for an answer that cannot come.
 func toMadeUp(r *routev3.Route) *routev3.Route {
-	r.Match.FilterState = []*matcherv3.FilterStateMatcher{holds(stateOriginalDst, madeUp)}
+	r.Match.FilterState = append(r.Match.FilterState, holds(stateOriginalDst, madeUp))
 	return r
 }
 
@@ -130,9 +130,9 @@ func inCluster(networks []netip.Prefix, r *routev3.Route) *routev3.Route {
 	for i, p := range networks {
 		ranges[i] = &xdscorev3.CidrRange{AddressPrefix: p.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(p.Bits()))}
 	}
-	r.Match.FilterState = []*matcherv3.FilterStateMatcher{{
+	r.Match.FilterState = append(r.Match.FilterState, &matcherv3.FilterStateMatcher{
 		Key: stateOriginalDst, Matcher: &matcherv3.FilterStateMatcher_AddressMatch{AddressMatch: &matcherv3.AddressMatcher{Ranges: ranges}},
-	}}
+	})
 	return r
 }
 

@@ -28,6 +28,9 @@ const (
 	// request.
 	patience = 10 * time.Second
 
+	// helloPatience is for a ClientHello at a gateway, which comes in one go.
+	helloPatience = 5 * time.Second
+
 	// restTime is how long a gateway keeps a connection of the mesh that carries nothing. It cannot tell one that never
 	// carried anything from one that rests; who comes back shakes hands anew. Sidecars end theirs a little sooner.
 	restTime        = 10 * time.Second

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -94,16 +95,17 @@ func within(prefix string, bits int) *listenerv3.FilterChainMatch {
 	}}}
 }
 
-// proxy is a TCP proxy. With a tunnel, the bytes go in a CONNECT to that authority (a format string).
+// proxy is a TCP proxy.
 type proxy struct {
 	stat    string
 	cluster string
-	tunnel  string
 	log     accesslog.Place // none: what is behind it logs
 
-	onDemand bool   // a cluster that is not there is asked for
-	policy   string // the object that decides, where no route says so
-	revision string // of what it decides
+	onDemand   bool              // a cluster that is not there is asked for
+	policy     string            // the object that decides, where no route says so
+	tags       map[string]string // of the log, beside those of the place
+	afterHello bool              // it waits for its client's certificate before it goes on
+	revision   string            // of what it decides
 }
 
 func (p proxy) filter() *listenerv3.Filter {
@@ -112,14 +114,19 @@ func (p proxy) filter() *listenerv3.Filter {
 		ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: p.cluster},
 		IdleTimeout:      durationpb.New(idleTimeout),
 	}
-	if p.tunnel != "" {
-		t.TunnelingConfig = &tcpv3.TcpProxy_TunnelingConfig{Hostname: p.tunnel}
+	if p.afterHello {
+		t.UpstreamConnectMode = tcpv3.UpstreamConnectMode_ON_DOWNSTREAM_TLS_HANDSHAKE
+		t.MaxEarlyDataBytes = wrapperspb.UInt32(0)
 	}
 	if p.onDemand {
 		t.OnDemand = &tcpv3.TcpProxy_OnDemand{OdcdsConfig: clustersOnDemand()}
 	}
 	if p.log != "" {
-		t.AccessLog = accessLogOf(p.log, false, p.policy, p.revision)
+		tags := maps.Clone(p.tags)
+		if p.policy != "" {
+			tags = map[string]string{accesslog.TagPolicy: p.policy, accesslog.TagRevision: p.revision}
+		}
+		t.AccessLog = accessLogOf(p.log, false, tags)
 	}
 	return networkFilter("envoy.filters.network.tcp_proxy", t)
 }

@@ -7,6 +7,8 @@ import (
 	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
@@ -18,9 +20,12 @@ const toldByGateway = `(response.code == 200 || response.code_details == "via_up
 	`xds.cluster_metadata.filter_metadata["sallyport"]["role"] in ["` + accesslog.RoleGateway + `", "` + accesslog.RoleInner + `"]`
 
 // worthTelling picks what is logged at a place, if not everything is.
-func worthTelling(place accesslog.Place) *accesslogv3.AccessLogFilter {
+func worthTelling(place accesslog.Place, tags map[string]string) *accesslogv3.AccessLogFilter {
+	if tags[accesslog.TagRoute] != "" {
+		return anyOf(gotNowhere(), nobodyElseTells())
+	}
 	switch place {
-	case accesslog.SidecarHTTP, accesslog.SidecarTunnel:
+	case accesslog.SidecarHTTP:
 		// without a final answer there is no status that the expression could compare
 		return anyOf(statusIs(accesslogv3.ComparisonFilter_LE, 199), expression("!("+toldByGateway+")"))
 	case accesslog.GatewayHTTP, accesslog.ForwardHTTP:
@@ -29,6 +34,26 @@ func worthTelling(place accesslog.Place) *accesslogv3.AccessLogFilter {
 	default:
 		return nil
 	}
+}
+
+// nobodyElseTells is true of connections whose answer (see there) names nobody who logs them too, and of those without
+// an answer.
+func nobodyElseTells() *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_MetadataFilter{MetadataFilter: &accesslogv3.MetadataFilter{
+		Matcher: &matcherv3.MetadataMatcher{
+			Filter: filterAsk,
+			Path:   []*matcherv3.MetadataMatcher_PathSegment{{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: sayTold}}},
+			Value:  &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: exact("nobody")}},
+		},
+		MatchIfKeyNotFound: wrapperspb.Bool(true),
+	}}}
+}
+
+// gotNowhere is true of connections that did not get to whoever would log them.
+func gotNowhere() *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UF", "UH", "UO", "NC"}},
+	}}
 }
 
 func anyOf(filters ...*accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {

@@ -251,7 +251,7 @@ func loggingBootstrap(place accesslog.Place, file, socket, upstream string) *boo
 		HttpFilters:    manager{}.filters(),
 		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}},
 		AccessLog: []*accesslogv3.AccessLog{{
-			Name: "file", Filter: worthTelling(place),
+			Name: "file", Filter: worthTelling(place, nil),
 			ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(&filelogv3.FileAccessLog{
 				Path: file, AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: text("%REQ(:PATH?:AUTHORITY)%\n")},
 			})},

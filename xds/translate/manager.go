@@ -43,15 +43,9 @@ type manager struct {
 // filter makes the network filter.
 func (m manager) filter() *listenerv3.Filter {
 	hcm := &hcmv3.HttpConnectionManager{
-		StatPrefix: m.stat,
-		CodecType:  hcmv3.HttpConnectionManager_AUTO,
-		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
-			RouteConfigName: m.route,
-			ConfigSource: &corev3.ConfigSource{
-				ResourceApiVersion:    corev3.ApiVersion_V3,
-				ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
-			},
-		}},
+		StatPrefix:        m.stat,
+		CodecType:         hcmv3.HttpConnectionManager_AUTO,
+		RouteSpecifier:    byRDS(m.route),
 		HttpFilters:       m.filters(),
 		AccessLog:         accessLog(m.log, true),
 		StreamIdleTimeout: durationpb.New(idleTimeout),
@@ -106,11 +100,7 @@ func (m manager) filters() []*hcmv3.HttpFilter {
 		f.Disabled = true
 		filters = append(filters, f)
 	}
-	switch {
-	case m.exit:
-	case m.connect:
-		filters = append(filters, tunnelsAlone())
-	default:
+	if !m.exit {
 		filters = append(filters, upgradesAlone())
 	}
 	if m.onDemand {
@@ -119,6 +109,17 @@ func (m manager) filters() []*hcmv3.HttpFilter {
 		}))
 	}
 	return append(filters, httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}))
+}
+
+// byRDS takes routes by the name of their table.
+func byRDS(table string) *hcmv3.HttpConnectionManager_Rds {
+	return &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
+		RouteConfigName: table,
+		ConfigSource: &corev3.ConfigSource{
+			ResourceApiVersion:    corev3.ApiVersion_V3,
+			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+		},
+	}}
 }
 
 // clustersOnDemand is where a cluster is asked for when it is first used: at the agent, on a stream of its own. On

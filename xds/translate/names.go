@@ -70,13 +70,14 @@ const (
 	statePort      = "sallyport.port"
 	stateClient    = "sallyport.client" // the SPIFFE id of whoever made the connection, for its requests' routes
 
-	stateAgain     = "sallyport.again"      // what a TLS connection is asked for again, where that is not its address
-	stateAgainTo   = "sallyport.again.to"   // stateOriginalDst and stateSource, on the way to be asked for again
-	stateAgainFrom = "sallyport.again.from" //
+	stateQuestion = "sallyport.question" // kindTLS or kindTCP, of a question about a connection
+	stateSubset   = "sallyport.subset"   // the namespace whose registration the client means
+	stateDialled  = "sallyport.dialled"  // the address that the client connected to, where the host leads there
 
 	stateTCPCluster  = "envoy.tcp_proxy.cluster"
 	stateDynamicHost = "envoy.upstream.dynamic_host"
 	stateDynamicPort = "envoy.upstream.dynamic_port"
 	stateProtocols   = "envoy.network.application_protocols"
+	stateServerName  = "envoy.network.upstream_server_name"
 	stateOriginalDst = "envoy.network.transport_socket.original_dst_address"
 )

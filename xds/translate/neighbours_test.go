@@ -15,7 +15,8 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
-	netstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/set_filter_state/v3"
+	netratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ratelimit/v3"
+	servicev3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/prototext"
@@ -358,7 +359,7 @@ func (v seen) outbound(exit seen, scheme policy.Scheme, host string, port uint32
 	case scheme == policy.HTTP:
 		tries = append(tries, host)
 	case literal:
-		tries, asked = append(tries, byAddress), map[string]string{"x-sallyport-asked": "-:" + table}
+		tries, asked = append(tries, byAddress), map[string]string{"x-sallyport-asked": ":" + table}
 	default:
 		tries, asked = append(tries, host, byAddress), map[string]string{"x-sallyport-asked": host + ":" + table}
 	}
@@ -387,13 +388,13 @@ func rangeOf(l *listenerv3.Listener, dst netip.Addr) (host string, names bool) {
 				continue
 			}
 			for _, f := range c.Filters {
-				set := &netstatev3.Config{}
-				if f.GetTypedConfig().UnmarshalTo(set) != nil {
+				asks := &netratelimitv3.RateLimit{}
+				if f.GetTypedConfig().UnmarshalTo(asks) != nil {
 					continue
 				}
-				for _, value := range set.OnNewConnection {
-					if value.GetObjectKey() == "sallyport.again" {
-						host, _, _ = net.SplitHostPort(value.GetFormatString().GetTextFormatSource().GetInlineString())
+				for _, h := range asks.GetRateLimitService().GetGrpcService().GetInitialMetadata() {
+					if h.Key == "x-sallyport-range" {
+						host, _, _ = net.SplitHostPort(h.Value)
 						bits, names = prefix.Bits(), strings.HasSuffix(c.Name, "-tls")
 					}
 				}
@@ -416,11 +417,18 @@ func (v seen) row(exit seen, table, authority string, request bool, headers map[
 	}
 	var out []string
 	for _, r := range vh.Routes {
-		if (r.Match.GetConnectMatcher() != nil) == request || !headersMatch(r, authority+":"+table, headers) {
+		if translate.IsAnswer(r) == request || !headersMatch(r, authority+":"+table, headers) {
 			continue
 		}
 		if slices.Contains([]string{"allow_any", "block_all", "made_up", "by_address"}, r.Name) {
 			return ""
+		}
+		if said := answered(r); said != nil {
+			out = append(out, r.Name, said["cluster"], said["behind"], said["port"], said["alpn"], v.cluster(said["cluster"]), v.cluster(said["behind"]))
+			if said["told"] == "gateway" {
+				out = append(out, exit.tunnelled(said, authority))
+			}
+			break
 		}
 		out = append(out, leads(r), v.cluster(r.GetRoute().GetCluster()))
 		if strings.HasPrefix(r.GetRoute().GetCluster(), "outbound|443||istio-egressgateway.") {
@@ -428,7 +436,11 @@ func (v seen) row(exit seen, table, authority string, request bool, headers map[
 			if rewritten := r.GetRoute().GetHostRewriteLiteral(); rewritten != "" {
 				to = rewritten
 			}
-			out = append(out, exit.inbound(to, r))
+			named := map[string]string{}
+			for _, h := range r.RequestHeadersToAdd {
+				named[h.Header.Key] = h.Header.Value
+			}
+			out = append(out, exit.inbound(to, named, false))
 		}
 		break
 	}
@@ -478,6 +490,9 @@ func headersMatch(r *routev3.Route, authority string, sent map[string]string) bo
 		}
 	}
 	for _, f := range r.Match.GetFilterState() {
+		if kind := f.GetStringMatch().GetExact(); f.Key == "sallyport.question" && kind != "" && kind != sent["kind"] {
+			return false
+		}
 		if f.Key != "sallyport.client" {
 			continue // where a connection goes to, and whether it comes again
 		}
@@ -502,12 +517,43 @@ func stringMatches(m *matcherv3.StringMatcher, value string) bool {
 // subset takes the namespace out of a cluster's name: whether several registered the host is no matter.
 var subset = regexp.MustCompile(`outbound\|(\d+)\|[a-z-]*\|`)
 
-// inbound is what the gateway does with a request or a tunnel of team-a's that a sidecar's route sends.
-func (v seen) inbound(authority string, sent *routev3.Route) string {
-	headers := map[string]string{}
-	for _, h := range sent.RequestHeadersToAdd {
-		headers[h.Header.Key] = h.Header.Value
+// answered are the values of an answer, if a route gives one.
+func answered(r *routev3.Route) map[string]string {
+	if !translate.IsAnswer(r) || r.GetDirectResponse() == nil {
+		return nil
 	}
+	m := &servicev3.RateLimitResponse{}
+	must(proto.Unmarshal(r.GetDirectResponse().GetBody().GetInlineBytes(), m))
+	out := map[string]string{}
+	for k, v := range m.DynamicMetadata.GetFields() {
+		out[k] = v.GetStringValue()
+	}
+	return out
+}
+
+// tunnelled is what the gateway does with a tunnel of team-a's to which a sidecar's answer leads.
+func (v seen) tunnelled(said map[string]string, authority string) string {
+	name := said["sni"]
+	switch {
+	case said["sni_of"] != "":
+		name = said["sni_of"] + authority
+	case said["dialled"] != "":
+		name = said["dialled"] + "203.0.113.7:9000" + said["host"]
+	}
+	parts := strings.SplitN(name, "_.", 4)
+	ns, dialled, _ := strings.Cut(parts[2], "~")
+	headers := map[string]string{"kind": strings.TrimPrefix(said["alpn"], "sallyport-")}
+	if ns != "" {
+		headers["sallyport-registered-in"] = ns
+	}
+	if dialled != "" {
+		headers["sallyport-dialled"] = dialled
+	}
+	return v.inbound(parts[3]+":"+parts[1], headers, true)
+}
+
+// inbound is what the gateway does with a request or a tunnel of team-a's.
+func (v seen) inbound(authority string, headers map[string]string, tunnel bool) string {
 	table := v.tables[translate.ExitRoute]
 	vh := lookUp(table, authority)
 	if vh == nil { // a pattern's row has the port
@@ -524,8 +570,11 @@ func (v seen) inbound(authority string, sent *routev3.Route) string {
 		return "the gateway does not know it"
 	}
 	for _, r := range vh.Routes {
-		if (r.Match.GetConnectMatcher() != nil) != (sent.Match.GetConnectMatcher() != nil) || !headersMatch(r, authority, headers) {
+		if translate.IsAnswer(r) != tunnel || r.Match.GetConnectMatcher() != nil || !headersMatch(r, authority, headers) {
 			continue
+		}
+		if said := answered(r); said != nil {
+			return subset.ReplaceAllString(fmt.Sprint(r.Name, said["config"], said["cluster"], said["behind"], v.cluster(said["cluster"]), v.cluster(said["behind"])), "outbound|$1||")
 		}
 		let := vh.TypedPerFilterConfig["envoy.filters.http.rbac"]
 		if own := r.TypedPerFilterConfig["envoy.filters.http.rbac"]; own != nil {

@@ -16,10 +16,10 @@ import (
 // What decided has a revision, which its records carry (accesslog.TagRevision). It is in the row, so that an edit makes no
 // cluster anew whose connections are shared; of opaque ports, where no row is seen, it is in the cluster. See docs/adr/0024-the-general-record.md.
 
-// revise notes the revision of the object behind these rows.
+// revise notes the revision of the object behind these rows. Answers say it themselves.
 func revise(routes []*routev3.Route, revision string) {
 	for _, r := range routes {
-		if revision == "" || r.GetMetadata().GetFilterMetadata()["sallyport"] != nil {
+		if revision == "" || IsAnswer(r) || r.GetMetadata().GetFilterMetadata()["sallyport"] != nil {
 			continue
 		}
 		if r.Metadata == nil {

@@ -108,7 +108,7 @@ func meshClientTLS(sni string, identities []string) *corev3.TransportSocket {
 }
 
 // meshServerTLS is the gateway's side: a certificate of the mesh is required of every client.
-func meshServerTLS(trust trusts) *corev3.TransportSocket {
+func meshServerTLS(trust trusts, alpn ...string) *corev3.TransportSocket {
 	var members []*tlsv3.SubjectAltNameMatcher
 	for _, name := range trust.names("") {
 		members = append(members, san(tlsv3.SubjectAltNameMatcher_URI, prefix(name)))
@@ -119,7 +119,7 @@ func meshServerTLS(trust trusts) *corev3.TransportSocket {
 		SessionTimeout: durationpb.New(sessionTimeout),
 		CommonTlsContext: &tlsv3.CommonTlsContext{
 			TlsParams:                      minTLS(),
-			AlpnProtocols:                  []string{"h2", http11},
+			AlpnProtocols:                  alpn,
 			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{secret(secretIdentity)},
 			ValidationContextType:          validation(secretMeshRoots, &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: members}),
 		},

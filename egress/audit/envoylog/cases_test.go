@@ -130,62 +130,81 @@ func sidecarRequests() map[string]logCase {
 
 func sidecarTunnels() map[string]logCase {
 	const place = accesslog.SidecarTunnel
-	tunnel := func(cluster, route string, upstream string, tags ...string) *datav3.AccessLogCommon {
-		c := at(common(cluster, route, append(tags, "source", "10.0.0.1:41000")...), inner, nil)
-		c.DownstreamRemoteAddress, c.DownstreamDirectRemoteAddress = inner, inner
+	tunnel := func(cluster, route, asked, upstream string, tags ...string) *datav3.AccessLogCommon {
+		c := at(common(cluster, "", append(tags, "route", route, "authority", asked)...), address("240.240.0.9", 5432), nil)
 		if upstream != "" {
 			c.UpstreamRemoteAddress = address(upstream, 443)
 		}
 		return c
 	}
+	direct := func(host, asked string, tags ...string) *datav3.AccessLogCommon {
+		return tunnel("outbound|443||"+host, "default", asked, "203.0.113.1", append(tags, "role", "external", "config", entryTag)...)
+	}
 	return map[string]logCase{
-		"a tunnel that the gateway took": {place, httpLog(
-			tunnel(gatewayCluster, "default", "10.0.0.2", "role", "gateway"), connect, "external.com:443", "", 200, "via_upstream"), nil},
-		"a tunnel that the gateway took and the client left": {place, httpLog(
-			flagged(tunnel(gatewayCluster, "default", "10.0.0.2", "role", "gateway"), &datav3.ResponseFlags{DownstreamConnectionTermination: true}),
-			connect, "external.com:443", "", 200, "downstream_remote_disconnect"), nil},
-		"no gateway for a tunnel": {place, httpLog(
-			flagged(tunnel(gatewayCluster, "default", "", "role", "gateway"), &datav3.ResponseFlags{UpstreamConnectionFailure: true}),
-			connect, "external.com:443", "", 503, "upstream_reset_before_response_started{remote_connection_failure}"),
+		"no gateway for a tunnel": {place, tcpLog(
+			flagged(tunnel(gatewayCluster, "default", "external.com:443", "", "role", "gateway"), &datav3.ResponseFlags{UpstreamConnectionFailure: true}), "external.com", ""),
 			want(record.Record{
-				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 443, SNI: "external.com",
-				Authority: "external.com:443", Protocol: "tls", Status: 503, Cluster: gatewayCluster, Route: "default",
-				Reason: "the gateway could not be reached; failed: upstream_reset_before_response_started{remote_connection_failure}", Flags: []string{"UF"},
+				Dialled: "240.240.0.9:5432",
+				Class:   record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 443, SNI: "external.com",
+				Authority: "external.com:443", Protocol: "tls", Cluster: gatewayCluster, Route: "default",
+				Reason: "the gateway could not be reached; failed: UF", Flags: []string{"UF"},
 			})},
-		"TLS straight out": {place, httpLog(
-			tunnel("outbound|443||direct.com", "default", "203.0.113.1", "role", "external", "config", entryTag), connect, "direct.com:443", "", 200, ""),
+		"TLS straight out": {place, tcpLog(direct("direct.com", "direct.com:443"), "direct.com", ""),
 			want(record.Record{
-				Class: record.Network, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "direct.com", Port: 443, SNI: "direct.com",
-				Authority: "direct.com:443", Protocol: "tls", Status: 200, Cluster: "outbound|443||direct.com", Route: "default", DecidedBy: entry, Reason: "registered",
+				Dialled: "240.240.0.9:5432",
+				Class:   record.Network, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "direct.com", Port: 443, SNI: "direct.com",
+				Authority: "direct.com:443", Protocol: "tls", Cluster: "outbound|443||direct.com", Route: "default", DecidedBy: entry, Reason: "registered",
 				Destination: "203.0.113.1:443",
 			})},
-		"TCP straight out, by address": {place, httpLog(
-			tunnel("outbound|5432||db.direct.com", "default", "203.0.113.1", "role", "external", "config", entryTag), connect, "240.240.0.9:5432", "", 200, ""),
+		"TLS straight out, by another name of the host": {place, tcpLog(direct("direct.com", "alias.shop:443"), "alias.shop", ""),
 			want(record.Record{
-				Class: record.Network, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "db.direct.com", Port: 5432,
-				Authority: "240.240.0.9:5432", Protocol: "tcp", Status: 200, Cluster: "outbound|5432||db.direct.com", Route: "default", DecidedBy: entry, Reason: "registered",
+				Dialled: "240.240.0.9:5432",
+				Class:   record.Network, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "alias.shop", Port: 443, SNI: "alias.shop",
+				Authority: "alias.shop:443", Protocol: "tls", Cluster: "outbound|443||direct.com", Route: "default", DecidedBy: entry, Reason: "registered",
 				Destination: "203.0.113.1:443",
 			})},
-		"TLS, closed": {place, httpLog(
-			flagged(tunnel("BlackHoleCluster", "block_all", "", "role", "blackhole", "policy", policyTag), &datav3.ResponseFlags{NoHealthyUpstream: true}),
-			connect, "evil.test:443", "", 503, "no_healthy_upstream"),
+		"TLS with nobody's name, by the address": {place, tcpLog(direct("direct.com", "nobody.test:443", "by", "address"), "nobody.test", ""),
 			want(record.Record{
-				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "evil.test", Port: 443, SNI: "evil.test",
-				Authority: "evil.test:443", Protocol: "tls", Status: 503, Cluster: "BlackHoleCluster", Route: "block_all", DecidedBy: policy, Reason: "not registered", Flags: []string{"UH"},
+				Dialled: "240.240.0.9:5432",
+				Class:   record.Network, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "direct.com", Port: 443, SNI: "nobody.test",
+				Authority: "nobody.test:443", Protocol: "tls", Cluster: "outbound|443||direct.com", Route: "default", DecidedBy: entry, Reason: "registered",
+				Destination: "203.0.113.1:443",
 			})},
-		"TLS without a name, let through by IPv6": {place, httpLog(
-			tunnel("PassthroughCluster", "allow_any", "2001:db8::9", "role", "passthrough", "policy", policyTag, "target", "[2001:db8::9]:443"), connect, "-:443", "", 200, ""),
+		"TCP straight out, by address": {place, tcpLog(
+			tunnel("outbound|5432||db.direct.com", "default", "240.240.0.9:5432", "203.0.113.1", "role", "external", "config", entryTag), "", ""),
+			want(record.Record{
+				Dialled: "240.240.0.9:5432",
+				Class:   record.Network, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "db.direct.com", Port: 5432,
+				Authority: "240.240.0.9:5432", Protocol: "tcp", Cluster: "outbound|5432||db.direct.com", Route: "default", DecidedBy: entry, Reason: "registered",
+				Destination: "203.0.113.1:443",
+			})},
+		"TLS, closed": {place, tcpLog(
+			flagged(tunnel("BlackHoleCluster", "block_all", "evil.test:443", "", "role", "blackhole", "policy", policyTag), &datav3.ResponseFlags{NoHealthyUpstream: true}), "evil.test", ""),
+			want(record.Record{
+				Dialled: "240.240.0.9:5432",
+				Class:   record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "evil.test", Port: 443, SNI: "evil.test",
+				Authority: "evil.test:443", Protocol: "tls", Cluster: "BlackHoleCluster", Route: "block_all", DecidedBy: policy, Reason: "not registered", Flags: []string{"UH"},
+			})},
+		"TLS without a name, let through by IPv6": {place, tcpLog(
+			at(tunnel("PassthroughCluster", "allow_any", ":443", "", "role", "passthrough", "policy", policyTag), address("2001:db8::9", 443), address("2001:db8::9", 443)), "", ""),
 			want(record.Record{
 				Dialled: "[2001:db8::9]:443",
 				Class:   record.Network, Verdict: record.Allowed, Path: "passthrough", Reporter: "sidecar", Workload: app, Host: "2001:db8::9", Port: 443,
-				Authority: "-:443", Protocol: "tls", Status: 200, Cluster: "PassthroughCluster", Route: "allow_any", DecidedBy: policy, Reason: "not registered; ALLOW_ANY",
+				Authority: "-:443", Protocol: "tls", Cluster: "PassthroughCluster", Route: "allow_any", DecidedBy: policy, Reason: "not registered; ALLOW_ANY",
 				Destination: "[2001:db8::9]:443",
 			})},
-		"TCP by IPv6, closed": {place, httpLog(
-			tunnel("BlackHoleCluster", "block_all", "", "role", "blackhole", "policy", policyTag), connect, "[2001:db8::9]:5432", "", 503, ""),
+		"TCP by IPv6, closed": {place, tcpLog(
+			tunnel("BlackHoleCluster", "block_all", "[2001:db8::9]:5432", "", "role", "blackhole", "policy", policyTag), "", ""),
 			want(record.Record{
-				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "2001:db8::9", Port: 5432,
-				Authority: "[2001:db8::9]:5432", Protocol: "tcp", Status: 503, Cluster: "BlackHoleCluster", Route: "block_all", DecidedBy: policy, Reason: "not registered",
+				Dialled: "240.240.0.9:5432",
+				Class:   record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "2001:db8::9", Port: 5432,
+				Authority: "[2001:db8::9]:5432", Protocol: "tcp", Cluster: "BlackHoleCluster", Route: "block_all", DecidedBy: policy, Reason: "not registered",
+			})},
+		"closed before anybody answered": {place, tcpLog(tunnel("", "-", "external.com:443", ""), "external.com", ""),
+			want(record.Record{
+				Dialled: "240.240.0.9:5432",
+				Class:   record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 443, SNI: "external.com",
+				Authority: "external.com:443", Protocol: "tls", Reason: "it ended before it was decided where it goes",
 			})},
 	}
 }

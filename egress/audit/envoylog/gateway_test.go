@@ -93,6 +93,18 @@ func gatewayTunnels() map[string]logCase {
 				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443, SNI: "external.com",
 				Authority: "external.com:443", Protocol: "tls", Cluster: "outbound|443||external.com", DecidedBy: entry, Reason: "registered", Destination: "203.0.113.1:443",
 			})},
+		"TLS of a namespace that it is not exported to": {accesslog.GatewayTLS, tcpLog(
+			behind("BlackHoleCluster", "role", "blackhole", "authority", "private.com:443", "route", "not_exported", "policy", entryTag), "private.com", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "private.com", Port: 443, SNI: "private.com",
+				Authority: "private.com:443", Protocol: "tls", Cluster: "BlackHoleCluster", Route: "not_exported", DecidedBy: entry, Reason: "registered, but not exported to this namespace",
+			})},
+		"TLS to nobody's host": {accesslog.GatewayTLS, tcpLog(
+			behind("BlackHoleCluster", "role", "blackhole", "authority", "evil.test:443", "route", "block_all", "policy", policyTag), "evil.test", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "gateway", Workload: client, Host: "evil.test", Port: 443, SNI: "evil.test",
+				Authority: "evil.test:443", Protocol: "tls", Cluster: "BlackHoleCluster", Route: "block_all", DecidedBy: policy, Reason: "not registered",
+			})},
 		"TLS that says another name": {accesslog.GatewayTLS, tcpLog(
 			behind("BlackHoleCluster", "role", "blackhole", "authority", "external.com:443"), "evil.test", "rbac_access_denied_matched_policy[none]"),
 			want(record.Record{

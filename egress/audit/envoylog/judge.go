@@ -50,6 +50,11 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 	case strings.HasPrefix(details, "rbac_access_denied"):
 		r.deny(r.pathDenied(), r.whyDenied())
 		r.DecidedBy = record.ParseObject(tag(c, accesslog.TagConfig))
+	case r.Route == accesslog.NotExportedRoute:
+		r.deny(r.pathDenied(), "registered, but not exported to this namespace")
+		r.DecidedBy = record.ParseObject(policy)
+	case r.undecided(role):
+		r.deny(record.PathBlackhole, "it ended before it was decided where it goes")
 	case r.Route == "wrong_protocol":
 		r.deny(r.pathDenied(), "the port is registered with another protocol")
 		r.DecidedBy = record.ParseObject(policy)
@@ -67,7 +72,7 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 	case r.Route == "block_all" || role == accesslog.RoleBlackhole || r.Cluster == "BlackHoleCluster":
 		r.deny(record.PathBlackhole, "not registered")
 		r.DecidedBy = record.ParseObject(policy)
-		if r.place == accesslog.GatewayTLS || r.place == accesslog.ForwardTLS {
+		if r.Route == "" && (r.place == accesslog.GatewayTLS || r.place == accesslog.ForwardTLS) {
 			r.Reason = "what came was not TLS, or gave no name"
 		}
 	case role == accesslog.RolePassthrough && madeUp(r.Destination):
@@ -104,6 +109,16 @@ func revision(text string) string {
 		return ""
 	}
 	return text[:accesslog.RevisionDigits]
+}
+
+// undecided says whether a connection that is asked about had no answer.
+func (r *entry) undecided(role string) bool {
+	switch r.place {
+	case accesslog.SidecarTunnel, accesslog.GatewayTLS, accesslog.GatewayTCP:
+		return role == "" && r.Cluster == "" && r.Route == "" && !slices.Contains(r.Flags, "NC")
+	default:
+		return false
+	}
 }
 
 const madeUpReason = "the host is registered, but not like this, and its address is made up: ALLOW_ANY leads nowhere"

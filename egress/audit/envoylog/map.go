@@ -51,15 +51,11 @@ func request(n Node, place accesslog.Place, e *datav3.HTTPAccessLogEntry) (recor
 	if connect {
 		r.Class, r.Protocol = record.Network, "tls"
 		r.setTarget(r.Authority, 443)
-		switch {
-		case r.Host == "-": // a ClientHello without a name
-			r.Host, _, _ = net.SplitHostPort(tag(common, accesslog.TagTarget))
-		case net.ParseIP(r.Host) != nil:
-			r.Protocol = "tcp" // a sidecar's tunnel for a connection without a name
-		default:
+		if net.ParseIP(r.Host) != nil {
+			r.Protocol = "tcp"
+		} else {
 			r.SNI = r.Host
 		}
-		r.byAddress(tag(common, accesslog.TagAsked))
 	} else {
 		r.Class, r.Protocol = record.HTTP, "http"
 		if m := req.GetRequestMethod(); m != corev3.RequestMethod_METHOD_UNSPECIFIED { // one that Envoy has no number for
@@ -75,24 +71,26 @@ func request(n Node, place accesslog.Place, e *datav3.HTTPAccessLogEntry) (recor
 		return record.Record{}, false
 	}
 	r.judge(common, resp.GetResponseCodeDetails())
-	if _, err := netip.ParseAddr(r.Host); err == nil && r.SNI != "" {
-		r.Host = r.SNI // nobody's: it is known by the name that was tried
-	}
 	return r.Record, true
 }
 
-// byAddress reads what a connection was asked for before its address, or the range that it is in, decided: "sni:port",
-// "-:port", or the address.
-func (r *entry) byAddress(asked string) {
-	name, _, err := net.SplitHostPort(asked)
-	if err != nil {
-		return
+// askedAbout reads what a sidecar's connection was asked about: "sni:port", ":port" of TLS without a name, or its address.
+func (r *entry) askedAbout(c *datav3.AccessLogCommon) {
+	if strings.HasPrefix(r.Authority, ":") {
+		r.Authority = "-" + r.Authority
 	}
-	r.Protocol, r.SNI = "tls", ""
-	if _, err := netip.ParseAddr(name); err == nil {
+	r.setTarget(r.Authority, socketPort(c.GetDownstreamLocalAddress()))
+	r.Protocol = "tls"
+	switch _, err := netip.ParseAddr(r.Host); {
+	case r.Host == "-":
+		r.Host = socketIP(c.GetDownstreamLocalAddress())
+	case err == nil:
 		r.Protocol = "tcp"
-	} else if name != "-" {
-		r.SNI = strings.ToLower(strings.TrimSuffix(name, "."))
+	default:
+		r.SNI = r.Host
+		if tag(c, accesslog.TagBy) == accesslog.ByAddress { // the name is nobody's, and the address is a host's
+			r.Host = socketIP(c.GetDownstreamLocalAddress())
+		}
 	}
 }
 
@@ -109,6 +107,8 @@ func connection(n Node, place accesslog.Place, e *datav3.TCPAccessLogEntry) (rec
 	c := e.GetConnectionProperties()
 	r.BytesReceived, r.BytesSent = c.GetReceivedBytes(), c.GetSentBytes()
 	switch place {
+	case accesslog.SidecarTunnel:
+		r.askedAbout(common)
 	case accesslog.GatewayTLS, accesslog.ForwardTLS:
 		r.Protocol = "tls"
 		r.setTarget(r.Authority, 443)
@@ -121,6 +121,9 @@ func connection(n Node, place accesslog.Place, e *datav3.TCPAccessLogEntry) (rec
 		} else {
 			r.Protocol = "tls"
 		}
+	}
+	if route := tag(common, accesslog.TagRoute); route != "" {
+		r.Route = route
 	}
 	r.judge(common, common.GetConnectionTerminationDetails())
 	return r.Record, true

@@ -1,0 +1,70 @@
+package translate_test
+
+import (
+	"slices"
+	"testing"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// TestQuestionsAreAnswered: in no row of any golden does a question about a connection get to a route that takes requests
+// somewhere: before each such route there is an answer that asks for no more than the route does.
+func TestQuestionsAreAnswered(t *testing.T) {
+	rows := 0
+	for name, c := range cases(t) {
+		if c.node.Forward != "" {
+			continue // nobody asks it
+		}
+		t.Run(name, func(t *testing.T) {
+			v := c.view()
+			check := func(vh *routev3.VirtualHost) {
+				for i, r := range vh.Routes {
+					if r.GetRoute() == nil || translate.IsAnswer(r) || r.Match.GetConnectMatcher() != nil {
+						continue
+					}
+					rows++
+					if !slices.ContainsFunc(vh.Routes[:i], func(a *routev3.Route) bool { return answersAllThat(a, r) }) {
+						t.Errorf("row %s: a question may get to route %d, %v", vh.Name, i, r)
+					}
+				}
+			}
+			each(t, v, translate.VirtualHost, check)
+			each(t, v, translate.Route, func(table *routev3.RouteConfiguration) {
+				for _, vh := range table.VirtualHosts {
+					check(vh)
+				}
+			})
+		})
+	}
+	if rows == 0 {
+		t.Error("no golden has a route for requests")
+	}
+}
+
+// answersAllThat says whether an answer matches every question that a route would match.
+func answersAllThat(a, r *routev3.Route) bool {
+	if a.GetDirectResponse() == nil || !translate.IsAnswer(a) {
+		return false
+	}
+	for _, h := range a.Match.Headers {
+		if !slices.ContainsFunc(r.Match.Headers, func(o *routev3.HeaderMatcher) bool { return proto.Equal(h, o) }) {
+			return false
+		}
+	}
+	for _, f := range a.Match.FilterState {
+		if f.Key == "sallyport.question" && f.GetStringMatch().GetSafeRegex() != nil {
+			continue // every question has it
+		}
+		found := false
+		for _, o := range r.Match.FilterState {
+			found = found || proto.Equal(f, o)
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
