@@ -98,9 +98,6 @@ func (r *report) outlier(field string, o *networking.OutlierDetection) {
 	r.positive(at(field, "baseEjectionTime"), o.BaseEjectionTime)
 	r.percent(at(field, "maxEjectionPercent"), o.MaxEjectionPercent)
 	r.percent(at(field, "minHealthPercent"), o.MinHealthPercent)
-	if o.ConsecutiveErrors != 0 {
-		r.warn(at(field, "consecutiveErrors"), o.ConsecutiveErrors, "is deprecated", "write consecutive5xxErrors or consecutiveGatewayErrors")
-	}
 	if o.ConsecutiveLocalOriginFailures.GetValue() > 0 && !o.SplitExternalLocalOriginErrors {
 		r.reject(at(field, "consecutiveLocalOriginFailures"), o.ConsecutiveLocalOriginFailures.Value, "has no effect without splitExternalLocalOriginErrors", "set splitExternalLocalOriginErrors to true")
 	}

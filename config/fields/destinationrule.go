@@ -30,28 +30,44 @@ var destinationRule = Kind{
 // trafficPolicy are the lines of a policy for all ports.
 func trafficPolicy() []Field { return portPolicy() }
 
-// portPolicy are the lines that policies for all ports and for one have.
+// portPolicy are the lines that policies for all ports and for one have. Where a host leaves by an egress gateway, the gateway
+// follows the rule of the host's own namespace.
 func portPolicy() []Field {
 	return slices.Concat(
 		below("tls", clientTLS()),
+		below("loadBalancer.warmup", applied("duration", "minimumPercent", "aggression")),
+		below("connectionPool.tcp.tcpKeepalive", applied("probes", "time", "interval")),
+		below("connectionPool.http", applied("http1MaxPendingRequests", "http2MaxRequests", "maxRequestsPerConnection", "maxRetries", "idleTimeout",
+			"h2UpgradePolicy", "maxConcurrentStreams", "http2KeepAlive.interval", "http2KeepAlive.timeout")),
+		below("outlierDetection", applied("splitExternalLocalOriginErrors", "consecutiveLocalOriginFailures", "consecutiveGatewayErrors",
+			"consecutive5xxErrors", "interval", "baseEjectionTime", "maxEjectionPercent", "minHealthPercent")),
+		below("loadBalancer.consistentHash", applied("httpHeaderName", "httpCookie.name", "httpCookie.path", "httpCookie.ttl",
+			"httpCookie.attributes.name", "httpCookie.attributes.value", "useSourceIp", "httpQueryParameterName")),
 		[]Field{
 			{Path: "loadBalancer.simple", Fate: Idle, When: is("UNSPECIFIED", "ROUND_ROBIN"), Why: "endpoints are asked in turn"},
-			{Path: "loadBalancer.simple", Fate: Warned, Why: "endpoints are asked in turn", Fix: "remove it, or write ROUND_ROBIN"},
-			{Path: "loadBalancer.consistentHash", Fate: Warned, Why: "endpoints are asked in turn: one client's requests go to several", Fix: "remove it"},
-			{Path: "loadBalancer.localityLbSetting", Fate: Warned, Why: "endpoints are asked in turn, wherever they are", Fix: "remove it"},
-			{Path: "loadBalancer.zoneAwareLbSetting", Fate: Warned, Why: "endpoints are asked in turn, wherever they are", Fix: "remove it"},
-			{Path: "loadBalancer.warmupDurationSecs", Fate: Warned, Why: "new endpoints get their full share at once", Fix: "remove it"},
-			{Path: "loadBalancer.warmup", Fate: Warned, Why: "new endpoints get their full share at once", Fix: "remove it"},
-			{Path: "connectionPool.tcp.maxConnections", Fate: Warned, Why: "connections to the host are not limited", Fix: "remove it"},
+			{Path: "loadBalancer.simple", Fate: Warned, When: is("PASSTHROUGH"),
+				Why: "endpoints are asked in turn: to go where the client went would let it go anywhere under a name that is registered",
+				Fix: "remove it; resolution NONE with addresses leads to the address that the client chose among them"},
+			{Path: "loadBalancer.simple", Fate: Applied},
+			{Path: "loadBalancer.consistentHash.minimumRingSize", Fate: Applied, Why: mostInTable},
+			{Path: "loadBalancer.consistentHash.ringHash.minimumRingSize", Fate: Applied, Why: mostInTable},
+			{Path: "loadBalancer.consistentHash.maglev.tableSize", Fate: Applied, Why: mostInTable},
+			{Path: "loadBalancer.localityLbSetting", Fate: Warned, Why: "endpoints are asked alike, wherever they are", Fix: "remove it"},
+			{Path: "loadBalancer.zoneAwareLbSetting", Fate: Warned, Why: "endpoints are asked alike, wherever they are", Fix: "remove it"},
+			{Path: "loadBalancer.warmupDurationSecs", Fate: Applied},
+			{Path: "connectionPool.tcp.maxConnections", Fate: Applied, Why: "of each proxy, as in Istio"},
 			{Path: "connectionPool.tcp.connectTimeout", Fate: Applied},
-			{Path: "connectionPool.tcp.tcpKeepalive", Fate: Warned, Why: "connections have no keepalive of their own", Fix: "remove it"},
-			{Path: "connectionPool.tcp.maxConnectionDuration", Fate: Warned, Why: "connections may last for as long as they are used", Fix: "remove it"},
+			{Path: "connectionPool.tcp.maxConnectionDuration", Fate: Warned, Why: "it limits connections that carry requests; others may last for as long as they are used",
+				Fix: "leave it where the port is HTTP, and remove it elsewhere"},
 			{Path: "connectionPool.tcp.idleTimeout", Fate: Warned, Why: "idle connections are closed after an hour", Fix: "remove it"},
-			{Path: "connectionPool.http", Fate: Warned, Why: "requests and connections are not limited by it", Fix: "remove it"},
-			{Path: "outlierDetection", Fate: Warned, Why: "endpoints that fail are asked like the others", Fix: "remove it, or list only endpoints that work"},
+			{Path: "connectionPool.http.useClientProtocol", Fate: Warned, Why: "the port's protocol says whether the host is spoken to by HTTP/1.1 or HTTP/2", Fix: "remove it, or set h2UpgradePolicy"},
+			{Path: "outlierDetection.outlierDetectionHttpErrorCodes", Fate: Warned, Why: "answers from 500 on count as failures, and no others", Fix: "remove it"},
+			{Path: "outlierDetection.consecutiveErrors", Fate: Warned, Why: "it is deprecated, and does nothing", Fix: "write consecutive5xxErrors or consecutiveGatewayErrors"},
 		},
 	)
 }
+
+const mostInTable = "at most 65537; a request's endpoint is chosen by it, and connections that nobody reads go to any"
 
 // clientTLS are the lines of settings for TLS towards a server.
 func clientTLS() []Field {

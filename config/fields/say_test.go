@@ -2,7 +2,9 @@ package fields
 
 import (
 	"fmt"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"testing"
+	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1"
@@ -13,8 +15,8 @@ func TestRemarks(t *testing.T) {
 	rule := &networking.DestinationRule{
 		Host: "a.com",
 		TrafficPolicy: &networking.TrafficPolicy{
-			LoadBalancer:     &networking.LoadBalancerSettings{LbPolicy: &networking.LoadBalancerSettings_Simple{Simple: networking.LoadBalancerSettings_ROUND_ROBIN}},
-			OutlierDetection: &networking.OutlierDetection{},
+			LoadBalancer:   &networking.LoadBalancerSettings{LbPolicy: &networking.LoadBalancerSettings_Simple{Simple: networking.LoadBalancerSettings_ROUND_ROBIN}},
+			ConnectionPool: &networking.ConnectionPoolSettings{Tcp: &networking.ConnectionPoolSettings_TCPSettings{IdleTimeout: durationpb.New(time.Second)}},
 		},
 		Subsets: []*networking.Subset{
 			{Name: "v1", TrafficPolicy: &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{LbPolicy: &networking.LoadBalancerSettings_Simple{Simple: networking.LoadBalancerSettings_RANDOM}}}},
@@ -22,7 +24,7 @@ func TestRemarks(t *testing.T) {
 		},
 	}
 	want := []string{
-		"warned spec.trafficPolicy.outlierDetection", "warned spec.subsets[0]", "warned spec.subsets[1]", "refused spec.subsets[1].trafficPolicy.tls",
+		"warned spec.trafficPolicy.connectionPool.tcp.idleTimeout", "warned spec.subsets[0]", "warned spec.subsets[1]", "refused spec.subsets[1].trafficPolicy.tls",
 	}
 	var got []string
 	for _, r := range Of("DestinationRule").Remarks(rule, "spec") {

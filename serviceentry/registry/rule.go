@@ -49,6 +49,8 @@ type Rule struct {
 	// ConnectTimeout bounds connecting to the host; 0 leaves the mesh's. PortConnectTimeout is for single ports, which win.
 	ConnectTimeout     time.Duration
 	PortConnectTimeout map[uint32]time.Duration
+	traffic            Traffic            // for all ports
+	portTraffic        map[uint32]Traffic // for single ports, which win
 	Hash               uint64
 	Revision           string // of the object
 }
@@ -96,6 +98,7 @@ func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg
 			r.PortConnectTimeout[p.GetPort().GetNumber()] = within
 		}
 	}
+	r.readTraffic(spec.GetTrafficPolicy())
 	return r
 }
 

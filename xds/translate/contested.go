@@ -102,7 +102,7 @@ func (r *exitRow) cluster(f exitFor) []*Resource {
 		return nil
 	}
 	md := reviseOpaque(metadata(accesslog.RoleExternal, configOf(r.svc.SourceOf(r.port))), r.svc, r.port)
-	to := towards{tls: r.tls, given: r.far.Given[r.port.Number], connect: r.rule.ConnectTimeoutFor(r.port.Number, f.connect)}
+	to := towards{tls: r.tls, given: r.far.Given[r.port.Number], connect: r.rule.ConnectTimeoutFor(r.port.Number, f.connect), traffic: r.rule.TrafficFor(r.port.Number)}
 	out := endCluster(f.clusters(), r.name, asOutside(r.svc, r.far), r.port, to, md)
 	if r.dials(f) {
 		out = append(out, r.dialledCluster(f))

@@ -72,12 +72,12 @@ func (r *exitRow) ways(f exitFor) []*routev3.Route {
 	case r.port.Protocol.IsHTTP():
 		return []*routev3.Route{
 			refuse(wrongProtocolRoute, anyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", nil),
-			requestRoute(r.svc, r.port, r.name),
+			r.requests(),
 		}
 	case r.dials(f):
-		return append(r.dialledRoutes(), requestRoute(r.svc, r.port, r.name))
+		return append(r.dialledRoutes(), r.requests())
 	case r.port.Protocol == registry.TCP:
-		return []*routev3.Route{tunnelRoute(r.svc, r.port, r.name), requestRoute(r.svc, r.port, r.name)}
+		return []*routev3.Route{tunnelRoute(r.svc, r.port, r.name), r.requests()}
 	default:
 		return []*routev3.Route{
 			tunnelRoute(r.svc, r.port, r.name),
@@ -127,8 +127,9 @@ func (r *exitRow) audienceAnswers(f exitFor) []*routev3.Route {
 	}
 }
 
-func requestRoute(svc *registry.Service, port registry.Port, cluster string) *routev3.Route {
-	action := retried(cluster)
+func (r *exitRow) requests() *routev3.Route {
+	svc, port := r.svc, r.port
+	action := hashed(retried(r.name), r.rule.TrafficFor(port.Number))
 	if port.Number == 80 || port.Number == 443 {
 		// "external.com:443" is for the table; the server knows itself as "external.com"
 		if !svc.Wildcard() {

@@ -162,7 +162,7 @@ func directRoutes(svc *registry.Service, port registry.Port, rule *registry.Rule
 	cluster := ClusterName(port.Number, svc.Host)
 	w := ways{
 		tunnel:  answer{route: "default", cluster: cluster, revision: svc.RevisionOf(port)},
-		request: through(dialled(route("default", anyRequest(), retried(cluster)), svc, port.TargetPort), translations(port)...),
+		request: through(dialled(route("default", anyRequest(), hashed(retried(cluster), rule.TrafficFor(port.Number))), svc, port.TargetPort), translations(port)...),
 	}
 	if svc.Wildcard() && lookedUp(svc) {
 		w.tunnel = inPatterns(patternsInside, cluster, svc, port)
@@ -283,7 +283,7 @@ func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rul
 	if !svc.External {
 		role = accesslog.RoleMesh
 	}
-	way := towards{tls: rule.TLSFor(port.Number), given: far.Given[port.Number], connect: rule.ConnectTimeoutFor(port.Number, connect)}
+	way := towards{tls: rule.TLSFor(port.Number), given: far.Given[port.Number], connect: rule.ConnectTimeoutFor(port.Number, connect), traffic: rule.TrafficFor(port.Number)}
 	return endCluster(Cluster, ClusterName(port.Number, svc.Host), svc, port, way, reviseOpaque(metadata(role, configOf(svc.SourceOf(port))), svc, port))
 }
 
@@ -292,6 +292,7 @@ type towards struct {
 	tls     *registry.TLSSettings // what the client's own protocol is wrapped in; nil for nothing
 	given   registry.Given        // what of a Secret that needs
 	connect time.Duration         // how long connecting may take
+	traffic registry.Traffic
 }
 
 // endCluster connects to the host itself, by sidecar or gateway; kind says how it is fetched.
@@ -316,7 +317,7 @@ func endCluster(kind Type, clusterName string, svc *registry.Service, port regis
 		c = byName(clusterName, md)
 	}
 	connecting(c, way.connect)
-	http2 := port.Protocol == registry.HTTP2
+	http2 := port.Protocol == registry.HTTP2 || (port.Protocol == registry.HTTP && way.traffic.OverHTTP2())
 	if http2 {
 		c.TypedExtensionProtocolOptions = http2Options()
 	}
@@ -326,6 +327,7 @@ func endCluster(kind Type, clusterName string, svc *registry.Service, port regis
 			c.TypedExtensionProtocolOptions = nameFromRequest(http2)
 		}
 	}
+	use(c, way.traffic, port)
 	return append(out, seal(kind, clusterName, c))
 }
 

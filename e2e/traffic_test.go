@@ -1,0 +1,225 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/story"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// madeUp is where registered hosts without an address of their own are, for pods.
+var madeUp = netip.MustParsePrefix("240.240.0.0/16")
+
+// trafficPort is where the servers of this test listen.
+const trafficPort = 9480
+
+// trafficRules are what is tried, by the host's first label; each host is there twice: by the gateway, and straight.
+var trafficRules = map[string]string{
+	"hashed":  "loadBalancer: {consistentHash: {httpHeaderName: x-user}}",
+	"ejected": "outlierDetection: {consecutive5xxErrors: 1, interval: 1s, baseEjectionTime: 600s, maxEjectionPercent: 100}",
+	"pooled":  "connectionPool: {tcp: {maxConnections: 1}, http: {http1MaxPendingRequests: 1}}",
+}
+
+// TestTraffic holds that what DestinationRules say about pools, failing endpoints and hashing is what Envoys do.
+func TestTraffic(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	ctx, s := setScene(t, story.InNamespaces)
+	w := &traffic{ctx: ctx, scene: s, held: make(chan struct{}), arrived: make(chan struct{}, 100)}
+	w.serve(t)
+	for _, way := range []string{"gateway", "straight"} {
+		t.Run(way, func(t *testing.T) {
+			t.Run("one user's requests go to one endpoint", func(t *testing.T) { w.hashed(t, "hashed."+way+".test") })
+			t.Run("an endpoint that fails is left alone", func(t *testing.T) { w.ejected(t, "ejected."+way+".test") })
+			t.Run("a full pool says so", func(t *testing.T) { w.pooled(t, "pooled."+way+".test") })
+		})
+	}
+}
+
+type traffic struct {
+	ctx   context.Context
+	scene *story.Scene
+
+	arrived chan struct{}
+	mu      sync.Mutex
+	held    chan struct{} // requests for /hold wait for it
+}
+
+// serve listens at two addresses: both say who they are, and the second one fails where it is asked to.
+func (w *traffic) serve(t *testing.T) {
+	t.Helper()
+	for i, addr := range world.OutsideAddrs[:2] {
+		l, err := w.scene.World.Outside.Listen(netip.AddrPortFrom(addr, trafficPort).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/hold":
+				w.mu.Lock()
+				held := w.held
+				w.mu.Unlock()
+				w.arrived <- struct{}{}
+				select {
+				case <-held:
+				case <-r.Context().Done():
+				}
+			case strings.HasPrefix(r.Host, "ejected.") && i == 1 && r.URL.Path == "/":
+				out.WriteHeader(http.StatusInternalServerError)
+			}
+			_, _ = io.WriteString(out, addr.String())
+		})}
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(func() { _ = server.Close() })
+	}
+	var objects strings.Builder
+	for way, gateway := range map[string]string{"gateway": "istio-system/istio-egressgateway", "straight": "direct"} {
+		for what, policy := range trafficRules {
+			host := what + "." + way + ".test"
+			w.scene.Outside.Set(host, time.Minute, world.OutsideAddrs[:2]...)
+			fmt.Fprintf(&objects, `---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: %q, namespace: default, annotations: {egress.sallyport.io/gateway: %s}}
+spec:
+  hosts: [%q]
+  location: MESH_EXTERNAL
+  resolution: DNS
+  ports: [{number: %d, name: http, protocol: HTTP}]
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: %q, namespace: default}
+spec: {host: %q, trafficPolicy: {%s}}
+`, host, gateway, host, trafficPort, host, host, policy)
+		}
+	}
+	if err := w.scene.Config.Write("traffic.yaml", objects.String()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask sends a request from the app's pod, and gives the answer's status and text.
+func (w *traffic) ask(host, path, user string) (int, string, error) {
+	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+	defer cancel()
+	addr, err := appOf(w.scene).resolve(ctx, host)
+	if err != nil {
+		return 0, "", err
+	}
+	conn, err := w.scene.World.App.DialContext(ctx, "tcp", net.JoinHostPort(addr.String(), fmt.Sprint(trafficPort)))
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s:%d\r\nX-User: %s\r\nConnection: close\r\n\r\n", path, host, trafficPort, user); err != nil {
+		return 0, "", err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body), err
+}
+
+// ready waits until the host answers as one that is registered: before, its own address is open.
+func (w *traffic) ready(t *testing.T, name string) {
+	t.Helper()
+	if err := world.Within(w.ctx, time.Minute, func() error {
+		if addr, err := appOf(w.scene).resolve(w.ctx, name); err != nil || !madeUp.Contains(addr) {
+			return fmt.Errorf("%s is at %s (%w)", name, addr, err)
+		}
+		status, body, err := w.ask(name, "/ready", "nobody")
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%d %s", status, body)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *traffic) hashed(t *testing.T, host string) {
+	w.ready(t, host)
+	at := map[string]string{} // of users
+	used := map[string]bool{}
+	for round := range 3 {
+		for i := range 24 {
+			user := fmt.Sprint("user-", i)
+			status, body, err := w.ask(host, "/", user)
+			if err != nil || status != http.StatusOK {
+				t.Fatalf("%s: %d %s, %v", user, status, body, err)
+			}
+			if round > 0 && at[user] != body {
+				t.Errorf("%s went to %s, and before to %s", user, body, at[user])
+			}
+			at[user], used[body] = body, true
+		}
+	}
+	if len(used) != 2 {
+		t.Errorf("only %v was used", used)
+	}
+}
+
+func (w *traffic) ejected(t *testing.T, host string) {
+	w.ready(t, host)
+	failed := 0
+	for range 40 {
+		status, _, err := w.ask(host, "/", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status != http.StatusOK {
+			failed++
+		}
+	}
+	// Each of Envoy's threads notices for itself.
+	if failed == 0 || failed > 4 {
+		t.Errorf("%d of 40 requests failed; the second endpoint fails all of them", failed)
+	}
+}
+
+func (w *traffic) pooled(t *testing.T, host string) {
+	w.ready(t, host)
+	held := make(chan struct{})
+	w.mu.Lock()
+	w.held = held
+	w.mu.Unlock()
+	const asked = 12
+	answers := make(chan int, asked)
+	for range asked {
+		go func() {
+			status, _, _ := w.ask(host, "/hold", "")
+			answers <- status
+		}()
+	}
+	full := 0
+	for range asked - 4 { // one is under way and one waits, for each of two endpoints
+		select {
+		case status := <-answers:
+			if status != http.StatusServiceUnavailable {
+				t.Errorf("while the pool is full, the answer is %d", status)
+			}
+			full++
+		case <-time.After(30 * time.Second):
+			t.Fatalf("only %d of %d requests were told that the pool is full", full, asked-4)
+		}
+	}
+	close(held)
+	for range 4 {
+		<-answers
+	}
+}

@@ -1,0 +1,44 @@
+package registry
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// Traffic is what a rule says about how the endpoints behind a port are used; a nil part leaves what is usual.
+type Traffic struct {
+	Balancer *networking.LoadBalancerSettings
+	Pool     *networking.ConnectionPoolSettings
+	Outlier  *networking.OutlierDetection
+}
+
+// TrafficFor gives it for a port. As in Istio, settings for the port stand in for those for all ports as a whole: what
+// they leave out is as usual.
+func (r *Rule) TrafficFor(port uint32) Traffic {
+	if r == nil {
+		return Traffic{}
+	}
+	if t, ok := r.portTraffic[port]; ok {
+		return t
+	}
+	return r.traffic
+}
+
+// Hashed gives the settings by which one client's requests go to one endpoint; nil without.
+func (t Traffic) Hashed() *networking.LoadBalancerSettings_ConsistentHashLB {
+	return t.Balancer.GetConsistentHash()
+}
+
+// OverHTTP2 says whether a port of plain HTTP is spoken to by HTTP/2.
+func (t Traffic) OverHTTP2() bool {
+	return t.Pool.GetHttp().GetH2UpgradePolicy() == networking.ConnectionPoolSettings_HTTPSettings_UPGRADE
+}
+
+func (r *Rule) readTraffic(p *networking.TrafficPolicy) {
+	r.traffic = Traffic{p.GetLoadBalancer(), p.GetConnectionPool(), p.GetOutlierDetection()}
+	for _, port := range p.GetPortLevelSettings() {
+		if r.portTraffic == nil {
+			r.portTraffic = map[uint32]Traffic{}
+		}
+		r.portTraffic[port.GetPort().GetNumber()] = Traffic{port.GetLoadBalancer(), port.GetConnectionPool(), port.GetOutlierDetection()}
+	}
+}
