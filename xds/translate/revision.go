@@ -14,7 +14,7 @@ import (
 )
 
 // What decided has a revision, which its records carry (accesslog.TagRevision). It is in the row, so that an edit makes no
-// cluster anew whose connections are shared; of opaque ports, where no row is seen, it is in the cluster. See docs/adr/0024-the-general-record.md.
+// cluster anew whose connections are shared; of opaque ports, where no row is seen, it is in the cluster. See docs/adr/0021-the-general-record.md.
 
 // revise notes the revision of the object behind these rows. Answers say it themselves.
 func revise(routes []*routev3.Route, revision string) {

@@ -5,7 +5,7 @@
 // acknowledges end to end. Delivery is at least once; the sink drops copies.
 //
 // The wire is the service of ingestpb/ingest.proto: a stream of batches (see EncodeBatch), each answered by the highest
-// sequence number in it (docs/adr/0025-what-is-generated.md).
+// sequence number in it (docs/adr/0022-what-is-generated.md).
 //
 // The static agent carries this package: it must not import the store.
 package ingest

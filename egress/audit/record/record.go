@@ -106,7 +106,7 @@ type Workload struct {
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	Name           string `json:"name,omitempty"` // the pod, where it is known
 	// Labels are the pod's, "key=value,key=value" in order, as the control plane knew them when the record came in. No proxy's
-	// word counts (Labels, docs/adr/0024-the-general-record.md).
+	// word counts (Labels, docs/adr/0021-the-general-record.md).
 	Labels string `json:"labels,omitempty"`
 }
 
@@ -116,7 +116,7 @@ type Object struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Rule      string `json:"rule,omitempty"`
-	// Revision tells versions of what decided apart: a content hash, see docs/adr/0024-the-general-record.md.
+	// Revision tells versions of what decided apart: a content hash, see docs/adr/0021-the-general-record.md.
 	Revision string `json:"revision,omitempty"`
 }
 

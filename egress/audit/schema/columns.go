@@ -66,7 +66,7 @@ var Columns = []Column{
 	ofText("decided_by_name", "decidedBy.name", "its name", func(r *record.Record) *string { return &r.DecidedBy.Name }).
 		shown("DECIDED-BY", 28, decidedBy),
 	ofText("decided_by_rule", "decidedBy.rule", "the rule in it", func(r *record.Record) *string { return &r.DecidedBy.Rule }),
-	ofText("decided_by_revision", "decidedBy.revision", "tells versions of it apart: a hash of what it says ([ADR 24](../adr/0024-the-general-record.md))", func(r *record.Record) *string { return &r.DecidedBy.Revision }).
+	ofText("decided_by_revision", "decidedBy.revision", "tells versions of it apart: a hash of what it says ([ADR 21](../adr/0021-the-general-record.md))", func(r *record.Record) *string { return &r.DecidedBy.Revision }).
 		since(2),
 	ofText("reason", "reason", "why, in words", func(r *record.Record) *string { return &r.Reason }).
 		shown("REASON", 0, reason),
