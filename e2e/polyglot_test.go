@@ -115,6 +115,34 @@ func appOf(s *story.Scene) caller {
 	}
 }
 
+// get sends a request on a connection of its own, and gives the answer's status and text.
+func (c caller) get(ctx context.Context, within time.Duration, host string, port uint16, path string, header http.Header) (status int, text string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	addr, err := c.resolve(ctx, host)
+	if err != nil {
+		return 0, "", err
+	}
+	conn, err := c.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, port).String())
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(within))
+	var lines strings.Builder
+	_ = header.Write(&lines)
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s:%d\r\n%sConnection: close\r\n\r\n", path, host, port, &lines); err != nil {
+		return 0, "", err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body), err
+}
+
 // try gives who the server said that it talks to, and an error when none answered. A name that the pod's DNS refuses
 // does not end it: the application may know the address from elsewhere.
 func (c caller) try(ctx context.Context, scheme, host string, port uint16, path string) (peer netip.Addr, err error) {

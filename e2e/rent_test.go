@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -167,28 +166,7 @@ func (r *rent) secret(t *testing.T, name string) string {
 
 // ask sends a request from the app's pod, and gives the answer's status and text.
 func (r *rent) ask(host string, port uint16, path string) (int, string, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, 20*time.Second)
-	defer cancel()
-	addr, err := appOf(r.scene).resolve(ctx, host)
-	if err != nil {
-		return 0, "", err
-	}
-	conn, err := r.scene.World.App.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, port).String())
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s:%d\r\nConnection: close\r\n\r\n", path, host, port); err != nil {
-		return 0, "", err
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(body), err
+	return appOf(r.scene).get(r.ctx, 20*time.Second, host, port, path, nil)
 }
 
 // until asks, each time by another path, until the answer is as wanted.

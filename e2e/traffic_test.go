@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -111,28 +109,7 @@ spec: {host: %q, trafficPolicy: {%s}}
 
 // ask sends a request from the app's pod, and gives the answer's status and text.
 func (w *traffic) ask(host, path, user string) (int, string, error) {
-	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
-	defer cancel()
-	addr, err := appOf(w.scene).resolve(ctx, host)
-	if err != nil {
-		return 0, "", err
-	}
-	conn, err := w.scene.World.App.DialContext(ctx, "tcp", net.JoinHostPort(addr.String(), fmt.Sprint(trafficPort)))
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s:%d\r\nX-User: %s\r\nConnection: close\r\n\r\n", path, host, trafficPort, user); err != nil {
-		return 0, "", err
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(body), err
+	return appOf(w.scene).get(w.ctx, time.Minute, host, trafficPort, path, http.Header{"X-User": {user}})
 }
 
 // ready waits until the host answers as one that is registered: before, its own address is open.
