@@ -39,9 +39,8 @@ func (a asking) outside(d Destination) *registry.Service {
 	if _, err := netip.ParseAddr(d.Host); err == nil {
 		return nil // its table knows names
 	}
-	for name := d.Host; name != ""; name = wider(name) {
-		svc := a.Visible(name, a.workload.Namespace, nil)
-		if svc == nil || !svc.External || (svc.Wildcard() && (name == "*.localhost" || strings.HasSuffix(name, ".localhost"))) {
+	for svc := range a.Governing(d.Host, a.workload.Namespace, nil) {
+		if !svc.External || (svc.Wildcard() && strings.HasSuffix(svc.Host, ".localhost")) {
 			continue
 		}
 		if p, ok := svc.Port(d.Port); ok && p.Protocol != registry.UDP {
@@ -49,15 +48,6 @@ func (a asking) outside(d Destination) *registry.Service {
 		}
 	}
 	return nil
-}
-
-// wider gives the next pattern that covers a host: "a.b.c" → "*.b.c" → "*.c" → "".
-func wider(host string) string {
-	_, rest, ok := strings.Cut(strings.TrimPrefix(host, "*."), ".")
-	if !ok {
-		return ""
-	}
-	return "*." + rest
 }
 
 func (a asking) closedForward(d Destination) Verdict {

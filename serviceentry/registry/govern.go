@@ -107,11 +107,7 @@ func (s *Snapshot) Match(name string, port uint32, ns string, scope *Scope) *Ser
 	name = CanonicalHost(name)
 	var found *Service
 	at, held := rankNone, false
-	for list := range s.registered(name) {
-		svc := s.visible(list, ns, scope)
-		if svc == nil {
-			continue
-		}
+	for svc := range s.Governing(name, ns, scope) {
 		r := s.rankOf(svc, ns)
 		held = held || r < rankOther
 		if _, ok := svc.Port(port); (ok || port == 0) && found == nil {
@@ -126,14 +122,16 @@ func (s *Snapshot) Match(name string, port uint32, ns string, scope *Scope) *Ser
 	return found
 }
 
-// registered goes through the registrations of a name and of the patterns that cover it, the longest first.
-func (s *Snapshot) registered(name string) iter.Seq[[]*Service] {
-	return func(yield func([]*Service) bool) {
-		if !yield(s.Services(name)) || s.patterns.Len() == 0 {
+// Governing goes through what Visible gives for a name and for the patterns that cover it, the longest first, where there is
+// anything.
+func (s *Snapshot) Governing(name, ns string, scope *Scope) iter.Seq[*Service] {
+	return func(yield func(*Service) bool) {
+		if svc := s.Visible(name, ns, scope); (svc != nil && !yield(svc)) || s.patterns.Len() == 0 {
 			return
 		}
 		for tail := above(name); tail != ""; tail = above(tail) {
-			if list, ok := s.patterns.Get(tail); ok && !yield(list) {
+			list, _ := s.patterns.Get(tail)
+			if svc := s.visible(list, ns, scope); svc != nil && !yield(svc) {
 				return
 			}
 		}

@@ -89,16 +89,16 @@ func (s *Service) writtenRanges() (out []netip.Prefix) {
 }
 
 func (b *batch) setRange(p netip.Prefix, s *Service, there bool) {
-	list, _ := b.find.ranges.Get(p.String())
-	list = slices.DeleteFunc(slices.Clone(list), func(o *Service) bool { return o.Host == s.Host && o.Source == s.Source })
+	key := p.String()
+	was, _ := b.find.ranges.Get(key)
+	list := slices.DeleteFunc(slices.Clone(was), func(o *Service) bool { return o.Host == s.Host && o.Source == s.Source })
 	if there {
 		list = append(list, s)
 	}
-	was, _ := b.find.ranges.Get(p.String())
 	if len(list) == 0 {
-		b.find.ranges.Delete(p.String())
+		b.find.ranges.Delete(key)
 	} else {
-		b.find.ranges.Put(p.String(), list)
+		b.find.ranges.Put(key, list)
 	}
 	b.countBits(p, min(len(list), 1)-min(len(was), 1))
 }

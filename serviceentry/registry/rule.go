@@ -39,20 +39,17 @@ type TLSSettings struct {
 
 // Rule is what a DestinationRule says about a host.
 type Rule struct {
-	Key      config.Key
-	Host     string // exact or wildcard
-	ExportTo ExportTo
-	Refused  string                  // why nothing of it is applied; "" for a good one
-	Selector map[string]string       // of the workloads that it is for, in its own namespace; nil for all
-	TLS      *TLSSettings            // for all ports
-	PortTLS  map[uint32]*TLSSettings // for single ports, which win
-	// ConnectTimeout bounds connecting to the host; 0 leaves the mesh's. PortConnectTimeout is for single ports, which win.
-	ConnectTimeout     time.Duration
-	PortConnectTimeout map[uint32]time.Duration
-	traffic            Traffic            // for all ports
-	portTraffic        map[uint32]Traffic // for single ports, which win
-	Hash               uint64
-	Revision           string // of the object
+	Key         config.Key
+	Host        string // exact or wildcard
+	ExportTo    ExportTo
+	Refused     string                  // why nothing of it is applied; "" for a good one
+	Selector    map[string]string       // of the workloads that it is for, in its own namespace; nil for all
+	TLS         *TLSSettings            // for all ports
+	PortTLS     map[uint32]*TLSSettings // for single ports, which win
+	traffic     Traffic                 // for all ports
+	portTraffic map[uint32]Traffic      // for single ports, which win
+	Hash        uint64
+	Revision    string // of the object
 }
 
 // TLSFor gives the settings for a port; nil when the rule says nothing.
@@ -66,12 +63,12 @@ func (r *Rule) TLSFor(port uint32) *TLSSettings {
 	return r.TLS
 }
 
-// ConnectTimeoutFor gives the bound for a port; def where the rule says nothing.
+// ConnectTimeoutFor gives the bound for a port, where its own settings say nothing that for all ports; def where the rule says nothing.
 func (r *Rule) ConnectTimeoutFor(port uint32, def time.Duration) time.Duration {
 	if r == nil {
 		return def
 	}
-	return cmp.Or(r.PortConnectTimeout[port], r.ConnectTimeout, def)
+	return cmp.Or(r.portTraffic[port].connectTimeout(), r.traffic.connectTimeout(), def)
 }
 
 func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg *mesh.Config) *Rule {
@@ -79,7 +76,6 @@ func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg
 		Refused: o.Refused,
 		Key:     o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, cfg.DefaultDestinationRuleExportTo),
 		TLS: tlsSettings(spec.GetTrafficPolicy().GetTls(), o.Namespace), Hash: o.Hash, Revision: o.Revision,
-		ConnectTimeout: spec.GetTrafficPolicy().GetConnectionPool().GetTcp().GetConnectTimeout().AsDuration(),
 	}
 	if labels := spec.GetWorkloadSelector().GetMatchLabels(); len(labels) > 0 {
 		r.Selector, r.ExportTo = labels, ExportTo{Namespaces: []string{o.Namespace}}
@@ -90,12 +86,6 @@ func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg
 				r.PortTLS = map[uint32]*TLSSettings{}
 			}
 			r.PortTLS[p.GetPort().GetNumber()] = t
-		}
-		if within := p.GetConnectionPool().GetTcp().GetConnectTimeout().AsDuration(); within > 0 {
-			if r.PortConnectTimeout == nil {
-				r.PortConnectTimeout = map[uint32]time.Duration{}
-			}
-			r.PortConnectTimeout[p.GetPort().GetNumber()] = within
 		}
 	}
 	r.readTraffic(spec.GetTrafficPolicy())

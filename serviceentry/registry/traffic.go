@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"time"
+
 	networking "istio.io/api/networking/v1alpha3"
 )
 
@@ -26,6 +28,11 @@ func (r *Rule) TrafficFor(port uint32) Traffic {
 // Hashed gives the settings by which one client's requests go to one endpoint; nil without.
 func (t Traffic) Hashed() *networking.LoadBalancerSettings_ConsistentHashLB {
 	return t.Balancer.GetConsistentHash()
+}
+
+// connectTimeout bounds connecting; 0 says nothing.
+func (t Traffic) connectTimeout() time.Duration {
+	return t.Pool.GetTcp().GetConnectTimeout().AsDuration()
 }
 
 // OverHTTP2 says whether a port of plain HTTP is spoken to by HTTP/2.
