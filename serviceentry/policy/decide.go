@@ -7,6 +7,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 )
 
 // Workload is who wants to send something.
@@ -43,94 +44,107 @@ type Object struct {
 	Rule string
 }
 
-// Decide says what happens when the workload tries the destination.
+// asking is who asks what a snapshot says.
+type asking struct {
+	snap *registry.Snapshot
+	resolve.Sidecar
+	workload Workload
+}
+
+// Decide says what happens when the workload tries the destination: it walks the routes that the workload's proxy has for it,
+// and those of the gateway behind.
 func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
-	a := asking{s, w, s.Scope(w.Namespace, w.Labels)}
-	svc := a.find(d)
+	a := asking{s, resolve.Workload(s, w.Namespace, w.Labels), w}
+	svc, shown := a.Find(d)
 	if svc == nil {
 		return a.unregistered(d)
 	}
+	host := a.Reached(svc)
 	port, _ := svc.Port(d.Port)
-	v := Verdict{Service: svc, DecidedBy: Object{svc.SourceOf(port), "hosts: " + svc.Host}}
-	if why := mismatch(svc, port, a.shown(d)); why != "" {
-		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
-		v.DecidedBy.Rule = fmt.Sprintf("ports: %d/%s", port.Number, port.Protocol)
-		v.Reason = why
+	if !host.Takes(port) {
+		return a.unregistered(d)
+	}
+	r := resolve.First(host.Routes(port), shown, svc.Host)
+	switch {
+	case r == nil || r.Does == resolve.NotRegistered:
+		return a.unregistered(d)
+	case r.Does != resolve.Forward:
+		return ended(svc, port, r, shown)
+	case svc.Exit.IsZero():
+		return a.direct(svc, port, r)
+	default:
+		return a.byGateway(svc, port, r, shown)
+	}
+}
+
+// ended is the verdict of a route that ends what it takes.
+func ended(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
+	v := Verdict{Service: svc, Path: PathBlackhole, Cluster: "BlackHoleCluster", DecidedBy: Object{Key: r.By}}
+	if r.Does == resolve.Close {
+		v.Reason = r.Closed.String()
 		return v
 	}
-	here := a.FarEnd(svc, a.Rule(svc, a.workload.Namespace, a.Selecting(a.workload.Namespace, a.workload.Labels)), registry.Place{
-		Kind: registry.AtSidecar, Namespace: a.workload.Namespace,
-	})
-	if c, closed := here.Closed[port.Number]; closed {
-		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
-		v.DecidedBy, v.Reason = Object{Key: c.By}, c.String()
-		return v
+	v.DecidedBy.Rule = fmt.Sprintf("ports: %d/%s", port.Number, port.Protocol)
+	v.Reason = fmt.Sprintf("port %d of the host is registered as %s, and %s is not that", port.Number, port.Protocol, spoken(shown.Kind))
+	return v
+}
+
+func spoken(k resolve.Kind) string {
+	return map[resolve.Kind]string{resolve.Connections: "tcp", resolve.TLSConnections: "tls", resolve.Requests: "http"}[k]
+}
+
+func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Route) Verdict {
+	v := Verdict{
+		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Allowed: true,
+		Path: PathDirect, Cluster: clusterName(port.Number, svc.Host), Reason: "registered; leaves straight from the sidecar",
 	}
-	if a.refusedName(svc, port, d) {
-		v.Path, v.Gateway, v.Cluster = PathGateway, svc.Exit, clusterName(443, svc.Exit.Host())
-		v.Reason = fmt.Sprintf("%s is another name of %s, but the gateway takes TLS for that name only: give it as the server's name (SNI)", d.Host, svc.Host)
-		return v
-	}
-	v.Allowed = true
-	if svc.Exit.IsZero() {
-		v.Path, v.Cluster = PathDirect, clusterName(port.Number, svc.Host)
-		v.Reason = "registered; leaves straight from the sidecar"
-		if !svc.External {
-			v.Reason = "a service of the mesh"
-		}
-		return v
-	}
-	v.Path, v.Gateway = PathGateway, svc.Exit
-	v.Cluster = clusterName(443, svc.Exit.Host())
-	if svc.Borrowed {
-		v.Cluster = "outbound|443|egress|" + svc.Exit.Host()
-	}
-	v.Reason = "registered; leaves by the egress gateway"
-	there := a.FarEnd(svc, a.ExitRule(svc), registry.Place{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace})
-	if c, closed := there.Closed[port.Number]; closed {
-		v.Allowed, v.DecidedBy, v.Reason = false, Object{Key: c.By}, "the egress gateway sends nothing: "+c.String()
-		return v
-	}
-	if ip := a.dialled(d); svc.Dialled() && port.Protocol == registry.TCP && ip.IsValid() && !there.Takes(ip) {
-		v.Allowed = false
-		v.Reason = fmt.Sprintf("resolution NONE leads to the address that is dialled, and the egress gateway does not connect to %s: it is private, one of the mesh's own, or in an IPv6 range; allow it in the mesh settings with sallyport.dns.allowPrivateFor.%s, or let the entry leave straight from the pod with the annotation %s: %s",
-			ip, svc.Namespace, registry.GatewayAnnotation, registry.ExitDirect)
-		return v
-	}
-	if len(gatewayEndpoints(s, svc.Exit)) == 0 {
-		v.Reason += ", of which no endpoint is known: until one is, requests fail"
+	if !svc.External {
+		v.Reason = "a service of the mesh"
 	}
 	return v
 }
 
-// dialled is the address that the workload connects to, as far as that is known; requests go by their Host.
-func (a asking) dialled(d Destination) netip.Addr {
-	if a.shown(d).Scheme == HTTP {
-		return netip.Addr{}
+// byGateway asks the gateway's routes, too, as it sees what the sidecar hands on.
+func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
+	v := Verdict{
+		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Path: PathGateway, Gateway: svc.Exit, Cluster: clusterName(gatewayPort, svc.Exit.Host()),
 	}
-	if ip, err := netip.ParseAddr(d.Host); err == nil {
-		return ip
+	if svc.Borrowed {
+		v.Cluster = "outbound|443|egress|" + svc.Exit.Host()
 	}
-	return a.resolved(d)
-}
-
-// refusedName says whether TLS shows an ExternalName Service's name to a gateway, which knows the host by its own.
-func (a asking) refusedName(svc *registry.Service, port registry.Port, d Destination) bool {
-	tls := port.Protocol == registry.TLS && !svc.Exit.IsZero()
-	_, err := netip.ParseAddr(d.Host)
-	return tls && err != nil && !svc.Wildcard() && svc.Host != d.Host
-}
-
-// mismatch says why a protocol does not go where another one is registered; "" when it does. TCP takes all, and so does a
-// TLS port of a service of the mesh.
-func mismatch(svc *registry.Service, port registry.Port, d Destination) string {
-	speaks := map[Scheme]registry.Protocol{HTTP: registry.HTTP, HTTPS: registry.TLS, TLS: registry.TLS, TCP: registry.TCP}[d.Scheme]
+	if port.Protocol == registry.TLS && shown.Name != "" && !svc.Wildcard() && shown.Name != svc.Host {
+		v.Reason = fmt.Sprintf("%s is another name of %s, but the gateway takes TLS for that name only: give it as the server's name (SNI)", shown.Name, svc.Host)
+		return v
+	}
+	there := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Reached(svc)
+	row := there.Row(port.Number)
+	if row == nil {
+		v.Reason = "the egress gateway knows nothing of the port"
+		return v
+	}
+	r = resolve.First(row.Routes(), shown, svc.Host)
 	switch {
-	case port.Protocol == registry.TCP, port.Protocol == registry.TLS && !svc.External, port.Protocol == speaks, speaks == registry.HTTP && port.Protocol.IsHTTP():
-		return ""
+	case r == nil:
+		v.Reason = "the egress gateway takes nothing like this for the port"
+	case r.Does == resolve.Close:
+		v.DecidedBy, v.Reason = Object{Key: r.By}, "the egress gateway sends nothing: "+r.Closed.String()
+	case r.Does == resolve.WrongAddress:
+		v.Reason = wrongAddress(svc, shown.Address)
+	case r.Does == resolve.WrongProtocol:
+		v.DecidedBy.Rule = fmt.Sprintf("ports: %d/%s", port.Number, port.Protocol)
+		v.Reason = fmt.Sprintf("port %d of the host is registered as %s, and the egress gateway takes no %s there", port.Number, port.Protocol, spoken(shown.Kind))
 	default:
-		return fmt.Sprintf("port %d of the host is registered as %s, and %s is not that", port.Number, port.Protocol, d.Scheme)
+		v.Allowed, v.Reason = true, "registered; leaves by the egress gateway"
+		if len(gatewayEndpoints(a.snap, svc.Exit)) == 0 {
+			v.Reason += ", of which no endpoint is known: until one is, requests fail"
+		}
 	}
+	return v
+}
+
+func wrongAddress(svc *registry.Service, ip netip.Addr) string {
+	return fmt.Sprintf("resolution NONE leads to the address that is dialled, and the egress gateway does not connect to %s: it is private, one of the mesh's own, or in an IPv6 range; allow it in the mesh settings with sallyport.dns.allowPrivateFor.%s, or let the entry leave straight from the pod with the annotation %s: %s",
+		ip, svc.Namespace, registry.GatewayAnnotation, registry.ExitDirect)
 }
 
 func gatewayEndpoints(s *registry.Snapshot, ref registry.Ref) []registry.Endpoint {
@@ -139,6 +153,9 @@ func gatewayEndpoints(s *registry.Snapshot, ref registry.Ref) []registry.Endpoin
 	}
 	return nil
 }
+
+// gatewayPort is the service port that sidecars reach an egress gateway at.
+const gatewayPort = 443
 
 func clusterName(port uint32, host string) string {
 	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "||" + host

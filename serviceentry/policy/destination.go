@@ -10,26 +10,22 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 )
 
-// Scheme is what the workload speaks.
-type Scheme string
+// Destination is what a workload tries to reach, and Scheme what it speaks: see resolve.
+type (
+	Destination = resolve.Destination
+	Scheme      = resolve.Scheme
+)
 
-// The schemes. HTTPS and TLS look the same on the wire.
+// The schemes.
 const (
-	HTTP  Scheme = "http"
-	HTTPS Scheme = "https"
-	TLS   Scheme = "tls"
-	TCP   Scheme = "tcp"
+	HTTP  = resolve.HTTP
+	HTTPS = resolve.HTTPS
+	TLS   = resolve.TLS
+	TCP   = resolve.TCP
 )
-
-// Destination is what a workload tries to reach. Host is a name in lower case, or an address.
-type Destination struct {
-	Scheme Scheme
-	Host   string
-	Port   uint32
-	Path   string
-}
 
 // ParseDestination reads a URL: http://host[:port]/path, https://host[:port], tls://sni:port, tcp://host:port.
 func ParseDestination(s string) (Destination, error) {

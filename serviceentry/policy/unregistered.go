@@ -3,76 +3,45 @@ package policy
 import (
 	"fmt"
 	"net/netip"
-	"slices"
-	"strings"
 
-	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 )
 
 // unregistered follows the outbound traffic policy of the workload's Sidecar, or the mesh's.
 func (a asking) unregistered(d Destination) Verdict {
-	by := Object{config.Key{Kind: config.KindMeshConfig, Namespace: a.Mesh.RootNamespace, Name: "mesh"}, ""}
-	if a.scope != nil && a.scope.AllowAny != nil {
-		by.Key = a.scope.Key
-	}
+	rest := a.Rest()
+	r := a.Unregistered(d)
 	why, missing := a.hidden(d)
-	open := "outboundTrafficPolicy.mode: ALLOW_ANY"
-	if a.DynamicDNS(a.scope) {
-		open += "_DYNAMIC_DNS"
-	}
-	v := Verdict{DecidedBy: by, Missing: missing}
+	v := Verdict{DecidedBy: Object{rest.By, rule(rest)}, Missing: missing, Path: PathBlackhole, Cluster: "BlackHoleCluster"}
 	switch {
-	case a.DynamicDNS(a.scope) && a.byHost(d):
-		v.DecidedBy.Rule = open
+	case r.Does == resolve.LookUp:
 		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, "AllowAnyDynamicDNSCluster"
 		v.Reason = why + "; ALLOW_ANY_DYNAMIC_DNS lets it through, to where the proxy resolves the host (a private address is refused)"
-	case a.AllowAny(a.scope) && a.madeUp(d):
-		v.DecidedBy.Rule = open
-		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
+	case r.Does == resolve.Nowhere:
 		v.Reason = why + "; ALLOW_ANY does not help, since the workload's DNS gives the host an address that is made up"
-	case a.AllowAny(a.scope):
-		v.DecidedBy.Rule = open
+	case r.Does == resolve.PassOn:
 		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, "PassthroughCluster"
 		v.Reason = why + "; ALLOW_ANY lets it through"
-	case a.inCluster(d):
-		v.DecidedBy.Rule, v.Missing = "outboundTrafficPolicy.mode: REGISTRY_ONLY", false
-		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, "PassthroughCluster"
-		v.Reason = "an address of the cluster's own networks, which is not outside"
+		if r.To == resolve.ToCluster {
+			v.Missing, v.Reason = false, "an address of the cluster's own networks, which is not outside"
+		}
 	default:
-		v.DecidedBy.Rule = "outboundTrafficPolicy.mode: REGISTRY_ONLY"
-		v.Path, v.Cluster = PathBlackhole, "BlackHoleCluster"
 		v.Reason = why + "; REGISTRY_ONLY closes it"
 	}
 	return v
 }
 
-// byHost says whether a request goes where the proxy resolves its Host: one that it reads, with a name that can be
-// looked up.
-func (a asking) byHost(d Destination) bool {
-	last := d.Host[strings.LastIndexByte(d.Host, '.')+1:]
-	return a.shown(d).Scheme == HTTP && last != d.Host && last != "localhost" && last != "" && (last[0] < '0' || last[0] > '9')
-}
-
-// inCluster says whether the destination is in the cluster's own networks: an address there, or a name that only the
-// cluster's DNS answers and that has no virtual address, which pods of headless Services have.
-func (a asking) inCluster(d Destination) bool {
-	if ip, err := netip.ParseAddr(d.Host); err == nil {
-		return a.InCluster(ip)
+// rule quotes the field that says what happens.
+func rule(r resolve.Rest) string {
+	mode := "REGISTRY_ONLY"
+	switch {
+	case r.AllowAny && r.Dynamic:
+		mode = "ALLOW_ANY_DYNAMIC_DNS"
+	case r.AllowAny:
+		mode = "ALLOW_ANY"
 	}
-	if len(a.Networks()) == 0 || !strings.HasSuffix(d.Host, ".svc.cluster.local") {
-		return false
-	}
-	return !slices.ContainsFunc(a.Services(d.Host), func(svc *registry.Service) bool { return svc.External || len(svc.Addresses) > 0 })
-}
-
-// madeUp says whether the destination's address leads nowhere but to what is registered for it.
-func (a asking) madeUp(d Destination) bool {
-	if ip, err := netip.ParseAddr(d.Host); err == nil {
-		return host.MadeUp(ip)
-	}
-	return host.MadeUp(a.resolved(d))
+	return "outboundTrafficPolicy.mode: " + mode
 }
 
 // hidden tells a host that nobody registered from one whose registration does not count for the workload, and whether
@@ -84,25 +53,25 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 	if _, err := netip.ParseAddr(d.Host); err == nil {
 		own.Host = hostOfAddress(d.Host)
 	}
-	missing = a.scope.Sees(ns, own, d.Port)
-	if svc := a.Visible(d.Host, ns, nil); svc != nil {
-		if _, has := svc.Port(d.Port); has && !a.scope.Sees(ns, svc, d.Port) {
-			return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.scope.Key), missing
+	missing = a.Scope().Sees(ns, own, d.Port)
+	if svc := a.snap.Visible(d.Host, ns, nil); svc != nil {
+		if _, has := svc.Port(d.Port); has && !a.Scope().Sees(ns, svc, d.Port) {
+			return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.Scope().Key), missing
 		}
 	}
-	if svc := a.Visible(d.Host, ns, a.scope); svc != nil {
+	if svc := a.Sidecar.Visible(d.Host); svc != nil {
 		return fmt.Sprintf("%s registers the host, but not port %d: add the port there", svc.Source, d.Port), false
 	}
-	if svc := a.Match(d.Host, d.Port, ns, a.scope); svc != nil {
+	if svc := a.snap.Match(d.Host, d.Port, ns, a.Scope()); svc != nil {
 		return fmt.Sprintf("%s registers the host, but %s connections to port %d show no name, and the address is not registered", svc.Source, d.Scheme, d.Port), missing
 	}
-	if svc := a.Match(d.Host, 0, ns, a.scope); svc != nil {
+	if svc := a.snap.Match(d.Host, 0, ns, a.Scope()); svc != nil {
 		return fmt.Sprintf("%s registers the host, but not port %d", svc.Source, d.Port), missing
 	}
-	if svc := a.Match(d.Host, 0, ns, nil); svc != nil {
-		return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.scope.Key), missing
+	if svc := a.snap.Match(d.Host, 0, ns, nil); svc != nil {
+		return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.Scope().Key), missing
 	}
-	if list := a.Services(d.Host); len(list) > 0 {
+	if list := a.snap.Services(d.Host); len(list) > 0 {
 		svc := list[0]
 		if svc.Withheld.Why != "" {
 			return fmt.Sprintf("%s registers the host for its own namespace only: %s (%s)", svc.Source, svc.Withheld.Why, svc.Withheld.Field), missing
@@ -110,7 +79,7 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 		return fmt.Sprintf("%s registers the host, but does not export it to namespace %s", svc.Source, ns), missing
 	}
 	if !missing {
-		return fmt.Sprintf("nobody registered the host, and %s would hide it from this workload", a.scope.Key), false
+		return fmt.Sprintf("nobody registered the host, and %s would hide it from this workload", a.Scope().Key), false
 	}
 	return "nobody registered the host", true
 }

@@ -95,7 +95,12 @@ func (s *Snapshot) before(x, y *Service, ns string) bool {
 
 func (s *Service) answersAt(ip netip.Addr, port uint32) bool {
 	p, ok := s.Port(port)
-	return ok && byAddress(p) && s.ByAddress() && slices.Contains(s.Addresses, netip.PrefixFrom(ip, ip.BitLen()))
+	return ok && byAddress(p) && s.ByAddress() && s.WroteSingle(ip)
+}
+
+// WroteSingle says whether a single address was written for the service, rather than a range that it is in.
+func (s *Service) WroteSingle(ip netip.Addr) bool {
+	return slices.Contains(s.Addresses, netip.PrefixFrom(ip, ip.BitLen()))
 }
 
 // ByAddress says whether a service can be found by an address at all: through a gateway, which is told a name, one with many

@@ -1,0 +1,139 @@
+package resolve
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Exit is a proxy by which others leave: an egress gateway, or the forward proxy of `sallyport up`.
+type Exit struct {
+	snap    *registry.Snapshot
+	gateway registry.Ref // zero at a forward proxy
+	place   registry.Place
+}
+
+// GatewayOf is the exit that a Service's pods are; of the zero Ref nothing leaves.
+func GatewayOf(s *registry.Snapshot, ref registry.Ref, secrets registry.SecretsAt) Exit {
+	return Exit{s, ref, registry.Place{Kind: registry.AtGateway, Namespace: ref.Namespace, Secrets: secrets}}
+}
+
+// ForwardProxy is that of `sallyport up`. It acts for a namespace, whoever its client is.
+func ForwardProxy(s *registry.Snapshot, namespace string, secrets registry.SecretsAt) Exit {
+	return Exit{s, registry.Ref{}, registry.Place{Kind: registry.AtForward, Namespace: namespace, Secrets: secrets}}
+}
+
+// verified says whether clients prove who they are.
+func (e Exit) verified() bool { return e.place.Kind == registry.AtGateway }
+
+// ExitHost is everything that what happens to a host at an exit depends on. Equal values mean that the same happens.
+type ExitHost struct {
+	// Own are the host's registrations that leave there, in order of precedence, and Patterns those of patterns that cover it,
+	// the longest first, where not all of them are of one namespace.
+	Own      []Registration
+	Patterns [][]Registration
+	Verified bool          // clients show certificates of the mesh
+	Connect  time.Duration // the mesh's connectTimeout
+	Root     string        // namespace
+}
+
+// Registration is one of a host, with the DestinationRule that an exit follows for it and what it does about its far end.
+type Registration struct {
+	Service *registry.Service
+	Rule    *registry.Rule
+	Far     registry.FarEnd
+}
+
+// Host gathers what counts for a host; false where none of its registrations leaves here.
+func (e Exit) Host(host string) (ExitHost, bool) {
+	own := e.registrations(e.leaving(host))
+	if len(own) == 0 {
+		return ExitHost{}, false
+	}
+	return ExitHost{
+		Own: own, Patterns: e.covering(own), Verified: e.verified(),
+		Connect: e.snap.Mesh.ConnectTimeout, Root: e.snap.Mesh.RootNamespace,
+	}, true
+}
+
+// Reached gathers what counts for one registration alone, that a client was led to.
+func (e Exit) Reached(svc *registry.Service) ExitHost {
+	return ExitHost{Own: []Registration{e.registration(svc)}, Verified: e.verified(), Connect: e.snap.Mesh.ConnectTimeout, Root: e.snap.Mesh.RootNamespace}
+}
+
+// leaving picks the registrations that leave by the exit: those attached to the gateway, or, at a forward proxy, the one
+// that its namespace sees.
+func (e Exit) leaving(host string) []*registry.Service {
+	if e.verified() {
+		return e.attached(e.snap.Services(host))
+	}
+	if svc := e.snap.Visible(host, e.place.Namespace, nil); svc != nil && svc.External {
+		return []*registry.Service{svc}
+	}
+	return nil
+}
+
+// attached picks the registrations that leave by a gateway.
+func (e Exit) attached(list []*registry.Service) (out []*registry.Service) {
+	for _, svc := range list {
+		if svc.External && !e.gateway.IsZero() && svc.Exit == e.gateway {
+			out = append(out, svc)
+		}
+	}
+	return out
+}
+
+// covering gives the patterns that cover a host and leave by the same gateway, where other namespaces than the host's
+// one registered them.
+func (e Exit) covering(own []Registration) (out [][]Registration) {
+	if !e.verified() {
+		return nil // it asks for one namespace
+	}
+	one := own[0].Service.Namespace
+	apart := slices.ContainsFunc(own, func(r Registration) bool { return r.Service.Namespace != one })
+	for _, list := range e.snap.Patterns(own[0].Service.Host) {
+		if list = e.attached(list); len(list) > 0 {
+			out = append(out, e.registrations(list))
+			apart = apart || slices.ContainsFunc(list, func(svc *registry.Service) bool { return svc.Namespace != one })
+		}
+	}
+	if !apart {
+		return nil
+	}
+	return out
+}
+
+func (e Exit) registrations(list []*registry.Service) []Registration {
+	out := make([]Registration, len(list))
+	for i, svc := range list {
+		out[i] = e.registration(svc)
+	}
+	return out
+}
+
+func (e Exit) registration(svc *registry.Service) Registration {
+	r := Registration{Service: svc}
+	if e.verified() {
+		r.Rule = e.snap.ExitRule(svc)
+	} else {
+		r.Rule = e.snap.Rule(svc, svc.Namespace, "")
+	}
+	r.Far = e.snap.FarEnd(svc, r.Rule, e.place)
+	return r
+}
+
+// Find gives the registration that a forward proxy's table has for a name and port: the exact host's row, or the longest
+// wildcard's. nil where there is none.
+func (e Exit) Find(d Destination) *registry.Service {
+	if _, err := netip.ParseAddr(d.Host); err == nil {
+		return nil // its table knows names
+	}
+	for svc := range e.snap.Governing(d.Host, e.place.Namespace, nil) {
+		if p, ok := svc.Port(d.Port); ok && svc.External && leaves(svc, p) {
+			return svc
+		}
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package resolve
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// ExitPort is what an exit does with a host's port.
+type ExitPort struct {
+	Number uint32
+	// Own are the rows of the host itself, each with a far end of its own: one a namespace, in order of age.
+	Own []*ExitRow
+	// Choices say which row a client gets: the first that takes it. Where there is one row it is everybody's.
+	Choices []Choice
+}
+
+// Choice gives a row to some clients.
+type Choice struct {
+	// Meaning keeps it to clients whose sidecar means this namespace's registration; "" does not.
+	Meaning string
+	// From keeps it to clients of these namespaces, as their certificates name them; nil does not.
+	From []string
+	Row  *ExitRow
+}
+
+// ExitRow is one namespace's registration of a host's port at an exit.
+type ExitRow struct {
+	Registration
+	Port registry.Port         // its target is where the exit connects to
+	TLS  *registry.TLSSettings // what it speaks there; nil: what the client says goes on as it is
+	// Audience are the namespaces that may use it; nil is everybody.
+	Audience []string
+	// First says that it is the host's first: the others are told apart by their namespace.
+	First bool
+
+	verified bool
+}
+
+// Ports are those at which something happens for the host.
+func (h *ExitHost) Ports() []ExitPort {
+	own := rowsAt(h.Own, h.Verified)
+	var over []map[uint32][]*ExitRow
+	for _, list := range h.Patterns {
+		over = append(over, rowsAt(list, h.Verified))
+	}
+	out := make([]ExitPort, 0, len(own))
+	for _, number := range slices.Sorted(maps.Keys(own)) {
+		p := ExitPort{Number: number, Own: own[number]}
+		// whoever may not use the host, or has a pattern of its own, goes by the patterns
+		rows := slices.Clone(p.Own)
+		for _, list := range over {
+			for _, row := range list[number] {
+				if !registeredIn(rows, row.Service.Namespace) {
+					rows = append(rows, row)
+				}
+			}
+		}
+		p.Choices = choices(rows, h.Root)
+		out = append(out, p)
+	}
+	return out
+}
+
+// rowsAt gives, for each port of a host, or of a pattern, the registrations that have it, one a namespace, in order of
+// age.
+func rowsAt(list []Registration, verified bool) map[uint32][]*ExitRow {
+	ports := map[uint32][]*ExitRow{}
+	for _, reg := range list {
+		for _, port := range reg.Service.Ports {
+			rows := ports[port.Number]
+			if !leaves(reg.Service, port) || registeredIn(rows, reg.Service.Namespace) {
+				continue
+			}
+			ports[port.Number] = append(rows, rowOf(reg, port, list, verified, len(rows) == 0))
+		}
+	}
+	return ports
+}
+
+func rowOf(reg Registration, port registry.Port, all []Registration, verified, first bool) *ExitRow {
+	row := &ExitRow{Registration: reg, Port: port, Audience: audience(all, reg.Service.Namespace, port.Number), First: first, verified: verified}
+	row.TLS, row.Port.TargetPort = registry.Origination(reg.Service, port, reg.Rule)
+	return row
+}
+
+// leaves says whether an exit takes a port. A wildcard's names are looked up as they come, so that those which mean the
+// resolver's own host (RFC 6761 section 6.3) are not taken.
+func leaves(svc *registry.Service, port registry.Port) bool {
+	local := svc.Host == "localhost" || strings.HasSuffix(svc.Host, ".localhost")
+	return port.Protocol != registry.UDP && !(svc.Wildcard() && local)
+}
+
+func registeredIn(rows []*ExitRow, ns string) bool {
+	return slices.ContainsFunc(rows, func(r *ExitRow) bool { return r.Service.Namespace == ns })
+}
+
+// audience is who may use a host's port, as the registrations of one namespace say together.
+func audience(list []Registration, ns string, port uint32) []string {
+	out := []string{}
+	for _, r := range list {
+		if _, ok := r.Service.Port(port); !ok || r.Service.Namespace != ns {
+			continue
+		}
+		if r.Service.ExportTo.All {
+			return nil
+		}
+		out = append(out, r.Service.ExportTo.Namespaces...)
+	}
+	return out
+}
+
+// choices order a port's rows. Where several namespaces registered the host, or patterns that cover it, what one says leads
+// nobody else anywhere. A client goes where its own namespace says; else where the root namespace says; else where the first
+// says of those that are exported to it: the registry's order (registry/govern.go). A sidecar whose Sidecar object narrows what
+// its workload sees names the registration that is left, and gets there if it is exported to it.
+func choices(rows []*ExitRow, root string) []Choice {
+	first := rows[0]
+	if len(rows) == 1 {
+		return []Choice{{Row: first}}
+	}
+	var out []Choice
+	add := func(c Choice) {
+		if c.From == nil || len(c.From) > 0 {
+			out = append(out, c)
+		}
+	}
+	for _, r := range rows {
+		add(Choice{Meaning: r.Service.Namespace, From: r.Audience, Row: r})
+	}
+	for _, r := range rows {
+		if r.Audience == nil || slices.Contains(r.Audience, r.Service.Namespace) {
+			add(Choice{From: []string{r.Service.Namespace}, Row: r})
+		}
+	}
+	for _, r := range rootFirst(rows, root) {
+		if len(r.Audience) == 1 && r.Audience[0] == r.Service.Namespace {
+			continue // they went above
+		}
+		add(Choice{From: r.Audience, Row: r})
+		if r.Audience == nil {
+			return out
+		}
+	}
+	return append(out, Choice{Row: first}) // it lets nobody in who comes here, and says so
+}
+
+// rootFirst puts the root namespace's rows before the others.
+func rootFirst(rows []*ExitRow, root string) []*ExitRow {
+	var of, others []*ExitRow
+	for _, r := range rows {
+		if r.Service.Namespace == root {
+			of = append(of, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	return append(of, others...)
+}
+
+// Choose gives the row that a client of a namespace gets, whose sidecar means a namespace's registration ("" for none).
+func (p ExitPort) Choose(ns, meaning string) *ExitRow {
+	for _, c := range p.Choices {
+		if (c.Meaning == "" || c.Meaning == meaning) && (c.From == nil || slices.Contains(c.From, ns)) {
+			return c.Row
+		}
+	}
+	return nil
+}
+
+// LetsIn says whether clients of a namespace may use the row.
+func (r *ExitRow) LetsIn(ns string) bool {
+	return !r.verified || r.Audience == nil || slices.Contains(r.Audience, ns)
+}
+
+// Closed is why nothing is sent; false where something is.
+func (r *ExitRow) Closed() (registry.Closed, bool) {
+	c, closed := r.Far.Closed[r.Port.Number]
+	return c, closed
+}
+
+// Dials says whether the exit connects to the address that the client chose. A forward proxy's clients choose none.
+func (r *ExitRow) Dials() bool {
+	_, closed := r.Closed()
+	return r.verified && !closed && r.Port.Protocol == registry.TCP && r.Service.Dialled()
+}
+
+// Routes are the row's, in order. What goes to a TLS port has to be TLS, and to name the host that it was sent for, if it names
+// one.
+func (r *ExitRow) Routes() []Route {
+	routes := r.routes()
+	for i := range routes {
+		if routes[i].Does != Close {
+			routes[i].By, routes[i].Revision = r.Service.SourceOf(r.Port), r.Service.RevisionOf(r.Port)
+		}
+	}
+	return routes
+}
+
+func (r *ExitRow) routes() []Route {
+	if c, closed := r.Closed(); closed {
+		return closedRoutes(c)
+	}
+	wrong := Route{For: Connections, Does: WrongProtocol}
+	switch {
+	case r.Port.Protocol.IsHTTP():
+		return []Route{wrong, {For: Requests}}
+	case r.Dials():
+		var out []Route
+		for _, p := range r.Far.Dialled {
+			out = append(out, Route{For: Connections, Dialled: p})
+		}
+		return append(out, Route{For: Connections, Does: WrongAddress}, Route{For: Requests})
+	case r.Port.Protocol == registry.TCP && !r.Service.Wildcard():
+		return []Route{{For: Connections}, {For: Requests}}
+	case r.Port.Protocol == registry.TCP: // what is not TLS names none of a pattern's hosts
+		return []Route{{For: TLSConnections}, wrong, {For: Requests}}
+	default:
+		return []Route{{For: TLSConnections}, wrong, {For: Requests, Does: WrongProtocol}}
+	}
+}
+
+// Row gives the first row of a port; nil where there is none.
+func (h *ExitHost) Row(port uint32) *ExitRow {
+	for _, reg := range h.Own {
+		if p, ok := reg.Service.Port(port); ok && leaves(reg.Service, p) {
+			return rowOf(reg, p, h.Own, h.Verified, true)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package resolve
+
+// Scheme is what a workload speaks.
+type Scheme string
+
+// The schemes. HTTPS and TLS look the same on the wire.
+const (
+	HTTP  Scheme = "http"
+	HTTPS Scheme = "https"
+	TLS   Scheme = "tls"
+	TCP   Scheme = "tcp"
+)
+
+// IsTLS says whether it begins with a ClientHello.
+func (s Scheme) IsTLS() bool { return s == HTTPS || s == TLS }
+
+// Destination is what a workload tries to reach. Host is a name in lower case, or an address.
+type Destination struct {
+	Scheme Scheme
+	Host   string
+	Port   uint32
+	Path   string
+}

@@ -1,0 +1,100 @@
+package resolve
+
+import (
+	"net/netip"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Route is what happens to some of what comes for a port of a host. Of a port's routes the first counts that takes it.
+type Route struct {
+	For   Kind
+	Asked Asked
+	// Dialled keeps it to connections that dialled an address in this range, which then is where they go; of exits.
+	Dialled netip.Prefix
+
+	Does Does
+	// Closed is why, where it does Close.
+	Closed *registry.Closed
+	// By is the object that says so, and Revision that object's.
+	By       config.Key
+	Revision string
+}
+
+// Kind is what a proxy makes of what comes.
+type Kind uint8
+
+// The kinds.
+const (
+	Connections    Kind = iota // all whose bytes are not looked at
+	TLSConnections             // of these, the ones that begin with a ClientHello
+	Requests                   // of HTTP
+)
+
+// Asked is how a connection to a host outside was found to be for it.
+type Asked uint8
+
+// The ways.
+const (
+	Anyhow     Asked = iota
+	ByAddress        // TLS whose name leads nowhere, if it shows one, and whose address leads to the host
+	Nameless         // of these, what shows no name
+	ByHostName       // TLS that names the host, or one that a pattern covers
+	ByName           // TLS that names the host by any name that it has
+)
+
+// Does is what a route does.
+type Does uint8
+
+// What routes do.
+const (
+	Forward       Does = iota // hands it on: to the host, or to the gateway that leads there
+	WrongProtocol             // ends it: something else is registered for the port
+	Close                     // ends it: what an object asks for cannot be kept
+	NotRegistered             // treats it as what nobody registered
+	WrongAddress              // ends it: the address that was dialled is none that an exit connects to
+)
+
+// Shown is what a proxy sees of a request or a connection.
+type Shown struct {
+	Kind Kind
+	// Name is the one that it shows, in lower case: "" for none.
+	Name string
+	// Again says of TLS that it was found by its address, since its name led nowhere.
+	Again bool
+	// Address is the one that was dialled; the zero Addr where that is not known.
+	Address netip.Addr
+}
+
+// Takes says whether a route is for what is shown. own is the host's own name.
+func (r *Route) Takes(x Shown, own string) bool {
+	if r.For != x.Kind && !(r.For == Connections && x.Kind == TLSConnections) {
+		return false
+	}
+	if r.Dialled.IsValid() && x.Address.IsValid() && !r.Dialled.Contains(x.Address) {
+		return false
+	}
+	switch r.Asked {
+	case ByAddress:
+		return x.Again
+	case Nameless:
+		return x.Again && x.Name == ""
+	case ByHostName:
+		return x.Name != "" && !x.Again && (own[0] == '*' || x.Name == own)
+	case ByName:
+		return x.Name != "" && !x.Again
+	default:
+		return true
+	}
+}
+
+// First gives the first route that takes what is shown; nil where none does.
+func First(routes []Route, x Shown, own string) *Route {
+	for i := range routes {
+		if routes[i].Takes(x, own) {
+			return &routes[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package resolve
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Sidecar is who asks: a workload, as far as it changes what happens. Workloads of which all of this is the same are told the
+// same.
+type Sidecar struct {
+	// Namespace is the workload's; "" for one that sees what everybody sees.
+	Namespace string
+
+	snap     *registry.Snapshot
+	scope    *registry.Scope
+	selected registry.Selected
+	secrets  registry.SecretsAt
+}
+
+// Workload is the Sidecar of a workload with these labels.
+func Workload(s *registry.Snapshot, namespace string, labels map[string]string) Sidecar {
+	return Sidecar{Namespace: namespace, snap: s, scope: s.Scope(namespace, labels), selected: s.Selecting(namespace, labels)}
+}
+
+// SidecarIn is that of workloads that a Sidecar object (the zero Key for none) and DestinationRules select.
+func SidecarIn(s *registry.Snapshot, namespace string, scope config.Key, selected registry.Selected, secrets registry.SecretsAt) Sidecar {
+	return Sidecar{Namespace: namespace, snap: s, scope: s.ScopeByKey(scope), selected: selected, secrets: secrets}
+}
+
+// Scope is the Sidecar object that narrows what the workload sees; nil without one.
+func (a Sidecar) Scope() *registry.Scope { return a.scope }
+
+// Visible gives the registration of exactly this host that governs it.
+func (a Sidecar) Visible(host string) *registry.Service {
+	return a.snap.Visible(host, a.Namespace, a.scope)
+}
+
+// SidecarHost is everything that what happens to a host at a sidecar depends on. Equal values mean that the same happens.
+type SidecarHost struct {
+	Service *registry.Service
+	Rule    *registry.Rule  // the DestinationRule that counts there
+	Far     registry.FarEnd // what is left out and closed of the far end
+	Connect time.Duration   // the mesh's connectTimeout
+
+	Gateway   bool             // the host is an egress gateway's own
+	Names     []string         // short names of a Kubernetes service, and the names of ExternalName Services that mean the host
+	Aliases   []string         // the full ones of those
+	Yields    []netip.AddrPort // the addresses that it wrote and another host has
+	Contested bool             // other namespaces registered it too, so the gateway must be told whose registration is meant
+	Foreign   bool             // it is another namespace's
+	Shut      []uint32         // ports at which a pattern of another namespace would take the host
+	// Rest is what happens to connections by address that the host does not take: they are nobody's. It is set where single
+	// addresses were written for the host, or ports are shut.
+	Rest Rest
+}
+
+// Host gathers what counts for a host; false where the workload does not see it.
+func (a Sidecar) Host(host string) (SidecarHost, bool) {
+	svc := a.Visible(host)
+	if svc == nil {
+		return SidecarHost{}, false
+	}
+	h := a.reached(svc)
+	s := a.snap
+	h.Yields = s.Yielded(svc, a.Namespace, a.scope)
+	h.Contested = !svc.Exit.IsZero() && (contested(s, svc) || (a.scope != nil && svc.Wildcard()))
+	h.Foreign = s.Foreign(svc, a.Namespace)
+	h.Shut = s.Shut(svc, a.Namespace, a.scope)
+	if svc.Source.Kind == config.KindService {
+		h.Names = shortNames(kubeRef(svc), a.Namespace, svc.Headless())
+	}
+	for _, ref := range h.aliases(a) {
+		h.Names = append(append(h.Names, ref.Host()), shortNames(ref, a.Namespace, false)...)
+	}
+	h.Names = slices.DeleteFunc(h.Names, func(short string) bool { return a.Visible(short) != nil })
+	if len(svc.Addresses) > 0 || len(h.Shut) > 0 {
+		h.Rest = Rest{AllowAny: s.AllowAny(a.scope), By: a.outboundPolicy(), Dynamic: len(h.Shut) > 0 && s.DynamicDNS(a.scope)}
+	}
+	return h, true
+}
+
+// Reached gathers what counts once a host was found: its routes follow from it, the ways to find it do not.
+func (a Sidecar) Reached(svc *registry.Service) SidecarHost {
+	h := a.reached(svc)
+	h.aliases(a)
+	return h
+}
+
+func (a Sidecar) reached(svc *registry.Service) SidecarHost {
+	rule := a.snap.Rule(svc, a.Namespace, a.selected)
+	return SidecarHost{
+		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout,
+		Far:     a.snap.FarEnd(svc, rule, registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets}),
+		Gateway: svc.Source.Kind == config.KindService && a.snap.IsExit(kubeRef(svc)),
+	}
+}
+
+// aliases notes the host's other names.
+func (h *SidecarHost) aliases(a Sidecar) []registry.Ref {
+	refs := a.snap.Aliases(h.Service.Host, a.Namespace, a.scope)
+	for _, ref := range refs {
+		h.Aliases = append(h.Aliases, ref.Host())
+	}
+	return refs
+}
+
+// kubeRef gives the Kubernetes service behind a registration.
+func kubeRef(svc *registry.Service) registry.Ref {
+	return registry.Ref{Namespace: svc.Source.Namespace, Name: svc.Source.Name}
+}
+
+// shortNames are what workloads call a Kubernetes service beside its full name, and the pods of a headless one.
+func shortNames(ref registry.Ref, namespace string, headless bool) []string {
+	out := []string{ref.Name + "." + ref.Namespace, ref.Name + "." + ref.Namespace + ".svc"}
+	if namespace == ref.Namespace {
+		out = append(out, ref.Name)
+	}
+	if headless {
+		for _, name := range append([]string{ref.Host()}, out...) {
+			out = append(out, "*."+name)
+		}
+	}
+	return out
+}
+
+// contested says whether several namespaces registered a host, or patterns that cover it, to leave by the same gateway.
+func contested(s *registry.Snapshot, svc *registry.Service) bool {
+	other := func(o *registry.Service) bool {
+		return o.External && o.Exit == svc.Exit && o.Namespace != svc.Namespace
+	}
+	if slices.ContainsFunc(s.Services(svc.Host), other) {
+		return true
+	}
+	return slices.ContainsFunc(s.Patterns(svc.Host), func(list []*registry.Service) bool { return slices.ContainsFunc(list, other) })
+}

@@ -1,0 +1,111 @@
+package resolve
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// gatewayPort is the service port that sidecars reach an egress gateway at.
+const gatewayPort = 443
+
+// Takes says whether something happens for the host at a port. An egress gateway's own port is none of those: nothing but
+// tunnels goes there, and they are the proxy's.
+func (h *SidecarHost) Takes(p registry.Port) bool {
+	return p.Protocol != registry.UDP && !(h.Gateway && p.Number == gatewayPort)
+}
+
+// Direct says whether the proxy connects to the host's port itself.
+func (h *SidecarHost) Direct(p registry.Port) bool {
+	_, closed := h.Far.Closed[p.Number]
+	return h.Service.Exit.IsZero() && !closed
+}
+
+// Addresses are the single ones that lead to the host at a port.
+func (h *SidecarHost) Addresses(p registry.Port) (out []netip.Addr) {
+	svc := h.Service
+	if svc.VIP4.IsValid() {
+		out = append(out, svc.VIP4, svc.VIP6)
+	}
+	for _, a := range svc.Addresses {
+		if a.IsSingleIP() && svc.ByAddress() && !slices.Contains(h.Yields, netip.AddrPortFrom(a.Addr(), uint16(p.Number))) {
+			out = append(out, a.Addr())
+		}
+	}
+	return out
+}
+
+// Ranges are those that lead to it beside.
+func (h *SidecarHost) Ranges(p registry.Port) (out []netip.Prefix) {
+	for _, a := range h.Service.Addresses {
+		if !p.Protocol.IsHTTP() && !a.IsSingleIP() && !h.Service.Wildcard() {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Routes are a port's, in order. Requests go to HTTP ports, connections to others. A TCP port takes whatever comes, and on a
+// port that it shares with HTTP services requests come as requests; so does a TLS port of a service of the mesh, whose address
+// is its own. What else comes is told so.
+func (h *SidecarHost) Routes(p registry.Port) []Route {
+	routes := h.routes(p)
+	for i := range routes {
+		if r := &routes[i]; r.Does != Close && r.Does != NotRegistered {
+			r.By, r.Revision = h.Service.SourceOf(p), h.Service.RevisionOf(p)
+		}
+	}
+	return routes
+}
+
+func (h *SidecarHost) routes(p registry.Port) []Route {
+	svc := h.Service
+	if c, closed := h.Far.Closed[p.Number]; closed {
+		return closedRoutes(c)
+	}
+	switch {
+	case p.Protocol.IsHTTP():
+		return append(h.unnamed(), Route{For: Connections, Does: WrongProtocol}, Route{For: Requests})
+	case p.Protocol == registry.TLS && svc.External:
+		return append(h.tlsRoutes(), Route{For: Requests, Does: WrongProtocol})
+	case !svc.ByAddress() || !svc.Exit.IsZero():
+		return []Route{{For: Connections}, {For: Requests}}
+	default:
+		return []Route{{For: Connections, Asked: ByAddress}, {For: Connections}, {For: Requests}}
+	}
+}
+
+// tlsRoutes are for connections to a host outside that takes TLS only. One without a TLS name goes where its address leads. One
+// with a name that is nobody's does so, too, if the host is reached straight from here: through a gateway, which holds names
+// against each other, it would not come.
+func (h *SidecarHost) tlsRoutes() []Route {
+	svc := h.Service
+	if !svc.VIP4.IsValid() && (len(svc.Addresses) == 0 || !svc.ByAddress()) {
+		return []Route{{For: Connections}}
+	}
+	byAddress, byName := Route{For: Connections, Asked: ByAddress}, Route{For: Connections, Asked: ByHostName}
+	if !svc.Exit.IsZero() {
+		byAddress.Asked = Nameless
+	}
+	if len(h.Aliases) > 0 {
+		byName.Asked = ByName
+	}
+	return append(append([]Route{byAddress}, h.unnamed()...), byName, Route{For: Connections, Does: WrongProtocol})
+}
+
+// unnamed is for TLS connections that the host's address found and that it does not take. With a made-up address they are
+// meant for the host, and are told why not; with another they are nobody's.
+func (h *SidecarHost) unnamed() []Route {
+	if len(h.Service.Addresses) == 0 || !h.Service.ByAddress() {
+		return nil
+	}
+	return []Route{{For: Connections, Asked: ByAddress, Does: NotRegistered, By: h.Rest.By}}
+}
+
+func closedRoutes(c registry.Closed) []Route {
+	closed := Route{Does: Close, Closed: &c, By: c.By, Revision: c.Revision}
+	requests := closed
+	requests.For = Requests
+	return []Route{closed, requests}
+}
