@@ -213,7 +213,7 @@ func (r *ExitRow) routes() []Route {
 			out = append(out, Route{For: Connections, Dialled: p})
 		}
 		return append(out, Route{For: Connections, Does: WrongAddress}, Route{For: Requests})
-	case r.Port.Protocol == registry.TCP && !r.Service.Wildcard():
+	case r.Port.Protocol == registry.TCP && (!r.Service.Wildcard() || !r.verified):
 		return []Route{{For: Connections}, {For: Requests}}
 	case r.Port.Protocol == registry.TCP: // what is not TLS names none of a pattern's hosts
 		return []Route{{For: TLSConnections}, wrong, {For: Requests}}

@@ -62,6 +62,14 @@ func (r Rest) Routes() []RestRoute {
 	return append(out, RestRoute{Requests, ToMadeUp, Nowhere}, RestRoute{Requests, ToAnything, PassOn})
 }
 
+// ForAddress is the route of connections to an address that somebody wrote, and that are not for its host.
+func (r Rest) ForAddress() RestRoute {
+	if r.AllowAny {
+		return RestRoute{Connections, ToAnything, PassOn}
+	}
+	return RestRoute{Connections, ToAnything, Block}
+}
+
 // Rest is what happens to what nobody registered.
 func (a Sidecar) Rest() Rest {
 	r := Rest{AllowAny: a.snap.AllowAny(a.scope), Dynamic: a.snap.DynamicDNS(a.scope), By: a.outboundPolicy()}

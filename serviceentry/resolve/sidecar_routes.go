@@ -52,8 +52,13 @@ func (h *SidecarHost) Ranges(p registry.Port) (out []netip.Prefix) {
 func (h *SidecarHost) Routes(p registry.Port) []Route {
 	routes := h.routes(p)
 	for i := range routes {
-		if r := &routes[i]; r.Does != Close && r.Does != NotRegistered {
-			r.By, r.Revision = h.Service.SourceOf(p), h.Service.RevisionOf(p)
+		r := &routes[i]
+		if r.Does == Close || r.Does == NotRegistered {
+			continue
+		}
+		r.By = h.Service.SourceOf(p)
+		if h.Service.Exit.IsZero() { // else the gateway says it, and what is edited of the entry changes nothing here
+			r.Revision = h.Service.RevisionOf(p)
 		}
 	}
 	return routes

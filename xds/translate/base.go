@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 )
 
 // baseInputs is what a class's base is made from: what its proxies get beside the hosts. It depends on which ports and
@@ -17,7 +17,7 @@ import (
 type baseInputs interface{ resources() []*Resource }
 
 func (in sidecarIn) resources() []*Resource {
-	return slices.Concat(sealSecrets(in.secrets), sidecarBase(in), []*Resource{sealRest(in.rest)})
+	return slices.Concat(sealSecrets(in.secrets), sidecarBase(in), []*Resource{sealRest(in.names)})
 }
 
 func (in exitInputs) resources() []*Resource {
@@ -45,15 +45,12 @@ const detectDefault = time.Second
 type sidecarIn struct {
 	ports    []listening
 	gateways []gateway
-	allowAny bool
-	networks []netip.Prefix // the cluster's own: not outside, where nobody registered them either
-	dynamic  bool           // requests go where their Host resolves to
-	policy   string         // the object that says so: "MeshConfig//mesh" or "Sidecar/NS/NAME"
+	outside  resolve.Rest // what happens to what nobody registered
 	detect   time.Duration
 	connect  time.Duration // the mesh's connectTimeout
 	ipv6     bool
 	hosts    inline
-	rest     name.Rest
+	names    name.Rest // what DNS does with what is in no name table
 	secrets  []material
 }
 
@@ -89,15 +86,12 @@ type gateway struct {
 }
 
 func sidecarInputs(s *registry.Snapshot, c Class, u uses) sidecarIn {
-	scope := s.ScopeByKey(c.Scope)
+	who := c.sidecar(s)
 	in := sidecarIn{
-		ports: listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, scope) }), allowAny: s.AllowAny(scope), dynamic: s.DynamicDNS(scope), policy: outboundPolicy(s, scope),
-		detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), connect: s.Mesh.ConnectTimeout, ipv6: c.IPv6,
+		ports:   listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, who.Scope()) }),
+		outside: who.Rest(), detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), connect: s.Mesh.ConnectTimeout, ipv6: c.IPv6,
 	}
-	if !in.allowAny {
-		in.networks = s.Networks()
-	}
-	in.rest = sidecarRest(s, scope, in.policy)
+	in.names = sidecarRest(s, in.outside)
 	legs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b leg) int { return cmp.Compare(a.cluster(), b.cluster()) })
 	for _, to := range legs {
 		in.gateways = append(in.gateways, gatewayAt(s, to))
@@ -105,18 +99,8 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) sidecarIn {
 	return in
 }
 
-// outboundPolicy quotes the object that says what happens to what nobody registered.
-func outboundPolicy(s *registry.Snapshot, scope *registry.Scope) string {
-	if scope != nil && scope.AllowAny != nil {
-		return configOf(scope.Key)
-	}
-	return meshPolicy(s)
-}
-
 // meshPolicy quotes the object behind the mesh-wide outbound policy.
-func meshPolicy(s *registry.Snapshot) string {
-	return configOf(config.Key{Kind: config.KindMeshConfig, Namespace: s.Mesh.RootNamespace, Name: "mesh"})
-}
+func meshPolicy(s *registry.Snapshot) string { return configOf(resolve.MeshPolicy(s)) }
 
 // alwaysListening are the ports that have listeners also where nothing is registered at them: that is where names are
 // tried that nobody registered.

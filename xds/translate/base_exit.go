@@ -105,13 +105,12 @@ func knowClient() *listenerv3.Filter {
 
 // refuseAll answers for every host that is not in the table.
 func refuseAll(policy string) *routev3.VirtualHost {
-	routes := []*routev3.Route{
-		nothing(blockAllRoute, policy, unregisteredRevision(policy, false)).row(asksAbout("")),
-		refuse(blockAllRoute, anyTunnel(), 403, notRegistered, decidedBy(policy)),
-		refuse(blockAllRoute, anyRequest(), 403, notRegistered, decidedBy(policy)),
-	}
-	revise(routes, unregisteredRevision(policy, false))
-	return &routev3.VirtualHost{Name: blockAllRoute, Domains: []string{"*"}, Routes: routes}
+	revision := unregisteredRevision(policy, false)
+	return &routev3.VirtualHost{Name: blockAllRoute, Domains: []string{"*"}, Routes: []*routev3.Route{
+		nothing(blockAllRoute, policy, revision).row(asksAbout("")),
+		revise(refuse(blockAllRoute, anyTunnel(), 403, notRegistered, decidedBy(policy)), revision),
+		revise(refuse(blockAllRoute, anyRequest(), 403, notRegistered, decidedBy(policy)), revision),
+	}}
 }
 
 // inside is what a gateway does with the bytes of a CONNECT. There is an internal listener for each kind.

@@ -36,10 +36,10 @@ func sidecarBase(in sidecarIn) []*Resource {
 		seal(Listener, catchAllDecide, tableListener(catchAllDecide, catchAllDecide, false)),
 		sealCluster(internal(patternsInside)),
 		seal(Listener, patternsInside, patternsListener()),
-		seal(Route, catchAllDecide, table(catchAllDecide, lastResort(in), inline{}, true)),
+		seal(Route, catchAllDecide, table(catchAllDecide, lastResort(in.outside), inline{}, true)),
 	}
 	out = append(out, askBase()...)
-	if in.dynamic {
+	if in.outside.Dynamic {
 		out = append(out, sealCluster(byHostOfRequest()))
 	}
 	for _, g := range in.gateways {
@@ -52,7 +52,7 @@ func sidecarBase(in sidecarIn) []*Resource {
 			sealCluster(asking(decide)),
 			seal(Listener, name, portListener(name, p, in)),
 			seal(Listener, decide, tableListener(decide, routeName(p.number), false)),
-			seal(Route, routeName(p.number), table(routeName(p.number), lastResort(in, askAgain(p)...), in.hosts, true)),
+			seal(Route, routeName(p.number), table(routeName(p.number), lastResort(in.outside, askAgain(p)...), in.hosts, true)),
 		)
 		out = append(out, firstRow(routeName(p.number), in.hosts)...)
 	}
@@ -200,12 +200,12 @@ func outboundListener(in sidecarIn) *listenerv3.Listener {
 			chain("http", httpSpoken(), in.requests(manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP})...),
 		),
 	}, outboundPort, in.ipv6)
-	if !in.allowAny {
+	if !in.outside.AllowAny {
 		// the table knows the cluster's own networks, so that nodes that come and go change no listener
 		l.DefaultFilterChain = chain("tcp", nil, tunnel{table: catchAllDecide, stat: virtualOutbound}.filters()...)
 		return detectWithin(l, in.detect)
 	}
-	l.DefaultFilterChain = chain("tcp", nil, proxy{stat: passthroughCluster, cluster: passthroughCluster, log: accesslog.SidecarTCP, policy: in.policy, revision: in.revision()}.filter())
+	l.DefaultFilterChain = chain("tcp", nil, proxy{stat: passthroughCluster, cluster: passthroughCluster, log: accesslog.SidecarTCP, policy: configOf(in.outside.By), revision: restRevision(in.outside)}.filter())
 	l.FilterChains = append(l.FilterChains, madeUpChains(in)...)
 	return detectWithin(l, in.detect)
 }
@@ -224,7 +224,7 @@ func madeUpChains(in sidecarIn) []*listenerv3.FilterChain {
 	return []*listenerv3.FilterChain{
 		tls,
 		chain("made-up-http", there(httpSpoken()), in.requests(manager{stat: virtualOutbound, route: catchAllDecide, log: accesslog.SidecarHTTP})...),
-		chain("made-up", there(&listenerv3.FilterChainMatch{}), proxy{stat: blackHoleCluster, cluster: blackHoleCluster, log: accesslog.SidecarTCP, policy: in.policy, revision: in.revision()}.filter()),
+		chain("made-up", there(&listenerv3.FilterChainMatch{}), proxy{stat: blackHoleCluster, cluster: blackHoleCluster, log: accesslog.SidecarTCP, policy: configOf(in.outside.By), revision: restRevision(in.outside)}.filter()),
 	}
 }
 

@@ -9,24 +9,24 @@ import (
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
-// closedAnswer is what they are for connections.
+// What an object asks for and cannot be kept is closed, rather than something else done than the user asked for: requests and
+// tunnels are told why at once, and the record has the reason and the object that is to be mended.
+
+// closedAnswer is the row of connections.
 func closedAnswer(c registry.Closed) *routev3.Route {
-	return nothing(accesslog.ClosedRoute+cut(c.Why, 300), configOf(c.By), c.Revision).row(asksAbout(""))
+	return nothing(closedName(c), configOf(c.By), c.Revision).row(asksAbout(""))
 }
 
-// closedRoutes answer where nothing is sent, rather than something else than the user asked for: requests and tunnels are
-// told why at once, and the record has the reason and the object that is to be mended.
-func closedRoutes(c registry.Closed, tunnels bool) []*routev3.Route {
-	name := accesslog.ClosedRoute + cut(c.Why, 300)
+// closedRequests is that of requests, and closedTunnels of CONNECT.
+func closedRequests(c registry.Closed) *routev3.Route { return closedTo(anyRequest(), c) }
+func closedTunnels(c registry.Closed) *routev3.Route  { return closedTo(anyTunnel(), c) }
+
+func closedTo(match *routev3.RouteMatch, c registry.Closed) *routev3.Route {
 	body := "sallyport: nothing is sent to %REQ(:AUTHORITY)%: " + strings.ReplaceAll(cut(c.By.String()+": "+c.String(), 1500), "%", "%%") + "\n"
-	by := decidedBy(configOf(c.By))
-	routes := []*routev3.Route{refuse(name, anyRequest(), 503, body, by)}
-	if tunnels {
-		routes = append([]*routev3.Route{refuse(name, anyTunnel(), 503, body, by)}, routes...)
-	}
-	revise(routes, c.Revision)
-	return routes
+	return revise(refuse(closedName(c), match, 503, body, decidedBy(configOf(c.By))), c.Revision)
 }
+
+func closedName(c registry.Closed) string { return accesslog.ClosedRoute + cut(c.Why, 300) }
 
 // cut bounds what users wrote.
 func cut(s string, bytes int) string {

@@ -11,7 +11,6 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
@@ -20,47 +19,23 @@ import (
 // addresses that were written for the host.
 const headerDialled = "sallyport-dialled"
 
-// dials says whether an exit connects a row's tunnels to the address that the client chose. A forward proxy's clients choose none.
-func (r *exitRow) dials(f exitFor) bool {
-	return f.verified && r.closed == nil && r.port.Protocol == registry.TCP && r.svc.Dialled()
-}
-
 // dialledName is the name of the cluster for it, beside the one that resolves the host for requests.
-func (r *exitRow) dialledName() string {
-	return subsetName(r.port.Number, "dialled."+r.svc.Namespace, r.svc.Host)
+func (r exitRow) dialledName() string {
+	return subsetName(r.Port.Number, "dialled."+r.Service.Namespace, r.Service.Host)
 }
 
 // dialledCluster connects to where the client wanted.
-func (r *exitRow) dialledCluster(f exitFor) *Resource {
+func (r exitRow) dialledCluster() *Resource {
 	c := originalDestination(r.dialledName(), accesslog.RoleExternal)
-	c.ConnectTimeout = durationpb.New(r.rule.ConnectTimeoutFor(r.port.Number, f.connect))
-	c.Metadata = reviseOpaque(metadata(accesslog.RoleExternal, configOf(r.svc.SourceOf(r.port))), r.svc, r.port)
+	c.ConnectTimeout = durationpb.New(r.Rule.ConnectTimeoutFor(r.Port.Number, r.at.Connect))
+	c.Metadata = reviseOpaque(metadata(accesslog.RoleExternal, configOf(r.Service.SourceOf(r.Port))), r.Service, r.Port)
 	c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
-	return seal(f.clusters(), c.Name, c)
+	return seal(r.at.clusterType(), c.Name, c)
 }
 
-// dialledRoutes take tunnels to the addresses that were written, and no others.
-func (r *exitRow) dialledRoutes() []*routev3.Route {
-	var out []*routev3.Route
-	for _, p := range r.far.Dialled {
-		t := tunnelRoute(r.svc, r.port, r.dialledName(), state(stateOriginalDst, "%REQ("+headerDialled+")%", once))
-		t.Match.Headers = []*routev3.HeaderMatcher{{Name: headerDialled, HeaderMatchSpecifier: matches(dialledRegex(p, r.port.Number))}}
-		out = append(out, t)
-	}
-	return append(out, refuse(blockAllRoute, anyTunnel(), 403,
-		"sallyport: the address that was dialled for %REQ(:AUTHORITY)% is none that the gateway connects to: spec.addresses has to name it, and it has to be public or allowed\n",
-		decidedBy(configOf(r.svc.SourceOf(r.port)))))
-}
-
-// dialledAnswers are the same for questions.
-func (r *exitRow) dialledAnswers() []*routev3.Route {
-	var out []*routev3.Route
-	for _, p := range r.far.Dialled {
-		row := answer{route: "default", cluster: r.dialledName(), revision: r.svc.RevisionOf(r.port)}.row(asksAbout(""))
-		row.Match.Headers = []*routev3.HeaderMatcher{{Name: headerDialled, HeaderMatchSpecifier: matches(dialledRegex(p, r.port.Number))}}
-		out = append(out, row)
-	}
-	return append(out, nothing(blockAllRoute, configOf(r.svc.SourceOf(r.port)), r.svc.RevisionOf(r.port)).row(asksAbout("")))
+// dialledThere matches clients that dialled an address in a range.
+func dialledThere(p netip.Prefix, port uint32) []*routev3.HeaderMatcher {
+	return []*routev3.HeaderMatcher{{Name: headerDialled, HeaderMatchSpecifier: matches(dialledRegex(p, port))}}
 }
 
 // dialledRegex is an expression (RE2) for the addresses of a range, with the port; of IPv6 for single ones only.

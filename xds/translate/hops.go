@@ -24,11 +24,11 @@ const loopRoute = "loop"
 // mayComeBack says whether what an exit sends could find its way into an exit again, whatever the address that it is sent
 // to is behind: into a gateway only with a client's certificate, into a forward proxy only as plain HTTP. A tunnel does
 // not come back by itself: each turn would have to be in the client's own bytes.
-func (r *exitRow) mayComeBack(f exitFor) bool {
-	if f.verified {
-		return r.tls != nil && r.tls.Mode == registry.TLSMutual
+func (r exitRow) mayComeBack() bool {
+	if r.at.Verified {
+		return r.TLS != nil && r.TLS.Mode == registry.TLSMutual
 	}
-	return r.tls == nil || r.tls.Mode == registry.TLSDisable
+	return r.TLS == nil || r.TLS.Mode == registry.TLSDisable
 }
 
 // countHops marks the requests of these routes, and ends those that come back.

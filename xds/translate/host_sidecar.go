@@ -2,7 +2,6 @@ package translate
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,72 +12,41 @@ import (
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
 // nameTTL is for how long, in seconds, an app may keep a made-up address.
 const nameTTL = 60
 
-// sidecarHost is one host's share of a sidecar's configuration: a virtual host for each port, the name that its
-// DNS answers, and, where it does not leave by a gateway, its clusters. An egress gateway's own port is left out: the
-// base has the cluster of that name, and nothing but tunnels goes there.
-func sidecarHost(svc *registry.Service, rule *registry.Rule, f foundAs, connect time.Duration) *part {
-	p := &part{}
+// part is one host's share of a sidecar's configuration: a virtual host for each port, the name that its DNS answers, and, where
+// it does not leave by a gateway, its clusters.
+func (h *atSidecar) part() *part {
+	p := &part{secrets: h.Far.Secrets()}
+	svc := h.Service
 	for _, port := range svc.Ports {
-		if port.Protocol == registry.UDP || (f.exit && port.Number == GatewayPort) {
+		if !h.Takes(port) {
 			continue
 		}
-		p.ports = append(p.ports, useOf(port, f.foreign))
-		p.ranges = append(p.ranges, ranges(svc, port)...)
-		p.resources = append(p.resources, sidecarVhost(svc, port, rule, f))
-		if _, closed := f.far.Closed[port.Number]; svc.Exit.IsZero() && !closed {
-			p.resources = append(p.resources, directCluster(svc, port, rule, f.far, connect)...)
+		p.ports = append(p.ports, useOf(port, h.Foreign))
+		for _, r := range h.Ranges(port) {
+			p.ranges = append(p.ranges, rangeUse{port: port.Number, prefix: r, host: svc.Host, tls: port.Protocol == registry.TLS})
+		}
+		p.resources = append(p.resources, h.vhost(port))
+		if h.Direct(port) {
+			p.resources = append(p.resources, h.cluster(port)...)
 		}
 	}
-	for _, port := range f.shut {
-		p.resources = append(p.resources, shutVhost(svc.Host, port, f.rest))
+	for _, port := range h.Shut {
+		p.resources = append(p.resources, shutVhost(svc.Host, port, h.Rest))
 	}
 	if !svc.Exit.IsZero() {
 		p.gateways = []leg{legOf(svc)}
 	}
-	p.secrets = f.far.Secrets()
-	if n, ok := nameOf(svc, f.alias); ok {
+	if n, ok := nameOf(svc, h.Aliases); ok {
 		p.resources = append(p.resources, n)
 	}
 	return p
-}
-
-// foundAs is what a host is found by in a table beside its name, where other hosts may want the same: Envoy refuses
-// a table in which two rows do.
-type foundAs struct {
-	exit   bool     // the host is an egress gateway's own
-	short  []string // short names of a Kubernetes service, and the names of ExternalName Services that mean the host
-	alias  []string // the full ones of those
-	yields []netip.AddrPort
-	// contested: other namespaces registered the host too, so the gateway must be told whose registration is meant.
-	contested bool
-	far       registry.FarEnd
-	foreign   bool     // it is another namespace's
-	shut      []uint32 // ports at which a pattern of another namespace would take the host
-	// rest is what becomes of connections by address that the host does not take: they are nobody's. It is set where single
-	// addresses were written for the host, or ports are shut.
-	rest outbound
-}
-
-// outbound is what happens to what nobody registered, and which object says so.
-type outbound struct {
-	allowAny bool
-	policy   string
-	dynamic  bool // as mesh.Config.DynamicDNS; told where ports are shut
-}
-
-// tunnel is the route for it.
-func (o outbound) tunnel() *routev3.Route {
-	revision := unregisteredRevision(o.policy, o.allowAny)
-	if o.allowAny {
-		return answer{route: allowAnyRoute, config: o.policy, revision: revision, cluster: passthroughCluster}.row(asksAbout(""))
-	}
-	return nothing(blockAllRoute, o.policy, revision).row(asksAbout(""))
 }
 
 func useOf(port registry.Port, foreign bool) portUse {
@@ -87,53 +55,110 @@ func useOf(port registry.Port, foreign bool) portUse {
 
 // shutVhost keeps a host, on a port at which it is not registered, from a pattern of another namespace: it goes where
 // names go that nobody registered.
-func shutVhost(host string, port uint32, rest outbound) *Resource {
+func shutVhost(host string, port uint32, rest resolve.Rest) *Resource {
 	asked := askAgain(listening{number: port, ranges: []rangeUse{{port: port}}}) // whether there are ranges, or names are read, the listener knows
-	last := lastResort(sidecarIn{allowAny: rest.allowAny, policy: rest.policy, dynamic: rest.dynamic}, asked...)
-	vh := &routev3.VirtualHost{Name: vhostName(routeName(port), host), Domains: []string{host}, Routes: last.Routes}
+	vh := &routev3.VirtualHost{Name: vhostName(routeName(port), host), Domains: []string{host}, Routes: lastResort(rest, asked...).Routes}
 	return seal(VirtualHost, vh.Name, vh)
 }
 
-// sidecarVhost is the row of a port's table for a host. Requests and tunnels both find it: by Host, by SNI, or,
+// vhost is the row of a port's table for the host. Requests and tunnels both find it: by Host, by SNI, or,
 // where neither can be read, by address.
-func sidecarVhost(svc *registry.Service, port registry.Port, rule *registry.Rule, f foundAs) *Resource {
+func (h *atSidecar) vhost(port registry.Port) *Resource {
 	vh := &routev3.VirtualHost{
-		Name:    vhostName(routeName(port.Number), svc.Host),
-		Domains: append([]string{svc.Host}, f.short...),
+		Name:    vhostName(routeName(port.Number), h.Service.Host),
+		Domains: append([]string{h.Service.Host}, h.Names...),
 	}
-	vh.Domains = append(vh.Domains, addressDomains(svc, port, f.yields)...)
-	switch c, closed := f.far.Closed[port.Number]; {
-	case closed:
-		vh.Routes = append([]*routev3.Route{closedAnswer(c)}, closedRoutes(c, false)...)
-	case svc.Exit.IsZero():
-		vh.Routes = directRoutes(svc, port, rule, f)
-		revise(vh.Routes, svc.RevisionOf(port))
-	default:
-		vh.Routes = gatewayRoutes(svc, port, f)
-		for _, r := range vh.Routes {
-			if f.contested && r.GetRoute() != nil {
-				named(r, svc) // an answer says it in the tunnel's name
-			}
+	for _, ip := range h.Addresses(port) {
+		vh.Domains = append(vh.Domains, addressDomain(ip))
+	}
+	routes := h.Routes(port)
+	for i := range routes {
+		r := h.route(port, &routes[i])
+		revise(r, routes[i].Revision)
+		if h.Contested && routes[i].Does == resolve.Forward && routes[i].For == resolve.Requests && !h.Service.Exit.IsZero() {
+			named(r, h.Service) // an answer says it in the tunnel's name
 		}
+		vh.Routes = append(vh.Routes, r)
 	}
 	return seal(VirtualHost, vh.Name, vh)
 }
 
-// gatewayRoutes hand a host on to its gateway, under the name and port that it was registered with. What the
-// gateway does with them is its own decision.
-func gatewayRoutes(svc *registry.Service, port registry.Port, f foundAs) []*routev3.Route {
-	cluster := legOf(svc).cluster()
-	asRegistered := &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: hostPort(svc.Host, port.Number)}
-	request := retried(cluster)
-	if !svc.Wildcard() {
-		request.HostRewriteSpecifier = asRegistered
-		if port.Number == 80 {
-			request.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: svc.Host}
-		}
+// addressDomain is an address as the Host of a request has it.
+func addressDomain(ip netip.Addr) string {
+	if ip.Is4() {
+		return ip.String()
 	}
-	return spoken(svc, port, f, ways{
-		tunnel: towardsGateway(svc, port, f.contested), request: through(route("default", anyRequest(), request), translations(port)...),
-	})
+	return "[" + ip.String() + "]"
+}
+
+// route renders one of the host's routes.
+func (h *atSidecar) route(port registry.Port, r *resolve.Route) *routev3.Route {
+	by := configOf(r.By)
+	switch {
+	case r.Does == resolve.Close && r.For == resolve.Requests:
+		return closedRequests(*r.Closed)
+	case r.Does == resolve.Close:
+		return closedAnswer(*r.Closed)
+	case r.Does == resolve.WrongProtocol && r.For == resolve.Requests:
+		return refuse(wrongProtocolRoute, anyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", decidedBy(by))
+	case r.Does == resolve.WrongProtocol:
+		return nothing(wrongProtocolRoute, by, r.Revision).row(asksAbout(""))
+	case r.Does == resolve.NotRegistered:
+		return asked(restRow(h.Rest, h.Rest.ForAddress()), r, h)
+	case r.For == resolve.Requests:
+		return h.requests(port)
+	default:
+		a := h.tunnel(port)
+		if r.Asked == resolve.ByAddress || r.Asked == resolve.Nameless {
+			a.by = accesslog.ByAddress
+		}
+		return asked(a.row(asksAbout("")), r, h)
+	}
+}
+
+// asked keeps a row to connections that asked in a route's way.
+func asked(row *routev3.Route, r *resolve.Route, h *atSidecar) *routev3.Route {
+	switch r.Asked {
+	case resolve.ByAddress, resolve.Nameless:
+		row.Match.Headers = []*routev3.HeaderMatcher{askedAgain(r.Asked == resolve.Nameless)}
+	case resolve.ByHostName:
+		row.Match.Headers = []*routev3.HeaderMatcher{namedBy(h.Service.Host)}
+	case resolve.ByName:
+		row.Match.Headers = []*routev3.HeaderMatcher{namedBy("*")}
+	}
+	return row
+}
+
+// tunnel is the answer to connections that go on.
+func (h *atSidecar) tunnel(port registry.Port) answer {
+	svc := h.Service
+	if !svc.Exit.IsZero() {
+		return towardsGateway(svc, port, h.Contested)
+	}
+	cluster := ClusterName(port.Number, svc.Host)
+	if svc.Wildcard() && lookedUp(svc) {
+		return inPatterns(patternsInside, cluster, svc, port)
+	}
+	return answer{route: "default", cluster: cluster, revision: svc.RevisionOf(port)}
+}
+
+// requests is the route of requests that go on: to the host's own cluster, or to its gateway, under the name and port that it
+// was registered with. What the gateway does with them is its own decision.
+func (h *atSidecar) requests(port registry.Port) *routev3.Route {
+	svc := h.Service
+	if svc.Exit.IsZero() {
+		action := hashed(retried(ClusterName(port.Number, svc.Host)), h.Rule.TrafficFor(port.Number))
+		return through(dialled(route("default", anyRequest(), action), svc, port.TargetPort), translations(port)...)
+	}
+	action := retried(legOf(svc).cluster())
+	if !svc.Wildcard() {
+		as := hostPort(svc.Host, port.Number)
+		if port.Number == 80 {
+			as = svc.Host
+		}
+		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: as}
+	}
+	return through(route("default", anyRequest(), action), translations(port)...)
 }
 
 // towardsGateway says to the gateway which host and port a tunnel is for. A pattern's host is the one that the client named.
@@ -157,19 +182,6 @@ func towardsGateway(svc *registry.Service, port registry.Port, contested bool) a
 	return a
 }
 
-// directRoutes send a host to its own cluster.
-func directRoutes(svc *registry.Service, port registry.Port, rule *registry.Rule, f foundAs) []*routev3.Route {
-	cluster := ClusterName(port.Number, svc.Host)
-	w := ways{
-		tunnel:  answer{route: "default", cluster: cluster, revision: svc.RevisionOf(port)},
-		request: through(dialled(route("default", anyRequest(), hashed(retried(cluster), rule.TrafficFor(port.Number))), svc, port.TargetPort), translations(port)...),
-	}
-	if svc.Wildcard() && lookedUp(svc) {
-		w.tunnel = inPatterns(patternsInside, cluster, svc, port)
-	}
-	return spoken(svc, port, f, w)
-}
-
 // lookedUp says whether a pattern's cluster connects to the name that a client says, rather than to endpoints or where the
 // client goes (endCluster).
 func lookedUp(svc *registry.Service) bool {
@@ -179,68 +191,6 @@ func lookedUp(svc *registry.Service) bool {
 // inPatterns hands a tunnel to a pattern's host to the internal listener where names are looked up.
 func inPatterns(listener, cluster string, svc *registry.Service, port registry.Port) answer {
 	return answer{route: "default", cluster: listener, revision: svc.RevisionOf(port), told: toldInside, behind: cluster, port: routeName(port.TargetPort)}
-}
-
-// ways are what leads to a host: tunnels, and requests.
-type ways struct {
-	tunnel  answer
-	request *routev3.Route
-}
-
-// name is the way of a tunnel that the host's name found, and address of one that came again by its address.
-func (w ways) name() *routev3.Route { return w.tunnel.row(asksAbout("")) }
-
-func (w ways) address(unnamed bool) *routev3.Route {
-	w.tunnel.by = accesslog.ByAddress
-	r := w.tunnel.row(asksAbout(""))
-	r.Match.Headers = []*routev3.HeaderMatcher{askedAgain(unnamed)}
-	return r
-}
-
-// spoken picks the routes for what a port was registered with: requests for HTTP, tunnels for TLS. A TCP port takes
-// whatever comes, and on a port that it shares with HTTP services requests come as requests; so does a TLS port of a
-// service of the mesh, whose address is its own. What else comes is told so, and the record names the object.
-func spoken(svc *registry.Service, port registry.Port, f foundAs, w ways) []*routev3.Route {
-	by := configOf(svc.SourceOf(port))
-	wrong := nothing(wrongProtocolRoute, by, w.tunnel.revision).row(asksAbout(""))
-	switch {
-	case port.Protocol.IsHTTP():
-		return append(unnamed(svc, f), wrong, w.request)
-	case port.Protocol == registry.TLS && svc.External:
-		return append(tlsTunnels(svc, f, w, wrong),
-			refuse(wrongProtocolRoute, anyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", decidedBy(by)))
-	case !svc.ByAddress() || w.tunnel.told == toldAtGateway: // who tells about it is another, or it has no address
-		return []*routev3.Route{w.name(), w.request}
-	default:
-		return []*routev3.Route{w.address(false), w.name(), w.request}
-	}
-}
-
-// tlsTunnels are the ways of connections to a host outside that takes TLS only. One without a TLS name goes where its
-// address leads. One with a name that is nobody's does so, too, if the host is reached straight from here: through a
-// gateway, which holds names against each other, it would not come.
-func tlsTunnels(svc *registry.Service, f foundAs, w ways, other *routev3.Route) []*routev3.Route {
-	if !svc.VIP4.IsValid() && (len(svc.Addresses) == 0 || !svc.ByAddress()) {
-		return []*routev3.Route{w.name()}
-	}
-	named := w.name()
-	named.Match.Headers = []*routev3.HeaderMatcher{namedBy(svc.Host)}
-	if len(f.alias) > 0 {
-		named.Match.Headers = []*routev3.HeaderMatcher{namedBy("*")}
-	}
-	routes := append([]*routev3.Route{w.address(!svc.Exit.IsZero())}, unnamed(svc, f)...)
-	return append(routes, named, other)
-}
-
-// unnamed is for TLS connections that the host's address found and that it does not take. With a made-up address they are
-// meant for the host, and are told why not; with another they are nobody's.
-func unnamed(svc *registry.Service, f foundAs) []*routev3.Route {
-	if len(svc.Addresses) == 0 || !svc.ByAddress() {
-		return nil
-	}
-	r := f.rest.tunnel()
-	r.Match.Headers = []*routev3.HeaderMatcher{askedAgain(false)}
-	return []*routev3.Route{r}
 }
 
 // namedBy matches tunnels that a TLS name asked for, and not those that have an address for want of one.
@@ -272,18 +222,19 @@ func translations(port registry.Port) []string {
 	return nil
 }
 
-// directCluster is the cluster of one port, with its endpoints where they are written down.
-func directCluster(svc *registry.Service, port registry.Port, rule *registry.Rule, far registry.FarEnd, connect time.Duration) []*Resource {
-	if len(far.Refused) > 0 {
+// cluster is the host's own of one port, with its endpoints where they are written down.
+func (h *atSidecar) cluster(port registry.Port) []*Resource {
+	svc := h.Service
+	if len(h.Far.Refused) > 0 {
 		left := *svc
-		left.Endpoints = led(svc.Endpoints, far)
+		left.Endpoints = led(svc.Endpoints, h.Far)
 		svc = &left
 	}
 	role := accesslog.RoleExternal
 	if !svc.External {
 		role = accesslog.RoleMesh
 	}
-	way := towards{tls: rule.TLSFor(port.Number), given: far.Given[port.Number], connect: rule.ConnectTimeoutFor(port.Number, connect), traffic: rule.TrafficFor(port.Number)}
+	way := towards{tls: h.Rule.TLSFor(port.Number), given: h.Far.Given[port.Number], connect: h.Rule.ConnectTimeoutFor(port.Number, h.Connect), traffic: h.Rule.TrafficFor(port.Number)}
 	return endCluster(Cluster, ClusterName(port.Number, svc.Host), svc, port, way, reviseOpaque(metadata(role, configOf(svc.SourceOf(port))), svc, port))
 }
 
@@ -334,36 +285,6 @@ func endCluster(kind Type, clusterName string, svc *registry.Service, port regis
 // originates says whether what an app speaks at a port is wrapped in TLS.
 func originates(port registry.Port, tls *registry.TLSSettings) bool {
 	return tls != nil && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual) && port.Protocol != registry.TLS
-}
-
-// ranges are what a TCP or TLS port's host owns beyond single addresses.
-func ranges(svc *registry.Service, port registry.Port) []rangeUse {
-	var out []rangeUse
-	for _, a := range svc.Addresses {
-		if !port.Protocol.IsHTTP() && !a.IsSingleIP() && !svc.Wildcard() {
-			out = append(out, rangeUse{port: port.Number, prefix: a, host: svc.Host, tls: port.Protocol == registry.TLS})
-		}
-	}
-	return out
-}
-
-// addressDomains lets a host be found by its single addresses, but those that lead to another.
-func addressDomains(svc *registry.Service, port registry.Port, yields []netip.AddrPort) []string {
-	var out []string
-	if svc.VIP4.IsValid() {
-		out = append(out, svc.VIP4.String(), "["+svc.VIP6.String()+"]")
-	}
-	for _, a := range svc.Addresses {
-		if !a.IsSingleIP() || !svc.ByAddress() || slices.Contains(yields, netip.AddrPortFrom(a.Addr(), uint16(port.Number))) {
-			continue
-		}
-		if a.Addr().Is4() {
-			out = append(out, a.Addr().String())
-		} else {
-			out = append(out, "["+a.Addr().String()+"]")
-		}
-	}
-	return out
 }
 
 // nameOf is what the pod's DNS says about a host of an entry: its made-up addresses, or those that the user wrote. A name without an address, as all of a wildcard have, is known for one that others may be asked about. Those of

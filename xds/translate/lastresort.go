@@ -10,43 +10,60 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/accesslog"
 )
 
 // lastResort is the row of each of a sidecar's tables for the names that are not in it; asked are the routes by which
 // they come again, see askAgain.
-func lastResort(in sidecarIn, asked ...*routev3.Route) *routev3.VirtualHost {
-	vh := &routev3.VirtualHost{Name: blockAllRoute, Domains: []string{"*"}}
-	if in.allowAny {
+func lastResort(rest resolve.Rest, asked ...*routev3.Route) *routev3.VirtualHost {
+	vh := &routev3.VirtualHost{Name: blockAllRoute, Domains: []string{"*"}, Routes: asked}
+	if rest.AllowAny {
 		vh.Name = allowAnyRoute
-		vh.Routes = []*routev3.Route{
-			toMadeUp(nothing(madeUpRoute, in.policy, in.revision()).row(asksAbout(""))),
-			answer{route: allowAnyRoute, config: in.policy, revision: in.revision(), cluster: passthroughCluster}.row(asksAbout("")),
-		}
-		if in.dynamic {
-			vh.Routes = append(vh.Routes, byHost())
-		}
-		vh.Routes = append(vh.Routes,
-			toMadeUp(refuse(madeUpRoute, anyRequest(), 502, leadsNowhere, nil)),
-			route(allowAnyRoute, anyRequest(), to(passthroughCluster)))
-	} else {
-		if len(in.networks) > 0 {
-			vh.Routes = append(vh.Routes,
-				inCluster(in.networks, answer{route: clusterRoute, config: in.policy, revision: in.revision(), cluster: passthroughCluster}.row(asksAbout(""))),
-				inCluster(in.networks, route(clusterRoute, anyRequest(), to(passthroughCluster))))
-		}
-		vh.Routes = append(vh.Routes,
-			nothing(blockAllRoute, in.policy, in.revision()).row(asksAbout("")),
-			refuse(blockAllRoute, anyRequest(), 502, notRegistered, nil))
 	}
-	for _, r := range vh.Routes {
-		if !IsAnswer(r) {
-			r.Metadata = decidedBy(in.policy)
-		}
+	for _, r := range rest.Routes() {
+		vh.Routes = append(vh.Routes, restRoute(rest, r))
 	}
-	revise(vh.Routes, in.revision())
-	vh.Routes = append(asked, vh.Routes...)
 	return vh
+}
+
+// restRoute is one of its routes.
+func restRoute(rest resolve.Rest, r resolve.RestRoute) *routev3.Route {
+	out := restRow(rest, r)
+	if !IsAnswer(out) {
+		out.Metadata = decidedBy(configOf(rest.By))
+		revise(out, restRevision(rest))
+	}
+	switch r.To {
+	case resolve.ToMadeUp:
+		return toMadeUp(out)
+	case resolve.ToCluster:
+		return inCluster(rest.Networks, out)
+	default:
+		return out
+	}
+}
+
+func restRow(rest resolve.Rest, r resolve.RestRoute) *routev3.Route {
+	by, revision := configOf(rest.By), restRevision(rest)
+	name := map[resolve.RestDoes]string{resolve.Block: blockAllRoute, resolve.Nowhere: madeUpRoute, resolve.PassOn: allowAnyRoute}[r.Does]
+	if r.To == resolve.ToCluster {
+		name = clusterRoute
+	}
+	switch {
+	case r.Does == resolve.LookUp:
+		return byHost()
+	case r.Does == resolve.PassOn && r.For == resolve.Requests:
+		return route(name, anyRequest(), to(passthroughCluster))
+	case r.Does == resolve.PassOn:
+		return answer{route: name, config: by, revision: revision, cluster: passthroughCluster}.row(asksAbout(""))
+	case r.For == resolve.Connections:
+		return nothing(name, by, revision).row(asksAbout(""))
+	case r.Does == resolve.Nowhere:
+		return refuse(name, anyRequest(), 502, leadsNowhere, nil)
+	default:
+		return refuse(name, anyRequest(), 502, notRegistered, nil)
+	}
 }
 
 // notRegistered is what a refused client reads.

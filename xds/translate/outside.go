@@ -32,9 +32,3 @@ func asOutside(svc *registry.Service, far registry.FarEnd) *registry.Service {
 func led(endpoints []registry.Endpoint, far registry.FarEnd) []registry.Endpoint {
 	return slices.DeleteFunc(slices.Clone(endpoints), func(e registry.Endpoint) bool { return !far.Leads(e) })
 }
-
-// isLocal says whether a host, or a wildcard's suffix, means the resolver's own host (RFC 6761 section 6.3). A wildcard's
-// names are looked up as they come, so the only way is not to take them.
-func isLocal(host string) bool {
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
-}

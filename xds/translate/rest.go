@@ -4,6 +4,7 @@ import (
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 )
 
 // clusterDomain is what all names of a cluster are below: its own DNS answers them, and sends nothing of them out.
@@ -17,11 +18,11 @@ func sealRest(r name.Rest) *Resource {
 
 // sidecarRest is what a pod's DNS does with them. Whom it asks is the pod's own business: the cluster's DNS knows the
 // cluster's names, and the resolvers that gateways ask do not.
-func sidecarRest(s *registry.Snapshot, scope *registry.Scope, policy string) name.Rest {
+func sidecarRest(s *registry.Snapshot, outside resolve.Rest) name.Rest {
 	dns := s.Mesh.DNS
 	r := name.Rest{Rate: dns.Rate, OddRate: dns.OddRate, AllowPrivate: dns.AllowPrivate, KeepECH: dns.ECH == mesh.Keep}
-	if dns.Refuses(s.AllowAny(scope)) {
-		r.Refuse, r.Local, r.DecidedBy = true, append([]string{clusterDomain}, dns.Local...), policy
+	if dns.Refuses(outside.AllowAny) {
+		r.Refuse, r.Local, r.DecidedBy = true, append([]string{clusterDomain}, dns.Local...), configOf(outside.By)
 		if dns.Unregistered == mesh.Refuse {
 			r.DecidedBy = meshPolicy(s)
 		}

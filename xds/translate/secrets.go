@@ -11,21 +11,6 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// place is where a class's proxies are, as the registry judges far ends.
-func (c Class) place() registry.Place {
-	p := registry.Place{Kind: registry.AtSidecar, Namespace: c.View}
-	switch c.Kind {
-	case Gateway:
-		p.Kind, p.Namespace = registry.AtGateway, c.Gateway.Namespace
-	case Forward:
-		p.Kind, p.Namespace = registry.AtForward, c.Namespace
-	}
-	if c.Plain {
-		p.Secrets = registry.NoSecrets
-	}
-	return p
-}
-
 // pairName and rootsName are the names by which a proxy asks its agent for what a Secret holds.
 func pairName(ref registry.CredentialRef) string {
 	return "kubernetes://" + ref.Namespace + "/" + ref.Name

@@ -105,7 +105,7 @@ func (t *Translator) base(from baseInputs, listsHosts bool) []*Resource {
 
 // remembered is what a host became. There is one for each kind of proxies that differ in it: too few for a map.
 type remembered struct {
-	from inputs
+	from hostInputs
 	part *part
 }
 
