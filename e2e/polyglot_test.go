@@ -103,6 +103,15 @@ type caller struct {
 	host  *world.Host
 	roots *tls.Config
 	named func(host string) netip.Addr // where a host is, whatever the pod's DNS says
+
+	known    netip.Addr    // what the pod's DNS has said already
+	patience time.Duration // for one try, if it is not tryWithin
+}
+
+// at is a caller that knows where the host is that it tries, and has the patience of somebody who waits for an answer.
+func (c caller) at(addr netip.Addr) caller {
+	c.known, c.patience = addr, time.Minute
+	return c
 }
 
 // appOf is the app's side of a scene.
@@ -146,7 +155,7 @@ func (c caller) get(ctx context.Context, within time.Duration, host string, port
 // try gives who the server said that it talks to, and an error when none answered. A name that the pod's DNS refuses
 // does not end it: the application may know the address from elsewhere.
 func (c caller) try(ctx context.Context, scheme, host string, port uint16, path string) (peer netip.Addr, err error) {
-	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.patience, tryWithin))
 	defer cancel()
 	addr, err := c.resolve(ctx, host)
 	if refused(err) {
@@ -235,6 +244,9 @@ func refused(err error) bool {
 func (c caller) resolve(ctx context.Context, host string) (netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr, nil
+	}
+	if c.known.IsValid() {
+		return c.known, nil
 	}
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return c.host.DialContext(ctx, "udp", netip.AddrPortFrom(world.NameServerAddr, 53).String())

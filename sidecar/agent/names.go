@@ -13,7 +13,7 @@ import (
 // it says, and in force before the first question is answered after a restart. A controller, or a disk, that says
 // nothing about other names lets them be resolved.
 func (r *resolver) watch() relay.Watch {
-	return relay.Watch{TypeURL: name.TypeURL, Apply: r.apply}
+	return relay.Watch{TypeURL: name.TypeURL, Last: true, Apply: r.apply}
 }
 
 func (r *resolver) apply(changed []*discoveryv3.Resource, removed []string) map[string]error {

@@ -16,6 +16,8 @@ type Watch struct {
 	TypeURL string
 	// Secret says that what is kept of the type is nobody's to read: what is replaced or removed does not stay on disk.
 	Secret bool
+	// Last says that what is new of the type waits until Envoy has given its word about all that came before it.
+	Last bool
 	// Apply takes what changed and gives the resources that it cannot take, with the reasons: these are not kept, and
 	// the controller hears why. It is called once with everything on disk before the relay runs, if there is
 	// anything, then from the relay's goroutine.
@@ -27,7 +29,10 @@ func (m *machine) controllerResponse(resp *discoveryv3.DeltaDiscoveryResponse) {
 	k := m.kind(resp.GetTypeUrl())
 	was := m.heard
 	m.heard, m.alone = true, false
+	m.came++
 	switch {
+	case k.watch != nil && m.holdsBack(k, resp):
+		k.held = append(k.held, &heldBack{resp, m.came})
 	case k.watch != nil:
 		m.apply(k, resp)
 	case !k.subscribed: // nobody is there to accept it; the next stream will ask again
@@ -44,7 +49,7 @@ func (m *machine) controllerResponse(resp *discoveryv3.DeltaDiscoveryResponse) {
 // forward sends to Envoy what it lacks of a response. The first response to a wildcard is completed from the table:
 // the controller left out what it was told that we hold.
 func (m *machine) forward(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
-	j := &job{upstream: resp.GetNonce()}
+	j := &job{upstream: resp.GetNonce(), came: m.came}
 	for _, r := range resp.GetResources() {
 		held, ok := k.has[r.GetName()]
 		if ok && held == r.GetVersion() && !repeats(k.url) {
@@ -115,14 +120,16 @@ func (m *machine) apply(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
 		delete(k.rejected, name)
 		k.table.Remove(name)
 	}
-	if len(refused) == 0 {
-		m.tell(k.answer(resp.GetNonce(), nil))
-		return
+	var problem *statuspb.Status
+	if len(refused) > 0 {
+		m.nacks++
+		reason := refusal(refused)
+		m.log.Warn("the agent refused a part of its own configuration; the last good versions stay", "type", k.url, "reason", reason)
+		problem = &statuspb.Status{Code: int32(codes.InvalidArgument), Message: reason}
 	}
-	m.nacks++
-	reason := refusal(refused)
-	m.log.Warn("the agent refused a part of its own configuration; the last good versions stay", "type", k.url, "reason", reason)
-	m.tell(k.answer(resp.GetNonce(), &statuspb.Status{Code: int32(codes.InvalidArgument), Message: reason}))
+	if resp.GetNonce() != "" { // its stream has not ended meanwhile
+		m.tell(k.answer(resp.GetNonce(), problem))
+	}
 }
 
 // refusal names at most ten of the refused resources.

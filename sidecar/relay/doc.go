@@ -8,7 +8,8 @@
 //
 //   - tell the controller on every new stream what is held already: nothing equal is sent twice;
 //   - answer Envoy from disk when the controller does not answer within Config.Grace;
-//   - hold back the ACK to the controller until Envoy has given its own.
+//   - hold back the ACK to the controller until Envoy has given its own;
+//   - hold back names until Envoy has given its word about what they lead to (Watch.Last).
 //
 // What Envoy rejected is never kept. Of a rejected response with several resources the relay finds the bad ones by
 // sending halves of it, so that the good ones are kept.

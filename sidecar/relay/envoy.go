@@ -59,8 +59,10 @@ func (m *machine) settle(k *kind, nonce string, reason *statuspb.Status) {
 	}
 	k.inflight = slices.Delete(k.inflight, i, i+1)
 	for _, half := range again {
+		half.came = j.came
 		m.send(k, half)
 	}
+	m.letGo()
 }
 
 // accept keeps what Envoy acknowledged, unless it unsubscribed meanwhile.

@@ -43,6 +43,8 @@ type kind struct {
 
 	asked bool // the controller's stream knows the subscription
 
+	held []*heldBack // of a watch that comes last, in the order in which they came
+
 	rejected map[string]Rejection
 }
 
@@ -54,6 +56,7 @@ type job struct {
 	removed   []string
 	before    []string // versions that Envoy had before, one for each resource
 	size      int      // bytes
+	came      uint64   // its place among all that the controller said
 }
 
 // Rejection is a resource version that Envoy refused.

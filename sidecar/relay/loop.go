@@ -18,6 +18,8 @@ const (
 	purgeAfter = 10 * time.Second
 	// envoyDue is how long the controller's stream waits for Envoy's node before the agent's own is used.
 	envoyDue = 3 * time.Second
+	// holdTime is how long what comes last waits for an Envoy that says nothing.
+	holdTime = 10 * time.Second
 )
 
 // loop is the relay's goroutine: one select, one event at a time.
@@ -31,7 +33,7 @@ type loop struct {
 	backoff Backoff
 	trouble string // the last error on the way to the controller
 
-	grace, retry, purge <-chan time.Time
+	grace, retry, purge, hold <-chan time.Time
 }
 
 func (l *loop) run() {
@@ -72,11 +74,20 @@ func (l *loop) run() {
 		case <-l.purge:
 			l.purge = nil
 			m.purge()
+		case <-l.hold:
+			l.hold = nil
+			m.waitNoLonger()
 		case f := <-l.calls:
 			f()
 		}
 		if l.purge == nil && m.leaving() {
 			l.purge = time.After(purgeAfter)
+		}
+		switch held := m.holding(); {
+		case !held:
+			l.hold = nil
+		case l.hold == nil:
+			l.hold = time.After(holdTime)
 		}
 		if l.grace == nil && m.waiting() {
 			l.grace = time.After(l.cfg.Grace / 2)

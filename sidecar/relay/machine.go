@@ -32,7 +32,8 @@ type machine struct {
 	first     bool // the next request on the stream needs the node
 
 	nonce   uint64
-	flying  int // bytes sent to Envoy that await its word
+	came    uint64 // responses of the controller's
+	flying  int    // bytes sent to Envoy that await its word
 	nacks   uint64
 	streams uint64
 }
@@ -95,6 +96,7 @@ func (m *machine) envoyGone() {
 			k.reset()
 		}
 	}
+	m.letGo()
 }
 
 // controllerOpen is called when a stream to the controller has opened: every subscription is made on it.
@@ -116,6 +118,9 @@ func (m *machine) controllerGone() {
 		k.asked = false
 		for _, j := range k.inflight {
 			j.upstream = ""
+		}
+		for _, h := range k.held {
+			h.Nonce = ""
 		}
 	}
 }

@@ -27,6 +27,7 @@ type Cache struct {
 	classes    map[translate.Class]*class
 	made       uint64 // classes so far
 	streams    map[*core.Node]*stream
+	holds      *holds
 }
 
 // NewCache makes a cache that serves the snapshot.
@@ -36,6 +37,7 @@ func NewCache(s *registry.Snapshot) *Cache {
 		translator: translate.NewTranslator(),
 		classes:    map[translate.Class]*class{},
 		streams:    map[*core.Node]*stream{},
+		holds:      newHolds(),
 	}
 }
 
@@ -50,12 +52,22 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 		cl.advance(c.translator, s, changed)
 	}
 	reclassify := changed.Mesh || len(changed.Scopes) > 0 || changed.Views || changed.Kube
-	for _, st := range c.streams {
-		if reclassify {
+	if reclassify {
+		for _, st := range c.streams {
 			c.place(st)
 		}
+	}
+	// the gateway first, which others send to
+	for st := range c.holds.exits {
 		st.push()
 	}
+	c.lookAtExits()
+	for _, st := range c.streams {
+		if _, exit := c.holds.exits[st]; !exit {
+			st.push()
+		}
+	}
+	c.watchHolds()
 }
 
 // Relabel tells of pods, by POD.NAMESPACE as in node ids, whose labels are others now than when their proxies came.
@@ -71,6 +83,7 @@ func (c *Cache) Relabel(pods map[string]map[string]string) {
 			st.proxy.Labels = labels
 			c.place(st)
 			st.push()
+			c.heardFrom(st)
 		}
 	}
 }
@@ -84,7 +97,7 @@ func (c *Cache) join(st *stream, authorize func() (translate.Node, error)) (err 
 		return err
 	}
 	// An Envoy's own node lists all its extensions: too much to keep of each.
-	st.node = &core.Node{Id: st.proxy.ID}
+	st.node, st.holds = &core.Node{Id: st.proxy.ID}, c.holds
 	c.place(st)
 	c.streams[st.node] = st
 	return nil
@@ -95,6 +108,7 @@ func (c *Cache) place(st *stream) {
 	key := translate.Classify(c.snapshot, st.proxy)
 	if st.class != nil {
 		if st.class.view.Class == key {
+			c.countExit(st) // the mesh may have another gateway now
 			return
 		}
 		c.leaveClass(st)
@@ -107,6 +121,7 @@ func (c *Cache) place(st *stream) {
 	}
 	cl.streams++
 	st.class = cl
+	c.countExit(st)
 }
 
 // build makes a class's view, from that of a class like it where there is one: workloads in namespaces that see a few
@@ -138,6 +153,9 @@ func (c *Cache) leave(node *core.Node) {
 	if st := c.streams[node]; st != nil {
 		c.leaveClass(st)
 		delete(c.streams, node)
+		delete(c.holds.waiting, st)
+		delete(c.holds.exits, st)
+		c.lookAtExits()
 	}
 }
 
@@ -173,6 +191,7 @@ func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
 	if st.follows(translate.VirtualHost) {
 		st.answer(translate.VirtualHost, true)
 	}
+	c.heardFrom(st)
 	c.unpackLater(st.class, t)
 	return func() {
 		c.mu.Lock()

@@ -11,3 +11,11 @@ func SetTurnTime(t *testing.T, d time.Duration) {
 	turnTime = d
 	t.Cleanup(func() { turnTime = usual })
 }
+
+// SetNameTime changes how long names wait for somebody who is silent, until the test ends. It is for tests that are not
+// parallel.
+func SetNameTime(t *testing.T, d time.Duration) {
+	usual := nameTime
+	nameTime = d
+	t.Cleanup(func() { nameTime = usual })
+}

@@ -13,6 +13,7 @@ type progress struct {
 	typeStats
 	version string    // of the last response, on state-of-the-world streams
 	open    []sending // responses that the client has not spoken about, oldest first
+	unheard int       // how many there are, those included that are on their way
 	// refused are resources that the client does not have as they were sent to it, and why: refused, and neither
 	// taken nor removed since. Under "" is what no resource can be blamed for.
 	refused map[string]string
@@ -36,6 +37,7 @@ func (p *progress) sentOut(s sending) {
 	p.Sent = s.nonce
 	if len(p.open) == maxOpen {
 		p.open = slices.Delete(p.open, 0, 1)
+		p.unheard--
 	}
 	p.open = append(p.open, s)
 }
@@ -47,6 +49,7 @@ func (p *progress) about(nonce string) (sending, bool) {
 		return sending{}, false
 	}
 	s := p.open[i]
+	p.unheard -= i + 1
 	if p.open = slices.Clone(p.open[i+1:]); len(p.open) == 0 {
 		p.open = nil
 	}

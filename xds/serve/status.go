@@ -55,6 +55,15 @@ func (s *streamStats) sent(t translate.Type, upserts, removals int) {
 	defer s.mu.Unlock()
 	s.types[t].Upserts += upserts
 	s.types[t].Removals += removals
+	s.types[t].unheard++
+}
+
+// unheard is how many responses the client has not spoken about. (One of a state-of-the-world stream is spoken about when
+// its type is asked for again.)
+func (s *streamStats) unheard(t translate.Type) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.types[t].unheard
 }
 
 // responded notes a response of a delta stream.
@@ -97,6 +106,7 @@ func (s *streamStats) heardWhole(t translate.Type, nonce, version, problem strin
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.types[t]
+	p.unheard = 0
 	switch {
 	case problem != "":
 		p.refuse(t, sending{}, problem)
@@ -141,7 +151,7 @@ func (s *streamStats) retry(t translate.Type) map[string]bool {
 func (s *streamStats) forget(t translate.Type) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.types[t].open = nil
+	s.types[t].open, s.types[t].unheard = nil, 0
 }
 
 // ProxyStatus is what a connected proxy has and whether that is everything.

@@ -31,7 +31,11 @@ type stream struct {
 	// owed are removals that wait until what refers to the resources was taken back.
 	owed  [typeCount]map[string]bool
 	fresh map[string]bool // route tables that were sent now, and whose virtual hosts have to follow
-	stats streamStats
+	// holds is who waits for whom before names are sent; overdue ends this one's waiting.
+	holds     *holds
+	overdue   bool
+	takenBack map[string]bool // names that it was told are gone, since all of what is new was sent
+	stats     streamStats
 
 	// What follows is of the stream's own goroutine.
 	done <-chan struct{} // closed when the connection ends
@@ -81,9 +85,11 @@ func breakLast(t translate.Type) bool {
 }
 
 // push answers every open watch that has something new, in an order in which nothing is missing in between:
-// additions from clusters to routes, then removals of what nothing refers to any more.
+// names that are gone, additions from clusters to routes and then names (holds), then removals of what nothing refers to
+// any more.
 func (s *stream) push() {
 	s.pushes++
+	s.takeBackNames()
 	for _, t := range translate.Types() {
 		s.answer(t, !breakLast(t))
 	}
@@ -118,6 +124,9 @@ func (s *stream) answer(t translate.Type, removals bool) {
 		s.caughtUp(t)
 		return
 	}
+	if t == translate.Name && s.holdsNames(w) {
+		return
+	}
 	resp := &deltaResponse{request: w.request, out: s.out}
 	if w.sub.IsWildcard() {
 		s.wildcard(t, w, resp, removals)
@@ -129,6 +138,10 @@ func (s *stream) answer(t translate.Type, removals bool) {
 		w.waits = true
 		return
 	}
+	s.respond(t, w, resp)
+}
+
+func (s *stream) respond(t translate.Type, w *watch, resp *deltaResponse) {
 	s.watches[t] = nil
 	s.stats.sent(t, resp.upserts(), len(resp.removed))
 	w.out <- resp // has room for two answers a type
@@ -165,7 +178,12 @@ func (s *stream) wildcard(t translate.Type, w *watch, resp *deltaResponse, remov
 		delete(s.owed[t], name)
 	}
 	for _, name := range d.gone {
-		s.owe(t, name)
+		if t != translate.Name || !s.takenBack[name] {
+			s.owe(t, name)
+		}
+	}
+	if t == translate.Name {
+		s.takenBack = nil
 	}
 	if removals && len(s.owed[t]) > 0 {
 		resp.removed = slices.Sorted(maps.Keys(s.owed[t]))
