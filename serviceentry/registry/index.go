@@ -28,6 +28,7 @@ type index struct {
 	ruled     map[string]bool // patterns whose rules the current batch changed
 	// credentials are the rules that name a Secret.
 	credentials map[CredentialRef]map[config.Key]bool
+	virtual     virtuals
 }
 
 func newIndex() index {
@@ -43,6 +44,7 @@ func newIndex() index {
 		ruled:     map[string]bool{},
 
 		credentials: map[CredentialRef]map[config.Key]bool{},
+		virtual:     newVirtuals(),
 	}
 }
 

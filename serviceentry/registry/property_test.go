@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,8 +80,36 @@ func asked(s *registry.Snapshot, host, ns string, scope *registry.Scope) map[str
 		out["governs "+at] = fmt.Sprint(svc.Source, svc.Hash, s.Foreign(svc, ns))
 		out["yielded "+at] = fmt.Sprint(s.Yielded(svc, ns, scope))
 		out["closed "+at] = fmt.Sprint(s.Shut(svc, ns, scope))
+		out["routes "+at] = led(s, s.Routes(svc, ns, s.Selecting(ns, nil)), ns)
+		out["routes of apps "+at] = led(s, s.Routes(svc, ns, s.Selecting(ns, map[string]string{"istio": "app"})), ns)
+		for _, name := range []string{"default/g1", "istio-system/g1", "istio-system/g2"} {
+			in, name, _ := strings.Cut(name, "/")
+			key := config.Key{Kind: config.KindGateway, Namespace: in, Name: name}
+			for _, v := range s.GatewayRoutes(svc, ns, key) {
+				out["routes of "+in+"/"+name+" "+at] += led(s, v, ns) + fmt.Sprint(s.Gateway(key).Ports(v.Key.Namespace, host, false), slices.Contains(s.GatewaysSelecting(egress), s.Gateway(key)))
+			}
+		}
 	}
 	return out
+}
+
+// egress is the Service of the gateway in random worlds.
+var egress = registry.Ref{Namespace: "istio-system", Name: "istio-egressgateway"}
+
+// led is what a VirtualService says, and what is at the ends of its ways.
+func led(s *registry.Snapshot, v *registry.VirtualService, ns string) string {
+	if v == nil {
+		return ""
+	}
+	text := fmt.Sprint(v.Key, v.Hash)
+	for _, h := range v.HTTP {
+		for _, d := range h.Destinations {
+			if to := s.Visible(d.Host, ns, nil); to != nil {
+				text += fmt.Sprint(" ", to.Source, to.Hash)
+			}
+		}
+	}
+	return text
 }
 
 // TestIncrementalIsFull holds that a registry after any sequence of changes equals one that was given what stands,
@@ -166,6 +195,12 @@ func TestOrdinaryNamespacesSeeTheSame(t *testing.T) {
 				own, common := s.Visible(host, ns, nil), s.Visible(host, "", nil)
 				if own != common {
 					t.Fatalf("%s: in %s it is %v, and %v for everybody", host, ns, own, common)
+				}
+				if own != nil && s.Routes(own, ns, "") != s.Routes(own, "", "") {
+					t.Fatalf("%s: in %s %v leads it, and %v for everybody", host, ns, s.Routes(own, ns, ""), s.Routes(own, "", ""))
+				}
+				if own != nil && s.Rule(own, ns, "") != s.Rule(own, "", "") {
+					t.Fatalf("%s: in %s the rule %v counts for it, and %v for everybody", host, ns, s.Rule(own, ns, ""), s.Rule(own, "", ""))
 				}
 				if own != nil && !slices.Equal(s.Shut(own, ns, nil), s.Shut(own, "", nil)) {
 					t.Fatalf("%s: in %s it closes %v, and %v for everybody", host, ns, s.Shut(own, ns, nil), s.Shut(own, "", nil))

@@ -47,7 +47,7 @@ func New(cfg *mesh.Config) *Registry {
 		tails:   ordered.New[string]().Edit(), specials: map[string]map[string]bool{},
 		nodes: map[config.Key][]netip.Prefix{},
 		snap: &Snapshot{
-			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](),
+			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
 			patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
@@ -86,6 +86,9 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	for _, key := range slices.Collect(maps.Keys(r.index.rules)) {
 		b.setRule(config.Change{Key: key, Object: r.objects[key]}) // so may whom a rule is exported to
 	}
+	for _, key := range slices.Collect(maps.Keys(r.index.virtual.made)) {
+		b.makeVirtualService(key)
+	}
 	for key, o := range r.objects {
 		if key.Kind == config.KindService {
 			b.setAlias(config.Change{Key: key, Object: o})
@@ -100,6 +103,7 @@ type batch struct {
 	next      *Snapshot
 	hosts     *ordered.Edit[[]*Service]
 	rules     *ordered.Edit[[]*Rule]
+	virtual   *ordered.Edit[[]*VirtualService]
 	kube      *ordered.Edit[*KubeService]
 	written   *ordered.Edit[[]*Service]
 	aliases   *ordered.Edit[*Alias]
@@ -115,6 +119,9 @@ type batch struct {
 	// rewritten are the single addresses that those wrote, before or now, and which of them did.
 	rewritten map[string]map[string]bool
 
+	partial []string // of the patterns of rules that changed, those whose "*" is a part of a label
+	unseen  bool     // something is new that shows in no host yet
+
 	netsMoved     bool         // what the cluster's networks are made from
 	specialCopied bool         // next has a map of its own
 	madeCopied    bool         // next has a map of its own
@@ -126,7 +133,7 @@ func (r *Registry) begin() *batch {
 	next := *r.snap
 	return &batch{
 		Registry: r, next: &next,
-		hosts: next.hosts.Edit(), rules: next.rules.Edit(), kube: next.kube.Edit(), written: next.written.Edit(),
+		hosts: next.hosts.Edit(), rules: next.rules.Edit(), virtual: next.virtual.Edit(), kube: next.kube.Edit(), written: next.written.Edit(),
 		aliases: next.aliases.Edit(), aliasesOf: next.aliasesOf.Edit(),
 		patterns: next.patterns.Edit(), find: next.find.edit(),
 		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
@@ -153,6 +160,10 @@ func (b *batch) apply(c config.Change) {
 		b.index.setSelecting(c.Key, c.Object)
 	case config.KindDestinationRule:
 		b.setRule(c)
+	case config.KindVirtualService:
+		b.setVirtualService(c.Key)
+	case config.KindGateway:
+		b.setGateway(c)
 	case config.KindSidecar:
 		b.setScope(c)
 	case config.KindNamespace:
@@ -203,12 +214,13 @@ func (b *batch) commit() (*Snapshot, Changed) {
 			b.touched[ref.Host()] = true // it is programmed as a gateway now, or as a service like others
 		}
 	}
+	b.followDestinations()
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
-	b.next.hosts, b.next.rules, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.kube.Done(), b.written.Done()
+	b.next.hosts, b.next.rules, b.next.virtual, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.virtual.Done(), b.kube.Done(), b.written.Done()
 	b.next.aliases, b.next.aliasesOf = b.aliases.Done(), b.aliasesOf.Done()
 	b.next.patterns = b.patterns.Done()
 	b.next.find.madeUp, b.next.find.ranges, b.next.find.spoken = b.find.madeUp.Done(), b.find.ranges.Done(), b.find.spoken.Done()
-	if b.changed.Empty() && len(b.index.ruled) == 0 { // a rule counts later, for a host that is not there yet
+	if b.changed.Empty() && len(b.index.ruled) == 0 && !b.unseen { // a rule counts later, for a host that is not there yet
 		return b.snap, b.changed
 	}
 	b.Registry.snap = b.next
@@ -436,10 +448,14 @@ func (b *batch) setKube(c config.Change) {
 	for _, r := range b.next.selecting[ref.Namespace] { // others may select the gateway
 		b.touchCovered(r.Host)
 	}
+	was, _ := b.kube.Get(ref.String())
 	if c.Object == nil {
 		b.kube.Delete(ref.String())
+		b.touchSelecting(was, nil)
 		return
 	}
 	spec := c.Object.Spec.(*corev1.Service)
-	b.kube.Put(ref.String(), &KubeService{Ref: ref, Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)})
+	is := &KubeService{Ref: ref, Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)}
+	b.kube.Put(ref.String(), is)
+	b.touchSelecting(was, is)
 }

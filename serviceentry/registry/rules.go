@@ -19,7 +19,7 @@ func (b *batch) setRule(c config.Change) {
 		b.index.noteCredentials(old, false)
 		b.replaceRule(old.Host, c.Key, nil)
 		delete(b.index.rules, c.Key)
-		b.countView(c.Key.Namespace, -1)
+		b.countViewers(old, -1)
 	}
 	if c.Object == nil {
 		return
@@ -32,7 +32,18 @@ func (b *batch) setRule(c config.Change) {
 	b.index.rules[c.Key] = r
 	b.index.noteCredentials(r, true)
 	b.replaceRule(r.Host, c.Key, r)
-	b.countView(c.Key.Namespace, +1)
+	b.countViewers(r, +1)
+}
+
+// countViewers counts the namespaces whose workloads follow a rule where others do not: its own, and those that it is exported to
+// by name.
+func (b *batch) countViewers(r *Rule, by int) {
+	b.countView(r.Key.Namespace, by)
+	for _, ns := range r.ExportTo.Namespaces {
+		if ns != r.Key.Namespace {
+			b.countView(ns, by)
+		}
+	}
 }
 
 func (b *batch) replaceRule(host string, key config.Key, r *Rule) {
@@ -50,28 +61,50 @@ func (b *batch) replaceRule(host string, key config.Key, r *Rule) {
 	b.touchCovered(host)
 }
 
-// touchCovered marks the hosts that a rule's pattern covers. An exact pattern is one look-up; a wildcard walks
-// the hosts, which is what it is about.
+// touchCovered marks the hosts that a pattern of a rule, or of a VirtualService, covers.
 func (b *batch) touchCovered(pattern string) {
 	b.index.ruled[pattern] = true
-	if pattern == "" || pattern[0] != '*' {
-		b.touched[pattern] = true
-		return
+	if partial(pattern) {
+		b.partial = append(b.partial, pattern)
 	}
-	b.hosts.Walk(func(host string, _ []*Service) bool {
-		if covers(pattern, host) {
-			b.touched[host] = true
-		}
-		return true
-	})
+	b.covered(pattern, func(host string) { b.touched[host] = true })
 }
 
-// ruleTouched says whether this batch changed a rule that covers the host.
+// partial says whether a pattern's "*" is not a whole label: "*example.com".
+func partial(pattern string) bool {
+	return len(pattern) > 1 && pattern[0] == '*' && pattern[1] != '.'
+}
+
+// covered goes through the hosts that a pattern covers. An exact one is itself; of others, those that are registered.
+func (b *batch) covered(pattern string, f func(host string)) {
+	switch {
+	case pattern == "" || pattern[0] != '*':
+		f(pattern)
+	case pattern != "*" && !partial(pattern):
+		b.below(pattern[2:], f)
+	default:
+		b.hosts.Walk(func(host string, _ []*Service) bool {
+			if covers(pattern, host) {
+				f(host)
+			}
+			return true
+		})
+	}
+}
+
+// ruleTouched says whether this batch changed a rule, or a VirtualService, that covers the host.
 func (b *batch) ruleTouched(host string) bool {
-	for pattern := range b.index.ruled {
-		if covers(pattern, host) {
+	ruled := b.index.ruled
+	if len(ruled) == 0 {
+		return false
+	}
+	if ruled[host] || ruled["*"] {
+		return true
+	}
+	for tail := above(host); tail != ""; tail = above(tail) {
+		if ruled["*"+tail] {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(b.partial, func(pattern string) bool { return covers(pattern, host) })
 }

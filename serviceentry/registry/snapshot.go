@@ -29,6 +29,9 @@ type Snapshot struct {
 	credentials map[CredentialRef]held
 	// selecting are the rules that are for single workloads, by namespace.
 	selecting map[string][]*Rule
+	virtual   ordered.Map[[]*VirtualService] // by tailOf of their hosts; each list sorted by VirtualService.compare
+	sources   map[string][]source            // sourceLabels in them, by their first pair
+	gateways  map[config.Key]*Gateway
 	aliases   ordered.Map[*Alias]          // by their own full names
 	aliasesOf ordered.Map[[]Ref]           // by their targets
 	made      map[string]map[string]uint32 // by namespace: hosts that it sees at another slot of made-up addresses

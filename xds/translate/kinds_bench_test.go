@@ -78,6 +78,17 @@ func scope(i int, version uint64) config.Change {
 	}, nil)
 }
 
+// virtualService leads a host of the namespace's own.
+func virtualService(i int, version uint64) config.Change {
+	return object(config.KindVirtualService, fmt.Sprintf("ns-%d", i), "routes", version, &networking.VirtualService{
+		Hosts: []string{fmt.Sprintf("a.service-%d.example.com", i)},
+		Http: []*networking.HTTPRoute{{
+			Name:  fmt.Sprintf("v%d", version),
+			Route: []*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: fmt.Sprintf("a.service-%d.example.com", i)}}},
+		}},
+	}, nil)
+}
+
 func service(version uint64) config.Change {
 	return object(config.KindService, "ns-1", "web", version, &corev1.Service{Spec: corev1.ServiceSpec{
 		ClusterIP: "10.96.0.7", Ports: []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "tcp", Port: 6000 + int32(version%2)}},
@@ -105,6 +116,7 @@ func BenchmarkKinds(b *testing.B) {
 	}{
 		{"ServiceEntry", func(v uint64) config.Change { return entry(7, v) }},
 		{"DestinationRule", func(v uint64) config.Change { return rule("ns-7", v) }},
+		{"VirtualService", func(v uint64) config.Change { return virtualService(7, v) }},
 		{"Sidecar", func(v uint64) config.Change { return scope(7, v) }},
 		{"Service", service},
 		{"EndpointSlice", func(v uint64) config.Change { return slice(3, v) }},

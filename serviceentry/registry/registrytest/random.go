@@ -4,6 +4,7 @@ package registrytest
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
 	typev1beta1 "istio.io/api/type/v1beta1"
@@ -52,7 +53,7 @@ func (w *World) Shuffled() []config.Change {
 
 func (w *World) object() *config.Object {
 	ns := pick(w, Namespaces)
-	switch w.rand.IntN(16) {
+	switch w.rand.IntN(19) {
 	case 0:
 		return w.made(config.KindSidecar, ns, pick(w, []string{"one", "two"}), w.sidecar(), nil)
 	case 1:
@@ -64,6 +65,12 @@ func (w *World) object() *config.Object {
 	case 4:
 		at := pick(w, [][2]string{{"default", "web"}, {"default", "web"}, {"default", "other"}, {"team-a", "other"}, {"istio-system", "pods"}})
 		return w.made(config.KindService, at[0], at[1], w.service(), nil)
+	case 16, 17:
+		o := w.made(config.KindVirtualService, ns, pick(w, []string{"v1", "v2", "v3", "d1", "d2"}), w.virtualService(), nil)
+		o.Created = time.Unix(1_600_000_000+int64(w.rand.IntN(3)), 0)
+		return o
+	case 18:
+		return w.made(config.KindGateway, ns, pick(w, []string{"g1", "g2"}), w.gatewayObject(), nil)
 	case 8:
 		return w.made(config.KindWorkloadEntry, ns, pick(w, []string{"w1", "w2", "w3"}), w.workload(), nil)
 	case 7:
@@ -193,7 +200,7 @@ func (w *World) sidecar() *networking.Sidecar {
 
 func (w *World) rule() *networking.DestinationRule {
 	r := &networking.DestinationRule{
-		Host: pick(w, hosts),
+		Host: pick(w, hosts), ExportTo: pick(w, [][]string{nil, nil, {"."}, {"team-a"}, {"*"}}),
 		TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{
 			Mode: pick(w, []networking.ClientTLSSettings_TLSmode{networking.ClientTLSSettings_DISABLE, networking.ClientTLSSettings_SIMPLE}),
 		}},
@@ -210,6 +217,44 @@ func (w *World) rule() *networking.DestinationRule {
 		r.WorkloadSelector = &typev1beta1.WorkloadSelector{MatchLabels: map[string]string{"istio": pick(w, []string{"egressgateway", "app"})}}
 	}
 	return r
+}
+
+// virtualService leads hosts to others, in all the ways in which objects hang together: by delegates, Gateways, sourceLabels and
+// sourceNamespace. Without hosts it is a delegate.
+func (w *World) virtualService() *networking.VirtualService {
+	v := &networking.VirtualService{
+		Hosts:    pick(w, [][]string{{"a.example"}, {"*.example"}, {"b.example", "c.test"}, {"web"}, {"web.default.svc.cluster.local"}, {"h-71.example"}, nil}),
+		ExportTo: pick(w, [][]string{nil, nil, {"."}, {"team-b"}, {"*"}, {"~"}}),
+	}
+	if v.Hosts != nil {
+		v.Gateways = pick(w, [][]string{nil, {"mesh", "g1"}, {"istio-system/g2"}})
+	}
+	for range 1 + w.rand.IntN(2) {
+		h := &networking.HTTPRoute{Match: []*networking.HTTPMatchRequest{{}}}
+		switch m := h.Match[0]; w.rand.IntN(4) {
+		case 0:
+			m.SourceLabels = map[string]string{"istio": pick(w, []string{"app", "other"})}
+		case 1:
+			m.SourceNamespace = pick(w, Namespaces)
+		case 2:
+			m.Gateways = []string{pick(w, []string{"mesh", "g1", "istio-system/g1"})}
+		}
+		if v.Hosts != nil && w.rand.IntN(3) == 0 {
+			h.Delegate = &networking.Delegate{Name: pick(w, []string{"d1", "d2"}), Namespace: pick(w, []string{"", "team-a"})}
+		} else {
+			h.Route = []*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: pick(w, hosts)}}}
+		}
+		v.Http = append(v.Http, h)
+	}
+	return v
+}
+
+// gatewayObject is about the pods of the gateway, or of others.
+func (w *World) gatewayObject() *networking.Gateway {
+	return &networking.Gateway{
+		Selector: map[string]string{"istio": pick(w, []string{"egressgateway", "other"})},
+		Servers:  []*networking.Server{{Port: &networking.Port{Number: pick(w, Ports), Name: "p", Protocol: "HTTP"}, Hosts: pick(w, [][]string{{"*"}, {"./a.example"}, {"team-a/*.example"}})}},
+	}
 }
 
 func (w *World) gateway() *corev1.Service {

@@ -1,0 +1,122 @@
+package registry
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config"
+)
+
+// Gateway is a Gateway object, as far as it says which egress gateways lead to which hosts.
+type Gateway struct {
+	Key      config.Key
+	Revision string
+	Selector map[string]string // of the gateway's pods; empty: all
+	Servers  []GatewayServer
+	Hash     uint64
+}
+
+// GatewayServer is one of its servers.
+type GatewayServer struct {
+	Port     uint32
+	Protocol Protocol
+	// Opaque says that what comes is not read: TLS that is passed on, TCP.
+	Opaque bool
+	Hosts  []HostFilter // a namespace is that of the VirtualServices which may be bound
+}
+
+func fromGateway(o *config.Object, spec *networking.Gateway) *Gateway {
+	g := &Gateway{Key: o.Key, Revision: o.Revision, Selector: spec.Selector, Hash: o.Hash}
+	for _, s := range spec.Servers {
+		server := GatewayServer{Port: s.GetPort().GetNumber(), Protocol: ParseProtocol(s.GetPort().GetProtocol())}
+		mode := s.GetTls().GetMode()
+		passes := s.GetTls() == nil || mode == networking.ServerTLSSettings_PASSTHROUGH || mode == networking.ServerTLSSettings_AUTO_PASSTHROUGH
+		server.Opaque = server.Protocol == TCP || (server.Protocol == TLS && (passes || strings.EqualFold(s.GetPort().GetProtocol(), "TLS")))
+		for _, h := range s.Hosts {
+			ns, host, ok := strings.Cut(h, "/")
+			if !ok {
+				ns, host = "*", h
+			}
+			if ns == "." {
+				ns = o.Namespace
+			}
+			server.Hosts = append(server.Hosts, HostFilter{Namespace: ns, Host: CanonicalHost(host)})
+		}
+		g.Servers = append(g.Servers, server)
+	}
+	return g
+}
+
+// has says whether VirtualServices of a namespace may lead from the server to a host.
+func (s GatewayServer) has(ns, host string) bool {
+	return slices.ContainsFunc(s.Hosts, func(f HostFilter) bool { return (f.Namespace == "*" || f.Namespace == ns) && covers(f.Host, host) })
+}
+
+// Lets says whether VirtualServices of a namespace may lead from the Gateway to a host.
+func (g *Gateway) Lets(ns, host string) bool {
+	return slices.ContainsFunc(g.Servers, func(s GatewayServer) bool { return s.has(ns, host) })
+}
+
+// Ports are those at which VirtualServices of a namespace lead from the Gateway to a host, for what is read there
+// (requests) or for what is not.
+func (g *Gateway) Ports(ns, host string, opaque bool) (out []uint32) {
+	for _, s := range g.Servers {
+		if s.Opaque == opaque && s.has(ns, host) && !slices.Contains(out, s.Port) {
+			out = append(out, s.Port)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Selects says whether the Gateway is about the pods of a Service, as far as its own selector tells what they carry.
+func (g *Gateway) Selects(k *KubeService) bool {
+	return len(k.Selector) > 0 && selects(g.Selector, k.Selector)
+}
+
+// Gateway finds a Gateway object; nil when there is none.
+func (s *Snapshot) Gateway(key config.Key) *Gateway { return s.gateways[key] }
+
+// GatewaysSelecting gives the Gateway objects that are about the pods of a Service, in order of their names.
+func (s *Snapshot) GatewaysSelecting(ref Ref) (out []*Gateway) {
+	k, ok := s.KubeService(ref)
+	if !ok {
+		return nil
+	}
+	for _, g := range s.gateways {
+		if g.Selects(k) {
+			out = append(out, g)
+		}
+	}
+	slices.SortFunc(out, func(x, y *Gateway) int { return x.Key.Compare(y.Key) })
+	return out
+}
+
+// setGateway replaces or removes a Gateway, and touches the hosts whose VirtualServices are for it.
+func (b *batch) setGateway(c config.Change) {
+	b.unseen = true
+	if b.next.gateways = maps.Clone(b.next.gateways); b.next.gateways == nil {
+		b.next.gateways = map[config.Key]*Gateway{}
+	}
+	if c.Object == nil {
+		delete(b.next.gateways, c.Key)
+	} else {
+		b.next.gateways[c.Key] = fromGateway(c.Object, c.Object.Spec.(*networking.Gateway))
+	}
+	b.touchBound(c.Key)
+}
+
+// touchSelecting marks the hosts that are led from Gateways which were or are about a Service.
+func (b *batch) touchSelecting(was, is *KubeService) {
+	if len(b.index.virtual.boundTo) == 0 {
+		return
+	}
+	for key, g := range b.next.gateways {
+		if (was != nil && g.Selects(was)) != (is != nil && g.Selects(is)) {
+			b.touchBound(key)
+		}
+	}
+}

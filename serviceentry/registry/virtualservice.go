@@ -1,0 +1,193 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
+
+// VirtualService is what one says of the way to its hosts, with the routes of its delegates in their places. It is
+// immutable; equal hashes mean equal values.
+type VirtualService struct {
+	Key      config.Key
+	Revision string
+	Created  time.Time
+	Hosts    []string // full names and patterns, in lower case
+	Gateways []string // where it counts: route.Mesh, Gateway objects as "NAMESPACE/NAME"
+	ExportTo ExportTo
+	route.Routes
+
+	Hash uint64 // covers everything above
+}
+
+// virtualService reads one; find gives the routes of a delegate.
+func virtualService(o *config.Object, spec *networking.VirtualService, cfg *mesh.Config, find func(config.Key) (route.Routes, bool)) *VirtualService {
+	v := &VirtualService{
+		Key: o.Key, Revision: o.Revision, Created: o.Created, Gateways: route.Gateways(spec.Gateways, o.Namespace),
+		ExportTo: exportTo(spec.ExportTo, o.Namespace, cfg.DefaultVirtualServiceExportTo),
+		Routes:   route.Parse(o, spec).Resolve(find),
+	}
+	for _, h := range spec.Hosts {
+		v.Hosts = append(v.Hosts, route.FullName(h, o.Namespace))
+	}
+	slices.Sort(v.Hosts)
+	v.Hosts = slices.Compact(v.Hosts)
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("registry: a VirtualService does not marshal: %v", err)) // no field of it can fail
+	}
+	v.Hash = xxhash.Sum64(text)
+	return v
+}
+
+// At says whether it counts at sidecars (route.Mesh), or at a Gateway object ("NAMESPACE/NAME").
+func (v *VirtualService) At(gateway string) bool { return slices.Contains(v.Gateways, gateway) }
+
+// compare puts the oldest first, then by name.
+func (v *VirtualService) compare(o *VirtualService) int {
+	if c := v.Created.Compare(o.Created); c != 0 {
+		return c
+	}
+	return v.Key.Compare(o.Key)
+}
+
+// wheres are the places that its matches name.
+func (v *VirtualService) wheres() (out []route.Where) {
+	if v == nil {
+		return nil
+	}
+	for _, h := range v.HTTP {
+		for _, m := range h.Matches {
+			out = append(out, m.Where)
+		}
+	}
+	for _, list := range [...][]route.L4{v.TLS, v.TCP} {
+		for _, t := range list {
+			for _, m := range t.Matches {
+				out = append(out, m.Where)
+			}
+		}
+	}
+	return out
+}
+
+// sources are the sets of sourceLabels in it, each once.
+func (v *VirtualService) sources() (out []map[string]string) {
+	seen := map[string]bool{}
+	for _, w := range v.wheres() {
+		if text := selectorText(w.SourceLabels); text != "" && !seen[text] {
+			seen[text] = true
+			out = append(out, w.SourceLabels)
+		}
+	}
+	return out
+}
+
+// destinations are the hosts that its routes lead to, each once.
+func (v *VirtualService) destinations() map[string]bool {
+	out := map[string]bool{}
+	if v == nil {
+		return out
+	}
+	for _, h := range v.HTTP {
+		for _, d := range h.Destinations {
+			out[d.Host] = true
+		}
+		for _, m := range h.Mirrors {
+			out[m.Host] = true
+		}
+	}
+	for _, list := range [...][]route.L4{v.TLS, v.TCP} {
+		for _, t := range list {
+			for _, d := range t.Destinations {
+				out[d.Host] = true
+			}
+		}
+	}
+	return out
+}
+
+// viewers are the namespaces whose workloads follow it where others do not: its own, those that it is exported to by name,
+// and those that a match is about.
+func (v *VirtualService) viewers() []string {
+	if v == nil {
+		return nil
+	}
+	out := append([]string{v.Key.Namespace}, v.ExportTo.Namespaces...)
+	for _, w := range v.wheres() {
+		if w.SourceNamespace != "" {
+			out = append(out, w.SourceNamespace)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Routes finds the VirtualService that leads a workload in ns to a service; nil where none does. Whose counts is said as for
+// a Rule: the workload's own namespace's, then that of whoever registered the service, then the root namespace's; the exact
+// host before patterns, the longest first. Of several of one namespace the oldest counts, alone, as in Istio. One that has no
+// match for workloads of the namespace with what selects them is none.
+func (s *Snapshot) Routes(svc *Service, ns string, selected Selected) *VirtualService {
+	if s.virtual.Len() == 0 {
+		return nil
+	}
+	for candidate := tailOf(svc.Host); candidate != ""; candidate = widerRule(candidate) {
+		list, _ := s.virtual.Get(candidate)
+		for _, in := range [...]string{ns, svc.Namespace, s.Mesh.RootNamespace} {
+			i := slices.IndexFunc(list, func(v *VirtualService) bool {
+				return v.Key.Namespace == in && v.At(route.Mesh) && v.ExportTo.Includes(ns)
+			})
+			if i < 0 {
+				continue
+			}
+			if list[i].leads(ns, selected) {
+				return list[i]
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// leads says whether a match is for workloads of a namespace with what selects them.
+func (v *VirtualService) leads(ns string, selected Selected) bool {
+	return slices.ContainsFunc(v.wheres(), func(w route.Where) bool {
+		return w.At(route.Place{Gateway: route.Mesh, Ports: []uint32{w.Port}, Namespace: ns, Source: selected})
+	})
+}
+
+// GatewayRoutes gives the VirtualServices that lead from a Gateway object to a service, in order of age: all of them count,
+// as in Istio (see route.Join). They are those of the namespace of the client, of that which registered the service, or of the
+// root namespace: of the first that has any, for the exact host before patterns. A "" client is nobody's.
+func (s *Snapshot) GatewayRoutes(svc *Service, client string, gateway config.Key) (out []*VirtualService) {
+	if s.virtual.Len() == 0 {
+		return nil
+	}
+	g := s.Gateway(gateway)
+	if g == nil {
+		return nil
+	}
+	at := gateway.Namespace + "/" + gateway.Name
+	for candidate := tailOf(svc.Host); candidate != ""; candidate = widerRule(candidate) {
+		list, _ := s.virtual.Get(candidate)
+		for _, in := range [...]string{client, svc.Namespace, s.Mesh.RootNamespace} {
+			for _, v := range list {
+				if in != "" && v.Key.Namespace == in && v.At(at) && v.ExportTo.Includes(gateway.Namespace) && g.Lets(in, svc.Host) {
+					out = append(out, v)
+				}
+			}
+			if len(out) > 0 {
+				return out
+			}
+		}
+	}
+	return nil
+}

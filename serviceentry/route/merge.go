@@ -1,0 +1,207 @@
+package route
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/config"
+)
+
+// Delegates are the objects that the routes of a VirtualService are to come from, in order and each once.
+func (r *Routes) Delegates() []config.Key {
+	var out []config.Key
+	for _, d := range r.delegated {
+		if !slices.Contains(out, d.to) {
+			out = append(out, d.to)
+		}
+	}
+	return out
+}
+
+// Resolve puts the routes of delegates into their places: find gives those of one, and nothing where there is none that
+// may be used. As in Istio, a delegate's match has to lie within one of the route that delegates, what a delegate's route
+// leaves out is taken from that, and a delegate's route that contradicts it is left out. Delegates do not delegate again.
+func (r Routes) Resolve(find func(config.Key) (Routes, bool)) Routes {
+	if len(r.delegated) == 0 {
+		return r
+	}
+	out := Routes{TLS: r.TLS, TCP: r.TCP}
+	at := 0
+	for _, d := range r.delegated {
+		out.HTTP = append(out.HTTP, r.HTTP[at:d.before]...)
+		at = d.before
+		of, ok := find(d.to)
+		if !ok {
+			continue
+		}
+		for i := range of.HTTP {
+			if h, ok := merge(&d.root, of.HTTP[i]); ok {
+				out.HTTP = append(out.HTTP, h)
+			}
+		}
+	}
+	out.HTTP = append(out.HTTP, r.HTTP[at:]...)
+	return out
+}
+
+func merge(root *HTTP, h HTTP) (HTTP, bool) {
+	var ok bool
+	if h.Matches, ok = mergeMatches(root, h.Matches); !ok {
+		return HTTP{}, false
+	}
+	h.Name = joined(root.Name, h.Name)
+	if h.Rewrite == nil {
+		h.Rewrite = root.Rewrite
+	}
+	if h.Timeout == 0 {
+		h.Timeout = root.Timeout
+	}
+	if h.Retries == nil {
+		h.Retries = root.Retries
+	}
+	if !h.fault {
+		h.Delay, h.Abort = root.Delay, root.Abort
+	}
+	if !h.mirrors {
+		h.Mirrors = root.Mirrors
+	}
+	if h.CORS == nil {
+		h.CORS = root.CORS
+	}
+	if !h.headers {
+		h.Headers = root.Headers
+	}
+	return h, true
+}
+
+func joined(root, name string) string {
+	if root == "" || name == "" {
+		return root + name
+	}
+	return root + "-" + name
+}
+
+func mergeMatches(root *HTTP, of []HTTPMatch) ([]HTTPMatch, bool) {
+	if len(root.Matches) == 0 {
+		return within(of, root), true
+	}
+	var out []HTTPMatch
+	for i := range of {
+		if of[i].bare() { // the delegate has none: those of the root are all
+			return root.Matches, true
+		}
+		found := false
+		for j := range root.Matches {
+			if m, ok := mergeMatch(&root.Matches[j], of[i]); ok {
+				out, found = append(out, m), true
+			}
+		}
+		if !found {
+			return nil, false
+		}
+	}
+	return out, len(out) > 0
+}
+
+// within gives matches of a delegate, which has no gateways of its own, those of the route that delegates to it.
+func within(of []HTTPMatch, root *HTTP) []HTTPMatch {
+	out := slices.Clone(of)
+	for i := range out {
+		if !out[i].Named {
+			out[i].Gateways = root.gateways
+		}
+	}
+	return out
+}
+
+// bare says whether the match says nothing at all.
+func (m *HTTPMatch) bare() bool {
+	return m.Any() && m.URI == nil && m.Port == 0 && !m.Named && len(m.SourceLabels) == 0 && m.SourceNamespace == "" && !m.IgnoreURICase
+}
+
+// mergeMatch makes the match that holds where both do.
+func mergeMatch(root *HTTPMatch, m HTTPMatch) (HTTPMatch, bool) {
+	if contradicts(root, &m) {
+		return HTTPMatch{}, false
+	}
+	m.Name = joined(root.Name, m.Name)
+	if m.StatPrefix == "" {
+		m.StatPrefix = root.StatPrefix
+	}
+	if m.URI == nil {
+		m.URI, m.IgnoreURICase = root.URI, root.IgnoreURICase
+	}
+	for _, x := range [...]struct{ of, root **Text }{
+		{&m.Scheme, &root.Scheme}, {&m.Method, &root.Method}, {&m.Authority, &root.Authority},
+	} {
+		if *x.of == nil {
+			*x.of = *x.root
+		}
+	}
+	m.Headers = append(slices.Clone(root.Headers), m.Headers...)
+	m.Query = append(slices.Clone(root.Query), m.Query...)
+	if m.Port == 0 {
+		m.Port = root.Port
+	}
+	if !m.Named {
+		m.Gateways, m.Named = root.Gateways, root.Named
+	}
+	if m.SourceNamespace == "" {
+		m.SourceNamespace = root.SourceNamespace
+	}
+	if len(root.SourceLabels) > 0 {
+		labels := maps.Clone(root.SourceLabels)
+		maps.Copy(labels, m.SourceLabels)
+		m.SourceLabels = labels
+	}
+	return m, true
+}
+
+// contradicts says whether a delegate's match does not lie within the one that delegates.
+func contradicts(root, m *HTTPMatch) bool {
+	for _, x := range [...]struct{ root, of *Text }{{root.URI, m.URI}, {root.Scheme, m.Scheme}, {root.Method, m.Method}, {root.Authority, m.Authority}} {
+		if outside(x.root, x.of) {
+			return true
+		}
+	}
+	for _, h := range m.Headers {
+		for _, r := range root.Headers {
+			if h.Name == r.Name && h.Without == r.Without && !h.Without && outside(&r.Text, &h.Text) {
+				return true
+			}
+		}
+	}
+	for _, q := range m.Query {
+		for _, r := range root.Query {
+			if q.Name == r.Name && outside(&r.Text, &q.Text) {
+				return true
+			}
+		}
+	}
+	for key, value := range m.SourceLabels {
+		if has, ok := root.SourceLabels[key]; ok && has != value {
+			return true
+		}
+	}
+	other := func(g string) bool { return !slices.Contains(root.Gateways, g) }
+	return root.URI != nil && root.IgnoreURICase != m.IgnoreURICase && m.URI != nil ||
+		root.Port != 0 && m.Port != 0 && root.Port != m.Port ||
+		root.SourceNamespace != "" && m.SourceNamespace != "" && root.SourceNamespace != m.SourceNamespace ||
+		root.Named && m.Named && slices.ContainsFunc(m.Gateways, other)
+}
+
+// outside says whether the values that a text means are not all among those that another one does, as far as can be told:
+// beside an expression nothing can be.
+func outside(root, of *Text) bool {
+	switch {
+	case root == nil || of == nil || root.Kind == Present:
+		return false
+	case root.Kind == Regex || of.Kind == Regex || of.Kind == Present:
+		return true
+	case root.Kind == Exact:
+		return of.Kind != Exact || of.Value != root.Value
+	default:
+		return !strings.HasPrefix(of.Value, root.Value)
+	}
+}

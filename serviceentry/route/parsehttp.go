@@ -1,0 +1,254 @@
+package route
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+func (p parser) http(h *networking.HTTPRoute) HTTP {
+	out := HTTP{
+		Name: h.Name, From: p.o.Key, Revision: p.o.Revision,
+		Redirect: redirectOf(h.Redirect), DirectResponse: directResponseOf(h.DirectResponse), Rewrite: rewriteOf(h.Rewrite),
+		Timeout: duration(h.Timeout), Retries: retriesOf(h.Retries), CORS: corsOf(h.CorsPolicy), Headers: headersOf(h.Headers),
+		Delay: delayOf(h.Fault.GetDelay()), Abort: abortOf(h.Fault.GetAbort()),
+		fault: h.Fault != nil, headers: h.Headers != nil, mirrors: h.Mirror != nil || len(h.Mirrors) > 0, gateways: p.gateways,
+	}
+	for _, m := range h.Match {
+		out.Matches = append(out.Matches, p.httpMatch(m))
+	}
+	if len(out.Matches) == 0 && h.Delegate == nil {
+		out.Matches = []HTTPMatch{{Where: p.where(0, nil, nil, "")}}
+	}
+	for _, d := range h.Route {
+		if weight, ok := weightOf(d.GetWeight(), len(h.Route)); ok && d.GetDestination() != nil {
+			out.Destinations = append(out.Destinations, HTTPDestination{p.destination(d.Destination), weight, headersOf(d.Headers)})
+		}
+	}
+	if h.Mirror != nil {
+		share := shareOf(h.MirrorPercentage, All)
+		if h.MirrorPercentage == nil && h.MirrorPercent != nil {
+			share = percent(float64(h.MirrorPercent.Value))
+		}
+		out.mirror(p.destination(h.Mirror), share)
+	}
+	for _, m := range h.Mirrors {
+		if m.GetDestination() != nil {
+			out.mirror(p.destination(m.Destination), shareOf(m.Percentage, All))
+		}
+	}
+	return out
+}
+
+func (h *HTTP) mirror(to Destination, share Share) {
+	if share > 0 {
+		h.Mirrors = append(h.Mirrors, Mirror{to, share})
+	}
+}
+
+// does says whether the route does anything.
+func (h *HTTP) does() bool {
+	return len(h.Destinations) > 0 || h.Redirect != nil || h.DirectResponse != nil
+}
+
+func (p parser) httpMatch(m *networking.HTTPMatchRequest) HTTPMatch {
+	out := HTTPMatch{
+		Where: p.where(m.Port, m.Gateways, m.SourceLabels, m.SourceNamespace), Name: m.Name, StatPrefix: m.StatPrefix,
+		URI: pathOf(m.Uri), IgnoreURICase: m.IgnoreUriCase, Scheme: textOf(m.Scheme), Method: textOf(m.Method), Authority: textOf(m.Authority),
+	}
+	for _, list := range []struct {
+		of      map[string]*networking.StringMatch
+		without bool
+	}{{m.Headers, false}, {m.WithoutHeaders, true}} {
+		for _, name := range slices.Sorted(maps.Keys(list.of)) {
+			if slices.Contains([]string{"uri", "scheme", "method", "authority"}, name) {
+				continue // as the API says
+			}
+			out.Headers = append(out.Headers, HeaderMatch{strings.ToLower(name), valueOf(list.of[name]), list.without})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.QueryParams)) {
+		out.Query = append(out.Query, QueryMatch{name, valueOf(m.QueryParams[name])})
+	}
+	return out
+}
+
+// pathOf reads a match of paths, all of which begin with a slash.
+func pathOf(m *networking.StringMatch) *Text {
+	t := textOf(m)
+	if t != nil && t.Kind == Prefix && t.Value == "" {
+		t.Value = "/"
+	}
+	return t
+}
+
+// textOf reads a match of what every request has; nil where it says nothing.
+func textOf(m *networking.StringMatch) *Text {
+	if m.GetMatchType() == nil {
+		return nil
+	}
+	t := valueOf(m)
+	return &t
+}
+
+// valueOf reads a match of what may be absent. Without a word, and with "*" for an expression, it is about presence.
+func valueOf(m *networking.StringMatch) Text {
+	switch x := m.GetMatchType().(type) {
+	case *networking.StringMatch_Exact:
+		return NewText(Exact, x.Exact)
+	case *networking.StringMatch_Prefix:
+		return NewText(Prefix, x.Prefix)
+	case *networking.StringMatch_Regex:
+		if x.Regex != "*" {
+			return NewText(Regex, x.Regex)
+		}
+	}
+	return Text{}
+}
+
+func redirectOf(r *networking.HTTPRedirect) *Redirect {
+	if r == nil {
+		return nil
+	}
+	out := &Redirect{
+		URI: r.Uri, PrefixRewrite: r.PrefixRewrite, Authority: r.Authority, Scheme: r.Scheme, Port: r.GetPort(), Code: r.RedirectCode,
+		FromRequest: r.GetDerivePort() == networking.HTTPRedirect_FROM_REQUEST_PORT,
+	}
+	if _, derived := r.RedirectPort.(*networking.HTTPRedirect_DerivePort); !derived {
+		out.FromRequest = false
+	}
+	if !slices.Contains([]uint32{301, 302, 303, 307, 308}, out.Code) {
+		out.Code = 301
+	}
+	return out
+}
+
+func directResponseOf(d *networking.HTTPDirectResponse) *DirectResponse {
+	if d == nil {
+		return nil
+	}
+	body := d.GetBody().GetBytes()
+	if text := d.GetBody().GetString_(); text != "" {
+		body = []byte(text)
+	}
+	return &DirectResponse{Status: d.Status, Body: body}
+}
+
+func rewriteOf(w *networking.HTTPRewrite) *Rewrite {
+	if w == nil {
+		return nil
+	}
+	out := &Rewrite{URI: w.Uri, Authority: w.Authority}
+	if x := w.UriRegexRewrite; x != nil {
+		out.Regex = &RegexRewrite{Match: x.Match, Rewrite: x.Rewrite}
+	}
+	return out
+}
+
+// defaultRetryOn is what is retried where attempts are written, and no conditions; Istio's.
+var defaultRetryOn = []string{"connect-failure", "refused-stream", "unavailable", "cancelled"}
+
+func retriesOf(r *networking.HTTPRetry) *Retries {
+	if r == nil {
+		return nil
+	}
+	out := &Retries{
+		Attempts: uint32(max(r.Attempts, 0)), PerTry: duration(r.PerTryTimeout), Backoff: duration(r.Backoff),
+		RemoteLocality: r.RetryRemoteLocalities.GetValue(), PreviousHosts: r.RetryIgnorePreviousHosts != nil && !r.RetryIgnorePreviousHosts.Value,
+	}
+	if r.RetryOn == "" {
+		out.On = defaultRetryOn
+		return out
+	}
+	for _, on := range strings.Split(r.RetryOn, ",") {
+		on = strings.TrimSpace(on)
+		if status, err := strconv.ParseUint(on, 10, 16); err == nil {
+			out.OnStatus = append(out.OnStatus, uint32(status))
+		} else if on != "" {
+			out.On = append(out.On, on)
+		}
+	}
+	return out
+}
+
+func delayOf(d *networking.HTTPFaultInjection_Delay) *Delay {
+	if d == nil || duration(d.GetFixedDelay()) == 0 {
+		return nil
+	}
+	out := &Delay{For: duration(d.GetFixedDelay()), Share: shareOf(d.Percentage, All)}
+	if d.Percentage == nil && d.Percent > 0 { //nolint:staticcheck // users still write it
+		out.Share = percent(float64(d.Percent)) //nolint:staticcheck // likewise
+	}
+	if out.Share == 0 {
+		return nil
+	}
+	return out
+}
+
+func abortOf(a *networking.HTTPFaultInjection_Abort) *Abort {
+	if a == nil {
+		return nil
+	}
+	out := &Abort{Share: shareOf(a.Percentage, All)}
+	switch x := a.ErrorType.(type) {
+	case *networking.HTTPFaultInjection_Abort_HttpStatus:
+		out.Status = uint32(max(x.HttpStatus, 0))
+	case *networking.HTTPFaultInjection_Abort_GrpcStatus:
+		code, ok := GRPCCode(x.GrpcStatus)
+		if !ok {
+			return nil
+		}
+		out.GRPC = &code
+	default:
+		return nil
+	}
+	if out.Share == 0 {
+		return nil
+	}
+	return out
+}
+
+func corsOf(c *networking.CorsPolicy) *CORS {
+	if c == nil {
+		return nil
+	}
+	out := &CORS{
+		Methods: c.AllowMethods, Allow: c.AllowHeaders, Expose: c.ExposeHeaders, MaxAge: duration(c.MaxAge),
+		ForwardOthers: c.UnmatchedPreflights != networking.CorsPolicy_IGNORE,
+	}
+	for _, o := range c.AllowOrigins {
+		out.Origins = append(out.Origins, valueOf(o))
+	}
+	if len(c.AllowOrigins) == 0 {
+		for _, o := range c.AllowOrigin { //nolint:staticcheck // users still write it
+			out.Origins = append(out.Origins, NewText(Exact, o))
+		}
+	}
+	if c.AllowCredentials != nil {
+		out.Credentials = &c.AllowCredentials.Value
+	}
+	return out
+}
+
+func duration(d *durationpb.Duration) time.Duration { return max(d.AsDuration(), 0) }
+
+// shareOf reads a percentage; def where there is none.
+func shareOf(p *networking.Percent, def Share) Share {
+	if p == nil {
+		return def
+	}
+	return percent(p.Value)
+}
+
+func percent(p float64) Share {
+	if math.IsNaN(p) {
+		return 0
+	}
+	return Share(math.Round(min(max(p, 0), 100) * float64(All) / 100))
+}
