@@ -17,7 +17,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/agent"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
-	"github.com/sallyport/sallyport/xds/accesslog"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // gcPercent trades CPU, of which the agent uses little, for resident memory, of which every pod pays for its own.
@@ -91,6 +91,6 @@ func accessLogRecords(proxy bootstrap.Options) func(*accesslogv3.StreamAccessLog
 		},
 	}
 	return func(message *accesslogv3.StreamAccessLogsMessage) []record.Record {
-		return envoylog.Records(node, accesslog.Place(message.GetIdentifier().GetLogName()), message)
+		return envoylog.Records(node, wire.Place(message.GetIdentifier().GetLogName()), message)
 	}
 }

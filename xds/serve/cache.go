@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
@@ -170,7 +172,7 @@ func (c *Cache) CreateWatch(req *discovery.DiscoveryRequest, sub cache.Subscript
 }
 
 func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
-	t, ok := translate.ParseType(url)
+	t, ok := resource.ParseType(url)
 	if !ok {
 		return func() {}, nil // a type that is not served here: never an answer, as for an empty set that stays empty
 	}
@@ -188,8 +190,8 @@ func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
 	}
 	st.watches[t] = w
 	st.answer(t, true)
-	if st.follows(translate.VirtualHost) {
-		st.answer(translate.VirtualHost, true)
+	if st.follows(resource.VirtualHost) {
+		st.answer(resource.VirtualHost, true)
 	}
 	c.heardFrom(st)
 	c.unpackLater(st.class, t)
@@ -207,7 +209,7 @@ func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
 const keepPacked = 5 * time.Second
 
 // unpackLater lets go of what was packed after a while, if anything was.
-func (c *Cache) unpackLater(cl *class, t translate.Type) {
+func (c *Cache) unpackLater(cl *class, t resource.Type) {
 	p := cl.whole[t]
 	if p == nil || p.ends {
 		return

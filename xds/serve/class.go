@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -16,9 +18,9 @@ const history = 4096
 type class struct {
 	id      uint64 // never used again
 	view    *translate.View
-	step    uint64            // of view
-	steps   [][]translate.Ref // steps[i] led to step - len(steps) + i + 1
-	refs    int               // in steps
+	step    uint64           // of view
+	steps   [][]resource.Ref // steps[i] led to step - len(steps) + i + 1
+	refs    int              // in steps
 	streams int
 
 	changed [typeCount]uint64     // the step in which a type last changed
@@ -29,7 +31,7 @@ type class struct {
 
 // behind says where streams are that lack the same.
 type behind struct {
-	t     translate.Type
+	t     resource.Type
 	class uint64
 	step  uint64
 }
@@ -75,22 +77,22 @@ func (c *class) advance(t *translate.Translator, s *registry.Snapshot, changed r
 }
 
 // has says whether a stream with that mark has everything of a type.
-func (c *class) has(m mark, t translate.Type) bool { return m.class == c.id && m.step >= c.changed[t] }
+func (c *class) has(m mark, t resource.Type) bool { return m.class == c.id && m.step >= c.changed[t] }
 
 // everything packs all resources of a type, or gives what was packed before.
-func (c *class) everything(t translate.Type) *parcel {
+func (c *class) everything(t resource.Type) *parcel {
 	if c.whole[t] == nil {
-		list := make([]*translate.Resource, 0, c.view.Len(t))
-		c.view.Walk(t, func(r *translate.Resource) bool { list = append(list, r); return true })
+		list := make([]*resource.Resource, 0, c.view.Len(t))
+		c.view.Walk(t, func(r *resource.Resource) bool { list = append(list, r); return true })
 		c.whole[t] = pack(list)
 	}
 	return c.whole[t]
 }
 
 // unlike gives the names of a type that differ between what a client says it has (name → version) and the view.
-func (c *class) unlike(known map[string]string, t translate.Type) map[string]bool {
+func (c *class) unlike(known map[string]string, t resource.Type) map[string]bool {
 	names := map[string]bool{}
-	c.view.Walk(t, func(r *translate.Resource) bool {
+	c.view.Walk(t, func(r *resource.Resource) bool {
 		if known[r.Name] != r.Version {
 			names[r.Name] = true
 		}
@@ -105,7 +107,7 @@ func (c *class) unlike(known map[string]string, t translate.Type) map[string]boo
 }
 
 // difference finds what a stream lacks of a type. Streams that were sent the same share the answer.
-func (c *class) difference(m mark, t translate.Type) difference {
+func (c *class) difference(m mark, t resource.Type) difference {
 	at := behind{t, m.class, m.step}
 	d, ok := c.since[at]
 	if !ok {
@@ -119,8 +121,8 @@ func (c *class) difference(m mark, t translate.Type) difference {
 }
 
 // compare looks names up in the current view.
-func (c *class) compare(names map[string]bool, t translate.Type) (d difference) {
-	var list []*translate.Resource
+func (c *class) compare(names map[string]bool, t resource.Type) (d difference) {
+	var list []*resource.Resource
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if r, ok := c.view.Get(t, name); ok {
 			list = append(list, r)
@@ -138,7 +140,7 @@ func (c *class) compare(names map[string]bool, t translate.Type) (d difference) 
 func (c *class) remembers(step uint64) bool { return step+uint64(len(c.steps)) >= c.step }
 
 // namesSince gives the names of a type that may differ between what a stream has and the current view.
-func (c *class) namesSince(m mark, t translate.Type) map[string]bool {
+func (c *class) namesSince(m mark, t resource.Type) map[string]bool {
 	names := map[string]bool{}
 	if m.class == c.id && c.remembers(m.step) {
 		for _, refs := range c.steps[uint64(len(c.steps))-(c.step-m.step):] {
@@ -150,13 +152,13 @@ func (c *class) namesSince(m mark, t translate.Type) map[string]bool {
 		}
 		return names
 	}
-	m.view.Walk(t, func(r *translate.Resource) bool {
+	m.view.Walk(t, func(r *resource.Resource) bool {
 		if now, ok := c.view.Get(t, r.Name); !ok || now.Version != r.Version {
 			names[r.Name] = true
 		}
 		return true
 	})
-	c.view.Walk(t, func(r *translate.Resource) bool {
+	c.view.Walk(t, func(r *resource.Resource) bool {
 		if was, ok := m.view.Get(t, r.Name); !ok || was.Version != r.Version {
 			names[r.Name] = true
 		}

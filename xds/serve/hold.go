@@ -3,6 +3,8 @@ package serve
 import (
 	"time"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -32,9 +34,9 @@ var nameTime = 10 * time.Second
 func newHolds() *holds { return &holds{waiting: map[*stream]time.Time{}, exits: map[*stream]bool{}} }
 
 // forEnvoy says whether Envoy takes resources of a type, and not its agent.
-func forEnvoy(t translate.Type) bool {
+func forEnvoy(t resource.Type) bool {
 	switch t {
-	case translate.Cluster, translate.Endpoints, translate.Listener, translate.Route, translate.VirtualHost:
+	case resource.Cluster, resource.Endpoints, resource.Listener, resource.Route, resource.VirtualHost:
 		return true
 	default:
 		return false
@@ -43,7 +45,7 @@ func forEnvoy(t translate.Type) bool {
 
 // settled says whether the stream's Envoy was sent all that it asked for, and has said something about it.
 func (s *stream) settled() bool {
-	for _, t := range translate.Types() {
+	for _, t := range resource.Types() {
 		asked := s.watches[t] != nil || s.sent[t].view != nil
 		if forEnvoy(t) && asked && (s.watches[t] == nil || s.stats.unheard(t) > 0) {
 			return false
@@ -56,7 +58,7 @@ func (s *stream) settled() bool {
 // pod begins, and its Envoy needs names itself to begin with.
 func (s *stream) holdsNames(w *watch) bool {
 	h := s.holds
-	begins := s.sent[translate.Name].view == nil && len(w.sub.ReturnedResources()) == 0
+	begins := s.sent[resource.Name].view == nil && len(w.sub.ReturnedResources()) == 0
 	if begins || s.overdue || s.class.view.Class.Kind != translate.Sidecar || (s.settled() && !h.behind) {
 		delete(h.waiting, s)
 		s.overdue = false
@@ -70,13 +72,13 @@ func (s *stream) holdsNames(w *watch) bool {
 
 // takeBackNames tells of names that are gone, before anything else is told.
 func (s *stream) takeBackNames() {
-	w, has := s.watches[translate.Name], s.sent[translate.Name]
-	if w == nil || w.sotw != nil || !w.sub.IsWildcard() || has.view == nil || s.class.has(has, translate.Name) {
+	w, has := s.watches[resource.Name], s.sent[resource.Name]
+	if w == nil || w.sotw != nil || !w.sub.IsWildcard() || has.view == nil || s.class.has(has, resource.Name) {
 		return
 	}
 	resp := &deltaResponse{request: w.request, out: s.out, versions: map[string]string{}}
-	for _, name := range s.class.difference(has, translate.Name).gone {
-		if _, had := has.view.Get(translate.Name, name); had && !s.takenBack[name] {
+	for _, name := range s.class.difference(has, resource.Name).gone {
+		if _, had := has.view.Get(resource.Name, name); had && !s.takenBack[name] {
 			resp.removed = append(resp.removed, name)
 		}
 	}
@@ -89,7 +91,7 @@ func (s *stream) takeBackNames() {
 	for _, name := range resp.removed {
 		s.takenBack[name] = true
 	}
-	s.respond(translate.Name, w, resp)
+	s.respond(resource.Name, w, resp)
 }
 
 // watchHolds sees to it that names do not wait for ever. The cache is held.
@@ -113,7 +115,7 @@ func (c *Cache) endHolds() {
 			c.holds.exits[exit] = c.holds.exits[exit] || !exit.settled()
 		}
 		st.overdue = true
-		st.answer(translate.Name, true)
+		st.answer(resource.Name, true)
 		delete(c.holds.waiting, st)
 	}
 	c.lookAtExits()
@@ -126,7 +128,7 @@ func (c *Cache) heardFrom(st *stream) {
 		c.lookAtExits()
 	}
 	if _, ok := c.holds.waiting[st]; ok {
-		st.answer(translate.Name, true)
+		st.answer(resource.Name, true)
 	}
 	c.watchHolds()
 }
@@ -144,7 +146,7 @@ func (c *Cache) lookAtExits() {
 	}
 	if was && !c.holds.behind {
 		for st := range c.holds.waiting {
-			st.answer(translate.Name, true)
+			st.answer(resource.Name, true)
 		}
 	}
 }

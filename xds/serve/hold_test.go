@@ -5,20 +5,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sallyport/sallyport/xds/serve"
-	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // named is subscribed, and its agent has the names.
 func (l *lab) named() *client {
 	l.t.Helper()
 	c := l.subscribed()
-	c.ask(translate.Name)
-	c.take(translate.Name)
+	c.ask(resource.Name)
+	c.take(resource.Name)
 	return c
 }
 
@@ -34,7 +35,7 @@ func (l *lab) exitPod() *client {
 			}}),
 		}},
 	})
-	for _, t := range []translate.Type{translate.Cluster, translate.Listener, translate.VirtualHost} {
+	for _, t := range []resource.Type{resource.Cluster, resource.Listener, resource.VirtualHost} {
 		c.ask(t)
 		c.take(t)
 	}
@@ -43,7 +44,7 @@ func (l *lab) exitPod() *client {
 
 func (c *client) names(what string, want ...string) {
 	c.t.Helper()
-	if a := c.take(translate.Name); !slices.Equal(a.names(), want) {
+	if a := c.take(resource.Name); !slices.Equal(a.names(), want) {
 		c.t.Fatalf("%s: %v (and without %v), want %v", what, a.names(), a.removed, want)
 	}
 }
@@ -54,22 +55,22 @@ func TestNamesWaitForRows(t *testing.T) {
 	c := l.named()
 
 	l.apply(entry("default", "a", "a.test", httpPort))
-	c.next(translate.VirtualHost) // Envoy has not said anything about it yet
+	c.next(resource.VirtualHost) // Envoy has not said anything about it yet
 	c.quiet()
 	l.apply(entry("default", "b", "b.test", httpPort))
 	c.quiet()
-	c.ack(translate.VirtualHost)
-	if a := c.next(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/b.test"}) {
+	c.ack(resource.VirtualHost)
+	if a := c.next(resource.VirtualHost); !slices.Equal(a.names(), []string{"80/b.test"}) {
 		t.Fatalf("the next row: %+v", a)
 	}
 	c.quiet()
-	c.ack(translate.VirtualHost)
+	c.ack(resource.VirtualHost)
 	c.names("both", "a.test", "b.test")
 	c.quiet()
 
 	l.apply(entry("default", "c", "c.test", httpPort))
-	c.next(translate.VirtualHost)
-	c.refuse(translate.VirtualHost, "no")
+	c.next(resource.VirtualHost)
+	c.refuse(resource.VirtualHost, "no")
 	c.names("a refusal is a word", "c.test")
 	c.quiet()
 }
@@ -79,17 +80,17 @@ func TestNamesWaitForTables(t *testing.T) {
 	l := newLab(t, everybody, inUse()...)
 	c := l.named()
 	l.apply(entry("default", "odd", "odd.test", oddPort))
-	c.take(translate.Cluster)
-	c.next(translate.Listener)
-	c.ask(translate.Route, "8080") // as Envoy does before it acknowledges the listener
-	c.ack(translate.Listener)
-	c.take(translate.VirtualHost) // nobody listens to it yet
-	c.next(translate.Route)
-	c.next(translate.VirtualHost)
+	c.take(resource.Cluster)
+	c.next(resource.Listener)
+	c.ask(resource.Route, "8080") // as Envoy does before it acknowledges the listener
+	c.ack(resource.Listener)
+	c.take(resource.VirtualHost) // nobody listens to it yet
+	c.next(resource.Route)
+	c.next(resource.VirtualHost)
 	c.quiet()
-	c.ack(translate.Route)
+	c.ack(resource.Route)
 	c.quiet()
-	c.ack(translate.VirtualHost)
+	c.ack(resource.VirtualHost)
 	c.names("then the name", "odd.test")
 	c.quiet()
 }
@@ -99,17 +100,17 @@ func TestAskingMoreIsNoWord(t *testing.T) {
 	l := newLab(t, everybody, inUse()...)
 	c := l.named()
 	l.apply(fixed("default", "one", "one.test", "192.0.2.1"))
-	c.take(translate.Cluster)
-	c.take(translate.VirtualHost)
+	c.take(resource.Cluster)
+	c.take(resource.VirtualHost)
 	c.names("nothing is asked for yet", "one.test")
-	c.ask(translate.Endpoints, "outbound|443||one.test")
-	c.next(translate.Endpoints)
+	c.ask(resource.Endpoints, "outbound|443||one.test")
+	c.next(resource.Endpoints)
 	l.apply(entry("default", "a", "a.test", httpPort))
-	c.take(translate.VirtualHost)
-	c.drop(translate.Endpoints, "none")
-	c.ask(translate.Route, "none")
-	c.take(translate.Route) // nothing else came
-	c.ack(translate.Endpoints)
+	c.take(resource.VirtualHost)
+	c.drop(resource.Endpoints, "none")
+	c.ask(resource.Route, "none")
+	c.take(resource.Route) // nothing else came
+	c.ack(resource.Endpoints)
 	c.names("then the name", "a.test")
 }
 
@@ -120,24 +121,24 @@ func TestNamesGoFirst(t *testing.T) {
 	c := l.named()
 	c.quiet()
 	l.remove(a)
-	if a := c.next(translate.Name); !slices.Equal(a.removed, []string{"a.test"}) {
+	if a := c.next(resource.Name); !slices.Equal(a.removed, []string{"a.test"}) {
 		t.Fatalf("the name: %+v", a)
 	}
-	if a := c.take(translate.VirtualHost); !slices.Equal(a.removed, []string{"80/a.test"}) {
+	if a := c.take(resource.VirtualHost); !slices.Equal(a.removed, []string{"80/a.test"}) {
 		t.Fatalf("its row: %+v", a)
 	}
-	c.ack(translate.Name)
+	c.ack(resource.Name)
 	c.quiet()
 
 	l.apply(a)
-	c.next(translate.VirtualHost)
+	c.next(resource.VirtualHost)
 	l.remove(a) // before it was ever answered
-	c.ack(translate.VirtualHost)
-	c.take(translate.VirtualHost)
+	c.ack(resource.VirtualHost)
+	c.take(resource.VirtualHost)
 	c.names("nothing that is new")
 	c.quiet()
 	l.apply(a)
-	c.take(translate.VirtualHost)
+	c.take(resource.VirtualHost)
 	c.names("back", "a.test")
 	c.quiet()
 }
@@ -147,17 +148,17 @@ func TestNamesWaitForTheGateway(t *testing.T) {
 	l := newLab(t, everybody, inUse()...)
 	c, exit := l.named(), l.exitPod()
 	l.apply(entry("default", "a", "a.test", httpPort))
-	exit.take(translate.Cluster)
-	exit.next(translate.VirtualHost)
-	c.take(translate.VirtualHost)
+	exit.take(resource.Cluster)
+	exit.next(resource.VirtualHost)
+	c.take(resource.VirtualHost)
 	c.quiet()
-	exit.ack(translate.VirtualHost)
+	exit.ack(resource.VirtualHost)
 	c.names("both have it", "a.test")
 
 	l.apply(entry("default", "b", "b.test", httpPort))
-	exit.take(translate.Cluster)
-	exit.next(translate.VirtualHost)
-	c.take(translate.VirtualHost)
+	exit.take(resource.Cluster)
+	exit.next(resource.VirtualHost)
+	c.take(resource.VirtualHost)
 	c.quiet()
 	exit.stop()
 	c.names("it is gone", "b.test")
@@ -176,10 +177,10 @@ func TestNamesWaitForGatewaysOfTheMeshOnly(t *testing.T) {
 			}}),
 		}},
 	})
-	other.ask(translate.VirtualHost)
-	other.next(translate.VirtualHost)
+	other.ask(resource.VirtualHost)
+	other.next(resource.VirtualHost)
 	l.apply(entry("default", "a", "a.test", httpPort))
-	c.take(translate.VirtualHost)
+	c.take(resource.VirtualHost)
 	c.names("without it", "a.test")
 }
 
@@ -189,27 +190,27 @@ func TestSilentProxiesHoldNamesForAWhile(t *testing.T) {
 	l := newLab(t, everybody, inUse()...)
 	c, silent, exit := l.named(), l.named(), l.exitPod()
 	l.apply(entry("default", "a", "a.test", httpPort))
-	exit.take(translate.Cluster)
-	exit.next(translate.VirtualHost)
-	c.take(translate.VirtualHost)
-	silent.next(translate.VirtualHost)
+	exit.take(resource.Cluster)
+	exit.next(resource.VirtualHost)
+	c.take(resource.VirtualHost)
+	silent.next(resource.VirtualHost)
 	c.names("without the gateway", "a.test")
 	silent.names("without its own Envoy", "a.test")
 
 	serve.SetNameTime(t, time.Hour)
 	l.apply(entry("default", "b", "b.test", httpPort))
-	exit.take(translate.Cluster)
-	c.take(translate.VirtualHost)
+	exit.take(resource.Cluster)
+	c.take(resource.VirtualHost)
 	c.names("the gateway is not waited for again", "b.test")
-	exit.ack(translate.VirtualHost)
-	exit.take(translate.VirtualHost)
+	exit.ack(resource.VirtualHost)
+	exit.take(resource.VirtualHost)
 	exit.quiet()
 	l.apply(entry("default", "c", "c.test", httpPort))
-	exit.take(translate.Cluster)
-	exit.next(translate.VirtualHost)
-	c.take(translate.VirtualHost)
+	exit.take(resource.Cluster)
+	exit.next(resource.VirtualHost)
+	c.take(resource.VirtualHost)
 	c.quiet()
-	exit.ack(translate.VirtualHost)
+	exit.ack(resource.VirtualHost)
 	c.names("until it has spoken", "c.test")
 }
 
@@ -218,21 +219,21 @@ func TestSilentProxiesHoldNamesForAWhile(t *testing.T) {
 func TestFirstNames(t *testing.T) {
 	l := newLab(t, everybody, append(inUse(), entry("default", "a", "a.test", httpPort))...)
 	c := l.connect(node("app", "default"))
-	c.ask(translate.Cluster)
-	c.next(translate.Cluster)
-	c.ask(translate.Name)
-	held := c.takeAll(translate.Name).versions
+	c.ask(resource.Cluster)
+	c.next(resource.Cluster)
+	c.ask(resource.Name)
+	held := c.takeAll(resource.Name).versions
 	l.apply(entry("default", "b", "b.test", httpPort))
 
 	back := l.connect(node("app", "default"))
-	back.ask(translate.Cluster)
-	back.next(translate.Cluster)
-	back.send(&discovery.DeltaDiscoveryRequest{TypeUrl: translate.Name.URL(), InitialResourceVersions: held})
+	back.ask(resource.Cluster)
+	back.next(resource.Cluster)
+	back.send(&discovery.DeltaDiscoveryRequest{TypeUrl: resource.Name.URL(), InitialResourceVersions: held})
 	back.quiet()
-	back.ack(translate.Cluster)
+	back.ack(resource.Cluster)
 	back.names("when Envoy has the rest", "b.test")
 
 	alone := l.connect(node("app", "default"))
-	alone.send(&discovery.DeltaDiscoveryRequest{TypeUrl: translate.Name.URL(), InitialResourceVersions: held})
+	alone.send(&discovery.DeltaDiscoveryRequest{TypeUrl: resource.Name.URL(), InitialResourceVersions: held})
 	alone.names("without an Envoy", "b.test")
 }

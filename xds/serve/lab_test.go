@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/prometheus/client_golang/prometheus"
@@ -201,18 +203,18 @@ func (c *client) send(req *discovery.DeltaDiscoveryRequest) {
 }
 
 // ask subscribes; without names to everything, as Envoy does.
-func (c *client) ask(t translate.Type, names ...string) {
+func (c *client) ask(t resource.Type, names ...string) {
 	c.t.Helper()
 	c.send(&discovery.DeltaDiscoveryRequest{TypeUrl: t.URL(), ResourceNamesSubscribe: names})
 }
 
-func (c *client) drop(t translate.Type, names ...string) {
+func (c *client) drop(t resource.Type, names ...string) {
 	c.t.Helper()
 	c.send(&discovery.DeltaDiscoveryRequest{TypeUrl: t.URL(), ResourceNamesUnsubscribe: names})
 }
 
 // ack takes the last response of a type.
-func (c *client) ack(t translate.Type) {
+func (c *client) ack(t resource.Type) {
 	c.t.Helper()
 	c.send(&discovery.DeltaDiscoveryRequest{TypeUrl: t.URL(), ResponseNonce: c.nonce[t.URL()]})
 }
@@ -221,7 +223,7 @@ func (c *client) ack(t translate.Type) {
 const ownRow = "/nobody.invalid"
 
 // next waits for a response, which must be of the type, and does not acknowledge it.
-func (c *client) next(t translate.Type) answer {
+func (c *client) next(t resource.Type) answer {
 	c.t.Helper()
 	select {
 	case resp := <-c.got:
@@ -239,7 +241,7 @@ func (c *client) next(t translate.Type) answer {
 }
 
 // take is next and ack, without the rows that tables always have; takeAll is with them.
-func (c *client) take(t translate.Type) answer {
+func (c *client) take(t resource.Type) answer {
 	c.t.Helper()
 	a := c.takeAll(t)
 	for name := range a.versions {
@@ -250,7 +252,7 @@ func (c *client) take(t translate.Type) answer {
 	return a
 }
 
-func (c *client) takeAll(t translate.Type) answer {
+func (c *client) takeAll(t resource.Type) answer {
 	c.t.Helper()
 	a := c.next(t)
 	c.ack(t)
@@ -263,8 +265,8 @@ func (c *client) quiet() {
 	c.t.Helper()
 	c.bars++
 	name := "barrier-" + strings.Repeat("i", c.bars)
-	c.ask(translate.Endpoints, name)
-	if a := c.take(translate.Endpoints); !slices.Equal(a.removed, []string{name}) || len(a.names()) > 0 {
+	c.ask(resource.Endpoints, name)
+	if a := c.take(resource.Endpoints); !slices.Equal(a.removed, []string{name}) || len(a.names()) > 0 {
 		c.t.Fatalf("something came that should not: %+v", a)
 	}
 }

@@ -4,22 +4,22 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/grpc/mem"
-
-	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // parcel is the resources of an answer: the bytes that were sealed, one after the other. Whoever is sent a resource
 // is sent the same bytes, which are never copied for it.
 type parcel struct {
-	resources []*translate.Resource
+	resources []*resource.Resource
 	size      int    // bytes
 	version   string // hash over the resources' versions
 	ends      bool   // it will be let go of
 }
 
-func pack(resources []*translate.Resource) *parcel {
+func pack(resources []*resource.Resource) *parcel {
 	p := &parcel{resources: resources}
 	h := xxhash.New()
 	for _, r := range resources {

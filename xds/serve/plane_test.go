@@ -7,6 +7,8 @@ import (
 	"net"
 	"testing"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/prometheus/client_golang/prometheus"
@@ -119,7 +121,7 @@ func (c *peer) send(r *discovery.DeltaDiscoveryRequest) {
 }
 
 // ask subscribes to a type: to names, or to everything.
-func (c *peer) ask(t translate.Type, names ...string) {
+func (c *peer) ask(t resource.Type, names ...string) {
 	c.t.Helper()
 	c.send(&discovery.DeltaDiscoveryRequest{TypeUrl: t.URL(), ResourceNamesSubscribe: names})
 }

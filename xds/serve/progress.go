@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/xds/translate"
+	"github.com/sallyport/sallyport/xds/resource"
 )
 
 // progress is how far a stream is with one type: what it was sent, what it said about that, and what it refused.
@@ -86,7 +86,7 @@ func (p *progress) took(s sending) {
 }
 
 // refuse notes what the client does not have of a response.
-func (p *progress) refuse(t translate.Type, s sending, why string) {
+func (p *progress) refuse(t resource.Type, s sending, why string) {
 	p.Refused++
 	if p.refused == nil {
 		p.refused = map[string]string{}
@@ -103,8 +103,8 @@ func (p *progress) refuse(t translate.Type, s sending, why string) {
 
 // blamed are the names that a refusal is about. Envoy takes the good ones of a response's clusters and listeners and
 // says which are bad; of other types it takes all or nothing.
-func blamed(t translate.Type, names []string, why string) []string {
-	if t != translate.Cluster && t != translate.OnDemandCluster && t != translate.Listener {
+func blamed(t resource.Type, names []string, why string) []string {
+	if t != resource.Cluster && t != resource.OnDemandCluster && t != resource.Listener {
 		return names
 	}
 	var said []string

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/sallyport/sallyport/xds/resource"
 
-	"github.com/sallyport/sallyport/xds/translate"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
 // BenchmarkPush publishes one changed ServiceEntry to 100 streams in many namespaces, until all have acknowledged
@@ -22,7 +22,7 @@ func BenchmarkPush(b *testing.B) {
 			var clients []*peer
 			for i := range 100 {
 				c := p.join(pod(fmt.Sprintf("pod-%d", i), fmt.Sprintf("ns-%d", i%50)))
-				c.ask(translate.VirtualHost)
+				c.ask(resource.VirtualHost)
 				c.take()
 				clients = append(clients, c)
 			}
@@ -49,12 +49,12 @@ func BenchmarkConnect(b *testing.B) {
 			}
 			p := startPlane(b, hosts...)
 			stays := p.join(pod("stays", "ns"))
-			stays.ask(translate.Name)
+			stays.ask(resource.Name)
 			stays.take()
 			b.ReportAllocs()
 			for b.Loop() {
 				c := p.join(pod("comes", "ns"))
-				c.ask(translate.Name)
+				c.ask(resource.Name)
 				c.take()
 				c.close()
 			}
@@ -76,7 +76,7 @@ func BenchmarkConnectOld(b *testing.B) {
 			b.Fatal(err)
 		}
 		return func() {
-			err := stream.Send(&discovery.DiscoveryRequest{Node: c.node, TypeUrl: translate.Route.URL(), ResourceNames: []string{"443", "80"}})
+			err := stream.Send(&discovery.DiscoveryRequest{Node: c.node, TypeUrl: resource.Route.URL(), ResourceNames: []string{"443", "80"}})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	clusterservice "github.com/envoyproxy/go-control-plane/envoy/service/cluster/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -140,7 +142,7 @@ func (s *callbacks) OnStreamDeltaRequest(id int64, req *discovery.DeltaDiscovery
 		return err
 	}
 	req.Node = st.node
-	t, ok := translate.ParseType(req.GetTypeUrl())
+	t, ok := resource.ParseType(req.GetTypeUrl())
 	if !ok {
 		return nil
 	}
@@ -187,7 +189,7 @@ func (s *callbacks) OnStreamRequest(id int64, req *discovery.DiscoveryRequest) e
 		return err
 	}
 	req.Node = st.node
-	t, ok := translate.ParseType(req.GetTypeUrl())
+	t, ok := resource.ParseType(req.GetTypeUrl())
 	if nonce, problem := req.GetResponseNonce(), problem(req.GetErrorDetail()); ok && nonce != "" {
 		st.stats.heardWhole(t, nonce, req.GetVersionInfo(), problem)
 		s.refused(st, req.GetTypeUrl(), problem)
@@ -203,11 +205,11 @@ func (s *callbacks) OnStreamResponse(_ context.Context, id int64, _ *discovery.D
 
 // responding is called before an answer is sent. It may block: that delays this stream only. It gives the stream, nil
 // when nothing is kept of it.
-func (s *callbacks) responding(key streamKey, url string) (*stream, translate.Type) {
+func (s *callbacks) responding(key streamKey, url string) (*stream, resource.Type) {
 	s.mu.Lock()
 	st := s.streams[key]
 	s.mu.Unlock()
-	t, ok := translate.ParseType(url)
+	t, ok := resource.ParseType(url)
 	if !ok || st == nil {
 		return nil, 0
 	}

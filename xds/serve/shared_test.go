@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
@@ -12,7 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/sallyport/sallyport/xds/serve"
-	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // TestForgottenClient holds that one that acknowledges nothing delays no other, and has to begin anew when it is heard
@@ -20,9 +21,9 @@ import (
 func TestForgottenClient(t *testing.T) {
 	p := startPlane(t, "a.example")
 	silent, other := p.join(pod("silent", "some-ns")), p.join(pod("other", "some-ns"))
-	silent.ask(translate.Name)
+	silent.ask(resource.Name)
 	unanswered := silent.next()
-	other.ask(translate.Name)
+	other.ask(resource.Name)
 	other.take()
 	for range 1100 {
 		p.publish(p.entry("a.example", "*"))
@@ -40,20 +41,20 @@ func TestForgottenClient(t *testing.T) {
 func TestSharedBytes(t *testing.T) {
 	p := startPlane(t, "a.example", "b.example")
 	c := p.join(pod("p", "some-ns"))
-	c.ask(translate.VirtualHost)
+	c.ask(resource.VirtualHost)
 	r := c.take()
 	view, ok := p.cache.ViewOf(c.node.GetId())
 	if !ok {
 		t.Fatal("the proxy is not known")
 	}
 	for _, got := range r.GetResources() {
-		sealed, ok := view.Get(translate.VirtualHost, got.GetName())
+		sealed, ok := view.Get(resource.VirtualHost, got.GetName())
 		if !ok || got.GetVersion() != sealed.Version || !proto.Equal(got.GetResource(), sealed.Any()) {
 			t.Errorf("%s: %v is not what was sealed", got.GetName(), got)
 		}
 	}
-	if len(r.GetResources()) != view.Len(translate.VirtualHost) || len(r.GetResources()) < 4 {
-		t.Errorf("%d resources, the view has %d", len(r.GetResources()), view.Len(translate.VirtualHost))
+	if len(r.GetResources()) != view.Len(resource.VirtualHost) || len(r.GetResources()) < 4 {
+		t.Errorf("%d resources, the view has %d", len(r.GetResources()), view.Len(resource.VirtualHost))
 	}
 }
 
@@ -62,12 +63,12 @@ func TestSharedBytesOfOldStreams(t *testing.T) {
 	l := newLab(t, everybody, append(inUse(), fixed("default", "one", "one.test", "192.0.2.1"))...)
 	for _, name := range []string{"first", "second"} {
 		c := l.connectOld(node(name, "default"))
-		for _, typ := range []translate.Type{translate.Cluster, translate.Listener} {
+		for _, typ := range []resource.Type{resource.Cluster, resource.Listener} {
 			c.ask(typ)
 			c.next(typ)
 			view, _ := l.cache.ViewOf(node(name, "default").Id)
 			var want []*anypb.Any
-			view.Walk(typ, func(r *translate.Resource) bool { want = append(want, r.Any()); return true })
+			view.Walk(typ, func(r *resource.Resource) bool { want = append(want, r.Any()); return true })
 			got := c.last[typ.URL()].GetResources()
 			if len(got) != len(want) || len(got) == 0 {
 				t.Fatalf("%s: %d resources, the view has %d", typ.URL(), len(got), len(want))
@@ -92,7 +93,7 @@ func TestTurnsEndWhenWritten(t *testing.T) {
 	p := startPlane(t, hosts...)
 	for i := range 50 {
 		c := p.join(pod(fmt.Sprintf("pod-%d", i), "some-ns"))
-		c.ask(translate.VirtualHost)
+		c.ask(resource.VirtualHost)
 		if n := proto.Size(c.next()); n < 256<<10 {
 			t.Fatalf("the answer has %d bytes, too few to need a turn", n)
 		}

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	"github.com/cespare/xxhash/v2"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // inventory is resources and the version that stands for all of them together. Streams that get the same share it.
@@ -22,7 +22,7 @@ type inventory struct {
 
 func newInventory() *inventory { return &inventory{hash: xxhash.New()} }
 
-func (i *inventory) add(r *translate.Resource) {
+func (i *inventory) add(r *resource.Resource) {
 	field := wholeField(r.Wire)
 	i.fields, i.size = append(i.fields, field), i.size+len(field)
 	_, _ = i.hash.WriteString(r.Name + "\x00" + r.Version + "\x00")
@@ -50,16 +50,16 @@ func (i *inventory) appendTo(out mem.BufferSlice) mem.BufferSlice {
 func (i *inventory) version() string { return strconv.FormatUint(i.hash.Sum64(), 16) }
 
 // inventory lists a type, once for all streams.
-func (c *class) inventory(t translate.Type) *inventory {
+func (c *class) inventory(t resource.Type) *inventory {
 	if c.all[t] == nil {
 		c.all[t] = newInventory()
-		c.view.Walk(t, func(r *translate.Resource) bool { c.all[t].add(r); return true })
+		c.view.Walk(t, func(r *resource.Resource) bool { c.all[t].add(r); return true })
 	}
 	return c.all[t]
 }
 
 // answerWhole responds when the version, a hash over those of all resources in question, is not the client's.
-func (s *stream) answerWhole(t translate.Type, w *watch) {
+func (s *stream) answerWhole(t resource.Type, w *watch) {
 	list := newInventory()
 	if w.sub.IsWildcard() {
 		list = s.class.inventory(t)

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
-
-	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // oldClient is a state-of-the-world stream.
@@ -49,13 +49,13 @@ func (l *lab) connectOld(n *core.Node) *oldClient {
 }
 
 // ask asks for names, or everything, and says what was taken last.
-func (c *oldClient) ask(t translate.Type, names ...string) {
+func (c *oldClient) ask(t resource.Type, names ...string) {
 	c.t.Helper()
 	last := c.last[t.URL()]
 	c.say(t, last.GetVersionInfo(), "", names...)
 }
 
-func (c *oldClient) say(t translate.Type, version, problem string, names ...string) {
+func (c *oldClient) say(t resource.Type, version, problem string, names ...string) {
 	c.t.Helper()
 	req := &discovery.DiscoveryRequest{
 		Node: c.node, TypeUrl: t.URL(), ResourceNames: names, VersionInfo: version, ResponseNonce: c.last[t.URL()].GetNonce(),
@@ -70,7 +70,7 @@ func (c *oldClient) say(t translate.Type, version, problem string, names ...stri
 }
 
 // next gives the number of resources in the next response, and its version.
-func (c *oldClient) next(t translate.Type) (n int, version string) {
+func (c *oldClient) next(t resource.Type) (n int, version string) {
 	c.t.Helper()
 	select {
 	case resp := <-c.got:
@@ -90,47 +90,47 @@ func (c *oldClient) next(t translate.Type) (n int, version string) {
 func TestStateOfTheWorld(t *testing.T) {
 	l := newLab(t, everybody, append(inUse(), fixed("default", "one", "one.test", "192.0.2.1"))...)
 	c := l.connectOld(node("app", "default"))
-	c.ask(translate.Cluster)
-	clusters, first := c.next(translate.Cluster)
-	c.ask(translate.Cluster) // an ack
-	c.ask(translate.Endpoints, "outbound|443||one.test", "outbound|443||none.test")
-	if n, _ := c.next(translate.Endpoints); n != 1 { // and nothing for the ack before
+	c.ask(resource.Cluster)
+	clusters, first := c.next(resource.Cluster)
+	c.ask(resource.Cluster) // an ack
+	c.ask(resource.Endpoints, "outbound|443||one.test", "outbound|443||none.test")
+	if n, _ := c.next(resource.Endpoints); n != 1 { // and nothing for the ack before
 		t.Errorf("%d endpoints", n)
 	}
-	c.ask(translate.Endpoints, "outbound|443||one.test", "outbound|443||none.test")
-	c.ask(translate.Route, "443")
-	c.next(translate.Route)
-	table := c.last[translate.Route.URL()].GetResources()[0]
+	c.ask(resource.Endpoints, "outbound|443||one.test", "outbound|443||none.test")
+	c.ask(resource.Route, "443")
+	c.next(resource.Route)
+	table := c.last[resource.Route.URL()].GetResources()[0]
 	if !slices.Contains(names(t, table), "443/one.test") {
 		t.Errorf("the hosts are not in their table: %v", names(t, table))
 	}
-	c.ask(translate.Route, "443")
+	c.ask(resource.Route, "443")
 
 	l.apply(fixed("default", "two", "two.test", "192.0.2.2"))
-	n, second := c.next(translate.Cluster)
+	n, second := c.next(resource.Cluster)
 	if n != clusters+1 || second == first {
 		t.Errorf("%d clusters, were %d; version %s, was %s", n, clusters, second, first)
 	}
-	if n, _ := c.next(translate.Route); n != 1 || !slices.Contains(names(t, c.last[translate.Route.URL()].GetResources()[0]), "443/two.test") {
+	if n, _ := c.next(resource.Route); n != 1 || !slices.Contains(names(t, c.last[resource.Route.URL()].GetResources()[0]), "443/two.test") {
 		t.Error("the new host is not in the table")
 	}
-	c.say(translate.Cluster, first, "bad cluster") // a nack: it keeps what it had
+	c.say(resource.Cluster, first, "bad cluster") // a nack: it keeps what it had
 	l.becomes("the refusal is shown", func() bool {
 		p := l.cache.Proxies()[0]
-		return !p.Synced && p.Types[translate.Cluster.URL()].Problem == "bad cluster"
+		return !p.Synced && p.Types[resource.Cluster.URL()].Problem == "bad cluster"
 	})
-	c.ask(translate.Listener)
-	c.next(translate.Listener) // and not the refused clusters once more
+	c.ask(resource.Listener)
+	c.next(resource.Listener) // and not the refused clusters once more
 	l.apply(fixed("default", "two", "two.test", "192.0.2.2"), fixed("default", "three", "three.test", "192.0.2.3"))
-	if n, _ := c.next(translate.Cluster); n != clusters+2 {
+	if n, _ := c.next(resource.Cluster); n != clusters+2 {
 		t.Errorf("%d clusters after the next change, want %d", n, clusters+2)
 	}
 	c.stop()
 
 	again := l.connectOld(node("app", "default"))
-	again.say(translate.Cluster, c.last[translate.Cluster.URL()].GetVersionInfo(), "") // it has that version
-	again.ask(translate.Listener)
-	if n, _ := again.next(translate.Listener); n == 0 {
+	again.say(resource.Cluster, c.last[resource.Cluster.URL()].GetVersionInfo(), "") // it has that version
+	again.ask(resource.Listener)
+	if n, _ := again.next(resource.Listener); n == 0 {
 		t.Error("no listeners")
 	}
 }

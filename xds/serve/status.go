@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sallyport/sallyport/xds/translate"
@@ -50,7 +52,7 @@ type typeStats struct {
 	Removals  int      `json:"removals"`
 }
 
-func (s *streamStats) sent(t translate.Type, upserts, removals int) {
+func (s *streamStats) sent(t resource.Type, upserts, removals int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.types[t].Upserts += upserts
@@ -60,34 +62,34 @@ func (s *streamStats) sent(t translate.Type, upserts, removals int) {
 
 // unheard is how many responses the client has not spoken about. (One of a state-of-the-world stream is spoken about when
 // its type is asked for again.)
-func (s *streamStats) unheard(t translate.Type) int {
+func (s *streamStats) unheard(t resource.Type) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.types[t].unheard
 }
 
 // responded notes a response of a delta stream.
-func (s *streamStats) responded(t translate.Type, nonce string, content *parcel, removed []string) {
+func (s *streamStats) responded(t resource.Type, nonce string, content *parcel, removed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.types[t].sentOut(sending{nonce, content, removed})
 }
 
 // respondedWhole notes a response of a state-of-the-world stream.
-func (s *streamStats) respondedWhole(t translate.Type, nonce, version string) {
+func (s *streamStats) respondedWhole(t resource.Type, nonce, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.types[t].Sent, s.types[t].version = nonce, version
 }
 
-func (s *streamStats) version(t translate.Type) string {
+func (s *streamStats) version(t resource.Type) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.types[t].version
 }
 
 // heard notes what a delta client says about a response: why it refuses it, or "".
-func (s *streamStats) heard(t translate.Type, nonce, problem string) {
+func (s *streamStats) heard(t resource.Type, nonce, problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.types[t]
@@ -102,7 +104,7 @@ func (s *streamStats) heard(t translate.Type, nonce, problem string) {
 
 // heardWhole notes what a state-of-the-world client says: it has taken the last response when it says that response's
 // version. One with another version asks for other names, and has what it had.
-func (s *streamStats) heardWhole(t translate.Type, nonce, version, problem string) {
+func (s *streamStats) heardWhole(t resource.Type, nonce, version, problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.types[t]
@@ -116,7 +118,7 @@ func (s *streamStats) heardWhole(t translate.Type, nonce, version, problem strin
 }
 
 // returned notes that what a state-of-the-world client was to have is what it kept when it refused something.
-func (s *streamStats) returned(t translate.Type) {
+func (s *streamStats) returned(t resource.Type) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := &s.types[t]; len(p.refused) > 0 {
@@ -125,21 +127,21 @@ func (s *streamStats) returned(t translate.Type) {
 }
 
 // dropped notes names that a delta client unsubscribed from.
-func (s *streamStats) dropped(t translate.Type, names []string) {
+func (s *streamStats) dropped(t resource.Type, names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.types[t].dropped(names)
 }
 
 // retries says whether something that was refused is worth another try.
-func (s *streamStats) retries(t translate.Type) bool {
+func (s *streamStats) retries(t resource.Type) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.types[t].again) > 0
 }
 
 // retry gives the names of what is to be sent again, once.
-func (s *streamStats) retry(t translate.Type) map[string]bool {
+func (s *streamStats) retry(t resource.Type) map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	names := s.types[t].again
@@ -148,7 +150,7 @@ func (s *streamStats) retry(t translate.Type) map[string]bool {
 }
 
 // forget drops what a response said, for a client that is too far behind to be listened to.
-func (s *streamStats) forget(t translate.Type) {
+func (s *streamStats) forget(t resource.Type) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.types[t].open, s.types[t].unheard = nil, 0
@@ -178,7 +180,7 @@ func (s *stream) status() ProxyStatus {
 	s.stats.mu.Lock()
 	defer s.stats.mu.Unlock()
 	p := ProxyStatus{ID: s.node.GetId(), Namespace: s.proxy.Namespace, Synced: true, Types: map[string]typeStats{}}
-	for _, t := range translate.Types() {
+	for _, t := range resource.Types() {
 		of := &s.stats.types[t]
 		if of.Sent == "" {
 			continue

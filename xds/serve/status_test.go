@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
@@ -26,7 +28,7 @@ func (l *lab) unread(n *core.Node) discovery.AggregatedDiscoveryService_DeltaAgg
 	l.t.Cleanup(stop)
 	stream, err := discovery.NewAggregatedDiscoveryServiceClient(l.conn).DeltaAggregatedResources(ctx)
 	if err == nil {
-		err = stream.Send(&discovery.DeltaDiscoveryRequest{Node: n, TypeUrl: translate.Cluster.URL()})
+		err = stream.Send(&discovery.DeltaDiscoveryRequest{Node: n, TypeUrl: resource.Cluster.URL()})
 	}
 	if err != nil {
 		l.t.Fatal(err)
@@ -46,11 +48,11 @@ func (c *client) failure() error {
 	}
 }
 
-func request(t translate.Type) *discovery.DeltaDiscoveryRequest {
+func request(t resource.Type) *discovery.DeltaDiscoveryRequest {
 	return &discovery.DeltaDiscoveryRequest{TypeUrl: t.URL()}
 }
 
-func (c *client) refuse(t translate.Type, why string) {
+func (c *client) refuse(t resource.Type, why string) {
 	c.t.Helper()
 	c.send(&discovery.DeltaDiscoveryRequest{
 		TypeUrl: t.URL(), ResponseNonce: c.nonce[t.URL()],
@@ -62,29 +64,29 @@ func (c *client) refuse(t translate.Type, why string) {
 func TestRefusal(t *testing.T) {
 	l := newLab(t, everybody)
 	c := l.connect(node("app", "default"))
-	c.ask(translate.VirtualHost)
-	c.take(translate.VirtualHost)
+	c.ask(resource.VirtualHost)
+	c.take(resource.VirtualHost)
 	c.quiet()
 	l.becomes("in sync", func() bool { return l.cache.Proxies()[0].Synced })
 	l.apply(entry("default", "a", "a.test", httpPort))
-	c.next(translate.VirtualHost)
+	c.next(resource.VirtualHost)
 	if p := l.cache.Proxies(); p[0].Synced {
 		t.Errorf("in sync before its word: %+v", p)
 	}
-	c.refuse(translate.VirtualHost, "bad domain")
+	c.refuse(resource.VirtualHost, "bad domain")
 	c.quiet()
 	p := l.cache.Proxies()[0]
-	if of := p.Types[translate.VirtualHost.URL()]; p.Synced || of.Refused != 1 || of.Problem != "bad domain" {
+	if of := p.Types[resource.VirtualHost.URL()]; p.Synced || of.Refused != 1 || of.Problem != "bad domain" {
 		t.Errorf("%+v", p)
 	}
 	if n := l.counter("sallyport_xds_refused_total"); n != 1 {
 		t.Errorf("%v refusals counted", n)
 	}
 	l.apply(entry("default", "a", "a.test", tlsPort))
-	c.take(translate.VirtualHost)
+	c.take(resource.VirtualHost)
 	c.quiet()
 	l.becomes("in sync again", func() bool { return l.cache.Proxies()[0].Synced })
-	if p := l.cache.Proxies()[0]; p.Types[translate.VirtualHost.URL()].Refused != 1 || p.Namespace != "default" {
+	if p := l.cache.Proxies()[0]; p.Types[resource.VirtualHost.URL()].Refused != 1 || p.Namespace != "default" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -131,9 +133,9 @@ func TestNodes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newLab(t, everybody).connect(tt.node)
-			c.ask(translate.Cluster)
+			c.ask(resource.Cluster)
 			if tt.want == "" {
-				c.take(translate.Cluster)
+				c.take(resource.Cluster)
 				return
 			}
 			err := c.failure()
@@ -152,7 +154,7 @@ func TestTurnedAway(t *testing.T) {
 		return n, status.Error(codes.PermissionDenied, "not you")
 	})
 	c := l.connect(node("app", "default", "app", "web"))
-	c.ask(translate.Cluster)
+	c.ask(resource.Cluster)
 	if n := <-asked; n.Namespace != "default" || n.Labels["app"] != "web" || n.Inline {
 		t.Errorf("asked about %+v", n)
 	}
@@ -171,8 +173,8 @@ func TestKnownBetter(t *testing.T) {
 		return n, nil
 	}, private, entry("default", "all", "all.test", httpPort))
 	c := l.connect(node("app", "default", "app", "web"))
-	c.ask(translate.VirtualHost)
-	if a := c.take(translate.VirtualHost); a.has("80/own.test") || !a.has("80/all.test") {
+	c.ask(resource.VirtualHost)
+	if a := c.take(resource.VirtualHost); a.has("80/own.test") || !a.has("80/all.test") {
 		t.Errorf("what is private to the claimed namespace was sent: %+v", a)
 	}
 }
@@ -181,8 +183,8 @@ func TestKnownBetter(t *testing.T) {
 func TestForeignPod(t *testing.T) {
 	l := newLab(t, everybody, entry("load", "own", "own.test", httpPort), entry("load", "all", "all.test", tlsPort))
 	c := l.connect(node("pod-7", "load", "app", "load"))
-	c.ask(translate.VirtualHost)
-	if a := c.take(translate.VirtualHost); !a.has("80/own.test") || !a.has("443/all.test") {
+	c.ask(resource.VirtualHost)
+	if a := c.take(resource.VirtualHost); !a.has("80/own.test") || !a.has("443/all.test") {
 		t.Errorf("%+v", a)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
@@ -11,7 +13,7 @@ import (
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
-const typeCount = int(translate.Name) + 1
+const typeCount = int(resource.Name) + 1
 
 // absent is the version under which a subscription remembers that it was told a name does not exist.
 const absent = "-"
@@ -80,8 +82,8 @@ func (w *watch) asked() map[string]bool {
 
 // breakLast are the types whose removals come after everything else: clusters and endpoints that routes and
 // listeners may still name.
-func breakLast(t translate.Type) bool {
-	return t == translate.Cluster || t == translate.OnDemandCluster || t == translate.Endpoints
+func breakLast(t resource.Type) bool {
+	return t == resource.Cluster || t == resource.OnDemandCluster || t == resource.Endpoints
 }
 
 // push answers every open watch that has something new, in an order in which nothing is missing in between:
@@ -90,10 +92,10 @@ func breakLast(t translate.Type) bool {
 func (s *stream) push() {
 	s.pushes++
 	s.takeBackNames()
-	for _, t := range translate.Types() {
+	for _, t := range resource.Types() {
 		s.answer(t, !breakLast(t))
 	}
-	for _, t := range translate.Types() {
+	for _, t := range resource.Types() {
 		if breakLast(t) && len(s.owed[t]) > 0 {
 			s.answer(t, true)
 		}
@@ -101,10 +103,10 @@ func (s *stream) push() {
 	s.forget()
 }
 
-func (s *stream) caughtUp(t translate.Type) { s.sent[t], s.at[t] = s.class.now(), s.pushes }
+func (s *stream) caughtUp(t resource.Type) { s.sent[t], s.at[t] = s.class.now(), s.pushes }
 
 // answer responds to the open watch of a type, if there is something to say.
-func (s *stream) answer(t translate.Type, removals bool) {
+func (s *stream) answer(t resource.Type, removals bool) {
 	w := s.watches[t]
 	if w == nil {
 		return
@@ -124,7 +126,7 @@ func (s *stream) answer(t translate.Type, removals bool) {
 		s.caughtUp(t)
 		return
 	}
-	if t == translate.Name && s.holdsNames(w) {
+	if t == resource.Name && s.holdsNames(w) {
 		return
 	}
 	resp := &deltaResponse{request: w.request, out: s.out}
@@ -141,14 +143,14 @@ func (s *stream) answer(t translate.Type, removals bool) {
 	s.respond(t, w, resp)
 }
 
-func (s *stream) respond(t translate.Type, w *watch, resp *deltaResponse) {
+func (s *stream) respond(t resource.Type, w *watch, resp *deltaResponse) {
 	s.watches[t] = nil
 	s.stats.sent(t, resp.upserts(), len(resp.removed))
 	w.out <- resp // has room for two answers a type
 }
 
 // wildcard makes the next response to a client that takes everything.
-func (s *stream) wildcard(t translate.Type, w *watch, resp *deltaResponse, removals bool) {
+func (s *stream) wildcard(t resource.Type, w *watch, resp *deltaResponse, removals bool) {
 	resp.versions = map[string]string{}
 	var d difference
 	known, last, again := w.sub.ReturnedResources(), s.sent[t], s.stats.retry(t)
@@ -171,18 +173,18 @@ func (s *stream) wildcard(t translate.Type, w *watch, resp *deltaResponse, remov
 	if d.parcel != nil {
 		resp.parcel = d.parcel
 	}
-	if t == translate.VirtualHost {
+	if t == resource.VirtualHost {
 		s.fresh = nil
 	}
 	for _, name := range d.there {
 		delete(s.owed[t], name)
 	}
 	for _, name := range d.gone {
-		if t != translate.Name || !s.takenBack[name] {
+		if t != resource.Name || !s.takenBack[name] {
 			s.owe(t, name)
 		}
 	}
-	if t == translate.Name {
+	if t == resource.Name {
 		s.takenBack = nil
 	}
 	if removals && len(s.owed[t]) > 0 {
@@ -200,12 +202,12 @@ func (s *stream) forget() {
 	for t := range s.sent {
 		if s.watches[t] == nil && s.sent[t].view != nil && s.pushes-s.at[t] > patience {
 			s.sent[t].view, s.lost = nil, true
-			s.stats.forget(translate.Type(t))
+			s.stats.forget(resource.Type(t))
 		}
 	}
 }
 
-func (s *stream) owe(t translate.Type, name string) {
+func (s *stream) owe(t resource.Type, name string) {
 	if s.owed[t] == nil {
 		s.owed[t] = map[string]bool{}
 	}
@@ -213,7 +215,7 @@ func (s *stream) owe(t translate.Type, name string) {
 }
 
 // named makes the next response to a client that asked for some names.
-func (s *stream) named(t translate.Type, w *watch, resp *deltaResponse, removals bool) {
+func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals bool) {
 	if removals {
 		s.owed[t] = nil
 	}
@@ -221,10 +223,10 @@ func (s *stream) named(t translate.Type, w *watch, resp *deltaResponse, removals
 	known := w.sub.ReturnedResources()
 	asked, again := w.asked(), map[string]bool{}
 	maps.Copy(asked, s.stats.retry(t))
-	if last := s.sent[t]; last.view != nil && t == translate.Endpoints {
+	if last := s.sent[t]; last.view != nil && t == resource.Endpoints {
 		again = s.class.namesSince(last, t) // also those of clusters that are warmed anew
 	}
-	var list []*translate.Resource
+	var list []*resource.Resource
 	for _, name := range slices.Sorted(maps.Keys(w.sub.SubscribedResources())) {
 		r, ok := s.class.view.Get(t, name)
 		version := absent
@@ -239,7 +241,7 @@ func (s *stream) named(t translate.Type, w *watch, resp *deltaResponse, removals
 		if known[name] != version || asked[name] || (ok && again[name]) {
 			if ok {
 				list = append(list, r)
-				if had := known[name]; t == translate.Route && (had == "" || had == absent || asked[name]) {
+				if had := known[name]; t == resource.Route && (had == "" || had == absent || asked[name]) {
 					s.tableSent(name)
 				}
 			} else {

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	clusterservice "github.com/envoyproxy/go-control-plane/envoy/service/cluster/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-
-	"github.com/sallyport/sallyport/xds/translate"
 )
 
 const gatewayCluster = "outbound|443||istio-egressgateway.istio-system.svc.cluster.local"
@@ -19,18 +19,18 @@ func TestWildcard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, everybody, entry("default", "a", "a.test", httpPort, tlsPort))
 			c := l.connect(node("app", "default"))
-			c.ask(translate.VirtualHost, subscribe...)
-			if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"443/a.test", "80/a.test"}) {
+			c.ask(resource.VirtualHost, subscribe...)
+			if a := c.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"443/a.test", "80/a.test"}) {
 				t.Errorf("at first: %+v", a)
 			}
 			l.apply(entry("default", "b", "b.test", httpPort))
-			if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/b.test"}) || len(a.removed) > 0 {
+			if a := c.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"80/b.test"}) || len(a.removed) > 0 {
 				t.Errorf("one host more: %+v", a)
 			}
 			l.apply(entry("default", "b", "b.test", httpPort)) // written again, the same
 			c.quiet()
 			l.apply(entry("default", "a", "a.test", httpPort))
-			a := c.take(translate.VirtualHost)
+			a := c.take(resource.VirtualHost)
 			if !slices.Equal(a.removed, []string{"443/a.test"}) || a.has("80/b.test") {
 				t.Errorf("one port less: %+v", a)
 			}
@@ -42,8 +42,8 @@ func TestWildcard(t *testing.T) {
 // TestEmptyWildcard: nothing is an answer too, since the client waits for one.
 func TestEmptyWildcard(t *testing.T) {
 	c := newLab(t, everybody).connect(node("app", "default"))
-	c.ask(translate.OnDemandCluster)
-	if a := c.take(translate.OnDemandCluster); len(a.names())+len(a.removed) > 0 {
+	c.ask(resource.OnDemandCluster)
+	if a := c.take(resource.OnDemandCluster); len(a.names())+len(a.removed) > 0 {
 		t.Errorf("%+v", a)
 	}
 	c.quiet()
@@ -54,28 +54,28 @@ func TestNamedEndpoints(t *testing.T) {
 	l := newLab(t, everybody, one, fixed("default", "two", "two.test", "192.0.2.2"))
 	c := l.connect(node("app", "default"))
 	const first, second = "outbound|443||one.test", "outbound|443||two.test"
-	c.ask(translate.Endpoints, first, "outbound|443||none.test")
-	a := c.take(translate.Endpoints)
+	c.ask(resource.Endpoints, first, "outbound|443||none.test")
+	a := c.take(resource.Endpoints)
 	if !slices.Equal(a.names(), []string{first}) || !slices.Equal(a.removed, []string{"outbound|443||none.test"}) {
 		t.Fatalf("asked for one that is there and one that is not: %+v", a)
 	}
 	l.apply(fixed("default", "two", "two.test", "192.0.2.3")) // not subscribed to
 	c.quiet()
-	c.ask(translate.Endpoints, second)
-	if a := c.take(translate.Endpoints); !slices.Equal(a.names(), []string{second}) {
+	c.ask(resource.Endpoints, second)
+	if a := c.take(resource.Endpoints); !slices.Equal(a.names(), []string{second}) {
 		t.Errorf("one more: %+v", a)
 	}
 	l.apply(fixed("default", "one", "one.test", "192.0.2.9"))
-	changed := c.take(translate.Endpoints)
+	changed := c.take(resource.Endpoints)
 	if !slices.Equal(changed.names(), []string{first}) || changed.versions[first] == a.versions[first] {
 		t.Errorf("another address: %+v", changed)
 	}
 	l.remove(one)
-	if a := c.take(translate.Endpoints); !slices.Equal(a.removed, []string{first}) || len(a.names()) > 0 {
+	if a := c.take(resource.Endpoints); !slices.Equal(a.removed, []string{first}) || len(a.names()) > 0 {
 		t.Errorf("gone: %+v", a)
 	}
 	l.apply(one)
-	if a := c.take(translate.Endpoints); !slices.Equal(a.names(), []string{first}) {
+	if a := c.take(resource.Endpoints); !slices.Equal(a.names(), []string{first}) {
 		t.Errorf("back: %+v", a)
 	}
 	c.quiet()
@@ -86,19 +86,19 @@ func TestSubscribeAgain(t *testing.T) {
 	l := newLab(t, everybody, fixed("default", "one", "one.test", "192.0.2.1"))
 	c := l.connect(node("app", "default"))
 	const name = "outbound|443||one.test"
-	c.ask(translate.Endpoints, name)
-	before := c.take(translate.Endpoints)
-	c.drop(translate.Endpoints, name)
+	c.ask(resource.Endpoints, name)
+	before := c.take(resource.Endpoints)
+	c.drop(resource.Endpoints, name)
 	c.quiet()
 	l.apply(fixed("default", "one", "one.test", "192.0.2.2"))
 	c.quiet()
 	l.apply(fixed("default", "one", "one.test", "192.0.2.1"))
-	c.ask(translate.Endpoints, name)
-	if a := c.take(translate.Endpoints); a.versions[name] != before.versions[name] {
+	c.ask(resource.Endpoints, name)
+	if a := c.take(resource.Endpoints); a.versions[name] != before.versions[name] {
 		t.Errorf("asked again: %+v, want the version of %+v", a, before)
 	}
-	c.ask(translate.Endpoints, name) // a client that asks for what it has wants it again
-	if a := c.take(translate.Endpoints); a.versions[name] != before.versions[name] {
+	c.ask(resource.Endpoints, name) // a client that asks for what it has wants it again
+	if a := c.take(resource.Endpoints); a.versions[name] != before.versions[name] {
 		t.Errorf("asked once more: %+v", a)
 	}
 	c.quiet()
@@ -108,19 +108,19 @@ func TestSubscribeAgain(t *testing.T) {
 func TestUnsubscribeFromWildcard(t *testing.T) {
 	l := newLab(t, everybody, entry("default", "a", "a.test", httpPort))
 	c := l.connect(node("app", "default"))
-	c.ask(translate.VirtualHost, "*", "80/a.test", "80/none.test")
-	c.take(translate.VirtualHost)
-	c.drop(translate.VirtualHost, "80/a.test")
-	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) {
+	c.ask(resource.VirtualHost, "*", "80/a.test", "80/none.test")
+	c.take(resource.VirtualHost)
+	c.drop(resource.VirtualHost, "80/a.test")
+	if a := c.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) {
 		t.Errorf("%+v", a)
 	}
-	c.drop(translate.VirtualHost, "80/none.test")
-	if a := c.take(translate.VirtualHost); !slices.Equal(a.removed, []string{"80/none.test"}) {
+	c.drop(resource.VirtualHost, "80/none.test")
+	if a := c.take(resource.VirtualHost); !slices.Equal(a.removed, []string{"80/none.test"}) {
 		t.Errorf("%+v", a)
 	}
 	c.quiet()
-	c.ask(translate.VirtualHost, "80/a.test", "80/nowhere.test") // on demand
-	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) || !slices.Equal(a.removed, []string{"80/nowhere.test"}) {
+	c.ask(resource.VirtualHost, "80/a.test", "80/nowhere.test") // on demand
+	if a := c.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) || !slices.Equal(a.removed, []string{"80/nowhere.test"}) {
 		t.Errorf("%+v", a)
 	}
 	c.quiet()
@@ -130,19 +130,19 @@ func TestUnsubscribeFromWildcard(t *testing.T) {
 func TestReconnect(t *testing.T) {
 	b := entry("default", "b", "b.test", httpPort)
 	l := newLab(t, everybody, append(gatewayPod("10.0.0.2"), entry("default", "a", "a.test", httpPort), b)...)
-	wildcards := []translate.Type{translate.Cluster, translate.Listener, translate.VirtualHost, translate.Name}
-	held := map[translate.Type]map[string]string{}
+	wildcards := []resource.Type{resource.Cluster, resource.Listener, resource.VirtualHost, resource.Name}
+	held := map[resource.Type]map[string]string{}
 	c := l.connect(node("app", "default"))
 	for _, typ := range wildcards {
 		c.ask(typ)
 		held[typ] = c.takeAll(typ).versions
 	}
-	c.ask(translate.Endpoints, gatewayCluster)
-	held[translate.Endpoints] = c.take(translate.Endpoints).versions
+	c.ask(resource.Endpoints, gatewayCluster)
+	held[resource.Endpoints] = c.take(resource.Endpoints).versions
 	c.stop()
 
 	again := l.connect(node("app", "default"))
-	come := func(typ translate.Type, names ...string) {
+	come := func(typ resource.Type, names ...string) {
 		again.send(&discovery.DeltaDiscoveryRequest{TypeUrl: typ.URL(), ResourceNamesSubscribe: names, InitialResourceVersions: held[typ]})
 	}
 	for _, typ := range wildcards {
@@ -151,15 +151,15 @@ func TestReconnect(t *testing.T) {
 			t.Errorf("%s: sent again: %+v", typ.URL(), a)
 		}
 	}
-	come(translate.Endpoints, gatewayCluster)
+	come(resource.Endpoints, gatewayCluster)
 	again.quiet()
 	again.stop()
 
 	l.remove(b)
 	l.apply(entry("default", "a", "a.test", tlsPort))
 	third := l.connect(node("app", "default"))
-	third.send(&discovery.DeltaDiscoveryRequest{TypeUrl: translate.VirtualHost.URL(), InitialResourceVersions: held[translate.VirtualHost]})
-	a := third.take(translate.VirtualHost)
+	third.send(&discovery.DeltaDiscoveryRequest{TypeUrl: resource.VirtualHost.URL(), InitialResourceVersions: held[resource.VirtualHost]})
+	a := third.take(resource.VirtualHost)
 	if !slices.Equal(a.names(), []string{"443/a.test"}) || !slices.Equal(a.removed, []string{"80/a.test", "80/b.test"}) {
 		t.Errorf("after a change: %+v", a)
 	}
@@ -170,17 +170,17 @@ func TestReconnect(t *testing.T) {
 func TestClusterChangeSendsEndpointsAgain(t *testing.T) {
 	l := newLab(t, everybody, append(gatewayPod("10.0.0.2"), entry("default", "a", "a.test", tlsPort))...)
 	c := l.connect(node("app", "default"))
-	c.ask(translate.Cluster)
-	c.take(translate.Cluster)
-	c.ask(translate.Endpoints, gatewayCluster)
-	before := c.take(translate.Endpoints)
+	c.ask(resource.Cluster)
+	c.take(resource.Cluster)
+	c.ask(resource.Endpoints, gatewayCluster)
+	before := c.take(resource.Endpoints)
 	pod := gatewayPod("10.0.0.2")
 	pod[1].Spec = withAccount(pod[1].Spec, "other") // the gateway's identity is in the cluster
 	l.apply(pod...)
-	if a := c.take(translate.Cluster); !slices.Equal(a.names(), []string{gatewayCluster}) {
+	if a := c.take(resource.Cluster); !slices.Equal(a.names(), []string{gatewayCluster}) {
 		t.Errorf("the cluster: %+v", a)
 	}
-	if a := c.take(translate.Endpoints); a.versions[gatewayCluster] != before.versions[gatewayCluster] {
+	if a := c.take(resource.Endpoints); a.versions[gatewayCluster] != before.versions[gatewayCluster] {
 		t.Errorf("its endpoints: %+v, want those of before: %+v", a, before)
 	}
 	c.quiet()
@@ -196,7 +196,7 @@ func TestOneTypeAlone(t *testing.T) {
 	}
 	c := l.over(stream, node("app", "default"), stop)
 	c.send(&discovery.DeltaDiscoveryRequest{}) // the type goes without saying
-	if a := c.take(translate.Cluster); !a.has("PassthroughCluster") || !a.has(gatewayCluster) {
+	if a := c.take(resource.Cluster); !a.has("PassthroughCluster") || !a.has(gatewayCluster) {
 		t.Errorf("%+v", a)
 	}
 }
@@ -215,20 +215,20 @@ func TestReconnectWithNames(t *testing.T) {
 	l := newLab(t, everybody, same, other, gone)
 	names := []string{"outbound|443||same.test", "outbound|443||other.test", "outbound|443||gone.test"}
 	c := l.connect(node("app", "default"))
-	c.ask(translate.Endpoints, names...)
-	held := c.take(translate.Endpoints).versions
+	c.ask(resource.Endpoints, names...)
+	held := c.take(resource.Endpoints).versions
 	c.stop()
 	l.remove(gone)
 	l.apply(fixed("default", "other", "other.test", "192.0.2.2"))
 	again := l.connect(node("app", "default"))
-	again.send(&discovery.DeltaDiscoveryRequest{TypeUrl: translate.Endpoints.URL(), ResourceNamesSubscribe: names, InitialResourceVersions: held})
-	a := again.take(translate.Endpoints)
+	again.send(&discovery.DeltaDiscoveryRequest{TypeUrl: resource.Endpoints.URL(), ResourceNamesSubscribe: names, InitialResourceVersions: held})
+	a := again.take(resource.Endpoints)
 	if !slices.Equal(a.names(), names[1:2]) || !slices.Equal(a.removed, names[2:]) {
 		t.Errorf("%+v", a)
 	}
 	again.quiet()
 	l.apply(gone)
-	if a := again.take(translate.Endpoints); !slices.Equal(a.names(), names[2:]) {
+	if a := again.take(resource.Endpoints); !slices.Equal(a.names(), names[2:]) {
 		t.Errorf("back: %+v", a)
 	}
 }
@@ -238,10 +238,10 @@ func TestReconnectWithNames(t *testing.T) {
 func TestReconnectBehind(t *testing.T) {
 	l := newLab(t, everybody, entry("default", "a", "a.test", httpPort))
 	c := l.connect(node("app", "default"))
-	c.send(&discovery.DeltaDiscoveryRequest{TypeUrl: translate.VirtualHost.URL(), InitialResourceVersions: map[string]string{
+	c.send(&discovery.DeltaDiscoveryRequest{TypeUrl: resource.VirtualHost.URL(), InitialResourceVersions: map[string]string{
 		"80/a.test": "0123456789abcdef", "80/never.test": "0123456789abcdef",
 	}})
-	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) || !slices.Equal(a.removed, []string{"80/never.test"}) {
+	if a := c.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) || !slices.Equal(a.removed, []string{"80/never.test"}) {
 		t.Errorf("%+v", a)
 	}
 	c.quiet()
@@ -251,22 +251,22 @@ func TestReconnectBehind(t *testing.T) {
 func TestNamesBesideWildcard(t *testing.T) {
 	l := newLab(t, everybody, entry("default", "a", "a.test", httpPort), entry("default", "b", "b.test", httpPort))
 	c := l.connect(node("app", "default"))
-	c.ask(translate.VirtualHost, "*", "80/a.test")
-	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test", "80/b.test"}) {
+	c.ask(resource.VirtualHost, "*", "80/a.test")
+	if a := c.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test", "80/b.test"}) {
 		t.Errorf("both: %+v", a)
 	}
-	c.drop(translate.VirtualHost, "*")
-	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) { // what it keeps, again
+	c.drop(resource.VirtualHost, "*")
+	if a := c.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) { // what it keeps, again
 		t.Errorf("without the wildcard: %+v", a)
 	}
 	c.quiet()
 	l.apply(entry("default", "a", "a.test", tlsPort), entry("default", "b", "b.test", tlsPort))
-	if a := c.take(translate.VirtualHost); !slices.Equal(a.removed, []string{"80/a.test"}) || len(a.names()) > 0 {
+	if a := c.take(resource.VirtualHost); !slices.Equal(a.removed, []string{"80/a.test"}) || len(a.names()) > 0 {
 		t.Errorf("its name is gone: %+v", a)
 	}
 	c.quiet()
-	c.ask(translate.VirtualHost, "*")
-	if a := c.take(translate.VirtualHost); !slices.Equal(a.names(), []string{"443/a.test", "443/b.test"}) {
+	c.ask(resource.VirtualHost, "*")
+	if a := c.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"443/a.test", "443/b.test"}) {
 		t.Errorf("everything again: %+v", a)
 	}
 	c.quiet()

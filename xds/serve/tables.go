@@ -1,6 +1,6 @@
 package serve
 
-import "github.com/sallyport/sallyport/xds/translate"
+import "github.com/sallyport/sallyport/xds/resource"
 
 // A route table and its virtual hosts are different resources (VHDS), and Envoy listens to virtual hosts from the
 // moment on that it has their table: those that came before are lost to it, and its one subscription to all of them
@@ -15,17 +15,17 @@ func (s *stream) tableSent(name string) {
 }
 
 // follows says whether resources of the type have to be sent for tables that were.
-func (s *stream) follows(t translate.Type) bool {
-	return t == translate.VirtualHost && len(s.fresh) > 0
+func (s *stream) follows(t resource.Type) bool {
+	return t == resource.VirtualHost && len(s.fresh) > 0
 }
 
 // tabled adds the virtual hosts of fresh tables to the names.
-func (s *stream) tabled(names map[string]bool, t translate.Type) map[string]bool {
+func (s *stream) tabled(names map[string]bool, t resource.Type) map[string]bool {
 	if !s.follows(t) {
 		return names
 	}
 	for table := range s.fresh {
-		s.class.view.WalkPrefix(t, table+"/", func(r *translate.Resource) bool {
+		s.class.view.WalkPrefix(t, table+"/", func(r *resource.Resource) bool {
 			names[r.Name] = true
 			return true
 		})

@@ -4,10 +4,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // TestQuestionsAreAnswered: in no row of any golden does a question about a connection get to a route that takes requests
@@ -22,7 +23,7 @@ func TestQuestionsAreAnswered(t *testing.T) {
 			v := c.view()
 			check := func(vh *routev3.VirtualHost) {
 				for i, r := range vh.Routes {
-					if r.GetRoute() == nil || translate.IsAnswer(r) || r.Match.GetConnectMatcher() != nil {
+					if r.GetRoute() == nil || envoy.IsAnswer(r) || r.Match.GetConnectMatcher() != nil {
 						continue
 					}
 					rows++
@@ -31,8 +32,8 @@ func TestQuestionsAreAnswered(t *testing.T) {
 					}
 				}
 			}
-			each(t, v, translate.VirtualHost, check)
-			each(t, v, translate.Route, func(table *routev3.RouteConfiguration) {
+			each(t, v, resource.VirtualHost, check)
+			each(t, v, resource.Route, func(table *routev3.RouteConfiguration) {
 				for _, vh := range table.VirtualHosts {
 					check(vh)
 				}
@@ -46,7 +47,7 @@ func TestQuestionsAreAnswered(t *testing.T) {
 
 // answersAllThat says whether an answer matches every question that a route would match.
 func answersAllThat(a, r *routev3.Route) bool {
-	if a.GetDirectResponse() == nil || !translate.IsAnswer(a) {
+	if a.GetDirectResponse() == nil || !envoy.IsAnswer(a) {
 		return false
 	}
 	for _, h := range a.Match.Headers {

@@ -7,33 +7,30 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/egressgateway"
+	"github.com/sallyport/sallyport/xds/translate/outbound"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // baseInputs is what a class's base is made from: what its proxies get beside the hosts. It depends on which ports and
 // gateways are in use, never on which hosts.
-type baseInputs interface{ resources() []*Resource }
+type baseInputs interface{ Resources() []*resource.Resource }
 
-func (in sidecarIn) resources() []*Resource {
-	return slices.Concat(sealSecrets(in.secrets), sidecarBase(in), []*Resource{sealRest(in.names)})
-}
-
-func (in exitInputs) resources() []*Resource {
-	return slices.Concat(sealSecrets(in.secrets), exitBase(in), []*Resource{sealRest(in.rest)})
-}
-
-func baseFrom(s *registry.Snapshot, c Class, u uses, hosts inline) baseInputs {
+func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInputs {
 	if c.Kind == Sidecar {
 		in := sidecarInputs(s, c, u)
-		in.hosts, in.secrets = hosts, materials(s, u)
+		in.Hosts, in.Secrets = hosts, materials(s, u)
 		return in
 	}
-	return exitInputs{
-		hosts:  hosts,
-		listen: cmp.Or(c.Port, defaultListenPort), forward: c.Forward, kind: c.Kind, trust: trustsOf(s.Mesh),
-		policy: meshPolicy(s), ipv6: c.IPv6, onDemand: c.OnDemand, rest: exitRest(s, c.Kind == Gateway), secrets: materials(s, u),
+	return egressgateway.Inputs{
+		Hosts:  hosts,
+		Listen: cmp.Or(c.Port, defaultListenPort), Forward: c.Forward, Verified: c.Kind == Gateway, Trust: envoy.TrustsOf(s.Mesh),
+		Policy: meshPolicy(s), IPv6: c.IPv6, OnDemand: c.OnDemand, Rest: exitRest(s, c.Kind == Gateway), Secrets: materials(s, u),
 	}
 }
 
@@ -41,104 +38,56 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts inline) baseInputs {
 // ever, as Istio does, would hang protocols in which the server speaks first.
 const detectDefault = time.Second
 
-// sidecarIn is what a sidecar's base is made from.
-type sidecarIn struct {
-	ports    []listening
-	gateways []gateway
-	outside  resolve.Rest // what happens to what nobody registered
-	detect   time.Duration
-	connect  time.Duration // the mesh's connectTimeout
-	ipv6     bool
-	hosts    inline
-	names    name.Rest // what DNS does with what is in no name table
-	secrets  []material
-}
-
-// listening is a port that some host is registered at.
-type listening struct {
-	number uint32
-	opaque bool       // only TCP services, not all of other namespaces: nothing to inspect
-	ranges []rangeUse // of TCP services that own ranges of addresses, in order
-}
-
-// leg is the way to an egress gateway. A borrowed one, which its owner does not name as a gateway, has a cluster
-// beside the one that it has as a service.
-type leg struct {
-	ref      registry.Ref
-	borrowed bool
-}
-
-func legOf(svc *registry.Service) leg { return leg{svc.Exit, svc.Borrowed} }
-
-func (l leg) cluster() string {
-	if l.borrowed {
-		return subsetName(GatewayPort, "egress", l.ref.Host())
-	}
-	return ClusterName(GatewayPort, l.ref.Host())
-}
-
-// gateway is an egress gateway as its clients see it.
-type gateway struct {
-	leg
-	endpoints  []registry.Endpoint
-	port       registry.Port
-	identities []string
-}
-
-func sidecarInputs(s *registry.Snapshot, c Class, u uses) sidecarIn {
+func sidecarInputs(s *registry.Snapshot, c Class, u uses) outbound.Inputs {
 	who := c.sidecar(s)
-	in := sidecarIn{
-		ports:   listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, who.Scope()) }),
-		outside: who.Rest(), detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), connect: s.Mesh.ConnectTimeout, ipv6: c.IPv6,
+	in := outbound.Inputs{
+		Ports:   listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, who.Scope()) }),
+		Outside: who.Rest(), Detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), Connect: s.Mesh.ConnectTimeout, IPv6: c.IPv6,
 	}
-	in.names = sidecarRest(s, in.outside)
-	legs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b leg) int { return cmp.Compare(a.cluster(), b.cluster()) })
+	in.Names = sidecarRest(s, in.Outside)
+	legs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b part.Leg) int { return cmp.Compare(a.Cluster(), b.Cluster()) })
 	for _, to := range legs {
-		in.gateways = append(in.gateways, gatewayAt(s, to))
+		in.Gateways = append(in.Gateways, gatewayAt(s, to))
 	}
 	return in
 }
 
 // meshPolicy quotes the object behind the mesh-wide outbound policy.
-func meshPolicy(s *registry.Snapshot) string { return configOf(resolve.MeshPolicy(s)) }
-
-// alwaysListening are the ports that have listeners also where nothing is registered at them: that is where names are
-// tried that nobody registered.
-var alwaysListening = []uint32{80, 443}
+func meshPolicy(s *registry.Snapshot) string { return envoy.ConfigOf(resolve.MeshPolicy(s)) }
 
 // listeningPorts gives the ports in use, and those that always are.
-func listeningPorts(u uses, owner func(hosts []string) string) []listening {
+func listeningPorts(u uses, owner func(hosts []string) string) []outbound.Listening {
 	spoken, blind := map[uint32]bool{}, map[uint32]bool{} // something can be read there; something cannot
-	for _, n := range alwaysListening {
+	for _, n := range outbound.AlwaysListening {
 		spoken[n] = true
 	}
 	for use := range u.ports {
-		spoken[use.number] = spoken[use.number] || (!use.opaque && !use.foreign)
-		blind[use.number] = blind[use.number] || use.opaque
+		spoken[use.Number] = spoken[use.Number] || (!use.Opaque && !use.Foreign)
+		blind[use.Number] = blind[use.Number] || use.Opaque
 	}
-	var out []listening
+	var out []outbound.Listening
 	for _, n := range slices.Sorted(maps.Keys(spoken)) {
-		out = append(out, listening{number: n, opaque: blind[n] && !spoken[n], ranges: rangesAt(u, n, owner)})
+		out = append(out, outbound.Listening{Number: n, Opaque: blind[n] && !spoken[n], Ranges: rangesAt(u, n, owner)})
 	}
 	return out
 }
 
 // rangesAt gives the ranges of a port, in order; of several hosts that wrote the same one, owner says whose it is.
-func rangesAt(u uses, port uint32, owner func(hosts []string) string) []rangeUse {
-	of := map[netip.Prefix][]rangeUse{}
+func rangesAt(u uses, port uint32, owner func(hosts []string) string) []part.RangeUse {
+	of := map[netip.Prefix][]part.RangeUse{}
 	for r := range u.ranges {
-		if r.port == port {
-			of[r.prefix] = append(of[r.prefix], r)
+		if r.Port == port {
+			of[r.Prefix] = append(of[r.Prefix], r)
 		}
 	}
-	var out []rangeUse
+	var out []part.RangeUse
 	for _, prefix := range slices.SortedFunc(maps.Keys(of), netip.Prefix.Compare) {
 		hosts := make([]string, len(of[prefix]))
 		for i, r := range of[prefix] {
-			hosts[i] = r.host
+			hosts[i] = r.Host
 		}
 		has := owner(hosts)
-		if i := slices.IndexFunc(of[prefix], func(r rangeUse) bool { return r.host == has }); i >= 0 {
+		if i := slices.IndexFunc(of[prefix], func(r part.RangeUse) bool { return r.Host == has }); i >= 0 {
 			out = append(out, of[prefix][i])
 		}
 	}
@@ -147,26 +96,26 @@ func rangesAt(u uses, port uint32, owner func(hosts []string) string) []rangeUse
 
 // gatewayAt finds a gateway's endpoints and who they must prove to be. A gateway that is not there has no
 // endpoints: what should leave by it stays in.
-func gatewayAt(s *registry.Snapshot, to leg) gateway {
-	ref := to.ref
-	g := gateway{leg: to, port: registry.Port{Number: GatewayPort, TargetPort: defaultListenPort}}
+func gatewayAt(s *registry.Snapshot, to part.Leg) outbound.Gateway {
+	ref := to.Ref
+	g := outbound.Gateway{Leg: to, Port: registry.Port{Number: wire.GatewayPort, TargetPort: defaultListenPort}}
 	if svc := s.GatewayService(ref); svc != nil {
-		if p, ok := svc.Port(GatewayPort); ok {
-			g.port, g.endpoints = p, svc.Endpoints
+		if p, ok := svc.Port(wire.GatewayPort); ok {
+			g.Port, g.Endpoints = p, svc.Endpoints
 			if !p.Explicit {
-				g.port.TargetPort = defaultListenPort
+				g.Port.TargetPort = defaultListenPort
 			}
 		}
 	}
 	accounts := map[string]bool{}
-	for _, e := range g.endpoints {
+	for _, e := range g.Endpoints {
 		accounts[cmp.Or(e.ServiceAccount, ref.Name+"-service-account")] = true
 	}
 	if len(accounts) == 0 {
 		accounts[ref.Name+"-service-account"] = true
 	}
 	for _, a := range slices.Sorted(maps.Keys(accounts)) {
-		g.identities = append(g.identities, trustsOf(s.Mesh).account(ref.Namespace, a)...)
+		g.Identities = append(g.Identities, envoy.TrustsOf(s.Mesh).Account(ref.Namespace, a)...)
 	}
 	return g
 }

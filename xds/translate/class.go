@@ -8,6 +8,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Kind is the kind of a proxy.
@@ -91,15 +92,12 @@ func exitService(s *registry.Snapshot, n Node) *registry.KubeService {
 	return list[i]
 }
 
-// GatewayPort is the service port that sidecars reach an egress gateway at.
-const GatewayPort = 443
-
 // defaultListenPort is where a gateway listens when its service names the target port instead of numbering it.
 const defaultListenPort = 8443
 
 func listenPort(k *registry.KubeService) uint32 {
 	for _, p := range k.Ports {
-		if p.Number == GatewayPort {
+		if p.Number == wire.GatewayPort {
 			if !p.Explicit {
 				return defaultListenPort
 			}

@@ -7,16 +7,17 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/xds/resource"
 )
 
 // Dump gives a view's resources as JSON, by the short name of their type and by their own name.
 func Dump(v *View) (map[string]map[string]json.RawMessage, error) {
-	short := [types]string{"secrets", "clusters", "onDemandClusters", "endpoints", "listeners", "routes", "virtualHosts", "names"}
+	short := [resource.Count]string{"secrets", "clusters", "onDemandClusters", "endpoints", "listeners", "routes", "virtualHosts", "names"}
 	out := map[string]map[string]json.RawMessage{}
-	for _, t := range Types() {
+	for _, t := range resource.Types() {
 		of := map[string]json.RawMessage{}
 		var failed error
-		v.Walk(t, func(r *Resource) bool {
+		v.Walk(t, func(r *resource.Resource) bool {
 			of[r.Name], failed = readable(r)
 			return failed == nil
 		})
@@ -28,11 +29,11 @@ func Dump(v *View) (map[string]map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-func readable(r *Resource) (json.RawMessage, error) {
-	if r.Type == Secret { // keys are for nobody's eyes: not even their hash
+func readable(r *resource.Resource) (json.RawMessage, error) {
+	if r.Type == resource.Secret { // keys are for nobody's eyes: not even their hash
 		return json.Marshal("[redacted]")
 	}
-	if r.Type == Name {
+	if r.Type == resource.Name {
 		n, err := name.Unmarshal(r.Value())
 		if err != nil {
 			return nil, err

@@ -6,23 +6,19 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
 )
 
-// inline lists the virtual hosts of route tables, for clients that cannot take them one by one: VHDS needs delta
-// streams. nil means that tables leave them out. What such a client is sent grows with the mesh; agents are not
-// such clients.
-type inline map[string][]*routev3.VirtualHost
-
-func (in inline) of(table string) []*routev3.VirtualHost { return in[table] }
-
 // inline gathers the hosts of a view being made, if its class wants that.
-func (e *edit) inline() inline {
+func (e *edit) inline() envoy.Inline {
 	if !e.next.Class.Inline {
 		return nil
 	}
-	out := inline{}
-	e.sets[VirtualHost].Walk(func(name string, r *Resource) bool {
-		if strings.HasSuffix(name, "/"+nobody) { // of a view of tables that need it
+	out := envoy.Inline{}
+	e.sets[resource.VirtualHost].Walk(func(name string, r *resource.Resource) bool {
+		if strings.HasSuffix(name, "/"+envoy.Nobody) { // of a view of tables that need it
 			return true
 		}
 		vh := &routev3.VirtualHost{}

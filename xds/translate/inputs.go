@@ -5,24 +5,18 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/translate/egressgateway"
+	"github.com/sallyport/sallyport/xds/translate/outbound"
+	"github.com/sallyport/sallyport/xds/translate/part"
 )
 
 // hostInputs is everything that a host's part is made from: the part is a function of it. It is also the key under which the
 // part is remembered, as it is: nothing of it can be forgotten.
-type hostInputs interface{ part() *part }
-
-// atSidecar is what a sidecar's part is made from.
-type atSidecar struct{ resolve.SidecarHost }
-
-// atExit is what an exit's part is made from.
-type atExit struct {
-	resolve.ExitHost
-	trust    trusts
-	onDemand bool
-}
+type hostInputs interface{ Part() *part.Part }
 
 // host makes, or remembers, one host's share of a class's view; nil when the class does not see it.
-func (t *Translator) host(s *registry.Snapshot, c Class, host string) *part {
+func (t *Translator) host(s *registry.Snapshot, c Class, host string) *part.Part {
 	in := inputsOf(s, c, host)
 	if in == nil {
 		return nil
@@ -32,7 +26,7 @@ func (t *Translator) host(s *registry.Snapshot, c Class, host string) *part {
 			return r.part
 		}
 	}
-	p := in.part()
+	p := in.Part()
 	t.memo[host] = append(t.memo[host], remembered{in, p})
 	return p
 }
@@ -46,13 +40,13 @@ func inputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 		if !seen {
 			return nil
 		}
-		return &atSidecar{h}
+		return &outbound.Host{SidecarHost: h}
 	}
 	h, leaves := c.exit(s).Host(host)
 	if !leaves {
 		return nil
 	}
-	return &atExit{h, trustsOf(s.Mesh), c.OnDemand}
+	return &egressgateway.Host{ExitHost: h, Trust: envoy.TrustsOf(s.Mesh), OnDemand: c.OnDemand}
 }
 
 // sidecar is who a class of sidecars is.

@@ -6,14 +6,16 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/translate/egressgateway"
+	"github.com/sallyport/sallyport/xds/translate/outbound"
 )
 
 // TestInputsAreTheKey gives each field of what a host's part is made from another value, one after the other, and those of what
 // is in it: whatever is added there, a part that was made without it is not taken for one with it.
 func TestInputsAreTheKey(t *testing.T) {
 	for _, in := range []hostInputs{
-		&atSidecar{resolve.SidecarHost{Service: &registry.Service{Host: "a.test"}, Rule: &registry.Rule{}}},
-		&atExit{resolve.ExitHost{Own: []resolve.Registration{{Service: &registry.Service{Host: "a.test"}, Rule: &registry.Rule{}}}}, "cluster.local", false},
+		&outbound.Host{SidecarHost: resolve.SidecarHost{Service: &registry.Service{Host: "a.test"}, Rule: &registry.Rule{}}},
+		&egressgateway.Host{ExitHost: resolve.ExitHost{Own: []resolve.Registration{{Service: &registry.Service{Host: "a.test"}, Rule: &registry.Rule{}}}}, Trust: "cluster.local"},
 	} {
 		was := reflect.New(reflect.TypeOf(in).Elem())
 		was.Elem().Set(reflect.ValueOf(in).Elem())

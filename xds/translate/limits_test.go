@@ -4,13 +4,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
-
-	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // What a connection, and a stream, may be allowed to hold at most, in bytes.
@@ -24,8 +24,8 @@ func TestEverythingIsBounded(t *testing.T) {
 	for name, c := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			v := c.view()
-			each(t, v, translate.Listener, func(l *listenerv3.Listener) { boundedListener(t, l) })
-			for _, kind := range []translate.Type{translate.Cluster, translate.OnDemandCluster} {
+			each(t, v, resource.Listener, func(l *listenerv3.Listener) { boundedListener(t, l) })
+			for _, kind := range []resource.Type{resource.Cluster, resource.OnDemandCluster} {
 				each(t, v, kind, func(c *clusterv3.Cluster) { boundedCluster(t, c) })
 			}
 		})

@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/wire"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -253,7 +257,7 @@ type seen struct {
 
 func see(s *registry.Snapshot, n translate.Node) seen {
 	v := seen{translate.NewTranslator().Build(s, translate.Classify(s, n)), map[string]map[string]*routev3.VirtualHost{}}
-	v.Walk(translate.VirtualHost, func(r *translate.Resource) bool {
+	v.Walk(resource.VirtualHost, func(r *resource.Resource) bool {
 		vh := &routev3.VirtualHost{}
 		must(proto.Unmarshal(r.Value(), vh))
 		table, _, _ := strings.Cut(r.Name, "/")
@@ -305,7 +309,7 @@ func meets(s *registry.Snapshot) map[string]string {
 
 // answer is what the pod's DNS says.
 func (v seen) answer(host string) string {
-	r, ok := v.Get(translate.Name, host)
+	r, ok := v.Get(resource.Name, host)
 	if !ok {
 		return "unknown"
 	}
@@ -319,7 +323,7 @@ func (v seen) destination(host string) netip.Addr {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip
 	}
-	if r, ok := v.Get(translate.Name, host); ok {
+	if r, ok := v.Get(resource.Name, host); ok {
 		if n, err := name.Unmarshal(r.Value()); err == nil && len(n.Addresses) > 0 {
 			return n.Addresses[0]
 		}
@@ -337,7 +341,7 @@ func (v seen) destination(host string) netip.Addr {
 func (v seen) outbound(exit seen, scheme policy.Scheme, host string, port uint32) string {
 	table := fmt.Sprint(port)
 	l := &listenerv3.Listener{}
-	r, ok := v.Get(translate.Listener, "0.0.0.0_"+table)
+	r, ok := v.Get(resource.Listener, "0.0.0.0_"+table)
 	if !ok {
 		return "unregistered: " + v.lastResort("decide-any")
 	}
@@ -417,7 +421,7 @@ func (v seen) row(exit seen, table, authority string, request bool, headers map[
 	}
 	var out []string
 	for _, r := range vh.Routes {
-		if translate.IsAnswer(r) == request || !headersMatch(r, authority+":"+table, headers) {
+		if envoy.IsAnswer(r) == request || !headersMatch(r, authority+":"+table, headers) {
 			continue
 		}
 		if slices.Contains([]string{"allow_any", "block_all", "made_up", "by_address"}, r.Name) {
@@ -448,7 +452,7 @@ func (v seen) row(exit seen, table, authority string, request bool, headers map[
 }
 
 func (v seen) lastResort(table string) string {
-	r, ok := v.Get(translate.Route, table)
+	r, ok := v.Get(resource.Route, table)
 	if !ok {
 		return "none"
 	}
@@ -519,7 +523,7 @@ var subset = regexp.MustCompile(`outbound\|(\d+)\|[a-z-]*\|`)
 
 // answered are the values of an answer, if a route gives one.
 func answered(r *routev3.Route) map[string]string {
-	if !translate.IsAnswer(r) || r.GetDirectResponse() == nil {
+	if !envoy.IsAnswer(r) || r.GetDirectResponse() == nil {
 		return nil
 	}
 	m := &servicev3.RateLimitResponse{}
@@ -554,7 +558,7 @@ func (v seen) tunnelled(said map[string]string, authority string) string {
 
 // inbound is what the gateway does with a request or a tunnel of team-a's.
 func (v seen) inbound(authority string, headers map[string]string, tunnel bool) string {
-	table := v.tables[translate.ExitRoute]
+	table := v.tables[wire.ExitRoute]
 	vh := lookUp(table, authority)
 	if vh == nil { // a pattern's row has the port
 		host, port, _ := net.SplitHostPort(authority)
@@ -570,7 +574,7 @@ func (v seen) inbound(authority string, headers map[string]string, tunnel bool) 
 		return "the gateway does not know it"
 	}
 	for _, r := range vh.Routes {
-		if translate.IsAnswer(r) != tunnel || r.Match.GetConnectMatcher() != nil || !headersMatch(r, authority, headers) {
+		if envoy.IsAnswer(r) != tunnel || r.Match.GetConnectMatcher() != nil || !headersMatch(r, authority, headers) {
 			continue
 		}
 		if said := answered(r); said != nil {
@@ -607,14 +611,14 @@ func (v seen) inbound(authority string, headers map[string]string, tunnel bool) 
 
 // cluster is a cluster with its endpoints.
 func (v seen) cluster(name string) string {
-	for _, t := range []translate.Type{translate.Cluster, translate.OnDemandCluster} {
+	for _, t := range []resource.Type{resource.Cluster, resource.OnDemandCluster} {
 		r, ok := v.Get(t, name)
 		if !ok {
 			continue
 		}
 		c, e := &clusterv3.Cluster{}, &endpointv3.ClusterLoadAssignment{}
 		must(proto.Unmarshal(r.Value(), c))
-		if l, ok := v.Get(translate.Endpoints, name); ok {
+		if l, ok := v.Get(resource.Endpoints, name); ok {
 			must(proto.Unmarshal(l.Value(), e))
 		}
 		return prototext.Format(c) + prototext.Format(e)
@@ -629,9 +633,9 @@ func holdAccepted(t *testing.T, s *registry.Snapshot) {
 	for _, n := range []translate.Node{teamA, gateway} {
 		v := see(s, n)
 		at := map[string]string{"0.0.0.0:15090": "the proxy's statistics"}
-		for _, kind := range translate.Types() {
-			v.Walk(kind, func(r *translate.Resource) bool {
-				if kind == translate.Name {
+		for _, kind := range resource.Types() {
+			v.Walk(kind, func(r *resource.Resource) bool {
+				if kind == resource.Name {
 					return true
 				}
 				m, err := r.Any().UnmarshalNew()

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/go-cmp/cmp"
 	networking "istio.io/api/networking/v1alpha3"
@@ -24,8 +26,8 @@ import (
 // versions lists a view's resources with their hashes.
 func versions(v *translate.View) map[string]string {
 	out := map[string]string{}
-	for _, t := range translate.Types() {
-		v.Walk(t, func(r *translate.Resource) bool {
+	for _, t := range resource.Types() {
+		v.Walk(t, func(r *resource.Resource) bool {
 			out[fmt.Sprint(t, " ", r.Name)] = r.Version
 			return true
 		})
@@ -174,13 +176,13 @@ func specOf(o *config.Object) (*networking.ServiceEntry, bool) {
 }
 
 // holdRefs walks both views side by side.
-func (l *trial) holdRefs(old, now *translate.View, refs []translate.Ref) {
+func (l *trial) holdRefs(old, now *translate.View, refs []resource.Ref) {
 	l.Helper()
-	named := make(map[translate.Ref]bool, len(refs))
+	named := make(map[resource.Ref]bool, len(refs))
 	for _, ref := range refs {
 		named[ref] = true
 	}
-	for _, t := range translate.Types() {
+	for _, t := range resource.Types() {
 		was, is := sealedOf(old, t), sealedOf(now, t)
 		for len(was)+len(is) > 0 {
 			var name string
@@ -195,7 +197,7 @@ func (l *trial) holdRefs(old, now *translate.View, refs []translate.Ref) {
 				}
 				was, is = was[1:], is[1:]
 			}
-			if name != "" && !named[translate.Ref{Type: t, Name: name}] {
+			if name != "" && !named[resource.Ref{Type: t, Name: name}] {
 				l.fail("%s %q changed without being named", t.URL(), name)
 			}
 		}
@@ -203,17 +205,17 @@ func (l *trial) holdRefs(old, now *translate.View, refs []translate.Ref) {
 }
 
 // sealedOf lists a type in order of names.
-func sealedOf(v *translate.View, t translate.Type) []*translate.Resource {
-	out := make([]*translate.Resource, 0, v.Len(t))
-	v.Walk(t, func(r *translate.Resource) bool { out = append(out, r); return true })
+func sealedOf(v *translate.View, t resource.Type) []*resource.Resource {
+	out := make([]*resource.Resource, 0, v.Len(t))
+	v.Walk(t, func(r *resource.Resource) bool { out = append(out, r); return true })
 	return out
 }
 
 // digest is a hash over all that a view gives.
 func digest(v *translate.View) uint64 {
 	h := xxhash.New()
-	for _, t := range translate.Types() {
-		v.Walk(t, func(r *translate.Resource) bool {
+	for _, t := range resource.Types() {
+		v.Walk(t, func(r *resource.Resource) bool {
 			_, _ = h.WriteString(r.Name)
 			_, _ = h.WriteString(r.Version)
 			return true
@@ -239,15 +241,15 @@ func (l *trial) holdFull(s *registry.Snapshot) {
 		if now := l.views[class]; digest(full[class]) != digest(now) {
 			l.fail("%+v (-full +incremental):\n%s", class, cmp.Diff(versions(full[class]), versions(now)))
 		}
-		for _, t := range translate.Types() {
-			l.views[class].Walk(t, func(r *translate.Resource) bool { l.holdPrivate(class, r); return true })
+		for _, t := range resource.Types() {
+			l.views[class].Walk(t, func(r *resource.Resource) bool { l.holdPrivate(class, r); return true })
 		}
 	}
 }
 
 // holdPrivate holds that a resource of a sidecar is about no host that nobody exports to its namespace. What is
 // exported is read from the objects themselves.
-func (l *trial) holdPrivate(class translate.Class, r *translate.Resource) {
+func (l *trial) holdPrivate(class translate.Class, r *resource.Resource) {
 	if class.Kind != translate.Sidecar {
 		return
 	}
@@ -267,15 +269,15 @@ func (l *trial) holdPrivate(class translate.Class, r *translate.Resource) {
 }
 
 // hostOf is whom a resource is about: "80/HOST", "outbound|80||HOST", "HOST".
-func hostOf(r *translate.Resource) (string, bool) {
+func hostOf(r *resource.Resource) (string, bool) {
 	switch r.Type {
-	case translate.VirtualHost:
+	case resource.VirtualHost:
 		_, host, ok := strings.Cut(r.Name, "/")
 		return host, ok
-	case translate.Cluster, translate.OnDemandCluster, translate.Endpoints:
+	case resource.Cluster, resource.OnDemandCluster, resource.Endpoints:
 		_, host, ok := strings.Cut(r.Name, "||")
 		return host, ok
-	case translate.Name:
+	case resource.Name:
 		return r.Name, true
 	}
 	return "", false

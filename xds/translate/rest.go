@@ -5,16 +5,9 @@ import (
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/wire"
 )
-
-// clusterDomain is what all names of a cluster are below: its own DNS answers them, and sends nothing of them out.
-const clusterDomain = "cluster.local"
-
-// sealRest is the resource about names that are not in the table.
-func sealRest(r name.Rest) *Resource {
-	n := name.Name{Host: name.Everything, Rest: &r}
-	return sealBytes(Name, n.Host, n.Marshal())
-}
 
 // sidecarRest is what a pod's DNS does with them. Whom it asks is the pod's own business: the cluster's DNS knows the
 // cluster's names, and the resolvers that gateways ask do not.
@@ -22,7 +15,7 @@ func sidecarRest(s *registry.Snapshot, outside resolve.Rest) name.Rest {
 	dns := s.Mesh.DNS
 	r := name.Rest{Rate: dns.Rate, OddRate: dns.OddRate, AllowPrivate: dns.AllowPrivate, KeepECH: dns.ECH == mesh.Keep}
 	if dns.Refuses(outside.AllowAny) {
-		r.Refuse, r.Local, r.DecidedBy = true, append([]string{clusterDomain}, dns.Local...), configOf(outside.By)
+		r.Refuse, r.Local, r.DecidedBy = true, append([]string{wire.ClusterDomain}, dns.Local...), envoy.ConfigOf(outside.By)
 		if dns.Unregistered == mesh.Refuse {
 			r.DecidedBy = meshPolicy(s)
 		}

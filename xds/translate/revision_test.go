@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
@@ -63,8 +65,8 @@ func revisions(t *testing.T, yaml string) (versions map[string]string, objects m
 		{ID: "sidecar~10.0.0.2~p.shop~shop.svc.cluster.local", Namespace: "shop"},
 	} {
 		v := translate.NewTranslator().Build(s, translate.Classify(s, n))
-		for _, typ := range translate.Types() {
-			v.Walk(typ, func(r *translate.Resource) bool {
+		for _, typ := range resource.Types() {
+			v.Walk(typ, func(r *resource.Resource) bool {
 				kind, _, _ := strings.Cut(n.ID, "~")
 				name := kind + " " + strings.TrimPrefix(typ.URL(), "type.googleapis.com/envoy.config.") + " " + r.Name
 				versions[name], wires[name] = r.Version, string(r.Value())

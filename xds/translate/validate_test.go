@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -62,8 +64,8 @@ func envoyBinary(t *testing.T) string {
 func static(t *testing.T, v *translate.View) *bootstrapv3.Bootstrap {
 	t.Helper()
 	tables := map[string]*routev3.RouteConfiguration{}
-	each(t, v, translate.Route, func(r *routev3.RouteConfiguration) { tables[r.Name] = r })
-	each(t, v, translate.VirtualHost, func(vh *routev3.VirtualHost) {
+	each(t, v, resource.Route, func(r *routev3.RouteConfiguration) { tables[r.Name] = r })
+	each(t, v, resource.VirtualHost, func(vh *routev3.VirtualHost) {
 		table, _, _ := strings.Cut(vh.Name, "/")
 		if tables[table] == nil {
 			t.Fatalf("virtual host %q has no table %q", vh.Name, table)
@@ -86,13 +88,13 @@ func static(t *testing.T, v *translate.View) *bootstrapv3.Bootstrap {
 	for _, name := range []string{"xds-grpc", "sds-grpc", "als-grpc"} {
 		b.StaticResources.Clusters = append(b.StaticResources.Clusters, agentCluster(name))
 	}
-	each(t, v, translate.Cluster, func(c *clusterv3.Cluster) {
+	each(t, v, resource.Cluster, func(c *clusterv3.Cluster) {
 		b.StaticResources.Clusters = append(b.StaticResources.Clusters, c)
 	})
-	each(t, v, translate.OnDemandCluster, func(c *clusterv3.Cluster) {
+	each(t, v, resource.OnDemandCluster, func(c *clusterv3.Cluster) {
 		b.StaticResources.Clusters = append(b.StaticResources.Clusters, c)
 	})
-	each(t, v, translate.Listener, func(l *listenerv3.Listener) {
+	each(t, v, resource.Listener, func(l *listenerv3.Listener) {
 		for _, chain := range append(l.FilterChains, l.DefaultFilterChain) {
 			for _, f := range chain.GetFilters() {
 				inlineRoutes(t, f, tables)
@@ -130,9 +132,9 @@ func agentCluster(name string) *clusterv3.Cluster {
 	}
 }
 
-func each[M proto.Message](t *testing.T, v *translate.View, kind translate.Type, f func(M)) {
+func each[M proto.Message](t *testing.T, v *translate.View, kind resource.Type, f func(M)) {
 	t.Helper()
-	v.Walk(kind, func(r *translate.Resource) bool {
+	v.Walk(kind, func(r *resource.Resource) bool {
 		m, err := r.Any().UnmarshalNew()
 		if err != nil {
 			t.Fatal(err)

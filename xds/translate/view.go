@@ -2,74 +2,49 @@ package translate
 
 import (
 	"maps"
-	"net/netip"
 	"reflect"
 	"slices"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/part"
 )
 
 // View is what one class of proxies gets. It is immutable and shares what did not change with the view before.
 type View struct {
 	Class     Class
-	resources [types]ordered.Map[*Resource]
-	hosts     ordered.Map[*part] // each visible host's share
+	resources [resource.Count]ordered.Map[*resource.Resource]
+	hosts     ordered.Map[*part.Part] // each visible host's share
 	uses      uses
-	base      []*Resource
+	base      []*resource.Resource
 	from      baseInputs // of base
-}
-
-// part is one host's share of a view.
-type part struct {
-	resources []*Resource
-	ports     []portUse
-	ranges    []rangeUse
-	gateways  []leg
-	secrets   []registry.Given
-}
-
-// portUse says that a host is reached at a port, and whether what is spoken there can be told from first bytes.
-type portUse struct {
-	number uint32
-	opaque bool // a TCP service: the server may speak first
-	// foreign: another namespace's entry, which does not decide how the port is read.
-	foreign bool
-}
-
-// rangeUse says that a TCP or TLS host owns a range of addresses at a port. A range cannot be a virtual host's domain, so
-// the port's listener has to know it: the one thing in a listener that is about a host.
-type rangeUse struct {
-	port   uint32
-	prefix netip.Prefix
-	host   string
-	tls    bool // it takes TLS only
 }
 
 // uses counts, over all hosts of a view, what its base depends on.
 type uses struct {
-	ports    map[portUse]int
-	ranges   map[rangeUse]int
-	gateways map[leg]int
+	ports    map[part.PortUse]int
+	ranges   map[part.RangeUse]int
+	gateways map[part.Leg]int
 	secrets  map[registry.Given]int
 }
 
 // Get finds a resource.
-func (v *View) Get(t Type, name string) (*Resource, bool) {
+func (v *View) Get(t resource.Type, name string) (*resource.Resource, bool) {
 	return v.resources[t].Get(name)
 }
 
 // Len is how many resources of a type there are.
-func (v *View) Len(t Type) int { return v.resources[t].Len() }
+func (v *View) Len(t resource.Type) int { return v.resources[t].Len() }
 
 // Walk goes through the resources of a type in name order until f says false.
-func (v *View) Walk(t Type, f func(*Resource) bool) {
-	v.resources[t].Walk(func(_ string, r *Resource) bool { return f(r) })
+func (v *View) Walk(t resource.Type, f func(*resource.Resource) bool) {
+	v.resources[t].Walk(func(_ string, r *resource.Resource) bool { return f(r) })
 }
 
 // WalkPrefix goes through those whose names begin with the prefix.
-func (v *View) WalkPrefix(t Type, prefix string, f func(*Resource) bool) {
-	v.resources[t].WalkPrefix(prefix, func(_ string, r *Resource) bool { return f(r) })
+func (v *View) WalkPrefix(t resource.Type, prefix string, f func(*resource.Resource) bool) {
+	v.resources[t].WalkPrefix(prefix, func(_ string, r *resource.Resource) bool { return f(r) })
 }
 
 // Translator makes views and remembers what each host became, under the hash of what it was made from.
@@ -82,23 +57,23 @@ type Translator struct {
 // madeBase is a base that was made, and what from.
 type madeBase struct {
 	from baseInputs
-	made []*Resource
+	made []*resource.Resource
 }
 
 // keptBases is how many different ones are remembered at a time.
 const keptBases = 8
 
 // base makes a base, or gives the one that another class has already.
-func (t *Translator) base(from baseInputs, listsHosts bool) []*Resource {
+func (t *Translator) base(from baseInputs, listsHosts bool) []*resource.Resource {
 	if listsHosts {
-		return from.resources()
+		return from.Resources()
 	}
 	for _, b := range t.bases {
 		if reflect.DeepEqual(b.from, from) {
 			return b.made
 		}
 	}
-	b := madeBase{from, from.resources()}
+	b := madeBase{from, from.Resources()}
 	t.bases = append([]madeBase{b}, t.bases[:min(len(t.bases), keptBases-1)]...)
 	return b.made
 }
@@ -106,7 +81,7 @@ func (t *Translator) base(from baseInputs, listsHosts bool) []*Resource {
 // remembered is what a host became. There is one for each kind of proxies that differ in it: too few for a map.
 type remembered struct {
 	from hostInputs
-	part *part
+	part *part.Part
 }
 
 // NewTranslator makes one without memories.
@@ -121,9 +96,9 @@ func (t *Translator) Forget(hosts []string) {
 
 // Build makes a class's view from nothing.
 func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
-	v := &View{Class: c, hosts: ordered.New[*part](), uses: uses{ports: map[portUse]int{}, ranges: map[rangeUse]int{}, gateways: map[leg]int{}, secrets: map[registry.Given]int{}}}
+	v := &View{Class: c, hosts: ordered.New[*part.Part](), uses: uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.Leg]int{}, secrets: map[registry.Given]int{}}}
 	for i := range v.resources {
-		v.resources[i] = ordered.New[*Resource]()
+		v.resources[i] = ordered.New[*resource.Resource]()
 	}
 	e := newEdit(v)
 	return e.all(s, t)
@@ -148,7 +123,7 @@ func (e *edit) all(s *registry.Snapshot, t *Translator) *View {
 
 // Update makes the next view of a class from the last one. The references are of resources that were added,
 // changed or removed, in sending order.
-func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Changed) (*View, []Ref) {
+func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
 	e := newEdit(v)
 	for _, host := range changed.Hosts {
 		e.setHost(host, t.host(s, v.Class, host))
@@ -163,16 +138,16 @@ func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Chan
 // edit is one view being made from another.
 type edit struct {
 	next    *View
-	sets    [types]*ordered.Edit[*Resource]
-	hosts   *ordered.Edit[*part]
+	sets    [resource.Count]*ordered.Edit[*resource.Resource]
+	hosts   *ordered.Edit[*part.Part]
 	uses    uses
-	changed map[Ref]bool
-	given   map[Ref]bool // by hosts in this edit: a name may pass from the base to a host
+	changed map[resource.Ref]bool
+	given   map[resource.Ref]bool // by hosts in this edit: a name may pass from the base to a host
 }
 
 func newEdit(v *View) *edit {
 	next := *v
-	e := &edit{next: &next, hosts: v.hosts.Edit(), changed: map[Ref]bool{}, given: map[Ref]bool{}}
+	e := &edit{next: &next, hosts: v.hosts.Edit(), changed: map[resource.Ref]bool{}, given: map[resource.Ref]bool{}}
 	e.uses = uses{ports: maps.Clone(v.uses.ports), ranges: maps.Clone(v.uses.ranges), gateways: maps.Clone(v.uses.gateways), secrets: maps.Clone(v.uses.secrets)}
 	for i := range e.sets {
 		e.sets[i] = v.resources[i].Edit()
@@ -181,7 +156,7 @@ func newEdit(v *View) *edit {
 }
 
 // setHost replaces a host's share; nil removes it.
-func (e *edit) setHost(host string, p *part) {
+func (e *edit) setHost(host string, p *part.Part) {
 	old, _ := e.hosts.Get(host)
 	if old == p {
 		return
@@ -189,9 +164,9 @@ func (e *edit) setHost(host string, p *part) {
 	if old != nil {
 		e.count(old, -1)
 	}
-	e.replace(old.all(), p.all())
-	for _, r := range p.all() {
-		e.given[Ref{r.Type, r.Name}] = true
+	e.replace(old.All(), p.All())
+	for _, r := range p.All() {
+		e.given[resource.Ref{Type: r.Type, Name: r.Name}] = true
 	}
 	if p == nil {
 		e.hosts.Delete(host)
@@ -201,16 +176,9 @@ func (e *edit) setHost(host string, p *part) {
 	e.hosts.Put(host, p)
 }
 
-func (p *part) all() []*Resource {
-	if p == nil {
-		return nil
-	}
-	return p.resources
-}
-
 func (e *edit) setAllHosts(s *registry.Snapshot, t *Translator) {
 	var gone []string
-	e.next.hosts.Walk(func(host string, _ *part) bool {
+	e.next.hosts.Walk(func(host string, _ *part.Part) bool {
 		if len(s.Services(host)) == 0 {
 			gone = append(gone, host)
 		}
@@ -236,10 +204,10 @@ func (e *edit) setBase(s *registry.Snapshot, t *Translator) {
 }
 
 // replace takes out what is no longer there and puts in what is new or differs.
-func (e *edit) replace(old, now []*Resource) {
-	kept := make(map[Ref]bool, len(now))
+func (e *edit) replace(old, now []*resource.Resource) {
+	kept := make(map[resource.Ref]bool, len(now))
 	for _, r := range now {
-		ref := Ref{r.Type, r.Name}
+		ref := resource.Ref{Type: r.Type, Name: r.Name}
 		kept[ref] = true
 		was, ok := e.sets[r.Type].Get(r.Name)
 		if ok && was.Version == r.Version {
@@ -249,7 +217,7 @@ func (e *edit) replace(old, now []*Resource) {
 		e.changed[ref] = true
 	}
 	for _, r := range old {
-		ref := Ref{r.Type, r.Name}
+		ref := resource.Ref{Type: r.Type, Name: r.Name}
 		if kept[ref] || e.given[ref] {
 			continue
 		}
@@ -258,43 +226,43 @@ func (e *edit) replace(old, now []*Resource) {
 	}
 }
 
-func (e *edit) count(p *part, by int) {
-	for _, u := range p.ports {
+func (e *edit) count(p *part.Part, by int) {
+	for _, u := range p.Ports {
 		if e.uses.ports[u] += by; e.uses.ports[u] == 0 {
 			delete(e.uses.ports, u)
 		}
 	}
-	for _, r := range p.ranges {
+	for _, r := range p.Ranges {
 		if e.uses.ranges[r] += by; e.uses.ranges[r] == 0 {
 			delete(e.uses.ranges, r)
 		}
 	}
-	for _, g := range p.gateways {
+	for _, g := range p.Gateways {
 		if e.uses.gateways[g] += by; e.uses.gateways[g] == 0 {
 			delete(e.uses.gateways, g)
 		}
 	}
-	for _, g := range p.secrets {
+	for _, g := range p.Secrets {
 		if e.uses.secrets[g] += by; e.uses.secrets[g] == 0 {
 			delete(e.uses.secrets, g)
 		}
 	}
 }
 
-func (e *edit) commit() (*View, []Ref) {
+func (e *edit) commit() (*View, []resource.Ref) {
 	for i := range e.sets {
 		e.next.resources[i] = e.sets[i].Done()
 	}
 	// a cluster that changes is warmed anew and waits for endpoints, also when those are the same
 	for ref := range e.changed {
-		if ref.Type == Cluster || ref.Type == OnDemandCluster {
-			if _, ok := e.next.Get(Endpoints, ref.Name); ok {
-				e.changed[Ref{Endpoints, ref.Name}] = true
+		if ref.Type == resource.Cluster || ref.Type == resource.OnDemandCluster {
+			if _, ok := e.next.Get(resource.Endpoints, ref.Name); ok {
+				e.changed[resource.Ref{Type: resource.Endpoints, Name: ref.Name}] = true
 			}
 		}
 	}
 	e.next.hosts, e.next.uses = e.hosts.Done(), e.uses
-	refs := slices.SortedFunc(maps.Keys(e.changed), func(a, b Ref) int {
+	refs := slices.SortedFunc(maps.Keys(e.changed), func(a, b resource.Ref) int {
 		if a.Type != b.Type {
 			return int(a.Type) - int(b.Type)
 		}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/xds/resource"
+
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"go.uber.org/goleak"
@@ -28,7 +30,6 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/token"
-	"github.com/sallyport/sallyport/xds/translate"
 )
 
 func TestMain(m *testing.M) {
@@ -243,7 +244,7 @@ func (l *lab) clusters(ctx context.Context, conn *grpc.ClientConn, node string) 
 	if err != nil {
 		return err
 	}
-	err = stream.Send(&discovery.DeltaDiscoveryRequest{Node: &core.Node{Id: node}, TypeUrl: translate.Cluster.URL()})
+	err = stream.Send(&discovery.DeltaDiscoveryRequest{Node: &core.Node{Id: node}, TypeUrl: resource.Cluster.URL()})
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}

@@ -5,11 +5,11 @@ import (
 	alsv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/xds/accesslog"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 type logCase struct {
-	place   accesslog.Place
+	place   wire.Place
 	message *alsv3.StreamAccessLogsMessage
 	want    *record.Record // nil: another entry tells this
 }
@@ -26,7 +26,7 @@ func cases() map[string]logCase {
 }
 
 func sidecarRequests() map[string]logCase {
-	const place = accesslog.SidecarHTTP
+	const place = wire.SidecarHTTP
 	return map[string]logCase{
 		"a request that the gateway took": {place, httpLog(
 			common(gatewayCluster, "default", "role", "gateway"), get, "external.com", "/", 200, "via_upstream"), nil},
@@ -129,7 +129,7 @@ func sidecarRequests() map[string]logCase {
 }
 
 func sidecarTunnels() map[string]logCase {
-	const place = accesslog.SidecarTunnel
+	const place = wire.SidecarTunnel
 	tunnel := func(cluster, route, asked, upstream string, tags ...string) *datav3.AccessLogCommon {
 		c := at(common(cluster, "", append(tags, "route", route, "authority", asked)...), address("240.240.0.9", 5432), nil)
 		if upstream != "" {
@@ -210,7 +210,7 @@ func sidecarTunnels() map[string]logCase {
 }
 
 func sidecarTCP() map[string]logCase {
-	const place = accesslog.SidecarTCP
+	const place = wire.SidecarTCP
 	return map[string]logCase{
 		"a port where nothing is registered, let through": {place, tcpLog(
 			at(common("PassthroughCluster", "", "role", "passthrough", "policy", policyTag), address("203.0.113.9", 9999), address("203.0.113.9", 9999)), "", ""),
@@ -231,7 +231,7 @@ func sidecarTCP() map[string]logCase {
 
 func forwarded() map[string]logCase {
 	return map[string]logCase{
-		"by the forward proxy": {accesslog.ForwardHTTP, httpLog(
+		"by the forward proxy": {wire.ForwardHTTP, httpLog(
 			at(common("outbound|80||external.com", "default", "role", "external", "config", entryTag), address("127.0.0.1", 3128), address("203.0.113.1", 443)),
 			get, "external.com", "/?a=secret", 200, "via_upstream"),
 			want(record.Record{
@@ -239,13 +239,13 @@ func forwarded() map[string]logCase {
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 200, Cluster: "outbound|80||external.com", Route: "default", DecidedBy: entry, Reason: "registered",
 				Destination: "203.0.113.1:443",
 			})},
-		"refused by the forward proxy": {accesslog.ForwardHTTP, httpLog(
+		"refused by the forward proxy": {wire.ForwardHTTP, httpLog(
 			at(common("", "block_all", "policy", policyTag), address("127.0.0.1", 3128), nil), connect, "evil.test:443", "", 403, "direct_response"),
 			want(record.Record{
 				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "proxy", Workload: app, Host: "evil.test", Port: 443, SNI: "evil.test",
 				Authority: "evil.test:443", Protocol: "tls", Status: 403, Route: "block_all", DecidedBy: policy, Reason: "not registered",
 			})},
-		"a tunnel of the forward proxy": {accesslog.ForwardTLS, tcpLog(
+		"a tunnel of the forward proxy": {wire.ForwardTLS, tcpLog(
 			at(common("outbound|443||external.com", "", "role", "external", "config", entryTag, "authority", "external.com:443", "source", "127.0.0.1:5000"), inner, address("203.0.113.1", 443)),
 			"external.com", ""),
 			want(record.Record{

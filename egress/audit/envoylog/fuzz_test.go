@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sallyport/sallyport/egress/audit/envoylog"
-	"github.com/sallyport/sallyport/xds/accesslog"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // FuzzRecords: whatever message comes is read without a panic, what is said after "?" in a path is in no record, and
@@ -34,7 +34,7 @@ func FuzzRecords(f *testing.F) {
 				r.Authority = secret + "@" + r.Authority
 			}
 		}
-		for _, r := range envoylog.Records(node, accesslog.Place(place), m) {
+		for _, r := range envoylog.Records(node, wire.Place(place), m) {
 			text, err := json.Marshal(r)
 			if err != nil {
 				t.Fatal(err)

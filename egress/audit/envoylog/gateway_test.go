@@ -4,11 +4,11 @@ import (
 	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/xds/accesslog"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 func gatewayRequests() map[string]logCase {
-	const place = accesslog.GatewayHTTP
+	const place = wire.GatewayHTTP
 	return map[string]logCase{
 		"a request that leaves": {place, httpLog(
 			peered(at(common("outbound|80||external.com", "default", "role", "external", "config", entryTag), address("10.0.0.2", 8443), address("203.0.113.1", 443))),
@@ -87,51 +87,51 @@ func gatewayTunnels() map[string]logCase {
 		return c
 	}
 	return map[string]logCase{
-		"TLS that leaves": {accesslog.GatewayTLS, tcpLog(
+		"TLS that leaves": {wire.GatewayTLS, tcpLog(
 			behind("outbound|443||external.com", "role", "external", "config", entryTag, "authority", "external.com:443"), "external.com", ""),
 			want(record.Record{
 				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443, SNI: "external.com",
 				Authority: "external.com:443", Protocol: "tls", Cluster: "outbound|443||external.com", DecidedBy: entry, Reason: "registered", Destination: "203.0.113.1:443",
 			})},
-		"TLS of a namespace that it is not exported to": {accesslog.GatewayTLS, tcpLog(
+		"TLS of a namespace that it is not exported to": {wire.GatewayTLS, tcpLog(
 			behind("BlackHoleCluster", "role", "blackhole", "authority", "private.com:443", "route", "not_exported", "policy", entryTag), "private.com", ""),
 			want(record.Record{
 				Class: record.Network, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "private.com", Port: 443, SNI: "private.com",
 				Authority: "private.com:443", Protocol: "tls", Cluster: "BlackHoleCluster", Route: "not_exported", DecidedBy: entry, Reason: "registered, but not exported to this namespace",
 			})},
-		"TLS to nobody's host": {accesslog.GatewayTLS, tcpLog(
+		"TLS to nobody's host": {wire.GatewayTLS, tcpLog(
 			behind("BlackHoleCluster", "role", "blackhole", "authority", "evil.test:443", "route", "block_all", "policy", policyTag), "evil.test", ""),
 			want(record.Record{
 				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "gateway", Workload: client, Host: "evil.test", Port: 443, SNI: "evil.test",
 				Authority: "evil.test:443", Protocol: "tls", Cluster: "BlackHoleCluster", Route: "block_all", DecidedBy: policy, Reason: "not registered",
 			})},
-		"TLS that says another name": {accesslog.GatewayTLS, tcpLog(
+		"TLS that says another name": {wire.GatewayTLS, tcpLog(
 			behind("BlackHoleCluster", "role", "blackhole", "authority", "external.com:443"), "evil.test", "rbac_access_denied_matched_policy[none]"),
 			want(record.Record{
 				Class: record.Network, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443, SNI: "evil.test",
 				Authority: "external.com:443", Protocol: "tls", Cluster: "BlackHoleCluster",
 				Reason: "the TLS name evil.test is not the host external.com that was asked for",
 			})},
-		"TLS that says no name": {accesslog.GatewayTLS, tcpLog(
+		"TLS that says no name": {wire.GatewayTLS, tcpLog(
 			behind("BlackHoleCluster", "role", "blackhole", "authority", "external.com:443"), "", "rbac_access_denied_matched_policy[none]"),
 			want(record.Record{
 				Class: record.Network, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443,
 				Authority: "external.com:443", Protocol: "tls", Cluster: "BlackHoleCluster",
 				Reason: "the TLS name (none) is not the host external.com that was asked for",
 			})},
-		"what is not TLS": {accesslog.GatewayTLS, tcpLog(
+		"what is not TLS": {wire.GatewayTLS, tcpLog(
 			behind("BlackHoleCluster", "role", "blackhole", "authority", "external.com:443"), "", ""),
 			want(record.Record{
 				Class: record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443,
 				Authority: "external.com:443", Protocol: "tls", Cluster: "BlackHoleCluster", Reason: "what came was not TLS, or gave no name",
 			})},
-		"TCP that leaves": {accesslog.GatewayTCP, tcpLog(
+		"TCP that leaves": {wire.GatewayTCP, tcpLog(
 			behind("outbound|5432||db.external.com", "role", "external", "config", entryTag, "authority", "db.external.com:5432"), "", ""),
 			want(record.Record{
 				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "db.external.com", Port: 5432,
 				Authority: "db.external.com:5432", Protocol: "tcp", Cluster: "outbound|5432||db.external.com", DecidedBy: entry, Reason: "registered", Destination: "203.0.113.1:443",
 			})},
-		"a peer of another kind": {accesslog.GatewayTCP, tcpLog(
+		"a peer of another kind": {wire.GatewayTCP, tcpLog(
 			at(common("outbound|5432||db.external.com", "", "role", "external", "authority", "db.external.com:5432", "peer", "spiffe://other.mesh/vm/7"), inner, nil), "", ""),
 			want(record.Record{
 				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: record.Workload{Principal: "spiffe://other.mesh/vm/7"},

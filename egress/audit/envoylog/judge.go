@@ -8,7 +8,7 @@ import (
 	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/xds/accesslog"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // told says whether another entry tells this better. A tunnel that was handed to an internal listener is logged
@@ -16,9 +16,9 @@ import (
 // was never reached: then nobody else saw it.
 func told(r *entry, role, details string) bool {
 	switch role {
-	case accesslog.RoleInner:
+	case wire.RoleInner:
 		return r.Status == 200 || details == "via_upstream" /* it was asked again there */ || endedEarly(r, details)
-	case accesslog.RoleGateway:
+	case wire.RoleGateway:
 		return r.Status == 200 || details == "via_upstream" // the gateway took it, or said no itself
 	default:
 		return false
@@ -44,13 +44,13 @@ func localFailure(flags []string) bool {
 
 // judge fills in what was decided, by what, and why.
 func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
-	role, policy := tag(c, accesslog.TagRole), tag(c, accesslog.TagPolicy)
+	role, policy := tag(c, wire.TagRole), tag(c, wire.TagPolicy)
 	r.Verdict, r.Direction = record.Allowed, record.Outbound
 	switch {
 	case strings.HasPrefix(details, "rbac_access_denied"):
 		r.deny(r.pathDenied(), r.whyDenied())
-		r.DecidedBy = record.ParseObject(tag(c, accesslog.TagConfig))
-	case r.Route == accesslog.NotExportedRoute:
+		r.DecidedBy = record.ParseObject(tag(c, wire.TagConfig))
+	case r.Route == wire.NotExportedRoute:
 		r.deny(r.pathDenied(), "registered, but not exported to this namespace")
 		r.DecidedBy = record.ParseObject(policy)
 	case r.undecided(role):
@@ -60,8 +60,8 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "loop":
 		r.deny(r.pathDenied(), "the request came back: the host leads to the proxy itself")
-	case strings.HasPrefix(r.Route, accesslog.ClosedRoute):
-		r.deny(r.pathDenied(), strings.TrimPrefix(r.Route, accesslog.ClosedRoute))
+	case strings.HasPrefix(r.Route, wire.ClosedRoute):
+		r.deny(r.pathDenied(), strings.TrimPrefix(r.Route, wire.ClosedRoute))
 		r.Route = "closed"
 		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "" && slices.Contains(r.Flags, "NR"):
@@ -69,32 +69,32 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 	case r.Route == "made_up":
 		r.deny(record.PathBlackhole, madeUpReason)
 		r.DecidedBy = record.ParseObject(policy)
-	case r.Route == "block_all" || role == accesslog.RoleBlackhole || r.Cluster == "BlackHoleCluster":
+	case r.Route == "block_all" || role == wire.RoleBlackhole || r.Cluster == "BlackHoleCluster":
 		r.deny(record.PathBlackhole, "not registered")
 		r.DecidedBy = record.ParseObject(policy)
-		if r.Route == "" && (r.place == accesslog.GatewayTLS || r.place == accesslog.ForwardTLS) {
+		if r.Route == "" && (r.place == wire.GatewayTLS || r.place == wire.ForwardTLS) {
 			r.Reason = "what came was not TLS, or gave no name"
 		}
-	case role == accesslog.RolePassthrough && madeUp(r.Destination):
+	case role == wire.RolePassthrough && madeUp(r.Destination):
 		r.deny(record.PathBlackhole, madeUpReason)
 		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "cluster_networks":
 		r.Direction = record.Lateral
 		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "an address of the cluster's own networks", record.ParseObject(policy)
-	case role == accesslog.RolePassthrough:
+	case role == wire.RolePassthrough:
 		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "not registered; ALLOW_ANY", record.ParseObject(policy)
-	case role == accesslog.RoleGateway:
+	case role == wire.RoleGateway:
 		r.Path, r.Reason = record.PathGateway, "the gateway could not be reached"
-	case role == accesslog.RoleMesh:
-		r.Direction, r.Path, r.DecidedBy = record.Lateral, record.PathMesh, record.ParseObject(tag(c, accesslog.TagConfig))
+	case role == wire.RoleMesh:
+		r.Direction, r.Path, r.DecidedBy = record.Lateral, record.PathMesh, record.ParseObject(tag(c, wire.TagConfig))
 	default:
-		r.Path, r.Reason, r.DecidedBy = record.PathGateway, "registered", record.ParseObject(tag(c, accesslog.TagConfig))
+		r.Path, r.Reason, r.DecidedBy = record.PathGateway, "registered", record.ParseObject(tag(c, wire.TagConfig))
 		if r.Reporter == record.ReporterSidecar {
 			r.Path = record.PathDirect
 		}
 	}
 	if r.DecidedBy != (record.Object{}) {
-		r.DecidedBy.Revision = revision(tag(c, accesslog.TagRevision))
+		r.DecidedBy.Revision = revision(tag(c, wire.TagRevision))
 	}
 	r.nameByCluster()
 	if r.Verdict == record.Allowed && localFailure(r.Flags) {
@@ -105,16 +105,16 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 // revision reads that of the row, else that of the cluster: Envoy writes one after the other, and "-" for what is not there.
 func revision(text string) string {
 	text = strings.TrimLeft(text, "-")
-	if len(text) < accesslog.RevisionDigits {
+	if len(text) < wire.RevisionDigits {
 		return ""
 	}
-	return text[:accesslog.RevisionDigits]
+	return text[:wire.RevisionDigits]
 }
 
 // undecided says whether a connection that is asked about had no answer.
 func (r *entry) undecided(role string) bool {
 	switch r.place {
-	case accesslog.SidecarTunnel, accesslog.GatewayTLS, accesslog.GatewayTCP:
+	case wire.SidecarTunnel, wire.GatewayTLS, wire.GatewayTCP:
 		return role == "" && r.Cluster == "" && r.Route == "" && !slices.Contains(r.Flags, "NC")
 	default:
 		return false
@@ -159,7 +159,7 @@ func (r *entry) pathDenied() string {
 
 // whyDenied tells the two checks apart: of the name inside a tunnel, and of who the client is.
 func (r *entry) whyDenied() string {
-	if r.place == accesslog.GatewayTLS || r.place == accesslog.ForwardTLS {
+	if r.place == wire.GatewayTLS || r.place == wire.ForwardTLS {
 		return "the TLS name " + quoteEmpty(r.SNI) + " is not the host " + quoteEmpty(r.Host) + " that was asked for"
 	}
 	return "registered, but not exported to this namespace"

@@ -11,7 +11,7 @@ import (
 	alsv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/xds/accesslog"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Node is the proxy that the entries come from, and the workload that it stands for.
@@ -21,7 +21,7 @@ type Node struct {
 }
 
 // Records reads a message. The first message of a stream names the log; place is that name.
-func Records(n Node, place accesslog.Place, m *alsv3.StreamAccessLogsMessage) []record.Record {
+func Records(n Node, place wire.Place, m *alsv3.StreamAccessLogsMessage) []record.Record {
 	var out []record.Record
 	for _, e := range m.GetHttpLogs().GetLogEntry() {
 		if r, ok := request(n, place, e); ok {
@@ -37,7 +37,7 @@ func Records(n Node, place accesslog.Place, m *alsv3.StreamAccessLogsMessage) []
 }
 
 // request reads an entry of an HTTP connection manager: a request, or a CONNECT.
-func request(n Node, place accesslog.Place, e *datav3.HTTPAccessLogEntry) (record.Record, bool) {
+func request(n Node, place wire.Place, e *datav3.HTTPAccessLogEntry) (record.Record, bool) {
 	common := e.GetCommonProperties()
 	if common.GetIntermediateLogEntry() {
 		return record.Record{}, false
@@ -67,7 +67,7 @@ func request(n Node, place accesslog.Place, e *datav3.HTTPAccessLogEntry) (recor
 		}
 		r.setTarget(r.Authority, localPort(common, place))
 	}
-	if told(&r, tag(common, accesslog.TagRole), resp.GetResponseCodeDetails()) {
+	if told(&r, tag(common, wire.TagRole), resp.GetResponseCodeDetails()) {
 		return record.Record{}, false
 	}
 	r.judge(common, resp.GetResponseCodeDetails())
@@ -88,14 +88,14 @@ func (r *entry) askedAbout(c *datav3.AccessLogCommon) {
 		r.Protocol = "tcp"
 	default:
 		r.SNI = r.Host
-		if tag(c, accesslog.TagBy) == accesslog.ByAddress { // the name is nobody's, and the address is a host's
+		if tag(c, wire.TagBy) == wire.ByAddress { // the name is nobody's, and the address is a host's
 			r.Host = socketIP(c.GetDownstreamLocalAddress())
 		}
 	}
 }
 
 // connection reads an entry of a TCP proxy.
-func connection(n Node, place accesslog.Place, e *datav3.TCPAccessLogEntry) (record.Record, bool) {
+func connection(n Node, place wire.Place, e *datav3.TCPAccessLogEntry) (record.Record, bool) {
 	common := e.GetCommonProperties()
 	if common.GetIntermediateLogEntry() {
 		return record.Record{}, false
@@ -103,16 +103,16 @@ func connection(n Node, place accesslog.Place, e *datav3.TCPAccessLogEntry) (rec
 	r := start(n, place, common)
 	r.Class, r.Protocol = record.Network, "tcp"
 	r.SNI = common.GetTlsProperties().GetTlsSniHostname()
-	r.Authority = withoutUser(tag(common, accesslog.TagAuthority))
+	r.Authority = withoutUser(tag(common, wire.TagAuthority))
 	c := e.GetConnectionProperties()
 	r.BytesReceived, r.BytesSent = c.GetReceivedBytes(), c.GetSentBytes()
 	switch place {
-	case accesslog.SidecarTunnel:
+	case wire.SidecarTunnel:
 		r.askedAbout(common)
-	case accesslog.GatewayTLS, accesslog.ForwardTLS:
+	case wire.GatewayTLS, wire.ForwardTLS:
 		r.Protocol = "tls"
 		r.setTarget(r.Authority, 443)
-	case accesslog.GatewayTCP, accesslog.ForwardTCP:
+	case wire.GatewayTCP, wire.ForwardTCP:
 		r.setTarget(r.Authority, 0)
 	default:
 		r.Host, r.Port = r.SNI, socketPort(common.GetDownstreamLocalAddress())
@@ -122,7 +122,7 @@ func connection(n Node, place accesslog.Place, e *datav3.TCPAccessLogEntry) (rec
 			r.Protocol = "tls"
 		}
 	}
-	if route := tag(common, accesslog.TagRoute); route != "" {
+	if route := tag(common, wire.TagRoute); route != "" {
 		r.Route = route
 	}
 	r.judge(common, common.GetConnectionTerminationDetails())
@@ -133,10 +133,10 @@ func connection(n Node, place accesslog.Place, e *datav3.TCPAccessLogEntry) (rec
 type entry struct {
 	record.Record
 	node  Node
-	place accesslog.Place
+	place wire.Place
 }
 
-func start(n Node, place accesslog.Place, c *datav3.AccessLogCommon) entry {
+func start(n Node, place wire.Place, c *datav3.AccessLogCommon) entry {
 	r := entry{node: n, place: place}
 	r.Proxy = n.ID
 	r.Time = c.GetStartTime().AsTime()
@@ -146,21 +146,21 @@ func start(n Node, place accesslog.Place, c *datav3.AccessLogCommon) entry {
 	r.Flags = flags(c.GetResponseFlags())
 	// Envoy's remote address is what X-Forwarded-For says, where there is one: anybody can write that.
 	r.Source = socket(c.GetDownstreamDirectRemoteAddress())
-	if s := tag(c, accesslog.TagSource); s != "" {
+	if s := tag(c, wire.TagSource); s != "" {
 		r.Source = s
 	} else if claimed := c.GetDownstreamRemoteAddress().GetSocketAddress().GetAddress(); claimed != c.GetDownstreamDirectRemoteAddress().GetSocketAddress().GetAddress() {
 		r.ForwardedFor = claimed
 	}
 	switch place {
-	case accesslog.GatewayHTTP, accesslog.GatewayTLS, accesslog.GatewayTCP:
+	case wire.GatewayHTTP, wire.GatewayTLS, wire.GatewayTCP:
 		r.Reporter = record.ReporterGateway
 		r.Workload = peer(c)
-	case accesslog.ForwardHTTP, accesslog.ForwardTLS, accesslog.ForwardTCP:
+	case wire.ForwardHTTP, wire.ForwardTLS, wire.ForwardTCP:
 		r.Reporter, r.Workload = record.ReporterProxy, n.Workload
 	default:
 		r.Reporter, r.Workload = record.ReporterSidecar, n.Workload
 		// An internal listener has no address of its own; there the tag has what came with the connection.
-		if r.Dialled = tag(c, accesslog.TagTarget); r.Dialled == "" {
+		if r.Dialled = tag(c, wire.TagTarget); r.Dialled == "" {
 			r.Dialled = socket(c.GetDownstreamLocalAddress())
 		}
 	}
@@ -184,7 +184,7 @@ func (r *entry) setTarget(authority string, def uint32) {
 
 // peer is the client that the gateway verified.
 func peer(c *datav3.AccessLogCommon) record.Workload {
-	id := tag(c, accesslog.TagPeer)
+	id := tag(c, wire.TagPeer)
 	for i, san := range c.GetTlsProperties().GetPeerCertificateProperties().GetSubjectAltName() {
 		if i > 0 { // it is nobody's if it could be two's
 			return record.Workload{}
@@ -229,8 +229,8 @@ func socketPort(a *corev3.Address) uint32 { return a.GetSocketAddress().GetPortV
 
 // localPort is the port that a client of a sidecar connected to; gateways and forward proxies take all requests on
 // one port, so theirs says nothing and 80 is HTTP's.
-func localPort(c *datav3.AccessLogCommon, place accesslog.Place) uint32 {
-	if place == accesslog.SidecarHTTP {
+func localPort(c *datav3.AccessLogCommon, place wire.Place) uint32 {
+	if place == wire.SidecarHTTP {
 		if p := socketPort(c.GetDownstreamLocalAddress()); p != 0 {
 			return p
 		}

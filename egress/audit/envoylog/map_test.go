@@ -14,7 +14,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/envoylog"
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/xds/accesslog"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 var (
@@ -50,7 +50,7 @@ func common(cluster, route string, tags ...string) *datav3.AccessLogCommon {
 		StartTime: timestamppb.New(began), Duration: durationpb.New(20 * time.Millisecond), UpstreamCluster: cluster, RouteName: route,
 		DownstreamDirectRemoteAddress: address("10.0.0.1", 41000), DownstreamRemoteAddress: address("10.0.0.1", 41000), DownstreamLocalAddress: address("240.240.0.9", 80), CustomTags: map[string]string{},
 	}
-	for _, tag := range []string{accesslog.TagConfig, accesslog.TagRole, accesslog.TagPolicy, accesslog.TagAuthority, accesslog.TagPeer, accesslog.TagSource} {
+	for _, tag := range []string{wire.TagConfig, wire.TagRole, wire.TagPolicy, wire.TagAuthority, wire.TagPeer, wire.TagSource} {
 		c.CustomTags[tag] = "-" // as Envoy writes what it does not know
 	}
 	for i := 0; i+1 < len(tags); i += 2 {
@@ -149,17 +149,17 @@ func TestMissingFields(t *testing.T) {
 func TestIntermediateEntries(t *testing.T) {
 	c := common("outbound|80||external.com", "default")
 	c.IntermediateLogEntry = true
-	if got := envoylog.Records(node, accesslog.GatewayHTTP, httpLog(c, get, "external.com", "/", 200, "")); got != nil {
+	if got := envoylog.Records(node, wire.GatewayHTTP, httpLog(c, get, "external.com", "/", 200, "")); got != nil {
 		t.Errorf("%+v", got)
 	}
-	if got := envoylog.Records(node, accesslog.GatewayTLS, tcpLog(c, "external.com", "")); got != nil {
+	if got := envoylog.Records(node, wire.GatewayTLS, tcpLog(c, "external.com", "")); got != nil {
 		t.Errorf("%+v", got)
 	}
 }
 
-var places = []accesslog.Place{
-	accesslog.SidecarHTTP, accesslog.SidecarTunnel, accesslog.SidecarTCP, accesslog.GatewayHTTP, accesslog.GatewayTLS,
-	accesslog.GatewayTCP, accesslog.ForwardHTTP, accesslog.ForwardTLS, accesslog.ForwardTCP, "another", "",
+var places = []wire.Place{
+	wire.SidecarHTTP, wire.SidecarTunnel, wire.SidecarTCP, wire.GatewayHTTP, wire.GatewayTLS,
+	wire.GatewayTCP, wire.ForwardHTTP, wire.ForwardTLS, wire.ForwardTCP, "another", "",
 }
 
 // TestWhatClientsClaim: what a client writes about itself is not who it is.
@@ -184,14 +184,14 @@ func TestWhatClientsClaim(t *testing.T) {
 			c.DownstreamRemoteAddress = address("192.0.2.66", 0)
 		}, "10.0.0.1:41000", "192.0.2.66", one},
 		"two names in a certificate":            {func(c *datav3.AccessLogCommon) { c.TlsProperties = san(one, two) }, "10.0.0.1:41000", "", ""},
-		"two names in a tunnel's certificate":   {func(c *datav3.AccessLogCommon) { c.CustomTags[accesslog.TagPeer] = one + "," + two }, "10.0.0.1:41000", "", ""},
-		"the address of a tunnel's other end":   {func(c *datav3.AccessLogCommon) { c.CustomTags[accesslog.TagSource] = "10.0.0.2:5" }, "10.0.0.2:5", "", ""},
-		"a tunnel's other end and what it says": {func(c *datav3.AccessLogCommon) { c.CustomTags[accesslog.TagPeer] = one }, "10.0.0.1:41000", "", one},
+		"two names in a tunnel's certificate":   {func(c *datav3.AccessLogCommon) { c.CustomTags[wire.TagPeer] = one + "," + two }, "10.0.0.1:41000", "", ""},
+		"the address of a tunnel's other end":   {func(c *datav3.AccessLogCommon) { c.CustomTags[wire.TagSource] = "10.0.0.2:5" }, "10.0.0.2:5", "", ""},
+		"a tunnel's other end and what it says": {func(c *datav3.AccessLogCommon) { c.CustomTags[wire.TagPeer] = one }, "10.0.0.1:41000", "", one},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := common("outbound|80||a.test", "default", "role", "external")
 			tt.edit(c)
-			got := envoylog.Records(envoylog.Node{ID: "router"}, accesslog.GatewayHTTP, httpLog(c, corev3.RequestMethod_GET, "a.test", "/", 200, "via_upstream"))
+			got := envoylog.Records(envoylog.Node{ID: "router"}, wire.GatewayHTTP, httpLog(c, corev3.RequestMethod_GET, "a.test", "/", 200, "via_upstream"))
 			if len(got) != 1 || got[0].Source != tt.source || got[0].ForwardedFor != tt.forwarded || got[0].Workload.Principal != tt.caller {
 				t.Errorf("%+v", got)
 			}

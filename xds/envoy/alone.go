@@ -1,0 +1,53 @@
+package envoy
+
+import (
+	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
+	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
+	skipv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/matcher/action/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	envoymatcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// HTTP11 is HTTP/1.1 in ALPN (RFC 7301).
+const HTTP11 = "http/1.1"
+
+// filterAlone is the HTTP filter by which an upgrade gets a connection to itself.
+const filterAlone = "sallyport.alone"
+
+// alone makes a request go on by HTTP/1.1, where the cluster lets the server choose (meshProtocol): by offering nothing
+// else. Bytes that are not messages, of an upgrade, so have a connection of their own, whose end is theirs and
+// which waits for a slow reader. A stream of HTTP/2 that one side has ended is reset, with what still waits for the
+// window: docs/adr/0011-bytes-arrive-whole.md.
+func alone() *httpstatev3.Config {
+	return &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{State(wire.StateProtocols, HTTP11, Stay)}}
+}
+
+// upgradesAlone is alone for requests that ask for an upgrade, such as WebSocket's.
+func upgradesAlone() *hcmv3.HttpFilter {
+	upgrade := &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate{
+		Input: &xdscorev3.TypedExtensionConfig{Name: "upgrade", TypedConfig: Packed(&envoymatcherv3.HttpRequestHeaderMatchInput{HeaderName: "upgrade"})},
+		Matcher: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{
+				EngineType: &matcherv3.RegexMatcher_GoogleRe2{GoogleRe2: &matcherv3.RegexMatcher_GoogleRE2{}}, Regex: ".+",
+			}},
+		}},
+	}
+	none := &matcherv3.Matcher_MatcherList_Predicate{MatchType: &matcherv3.Matcher_MatcherList_Predicate_NotMatcher{
+		NotMatcher: &matcherv3.Matcher_MatcherList_Predicate{MatchType: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_{SinglePredicate: upgrade}},
+	}}
+	skip := &matcherv3.Matcher_OnMatch{OnMatch: &matcherv3.Matcher_OnMatch_Action{
+		Action: &xdscorev3.TypedExtensionConfig{Name: "skip", TypedConfig: Packed(&skipv3.SkipFilter{})},
+	}}
+	return httpFilter(filterAlone, &matchingv3.ExtensionWithMatcher{
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: filterState, TypedConfig: Packed(alone())},
+		XdsMatcher: &matcherv3.Matcher{MatcherType: &matcherv3.Matcher_MatcherList_{MatcherList: &matcherv3.Matcher_MatcherList{
+			Matchers: []*matcherv3.Matcher_MatcherList_FieldMatcher{{Predicate: none, OnMatch: skip}},
+		}}},
+	})
+}

@@ -1,0 +1,138 @@
+package envoy
+
+import (
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/formatter/cel/v3"
+	servicev3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Answer is what a row says to a question (see there). Each of its values reaches the connection's filters as dynamic
+// metadata; what is empty is left out.
+type Answer struct {
+	Route    string // its name, for the log
+	Config   string // the object that decides, where the cluster has none to say
+	Revision string // of the object that decides
+	Cluster  string // where to
+	LoggedBy string // who else logs the connection, and knows more: toldByGateway or toldInside
+	By       string // accesslog.ByAddress, where it was not the name
+
+	// What goes by a gateway says whereto by the TLS name of its connection, see serverName. One of the three.
+	Sni     string // the whole of it
+	SniOf   string // its beginning; what the client's TLS names comes after it
+	Dialled string // its beginning; the address that the client connected to comes after it, and then
+	Host    string //   the rest
+	Alpn    string
+
+	// What an internal listener behind is told: of a pattern's hosts, the name is looked up there.
+	Behind string // the cluster after it
+	Port   string // of the server
+}
+
+// The names of an answer's values.
+const (
+	sayRoute    = "route"
+	sayConfig   = "config"
+	sayCluster  = "cluster"
+	sayRevision = "revision"
+	SayLoggedBy = "told"
+	sayBy       = "by"
+	SaySNI      = "sni"
+	SaySNIOf    = "sni_of"
+	SayDialled  = "dialled"
+	SayHost     = "host"
+	SayALPN     = "alpn"
+	SayBehind   = "behind"
+	SayPort     = "port"
+	SayThere    = "there" // "", where an internal listener behind is told more
+)
+
+// Who logs a connection that is not logged where it was asked about.
+const (
+	LoggedAtGateway = "gateway"
+	LoggedInside    = "inside"
+)
+
+// metadata are the values.
+func (a Answer) metadata() *structpb.Struct {
+	m := &structpb.Struct{Fields: map[string]*structpb.Value{sayCluster: structpb.NewStringValue(a.Cluster)}}
+	for k, v := range map[string]string{
+		sayRoute: a.Route, sayConfig: a.Config, sayRevision: a.Revision, SayLoggedBy: a.LoggedBy, sayBy: a.By, SaySNI: a.Sni, SaySNIOf: a.SniOf,
+		SayDialled: a.Dialled, SayHost: a.Host, SayALPN: a.Alpn, SayBehind: a.Behind, SayPort: a.Port,
+	} {
+		if v != "" {
+			m.Fields[k] = structpb.NewStringValue(v)
+		}
+	}
+	if a.Behind != "" {
+		m.Fields[SayThere] = structpb.NewStringValue("")
+	}
+	return m
+}
+
+// Row answers the questions that match.
+func (a Answer) Row(match *routev3.RouteMatch) *routev3.Route {
+	body, err := stable.Marshal(&servicev3.RateLimitResponse{OverallCode: servicev3.RateLimitResponse_OK, DynamicMetadata: a.metadata()})
+	if err != nil {
+		panic("translate: an answer does not marshal: " + err.Error()) // only invalid UTF-8 can do that; admission refuses it
+	}
+	return &routev3.Route{Name: a.Route, Match: match, Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+		Status: 200, Body: &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: body}},
+	}}}
+}
+
+// Nothing is the answer for what is closed.
+func Nothing(route, config, revision string) Answer {
+	return Answer{Route: route, Config: config, Revision: revision, Cluster: wire.BlackHoleCluster}
+}
+
+// AsksAbout matches questions; kind may be "" for all of them. No request of a client's has this in its filter state.
+func AsksAbout(kind string) *routev3.RouteMatch {
+	m := &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
+	state := Holds(wire.StateQuestion, ".+")
+	if kind != "" {
+		state.Matcher = &matcherv3.FilterStateMatcher_StringMatch{StringMatch: Exact(kind)}
+	}
+	m.FilterState = []*matcherv3.FilterStateMatcher{state}
+	return m
+}
+
+// IsAnswer says whether a route answers questions about connections, rather than taking requests.
+func IsAnswer(r *routev3.Route) bool {
+	return slices.ContainsFunc(r.GetMatch().GetFilterState(), func(f *matcherv3.FilterStateMatcher) bool { return f.Key == wire.StateQuestion })
+}
+
+// Said is a format string for one of an answer's values.
+func Said(value string) string { return "%DYNAMIC_METADATA(" + FilterAsk + ":" + value + ")%" }
+
+// SaidIn is the same in an expression. Where it was not said the expression fails, and gives nothing.
+func SaidIn(value string) string {
+	return "metadata.filter_metadata['" + FilterAsk + "']['" + value + "']"
+}
+
+// Computed is a value of the filter state from an expression (CEL).
+func Computed(key, expression string, shared statev3.FilterStateValue_SharedWithUpstream) *statev3.FilterStateValue {
+	v := State(key, "%CEL("+expression+")%", shared)
+	v.GetFormatString().Formatters = []*corev3.TypedExtensionConfig{{Name: "envoy.formatter.cel", TypedConfig: Packed(&celv3.Cel{
+		CelConfig: &corev3.CelExpressionConfig{EnableStringConcat: true, EnableStringConversion: true, EnableStringFunctions: true},
+	})}}
+	return v
+}
+
+// GoBy sets what a TCP proxy goes by, from the answer.
+func GoBy(more ...*statev3.FilterStateValue) *listenerv3.Filter {
+	return SetState(append([]*statev3.FilterStateValue{State(wire.StateTCPCluster, Said(sayCluster), Stay)}, more...)...)
+}
+
+// sayHeader puts a header of a question into the filter state.
+func sayHeader(key, header string) []*statev3.FilterStateValue {
+	return []*statev3.FilterStateValue{State(key, "%REQ("+header+")%", Stay)}
+}

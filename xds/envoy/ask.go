@@ -1,0 +1,167 @@
+package envoy
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/config/ratelimit/v3"
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	bridgev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_http1_reverse_bridge/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	netratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ratelimit/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// A question is where a connection goes whose bytes are nobody's business. A network filter asks it when the connection
+// comes, and a table of hosts answers it; the bytes themselves pass TCP proxies only (docs/adr/0011-bytes-arrive-whole.md).
+//
+// The filter is Envoy's for rate limits, since that is one which asks and hears more than yes or no. It asks the internal
+// listener askName, in gRPC; that passes the question, as a plain request, to the internal listener of a table; the row
+// that is found answers by itself, with the message that the filter expects (see answer). Without an answer the
+// connection is closed.
+type Question struct {
+	Table string            // the cluster, and internal listener, of the table
+	Name  string            // a format string of what is looked up in it
+	Also  map[string]string // header → format string
+}
+
+// The headers of questions. Nobody else's request gets to where they are read, so nobody else can write them.
+const (
+	headerName  = "x-sallyport-name"
+	headerTable = "x-sallyport-table"
+	HeaderKind  = "x-sallyport-kind"  // kindTLS or kindTCP
+	HeaderTo    = "x-sallyport-to"    // the address that the client connected to
+	HeaderRange = "x-sallyport-range" // what is asked for after an address that nobody has, "host:port"
+	HeaderPeer  = "x-sallyport-peer"  // the client, as the gateway verified it
+)
+
+// What a question says of the bytes.
+const (
+	KindTLS = "tls" // they begin with a ClientHello
+	KindTCP = "tcp" // nobody looked
+)
+
+// askName is the internal listener, and the cluster in front of it, that all questions of a proxy go to.
+const askName = "ask"
+
+// askHeaders are all headers of a question beside its name and table, in order.
+var askHeaders = []string{HeaderKind, HeaderTo, HeaderRange, HeaderPeer, wire.HeaderRegisteredIn, wire.HeaderDialled}
+
+// Filter asks.
+func (q Question) Filter() *listenerv3.Filter {
+	service := &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: askName}}}
+	add := func(key, value string) {
+		if value != "" {
+			service.InitialMetadata = append(service.InitialMetadata, &corev3.HeaderValue{Key: key, Value: value})
+		}
+	}
+	add(headerName, q.Name)
+	add(headerTable, q.Table)
+	for _, h := range askHeaders {
+		add(h, q.Also[h])
+	}
+	return NetworkFilter(FilterAsk, &netratelimitv3.RateLimit{
+		StatPrefix: "ask", Domain: "sallyport",
+		// what is said here is not read; something has to be
+		Descriptors:     []*descriptorv3.RateLimitDescriptor{{Entries: []*descriptorv3.RateLimitDescriptor_Entry{{Key: "where", Value: "to"}}}},
+		Timeout:         durationpb.New(patience),
+		FailureModeDeny: true,
+		RateLimitService: &ratelimitv3.RateLimitServiceConfig{
+			GrpcService: service, TransportApiVersion: corev3.ApiVersion_V3,
+		},
+	})
+}
+
+// FilterAsk is the network filter, by whose name its answers are found.
+const FilterAsk = "envoy.filters.network.ratelimit"
+
+// AskBase takes the questions, and hands them to the tables that they name.
+func AskBase() []*resource.Resource {
+	hcm := asksOnly(askName)
+	hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
+		Name: askName,
+		VirtualHosts: []*routev3.VirtualHost{{Name: askName, Domains: []string{"*"}, Routes: []*routev3.Route{{
+			Name: askName,
+			Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}, Headers: []*routev3.HeaderMatcher{
+				{Name: headerName, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}},
+			}},
+			Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+				ClusterSpecifier:     &routev3.RouteAction_ClusterHeader{ClusterHeader: headerTable},
+				HostRewriteSpecifier: &routev3.RouteAction_HostRewriteHeader{HostRewriteHeader: headerName},
+				Timeout:              durationpb.New(patience),
+			}},
+		}}}},
+	}}
+	hcm.HttpFilters = []*hcmv3.HttpFilter{
+		// what a row answers with is said to be text, because Envoy says so of all that it answers by itself
+		httpFilter("envoy.filters.http.grpc_http1_reverse_bridge", &bridgev3.FilterConfig{ContentType: "text/plain", WithholdGrpcFrames: true}),
+		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
+	}
+	l := InternalListener(askName, nil, Chain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
+	return []*resource.Resource{SealCluster(AskCluster(askName)), Seal(resource.Listener, askName, l)}
+}
+
+// AskCluster is a cluster that takes questions.
+func AskCluster(listener string) *clusterv3.Cluster {
+	c := Internal(listener)
+	options := overHTTP2(http2Limits())
+	options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeout)}
+	c.TypedExtensionProtocolOptions = HTTPOptions(options)
+	return c
+}
+
+// asksOnly is a connection manager for questions. It logs nothing: what a connection's end says, with its bytes, is more.
+func asksOnly(stat string) *hcmv3.HttpConnectionManager {
+	return &hcmv3.HttpConnectionManager{
+		StatPrefix:                 stat,
+		CodecType:                  hcmv3.HttpConnectionManager_HTTP2,
+		StreamIdleTimeout:          durationpb.New(patience),
+		UseRemoteAddress:           wrapperspb.Bool(false),
+		SkipXffAppend:              true,
+		GenerateRequestId:          wrapperspb.Bool(false),
+		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
+		RequestHeadersTimeout:      durationpb.New(patience),
+		CommonHttpProtocolOptions:  &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeout)},
+		Http2ProtocolOptions:       http2Limits(),
+	}
+}
+
+// TableListener is the internal listener where a table answers questions. What they say of the connection is put where the
+// table's routes look for what they would know of a request's own connection.
+func TableListener(name, table string, verified bool) *listenerv3.Listener {
+	hcm := asksOnly(name)
+	hcm.RouteSpecifier = byRDS(table)
+	if verified {
+		hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("sallyport.one_name", oneNameAsked()))
+	}
+	hcm.HttpFilters = append(hcm.HttpFilters,
+		httpFilter("sallyport.question", &httpstatev3.Config{ClearRouteCache: true, OnRequestHeaders: append(
+			sayHeader(wire.StateQuestion, HeaderKind),
+			append(sayHeader(wire.StateOriginalDst, HeaderTo), sayHeader(wire.StateClient, HeaderPeer)...)...)}),
+		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
+	)
+	return InternalListener(name, nil, Chain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
+}
+
+// oneNameAsked leaves questions without an answer that are about a client with several URI names, as oneName does
+// for requests: a tunnel in which the server speaks first is decided before that could look.
+func oneNameAsked() *httprbacv3.RBAC {
+	return &httprbacv3.RBAC{Rules: &rbacv3.RBAC{Action: rbacv3.RBAC_DENY, Policies: map[string]*rbacv3.Policy{"several-names": {
+		Permissions: []*rbacv3.Permission{{Rule: &rbacv3.Permission_Any{Any: true}}},
+		Principals: []*rbacv3.Principal{{Identifier: &rbacv3.Principal_Header{Header: &routev3.HeaderMatcher{
+			Name: HeaderPeer, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+				MatchPattern: &matcherv3.StringMatcher_Contains{Contains: ","},
+			}},
+		}}}},
+	}}}}
+}

@@ -1,0 +1,41 @@
+package envoy
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// How far a value travels.
+const (
+	Stay = statev3.FilterStateValue_NONE
+	Once = statev3.FilterStateValue_ONCE // to the internal listener behind this connection
+)
+
+// State makes a value of the filter state from a format string. Keys that Envoy does not know hold strings, and those
+// must be hashable: a connection pool is found by the hash of what is shared with it and gives that to each of its
+// connections, so with strings that do not count, one client's values would be another's.
+func State(key, format string, shared statev3.FilterStateValue_SharedWithUpstream) *statev3.FilterStateValue {
+	v := &statev3.FilterStateValue{
+		Key:                &statev3.FilterStateValue_ObjectKey{ObjectKey: key},
+		Value:              &statev3.FilterStateValue_FormatString{FormatString: text(format)},
+		SharedWithUpstream: shared,
+		SkipIfEmpty:        true,
+	}
+	switch key {
+	case wire.StateAuthority, wire.StatePeer, wire.StateSource, wire.StateCluster, wire.StatePort, wire.StateClient, wire.StateQuestion, wire.StateSubset, wire.StateDialled:
+		v.FactoryKey = "envoy.hashable_string"
+	}
+	return v
+}
+
+// text is a format string that gives "" for what Envoy does not know.
+func text(format string) *corev3.SubstitutionFormatString {
+	return &corev3.SubstitutionFormatString{
+		OmitEmptyValues: true,
+		Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
+			Specifier: &corev3.DataSource_InlineString{InlineString: format},
+		}},
+	}
+}

@@ -1,0 +1,136 @@
+package envoy
+
+import (
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	dfpfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
+	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
+	ondemandv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/on_demand/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// The HTTP filters that routes configure for themselves.
+const (
+	FilterAccess = "envoy.filters.http.rbac"
+	filterState  = "envoy.filters.http.set_filter_state"
+	FilterNames  = "envoy.filters.http.dynamic_forward_proxy"
+	FilterWeb    = "envoy.filters.http.grpc_web"
+)
+
+// HCM describes an HTTP connection manager.
+type HCM struct {
+	Stat    string
+	Route   string // routes by this name
+	Log     wire.Place
+	Connect bool // CONNECT is taken
+	Exit    bool // its clients are strangers: they give no orders
+	Gateway bool // it faces the mesh
+
+	OnDemand bool // a cluster that is not there is asked for
+}
+
+// Filter makes the network filter.
+func (m HCM) Filter() *listenerv3.Filter {
+	hcm := &hcmv3.HttpConnectionManager{
+		StatPrefix:        m.Stat,
+		CodecType:         hcmv3.HttpConnectionManager_AUTO,
+		RouteSpecifier:    byRDS(m.Route),
+		HttpFilters:       m.filters(),
+		AccessLog:         accessLog(m.Log, true),
+		StreamIdleTimeout: durationpb.New(idleTimeout),
+		// the app's own headers go on as they are, and what proxies tell each other stays inside
+		UseRemoteAddress:                wrapperspb.Bool(false),
+		SkipXffAppend:                   true,
+		GenerateRequestId:               wrapperspb.Bool(false),
+		ForwardClientCertDetails:        hcmv3.HttpConnectionManager_SANITIZE,
+		ServerHeaderTransformation:      hcmv3.HttpConnectionManager_PASS_THROUGH,
+		RequestHeadersTimeout:           durationpb.New(time.Minute),
+		MaxRequestHeadersKb:             wrapperspb.UInt32(96),
+		HttpProtocolOptions:             &corev3.Http1ProtocolOptions{AcceptHttp_10: true},
+		CommonHttpProtocolOptions:       &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeout)},
+		Http2ProtocolOptions:            http2Limits(),
+		StreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
+		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+	}
+	if m.Exit {
+		hcm.EarlyHeaderMutationExtensions = withoutOrders()
+	}
+	if m.Connect {
+		hcm.UpgradeConfigs = append(hcm.UpgradeConfigs, &hcmv3.HttpConnectionManager_UpgradeConfig{UpgradeType: "CONNECT"})
+		hcm.Http2ProtocolOptions.AllowConnect = true
+	}
+	if m.Gateway {
+		hcm.RequestHeadersTimeout = durationpb.New(patience)
+		hcm.CommonHttpProtocolOptions.IdleTimeout = durationpb.New(restTime)
+		hcm.DrainTimeout = durationpb.New(drainTime)
+	}
+	if m.Connect {
+		// The end of a tunnel is the end of its connection: by default it would come a second late.
+		hcm.DelayedCloseTimeout = durationpb.New(0)
+	}
+	return NetworkFilter("envoy.filters.network.http_connection_manager", hcm)
+}
+
+// filters are what a request goes through. Each one costs every request (docs/adr/0008-what-the-path-costs.md), so those
+// that few routes need are off until a route configures them; but who may use a host is always looked at.
+func (m HCM) filters() []*hcmv3.HttpFilter {
+	var filters []*hcmv3.HttpFilter
+	if m.Gateway {
+		filters = append(filters, httpFilter(FilterAccess, &httprbacv3.RBAC{}))
+	}
+	for _, f := range []*hcmv3.HttpFilter{
+		httpFilter(filterState, &httpstatev3.Config{}),
+		httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{}),
+		httpFilter(FilterNames, &dfpfilterv3.FilterConfig{
+			ImplementationSpecifier:         &dfpfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
+			AllowDynamicHostFromFilterState: true,
+		}),
+	} {
+		f.Disabled = true
+		filters = append(filters, f)
+	}
+	if !m.Exit {
+		filters = append(filters, upgradesAlone())
+	}
+	if m.OnDemand {
+		filters = append(filters, httpFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{
+			Odcds: &ondemandv3.OnDemandCds{Source: clustersOnDemand()},
+		}))
+	}
+	return append(filters, httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}))
+}
+
+// clustersOnDemand is where a cluster is asked for when it is first used: at the agent, on a stream of its own. On
+// the stream that all clusters come by, Envoy does not see the answer.
+func clustersOnDemand() *corev3.ConfigSource {
+	return &corev3.ConfigSource{
+		ResourceApiVersion: corev3.ApiVersion_V3,
+		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
+			ApiType:                   corev3.ApiConfigSource_DELTA_GRPC,
+			TransportApiVersion:       corev3.ApiVersion_V3,
+			SetNodeOnFirstMessageOnly: true,
+			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: wire.XDSCluster},
+			}}},
+		}},
+	}
+}
+
+func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: Packed(config)}}
+}
+
+// NetworkFilter is a filter of connections.
+func NetworkFilter(name string, config proto.Message) *listenerv3.Filter {
+	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: Packed(config)}}
+}

@@ -1,0 +1,132 @@
+package envoy
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	httpinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/http_inspector/v3"
+	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
+	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
+	netstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/set_filter_state/v3"
+	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+func listenerFilter(name string, config proto.Message) *listenerv3.ListenerFilter {
+	return &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: Packed(config)}}
+}
+
+// InspectTLS reads the whole ClientHello, of up to 16 KiB (Envoy's default and most): post-quantum ones span
+// packets.
+func InspectTLS() *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{})
+}
+
+// InspectHTTP reads the beginning of a request.
+func InspectHTTP() *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
+}
+
+// OriginalDst finds where a redirected connection wanted to go.
+func OriginalDst() *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.original_dst", &originaldstv3.OriginalDst{})
+}
+
+// At binds a listener to a port on all addresses.
+func At(l *listenerv3.Listener, port uint32, ipv6 bool) *listenerv3.Listener {
+	l.Address = TCPAddress("0.0.0.0", port)
+	if ipv6 {
+		l.AdditionalAddresses = []*listenerv3.AdditionalAddress{{Address: TCPAddress("::", port)}}
+	}
+	return l
+}
+
+// Chain is a filter chain; a nil match takes everything.
+func Chain(name string, match *listenerv3.FilterChainMatch, filters ...*listenerv3.Filter) *listenerv3.FilterChain {
+	return &listenerv3.FilterChain{Name: name, FilterChainMatch: match, Filters: filters}
+}
+
+// TLSSpoken matches connections that begin with a ClientHello.
+func TLSSpoken() *listenerv3.FilterChainMatch {
+	return &listenerv3.FilterChainMatch{TransportProtocol: "tls"}
+}
+
+// HTTPSpoken matches connections that begin with a request.
+func HTTPSpoken() *listenerv3.FilterChainMatch {
+	return &listenerv3.FilterChainMatch{TransportProtocol: "raw_buffer", ApplicationProtocols: []string{"http/1.0", "http/1.1", "h2c"}}
+}
+
+// Within matches connections to a range of addresses.
+func Within(prefix string, bits int) *listenerv3.FilterChainMatch {
+	return &listenerv3.FilterChainMatch{PrefixRanges: []*corev3.CidrRange{{
+		AddressPrefix: prefix, PrefixLen: wrapperspb.UInt32(uint32(bits)),
+	}}}
+}
+
+// TCPProxy is a TCP proxy.
+type TCPProxy struct {
+	Stat    string
+	Cluster string
+	Log     wire.Place // none: what is behind it logs
+
+	OnDemand   bool              // a cluster that is not there is asked for
+	Policy     string            // the object that decides, where no route says so
+	Tags       map[string]string // of the log, beside those of the place
+	AfterHello bool              // it waits for its client's certificate before it goes on
+	Revision   string            // of what it decides
+}
+
+// Filter makes the network filter.
+func (p TCPProxy) Filter() *listenerv3.Filter {
+	t := &tcpv3.TcpProxy{
+		StatPrefix:       p.Stat,
+		ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: p.Cluster},
+		IdleTimeout:      durationpb.New(idleTimeout),
+	}
+	if p.AfterHello {
+		t.UpstreamConnectMode = tcpv3.UpstreamConnectMode_ON_DOWNSTREAM_TLS_HANDSHAKE
+		t.MaxEarlyDataBytes = wrapperspb.UInt32(0)
+	}
+	if p.OnDemand {
+		t.OnDemand = &tcpv3.TcpProxy_OnDemand{OdcdsConfig: clustersOnDemand()}
+	}
+	if p.Log != "" {
+		tags := maps.Clone(p.Tags)
+		if p.Policy != "" {
+			tags = map[string]string{wire.TagPolicy: p.Policy, wire.TagRevision: p.Revision}
+		}
+		t.AccessLog = accessLogOf(p.Log, false, tags)
+	}
+	return NetworkFilter("envoy.filters.network.tcp_proxy", t)
+}
+
+// SetState sets values of the filter state for a connection.
+func SetState(values ...*statev3.FilterStateValue) *listenerv3.Filter {
+	return NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{OnNewConnection: values})
+}
+
+// DetectWithin bounds the wait for a client's first bytes; after it the connection is taken as plain TCP.
+func DetectWithin(l *listenerv3.Listener, d time.Duration) *listenerv3.Listener {
+	l.ListenerFiltersTimeout = durationpb.New(d)
+	l.ContinueOnListenerFiltersTimeout = true
+	return l
+}
+
+// InternalListener takes connections from within the same Envoy.
+func InternalListener(name string, filters []*listenerv3.ListenerFilter, chains ...*listenerv3.FilterChain) *listenerv3.Listener {
+	return &listenerv3.Listener{
+		Name:              name,
+		ListenerSpecifier: &listenerv3.Listener_InternalListener{InternalListener: &listenerv3.Listener_InternalListenerConfig{}},
+		ListenerFilters:   slices.Clone(filters),
+		FilterChains:      chains,
+		TrafficDirection:  corev3.TrafficDirection_OUTBOUND,
+	}
+}

@@ -1,0 +1,289 @@
+package envoy
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	filelogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// TestWhatSidecarsLog asks the real Envoy which requests a sidecar's filter keeps: all but those that a gateway answered.
+func TestWhatSidecarsLog(t *testing.T) {
+	t.Parallel()
+	upstream := answering(t)
+	address, lines := logging(t, wire.SidecarHTTP, upstream)
+	for _, c := range []struct {
+		path   string
+		status int // 0: the client does not wait
+		logged bool
+	}{
+		{"/gateway/200", 200, false},
+		{"/gateway/404", 404, false},
+		{"/gateway/503", 503, false},
+		{"/gateway/reset", 503, true},
+		{"/gateway/late", 504, true},
+		{"/gateway/silent", 0, true},
+		{"/nogateway", 503, true},
+		{"/unreachable", 503, true},
+		{"/external/200", 200, true},
+		{"/external/503", 503, true},
+		{"/external/reset", 503, true},
+		{"/refused", 403, true},
+		{"/elsewhere", 404, true}, // no route
+		{"/missing", 503, true},   // no such cluster
+	} {
+		if got := status(t, address, "GET "+c.path); c.status != got {
+			t.Errorf("%s: status %d, want %d", c.path, got, c.status)
+		}
+		lines.expect(t, c.path, c.logged)
+	}
+	status(t, address, "GET /external/last")
+	lines.end(t, "/external/last")
+}
+
+// TestWhatGatewaysLog does the same at a gateway: all but tunnels that an internal listener took.
+func TestWhatGatewaysLog(t *testing.T) {
+	t.Parallel()
+	address, lines := logging(t, wire.GatewayHTTP, answering(t))
+	for _, c := range []struct {
+		request, line string
+		status        int
+		logged        bool
+	}{
+		{"GET /external/200", "/external/200", 200, true},
+		{"GET /external/503", "/external/503", 503, true},
+		{"GET /refused", "/refused", 403, true},
+		{"CONNECT taken.test:443", "taken.test:443", 200, false},
+		{"CONNECT refused.test:443", "refused.test:443", 403, true},
+		{"CONNECT unreachable.test:443", "unreachable.test:443", 503, true},
+	} {
+		if got := status(t, address, c.request); c.status != got {
+			t.Errorf("%s: status %d, want %d", c.request, got, c.status)
+		}
+		lines.expect(t, c.line, c.logged)
+	}
+	status(t, address, "GET /external/last")
+	lines.end(t, "/external/last")
+}
+
+// status makes a request and gives the answer's status. Where the server would be silent it leaves: 0.
+func status(t *testing.T, address, request string) int {
+	t.Helper()
+	conn, err := net.Dial("unix", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	host := "a.test"
+	if target, ok := strings.CutPrefix(request, "CONNECT "); ok {
+		host = target
+	}
+	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: %s\r\n\r\n", request, host); err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasSuffix(request, "/silent") {
+		<-arrived
+		return 0
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+// arrived tells that a request for something silent has reached its server.
+var arrived = make(chan struct{})
+
+// answering is a server that does what the last element of the path says.
+func answering(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch filepath.Base(r.URL.Path) {
+		case "404":
+			w.WriteHeader(404)
+		case "503":
+			w.WriteHeader(503)
+		case "reset":
+			panic(http.ErrAbortHandler)
+		case "silent":
+			arrived <- struct{}{}
+			<-r.Context().Done()
+		case "late":
+			<-r.Context().Done()
+		}
+	})}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return l.Addr().String()
+}
+
+// logged reads the paths in a log.
+type logged struct {
+	file     string
+	unwanted []string
+}
+
+func (l *logged) read(t *testing.T) []string {
+	t.Helper()
+	content, err := os.ReadFile(l.file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(content))
+}
+
+func (l *logged) expect(t *testing.T, line string, logged bool) {
+	t.Helper()
+	if !logged {
+		l.unwanted = append(l.unwanted, line)
+		return
+	}
+	for began := time.Now(); time.Since(began) < time.Minute; <-time.After(20 * time.Millisecond) {
+		if slices.Contains(l.read(t), line) {
+			return
+		}
+	}
+	t.Errorf("%s is not logged", line)
+}
+
+// end waits for the last entry: they are in order, so what is not there then does not come.
+func (l *logged) end(t *testing.T, last string) {
+	t.Helper()
+	l.expect(t, last, true)
+	for _, line := range l.unwanted {
+		if slices.Contains(l.read(t), line) {
+			t.Errorf("%s is logged, but another entry tells that", line)
+		}
+	}
+}
+
+// logging starts an Envoy that logs paths to a file, with the filter of a place.
+func logging(t *testing.T, place wire.Place, upstream string) (address string, lines *logged) {
+	t.Helper()
+	envoy := os.Getenv("SALLYPORT_ENVOY")
+	if envoy == "" {
+		envoy, _ = filepath.Abs("../../bin/envoy")
+	}
+	if _, err := os.Stat(envoy); err != nil {
+		t.Skipf("no Envoy at %s: run `make envoy`, or name one in SALLYPORT_ENVOY", envoy)
+	}
+	dir := t.TempDir()
+	lines = &logged{file: filepath.Join(dir, "log")}
+	address = filepath.Join(dir, "socket")
+	text, err := protojson.Marshal(loggingBootstrap(place, lines.file, address, upstream))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "envoy.json")
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), envoy, "-c", config, "--concurrency", "1", "--disable-hot-restart", "-l", "error", "--file-flush-interval-msec", "50")
+	cmd.Stderr = t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for began := time.Now(); ; <-time.After(20 * time.Millisecond) {
+		conn, err := net.Dial("unix", address)
+		if err == nil {
+			_ = conn.Close()
+			return address, lines
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal(err)
+		}
+	}
+}
+
+func loggingBootstrap(place wire.Place, file, socket, upstream string) *bootstrapv3.Bootstrap {
+	prefix := func(path string, action *routev3.RouteAction) *routev3.Route {
+		return Route("default", &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: path}}, action)
+	}
+	late := To("gateway")
+	late.Timeout = durationpb.New(100 * time.Millisecond)
+	refused := Refuse(wire.BlockAllRoute, &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/refused"}}, 403, "no\n", nil)
+	m := &hcmv3.HttpConnectionManager{
+		StatPrefix: "test",
+		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
+			Name: "test", IgnorePortInHostMatching: true,
+			VirtualHosts: []*routev3.VirtualHost{tunnelTo("taken", TerminateConnect("external")), tunnelTo("unreachable", TerminateConnect("unreachable")), {
+				Name: "refused", Domains: []string{"refused.test"},
+				Routes: []*routev3.Route{Refuse(wire.BlockAllRoute, AnyTunnel(), 403, "no\n", nil)},
+			}, {Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{
+				prefix("/gateway/late", late), prefix("/gateway/", To("gateway")), prefix("/external/", To("external")),
+				prefix("/nogateway", To("nogateway")), prefix("/unreachable", To("unreachable")), refused,
+				{Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/missing"}}, Action: &routev3.Route_Route{
+					Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: "host"}},
+				}},
+			}}},
+		}},
+		HttpFilters:    HCM{}.filters(),
+		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}},
+		AccessLog: []*accesslogv3.AccessLog{{
+			Name: "file", Filter: worthTelling(place, nil),
+			ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: Packed(&filelogv3.FileAccessLog{
+				Path: file, AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: text("%REQ(:PATH?:AUTHORITY)%\n")},
+			})},
+		}},
+	}
+	_, number, _ := net.SplitHostPort(upstream)
+	var up uint32
+	_, _ = fmt.Sscan(number, &up)
+	return &bootstrapv3.Bootstrap{StaticResources: &bootstrapv3.Bootstrap_StaticResources{
+		Listeners: []*listenerv3.Listener{{
+			Name: "test", Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: socket}}},
+			FilterChains: []*listenerv3.FilterChain{Chain("http", nil, NetworkFilter("envoy.filters.network.http_connection_manager", m))},
+		}},
+		Clusters: []*clusterv3.Cluster{
+			reached("gateway", wire.RoleGateway, up), reached("external", wire.RoleExternal, up),
+			reached("nogateway", wire.RoleGateway), reached("unreachable", wire.RoleGateway, 1),
+		},
+	}}
+}
+
+func tunnelTo(name string, action *routev3.RouteAction) *routev3.VirtualHost {
+	return &routev3.VirtualHost{Name: name, Domains: []string{name + ".test"}, Routes: []*routev3.Route{Route("default", AnyTunnel(), action)}}
+}
+
+// reached is a cluster of a port on this host, or of none.
+func reached(name, role string, ports ...uint32) *clusterv3.Cluster {
+	group := &endpointv3.LocalityLbEndpoints{}
+	for _, p := range ports {
+		group.LbEndpoints = append(group.LbEndpoints, LBEndpoint(TCPAddress("127.0.0.1", p), 0))
+	}
+	return &clusterv3.Cluster{
+		Name: name, Metadata: Metadata(role, ""), ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+		LoadAssignment: &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{group}},
+	}
+}

@@ -1,0 +1,26 @@
+package envoy
+
+import (
+	"fmt"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// ToItself closes connections that were made to one of the ports that the proxy catches traffic at: passing them on
+// would bring them back, without end.
+func ToItself(listener string) []*listenerv3.FilterChain {
+	var chains []*listenerv3.FilterChain
+	for _, port := range [...]uint32{wire.OutboundPort, wire.InboundPort} {
+		match := &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)}
+		chains = append(chains, ClosedChain(fmt.Sprintf("%s-trafficloop-%d", listener, port), match))
+	}
+	return chains
+}
+
+// ClosedChain ends the connections that match.
+func ClosedChain(name string, match *listenerv3.FilterChainMatch) *listenerv3.FilterChain {
+	return Chain(name, match, TCPProxy{Stat: wire.BlackHoleCluster, Cluster: wire.BlackHoleCluster}.Filter())
+}

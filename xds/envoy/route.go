@@ -1,0 +1,93 @@
+package envoy
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// AnyRequest matches all requests but CONNECT.
+func AnyRequest() *routev3.RouteMatch {
+	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
+}
+
+// AnyTunnel matches CONNECT.
+func AnyTunnel() *routev3.RouteMatch {
+	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_ConnectMatcher_{ConnectMatcher: &routev3.RouteMatch_ConnectMatcher{}}}
+}
+
+// To sends what matches to a cluster, without a limit on how long it takes.
+func To(cluster string) *routev3.RouteAction {
+	return &routev3.RouteAction{
+		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
+		Timeout:          durationpb.New(0),
+	}
+}
+
+// Retried is to with Istio's default retries: only where the server cannot have seen the request.
+func Retried(cluster string) *routev3.RouteAction {
+	a := To(cluster)
+	a.RetryPolicy = &routev3.RetryPolicy{
+		RetryOn: "connect-failure,refused-stream,reset-before-request", NumRetries: wrapperspb.UInt32(2),
+		HostSelectionRetryMaxAttempts: 5,
+	}
+	return a
+}
+
+// TerminateConnect terminates a CONNECT here: its bytes go to the cluster as they are.
+func TerminateConnect(cluster string) *routev3.RouteAction {
+	a := To(cluster)
+	a.UpgradeConfigs = []*routev3.RouteAction_UpgradeConfig{{
+		UpgradeType: "CONNECT", ConnectConfig: &routev3.RouteAction_UpgradeConfig_ConnectConfig{},
+	}}
+	return a
+}
+
+// Route sends what matches on as the action says.
+func Route(name string, match *routev3.RouteMatch, action *routev3.RouteAction) *routev3.Route {
+	return &routev3.Route{Name: name, Match: match, Action: &routev3.Route_Route{Route: action}}
+}
+
+// Refuse answers with a text that names the host and what to do; text is a format string.
+func Refuse(name string, match *routev3.RouteMatch, status uint32, body string, md *corev3.Metadata) *routev3.Route {
+	return &routev3.Route{
+		Name: name, Match: match, Metadata: md,
+		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+			Status: status, BodyFormat: text(body),
+		}},
+	}
+}
+
+// WithState sets values of the filter state for what takes this route.
+func WithState(r *routev3.Route, values ...*statev3.FilterStateValue) *routev3.Route {
+	if len(values) == 0 {
+		return r
+	}
+	return configured(r, filterState, Packed(&httpstatev3.Config{OnRequestHeaders: values}))
+}
+
+// Through turns filters on that are off where no route says so.
+func Through(r *routev3.Route, filters ...string) *routev3.Route {
+	for _, f := range filters {
+		configured(r, f, Packed(&routev3.FilterConfig{Config: &anypb.Any{}}))
+	}
+	return r
+}
+
+func configured(r *routev3.Route, filter string, config *anypb.Any) *routev3.Route {
+	if r.TypedPerFilterConfig == nil {
+		r.TypedPerFilterConfig = map[string]*anypb.Any{}
+	}
+	r.TypedPerFilterConfig[filter] = config
+	return r
+}
+
+// DecidedBy notes the object behind a route for the access log.
+func DecidedBy(config string) *corev3.Metadata {
+	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"istio": fields("config", config)}}
+}

@@ -1,0 +1,250 @@
+package egressgateway
+
+import (
+	"maps"
+	"slices"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// part is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual host, and a cluster
+// for each namespace that registered it.
+func (h *Host) Part() *part.Part {
+	p := &part.Part{}
+	for _, r := range h.Own {
+		p.Secrets = append(p.Secrets, r.Far.Secrets()...)
+	}
+	for _, port := range h.Ports() {
+		for _, row := range port.Own {
+			p.Resources = append(p.Resources, exitRow{row, h}.clusters()...)
+		}
+		vh := h.vhost(port)
+		p.Resources = append(p.Resources, envoy.Seal(resource.VirtualHost, vh.Name, vh))
+	}
+	return p
+}
+
+// vhost is a host's port in the gateway's table. The name that a client asked for is the name that is used: requests by
+// their Host, tunnels by the authority, which the listener behind checks against what is said inside.
+func (h *Host) vhost(port resolve.ExitPort) *routev3.VirtualHost {
+	host := port.Own[0].Service.Host
+	authority := wire.HostPort(host, port.Number)
+	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.ExitRoute, authority), Domains: []string{authority}}
+	plain := func(c resolve.Choice) bool { return c.Row.Port.Protocol.IsHTTP() && c.Row.Port.Number == 80 }
+	if slices.ContainsFunc(port.Choices, plain) {
+		vh.Domains = append(vh.Domains, host)
+	}
+	if len(port.Choices) == 1 {
+		row := exitRow{port.Choices[0].Row, h}
+		vh.Routes, vh.TypedPerFilterConfig = row.routes(), row.access()
+		return vh
+	}
+	for _, c := range port.Choices {
+		vh.Routes = append(vh.Routes, h.chosen(c)...)
+	}
+	return vh
+}
+
+// chosen are the routes of a choice, each for the row's audience, that the choice's clients take.
+func (h *Host) chosen(c resolve.Choice) []*routev3.Route {
+	row := exitRow{c.Row, h}
+	routes := row.routes()
+	for _, route := range routes {
+		if access := row.access(); envoy.IsAnswer(route) {
+			// it knows whom it is for
+		} else if route.TypedPerFilterConfig == nil {
+			route.TypedPerFilterConfig = access
+		} else {
+			maps.Copy(route.TypedPerFilterConfig, access)
+		}
+		if c.From != nil {
+			route.Match.FilterState = append(route.Match.FilterState, cameFrom(c.From, h.Trust))
+		}
+		if c.Meaning != "" {
+			route.Match.Headers = append(route.Match.Headers, &routev3.HeaderMatcher{Name: wire.HeaderRegisteredIn, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
+				StringMatch: envoy.Exact(c.Meaning),
+			}})
+		}
+	}
+	return routes
+}
+
+// exitRow is a row as an exit of a class renders it.
+type exitRow struct {
+	*resolve.ExitRow
+	at *Host
+}
+
+// routes are, first, the answers to questions about tunnels, then the ways of CONNECT and of requests. Whoever asks gets an
+// answer, and so never gets to the routes of requests.
+func (r exitRow) routes() []*routev3.Route {
+	routes := r.Routes()
+	out := r.answers(routes)
+	for i := range routes {
+		if routes[i].For != resolve.Requests {
+			if tunnel := r.tunnel(&routes[i], i == 0); tunnel != nil {
+				out = append(out, envoy.WithRevision(tunnel, routes[i].Revision))
+			}
+		}
+	}
+	for i := range routes {
+		if routes[i].For == resolve.Requests {
+			out = append(out, envoy.WithRevision(r.request(&routes[i]), routes[i].Revision))
+		}
+	}
+	if _, closed := r.Closed(); !closed && r.mayComeBack() {
+		return countHops(out)
+	}
+	return out
+}
+
+// answers are for those who verified their client, of which gateways take plain tunnels.
+func (r exitRow) answers(routes []resolve.Route) (out []*routev3.Route) {
+	if !r.at.Verified {
+		return nil
+	}
+	denied := envoy.Nothing(wire.NotExportedRoute, envoy.ConfigOf(r.Service.SourceOf(r.Port)), r.Service.RevisionOf(r.Port)).Row(envoy.AsksAbout(""))
+	if r.Audience != nil && len(r.Audience) == 0 {
+		return append(out, denied)
+	}
+	for i := range routes {
+		if routes[i].For == resolve.Requests {
+			continue
+		}
+		row := r.answer(&routes[i])
+		if r.Audience != nil {
+			row.Match.FilterState = append(row.Match.FilterState, cameFrom(r.Audience, r.at.Trust))
+		}
+		out = append(out, row)
+	}
+	if r.Audience == nil {
+		return out
+	}
+	return append(out, denied)
+}
+
+// answer renders a route of connections.
+func (r exitRow) answer(route *resolve.Route) *routev3.Route {
+	by, match := envoy.ConfigOf(route.By), envoy.AsksAbout("")
+	if route.For == resolve.TLSConnections {
+		match = envoy.AsksAbout(envoy.KindTLS)
+	}
+	switch {
+	case route.Does == resolve.Close:
+		return farend.ClosedAnswer(*route.Closed)
+	case route.Does == resolve.WrongProtocol:
+		return envoy.Nothing(wire.WrongProtocolRoute, by, route.Revision).Row(match)
+	case route.Does == resolve.WrongAddress:
+		return envoy.Nothing(wire.BlockAllRoute, by, route.Revision).Row(match)
+	case route.Dialled.IsValid():
+		row := envoy.Answer{Route: "default", Cluster: r.dialledName(), Revision: route.Revision}.Row(match)
+		row.Match.Headers = dialledThere(route.Dialled, r.Port.Number)
+		return row
+	case r.Service.Wildcard():
+		inner := innerListener{tls: r.Port.Protocol == registry.TLS, wildcard: true}
+		return farend.InPatterns(inner.name(), r.name(), r.Service, r.Port).Row(match)
+	default:
+		return envoy.Answer{Route: "default", Cluster: r.name(), Revision: route.Revision}.Row(match)
+	}
+}
+
+// tunnel renders a route of connections for CONNECT; nil where an earlier route takes all of them: what is inside is not
+// known before it is read behind.
+func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
+	switch {
+	case route.Does == resolve.Close:
+		return farend.ClosedTunnels(*route.Closed)
+	case route.Does == resolve.WrongProtocol && first:
+		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", nil)
+	case route.Does == resolve.WrongProtocol:
+		return nil
+	case route.Does == resolve.WrongAddress:
+		return envoy.Refuse(wire.BlockAllRoute, envoy.AnyTunnel(), 403,
+			"sallyport: the address that was dialled for %REQ(:AUTHORITY)% is none that the gateway connects to: spec.addresses has to name it, and it has to be public or allowed\n",
+			envoy.DecidedBy(envoy.ConfigOf(route.By)))
+	case route.Dialled.IsValid():
+		t := tunnelRoute(r.Service, r.Port, r.dialledName(), envoy.State(wire.StateOriginalDst, "%REQ("+wire.HeaderDialled+")%", envoy.Once))
+		t.Match.Headers = dialledThere(route.Dialled, r.Port.Number)
+		return t
+	default:
+		return tunnelRoute(r.Service, r.Port, r.name())
+	}
+}
+
+// request renders a route of requests.
+func (r exitRow) request(rule *resolve.Route) *routev3.Route {
+	switch rule.Does {
+	case resolve.Close:
+		return farend.ClosedRequests(*rule.Closed)
+	case resolve.WrongProtocol:
+		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(r.Port.Protocol)+": plain HTTP does not go there\n", nil)
+	}
+	action := farend.Hashed(envoy.Retried(r.name()), r.Rule.TrafficFor(r.Port.Number))
+	if (r.Port.Number == 80 || r.Port.Number == 443) && !r.Service.Wildcard() {
+		// "external.com:443" is for the table; the server knows itself as "external.com"
+		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: r.Service.Host}
+	}
+	return envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), r.Service, r.Port.TargetPort), farend.Translations(r.Port)...)
+}
+
+// tunnelRoute ends a CONNECT and hands its bytes, with what the checks behind need to know, to the listener for
+// what the port speaks.
+func tunnelRoute(svc *registry.Service, port registry.Port, cluster string, more ...*statev3.FilterStateValue) *routev3.Route {
+	values := []*statev3.FilterStateValue{
+		envoy.State(wire.StateAuthority, "%REQ(:AUTHORITY)%", envoy.Once),
+		envoy.State(wire.StatePeer, "%DOWNSTREAM_PEER_URI_SAN%", envoy.Once),
+		envoy.State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", envoy.Once),
+		envoy.State(wire.StateCluster, cluster, envoy.Once),
+	}
+	inner := innerListener{tls: port.Protocol == registry.TLS, wildcard: svc.Wildcard()}
+	if svc.Wildcard() {
+		values = append(values, envoy.State(wire.StatePort, wire.RouteName(port.TargetPort), envoy.Once))
+	}
+	return envoy.WithState(envoy.Route("default", envoy.AnyTunnel(), envoy.TerminateConnect(inner.name())), append(values, more...)...)
+}
+
+// name is the name of the row's cluster. The first has the name that users know, the others have their namespace for a subset
+// in it.
+func (r exitRow) name() string {
+	if r.First {
+		return wire.ClusterName(r.Port.Number, r.Service.Host)
+	}
+	return wire.SubsetName(r.Port.Number, r.Service.Namespace, r.Service.Host)
+}
+
+// clusters are the row's far ends.
+func (r exitRow) clusters() []*resource.Resource {
+	if _, closed := r.Closed(); closed {
+		return nil
+	}
+	md := farend.OpaqueRevision(envoy.Metadata(wire.RoleExternal, envoy.ConfigOf(r.Service.SourceOf(r.Port))), r.Service, r.Port)
+	to := farend.Options{TLS: r.TLS, Given: r.Far.Given[r.Port.Number], Connect: r.Rule.ConnectTimeoutFor(r.Port.Number, r.at.Connect), Traffic: r.Rule.TrafficFor(r.Port.Number)}
+	out := farend.Cluster(r.at.clusterType(), r.name(), asOutside(r.Service, r.Far), r.Port, to, md)
+	if r.Dials() {
+		out = append(out, r.dialledCluster())
+	}
+	return out
+}
+
+func (h *Host) clusterType() resource.Type {
+	if h.OnDemand {
+		return resource.OnDemandCluster
+	}
+	return resource.Cluster
+}
+
+// Host is what an exit's part is made from.
+type Host struct {
+	resolve.ExitHost
+	Trust    envoy.Trusts
+	OnDemand bool
+}

@@ -1,0 +1,41 @@
+package farend
+
+import (
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// ClosedAnswer is the row of connections.
+func ClosedAnswer(c registry.Closed) *routev3.Route {
+	return envoy.Nothing(closedName(c), envoy.ConfigOf(c.By), c.Revision).Row(envoy.AsksAbout(""))
+}
+
+// ClosedRequests is that of requests, and closedTunnels of CONNECT.
+func ClosedRequests(c registry.Closed) *routev3.Route { return closedTo(envoy.AnyRequest(), c) }
+
+// ClosedTunnels is that of CONNECT.
+func ClosedTunnels(c registry.Closed) *routev3.Route { return closedTo(envoy.AnyTunnel(), c) }
+
+func closedTo(match *routev3.RouteMatch, c registry.Closed) *routev3.Route {
+	body := "sallyport: nothing is sent to %REQ(:AUTHORITY)%: " + strings.ReplaceAll(cut(c.By.String()+": "+c.String(), 1500), "%", "%%") + "\n"
+	return envoy.WithRevision(envoy.Refuse(closedName(c), match, 503, body, envoy.DecidedBy(envoy.ConfigOf(c.By))), c.Revision)
+}
+
+func closedName(c registry.Closed) string { return wire.ClosedRoute + cut(c.Why, 300) }
+
+// cut bounds what users wrote.
+func cut(s string, bytes int) string {
+	if len(s) <= bytes {
+		return s
+	}
+	return strings.ToValidUTF8(s[:bytes], "") + "…"
+}
+
+// NotRegistered is what a refused client reads.
+const NotRegistered = "sallyport: %REQ(:AUTHORITY)% is not registered, so nothing may leave for it. " +
+	"To allow it, apply a ServiceEntry (networking.istio.io/v1, location MESH_EXTERNAL) with this host and port.\n"

@@ -1,0 +1,77 @@
+package farend
+
+import (
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// LookedUp says whether a pattern's cluster connects to the name that a client says, rather than to endpoints or where the
+// client goes (endCluster).
+func LookedUp(svc *registry.Service) bool {
+	return svc.Resolution != registry.Static && len(svc.Endpoints) == 0 && !(svc.Resolution == registry.None && svc.Exit.IsZero())
+}
+
+// Options is how a far end is spoken to.
+type Options struct {
+	TLS     *registry.TLSSettings // what the client's own protocol is wrapped in; nil for nothing
+	Given   registry.Given        // what of a Secret that needs
+	Connect time.Duration         // how long connecting may take
+	Traffic registry.Traffic
+}
+
+// Cluster connects to the host itself, by sidecar or gateway; kind says how it is fetched.
+func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port registry.Port, way Options, md *corev3.Metadata) []*resource.Resource {
+	var c *clusterv3.Cluster
+	var out []*resource.Resource
+	switch {
+	case svc.Headless():
+		c = envoy.OriginalDestination(clusterName, wire.RoleMesh)
+		c.Metadata = md
+	case svc.Resolution == registry.Static:
+		c = envoy.ByDiscovery(clusterName, md)
+		out = append(out, envoy.Seal(resource.Endpoints, clusterName, Load(clusterName, port, svc.Endpoints)))
+	case len(svc.Endpoints) > 0:
+		c = envoy.ByNames(clusterName, md, Load(clusterName, port, svc.Endpoints))
+	case !svc.Wildcard() && (svc.Resolution == registry.DNS || !svc.Exit.IsZero()):
+		c = envoy.ByNames(clusterName, md, Load(clusterName, port, []registry.Endpoint{{Address: svc.Host}}))
+	case svc.Resolution == registry.None && svc.Exit.IsZero():
+		c = envoy.OriginalDestination(clusterName, wire.RoleExternal)
+		c.Metadata = md
+	default:
+		c = envoy.ByName(clusterName, md)
+	}
+	envoy.Connecting(c, way.Connect)
+	http2 := port.Protocol == registry.HTTP2 || (port.Protocol == registry.HTTP && way.Traffic.OverHTTP2())
+	if http2 {
+		c.TypedExtensionProtocolOptions = envoy.HTTP2Options()
+	}
+	if tls := way.TLS; originates(port, tls) {
+		c.TransportSocket = originateTLS(svc.Host, svc.SANs, tls, way.Given, http2)
+		if svc.Wildcard() && tls.SNI == "" {
+			c.TypedExtensionProtocolOptions = envoy.NameFromRequest(http2)
+		}
+	}
+	applyTraffic(c, way.Traffic, port)
+	return append(out, envoy.Seal(kind, clusterName, c))
+}
+
+// originates says whether what an app speaks at a port is wrapped in TLS.
+func originates(port registry.Port, tls *registry.TLSSettings) bool {
+	return tls != nil && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual) && port.Protocol != registry.TLS
+}
+
+// OpaqueRevision notes it in the metadata of the cluster of a port whose bytes are not looked at.
+func OpaqueRevision(md *corev3.Metadata, svc *registry.Service, port registry.Port) *corev3.Metadata {
+	if revision := svc.RevisionOf(port); revision != "" && !port.Protocol.IsHTTP() {
+		md.FilterMetadata["sallyport"].Fields["revision"] = structpb.NewStringValue(revision)
+	}
+	return md
+}

@@ -1,0 +1,29 @@
+package farend
+
+import (
+	"slices"
+
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/envoy"
+)
+
+// Load lists a service's endpoints for one of its ports.
+func Load(cluster string, port registry.Port, endpoints []registry.Endpoint) *endpointv3.ClusterLoadAssignment {
+	l := &endpointv3.ClusterLoadAssignment{ClusterName: cluster}
+	if len(endpoints) == 0 {
+		return l
+	}
+	group := &endpointv3.LocalityLbEndpoints{}
+	for _, e := range endpoints {
+		group.LbEndpoints = append(group.LbEndpoints, envoy.LBEndpoint(envoy.TCPAddress(e.Address, e.PortOf(port)), e.Weight))
+	}
+	l.Endpoints = append(l.Endpoints, group)
+	return l
+}
+
+// Reachable are the endpoints that are connected to. The slice is the caller's.
+func Reachable(endpoints []registry.Endpoint, far registry.FarEnd) []registry.Endpoint {
+	return slices.DeleteFunc(slices.Clone(endpoints), func(e registry.Endpoint) bool { return !far.Leads(e) })
+}

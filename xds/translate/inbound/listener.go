@@ -1,0 +1,35 @@
+package inbound
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Listener lets the pod's own traffic in, as it came: whoever connects to the pod gets to its app, and to nothing
+// else. So it never looks for a listener of the original port (use_original_dst), for that finds those of the way out.
+// That the original address is the pod's own is the redirection's to see (sidecar/redirect), since all pods of a
+// class share this listener; but no address of loopback was ever meant by somebody outside.
+func Listener(ipv6 bool) *listenerv3.Listener {
+	return envoy.At(&listenerv3.Listener{
+		Name:             wire.VirtualInbound,
+		TrafficDirection: corev3.TrafficDirection_INBOUND,
+		ListenerFilters:  []*listenerv3.ListenerFilter{envoy.OriginalDst()},
+		FilterChains: append(envoy.ToItself(wire.VirtualInbound),
+			envoy.ClosedChain(wire.VirtualInbound+"-loopback", envoy.Within("127.0.0.0", 8)),
+			envoy.ClosedChain(wire.VirtualInbound+"-loopback6", envoy.Within("::1", 128)),
+			envoy.Chain(wire.VirtualInbound, envoy.Within("0.0.0.0", 0), envoy.TCPProxy{Stat: wire.InboundPassthrough, Cluster: wire.InboundPassthrough}.Filter()),
+			envoy.Chain(wire.VirtualInbound+"6", envoy.Within("::", 0), envoy.TCPProxy{Stat: wire.InboundPassthrough6, Cluster: wire.InboundPassthrough6}.Filter()),
+		),
+	}, wire.InboundPort, ipv6)
+}
+
+// Cluster connects to the app from an address that the redirection leaves alone.
+func Cluster(name, from string) *clusterv3.Cluster {
+	c := envoy.OriginalDestination(name, wire.RoleMesh)
+	c.UpstreamBindConfig = &corev3.BindConfig{SourceAddress: envoy.TCPAddress(from, 0).GetSocketAddress()}
+	return c
+}

@@ -1,0 +1,71 @@
+package outbound
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// asked keeps a row to connections that asked in a route's way.
+func asked(row *routev3.Route, r *resolve.Route, h *Host) *routev3.Route {
+	switch r.Asked {
+	case resolve.ByAddress, resolve.Nameless:
+		row.Match.Headers = []*routev3.HeaderMatcher{askedAgain(r.Asked == resolve.Nameless)}
+	case resolve.ByHostName:
+		row.Match.Headers = []*routev3.HeaderMatcher{namedBy(h.Service.Host)}
+	case resolve.ByName:
+		row.Match.Headers = []*routev3.HeaderMatcher{namedBy("*")}
+	}
+	return row
+}
+
+// headerAsked is what was asked before, of a question that comes again: "sni:port", ":port" for TLS that shows no name, or
+// the connection's address, where a range is asked for.
+const headerAsked = "x-sallyport-asked"
+
+// askAgain are the routes by which a question comes again whose name the table does not know: of TLS by the address, and
+// of what went to a range of addresses as the range's host, which is asked for last. Each comes once more only: then
+// headerAsked is there, and after a range there is nothing.
+func askAgain(p Listening) (out []*routev3.Route) {
+	if len(p.Ranges) > 0 {
+		byRange := askOnceMore(wire.DecideName(p.Number), envoy.HeaderRange)
+		byRange.Match.Headers = append(byRange.Match.Headers, &routev3.HeaderMatcher{Name: envoy.HeaderRange, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}})
+		out = append(out, byRange)
+	}
+	if !p.Opaque {
+		tls := askOnceMore(wire.DecideName(p.Number), envoy.HeaderTo)
+		tls.Match.Headers = append(tls.Match.Headers, &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(anAddress), InvertMatch: true})
+		out = append(out, tls)
+	}
+	return out
+}
+
+// askOnceMore asks the table once more, for what a header says.
+func askOnceMore(cluster, header string) *routev3.Route {
+	action := envoy.To(cluster)
+	action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteHeader{HostRewriteHeader: header}
+	r := envoy.Route(wire.ByAddressRoute, envoy.AsksAbout(""), action)
+	r.Match.Headers = []*routev3.HeaderMatcher{
+		{Name: headerAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}, InvertMatch: true},
+	}
+	r.RequestHeadersToAdd = []*corev3.HeaderValueOption{{
+		Header:       &corev3.HeaderValue{Key: headerAsked, Value: "%REQ(:AUTHORITY)%"},
+		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	}}
+	return r
+}
+
+// anAddress is the authority of a connection that is named by its address from the beginning.
+const anAddress = `([0-9.]+|\[.*\]):[0-9]+`
+
+// askedAgain matches questions that come again by their address; those without a TLS name only, where none is set.
+func askedAgain(none bool) *routev3.HeaderMatcher {
+	m := &routev3.HeaderMatcher{Name: headerAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
+	if none {
+		m.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: envoy.Prefix(":")}
+	}
+	return m
+}

@@ -1,0 +1,174 @@
+package outbound
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/inbound"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// base is everything of a sidecar that is not about single hosts: one listener, one internal listener and
+// one route table for each port in use, the same for all other ports, and the way in.
+func base(in Inputs) []*resource.Resource {
+	out := []*resource.Resource{
+		envoy.SealCluster(envoy.BlackHole()),
+		envoy.SealCluster(envoy.Connecting(envoy.OriginalDestination(wire.PassthroughCluster, wire.RolePassthrough), in.Connect)),
+		envoy.SealCluster(inbound.Cluster(wire.InboundPassthrough, "127.0.0.6")),
+		envoy.SealCluster(inbound.Cluster(wire.InboundPassthrough6, "::6")),
+		envoy.Seal(resource.Listener, wire.VirtualInbound, inbound.Listener(in.IPv6)),
+		envoy.Seal(resource.Listener, wire.VirtualOutbound, outboundListener(in)),
+		envoy.SealCluster(envoy.AskCluster(wire.CatchAllDecide)),
+		envoy.Seal(resource.Listener, wire.CatchAllDecide, envoy.TableListener(wire.CatchAllDecide, wire.CatchAllDecide, false)),
+		envoy.SealCluster(envoy.Internal(patternsInside)),
+		envoy.Seal(resource.Listener, patternsInside, patternsListener()),
+		envoy.Seal(resource.Route, wire.CatchAllDecide, envoy.Table(wire.CatchAllDecide, lastResort(in.Outside), envoy.Inline{}, true)),
+	}
+	out = append(out, envoy.AskBase()...)
+	if in.Outside.Dynamic {
+		out = append(out, envoy.SealCluster(byHostOfRequest()))
+	}
+	for _, g := range in.Gateways {
+		out = append(out, gatewayCluster(g, in.Connect)...)
+	}
+	for _, p := range in.Ports {
+		name := fmt.Sprintf("0.0.0.0_%d", p.Number)
+		decide := wire.DecideName(p.Number)
+		out = append(out,
+			envoy.SealCluster(envoy.AskCluster(decide)),
+			envoy.Seal(resource.Listener, name, portListener(name, p, in)),
+			envoy.Seal(resource.Listener, decide, envoy.TableListener(decide, wire.RouteName(p.Number), false)),
+			envoy.Seal(resource.Route, wire.RouteName(p.Number), envoy.Table(wire.RouteName(p.Number), lastResort(in.Outside, askAgain(p)...), in.Hosts, true)),
+		)
+		out = append(out, envoy.FirstRow(wire.RouteName(p.Number), in.Hosts)...)
+	}
+	return out
+}
+
+// gatewayCluster is the leg to an egress gateway, over mTLS: requests share an HTTP/2 connection, an upgrade has an
+// HTTP/1.1 connection to itself (alone), and each tunnel a plain one, whose TLS name says whereto it wants (answer).
+func gatewayCluster(g Gateway, connect time.Duration) []*resource.Resource {
+	name := g.Cluster()
+	c := envoy.Connecting(envoy.ByDiscovery(name, envoy.Metadata(wire.RoleGateway, "")), connect)
+	c.TypedExtensionProtocolOptions = envoy.MeshProtocol()
+	sni := fmt.Sprintf("outbound_.%d_._.%s", wire.GatewayPort, g.Ref.Host())
+	c.TransportSocket = envoy.MeshClientTLS(sni, g.Identities)
+	return []*resource.Resource{envoy.SealCluster(c), envoy.Seal(resource.Endpoints, name, farend.Load(name, g.Port, g.Endpoints))}
+}
+
+// portListener takes the connections of one port. It does not bind: virtualOutbound hands them over. Requests are
+// decided by their Host in the port's table; the same table is asked about TLS connections by their SNI, and about the rest by
+// its address.
+func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
+	l := envoy.At(&listenerv3.Listener{
+		Name:             name,
+		BindToPort:       wrapperspb.Bool(false),
+		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+	}, p.Number, in.IPv6)
+	decide := wire.DecideName(p.Number)
+	if !p.Opaque {
+		l.ListenerFilters = inspectors()
+		l.FilterChains = []*listenerv3.FilterChain{
+			tlsChain(decide, ""),
+			envoy.Chain("http", envoy.HTTPSpoken(), p.requests(name, in)...),
+		}
+		envoy.DetectWithin(l, in.Detect)
+	}
+	for _, r := range p.Ranges {
+		l.FilterChains = append(l.FilterChains, p.rangeChains(name, r, in)...)
+	}
+	byAddress := tunnel{table: decide, stat: "outbound_" + name}
+	for _, made := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
+		if !slices.ContainsFunc(p.Ranges, func(r part.RangeUse) bool { return r.Prefix.Overlaps(made) }) {
+			continue // the usual case: the default does it
+		}
+		l.FilterChains = append(l.FilterChains, envoy.Chain(made.String(), envoy.Within(made.Addr().String(), made.Bits()), byAddress.filters()...))
+	}
+	l.DefaultFilterChain = envoy.Chain("tcp", nil, byAddress.filters()...)
+	return l
+}
+
+// requests reads requests, and follows the port's table.
+func (p Listening) requests(name string, in Inputs) []*listenerv3.Filter {
+	return in.requests(envoy.HCM{Stat: "outbound_" + name, Route: wire.RouteName(p.Number), Log: wire.SidecarHTTP})
+}
+
+// requests lets the rows for what nobody registered know where a request was sent to.
+func (in Inputs) requests(m envoy.HCM) []*listenerv3.Filter {
+	return []*listenerv3.Filter{envoy.SetState(envoy.State(wire.StateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.Stay)), m.Filter()}
+}
+
+// rangeChains are for what goes to a range of addresses. A single address that somebody wrote comes before the range
+// that it is in; what the table does not know by it comes again as the range's host. In a TLS service's range, names come
+// before both, and what is not TLS is not the service's.
+func (p Listening) rangeChains(name string, r part.RangeUse, in Inputs) []*listenerv3.FilterChain {
+	here := func(match *listenerv3.FilterChainMatch) *listenerv3.FilterChainMatch {
+		match.PrefixRanges = envoy.Within(r.Prefix.Addr().String(), r.Prefix.Bits()).PrefixRanges
+		return match
+	}
+	decide, asHost := wire.DecideName(p.Number), wire.HostPort(r.Host, r.Port)
+	other := tunnel{table: decide, stat: "outbound_" + name}
+	if !r.TLS {
+		other.asRange = asHost
+		return []*listenerv3.FilterChain{envoy.Chain(r.Prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)}
+	}
+	all := envoy.Chain(r.Prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)
+	tls := tlsChain(decide, asHost)
+	tls.Name, tls.FilterChainMatch = r.Prefix.String()+"-tls", here(tls.FilterChainMatch)
+	return []*listenerv3.FilterChain{tls, envoy.Chain(r.Prefix.String()+"-http", here(envoy.HTTPSpoken()), p.requests(name, in)...), all}
+}
+
+// outboundListener takes all redirected connections: to ports with a listener it hands them over, for the others
+// it reads the name, for the record, and follows the policy for what nobody registered.
+func outboundListener(in Inputs) *listenerv3.Listener {
+	l := envoy.At(&listenerv3.Listener{
+		Name:             wire.VirtualOutbound,
+		UseOriginalDst:   wrapperspb.Bool(true),
+		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+		// Where the connection wanted to go comes first: what follows is cut short by a client that is silent. Ports that
+		// have listeners inspect for themselves, after all of this. Those that always have are excepted here; the others are
+		// not, so that a new one does not change this listener, which would drain its connections.
+		ListenerFilters: append([]*listenerv3.ListenerFilter{envoy.OriginalDst()}, inspectors(AlwaysListening...)...),
+		FilterChains: append(envoy.ToItself(wire.VirtualOutbound),
+			tlsChain(wire.CatchAllDecide, ""),
+			envoy.Chain("http", envoy.HTTPSpoken(), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide, Log: wire.SidecarHTTP})...),
+		),
+	}, wire.OutboundPort, in.IPv6)
+	if !in.Outside.AllowAny {
+		// the table knows the cluster's own networks, so that nodes that come and go change no listener
+		l.DefaultFilterChain = envoy.Chain("tcp", nil, tunnel{table: wire.CatchAllDecide, stat: wire.VirtualOutbound}.filters()...)
+		return envoy.DetectWithin(l, in.Detect)
+	}
+	l.DefaultFilterChain = envoy.Chain("tcp", nil, envoy.TCPProxy{Stat: wire.PassthroughCluster, Cluster: wire.PassthroughCluster, Log: wire.SidecarTCP, Policy: envoy.ConfigOf(in.Outside.By), Revision: restRevision(in.Outside)}.Filter())
+	l.FilterChains = append(l.FilterChains, madeUpChains(in)...)
+	return envoy.DetectWithin(l, in.Detect)
+}
+
+// madeUpChains end what is sent to made-up addresses at ports where nothing is registered. What shows its name goes by
+// the table like everything else, which knows them too.
+func madeUpChains(in Inputs) []*listenerv3.FilterChain {
+	there := func(match *listenerv3.FilterChainMatch) *listenerv3.FilterChainMatch {
+		for _, p := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
+			match.PrefixRanges = append(match.PrefixRanges, envoy.Within(p.Addr().String(), p.Bits()).PrefixRanges...)
+		}
+		return match
+	}
+	tls := tlsChain(wire.CatchAllDecide, "")
+	tls.Name, tls.FilterChainMatch = "made-up-tls", there(tls.FilterChainMatch)
+	return []*listenerv3.FilterChain{
+		tls,
+		envoy.Chain("made-up-http", there(envoy.HTTPSpoken()), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide, Log: wire.SidecarHTTP})...),
+		envoy.Chain("made-up", there(&listenerv3.FilterChainMatch{}), envoy.TCPProxy{Stat: wire.BlackHoleCluster, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTCP, Policy: envoy.ConfigOf(in.Outside.By), Revision: restRevision(in.Outside)}.Filter()),
+	}
+}

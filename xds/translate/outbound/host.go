@@ -1,0 +1,186 @@
+package outbound
+
+import (
+	"net/netip"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// nameRegistration tells the gateway whose registration is meant.
+func nameRegistration(r *routev3.Route, svc *registry.Service) *routev3.Route {
+	r.RequestHeadersToAdd = append(r.RequestHeadersToAdd, &corev3.HeaderValueOption{
+		Header:       &corev3.HeaderValue{Key: wire.HeaderRegisteredIn, Value: svc.Namespace},
+		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	})
+	return r
+}
+
+// part is one host's share of a sidecar's configuration: a virtual host for each port, the name that its DNS answers, and, where
+// it does not leave by a gateway, its clusters.
+func (h *Host) Part() *part.Part {
+	p := &part.Part{Secrets: h.Far.Secrets()}
+	svc := h.Service
+	for _, port := range svc.Ports {
+		if !h.Takes(port) {
+			continue
+		}
+		p.Ports = append(p.Ports, useOf(port, h.Foreign))
+		for _, r := range h.Ranges(port) {
+			p.Ranges = append(p.Ranges, part.RangeUse{Port: port.Number, Prefix: r, Host: svc.Host, TLS: port.Protocol == registry.TLS})
+		}
+		p.Resources = append(p.Resources, h.vhost(port))
+		if h.Direct(port) {
+			p.Resources = append(p.Resources, h.cluster(port)...)
+		}
+	}
+	for _, port := range h.Shut {
+		p.Resources = append(p.Resources, shutVhost(svc.Host, port, h.Rest))
+	}
+	if !svc.Exit.IsZero() {
+		p.Gateways = []part.Leg{part.LegOf(svc)}
+	}
+	if n, ok := nameOf(svc, h.Aliases); ok {
+		p.Resources = append(p.Resources, n)
+	}
+	return p
+}
+
+func useOf(port registry.Port, foreign bool) part.PortUse {
+	return part.PortUse{Number: port.Number, Opaque: port.Protocol == registry.TCP && !foreign, Foreign: foreign}
+}
+
+// shutVhost keeps a host, on a port at which it is not registered, from a pattern of another namespace: it goes where
+// names go that nobody registered.
+func shutVhost(host string, port uint32, rest resolve.Rest) *resource.Resource {
+	asked := askAgain(Listening{Number: port, Ranges: []part.RangeUse{{Port: port}}}) // whether there are ranges, or names are read, the listener knows
+	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.RouteName(port), host), Domains: []string{host}, Routes: lastResort(rest, asked...).Routes}
+	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
+}
+
+// vhost is the row of a port's table for the host. Requests and tunnels both find it: by Host, by SNI, or,
+// where neither can be read, by address.
+func (h *Host) vhost(port registry.Port) *resource.Resource {
+	vh := &routev3.VirtualHost{
+		Name:    wire.VhostName(wire.RouteName(port.Number), h.Service.Host),
+		Domains: append([]string{h.Service.Host}, h.Names...),
+	}
+	for _, ip := range h.Addresses(port) {
+		vh.Domains = append(vh.Domains, addressDomain(ip))
+	}
+	routes := h.Routes(port)
+	for i := range routes {
+		r := h.route(port, &routes[i])
+		envoy.WithRevision(r, routes[i].Revision)
+		if h.Contested && routes[i].Does == resolve.Forward && routes[i].For == resolve.Requests && !h.Service.Exit.IsZero() {
+			nameRegistration(r, h.Service) // an answer says it in the tunnel's name
+		}
+		vh.Routes = append(vh.Routes, r)
+	}
+	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
+}
+
+// addressDomain is an address as the Host of a request has it.
+func addressDomain(ip netip.Addr) string {
+	if ip.Is4() {
+		return ip.String()
+	}
+	return "[" + ip.String() + "]"
+}
+
+// route renders one of the host's routes.
+func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
+	by := envoy.ConfigOf(r.By)
+	switch {
+	case r.Does == resolve.Close && r.For == resolve.Requests:
+		return farend.ClosedRequests(*r.Closed)
+	case r.Does == resolve.Close:
+		return farend.ClosedAnswer(*r.Closed)
+	case r.Does == resolve.WrongProtocol && r.For == resolve.Requests:
+		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", envoy.DecidedBy(by))
+	case r.Does == resolve.WrongProtocol:
+		return envoy.Nothing(wire.WrongProtocolRoute, by, r.Revision).Row(envoy.AsksAbout(""))
+	case r.Does == resolve.NotRegistered:
+		return asked(restRow(h.Rest, h.Rest.ForAddress()), r, h)
+	case r.For == resolve.Requests:
+		return h.requests(port)
+	default:
+		a := h.tunnel(port)
+		if r.Asked == resolve.ByAddress || r.Asked == resolve.Nameless {
+			a.By = wire.ByAddress
+		}
+		return asked(a.Row(envoy.AsksAbout("")), r, h)
+	}
+}
+
+// tunnel is the answer to connections that go on.
+func (h *Host) tunnel(port registry.Port) envoy.Answer {
+	svc := h.Service
+	if !svc.Exit.IsZero() {
+		return towardsGateway(svc, port, h.Contested)
+	}
+	cluster := wire.ClusterName(port.Number, svc.Host)
+	if svc.Wildcard() && farend.LookedUp(svc) {
+		return farend.InPatterns(patternsInside, cluster, svc, port)
+	}
+	return envoy.Answer{Route: "default", Cluster: cluster, Revision: svc.RevisionOf(port)}
+}
+
+// requests is the route of requests that go on: to the host's own cluster, or to its gateway, under the name and port that it
+// was registered with. What the gateway does with them is its own decision.
+func (h *Host) requests(port registry.Port) *routev3.Route {
+	svc := h.Service
+	if svc.Exit.IsZero() {
+		action := farend.Hashed(envoy.Retried(wire.ClusterName(port.Number, svc.Host)), h.Rule.TrafficFor(port.Number))
+		return envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), svc, port.TargetPort), farend.Translations(port)...)
+	}
+	action := envoy.Retried(part.LegOf(svc).Cluster())
+	if !svc.Wildcard() {
+		as := wire.HostPort(svc.Host, port.Number)
+		if port.Number == 80 {
+			as = svc.Host
+		}
+		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: as}
+	}
+	return envoy.Through(envoy.Route("default", envoy.AnyRequest(), action), farend.Translations(port)...)
+}
+
+// namedBy matches tunnels that a TLS name asked for, and not those that have an address for want of one.
+func namedBy(host string) *routev3.HeaderMatcher {
+	if host[0] == '*' {
+		return &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(anAddress), InvertMatch: true}
+	}
+	return &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
+		StringMatch: &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: host + ":"}, IgnoreCase: true,
+		},
+	}}
+}
+
+// cluster is the host's own of one port, with its endpoints where they are written down.
+func (h *Host) cluster(port registry.Port) []*resource.Resource {
+	svc := h.Service
+	if len(h.Far.Refused) > 0 {
+		left := *svc
+		left.Endpoints = farend.Reachable(svc.Endpoints, h.Far)
+		svc = &left
+	}
+	role := wire.RoleExternal
+	if !svc.External {
+		role = wire.RoleMesh
+	}
+	way := farend.Options{TLS: h.Rule.TLSFor(port.Number), Given: h.Far.Given[port.Number], Connect: h.Rule.ConnectTimeoutFor(port.Number, h.Connect), Traffic: h.Rule.TrafficFor(port.Number)}
+	return farend.Cluster(resource.Cluster, wire.ClusterName(port.Number, svc.Host), svc, port, way, farend.OpaqueRevision(envoy.Metadata(role, envoy.ConfigOf(svc.SourceOf(port))), svc, port))
+}
+
+// Host is what a sidecar's part is made from.
+type Host struct{ resolve.SidecarHost }

@@ -1,0 +1,51 @@
+package outbound
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/part"
+)
+
+// Resources are everything of a sidecar that is not about single hosts.
+func (in Inputs) Resources() []*resource.Resource {
+	return slices.Concat(farend.SealSecrets(in.Secrets), base(in), []*resource.Resource{part.SealRest(in.Names)})
+}
+
+// Inputs is what a sidecar's base is made from.
+type Inputs struct {
+	Ports    []Listening
+	Gateways []Gateway
+	Outside  resolve.Rest // what happens to what nobody registered
+	Detect   time.Duration
+	Connect  time.Duration // the mesh's connectTimeout
+	IPv6     bool
+	Hosts    envoy.Inline
+	Names    name.Rest // what DNS does with what is in no name table
+	Secrets  []farend.Material
+}
+
+// Listening is a port that some host is registered at.
+type Listening struct {
+	Number uint32
+	Opaque bool            // only TCP services, not all of other namespaces: nothing to inspect
+	Ranges []part.RangeUse // of TCP services that own ranges of addresses, in order
+}
+
+// Gateway is an egress gateway as its clients see it.
+type Gateway struct {
+	part.Leg
+	Endpoints  []registry.Endpoint
+	Port       registry.Port
+	Identities []string
+}
+
+// AlwaysListening are the ports that have listeners also where nothing is registered at them: that is where names are
+// tried that nobody registered.
+var AlwaysListening = []uint32{80, 443}

@@ -1,0 +1,82 @@
+package outbound
+
+import (
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// tlsChain asks about TLS connections by their SNI, which is "" where the ClientHello holds none.
+func tlsChain(decide, asRange string) *listenerv3.FilterChain {
+	return envoy.Chain("tls", envoy.TLSSpoken(), tunnel{table: decide, stat: decide, tls: true, asRange: asRange}.filters()...)
+}
+
+// tunnel is a connection of an app's whose bytes are not looked at.
+type tunnel struct {
+	table   string // the internal listener of the table that is asked
+	stat    string
+	tls     bool   // it is asked for by its SNI, not by its address
+	asRange string // what is asked for last, "host:port": the owner of the range that the address is in
+}
+
+// filters ask where it goes, and go there.
+func (t tunnel) filters() []*listenerv3.Filter {
+	q := envoy.Question{Table: t.table, Name: "%DOWNSTREAM_LOCAL_ADDRESS%", Also: map[string]string{
+		envoy.HeaderKind: envoy.KindTCP, envoy.HeaderTo: "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.HeaderRange: t.asRange,
+	}}
+	whereto := []*statev3.FilterStateValue{
+		envoy.State(wire.StateProtocols, envoy.Said(envoy.SayALPN), envoy.Stay),
+		envoy.State(wire.StateServerName, envoy.Said(envoy.SaySNI), envoy.Stay),
+		envoy.Computed(wire.StateServerName, envoy.SaidIn(envoy.SayDialled)+" + destination.address + "+envoy.SaidIn(envoy.SayHost), envoy.Stay),
+	}
+	if t.tls {
+		q.Name, q.Also[envoy.HeaderKind] = "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS
+		whereto = append(whereto,
+			envoy.Computed(wire.StateServerName, envoy.SaidIn(envoy.SaySNIOf)+" + connection.requested_server_name", envoy.Stay),
+			envoy.Computed(wire.StateAuthority, envoy.SaidIn(envoy.SayThere)+" + connection.requested_server_name + ':' + "+envoy.SaidIn(envoy.SayPort), envoy.Once),
+			envoy.Computed(wire.StateSource, envoy.SaidIn(envoy.SayThere)+" + source.address", envoy.Once),
+			envoy.Computed(wire.StateDialled, envoy.SaidIn(envoy.SayThere)+" + destination.address", envoy.Once),
+			envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.Once),
+			envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once),
+		)
+	}
+	return []*listenerv3.Filter{q.Filter(), envoy.GoBy(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Tags: envoy.AskedTags(q.Name)}.Filter()}
+}
+
+// patternsInside is the internal listener, and the cluster in front of it, where a sidecar looks up the name of a TLS
+// connection to a pattern's host that it connects to itself.
+const patternsInside = "outbound-any"
+
+func patternsListener() *listenerv3.Listener {
+	out := envoy.TCPProxy{Stat: patternsInside, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Tags: map[string]string{
+		wire.TagAuthority: envoy.TagFormats[wire.TagAuthority], wire.TagSource: envoy.TagFormats[wire.TagSource],
+		wire.TagTarget: envoy.TagFormats[wire.TagTarget],
+	}}
+	// what was read before is read again: Envoy looks names up only where it knows one
+	return envoy.SpeakWithin(envoy.InternalListener(patternsInside, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", nil, append(envoy.LookUp(), out.Filter())...)))
+}
+
+// towardsGateway says to the gateway which host and port a tunnel is for. A pattern's host is the one that the client named.
+func towardsGateway(svc *registry.Service, port registry.Port, contested bool) envoy.Answer {
+	a := envoy.Answer{Route: "default", Cluster: part.LegOf(svc).Cluster(), LoggedBy: envoy.LoggedAtGateway, Alpn: wire.ALPNTCP}
+	subset := ""
+	if contested {
+		subset = svc.Namespace
+	}
+	toSubset, toHost := wire.TunnelName(port.Number, subset)
+	switch {
+	case svc.Wildcard():
+		a.SniOf, a.Alpn = toHost, wire.ALPNTLS
+	case port.Protocol == registry.TLS:
+		a.Sni, a.Alpn = toHost+svc.Host, wire.ALPNTLS
+	case svc.Dialled():
+		a.Dialled, a.Host = toSubset+"~", "_."+svc.Host
+	default:
+		a.Sni = toHost + svc.Host
+	}
+	return a
+}

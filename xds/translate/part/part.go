@@ -1,0 +1,42 @@
+package part
+
+import (
+	"net/netip"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/resource"
+)
+
+// Part is one host's share of a view.
+type Part struct {
+	Resources []*resource.Resource
+	Ports     []PortUse
+	Ranges    []RangeUse
+	Gateways  []Leg
+	Secrets   []registry.Given
+}
+
+// PortUse says that a host is reached at a port, and whether what is spoken there can be told from first bytes.
+type PortUse struct {
+	Number uint32
+	Opaque bool // a TCP service: the server may speak first
+	// foreign: another namespace's entry, which does not decide how the port is read.
+	Foreign bool
+}
+
+// RangeUse says that a TCP or TLS host owns a range of addresses at a port. A range cannot be a virtual host's domain, so
+// the port's listener has to know it: the one thing in a listener that is about a host.
+type RangeUse struct {
+	Port   uint32
+	Prefix netip.Prefix
+	Host   string
+	TLS    bool // it takes TLS only
+}
+
+// All are its resources; none of nil.
+func (p *Part) All() []*resource.Resource {
+	if p == nil {
+		return nil
+	}
+	return p.Resources
+}

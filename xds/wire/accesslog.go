@@ -1,0 +1,56 @@
+package wire
+
+// Place says which listener of which proxy an entry comes from. It is the log's name.
+type Place string
+
+// The places.
+const (
+	SidecarHTTP   Place = "sidecar-http"   // a request that a sidecar read
+	SidecarTunnel Place = "sidecar-tunnel" // a TLS or TCP connection, decided by its name or address
+	SidecarTCP    Place = "sidecar-tcp"    // a connection without a name, on a port where nothing is registered
+	GatewayHTTP   Place = "gateway-http"   // a request at the gateway, or a CONNECT that it refused
+	GatewayTLS    Place = "gateway-tls"    // a TLS connection through the gateway, after its name was checked
+	GatewayTCP    Place = "gateway-tcp"    // a TCP connection through the gateway
+	ForwardHTTP   Place = "forward-http"   // the same three at the explicit forward proxy
+	ForwardTLS    Place = "forward-tls"
+	ForwardTCP    Place = "forward-tcp"
+)
+
+// The tags. A value that Envoy does not know is "-" or "".
+const (
+	TagConfig = "config" // the object behind the upstream cluster: "ServiceEntry/NS/NAME"
+	TagRole   = "role"   // the upstream cluster's role, one of Role…
+	TagPolicy = "policy" // the object behind a catch-all route
+	// TagAuthority is what a connection was asked about by: at a gateway "host:port", as the client said it; at a sidecar "sni:port",
+	// ":port" of TLS without a name, and else the address that the client connected to.
+	TagAuthority = "authority"
+	TagPeer      = "peer"     // the client's verified SPIFFE id
+	TagSource    = "source"   // the client's address, where the connection came by an internal listener
+	TagTarget    = "target"   // the address that the client connected to, in the same place
+	TagRoute     = "route"    // the name of the row that decided about a connection
+	TagBy        = "by"       // ByAddress, where that row was not found by the connection's name
+	TagRevision  = "revision" // the revision of the object that decided: of the row, and behind it the upstream cluster's
+)
+
+// The roles of clusters.
+const (
+	RoleGateway     = "gateway"     // the leg from a sidecar to an egress gateway
+	RoleInner       = "inner"       // an internal listener, which logs on its own
+	RolePassthrough = "passthrough" // the original destination
+	RoleBlackhole   = "blackhole"   // nowhere
+	RoleExternal    = "external"    // a registered host outside
+	RoleMesh        = "mesh"        // a service of the mesh
+)
+
+// RevisionDigits is how long a revision is: config.Object's.
+const RevisionDigits = 32
+
+// ByAddress is the value of TagBy.
+const ByAddress = "address"
+
+// NotExportedRoute is the name of the row for those that a host is not exported to.
+const NotExportedRoute = "not_exported"
+
+// ClosedRoute begins the names of routes to what is closed rather than treated otherwise than was asked for. What follows
+// is the reason; the tag TagPolicy has the object that is to be mended.
+const ClosedRoute = "closed: "

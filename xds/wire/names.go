@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"strconv"
+)
+
+// The ports that a pod's traffic is redirected to; Istio's.
+const (
+	OutboundPort = 15001
+	InboundPort  = 15006
+)
+
+// GatewayPort is the service port that sidecars reach an egress gateway at.
+const GatewayPort = 443
+
+// The names that Istio's tools know.
+const (
+	VirtualOutbound     = "virtualOutbound"
+	VirtualInbound      = "virtualInbound"
+	PassthroughCluster  = "PassthroughCluster"
+	BlackHoleCluster    = "BlackHoleCluster"
+	InboundPassthrough  = "InboundPassthroughCluster"
+	InboundPassthrough6 = "InboundPassthroughClusterIpv6"
+	AllowAnyRoute       = "allow_any"
+	BlockAllRoute       = "block_all"
+	DynamicCluster      = "AllowAnyDynamicDNSCluster"
+	ClusterRoute        = "cluster_networks" // ours
+	WrongProtocolRoute  = "wrong_protocol"   // ours, like those that follow
+	ByAddressRoute      = "by_address"
+	MadeUpRoute         = "made_up"
+)
+
+// Names of our own.
+const (
+	// ExitRoute is the gateway's table of hosts; its virtual hosts are resources of their own.
+	ExitRoute = "https.443.egress"
+)
+
+// ClusterName is Istio's name for the cluster of a host's port.
+func ClusterName(port uint32, host string) string {
+	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "||" + host
+}
+
+// SubsetName is the name of a cluster that is one of several for a host's port; Istio's form.
+func SubsetName(port uint32, subset, host string) string {
+	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "|" + subset + "|" + host
+}
+
+// RouteName is Istio's name for a sidecar's routes of a port.
+func RouteName(port uint32) string { return strconv.FormatUint(uint64(port), 10) }
+
+// DecideName is the internal listener, and the cluster in front of it, where a sidecar reads the names of a
+// port's tunnels.
+func DecideName(port uint32) string { return "decide-" + RouteName(port) }
+
+// CatchAllDecide is the same for ports without a listener of their own.
+const CatchAllDecide = "decide-any"
+
+// VhostName is the name of a virtual host as a resource of its own: the route's name comes first.
+func VhostName(route, host string) string { return route + "/" + host }
+
+// HostPort is a host with a port.
+func HostPort(host string, port uint32) string { return host + ":" + RouteName(port) }
+
+// The places in the agent's bootstrap that configuration refers to.
+const (
+	XDSCluster = "xds-grpc"
+	SDSCluster = "sds-grpc"
+	ALSCluster = "als-grpc"
+
+	SecretIdentity    = "default"          // the workload's certificate
+	SecretMeshRoots   = "ROOTCA"           // who may be a peer
+	SecretSystemRoots = "file-root:system" // whom the proxy's host trusts outside
+)
+
+// Keys of the filter state that travels from a connection to the internal listener behind it.
+const (
+	StateAuthority = "sallyport.authority" // what the client asked for, "host:port"
+	StatePeer      = "sallyport.peer"      // the client's verified SPIFFE id
+	StateSource    = "sallyport.source"    // the client's address
+	StateCluster   = "sallyport.cluster"   // where to, if the check passes
+	StatePort      = "sallyport.port"
+	StateClient    = "sallyport.client" // the SPIFFE id of whoever made the connection, for its requests' routes
+
+	StateQuestion = "sallyport.question" // kindTLS or kindTCP, of a question about a connection
+	StateSubset   = "sallyport.subset"   // the namespace whose registration the client means
+	StateDialled  = "sallyport.dialled"  // the address that the client connected to, where the host leads there
+
+	StateTCPCluster  = "envoy.tcp_proxy.cluster"
+	StateDynamicHost = "envoy.upstream.dynamic_host"
+	StateDynamicPort = "envoy.upstream.dynamic_port"
+	StateProtocols   = "envoy.network.application_protocols"
+	StateServerName  = "envoy.network.upstream_server_name"
+	StateOriginalDst = "envoy.network.transport_socket.original_dst_address"
+)
+
+// ClusterDomain is what all names of a cluster are below: its own DNS answers them, and sends nothing of them out.
+const ClusterDomain = "cluster.local"

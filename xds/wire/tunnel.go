@@ -1,0 +1,26 @@
+package wire
+
+// TunnelName is the TLS name by which a tunnel says whereto it wants, "outbound_.PORT_.SUBSET_.HOST", in its parts: what
+// comes before the subset, and before the host. The subset is the namespace whose registration is meant, where several
+// registered the host, and the address that the client connected to, where that counts: "NAMESPACE~ADDRESS:PORT".
+func TunnelName(port uint32, subset string) (toSubset, toHost string) {
+	toSubset = "outbound_." + RouteName(port) + "_." + subset
+	return toSubset, toSubset + "_."
+}
+
+// HeaderRegisteredIn tells a gateway which namespace's registration of a host a sidecar follows, where several
+// namespaces registered it. It is no order (see orders) and no proof of anything: each registration's routes let in
+// whom it is exported to.
+const HeaderRegisteredIn = "sallyport-registered-in"
+
+// HeaderDialled tells a gateway the address, with its port, that a client chose among those of a service with resolution NONE: a
+// tunnel's name does (TunnelName), or a CONNECT. It is what the client says it wants; the gateway holds it against the
+// addresses that were written for the host.
+const HeaderDialled = "sallyport-dialled"
+
+// What a tunnel between sidecar and gateway offers in ALPN (RFC 7301): it tells tunnels from requests, and whether what is
+// inside begins with a ClientHello, which the gateway then reads.
+const (
+	ALPNTLS = "sallyport-tls"
+	ALPNTCP = "sallyport-tcp"
+)
