@@ -149,7 +149,7 @@ func wrongAddress(svc *registry.Service, ip netip.Addr) string {
 
 func gatewayEndpoints(s *registry.Snapshot, ref registry.Ref) []registry.Endpoint {
 	if svc := s.GatewayService(ref); svc != nil {
-		return svc.Endpoints
+		return s.EndpointsOf(svc)
 	}
 	return nil
 }

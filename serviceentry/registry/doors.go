@@ -45,7 +45,11 @@ func (b *batch) lockDoors() {
 			for _, a := range svc.Addresses {
 				add(a.Addr().String())
 			}
-			for _, e := range svc.Endpoints {
+			endpoints := svc.Endpoints
+			if set, _ := b.endpoints.Get(svc.Host); svc.Tabled() && set != nil {
+				endpoints = set.List
+			}
+			for _, e := range endpoints {
 				add(e.Address)
 			}
 		}

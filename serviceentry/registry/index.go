@@ -2,9 +2,6 @@ package registry
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
-	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
@@ -139,7 +136,6 @@ func (x *index) endpoints(svc config.Key) []Endpoint {
 	var out []Endpoint
 	if len(selector) > 0 {
 		out = x.workloadEndpoints(svc.Namespace, selector, false)
-		out = slices.DeleteFunc(out, isSocket)
 	}
 	switch found := x.slices[svc]; {
 	case len(found) > 0:
@@ -147,7 +143,7 @@ func (x *index) endpoints(svc config.Key) []Endpoint {
 	case len(selector) > 0:
 		out = append(out, x.podEndpoints(svc.Namespace, selector, ports)...)
 	}
-	return sortedEndpoints(out)
+	return sortedEndpoints(served(out))
 }
 
 func (x *index) sliceEndpoints(found map[config.Key]*discoveryv1.EndpointSlice, ns string) []Endpoint {
@@ -168,7 +164,11 @@ func (x *index) sliceEndpoints(found map[config.Key]*discoveryv1.EndpointSlice, 
 				continue
 			}
 			for _, a := range e.Addresses {
-				out = append(out, Endpoint{Address: a, Ports: ports, ServiceAccount: x.accountAt(a, ns)})
+				found := Endpoint{Address: a, Ports: ports}
+				if pod := x.podAt(a, ns); pod != nil {
+					found.ServiceAccount, found.Labels = account(pod), pod.Labels
+				}
+				out = append(out, found)
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func (x *index) podEndpoints(ns string, selector map[string]string, ports []core
 		running := p.Status.Phase == "" || p.Status.Phase == corev1.PodRunning
 		if running && p.Status.PodIP != "" && p.DeletionTimestamp == nil && selects(selector, p.Labels) {
 			out = append(out, Endpoint{
-				Address: p.Status.PodIP, Ports: namedPorts(p, ports), ServiceAccount: account(p),
+				Address: p.Status.PodIP, Ports: namedPorts(p, ports), ServiceAccount: account(p), Labels: p.Labels,
 			})
 		}
 	}
@@ -208,22 +208,17 @@ func namedPorts(p *corev1.Pod, ports []corev1.ServicePort) map[string]uint32 {
 	return out
 }
 
-// accountAt is the service account at an address: of the first pod of the namespace there, in name order. Pods of other
-// namespaces may have the address too, as on a host's network; a Service's are of its own.
-func (x *index) accountAt(ip, ns string) string {
-	in := slices.DeleteFunc(slices.Collect(maps.Keys(x.byIP[ip])), func(k config.Key) bool { return k.Namespace != ns })
-	if len(in) == 0 {
-		return ""
+// podAt is the first pod of a namespace at an address, in name order; nil without one. Pods of other namespaces may have the
+// address too, as on a host's network; a Service's are of its own.
+func (x *index) podAt(ip, ns string) *corev1.Pod {
+	var first config.Key
+	var found *corev1.Pod
+	for key, pod := range x.byIP[ip] {
+		if key.Namespace == ns && (found == nil || key.Compare(first) < 0) {
+			first, found = key, pod
+		}
 	}
-	return account(x.byIP[ip][slices.MinFunc(in, config.Key.Compare)])
+	return found
 }
 
 func account(p *corev1.Pod) string { return cmp.Or(p.Spec.ServiceAccountName, "default") }
-
-func sortedEndpoints(in []Endpoint) []Endpoint {
-	slices.SortFunc(in, func(a, b Endpoint) int {
-		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.ServiceAccount, b.ServiceAccount), cmp.Compare(a.Weight, b.Weight),
-			cmp.Compare(fmt.Sprint(a.Ports), fmt.Sprint(b.Ports)))
-	})
-	return slices.CompactFunc(in, Endpoint.equal)
-}

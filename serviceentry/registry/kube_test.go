@@ -58,17 +58,18 @@ var gatewayRef = registry.Ref{Namespace: "istio-system", Name: "istio-egressgate
 // TestEndpoints: a service's are those of its slices; without any, the running pods that it selects.
 func TestEndpoints(t *testing.T) {
 	w := newWorld(t, gatewayService, gatewayPod)
-	endpoints := func() []registry.Endpoint { return w.Snapshot().Services(gatewayRef.Host())[0].Endpoints }
-	byPod := []registry.Endpoint{{Address: "10.0.0.2", Ports: map[string]uint32{"https": 8443}, ServiceAccount: "egress"}}
+	endpoints := func() []registry.Endpoint { return w.Snapshot().EndpointsOf(w.Snapshot().Services(gatewayRef.Host())[0]) }
+	labels := map[string]string{"app": "x", "istio": "egressgateway"}
+	byPod := []registry.Endpoint{{Address: "10.0.0.2", Ports: map[string]uint32{"https": 8443}, ServiceAccount: "egress", Labels: labels}}
 	if d := cmp.Diff(byPod, endpoints()); d != "" {
 		t.Errorf("by pods:\n%s", d)
 	}
 	changed := w.apply(gatewaySlice)
 	bySlice := []registry.Endpoint{
-		{Address: "10.0.0.2", Ports: map[string]uint32{"https": 9443}, ServiceAccount: "egress"},
+		{Address: "10.0.0.2", Ports: map[string]uint32{"https": 9443}, ServiceAccount: "egress", Labels: labels},
 		{Address: "10.0.0.5", Ports: map[string]uint32{"https": 9443}},
 	}
-	if d := cmp.Diff(bySlice, endpoints()); d != "" || !slices.Equal(changed.Hosts, []string{gatewayRef.Host()}) {
+	if d := cmp.Diff(bySlice, endpoints()); d != "" || !slices.Equal(changed.Endpoints, []string{gatewayRef.Host()}) || len(changed.Hosts) > 0 {
 		t.Errorf("by slices: %+v\n%s", changed, d)
 	}
 	w.remove(gatewaySlice)
@@ -144,7 +145,7 @@ func TestChanged(t *testing.T) {
 	} {
 		before := w.Snapshot()
 		changed := tt.do(tt.text)
-		if !slices.Equal(changed.Hosts, tt.want) || (len(changed.Scopes) > 0) != tt.scopes || changed.Mesh {
+		if !slices.Equal(slices.Concat(changed.Hosts, changed.Endpoints), tt.want) || (len(changed.Scopes) > 0) != tt.scopes || changed.Mesh {
 			t.Errorf("%s: %+v", tt.name, changed)
 		}
 		if !changed.Empty() && w.Snapshot() == before {
@@ -180,7 +181,7 @@ metadata: {name: a, namespace: aaa}
 spec: {serviceAccountName: other, containers: [{name: a, image: a}]}
 status: {podIP: 10.0.0.2, phase: Running}
 `)
-	if e := w.Snapshot().GatewayService(registry.Ref{Namespace: "edge", Name: "gw"}).Endpoints; len(e) != 1 || e[0].ServiceAccount != "gw" {
+	if e := w.Snapshot().EndpointsOf(w.Snapshot().GatewayService(registry.Ref{Namespace: "edge", Name: "gw"})); len(e) != 1 || e[0].ServiceAccount != "gw" {
 		t.Errorf("the endpoints are %+v", e)
 	}
 	w.apply(strings.Replace(entryYAML("aaa/fake", "gw.edge.svc.cluster.local", "ports: [{number: 443, name: tls, protocol: TLS}]"), "MESH_EXTERNAL", "MESH_INTERNAL", 1))

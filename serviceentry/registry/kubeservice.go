@@ -11,9 +11,8 @@ import (
 	"github.com/sallyport/sallyport/config/mesh"
 )
 
-// fromKubeService makes the mesh's view of a Kubernetes Service. Endpoints come from slices, or, where a
-// source has none, from the pods that the selector picks.
-func fromKubeService(o *config.Object, spec *corev1.Service, endpoints []Endpoint, cfg *mesh.Config) *Service {
+// fromKubeService makes the mesh's view of a Kubernetes Service. Of its endpoints a headless one has the addresses.
+func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *EndpointSet, cfg *mesh.Config) *Service {
 	s := &Service{
 		Host:       Ref{o.Namespace, o.Name}.Host(),
 		Namespace:  o.Namespace,
@@ -23,14 +22,18 @@ func fromKubeService(o *config.Object, spec *corev1.Service, endpoints []Endpoin
 		Ports:      kubePorts(spec.Spec.Ports),
 		Resolution: Static,
 		Addresses:  clusterIPs(spec),
-		Endpoints:  endpoints,
 		ExportTo:   exportTo(splitList(o.Annotations["networking.istio.io/exportTo"]), o.Namespace, cfg.DefaultServiceExportTo),
 	}
-	if spec.Spec.ClusterIP == corev1.ClusterIPNone {
-		s.Resolution, s.Addresses = None, podAddresses(endpoints)
+	if headless(spec) {
+		s.Resolution, s.Addresses = None, nil
+		if endpoints != nil {
+			s.Addresses = podAddresses(endpoints.List)
+		}
 	}
 	return s
 }
+
+func headless(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone }
 
 // podAddresses are a headless service's: its clients choose among the pods themselves.
 func podAddresses(endpoints []Endpoint) []netip.Prefix {

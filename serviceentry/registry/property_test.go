@@ -167,6 +167,9 @@ func TestChangedIsComplete(t *testing.T) {
 				t.Fatalf("%s changed without being named", host)
 			}
 			for i := range list {
+				if !slices.Contains(changed.Endpoints, host) && !slices.EqualFunc(before.EndpointsOf(old[i]), after.EndpointsOf(list[i]), func(a, b registry.Endpoint) bool { return cmp.Equal(a, b) }) {
+					t.Fatalf("%s has other endpoints without being named", host)
+				}
 				if old[i] != list[i] {
 					t.Fatalf("%s: registration %s is another value without being named", host, list[i].Source)
 				}

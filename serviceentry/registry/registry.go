@@ -49,7 +49,7 @@ func New(cfg *mesh.Config) *Registry {
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
-			patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
+			endpoints: ordered.New[*EndpointSet](), patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
 	}
 }
@@ -110,12 +110,16 @@ type batch struct {
 	aliasesOf *ordered.Edit[[]Ref]
 	changed   Changed
 	dirty     map[config.Key]bool // objects whose services must be made again
-	touched   map[string]bool     // hosts whose registrations changed
-	beside    map[string]bool     // hosts that share a name or an address with those
-	patterns  *ordered.Edit[[]*Service]
-	find      lookupsEdit
-	sealed    map[string][]*Service // hosts whose registrations are others now, with what they were
-	renamed   map[string]bool       // hosts whose names may mean another thing now
+	peopled   map[config.Key]bool // Services whose endpoints may be others
+	endpoints *ordered.Edit[*EndpointSet]
+	// repopulated are the hosts of those whose endpoints are others.
+	repopulated map[string]bool
+	touched     map[string]bool // hosts whose registrations changed
+	beside      map[string]bool // hosts that share a name or an address with those
+	patterns    *ordered.Edit[[]*Service]
+	find        lookupsEdit
+	sealed      map[string][]*Service // hosts whose registrations are others now, with what they were
+	renamed     map[string]bool       // hosts whose names may mean another thing now
 	// rewritten are the single addresses that those wrote, before or now, and which of them did.
 	rewritten map[string]map[string]bool
 
@@ -135,7 +139,8 @@ func (r *Registry) begin() *batch {
 		Registry: r, next: &next,
 		hosts: next.hosts.Edit(), rules: next.rules.Edit(), virtual: next.virtual.Edit(), kube: next.kube.Edit(), written: next.written.Edit(),
 		aliases: next.aliases.Edit(), aliasesOf: next.aliasesOf.Edit(),
-		patterns: next.patterns.Edit(), find: next.find.edit(),
+		patterns: next.patterns.Edit(), find: next.find.edit(), endpoints: next.endpoints.Edit(),
+		peopled: map[config.Key]bool{}, repopulated: map[string]bool{},
 		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
 	}
@@ -175,28 +180,25 @@ func (b *batch) apply(c config.Change) {
 	case config.KindNode:
 		b.setNode(c)
 	case config.KindService:
-		b.dirty[c.Key] = true
+		b.dirty[c.Key], b.peopled[c.Key] = true, true
 		b.index.setService(c.Key, c.Object)
 		b.setKube(c)
 		b.setAlias(c)
 	case config.KindEndpointSlice:
-		for key := range b.index.setSlice(c.Key, c.Object) {
-			b.dirty[key] = true
-		}
+		b.repopulate(b.index.setSlice(c.Key, c.Object))
 	case config.KindSecret:
 		b.setSecret(c)
 	case config.KindWorkloadEntry:
-		for key := range b.index.setWorkload(c.Key, c.Object) {
-			b.dirty[key] = true
-		}
+		b.repopulate(b.index.setWorkload(c.Key, c.Object))
 	case config.KindPod:
-		for key := range b.index.setPod(c.Key, c.Object) {
-			b.dirty[key] = true
-		}
+		b.repopulate(b.index.setPod(c.Key, c.Object))
 	}
 }
 
 func (b *batch) commit() (*Snapshot, Changed) {
+	for key := range b.peopled {
+		b.findEndpoints(key)
+	}
 	for key := range b.dirty {
 		b.rebuild(key)
 	}
@@ -216,15 +218,27 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	}
 	b.followDestinations()
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
+	b.changed.Endpoints = slices.Sorted(maps.Keys(b.repopulated))
 	b.next.hosts, b.next.rules, b.next.virtual, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.virtual.Done(), b.kube.Done(), b.written.Done()
 	b.next.aliases, b.next.aliasesOf = b.aliases.Done(), b.aliasesOf.Done()
-	b.next.patterns = b.patterns.Done()
+	b.next.patterns, b.next.endpoints = b.patterns.Done(), b.endpoints.Done()
 	b.next.find.madeUp, b.next.find.ranges, b.next.find.spoken = b.find.madeUp.Done(), b.find.ranges.Done(), b.find.spoken.Done()
 	if b.changed.Empty() && len(b.index.ruled) == 0 && !b.unseen { // a rule counts later, for a host that is not there yet
 		return b.snap, b.changed
 	}
 	b.Registry.snap = b.next
 	return b.next, b.changed
+}
+
+// repopulate marks whatever selects a workload that changed: of Services the endpoints, of entries what was made of them.
+func (b *batch) repopulate(selecting map[config.Key]bool) {
+	for key := range selecting {
+		if key.Kind == config.KindService {
+			b.peopled[key] = true
+		} else {
+			b.dirty[key] = true
+		}
+	}
 }
 
 // rebuild makes an object's services again and marks the hosts that differ.
@@ -263,7 +277,8 @@ func (b *batch) make(key config.Key) []*Service {
 		if spec.Spec.Type == corev1.ServiceTypeExternalName {
 			return nil // see Alias
 		}
-		return []*Service{fromKubeService(o, spec, b.index.endpoints(key), b.next.Mesh)}
+		set, _ := b.endpoints.Get(Ref{o.Namespace, o.Name}.Host())
+		return []*Service{fromKubeService(o, spec, set, b.next.Mesh)}
 	}
 	return nil
 }

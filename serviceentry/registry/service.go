@@ -2,7 +2,6 @@ package registry
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -59,26 +58,6 @@ const (
 	DNS                      // the name, by DNS
 )
 
-// Endpoint is an address that serves a service.
-type Endpoint struct {
-	Address        string            // IP, or a DNS name with resolution DNS
-	Ports          map[string]uint32 // by port name, where it differs from the target port
-	ServiceAccount string            // SPIFFE id's last part, "" if unknown
-	Weight         uint32            // 0 counts as 1
-}
-
-// PortOf gives the endpoint's port for a service port.
-func (e Endpoint) PortOf(p Port) uint32 {
-	if n, ok := e.Ports[p.Name]; ok {
-		return n
-	}
-	return p.TargetPort
-}
-
-func (e Endpoint) equal(o Endpoint) bool {
-	return e.Address == o.Address && maps.Equal(e.Ports, o.Ports) && e.ServiceAccount == o.ServiceAccount && e.Weight == o.Weight
-}
-
 // Ref names a Kubernetes service, such as a gateway's.
 type Ref struct{ Namespace, Name string }
 
@@ -129,7 +108,7 @@ type Service struct {
 	Ports      []Port
 	Resolution Resolution
 	Addresses  []netip.Prefix // that the user wrote, or the cluster IPs
-	Endpoints  []Endpoint
+	Endpoints  []Endpoint     // that were written with it, or that its workloadSelector picks; see also Tabled
 	ExportTo   ExportTo
 	SANs       []string // subjectAltNames that the server must show one of
 	// Withheld says why the entry's exportTo does not count beyond its own namespace; zero where it does.

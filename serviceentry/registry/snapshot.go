@@ -16,15 +16,16 @@ import (
 type Snapshot struct {
 	Mesh *mesh.Config
 
-	hosts   ordered.Map[[]*Service]   // by host; each list sorted by Service.compare
-	rules   ordered.Map[[]*Rule]      // by tailOf of their hosts
-	scopes  map[string][]*Scope       // by namespace, those with a selector first
-	special map[string]int            // namespaces that do not see just what everybody sees, with why-counts
-	exits   map[Ref]int               // gateways that services leave by, counted
-	shared  map[Ref]int               // of these, the ones that the root namespace's services leave by, counted
-	kube    ordered.Map[*KubeService] // by "namespace/name"
-	nets    []netip.Prefix            // the cluster's own networks, sorted, none within another (see networks.go)
-	own     []netip.Addr              // the mesh's own doors, sorted: nobody is led to them (see doors.go)
+	hosts     ordered.Map[[]*Service]   // by host; each list sorted by Service.compare
+	endpoints ordered.Map[*EndpointSet] // of Kubernetes Services, by their hosts
+	rules     ordered.Map[[]*Rule]      // by tailOf of their hosts
+	scopes    map[string][]*Scope       // by namespace, those with a selector first
+	special   map[string]int            // namespaces that do not see just what everybody sees, with why-counts
+	exits     map[Ref]int               // gateways that services leave by, counted
+	shared    map[Ref]int               // of these, the ones that the root namespace's services leave by, counted
+	kube      ordered.Map[*KubeService] // by "namespace/name"
+	nets      []netip.Prefix            // the cluster's own networks, sorted, none within another (see networks.go)
+	own       []netip.Addr              // the mesh's own doors, sorted: nobody is led to them (see doors.go)
 	// credentials are the Secrets that rules may name.
 	credentials map[CredentialRef]held
 	// selecting are the rules that are for single workloads, by namespace.
@@ -51,7 +52,9 @@ type KubeService struct {
 // Changed says what a batch touched. Hosts are sorted; Mesh says that settings which reach all hosts changed.
 type Changed struct {
 	Hosts []string
-	Mesh  bool
+	// Endpoints are the hosts of Services with other endpoints, sorted: the rest of them may be the same.
+	Endpoints []string
+	Mesh      bool
 	// Scopes are the Sidecar objects that came, changed or went: what they select has to be looked at again, whole.
 	Scopes []config.Key
 	Views  bool // which namespaces see something of their own
@@ -64,7 +67,7 @@ type Changed struct {
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets
+	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets
 }
 
 // Len is the number of hosts.

@@ -74,6 +74,7 @@ func (x *index) workloadEndpoints(ns string, selector map[string]string, names b
 			continue
 		}
 		e := entryEndpoint(w.spec)
+		e.Labels = w.labels
 		if _, err := netip.ParseAddr(e.Address); err != nil && !names && !isSocket(e) {
 			continue
 		}

@@ -46,7 +46,7 @@ func TestWorkloads(t *testing.T) {
 	w := newWorld(t, vmService, vmSlice, vmEntry("STATIC"))
 	endpoints := func(host string) (out []string) {
 		svc := w.Snapshot().Services(host)[0]
-		for _, e := range svc.Endpoints {
+		for _, e := range w.Snapshot().EndpointsOf(svc) {
 			out = append(out, fmt.Sprintf("%s:%d %s %d", e.Address, e.PortOf(svc.Ports[0]), e.ServiceAccount, e.Weight))
 		}
 		return out
@@ -81,8 +81,8 @@ func TestWorkloads(t *testing.T) {
 		if step.gone {
 			do = w.remove
 		}
-		if changed := do(step.text); !slices.Equal(changed.Hosts, step.changed) {
-			t.Errorf("%s: touched %v", step.what, changed.Hosts)
+		if changed := do(step.text); !slices.Equal(slices.Concat(changed.Endpoints, changed.Hosts), step.changed) {
+			t.Errorf("%s: touched %+v", step.what, changed)
 		}
 		if got := endpoints("vms.test"); !slices.Equal(got, step.ofEntry) {
 			t.Errorf("%s: the entry has %q", step.what, got)

@@ -101,7 +101,7 @@ func gatewayAt(s *registry.Snapshot, to part.Leg) outbound.Gateway {
 	g := outbound.Gateway{Leg: to, Port: registry.Port{Number: wire.GatewayPort, TargetPort: defaultListenPort}}
 	if svc := s.GatewayService(ref); svc != nil {
 		if p, ok := svc.Port(wire.GatewayPort); ok {
-			g.Port, g.Endpoints = p, svc.Endpoints
+			g.Port, g.Endpoints = p, s.EndpointsOf(svc)
 			if !p.Explicit {
 				g.Port.TargetPort = defaultListenPort
 			}

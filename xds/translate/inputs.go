@@ -6,6 +6,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/egressgateway"
 	"github.com/sallyport/sallyport/xds/translate/outbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
@@ -13,7 +14,11 @@ import (
 
 // hostInputs is everything that a host's part is made from: the part is a function of it. It is also the key under which the
 // part is remembered, as it is: nothing of it can be forgotten.
-type hostInputs interface{ Part() *part.Part }
+type hostInputs interface {
+	Part() *part.Part
+	// Endpoints are the resources of endpoints that are in the registry's table.
+	Endpoints(list []registry.Endpoint) []*resource.Resource
+}
 
 // host makes, or remembers, one host's share of a class's view; nil when the class does not see it.
 func (t *Translator) host(s *registry.Snapshot, c Class, host string) *part.Part {
@@ -21,14 +26,29 @@ func (t *Translator) host(s *registry.Snapshot, c Class, host string) *part.Part
 	if in == nil {
 		return nil
 	}
-	for _, r := range t.memo[host] {
-		if same(r.from, in) {
+	set := s.EndpointSet(host)
+	for i := range t.memo[host] {
+		if r := &t.memo[host][i]; same(r.from, in) {
+			if r.set != set {
+				r.set, r.part = set, peopled(in, r.bare, set)
+			}
 			return r.part
 		}
 	}
-	p := in.Part()
-	t.memo[host] = append(t.memo[host], remembered{in, p})
+	bare := in.Part()
+	p := peopled(in, bare, set)
+	t.memo[host] = append(t.memo[host], remembered{in, set, bare, p})
 	return p
+}
+
+// peopled is a part with the endpoints of a set. The rest of it stays as it is, so that an endpoint which comes or goes costs the
+// resource that lists it.
+func peopled(in hostInputs, bare *part.Part, set *registry.EndpointSet) *part.Part {
+	var list []registry.Endpoint
+	if set != nil {
+		list = set.List
+	}
+	return bare.With(in.Endpoints(list))
 }
 
 // same says whether equal parts are made from these. Services and rules are mostly the same values, which costs nothing.

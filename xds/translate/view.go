@@ -81,13 +81,15 @@ func (t *Translator) base(from baseInputs, listsHosts bool) []*resource.Resource
 // remembered is what a host became. There is one for each kind of proxies that differ in it: too few for a map.
 type remembered struct {
 	from hostInputs
+	set  *registry.EndpointSet
+	bare *part.Part // without the endpoints of the set
 	part *part.Part
 }
 
 // NewTranslator makes one without memories.
 func NewTranslator() *Translator { return &Translator{memo: map[string][]remembered{}} }
 
-// Forget drops what is remembered of hosts that changed. Call it once for each snapshot, before Update.
+// Forget drops what is remembered of hosts that changed, but for their endpoints. Call it once for each snapshot, before Update.
 func (t *Translator) Forget(hosts []string) {
 	for _, h := range hosts {
 		delete(t.memo, h)
@@ -125,8 +127,10 @@ func (e *edit) all(s *registry.Snapshot, t *Translator) *View {
 // changed or removed, in sending order.
 func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
 	e := newEdit(v)
-	for _, host := range changed.Hosts {
-		e.setHost(host, t.host(s, v.Class, host))
+	for _, hosts := range [...][]string{changed.Hosts, changed.Endpoints} {
+		for _, host := range hosts {
+			e.setHost(host, t.host(s, v.Class, host))
+		}
 	}
 	if changed.Mesh || slices.Contains(changed.Scopes, v.Class.Scope) {
 		e.setAllHosts(s, t)

@@ -125,7 +125,7 @@ func (p *plane) speaksForOthers(id identity.ID, pod *workload.Pod) bool {
 func standsBehind(s *registry.Snapshot, service registry.Ref, account string) bool {
 	said := false
 	for _, svc := range s.Services(service.Host()) {
-		for _, e := range svc.Endpoints {
+		for _, e := range s.EndpointsOf(svc) {
 			if svc.External || svc.Namespace != service.Namespace || e.ServiceAccount == "" {
 				continue
 			}

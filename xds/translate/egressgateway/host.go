@@ -33,6 +33,9 @@ func (h *Host) Part() *part.Part {
 	return p
 }
 
+// Endpoints are none: what leaves by an exit is no Service.
+func (h *Host) Endpoints([]registry.Endpoint) []*resource.Resource { return nil }
+
 // vhost is a host's port in the gateway's table. The name that a client asked for is the name that is used: requests by
 // their Host, tunnels by the authority, which the listener behind checks against what is said inside.
 func (h *Host) vhost(port resolve.ExitPort) *routev3.VirtualHost {

@@ -37,7 +37,9 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 		c.Metadata = md
 	case svc.Resolution == registry.Static:
 		c = envoy.ByDiscovery(clusterName, md)
-		out = append(out, envoy.Seal(resource.Endpoints, clusterName, Load(clusterName, port, svc.Endpoints)))
+		if !svc.Tabled() {
+			out = append(out, SealLoad(clusterName, port, svc.Endpoints))
+		}
 	case len(svc.Endpoints) > 0:
 		c = envoy.ByNames(clusterName, md, Load(clusterName, port, svc.Endpoints))
 	case !svc.Wildcard() && (svc.Resolution == registry.DNS || !svc.Exit.IsZero()):

@@ -7,7 +7,13 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
 )
+
+// SealLoad is Load as a resource.
+func SealLoad(cluster string, port registry.Port, endpoints []registry.Endpoint) *resource.Resource {
+	return envoy.Seal(resource.Endpoints, cluster, Load(cluster, port, endpoints))
+}
 
 // Load lists a service's endpoints for one of its ports.
 func Load(cluster string, port registry.Port, endpoints []registry.Endpoint) *endpointv3.ClusterLoadAssignment {

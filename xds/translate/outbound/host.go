@@ -166,6 +166,19 @@ func namedBy(host string) *routev3.HeaderMatcher {
 	}}
 }
 
+// Endpoints are those of a Service, one resource a port: of others they are in their clusters' parts.
+func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
+	if !h.Service.Tabled() || h.Service.Headless() {
+		return nil
+	}
+	for _, port := range h.Service.Ports {
+		if h.Takes(port) && h.Direct(port) {
+			out = append(out, farend.SealLoad(wire.ClusterName(port.Number, h.Service.Host), port, list))
+		}
+	}
+	return out
+}
+
 // cluster is the host's own of one port, with its endpoints where they are written down.
 func (h *Host) cluster(port registry.Port) []*resource.Resource {
 	svc := h.Service

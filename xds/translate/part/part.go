@@ -2,6 +2,7 @@ package part
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/resource"
@@ -31,6 +32,16 @@ type RangeUse struct {
 	Prefix netip.Prefix
 	Host   string
 	TLS    bool // it takes TLS only
+}
+
+// With is the part with further resources; itself without any.
+func (p *Part) With(more []*resource.Resource) *Part {
+	if len(more) == 0 {
+		return p
+	}
+	out := *p
+	out.Resources = append(slices.Clip(p.Resources), more...)
+	return &out
 }
 
 // All are its resources; none of nil.

@@ -1,0 +1,121 @@
+package registry
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/inside"
+)
+
+// Endpoint is an address that serves a service.
+type Endpoint struct {
+	Address        string            // IP, or a DNS name with resolution DNS
+	Ports          map[string]uint32 // by port name, where it differs from the target port
+	ServiceAccount string            // SPIFFE id's last part, "" if unknown
+	Weight         uint32            // 0 counts as 1
+	Labels         map[string]string // of the pod or workload
+	Locality       string            // "region/zone/subzone", "" if unknown
+}
+
+// PortOf gives the endpoint's port for a service port.
+func (e Endpoint) PortOf(p Port) uint32 {
+	if n, ok := e.Ports[p.Name]; ok {
+		return n
+	}
+	return p.TargetPort
+}
+
+func (e Endpoint) equal(o Endpoint) bool {
+	return e.Address == o.Address && e.ServiceAccount == o.ServiceAccount && e.Weight == o.Weight && e.Locality == o.Locality &&
+		maps.Equal(e.Ports, o.Ports) && maps.Equal(e.Labels, o.Labels)
+}
+
+// EndpointSet is the endpoints of one Kubernetes Service, in order. They are a table of their own beside the Services: one that
+// comes or goes touches its set, and neither the Service nor what was made of it. Equal sets are one value.
+type EndpointSet struct{ List []Endpoint }
+
+// Tabled says whether a service's endpoints are in that table, rather than written with it.
+func (s *Service) Tabled() bool { return s.Source.Kind == config.KindService }
+
+// EndpointSet gives those of a Service that has its host's name; nil for others, and where there are none.
+func (s *Snapshot) EndpointSet(host string) *EndpointSet {
+	set, _ := s.endpoints.Get(host)
+	return set
+}
+
+// EndpointsOf gives a service's endpoints, wherever they are. The slice must not be changed.
+func (s *Snapshot) EndpointsOf(svc *Service) []Endpoint {
+	if !svc.Tabled() {
+		return svc.Endpoints
+	}
+	if set := s.EndpointSet(svc.Host); set != nil {
+		return set.List
+	}
+	return nil
+}
+
+// find brings the endpoints of a Service up to date. A headless one is found by their addresses, so that it is another Service
+// with other ones.
+func (b *batch) findEndpoints(service config.Key) {
+	host := Ref{service.Namespace, service.Name}.Host()
+	var list []Endpoint
+	if b.index.services[service.Namespace][service] != nil {
+		list = b.index.endpoints(service)
+	}
+	was, _ := b.endpoints.Get(host)
+	if was == nil && len(list) == 0 || was != nil && slices.EqualFunc(was.List, list, Endpoint.equal) {
+		return
+	}
+	if len(list) == 0 {
+		b.endpoints.Delete(host)
+	} else {
+		b.endpoints.Put(host, &EndpointSet{list})
+	}
+	b.repopulated[host] = true
+	if spec := b.index.services[service.Namespace][service]; spec != nil && headless(spec) {
+		b.dirty[service] = true
+	}
+}
+
+// served are the endpoints that proxies may connect to: never their own host, where their administration is.
+func served(list []Endpoint) []Endpoint {
+	return slices.DeleteFunc(list, func(e Endpoint) bool {
+		addr, err := netip.ParseAddr(e.Address)
+		return isSocket(e) || err == nil && inside.OwnHost(addr)
+	})
+}
+
+func sortedEndpoints(in []Endpoint) []Endpoint {
+	slices.SortFunc(in, compareEndpoints)
+	return slices.CompactFunc(in, Endpoint.equal)
+}
+
+func compareEndpoints(a, b Endpoint) int {
+	if c := cmp.Compare(a.Address, b.Address); c != 0 {
+		return c
+	}
+	if c := cmp.Or(cmp.Compare(a.ServiceAccount, b.ServiceAccount), cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.Locality, b.Locality)); c != 0 {
+		return c
+	}
+	if c := comparePorts(a.Ports, b.Ports); c != 0 {
+		return c
+	}
+	return cmp.Compare(selectorText(a.Labels), selectorText(b.Labels))
+}
+
+// comparePorts orders by the names, then by the numbers.
+func comparePorts(a, b map[string]uint32) int {
+	names := slices.Sorted(maps.Keys(a))
+	if c := slices.Compare(names, slices.Sorted(maps.Keys(b))); c != 0 {
+		return c
+	}
+	for _, name := range names {
+		if c := cmp.Compare(a[name], b[name]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
