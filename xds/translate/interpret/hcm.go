@@ -1,0 +1,113 @@
+package interpret
+
+import (
+	"strings"
+
+	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
+)
+
+// stream is a request at a connection manager.
+type stream struct {
+	*scope
+	hcm   *hcmv3.HttpConnectionManager
+	table *table
+	vhost *routev3.VirtualHost
+	// bridged is the type that answers must have to become gRPC's; "" where they need not.
+	bridged  string
+	looked   bool // the name was looked up, see sending
+	onDemand bool // clusters that are not there are asked for
+	flags    []string
+	details  string
+}
+
+// http takes a request.
+func (n *conn) http(m *hcmv3.HttpConnectionManager) {
+	if n.bytes.Request == nil {
+		n.close("what came is no HTTP")
+		return
+	}
+	r := &stream{scope: &scope{conn: n, request: n.bytes.Request.clone(), state: n.state.within()}, hcm: m}
+	if r.table = n.tableOf(m); r.table == nil {
+		r.reply(404, "route_not_found", "NR")
+		r.log()
+		return
+	}
+	if r.request.Method == "CONNECT" && !takesUpgrade(m, "CONNECT") {
+		r.reply(403, "upgrade_failed", "")
+		r.log()
+		return
+	}
+	r.mutateEarly()
+	r.findRoute()
+	r.run()
+	r.log()
+}
+
+func takesUpgrade(m *hcmv3.HttpConnectionManager, kind string) bool {
+	for _, u := range m.UpgradeConfigs {
+		if strings.EqualFold(u.UpgradeType, kind) && (u.Enabled == nil || u.Enabled.Value) {
+			return true
+		}
+	}
+	return false
+}
+
+// tableOf is the connection manager's table of routes; nil where the proxy does not have it.
+func (n *conn) tableOf(m *hcmv3.HttpConnectionManager) *table {
+	switch s := m.RouteSpecifier.(type) {
+	case *hcmv3.HttpConnectionManager_Rds:
+		return n.proxy.tables[s.Rds.RouteConfigName]
+	case *hcmv3.HttpConnectionManager_RouteConfig:
+		t := &table{config: s.RouteConfig}
+		t.add(s.RouteConfig.VirtualHosts)
+		return t
+	default:
+		unknown("listener %q: routes come by %T", n.listener.Name, s)
+		return nil
+	}
+}
+
+// mutateEarly changes headers before anything reads them.
+func (r *stream) mutateEarly() {
+	for _, e := range r.hcm.EarlyHeaderMutationExtensions {
+		for _, m := range unpack(e.Name, e.TypedConfig, &earlyv3.HeaderMutation{}).Mutations {
+			on, ok := m.Action.(*mutationv3.HeaderMutation_RemoveOnMatch_)
+			if !ok {
+				unknown("%s: %T", e.Name, m.Action)
+			}
+			for name := range r.request.Headers {
+				if matchString(on.RemoveOnMatch.KeyMatcher, name) {
+					delete(r.request.Headers, name)
+				}
+			}
+		}
+	}
+}
+
+// reply answers the request here.
+func (r *stream) reply(status uint32, details, flag string) {
+	r.respond(&Response{Status: status, Details: details, Headers: map[string]string{"content-type": "text/plain"}})
+	if flag != "" {
+		r.flags = append(r.flags, flag)
+	}
+	r.step("answers %d %s", status, details)
+}
+
+func (r *stream) respond(with *Response) {
+	r.details = with.Details
+	r.out.Response = with
+}
+
+// run runs the filters, up to the router.
+func (r *stream) run() {
+	for _, f := range r.hcm.HttpFilters {
+		if r.out.Response != nil {
+			break
+		}
+		r.filter(f)
+	}
+	r.unbridge()
+}

@@ -1,0 +1,129 @@
+package interpret
+
+import (
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
+	skipv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/matcher/action/v3"
+	dfpfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
+	bridgev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_http1_reverse_bridge/v3"
+	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
+	ondemandv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/on_demand/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// filter runs one filter, with its configuration or what the route has in its place.
+func (r *stream) filter(f *hcmv3.HttpFilter) {
+	config, disabled := f.GetTypedConfig(), f.Disabled
+	if own := r.ownConfig(f.Name); own != nil {
+		disabled = false
+		if own.MessageIs(&routev3.FilterConfig{}) {
+			wrapped := unpack(f.Name, own, &routev3.FilterConfig{})
+			own, disabled = wrapped.Config, wrapped.Disabled
+		}
+		if own.GetTypeUrl() != "" {
+			config = own
+		}
+	}
+	if disabled {
+		return
+	}
+	m, err := config.UnmarshalNew()
+	if err != nil {
+		unknown("HTTP filter %s: %v", f.Name, err)
+	}
+	r.configured(f.Name, m)
+}
+
+// ownConfig is what the route, its virtual host or its table says for a filter.
+func (r *stream) ownConfig(filter string) *anypb.Any {
+	for _, of := range []map[string]*anypb.Any{r.route.GetTypedPerFilterConfig(), r.vhost.GetTypedPerFilterConfig(), r.table.config.GetTypedPerFilterConfig()} {
+		if own := of[filter]; own != nil {
+			return own
+		}
+	}
+	return nil
+}
+
+// configured runs a filter of any type.
+func (r *stream) configured(name string, m proto.Message) {
+	switch m := m.(type) {
+	case *httprbacv3.RBAC:
+		r.access(m)
+	case *httprbacv3.RBACPerRoute:
+		r.access(m.Rbac)
+	case *httpstatev3.Config:
+		r.state.set(r.scope, m.OnRequestHeaders)
+		if m.ClearRouteCache {
+			r.findRoute()
+		}
+	case *grpcwebv3.GrpcWeb: // answers and bodies
+	case *dfpfilterv3.FilterConfig:
+		r.looked = true
+	case *ondemandv3.OnDemand:
+		r.onDemand = m.GetOdcds() != nil
+	case *bridgev3.FilterConfig:
+		r.bridge(m)
+	case *matchingv3.ExtensionWithMatcher:
+		if !r.skips(m) {
+			inner, err := m.ExtensionConfig.TypedConfig.UnmarshalNew()
+			if err != nil {
+				unknown("HTTP filter %s: %v", name, err)
+			}
+			r.configured(name, inner)
+		}
+	case *routerv3.Router:
+		r.router()
+	default:
+		unknown("HTTP filter %s: %T", name, m)
+	}
+}
+
+// access refuses the request where rules do not let it in.
+func (r *stream) access(m *httprbacv3.RBAC) {
+	if denied := r.allowed(r.scope, m.GetRules(), m.GetMatcher()); denied != "" {
+		r.reply(403, denied, "")
+	}
+}
+
+// bridge makes a plain request of gRPC's, and gRPC's answer of an answer that has the right type.
+func (r *stream) bridge(m *bridgev3.FilterConfig) {
+	if !strings.HasPrefix(r.request.Headers["content-type"], "application/grpc") {
+		return
+	}
+	if !m.WithholdGrpcFrames || m.ResponseSizeHeader != "" {
+		unknown("grpc_http1_reverse_bridge: with frames")
+	}
+	r.request.Headers["content-type"] = m.ContentType
+	r.bridged = m.ContentType
+}
+
+// unbridge is bridge for the answer.
+func (r *stream) unbridge() {
+	if r.bridged == "" || r.out.Response == nil {
+		return
+	}
+	if r.out.Response.Headers["content-type"] != r.bridged {
+		r.reply(200, "the answer has another type: gRPC status 2", "")
+		return
+	}
+	r.out.Response.Headers = map[string]string{"content-type": "application/grpc"}
+}
+
+// skips says whether a filter with a matcher is left out.
+func (r *stream) skips(m *matchingv3.ExtensionWithMatcher) bool {
+	action := r.onMatch(m.XdsMatcher)
+	if action == nil {
+		return false
+	}
+	if !action.MessageIs(&skipv3.SkipFilter{}) {
+		unknown("a filter's matcher leads to %s", action.TypeUrl)
+	}
+	return true
+}
