@@ -116,12 +116,21 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		v.Reason = fmt.Sprintf("%s is another name of %s, but the gateway takes TLS for that name only: give it as the server's name (SNI)", shown.Name, svc.Host)
 		return v
 	}
-	there := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Reached(svc)
-	row := there.Row(port.Number)
+	name := svc.Host
+	if svc.Wildcard() {
+		name = shown.Name
+	}
+	row := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Row(name, port.Number, a.workload.Namespace, a.Means(svc))
 	if row == nil {
 		v.Reason = "the egress gateway knows nothing of the port"
 		return v
 	}
+	v.DecidedBy = Object{row.Service.SourceOf(row.Port), "hosts: " + row.Service.Host}
+	if !row.LetsIn(a.workload.Namespace) {
+		v.Reason = fmt.Sprintf("the egress gateway knows the name by %s, which is not exported to namespace %s", row.Service.Source, a.workload.Namespace)
+		return v
+	}
+	svc, port = row.Service, row.Port
 	r = resolve.First(row.Routes(), shown, svc.Host)
 	switch {
 	case r == nil:

@@ -41,6 +41,12 @@ func (s *Snapshot) AliasAt(host, ns string, scope *Scope) *Alias {
 	return a
 }
 
+// IsAlias says whether a full name is an alias, whoever sees it.
+func (s *Snapshot) IsAlias(host string) bool {
+	_, ok := s.aliases.Get(host)
+	return ok
+}
+
 // Aliased follows aliases from a full name to the host that is meant; "" where there is no alias.
 func (s *Snapshot) Aliased(host, ns string, scope *Scope) string {
 	target := ""

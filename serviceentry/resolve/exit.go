@@ -124,6 +124,27 @@ func (e Exit) registration(svc *registry.Service) Registration {
 	return r
 }
 
+// Row gives the row that a client of a namespace gets who asks a gateway for a name, and means a namespace's registration ("" for none):
+// the exact host's, or the longest pattern's. nil where there is none.
+func (e Exit) Row(name string, port uint32, ns, meaning string) *ExitRow {
+	hosts := []string{name}
+	for _, list := range e.snap.Patterns(name) {
+		hosts = append(hosts, list[0].Host)
+	}
+	for _, host := range hosts {
+		h, ok := e.Host(host)
+		if !ok {
+			continue
+		}
+		for _, p := range h.Ports() {
+			if p.Number == port {
+				return p.Choose(ns, meaning)
+			}
+		}
+	}
+	return nil
+}
+
 // Find gives the registration that a forward proxy's table has for a name and port: the exact host's row, or the longest
 // wildcard's. nil where there is none.
 func (e Exit) Find(d Destination) *registry.Service {

@@ -3,8 +3,10 @@ package resolve
 import (
 	"iter"
 	"net/netip"
+	"slices"
 	"strings"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -38,9 +40,12 @@ func (a Sidecar) lookUp(d Destination) (*registry.Service, Shown) {
 		return a.byName(d), Shown{Kind: Requests, Name: d.Host}
 	case literal: // TLS to an address sends no name
 		return a.byAddressTLS(ip, d.Port), Shown{Kind: TLSConnections, Again: true, Address: ip}
-	default:
-		return a.byName(d), Shown{Kind: TLSConnections, Name: d.Host, Address: a.Resolved(d.Host)}
 	}
+	ip = a.Resolved(d.Host)
+	if svc := a.byName(d); svc != nil {
+		return svc, Shown{Kind: TLSConnections, Name: d.Host, Address: ip}
+	}
+	return a.byAddressTLS(ip, d.Port), Shown{Kind: TLSConnections, Name: d.Host, Again: true, Address: ip}
 }
 
 // byAddress finds what an address leads to, for all but TLS. In a TLS service's range only TLS is the service's.
@@ -65,26 +70,46 @@ func (a Sidecar) byAddressTLS(ip netip.Addr, port uint32) *registry.Service {
 	return a.snap.MatchAddress(ip, port, a.Namespace, a.scope)
 }
 
+// byName finds what a name leads to: the host of this name; where there is none, the Service that it is short for, or what that
+// is another name of; else the longest pattern, of an entry or of the pods of a headless Service.
 func (a Sidecar) byName(d Destination) *registry.Service {
-	for name := range a.names(d.Host) {
-		if svc := a.Visible(name); svc != nil {
-			if _, ok := svc.Port(d.Port); ok {
+	exact := a.Visible(d.Host)
+	if has(exact, d.Port) {
+		return exact
+	}
+	if exact == nil { // else it has the name, on all ports
+		for name := range a.otherNames(d.Host) {
+			if svc := a.Visible(name); has(svc, d.Port) {
 				return svc
-			}
-			if name == d.Host {
-				break // it has the name, on all ports
 			}
 		}
 	}
-	return a.snap.Match(d.Host, d.Port, a.Namespace, a.scope)
+	pods, tail := a.podsOf(d.Host, d.Port)
+	pattern := a.snap.Match(d.Host, d.Port, a.Namespace, a.scope)
+	switch {
+	case pods == nil, pattern != nil && len(pattern.Host) > len("*.")+len(tail):
+		return pattern
+	case exact != nil && slices.Contains(a.snap.Shut(exact, a.Namespace, a.scope), d.Port):
+		return nil
+	default:
+		return pods
+	}
 }
 
-// names goes through the hosts that a name may mean, in order: itself, a Kubernetes service that it is short for, what
-// those are other names of, and the headless services that have a pod of the name, the longest first.
-func (a Sidecar) names(host string) iter.Seq[string] {
+func has(svc *registry.Service, port uint32) bool {
+	if svc == nil {
+		return false
+	}
+	_, ok := svc.Port(port)
+	return ok
+}
+
+// otherNames goes through the hosts that a name means where nobody registered it itself, in order: the Service that it is short
+// for, and what those are other names of. What entries register has no short names.
+func (a Sidecar) otherNames(host string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		full := a.kubernetesName(host)
-		if !yield(host) || (full != "" && !yield(full)) {
+		if svc := a.Visible(full); svc != nil && svc.Source.Kind == config.KindService && !yield(full) {
 			return
 		}
 		for _, name := range [...]string{host, full} {
@@ -92,14 +117,20 @@ func (a Sidecar) names(host string) iter.Seq[string] {
 				return
 			}
 		}
-		for _, rest, ok := strings.Cut(host, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
-			for _, name := range [...]string{rest, a.kubernetesName(rest)} {
-				if svc := a.Visible(name); svc != nil && svc.Headless() && !yield(name) {
-					return
-				}
+	}
+}
+
+// podsOf finds the headless Service that has pods of a name, the longest first, and the part of the name that is the Service's.
+// A pattern that somebody registered for the same names has them.
+func (a Sidecar) podsOf(host string, port uint32) (svc *registry.Service, tail string) {
+	for _, rest, ok := strings.Cut(host, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
+		for _, name := range [...]string{rest, a.kubernetesName(rest)} {
+			if svc := a.Visible(name); svc != nil && svc.Headless() && has(svc, port) && a.Visible("*."+rest) == nil {
+				return svc, rest
 			}
 		}
 	}
+	return nil, ""
 }
 
 // shown is the destination as the proxy sees it: on ports where it does not read, everything is TCP.
@@ -129,12 +160,37 @@ func (a Sidecar) kubernetesName(host string) string {
 // Resolved is what the workload's DNS answers for a name that is registered: the address made up for it, or the
 // first that was written down. It is the zero Addr where the answer comes from outside.
 func (a Sidecar) Resolved(name string) netip.Addr {
-	var svc *registry.Service
-	for name := range a.names(name) {
-		if svc = a.Visible(name); svc != nil {
-			break
+	full := a.kubernetesName(name)
+	if ip := answered(a.Visible(name)); ip.IsValid() {
+		return ip
+	}
+	for other := range a.otherNames(name) {
+		if ip := answered(a.Visible(other)); ip.IsValid() {
+			return ip
 		}
 	}
+	if ip := answered(a.Visible(full)); ip.IsValid() {
+		return ip // resolvers complete names, whoever registered what they then find
+	}
+	for _, rest, ok := strings.Cut(name, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
+		for _, parent := range [...]string{rest, a.kubernetesName(rest)} {
+			if svc := a.Visible(parent); svc != nil && svc.Headless() {
+				return answered(svc)
+			}
+		}
+	}
+	for _, host := range [...]string{name, full} { // the cluster's DNS knows Services whoever sees them
+		for _, svc := range a.snap.Services(host) {
+			if svc.Source.Kind == config.KindService {
+				return answered(svc)
+			}
+		}
+	}
+	return netip.Addr{}
+}
+
+// answered is the first address that a host has of its own.
+func answered(svc *registry.Service) netip.Addr {
 	if svc == nil {
 		return netip.Addr{}
 	}

@@ -127,7 +127,7 @@ func (a Sidecar) inCluster(d Destination) bool {
 	if ip, err := netip.ParseAddr(d.Host); err == nil {
 		return a.snap.InCluster(ip)
 	}
-	if len(a.snap.Networks()) == 0 || !strings.HasSuffix(d.Host, ".svc.cluster.local") {
+	if len(a.snap.Networks()) == 0 || !strings.HasSuffix(d.Host, ".svc.cluster.local") || a.snap.IsAlias(d.Host) {
 		return false
 	}
 	for _, svc := range a.snap.Services(d.Host) {

@@ -67,7 +67,7 @@ func (a Sidecar) Host(host string) (SidecarHost, bool) {
 	h := a.reached(svc)
 	s := a.snap
 	h.Yields = s.Yielded(svc, a.Namespace, a.scope)
-	h.Contested = !svc.Exit.IsZero() && (contested(s, svc) || (a.scope != nil && svc.Wildcard()))
+	h.Contested = a.Means(svc) != ""
 	h.Foreign = s.Foreign(svc, a.Namespace)
 	h.Shut = s.Shut(svc, a.Namespace, a.scope)
 	if svc.Source.Kind == config.KindService {
@@ -81,6 +81,14 @@ func (a Sidecar) Host(host string) (SidecarHost, bool) {
 		h.Rest = Rest{AllowAny: s.AllowAny(a.scope), By: a.outboundPolicy(), Dynamic: len(h.Shut) > 0 && s.DynamicDNS(a.scope)}
 	}
 	return h, true
+}
+
+// Means is the namespace whose registration of a host the gateway is told that is meant; "" where it is told none.
+func (a Sidecar) Means(svc *registry.Service) string {
+	if !svc.Exit.IsZero() && (contested(a.snap, svc) || (a.scope != nil && svc.Wildcard())) {
+		return svc.Namespace
+	}
+	return ""
 }
 
 // Reached gathers what counts once a host was found: its routes follow from it, the ways to find it do not.

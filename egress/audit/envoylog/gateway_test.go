@@ -33,6 +33,13 @@ func gatewayRequests() map[string]logCase {
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 403, Cluster: "outbound|80||private.com", Route: "default", DecidedBy: entry,
 				Reason: "registered, but not exported to this namespace",
 			})},
+		"a namespace that it is not exported to, before the cluster was asked for": {place, httpLog(
+			peered(common("outbound|80||private.com", "default", "policy", entryTag)), get, "private.com", "/", 403, "rbac_access_denied_matched_policy[none]"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "private.com", Port: 80, Authority: "private.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 403, Cluster: "outbound|80||private.com", Route: "default", DecidedBy: entry,
+				Reason: "registered, but not exported to this namespace",
+			})},
 		"a request for nobody's host": {place, httpLog(
 			peered(common("", "block_all", "policy", policyTag)), get, "evil.test:8080", "/", 403, "direct_response"),
 			want(record.Record{

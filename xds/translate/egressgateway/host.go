@@ -177,9 +177,9 @@ func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
 	case route.Dialled.IsValid():
 		t := tunnelRoute(r.Service, r.Port, r.dialledName(), envoy.State(wire.StateOriginalDst, "%REQ("+wire.HeaderDialled+")%", envoy.Once))
 		t.Match.Headers = dialledThere(route.Dialled, r.Port.Number)
-		return t
+		return r.noted(t)
 	default:
-		return tunnelRoute(r.Service, r.Port, r.name())
+		return r.noted(tunnelRoute(r.Service, r.Port, r.name()))
 	}
 }
 
@@ -196,7 +196,15 @@ func (r exitRow) request(rule *resolve.Route) *routev3.Route {
 		// "external.com:443" is for the table; the server knows itself as "external.com"
 		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: r.Service.Host}
 	}
-	return envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), r.Service, r.Port.TargetPort), farend.Translations(r.Port)...)
+	return r.noted(envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), r.Service, r.Port.TargetPort), farend.Translations(r.Port)...))
+}
+
+// noted names the object in the route where some are refused there: a cluster that says it may not be there yet.
+func (r exitRow) noted(route *routev3.Route) *routev3.Route {
+	if r.at.Verified && r.Audience != nil {
+		route.Metadata = envoy.DecidedBy(envoy.ConfigOf(r.Service.SourceOf(r.Port)))
+	}
+	return route
 }
 
 // tunnelRoute ends a CONNECT and hands its bytes, with what the checks behind need to know, to the listener for

@@ -169,6 +169,7 @@ func madeUpChains(in Inputs) []*listenerv3.FilterChain {
 	return []*listenerv3.FilterChain{
 		tls,
 		envoy.Chain("made-up-http", there(envoy.HTTPSpoken()), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide, Log: wire.SidecarHTTP})...),
-		envoy.Chain("made-up", there(&listenerv3.FilterChainMatch{}), envoy.TCPProxy{Stat: wire.BlackHoleCluster, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTCP, Policy: envoy.ConfigOf(in.Outside.By), Revision: restRevision(in.Outside)}.Filter()),
+		// what is neither would not get here without its transport's name: once a chain has that, others are out of the question
+		envoy.Chain("made-up", there(&listenerv3.FilterChainMatch{TransportProtocol: "raw_buffer"}), envoy.TCPProxy{Stat: wire.BlackHoleCluster, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTCP, Policy: envoy.ConfigOf(in.Outside.By), Revision: restRevision(in.Outside)}.Filter()),
 	}
 }

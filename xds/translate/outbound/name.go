@@ -1,21 +1,20 @@
 package outbound
 
 import (
-	"strings"
-
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/resource"
-	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // nameTTL is for how long, in seconds, an app may keep a made-up address.
 const nameTTL = 60
 
-// nameOf is what the pod's DNS says about a host of an entry: its made-up addresses, or those that the user wrote. A name without an address, as all of a wildcard have, is known for one that others may be asked about. Those of
-// the cluster need no mention for that.
+// nameOf is what the pod's DNS says about a host of an entry: its made-up addresses, or those that the user wrote. A name
+// without an address, as all of a wildcard have, is known for one that others may be asked about. Services need no mention:
+// the cluster's DNS knows them.
 func nameOf(svc *registry.Service, aliases []string) (*resource.Resource, bool) {
-	if strings.HasSuffix(svc.Host, "."+wire.ClusterDomain) {
+	if svc.Source.Kind == config.KindService {
 		return nil, false
 	}
 	n := name.Name{Host: svc.Host, TTL: nameTTL}

@@ -1,0 +1,93 @@
+package translate_test
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/policy"
+)
+
+// TestAgreementCases holds single worlds in which policy and proxies said different things, or might: each a file with
+// objects.yaml, mesh.yaml (may be missing) and tries, a line each: FROM URL = VERDICT PATH OBJECT.
+func TestAgreementCases(t *testing.T) {
+	files, err := filepath.Glob("testdata/agreement/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			w, tries := readWorld(t, file)
+			e := w.envoys(newDecoder())
+			for line := range strings.Lines(tries) {
+				x, want := readTry(t, line)
+				if got := verdictOf(decided(policy.Decide(e.snapshot, x.from, x.Destination))); got != want {
+					t.Errorf("%s: Decide says %s, want %s", x, got, want)
+				}
+				got, steps, err := e.happens(x)
+				if verdictOf(got) != want || err != nil {
+					t.Errorf("%s: the proxies say %s, want %s (%v)\n  %s", x, verdictOf(got), want, err, strings.Join(steps, "\n  "))
+				}
+			}
+		})
+	}
+}
+
+func verdictOf(o observed) string {
+	verdict := map[bool]string{true: "allow", false: "deny"}[o.Allowed]
+	return fmt.Sprintf("%s %s %s/%s/%s", verdict, o.Path, o.DecidedBy.Kind, o.DecidedBy.Namespace, o.DecidedBy.Name)
+}
+
+func readWorld(t *testing.T, file string) (w world, tries string) {
+	t.Helper()
+	a, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w = world{map[config.Key]*config.Object{}, mesh.Default()}
+	for _, f := range a.Files {
+		switch f.Name {
+		case "objects.yaml":
+			r := decode.File(f.Name, f.Data)
+			for _, finding := range r.Findings {
+				t.Fatal(finding)
+			}
+			for i := range r.Objects {
+				w.objects[r.Objects[i].Key] = &r.Objects[i]
+			}
+		case "mesh.yaml":
+			if w.mesh, err = mesh.Parse(f.Data); err != nil {
+				t.Fatal(err)
+			}
+		case "tries":
+			tries = string(f.Data)
+		}
+	}
+	return w, tries
+}
+
+func readTry(t *testing.T, line string) (x tried, want string) {
+	t.Helper()
+	what, want, ok := strings.Cut(strings.TrimSpace(line), " = ")
+	from, target, ok2 := strings.Cut(what, " ")
+	if !ok || !ok2 {
+		t.Fatalf("%q: want FROM URL = VERDICT PATH OBJECT", line)
+	}
+	var err error
+	if x.from, err = policy.ParseWorkload(from); err != nil {
+		t.Fatal(err)
+	}
+	if x.Destination, err = policy.ParseDestination(target); err != nil {
+		t.Fatal(err)
+	}
+	u, _ := url.Parse(target)
+	x.as = u.Hostname()
+	return x, want
+}

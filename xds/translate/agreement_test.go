@@ -1,0 +1,232 @@
+package translate_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/policy"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate"
+	"github.com/sallyport/sallyport/xds/translate/interpret"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// observed is what happens to a request, in the words of a verdict.
+type observed struct {
+	Allowed   bool
+	Path      string
+	Cluster   string
+	Gateway   registry.Ref
+	DecidedBy config.Key
+}
+
+func (o observed) String() string {
+	verdict := map[bool]string{true: "allowed", false: "denied"}[o.Allowed]
+	return fmt.Sprintf("%s, %s, cluster %q, gateway %q, decided by %q", verdict, o.Path, o.Cluster, o.Gateway, o.DecidedBy)
+}
+
+// decided is what policy says.
+func decided(v policy.Verdict) observed {
+	return observed{v.Allowed, v.Path, v.Cluster, v.Gateway, v.DecidedBy.Key}
+}
+
+// decoder turns sealed resources into messages, each once.
+type decoder struct {
+	messages map[string]proto.Message
+	seen     interpret.Seen
+}
+
+func newDecoder() *decoder { return &decoder{map[string]proto.Message{}, interpret.Seen{}} }
+
+// proxy is the Envoy that has a view.
+func (d *decoder) proxy(v *translate.View, identity string) *interpret.Proxy {
+	var all []interpret.Resource
+	for _, kind := range resource.Types() {
+		if kind == resource.Name || kind == resource.Secret {
+			continue
+		}
+		v.Walk(kind, func(r *resource.Resource) bool {
+			key := fmt.Sprint(kind, r.Version, r.Name)
+			m := d.messages[key]
+			if m == nil {
+				var err error
+				m, err = r.Any().UnmarshalNew()
+				must(err)
+				d.messages[key] = m
+			}
+			all = append(all, interpret.Resource{Name: r.Name, Message: m, OnDemand: kind == resource.OnDemandCluster})
+			return true
+		})
+	}
+	p, err := interpret.New(all, []string{identity}, d.seen)
+	must(err)
+	return p
+}
+
+// tried is what a workload tries.
+type tried struct {
+	from policy.Workload
+	policy.Destination
+	as     string // the name as the client writes it, in its own case
+	path   string // of a request
+	chance uint64
+}
+
+func (x tried) String() string {
+	labels := ""
+	for k, v := range x.from.Labels {
+		labels += "?" + k + "=" + v
+	}
+	return fmt.Sprintf("from %s/%s%s: %s://%s:%d%s", x.from.Namespace, x.from.Name, labels, x.Scheme, x.as, x.Port, x.path)
+}
+
+// envoys are the proxies of one snapshot, made when they are asked for.
+type envoys struct {
+	*decoder
+	snapshot *registry.Snapshot
+	objects  map[config.Key]*config.Object
+	made     *translate.Translator
+	views    map[translate.Class]*translate.View
+	proxies  map[translate.Class]*interpret.Proxy
+}
+
+func envoysOf(d *decoder, s *registry.Snapshot, objects map[config.Key]*config.Object) *envoys {
+	return &envoys{d, s, objects, translate.NewTranslator(), map[translate.Class]*translate.View{}, map[translate.Class]*interpret.Proxy{}}
+}
+
+func (e *envoys) class(c translate.Class, identity string) (*translate.View, *interpret.Proxy) {
+	if e.proxies[c] == nil {
+		e.views[c] = build(e.made, e.snapshot, c, e.views)
+		e.proxies[c] = e.decoder.proxy(e.views[c], identity)
+	}
+	return e.views[c], e.proxies[c]
+}
+
+var (
+	podAddress     = netip.MustParseAddrPort("10.244.0.9:41000")
+	gatewayAddress = netip.MustParseAddrPort("10.244.0.2:8443")
+	elsewhere      = netip.MustParseAddr("198.51.100.1") // what nobody wrote
+)
+
+// errNoName is that the pod's DNS has no address for a name: nothing is connected to.
+var errNoName = errors.New("no such name")
+
+// happens follows what a workload tries through its proxy, and through the gateway behind it.
+func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
+	node := translate.Node{ID: "sidecar~10.244.0.9~p.n~n.svc.cluster.local", Namespace: x.from.Namespace, Labels: x.from.Labels, IPv6: true}
+	identity := "spiffe://" + e.snapshot.Mesh.TrustDomain + "/ns/" + x.from.Namespace + "/sa/app"
+	view, sidecar := e.class(translate.Classify(e.snapshot, node), identity)
+	ip, ok := resolver{view, e, x}.address(x.Host)
+	if !ok {
+		return o, nil, errNoName
+	}
+	to := netip.AddrPortFrom(ip, uint16(x.Port))
+	out, err := sidecar.Connect(interpret.Connection{To: to, Through: 15001, From: podAddress, Bytes: x.bytes(), Chance: x.chance})
+	steps = append([]string{fmt.Sprintf("the sidecar, to %s:", to)}, out.Steps...)
+	if err != nil {
+		return o, steps, err
+	}
+	o = atSidecar(out)
+	if o.Path != policy.PathGateway {
+		o.DecidedBy, err = by(out.Entries)
+		return o, steps, err
+	}
+	class := translate.Class{Kind: translate.Gateway, Gateway: o.Gateway, Port: uint32(gatewayAddress.Port()), OnDemand: true}
+	_, gateway := e.class(class, "")
+	there, err := gateway.Connect(out.Upstream.Arrives(gatewayAddress, podAddress))
+	steps = append(append(steps, "the gateway "+o.Gateway.String()+":"), there.Steps...)
+	if err != nil {
+		return o, steps, err
+	}
+	if len(out.Upstream.Addresses) > 0 && len(out.Entries) > 0 {
+		return o, steps, fmt.Errorf("the sidecar logs what the gateway tells: %v", out.Entries)
+	}
+	o.Allowed = there.Upstream != nil && there.Upstream.Cluster != "BlackHoleCluster"
+	o.DecidedBy, err = by(there.Entries)
+	return o, steps, err
+}
+
+// atSidecar is what became of it there.
+func atSidecar(out interpret.Outcome) observed {
+	blocked := observed{Path: policy.PathBlackhole, Cluster: "BlackHoleCluster"}
+	if out.Upstream == nil {
+		return blocked
+	}
+	o := observed{Allowed: true, Cluster: out.Upstream.Cluster}
+	switch role := out.Upstream.Metadata["sallyport"]["role"]; role {
+	case wire.RoleBlackhole:
+		return blocked
+	case wire.RolePassthrough:
+		o.Path = policy.PathPassthrough
+	case wire.RoleExternal, wire.RoleMesh:
+		o.Path = policy.PathDirect
+	case wire.RoleGateway:
+		o.Path = policy.PathGateway
+		host := o.Cluster[strings.LastIndexByte(o.Cluster, '|')+1:]
+		parts := strings.Split(host, ".")
+		o.Gateway = registry.Ref{Namespace: parts[1], Name: parts[0]}
+	default:
+		panic("a cluster of role " + role)
+	}
+	return o
+}
+
+// by is the object that the one record would name (egress/audit/envoylog's judge).
+func by(entries []interpret.Entry) (config.Key, error) {
+	if len(entries) != 1 {
+		return config.Key{}, fmt.Errorf("%d entries in the log: %+v", len(entries), entries)
+	}
+	e := entries[0]
+	route := e.Route
+	if asked := e.Tags[wire.TagRoute]; asked != "" && asked != "-" {
+		route = asked
+	}
+	object, role := e.Tags[wire.TagConfig], e.Tags[wire.TagRole]
+	switch {
+	case strings.HasPrefix(e.Details, "rbac_access_denied"):
+		if object == "-" {
+			object = e.Tags[wire.TagPolicy]
+		}
+	case strings.HasPrefix(route, wire.ClosedRoute), slices.Contains([]string{wire.NotExportedRoute, "wrong_protocol", "made_up", "block_all"}, route),
+		role == wire.RoleBlackhole, role == wire.RolePassthrough:
+		object = e.Tags[wire.TagPolicy]
+	}
+	parts := strings.Split(object, "/")
+	if len(parts) != 3 {
+		return config.Key{}, fmt.Errorf("the record names the object %q: %+v", object, e)
+	}
+	return config.Key{Kind: config.Kind(parts[0]), Namespace: parts[1], Name: parts[2]}, nil
+}
+
+// bytes are what the client says.
+func (x tried) bytes() interpret.Bytes {
+	authority := x.as
+	if ip, err := netip.ParseAddr(x.as); err == nil && ip.Is6() {
+		authority = "[" + x.as + "]"
+	}
+	switch x.Scheme {
+	case policy.HTTP:
+		if x.Port != 80 {
+			authority = fmt.Sprintf("%s:%d", authority, x.Port)
+		}
+		return interpret.Bytes{Request: &interpret.Request{Method: "GET", Authority: authority, Path: "/" + x.path, Headers: map[string]string{}}}
+	case policy.HTTPS, policy.TLS:
+		h := &interpret.Hello{SNI: x.as, ALPN: []string{"h2", "http/1.1"}}
+		if x.Scheme == policy.TLS {
+			h.ALPN = nil
+		}
+		if _, err := netip.ParseAddr(x.as); err == nil {
+			h.SNI = ""
+		}
+		return interpret.Bytes{Hello: h}
+	default:
+		return interpret.Bytes{Waits: x.chance%2 == 0}
+	}
+}
