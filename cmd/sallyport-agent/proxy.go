@@ -10,14 +10,12 @@ import (
 	"os/exec"
 	"runtime/debug"
 
-	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/egress/audit/envoylog"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/agent"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
-	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // gcPercent trades CPU, of which the agent uses little, for resident memory, of which every pod pays for its own.
@@ -82,7 +80,7 @@ func runProxy(ctx context.Context, config agent.Config, stderr io.Writer) error 
 }
 
 // accessLogRecords maps what this proxy's Envoy logs to audit records.
-func accessLogRecords(proxy bootstrap.Options) func(*accesslogv3.StreamAccessLogsMessage) []record.Record {
+func accessLogRecords(proxy bootstrap.Options) func() agent.LogReader {
 	node := envoylog.Node{
 		ID: bootstrap.NewNode(proxy).ID,
 		Workload: record.Workload{
@@ -90,7 +88,5 @@ func accessLogRecords(proxy bootstrap.Options) func(*accesslogv3.StreamAccessLog
 			Namespace: proxy.Namespace, ServiceAccount: proxy.ServiceAccount, Name: proxy.Name,
 		},
 	}
-	return func(message *accesslogv3.StreamAccessLogsMessage) []record.Record {
-		return envoylog.Records(node, wire.Place(message.GetIdentifier().GetLogName()), message)
-	}
+	return func() agent.LogReader { return envoylog.NewReader(node) }
 }

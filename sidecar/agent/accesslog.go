@@ -7,6 +7,8 @@ import (
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/spool"
@@ -18,34 +20,43 @@ type accessLogs struct {
 	accesslogv3.UnimplementedAccessLogServiceServer
 	log     *slog.Logger
 	spool   *spool.Spool
-	records func(*accesslogv3.StreamAccessLogsMessage) []record.Record
+	records func() LogReader
 }
 
-// StreamAccessLogs reads until Envoy ends the stream. Only its first message says who sends it, so the identifier is
-// carried on to the others.
+// LogReader makes audit records of the messages of one stream of Envoy's access log service, each as it came over the wire (a
+// StreamAccessLogsMessage). The message and the records are good until the next call. With an error come those that could be read.
+type LogReader interface {
+	Records(message string) ([]record.Record, error)
+}
+
+// StreamAccessLogs reads until Envoy ends the stream.
 func (a *accessLogs) StreamAccessLogs(stream grpc.ClientStreamingServer[accesslogv3.StreamAccessLogsMessage, accesslogv3.StreamAccessLogsResponse]) error {
-	var from *accesslogv3.StreamAccessLogsMessage_Identifier
-	failing := false
+	reader, failing := a.records(), false
+	var message wholeMessage
 	for {
-		message, err := stream.Recv()
+		err := stream.RecvMsg(&message)
 		if errors.Is(err, io.EOF) {
 			return stream.SendAndClose(&accesslogv3.StreamAccessLogsResponse{})
 		}
 		if err != nil {
 			return err
 		}
-		if message.GetIdentifier() != nil {
-			from = message.GetIdentifier()
-		}
-		message.Identifier = from
-		for _, r := range a.records(message) {
-			if err = a.spool.Append(r); err != nil {
-				break
-			}
-		}
-		if err != nil && !failing {
+		records, malformed := reader.Records(message.text())
+		if err = a.spool.Append(records...); err != nil && !failing {
 			a.log.Error("audit records cannot be kept; the log will show the gap", "err", err)
 		}
 		failing = err != nil
+		if malformed != nil {
+			return a.refuse(malformed)
+		}
 	}
+}
+
+// refuse ends a stream on which something else came than log entries.
+func (a *accessLogs) refuse(cause error) error {
+	a.log.Error("Envoy's access log cannot be read", "err", cause)
+	if err := a.spool.AppendGap(1, "a message of Envoy's access log could not be read"); err != nil {
+		a.log.Error("a gap in the audit log cannot be noted", "err", err)
+	}
+	return status.Error(codes.InvalidArgument, cause.Error())
 }

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"io"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,7 +15,12 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/sallyport/sallyport/egress/audit/protobuf"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/spool"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
@@ -24,15 +31,7 @@ import (
 func TestAccessLogsReachTheSpool(t *testing.T) {
 	c := newController(t)
 	p := newPod(t, c.addr)
-	p.cfg.Records = func(m *accesslogv3.StreamAccessLogsMessage) []record.Record {
-		var out []record.Record
-		for _, entry := range m.GetHttpLogs().GetLogEntry() {
-			out = append(out, record.Record{
-				Class: record.HTTP, Time: time.Unix(1, 0), Route: m.GetIdentifier().GetLogName(), URLPath: entry.GetRequest().GetPath(),
-			})
-		}
-		return out
-	}
+	p.cfg.Records = func() LogReader { return new(paths) }
 	c.set(relay.ClusterType, map[string]types.Resource{"a": cluster("a", false)})
 	c.set(relay.ListenerType, map[string]types.Resource{"in": logged(t, listener(t, p.port))})
 	c.set(relay.RouteType, map[string]types.Resource{"80": route("one")})
@@ -41,22 +40,91 @@ func TestAccessLogsReachTheSpool(t *testing.T) {
 	eventually(t, p.answers("one"))
 	p.stop()
 
-	s, err := spool.Open(filepath.Join(p.cfg.RunDir, "spool"), spool.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	records, err := s.Next(ctx, 10)
-	if err != nil || len(records) != 2 {
-		t.Fatalf("%d records, %v", len(records), err)
+	records := spooled(t, filepath.Join(p.cfg.RunDir, "spool"))
+	if len(records) != 2 {
+		t.Fatalf("%d records", len(records))
 	}
 	for _, r := range records {
 		if r.Route != "the-log" || r.URLPath != "/" || r.Proxy != "sidecar~10.0.0.1~sleep-1.team-a~team-a.svc.cluster.local" {
 			t.Errorf("record %+v", r)
 		}
 	}
+}
+
+// paths reads Envoy's messages by the code that is generated of their description.
+type paths struct{ log string }
+
+func (p *paths) Records(message string) (out []record.Record, err error) {
+	m := &accesslogv3.StreamAccessLogsMessage{}
+	if err := proto.Unmarshal([]byte(message), m); err != nil {
+		return nil, err
+	}
+	if name := m.GetIdentifier().GetLogName(); name != "" {
+		p.log = name
+	}
+	for _, entry := range m.GetHttpLogs().GetLogEntry() {
+		out = append(out, record.Record{Class: record.HTTP, Time: time.Unix(1, 0), Route: p.log, URLPath: entry.GetRequest().GetPath()})
+	}
+	return out, nil
+}
+
+// spooled are the records that wait in a folder that nobody has open.
+func spooled(t *testing.T, dir string) []record.Record {
+	t.Helper()
+	s, err := spool.Open(dir, spool.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	batch, err := s.Next(ctx, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []record.Record
+	for f := protobuf.Scan(string(batch.Body)); f.Next(); {
+		out = append(out, record.Record{})
+		if err := protobuf.ReadRecord(f.Text, &out[len(out)-1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// What comes on the access log service and is no message of it ends the stream, and is a gap.
+func TestAccessLogThatIsNone(t *testing.T) {
+	dir := t.TempDir()
+	s, err := spool.Open(dir, spool.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &accessLogs{log: slog.New(slog.DiscardHandler), spool: s, records: func() LogReader { return new(paths) }}
+	err = a.StreamAccessLogs(&fromEnvoy{messages: []string{"\xff"}})
+	if status.Code(err) != codes.InvalidArgument {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := spooled(t, dir); len(got) != 1 || got[0].Class != record.Gap || got[0].Count != 1 {
+		t.Errorf("records %+v", got)
+	}
+}
+
+// fromEnvoy is a stream of messages.
+type fromEnvoy struct {
+	grpc.ClientStreamingServer[accesslogv3.StreamAccessLogsMessage, accesslogv3.StreamAccessLogsResponse]
+	messages []string
+}
+
+func (f *fromEnvoy) RecvMsg(into any) error {
+	if len(f.messages) == 0 {
+		return io.EOF
+	}
+	into.(*wholeMessage).body = []byte(f.messages[0])
+	f.messages = f.messages[1:]
+	return nil
 }
 
 // logged adds Envoy's gRPC access log to a listener's connection manager.

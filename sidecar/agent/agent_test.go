@@ -17,18 +17,25 @@ import (
 	"testing"
 	"time"
 
-	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
-	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/relay"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(besideDir); dir != "" {
+		if err := standBeside(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // pod is an agent with a real Envoy, on free ports and in its own directory.
 type pod struct {
@@ -54,7 +61,7 @@ func newPod(t *testing.T, discovery string) *pod {
 		Discovery: discovery, Plaintext: true, Envoy: envoyBinary(t), Concurrency: 1, LogLevel: "warning",
 		RunDir: runDir(t), DNSAddr: at(3), ResolverAddr: at(4), StatusAddr: at(5), ReadyAddr: at(6),
 		DNSUpstream: []string{"127.0.0.1:9"},
-		Records:     func(*accesslogv3.StreamAccessLogsMessage) []record.Record { return nil },
+		Records:     func() LogReader { return new(paths) },
 	}
 	t.Cleanup(func() {
 		if p.cancel != nil {

@@ -11,10 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
-
 	"github.com/sallyport/sallyport/config/inside"
-	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/status/appprobe"
 )
@@ -52,8 +49,8 @@ type Config struct {
 	ReadyAddr    string
 	AppProbes    appprobe.Probes // the application's, which the agent performs for the kubelet
 
-	// Records makes audit records of what Envoy's access log service sent. Identifier is set in every message.
-	Records func(*accesslogv3.StreamAccessLogsMessage) []record.Record
+	// Records makes a reader for a stream of Envoy's access log service.
+	Records func() LogReader
 }
 
 // ErrConfig marks errors that the caller mends by calling differently.

@@ -132,7 +132,7 @@ func (a *agent) openConnection() (err error) {
 }
 
 func (a *agent) openNames() (err error) {
-	a.refusals = &refusals{log: a.cfg.Log, append: a.spool.Append, now: time.Now, origin: a.cfg.origin()}
+	a.refusals = &refusals{log: a.cfg.Log, append: func(r record.Record) error { return a.spool.Append(r) }, now: time.Now, origin: a.cfg.origin()}
 	if a.dns, err = a.cfg.resolver(a.metrics, a.refusals); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (a *agent) openRelay() error {
 }
 
 func (a *agent) openServer() error {
-	a.server = grpc.NewServer(grpc.MaxRecvMsgSize(relay.MaxMessage), grpc.MaxSendMsgSize(relay.MaxMessage))
+	a.server = grpc.NewServer(grpc.MaxRecvMsgSize(relay.MaxMessage), grpc.MaxSendMsgSize(relay.MaxMessage), grpc.ForceServerCodecV2(newCodec()))
 	a.relay.Register(a.server)
 	if a.clusters != nil {
 		a.clusters.Attach(a.relay, a.server)

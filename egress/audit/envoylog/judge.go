@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
-
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -14,12 +12,12 @@ import (
 // told says whether another entry tells this better. A tunnel that was handed to an internal listener is logged
 // there. What a sidecar handed to a gateway is logged by the gateway, with what it verified, unless the gateway
 // was never reached: then nobody else saw it.
-func told(r *entry, role, details string) bool {
-	switch role {
+func (r *entry) told() bool {
+	switch r.tags.role {
 	case wire.RoleInner:
-		return r.Status == 200 || details == "via_upstream" /* it was asked again there */ || endedEarly(r, details)
+		return r.Status == 200 || r.howItWent == "via_upstream" /* it was asked again there */ || r.endedEarly()
 	case wire.RoleGateway:
-		return r.Status == 200 || details == "via_upstream" // the gateway took it, or said no itself
+		return r.Status == 200 || r.howItWent == "via_upstream" // the gateway took it, or said no itself
 	default:
 		return false
 	}
@@ -27,8 +25,8 @@ func told(r *entry, role, details string) bool {
 
 // endedEarly says whether an internal listener took a tunnel and ended it before the client was told that it is open. One
 // that is not there is an immediate error.
-func endedEarly(r *entry, details string) bool {
-	return slices.Contains(r.Flags, "UC") || strings.Contains(details, "delayed_connect_error")
+func (r *entry) endedEarly() bool {
+	return slices.Contains(r.Flags, "UC") || strings.Contains(r.howItWent, "delayed_connect_error")
 }
 
 // localFailure says whether the proxy itself could not go on.
@@ -42,14 +40,14 @@ func localFailure(flags []string) bool {
 	return false
 }
 
-// judge fills in what was decided, by what, and why.
-func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
-	role, policy := tag(c, wire.TagRole), tag(c, wire.TagPolicy)
+// judge fills in what was decided, by what, and why; details are Envoy's about the end of it.
+func (r *entry) judge(details string) {
+	role, policy, config := r.tags.role, r.tags.policy, r.tags.config
 	r.Verdict, r.Direction = record.Allowed, record.Outbound
 	switch {
 	case strings.HasPrefix(details, "rbac_access_denied"):
 		r.deny(r.pathDenied(), r.whyDenied())
-		if r.DecidedBy = record.ParseObject(tag(c, wire.TagConfig)); r.DecidedBy == (record.Object{}) {
+		if r.DecidedBy = record.ParseObject(config); r.DecidedBy == (record.Object{}) {
 			r.DecidedBy = record.ParseObject(policy) // of a row that leads nowhere
 		}
 	case r.Route == wire.NotExportedRoute:
@@ -88,15 +86,15 @@ func (r *entry) judge(c *datav3.AccessLogCommon, details string) {
 	case role == wire.RoleGateway:
 		r.Path, r.Reason = record.PathGateway, "the gateway could not be reached"
 	case role == wire.RoleMesh:
-		r.Direction, r.Path, r.DecidedBy = record.Lateral, record.PathMesh, record.ParseObject(tag(c, wire.TagConfig))
+		r.Direction, r.Path, r.DecidedBy = record.Lateral, record.PathMesh, record.ParseObject(config)
 	default:
-		r.Path, r.Reason, r.DecidedBy = record.PathGateway, "registered", record.ParseObject(tag(c, wire.TagConfig))
+		r.Path, r.Reason, r.DecidedBy = record.PathGateway, "registered", record.ParseObject(config)
 		if r.Reporter == record.ReporterSidecar {
 			r.Path = record.PathDirect
 		}
 	}
 	if r.DecidedBy != (record.Object{}) {
-		r.DecidedBy.Revision = revision(tag(c, wire.TagRevision))
+		r.DecidedBy.Revision = revision(r.tags.revision)
 	}
 	r.nameByCluster()
 	if r.Verdict == record.Allowed && localFailure(r.Flags) {
@@ -143,7 +141,10 @@ func (r *entry) deny(path, reason string) {
 // nameByCluster gives a connection that was told by its address the name of the host that owns it, which is in the
 // cluster's: "outbound|5432||db.example.com".
 func (r *entry) nameByCluster() {
-	if _, err := netip.ParseAddr(r.Host); err != nil || r.Reporter != record.ReporterSidecar {
+	if r.Reporter != record.ReporterSidecar {
+		return
+	}
+	if _, err := netip.ParseAddr(r.Host); err != nil {
 		return
 	}
 	parts := strings.Split(r.Cluster, "|")

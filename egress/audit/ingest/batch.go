@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/sallyport/sallyport/egress/audit/ingest/ingestpb"
+	"github.com/sallyport/sallyport/egress/audit/protobuf"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -42,21 +41,17 @@ var decoder = sync.OnceValue(func() *zstd.Decoder {
 
 // EncodeBatch packs as many of the records as one message should carry (at least one; MaxBatch, about 1 MiB)
 // and says how many those were. A batch is an ingestpb.Batch in one zstd frame.
-func EncodeBatch(records []record.Record) (packed []byte, taken int, err error) {
+func EncodeBatch(records []record.Record) (packed []byte, taken int) {
 	var raw []byte
 	for taken < len(records) && taken < MaxBatch && len(raw) < batchBytes {
-		m := message(&records[taken])
-		raw = protowire.AppendVarint(protowire.AppendTag(raw, batchRecords, protowire.BytesType), uint64(proto.Size(m)))
-		if raw, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(raw, m); err != nil {
-			return nil, 0, fmt.Errorf("audit record %d of %s: %w", records[taken].Seq, records[taken].Proxy, err)
-		}
+		raw = protobuf.AppendRecord(raw, &records[taken])
 		taken++
 	}
-	return encoder().EncodeAll(raw, nil), taken, nil
+	return pack(raw), taken
 }
 
-// batchRecords is the number of the field Batch.records.
-const batchRecords protowire.Number = 1
+// pack compresses an ingestpb.Batch.
+func pack(batch []byte) []byte { return encoder().EncodeAll(batch, nil) }
 
 // DecodeBatch unpacks what EncodeBatch packed, or what senders of before it did: JSON lines. It refuses more than 16 MiB, and more
 // than MaxBatch records, before it makes them.
@@ -68,29 +63,30 @@ func DecodeBatch(packed []byte) ([]record.Record, error) {
 	if len(raw) > 0 && raw[0] == '{' { // as a tag it would be of a group, which there are none of
 		return decodeLines(raw)
 	}
-	var records []record.Record
-	for len(raw) > 0 {
-		number, kind, size := protowire.ConsumeTag(raw)
-		if size < 0 {
-			return nil, fmt.Errorf("audit batch, record %d: %w", len(records), protowire.ParseError(size))
+	text := string(raw)
+	count := 0
+	f := protobuf.Scan(text)
+	for f.Next() {
+		if f.Tag == protobuf.BatchRecord {
+			count++
 		}
-		value := raw[size:]
-		if size = protowire.ConsumeFieldValue(number, kind, value); size < 0 {
-			return nil, fmt.Errorf("audit batch, record %d: %w", len(records), protowire.ParseError(size))
-		}
-		raw = value[size:]
-		if number != batchRecords || kind != protowire.BytesType {
+	}
+	switch {
+	case f.Err() != nil:
+		return nil, fmt.Errorf("audit batch, record %d: %w", count, f.Err())
+	case count > MaxBatch:
+		return nil, errTooMany
+	}
+	records := make([]record.Record, 0, count)
+	for f := protobuf.Scan(text); f.Next(); {
+		if f.Tag != protobuf.BatchRecord {
 			continue // of a newer sender
 		}
-		if len(records) == MaxBatch {
-			return nil, errTooMany
+		records = records[:len(records)+1]
+		// A copy: one that is kept shall not keep the whole batch.
+		if err := protobuf.ReadRecord(strings.Clone(f.Text), &records[len(records)-1]); err != nil {
+			return nil, fmt.Errorf("audit batch, record %d: %w", len(records)-1, err)
 		}
-		body, _ := protowire.ConsumeBytes(value)
-		var m ingestpb.Record
-		if err := proto.Unmarshal(body, &m); err != nil {
-			return nil, fmt.Errorf("audit batch, record %d: %w", len(records), err)
-		}
-		records = append(records, fromMessage(&m))
 	}
 	return records, nil
 }

@@ -28,8 +28,8 @@ func (c *Client) Store(ctx context.Context, records []record.Record) error {
 		return fmt.Errorf("audit ingest: %w", err)
 	}
 	for len(records) > 0 {
-		_, taken, err := exchange(stream, records)
-		if err != nil {
+		packed, taken := EncodeBatch(records)
+		if _, err := exchange(stream, packed); err != nil {
 			return err
 		}
 		records = records[taken:]
@@ -40,19 +40,15 @@ func (c *Client) Store(ctx context.Context, records []record.Record) error {
 // batches is a stream of Ship, as its client has it.
 type batches = grpc.BidiStreamingClient[wrapperspb.BytesValue, wrapperspb.UInt64Value]
 
-// exchange sends the records that fit one batch and waits for their acknowledgement.
-func exchange(stream batches, records []record.Record) (acked uint64, taken int, err error) {
-	packed, taken, err := EncodeBatch(records)
-	if err != nil {
-		return 0, 0, err
-	}
+// exchange sends a batch and waits for its acknowledgement.
+func exchange(stream batches, packed []byte) (acked uint64, err error) {
 	// Send says only io.EOF when the stream has ended; Recv knows why.
 	if err := stream.Send(wrapperspb.Bytes(packed)); err != nil && !errors.Is(err, io.EOF) {
-		return 0, 0, fmt.Errorf("audit ingest: %w", err)
+		return 0, fmt.Errorf("audit ingest: %w", err)
 	}
 	answer, err := stream.Recv()
 	if err != nil {
-		return 0, 0, fmt.Errorf("audit ingest: %w", err)
+		return 0, fmt.Errorf("audit ingest: %w", err)
 	}
-	return answer.Value, taken, nil
+	return answer.Value, nil
 }

@@ -234,20 +234,20 @@ func TestDecodeRefusesGarbage(t *testing.T) {
 func TestBatchesAreBounded(t *testing.T) {
 	big := rec(0)
 	big.URLPath = strings.Repeat("x", 700<<10)
-	packed, taken, err := EncodeBatch([]record.Record{big, big, big})
-	if err != nil || taken != 2 {
-		t.Errorf("%d records of 700 KiB in a batch, %v", taken, err)
+	packed, taken := EncodeBatch([]record.Record{big, big, big})
+	if taken != 2 {
+		t.Errorf("%d records of 700 KiB in a batch", taken)
 	}
 	if got, err := DecodeBatch(packed); err != nil || len(got) != 2 || got[1].URLPath != big.URLPath {
 		t.Errorf("%d records came back, %v", len(got), err)
 	}
-	if _, taken, _ := EncodeBatch(recs(MaxBatch + 5)); taken != MaxBatch {
+	if _, taken := EncodeBatch(recs(MaxBatch + 5)); taken != MaxBatch {
 		t.Errorf("%d records in a batch", taken)
 	}
 }
 
 func FuzzDecodeBatch(f *testing.F) {
-	packed, _, _ := EncodeBatch(recs(3))
+	packed, _ := EncodeBatch(recs(3))
 	f.Add(packed)
 	f.Add([]byte{0x28, 0xb5, 0x2f, 0xfd})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -264,10 +264,7 @@ func FuzzDecodeBatch(f *testing.F) {
 func BenchmarkEncodeDecode(b *testing.B) {
 	records := recs(MaxBatch)
 	for b.Loop() {
-		packed, _, err := EncodeBatch(records)
-		if err != nil {
-			b.Fatal(err)
-		}
+		packed, _ := EncodeBatch(records)
 		if _, err := DecodeBatch(packed); err != nil {
 			b.Fatal(err)
 		}
@@ -293,9 +290,9 @@ func TestLimit(t *testing.T) {
 			}
 			batch = append(batch, r)
 		}
-		packed, taken, err := EncodeBatch(batch)
-		if err != nil || taken != n {
-			t.Fatal(taken, err)
+		packed, taken := EncodeBatch(batch)
+		if taken != n {
+			t.Fatal(taken)
 		}
 		acked, err := s.take(t.Context(), packed)
 		if err != nil || acked != batch[n-1].Seq {
@@ -354,10 +351,7 @@ func TestLimitOfWhatIsNotStored(t *testing.T) {
 	}
 	s := NewServer(sink, nil, nil)
 	s.budgets = newBudgets(func() float64 { return 1 }, func() time.Time { return now })
-	packed, _, err := EncodeBatch(recs(100))
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed, _ := EncodeBatch(recs(100))
 	for range 2 {
 		if _, err := s.take(t.Context(), packed); err == nil {
 			t.Fatal("acknowledged although nothing was stored")

@@ -11,13 +11,12 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/sallyport/sallyport/egress/audit/ingest/ingestpb"
-	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/spool"
 )
 
 // Source is what Ship empties: a *spool.Spool.
 type Source interface {
-	Next(ctx context.Context, limit int) ([]record.Record, error)
+	Next(ctx context.Context, limit int) (spool.Batch, error)
 	Ack(seq uint64) error
 }
 
@@ -86,12 +85,11 @@ func shipUntilError(ctx context.Context, conn grpc.ClientConnInterface, source S
 				return shipped, fmt.Errorf("audit ingest: %w", err)
 			}
 		}
-		taken, err := shipBatch(cancel, stream, source, batch)
-		if err != nil {
+		if err := shipBatch(cancel, stream, source, batch); err != nil {
 			return shipped, err
 		}
 		shipped = true
-		if taken == len(batch) && taken < MaxBatch/2 {
+		if batch.Count < MaxBatch/2 && len(batch.Body) < batchBytes/2 {
 			select {
 			case <-time.After(linger):
 			case <-ctx.Done():
@@ -102,15 +100,15 @@ func shipUntilError(ctx context.Context, conn grpc.ClientConnInterface, source S
 }
 
 // shipBatch sends one batch and forgets what was acknowledged of it.
-func shipBatch(cancel context.CancelFunc, stream batches, source Source, batch []record.Record) (int, error) {
+func shipBatch(cancel context.CancelFunc, stream batches, source Source, batch spool.Batch) error {
 	timer := time.AfterFunc(ackTimeout, cancel)
 	defer timer.Stop()
-	acked, taken, err := exchange(stream, batch)
+	acked, err := exchange(stream, pack(batch.Body))
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if want := batch[taken-1].Seq; acked != want {
-		return 0, fmt.Errorf("audit ingest: the server acknowledged %d, the batch ends with %d", acked, want)
+	if acked != batch.Last {
+		return fmt.Errorf("audit ingest: the server acknowledged %d, the batch ends with %d", acked, batch.Last)
 	}
-	return taken, source.Ack(acked)
+	return source.Ack(acked)
 }

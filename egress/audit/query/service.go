@@ -67,10 +67,7 @@ func receive(stream grpc.ServerStream, question any) error {
 
 func sendRecords(stream grpc.ServerStream, records []record.Record) error {
 	for len(records) > 0 {
-		packed, taken, err := ingest.EncodeBatch(records)
-		if err != nil {
-			return status.Error(codes.Internal, err.Error())
-		}
+		packed, taken := ingest.EncodeBatch(records)
 		if err := stream.SendMsg(wrapperspb.Bytes(packed)); err != nil {
 			return err
 		}

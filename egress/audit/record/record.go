@@ -122,9 +122,10 @@ type Object struct {
 
 // ParseObject reads KIND/NAMESPACE/NAME, as configuration quotes objects; the zero Object if it is not of that form.
 func ParseObject(text string) Object {
-	parts := strings.SplitN(text, "/", 3)
-	if len(parts) != 3 {
+	kind, rest, _ := strings.Cut(text, "/")
+	namespace, name, whole := strings.Cut(rest, "/")
+	if !whole {
 		return Object{}
 	}
-	return Object{Kind: parts[0], Namespace: parts[1], Name: parts[2]}
+	return Object{Kind: kind, Namespace: namespace, Name: name}
 }

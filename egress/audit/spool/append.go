@@ -1,42 +1,56 @@
 package spool
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 
+	"github.com/sallyport/sallyport/egress/audit/protobuf"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
-// maxOwed bounds the list of losses that wait for their gap record; further ones add to the last.
-const maxOwed = 16
+const (
+	// maxOwed bounds the list of losses that wait for their gap record; further ones add to the last.
+	maxOwed = 16
+	// writeBytes is about how much goes into one write at most.
+	writeBytes = 64 << 10
+)
 
-// Append numbers the record and writes it, cut to record.MaxSize. It does not wait for the disk or for a reader. When it returns nil the
-// record survives the death of this process; when the file system refuses (disk full), it returns an error and the
-// loss is told by a gap record as soon as writing works again.
-func (s *Spool) Append(r record.Record) error {
-	r.Bound()
+// Append numbers the records and writes them, each cut to record.MaxSize. It does not wait for the disk or for a reader. When it returns nil
+// they survive the death of this process; when the file system refuses (disk full), it returns an error, and what is lost is told by a
+// gap record as soon as writing works again.
+func (s *Spool) Append(records ...record.Record) error {
+	for i := range records {
+		records[i].Bound()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return ErrClosed
 	}
-	if !s.payOwed() {
-		s.stats.WriteErrors++
-		s.owe(1, "the audit spool could not be written")
-		return fmt.Errorf("spool: %s cannot be written", s.dir)
+	for len(records) > 0 {
+		kept, err := s.appendSome(records)
+		s.stats.Appended += uint64(kept)
+		if err != nil {
+			lost := len(records) - kept
+			s.stats.WriteErrors += uint64(lost)
+			s.owe(uint64(lost), "the audit spool could not be written")
+			return err
+		}
+		records = records[kept:]
 	}
-	if err := s.write(r); err != nil {
-		s.stats.WriteErrors++
-		s.owe(1, "the audit spool could not be written")
-		return err
-	}
-	s.stats.Appended++
 	s.payOwed()
 	s.signal()
 	return nil
+}
+
+// appendSome writes as many records as go into one write, behind the gaps that are due.
+func (s *Spool) appendSome(records []record.Record) (kept int, err error) {
+	if !s.payOwed() {
+		return 0, fmt.Errorf("spool: %s cannot be written", s.dir)
+	}
+	return s.write(records)
 }
 
 // AppendGap notes that count records were lost before they came here.
@@ -72,7 +86,7 @@ func (s *Spool) payOwed() bool {
 		// Taken out first: making room for it may lose records, which is then owed as well.
 		g := s.owed[0]
 		s.owed = s.owed[1:]
-		if err := s.write(s.gapRecord(g)); err != nil {
+		if _, err := s.write([]record.Record{s.gapRecord(g)}); err != nil {
 			s.owed = append([]owedGap{g}, s.owed...)
 			s.log.Debug("audit spool: a gap record must wait", "err", err)
 			return false
@@ -81,60 +95,72 @@ func (s *Spool) payOwed() bool {
 	return true
 }
 
-// write gives a record its number and puts it into the open segment; it makes room first.
-func (s *Spool) write(r record.Record) error {
+// write gives records their numbers and puts as many as go into one write into the open segment; it makes room first.
+func (s *Spool) write(records []record.Record) (kept int, err error) {
 	if s.segments[len(s.segments)-1].size >= s.limits.SegmentBytes {
 		if err := s.rotate(); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	if err := s.encode(r); err != nil {
-		return err
-	}
-	if s.bytes+int64(len(s.buf)) <= s.limits.MaxBytes {
-		return s.put()
-	}
-	if err := s.makeRoom(int64(len(s.buf))); err != nil {
-		return err
-	}
-	if err := s.encode(r); err != nil { // again: a gap record may have taken the number
-		return err
+	s.encode(records)
+	if s.bytes+int64(len(s.buf)) > s.limits.MaxBytes {
+		if err := s.makeRoom(int64(len(s.buf))); err != nil {
+			return 0, err
+		}
+		s.encode(records) // again: a gap record may have taken the number
 	}
 	return s.put()
 }
 
-// encode leaves the record's frame, with the next number, in s.buf.
-func (s *Spool) encode(r record.Record) error {
-	if r.Proxy == "" {
-		r.Proxy = s.limits.Origin.Proxy
+// encode leaves the frames of records, with the next numbers, in s.buf: of as many as fill it, and at least one.
+func (s *Spool) encode(records []record.Record) {
+	s.buf, s.frames = s.buf[:0], s.frames[:0]
+	seq := s.segments[len(s.segments)-1].next
+	for i := range records {
+		r := &records[i]
+		if r.Proxy == "" {
+			r.Proxy = s.limits.Origin.Proxy
+		}
+		r.Epoch, r.Seq = s.epoch, seq
+		at := len(s.buf)
+		s.buf = endFrame(protobuf.AppendRecord(beginFrame(s.buf), r), at, seq)
+		f := frame{end: len(s.buf)}
+		if r.Class == record.Gap {
+			f.gap = r.Count
+		}
+		s.frames = append(s.frames, f)
+		if seq++; int64(len(s.buf)) >= min(writeBytes, s.limits.SegmentBytes) {
+			return
+		}
 	}
-	r.Epoch, r.Seq = s.epoch, s.segments[len(s.segments)-1].next
-	payload, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("spool: record of host %q: %w", r.Host, err)
-	}
-	if len(payload) > maxPayload {
-		return fmt.Errorf("spool: record of %d bytes (host %.64q): at most %d fit", len(payload), r.Host, maxPayload)
-	}
-	s.buf = appendFrame(s.buf[:0], r.Seq, payload)
-	return nil
 }
 
-// put writes s.buf at the end of the open segment. What a failed write leaves there is overwritten by the next one.
-func (s *Spool) put() error {
+// put writes s.buf at the end of the open segment, and says how many frames are there now. What a failed write leaves behind them is overwritten
+// by the next one.
+func (s *Spool) put() (kept int, err error) {
 	last := s.segments[len(s.segments)-1]
-	if _, err := s.active.WriteAt(s.buf, last.size); err != nil {
+	n, err := s.active.WriteAt(s.buf, last.size)
+	for _, f := range s.frames {
+		if f.end > n {
+			break
+		}
+		kept++
+		if f.gap > 0 {
+			last.gaps = append(last.gaps, gap{last.next, f.gap})
+		}
+		last.next++
+	}
+	if kept > 0 {
+		size := int64(s.frames[kept-1].end)
+		last.size, s.bytes, s.dirty = last.size+size, s.bytes+size, true
+	}
+	if err != nil {
 		if err := s.active.Truncate(last.size); err != nil {
 			s.log.Warn("audit spool: a half-written frame stays in the file for now", "file", last.path, "err", err)
 		}
-		return fmt.Errorf("spool: %w", err)
+		return kept, fmt.Errorf("spool: %w", err)
 	}
-	last.note(last.next, s.buf[frameHeader:])
-	last.size += int64(len(s.buf))
-	last.next++
-	s.bytes += int64(len(s.buf))
-	s.dirty = true
-	return nil
+	return kept, nil
 }
 
 // rotate closes the open segment and begins the next one. The disk's fsync happens elsewhere.
@@ -176,11 +202,8 @@ func (s *Spool) makeRoom(n int64) error {
 
 // tell writes a gap record without making room for it; if that fails it is owed.
 func (s *Spool) tell(g owedGap) {
-	err := s.encode(s.gapRecord(g))
-	if err == nil {
-		err = s.put()
-	}
-	if err != nil {
+	s.encode([]record.Record{s.gapRecord(g)})
+	if _, err := s.put(); err != nil {
 		s.owe(g.count, g.reason)
 	}
 }

@@ -2,10 +2,10 @@
 //
 // In: records (Append), acknowledgements (Ack). Out: batches of records in the order they were appended (Next).
 // Append numbers the records; what it accepted survives the death of the process, because each frame is written to
-// the file before Append returns. Space is bounded: when it runs out, the oldest unacknowledged segment makes room
+// the file before Append returns. They are on disk as they travel, so that shipping is copying. Space is bounded: when it runs out, the oldest unacknowledged segment makes room
 // and a record of class gap says how many records went with it.
 //
-// The static agent carries this package: it imports the standard library, golang.org/x/sys and the record, and must
+// The static agent carries this package: it imports the standard library, golang.org/x/sys, the record and its wire format, and must
 // import neither gRPC nor protobuf.
 //
 // # Files

@@ -11,7 +11,7 @@ import (
 //	bytes 0–3   length of the payload
 //	bytes 4–7   CRC-32C (RFC 3720, 12.1) of bytes 8 to the end of the payload
 //	bytes 8–15  sequence number
-//	bytes 16–   the record as JSON
+//	bytes 16–   the record, as an ingestpb.Batch of one (package protobuf), or, of versions before it, as JSON
 const (
 	frameHeader = 16
 	maxPayload  = 1 << 20
@@ -26,14 +26,21 @@ var (
 	errFrameRecord = errors.New("frame holds no record")
 )
 
-// appendFrame appends the frame of one payload to dst.
-func appendFrame(dst []byte, seq uint64, payload []byte) []byte {
-	start := len(dst)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(payload)))
-	dst = binary.LittleEndian.AppendUint32(dst, 0)
-	dst = binary.LittleEndian.AppendUint64(dst, seq)
-	dst = append(dst, payload...)
-	binary.LittleEndian.PutUint32(dst[start+4:], crc32.Checksum(dst[start+8:], castagnoli))
+// frame is a frame in a buffer of several.
+type frame struct {
+	end int    // behind it
+	gap uint64 // of a gap record, how many it stands for
+}
+
+// beginFrame appends room for a header. The payload is appended behind it, then endFrame writes the header.
+func beginFrame(dst []byte) []byte { return append(dst, make([]byte, frameHeader)...) }
+
+// endFrame completes the frame that begins at an offset.
+func endFrame(dst []byte, at int, seq uint64) []byte {
+	f := dst[at:]
+	binary.LittleEndian.PutUint32(f, uint32(len(f)-frameHeader))
+	binary.LittleEndian.PutUint64(f[8:], seq)
+	binary.LittleEndian.PutUint32(f[4:], crc32.Checksum(f[8:], castagnoli))
 	return dst
 }
 

@@ -6,6 +6,11 @@ import (
 	"testing"
 )
 
+// appendFrame appends the frame of one payload.
+func appendFrame(dst []byte, seq uint64, payload []byte) []byte {
+	return endFrame(append(beginFrame(dst), payload...), len(dst), seq)
+}
+
 func FuzzReadFrame(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(appendFrame(nil, 7, []byte(`{"class":"gap","count":3}`)))

@@ -8,12 +8,20 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
+	"github.com/sallyport/sallyport/egress/audit/protobuf"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
-// batchBytes bounds the JSON of one batch, so that it fits a message with room to spare.
-const batchBytes = 1 << 20
+const (
+	// batchBytes bounds a batch, so that it fits a message with room to spare.
+	batchBytes = 1 << 20
+	// windowBytes is how much is read at once, if frames are no longer than that.
+	windowBytes = 512 << 10
+	// restBytes is what a reader's buffer may keep while it waits.
+	restBytes = 64 << 10
+)
 
 // position remembers where in which segment the frame numbered seq begins.
 type position struct {
@@ -22,34 +30,55 @@ type position struct {
 	offset int64
 }
 
+// Batch is some records that follow each other.
+type Batch struct {
+	Body  []byte // an ingestpb.Batch; Next overwrites it
+	Count int    // of records
+	Last  uint64 // the number of the last one
+}
+
+// reader is what Next works with.
+type reader struct {
+	window []byte // of a segment
+	batch  Batch
+	pos    position // where it goes on
+}
+
 // Next returns the oldest records that are not acknowledged, at most limit of them and about 1 MiB, and waits while
 // there are none. Called again before Ack, it returns the same records again. Errors: ctx's, ErrClosed, and those of
 // the file system.
-func (s *Spool) Next(ctx context.Context, limit int) ([]record.Record, error) {
+func (s *Spool) Next(ctx context.Context, limit int) (Batch, error) {
 	for {
 		s.mu.Lock()
-		closed := s.closed
+		closed, acked := s.closed, s.acked
 		from, size, ok := s.find()
 		s.mu.Unlock()
 		if closed {
 			s.signal() // for the next caller
-			return nil, ErrClosed
+			return Batch{}, ErrClosed
 		}
 		if ok {
-			batch, err := s.readBatch(from, size, limit)
-			if err != nil {
-				return nil, err
+			if err := s.readBatch(from, size, acked, limit); err != nil {
+				return Batch{}, err
 			}
-			if len(batch) > 0 {
-				return batch, nil
+			if s.reader.batch.Count > 0 {
+				return s.reader.batch, nil
 			}
 			continue // the segment was dropped meanwhile, or cut
 		}
+		s.reader.rest()
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return Batch{}, ctx.Err()
 		case <-s.wake:
 		}
+	}
+}
+
+// rest gives large buffers back.
+func (r *reader) rest() {
+	if cap(r.window)+cap(r.batch.Body) > restBytes {
+		r.window, r.batch.Body = nil, nil
 	}
 }
 
@@ -59,101 +88,130 @@ func (s *Spool) find() (position, int64, bool) {
 		if seg.next <= s.acked+1 || seg.size == 0 {
 			continue
 		}
-		if s.pos.path == seg.path && s.pos.seq == s.acked+1 && s.pos.offset < seg.size {
-			return s.pos, seg.size, true
+		if pos := s.reader.pos; pos.path == seg.path && pos.seq == s.acked+1 && pos.offset < seg.size {
+			return pos, seg.size, true
 		}
 		return position{seq: seg.first, path: seg.path}, seg.size, true
 	}
 	return position{}, 0, false
 }
 
-// readBatch reads frames from a place up to an offset. A nil batch without an error means: look again.
-func (s *Spool) readBatch(from position, end int64, limit int) ([]record.Record, error) {
+// readBatch reads frames from a place up to an offset into the reader's batch. An empty one without an error means: look again.
+func (s *Spool) readBatch(from position, end int64, acked uint64, limit int) error {
+	r := &s.reader
+	r.batch = Batch{Body: r.batch.Body[:0]}
 	f, err := os.Open(from.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s.skipBroken(from, nil, err)
+		return s.skipBroken(from, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
+		return fmt.Errorf("spool: %w", err)
 	}
 	defer f.Close()
-	s.mu.Lock()
-	acked := s.acked
-	s.mu.Unlock()
 	for from.offset < end {
 		// Frames before the first unacknowledged one are skipped; that happens after a restart only.
-		batch, used, err := readWindow(f, from.offset, end, acked, limit)
+		used, err := r.readWindow(f, from.offset, end, acked, limit)
 		from.offset += used
 		switch {
 		case errors.Is(err, errFrameShort), errors.Is(err, errFrameLength), errors.Is(err, errFrameSum),
 			errors.Is(err, errFrameRecord):
-			return s.skipBroken(from, batch, err)
+			return s.skipBroken(from, err)
 		case err != nil:
-			return nil, err
-		case len(batch) > 0:
-			return s.handOut(batch, from), nil
+			return err
+		case r.batch.Count > 0:
+			s.handOut(from)
+			return nil
 		}
 	}
-	return nil, nil
+	return nil
 }
 
-// readWindow decodes the frames between two offsets that are newer than acked, until limit or batchBytes are reached;
+// readWindow adds the frames between two offsets that are newer than acked to the batch, until limit or batchBytes are reached;
 // used is how many bytes it is done with.
-func readWindow(f *os.File, offset, end int64, acked uint64, limit int) (batch []record.Record, used int64, err error) {
-	data := make([]byte, min(end-offset, batchBytes+maxPayload+frameHeader))
-	n, err := f.ReadAt(data, offset)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, 0, fmt.Errorf("spool: %w", err)
+func (r *reader) readWindow(f *os.File, offset, end int64, acked uint64, limit int) (used int64, err error) {
+	size := min(end-offset, windowBytes)
+	n, err := r.readAt(f, offset, size)
+	if err != nil {
+		return 0, err
 	}
-	for taken := 0; len(batch) < limit && taken < batchBytes && used < int64(len(data)); {
-		seq, payload, size, err := readFrame(data[used:n])
-		if errors.Is(err, errFrameShort) && n == len(data) && offset+int64(n) < end && used > 0 {
-			break // the window ends within a frame
+	for r.batch.Count < limit && len(r.batch.Body) < batchBytes && used < size {
+		seq, payload, length, err := readFrame(r.window[used:n])
+		if errors.Is(err, errFrameShort) && int64(n) == size && offset+size < end { // the window ends within a frame
+			if used > 0 {
+				break
+			}
+			size = min(end-offset, maxPayload+frameHeader)
+			if n, err = r.readAt(f, offset, size); err == nil {
+				seq, payload, length, err = readFrame(r.window[:n])
+			}
 		}
 		if err != nil {
-			return batch, used, err
+			return used, err
 		}
-		if seq <= acked {
-			used += int64(size)
-			continue
+		if seq > acked {
+			if r.batch.Body, err = appendPayload(r.batch.Body, payload); err != nil {
+				return used, err
+			}
+			r.batch.Count++
+			r.batch.Last = seq
 		}
+		used += int64(length)
+	}
+	return used, nil
+}
+
+// readAt fills the window. Less than was asked for is no error: the file was cut.
+func (r *reader) readAt(f *os.File, offset, size int64) (int, error) {
+	r.window = slices.Grow(r.window[:0], int(size))[:size]
+	n, err := f.ReadAt(r.window, offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, fmt.Errorf("spool: %w", err)
+	}
+	return n, nil
+}
+
+// appendPayload appends a frame's record as a batch has it.
+func appendPayload(dst, payload []byte) ([]byte, error) {
+	switch payload[0] {
+	case protobuf.BatchRecord:
+		return append(dst, payload...), nil
+	case '{':
 		var r record.Record
 		if err := json.Unmarshal(payload, &r); err != nil {
-			return batch, used, fmt.Errorf("%w: %w", errFrameRecord, err)
+			return dst, fmt.Errorf("%w: %w", errFrameRecord, err)
 		}
-		used += int64(size)
-		batch, taken = append(batch, r), taken+size
+		return protobuf.AppendRecord(dst, &r), nil
+	default:
+		return dst, errFrameRecord
 	}
-	return batch, used, nil
 }
 
 // handOut notes what the reader holds and where it goes on.
-func (s *Spool) handOut(batch []record.Record, after position) []record.Record {
+func (s *Spool) handOut(after position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last := batch[len(batch)-1].Seq
-	after.seq = last + 1
-	s.pos, s.held = after, last
-	return batch
+	after.seq = s.reader.batch.Last + 1
+	s.reader.pos, s.held = after, s.reader.batch.Last
 }
 
 // skipBroken deals with a frame that was good when it was written and is not now: first the batch before it is handed
 // out, then, by the next call, the rest of the segment is given up and a gap record tells of it.
-func (s *Spool) skipBroken(from position, batch []record.Record, cause error) ([]record.Record, error) {
-	if len(batch) > 0 {
-		return s.handOut(batch, from), nil
+func (s *Spool) skipBroken(from position, cause error) error {
+	if s.reader.batch.Count > 0 {
+		s.handOut(from)
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, ErrClosed
+		return ErrClosed
 	}
 	for _, seg := range s.segments {
 		if seg.path == from.path {
-			return nil, s.giveUp(seg, cause)
+			return s.giveUp(seg, cause)
 		}
 	}
-	return nil, nil // dropped meanwhile to make room
+	return nil // dropped meanwhile to make room
 }
 
 // giveUp drops a segment that cannot be read; called with the lock held.

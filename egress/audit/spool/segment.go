@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sallyport/sallyport/egress/audit/protobuf"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -77,14 +78,29 @@ func scan(path string, first uint64) (s *segment, broken int64, err error) {
 
 // note remembers what a payload is worth when it is a gap record.
 func (s *segment) note(seq uint64, payload []byte) {
-	if !bytes.Contains(payload, []byte(`"class":"gap"`)) {
-		return
+	if count := gapCount(payload); count > 0 {
+		s.gaps = append(s.gaps, gap{seq, count})
 	}
-	var r struct {
-		Class record.Class `json:"class"`
-		Count uint64       `json:"count"`
+}
+
+// gapCount is how many records a gap record stands for; 0 of others.
+func gapCount(payload []byte) uint64 {
+	var r record.Record
+	switch {
+	case !bytes.Contains(payload, []byte(record.Gap)):
+	case payload[0] == protobuf.BatchRecord:
+		for f := protobuf.Scan(string(payload)); f.Next(); {
+			if f.Tag == protobuf.BatchRecord && protobuf.ReadRecord(f.Text, &r) != nil {
+				return 0
+			}
+		}
+	default:
+		if json.Unmarshal(payload, &r) != nil {
+			return 0
+		}
 	}
-	if json.Unmarshal(payload, &r) == nil && r.Class == record.Gap {
-		s.gaps = append(s.gaps, gap{seq, r.Count})
+	if r.Class != record.Gap {
+		return 0
 	}
+	return r.Count
 }

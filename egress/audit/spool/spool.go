@@ -38,8 +38,9 @@ type Spool struct {
 	skip     uint64    // numbers that broken frames at the end of the last segment may have had
 	held     uint64    // highest number that Next handed out: its segment is dropped last
 	owed     []owedGap // losses that no gap record tells of yet
-	buf      []byte
-	pos      position // where Next goes on
+	buf      []byte    // what is written
+	frames   []frame   // in buf
+	reader   reader
 	stats    Stats
 
 	retired  chan *os.File // full segments on their way to fsync and close

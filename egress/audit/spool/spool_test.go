@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/protobuf"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"go.uber.org/goleak"
 )
@@ -63,12 +64,38 @@ func drain(t testing.TB, s *Spool) (all []record.Record) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, batch...)
-		if err := s.Ack(batch[len(batch)-1].Seq); err != nil {
+		all = append(all, unpack(t, batch)...)
+		if err := s.Ack(batch.Last); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return all
+}
+
+// unpack are a batch's records.
+func unpack(t testing.TB, b Batch) (out []record.Record) {
+	t.Helper()
+	f := protobuf.Scan(string(b.Body))
+	for f.Next() {
+		out = append(out, record.Record{})
+		if err := protobuf.ReadRecord(f.Text, &out[len(out)-1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.Err() != nil || len(out) != b.Count || b.Count > 0 && out[b.Count-1].Seq != b.Last {
+		t.Fatalf("%d records, the last one %d, in a batch that says %d and %d, %v", len(out), out[len(out)-1].Seq, b.Count, b.Last, f.Err())
+	}
+	return out
+}
+
+// next is Next's batch.
+func next(t testing.TB, s *Spool, limit int) []record.Record {
+	t.Helper()
+	batch, err := s.Next(context.Background(), limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unpack(t, batch)
 }
 
 func hosts(records []record.Record) (out []string) {
@@ -84,15 +111,14 @@ func TestNextRepeatsUntilAcked(t *testing.T) {
 	s := open(t, t.TempDir(), Limits{})
 	appendN(t, s, 0, 10)
 	for range 2 {
-		batch, err := s.Next(context.Background(), 4)
-		if err != nil || len(batch) != 4 || batch[0].Seq != 1 || batch[3].Seq != 4 {
-			t.Fatalf("batch %v, %v", batch, err)
+		if batch := next(t, s, 4); len(batch) != 4 || batch[0].Seq != 1 || batch[3].Seq != 4 {
+			t.Fatalf("batch %v", batch)
 		}
 	}
 	if err := s.Ack(4); err != nil {
 		t.Fatal(err)
 	}
-	batch, _ := s.Next(context.Background(), 100)
+	batch := next(t, s, 100)
 	if len(batch) != 6 || batch[0].Seq != 5 || batch[0].Host != "h4.example.com" || batch[0].Epoch == 0 {
 		t.Fatalf("after the acknowledgement: %+v", batch)
 	}
@@ -108,15 +134,15 @@ func TestNextWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := make(chan []record.Record)
+		got := make(chan Batch)
 		go func() {
 			batch, _ := s.Next(t.Context(), 10)
 			got <- batch
 		}()
 		synctest.Wait()
 		appendN(t, s, 0, 1)
-		if batch := <-got; len(batch) != 1 {
-			t.Errorf("woke with %d records", len(batch))
+		if batch := <-got; batch.Count != 1 {
+			t.Errorf("woke with %d records", batch.Count)
 		}
 		if err := s.Ack(1); err != nil {
 			t.Fatal(err)
@@ -249,10 +275,7 @@ func TestOverflowLeavesGaps(t *testing.T) {
 func TestOverflowSparesWhatIsBeingShipped(t *testing.T) {
 	s := open(t, t.TempDir(), Limits{MaxBytes: MinMaxBytes})
 	appendN(t, s, 0, 10)
-	held, err := s.Next(context.Background(), 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := next(t, s, 10)
 	appendN(t, s, 10, 3000)
 	if err := s.Ack(held[9].Seq); err != nil {
 		t.Fatal(err)
@@ -372,19 +395,15 @@ func TestManyWritersOneReader(t *testing.T) {
 			}
 		})
 	}
-	next := uint64(1)
-	for next <= writers*each {
-		batch, err := s.Next(context.Background(), 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range batch {
-			if r.Seq != next {
-				t.Fatalf("number %d, want %d", r.Seq, next)
+	want := uint64(1)
+	for want <= writers*each {
+		for _, r := range next(t, s, 64) {
+			if r.Seq != want {
+				t.Fatalf("number %d, want %d", r.Seq, want)
 			}
-			next++
+			want++
 		}
-		if err := s.Ack(next - 1); err != nil {
+		if err := s.Ack(want - 1); err != nil {
 			t.Fatal(err)
 		}
 	}
