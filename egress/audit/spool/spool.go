@@ -92,7 +92,11 @@ func (s *Spool) load() (err error) {
 		return err
 	}
 	s.dropAcked()
-	return s.openLast()
+	if err := s.openLast(); err != nil {
+		return err
+	}
+	s.payOwed() // what is missing is told now, not when something else happens
+	return nil
 }
 
 // Stats tells what the spool holds.
