@@ -209,8 +209,20 @@ func (a *agent) openRelay() error {
 	return err
 }
 
+// newServer makes the server of Envoy's socket. Its windows stay as they are: finding out how large they should be costs a ping for
+// each message of the access log.
+func newServer() *grpc.Server {
+	return grpc.NewServer(
+		grpc.MaxRecvMsgSize(relay.MaxMessage), grpc.MaxSendMsgSize(relay.MaxMessage), grpc.ForceServerCodecV2(newCodec()),
+		grpc.InitialWindowSize(envoysWindow), grpc.InitialConnWindowSize(envoysWindow),
+	)
+}
+
+// envoysWindow is how many bytes each of Envoy's connections, of which a worker has one, may have on their way to the agent.
+const envoysWindow = 256 << 10
+
 func (a *agent) openServer() error {
-	a.server = grpc.NewServer(grpc.MaxRecvMsgSize(relay.MaxMessage), grpc.MaxSendMsgSize(relay.MaxMessage), grpc.ForceServerCodecV2(newCodec()))
+	a.server = newServer()
 	a.relay.Register(a.server)
 	if a.clusters != nil {
 		a.clusters.Attach(a.relay, a.server)

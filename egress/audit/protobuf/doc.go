@@ -3,5 +3,5 @@
 // used.
 //
 // In: a record, or bytes; out: bytes, a record, or the fields of any message (Scan). It imports the standard library and the record.
-// That a record's fields are those of ingest/ingestpb/ingest.proto is held by a test of package ingest.
+// That a record's fields are those of ingest/ingestpb/ingest.proto is held by a test of package ingest (docs/adr/0023-what-a-record-costs.md).
 package protobuf

@@ -134,6 +134,7 @@ func (r *reader) readWindow(f *os.File, offset, end int64, acked uint64, limit i
 	if err != nil {
 		return 0, err
 	}
+	r.batch.Body = slices.Grow(r.batch.Body, n)
 	for r.batch.Count < limit && len(r.batch.Body) < batchBytes && used < size {
 		seq, payload, length, err := readFrame(r.window[used:n])
 		if errors.Is(err, errFrameShort) && int64(n) == size && offset+size < end { // the window ends within a frame
