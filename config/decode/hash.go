@@ -41,23 +41,23 @@ func encode(spec any) []byte {
 		b, err = proto.MarshalOptions{Deterministic: true}.Marshal(s)
 	case *corev1.Service:
 		c := *s
-		lean(&c.ObjectMeta)
+		trim(&c.ObjectMeta)
 		b, err = c.Marshal()
 	case *corev1.Pod:
 		c := *s
-		lean(&c.ObjectMeta)
+		trim(&c.ObjectMeta)
 		b, err = c.Marshal()
 	case *corev1.Namespace:
 		c := *s
-		lean(&c.ObjectMeta)
+		trim(&c.ObjectMeta)
 		b, err = c.Marshal()
 	case *corev1.Secret:
 		c := *s
-		lean(&c.ObjectMeta)
+		trim(&c.ObjectMeta)
 		b, err = c.Marshal()
 	case *discoveryv1.EndpointSlice:
 		c := *s
-		lean(&c.ObjectMeta)
+		trim(&c.ObjectMeta)
 		b, err = c.Marshal()
 	default:
 		err = fmt.Errorf("no such spec: %T", spec)
@@ -70,8 +70,8 @@ func encode(spec any) []byte {
 	return b
 }
 
-// lean drops from a copy's metadata what Hash leaves out.
-func lean(m *metav1.ObjectMeta) {
+// trim drops from a copy's metadata what Hash leaves out.
+func trim(m *metav1.ObjectMeta) {
 	m.ResourceVersion, m.Generation, m.ManagedFields = "", 0, nil
 }
 

@@ -24,7 +24,7 @@ type class struct {
 	streams int
 
 	changed [typeCount]uint64     // the step in which a type last changed
-	whole   [typeCount]*parcel    // everything of a type, while it is asked for
+	whole   [typeCount]*payload   // everything of a type, while it is asked for
 	since   map[behind]difference // what streams lack that were sent the same
 	all     [typeCount]*inventory // for state-of-the-world streams, once there is one
 }
@@ -36,21 +36,21 @@ type behind struct {
 	step  uint64
 }
 
-// mark is what a stream was sent of a type: nothing yet, when there is no view.
-type mark struct {
+// position is what a stream was sent of a type: nothing yet, when there is no view.
+type position struct {
 	class uint64
 	step  uint64
 	view  *translate.View
 }
 
 // now is the mark of a stream that has everything.
-func (c *class) now() mark { return mark{class: c.id, step: c.step, view: c.view} }
+func (c *class) now() position { return position{class: c.id, step: c.step, view: c.view} }
 
 // difference is what leads from a mark to the current view.
 type difference struct {
-	parcel *parcel  // nil when nothing is new
-	there  []string // names of what is in the parcel
-	gone   []string
+	payload *payload // nil when nothing is new
+	there   []string // names of what is in the payload
+	gone    []string
 }
 
 // advance makes the next view.
@@ -77,10 +77,12 @@ func (c *class) advance(t *translate.Translator, s *registry.Snapshot, changed r
 }
 
 // has says whether a stream with that mark has everything of a type.
-func (c *class) has(m mark, t resource.Type) bool { return m.class == c.id && m.step >= c.changed[t] }
+func (c *class) has(m position, t resource.Type) bool {
+	return m.class == c.id && m.step >= c.changed[t]
+}
 
 // everything packs all resources of a type, or gives what was packed before.
-func (c *class) everything(t resource.Type) *parcel {
+func (c *class) everything(t resource.Type) *payload {
 	if c.whole[t] == nil {
 		list := make([]*resource.Resource, 0, c.view.Len(t))
 		c.view.Walk(t, func(r *resource.Resource) bool { list = append(list, r); return true })
@@ -107,7 +109,7 @@ func (c *class) unlike(known map[string]string, t resource.Type) map[string]bool
 }
 
 // difference finds what a stream lacks of a type. Streams that were sent the same share the answer.
-func (c *class) difference(m mark, t resource.Type) difference {
+func (c *class) difference(m position, t resource.Type) difference {
 	at := behind{t, m.class, m.step}
 	d, ok := c.since[at]
 	if !ok {
@@ -132,7 +134,7 @@ func (c *class) compare(names map[string]bool, t resource.Type) (d difference) {
 		}
 	}
 	if len(list) > 0 {
-		d.parcel = pack(list)
+		d.payload = pack(list)
 	}
 	return d
 }
@@ -140,7 +142,7 @@ func (c *class) compare(names map[string]bool, t resource.Type) (d difference) {
 func (c *class) remembers(step uint64) bool { return step+uint64(len(c.steps)) >= c.step }
 
 // namesSince gives the names of a type that may differ between what a stream has and the current view.
-func (c *class) namesSince(m mark, t resource.Type) map[string]bool {
+func (c *class) namesSince(m position, t resource.Type) map[string]bool {
 	names := map[string]bool{}
 	if m.class == c.id && c.remembers(m.step) {
 		for _, refs := range c.steps[uint64(len(c.steps))-(c.step-m.step):] {

@@ -7,9 +7,9 @@ import (
 
 // SetTurnTime changes how long a turn lasts, until the test ends. It is for tests that are not parallel.
 func SetTurnTime(t *testing.T, d time.Duration) {
-	usual := turnTime
-	turnTime = d
-	t.Cleanup(func() { turnTime = usual })
+	usual := heldAtMost
+	heldAtMost = d
+	t.Cleanup(func() { heldAtMost = usual })
 }
 
 // SetNameTime changes how long names wait for somebody who is silent, until the test ends. It is for tests that are not

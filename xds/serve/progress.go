@@ -23,7 +23,7 @@ type progress struct {
 // sending is what a response said.
 type sending struct {
 	nonce   string
-	content *parcel // nil for none
+	content *payload // nil for none
 	removed []string
 }
 

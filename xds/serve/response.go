@@ -10,7 +10,7 @@ import (
 type deltaResponse struct {
 	request  *discovery.DeltaDiscoveryRequest
 	out      *outgoing         // where it goes
-	parcel   *parcel           // nil for none
+	payload  *payload          // nil for none
 	removed  []string          // sorted
 	versions map[string]string // what a named subscription knows after it
 }
@@ -18,8 +18,8 @@ type deltaResponse struct {
 // GetDeltaDiscoveryResponse gives the envelope. It is called by the stream's own goroutine, right before it is sent.
 func (r *deltaResponse) GetDeltaDiscoveryResponse() (*discovery.DeltaDiscoveryResponse, error) {
 	m := &discovery.DeltaDiscoveryResponse{TypeUrl: r.request.GetTypeUrl(), RemovedResources: r.removed}
-	if r.out.next = nil; r.parcel != nil {
-		r.out.next, m.SystemVersionInfo = r.parcel, r.parcel.version
+	if r.out.next = nil; r.payload != nil {
+		r.out.next, m.SystemVersionInfo = r.payload, r.payload.version
 	}
 	return m, nil
 }
@@ -32,10 +32,10 @@ func (r *deltaResponse) GetReturnedResources() map[string]string           { ret
 func (r *deltaResponse) GetContext() context.Context                       { return context.Background() }
 
 func (r *deltaResponse) upserts() int {
-	if r.parcel == nil {
+	if r.payload == nil {
 		return 0
 	}
-	return len(r.parcel.resources)
+	return len(r.payload.resources)
 }
 
 func (r *deltaResponse) empty() bool { return r.upserts() == 0 && len(r.removed) == 0 }

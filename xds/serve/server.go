@@ -36,7 +36,7 @@ type Server struct {
 	log       *slog.Logger
 	authorize Authorize
 	metrics   *Metrics
-	turns     turns
+	large     semaphore
 
 	mu      sync.Mutex
 	streams map[streamKey]*stream
@@ -52,7 +52,7 @@ type streamKey struct {
 // NewServer makes a server of the cache. Several may share one (one for each port, with its own Authorize).
 func NewServer(c *Cache, authorize Authorize, m *Metrics, log *slog.Logger) *Server {
 	return &Server{
-		cache: c, log: log, authorize: authorize, metrics: m, turns: make(turns, atOnce),
+		cache: c, log: log, authorize: authorize, metrics: m, large: make(semaphore, atOnce),
 		streams: map[streamKey]*stream{}, open: map[streamKey]context.Context{},
 	}
 }
@@ -172,7 +172,7 @@ const maxProblem = 4 << 10
 
 func (s *callbacks) OnStreamDeltaResponse(id int64, _ *discovery.DeltaDiscoveryRequest, resp *discovery.DeltaDiscoveryResponse) {
 	if st, t := s.responding(streamKey{true, id}, resp.GetTypeUrl()); st != nil {
-		content, _ := st.out.next.(*parcel)
+		content, _ := st.out.next.(*payload)
 		st.stats.responded(t, resp.GetNonce(), content, resp.GetRemovedResources())
 	}
 }
@@ -215,7 +215,7 @@ func (s *callbacks) responding(key streamKey, url string) (*stream, resource.Typ
 	}
 	if st.out.nextBytes() >= large {
 		st.endTurn()
-		st.turn = s.turns.take(st.done)
+		st.turn = s.large.acquire(st.done)
 		st.out.written = st.turn
 	}
 	s.metrics.pushes.WithLabelValues(url).Inc()

@@ -69,7 +69,7 @@ func (s *streamStats) unheard(t resource.Type) int {
 }
 
 // responded notes a response of a delta stream.
-func (s *streamStats) responded(t resource.Type, nonce string, content *parcel, removed []string) {
+func (s *streamStats) responded(t resource.Type, nonce string, content *payload, removed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.types[t].sentOut(sending{nonce, content, removed})

@@ -25,7 +25,7 @@ type stream struct {
 	proxy   translate.Node
 	class   *class
 	watches [typeCount]*watch
-	sent    [typeCount]mark
+	sent    [typeCount]position
 	at      [typeCount]uint64 // pushes when sent was set
 	byName  [typeCount]bool   // it takes what it names, not everything
 	pushes  uint64
@@ -118,7 +118,7 @@ func (s *stream) answer(t resource.Type, removals bool) {
 	if named := !w.sub.IsWildcard(); named != s.byName[t] {
 		s.byName[t] = named
 		if !named {
-			s.sent[t] = mark{} // what it was sent was what it named
+			s.sent[t] = position{} // what it was sent was what it named
 		}
 	}
 	first := s.sent[t].view == nil
@@ -156,7 +156,7 @@ func (s *stream) wildcard(t resource.Type, w *watch, resp *deltaResponse, remova
 	known, last, again := w.sub.ReturnedResources(), s.sent[t], s.stats.retry(t)
 	switch {
 	case last.view == nil && len(known) == 0:
-		resp.parcel = s.class.everything(t)
+		resp.payload = s.class.everything(t)
 	case last.view == nil: // a client that comes back says what it has
 		d = s.class.compare(s.tabled(s.class.unlike(known, t), t), t)
 	case len(known) > 0 || len(w.asked()) > 0 || len(again) > 0 || s.follows(t): // asked for, or unsubscribed, by name: it is told again
@@ -170,8 +170,8 @@ func (s *stream) wildcard(t resource.Type, w *watch, resp *deltaResponse, remova
 	case !s.class.has(last, t):
 		d = s.class.difference(last, t)
 	}
-	if d.parcel != nil {
-		resp.parcel = d.parcel
+	if d.payload != nil {
+		resp.payload = d.payload
 	}
 	if t == resource.VirtualHost {
 		s.fresh = nil
@@ -251,6 +251,6 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 		resp.versions[name] = version
 	}
 	if len(list) > 0 {
-		resp.parcel = pack(list)
+		resp.payload = pack(list)
 	}
 }

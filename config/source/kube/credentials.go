@@ -85,9 +85,9 @@ func secretKind() kind {
 
 // leanSecret keeps the values; what kubectl writes beside them has them too.
 func leanSecret(s *corev1.Secret) version {
-	lean := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace}, Type: s.Type, Data: s.Data}
+	trimmed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace}, Type: s.Type, Data: s.Data}
 	m := s.ObjectMeta
-	return native(config.KindSecret, &m, nil, lean)
+	return native(config.KindSecret, &m, nil, trimmed)
 }
 
 // oneSecret is the store as the reflector of one Secret sees it.

@@ -65,15 +65,15 @@ func custom(k config.Kind, resource schema.GroupResource, versions ...string) ki
 	}
 }
 
-// own is one of Kubernetes' own kinds. What lean takes decides what is sent: PartialObjectMetadata is metadata only.
+// own is one of Kubernetes' own kinds. What trimmed takes decides what is sent: PartialObjectMetadata is metadata only.
 func own[T any, P interface {
 	*T
 	runtime.Object
-}](k config.Kind, gv schema.GroupVersion, resource, selector string, lean func(P) version) kind {
+}](k config.Kind, gv schema.GroupVersion, resource, selector string, trimmed func(P) version) kind {
 	return kind{
 		Kind: k, GroupResource: schema.GroupResource{Group: gv.Group, Resource: resource}, versions: []string{gv.Version},
 		selector: selector, expected: P(new(T)),
-		read: func(o runtime.Object) version { return lean(o.(P)) },
+		read: func(o runtime.Object) version { return trimmed(o.(P)) },
 	}
 }
 

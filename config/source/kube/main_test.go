@@ -46,7 +46,7 @@ type sourceAtWork struct {
 	log     *lockedBuffer
 	stop    func()
 	mu      sync.Mutex
-	judged  map[config.Key]Judgement
+	judged  map[config.Key]Assessment
 }
 
 // faults are findings but for those that say of a whole kind that nothing is programmed by it.
@@ -81,7 +81,7 @@ func startSource(t *testing.T, access *rest.Config, o Options) *sourceAtWork {
 	t.Helper()
 	r := &sourceAtWork{
 		t: t, batches: make(chan batch, 1000), state: map[config.Key]*config.Object{}, log: &lockedBuffer{},
-		judged: map[config.Key]Judgement{},
+		judged: map[config.Key]Assessment{},
 	}
 	level := slog.LevelInfo
 	if os.Getenv("SOURCE_TEST_LOG") != "" {
@@ -89,7 +89,7 @@ func startSource(t *testing.T, access *rest.Config, o Options) *sourceAtWork {
 	}
 	o.Logger = slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: level}))
 	judged := o.Judged
-	o.Judged = func(all []Judgement) {
+	o.Judged = func(all []Assessment) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, j := range all {
@@ -184,7 +184,7 @@ func (r *sourceAtWork) entries(ns string) []string {
 	return now
 }
 
-func (r *sourceAtWork) judgement(key config.Key) Judgement {
+func (r *sourceAtWork) judgement(key config.Key) Assessment {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.judged[key]

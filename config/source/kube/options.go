@@ -20,7 +20,7 @@ type Options struct {
 	Patience time.Duration
 	// Judged, if set, is given what was found about each version of the objects whose status is written, in order of
 	// their keys, before the changes of the same batch are handed on, and by the same goroutine.
-	Judged func([]Judgement)
+	Judged func([]Assessment)
 }
 
 func (o Options) withDefaults() Options {
@@ -31,7 +31,7 @@ func (o Options) withDefaults() Options {
 	o.MaxHoldOff = cmp.Or(o.MaxHoldOff, 100*time.Millisecond)
 	o.Patience = cmp.Or(o.Patience, 30*time.Second)
 	if o.Judged == nil {
-		o.Judged = func([]Judgement) {}
+		o.Judged = func([]Assessment) {}
 	}
 	return o
 }

@@ -16,7 +16,7 @@ type store struct {
 	objects map[config.Kind]map[config.Key]record
 	dirty   map[config.Key]bool
 	notes   *feed.Notes[config.Key] // under an object's key; under a key that has but a kind, about that kind
-	kinds   map[config.Kind]*standing
+	kinds   map[config.Kind]*kindState
 	wake    chan struct{} // holds one when something changed
 
 	secrets      map[config.Key]bool // those that rules name, and whether they were asked for
@@ -41,15 +41,15 @@ func (r record) lastGood() bool { return r.good != nil && r.good.Refused == "" }
 func newStore(kinds []kind) *store {
 	s := &store{
 		objects: map[config.Kind]map[config.Key]record{}, dirty: map[config.Key]bool{},
-		notes: feed.NewNotes[config.Key](), kinds: map[config.Kind]*standing{}, wake: make(chan struct{}, 1),
+		notes: feed.NewNotes[config.Key](), kinds: map[config.Kind]*kindState{}, wake: make(chan struct{}, 1),
 	}
 	for _, k := range kinds {
 		s.objects[k.Kind] = map[config.Key]record{}
-		s.kinds[k.Kind] = &standing{kind: k}
+		s.kinds[k.Kind] = &kindState{kind: k}
 	}
 	s.secrets = map[config.Key]bool{}
 	s.objects[config.KindSecret] = map[config.Key]record{}
-	s.kinds[config.KindSecret] = &standing{kind: secretKind(), synced: true}
+	s.kinds[config.KindSecret] = &kindState{kind: secretKind(), synced: true}
 	return s
 }
 
@@ -148,7 +148,7 @@ func (s *store) drop(k kind, key config.Key) {
 type collected struct {
 	changes    []config.Change
 	findings   []admission.Finding
-	judgements []Judgement
+	judgements []Assessment
 }
 
 // collect returns what changed, in order of the keys, and the findings that are new.
@@ -160,7 +160,7 @@ func (s *store) collect() collected {
 		r := s.objects[key.Kind][key]
 		if r.judged {
 			st := s.kinds[key.Kind]
-			c.judgements = append(c.judgements, Judgement{
+			c.judgements = append(c.judgements, Assessment{
 				Key: key, Resource: st.kind.WithVersion(st.version), Gone: r.gone, Refused: r.refused, LastGood: r.lastGood(), Generation: r.generation, Reported: r.reported,
 				Findings: slices.Clone(s.notes.Of(key)),
 			})
@@ -180,7 +180,7 @@ func (s *store) collect() collected {
 	}
 	s.dirty = map[config.Key]bool{} // not cleared: the first batch's table would stay
 	slices.SortFunc(c.changes, func(a, b config.Change) int { return a.Key.Compare(b.Key) })
-	slices.SortFunc(c.judgements, func(a, b Judgement) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(c.judgements, func(a, b Assessment) int { return a.Key.Compare(b.Key) })
 	c.findings = s.notes.Fresh()
 	return c
 }

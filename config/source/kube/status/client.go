@@ -56,7 +56,7 @@ func isStale(err error) bool {
 
 // write makes what the status of an object holds of ours equal to want. It fails with a conflict when somebody else
 // writes the object at the same time.
-func (c *client) write(ctx context.Context, j kube.Judgement, want condition.Status) error {
+func (c *client) write(ctx context.Context, j kube.Assessment, want condition.Status) error {
 	path := []string{"/apis", j.Resource.Group, j.Resource.Version, "namespaces", j.Key.Namespace, j.Resource.Resource, j.Key.Name}
 	data, err := c.rest.Get().MaxRetries(0).AbsPath(path...).DoRaw(ctx)
 	if err != nil {

@@ -226,7 +226,7 @@ func TestWriter(t *testing.T) {
 	t.Run("an API server that fails for a while, and a conflict", func(t *testing.T) {
 		apply("down", nil)
 		w, broken := brokenWriter(t, access)
-		j := kube.Judgement{Key: key("down"), Resource: entries, LastGood: true, Generation: 1}
+		j := kube.Assessment{Key: key("down"), Resource: entries, LastGood: true, Generation: 1}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		done := make(chan error)
@@ -234,7 +234,7 @@ func TestWriter(t *testing.T) {
 		eventually(t, text("down"), func() bool { s, _ := status("down"); return s.Digest() != 0 })
 		leader.stop()
 		for range 20 { // it fails, and fails, and is overtaken
-			w.Judged([]kube.Judgement{j})
+			w.Judged([]kube.Assessment{j})
 			w.Update(map[config.Key]Details{j.Key: {Gateway: "direct"}})
 			<-broken.failed
 		}

@@ -23,7 +23,7 @@ type Details struct {
 }
 
 // wanted is the status that an object should have.
-func wanted(j kube.Judgement, d Details) condition.Status {
+func wanted(j kube.Assessment, d Details) condition.Status {
 	generation := condition.Generation(j.Generation)
 	accepted := condition.Condition{Type: condition.Accepted, Status: "True", Reason: "Accepted", ObservedGeneration: generation}
 	reconciled := condition.Condition{Type: condition.Reconciled, Status: "True", Reason: "Applied", ObservedGeneration: generation}

@@ -18,16 +18,16 @@ func TestWanted(t *testing.T) {
 	}
 	out := Details{Gateway: "istio-system/gw", Addresses: []condition.Address{{Value: "240.240.0.1", Host: "a.com"}}}
 	for name, c := range map[string]struct {
-		j    kube.Judgement
+		j    kube.Assessment
 		d    Details
 		want string
 	}{
-		"accepted":        {kube.Judgement{LastGood: true, Generation: 4}, out, "Accepted=True/Accepted Reconciled=True/Applied Gateway=True/Gateway:istio-system/gw 1 address"},
-		"direct":          {kube.Judgement{LastGood: true}, Details{Gateway: "direct"}, "Accepted=True/Accepted Reconciled=True/Applied Gateway=False/Direct:direct 0 address"},
-		"inside the mesh": {kube.Judgement{LastGood: true}, Details{}, "Accepted=True/Accepted Reconciled=True/Applied 0 address"},
-		"warned":          {kube.Judgement{LastGood: true, Findings: wrong[:1]}, Details{Warnings: []admission.Finding{{Message: "hidden"}}}, "Accepted=True/AcceptedWithWarnings:spec.ports: odd|hidden Reconciled=True/Applied 0 address"},
-		"refused":         {kube.Judgement{Refused: true, Findings: wrong}, out, `Accepted=False/Invalid:spec.hosts[0]: "*": is every host; name one Reconciled=False/Invalid:no version of the object is in use 0 address`},
-		"last good":       {kube.Judgement{Refused: true, LastGood: true, Findings: wrong}, out, `Accepted=False/Invalid:spec.hosts[0]: "*": is every host; name one Reconciled=False/Invalid:the last good version of the object is in use Gateway=True/Gateway:istio-system/gw 1 address`},
+		"accepted":        {kube.Assessment{LastGood: true, Generation: 4}, out, "Accepted=True/Accepted Reconciled=True/Applied Gateway=True/Gateway:istio-system/gw 1 address"},
+		"direct":          {kube.Assessment{LastGood: true}, Details{Gateway: "direct"}, "Accepted=True/Accepted Reconciled=True/Applied Gateway=False/Direct:direct 0 address"},
+		"inside the mesh": {kube.Assessment{LastGood: true}, Details{}, "Accepted=True/Accepted Reconciled=True/Applied 0 address"},
+		"warned":          {kube.Assessment{LastGood: true, Findings: wrong[:1]}, Details{Warnings: []admission.Finding{{Message: "hidden"}}}, "Accepted=True/AcceptedWithWarnings:spec.ports: odd|hidden Reconciled=True/Applied 0 address"},
+		"refused":         {kube.Assessment{Refused: true, Findings: wrong}, out, `Accepted=False/Invalid:spec.hosts[0]: "*": is every host; name one Reconciled=False/Invalid:no version of the object is in use 0 address`},
+		"last good":       {kube.Assessment{Refused: true, LastGood: true, Findings: wrong}, out, `Accepted=False/Invalid:spec.hosts[0]: "*": is every host; name one Reconciled=False/Invalid:the last good version of the object is in use Gateway=True/Gateway:istio-system/gw 1 address`},
 	} {
 		s := wanted(c.j, c.d)
 		var got []string

@@ -27,10 +27,10 @@ func (w *Writer) work(ctx context.Context, q queue, limit *rate.Limiter, key con
 		q.Forget(key)
 		return
 	}
-	judgement, want := o.judgement, wanted(o.judgement, o.details)
+	assessment, want := o.assessment, wanted(o.assessment, o.details)
 	w.mu.Unlock()
 
-	err := w.client.write(ctx, judgement, want)
+	err := w.client.write(ctx, assessment, want)
 	switch {
 	case err == nil:
 		q.Forget(key)

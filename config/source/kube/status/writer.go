@@ -29,12 +29,12 @@ type queue = workqueue.TypedRateLimitingInterface[config.Key]
 
 // object is what is known of one.
 type object struct {
-	judgement kube.Judgement // as the source gave it
-	details   Details
-	detailed  bool      // Update told of it
-	want      uint64    // the digest of the wanted status, 0 while there is none
-	have      uint64    // the digest of what the server holds
-	written   time.Time // when it was written last
+	assessment kube.Assessment // as the source gave it
+	details    Details
+	detailed   bool      // Update told of it
+	want       uint64    // the digest of the wanted status, 0 while there is none
+	have       uint64    // the digest of what the server holds
+	written    time.Time // when it was written last
 }
 
 // New makes a writer that writes nothing until it is run.
@@ -48,7 +48,7 @@ func New(server *rest.Config, o Options) (*Writer, error) {
 }
 
 // Judged takes over what the source found; it is meant as kube.Options.Judged. It does not block.
-func (w *Writer) Judged(all []kube.Judgement) {
+func (w *Writer) Judged(all []kube.Assessment) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, j := range all {
@@ -61,7 +61,7 @@ func (w *Writer) Judged(all []kube.Judgement) {
 			o = &object{}
 			w.objects[j.Key] = o
 		}
-		o.judgement, o.have = j, j.Reported
+		o.assessment, o.have = j, j.Reported
 		w.decide(j.Key, o)
 	}
 }
@@ -82,10 +82,10 @@ func (w *Writer) Update(all map[config.Key]Details) {
 
 // decide computes the status that an object should have, and has it written if it has another.
 func (w *Writer) decide(key config.Key, o *object) {
-	if key.Kind == config.KindServiceEntry && !o.detailed && o.judgement.LastGood {
+	if key.Kind == config.KindServiceEntry && !o.detailed && o.assessment.LastGood {
 		return
 	}
-	o.want = wanted(o.judgement, o.details).Digest()
+	o.want = wanted(o.assessment, o.details).Digest()
 	if o.want != o.have && w.queue != nil {
 		w.queue.AddAfter(key, w.options.Settle)
 	}

@@ -14,7 +14,7 @@ import (
 
 // leanService keeps addresses, ports and the selector.
 func leanService(s *corev1.Service) version {
-	lean := &corev1.Service{
+	trimmed := &corev1.Service{
 		ObjectMeta: leanMeta(&s.ObjectMeta),
 		Spec: corev1.ServiceSpec{
 			Type: s.Spec.Type, ExternalName: s.Spec.ExternalName, Selector: s.Spec.Selector,
@@ -23,38 +23,38 @@ func leanService(s *corev1.Service) version {
 		},
 		Status: corev1.ServiceStatus{LoadBalancer: s.Status.LoadBalancer},
 	}
-	return native(config.KindService, &s.ObjectMeta, s.Annotations, lean)
+	return native(config.KindService, &s.ObjectMeta, s.Annotations, trimmed)
 }
 
 // leanSlice keeps addresses, readiness and ports, and which Service they are of.
 func leanSlice(s *discoveryv1.EndpointSlice) version {
-	lean := &discoveryv1.EndpointSlice{
+	trimmed := &discoveryv1.EndpointSlice{
 		ObjectMeta: leanMeta(&s.ObjectMeta), AddressType: s.AddressType, Ports: s.Ports,
 		Endpoints: make([]discoveryv1.Endpoint, len(s.Endpoints)),
 	}
-	lean.Labels = nil
+	trimmed.Labels = nil
 	if of, ok := s.Labels[discoveryv1.LabelServiceName]; ok {
-		lean.Labels = map[string]string{discoveryv1.LabelServiceName: of}
+		trimmed.Labels = map[string]string{discoveryv1.LabelServiceName: of}
 	}
 	for i, e := range s.Endpoints {
-		lean.Endpoints[i] = discoveryv1.Endpoint{
+		trimmed.Endpoints[i] = discoveryv1.Endpoint{
 			Addresses: e.Addresses, Conditions: discoveryv1.EndpointConditions{Ready: e.Conditions.Ready},
 		}
 	}
-	return native(config.KindEndpointSlice, &s.ObjectMeta, nil, lean)
+	return native(config.KindEndpointSlice, &s.ObjectMeta, nil, trimmed)
 }
 
 // leanPod keeps labels, the account, the addresses and whose they are, the phase and the names of ports.
 func leanPod(p *corev1.Pod) version {
-	lean := &corev1.Pod{
+	trimmed := &corev1.Pod{
 		ObjectMeta: leanMeta(&p.ObjectMeta),
 		Spec:       corev1.PodSpec{ServiceAccountName: p.Spec.ServiceAccountName, HostNetwork: p.Spec.HostNetwork},
 		Status:     corev1.PodStatus{Phase: p.Status.Phase, PodIP: p.Status.PodIP},
 	}
 	if len(p.Status.PodIPs) > 1 { // else PodIP says it
-		lean.Status.PodIPs = p.Status.PodIPs
+		trimmed.Status.PodIPs = p.Status.PodIPs
 	}
-	lean.DeletionTimestamp = p.DeletionTimestamp
+	trimmed.DeletionTimestamp = p.DeletionTimestamp
 	for _, c := range p.Spec.Containers {
 		var named []corev1.ContainerPort
 		for _, port := range c.Ports {
@@ -63,10 +63,10 @@ func leanPod(p *corev1.Pod) version {
 			}
 		}
 		if named != nil {
-			lean.Spec.Containers = append(lean.Spec.Containers, corev1.Container{Ports: named})
+			trimmed.Spec.Containers = append(trimmed.Spec.Containers, corev1.Container{Ports: named})
 		}
 	}
-	return native(config.KindPod, &p.ObjectMeta, nil, lean)
+	return native(config.KindPod, &p.ObjectMeta, nil, trimmed)
 }
 
 // leanNamespace keeps labels and annotations; the server sends nothing else.
@@ -77,13 +77,13 @@ func leanNamespace(n *metav1.PartialObjectMetadata) version {
 // leanNode keeps the networks of its pods, and its addresses in the cluster. A node tells about itself every few
 // seconds; nothing of that is kept, so it is no change.
 func leanNode(n *corev1.Node) version {
-	lean := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: corev1.NodeSpec{PodCIDR: n.Spec.PodCIDR, PodCIDRs: n.Spec.PodCIDRs}}
+	trimmed := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: corev1.NodeSpec{PodCIDR: n.Spec.PodCIDR, PodCIDRs: n.Spec.PodCIDRs}}
 	for _, a := range n.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {
-			lean.Status.Addresses = append(lean.Status.Addresses, a)
+			trimmed.Status.Addresses = append(trimmed.Status.Addresses, a)
 		}
 	}
-	return native(config.KindNode, &n.ObjectMeta, nil, lean)
+	return native(config.KindNode, &n.ObjectMeta, nil, trimmed)
 }
 
 func leanMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
@@ -91,13 +91,13 @@ func leanMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
 }
 
 // native makes the version of one of Kubernetes' own objects.
-func native(kind config.Kind, m *metav1.ObjectMeta, annotations map[string]string, lean metav1.Object) version {
+func native(kind config.Kind, m *metav1.ObjectMeta, annotations map[string]string, trimmed metav1.Object) version {
 	if delete(annotations, lastApplied); len(annotations) == 0 {
 		annotations = nil
 	}
 	v := version{key: config.Key{Kind: kind, Namespace: m.Namespace, Name: m.Name}}
 	o := config.Object{
-		Key: v.key, Labels: lean.GetLabels(), Annotations: annotations, Created: m.CreationTimestamp.Time, Origin: origin, Spec: lean,
+		Key: v.key, Labels: trimmed.GetLabels(), Annotations: annotations, Created: m.CreationTimestamp.Time, Origin: origin, Spec: trimmed,
 	}
 	decode.Stamp(&o)
 	v.take(o)

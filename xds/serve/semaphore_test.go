@@ -10,29 +10,29 @@ import (
 // one loses its turn.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := make(turns, 2)
+		turns := make(semaphore, 2)
 		never := make(chan struct{})
-		first, second := turns.take(never), turns.take(never)
+		first, second := turns.acquire(never), turns.acquire(never)
 
 		gone := make(chan struct{})
 		close(gone)
-		if end := turns.take(gone); end != nil {
+		if end := turns.acquire(gone); end != nil {
 			t.Error("one who is gone has a turn")
 		}
 
 		began := time.Now()
 		got := make(chan func())
-		go func() { got <- turns.take(never) }()
+		go func() { got <- turns.acquire(never) }()
 		synctest.Wait()
 		first()
 		third := <-got
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("a free turn was taken after %s", waited)
 		}
-		go func() { got <- turns.take(never) }()
+		go func() { got <- turns.acquire(never) }()
 		fourth := <-got // when the others' time is over
-		if waited := time.Since(began); waited != turnTime {
-			t.Errorf("the turn of a slow one was taken after %s, want %s", waited, turnTime)
+		if waited := time.Since(began); waited != heldAtMost {
+			t.Errorf("the turn of a slow one was taken after %s, want %s", waited, heldAtMost)
 		}
 		for _, end := range []func(){first, second, third, fourth} {
 			end()

@@ -13,8 +13,8 @@ import (
 	"github.com/sallyport/sallyport/config/admission"
 )
 
-// standing is how the watching of one kind goes.
-type standing struct {
+// kindState is how the watching of one kind goes.
+type kindState struct {
 	kind    kind
 	version string // of its API that is watched
 	synced  bool   // everything was listed once
@@ -34,7 +34,7 @@ var silence = config.Key{Kind: "\x00silence"}
 
 // settled says whether the first batch need not wait for the kind: it is listed, or known to be absent, or, once
 // patience is at an end, the server answers that it cannot be listed.
-func (st *standing) settled(patient bool) bool {
+func (st *kindState) settled(patient bool) bool {
 	return st.synced || st.absent || (!patient && answered(st.listed))
 }
 
@@ -111,7 +111,7 @@ func (s *store) setVersion(k kind, version string) {
 }
 
 // noteTrouble replaces the findings about a kind, and the one about a silent server.
-func (s *store) noteTrouble(st *standing) {
+func (s *store) noteTrouble(st *kindState) {
 	s.notes.Set(config.Key{Kind: st.kind.Kind}, st.findings())
 	for _, other := range s.kinds {
 		if other.silent >= quietFailures {
@@ -126,7 +126,7 @@ func (s *store) noteTrouble(st *standing) {
 	s.notes.Set(silence, nil)
 }
 
-func (st *standing) findings() []admission.Finding {
+func (st *kindState) findings() []admission.Finding {
 	f := admission.Finding{Severity: admission.Error, Origin: origin}
 	what := st.kind.GroupResource.String()
 	err := st.listed

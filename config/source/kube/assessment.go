@@ -7,8 +7,8 @@ import (
 	"github.com/sallyport/sallyport/config/admission"
 )
 
-// Judgement is what the source found about the newest version of an object whose status is written.
-type Judgement struct {
+// Assessment is what the source found about the newest version of an object whose status is written.
+type Assessment struct {
 	Key        config.Key
 	Resource   schema.GroupVersionResource // where its status is written
 	Gone       bool                        // the object was deleted; nothing below is set
