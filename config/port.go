@@ -17,3 +17,9 @@ func IsOwnPort(number uint32) bool { return slices.Contains(ownPorts, number) }
 // IsBoundPort says whether the proxy itself listens at a port, so that no Service can have it either. (Gateways'
 // Services usually have 15021.)
 func IsBoundPort(number uint32) bool { return slices.Contains(boundPorts, number) }
+
+// redirectPorts are those that a pod's traffic is redirected to, on its way out and in; Istio's.
+var redirectPorts = []uint32{15001, 15006}
+
+// RedirectPorts gives them, in order. Nothing is passed on to one of them, wherever: it would come back.
+func RedirectPorts() []uint32 { return slices.Clone(redirectPorts) }

@@ -66,8 +66,10 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	}
 	r := resolve.First(host.Routes(port), shown, svc.Host)
 	switch {
-	case r == nil || r.Does == resolve.NotRegistered:
+	case r == nil:
 		return a.unregistered(d)
+	case r.Does == resolve.NotRegistered:
+		return a.follows(a.Rest().ForAddress(), d)
 	case r.Does != resolve.Forward:
 		return ended(svc, port, r, shown)
 	case svc.Exit.IsZero():
@@ -121,8 +123,8 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		name = shown.Name
 	}
 	row := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Row(name, port.Number, a.workload.Namespace, a.Means(svc))
-	if row == nil {
-		v.Reason = "the egress gateway knows nothing of the port"
+	if row == nil { // names of the gateway's own host, which a pattern covers
+		v.DecidedBy, v.Reason = Object{Key: resolve.MeshPolicy(a.snap)}, "the egress gateway does not connect to this name, whoever registered it"
 		return v
 	}
 	v.DecidedBy = Object{row.Service.SourceOf(row.Port), "hosts: " + row.Service.Host}

@@ -9,15 +9,19 @@ import (
 )
 
 // unregistered follows the outbound traffic policy of the workload's Sidecar, or the mesh's.
-func (a asking) unregistered(d Destination) Verdict {
+func (a asking) unregistered(d Destination) Verdict { return a.follows(a.Unregistered(d), d) }
+
+// follows is the verdict of one of its routes.
+func (a asking) follows(r resolve.RestRoute, d Destination) Verdict {
 	rest := a.Rest()
-	r := a.Unregistered(d)
 	why, missing := a.hidden(d)
 	v := Verdict{DecidedBy: Object{rest.By, rule(rest)}, Missing: missing, Path: PathBlackhole, Cluster: "BlackHoleCluster"}
 	switch {
 	case r.Does == resolve.LookUp:
 		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, "AllowAnyDynamicDNSCluster"
 		v.Reason = why + "; ALLOW_ANY_DYNAMIC_DNS lets it through, to where the proxy resolves the host (a private address is refused)"
+	case r.Does == resolve.Loop:
+		v.Missing, v.Reason = false, fmt.Sprintf("proxies catch their pods' traffic at port %d: passed on, it would come back; nothing can be reached at that port", d.Port)
 	case r.Does == resolve.Nowhere:
 		v.Reason = why + "; ALLOW_ANY does not help, since the workload's DNS gives the host an address that is made up"
 	case r.Does == resolve.PassOn:

@@ -41,10 +41,16 @@ func (s *Snapshot) AliasAt(host, ns string, scope *Scope) *Alias {
 	return a
 }
 
-// IsAlias says whether a full name is an alias, whoever sees it.
-func (s *Snapshot) IsAlias(host string) bool {
-	_, ok := s.aliases.Get(host)
-	return ok
+// AliasEnd follows aliases, whoever sees them, as the cluster's DNS does; a host that is none is its own.
+func (s *Snapshot) AliasEnd(host string) string {
+	for range maxAliases {
+		a, ok := s.aliases.Get(host)
+		if !ok {
+			break
+		}
+		host = a.Target
+	}
+	return host
 }
 
 // Aliased follows aliases from a full name to the host that is meant; "" where there is no alias.

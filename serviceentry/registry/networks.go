@@ -45,9 +45,16 @@ func (b *batch) joinNetworks() {
 	if !b.netsMoved {
 		return
 	}
-	all := slices.Clone(b.next.Mesh.ClusterNetworks)
+	if all := clusterNetworks(b.next.Mesh.ClusterNetworks, b.nodes); !slices.Equal(all, b.snap.nets) {
+		b.next.nets, b.changed.Nets = all, true
+	}
+}
+
+// clusterNetworks are those that the settings name, or else those of nodes.
+func clusterNetworks(named []netip.Prefix, nodes map[config.Key][]netip.Prefix) []netip.Prefix {
+	all := slices.Clone(named)
 	if len(all) == 0 {
-		for _, list := range b.nodes {
+		for _, list := range nodes {
 			all = append(all, list...)
 		}
 	}
@@ -55,9 +62,7 @@ func (b *batch) joinNetworks() {
 		all = all[:maxNetworks] // the widest come first; the settings can say it in fewer
 	}
 	slices.SortFunc(all, netip.Prefix.Compare)
-	if !slices.Equal(all, b.snap.nets) {
-		b.next.nets, b.changed.Nets = all, true
-	}
+	return all
 }
 
 // joined gives the fewest prefixes that hold the same addresses, the widest first.

@@ -59,6 +59,9 @@ func TestNetworks(t *testing.T) {
 	own.ClusterNetworks = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("10.9.0.0/16")}
 	r.SetMesh(&own)
 	want("the settings say it", "10.0.0.0/8")
+	if all := registry.New(&own).Snapshot().Networks(); len(all) != 1 {
+		t.Errorf("settings from the beginning, and no node: %v", all)
+	}
 	many := make([]config.Change, 0, 1000)
 	for i := range 1000 {
 		many = append(many, nodeChange(fmt.Sprint("n", i), fmt.Sprintf("172.16.%d.%d", i/100, 2*(i%100)), fmt.Sprintf("10.%d.%d.0/24", i/250, i%250)))

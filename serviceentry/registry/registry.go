@@ -49,6 +49,7 @@ func New(cfg *mesh.Config) *Registry {
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
+			nets:      clusterNetworks(cfg.ClusterNetworks, nil),
 			endpoints: ordered.New[*EndpointSet](), patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
 	}

@@ -28,11 +28,11 @@ func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
 func (a Sidecar) lookUp(d Destination) (*registry.Service, Shown) {
 	ip, err := netip.ParseAddr(d.Host)
 	literal := err == nil
-	switch {
-	case d.Scheme == TCP && !literal:
+	if !literal {
 		ip = a.Resolved(d.Host)
-		return a.byAddress(ip, d.Port), Shown{Kind: Connections, Address: ip}
-	case d.Scheme == TCP:
+	}
+	switch {
+	case d.Scheme == TCP || a.unread(ip, d.Port):
 		return a.byAddress(ip, d.Port), Shown{Kind: Connections, Address: ip}
 	case d.Scheme == HTTP && literal:
 		return a.byAddress(ip, d.Port), Shown{Kind: Requests, Name: d.Host}
@@ -41,11 +41,20 @@ func (a Sidecar) lookUp(d Destination) (*registry.Service, Shown) {
 	case literal: // TLS to an address sends no name
 		return a.byAddressTLS(ip, d.Port), Shown{Kind: TLSConnections, Again: true, Address: ip}
 	}
-	ip = a.Resolved(d.Host)
 	if svc := a.byName(d); svc != nil {
 		return svc, Shown{Kind: TLSConnections, Name: d.Host, Address: ip}
 	}
 	return a.byAddressTLS(ip, d.Port), Shown{Kind: TLSConnections, Name: d.Host, Again: true, Address: ip}
+}
+
+// unread says whether an address is in a range that somebody wrote for a TCP port: what goes there goes by its address, whatever it is.
+func (a Sidecar) unread(ip netip.Addr, port uint32) bool {
+	svc := a.snap.MatchRange(ip, port, a.Namespace, a.scope)
+	if svc == nil {
+		return false
+	}
+	p, _ := svc.Port(port)
+	return p.Protocol != registry.TLS
 }
 
 // byAddress finds what an address leads to, for all but TLS. In a TLS service's range only TLS is the service's.
@@ -172,21 +181,29 @@ func (a Sidecar) Resolved(name string) netip.Addr {
 	if ip := answered(a.Visible(full)); ip.IsValid() {
 		return ip // resolvers complete names, whoever registered what they then find
 	}
-	for _, rest, ok := strings.Cut(name, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
-		for _, parent := range [...]string{rest, a.kubernetesName(rest)} {
-			if svc := a.Visible(parent); svc != nil && svc.Headless() {
-				return answered(svc)
-			}
+	for _, host := range [...]string{name, full} { // the cluster's DNS knows Services whoever sees them, and the pods of headless ones
+		if svc := a.service(a.snap.AliasEnd(host)); svc != nil {
+			return answered(svc)
 		}
 	}
-	for _, host := range [...]string{name, full} { // the cluster's DNS knows Services whoever sees them
-		for _, svc := range a.snap.Services(host) {
-			if svc.Source.Kind == config.KindService {
+	for _, rest, ok := strings.Cut(name, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
+		for _, parent := range [...]string{rest, a.kubernetesName(rest)} {
+			if svc := a.service(parent); svc != nil && svc.Headless() {
 				return answered(svc)
 			}
 		}
 	}
 	return netip.Addr{}
+}
+
+// service is the Service of a full name, whoever sees it.
+func (a Sidecar) service(host string) *registry.Service {
+	for _, svc := range a.snap.Services(host) {
+		if svc.Source.Kind == config.KindService {
+			return svc
+		}
+	}
+	return nil
 }
 
 // answered is the first address that a host has of its own.

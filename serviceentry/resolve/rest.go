@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
@@ -33,6 +34,7 @@ const (
 	ToMadeUp           // what was sent to a made-up address
 	ToCluster          // what was sent to the cluster's own networks
 	ToNamedHost        // requests whose Host can be looked up
+	ToProxy            // what was sent to a port that proxies catch traffic at; not one of the routes, since no table is asked
 )
 
 // RestDoes is what becomes of it.
@@ -44,6 +46,7 @@ const (
 	Nowhere          // it ends: a made-up address that leads to nothing
 	PassOn           // it goes where it was sent to
 	LookUp           // it goes where the proxy resolves its Host
+	Loop             // it ends: passed on, it would come back
 )
 
 // Routes gives them in order; the last takes everything.
@@ -94,6 +97,9 @@ func MeshPolicy(s *registry.Snapshot) config.Key {
 
 // Unregistered gives the route of what nobody registered that takes a destination.
 func (a Sidecar) Unregistered(d Destination) RestRoute {
+	if slices.Contains(config.RedirectPorts(), d.Port) {
+		return RestRoute{Connections, ToProxy, Loop}
+	}
 	kind := Connections
 	if a.shown(d).Scheme == HTTP {
 		kind = Requests
@@ -121,21 +127,20 @@ func (a Sidecar) is(to RestTo, d Destination) bool {
 	}
 }
 
-// inCluster says whether the destination is in the cluster's own networks: an address there, or a name that only the
-// cluster's DNS answers and that has no virtual address, which pods of headless Services have.
+// inCluster says whether the destination is in the cluster's own networks: an address there, or a name that has one there, or that
+// only the cluster's DNS knows, as pods of headless Services have.
 func (a Sidecar) inCluster(d Destination) bool {
-	if ip, err := netip.ParseAddr(d.Host); err == nil {
+	ip, err := netip.ParseAddr(d.Host)
+	if err != nil {
+		ip = a.Resolved(d.Host)
+	}
+	if ip.IsValid() {
 		return a.snap.InCluster(ip)
 	}
-	if len(a.snap.Networks()) == 0 || !strings.HasSuffix(d.Host, ".svc.cluster.local") || a.snap.IsAlias(d.Host) {
+	if len(a.snap.Networks()) == 0 || !strings.HasSuffix(d.Host, ".svc.cluster.local") || a.snap.AliasEnd(d.Host) != d.Host {
 		return false
 	}
-	for _, svc := range a.snap.Services(d.Host) {
-		if svc.External || len(svc.Addresses) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a.snap.Services(d.Host), func(svc *registry.Service) bool { return svc.External })
 }
 
 // toMadeUp says whether the destination's address leads nowhere but to what is registered for it.

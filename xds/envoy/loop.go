@@ -10,17 +10,22 @@ import (
 )
 
 // ToItself closes connections that were made to one of the ports that the proxy catches traffic at: passing them on
-// would bring them back, without end.
-func ToItself(listener string) []*listenerv3.FilterChain {
+// would bring them back, without end. by leads nowhere, and says so in the log where anybody cares.
+func ToItself(listener string, by TCPProxy) []*listenerv3.FilterChain {
 	var chains []*listenerv3.FilterChain
 	for _, port := range [...]uint32{wire.OutboundPort, wire.InboundPort} {
 		match := &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)}
-		chains = append(chains, ClosedChain(fmt.Sprintf("%s-trafficloop-%d", listener, port), match))
+		chains = append(chains, Chain(fmt.Sprintf("%s-trafficloop-%d", listener, port), match, by.Filter()))
 	}
 	return chains
 }
 
 // ClosedChain ends the connections that match.
 func ClosedChain(name string, match *listenerv3.FilterChainMatch) *listenerv3.FilterChain {
-	return Chain(name, match, TCPProxy{Stat: wire.BlackHoleCluster, Cluster: wire.BlackHoleCluster}.Filter())
+	return Chain(name, match, Nowhere().Filter())
+}
+
+// Nowhere is the TCP proxy that ends connections, and logs nothing.
+func Nowhere() TCPProxy {
+	return TCPProxy{Stat: wire.BlackHoleCluster, Cluster: wire.BlackHoleCluster}
 }

@@ -55,14 +55,17 @@ func (r resolver) address(host string) (netip.Addr, bool) {
 // outside is the address that a name has in the world. Where a registration leads to addresses that are dialled, within
 // ranges, it is in one: policy supposes that.
 func (r resolver) outside(host string) netip.Addr {
-	for _, svc := range r.of.snapshot.Services(host) {
-		if p, ok := svc.Port(r.x.Port); !ok || p.Protocol != registry.TCP || !svc.Dialled() || !r.shown() {
-			continue
-		}
-		for _, a := range svc.Addresses {
-			if !a.IsSingleIP() {
-				return a.Addr().Next()
-			}
+	s, from := r.of.snapshot, r.x.from
+	svc := s.Visible(host, from.Namespace, s.Scope(from.Namespace, from.Labels))
+	if svc == nil || !r.shown() {
+		return elsewhere
+	}
+	if p, ok := svc.Port(r.x.Port); !ok || p.Protocol != registry.TCP || !svc.Dialled() {
+		return elsewhere
+	}
+	for _, a := range svc.Addresses {
+		if !a.IsSingleIP() {
+			return a.Addr().Next()
 		}
 	}
 	return elsewhere

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -44,11 +45,11 @@ func FuzzDecideAgreesWithProxies(f *testing.F) {
 
 func holdAgreement(t *testing.T, d *decoder, seed uint64) {
 	t.Helper()
-	w := randomWorld(seed)
+	w, try := randomWorld(seed)
 	e := w.envoys(d)
 	r := rand.New(rand.NewPCG(seed, 99))
 	for range triesEach {
-		if found, differ := disagree(e, w, randomTry(r)); differ {
+		if found, differ := disagree(e, w, try(r, e)); differ {
 			found.shrink().report(t, seed)
 			return
 		}
@@ -65,38 +66,94 @@ func disagree(e *envoys, w world, x tried) (disagreement, bool) {
 	return disagreement{w, x, want, got, steps, err}, err != nil || got != want
 }
 
-func randomWorld(seed uint64) world {
+// randomWorld is a mesh as users have one, or, at times, a heap of objects.
+func randomWorld(seed uint64) (w world, try func(*rand.Rand, *envoys) tried) {
+	accepted := func(o config.Object) bool { return !admission.Refused(admission.Validate(o)) }
+	if seed%4 > 0 {
+		made, settings := registrytest.Mesh(seed)
+		if seed%16 > 1 { // objects may be older than the rules that they break
+			made.Accepted(accepted)
+		}
+		return world{made.Objects, settings}, meshTry
+	}
 	made := registrytest.NewWorld(seed)
 	for range 40 {
 		made.Change()
 	}
-	made.Accepted(func(o config.Object) bool { return !admission.Refused(admission.Validate(o)) })
+	made.Accepted(accepted)
 	settings := mesh.Default()
-	if seed%2 == 0 {
+	if seed%8 == 0 {
 		settings.Exports = mesh.IstioExports()
 	}
 	settings.OutboundAllowAny = seed%3 != 0
-	settings.OutboundDynamicDNS = seed%6 == 1
-	return world{made.Objects, settings}
+	return world{made.Objects, settings}, heapTry
 }
 
-var triedHosts = []string{
-	"a.example", "b.example", "x.example", "y.b.example", "x.b.example", "h-71.example", "h-159.example", "c.test", "nobody.test",
-	"web.default", "web", "other.default", "pods.istio-system", "p-0.pods.istio-system", "db-0.web.default", "web.default.svc.cluster.local",
-	"istio-egressgateway.istio-system.svc.cluster.local", "localhost", "example",
+// heapTry tries what is in a registrytest.World.
+func heapTry(r *rand.Rand, _ *envoys) tried {
+	x := someTry(r, registrytest.Namespaces)
+	x.Port = one(r, []uint32{80, 443, 5432, 9000, 8080, 3306})
+	x.Host = one(r, []string{
+		"a.example", "b.example", "x.example", "y.b.example", "x.b.example", "h-71.example", "h-159.example", "c.test", "nobody.test",
+		"web.default", "web", "other.default", "pods.istio-system", "p-0.pods.istio-system", "db-0.web.default", "web.default.svc.cluster.local",
+		"istio-egressgateway.istio-system.svc.cluster.local", "localhost", "example",
+	})
+	if r.IntN(3) == 0 {
+		x.Host = one(r, []string{"203.0.113.7", "203.0.113.8", "10.0.0.9", "240.240.0.9", "203.0.113.65", "203.0.113.97", "10.4.0.5", "192.0.2.4", "192.0.2.99"})
+	}
+	return x.inSomeCase(r)
 }
 
-func randomTry(r *rand.Rand) tried {
-	x := tried{from: policy.Workload{Namespace: one(r, registrytest.Namespaces), Name: "app"}, chance: r.Uint64()}
+// meshTry tries what is in a registrytest.Mesh, and what is beside it.
+func meshTry(r *rand.Rand, e *envoys) tried {
+	x := someTry(r, append([]string{"store", "lone"}, registrytest.Namespaces...))
+	x.Port = one(r, []uint32{80, 80, 443, 443, 443, 5432, 9000, 8080, 3306, 7777, 53, 9999, 15001, 15006})
+	switch name := strings.ToLower(one(r, registrytest.MeshHosts)); r.IntN(8) {
+	case 0:
+		x.Host = one(r, []string{
+			"web", "web.store", "web.default.svc", "db", "db.store", "db-0.db.store", "db-0.db.store.svc.cluster.local", "api.team-a", "api.team-b.svc.cluster.local", "nobody.test.example.org",
+			"istio-egressgateway.istio-system", "own-gateway.team-a.svc.cluster.local", "localhost", "no.such.svc.cluster.local", "single",
+		})
+	case 1, 2:
+		x.Host = addressIn(r, one(r, registrytest.MeshAddresses))
+	case 3:
+		x.Host = one(r, []string{"10.4.0.5", "10.4.1.12", "192.0.2.4", "10.96.0.2", "10.96.0.7", "240.240.1.1", "198.51.100.9", "2001:db8:ffff::1"})
+		if all := e.snapshot.Services(name); len(all) > 0 && all[0].VIP4.IsValid() { // by its made-up address
+			x.Host = one(r, []netip.Addr{all[0].VIP4, all[0].VIP6}).String()
+		}
+	case 4:
+		x.Host = "q." + strings.TrimPrefix(name, "*.")
+	default:
+		x.Host = strings.Replace(name, "*.", one(r, []string{"q.", "q.q.", "x."}), 1)
+	}
+	return x.inSomeCase(r)
+}
+
+// addressIn is an address, or one in a range.
+func addressIn(r *rand.Rand, text string) string {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return text
+	}
+	a := p.Addr()
+	for range r.IntN(20) {
+		a = a.Next()
+	}
+	return a.String()
+}
+
+// someTry is who tries, and how.
+func someTry(r *rand.Rand, namespaces []string) tried {
+	x := tried{from: policy.Workload{Namespace: one(r, namespaces), Name: "app"}, chance: r.Uint64()}
 	if r.IntN(2) == 0 {
 		x.from.Labels = map[string]string{"istio": "app"}
 	}
 	x.Scheme = one(r, []policy.Scheme{policy.HTTP, policy.HTTPS, policy.TLS, policy.TCP})
-	x.Port = one(r, []uint32{80, 443, 5432, 9000, 8080, 3306})
-	x.Host = one(r, triedHosts)
-	if r.IntN(3) == 0 {
-		x.Host = one(r, []string{"203.0.113.7", "203.0.113.8", "10.0.0.9", "240.240.0.9", "203.0.113.65", "203.0.113.97", "10.4.0.5", "192.0.2.4", "192.0.2.99"})
-	}
+	x.upgrade = r.IntN(8) == 0
+	return x
+}
+
+func (x tried) inSomeCase(r *rand.Rand) tried {
 	x.as = x.Host
 	if r.IntN(4) == 0 {
 		x.as = strings.ToUpper(x.Host)

@@ -12,6 +12,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 	"github.com/sallyport/sallyport/xds/translate/interpret"
@@ -74,9 +75,11 @@ func (d *decoder) proxy(v *translate.View, identity string) *interpret.Proxy {
 type tried struct {
 	from policy.Workload
 	policy.Destination
-	as     string // the name as the client writes it, in its own case
-	path   string // of a request
-	chance uint64
+	as   string // the name as the client writes it, in its own case
+	path string // of a request
+	// upgrade is that a request asks for WebSocket.
+	upgrade bool
+	chance  uint64
 }
 
 func (x tried) String() string {
@@ -128,12 +131,16 @@ func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 		return o, nil, errNoName
 	}
 	to := netip.AddrPortFrom(ip, uint16(x.Port))
-	out, err := sidecar.Connect(interpret.Connection{To: to, Through: 15001, From: podAddress, Bytes: x.bytes(), Chance: x.chance})
+	out, err := sidecar.Connect(interpret.Connection{To: to, Through: 15001, Redirected: true, From: podAddress, Bytes: x.bytes(), Chance: x.chance})
 	steps = append([]string{fmt.Sprintf("the sidecar, to %s:", to)}, out.Steps...)
 	if err != nil {
 		return o, steps, err
 	}
 	o = atSidecar(out)
+	if x.Port == 15006 && len(out.Entries) == 0 { // the way in's listener gets it, and must not let strangers write into the pod's log
+		o.DecidedBy = resolve.Workload(e.snapshot, x.from.Namespace, x.from.Labels).Rest().By
+		return o, steps, nil
+	}
 	if o.Path != policy.PathGateway {
 		o.DecidedBy, err = by(out.Entries)
 		return o, steps, err
@@ -216,7 +223,11 @@ func (x tried) bytes() interpret.Bytes {
 		if x.Port != 80 {
 			authority = fmt.Sprintf("%s:%d", authority, x.Port)
 		}
-		return interpret.Bytes{Request: &interpret.Request{Method: "GET", Authority: authority, Path: "/" + x.path, Headers: map[string]string{}}}
+		request := &interpret.Request{Method: "GET", Authority: authority, Path: "/" + x.path, Headers: map[string]string{"user-agent": "app"}}
+		if x.upgrade {
+			request.Headers["connection"], request.Headers["upgrade"] = "upgrade", "websocket"
+		}
+		return interpret.Bytes{Request: request}
 	case policy.HTTPS, policy.TLS:
 		h := &interpret.Hello{SNI: x.as, ALPN: []string{"h2", "http/1.1"}}
 		if x.Scheme == policy.TLS {

@@ -2,7 +2,6 @@ package egressgateway
 
 import (
 	"maps"
-	"slices"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
@@ -42,8 +41,7 @@ func (h *Host) vhost(port resolve.ExitPort) *routev3.VirtualHost {
 	host := port.Own[0].Service.Host
 	authority := wire.HostPort(host, port.Number)
 	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.ExitRoute, authority), Domains: []string{authority}}
-	plain := func(c resolve.Choice) bool { return c.Row.Port.Protocol.IsHTTP() && c.Row.Port.Number == 80 }
-	if slices.ContainsFunc(port.Choices, plain) {
+	if port.Number == 80 { // requests there name no port, whatever the port was registered with
 		vh.Domains = append(vh.Domains, host)
 	}
 	if len(port.Choices) == 1 {
@@ -167,7 +165,7 @@ func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
 	case route.Does == resolve.Close:
 		return farend.ClosedTunnels(*route.Closed)
 	case route.Does == resolve.WrongProtocol && first:
-		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", nil)
+		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", envoy.DecidedBy(envoy.ConfigOf(route.By)))
 	case route.Does == resolve.WrongProtocol:
 		return nil
 	case route.Does == resolve.WrongAddress:
@@ -189,7 +187,7 @@ func (r exitRow) request(rule *resolve.Route) *routev3.Route {
 	case resolve.Close:
 		return farend.ClosedRequests(*rule.Closed)
 	case resolve.WrongProtocol:
-		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(r.Port.Protocol)+": plain HTTP does not go there\n", nil)
+		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(r.Port.Protocol)+": plain HTTP does not go there\n", envoy.DecidedBy(envoy.ConfigOf(rule.By)))
 	}
 	action := farend.Hashed(envoy.Retried(r.name()), r.Rule.TrafficFor(r.Port.Number))
 	if (r.Port.Number == 80 || r.Port.Number == 443) && !r.Service.Wildcard() {

@@ -18,7 +18,7 @@ func Listener(ipv6 bool) *listenerv3.Listener {
 		Name:             wire.VirtualInbound,
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters:  []*listenerv3.ListenerFilter{envoy.OriginalDst()},
-		FilterChains: append(envoy.ToItself(wire.VirtualInbound),
+		FilterChains: append(envoy.ToItself(wire.VirtualInbound, envoy.Nowhere()),
 			envoy.ClosedChain(wire.VirtualInbound+"-loopback", envoy.Within("127.0.0.0", 8)),
 			envoy.ClosedChain(wire.VirtualInbound+"-loopback6", envoy.Within("::1", 128)),
 			envoy.Chain(wire.VirtualInbound, envoy.Within("0.0.0.0", 0), envoy.TCPProxy{Stat: wire.InboundPassthrough, Cluster: wire.InboundPassthrough}.Filter()),

@@ -8,10 +8,11 @@ import (
 // Connection is one that a client makes.
 type Connection struct {
 	To netip.AddrPort // where the client connected to
-	// Through is the port of the listener that gets it: that of To, or the one that iptables redirects to.
-	Through uint32
-	From    netip.AddrPort
-	Bytes   Bytes
+	// Through is the port of the listener that gets it: that of To, or, Redirected, the one that iptables redirects to.
+	Through    uint32
+	Redirected bool
+	From       netip.AddrPort
+	Bytes      Bytes
 	// Chance decides where chance does: weights, fractions.
 	Chance uint64
 }

@@ -35,7 +35,11 @@ func (n *conn) http(m *hcmv3.HttpConnectionManager) {
 		r.log()
 		return
 	}
-	if r.request.Method == "CONNECT" && !takesUpgrade(m, "CONNECT") {
+	kind := r.request.Headers["upgrade"]
+	if r.request.Method == "CONNECT" {
+		kind = "CONNECT"
+	}
+	if kind != "" && !takesUpgrade(m, kind) {
 		r.reply(403, "upgrade_failed", "")
 		r.log()
 		return

@@ -14,18 +14,19 @@ import (
 // conn is a connection at one listener.
 type conn struct {
 	*try
-	listener  *listenerv3.Listener
-	to, from  netip.AddrPort // zero at an internal listener
-	bytes     Bytes
-	transport string   // that was detected: "tls" or "raw_buffer"
-	sni       string   // in lower case, "" for none
-	alpn      []string // offered, or the version of HTTP that was detected
-	shaken    bool     // TLS was ended here
-	peer      []string // whom the client proved to be
-	state     filterState
-	metadata  map[string]map[string]string // dynamic, by filter
-	restored  bool                         // to is the original destination
-	looked    bool                         // its name was looked up
+	listener   *listenerv3.Listener
+	to, from   netip.AddrPort // zero at an internal listener
+	bytes      Bytes
+	transport  string   // that was detected: "tls" or "raw_buffer"
+	sni        string   // in lower case, "" for none
+	alpn       []string // offered, or the version of HTTP that was detected
+	shaken     bool     // TLS was ended here
+	peer       []string // whom the client proved to be
+	state      filterState
+	metadata   map[string]map[string]string // dynamic, by filter
+	redirected bool                         // by iptables
+	restored   bool                         // to is the original destination, and the proxy knows
+	looked     bool                         // its name was looked up
 }
 
 // accept finds the listener that takes a connection from outside of the proxy.
@@ -35,7 +36,7 @@ func (t *try) accept(c Connection) {
 		t.close("nothing listens at port %d", c.Through)
 		return
 	}
-	n := &conn{try: t, listener: l, to: c.To, from: c.From, bytes: c.Bytes, state: filterState{}, metadata: map[string]map[string]string{}}
+	n := &conn{try: t, listener: l, to: c.To, from: c.From, bytes: c.Bytes, redirected: c.Redirected, state: filterState{}, metadata: map[string]map[string]string{}}
 	n.begin(c.Through)
 }
 
@@ -65,12 +66,12 @@ func (t *try) listenerAt(port uint32, addr netip.Addr, bound bool) *listenerv3.L
 // begin is what a listener does first. through is the port that the connection came in at.
 func (n *conn) begin(through uint32) {
 	n.step("listener %s", n.listener.Name)
-	if !n.inspect(through) {
+	if !n.inspect() {
 		return
 	}
 	if n.listener.UseOriginalDst.GetValue() && n.restored && uint32(n.to.Port()) != through {
 		if l := n.listenerAt(uint32(n.to.Port()), n.to.Addr(), false); l != nil && l != n.listener {
-			over := &conn{try: n.try, listener: l, to: n.to, from: n.from, bytes: n.bytes, state: filterState{}, metadata: map[string]map[string]string{}, restored: true}
+			over := &conn{try: n.try, listener: l, to: n.to, from: n.from, bytes: n.bytes, state: filterState{}, metadata: map[string]map[string]string{}, redirected: n.redirected, restored: true}
 			over.begin(uint32(n.to.Port()))
 			return
 		}
@@ -90,7 +91,7 @@ func (n *conn) begin(through uint32) {
 }
 
 // inspect runs the listener's filters; false is that the connection ended there.
-func (n *conn) inspect(through uint32) bool {
+func (n *conn) inspect() bool {
 	for _, f := range n.listener.ListenerFilters {
 		if f.FilterDisabled != nil && n.holds(f.FilterDisabled) {
 			continue
@@ -101,7 +102,7 @@ func (n *conn) inspect(through uint32) bool {
 		}
 		switch m.(type) {
 		case *originaldstv3.OriginalDst:
-			n.restored = uint32(n.to.Port()) != through
+			n.restored = n.redirected
 			continue
 		case *tlsinspectorv3.TlsInspector:
 			if h := n.bytes.Hello; h != nil {

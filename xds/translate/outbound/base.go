@@ -140,7 +140,7 @@ func outboundListener(in Inputs) *listenerv3.Listener {
 		// have listeners inspect for themselves, after all of this. Those that always have are excepted here; the others are
 		// not, so that a new one does not change this listener, which would drain its connections.
 		ListenerFilters: append([]*listenerv3.ListenerFilter{envoy.OriginalDst()}, inspectors(AlwaysListening...)...),
-		FilterChains: append(envoy.ToItself(wire.VirtualOutbound),
+		FilterChains: append(envoy.ToItself(wire.VirtualOutbound, in.nowhere()),
 			tlsChain(wire.CatchAllDecide, ""),
 			envoy.Chain("http", envoy.HTTPSpoken(), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide, Log: wire.SidecarHTTP})...),
 		),
@@ -170,6 +170,13 @@ func madeUpChains(in Inputs) []*listenerv3.FilterChain {
 		tls,
 		envoy.Chain("made-up-http", there(envoy.HTTPSpoken()), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide, Log: wire.SidecarHTTP})...),
 		// what is neither would not get here without its transport's name: once a chain has that, others are out of the question
-		envoy.Chain("made-up", there(&listenerv3.FilterChainMatch{TransportProtocol: "raw_buffer"}), envoy.TCPProxy{Stat: wire.BlackHoleCluster, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTCP, Policy: envoy.ConfigOf(in.Outside.By), Revision: restRevision(in.Outside)}.Filter()),
+		envoy.Chain("made-up", there(&listenerv3.FilterChainMatch{TransportProtocol: "raw_buffer"}), in.nowhere().Filter()),
 	}
+}
+
+// nowhere ends connections that no table is asked about, and says which object stands behind what nobody registered.
+func (in Inputs) nowhere() envoy.TCPProxy {
+	out := envoy.Nowhere()
+	out.Log, out.Policy, out.Revision = wire.SidecarTCP, envoy.ConfigOf(in.Outside.By), restRevision(in.Outside)
+	return out
 }
