@@ -22,7 +22,8 @@ spec:
 // destinations are tried by every scheme. To add a case, register a host in testdata/differential.yaml, if it needs
 // one, and list what is tried here. 9999 is a port at which nothing is registered, 5432 one at which only TCP is.
 var destinations = []string{
-	"exact.test:80", "exact.test:443", "exact.test:5432", "exact.test:8080", "exact.test:9999",
+	"exact.test:80", "exact.test:443", "exact.test:5432", "exact.test:8080", "exact.test:9999", "exact.test:7777", "exact.test:15001",
+	"bytes.test:80",
 	"a.wild.test:80", "a.wild.test:443", "wild.test:443", "a.wild.test:5432",
 	"odd.test:8080", "odd.test:8443", "odd.test:80", "mixed.test:8080",
 	"mail.test:993", "owner.test:80", "owner.test:443", "owner.test:5432", "owner.test:9999",

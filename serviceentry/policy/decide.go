@@ -60,9 +60,9 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 		return a.unregistered(d)
 	}
 	host := a.Reached(svc)
-	port, _ := svc.Port(d.Port)
-	if !host.Takes(port) {
-		return a.unregistered(d)
+	port, there := svc.Port(d.Port)
+	if !there || !host.Takes(port) {
+		return a.follows(a.Held(d), d)
 	}
 	r := resolve.First(host.Routes(port), shown, svc.Host)
 	switch {

@@ -12,7 +12,8 @@ import (
 )
 
 // Find gives the registration that a destination leads to, and what the workload's proxy sees of it: by name where the protocol
-// shows one and the proxy reads it, by address otherwise. nil where nobody registered it.
+// shows one and the proxy reads it, by address otherwise. nil where nobody registered it; a registration without the port is what
+// holds a name that then is nobody's.
 func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
 	seen := a.shown(d)
 	svc, x := a.lookUp(seen)
@@ -41,10 +42,14 @@ func (a Sidecar) lookUp(d Destination) (*registry.Service, Shown) {
 	case literal: // TLS to an address sends no name
 		return a.byAddressTLS(ip, d.Port), Shown{Kind: TLSConnections, Again: true, Address: ip}
 	}
-	if svc := a.byName(d); svc != nil {
-		return svc, Shown{Kind: TLSConnections, Name: d.Host, Address: ip}
+	named := a.byName(d)
+	if has(named, d.Port) {
+		return named, Shown{Kind: TLSConnections, Name: d.Host, Address: ip}
 	}
-	return a.byAddressTLS(ip, d.Port), Shown{Kind: TLSConnections, Name: d.Host, Again: true, Address: ip}
+	if svc := a.byAddressTLS(ip, d.Port); svc != nil {
+		return svc, Shown{Kind: TLSConnections, Name: d.Host, Again: true, Address: ip}
+	}
+	return named, Shown{Kind: TLSConnections, Name: d.Host, Address: ip}
 }
 
 // unread says whether an address is in a range that somebody wrote for a TCP port: what goes there goes by its address, whatever it is.
@@ -80,7 +85,8 @@ func (a Sidecar) byAddressTLS(ip netip.Addr, port uint32) *registry.Service {
 }
 
 // byName finds what a name leads to: the host of this name; where there is none, the Service that it is short for, or what that
-// is another name of; else the longest pattern, of an entry or of the pods of a headless Service.
+// is another name of; else the longest pattern, of an entry or of the pods of a headless Service. A host without the port is what
+// keeps the name from another namespace's pattern.
 func (a Sidecar) byName(d Destination) *registry.Service {
 	exact := a.Visible(d.Host)
 	if has(exact, d.Port) {
@@ -93,16 +99,15 @@ func (a Sidecar) byName(d Destination) *registry.Service {
 			}
 		}
 	}
+	if exact != nil && slices.Contains(a.snap.Shut(exact, a.Namespace, a.scope), d.Port) {
+		return exact
+	}
 	pods, tail := a.podsOf(d.Host, d.Port)
 	pattern := a.snap.Match(d.Host, d.Port, a.Namespace, a.scope)
-	switch {
-	case pods == nil, pattern != nil && len(pattern.Host) > len("*.")+len(tail):
+	if pods == nil || (pattern != nil && len(pattern.Host) > len("*.")+len(tail)) {
 		return pattern
-	case exact != nil && slices.Contains(a.snap.Shut(exact, a.Namespace, a.scope), d.Port):
-		return nil
-	default:
-		return pods
 	}
+	return pods
 }
 
 func has(svc *registry.Service, port uint32) bool {

@@ -96,7 +96,16 @@ func MeshPolicy(s *registry.Snapshot) config.Key {
 }
 
 // Unregistered gives the route of what nobody registered that takes a destination.
-func (a Sidecar) Unregistered(d Destination) RestRoute {
+func (a Sidecar) Unregistered(d Destination) RestRoute { return a.restRoute(a.Rest(), d) }
+
+// Held is the same for a name or an address that somebody has, though not for this: where the cluster's networks are is no matter.
+func (a Sidecar) Held(d Destination) RestRoute {
+	rest := a.Rest()
+	rest.Networks = nil
+	return a.restRoute(rest, d)
+}
+
+func (a Sidecar) restRoute(rest Rest, d Destination) RestRoute {
 	if slices.Contains(config.RedirectPorts(), d.Port) {
 		return RestRoute{Connections, ToProxy, Loop}
 	}
@@ -104,7 +113,7 @@ func (a Sidecar) Unregistered(d Destination) RestRoute {
 	if a.shown(d).Scheme == HTTP {
 		kind = Requests
 	}
-	routes := a.Rest().Routes()
+	routes := rest.Routes()
 	for _, r := range routes {
 		if r.For == kind && a.is(r.To, d) {
 			return r

@@ -77,8 +77,8 @@ func (a Sidecar) Host(host string) (SidecarHost, bool) {
 		h.Names = append(append(h.Names, ref.Host()), shortNames(ref, a.Namespace, false)...)
 	}
 	h.Names = slices.DeleteFunc(h.Names, func(short string) bool { return a.Visible(short) != nil })
-	if len(svc.Addresses) > 0 || len(h.Shut) > 0 {
-		h.Rest = Rest{AllowAny: s.AllowAny(a.scope), By: a.outboundPolicy(), Dynamic: len(h.Shut) > 0 && s.DynamicDNS(a.scope)}
+	if shut := len(h.Shut) > 0 || h.Gateway; len(svc.Addresses) > 0 || shut {
+		h.Rest = Rest{AllowAny: s.AllowAny(a.scope), By: a.outboundPolicy(), Dynamic: shut && s.DynamicDNS(a.scope)}
 	}
 	return h, true
 }

@@ -37,6 +37,28 @@ func TestDecideAgreesWithProxies(t *testing.T) {
 	}
 }
 
+// TestForwardAgreesWithProxies is the same for the forward proxy of `sallyport up`, on behalf of each namespace.
+func TestForwardAgreesWithProxies(t *testing.T) {
+	d := newDecoder()
+	for seed := *firstWorld; seed < *firstWorld+max(*worlds/5, 2); seed++ {
+		w, try := randomWorld(seed)
+		e := w.envoys(d)
+		r := rand.New(rand.NewPCG(seed, 98))
+		for range triesEach {
+			if found, differ := disagreeForward(e, w, try(r, e)); differ {
+				found.shrink(disagreeForward).report(t, seed)
+				break
+			}
+		}
+	}
+}
+
+func disagreeForward(e *envoys, w world, x tried) (disagreement, bool) {
+	want := decided(policy.DecideForward(e.snapshot, x.from.Namespace, x.Destination))
+	got, steps, err := e.forwarded(x)
+	return disagreement{w, x, want, got, steps, err}, err != nil || got != want
+}
+
 func FuzzDecideAgreesWithProxies(f *testing.F) {
 	f.Add(uint64(8))
 	f.Add(uint64(132))
@@ -50,7 +72,7 @@ func holdAgreement(t *testing.T, d *decoder, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 99))
 	for range triesEach {
 		if found, differ := disagree(e, w, try(r, e)); differ {
-			found.shrink().report(t, seed)
+			found.shrink(disagree).report(t, seed)
 			return
 		}
 	}

@@ -51,7 +51,7 @@ type disagreement struct {
 }
 
 // shrink takes out what does not matter, as long as the two disagree.
-func (d disagreement) shrink() disagreement {
+func (d disagreement) shrink(disagree func(*envoys, world, tried) (disagreement, bool)) disagreement {
 	for again := true; again; {
 		again = false
 		for _, k := range d.world.keys() {

@@ -3,8 +3,10 @@ package translate_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -158,6 +160,30 @@ func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 	o.Allowed = there.Upstream != nil && there.Upstream.Cluster != "BlackHoleCluster"
 	o.DecidedBy, err = by(there.Entries)
 	return o, steps, err
+}
+
+// forwarded follows what a program asks of the forward proxy: a request to it, or a CONNECT with the bytes behind.
+func (e *envoys) forwarded(x tried) (o observed, steps []string, err error) {
+	listens := netip.MustParseAddrPort("127.0.0.1:3128")
+	class := translate.Classify(e.snapshot, translate.Node{ID: "router~127.0.0.1~up." + x.from.Namespace + "~n", Namespace: x.from.Namespace, Forward: listens.String(), OnDemand: true})
+	_, up := e.class(class, "")
+	said := x.bytes()
+	if said.Request == nil {
+		inside := said
+		inside.Waits = false // who says nothing where a ClientHello has to come is cut off, later and without a word
+		authority := net.JoinHostPort(x.as, strconv.Itoa(int(x.Port)))
+		said = interpret.Bytes{Request: &interpret.Request{Method: "CONNECT", Authority: authority, Headers: map[string]string{}, Tunnel: &inside}}
+	}
+	out, err := up.Connect(interpret.Connection{To: listens, From: netip.MustParseAddrPort("127.0.0.1:40000"), Bytes: said, Chance: x.chance})
+	if err != nil {
+		return o, out.Steps, err
+	}
+	o = observed{Path: policy.PathBlackhole, Cluster: "BlackHoleCluster"}
+	if out.Upstream != nil && out.Upstream.Cluster != o.Cluster {
+		o = observed{Allowed: true, Path: policy.PathGateway, Cluster: out.Upstream.Cluster}
+	}
+	o.DecidedBy, err = by(out.Entries)
+	return o, out.Steps, err
 }
 
 // atSidecar is what became of it there.

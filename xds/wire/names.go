@@ -76,6 +76,7 @@ const (
 // Keys of the filter state that travels from a connection to the internal listener behind it.
 const (
 	StateAuthority = "sallyport.authority" // what the client asked for, "host:port"
+	StateConfig    = "sallyport.config"    // the object that says where a CONNECT goes, for the log of what cannot go there
 	StatePeer      = "sallyport.peer"      // the client's verified SPIFFE id
 	StateSource    = "sallyport.source"    // the client's address
 	StateCluster   = "sallyport.cluster"   // where to, if the check passes

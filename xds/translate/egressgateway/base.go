@@ -152,7 +152,9 @@ func (i innerListener) listener(log wire.Place, onDemand bool) *listenerv3.Liste
 	}
 	filters := append([]*listenerv3.Filter{sameName(i.wildcard)}, append(where, out)...)
 	l := envoy.InternalListener(i.name(), []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", envoy.TLSSpoken(), filters...))
-	l.DefaultFilterChain = envoy.Chain("not-tls", nil, out)
+	l.DefaultFilterChain = envoy.Chain("not-tls", nil, envoy.TCPProxy{
+		Stat: i.name(), Cluster: wire.BlackHoleCluster, Log: log, Tags: map[string]string{wire.TagPolicy: "%FILTER_STATE(" + wire.StateConfig + ":PLAIN)%"},
+	}.Filter())
 	return envoy.SpeakWithin(l)
 }
 

@@ -215,6 +215,9 @@ func tunnelRoute(svc *registry.Service, port registry.Port, cluster string, more
 		envoy.State(wire.StateCluster, cluster, envoy.Once),
 	}
 	inner := innerListener{tls: port.Protocol == registry.TLS, wildcard: svc.Wildcard()}
+	if inner.tls {
+		values = append(values, envoy.State(wire.StateConfig, envoy.ConfigOf(svc.SourceOf(port)), envoy.Once))
+	}
 	if svc.Wildcard() {
 		values = append(values, envoy.State(wire.StatePort, wire.RouteName(port.TargetPort), envoy.Once))
 	}

@@ -32,6 +32,10 @@ func (h *Host) Part() *part.Part {
 	svc := h.Service
 	for _, port := range svc.Ports {
 		if !h.Takes(port) {
+			if port.Protocol != registry.UDP { // a gateway's own: its name and addresses are no pattern's and in nobody's range
+				p.Ports = append(p.Ports, useOf(port, h.Foreign))
+				p.Resources = append(p.Resources, restVhost(h.domains(port), port.Number, h.Rest))
+			}
 			continue
 		}
 		p.Ports = append(p.Ports, useOf(port, h.Foreign))
@@ -63,20 +67,19 @@ func useOf(port registry.Port, foreign bool) part.PortUse {
 // names go that nobody registered.
 func shutVhost(host string, port uint32, rest resolve.Rest) *resource.Resource {
 	asked := askAgain(Listening{Number: port, Ranges: []part.RangeUse{{Port: port}}}) // whether there are ranges, or names are read, the listener knows
-	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.RouteName(port), host), Domains: []string{host}, Routes: lastResort(rest, asked...).Routes}
+	return restVhost([]string{host}, port, rest, asked...)
+}
+
+// restVhost treats names and addresses as what nobody registered.
+func restVhost(domains []string, port uint32, rest resolve.Rest, asked ...*routev3.Route) *resource.Resource {
+	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.RouteName(port), domains[0]), Domains: domains, Routes: lastResort(rest, asked...).Routes}
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
 }
 
 // vhost is the row of a port's table for the host. Requests and tunnels both find it: by Host, by SNI, or,
 // where neither can be read, by address.
 func (h *Host) vhost(port registry.Port) *resource.Resource {
-	vh := &routev3.VirtualHost{
-		Name:    wire.VhostName(wire.RouteName(port.Number), h.Service.Host),
-		Domains: append([]string{h.Service.Host}, h.Names...),
-	}
-	for _, ip := range h.Addresses(port) {
-		vh.Domains = append(vh.Domains, addressDomain(ip))
-	}
+	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.RouteName(port.Number), h.Service.Host), Domains: h.domains(port)}
 	routes := h.Routes(port)
 	for i := range routes {
 		r := h.route(port, &routes[i])
@@ -87,6 +90,15 @@ func (h *Host) vhost(port registry.Port) *resource.Resource {
 		vh.Routes = append(vh.Routes, r)
 	}
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
+}
+
+// domains are what finds the host in a port's table; its own name is the first.
+func (h *Host) domains(port registry.Port) []string {
+	out := append([]string{h.Service.Host}, h.Names...)
+	for _, ip := range h.Addresses(port) {
+		out = append(out, addressDomain(ip))
+	}
+	return out
 }
 
 // addressDomain is an address as the Host of a request has it.
