@@ -100,9 +100,15 @@ func (w *world) checkRuleTLS(r *report, d *networking.DestinationRule) {
 			}
 		}
 	}
-	check("spec.trafficPolicy.tls", d.GetTrafficPolicy().GetTls(), 0)
+	whole := d.GetTrafficPolicy().GetTls()
+	check("spec.trafficPolicy.tls", whole, 0)
 	for i, p := range d.GetTrafficPolicy().GetPortLevelSettings() {
-		check(at("spec.trafficPolicy", "portLevelSettings", i, "tls"), p.GetTls(), p.GetPort().GetNumber())
+		field := at("spec.trafficPolicy", "portLevelSettings", i)
+		check(at(field, "tls"), p.GetTls(), p.GetPort().GetNumber())
+		if p.GetTls() == nil && whole != nil && whole.Mode != networking.ClientTLSSettings_DISABLE {
+			r.warn(field, p.GetPort().GetNumber(), "has no tls, and stands in for all of spec.trafficPolicy: the port is spoken to without the TLS that the rule has for all ports",
+				"repeat spec.trafficPolicy.tls there, or write tls: {mode: DISABLE} to say that it is meant")
+		}
 	}
 }
 

@@ -11,7 +11,8 @@ var destinationRule = Kind{
 	Fields: slices.Concat(
 		applied("host", "exportTo", "workloadSelector.matchLabels"),
 		below("trafficPolicy", trafficPolicy()),
-		applied("trafficPolicy.portLevelSettings.port.number"),
+		[]Field{{Path: "trafficPolicy.portLevelSettings.port.number", Fate: Applied,
+			Why: "the port's settings stand in for all of trafficPolicy: what they leave out, tls too, is as usual"}},
 		below("trafficPolicy.portLevelSettings", portPolicy()),
 		[]Field{
 			{Path: "trafficPolicy.tunnel", Fate: Refused, Why: "connections would go straight to the host, around the proxy that it names",

@@ -45,14 +45,15 @@ type Rule struct {
 	Refused     string                  // why nothing of it is applied; "" for a good one
 	Selector    map[string]string       // of the workloads that it is for, in its own namespace; nil for all
 	TLS         *TLSSettings            // for all ports
-	PortTLS     map[uint32]*TLSSettings // for single ports, which win
+	PortTLS     map[uint32]*TLSSettings // for single ports, which win, also where they say nothing (nil)
 	traffic     Traffic                 // for all ports
 	portTraffic map[uint32]Traffic      // for single ports, which win
 	Hash        uint64
 	Revision    string // of the object
 }
 
-// TLSFor gives the settings for a port; nil when the rule says nothing.
+// TLSFor gives the settings for a port; nil when the rule says nothing. As in Istio, settings for the port stand in for those for
+// all ports as a whole: one without tls has none of its own, whatever the rule says for all.
 func (r *Rule) TLSFor(port uint32) *TLSSettings {
 	if r == nil {
 		return nil
@@ -63,12 +64,9 @@ func (r *Rule) TLSFor(port uint32) *TLSSettings {
 	return r.TLS
 }
 
-// ConnectTimeoutFor gives the bound for a port, where its own settings say nothing that for all ports; def where the rule says nothing.
+// ConnectTimeoutFor gives the bound for a port, as TrafficFor does; def where the rule says nothing.
 func (r *Rule) ConnectTimeoutFor(port uint32, def time.Duration) time.Duration {
-	if r == nil {
-		return def
-	}
-	return cmp.Or(r.portTraffic[port].connectTimeout(), r.traffic.connectTimeout(), def)
+	return cmp.Or(r.TrafficFor(port).connectTimeout(), def)
 }
 
 func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg *mesh.Config) *Rule {
@@ -81,12 +79,10 @@ func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg
 		r.Selector, r.ExportTo = labels, ExportTo{Namespaces: []string{o.Namespace}}
 	}
 	for _, p := range spec.GetTrafficPolicy().GetPortLevelSettings() {
-		if t := tlsSettings(p.GetTls(), o.Namespace); t != nil {
-			if r.PortTLS == nil {
-				r.PortTLS = map[uint32]*TLSSettings{}
-			}
-			r.PortTLS[p.GetPort().GetNumber()] = t
+		if r.PortTLS == nil {
+			r.PortTLS = map[uint32]*TLSSettings{}
 		}
+		r.PortTLS[p.GetPort().GetNumber()] = tlsSettings(p.GetTls(), o.Namespace)
 	}
 	r.readTraffic(spec.GetTrafficPolicy())
 	return r
