@@ -190,10 +190,14 @@ func newMover(t *testing.T, s *story.Scene) *mover {
 		s.Outside.Set("bytes."+path+".test", time.Minute, otherAddr)
 		s.Outside.Set("web."+path+".test", time.Minute, otherAddr)
 		transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return m.dial(ctx, path, "grpc")
+			c, err := m.dial(ctx, path, "grpc")
+			if err == nil { // many exchanges share it, each of which has its own time
+				err = c.SetDeadline(time.Time{})
+			}
+			return c, err
 		}}
 		transport.Protocols.SetUnencryptedHTTP2(true)
-		m.grpc[path] = &http.Client{Transport: transport}
+		m.grpc[path] = &http.Client{Transport: transport, Timeout: exchangeWithin}
 		t.Cleanup(transport.CloseIdleConnections)
 	}
 	if err := s.Config.Write("bytes.yaml", bytesEntries()); err != nil {
