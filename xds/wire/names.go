@@ -56,6 +56,9 @@ func DecideName(port uint32) string { return "decide-" + RouteName(port) }
 // CatchAllDecide is the same for ports without a listener of their own.
 const CatchAllDecide = "decide-any"
 
+// ExitDecide is the same at a gateway.
+const ExitDecide = "decide-egress"
+
 // VhostName is the name of a virtual host as a resource of its own: the route's name comes first.
 func VhostName(route, host string) string { return route + "/" + host }
 

@@ -13,9 +13,8 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// The internal listeners, and the clusters in front of them, where a gateway asks about tunnels, and its table answers.
+// The internal listeners, and the clusters in front of them, where a gateway asks about tunnels.
 const (
-	exitDecide = "decide-egress"
 	tunnelsTLS = "egress-tunnels-tls"
 	tunnelsTCP = "egress-tunnels-tcp"
 )
@@ -47,7 +46,7 @@ func tunnelChain(trust envoy.Trusts, alpn string) *listenerv3.FilterChain {
 
 // tunnelsBase is what is behind: the internal listeners that ask.
 func tunnelsBase(onDemand bool) []*resource.Resource {
-	out := append(envoy.AskBase(), envoy.SealCluster(envoy.AskCluster(exitDecide)), envoy.Seal(resource.Listener, exitDecide, envoy.TableListener(exitDecide, wire.ExitRoute, true)))
+	out := []*resource.Resource{envoy.SealCluster(envoy.AskCluster(wire.ExitDecide)), envoy.Seal(resource.Listener, wire.ExitDecide, envoy.TableListener(wire.ExitDecide, wire.ExitRoute, true))}
 	for _, l := range []*listenerv3.Listener{tunnelsTLSListener(onDemand), tunnelsTCPListener(onDemand)} {
 		out = append(out, envoy.SealCluster(envoy.Internal(l.Name)), envoy.Seal(resource.Listener, l.Name, l))
 	}
@@ -57,7 +56,7 @@ func tunnelsBase(onDemand bool) []*resource.Resource {
 // askAbout asks about a tunnel. What it is for, and who the client is, came with it.
 func askAbout(kind string) *listenerv3.Filter {
 	came := func(key string) string { return "%FILTER_STATE(" + key + ":PLAIN)%" }
-	return envoy.Question{Table: exitDecide, Name: came(wire.StateAuthority), Also: map[string]string{
+	return envoy.Question{Table: wire.ExitDecide, Name: came(wire.StateAuthority), Also: map[string]string{
 		envoy.HeaderKind: kind, envoy.HeaderPeer: came(wire.StatePeer), wire.HeaderRegisteredIn: came(wire.StateSubset), wire.HeaderDialled: came(wire.StateDialled),
 	}}.Filter()
 }

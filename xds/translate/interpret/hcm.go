@@ -17,6 +17,7 @@ type stream struct {
 	vhost *routev3.VirtualHost
 	// bridged is the type that answers must have to become gRPC's; "" where they need not.
 	bridged  string
+	grpc     bool // it said that it is gRPC when it came: what is answered here becomes an error
 	looked   bool // the name was looked up, see sending
 	onDemand bool // clusters that are not there are asked for
 	flags    []string
@@ -44,6 +45,7 @@ func (n *conn) http(m *hcmv3.HttpConnectionManager) {
 		r.log()
 		return
 	}
+	r.grpc = isGRPC(r.request)
 	r.mutateEarly()
 	r.findRoute()
 	r.run()
@@ -93,7 +95,11 @@ func (r *stream) mutateEarly() {
 
 // reply answers the request here.
 func (r *stream) reply(status uint32, details, flag string) {
-	r.respond(&Response{Status: status, Details: details, Headers: map[string]string{"content-type": "text/plain"}})
+	kind := "text/plain"
+	if r.grpc {
+		kind = "application/grpc: an error"
+	}
+	r.respond(&Response{Status: status, Details: details, Headers: map[string]string{"content-type": kind}})
 	if flag != "" {
 		r.flags = append(r.flags, flag)
 	}

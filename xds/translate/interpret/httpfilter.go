@@ -9,6 +9,7 @@ import (
 	dfpfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
 	bridgev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_http1_reverse_bridge/v3"
 	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
+	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	ondemandv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/on_demand/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
@@ -70,6 +71,8 @@ func (r *stream) configured(name string, m proto.Message) {
 		r.onDemand = m.GetOdcds() != nil
 	case *bridgev3.FilterConfig:
 		r.bridge(m)
+	case *luav3.Lua:
+		r.script(m)
 	case *matchingv3.ExtensionWithMatcher:
 		if !r.skips(m) {
 			inner, err := m.ExtensionConfig.TypedConfig.UnmarshalNew()
@@ -92,9 +95,44 @@ func (r *stream) access(m *httprbacv3.RBAC) {
 	}
 }
 
+// lookUpName is the one script that there is: it makes of a question what it is, see asPlainRequest in xds/envoy.
+const lookUpName = `function envoy_on_request(request)
+  local headers = request:headers()
+  local name = headers:get("x-sallyport-name")
+  if name then
+    headers:replace(":authority", name)
+    headers:replace("content-type", "application/grpc")
+    headers:remove("x-sallyport-name")
+  end
+end
+`
+
+// script runs it.
+func (r *stream) script(m *luav3.Lua) {
+	if m.GetDefaultSourceCode().GetInlineString() != lookUpName {
+		unknown("a script that is none of ours")
+	}
+	if name, ok := r.request.header("x-sallyport-name"); ok {
+		r.request.Authority = name
+		r.request.Headers["content-type"] = grpcType
+		delete(r.request.Headers, "x-sallyport-name")
+	}
+	if m.ClearRouteCache == nil || m.ClearRouteCache.Value {
+		r.findRoute()
+	}
+}
+
+const grpcType = "application/grpc"
+
+// isGRPC says whether Envoy takes a request for gRPC's.
+func isGRPC(q *Request) bool {
+	kind := q.Headers["content-type"]
+	return kind == grpcType || strings.HasPrefix(kind, grpcType+"+")
+}
+
 // bridge makes a plain request of gRPC's, and gRPC's answer of an answer that has the right type.
 func (r *stream) bridge(m *bridgev3.FilterConfig) {
-	if !strings.HasPrefix(r.request.Headers["content-type"], "application/grpc") {
+	if !isGRPC(r.request) {
 		return
 	}
 	if !m.WithholdGrpcFrames || m.ResponseSizeHeader != "" {

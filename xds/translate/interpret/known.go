@@ -78,6 +78,7 @@ var knownHTTP = map[string]fields{
 	"envoy.extensions.filters.http.dynamic_forward_proxy.v3.FilterConfig":     set("allow_dynamic_host_from_filter_state", "dns_cache_config"),
 	"envoy.extensions.filters.http.grpc_http1_reverse_bridge.v3.FilterConfig": set("content_type withhold_grpc_frames response_size_header", ""),
 	"envoy.extensions.filters.http.grpc_web.v3.GrpcWeb":                       set("", ""),
+	"envoy.extensions.filters.http.lua.v3.Lua":                                set("default_source_code clear_route_cache", ""),
 	"envoy.extensions.filters.http.on_demand.v3.OnDemand":                     set("odcds", ""),
 	"envoy.extensions.filters.http.on_demand.v3.OnDemandCds":                  set("", "source"),
 	"envoy.extensions.filters.http.rbac.v3.RBAC":                              set("rules matcher", ""),
