@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -21,12 +22,20 @@ import (
 // manyTunnels is how many tunnels one gateway is promised to serve at a time, where it may open enough files.
 const manyTunnels = 10_000
 
-// TestManyTunnelsAtOnce: so many are open together, each carries something when all of them are there, and nothing of
-// them is left when they have ended. With SALLYPORT_LONG=1 as many as are promised.
+// TestManyTunnelsAtOnce: so many are open together, and each carries something when all of them are there. With
+// SALLYPORT_LONG=1 as many as are promised.
 func TestManyTunnelsAtOnce(t *testing.T) {
 	needRoot(t)
 	a := newAttack(t)
 	stuckServers(t, a.scene)
+	t.Run("as sidecars open them", func(t *testing.T) { a.manyAtOnce(t, a.echoPlain) })
+	t.Run("by CONNECT", func(t *testing.T) { a.manyAtOnce(t, a.echoTunnel) })
+}
+
+// opener opens a tunnel to the echo, and tries it.
+type opener func(context.Context) (net.Conn, error)
+
+func (a *attack) manyAtOnce(t *testing.T, open opener) {
 	count := 500
 	if longRun() {
 		count = manyTunnels
@@ -46,7 +55,7 @@ func TestManyTunnelsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := world.Within(ctx, 30*time.Second, func() error {
-		c, err := a.echoTunnel(ctx)
+		c, err := open(ctx)
 		if err == nil {
 			err = c.Close()
 		}
@@ -55,7 +64,7 @@ func TestManyTunnelsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	conns := a.openMany(ctx, t, count)
+	conns := openMany(ctx, t, count, open)
 	opened, err := a.scene.Gateway.EnvoyMemory()
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +81,7 @@ func TestManyTunnelsAtOnce(t *testing.T) {
 }
 
 // openMany opens tunnels to the echo, each over a connection of its own.
-func (a *attack) openMany(ctx context.Context, t *testing.T, count int) []net.Conn {
+func openMany(ctx context.Context, t *testing.T, count int, open opener) []net.Conn {
 	t.Helper()
 	conns := make([]net.Conn, count)
 	t.Cleanup(func() {
@@ -86,7 +95,7 @@ func (a *attack) openMany(ctx context.Context, t *testing.T, count int) []net.Co
 	opening.SetLimit(50)
 	for i := range conns {
 		opening.Go(func() (err error) {
-			if conns[i], err = a.echoTunnel(ctx); err != nil {
+			if conns[i], err = open(ctx); err != nil {
 				err = fmt.Errorf("tunnel %d: %w", i, err)
 			}
 			return err
@@ -98,7 +107,23 @@ func (a *attack) openMany(ctx context.Context, t *testing.T, count int) []net.Co
 	return conns
 }
 
-// echoTunnel opens one as a sidecar does, and tries it.
+// echoPlain opens one as a sidecar does: the name of its TLS connection says whereto, and what is inside is nobody's business.
+func (a *attack) echoPlain(ctx context.Context) (net.Conn, error) {
+	raw, err := a.scene.World.Control.DialContext(ctx, "tcp", gatewayAddr)
+	if err != nil {
+		return nil, err
+	}
+	c := tls.Client(raw, &tls.Config{
+		InsecureSkipVerify: true, NextProtos: []string{"sallyport-tcp"}, ServerName: "outbound_.9005_._." + stuckHost,
+		MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12, Certificates: []tls.Certificate{a.app}, // sidecars speak 1.2
+	})
+	if err := errors.Join(c.SetDeadline(time.Now().Add(time.Minute)), c.HandshakeContext(ctx), echoes(c)); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// echoTunnel opens one by CONNECT, and tries it.
 func (a *attack) echoTunnel(ctx context.Context) (net.Conn, error) {
 	c, err := a.shaken(ctx, "http/1.1")
 	if err != nil {

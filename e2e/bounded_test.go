@@ -28,6 +28,9 @@ const (
 	givenBack  = 30 * time.Second
 	silentGone = 15 * time.Second
 
+	slower      = 2                    // times a neighbour's p99 may be what it is alone
+	leastSlower = 2 * time.Millisecond // and what nobody notices
+
 	// fedEach is how much a client tries to send in each of them, in bytes.
 	fedEach = 6 << 20
 )
@@ -114,19 +117,7 @@ func (k stuckKind) costs(t *testing.T, s *story.Scene, at netip.Addr, other *nei
 	for name, pod := range pods {
 		most[name] = peak(ctx, pod)
 	}
-	quiet, err := other.during(ctx, func() {})
-	if err != nil {
-		t.Error(err)
-	}
-	end := func() {}
-	beside, err := other.during(ctx, func() { end = k.open(ctx, t, s.World.App, at, stuckCount, stuckFor) })
-	if err != nil {
-		t.Error(err)
-	}
-	t.Logf("the neighbour's p99: %v alone, %v beside them", quiet, beside)
-	if longRun() && beside > 2*quiet+5*time.Millisecond {
-		t.Errorf("the neighbour waits %v beside them, %v alone", beside, quiet)
-	}
+	end := k.disturbs(ctx, t, s.World.App, at, other, hangUp)
 	for name := range pods {
 		cost := most[name]() - before[name]
 		t.Logf("%s: %d MiB, and %d MiB for %d", name, before[name]>>20, cost>>20, stuckCount)
@@ -136,6 +127,34 @@ func (k stuckKind) costs(t *testing.T, s *story.Scene, at netip.Addr, other *nei
 	}
 	end()
 	hangUp()
+}
+
+// disturbs opens them, and holds what the neighbour notices of those that are open to what is promised. What a machine has to do
+// beside is in both measurements, and is no less in the one that is taken first; who fails has two more tries, since something
+// else may begin in between. The result closes the last ones.
+func (k stuckKind) disturbs(ctx context.Context, t *testing.T, from *world.Host, at netip.Addr, other *neighbour, hangUp func()) (end func()) {
+	t.Helper()
+	for try := range 3 {
+		if try > 0 {
+			end()
+			hangUp()
+		}
+		alone, err := other.usual(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end = k.open(ctx, t, from, at, stuckCount, stuckFor)
+		beside, err := other.usual(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("the neighbour's p99: %v alone, %v beside them", alone, beside)
+		if beside <= slower*alone+leastSlower {
+			return end
+		}
+	}
+	t.Errorf("the neighbour's p99 is more than %d times what it is alone, three times in a row", slower)
+	return end
 }
 
 // memoryOf is what the pods' Envoys hold, in bytes.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"sync/atomic"
 )
 
 // plain is a TCP connection.
@@ -44,3 +45,29 @@ func Secure(c *tls.Conn, under Conn) Conn { return secure{c, under} }
 
 // Reset ends the TCP connection with a reset.
 func (s secure) Reset() error { return reset(s.under) }
+
+// Counter is a TCP connection that counts what crosses it, in bytes.
+type Counter struct {
+	net.Conn
+	Sent, Received atomic.Int64
+}
+
+// Read reads.
+func (c *Counter) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.Received.Add(int64(n))
+	return n, err
+}
+
+// Write writes.
+func (c *Counter) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.Sent.Add(int64(n))
+	return n, err
+}
+
+// CloseWrite shuts this side.
+func (c *Counter) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
+
+// Reset ends the connection with a reset.
+func (c *Counter) Reset() error { return plain{TCPConn: c.Conn.(*net.TCPConn)}.Reset() }
