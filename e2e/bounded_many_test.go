@@ -26,10 +26,15 @@ const manyTunnels = 10_000
 // SALLYPORT_LONG=1 as many as are promised.
 func TestManyTunnelsAtOnce(t *testing.T) {
 	needRoot(t)
-	a := newAttack(t)
-	stuckServers(t, a.scene)
-	t.Run("as sidecars open them", func(t *testing.T) { a.manyAtOnce(t, a.echoPlain) })
-	t.Run("by CONNECT", func(t *testing.T) { a.manyAtOnce(t, a.echoTunnel) })
+	for name, open := range map[string]func(*attack, context.Context) (net.Conn, error){
+		"as sidecars open them": (*attack).echoPlain, "by CONNECT": (*attack).echoTunnel,
+	} {
+		t.Run(name, func(t *testing.T) { // each at a gateway of its own, which has room for no more
+			a := newAttack(t)
+			stuckServers(t, a.scene)
+			a.manyAtOnce(t, func(ctx context.Context) (net.Conn, error) { return open(a, ctx) })
+		})
+	}
 }
 
 // opener opens a tunnel to the echo, and tries it.
