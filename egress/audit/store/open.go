@@ -52,6 +52,11 @@ func (o Options) withDefaults() Options {
 // readers bounds the connections of readers.
 const readers = 8
 
+// checkpointAfter is how long the log of what was committed may become before DuckDB writes it into the tables; its own default is 16 MB.
+// Each time the last group of rows (122,880) is written again, so that it halves what a record costs. A store that was killed reads
+// that log when it is opened.
+const checkpointAfter = "64MB"
+
 // connect opens the database file. Extensions are neither installed nor loaded, SQL cannot read or write files, and
 // no setting can be changed afterwards.
 func connect(ctx context.Context, file string, readOnly bool, o Options) (*sql.DB, error) {
@@ -65,6 +70,7 @@ func connect(ctx context.Context, file string, readOnly bool, o Options) (*sql.D
 	settings := url.Values{
 		"memory_limit":                 {o.MemoryLimit},
 		"threads":                      {strconv.Itoa(o.Threads)},
+		"checkpoint_threshold":         {checkpointAfter},
 		"max_temp_directory_size":      {"4GB"},
 		"enable_external_access":       {"false"},
 		"autoinstall_known_extensions": {"false"},

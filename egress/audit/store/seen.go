@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -52,11 +53,18 @@ func loadSeen(ctx context.Context, db *sql.DB) (*seen, error) {
 // fresh returns the records that are new, and the sets as they are with them; it changes nothing.
 func (s *seen) fresh(batches ...[]record.Record) (news []record.Record, changed map[spoolKey]spans) {
 	changed = map[spoolKey]spans{}
+	total := 0
 	for _, batch := range batches {
-		for _, r := range batch {
+		total += len(batch)
+	}
+	news = make([]record.Record, 0, total)
+	for _, batch := range batches {
+		for i := range batch {
+			r := &batch[i]
 			key := spoolKey{r.Proxy, r.Epoch}
 			set, copied := changed[key]
 			if !copied {
+				key.proxy = strings.Clone(key.proxy) // it stays; the record's texts shall not
 				set = slices.Clone(s.spools[key])
 			}
 			set, isNew := set.add(r.Seq)
@@ -64,7 +72,7 @@ func (s *seen) fresh(batches ...[]record.Record) (news []record.Record, changed 
 				changed[key] = set
 			}
 			if isNew {
-				news = append(news, r)
+				news = append(news, *r)
 			}
 		}
 	}

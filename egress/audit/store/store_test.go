@@ -280,3 +280,12 @@ func TestParquet(t *testing.T) {
 		t.Error("an existing file was taken")
 	}
 }
+
+// TestCheckpointsAreRare: DuckDB's own setting costs twice the processor time.
+func TestCheckpointsAreRare(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	var threshold string
+	if err := s.DB().QueryRow("SELECT current_setting('checkpoint_threshold')").Scan(&threshold); err != nil || threshold != "61.0 MiB" {
+		t.Errorf("checkpoints after %s, %v", threshold, err)
+	}
+}
