@@ -119,7 +119,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	c.Injection = b.injection(top["injection"])
 	c.CertificateFolders = b.certificateFolders(top["certificateFolders"])
 	c.Exports = b.exports(top["exports"])
-	audit := b.fields("sallyport.audit", top["audit"], "retention", "recordsPerSecond")
+	audit := b.fields("sallyport.audit", top["audit"], "retention", "recordsPerSecond", "whenFull")
 	if s := b.text("sallyport.audit.retention", audit["retention"]); s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < 0 {
@@ -129,6 +129,12 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	}
 	if v := audit["recordsPerSecond"]; v != nil {
 		c.Audit.RecordsPerSecond = b.number("sallyport.audit.recordsPerSecond", v, "records")
+	}
+	if s := b.text("sallyport.audit.whenFull", audit["whenFull"]); s != "" {
+		if s != Drop && s != Deny {
+			b.add("sallyport.audit.whenFull", s, "is neither", `write "drop" or "deny"; without it records that a proxy's disk does not take are dropped, and counted`)
+		}
+		c.Audit.WhenFull = s
 	}
 	return b.problems
 }

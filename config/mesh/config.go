@@ -53,7 +53,15 @@ type Audit struct {
 	// RecordsPerSecond is how many records are taken of one identity, on the average of a minute; 0 means all. What is more
 	// is dropped, and a record of class gap says how many those were.
 	RecordsPerSecond float64
+	// WhenFull is what a proxy does whose disk takes no more records: Drop, and tell how many those were, or Deny what would be recorded.
+	WhenFull string
 }
+
+// What Audit.WhenFull may be.
+const (
+	Drop = "drop"
+	Deny = "deny"
+)
 
 // defaultRecordsPerSecond is more than a busy service has, and less than fills a disk in an hour.
 const defaultRecordsPerSecond = 1000
@@ -72,7 +80,7 @@ func Default() Config {
 		DefaultVirtualServiceExportTo:  everyone,
 		DefaultDestinationRuleExportTo: everyone,
 		ConnectTimeout:                 10 * time.Second,
-		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond},
+		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond, WhenFull: Drop},
 		Exports:                        DefaultExports(),
 	}
 }

@@ -28,7 +28,7 @@ func TestRoundTrip(t *testing.T) {
 func full() *Rest {
 	return &Rest{
 		Refuse: true, Local: []string{"cluster.local", "corp"}, DecidedBy: "Sidecar/default/narrow", Rate: 100, OddRate: 0.5,
-		Upstreams: []string{"10.0.0.10:53", "tls://192.0.2.1:853#dns.example"}, AllowPrivate: []string{"*.corp.example", "10.1.0.0/16"}, KeepECH: true,
+		Upstreams: []string{"10.0.0.10:53", "tls://192.0.2.1:853#dns.example"}, AllowPrivate: []string{"*.corp.example", "10.1.0.0/16"}, KeepECH: true, DenyUnrecorded: true,
 		Forward: []Forward{{Domain: "corp.example", Upstreams: []string{"10.0.0.53:53", "10.0.0.54:53"}}},
 	}
 }

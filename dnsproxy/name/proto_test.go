@@ -21,7 +21,7 @@ func generated(n Name) *namepb.Name {
 	if r := n.Rest; r != nil {
 		m.Rest = &namepb.Rest{
 			Refuse: r.Refuse, Local: r.Local, DecidedBy: r.DecidedBy, Rate: r.Rate, OddRate: r.OddRate,
-			Upstreams: r.Upstreams, AllowPrivate: r.AllowPrivate, KeepEch: r.KeepECH, Never: r.Never,
+			Upstreams: r.Upstreams, AllowPrivate: r.AllowPrivate, KeepEch: r.KeepECH, DenyUnrecorded: r.DenyUnrecorded, Never: r.Never,
 		}
 		for _, f := range r.Forward {
 			m.Rest.Forward = append(m.Rest.Forward, &namepb.Forward{Domain: f.Domain, Upstreams: f.Upstreams})

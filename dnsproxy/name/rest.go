@@ -31,6 +31,8 @@ type Rest struct {
 	Never []string `json:",omitempty"`
 	// KeepECH leaves the keys in answers by which clients hide the name that they go to.
 	KeepECH bool `json:",omitempty"`
+	// DenyUnrecorded is no matter of names: the proxy refuses what it could not record, because its disk is full (sallyport.audit.whenFull).
+	DenyUnrecorded bool `json:",omitempty"`
 }
 
 // Forward sends the questions for a domain and all below it to other resolvers.

@@ -20,6 +20,7 @@ const (
 	restAllowPrivate protowire.Number = 8
 	restKeepECH      protowire.Number = 9
 	restNever        protowire.Number = 10
+	restDeny         protowire.Number = 11
 
 	forwardDomain    protowire.Number = 1
 	forwardUpstreams protowire.Number = 2
@@ -33,6 +34,10 @@ func (r *Rest) marshal() []byte {
 	}
 	if r.KeepECH {
 		b = protowire.AppendTag(b, restKeepECH, protowire.VarintType)
+		b = protowire.AppendVarint(b, 1)
+	}
+	if r.DenyUnrecorded {
+		b = protowire.AppendTag(b, restDeny, protowire.VarintType)
 		b = protowire.AppendVarint(b, 1)
 	}
 	b = appendStrings(b, restLocal, r.Local)
@@ -68,6 +73,7 @@ var restFields = map[protowire.Number]protowire.Type{
 	restRefuse: protowire.VarintType, restLocal: protowire.BytesType, restDecidedBy: protowire.BytesType,
 	restRate: protowire.Fixed64Type, restOddRate: protowire.Fixed64Type, restUpstreams: protowire.BytesType,
 	restForward: protowire.BytesType, restAllowPrivate: protowire.BytesType, restNever: protowire.BytesType, restKeepECH: protowire.VarintType,
+	restDeny: protowire.VarintType,
 }
 
 func (r *Rest) unmarshal(b []byte) error {
@@ -80,6 +86,10 @@ func (r *Rest) unmarshal(b []byte) error {
 		case restKeepECH:
 			v, _ := protowire.ConsumeVarint(value)
 			r.KeepECH = v != 0
+			return nil
+		case restDeny:
+			v, _ := protowire.ConsumeVarint(value)
+			r.DenyUnrecorded = v != 0
 			return nil
 		case restRate, restOddRate:
 			bits, _ := protowire.ConsumeFixed64(value)

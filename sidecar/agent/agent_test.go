@@ -247,7 +247,7 @@ func checkMetrics(t *testing.T, p *pod) {
 	}
 	for _, want := range []string{
 		"sallyport_agent_envoy_synced 1", "sallyport_agent_nacks_total", "envoy_server_live", `envoy_cluster_name="xds-grpc"`,
-		"sallyport_agent_controller_connected 1", "sallyport_agent_audit_spool_records", "sallyport_agent_audit_spool_dropped_total 0",
+		"sallyport_agent_controller_connected 1", "sallyport_agent_audit_spool_records", "sallyport_agent_audit_spool_dropped_total 0", "sallyport_agent_audit_refusing 0",
 		"sallyport_agent_access_log_dropped_total 0", "sallyport_agent_dns_refused_hosts 0", `sallyport_dns_queries_total{`, "sallyport_dns_cache_bytes", "sallyport_dns_names 1",
 	} {
 		if !strings.Contains(body, want) {

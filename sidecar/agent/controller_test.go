@@ -184,9 +184,11 @@ func listener(t *testing.T, port int) *listenerv3.Listener {
 func host(text string) types.Resource { return wrapperspb.String(text) }
 
 // refuseRest refuses all names that have no resource: beside the name there is what StringValue does not know.
-func refuseRest() types.Resource {
+func refuseRest() types.Resource { return rest(name.Rest{Refuse: true}) }
+
+func rest(r name.Rest) types.Resource {
 	m := wrapperspb.String(name.Everything)
-	whole := name.Name{Host: name.Everything, Rest: &name.Rest{Refuse: true}}.Marshal()
+	whole := name.Name{Host: name.Everything, Rest: &r}.Marshal()
 	m.ProtoReflect().SetUnknown(whole[len(name.Name{Host: name.Everything}.Marshal()):])
 	return m
 }

@@ -15,6 +15,7 @@ type collector struct {
 	streams, nacks, restarts           *prometheus.Desc
 	accepted, rejected                 *prometheus.Desc
 	spoolBytes, spoolLag, spoolDropped *prometheus.Desc
+	refusing                           *prometheus.Desc
 	envoyDropped, refusedHosts         *prometheus.Desc
 }
 
@@ -35,6 +36,7 @@ func newCollector(a *agent) *collector {
 		spoolBytes:   desc("audit_spool_bytes", "Size of the audit spool."),
 		spoolLag:     desc("audit_spool_records", "Audit records that are not yet acknowledged."),
 		spoolDropped: desc("audit_spool_dropped_total", "Audit records dropped because the spool was full or could not be written."),
+		refusing:     desc("audit_refusing", "1 while connections and requests are refused because there is no room for audit records."),
 		envoyDropped: desc("access_log_dropped_total", "Access log entries that Envoy dropped because the agent did not take them in time."),
 		refusedHosts: desc("dns_refused_hosts", "Hosts that resolved to addresses that are not public, in the last minute or so."),
 	}
@@ -45,7 +47,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.connected, c.fromDisk, c.synced, c.streams, c.nacks, c.restarts, c.accepted, c.rejected,
 		c.spoolBytes, c.spoolLag, c.spoolDropped,
-		c.envoyDropped, c.refusedHosts,
+		c.refusing, c.envoyDropped, c.refusedHosts,
 	} {
 		out <- d
 	}
@@ -60,6 +62,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	put(c.spoolBytes, prometheus.GaugeValue, float64(spool.Bytes))
 	put(c.spoolLag, prometheus.GaugeValue, float64(spool.LastSeq-min(spool.AckedSeq, spool.LastSeq)))
 	put(c.spoolDropped, prometheus.CounterValue, float64(spool.Overflowed+spool.WriteErrors))
+	put(c.refusing, prometheus.GaugeValue, number(c.agent.full.refusing.Load()))
 	put(c.envoyDropped, prometheus.CounterValue, float64(c.agent.drops.total.Load()))
 	put(c.refusedHosts, prometheus.GaugeValue, float64(c.agent.refusals.len()))
 	put(c.restarts, prometheus.CounterValue, float64(c.agent.envoy.Restarts()))

@@ -41,6 +41,7 @@ type agent struct {
 	refusals *refusals
 	drops    *drops
 	spool    *spool.Spool
+	full     *fullness
 	relay    *relay.Relay
 	clusters *relay.OnDemand // of gateways
 	socket   net.Listener
@@ -133,7 +134,7 @@ func (a *agent) openConnection() (err error) {
 
 func (a *agent) openNames() (err error) {
 	a.refusals = &refusals{log: a.cfg.Log, append: func(r record.Record) error { return a.spool.Append(r) }, now: time.Now, origin: a.cfg.origin()}
-	if a.dns, err = a.cfg.resolver(a.metrics, a.refusals); err != nil {
+	if a.dns, err = a.cfg.resolver(a.metrics, a.refusals, a.full.want); err != nil {
 		return err
 	}
 	if err := a.dns.Listen(); err != nil {
@@ -160,7 +161,9 @@ func (a *agent) openSpool() (err error) {
 	}
 	a.closers = append(a.closers, a.spool.Close)
 	a.drops = &drops{log: a.cfg.Log, admin: a.cfg.admin(), gap: a.spool.AppendGap}
-	return nil
+	a.cfg.Proxy.Refusing = a.cfg.path("refusing")
+	a.full, err = newFullness(a.cfg.Log, a.spool, a.cfg.Proxy.Refusing)
+	return err
 }
 
 // forwardProxy is the key of the node metadata that makes a router an explicit forward proxy (xds/serve).
@@ -273,6 +276,9 @@ func (a *agent) ready() error {
 	}
 	if lacks := a.relay.Lacks(); lacks != "" {
 		return errors.New(lacks)
+	}
+	if full := a.full.says(); full != "" {
+		return errors.New(full)
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func TestResolverRefuses(t *testing.T) {
 				Proxy: bootstrap.Options{Role: role, Namespace: "ns"}, DNSUpstream: []string{upstream}, DNSAddr: "127.0.0.1:0", ResolverAddr: "127.0.0.1:0",
 				AllowPrivate: []string{"*.corp.example"}, Log: slog.New(slog.DiscardHandler),
 			}
-			server, err := c.resolver(prometheus.NewRegistry(), noted)
+			server, err := c.resolver(prometheus.NewRegistry(), noted, func(bool) {})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -35,13 +35,14 @@ type resolver struct {
 	refusals *refusals
 	flags    inside.Allowed          // what may be private whatever the controller says
 	allowed  atomic.Pointer[answers] // the same, and what the controller says
+	deny     func(bool)              // takes what the controller says of what cannot be recorded, beside what is about names
 }
 
 // resolver makes the pod's DNS server. A sidecar's has two sides: the applications', which knows the mesh's names,
 // and Envoy's own, which must not, for an allocated address is no place to connect to. What Envoy is told is where it
 // connects, so that side refuses addresses of the inside.
-func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals) (*resolver, error) {
-	r := &resolver{config: c, refusals: refusals}
+func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals, deny func(bool)) (*resolver, error) {
+	r := &resolver{config: c, refusals: refusals, deny: deny}
 	var err error
 	if r.flags, err = inside.Parse(c.AllowPrivate); err != nil {
 		return nil, err
@@ -93,6 +94,7 @@ func (a *answers) refuses(host string, addr netip.Addr) bool {
 // use does with names that are not in the table as the controller says. Resolvers that a flag names stay: who starts the
 // agent knows its network better. What is wrong keeps its last good value, and the rest takes effect.
 func (r *resolver) use(rest name.Rest) error {
+	r.deny(rest.DenyUnrecorded)
 	err := errors.Join(r.usePolicy(rest), r.useUpstreams(rest), r.usePrivate(rest))
 	r.Flush() // what is kept was asked of others, or has lost addresses that are allowed now
 	return err

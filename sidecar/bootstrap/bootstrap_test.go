@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"bytes"
 	"flag"
 	"net/netip"
 	"os"
@@ -52,7 +53,9 @@ func TestGoldens(t *testing.T) {
 func validate(t *testing.T, bootstrap []byte) {
 	t.Helper()
 	envoy := envoyBinary(t)
-	file := filepath.Join(t.TempDir(), "envoy.json")
+	dir := t.TempDir() // Envoy wants the folder of what it watches
+	file := filepath.Join(dir, "envoy.json")
+	bootstrap = bytes.ReplaceAll(bootstrap, []byte("/run/sallyport/refusing"), []byte(filepath.Join(dir, "refusing")))
 	if err := os.WriteFile(file, bootstrap, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,10 @@ type Options struct {
 
 	MaxConnections uint32 // from downstream, over all listeners; 0 for 100,000
 	MemoryLimit    uint64 // bytes that agent and Envoy may take together; 0: Envoy's heap has no limit
+
+	// Refusing is the path of a file: while there is "1" in it, Envoy takes nothing new. "0" is put in its place, and the other way around, by
+	// moving. "" is no such file.
+	Refusing string
 }
 
 // check says which option makes a bootstrap impossible.

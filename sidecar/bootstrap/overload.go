@@ -37,6 +37,7 @@ const (
 const (
 	heapMonitor       = "envoy.resource_monitors.fixed_heap"
 	connectionMonitor = "envoy.resource_monitors.global_downstream_max_connections"
+	refusingMonitor   = "envoy.resource_monitors.injected_resource"
 )
 
 // heapOf is what Envoy's heap may have of a container's memory, in bytes: the agent lives there too, and what Envoy has
@@ -61,6 +62,16 @@ func overload(o Options) object {
 		},
 	}}
 	out := object{"refresh_interval": "0.25s"}
+	var actions list
+	if o.Refusing != "" {
+		monitors = append(monitors, object{
+			"name": refusingMonitor,
+			"typed_config": object{
+				"@type":    extensions + "resource_monitors.injected_resource.v3.InjectedResourceConfig",
+				"filename": o.Refusing,
+			},
+		})
+	}
 	if o.MemoryLimit > 0 {
 		monitors = append(monitors, object{
 			"name": heapMonitor,
@@ -69,11 +80,38 @@ func overload(o Options) object {
 				"max_heap_size_bytes": heapOf(o.MemoryLimit),
 			},
 		})
-		out["actions"] = heapActions()
+		actions = heapActions()
 		out["buffer_factory_config"] = object{"minimum_account_to_track_power_of_two": trackedFrom}
+	}
+	if o.Refusing != "" {
+		actions = withRefusal(actions)
+	}
+	if len(actions) > 0 {
+		out["actions"] = actions
 	}
 	out["resource_monitors"] = monitors
 	return out
+}
+
+// withRefusal adds to what is done when the heap is full that it is done on the agent's word, too: requests are answered 503, their connections
+// closed behind the answer, and new ones at once.
+func withRefusal(actions list) list {
+	told := at(0.5)
+	told["name"] = refusingMonitor
+	for _, name := range []string{"disable_http_keepalive", "stop_accepting_requests", "reject_incoming_connections"} {
+		name = "envoy.overload_actions." + name
+		found := false
+		for _, a := range actions {
+			if a := a.(object); a["name"] == name {
+				a["triggers"] = append(a["triggers"].(list), told)
+				found = true
+			}
+		}
+		if !found {
+			actions = append(actions, object{"name": name, "triggers": list{told}})
+		}
+	}
+	return actions
 }
 
 // heapActions are what Envoy does as its heap fills.

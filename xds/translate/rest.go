@@ -13,7 +13,7 @@ import (
 // cluster's names, and the resolvers that gateways ask do not.
 func sidecarRest(s *registry.Snapshot, outside resolve.Rest) name.Rest {
 	dns := s.Mesh.DNS
-	r := name.Rest{Rate: dns.Rate, OddRate: dns.OddRate, AllowPrivate: dns.AllowPrivate, KeepECH: dns.ECH == mesh.Keep}
+	r := name.Rest{Rate: dns.Rate, OddRate: dns.OddRate, AllowPrivate: dns.AllowPrivate, KeepECH: dns.ECH == mesh.Keep, DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}
 	if dns.Refuses(outside.AllowAny) {
 		r.Refuse, r.Local, r.DecidedBy = true, append([]string{wire.ClusterDomain}, dns.Local...), envoy.ConfigOf(outside.By)
 		if dns.Unregistered == mesh.Refuse {
@@ -27,7 +27,7 @@ func sidecarRest(s *registry.Snapshot, outside resolve.Rest) name.Rest {
 // To the mesh's own doors a gateway is led by no name either.
 func exitRest(s *registry.Snapshot, shared bool) name.Rest {
 	dns := s.Mesh.DNS
-	r := name.Rest{Upstreams: dns.Upstreams, AllowPrivate: dns.PrivateHosts()}
+	r := name.Rest{Upstreams: dns.Upstreams, AllowPrivate: dns.PrivateHosts(), DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}
 	if shared {
 		for _, addr := range s.Doors() {
 			r.Never = append(r.Never, addr.String())

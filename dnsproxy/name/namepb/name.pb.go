@@ -102,19 +102,20 @@ func (x *Name) GetRest() *Rest {
 
 // Rest says what becomes of names that are not in the table.
 type Rest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Refuse        bool                   `protobuf:"varint,1,opt,name=refuse,proto3" json:"refuse,omitempty"`
-	Local         []string               `protobuf:"bytes,2,rep,name=local,proto3" json:"local,omitempty"`
-	DecidedBy     string                 `protobuf:"bytes,3,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
-	Rate          float64                `protobuf:"fixed64,4,opt,name=rate,proto3" json:"rate,omitempty"`
-	OddRate       float64                `protobuf:"fixed64,5,opt,name=odd_rate,json=oddRate,proto3" json:"odd_rate,omitempty"`
-	Upstreams     []string               `protobuf:"bytes,6,rep,name=upstreams,proto3" json:"upstreams,omitempty"`
-	Forward       []*Forward             `protobuf:"bytes,7,rep,name=forward,proto3" json:"forward,omitempty"`
-	AllowPrivate  []string               `protobuf:"bytes,8,rep,name=allow_private,json=allowPrivate,proto3" json:"allow_private,omitempty"`
-	KeepEch       bool                   `protobuf:"varint,9,opt,name=keep_ech,json=keepEch,proto3" json:"keep_ech,omitempty"`
-	Never         []string               `protobuf:"bytes,10,rep,name=never,proto3" json:"never,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Refuse         bool                   `protobuf:"varint,1,opt,name=refuse,proto3" json:"refuse,omitempty"`
+	Local          []string               `protobuf:"bytes,2,rep,name=local,proto3" json:"local,omitempty"`
+	DecidedBy      string                 `protobuf:"bytes,3,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	Rate           float64                `protobuf:"fixed64,4,opt,name=rate,proto3" json:"rate,omitempty"`
+	OddRate        float64                `protobuf:"fixed64,5,opt,name=odd_rate,json=oddRate,proto3" json:"odd_rate,omitempty"`
+	Upstreams      []string               `protobuf:"bytes,6,rep,name=upstreams,proto3" json:"upstreams,omitempty"`
+	Forward        []*Forward             `protobuf:"bytes,7,rep,name=forward,proto3" json:"forward,omitempty"`
+	AllowPrivate   []string               `protobuf:"bytes,8,rep,name=allow_private,json=allowPrivate,proto3" json:"allow_private,omitempty"`
+	KeepEch        bool                   `protobuf:"varint,9,opt,name=keep_ech,json=keepEch,proto3" json:"keep_ech,omitempty"`
+	Never          []string               `protobuf:"bytes,10,rep,name=never,proto3" json:"never,omitempty"`
+	DenyUnrecorded bool                   `protobuf:"varint,11,opt,name=deny_unrecorded,json=denyUnrecorded,proto3" json:"deny_unrecorded,omitempty"` // no matter of names: what a proxy does whose disk takes no more audit records
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Rest) Reset() {
@@ -217,6 +218,13 @@ func (x *Rest) GetNever() []string {
 	return nil
 }
 
+func (x *Rest) GetDenyUnrecorded() bool {
+	if x != nil {
+		return x.DenyUnrecorded
+	}
+	return false
+}
+
 type Forward struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Domain        string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
@@ -279,7 +287,7 @@ const file_dnsproxy_name_namepb_name_proto_rawDesc = "" +
 	"\taddresses\x18\x02 \x03(\tR\taddresses\x12\x10\n" +
 	"\x03ttl\x18\x03 \x01(\rR\x03ttl\x12\x18\n" +
 	"\aaliases\x18\x04 \x03(\tR\aaliases\x12/\n" +
-	"\x04rest\x18\x05 \x01(\v2\x1b.sallyport.dnsproxy.v1.RestR\x04rest\"\xb0\x02\n" +
+	"\x04rest\x18\x05 \x01(\v2\x1b.sallyport.dnsproxy.v1.RestR\x04rest\"\xd9\x02\n" +
 	"\x04Rest\x12\x16\n" +
 	"\x06refuse\x18\x01 \x01(\bR\x06refuse\x12\x14\n" +
 	"\x05local\x18\x02 \x03(\tR\x05local\x12\x1d\n" +
@@ -292,7 +300,8 @@ const file_dnsproxy_name_namepb_name_proto_rawDesc = "" +
 	"\rallow_private\x18\b \x03(\tR\fallowPrivate\x12\x19\n" +
 	"\bkeep_ech\x18\t \x01(\bR\akeepEch\x12\x14\n" +
 	"\x05never\x18\n" +
-	" \x03(\tR\x05never\"?\n" +
+	" \x03(\tR\x05never\x12'\n" +
+	"\x0fdeny_unrecorded\x18\v \x01(\bR\x0edenyUnrecorded\"?\n" +
 	"\aForward\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x12\x1c\n" +
 	"\tupstreams\x18\x02 \x03(\tR\tupstreamsB5Z3github.com/sallyport/sallyport/dnsproxy/name/namepbb\x06proto3"

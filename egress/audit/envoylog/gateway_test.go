@@ -53,6 +53,13 @@ func gatewayRequests() map[string]logCase {
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Route: "closed", DecidedBy: policy,
 				Reason: "trafficPolicy.tls.mode: ISTIO_MUTUAL would show a certificate",
 			})},
+		"a request that an overloaded proxy refuses": {place, httpLog(
+			flagged(peered(common("", "")), &datav3.ResponseFlags{OverloadManager: true}), get, "external.com", "/", 503, "overload"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Flags: []string{"OM"},
+				Reason: "the proxy takes nothing new: its memory is full, or there is no room for its audit records",
+			})},
 		"a tunnel to a port of requests": {place, httpLog(
 			peered(common("", "wrong_protocol")), connect, "external.com:80", "", 403, "direct_response"),
 			want(record.Record{

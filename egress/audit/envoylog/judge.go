@@ -53,6 +53,8 @@ func (r *entry) judge(details string) {
 	case r.Route == wire.NotExportedRoute:
 		r.deny(r.pathDenied(), "registered, but not exported to this namespace")
 		r.DecidedBy = record.ParseObject(policy)
+	case slices.Contains(r.Flags, "OM"):
+		r.deny(r.pathDenied(), "the proxy takes nothing new: its memory is full, or there is no room for its audit records")
 	case r.undecided(role):
 		r.deny(record.PathBlackhole, "it ended before it was decided where it goes")
 	case r.Route == "wrong_protocol":

@@ -47,6 +47,9 @@ func TestFullDisk(t *testing.T) {
 				return s.Append(some...)
 			}
 			for put() == nil {
+				if room := s.Room(); room < 0 || room > 156<<10 {
+					t.Fatalf("room for %d bytes", room)
+				}
 				if appended > 100_000 {
 					t.Fatal("the disk does not become full")
 				}
@@ -55,6 +58,9 @@ func TestFullDisk(t *testing.T) {
 				if put() == nil {
 					t.Fatal("written to a full disk")
 				}
+			}
+			if room := s.Room(); room != 0 {
+				t.Errorf("on a full disk there is room for %d bytes", room)
 			}
 			last := s.segments[len(s.segments)-1]
 			if seg, broken, err := scan(last.path, last.first); err != nil || broken != 0 || seg.next != last.next {
@@ -65,6 +71,9 @@ func TestFullDisk(t *testing.T) {
 			}
 			if err := os.Remove(ballast); err != nil {
 				t.Fatal(err)
+			}
+			if room := s.Room(); room < 90<<10 { // it tells the loss, too
+				t.Errorf("on a disk with room again there is room for %d bytes", room)
 			}
 			if err := put(); err != nil {
 				t.Fatal(err)
