@@ -21,17 +21,18 @@ func TestPortSettingsStandInForAll(t *testing.T) {
 	tls := func(mode networking.ClientTLSSettings_TLSmode) *networking.ClientTLSSettings {
 		return &networking.ClientTLSSettings{Mode: mode}
 	}
-	port := func(number uint32, p networking.TrafficPolicy_PortTrafficPolicy) *networking.TrafficPolicy_PortTrafficPolicy {
-		return &networking.TrafficPolicy_PortTrafficPolicy{Port: &networking.PortSelector{Number: number}, Tls: p.Tls, ConnectionPool: p.ConnectionPool}
+	port := func(number uint32, p *networking.TrafficPolicy_PortTrafficPolicy) *networking.TrafficPolicy_PortTrafficPolicy {
+		p.Port = &networking.PortSelector{Number: number}
+		return p
 	}
 	rule := fromDestinationRule(&config.Object{Key: config.Key{Namespace: "default", Name: "r"}}, &networking.DestinationRule{
 		Host: "api.example.com",
 		TrafficPolicy: &networking.TrafficPolicy{
 			Tls: tls(networking.ClientTLSSettings_MUTUAL), ConnectionPool: pool(2 * time.Second),
 			PortLevelSettings: []*networking.TrafficPolicy_PortTrafficPolicy{
-				port(81, networking.TrafficPolicy_PortTrafficPolicy{ConnectionPool: pool(3 * time.Second)}),
-				port(82, networking.TrafficPolicy_PortTrafficPolicy{Tls: tls(networking.ClientTLSSettings_SIMPLE)}),
-				port(83, networking.TrafficPolicy_PortTrafficPolicy{}),
+				port(81, &networking.TrafficPolicy_PortTrafficPolicy{ConnectionPool: pool(3 * time.Second)}),
+				port(82, &networking.TrafficPolicy_PortTrafficPolicy{Tls: tls(networking.ClientTLSSettings_SIMPLE)}),
+				port(83, &networking.TrafficPolicy_PortTrafficPolicy{}),
 			},
 		},
 	}, &cfg)

@@ -23,7 +23,7 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// A question is where a connection goes whose bytes are nobody's business. A network filter asks it when the connection
+// Question asks where a connection goes whose bytes are nobody's business. A network filter asks it when the connection
 // comes, and a table of hosts answers it; the bytes themselves pass TCP proxies only (docs/adr/0011-bytes-arrive-whole.md).
 //
 // The filter is Envoy's for rate limits, since that is one which asks and hears more than yes or no. It asks, in gRPC, the
