@@ -129,6 +129,9 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	}
 	v.DecidedBy = Object{row.Service.SourceOf(row.Port), "hosts: " + row.Service.Host}
 	if !row.LetsIn(a.workload.Namespace) {
+		if c, closed := row.Closed(); closed && shown.Kind == resolve.Requests {
+			v.DecidedBy = Object{Key: c.By} // the route that they do not get to names it
+		}
 		v.Reason = fmt.Sprintf("the egress gateway knows the name by %s, which is not exported to namespace %s", row.Service.Source, a.workload.Namespace)
 		return v
 	}

@@ -103,9 +103,11 @@ func (s *Service) WroteSingle(ip netip.Addr) bool {
 	return slices.Contains(s.Addresses, netip.PrefixFrom(ip, ip.BitLen()))
 }
 
-// ByAddress says whether a service can be found by an address at all: through a gateway, which is told a name, one with many
-// names cannot.
-func (s *Service) ByAddress() bool { return !s.Wildcard() || s.Exit.IsZero() }
+// ByAddress says whether a service can be found by an address at all: one with many names cannot, where a name is needed. A gateway
+// is told one, and so is what looks names up.
+func (s *Service) ByAddress() bool {
+	return !s.Wildcard() || (s.Exit.IsZero() && (s.Resolution != DNS || len(s.Endpoints) > 0))
+}
 
 // byAddress says whether a port's service is found by its written addresses.
 func byAddress(p Port) bool { return p.Protocol != UDP }

@@ -105,14 +105,30 @@ func (b *batch) setAlias(c config.Change) {
 		now = aliasFrom(c.Object, b.next.Mesh.DefaultServiceExportTo)
 	}
 	if old, ok := b.aliases.Get(ref.Host()); ok {
+		b.countAliasViews(old, -1)
 		b.touchAliased(ref.Host())
 		b.putAliasOf(old.Target, ref, false)
 		b.aliases.Delete(ref.Host())
 	}
 	if now != nil {
+		b.countAliasViews(now, +1)
 		b.aliases.Put(ref.Host(), now)
 		b.putAliasOf(now.Target, ref, true)
 		b.touchAliased(ref.Host())
+	}
+}
+
+// countAliasViews counts the namespaces that know an alias by names that others do not: its own, where it has a shorter one, and those
+// that it is exported to by name.
+func (b *batch) countAliasViews(a *Alias, by int) {
+	b.countView(a.Ref.Namespace, by)
+	if a.ExportTo.All {
+		return
+	}
+	for _, ns := range a.ExportTo.Namespaces {
+		if ns != a.Ref.Namespace {
+			b.countView(ns, by)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package resolve
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
@@ -103,8 +104,16 @@ func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 	return SidecarHost{
 		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout,
 		Far:     a.snap.FarEnd(svc, rule, registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets}),
-		Gateway: svc.Source.Kind == config.KindService && a.snap.IsExit(kubeRef(svc)),
+		Gateway: a.isGateway(svc.Host),
 	}
+}
+
+// isGateway says whether a host is the full name of a Service that something leaves by. Whoever registers that name, an egress
+// gateway is what connections to its port are for.
+func (a Sidecar) isGateway(host string) bool {
+	below, ok := strings.CutSuffix(host, ".svc.cluster.local")
+	name, ns, _ := strings.Cut(below, ".")
+	return ok && a.snap.IsExit(registry.Ref{Namespace: ns, Name: name})
 }
 
 // aliases notes the host's other names.

@@ -130,7 +130,9 @@ func heapTry(r *rand.Rand, _ *envoys) tried {
 func meshTry(r *rand.Rand, e *envoys) tried {
 	x := someTry(r, append([]string{"store", "lone"}, registrytest.Namespaces...))
 	x.Port = one(r, []uint32{80, 80, 443, 443, 443, 5432, 9000, 8080, 3306, 7777, 53, 9999, 15001, 15006})
-	switch name := strings.ToLower(one(r, registrytest.MeshHosts)); r.IntN(8) {
+	switch name := strings.ToLower(one(r, registrytest.MeshHosts)); r.IntN(9) {
+	case 8:
+		x.Host = serviceName(r, e)
 	case 0:
 		x.Host = one(r, []string{
 			"web", "web.store", "web.default.svc", "db", "db.store", "db-0.db.store", "db-0.db.store.svc.cluster.local", "api.team-a", "api.team-b.svc.cluster.local", "nobody.test.example.org",
@@ -149,6 +151,21 @@ func meshTry(r *rand.Rand, e *envoys) tried {
 		x.Host = strings.Replace(name, "*.", one(r, []string{"q.", "q.q.", "x."}), 1)
 	}
 	return x.inSomeCase(r)
+}
+
+// serviceName is a name of one of the world's Services, or of a pod behind it.
+func serviceName(r *rand.Rand, e *envoys) string {
+	var all []config.Key
+	for _, key := range (world{objects: e.objects}).keys() {
+		if key.Kind == config.KindService {
+			all = append(all, key)
+		}
+	}
+	if len(all) == 0 {
+		return "nobody"
+	}
+	key := one(r, all)
+	return one(r, []string{"", "", "", "p-0."}) + one(r, []string{key.Name, key.Name + "." + key.Namespace, key.Name + "." + key.Namespace + ".svc", key.Name + "." + key.Namespace + ".svc.cluster.local"})
 }
 
 // addressIn is an address, or one in a range.

@@ -55,7 +55,7 @@ func (r *Request) header(name string) (string, bool) {
 	case ":path":
 		return r.Path, r.Path != ""
 	case ":scheme":
-		unknown("what :scheme a request has is not said")
+		return "http", true // of all that comes in plain text, or between proxies
 	}
 	v, ok := r.Headers[name]
 	return v, ok

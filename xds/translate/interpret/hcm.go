@@ -15,6 +15,7 @@ type stream struct {
 	hcm   *hcmv3.HttpConnectionManager
 	table *table
 	vhost *routev3.VirtualHost
+	share *routev3.WeightedCluster_ClusterWeight // of the route's destinations, where there are several
 	// bridged is the type that answers must have to become gRPC's; "" where they need not.
 	bridged  string
 	grpc     bool // it said that it is gRPC when it came: what is answered here becomes an error

@@ -6,7 +6,9 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
 	skipv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/matcher/action/v3"
+	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	dfpfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
+	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	bridgev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_http1_reverse_bridge/v3"
 	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
 	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
@@ -42,9 +44,9 @@ func (r *stream) filter(f *hcmv3.HttpFilter) {
 	r.configured(f.Name, m)
 }
 
-// ownConfig is what the route, its virtual host or its table says for a filter.
+// ownConfig is what the destination, the route, its virtual host or its table says for a filter.
 func (r *stream) ownConfig(filter string) *anypb.Any {
-	for _, of := range []map[string]*anypb.Any{r.route.GetTypedPerFilterConfig(), r.vhost.GetTypedPerFilterConfig(), r.table.config.GetTypedPerFilterConfig()} {
+	for _, of := range []map[string]*anypb.Any{r.share.GetTypedPerFilterConfig(), r.route.GetTypedPerFilterConfig(), r.vhost.GetTypedPerFilterConfig(), r.table.config.GetTypedPerFilterConfig()} {
 		if own := of[filter]; own != nil {
 			return own
 		}
@@ -65,6 +67,13 @@ func (r *stream) configured(name string, m proto.Message) {
 			r.findRoute()
 		}
 	case *grpcwebv3.GrpcWeb: // answers and bodies
+	case *corsv3.Cors:
+	case *corsv3.CorsPolicy:
+		if _, asks := r.request.header("access-control-request-method"); asks && r.request.Method == "OPTIONS" {
+			unknown("a browser's preflight, which a policy for it may answer")
+		}
+	case *faultv3.HTTPFault:
+		r.fail(m.Abort)
 	case *dfpfilterv3.FilterConfig:
 		r.looked = true
 	case *ondemandv3.OnDemand:
@@ -85,6 +94,21 @@ func (r *stream) configured(name string, m proto.Message) {
 		r.router()
 	default:
 		unknown("HTTP filter %s: %T", name, m)
+	}
+}
+
+// fail answers a share of the requests with an error.
+func (r *stream) fail(a *faultv3.FaultAbort) {
+	if a == nil || !r.fraction(a.Percentage, true) {
+		return
+	}
+	switch e := a.ErrorType.(type) {
+	case *faultv3.FaultAbort_HttpStatus:
+		r.reply(e.HttpStatus, "fault_filter_abort", "FI")
+	case *faultv3.FaultAbort_GrpcStatus:
+		r.reply(200, "fault_filter_abort", "FI")
+	default:
+		unknown("a fault of type %T", e)
 	}
 }
 

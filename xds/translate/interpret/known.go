@@ -77,6 +77,10 @@ var knownHTTP = map[string]fields{
 	"envoy.extensions.filters.common.set_filter_state.v3.FilterStateValue":    set("object_key factory_key format_string shared_with_upstream skip_if_empty", ""),
 	"envoy.extensions.filters.http.dynamic_forward_proxy.v3.FilterConfig":     set("allow_dynamic_host_from_filter_state", "dns_cache_config"),
 	"envoy.extensions.filters.http.grpc_http1_reverse_bridge.v3.FilterConfig": set("content_type withhold_grpc_frames response_size_header", ""),
+	"envoy.extensions.filters.http.cors.v3.Cors":                              set("", ""),
+	"envoy.extensions.filters.http.cors.v3.CorsPolicy":                        set("", "allow_origin_string_match allow_methods allow_headers expose_headers max_age allow_credentials forward_not_matching_preflights"),
+	"envoy.extensions.filters.http.fault.v3.HTTPFault":                        set("abort", "delay"),
+	"envoy.extensions.filters.http.fault.v3.FaultAbort":                       set("http_status grpc_status percentage", ""),
 	"envoy.extensions.filters.http.grpc_web.v3.GrpcWeb":                       set("", ""),
 	"envoy.extensions.filters.http.lua.v3.Lua":                                set("default_source_code clear_route_cache", ""),
 	"envoy.extensions.filters.http.on_demand.v3.OnDemand":                     set("odcds", ""),
@@ -95,7 +99,7 @@ var knownRoutes = map[string]fields{
 	"envoy.config.route.v3.VirtualHost": set(
 		"name domains routes request_headers_to_add request_headers_to_remove typed_per_filter_config", "response_headers_to_add response_headers_to_remove"),
 	"envoy.config.route.v3.Route": set(
-		"name match route redirect direct_response metadata request_headers_to_add request_headers_to_remove typed_per_filter_config", "response_headers_to_add response_headers_to_remove decorator"),
+		"name match route redirect direct_response metadata request_headers_to_add request_headers_to_remove typed_per_filter_config", "response_headers_to_add response_headers_to_remove decorator stat_prefix"),
 	"envoy.config.route.v3.RouteMatch": set(
 		"prefix path safe_regex path_separated_prefix connect_matcher case_sensitive runtime_fraction headers query_parameters grpc filter_state", ""),
 	"envoy.config.route.v3.RouteMatch.ConnectMatcher":        set("", ""),
@@ -105,11 +109,11 @@ var knownRoutes = map[string]fields{
 	"envoy.config.route.v3.RouteAction": set(
 		"cluster cluster_header weighted_clusters host_rewrite_header host_rewrite_literal prefix_rewrite regex_rewrite request_mirror_policies upgrade_configs",
 		"timeout idle_timeout max_stream_duration retry_policy hash_policy"),
-	"envoy.config.route.v3.RouteAction.RequestMirrorPolicy":         set("cluster", "runtime_fraction trace_sampled disable_shadow_host_suffix_append"),
+	"envoy.config.route.v3.RouteAction.RequestMirrorPolicy":         set("cluster", "runtime_fraction trace_sampled disable_shadow_host_suffix_append host_rewrite_literal request_headers_mutations"),
 	"envoy.config.route.v3.RouteAction.UpgradeConfig":               set("upgrade_type connect_config", ""),
 	"envoy.config.route.v3.RouteAction.UpgradeConfig.ConnectConfig": set("", ""),
 	"envoy.config.route.v3.WeightedCluster":                         set("clusters", ""),
-	"envoy.config.route.v3.WeightedCluster.ClusterWeight":           set("name weight request_headers_to_add request_headers_to_remove host_rewrite_literal", "response_headers_to_add response_headers_to_remove"),
+	"envoy.config.route.v3.WeightedCluster.ClusterWeight":           set("name weight request_headers_to_add request_headers_to_remove host_rewrite_literal typed_per_filter_config", "response_headers_to_add response_headers_to_remove"),
 	"envoy.config.route.v3.RedirectAction":                          set("host_redirect path_redirect prefix_rewrite response_code", "https_redirect scheme_redirect port_redirect strip_query"),
 	"envoy.config.route.v3.DirectResponseAction":                    set("status body body_format", ""),
 	"envoy.config.route.v3.FilterConfig":                            set("config disabled", ""),

@@ -74,7 +74,7 @@ func (t *table) host(authority string) *routev3.VirtualHost {
 
 // findRoute finds the request's route, anew where it had one.
 func (r *stream) findRoute() {
-	r.vhost, r.route, r.cluster = r.table.host(r.request.Authority), nil, nil
+	r.vhost, r.route, r.cluster, r.share = r.table.host(r.request.Authority), nil, nil, nil
 	if r.vhost == nil {
 		r.step("no virtual host of table %s for %s", r.table.config.Name, r.request.Authority)
 		return
@@ -82,7 +82,12 @@ func (r *stream) findRoute() {
 	for _, route := range r.vhost.Routes {
 		if r.matches(route.Match) {
 			r.route = route
-			r.cluster = r.proxy.clusters[route.GetRoute().GetCluster()] // known from here on, whatever becomes of the request
+			if w := route.GetRoute().GetWeightedClusters(); w != nil {
+				r.share = r.weighted(w)
+			}
+			if a := route.GetRoute(); a != nil {
+				r.cluster = r.proxy.clusters[r.target(a)] // known from here on, whatever becomes of the request
+			}
 			r.step("table %s, virtual host %s, route %s", r.table.config.Name, r.vhost.Name, route.Name)
 			return
 		}

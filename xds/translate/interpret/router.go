@@ -118,15 +118,15 @@ func (r *stream) target(a *routev3.RouteAction) string {
 		v, _ := r.request.header(c.ClusterHeader)
 		return v
 	case *routev3.RouteAction_WeightedClusters:
-		return r.weighted(c.WeightedClusters)
+		return r.share.GetName()
 	default:
 		unknown("route %s: to %T", r.route.Name, c)
 		return ""
 	}
 }
 
-// weighted picks one of several clusters.
-func (r *stream) weighted(w *routev3.WeightedCluster) string {
+// weighted picks one of several destinations, when the route is found.
+func (r *stream) weighted(w *routev3.WeightedCluster) *routev3.WeightedCluster_ClusterWeight {
 	total := uint64(0)
 	for _, c := range w.Clusters {
 		total += uint64(c.Weight.GetValue())
@@ -136,17 +136,13 @@ func (r *stream) weighted(w *routev3.WeightedCluster) string {
 	}
 	at := r.chance % total
 	for _, c := range w.Clusters {
-		if weight := uint64(c.Weight.GetValue()); at >= weight {
-			at -= weight
-			continue
+		weight := uint64(c.Weight.GetValue())
+		if at < weight {
+			return c
 		}
-		r.addHeaders(c.RequestHeadersToAdd, c.RequestHeadersToRemove)
-		if host := c.GetHostRewriteLiteral(); host != "" {
-			r.request.Authority = host
-		}
-		return c.Name
+		at -= weight
 	}
-	return ""
+	return nil
 }
 
 func mirrors(a *routev3.RouteAction) (out []string) {
@@ -159,6 +155,7 @@ func mirrors(a *routev3.RouteAction) (out []string) {
 // rewrite changes the request as the route, its virtual host and its table say; first headers, then host and path.
 func (r *stream) rewrite(a *routev3.RouteAction) {
 	t := r.table.config
+	r.addHeaders(r.share.GetRequestHeadersToAdd(), r.share.GetRequestHeadersToRemove())
 	r.addHeaders(r.route.RequestHeadersToAdd, r.route.RequestHeadersToRemove)
 	r.addHeaders(r.vhost.RequestHeadersToAdd, r.vhost.RequestHeadersToRemove)
 	r.addHeaders(t.RequestHeadersToAdd, t.RequestHeadersToRemove)
@@ -172,6 +169,9 @@ func (r *stream) rewrite(a *routev3.RouteAction) {
 		}
 	default:
 		unknown("route %s: host rewritten by %T", r.route.Name, h)
+	}
+	if host := r.share.GetHostRewriteLiteral(); host != "" {
+		r.request.Authority = host
 	}
 	path, query, found := strings.Cut(r.request.Path, "?")
 	switch {
