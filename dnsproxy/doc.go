@@ -13,6 +13,6 @@
 // The rules are those of RFC 1035 and 2181 (messages, TTLs), 2308 and 9520 (negative answers and failures), 6891
 // (EDNS), 7766 (TCP), 7873 (cookies), 7858 (TLS), 8767 (stale answers), 8914 (extended errors), 9619 (one question).
 //
-// It imports only its own subpackages: what is written to the audit log, and who pushes the table, is the caller's
+// It imports only its own subpackages, and config/inside: what is written to the audit log, and who pushes the table, is the caller's
 // business.
 package dnsproxy

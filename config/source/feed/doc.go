@@ -2,5 +2,5 @@
 // are handed on (HoldOff), which findings hold now and which are new (Notes), and the words that tell a reader that a
 // refused object's last good version stays (SayKept).
 //
-// It imports serviceentry and admission, and no source.
+// It imports config/admission, and no source.
 package feed

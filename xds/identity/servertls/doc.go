@@ -2,5 +2,5 @@
 // clients.
 //
 // In: the mesh CA and the names under which the controller is reached. Out: a tls.Config that follows the CA's
-// rotations by itself. It imports ca, and runs no goroutine.
+// rotations by itself. It imports nothing of this module, and runs no goroutine.
 package servertls

@@ -6,7 +6,7 @@
 // another proxy's (Upstream.Arrives).
 //
 // It knows Envoy's messages and nothing of ours, neither names nor headers. A field, extension, format or expression that it does not
-// know, and that could change what happens, is an error that names it (fields.go lists what is known): who makes proxies do
+// know, and that could change what happens, is an error that names it (known.go lists what is known): who makes proxies do
 // something new has to teach it here. What it knows of Envoy 1.40 was read in Envoy's documents and tried with real ones;
 // TestExplainAgreesWithEnvoy in e2e holds both together.
 //
