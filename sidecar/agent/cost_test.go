@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -159,7 +160,7 @@ func standBeside(dir string) error {
 	fmt.Println("ready")
 	for sent := 0; ; {
 		var messages, every int64
-		if _, err := fmt.Scanln(&messages, &every); err == io.EOF {
+		if _, err := fmt.Scanln(&messages, &every); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
