@@ -9,6 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config/decode/strict"
+	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // headers checks what a route does to headers. A request's authority may be set as one.
@@ -22,12 +23,14 @@ func (r *report) headerOperations(field string, o *networking.Headers_HeaderOper
 	r.setHeaders(at(field, "add"), o.GetAdd(), request)
 	for i, name := range o.GetRemove() {
 		r.setHeader(at(field, "remove", i), name, false)
+		r.reserved(at(field, "remove", i), name, request)
 	}
 }
 
 func (r *report) setHeaders(field string, values map[string]string, request bool) {
 	for _, name := range sortedKeys(values) {
 		r.setHeader(strict.Join(field, name), name, request)
+		r.reserved(strict.Join(field, name), name, request)
 		r.headerValue(strict.Join(field, name), values[name])
 	}
 }
@@ -44,6 +47,13 @@ func (r *report) setHeader(field, name string, authority bool) {
 	}
 }
 
+// reserved rejects headers that would break decisions, or the messages of others.
+func (r *report) reserved(field, name string, request bool) {
+	if why := route.Reserved(name, request); why != "" {
+		r.reject(field, name, why+", and is not for routes to change", "remove it")
+	}
+}
+
 func isAuthority(name string) bool {
 	return strings.EqualFold(name, ":authority") || strings.EqualFold(name, "host")
 }
@@ -54,6 +64,8 @@ func (r *report) headerValue(field, value string) {
 		r.reject(field, value, "holds control characters", "remove them")
 	} else if !formats(value) {
 		r.reject(field, value, `a variable is not ended, or "%" is not written as "%%"`, `write "%%" for the sign itself, and variables as in %DOWNSTREAM_REMOTE_ADDRESS%`)
+	} else if !route.Formats(value) {
+		r.reject(field, value, "names a variable that tells of the proxy itself, or that proxies do not know", "write some of "+strings.Join(route.Variables[:12], ", ")+" and the like (docs/how-to/routes.md)")
 	}
 }
 

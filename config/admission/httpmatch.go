@@ -8,6 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config/decode/strict"
+	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 func (r *report) httpMatch(field string, m *networking.HTTPMatchRequest, atGateways bool) {
@@ -51,6 +52,8 @@ func (r *report) matchedHeader(field, name string, atGateways bool) {
 	case claimForm.MatchString(strings.ToLower(name)):
 		if !atGateways {
 			r.reject(field, name, "claims are matched at gateways only", "name a gateway in spec.gateways, without mesh")
+		} else {
+			r.warn(field, name, "no token is read, so nothing matches", "remove the match")
 		}
 	case !headerForm.MatchString(name):
 		r.reject(field, name, "is no header's name", "write it in lower case with hyphens")
@@ -78,7 +81,7 @@ func (r *report) regex(field, value string) {
 		r.reject(field, nil, "the regular expression is empty", "write one, or use prefix")
 	} else if len(value) > maxRegex {
 		r.reject(field, value, fmt.Sprintf("the regular expression has %d characters, at most %d are allowed", len(value), maxRegex), "shorten it, or write several matches")
-	} else if _, err := regexp.Compile(value); err != nil {
-		r.reject(field, value, strings.TrimPrefix(err.Error(), "error parsing regexp: "), "mend the regular expression (RE2 syntax)")
+	} else if err := route.CheckRegex(value); err != nil {
+		r.reject(field, value, err.Error(), "mend the regular expression (RE2 syntax)")
 	}
 }

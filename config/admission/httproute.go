@@ -141,9 +141,9 @@ func (r *report) directResponse(field string, d *networking.HTTPDirectResponse) 
 	}
 }
 
-// status takes what a proxy may answer with; 600 is Istio's bound.
+// status takes what a proxy may answer with.
 func (r *report) status(field string, code int32) {
-	if code < 200 || code > 600 {
+	if code < 200 || code > 599 {
 		r.reject(field, code, "is no status to answer with", "write a number from 200 to 599")
 	}
 }

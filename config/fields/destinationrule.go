@@ -2,6 +2,7 @@ package fields
 
 import (
 	"slices"
+	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 )
@@ -19,13 +20,34 @@ var destinationRule = Kind{
 				Fix: "remove it, and let the host leave by an egress gateway"},
 			{Path: "trafficPolicy.proxyProtocol", Fate: Warned, Why: "the server gets no PROXY header", Fix: "remove it, and let the server do without"},
 			{Path: "trafficPolicy.retryBudget", Fate: Warned, Why: "retries are not limited by a budget", Fix: "remove it"},
-			{Path: "subsets.trafficPolicy.tls", Fate: Refused, When: originates,
-				Why: "subsets are not applied, so connections that it encrypts would follow spec.trafficPolicy", Fix: "write it in spec.trafficPolicy.tls"},
-			{Path: "subsets.trafficPolicy.portLevelSettings.tls", Fate: Refused, When: originates,
-				Why: "subsets are not applied, so connections that it encrypts would follow spec.trafficPolicy", Fix: "write it in spec.trafficPolicy.portLevelSettings"},
-			{Path: "subsets", Fate: Warned, Why: "connections follow spec.trafficPolicy and go to all endpoints of the host", Fix: "remove it, or give the endpoints a host of their own"},
+			{Path: "subsets.name", Fate: Applied, Why: "of hosts that are reached straight from the pod"},
+			{Path: "subsets.labels", Fate: Applied, Why: "of pods, WorkloadEntries and endpoints of ServiceEntries"},
+		},
+		subsetTLS("subsets.trafficPolicy.tls", "spec.trafficPolicy.tls"),
+		below("subsets.trafficPolicy", withoutTLS(trafficPolicy())),
+		subsetTLS("subsets.trafficPolicy.portLevelSettings.tls", "spec.trafficPolicy.portLevelSettings"),
+		applied("subsets.trafficPolicy.portLevelSettings.port.number"),
+		below("subsets.trafficPolicy.portLevelSettings", withoutTLS(portPolicy())),
+		[]Field{
+			{Path: "subsets.trafficPolicy.tunnel", Fate: Refused, Why: "connections would go straight to the host, around the proxy that it names",
+				Fix: "remove it, and let the host leave by an egress gateway"},
+			{Path: "subsets.trafficPolicy.proxyProtocol", Fate: Warned, Why: "the server gets no PROXY header", Fix: "remove it, and let the server do without"},
+			{Path: "subsets.trafficPolicy.retryBudget", Fate: Warned, Why: "retries are not limited by a budget", Fix: "remove it"},
 		},
 	),
+}
+
+// subsetTLS are the lines of a subset's TLS: all endpoints of a host are spoken to alike.
+func subsetTLS(path, instead string) []Field {
+	return []Field{
+		{Path: path, Fate: Refused, When: originates, Why: "TLS is for all of a host's endpoints, so connections that it encrypts would follow spec.trafficPolicy", Fix: "write it in " + instead},
+		{Path: path, Fate: Warned, Why: "TLS is for all of a host's endpoints: connections follow spec.trafficPolicy", Fix: "write it in " + instead},
+	}
+}
+
+// withoutTLS leaves the lines of TLS out.
+func withoutTLS(lines []Field) []Field {
+	return slices.DeleteFunc(lines, func(f Field) bool { return strings.HasPrefix(f.Path, "tls.") })
 }
 
 // trafficPolicy are the lines of a policy for all ports.

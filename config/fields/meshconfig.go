@@ -12,7 +12,7 @@ var MeshConfig = Kind{
 	Fields: slices.Concat(
 		applied("connectTimeout", "protocolDetectionTimeout", "outboundTrafficPolicy.mode", "trustDomain", "trustDomainAliases",
 			"defaultServiceExportTo", "defaultDestinationRuleExportTo", "rootNamespace"),
-		[]Field{{Path: "defaultVirtualServiceExportTo", Fate: Idle, Why: "proxies are not programmed by VirtualServices"}},
+		applied("defaultVirtualServiceExportTo"),
 		idle("inboundClusterStatName", "outboundClusterStatName", "defaultConfig.discoveryAddress", "defaultConfig.configPath", "defaultConfig.binaryPath",
 			"defaultConfig.serviceCluster", "defaultConfig.tracingServiceName", "defaultConfig.meshId", "defaultConfig.discoveryRefreshDelay",
 			"enablePrometheusMerge", "defaultConfig.controlPlaneAuthPolicy", "defaultConfig.sds", "ingressControllerMode", "ingressClass", "ingressService", "ingressSelector"),

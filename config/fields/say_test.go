@@ -24,7 +24,7 @@ func TestRemarks(t *testing.T) {
 		},
 	}
 	want := []string{
-		"warned spec.trafficPolicy.connectionPool.tcp.idleTimeout", "warned spec.subsets[0]", "warned spec.subsets[1]", "refused spec.subsets[1].trafficPolicy.tls",
+		"warned spec.trafficPolicy.connectionPool.tcp.idleTimeout", "refused spec.subsets[1].trafficPolicy.tls",
 	}
 	var got []string
 	for _, r := range Of("DestinationRule").Remarks(rule, "spec") {

@@ -1,35 +1,90 @@
 package fields
 
 import (
+	"slices"
+
 	networking "istio.io/api/networking/v1alpha3"
 )
 
 var virtualService = Kind{
 	Name: "VirtualService", API: "networking.istio.io/v1", Message: &networking.VirtualService{},
-	Fields: []Field{
-		{Fate: Warned, Why: "the object is read, but proxies are not programmed by it",
-			Fix: "rely on the path that a ServiceEntry gives by itself, and on DestinationRules for TLS"},
-		{Path: "http.directResponse", Fate: Refused, When: refusesRequests, Why: "requests that it refuses would be let through: proxies are not programmed by VirtualServices",
-			Fix: "remove it, and do not register what must not be reached"},
-		{Path: "http.fault.abort", Fate: Refused, When: abortsAll, Why: "requests that it refuses would be let through: proxies are not programmed by VirtualServices",
-			Fix: "remove it, and do not register what must not be reached"},
-	},
+	Fields: slices.Concat(
+		[]Field{
+			{Path: "hosts", Fate: Applied, Why: "hosts that a ServiceEntry or a Service registers, of the object's own namespace, or where its namespace registered them, or the root namespace is the object's"},
+			{Path: "gateways", Fate: Applied, Why: "mesh, and Gateways that select an egress gateway's pods"},
+		},
+		applied("exportTo"),
+		below("http", httpRoute()),
+		below("tls.match", append(l4Match(), applied("sniHosts")...)),
+		below("tls.route", append(destination(), applied("weight")...)),
+		below("tcp.match", append(l4Match(), Field{Path: "sourceSubnet", Fate: Warned, Why: "proxies are of one pod each, and a match with it is for none", Fix: "write sourceLabels or sourceNamespace"})),
+		below("tcp.route", append(destination(), applied("weight")...)),
+	),
 }
 
-// refusesRequests says whether a response of the proxy's own takes the place of the server's, with an error.
-func refusesRequests(v any) bool {
-	d, ok := v.(*networking.HTTPDirectResponse)
-	return ok && d.Status >= 400
+// destination are the lines of where routes lead.
+func destination() []Field {
+	return append(applied("destination.host", "destination.port.number"),
+		Field{Path: "destination.subset", Fate: Applied, Why: "of a host that is reached straight from the pod; a route to an egress gateway's subset leads to the gateway"})
 }
 
-// abortsAll says whether a fault closes a route rather than disturbs it.
-func abortsAll(v any) bool {
-	a, ok := v.(*networking.HTTPFaultInjection_Abort)
-	return ok && (a.Percentage == nil || a.Percentage.Value >= 100)
+func l4Match() []Field {
+	return append(matchPlace(), Field{Path: "destinationSubnets", Fate: Applied, Why: "at sidecars: a gateway does not know where a client wanted to connect to, so a match with it is for none there"})
 }
+
+// matchPlace are the lines that matches of all protocols have.
+func matchPlace() []Field {
+	return append(applied("port", "gateways", "sourceLabels"), Field{Path: "sourceNamespace", Fate: Applied, Why: "together with sourceLabels, and with gateways: all of it has to hold"})
+}
+
+func httpRoute() []Field {
+	return slices.Concat(
+		[]Field{{Path: "name", Fate: Applied, Why: "in the proxy's log; one that means something there gets \"route.\" before it"}},
+		below("match", matchPlace()),
+		below("match", applied("name", "ignoreUriCase", "statPrefix")),
+		below("match.uri", text()), below("match.scheme", text()), below("match.method", text()), below("match.authority", text()),
+		below("match.headers", text()), below("match.withoutHeaders", text()), below("match.queryParams", text()),
+		below("route", destination()), applied("route.weight"), below("route.headers", headerOperations()),
+		below("headers", headerOperations()),
+		applied("redirect.uri", "redirect.authority", "redirect.port", "redirect.derivePort", "redirect.scheme", "redirect.redirectCode", "redirect.prefixRewrite"),
+		applied("directResponse.status", "directResponse.body.string", "directResponse.body.bytes"),
+		applied("delegate.name", "delegate.namespace"),
+		applied("rewrite.uri", "rewrite.uriRegexRewrite.match", "rewrite.uriRegexRewrite.rewrite"),
+		[]Field{{Path: "rewrite.authority", Fate: Applied, Why: "where the proxy connects to the destination itself: to a gateway the Host says which host is meant"}},
+		applied("timeout", "retries.attempts", "retries.perTryTimeout", "retries.retryOn", "retries.retryRemoteLocalities", "retries.retryIgnorePreviousHosts", "retries.backoff"),
+		applied("fault.delay.fixedDelay", "fault.delay.percentage.value", "fault.delay.percent", "fault.abort.httpStatus", "fault.abort.grpcStatus", "fault.abort.percentage.value"),
+		warned("it is not supported, in Istio neither", "write fixedDelay", "fault.delay.exponentialDelay"),
+		warned("it is not supported, in Istio neither", "write httpStatus or grpcStatus", "fault.abort.http2Error"),
+		below("mirror", applied("host", "port.number")), below("mirrors", applied("destination.host", "destination.port.number", "percentage.value")),
+		[]Field{{Path: "mirror.subset", Fate: Applied, Why: "as for destinations"}, {Path: "mirrors.destination.subset", Fate: Applied, Why: "as for destinations"}},
+		applied("mirrorPercent", "mirrorPercentage.value"),
+		below("corsPolicy", slices.Concat(applied("allowOrigin", "allowMethods", "allowHeaders", "exposeHeaders", "maxAge", "allowCredentials", "unmatchedPreflights"), below("allowOrigins", text()))),
+	)
+}
+
+// text are the lines of a StringMatch.
+func text() []Field { return applied("exact", "prefix", "regex") }
+
+func headerOperations() []Field {
+	return applied("request.set", "request.add", "request.remove", "response.set", "response.add", "response.remove")
+}
+
+const nothingListens = "no listener is made of it: sidecars reach egress gateways over the mesh's own mTLS, and nobody else does"
 
 var gateway = Kind{
 	Name: "Gateway", API: "networking.istio.io/v1", Message: &networking.Gateway{},
-	Fields: []Field{{Fate: Warned, Why: "the object is read, but proxies are not programmed by it: nothing listens",
-		Fix: "rely on the path that a ServiceEntry gives by itself, and on DestinationRules for TLS"}},
+	Fields: slices.Concat(
+		[]Field{
+			{Path: "selector", Fate: Applied, Why: "egress gateways, by the selector of their Service; " + nothingListens},
+			{Path: "servers.port.number", Fate: Applied, Why: "what VirtualServices name as match.port"},
+			{Path: "servers.tls.mode", Fate: Warned, When: is("SIMPLE", "MUTUAL", "OPTIONAL_MUTUAL"), Why: nothingListens, Fix: "write ISTIO_MUTUAL, or PASSTHROUGH for TLS that is passed on"},
+			{Path: "servers.tls.mode", Fate: Applied, Why: "whether routes of requests or of connections count"},
+		},
+		applied("servers.port.protocol", "servers.hosts"),
+		idle("servers.port.name", "servers.port.targetPort", "servers.name"),
+		warned(nothingListens, "remove it", "servers.bind", "servers.defaultEndpoint",
+			"servers.tls.httpsRedirect", "servers.tls.serverCertificate", "servers.tls.privateKey", "servers.tls.caCertificates", "servers.tls.caCrl",
+			"servers.tls.credentialName", "servers.tls.credentialNames", "servers.tls.caCertCredentialName", "servers.tls.tlsCertificates", "servers.tls.subjectAltNames", "servers.tls.insecureSkipVerify",
+			"servers.tls.verifyCertificateSpki", "servers.tls.verifyCertificateHash", "servers.tls.minProtocolVersion", "servers.tls.maxProtocolVersion", "servers.tls.cipherSuites"),
+	),
 }

@@ -28,6 +28,7 @@ var scenes = map[string]scene{
 var plays = map[string]string{
 	"README.md":                 "machine",
 	"allow-a-host.md":           "machine",
+	"routes.md":                 "machine",
 	"ask-a-cluster.md":          "cluster",
 	"audit-log.md":              "machine",
 	"choose-dns-upstreams.md":   "machine",

@@ -2,7 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/sallyport/sallyport/config"
@@ -70,12 +72,16 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 		return a.unregistered(d)
 	case r.Does == resolve.NotRegistered:
 		return a.follows(a.Rest().ForAddress(), d)
+	case r.Does == resolve.Answer || r.Does == resolve.Unrouted:
+		return answered(svc, port, r)
 	case r.Does != resolve.Forward:
 		return ended(svc, port, r, shown)
+	case len(r.To) > 0:
+		return a.led(svc, port, r, shown)
 	case svc.Exit.IsZero():
 		return a.direct(svc, port, r)
 	default:
-		return a.byGateway(svc, port, r, shown)
+		return a.byGateway(svc, port, r, shown, a.Means(svc))
 	}
 }
 
@@ -107,7 +113,7 @@ func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Rou
 }
 
 // byGateway asks the gateway's routes, too, as it sees what the sidecar hands on.
-func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
+func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown, means string) Verdict {
 	v := Verdict{
 		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Path: PathGateway, Gateway: svc.Exit, Cluster: clusterName(gatewayPort, svc.Exit.Host()),
 	}
@@ -122,7 +128,7 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	if svc.Wildcard() {
 		name = shown.Name
 	}
-	row := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Row(name, port.Number, a.workload.Namespace, a.Means(svc))
+	row := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Row(name, port.Number, a.workload.Namespace, means)
 	if row == nil { // names of the gateway's own host, which a pattern covers
 		v.DecidedBy, v.Reason = Object{Key: resolve.MeshPolicy(a.snap)}, "the egress gateway does not connect to this name, whoever registered it"
 		return v
@@ -136,22 +142,32 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		return v
 	}
 	svc, port = row.Service, row.Port
+	if shown.Request.Authority = name; port.Number != 80 { // as the sidecar sends it
+		shown.Request.Authority = net.JoinHostPort(name, strconv.FormatUint(uint64(port.Number), 10))
+	}
 	r = resolve.First(row.Routes(), shown, svc.Host)
 	switch {
 	case r == nil:
 		v.Reason = "the egress gateway takes nothing like this for the port"
+	case len(r.To) > 0 && r.Audience != nil && !slices.Contains(r.Audience, a.workload.Namespace):
+		v.DecidedBy, v.Reason = Object{Key: r.By}, "led to a host that is not exported to this namespace by "+ruleOf(r)
 	case r.Does == resolve.Close:
 		v.DecidedBy, v.Reason = Object{Key: r.By}, "the egress gateway sends nothing: "+r.Closed.String()
+	case r.Does == resolve.Answer || r.Does == resolve.Unrouted:
+		there := answered(svc, port, r)
+		v.DecidedBy, v.Reason = there.DecidedBy, "at the egress gateway "+there.Reason
 	case r.Does == resolve.WrongAddress:
 		v.Reason = wrongAddress(svc, shown.Address)
 	case r.Does == resolve.WrongProtocol:
 		v.DecidedBy.Rule = fmt.Sprintf("ports: %d/%s", port.Number, port.Protocol)
 		v.Reason = fmt.Sprintf("port %d of the host is registered as %s, and the egress gateway takes no %s there", port.Number, port.Protocol, spoken(shown.Kind))
+	case len(r.To) > 0:
+		v = ledAtGateway(v, r)
 	default:
 		v.Allowed, v.Reason = true, "registered; leaves by the egress gateway"
-		if len(gatewayEndpoints(a.snap, svc.Exit)) == 0 {
-			v.Reason += ", of which no endpoint is known: until one is, requests fail"
-		}
+	}
+	if v.Allowed && len(gatewayEndpoints(a.snap, svc.Exit)) == 0 {
+		v.Reason += ", of which no endpoint is known: until one is, requests fail"
 	}
 	return v
 }

@@ -33,7 +33,7 @@ func ParseDestination(s string) (Destination, error) {
 	if err != nil {
 		return Destination{}, fmt.Errorf("URL %q: %w", s, errors.Unwrap(err))
 	}
-	d := Destination{Scheme: Scheme(u.Scheme), Host: strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), Path: u.Path}
+	d := Destination{Scheme: Scheme(u.Scheme), Host: strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), Path: pathOf(u)}
 	switch d.Scheme {
 	case HTTP:
 		d.Port = 80
@@ -72,4 +72,12 @@ func readHost(s string) (string, error) {
 	}
 	n, err := host.ParseExact(s)
 	return string(n), err
+}
+
+// pathOf is what a request of the URL asks for, as it is sent; "" where the URL says nothing.
+func pathOf(u *url.URL) string {
+	if u.Path == "" && u.RawQuery == "" {
+		return ""
+	}
+	return u.RequestURI()
 }

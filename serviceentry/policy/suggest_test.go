@@ -78,7 +78,7 @@ func TestSuggestion(t *testing.T) {
 func TestParseDestination(t *testing.T) {
 	for url, want := range map[string]policy.Destination{
 		"http://external.com":              {Scheme: policy.HTTP, Host: "external.com", Port: 80},
-		"HTTP://External.COM./a/b?c#d":     {Scheme: policy.HTTP, Host: "external.com", Port: 80, Path: "/a/b"},
+		"HTTP://External.COM./a/b?c#d":     {Scheme: policy.HTTP, Host: "external.com", Port: 80, Path: "/a/b?c"},
 		"https://external.com:8443":        {Scheme: policy.HTTPS, Host: "external.com", Port: 8443},
 		"tls://external.com:443":           {Scheme: policy.TLS, Host: "external.com", Port: 443},
 		"tcp://db.external.com:5432":       {Scheme: policy.TCP, Host: "db.external.com", Port: 5432},

@@ -46,6 +46,7 @@ type Rule struct {
 	Selector    map[string]string       // of the workloads that it is for, in its own namespace; nil for all
 	TLS         *TLSSettings            // for all ports
 	PortTLS     map[uint32]*TLSSettings // for single ports, which win, also where they say nothing (nil)
+	Subsets     []Subset                // in order of their names
 	traffic     Traffic                 // for all ports
 	portTraffic map[uint32]Traffic      // for single ports, which win
 	Hash        uint64
@@ -85,6 +86,7 @@ func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg
 		r.PortTLS[p.GetPort().GetNumber()] = tlsSettings(p.GetTls(), o.Namespace)
 	}
 	r.readTraffic(spec.GetTrafficPolicy())
+	r.readSubsets(spec.Subsets)
 	return r
 }
 

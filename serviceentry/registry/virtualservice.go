@@ -3,7 +3,9 @@ package registry
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -26,6 +28,8 @@ type VirtualService struct {
 	route.Routes
 
 	Hash uint64 // covers everything above
+
+	ends map[string]bool // the hosts that its routes lead to
 }
 
 // virtualService reads one; find gives the routes of a delegate.
@@ -44,7 +48,7 @@ func virtualService(o *config.Object, spec *networking.VirtualService, cfg *mesh
 	if err != nil {
 		panic(fmt.Sprintf("registry: a VirtualService does not marshal: %v", err)) // no field of it can fail
 	}
-	v.Hash = xxhash.Sum64(text)
+	v.Hash, v.ends = xxhash.Sum64(text), v.destinations()
 	return v
 }
 
@@ -94,9 +98,6 @@ func (v *VirtualService) sources() (out []map[string]string) {
 // destinations are the hosts that its routes lead to, each once.
 func (v *VirtualService) destinations() map[string]bool {
 	out := map[string]bool{}
-	if v == nil {
-		return out
-	}
 	for _, h := range v.HTTP {
 		for _, d := range h.Destinations {
 			out[d.Host] = true
@@ -190,4 +191,109 @@ func (s *Snapshot) GatewayRoutes(svc *Service, client string, gateway config.Key
 		}
 	}
 	return nil
+}
+
+// Led says whether some VirtualService is for a host.
+func (s *Snapshot) Led(host string) bool {
+	if s.virtual.Len() == 0 {
+		return false
+	}
+	for range s.covering(host) {
+		return true
+	}
+	return false
+}
+
+// BoundClients are the namespaces, beside the service's own and the root namespace, that have VirtualServices of their own for it
+// at a Gateway, in order.
+func (s *Snapshot) BoundClients(svc *Service, gateway config.Key) (out []string) {
+	if s.virtual.Len() == 0 {
+		return nil
+	}
+	at := gateway.Namespace + "/" + gateway.Name
+	for v := range s.covering(svc.Host) {
+		ns := v.Key.Namespace
+		if v.At(at) && ns != svc.Namespace && ns != s.Mesh.RootNamespace && svc.ExportTo.Includes(ns) && !slices.Contains(out, ns) {
+			out = append(out, ns)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// covering goes through the VirtualServices whose hosts cover one.
+func (s *Snapshot) covering(host string) iter.Seq[*VirtualService] {
+	return func(yield func(*VirtualService) bool) {
+		for candidate := tailOf(host); candidate != ""; candidate = widerRule(candidate) {
+			list, _ := s.virtual.Get(candidate)
+			for _, v := range list {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// LeadsBy says whether a VirtualService leads workloads to hosts by an egress gateway: the Service is one by the word of others
+// (see IsExit), or the mesh's, or the VirtualService is for a Gateway object that is about its pods.
+func (s *Snapshot) LeadsBy(v *VirtualService, ref Ref) bool {
+	k, ok := s.KubeService(ref)
+	if !ok {
+		return false
+	}
+	if s.IsExit(ref) || ref == Ref(s.Mesh.DefaultGateway) {
+		return true
+	}
+	return slices.ContainsFunc(v.Gateways, func(name string) bool {
+		ns, name, _ := strings.Cut(name, "/")
+		g := s.Gateway(config.Key{Kind: config.KindGateway, Namespace: ns, Name: name})
+		return g != nil && g.Selects(k)
+	})
+}
+
+// LedBy says whether some VirtualService leads workloads to a service outside by this gateway, and not only its own entry.
+func (s *Snapshot) LedBy(svc *Service, ref Ref) bool {
+	if !svc.External || svc.Exit == ref || s.virtual.Len() == 0 || ref.IsZero() {
+		return false
+	}
+	for v := range s.covering(svc.Host) {
+		if !v.At(route.Mesh) || !v.ends[ref.Host()] || !s.LeadsBy(v, ref) {
+			continue
+		}
+		if ns := v.Key.Namespace; ns == svc.Namespace || ns == s.Mesh.RootNamespace || svc.ExportTo.Includes(ns) {
+			return true
+		}
+	}
+	return false
+}
+
+// Via is the service as it is reached by an egress gateway that a route leads to, whatever its entry says.
+func (s *Snapshot) Via(svc *Service, ref Ref) *Service {
+	if svc.Exit == ref {
+		return svc
+	}
+	via := *svc
+	via.Exit, via.RootExit, via.Borrowed = ref, false, !s.IsExit(ref)
+	via.Hash = via.Hash*1099511628211 ^ xxhash.Sum64String(ref.String()) // another way, another service
+	return &via
+}
+
+// Ends are the hosts that its routes lead to. Nobody may change them.
+func (v *VirtualService) Ends() map[string]bool { return v.ends }
+
+// Read is the service as requests to its ports of TLS see it: a proxy wraps them.
+func (s *Service) Read() *Service {
+	if !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Protocol == TLS }) {
+		return s
+	}
+	read := *s
+	read.Ports = slices.Clone(s.Ports)
+	for i := range read.Ports {
+		if read.Ports[i].Protocol == TLS {
+			read.Ports[i].Protocol = HTTP
+		}
+	}
+	read.Hash ^= 0x72656164 // another value
+	return &read
 }

@@ -113,7 +113,7 @@ func (b *batch) noteVirtual(v *VirtualService, there bool) {
 	for _, host := range v.Hosts {
 		b.putVirtual(host, v, there)
 	}
-	for host := range v.destinations() {
+	for host := range v.ends {
 		b.index.virtual.leadTo.note(host, v.Key, there)
 	}
 	for _, g := range v.Gateways {

@@ -44,6 +44,7 @@ type Registration struct {
 	Service *registry.Service
 	Rule    *registry.Rule
 	Far     registry.FarEnd
+	Bound   []Bound // what users' VirtualServices make of it there
 }
 
 // Host gathers what counts for a host; false where none of its registrations leaves here.
@@ -78,8 +79,12 @@ func (e Exit) leaving(host string) []*registry.Service {
 // attached picks the registrations that leave by a gateway.
 func (e Exit) attached(list []*registry.Service) (out []*registry.Service) {
 	for _, svc := range list {
-		if svc.External && !e.gateway.IsZero() && svc.Exit == e.gateway {
+		switch {
+		case !svc.External || e.gateway.IsZero():
+		case svc.Exit == e.gateway:
 			out = append(out, svc)
+		case e.snap.LedBy(svc, e.gateway):
+			out = append(out, e.snap.Via(svc, e.gateway))
 		}
 	}
 	return out
@@ -114,6 +119,13 @@ func (e Exit) registrations(list []*registry.Service) []Registration {
 }
 
 func (e Exit) registration(svc *registry.Service) Registration {
+	r := e.plain(svc)
+	r.Bound = e.bound(svc)
+	return r
+}
+
+// plain is a registration as it is without VirtualServices.
+func (e Exit) plain(svc *registry.Service) Registration {
 	r := Registration{Service: svc}
 	if e.verified() {
 		r.Rule = e.snap.ExitRule(svc)

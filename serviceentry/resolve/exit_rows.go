@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // ExitPort is what an exit does with a host's port.
@@ -35,7 +37,10 @@ type ExitRow struct {
 	Audience []string
 	// First says that it is the host's first: the others are told apart by their namespace.
 	First bool
+	// Bound is what the row's clients follow of users' VirtualServices; nil where there are none for them.
+	Bound *Bound
 
+	bounds   []Bound
 	verified bool
 }
 
@@ -58,7 +63,7 @@ func (h *ExitHost) Ports() []ExitPort {
 				}
 			}
 		}
-		p.Choices = choices(rows, h.Root)
+		p.Choices = withBound(choices(rows, h.Root))
 		out = append(out, p)
 	}
 	return out
@@ -83,6 +88,10 @@ func rowsAt(list []Registration, verified bool) map[uint32][]*ExitRow {
 func rowOf(reg Registration, port registry.Port, all []Registration, verified, first bool) *ExitRow {
 	row := &ExitRow{Registration: reg, Port: port, Audience: audience(all, reg.Service.Namespace, port.Number), First: first, verified: verified}
 	row.TLS, row.Port.TargetPort = registry.Origination(reg.Service, port, reg.Rule)
+	row.bounds = reg.Bound
+	if len(reg.Bound) > 0 && reg.Bound[0].Client == "" {
+		row.Bound = &reg.Bound[0]
+	}
 	return row
 }
 
@@ -192,7 +201,8 @@ func (r *ExitRow) Dials() bool {
 func (r *ExitRow) Routes() []Route {
 	routes := r.routes()
 	for i := range routes {
-		if routes[i].Does != Close {
+		routes[i].Audience = r.audienceOf(routes[i].To)
+		if routes[i].Does != Close && routes[i].By == (config.Key{}) {
 			routes[i].By, routes[i].Revision = r.Service.SourceOf(r.Port), r.Service.RevisionOf(r.Port)
 		}
 	}
@@ -206,7 +216,7 @@ func (r *ExitRow) routes() []Route {
 	wrong := Route{For: Connections, Does: WrongProtocol}
 	switch {
 	case r.Port.Protocol.IsHTTP():
-		return []Route{wrong, {For: Requests}}
+		return append([]Route{wrong}, r.requests()...)
 	case r.Dials():
 		var out []Route
 		for _, p := range r.Far.Dialled {
@@ -214,12 +224,48 @@ func (r *ExitRow) routes() []Route {
 		}
 		return append(out, Route{For: Connections, Does: WrongAddress}, Route{For: Requests})
 	case r.Port.Protocol == registry.TCP && (!r.Service.Wildcard() || !r.verified):
+		if user := r.connections(r.boundTCP(), Connections); user != nil {
+			return append(user, asRequests(r.connections(r.boundTCP(), Connections))...)
+		}
 		return []Route{{For: Connections}, {For: Requests}}
 	case r.Port.Protocol == registry.TCP: // what is not TLS names none of a pattern's hosts
 		return []Route{{For: TLSConnections}, wrong, {For: Requests}}
 	default:
+		if user := r.connections(r.boundTLS(), TLSConnections); user != nil {
+			return append(user, wrong, Route{For: Requests, Does: WrongProtocol})
+		}
 		return []Route{{For: TLSConnections}, wrong, {For: Requests, Does: WrongProtocol}}
 	}
+}
+
+// audienceOf is who may take a route: who may use the row, and each host that the route leads to.
+func (r *ExitRow) audienceOf(to []To) []string {
+	out := r.Audience
+	for _, t := range to {
+		if t.Row == nil || t.Row.Audience == nil || t.Service.Source == r.Service.Source {
+			continue
+		}
+		if out == nil {
+			out = t.Row.Audience
+			continue
+		}
+		out = slices.DeleteFunc(slices.Clone(out), func(ns string) bool { return !slices.Contains(t.Row.Audience, ns) })
+	}
+	return out
+}
+
+func (r *ExitRow) boundTCP() []route.L4 {
+	if r.Bound == nil {
+		return nil
+	}
+	return r.Bound.TCP
+}
+
+func (r *ExitRow) boundTLS() []route.L4 {
+	if r.Bound == nil {
+		return nil
+	}
+	return r.Bound.TLS
 }
 
 // Row gives the first row of a port; nil where there is none.

@@ -1,14 +1,18 @@
 package resolve
 
 import (
+	"cmp"
 	"iter"
+	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // Find gives the registration that a destination leads to, and what the workload's proxy sees of it: by name where the protocol
@@ -17,6 +21,7 @@ import (
 func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
 	seen := a.shown(d)
 	svc, x := a.lookUp(seen)
+	x.Request = requestOf(d, x)
 	if svc == nil {
 		return nil, x
 	}
@@ -24,6 +29,15 @@ func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
 		return nil, x // proxies take none
 	}
 	return svc, x
+}
+
+// requestOf is the request, or the connection, that a destination stands for: GET, where nothing else is said.
+func requestOf(d Destination, x Shown) route.Request {
+	r := route.Request{Method: cmp.Or(d.Method, "GET"), Scheme: "http", Authority: d.Host, Path: cmp.Or(d.Path, "/"), SNI: x.Name, Dialled: x.Address}
+	if d.Port != 80 {
+		r.Authority = net.JoinHostPort(d.Host, strconv.FormatUint(uint64(d.Port), 10))
+	}
+	return r
 }
 
 func (a Sidecar) lookUp(d Destination) (*registry.Service, Shown) {

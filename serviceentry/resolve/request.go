@@ -19,5 +19,6 @@ type Destination struct {
 	Scheme Scheme
 	Host   string
 	Port   uint32
-	Path   string
+	Path   string // with its query; "" is "/"
+	Method string // of a request; "" is GET
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // Route is what happens to some of what comes for a port of a host. Of a port's routes the first counts that takes it.
@@ -14,12 +15,23 @@ type Route struct {
 	// Dialled keeps it to connections that dialled an address in this range, which then is where they go; of exits.
 	Dialled netip.Prefix
 
+	// HTTP is the user's route of requests, and Match what it asks of them; L4 is what one asks of connections. Where neither
+	// is set, all are meant, and go as the host is registered.
+	HTTP  *route.HTTP
+	Match *route.HTTPMatch
+	L4    *route.L4Match
+	// To is where what takes a user's route goes, each destination by its weight; Mirrors get copies.
+	To, Mirrors []To
+	// Audience are the namespaces that may take it, at an exit; nil is everybody.
+	Audience []string
+
 	Does Does
 	// Closed is why, where it does Close.
 	Closed *registry.Closed
 	// By is the object that says so, and Revision that object's.
 	By       config.Key
 	Revision string
+	Field    string // where in the object, of a user's route: "http[0]"
 }
 
 // Kind is what a proxy makes of what comes.
@@ -54,6 +66,8 @@ const (
 	Close                     // ends it: what an object asks for cannot be kept
 	NotRegistered             // treats it as what nobody registered
 	WrongAddress              // ends it: the address that was dialled is none that an exit connects to
+	Answer                    // answers it: a user's redirect or response
+	Unrouted                  // ends it: none of the user's routes means it
 )
 
 // Shown is what a proxy sees of a request or a connection.
@@ -65,6 +79,8 @@ type Shown struct {
 	Again bool
 	// Address is the one that was dialled; the zero Addr where that is not known.
 	Address netip.Addr
+	// Request is what routes of users ask for; of connections, its SNI.
+	Request route.Request
 }
 
 // Takes says whether a route is for what is shown. own is the host's own name.
@@ -73,6 +89,9 @@ func (r *Route) Takes(x Shown, own string) bool {
 		return false
 	}
 	if r.Dialled.IsValid() && x.Address.IsValid() && !r.Dialled.Contains(x.Address) {
+		return false
+	}
+	if r.Match != nil && !r.Match.Holds(&x.Request) || r.L4 != nil && !r.L4.Holds(&x.Request) {
 		return false
 	}
 	switch r.Asked {

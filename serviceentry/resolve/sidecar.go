@@ -54,6 +54,7 @@ type SidecarHost struct {
 	Contested bool             // other namespaces registered it too, so the gateway must be told whose registration is meant
 	Foreign   bool             // it is another namespace's
 	Shut      []uint32         // ports at which a pattern of another namespace would take the host
+	Led       *Led             // what a VirtualService makes of the way to it; nil without one
 	// Rest is what happens to connections by address that the host does not take: they are nobody's. It is set where single
 	// addresses were written for the host, or ports are shut.
 	Rest Rest
@@ -102,7 +103,7 @@ func (a Sidecar) Reached(svc *registry.Service) SidecarHost {
 func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 	rule := a.snap.Rule(svc, a.Namespace, a.selected)
 	return SidecarHost{
-		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout,
+		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout, Led: a.led(svc),
 		Far:     a.snap.FarEnd(svc, rule, registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets}),
 		Gateway: a.isGateway(svc.Host),
 	}

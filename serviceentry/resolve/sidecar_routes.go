@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -53,7 +54,7 @@ func (h *SidecarHost) Routes(p registry.Port) []Route {
 	routes := h.routes(p)
 	for i := range routes {
 		r := &routes[i]
-		if r.Does == Close || r.Does == NotRegistered {
+		if r.Does == Close || r.Does == NotRegistered || r.By != (config.Key{}) {
 			continue
 		}
 		r.By = h.Service.SourceOf(p)
@@ -71,23 +72,23 @@ func (h *SidecarHost) routes(p registry.Port) []Route {
 	}
 	switch {
 	case p.Protocol.IsHTTP():
-		return append(h.unnamed(), Route{For: Connections, Does: WrongProtocol}, Route{For: Requests})
+		return append(append(h.unnamed(), Route{For: Connections, Does: WrongProtocol}), h.requests(p)...)
 	case p.Protocol == registry.TLS && svc.External:
-		return append(h.tlsRoutes(), Route{For: Requests, Does: WrongProtocol})
+		return append(h.tlsRoutes(p), Route{For: Requests, Does: WrongProtocol})
 	case !svc.ByAddress() || !svc.Exit.IsZero():
-		return []Route{{For: Connections}, {For: Requests}}
+		return append(h.opaque(p, Anyhow), h.opaqueRequests(p)...)
 	default:
-		return []Route{{For: Connections, Asked: ByAddress}, {For: Connections}, {For: Requests}}
+		return slices.Concat(h.opaque(p, ByAddress), h.opaque(p, Anyhow), h.opaqueRequests(p))
 	}
 }
 
 // tlsRoutes are for connections to a host outside that takes TLS only. One without a TLS name goes where its address leads. One
 // with a name that is nobody's does so, too, if the host is reached straight from here: through a gateway, which holds names
 // against each other, it would not come.
-func (h *SidecarHost) tlsRoutes() []Route {
+func (h *SidecarHost) tlsRoutes(p registry.Port) []Route {
 	svc := h.Service
 	if !svc.VIP4.IsValid() && (len(svc.Addresses) == 0 || !svc.ByAddress()) {
-		return []Route{{For: Connections}}
+		return h.opaque(p, Anyhow)
 	}
 	byAddress, byName := Route{For: Connections, Asked: ByAddress}, Route{For: Connections, Asked: ByHostName}
 	if !svc.Exit.IsZero() {
@@ -96,7 +97,12 @@ func (h *SidecarHost) tlsRoutes() []Route {
 	if len(h.Aliases) > 0 {
 		byName.Asked = ByName
 	}
-	return append(append([]Route{byAddress}, h.unnamed()...), byName, Route{For: Connections, Does: WrongProtocol})
+	named := []Route{byName}
+	if user := h.connections(p, byName.Asked); user != nil { // they are by name, so what shows none is for none of them
+		byAddress.Does, byAddress.By, byAddress.Revision = Unrouted, h.Led.By.Key, h.Led.By.Revision
+		named = user
+	}
+	return slices.Concat([]Route{byAddress}, h.unnamed(), named, []Route{{For: Connections, Does: WrongProtocol}})
 }
 
 // unnamed is for TLS connections that the host's address found and that it does not take. With a made-up address they are

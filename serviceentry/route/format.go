@@ -28,6 +28,9 @@ var (
 
 // Formats says whether a header's value is a format string that Envoy takes, with no other Variables than those.
 func Formats(value string) bool {
+	if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+		return false
+	}
 	for {
 		at := strings.IndexByte(value, '%')
 		if at < 0 {

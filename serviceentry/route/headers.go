@@ -59,5 +59,16 @@ func (o *HeaderOps) values(in map[string]string, request bool) (out []Header) {
 }
 
 func may(name string, request bool) bool {
-	return name != "" && name[0] != ':' && name != "host" && Reserved(name, request) == ""
+	return isToken(name) && name != "host" && Reserved(name, request) == ""
+}
+
+// isToken says whether a text can be the name of a header (RFC 9110 section 5.6.2), as far as users need it.
+func isToken(name string) bool {
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return name != ""
 }

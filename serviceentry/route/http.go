@@ -1,6 +1,7 @@
 package route
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
@@ -218,4 +219,10 @@ func Join(lists ...[]HTTP) []HTTP {
 		}
 	}
 	return append(out, last...)
+}
+
+// Renames says whether the route changes the Host of requests.
+func (h *HTTP) Renames() bool {
+	return h.Rewrite != nil && h.Rewrite.Authority != "" || h.Headers.Request.Authority != "" ||
+		slices.ContainsFunc(h.Destinations, func(d HTTPDestination) bool { return d.Headers.Request.Authority != "" })
 }

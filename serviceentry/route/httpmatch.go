@@ -1,6 +1,7 @@
 package route
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -22,7 +23,7 @@ type HTTPMatch struct {
 	Query     []QueryMatch  `json:",omitempty"`
 }
 
-// HeaderMatch is about one header. Where it occurs several times, its values count as one with commas between.
+// HeaderMatch is about one header. Where it occurs several times, one of its values has to match.
 type HeaderMatch struct {
 	Name string // in lower case
 	Text Text
@@ -90,7 +91,10 @@ func (h *HeaderMatch) holds(headers map[string][]string) bool {
 	case !there && !h.Without:
 		return false
 	default:
-		return h.Text.Matches(strings.Join(values, ",")) != h.Without
+		if !there {
+			values = []string{""}
+		}
+		return slices.ContainsFunc(values, h.Text.Matches) != h.Without
 	}
 }
 
@@ -104,4 +108,19 @@ func parameter(query, name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// works says whether a proxy can be told of it: names are there, and expressions are such.
+func (m *HTTPMatch) works() bool {
+	for _, h := range m.Headers {
+		if !isToken(h.Name) || !h.Text.works() { // a token's claim is no header, either
+			return false
+		}
+	}
+	for _, q := range m.Query {
+		if q.Name == "" || !q.Text.works() {
+			return false
+		}
+	}
+	return m.URI.works() && m.Scheme.works() && m.Method.works() && m.Authority.works()
 }

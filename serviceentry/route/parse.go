@@ -60,11 +60,13 @@ func Parse(o *config.Object, spec *networking.VirtualService) Routes {
 		out.TLS = p.l4(out.TLS, fmt.Sprintf("tls[%d]", i), matches, t.Route)
 	}
 	for i, t := range spec.Tcp {
-		matches := make([]L4Match, len(t.Match))
-		for j, m := range t.Match {
-			matches[j] = L4Match{Where: p.where(m.Port, m.Gateways, m.SourceLabels, m.SourceNamespace), Subnets: subnets(m.DestinationSubnets)}
+		var matches []L4Match
+		for _, m := range t.Match {
+			if m.SourceSubnet == "" { // else it is for nobody: a proxy is of one pod
+				matches = append(matches, L4Match{Where: p.where(m.Port, m.Gateways, m.SourceLabels, m.SourceNamespace), Subnets: subnets(m.DestinationSubnets)})
+			}
 		}
-		if len(matches) == 0 {
+		if len(t.Match) == 0 {
 			matches = []L4Match{{Where: p.where(0, nil, nil, "")}}
 		}
 		out.TCP = p.l4(out.TCP, fmt.Sprintf("tcp[%d]", i), matches, t.Route)
@@ -111,8 +113,11 @@ func weightOf(weight int32, of int) (uint32, bool) {
 	if of == 1 {
 		return 1, true
 	}
-	return uint32(max(weight, 0)), weight > 0
+	return min(uint32(max(weight, 0)), uint32(maxWeights/of)), weight > 0
 }
+
+// maxWeights bounds the sum of a route's weights: Envoy's is that of 32 bits.
+const maxWeights = 1 << 31
 
 func (p parser) destination(d *networking.Destination) Destination {
 	return Destination{Host: FullName(d.Host, p.o.Namespace), Subset: d.Subset, Port: d.GetPort().GetNumber()}

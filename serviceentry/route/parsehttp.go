@@ -21,9 +21,11 @@ func (p parser) http(h *networking.HTTPRoute) HTTP {
 		fault: h.Fault != nil, headers: h.Headers != nil, mirrors: h.Mirror != nil || len(h.Mirrors) > 0, gateways: p.gateways,
 	}
 	for _, m := range h.Match {
-		out.Matches = append(out.Matches, p.httpMatch(m))
+		if one := p.httpMatch(m); one.works() {
+			out.Matches = append(out.Matches, one)
+		}
 	}
-	if len(out.Matches) == 0 && h.Delegate == nil {
+	if len(h.Match) == 0 && h.Delegate == nil {
 		out.Matches = []HTTPMatch{{Where: p.where(0, nil, nil, "")}}
 	}
 	for _, d := range h.Route {
@@ -52,15 +54,15 @@ func (h *HTTP) mirror(to Destination, share Share) {
 	}
 }
 
-// does says whether the route does anything.
+// does says whether the route does anything for anybody.
 func (h *HTTP) does() bool {
-	return len(h.Destinations) > 0 || h.Redirect != nil || h.DirectResponse != nil
+	return len(h.Matches) > 0 && (len(h.Destinations) > 0 || h.Redirect != nil || h.DirectResponse != nil)
 }
 
 func (p parser) httpMatch(m *networking.HTTPMatchRequest) HTTPMatch {
 	out := HTTPMatch{
 		Where: p.where(m.Port, m.Gateways, m.SourceLabels, m.SourceNamespace), Name: m.Name, StatPrefix: m.StatPrefix,
-		URI: pathOf(m.Uri), IgnoreURICase: m.IgnoreUriCase, Scheme: textOf(m.Scheme), Method: textOf(m.Method), Authority: textOf(m.Authority),
+		URI: textOf(m.Uri), IgnoreURICase: m.IgnoreUriCase, Scheme: textOf(m.Scheme), Method: textOf(m.Method), Authority: textOf(m.Authority),
 	}
 	for _, list := range []struct {
 		of      map[string]*networking.StringMatch
@@ -79,15 +81,6 @@ func (p parser) httpMatch(m *networking.HTTPMatchRequest) HTTPMatch {
 	return out
 }
 
-// pathOf reads a match of paths, all of which begin with a slash.
-func pathOf(m *networking.StringMatch) *Text {
-	t := textOf(m)
-	if t != nil && t.Kind == Prefix && t.Value == "" {
-		t.Value = "/"
-	}
-	return t
-}
-
 // textOf reads a match of what every request has; nil where it says nothing.
 func textOf(m *networking.StringMatch) *Text {
 	if m.GetMatchType() == nil {
@@ -97,13 +90,16 @@ func textOf(m *networking.StringMatch) *Text {
 	return &t
 }
 
-// valueOf reads a match of what may be absent. Without a word, and with "*" for an expression, it is about presence.
+// valueOf reads a match of what may be absent. Without a word, with "*" for an expression, and with
+// an empty prefix, it is about presence.
 func valueOf(m *networking.StringMatch) Text {
 	switch x := m.GetMatchType().(type) {
 	case *networking.StringMatch_Exact:
 		return NewText(Exact, x.Exact)
 	case *networking.StringMatch_Prefix:
-		return NewText(Prefix, x.Prefix)
+		if x.Prefix != "" {
+			return NewText(Prefix, x.Prefix)
+		}
 	case *networking.StringMatch_Regex:
 		if x.Regex != "*" {
 			return NewText(Regex, x.Regex)
@@ -137,7 +133,15 @@ func directResponseOf(d *networking.HTTPDirectResponse) *DirectResponse {
 	if text := d.GetBody().GetString_(); text != "" {
 		body = []byte(text)
 	}
-	return &DirectResponse{Status: d.Status, Body: body}
+	return &DirectResponse{Status: status(d.Status), Body: body}
+}
+
+// status is one that a proxy may answer with; what is none closes.
+func status(code uint32) uint32 {
+	if code < 200 || code > 599 {
+		return 503
+	}
+	return code
 }
 
 func rewriteOf(w *networking.HTTPRewrite) *Rewrite {
@@ -145,7 +149,7 @@ func rewriteOf(w *networking.HTTPRewrite) *Rewrite {
 		return nil
 	}
 	out := &Rewrite{URI: w.Uri, Authority: w.Authority}
-	if x := w.UriRegexRewrite; x != nil {
+	if x := w.UriRegexRewrite; x != nil && CheckRegex(x.Match) == nil {
 		out.Regex = &RegexRewrite{Match: x.Match, Rewrite: x.Rewrite}
 	}
 	return out
@@ -198,7 +202,7 @@ func abortOf(a *networking.HTTPFaultInjection_Abort) *Abort {
 	out := &Abort{Share: shareOf(a.Percentage, All)}
 	switch x := a.ErrorType.(type) {
 	case *networking.HTTPFaultInjection_Abort_HttpStatus:
-		out.Status = uint32(max(x.HttpStatus, 0))
+		out.Status = status(uint32(max(x.HttpStatus, 0)))
 	case *networking.HTTPFaultInjection_Abort_GrpcStatus:
 		code, ok := GRPCCode(x.GrpcStatus)
 		if !ok {
@@ -223,7 +227,9 @@ func corsOf(c *networking.CorsPolicy) *CORS {
 		ForwardOthers: c.UnmatchedPreflights != networking.CorsPolicy_IGNORE,
 	}
 	for _, o := range c.AllowOrigins {
-		out.Origins = append(out.Origins, valueOf(o))
+		if one := valueOf(o); one.works() && one.Kind != Present {
+			out.Origins = append(out.Origins, one)
+		}
 	}
 	if len(c.AllowOrigins) == 0 {
 		for _, o := range c.AllowOrigin { //nolint:staticcheck // users still write it

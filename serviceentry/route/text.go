@@ -3,7 +3,6 @@ package route
 import (
 	"regexp"
 	"strings"
-	"unicode/utf8"
 )
 
 // TextKind says how a Text compares.
@@ -25,11 +24,11 @@ type Text struct {
 	re *regexp.Regexp // of Regex, for the whole value; nil where it cannot be compiled, and then nothing matches
 }
 
-// NewText makes one. An expression that RE2 does not know matches nothing; admission refuses it.
+// NewText makes one. An expression that CheckRegex does not take matches nothing; admission refuses it.
 func NewText(kind TextKind, value string) Text {
 	t := Text{Kind: kind, Value: value}
-	if kind == Regex {
-		if re, err := regexp.Compile(`\A(?:` + value + `)\z`); err == nil {
+	if kind == Regex && CheckRegex(value) == nil {
+		if re, err := regexp.Compile(`\A(?:` + latin1(value) + `)\z`); err == nil {
 			t.re = re
 		}
 	}
@@ -46,9 +45,13 @@ func (t Text) Matches(value string) bool {
 	case Prefix:
 		return strings.HasPrefix(value, t.Value)
 	default:
-		// RE2 reads UTF-8, and none of its expressions takes a byte that is none
-		return t.re != nil && utf8.ValidString(value) && t.re.MatchString(value)
+		return t.re != nil && t.re.MatchString(latin1(value))
 	}
+}
+
+// works says whether a proxy can be told of it.
+func (t *Text) works() bool {
+	return t == nil || t.Kind != Regex || t.re != nil
 }
 
 // folded says whether a value is meant by an exact text or a prefix, where the case of ASCII letters does not count.

@@ -5,7 +5,9 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	dfpfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
+	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
 	ondemandv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/on_demand/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
@@ -25,6 +27,8 @@ const (
 	filterState  = "envoy.filters.http.set_filter_state"
 	FilterNames  = "envoy.filters.http.dynamic_forward_proxy"
 	FilterWeb    = "envoy.filters.http.grpc_web"
+	FilterFault  = "envoy.filters.http.fault"
+	FilterCORS   = "envoy.filters.http.cors"
 )
 
 // HCM describes an HTTP connection manager.
@@ -89,6 +93,8 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		filters = append(filters, httpFilter(FilterAccess, &httprbacv3.RBAC{}))
 	}
 	for _, f := range []*hcmv3.HttpFilter{
+		httpFilter(FilterCORS, &corsv3.Cors{}),
+		httpFilter(FilterFault, &faultv3.HTTPFault{}),
 		httpFilter(filterState, &httpstatev3.Config{}),
 		httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{}),
 		httpFilter(FilterNames, &dfpfilterv3.FilterConfig{

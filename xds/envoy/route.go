@@ -68,18 +68,19 @@ func WithState(r *routev3.Route, values ...*statev3.FilterStateValue) *routev3.R
 	if len(values) == 0 {
 		return r
 	}
-	return configured(r, filterState, Packed(&httpstatev3.Config{OnRequestHeaders: values}))
+	return Configured(r, filterState, Packed(&httpstatev3.Config{OnRequestHeaders: values}))
 }
 
 // Through turns filters on that are off where no route says so.
 func Through(r *routev3.Route, filters ...string) *routev3.Route {
 	for _, f := range filters {
-		configured(r, f, Packed(&routev3.FilterConfig{Config: &anypb.Any{}}))
+		Configured(r, f, Packed(&routev3.FilterConfig{Config: &anypb.Any{}}))
 	}
 	return r
 }
 
-func configured(r *routev3.Route, filter string, config *anypb.Any) *routev3.Route {
+// Configured gives a filter a configuration of the route's own, which also turns it on.
+func Configured(r *routev3.Route, filter string, config *anypb.Any) *routev3.Route {
 	if r.TypedPerFilterConfig == nil {
 		r.TypedPerFilterConfig = map[string]*anypb.Any{}
 	}

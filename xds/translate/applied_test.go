@@ -8,6 +8,7 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/fields"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
@@ -17,7 +18,37 @@ const (
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: straight, annotations: {egress.sallyport.io/gateway: direct}}
-spec: {hosts: [d.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}, {number: 81, name: more, protocol: HTTP}]}
+spec: {hosts: [d.com, e.com, m.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}, {number: 81, name: more, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}, {number: 90, name: tcp, protocol: TCP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: away}
+spec: {hosts: [g.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: subset}
+spec: {hosts: [m.com], http: [{route: [{destination: {host: d.com, subset: s}}]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: subsets}
+spec: {host: m.com, subsets: [{name: a}, {name: b}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: away}
+spec: {hosts: [g.com], gateways: [x], http: [{match: [{port: 80}], directResponse: {status: 403}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: leaf}
+spec: {http: [{directResponse: {status: 403}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: labelled}
+spec: {hosts: [l.com], location: MESH_INTERNAL, resolution: STATIC, endpoints: [{address: 192.0.2.8, labels: {v: one}}, {address: 192.0.2.9, labels: {v: two}}], ports: [{number: 80, name: http, protocol: HTTP}]}
 ---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -60,9 +91,22 @@ var pairs = map[string]string{
 	"ServiceEntry endpoints.ports":         `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, ports: {h: 81}}]}`,
 	"ServiceEntry endpoints.weight":        `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, weight: 2}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, weight: 3}]}`,
 
-	"DestinationRule host":                         `{host: d.com, trafficPolicy: {tls: {mode: SIMPLE}}} ⇒ {host: e.com, trafficPolicy: {tls: {mode: SIMPLE}}}`,
-	"DestinationRule exportTo":                     `{host: o.com, exportTo: ['*'], trafficPolicy: {tls: {mode: SIMPLE}}} ⇒ {host: o.com, exportTo: [else], trafficPolicy: {tls: {mode: SIMPLE}}}`,
-	"DestinationRule workloadSelector.matchLabels": `{host: d.com, workloadSelector: {matchLabels: {app: x}}, trafficPolicy: {tls: {mode: SIMPLE}}} ⇒ {host: d.com, workloadSelector: {matchLabels: {app: z}}, trafficPolicy: {tls: {mode: SIMPLE}}}`,
+	"DestinationRule host": `{host: d.com, trafficPolicy: {tls: {mode: SIMPLE}}} ⇒ {host: e.com, trafficPolicy: {tls: {mode: SIMPLE}}}`,
+	"DestinationRule subsets.trafficPolicy.portLevelSettings.port.number": `{host: w.com, subsets: [{name: s, trafficPolicy: {portLevelSettings: [{port: {number: 80}, loadBalancer: {simple: RANDOM}}]}}]} ⇒ {host: w.com, subsets: [{name: s, trafficPolicy: {portLevelSettings: [{port: {number: 81}, loadBalancer: {simple: RANDOM}}]}}]}`,
+	"DestinationRule subsets.name":                                        `{host: w.com, subsets: [{name: a}]} ⇒ {host: w.com, subsets: [{name: b}]}`,
+	"DestinationRule subsets.labels":                                      `{host: l.com, subsets: [{name: a, labels: {v: one}}]} ⇒ {host: l.com, subsets: [{name: a, labels: {v: two}}]}`,
+	"DestinationRule exportTo":                                            `{host: o.com, exportTo: ['*'], trafficPolicy: {tls: {mode: SIMPLE}}} ⇒ {host: o.com, exportTo: [else], trafficPolicy: {tls: {mode: SIMPLE}}}`,
+	"DestinationRule workloadSelector.matchLabels":                        `{host: d.com, workloadSelector: {matchLabels: {app: x}}, trafficPolicy: {tls: {mode: SIMPLE}}} ⇒ {host: d.com, workloadSelector: {matchLabels: {app: z}}, trafficPolicy: {tls: {mode: SIMPLE}}}`,
+
+	"VirtualService hosts":    `{hosts: [d.com], http: [{directResponse: {status: 403}}]} ⇒ {hosts: [w.com], http: [{directResponse: {status: 403}}]}`,
+	"VirtualService gateways": `{hosts: [d.com], http: [{directResponse: {status: 403}}]} ⇒ {hosts: [d.com], gateways: [a], http: [{directResponse: {status: 403}}]}`,
+	"VirtualService exportTo": `{hosts: [o.com], exportTo: ['*'], http: [{directResponse: {status: 403}}]} ⇒ {hosts: [o.com], exportTo: [else], http: [{directResponse: {status: 403}}]}`,
+
+	"Gateway selector":              `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: other}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]}`,
+	"Gateway servers.port.number":   `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 81, name: h, protocol: HTTP}, hosts: ['*']}]}`,
+	"Gateway servers.port.protocol": `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: TCP}, hosts: ['*']}]}`,
+	"Gateway servers.hosts":         `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: [other.com]}]}`,
+	"Gateway servers.tls.mode":      `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTPS}, hosts: ['*'], tls: {mode: ISTIO_MUTUAL}}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTPS}, hosts: ['*'], tls: {mode: PASSTHROUGH}}]}`,
 
 	"WorkloadEntry labels":  `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.1, labels: {app: v}}`,
 	"WorkloadEntry address": `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.2, labels: {app: w}}`,
@@ -73,6 +117,134 @@ var pairs = map[string]string{
 	"Sidecar egress.hosts":               `{egress: [{hosts: ['./*']}]} ⇒ {egress: [{hosts: ['other/*']}]}`,
 	"Sidecar egress.port.number":         `{egress: [{port: {number: 80}, hosts: ['./*']}]} ⇒ {egress: [{port: {number: 81}, hosts: ['./*']}]}`,
 	"Sidecar outboundTrafficPolicy.mode": `{outboundTrafficPolicy: {mode: ALLOW_ANY}} ⇒ {outboundTrafficPolicy: {mode: REGISTRY_ONLY}}`,
+}
+
+// routes are pairs of what routes of requests, of TLS and of TCP may say.
+var routes = map[string]string{
+	"http.name":                             `name: a ⇒ name: b`,
+	"http.match.name":                       `match: [{name: a}] ⇒ match: [{name: b}]`,
+	"http.match.statPrefix":                 `match: [{statPrefix: a}] ⇒ match: [{statPrefix: b}]`,
+	"http.match.port":                       `match: [{port: 80}] ⇒ match: [{port: 81}]`,
+	"http.match.gateways":                   `match: [{gateways: [mesh]}] ⇒ match: [{gateways: [a]}]`,
+	"http.match.sourceLabels":               `match: [{sourceLabels: {app: x}}] ⇒ match: [{sourceLabels: {app: z}}]`,
+	"http.match.sourceNamespace":            `match: [{sourceNamespace: default}] ⇒ match: [{sourceNamespace: other}]`,
+	"http.match.ignoreUriCase":              `match: [{uri: {prefix: /a}}] ⇒ match: [{uri: {prefix: /a}, ignoreUriCase: true}]`,
+	"http.route.destination.host":           `route: [{destination: {host: d.com}}] ⇒ route: [{destination: {host: e.com}}]`,
+	"http.route.destination.port.number":    `route: [{destination: {host: d.com, port: {number: 80}}}] ⇒ route: [{destination: {host: d.com, port: {number: 81}}}]`,
+	"http.route.destination.subset":         `route: [{destination: {host: d.com, subset: a}}] ⇒ route: [{destination: {host: d.com, subset: b}}]`,
+	"http.route.weight":                     `route: [{destination: {host: d.com}, weight: 1}, {destination: {host: d.com}, weight: 1}] ⇒ route: [{destination: {host: d.com}, weight: 1}, {destination: {host: d.com}, weight: 2}]`,
+	"http.redirect.uri":                     `redirect: {uri: /a} ⇒ redirect: {uri: /b}`,
+	"http.redirect.authority":               `redirect: {authority: a.com} ⇒ redirect: {authority: b.com}`,
+	"http.redirect.port":                    `redirect: {port: 81} ⇒ redirect: {port: 82}`,
+	"http.redirect.derivePort":              `redirect: {scheme: https, derivePort: FROM_REQUEST_PORT} ⇒ redirect: {scheme: https, derivePort: FROM_PROTOCOL_DEFAULT}`,
+	"http.redirect.scheme":                  `redirect: {scheme: http} ⇒ redirect: {scheme: https}`,
+	"http.redirect.redirectCode":            `redirect: {uri: /a, redirectCode: 302} ⇒ redirect: {uri: /a, redirectCode: 303}`,
+	"http.redirect.prefixRewrite":           `redirect: {prefixRewrite: /a} ⇒ redirect: {prefixRewrite: /b}`,
+	"http.directResponse.status":            `directResponse: {status: 200} ⇒ directResponse: {status: 403}`,
+	"http.directResponse.body.string":       `directResponse: {status: 200, body: {string: a}} ⇒ directResponse: {status: 200, body: {string: b}}`,
+	"http.directResponse.body.bytes":        `directResponse: {status: 200, body: {bytes: YQ==}} ⇒ directResponse: {status: 200, body: {bytes: Yg==}}`,
+	"http.delegate.name":                    `delegate: {name: leaf} ⇒ delegate: {name: none}`,
+	"http.delegate.namespace":               `delegate: {name: leaf, namespace: default} ⇒ delegate: {name: leaf, namespace: other}`,
+	"http.rewrite.uri":                      `rewrite: {uri: /a} ⇒ rewrite: {uri: /b}`,
+	"http.rewrite.authority":                `rewrite: {authority: a.com} ⇒ rewrite: {authority: b.com}`,
+	"http.rewrite.uriRegexRewrite.match":    `rewrite: {uriRegexRewrite: {match: a, rewrite: b}} ⇒ rewrite: {uriRegexRewrite: {match: c, rewrite: b}}`,
+	"http.rewrite.uriRegexRewrite.rewrite":  `rewrite: {uriRegexRewrite: {match: a, rewrite: b}} ⇒ rewrite: {uriRegexRewrite: {match: a, rewrite: c}}`,
+	"http.timeout":                          `timeout: 1s ⇒ timeout: 2s`,
+	"http.retries.attempts":                 `retries: {attempts: 1} ⇒ retries: {attempts: 2}`,
+	"http.retries.perTryTimeout":            `retries: {attempts: 1, perTryTimeout: 1s} ⇒ retries: {attempts: 1, perTryTimeout: 2s}`,
+	"http.retries.retryOn":                  `retries: {attempts: 1, retryOn: 5xx} ⇒ retries: {attempts: 1, retryOn: reset}`,
+	"http.retries.retryRemoteLocalities":    `retries: {attempts: 1} ⇒ retries: {attempts: 1, retryRemoteLocalities: true}`,
+	"http.retries.retryIgnorePreviousHosts": `retries: {attempts: 1} ⇒ retries: {attempts: 1, retryIgnorePreviousHosts: false}`,
+	"http.retries.backoff":                  `retries: {attempts: 1, backoff: 1s} ⇒ retries: {attempts: 1, backoff: 2s}`,
+	"http.fault.delay.fixedDelay":           `fault: {delay: {fixedDelay: 1s}} ⇒ fault: {delay: {fixedDelay: 2s}}`,
+	"http.fault.delay.percent":              `fault: {delay: {fixedDelay: 1s, percent: 1}} ⇒ fault: {delay: {fixedDelay: 1s, percent: 2}}`,
+	"http.fault.delay.percentage.value":     `fault: {delay: {fixedDelay: 1s, percentage: {value: 1}}} ⇒ fault: {delay: {fixedDelay: 1s, percentage: {value: 2}}}`,
+	"http.fault.abort.httpStatus":           `fault: {abort: {httpStatus: 500}} ⇒ fault: {abort: {httpStatus: 501}}`,
+	"http.fault.abort.grpcStatus":           `fault: {abort: {grpcStatus: ABORTED}} ⇒ fault: {abort: {grpcStatus: UNKNOWN}}`,
+	"http.fault.abort.percentage.value":     `fault: {abort: {httpStatus: 500, percentage: {value: 1}}} ⇒ fault: {abort: {httpStatus: 500, percentage: {value: 2}}}`,
+	"http.mirror.host":                      `mirror: {host: d.com} ⇒ mirror: {host: e.com}`,
+	"http.mirror.port.number":               `mirror: {host: d.com, port: {number: 80}} ⇒ mirror: {host: d.com, port: {number: 81}}`,
+	"http.mirror.subset":                    `mirror: {host: m.com, subset: a} ⇒ mirror: {host: m.com, subset: b}`,
+	"http.mirrors.destination.host":         `mirrors: [{destination: {host: d.com}}] ⇒ mirrors: [{destination: {host: e.com}}]`,
+	"http.mirrors.destination.port.number":  `mirrors: [{destination: {host: d.com, port: {number: 80}}}] ⇒ mirrors: [{destination: {host: d.com, port: {number: 81}}}]`,
+	"http.mirrors.destination.subset":       `mirrors: [{destination: {host: m.com, subset: a}}] ⇒ mirrors: [{destination: {host: m.com, subset: b}}]`,
+	"http.mirrors.percentage.value":         `mirrors: [{destination: {host: d.com}, percentage: {value: 1}}] ⇒ mirrors: [{destination: {host: d.com}, percentage: {value: 2}}]`,
+	"http.mirrorPercent":                    `mirror: {host: d.com}, mirrorPercent: 1 ⇒ mirror: {host: d.com}, mirrorPercent: 2`,
+	"http.mirrorPercentage.value":           `mirror: {host: d.com}, mirrorPercentage: {value: 1} ⇒ mirror: {host: d.com}, mirrorPercentage: {value: 2}`,
+	"http.corsPolicy.allowOrigin":           `corsPolicy: {allowOrigin: [a]} ⇒ corsPolicy: {allowOrigin: [b]}`,
+	"http.corsPolicy.allowMethods":          `corsPolicy: {allowMethods: [GET]} ⇒ corsPolicy: {allowMethods: [PUT]}`,
+	"http.corsPolicy.allowHeaders":          `corsPolicy: {allowHeaders: [a]} ⇒ corsPolicy: {allowHeaders: [b]}`,
+	"http.corsPolicy.exposeHeaders":         `corsPolicy: {exposeHeaders: [a]} ⇒ corsPolicy: {exposeHeaders: [b]}`,
+	"http.corsPolicy.maxAge":                `corsPolicy: {maxAge: 1s} ⇒ corsPolicy: {maxAge: 2s}`,
+	"http.corsPolicy.allowCredentials":      `corsPolicy: {allowCredentials: true} ⇒ corsPolicy: {allowCredentials: false}`,
+	"http.corsPolicy.unmatchedPreflights":   `corsPolicy: {unmatchedPreflights: FORWARD} ⇒ corsPolicy: {unmatchedPreflights: IGNORE}`,
+
+	"tls.match.port":                    `{match: [{sniHosts: [d.com], port: 443}], %s} ⇒ {match: [{sniHosts: [d.com], port: 444}], %s}`,
+	"tls.match.gateways":                `{match: [{sniHosts: [d.com], gateways: [mesh]}], %s} ⇒ {match: [{sniHosts: [d.com], gateways: [a]}], %s}`,
+	"tls.match.sourceLabels":            `{match: [{sniHosts: [d.com], sourceLabels: {app: x}}], %s} ⇒ {match: [{sniHosts: [d.com], sourceLabels: {app: z}}], %s}`,
+	"tls.match.sourceNamespace":         `{match: [{sniHosts: [d.com], sourceNamespace: default}], %s} ⇒ {match: [{sniHosts: [d.com], sourceNamespace: other}], %s}`,
+	"tls.match.destinationSubnets":      `{match: [{sniHosts: [d.com], destinationSubnets: [192.0.2.1]}], %s} ⇒ {match: [{sniHosts: [d.com], destinationSubnets: [192.0.2.2]}], %s}`,
+	"tls.match.sniHosts":                `{match: [{sniHosts: [d.com]}], %s} ⇒ {match: [{sniHosts: [D.com, d.com]}], %s}`,
+	"tls.route.destination.host":        `{match: [{sniHosts: [d.com]}], route: [{destination: {host: d.com}}]} ⇒ {match: [{sniHosts: [d.com]}], route: [{destination: {host: e.com}}]}`,
+	"tls.route.destination.port.number": `{match: [{sniHosts: [d.com]}], route: [{destination: {host: d.com, port: {number: 443}}}]} ⇒ {match: [{sniHosts: [d.com]}], route: [{destination: {host: d.com, port: {number: 90}}}]}`,
+	"tls.route.destination.subset":      `{match: [{sniHosts: [d.com]}], route: [{destination: {host: d.com, subset: a}}]} ⇒ {match: [{sniHosts: [d.com]}], route: [{destination: {host: d.com, subset: b}}]}`,
+	"tls.route.weight":                  `{match: [{sniHosts: [d.com]}], route: [{destination: {host: d.com}, weight: 1}, {destination: {host: d.com}, weight: 1}]} ⇒ {match: [{sniHosts: [d.com]}], route: [{destination: {host: d.com}, weight: 1}, {destination: {host: d.com}, weight: 2}]}`,
+	"tcp.match.port":                    `{match: [{port: 90}], %s} ⇒ {match: [{port: 91}], %s}`,
+	"tcp.match.gateways":                `{match: [{gateways: [mesh]}], %s} ⇒ {match: [{gateways: [a]}], %s}`,
+	"tcp.match.sourceLabels":            `{match: [{sourceLabels: {app: x}}], %s} ⇒ {match: [{sourceLabels: {app: z}}], %s}`,
+	"tcp.match.sourceNamespace":         `{match: [{sourceNamespace: default}], %s} ⇒ {match: [{sourceNamespace: other}], %s}`,
+	"tcp.match.destinationSubnets":      `{match: [{destinationSubnets: [192.0.2.1]}], %s} ⇒ {match: [{destinationSubnets: [192.0.2.2]}], %s}`,
+	"tcp.route.destination.host":        `{route: [{destination: {host: d.com}}]} ⇒ {route: [{destination: {host: e.com}}]}`,
+	"tcp.route.destination.port.number": `{route: [{destination: {host: d.com, port: {number: 90}}}]} ⇒ {route: [{destination: {host: d.com, port: {number: 443}}}]}`,
+	"tcp.route.destination.subset":      `{route: [{destination: {host: d.com, subset: a}}]} ⇒ {route: [{destination: {host: d.com, subset: b}}]}`,
+	"tcp.route.weight":                  `{route: [{destination: {host: d.com}, weight: 1}, {destination: {host: d.com}, weight: 1}]} ⇒ {route: [{destination: {host: d.com}, weight: 1}, {destination: {host: d.com}, weight: 2}]}`,
+}
+
+// routePair makes the two specs of a VirtualService that differ in a field of a route.
+func routePair(path string) (one, other string, ok bool) {
+	pair, ok := routes[path]
+	for _, of := range []string{"http.match.uri", "http.match.scheme", "http.match.method", "http.match.authority", "http.match.headers", "http.match.withoutHeaders", "http.match.queryParams", "http.corsPolicy.allowOrigins"} {
+		kind, is := strings.CutPrefix(path, of+".")
+		if !is {
+			continue
+		}
+		field := of[strings.LastIndex(of, ".")+1:]
+		value := func(v string) string {
+			switch {
+			case field == "allowOrigins":
+				return fmt.Sprintf("corsPolicy: {allowOrigins: [{%s: %s}]}", kind, v)
+			case strings.HasSuffix(strings.ToLower(field), "headers") || field == "queryParams":
+				return fmt.Sprintf("match: [{%s: {k: {%s: %s}}}]", field, kind, v)
+			default:
+				return fmt.Sprintf("match: [{%s: {%s: %s}}]", field, kind, v)
+			}
+		}
+		pair, ok = value("/a")+" ⇒ "+value("/b"), true
+	}
+	if at := max(strings.Index(path, "headers.request."), strings.Index(path, "headers.response.")); at > 0 {
+		do, what := path[at:], "{x-a: v}"
+		if strings.HasSuffix(do, "remove") {
+			what = "[x-a]"
+		}
+		parts := strings.Split(do, ".")
+		value := func(v string) string { return fmt.Sprintf("headers: {%s: {%s: %s}}", parts[1], parts[2], v) }
+		pair, ok = value(what)+" ⇒ "+value(strings.ReplaceAll(what, "x-a", "x-b")), true
+		if strings.HasPrefix(path, "http.route.") {
+			pair = "route: [{destination: {host: d.com}, " + value(what) + "}] ⇒ route: [{destination: {host: d.com}, " + value(strings.ReplaceAll(what, "x-a", "x-b")) + "}]"
+		}
+	}
+	one, other, _ = strings.Cut(pair, " ⇒ ")
+	list, _, _ := strings.Cut(path, ".")
+	spec := func(s string) string {
+		if list != "http" {
+			return "{hosts: [d.com, D2.com], " + list + ": [" + strings.ReplaceAll(s, "%s", "route: [{destination: {host: e.com}}]") + "]}"
+		}
+		if !strings.Contains(s, "route:") && !strings.Contains(s, "redirect:") && !strings.Contains(s, "directResponse:") && !strings.Contains(s, "delegate:") {
+			s += ", route: [{destination: {host: d.com}}]"
+		}
+		return "{hosts: [d.com], http: [{" + s + "}]}"
+	}
+	return spec(one), spec(other), ok
 }
 
 // policies are pairs of what a policy for all ports, and one for a port, may say.
@@ -130,6 +302,13 @@ var policies = map[string]string{
 // pairOf finds the two specs for a field of a kind.
 func pairOf(kind, path string) (one, other string, ok bool) {
 	pair, ok := pairs[kind+" "+path]
+	if rest, policy := strings.CutPrefix(path, "subsets.trafficPolicy."); !ok && policy {
+		one, other, ok = pairOf(kind, "trafficPolicy."+rest)
+		within := func(s string) string {
+			return strings.Replace(strings.TrimSuffix(s, "}"), "trafficPolicy:", "subsets: [{name: s, trafficPolicy:", 1) + "}]}"
+		}
+		return within(one), within(other), ok
+	}
 	if rest, policy := strings.CutPrefix(path, "trafficPolicy."); !ok && policy && kind == "DestinationRule" {
 		form := "{host: d.com, trafficPolicy: %s}"
 		if policies[rest] == "" {
@@ -142,6 +321,9 @@ func pairOf(kind, path string) (one, other string, ok bool) {
 		}
 		return fmt.Sprintf(form, one), fmt.Sprintf(form, other), ok
 	}
+	if !ok && kind == "VirtualService" {
+		return routePair(path)
+	}
 	one, other, _ = strings.Cut(pair, " ⇒ ")
 	return one, other, ok
 }
@@ -153,7 +335,7 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar"} {
+	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar", "VirtualService", "Gateway"} {
 		for _, f := range fields.Of(kind).Fields {
 			if f.Fate != fields.Applied {
 				continue
@@ -164,7 +346,7 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 				continue
 			}
 			ns := "default"
-			if f.Path == "exportTo" && kind == "DestinationRule" {
+			if f.Path == "exportTo" && (kind == "DestinationRule" || kind == "VirtualService") {
 				ns = "other"
 			}
 			if given(t, settings, kind, ns, one) == given(t, settings, kind, ns, other) {
@@ -186,7 +368,10 @@ func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
 		{ID: "sidecar~10.0.0.1~app.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"app": "x"}},
 		{ID: "router~10.0.0.2~istio-egressgateway.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Labels: map[string]string{"istio": "egress"}},
 	} {
-		b.WriteString(render(t, testCase{objects: r.Objects, mesh: settings, node: node}))
+		v := (testCase{objects: r.Objects, mesh: settings, node: node}).view()
+		for _, kind := range resource.Types() {
+			v.Walk(kind, func(r *resource.Resource) bool { fmt.Fprintln(&b, r.Type, r.Name, r.Version); return true })
+		}
 	}
 	return b.String()
 }

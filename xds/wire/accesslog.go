@@ -54,3 +54,6 @@ const NotExportedRoute = "not_exported"
 // ClosedRoute begins the names of routes to what is closed rather than treated otherwise than was asked for. What follows
 // is the reason; the tag TagPolicy has the object that is to be mended.
 const ClosedRoute = "closed: "
+
+// AnsweredLocally are the details of answers that a user's route gives by itself: nothing was handed on.
+var AnsweredLocally = []string{"direct_response", "fault_filter_abort", "cors_response"}

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // The ports that a pod's traffic is redirected to; Istio's.
@@ -28,7 +30,16 @@ const (
 	WrongProtocolRoute  = "wrong_protocol"   // ours, like those that follow
 	ByAddressRoute      = "by_address"
 	MadeUpRoute         = "made_up"
+	LoopRoute           = "loop"
+	NoRoute             = "no_route" // none of a user's routes means it
 )
+
+// Tells says whether a route's name has a meaning in the log, so that no user's route may have it.
+func Tells(name string) bool {
+	return strings.HasPrefix(name, ClosedRoute) || slices.Contains([]string{
+		AllowAnyRoute, BlockAllRoute, ClusterRoute, WrongProtocolRoute, ByAddressRoute, MadeUpRoute, LoopRoute, NoRoute, NotExportedRoute,
+	}, name)
+}
 
 // Names of our own.
 const (

@@ -38,11 +38,15 @@ func (w *World) Neighbour(ns string, prey Prey) config.Change {
 
 func (w *World) neighbour(ns string, prey Prey) *config.Object {
 	name := fmt.Sprintf("n%d", w.rand.IntN(8))
-	switch w.rand.IntN(14) {
+	switch w.rand.IntN(18) {
 	case 0:
 		return w.made(config.KindSidecar, ns, name, w.sidecar(), nil)
 	case 1, 2:
 		return w.made(config.KindDestinationRule, ns, name, w.preyRule(prey), nil)
+	case 14, 15, 16:
+		return w.made(config.KindVirtualService, ns, name, w.preyRoutes(prey), nil)
+	case 17:
+		return w.made(config.KindGateway, ns, name, w.preyGateway(), nil)
 	case 3:
 		return w.made(config.KindService, ns, w.nameOf(prey), w.preyService(prey), map[string]string{"networking.istio.io/exportTo": pick(w, []string{"", "*", ".", "team-a"})})
 	case 4:
@@ -134,6 +138,43 @@ func (w *World) preyRule(prey Prey) *networking.DestinationRule {
 		r.TrafficPolicy = &networking.TrafficPolicy{PortLevelSettings: []*networking.TrafficPolicy_PortTrafficPolicy{{Port: &networking.PortSelector{Number: pick(w, prey.Ports)}, Tls: tls}}}
 	}
 	return r
+}
+
+// preyRoutes lead others' hosts elsewhere, or nowhere, for whoever would follow them.
+func (w *World) preyRoutes(prey Prey) *networking.VirtualService {
+	_, gateway, _ := strings.Cut(pick(w, prey.Services), "/")
+	destination := &networking.Destination{Host: pick(w, []string{w.preyHost(prey), gateway, "evil.test", "istio-egressgateway.istio-system.svc.cluster.local"})}
+	v := &networking.VirtualService{
+		Hosts: []string{w.preyHost(prey)}, ExportTo: pick(w, [][]string{nil, {"*"}, {"."}, {"team-a"}}),
+		Gateways: pick(w, [][]string{nil, {"mesh"}, {"mesh", "n1"}, {"n1"}, {"istio-system/n1"}}),
+	}
+	switch h := (&networking.HTTPRoute{}); w.rand.IntN(5) {
+	case 0:
+		h.Redirect = &networking.HTTPRedirect{Authority: "evil.test"}
+		v.Http = append(v.Http, h)
+	case 1:
+		h.DirectResponse = &networking.HTTPDirectResponse{Status: 503}
+		v.Http = append(v.Http, h)
+	case 2:
+		v.Tls = []*networking.TLSRoute{{Match: []*networking.TLSMatchAttributes{{SniHosts: v.Hosts}}, Route: []*networking.RouteDestination{{Destination: destination}}}}
+		v.Tcp = []*networking.TCPRoute{{Route: []*networking.RouteDestination{{Destination: destination}}}}
+	default:
+		h.Match = []*networking.HTTPMatchRequest{{SourceNamespace: pick(w, []string{"", "team-a"}), SourceLabels: pick(w, []map[string]string{nil, {"app": "a"}})}}
+		h.Route = []*networking.HTTPRouteDestination{{Destination: destination}}
+		h.Fault = &networking.HTTPFaultInjection{Abort: &networking.HTTPFaultInjection_Abort{ErrorType: &networking.HTTPFaultInjection_Abort_HttpStatus{HttpStatus: 503}}}
+		v.Http = append(v.Http, h)
+	}
+	return v
+}
+
+// preyGateway is for the pods of the mesh's gateway, with everybody's hosts.
+func (w *World) preyGateway() *networking.Gateway {
+	return &networking.Gateway{
+		Selector: map[string]string{"istio": "egressgateway"},
+		Servers: []*networking.Server{
+			{Port: &networking.Port{Number: 80, Name: "h", Protocol: "HTTP"}, Hosts: []string{"*"}}, {Port: &networking.Port{Number: 443, Name: "t", Protocol: "TLS"}, Hosts: []string{"*"}},
+		},
+	}
 }
 
 // preyService has an address of its own: the API server gives none twice. Its ports are such as are read anyhow: all

@@ -8,7 +8,9 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // headerHops has a sign for each exit of a mesh that a request went through. Requests that cannot come back do not have
@@ -19,9 +21,6 @@ const (
 	tooMany    = "+++"                        // three exits, or one three times; two in a row may be meant
 )
 
-// loopRoute is the route of requests that came back.
-const loopRoute = "loop"
-
 // mayComeBack says whether what an exit sends could find its way into an exit again, whatever the address that it is sent
 // to is behind: into a gateway only with a client's certificate, into a forward proxy only as plain HTTP. A tunnel does
 // not come back by itself: each turn would have to be in the client's own bytes.
@@ -30,6 +29,15 @@ func (r exitRow) mayComeBack() bool {
 		return r.TLS != nil && r.TLS.Mode == registry.TLSMutual
 	}
 	return r.TLS == nil || r.TLS.Mode == registry.TLSDisable
+}
+
+// anyMayComeBack says so of the row's own way, and of those of users' routes.
+func (r exitRow) anyMayComeBack(routes []resolve.Route) bool {
+	return r.mayComeBack() || slices.ContainsFunc(routes, func(x resolve.Route) bool {
+		return slices.ContainsFunc(x.To, func(t resolve.To) bool {
+			return t.Row != nil && (exitRow{t.Row, r.at}.mayComeBack() || t.TLS != nil && t.TLS.Mode == registry.TLSMutual)
+		})
+	})
 }
 
 // countHops marks the requests of these routes, and ends those that come back.
@@ -51,6 +59,6 @@ func countHops(routes []*routev3.Route) []*routev3.Route {
 	match.Headers = []*routev3.HeaderMatcher{{Name: headerHops, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
 		StringMatch: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Contains{Contains: tooMany}},
 	}}}
-	end := envoy.Refuse(loopRoute, match, 508, "sallyport: %REQ(:AUTHORITY)% leads back to the proxy that this request went through\n", nil)
+	end := envoy.Refuse(wire.LoopRoute, match, 508, "sallyport: %REQ(:AUTHORITY)% leads back to the proxy that this request went through\n", nil)
 	return slices.Insert(routes, 0, end)
 }

@@ -2,6 +2,7 @@ package egressgateway
 
 import (
 	"maps"
+	"slices"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
@@ -11,6 +12,7 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/httproute"
 	"github.com/sallyport/sallyport/xds/translate/part"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -18,13 +20,17 @@ import (
 // part is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual host, and a cluster
 // for each namespace that registered it.
 func (h *Host) Part() *part.Part {
-	p := &part.Part{}
-	for _, r := range h.Own {
-		p.Secrets = append(p.Secrets, r.Far.Secrets()...)
-	}
+	p := &part.Part{Secrets: h.Secrets()}
 	for _, port := range h.Ports() {
 		for _, row := range port.Own {
 			p.Resources = append(p.Resources, exitRow{row, h}.clusters()...)
+		}
+		for _, c := range port.Choices {
+			for _, r := range (exitRow{c.Row, h}).wrapped() {
+				if !slices.ContainsFunc(p.Resources, func(o *resource.Resource) bool { return o.Type == r.Type && o.Name == r.Name }) {
+					p.Resources = append(p.Resources, r)
+				}
+			}
 		}
 		vh := h.vhost(port)
 		p.Resources = append(p.Resources, envoy.Seal(resource.VirtualHost, vh.Name, vh))
@@ -64,7 +70,7 @@ func (h *Host) chosen(c resolve.Choice) []*routev3.Route {
 			// it knows whom it is for
 		} else if route.TypedPerFilterConfig == nil {
 			route.TypedPerFilterConfig = access
-		} else {
+		} else if route.TypedPerFilterConfig[envoy.FilterAccess] == nil { // a user's route may have an audience of its own
 			maps.Copy(route.TypedPerFilterConfig, access)
 		}
 		if c.From != nil {
@@ -91,7 +97,9 @@ func (r exitRow) routes() []*routev3.Route {
 	routes := r.Routes()
 	out := r.answers(routes)
 	for i := range routes {
-		if routes[i].For != resolve.Requests {
+		if routes[i].For != resolve.Requests && routes[i].L4 != nil && routes[i].Does == resolve.Forward {
+			out = append(out, r.userTunnels(&routes[i])...)
+		} else if routes[i].For != resolve.Requests {
 			if tunnel := r.tunnel(&routes[i], i == 0); tunnel != nil {
 				out = append(out, envoy.WithRevision(tunnel, routes[i].Revision))
 			}
@@ -99,10 +107,14 @@ func (r exitRow) routes() []*routev3.Route {
 	}
 	for i := range routes {
 		if routes[i].For == resolve.Requests {
-			out = append(out, envoy.WithRevision(r.request(&routes[i]), routes[i].Revision))
+			row := r.request(&routes[i])
+			if routes[i].HTTP == nil {
+				envoy.WithRevision(row, routes[i].Revision)
+			}
+			out = append(out, row)
 		}
 	}
-	if _, closed := r.Closed(); !closed && r.mayComeBack() {
+	if _, closed := r.Closed(); !closed && r.anyMayComeBack(routes) {
 		return countHops(out)
 	}
 	return out
@@ -121,13 +133,22 @@ func (r exitRow) answers(routes []resolve.Route) (out []*routev3.Route) {
 		if routes[i].For == resolve.Requests {
 			continue
 		}
-		row := r.answer(&routes[i])
-		if r.Audience != nil {
-			row.Match.FilterState = append(row.Match.FilterState, cameFrom(r.Audience, r.at.Trust))
+		rows := []*routev3.Route{}
+		if routes[i].L4 != nil && routes[i].Does == resolve.Forward {
+			rows = r.userAnswers(&routes[i])
+		} else {
+			rows = append(rows, r.answer(&routes[i]))
 		}
-		out = append(out, row)
+		for _, row := range rows {
+			if audience := routes[i].Audience; audience != nil && len(audience) > 0 {
+				row.Match.FilterState = append(row.Match.FilterState, cameFrom(audience, r.at.Trust))
+				out = append(out, row)
+			} else if audience == nil {
+				out = append(out, row)
+			}
+		}
 	}
-	if r.Audience == nil {
+	if r.Audience == nil && !slices.ContainsFunc(routes, func(x resolve.Route) bool { return x.For != resolve.Requests && x.Audience != nil }) {
 		return out
 	}
 	return append(out, denied)
@@ -144,6 +165,8 @@ func (r exitRow) answer(route *resolve.Route) *routev3.Route {
 		return farend.ClosedAnswer(*route.Closed)
 	case route.Does == resolve.WrongProtocol:
 		return envoy.Nothing(wire.WrongProtocolRoute, by, route.Revision).Row(match)
+	case route.Does == resolve.Unrouted:
+		return envoy.Nothing(wire.NoRoute, by, route.Revision).Row(match)
 	case route.Does == resolve.WrongAddress:
 		return envoy.Nothing(wire.BlockAllRoute, by, route.Revision).Row(match)
 	case route.Dialled.IsValid():
@@ -168,6 +191,8 @@ func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
 		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", envoy.DecidedBy(envoy.ConfigOf(route.By)))
 	case route.Does == resolve.WrongProtocol:
 		return nil
+	case route.Does == resolve.Unrouted:
+		return unrouted(route, envoy.AnyTunnel())
 	case route.Does == resolve.WrongAddress:
 		return envoy.Refuse(wire.BlockAllRoute, envoy.AnyTunnel(), 403,
 			"sallyport: the address that was dialled for %REQ(:AUTHORITY)% is none that the gateway connects to: spec.addresses has to name it, and it has to be public or allowed\n",
@@ -185,9 +210,18 @@ func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
 func (r exitRow) request(rule *resolve.Route) *routev3.Route {
 	switch rule.Does {
 	case resolve.Close:
-		return farend.ClosedRequests(*rule.Closed)
+		closed := farend.ClosedRequests(*rule.Closed)
+		if rule.Match != nil {
+			closed.Match = httproute.Match(rule.Match)
+		}
+		return closed
+	case resolve.Unrouted:
+		return unrouted(rule, envoy.AnyRequest())
 	case resolve.WrongProtocol:
 		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(r.Port.Protocol)+": plain HTTP does not go there\n", envoy.DecidedBy(envoy.ConfigOf(rule.By)))
+	}
+	if rule.HTTP != nil {
+		return r.userRequest(rule)
 	}
 	action := farend.Hashed(envoy.Retried(r.name()), r.Rule.TrafficFor(r.Port.Number))
 	if (r.Port.Number == 80 || r.Port.Number == 443) && !r.Service.Wildcard() {

@@ -11,8 +11,11 @@ import (
 )
 
 // ClosedAnswer is the row of connections.
-func ClosedAnswer(c registry.Closed) *routev3.Route {
-	return envoy.Nothing(closedName(c), envoy.ConfigOf(c.By), c.Revision).Row(envoy.AsksAbout(""))
+func ClosedAnswer(c registry.Closed) *routev3.Route { return ClosedTo(c).Row(envoy.AsksAbout("")) }
+
+// ClosedTo is the answer in it.
+func ClosedTo(c registry.Closed) envoy.Answer {
+	return envoy.Nothing(closedName(c), envoy.ConfigOf(c.By), c.Revision)
 }
 
 // ClosedRequests is that of requests, and closedTunnels of CONNECT.

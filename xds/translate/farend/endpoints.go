@@ -29,6 +29,20 @@ func Load(cluster string, port registry.Port, endpoints []registry.Endpoint) *en
 	return l
 }
 
+// Within is a service as a subset of its endpoints. One that has none of them leads nowhere: not to the name, and not to where
+// the client goes.
+func Within(svc *registry.Service, s registry.Subset) *registry.Service {
+	if len(s.Labels) == 0 || svc.Tabled() {
+		return svc
+	}
+	part := *svc
+	part.Endpoints = slices.DeleteFunc(slices.Clone(svc.Endpoints), func(e registry.Endpoint) bool { return !s.Has(e) })
+	if len(part.Endpoints) == 0 {
+		part.Resolution = registry.Static
+	}
+	return &part
+}
+
 // Reachable are the endpoints that are connected to. The slice is the caller's.
 func Reachable(endpoints []registry.Endpoint, far registry.FarEnd) []registry.Endpoint {
 	return slices.DeleteFunc(slices.Clone(endpoints), func(e registry.Endpoint) bool { return !far.Leads(e) })

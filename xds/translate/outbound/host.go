@@ -1,7 +1,9 @@
 package outbound
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -12,23 +14,23 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/httproute"
 	"github.com/sallyport/sallyport/xds/translate/part"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// nameRegistration tells the gateway whose registration is meant.
-func nameRegistration(r *routev3.Route, svc *registry.Service) *routev3.Route {
-	r.RequestHeadersToAdd = append(r.RequestHeadersToAdd, &corev3.HeaderValueOption{
+// registeredIn tells the gateway whose registration is meant.
+func registeredIn(svc *registry.Service) *corev3.HeaderValueOption {
+	return &corev3.HeaderValueOption{
 		Header:       &corev3.HeaderValue{Key: wire.HeaderRegisteredIn, Value: svc.Namespace},
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-	})
-	return r
+	}
 }
 
 // part is one host's share of a sidecar's configuration: a virtual host for each port, the name that its DNS answers, and, where
 // it does not leave by a gateway, its clusters.
 func (h *Host) Part() *part.Part {
-	p := &part.Part{Secrets: h.Far.Secrets()}
+	p := &part.Part{Secrets: h.secrets()}
 	svc := h.Service
 	for _, port := range svc.Ports {
 		if !h.Takes(port) {
@@ -42,21 +44,38 @@ func (h *Host) Part() *part.Part {
 		for _, r := range h.Ranges(port) {
 			p.Ranges = append(p.Ranges, part.RangeUse{Port: port.Number, Prefix: r, Host: svc.Host, TLS: port.Protocol == registry.TLS})
 		}
-		p.Resources = append(p.Resources, h.vhost(port))
+		routes := h.Routes(port)
+		p.Resources = append(p.Resources, h.vhost(port, routes))
+		p.Resources = append(p.Resources, h.wrapped(routes)...)
 		if h.Direct(port) {
 			p.Resources = append(p.Resources, h.cluster(port)...)
+			p.Resources = append(p.Resources, h.subsets(port)...)
 		}
 	}
 	for _, port := range h.Shut {
 		p.Resources = append(p.Resources, shutVhost(svc.Host, port, h.Rest))
 	}
-	if !svc.Exit.IsZero() {
-		p.Gateways = []part.Leg{part.LegOf(svc)}
-	}
+	p.Gateways = h.legs()
 	if n, ok := nameOf(svc, h.Aliases); ok {
 		p.Resources = append(p.Resources, n)
 	}
 	return p
+}
+
+// legs are the ways to gateways that the host's routes may take.
+func (h *Host) legs() (out []part.Leg) {
+	add := func(svc *registry.Service) {
+		if svc != nil && !svc.Exit.IsZero() && !slices.Contains(out, part.LegOf(svc)) {
+			out = append(out, part.LegOf(svc))
+		}
+	}
+	add(h.Service)
+	if h.Led != nil {
+		for _, name := range slices.Sorted(maps.Keys(h.Led.Ends)) {
+			add(h.Led.Ends[name].Service)
+		}
+	}
+	return out
 }
 
 func useOf(port registry.Port, foreign bool) part.PortUse {
@@ -78,16 +97,10 @@ func restVhost(domains []string, port uint32, rest resolve.Rest, asked ...*route
 
 // vhost is the row of a port's table for the host. Requests and tunnels both find it: by Host, by SNI, or,
 // where neither can be read, by address.
-func (h *Host) vhost(port registry.Port) *resource.Resource {
+func (h *Host) vhost(port registry.Port, routes []resolve.Route) *resource.Resource {
 	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.RouteName(port.Number), h.Service.Host), Domains: h.domains(port)}
-	routes := h.Routes(port)
 	for i := range routes {
-		r := h.route(port, &routes[i])
-		envoy.WithRevision(r, routes[i].Revision)
-		if h.Contested && routes[i].Does == resolve.Forward && routes[i].For == resolve.Requests && !h.Service.Exit.IsZero() {
-			nameRegistration(r, h.Service) // an answer says it in the tunnel's name
-		}
-		vh.Routes = append(vh.Routes, r)
+		vh.Routes = append(vh.Routes, h.rows(port, &routes[i])...)
 	}
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
 }
@@ -109,7 +122,29 @@ func addressDomain(ip netip.Addr) string {
 	return "[" + ip.String() + "]"
 }
 
-// route renders one of the host's routes.
+// rows renders one of the host's routes.
+func (h *Host) rows(port registry.Port, r *resolve.Route) []*routev3.Route {
+	switch {
+	case r.Does == resolve.Unrouted:
+		return []*routev3.Route{envoy.WithRevision(asked(unrouted(r), r, h), r.Revision)}
+	case r.HTTP != nil && r.Does != resolve.Close:
+		return []*routev3.Route{h.userRequests(port, r)}
+	case r.L4 != nil && r.Does != resolve.Close:
+		return h.userConnections(r)
+	}
+	row := h.route(port, r)
+	envoy.WithRevision(row, r.Revision)
+	if r.Match != nil && r.Does == resolve.Close {
+		row.Match = httproute.Match(r.Match)
+	}
+	httproute.Within(row.Match, r.L4)
+	if h.Contested && r.Does == resolve.Forward && r.For == resolve.Requests && !h.Service.Exit.IsZero() {
+		row.RequestHeadersToAdd = append(row.RequestHeadersToAdd, registeredIn(h.Service)) // an answer says it in the tunnel's name
+	}
+	return []*routev3.Route{row}
+}
+
+// route renders one of the host's own routes.
 func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
 	by := envoy.ConfigOf(r.By)
 	switch {
@@ -134,13 +169,17 @@ func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
 	}
 }
 
-// tunnel is the answer to connections that go on.
+// tunnel is the answer to connections that go on to the host.
 func (h *Host) tunnel(port registry.Port) envoy.Answer {
-	svc := h.Service
+	return h.tunnelTo(h.Service, port, h.Contested, "")
+}
+
+// tunnelTo is the answer to connections that go on to a service.
+func (h *Host) tunnelTo(svc *registry.Service, port registry.Port, contested bool, subset string) envoy.Answer {
 	if !svc.Exit.IsZero() {
-		return towardsGateway(svc, port, h.Contested)
+		return towardsGateway(svc, port, contested)
 	}
-	cluster := wire.ClusterName(port.Number, svc.Host)
+	cluster := wire.SubsetName(port.Number, subset, svc.Host)
 	if svc.Wildcard() && farend.LookedUp(svc) {
 		return farend.InPatterns(patternsInside, cluster, svc, port)
 	}
@@ -156,11 +195,7 @@ func (h *Host) requests(port registry.Port) *routev3.Route {
 		return envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), svc, port.TargetPort), farend.Translations(port)...)
 	}
 	action := envoy.Retried(part.LegOf(svc).Cluster())
-	if !svc.Wildcard() {
-		as := wire.HostPort(svc.Host, port.Number)
-		if port.Number == 80 {
-			as = svc.Host
-		}
+	if as := asRegistered(svc, port); as != "" {
 		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: as}
 	}
 	return envoy.Through(envoy.Route("default", envoy.AnyRequest(), action), farend.Translations(port)...)
@@ -186,6 +221,13 @@ func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 	for _, port := range h.Service.Ports {
 		if h.Takes(port) && h.Direct(port) {
 			out = append(out, farend.SealLoad(wire.ClusterName(port.Number, h.Service.Host), port, list))
+			if h.Rule == nil {
+				continue
+			}
+			for _, s := range h.Rule.Subsets {
+				own := slices.DeleteFunc(slices.Clone(list), func(e registry.Endpoint) bool { return !s.Has(e) })
+				out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, h.Service.Host), port, own))
+			}
 		}
 	}
 	return out
@@ -193,18 +235,19 @@ func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 
 // cluster is the host's own of one port, with its endpoints where they are written down.
 func (h *Host) cluster(port registry.Port) []*resource.Resource {
-	svc := h.Service
-	if len(h.Far.Refused) > 0 {
-		left := *svc
-		left.Endpoints = farend.Reachable(svc.Endpoints, h.Far)
-		svc = &left
+	return clusterOf(wire.ClusterName(port.Number, h.Service.Host), h.Service, port, h.Rule.TLSFor(port.Number), h.Far.Given[port.Number], &resolve.Reach{Rule: h.Rule, Far: h.Far}, "", h)
+}
+
+// subsets are its clusters of one port that lead to a part of the endpoints.
+func (h *Host) subsets(port registry.Port) (out []*resource.Resource) {
+	if h.Rule == nil {
+		return nil
 	}
-	role := wire.RoleExternal
-	if !svc.External {
-		role = wire.RoleMesh
+	for _, s := range h.Rule.Subsets {
+		name := wire.SubsetName(port.Number, s.Name, h.Service.Host)
+		out = append(out, clusterOf(name, h.Service, port, h.Rule.TLSFor(port.Number), h.Far.Given[port.Number], &resolve.Reach{Rule: h.Rule, Far: h.Far}, s.Name, h)...)
 	}
-	way := farend.Options{TLS: h.Rule.TLSFor(port.Number), Given: h.Far.Given[port.Number], Connect: h.Rule.ConnectTimeoutFor(port.Number, h.Connect), Traffic: h.Rule.TrafficFor(port.Number)}
-	return farend.Cluster(resource.Cluster, wire.ClusterName(port.Number, svc.Host), svc, port, way, farend.OpaqueRevision(envoy.Metadata(role, envoy.ConfigOf(svc.SourceOf(port))), svc, port))
+	return out
 }
 
 // Host is what a sidecar's part is made from.

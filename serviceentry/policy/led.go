@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
+
+// led is the verdict of a user's route that hands on: that of the destination which gets the most. Others are told in words.
+func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
+	if v, refuses := aborted(svc, r); refuses {
+		return v
+	}
+	to := most(r.To)
+	if to.Closed != nil {
+		return Verdict{Service: svc, Path: PathBlackhole, Cluster: "BlackHoleCluster", DecidedBy: Object{Key: to.Closed.By}, Reason: to.Closed.String()}
+	}
+	rule := ruleOf(r)
+	r.By = to.Service.SourceOf(to.Port)
+	var v Verdict
+	if to.Service.Exit.IsZero() {
+		v = a.direct(to.Service, to.Port, r)
+	} else {
+		means := ""
+		if to.Contested {
+			means = to.Service.Namespace
+		}
+		v = a.byGateway(to.Service, to.Port, r, shown, means)
+	}
+	v.Reason += fmt.Sprintf("; led there by %s", rule)
+	if n := len(r.To); n > 1 {
+		v.Reason += fmt.Sprintf(", as %s of %d destinations", share(r.To, to), n)
+	}
+	return v
+}
+
+// most is the destination with the greatest weight, of equals the first that is open.
+func most(list []resolve.To) resolve.To {
+	best := list[0]
+	for _, t := range list[1:] {
+		if t.Weight > best.Weight || (t.Weight == best.Weight && best.Closed != nil && t.Closed == nil) {
+			best = t
+		}
+	}
+	return best
+}
+
+func share(list []resolve.To, of resolve.To) string {
+	var sum uint64
+	for _, t := range list {
+		sum += uint64(t.Weight)
+	}
+	return fmt.Sprintf("%d %%", (uint64(of.Weight)*100+sum/2)/sum)
+}
+
+// ruleOf names the route in its object.
+func ruleOf(r *resolve.Route) string {
+	return r.By.String() + " " + r.Field
+}
+
+// aborted is the verdict of a fault that answers all requests.
+func aborted(svc *registry.Service, r *resolve.Route) (Verdict, bool) {
+	if r.HTTP == nil || r.HTTP.Abort == nil || r.HTTP.Abort.Share < route.All {
+		return Verdict{}, false
+	}
+	return Verdict{
+		Service: svc, Path: PathBlackhole, DecidedBy: Object{r.HTTP.From, r.HTTP.Field + ".fault"},
+		Reason: "all requests are aborted, none is sent",
+	}, true
+}
+
+// answered is the verdict of a user's route that hands nothing on.
+func answered(svc *registry.Service, port registry.Port, r *resolve.Route) Verdict {
+	v := Verdict{Service: svc, Path: PathBlackhole, DecidedBy: Object{Key: r.By}}
+	switch {
+	case r.Does == resolve.Unrouted:
+		v.DecidedBy.Rule = fmt.Sprintf("ports: %d", port.Number)
+		v.Reason = "none of its routes is for this"
+	case r.HTTP.Redirect != nil:
+		v.DecidedBy.Rule, v.Reason = r.HTTP.Field, fmt.Sprintf("it is answered with a redirect (%d), and nothing is sent", r.HTTP.Redirect.Code)
+	default:
+		v.DecidedBy.Rule, v.Reason = r.HTTP.Field, fmt.Sprintf("it is answered with status %d, and nothing is sent", r.HTTP.DirectResponse.Status)
+	}
+	return v
+}
+
+// ledAtGateway is the verdict of a user's route at an egress gateway: of the destination that gets the most.
+func ledAtGateway(v Verdict, r *resolve.Route) Verdict {
+	if refused, refuses := aborted(v.Service, r); refuses {
+		v.DecidedBy, v.Reason = refused.DecidedBy, "at the egress gateway "+refused.Reason
+		return v
+	}
+	to := most(r.To)
+	if to.Closed != nil {
+		v.DecidedBy, v.Reason = Object{Key: to.Closed.By}, "the egress gateway sends nothing: "+to.Closed.String()
+		return v
+	}
+	v.Allowed, v.DecidedBy = true, Object{to.Service.SourceOf(to.Port), "hosts: " + to.Service.Host}
+	v.Reason = "registered; leaves by the egress gateway; led there by " + ruleOf(r)
+	return v
+}

@@ -1,0 +1,238 @@
+package resolve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
+
+// Bound is what VirtualServices that are for Gateway objects make of a registration at an egress gateway.
+type Bound struct {
+	Client string // the namespace whose clients follow them; "" for all that have none of their own
+	By     []*registry.VirtualService
+	HTTP   []route.HTTP
+	TLS    []route.L4
+	TCP    []route.L4
+	Ends   map[string]Reach // by their names
+}
+
+// bound gathers the VirtualServices that lead from the gateway to a registration: those of the host's or the root namespace first,
+// then those of clients' own namespaces, in order.
+func (e Exit) bound(svc *registry.Service) (out []Bound) {
+	if !e.verified() || !e.snap.Led(svc.Host) {
+		return nil
+	}
+	gateways := e.snap.GatewaysSelecting(e.gateway)
+	clients := []string{""}
+	for _, g := range gateways {
+		for _, ns := range e.snap.BoundClients(svc, g.Key) {
+			if !slices.Contains(clients, ns) {
+				clients = append(clients, ns)
+			}
+		}
+	}
+	slices.Sort(clients)
+	for _, client := range clients {
+		if b, ok := e.boundFor(svc, client, gateways); ok {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// boundFor is what clients of a namespace follow.
+func (e Exit) boundFor(svc *registry.Service, client string, gateways []*registry.Gateway) (Bound, bool) {
+	b := Bound{Client: client, Ends: map[string]Reach{}}
+	var http [][]route.HTTP
+	for _, g := range gateways {
+		for _, v := range e.snap.GatewayRoutes(svc, client, g.Key) {
+			if client != "" && v.Key.Namespace != client {
+				continue // they follow what all do
+			}
+			read, opaque := e.placeAt(g, v, svc, false), e.placeAt(g, v, svc, true)
+			b.By = append(b.By, v)
+			http = append(http, route.HTTPAt(v.HTTP, read))
+			b.TLS = append(b.TLS, anywhere(route.L4At(v.TLS, opaque))...)
+			b.TCP = append(b.TCP, anywhere(route.L4At(v.TCP, opaque))...)
+			for host := range v.Ends() {
+				b.Ends[host] = e.reach(v, svc, host)
+			}
+		}
+	}
+	b.HTTP = route.Join(http...)
+	return b, len(b.HTTP)+len(b.TLS)+len(b.TCP) > 0
+}
+
+// anywhere leaves matches out that ask where a client connected to: nobody but its own proxy knows that.
+func anywhere(list []route.L4) (out []route.L4) {
+	for _, l := range list {
+		l.Matches = slices.DeleteFunc(slices.Clone(l.Matches), func(m route.L4Match) bool { return len(m.Subnets) > 0 })
+		if len(l.Matches) > 0 {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// placeAt is the gateway as a Gateway object sees it.
+func (e Exit) placeAt(g *registry.Gateway, v *registry.VirtualService, svc *registry.Service, opaque bool) route.Place {
+	p := route.Place{Gateway: g.Key.Namespace + "/" + g.Key.Name, Namespace: e.gateway.Namespace, Ports: g.Ports(v.Key.Namespace, svc.Host, opaque)}
+	if k, ok := e.snap.KubeService(e.gateway); ok {
+		p.Source = route.Labels(k.Selector)
+	}
+	return p
+}
+
+// reach finds a destination of a VirtualService as the gateway reaches it: what leaves by this gateway, and nothing else.
+func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, host string) Reach {
+	own := e.attached(e.snap.Services(host))
+	to := svc
+	if host != svc.Host {
+		seen := e.snap.Visible(host, v.Key.Namespace, nil)
+		i := slices.IndexFunc(own, func(s *registry.Service) bool { return seen != nil && s.Source == seen.Source })
+		if i < 0 {
+			return Reach{}
+		}
+		to = own[i]
+	}
+	reg := e.plain(to)
+	r := Reach{Service: to, Rule: reg.Rule, Far: reg.Far, Rows: map[uint32]*ExitRow{}}
+	r.Wrapped = e.snap.FarEnd(to.Read(), reg.Rule, e.place)
+	all := make([]Registration, len(own))
+	for i, s := range own {
+		all[i] = e.plain(s)
+	}
+	for port, rows := range rowsAt(all, true) {
+		for _, row := range rows {
+			if row.Service.Namespace == to.Namespace {
+				r.Rows[port] = row
+			}
+		}
+	}
+	return r
+}
+
+// requests are the routes of requests to a port of the row: the user's, or the host's own.
+func (r *ExitRow) requests() []Route {
+	if r.Bound == nil || len(r.Bound.HTTP) == 0 {
+		return []Route{{For: Requests}}
+	}
+	routes := userRequests(r.Bound.HTTP, r.Bound.By[0], func(d route.Destination) To { return r.to(d, Requests) })
+	if r.Bound.Client == "" {
+		return routes
+	}
+	for i := range routes {
+		if h := routes[i].HTTP; h != nil && h.Renames() { // behind a name that is registered may be many more
+			routes[i].Does, routes[i].Closed = Close, &registry.Closed{
+				By: h.From, Revision: h.Revision, Why: h.Field + ": the authority that is sent outside is for the namespace that registered the host to change",
+				Fix: "remove rewrite.authority and headers that set it",
+			}
+		}
+	}
+	return routes
+}
+
+// connections are those of connections; nil where the user has none for them.
+func (r *ExitRow) connections(list []route.L4, kind Kind) []Route {
+	if len(list) == 0 {
+		return nil
+	}
+	out := userConnections(list, r.Bound.By[0], Anyhow, func(d route.Destination) To { return r.to(d, Connections) })
+	for i := range out {
+		out[i].For = kind
+	}
+	return out
+}
+
+// to is a destination of what came for the row.
+func (r *ExitRow) to(d route.Destination, kind Kind) To {
+	reach := r.Bound.Ends[d.Host]
+	by := Route{By: r.Bound.By[0].Key, Revision: r.Bound.By[0].Revision}
+	t := To{Reach: &reach, Subset: d.Subset}
+	svc := reach.Service
+	if svc == nil {
+		return t.close(by, d, "does not leave by this egress gateway", "register it outside of the mesh, visibly for the VirtualService's namespace, and let it leave by the same gateway")
+	}
+	number := d.PortOf(numbers(svc), r.Port.Number)
+	row := reach.Rows[number]
+	switch {
+	case row == nil:
+		return t.close(by, d, fmt.Sprintf("has no port %d for this", number), "name one that it is registered with")
+	case d.Subset != "":
+		return t.close(by, d, "leaves by an egress gateway, which goes to all of its endpoints, and not to subset "+d.Subset, "remove the subset")
+	case svc.Host != r.Service.Host && svc.Wildcard():
+		return t.close(by, d, "is a pattern, which leads to the name that a client says", "name one host")
+	case kind == Connections && r.Port.Protocol == registry.TLS && svc.Host != r.Service.Host:
+		return t.close(by, d, "is another host than the one that TLS names", "name the host itself")
+	case kind == Connections && row.Port.Protocol.IsHTTP():
+		return t.close(by, d, fmt.Sprintf("takes requests at port %d", number), "name a port of TLS or TCP")
+	}
+	t.Port, t.Row = row.Port, row
+	far := reach.Far
+	if kind == Requests && row.Port.Protocol == registry.TLS {
+		t.wrapAtExit()
+		far = reach.Wrapped
+	}
+	if c, closed := far.Closed[number]; closed {
+		t.Closed = &c
+	}
+	return t
+}
+
+// wrapAtExit makes requests to a port of TLS speak it.
+func (t *To) wrapAtExit() {
+	t.TLS = t.Rule.TLSFor(t.Port.Number)
+	if t.TLS == nil {
+		t.TLS = &registry.TLSSettings{Mode: registry.TLSSimple}
+	}
+	t.Port.Protocol = registry.HTTP
+}
+
+// withBound gives a port's choices to the clients that follow VirtualServices of their own.
+func withBound(choices []Choice) []Choice {
+	var out []Choice
+	for _, c := range choices {
+		for i := range c.Row.bounds {
+			b := &c.Row.bounds[i]
+			if b.Client == "" || (c.From != nil && !slices.Contains(c.From, b.Client)) || !c.Row.LetsIn(b.Client) {
+				continue
+			}
+			out = append(out, Choice{Meaning: c.Meaning, From: []string{b.Client}, Row: c.Row.following(b)})
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// following is the row as clients have it that follow other VirtualServices.
+func (r *ExitRow) following(b *Bound) *ExitRow {
+	row := *r
+	row.Bound = b
+	return &row
+}
+
+// For is the row as a client of a namespace has it.
+func (r *ExitRow) For(ns string) *ExitRow {
+	for i := range r.bounds {
+		if b := &r.bounds[i]; b.Client != "" && b.Client == ns {
+			return r.following(b)
+		}
+	}
+	return r
+}
+
+// Secrets are what the ways of its routes need of Secrets.
+func (h *ExitHost) Secrets() (out []registry.Given) {
+	for _, r := range h.Own {
+		out = append(out, r.Far.Secrets()...)
+		for _, b := range r.Bound {
+			for _, name := range slices.Sorted(maps.Keys(b.Ends)) {
+				out = append(out, b.Ends[name].Wrapped.Secrets()...)
+			}
+		}
+	}
+	return out
+}

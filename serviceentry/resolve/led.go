@@ -1,0 +1,347 @@
+package resolve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
+
+// Led is what a VirtualService makes of the way from a workload to a host.
+type Led struct {
+	By        *registry.VirtualService
+	Namespace string            // the workload's
+	Selected  registry.Selected // and what selects it
+	Ends      map[string]Reach  // the destinations, by their names
+}
+
+// Reach is a destination of a route as a proxy reaches it.
+type Reach struct {
+	// Service is the registration, which is reached by the gateway in its Exit, or straight; nil: nobody registered it for whoever
+	// wrote the route. Where a route leads to an egress gateway, it is the host that the route is for, by that gateway.
+	Service *registry.Service
+	Picked  bool // it is that
+	Rule    *registry.Rule
+	Far     registry.FarEnd
+	// Wrapped is the far end of requests to its ports of TLS, where the proxy speaks that for them.
+	Wrapped   registry.FarEnd
+	Contested bool
+	Gateway   bool // it is an egress gateway's Service, by which the host does not leave
+	// Rows are its own at an exit, by port.
+	Rows map[uint32]*ExitRow
+}
+
+// To is where a share of what takes a route goes.
+type To struct {
+	*Reach
+	Weight uint32        // its part of the sum
+	Subset string        // of the destination's endpoints; "" for all
+	Port   registry.Port // at which it is reached
+	// TLS is what requests to a port of TLS are wrapped in, by the one who connects.
+	TLS *registry.TLSSettings
+	Row *ExitRow // at an exit: the destination's own
+	// Closed is why nothing goes there.
+	Closed *registry.Closed
+}
+
+// led gathers what counts of the VirtualService that leads a workload to a service; nil without one.
+func (a Sidecar) led(svc *registry.Service) *Led {
+	v := a.snap.Routes(svc, a.Namespace, a.selected)
+	if v == nil {
+		return nil
+	}
+	l := &Led{By: v, Namespace: a.Namespace, Selected: a.selected, Ends: map[string]Reach{}}
+	for host := range v.Ends() {
+		l.Ends[host] = a.reach(v, svc, host)
+	}
+	return l
+}
+
+// reach finds a destination of a VirtualService as the workload's proxy reaches it.
+func (a Sidecar) reach(v *registry.VirtualService, svc *registry.Service, host string) Reach {
+	to, r := a.Visible(host), Reach{}
+	if ref, ok := kubeOf(host); ok && svc.External && to != nil && a.snap.LeadsBy(v, ref) {
+		to, r.Picked, r.Contested = a.snap.Via(svc, ref), true, true
+	}
+	if to == nil {
+		return r
+	}
+	r.Service, r.Rule = to, a.snap.Rule(to, a.Namespace, a.selected)
+	place := registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets}
+	r.Far = a.snap.FarEnd(to, r.Rule, place)
+	if to.Exit.IsZero() {
+		r.Wrapped = a.snap.FarEnd(to.Read(), r.Rule, place)
+	}
+	r.Contested = r.Contested || a.Means(to) != ""
+	r.Gateway = to.Source.Kind == config.KindService && a.snap.IsExit(kubeRef(to))
+	return r
+}
+
+// kubeOf reads the name of a Kubernetes Service.
+func kubeOf(host string) (registry.Ref, bool) {
+	short, ok := strings.CutSuffix(host, ".svc.cluster.local")
+	name, ns, two := strings.Cut(short, ".")
+	return registry.Ref{Namespace: ns, Name: name}, ok && two && !strings.Contains(ns, ".")
+}
+
+// requests are the routes of requests to a port that reads them: the user's, or the host's own.
+func (h *SidecarHost) requests(p registry.Port) []Route {
+	if h.Led == nil {
+		return []Route{{For: Requests}}
+	}
+	list := route.HTTPAt(h.Led.By.HTTP, route.At(p.Number, h.Led.Namespace, h.Led.Selected))
+	return userRequests(list, h.Led.By, func(d route.Destination) To { return h.to(d, p, Requests) })
+}
+
+// l4 are the user's routes of connections to a port, as far as they count here.
+func (h *SidecarHost) l4(p registry.Port) []route.L4 {
+	if h.Led == nil {
+		return nil
+	}
+	list := h.Led.By.TCP
+	if p.Protocol == registry.TLS {
+		list = h.Led.By.TLS
+	}
+	return route.L4At(list, route.At(p.Number, h.Led.Namespace, h.Led.Selected))
+}
+
+// connections are the user's routes of connections that are asked for in a way; nil where there are none for the port.
+func (h *SidecarHost) connections(p registry.Port, asked Asked) []Route {
+	list := h.l4(p)
+	if len(list) == 0 {
+		return nil
+	}
+	return userConnections(list, h.Led.By, asked, func(d route.Destination) To { return h.to(d, p, Connections) })
+}
+
+// opaque are the routes of connections, the user's or the host's own.
+func (h *SidecarHost) opaque(p registry.Port, asked Asked) []Route {
+	if user := h.connections(p, asked); user != nil {
+		return user
+	}
+	return []Route{{For: Connections, Asked: asked}}
+}
+
+// opaqueRequests are those of requests to a port of TCP: they go where its connections do.
+func (h *SidecarHost) opaqueRequests(p registry.Port) []Route {
+	routes := h.connections(p, Anyhow)
+	if routes == nil || p.Protocol == registry.TLS {
+		return []Route{{For: Requests}}
+	}
+	return asRequests(routes)
+}
+
+// asRequests makes routes of requests of those of connections.
+func asRequests(routes []Route) []Route {
+	for i := range routes {
+		r := &routes[i]
+		r.For = Requests
+		if r.L4 != nil {
+			r.HTTP, r.Match = &route.HTTP{From: r.By, Revision: r.Revision, Field: r.Field}, &route.HTTPMatch{}
+			for _, t := range r.To {
+				r.HTTP.Destinations = append(r.HTTP.Destinations, route.HTTPDestination{Weight: t.Weight})
+			}
+		}
+	}
+	return routes
+}
+
+// userRequests makes the routes of a list. What none of them means is answered so; without any, the host is reached as it is
+// registered.
+func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.Destination) To) []Route {
+	if len(list) == 0 {
+		return []Route{{For: Requests}}
+	}
+	var out []Route
+	for i := range list {
+		h := &list[i]
+		r := Route{For: Requests, HTTP: h, By: h.From, Revision: h.Revision, Field: h.Field}
+		for _, d := range h.Destinations {
+			end := to(d.Destination)
+			end.Weight = d.Weight
+			r.To = append(r.To, end)
+		}
+		for _, m := range h.Mirrors {
+			r.Mirrors = append(r.Mirrors, to(m.Destination))
+		}
+		if len(h.Destinations) == 0 {
+			r.Does = Answer
+		}
+		r.closeIfAll()
+		for j := range h.Matches {
+			r.Match = &h.Matches[j]
+			out = append(out, r)
+		}
+	}
+	if last := out[len(out)-1]; !last.Match.Any() {
+		out = append(out, Route{For: Requests, Does: Unrouted, By: by.Key, Revision: by.Revision})
+	}
+	return out
+}
+
+// userConnections is the same for connections.
+func userConnections(list []route.L4, by *registry.VirtualService, asked Asked, to func(route.Destination) To) []Route {
+	var out []Route
+	for _, l := range list {
+		r := Route{For: Connections, Asked: asked, By: l.From, Revision: l.Revision, Field: l.Field}
+		for _, d := range l.Destinations {
+			end := to(d.Destination)
+			end.Weight = d.Weight
+			r.To = append(r.To, end)
+		}
+		r.closeIfAll()
+		for j := range l.Matches {
+			r.L4 = &l.Matches[j]
+			out = append(out, r)
+		}
+	}
+	if last := out[len(out)-1]; !last.L4.Any() {
+		out = append(out, Route{For: Connections, Asked: asked, Does: Unrouted, By: by.Key, Revision: by.Revision})
+	}
+	return out
+}
+
+// closeIfAll makes a route whose destinations are all closed say so.
+func (r *Route) closeIfAll() {
+	if len(r.To) == 0 || slices.ContainsFunc(r.To, func(t To) bool { return t.Closed == nil }) {
+		return
+	}
+	r.Does, r.Closed = Close, r.To[0].Closed
+}
+
+// to is a destination of what came for a port.
+func (h *SidecarHost) to(d route.Destination, asked registry.Port, kind Kind) To {
+	r := h.Led.Ends[d.Host]
+	by := Route{By: h.Led.By.Key, Revision: h.Led.By.Revision}
+	t := To{Reach: &r, Subset: d.Subset}
+	svc := r.Service
+	switch {
+	case svc == nil:
+		return t.close(by, d, "nobody registered it for workloads here", "write a ServiceEntry for it, or name another host")
+	case r.Picked:
+		t.Port, t.Subset = asked, "" // the wire to a gateway is our own, whatever the route says of it
+	case r.Gateway:
+		return t.close(by, d, "is an egress gateway, by which the host does not leave", "bind the VirtualService to a Gateway that selects it, or name another host")
+	default:
+		number := d.PortOf(numbers(svc), asked.Number)
+		port, ok := svc.Port(number)
+		if !ok || port.Protocol == registry.UDP {
+			return t.close(by, d, fmt.Sprintf("has no port %d for this", number), "name one that it is registered with")
+		}
+		t.Port = port
+		if why, fix := t.subsetProblem(); why != "" {
+			return t.close(by, d, why, fix)
+		}
+	}
+	if kind == Connections && !svc.Exit.IsZero() {
+		if why := unlikeTunnel(t.Port, asked, svc, h.Service); why != "" {
+			return t.close(by, d, why, "name the host itself, or let the destination leave straight from the pod")
+		}
+	}
+	if kind == Requests && t.Port.Protocol == registry.TLS {
+		if closed := t.wrap(by, d); closed {
+			return t
+		}
+	}
+	far := r.Far
+	if t.TLS != nil {
+		far = r.Wrapped
+	}
+	if c, closed := far.Closed[t.Port.Number]; closed {
+		t.Closed = &c
+		return t
+	}
+	return t.reached(by, d, h.Service)
+}
+
+// subsetProblem says why the destination has no such subset.
+func (t To) subsetProblem() (why, fix string) {
+	if t.Subset == "" {
+		return "", ""
+	}
+	if !t.Service.Exit.IsZero() {
+		return "leaves by an egress gateway, which goes to all of its endpoints, and not to subset " + t.Subset, "remove the subset, or let the destination leave straight from the pod"
+	}
+	if _, ok := t.Rule.Subset(t.Subset); !ok {
+		return "has no subset " + t.Subset, "add it to the DestinationRule that counts for the host here, or name another"
+	}
+	return "", ""
+}
+
+// unlikeTunnel says why a gateway, which holds what it reads against what it was asked for, would not take a connection to a host
+// as one to another; "" where it would.
+func unlikeTunnel(port, asked registry.Port, to, host *registry.Service) string {
+	switch {
+	case port.Protocol.IsHTTP():
+		return fmt.Sprintf("takes requests at port %d, and the egress gateway no others", port.Number)
+	case asked.Protocol == registry.TLS && to.Host != host.Host:
+		return "leaves by the egress gateway, which takes TLS that names the host only"
+	default:
+		return ""
+	}
+}
+
+// reached closes destinations that are known by where the client goes, or by the name that it says, for all but the host itself.
+func (t To) reached(by Route, d route.Destination, host *registry.Service) To {
+	svc := t.Service
+	unlike := svc.Host != host.Host && !t.Picked
+	switch {
+	case t.TLS != nil && t.Subset != "":
+		return t.close(by, d, fmt.Sprintf("takes TLS at port %d, which is spoken for requests to all of its endpoints only", t.Port.Number), "remove the subset, or name a port of plain HTTP")
+	case unlike && svc.Wildcard():
+		return t.close(by, d, "is a pattern, which leads to the name that a client says", "name one host")
+	case unlike && svc.Exit.IsZero() && (svc.Headless() || svc.Resolution == registry.None):
+		return t.close(by, d, "is reached at the address that a client chose, which is another host's", "give it resolution DNS or STATIC")
+	default:
+		return t
+	}
+}
+
+// wrap makes requests to a port of TLS speak it. A gateway does so by the port of plain HTTP that the entry has for that.
+func (t *To) wrap(by Route, d route.Destination) (closed bool) {
+	svc := t.Service
+	if svc.Tabled() {
+		*t = t.close(by, d, fmt.Sprintf("takes TLS at port %d, and requests to Services of the mesh are sent as they are", t.Port.Number), "name a port of plain HTTP")
+		return true
+	}
+	if svc.Exit.IsZero() {
+		t.TLS = t.Rule.TLSFor(t.Port.Number)
+		if t.TLS == nil {
+			t.TLS = &registry.TLSSettings{Mode: registry.TLSSimple}
+		}
+		t.Port.Protocol = registry.HTTP // inside of it
+		return false
+	}
+	for _, p := range svc.Ports {
+		if _, secure := registry.Origination(svc, p, t.Rule); p.Protocol.IsHTTP() && secure == t.Port.TargetPort {
+			t.Port = p
+			return false
+		}
+	}
+	*t = t.close(by, d, fmt.Sprintf("port %d takes TLS only, and requests go there by the egress gateway", t.Port.Number), "register a port of plain HTTP beside it, which the gateway wraps in TLS")
+	return true
+}
+
+func (t To) close(by Route, d route.Destination, why, fix string) To {
+	t.Closed = &registry.Closed{By: by.By, Revision: by.Revision, Why: "destination.host: " + d.Host + " " + why, Fix: fix}
+	return t
+}
+
+func numbers(svc *registry.Service) []uint32 {
+	out := make([]uint32, len(svc.Ports))
+	for i, p := range svc.Ports {
+		out[i] = p.Number
+	}
+	return out
+}
+
+// Given is what of a Secret the way to it needs.
+func (t To) Given() registry.Given {
+	if t.TLS != nil {
+		return t.Wrapped.Given[t.Port.Number]
+	}
+	return t.Far.Given[t.Port.Number]
+}

@@ -1,0 +1,151 @@
+package egressgateway
+
+import (
+	"maps"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/httproute"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// userRequest renders a user's route of requests.
+func (r exitRow) userRequest(route *resolve.Route) *routev3.Route {
+	out := httproute.Render(route.HTTP, route.Match, r.Port.Number, r.ends(route.To), r.ends(route.Mirrors))
+	switch {
+	case route.Does == resolve.Answer:
+		envoy.WithRevision(out, route.Revision)
+	case len(route.To) == 1: // what goes on is told of with the destination's entry
+		envoy.WithRevision(out, route.To[0].Service.RevisionOf(route.To[0].Port))
+	}
+	if r.at.Verified && len(route.To) > 0 {
+		if out.TypedPerFilterConfig == nil {
+			out.TypedPerFilterConfig = restricted(route.Audience, r.at.Trust)
+		} else {
+			maps.Copy(out.TypedPerFilterConfig, restricted(route.Audience, r.at.Trust))
+		}
+	}
+	return out
+}
+
+func (r exitRow) ends(list []resolve.To) []httproute.End {
+	out := make([]httproute.End, len(list))
+	for i := range list {
+		out[i] = r.end(&list[i])
+	}
+	return out
+}
+
+// end is a destination as requests reach it. The server knows itself without the port that the table knows it by.
+func (r exitRow) end(t *resolve.To) httproute.End {
+	if t.Closed != nil {
+		return httproute.End{Cluster: wire.BlackHoleCluster}
+	}
+	e := httproute.End{Cluster: r.clusterTo(t), Traffic: t.Rule.TrafficFor(t.Port.Number)}
+	if (r.Port.Number == 80 || r.Port.Number == 443) && !r.Service.Wildcard() {
+		e.Otherwise = r.Service.Host
+	}
+	own := farend.Dialled(&routev3.Route{}, t.Service, t.Port.TargetPort)
+	e.Filters = envoy.Through(own, farend.Translations(t.Port)...).TypedPerFilterConfig
+	return e
+}
+
+// clusterTo is the name of a destination's cluster: its own, or, where the gateway speaks TLS at a port that apps speak it at, one of
+// the route's.
+func (r exitRow) clusterTo(t *resolve.To) string {
+	if t.TLS == nil {
+		return exitRow{t.Row, r.at}.name()
+	}
+	ns := ""
+	if !t.Row.First {
+		ns = t.Service.Namespace
+	}
+	return httproute.Wrapped(t.Port.Number, r.Service.Host, t.Service.Host, ns)
+}
+
+// wrapped are those clusters.
+func (r exitRow) wrapped() (out []*resource.Resource) {
+	for _, route := range r.Routes() {
+		for _, list := range [...][]resolve.To{route.To, route.Mirrors} {
+			for i := range list {
+				t := &list[i]
+				if t.TLS == nil || t.Closed != nil {
+					continue
+				}
+				md := envoy.Metadata(wire.RoleExternal, envoy.ConfigOf(t.Service.SourceOf(t.Port)))
+				to := farend.Options{TLS: t.TLS, Given: t.Given(), Connect: t.Rule.ConnectTimeoutFor(t.Port.Number, r.at.Connect), Traffic: t.Rule.TrafficFor(t.Port.Number)}
+				out = append(out, farend.Cluster(r.at.clusterType(), r.clusterTo(t), asOutside(t.Service, t.Wrapped), t.Port, to, md)...)
+			}
+		}
+	}
+	return out
+}
+
+// userAnswers are the answers to connections that a user's route is for: one for each destination, which take their shares in
+// turn. Who may not use one of them has none.
+func (r exitRow) userAnswers(route *resolve.Route) []*routev3.Route {
+	return r.shares(route, func(t *resolve.To) *routev3.Route {
+		match := envoy.AsksAbout("")
+		if route.For == resolve.TLSConnections {
+			match = envoy.AsksAbout(envoy.KindTLS)
+		}
+		switch {
+		case t.Closed != nil:
+			return farend.ClosedTo(*t.Closed).Row(match)
+		case t.Service.Wildcard():
+			inner := innerListener{tls: t.Port.Protocol == registry.TLS, wildcard: true}
+			return farend.InPatterns(inner.name(), r.clusterTo(t), t.Service, t.Port).Row(match)
+		default:
+			return envoy.Answer{Route: "default", Cluster: r.clusterTo(t), Revision: t.Service.RevisionOf(t.Port)}.Row(match)
+		}
+	})
+}
+
+// userTunnels are the same for CONNECT.
+func (r exitRow) userTunnels(route *resolve.Route) []*routev3.Route {
+	out := r.shares(route, func(t *resolve.To) *routev3.Route {
+		if t.Closed != nil {
+			return farend.ClosedTunnels(*t.Closed)
+		}
+		return envoy.WithRevision(tunnelRoute(t.Service, t.Port, r.clusterTo(t)), t.Service.RevisionOf(t.Port))
+	})
+	for _, row := range out {
+		if row.TypedPerFilterConfig == nil {
+			row.TypedPerFilterConfig = restricted(route.Audience, r.at.Trust)
+		} else {
+			maps.Copy(row.TypedPerFilterConfig, restricted(route.Audience, r.at.Trust))
+		}
+	}
+	return out
+}
+
+// shares makes a row of each destination.
+func (r exitRow) shares(route *resolve.Route, row func(*resolve.To) *routev3.Route) (out []*routev3.Route) {
+	var sum, upTo uint64
+	for _, t := range route.To {
+		sum += uint64(t.Weight)
+	}
+	for i := range route.To {
+		upTo += uint64(route.To[i].Weight)
+		one := row(&route.To[i])
+		httproute.Within(one.Match, route.L4)
+		if i < len(route.To)-1 {
+			httproute.UpTo(one.Match, upTo, sum)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// unrouted ends what none of the user's routes means.
+func unrouted(route *resolve.Route, match *routev3.RouteMatch) *routev3.Route {
+	return envoy.WithRevision(envoy.Refuse(wire.NoRoute, match, 404,
+		"sallyport: no route of "+strings.ReplaceAll(route.By.String(), "%", "%%")+" is for this request to %REQ(:AUTHORITY)%\n",
+		envoy.DecidedBy(envoy.ConfigOf(route.By))), route.Revision)
+}

@@ -1,0 +1,174 @@
+package outbound
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/httproute"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// userRequests renders a user's route of requests.
+func (h *Host) userRequests(port registry.Port, r *resolve.Route) *routev3.Route {
+	out := httproute.Render(r.HTTP, r.Match, port.Number, h.ends(r.To), h.ends(r.Mirrors))
+	httproute.Within(out.Match, r.L4)
+	switch {
+	case r.Does == resolve.Answer:
+		envoy.WithRevision(out, r.Revision)
+	case len(r.To) == 1 && r.To[0].Service.Exit.IsZero(): // what goes on is told of with the destination's entry
+		envoy.WithRevision(out, r.To[0].Service.RevisionOf(r.To[0].Port))
+	}
+	return out
+}
+
+func (h *Host) ends(list []resolve.To) []httproute.End {
+	out := make([]httproute.End, len(list))
+	for i := range list {
+		out[i] = h.end(&list[i])
+	}
+	return out
+}
+
+// end is a destination as requests reach it.
+func (h *Host) end(t *resolve.To) httproute.End {
+	if t.Closed != nil {
+		return httproute.End{Cluster: wire.BlackHoleCluster}
+	}
+	svc := t.Service
+	e := httproute.End{Cluster: h.clusterTo(t), Traffic: t.Rule.SubsetTraffic(t.Subset, t.Port.Number)}
+	own := &routev3.Route{}
+	if svc.Exit.IsZero() {
+		farend.Dialled(own, svc, t.Port.TargetPort)
+	} else {
+		e.Authority, e.Traffic = asRegistered(svc, t.Port), registry.Traffic{}
+		if t.Contested {
+			e.Headers = []*corev3.HeaderValueOption{registeredIn(svc)}
+		}
+	}
+	e.Filters = envoy.Through(own, farend.Translations(t.Port)...).TypedPerFilterConfig
+	return e
+}
+
+// clusterTo is the name of the cluster of a destination: its own, that of its gateway, or, where the proxy speaks TLS at a port that
+// apps speak it at, one of the route's.
+func (h *Host) clusterTo(t *resolve.To) string {
+	switch {
+	case !t.Service.Exit.IsZero():
+		return part.LegOf(t.Service).Cluster()
+	case t.TLS != nil:
+		return httproute.Wrapped(t.Port.Number, h.Service.Host, t.Service.Host, "")
+	default:
+		return wire.SubsetName(t.Port.Number, t.Subset, t.Service.Host)
+	}
+}
+
+// asRegistered is the Host by which a gateway knows a host; "" for patterns, of which the client names one.
+func asRegistered(svc *registry.Service, port registry.Port) string {
+	switch {
+	case svc.Wildcard():
+		return ""
+	case port.Number == 80:
+		return svc.Host
+	default:
+		return wire.HostPort(svc.Host, port.Number)
+	}
+}
+
+// userConnections renders a user's route of connections: an answer for each destination, which take their shares in turn.
+func (h *Host) userConnections(r *resolve.Route) (out []*routev3.Route) {
+	var sum, upTo uint64
+	for _, t := range r.To {
+		sum += uint64(t.Weight)
+	}
+	for i := range r.To {
+		t := &r.To[i]
+		upTo += uint64(t.Weight)
+		row := h.answerTo(t, r).Row(envoy.AsksAbout(""))
+		asked(row, r, h)
+		httproute.Within(row.Match, r.L4)
+		if i < len(r.To)-1 {
+			httproute.UpTo(row.Match, upTo, sum)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// answerTo is the answer to connections that go to a destination.
+func (h *Host) answerTo(t *resolve.To, r *resolve.Route) envoy.Answer {
+	if t.Closed != nil {
+		return farend.ClosedTo(*t.Closed)
+	}
+	a := h.tunnelTo(t.Service, t.Port, t.Contested, t.Subset)
+	if r.Asked == resolve.ByAddress || r.Asked == resolve.Nameless {
+		a.By = wire.ByAddress
+	}
+	return a
+}
+
+// wrapped are the clusters in which the proxy speaks TLS for requests, at ports where apps do otherwise.
+func (h *Host) wrapped(routes []resolve.Route) (out []*resource.Resource) {
+	seen := map[string]bool{}
+	for i := range routes {
+		for _, t := range slices.Concat(routes[i].To, routes[i].Mirrors) {
+			if t.TLS == nil || t.Closed != nil || seen[h.clusterTo(&t)] {
+				continue
+			}
+			seen[h.clusterTo(&t)] = true
+			out = append(out, clusterOf(h.clusterTo(&t), t.Service, t.Port, t.TLS, t.Given(), t.Reach, "", h)...)
+		}
+	}
+	return out
+}
+
+func clusterOf(name string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, given registry.Given, r *resolve.Reach, subset string, h *Host) []*resource.Resource {
+	if len(r.Far.Refused) > 0 {
+		left := *svc
+		left.Endpoints = farend.Reachable(svc.Endpoints, r.Far)
+		svc = &left
+	}
+	if s, ok := r.Rule.Subset(subset); ok {
+		svc = farend.Within(svc, s)
+	}
+	role := wire.RoleExternal
+	if !svc.External {
+		role = wire.RoleMesh
+	}
+	way := farend.Options{TLS: tls, Given: given, Connect: r.Rule.ConnectTimeoutOf(subset, port.Number, h.Connect), Traffic: r.Rule.SubsetTraffic(subset, port.Number)}
+	return farend.Cluster(resource.Cluster, name, svc, port, way, farend.OpaqueRevision(envoy.Metadata(role, envoy.ConfigOf(svc.SourceOf(port))), svc, port))
+}
+
+// secrets are what the routes need of Secrets.
+func (h *Host) secrets() []registry.Given {
+	out := h.Far.Secrets()
+	if h.Led == nil {
+		return out
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Led.Ends)) {
+		for _, g := range h.Led.Ends[name].Wrapped.Secrets() {
+			if !slices.Contains(out, g) {
+				out = append(out, g)
+			}
+		}
+	}
+	return out
+}
+
+// unrouted ends what none of the user's routes means.
+func unrouted(r *resolve.Route) *routev3.Route {
+	by := envoy.ConfigOf(r.By)
+	if r.For != resolve.Requests {
+		return envoy.Nothing(wire.NoRoute, by, r.Revision).Row(envoy.AsksAbout(""))
+	}
+	return envoy.Refuse(wire.NoRoute, envoy.AnyRequest(), 404, "sallyport: no route of "+strings.ReplaceAll(r.By.String(), "%", "%%")+" is for this request to %REQ(:AUTHORITY)%\n", envoy.DecidedBy(by))
+}
