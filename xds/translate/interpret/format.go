@@ -47,7 +47,7 @@ func (s *scope) fill(format, missing string) string {
 			format = after
 			continue
 		}
-		command, argument := rest, ""
+		var command, argument string
 		open := strings.IndexAny(rest, "(%")
 		if open < 0 {
 			unknown("the format %q has no end", format)
