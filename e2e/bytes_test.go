@@ -211,7 +211,7 @@ func (m *mover) ready(ctx context.Context) error {
 	return world.Within(ctx, time.Minute, func() error {
 		for _, path := range bytesPaths {
 			for kind := range bytesPorts {
-				if client, _ := m.exchange(ctx, path, kind, whole.Exchange{Shape: exchangesOf(kind)[0].Shape, Size: 1}); client.Err != nil || client.Bytes != 1 {
+				if client, _ := m.begin(ctx, path, kind, whole.Exchange{Shape: exchangesOf(kind)[0].Shape, Size: 1}); client.Err != nil || client.Bytes != 1 {
 					return fmt.Errorf("%s, %s: %w", path, kind, client.Err)
 				}
 			}
@@ -239,16 +239,22 @@ const exchangeWithin = 2 * time.Minute
 
 // exchange does one, and gives both ends' accounts.
 func (m *mover) exchange(ctx context.Context, path, kind string, e whole.Exchange) (client, server whole.Account) {
+	client, account := m.begin(ctx, path, kind, e)
+	return client, ended(account)
+}
+
+// begin does one, and gives the client's account, and where the server's will come from.
+func (m *mover) begin(ctx context.Context, path, kind string, e whole.Exchange) (client whole.Account, account <-chan whole.Account) {
 	e.ID = m.name()
 	host := hostOn(path, kind)
-	account := m.server.Account(e.ID)
+	account = m.server.Account(e.ID)
 	if kind == "http/2" || kind == "grpc" {
 		content := map[string]string{"http/2": "application/octet-stream", "grpc": "application/grpc"}[kind]
 		client = whole.Stream(m.grpc[path], fmt.Sprintf("http://%s:%d/", host, portOn(path, kind)), content, e)
 	} else {
 		c, err := m.dial(ctx, path, kind)
 		if err != nil {
-			return whole.Account{Err: err}, whole.Account{}
+			return whole.Account{Err: err}, unheard(err)
 		}
 		authority := fmt.Sprintf("%s:%d", host, portOn(path, kind))
 		switch kind {
@@ -266,7 +272,14 @@ func (m *mover) exchange(ctx context.Context, path, kind string, e whole.Exchang
 			client = whole.Get10(c, "/", authority, e)
 		}
 	}
-	return client, ended(account)
+	return client, account
+}
+
+// unheard is the account of a server that nobody got to.
+func unheard(err error) <-chan whole.Account {
+	account := make(chan whole.Account, 1)
+	account <- whole.Account{Err: err}
+	return account
 }
 
 // name is one for an exchange that has none yet.
