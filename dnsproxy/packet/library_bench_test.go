@@ -23,7 +23,7 @@ func question(b *testing.B) []byte {
 	return msg
 }
 
-// BenchmarkParse reads a question, by this package and by the library beside it (docs/adr/0028-the-wire-by-hand.md).
+// BenchmarkParse reads a question, by this package and by the library beside it (docs/adr/0024-the-wire-by-hand.md).
 func BenchmarkParse(b *testing.B) {
 	msg := question(b)
 	b.Run("here", func(b *testing.B) {

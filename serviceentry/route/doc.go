@@ -5,5 +5,5 @@
 // hashed (as JSON), rendered by xds/translate and walked by policy with one concrete request. What a match means here is
 // what Envoy 1.40 makes of it; each type says the page of Istio's API that it is from.
 //
-// The package imports nothing of this module but config, no type of Envoy's and none of Kubernetes'.
+// The package imports nothing of this module but config and config/host, no type of Envoy's and none of Kubernetes'.
 package route
