@@ -50,6 +50,8 @@ func TestWhatSidecarsLog(t *testing.T) {
 		{"/external/503", 503, true},
 		{"/external/reset", 503, true},
 		{"/refused", 403, true},
+		{"/answered", 200, true},
+		{"/gone", 410, true},
 		{"/elsewhere", 404, true}, // no route
 		{"/missing", 503, true},   // no such cluster
 	} {
@@ -241,7 +243,7 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string) *bootstra
 				Name: "refused", Domains: []string{"refused.test"},
 				Routes: []*routev3.Route{Refuse(wire.BlockAllRoute, AnyTunnel(), 403, "no\n", nil)},
 			}, {Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{
-				prefix("/gateway/late", late), prefix("/gateway/", To("gateway")), prefix("/external/", To("external")),
+				prefix("/gateway/late", late), prefix("/gateway/", To("gateway")), prefix("/external/", To("external")), answered("/answered", 200), answered("/gone", 410),
 				prefix("/nogateway", To("nogateway")), prefix("/unreachable", To("unreachable")), refused,
 				{Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/missing"}}, Action: &routev3.Route_Route{
 					Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: "host"}},
@@ -269,6 +271,13 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string) *bootstra
 			reached("gateway", wire.RoleGateway, up), reached("external", wire.RoleExternal, up),
 			reached("nogateway", wire.RoleGateway), reached("unreachable", wire.RoleGateway, 1),
 		},
+	}}
+}
+
+// answered is a user's route that answers by itself.
+func answered(path string, status uint32) *routev3.Route {
+	return &routev3.Route{Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: path}}, Action: &routev3.Route_DirectResponse{
+		DirectResponse: &routev3.DirectResponseAction{Status: status},
 	}}
 }
 

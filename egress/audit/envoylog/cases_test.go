@@ -72,6 +72,34 @@ func sidecarRequests() map[string]logCase {
 				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 404, Reason: "the host takes no such request", Flags: []string{"NR"},
 			})},
+		"a user's answer": {place, httpLog(
+			common("", "mine", "policy", "VirtualService/default/v"), get, "external.com", "/", 200, "direct_response"),
+			want(record.Record{
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 200, Route: "mine", DecidedBy: record.Object{Kind: "VirtualService", Namespace: "default", Name: "v"}, Reason: "answered by a route, nothing was sent: direct_response",
+			})},
+		"a user's fault, on the way to the gateway": {place, httpLog(
+			common("outbound|443||gw", "mine", "role", "gateway", "policy", "VirtualService/default/v"), get, "external.com", "/", 200, "fault_filter_abort"),
+			want(record.Record{
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 200, Route: "mine", Cluster: "outbound|443||gw", DecidedBy: record.Object{Kind: "VirtualService", Namespace: "default", Name: "v"}, Reason: "answered by a route, nothing was sent: fault_filter_abort",
+			})},
+		"no route of the user's": {place, httpLog(
+			common("", "no_route", "policy", "VirtualService/default/v"), get, "external.com", "/", 404, "direct_response"),
+			want(record.Record{
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 404, Route: "no_route", DecidedBy: record.Object{Kind: "VirtualService", Namespace: "default", Name: "v"}, Reason: "none of the routes is for it",
+			})},
+		"a share that leads nowhere": {place, httpLog(
+			common("BlackHoleCluster", "default", "role", "blackhole", "policy", "VirtualService/default/v"), get, "external.com", "/", 503, "no_healthy_upstream"),
+			want(record.Record{
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Route: "default", Cluster: "BlackHoleCluster", DecidedBy: record.Object{Kind: "VirtualService", Namespace: "default", Name: "v"}, Reason: "a destination of the route leads nowhere",
+			})},
 		"not registered, closed": {place, httpLog(
 			common("", "block_all", "policy", policyTag), get, "evil.test.", "/?q=secret", 502, "direct_response"),
 			want(record.Record{

@@ -17,7 +17,7 @@ func (r *entry) told() bool {
 	case wire.RoleInner:
 		return r.Status == 200 || r.howItWent == "via_upstream" /* it was asked again there */ || r.endedEarly()
 	case wire.RoleGateway:
-		return r.Status == 200 || r.howItWent == "via_upstream" // the gateway took it, or said no itself
+		return !slices.Contains(wire.AnsweredLocally, r.howItWent) && r.Status == 200 || r.howItWent == "via_upstream" // the gateway took it, or said no itself
 	default:
 		return false
 	}
@@ -68,6 +68,15 @@ func (r *entry) judge(details string) {
 		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "" && slices.Contains(r.Flags, "NR"):
 		r.deny(r.pathDenied(), "the host takes no such request")
+	case r.Route == wire.NoRoute:
+		r.deny(r.pathDenied(), "none of the routes is for it")
+		r.DecidedBy = record.ParseObject(policy)
+	case userRoute(policy) && slices.Contains(wire.AnsweredLocally, details):
+		r.deny(r.pathDenied(), "answered by a route, nothing was sent: "+details)
+		r.DecidedBy = record.ParseObject(policy)
+	case userRoute(policy) && role == wire.RoleBlackhole:
+		r.deny(r.pathDenied(), "a destination of the route leads nowhere")
+		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "made_up":
 		r.deny(record.PathBlackhole, madeUpReason)
 		r.DecidedBy = record.ParseObject(policy)
@@ -112,6 +121,9 @@ func revision(text string) string {
 	}
 	return text[:wire.RevisionDigits]
 }
+
+// userRoute says whether a row is of a user's routes.
+func userRoute(policy string) bool { return strings.HasPrefix(policy, "VirtualService/") }
 
 // undecided says whether a connection that is asked about had no answer.
 func (r *entry) undecided(role string) bool {
