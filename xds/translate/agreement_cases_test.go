@@ -88,6 +88,6 @@ func readTry(t *testing.T, line string) (x tried, want string) {
 		t.Fatal(err)
 	}
 	u, _ := url.Parse(target)
-	x.as = u.Hostname()
+	x.as, x.path = u.Hostname(), strings.TrimPrefix(x.Path, "/")
 	return x, want
 }

@@ -227,7 +227,8 @@ func by(entries []interpret.Entry) (config.Key, error) {
 		if object == "-" {
 			object = e.Tags[wire.TagPolicy]
 		}
-	case strings.HasPrefix(route, wire.ClosedRoute), slices.Contains([]string{wire.NotExportedRoute, "wrong_protocol", "made_up", "block_all"}, route),
+	case strings.HasPrefix(route, wire.ClosedRoute), slices.Contains([]string{wire.NotExportedRoute, "wrong_protocol", "made_up", "block_all", wire.NoRoute}, route),
+		strings.HasPrefix(e.Tags[wire.TagPolicy], "VirtualService/") && slices.Contains(wire.AnsweredLocally, e.Details),
 		role == wire.RoleBlackhole, role == wire.RolePassthrough:
 		object = e.Tags[wire.TagPolicy]
 	}
