@@ -42,6 +42,8 @@ func Check(objs []config.Object, cfg mesh.Config) []Finding {
 		case *networking.VirtualService:
 			w.checkGateways(r, spec)
 			w.checkSubsets(r, spec)
+			w.checkRouteHosts(r, spec)
+			w.checkDestinations(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 		case *networking.Sidecar:
 			w.checkHidden(r, spec)
@@ -57,6 +59,7 @@ func Check(objs []config.Object, cfg mesh.Config) []Finding {
 	}
 	findings = append(findings, w.conflicts()...)
 	findings = append(findings, w.sharedAddresses()...)
+	findings = append(findings, w.secondRoutes()...)
 	findings = append(findings, w.defaultGateway()...)
 	findings = append(findings, w.farEnds()...)
 	findings = append(findings, w.ignoredSettings()...)

@@ -126,6 +126,8 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 		switch other.Key.Kind {
 		case config.KindNamespace, config.KindService, config.KindGateway, config.KindDestinationRule:
 			return true
+		case config.KindVirtualService: // of several for one host the oldest leads
+			return o.Key.Kind == other.Key.Kind && o.Namespace == other.Key.Namespace
 		case config.KindServiceEntry:
 			spec := other.Spec.(*networking.ServiceEntry)
 			return !isEntry || slices.ContainsFunc(spec.Hosts, func(h string) bool { return hosts[registry.CanonicalHost(h)] }) ||

@@ -1,0 +1,98 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
+
+// checkRouteHosts warns of hosts that nobody registers, so that nobody is led by the routes.
+func (w *world) checkRouteHosts(r *report, v *networking.VirtualService) {
+	for i, h := range v.Hosts {
+		if h != "*" && !isAddress(h) && !serviceSNI(h) && !host.Partial(h) {
+			w.checkRegistered(r, at("spec.hosts", i), h, "nobody is led by the routes")
+		}
+	}
+}
+
+// checkDestinations warns of destinations that nobody registers: nothing is sent there.
+func (w *world) checkDestinations(r *report, v *networking.VirtualService) {
+	check := func(field string, d *networking.Destination) {
+		if d.GetHost() != "" {
+			w.checkRegistered(r, at(field, "host"), d.Host, "what is led there gets 503")
+		}
+	}
+	for i, h := range v.Http {
+		for j, d := range h.Route {
+			check(at("spec.http", i, "route", j, "destination"), d.Destination)
+		}
+		check(at("spec.http", i, "mirror"), h.Mirror)
+		for j, m := range h.Mirrors {
+			check(at("spec.http", i, "mirrors", j, "destination"), m.Destination)
+		}
+	}
+	for i, t := range v.Tls {
+		for j, d := range t.Route {
+			check(at("spec.tls", i, "route", j, "destination"), d.Destination)
+		}
+	}
+	for i, t := range v.Tcp {
+		for j, d := range t.Route {
+			check(at("spec.tcp", i, "route", j, "destination"), d.Destination)
+		}
+	}
+}
+
+// checkRegistered warns of a host that no entry and no Service has. Of Services it says so only where the input has any.
+func (w *world) checkRegistered(r *report, field, name, so string) {
+	n := w.fullName(name, r.of.Namespace)
+	if inCluster := strings.HasSuffix(string(n), "."+clusterDomain); w.registered(n) || (inCluster && len(w.services) == 0) {
+		return
+	}
+	fix := "register the host with a ServiceEntry, or mend the name"
+	if meant := w.closestHost(n); meant != "" {
+		fix = fmt.Sprintf("did you mean %q?", meant)
+	}
+	r.warn(field, name, "no ServiceEntry and no Service has this host, so "+so, fix)
+}
+
+// secondRoutes warns of VirtualServices that lead nobody to a host, since an older one of the namespace does.
+func (w *world) secondRoutes() []Finding {
+	type led struct {
+		ns   string
+		host host.Name
+	}
+	by := map[led][]*config.Object{}
+	for i := range w.objects {
+		o := &w.objects[i]
+		v, ok := o.Spec.(*networking.VirtualService)
+		if !ok || !slices.Contains(route.Gateways(v.Gateways, o.Namespace), route.Mesh) {
+			continue
+		}
+		for _, h := range v.Hosts {
+			key := led{o.Namespace, w.fullName(h, o.Namespace)}
+			by[key] = append(by[key], o)
+		}
+	}
+	var findings []Finding
+	for key, list := range by {
+		slices.SortStableFunc(list, func(a, b *config.Object) int {
+			if c := a.Created.Compare(b.Created); c != 0 {
+				return c
+			}
+			return a.Key.Compare(b.Key)
+		})
+		for _, o := range list[1:] {
+			r := &report{of: *o}
+			r.warn("spec.hosts", string(key.host), fmt.Sprintf("%s is older and leads workloads to this host, so this one leads nobody there", list[0].Key), "write all routes of a host into one VirtualService, or delegate")
+			findings = append(findings, r.findings...)
+		}
+	}
+	return findings
+}
