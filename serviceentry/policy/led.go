@@ -22,6 +22,7 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 	var v Verdict
 	if to.Service.Exit.IsZero() {
 		v = a.direct(to.Service, to.Port, r)
+		v.Cluster = ledTo(svc, to)
 	} else {
 		means := ""
 		if to.Contested {
@@ -34,6 +35,18 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 		v.Reason += fmt.Sprintf(", as %s of %d destinations", share(r.To, to), n)
 	}
 	return v
+}
+
+// ledTo is the name of a destination's cluster: of its subset, or, where the proxy speaks TLS at a port that apps speak it at, one of the
+// route's.
+func ledTo(svc *registry.Service, to resolve.To) string {
+	subset := to.Subset
+	if to.TLS != nil {
+		if subset = "http"; svc.Host != to.Service.Host {
+			subset += "." + svc.Host
+		}
+	}
+	return fmt.Sprintf("outbound|%d|%s|%s", to.Port.Number, subset, to.Service.Host)
 }
 
 // most is the destination with the greatest weight, of equals the first that is open.

@@ -90,7 +90,8 @@ func (b *batch) coveredOnly(host string, namespaces map[string]bool) bool {
 
 // countSpecial notes the namespaces that see something else of this host than everybody: those that a registration is
 // exported to by name; where several namespaces registered the host or patterns that cover it, or its name is one of the
-// cluster's, all of those that did; and those that decide how their own ports are read.
+// cluster's, all of those that did; and those that decide how their own ports are read, or wrote addresses, which are theirs in
+// their own eyes, whoever else wrote them.
 func (b *batch) countSpecial(host string) {
 	list, _ := b.hosts.Get(host)
 	now := b.specialOf(host, list)
@@ -143,7 +144,7 @@ func (b *batch) specialOf(host string, list []*Service) map[string]bool {
 	}
 	names := clusterNames{b.kube.Map, b.next.Mesh.RootNamespace}
 	for _, s := range list {
-		if together || names.has(s, "") || (s.Source.Kind == config.KindServiceEntry && s.Namespace != names.root && s.unusual()) {
+		if together || names.has(s, "") || (s.Source.Kind == config.KindServiceEntry && s.Namespace != names.root && (s.unusual() || len(s.Addresses) > 0)) {
 			special = with(special, s.Namespace)
 		}
 	}

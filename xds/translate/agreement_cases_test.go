@@ -80,6 +80,7 @@ func readTry(t *testing.T, line string) (x tried, want string) {
 	if !ok || !ok2 {
 		t.Fatalf("%q: want FROM URL = VERDICT PATH OBJECT", line)
 	}
+	x.chance = 1 // who does not speak TLS or HTTP speaks first
 	var err error
 	if x.from, err = policy.ParseWorkload(from); err != nil {
 		t.Fatal(err)

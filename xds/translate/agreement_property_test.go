@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	networking "istio.io/api/networking/v1alpha3"
+
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/mesh"
@@ -82,7 +84,7 @@ func holdAgreement(t *testing.T, d *decoder, seed uint64) {
 func disagree(e *envoys, w world, x tried) (disagreement, bool) {
 	want := decided(policy.Decide(e.snapshot, x.from, x.Destination))
 	got, steps, err := e.happens(x)
-	if errors.Is(err, errNoName) {
+	if errors.Is(err, errNoName) || errors.Is(err, errSilent) {
 		return disagreement{}, false
 	}
 	return disagreement{w, x, want, got, steps, err}, err != nil || got != want
@@ -130,9 +132,14 @@ func heapTry(r *rand.Rand, _ *envoys) tried {
 func meshTry(r *rand.Rand, e *envoys) tried {
 	x := someTry(r, append([]string{"store", "lone"}, registrytest.Namespaces...))
 	x.Port = one(r, []uint32{80, 80, 443, 443, 443, 5432, 9000, 8080, 3306, 7777, 53, 9999, 15001, 15006})
-	switch name := strings.ToLower(one(r, registrytest.MeshHosts)); r.IntN(9) {
+	switch name := strings.ToLower(one(r, registrytest.MeshHosts)); r.IntN(12) {
 	case 8:
 		x.Host = serviceName(r, e)
+	case 9, 10, 11:
+		x.Host, x.Port = routedName(r, e), one(r, []uint32{80, 80, 443, 8080, 5432})
+		if r.IntN(2) == 0 {
+			x.Scheme = policy.HTTP
+		}
 	case 0:
 		x.Host = one(r, []string{
 			"web", "web.store", "web.default.svc", "db", "db.store", "db-0.db.store", "db-0.db.store.svc.cluster.local", "api.team-a", "api.team-b.svc.cluster.local", "nobody.test.example.org",
@@ -168,6 +175,17 @@ func serviceName(r *rand.Rand, e *envoys) string {
 	return one(r, []string{"", "", "", "p-0."}) + one(r, []string{key.Name, key.Name + "." + key.Namespace, key.Name + "." + key.Namespace + ".svc", key.Name + "." + key.Namespace + ".svc.cluster.local"})
 }
 
+// routedName is a name that a user wrote routes for.
+func routedName(r *rand.Rand, e *envoys) string {
+	all := []string{"a.test", one(r, registrytest.RoutedHosts)}
+	for _, key := range (world{objects: e.objects}).keys() {
+		if v, ok := e.objects[key].Spec.(*networking.VirtualService); ok {
+			all = append(all, v.Hosts...)
+		}
+	}
+	return strings.ToLower(strings.Replace(one(r, all), "*.", "q.", 1))
+}
+
 // addressIn is an address, or one in a range.
 func addressIn(r *rand.Rand, text string) string {
 	p, err := netip.ParsePrefix(text)
@@ -189,6 +207,9 @@ func someTry(r *rand.Rand, namespaces []string) tried {
 	}
 	x.Scheme = one(r, []policy.Scheme{policy.HTTP, policy.HTTPS, policy.TLS, policy.TCP})
 	x.upgrade = r.IntN(8) == 0
+	if x.Scheme == policy.HTTP && r.IntN(2) == 0 {
+		x.Method, x.Path = one(r, []string{"", "POST"}), one(r, []string{"", "/api", "/api/x", "/b?q=1", "/a"})
+	}
 	return x
 }
 

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -37,7 +38,11 @@ func (o observed) String() string {
 
 // decided is what policy says.
 func decided(v policy.Verdict) observed {
-	return observed{v.Allowed, v.Path, v.Cluster, v.Gateway, v.DecidedBy.Key}
+	o := observed{v.Allowed, v.Path, v.Cluster, v.Gateway, v.DecidedBy.Key}
+	if o.Path == policy.PathBlackhole {
+		o.Cluster = "BlackHoleCluster" // also where a route answers by itself
+	}
+	return o
 }
 
 // decoder turns sealed resources into messages, each once.
@@ -89,7 +94,7 @@ func (x tried) String() string {
 	for k, v := range x.from.Labels {
 		labels += "?" + k + "=" + v
 	}
-	return fmt.Sprintf("from %s/%s%s: %s://%s:%d%s", x.from.Namespace, x.from.Name, labels, x.Scheme, x.as, x.Port, x.path)
+	return fmt.Sprintf("from %s/%s%s: %s://%s:%d%s", x.from.Namespace, x.from.Name, labels, x.Scheme, x.as, x.Port, x.Method+x.Path)
 }
 
 // envoys are the proxies of one snapshot, made when they are asked for.
@@ -123,6 +128,9 @@ var (
 // errNoName is that the pod's DNS has no address for a name: nothing is connected to.
 var errNoName = errors.New("no such name")
 
+// errSilent is that a gateway waited in vain for the ClientHello of who says nothing: Envoy cuts that off and logs nothing.
+var errSilent = errors.New("a client that says nothing where it has to be TLS")
+
 // happens follows what a workload tries through its proxy, and through the gateway behind it.
 func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 	node := translate.Node{ID: "sidecar~10.244.0.9~p.n~n.svc.cluster.local", Namespace: x.from.Namespace, Labels: x.from.Labels, IPv6: true}
@@ -153,6 +161,9 @@ func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 	steps = append(append(steps, "the gateway "+o.Gateway.String()+":"), there.Steps...)
 	if err != nil {
 		return o, steps, err
+	}
+	if there.Closed == "the client says nothing" && len(there.Entries) == 0 {
+		return o, steps, errSilent
 	}
 	if len(out.Upstream.Addresses) > 0 && len(out.Entries) > 0 {
 		return o, steps, fmt.Errorf("the sidecar logs what the gateway tells: %v", out.Entries)
@@ -223,8 +234,8 @@ func by(entries []interpret.Entry) (config.Key, error) {
 	}
 	object, role := e.Tags[wire.TagConfig], e.Tags[wire.TagRole]
 	switch {
-	case strings.HasPrefix(e.Details, "rbac_access_denied"):
-		if object == "-" {
+	case strings.HasPrefix(e.Details, "rbac_access_denied"), e.Details == "direct_response", e.Details == "fault_filter_abort":
+		if object == "-" || !strings.HasPrefix(e.Details, "rbac") {
 			object = e.Tags[wire.TagPolicy]
 		}
 	case strings.HasPrefix(route, wire.ClosedRoute), slices.Contains([]string{wire.NotExportedRoute, "wrong_protocol", "made_up", "block_all", wire.NoRoute}, route),
@@ -250,7 +261,7 @@ func (x tried) bytes() interpret.Bytes {
 		if x.Port != 80 {
 			authority = fmt.Sprintf("%s:%d", authority, x.Port)
 		}
-		request := &interpret.Request{Method: "GET", Authority: authority, Path: "/" + x.path, Headers: map[string]string{"user-agent": "app"}}
+		request := &interpret.Request{Method: cmp.Or(x.Method, "GET"), Authority: authority, Path: cmp.Or(x.Path, "/"), Headers: map[string]string{"user-agent": "app"}}
 		if x.upgrade {
 			request.Headers["connection"], request.Headers["upgrade"] = "upgrade", "websocket"
 		}

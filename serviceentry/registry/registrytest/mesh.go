@@ -40,6 +40,13 @@ func Mesh(seed uint64) (*World, mesh.Config) {
 	for range w.rand.IntN(6) {
 		w.put(w.aged(w.made(config.KindDestinationRule, pick(w, meshNamespaces), fmt.Sprintf("r%d", w.rand.IntN(6)), w.meshRule(), nil)))
 	}
+	if w.rand.IntN(3) == 0 {
+		w.routedEntries()
+		for range 1 + w.rand.IntN(4) {
+			ns, routes := w.meshRoutes()
+			w.put(w.aged(w.made(config.KindVirtualService, ns, fmt.Sprintf("v%d", w.rand.IntN(6)), routes, nil)))
+		}
+	}
 	for range w.rand.IntN(4) {
 		w.put(w.aged(w.made(config.KindSidecar, pick(w, meshNamespaces), fmt.Sprintf("s%d", w.rand.IntN(3)), w.meshSidecar(), nil)))
 	}

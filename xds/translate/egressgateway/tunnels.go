@@ -85,7 +85,9 @@ func tunnelsTLSListener(onDemand bool) *listenerv3.Listener {
 		sameNameHere(),
 		envoy.GoBy(along(wire.StateAuthority), along(wire.StatePeer), along(wire.StateSource), envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.Once), envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once)),
 		envoy.TCPProxy{Stat: tunnelsTLS, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTLS, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
-	l.DefaultFilterChain = envoy.Chain("not-tls", nil, envoy.TCPProxy{Stat: tunnelsTLS, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTLS}.Filter())
+	// the answer is for the log: which object says that it has to be TLS
+	l.DefaultFilterChain = envoy.Chain("not-tls", nil, askAbout(envoy.KindTCP),
+		envoy.TCPProxy{Stat: tunnelsTLS, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTLS, Tags: gatewayTags()}.Filter())
 	return envoy.SpeakWithin(l)
 }
 
