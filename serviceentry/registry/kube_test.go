@@ -58,7 +58,9 @@ var gatewayRef = registry.Ref{Namespace: "istio-system", Name: "istio-egressgate
 // TestEndpoints: a service's are those of its slices; without any, the running pods that it selects.
 func TestEndpoints(t *testing.T) {
 	w := newWorld(t, gatewayService, gatewayPod)
-	endpoints := func() []registry.Endpoint { return w.Snapshot().EndpointsOf(w.Snapshot().Services(gatewayRef.Host())[0]) }
+	endpoints := func() []registry.Endpoint {
+		return w.Snapshot().EndpointsOf(w.Snapshot().Services(gatewayRef.Host())[0])
+	}
 	labels := map[string]string{"app": "x", "istio": "egressgateway"}
 	byPod := []registry.Endpoint{{Address: "10.0.0.2", Ports: map[string]uint32{"https": 8443}, ServiceAccount: "egress", Labels: labels}}
 	if d := cmp.Diff(byPod, endpoints()); d != "" {
