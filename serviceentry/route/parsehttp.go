@@ -186,8 +186,8 @@ func delayOf(d *networking.HTTPFaultInjection_Delay) *Delay {
 		return nil
 	}
 	out := &Delay{For: duration(d.GetFixedDelay()), Share: shareOf(d.Percentage, All)}
-	if d.Percentage == nil && d.Percent > 0 { //nolint:staticcheck // users still write it
-		out.Share = percent(float64(d.Percent)) //nolint:staticcheck // likewise
+	if d.Percentage == nil && d.Percent > 0 { // deprecated, and still written
+		out.Share = percent(float64(d.Percent))
 	}
 	if out.Share == 0 {
 		return nil
@@ -232,7 +232,7 @@ func corsOf(c *networking.CorsPolicy) *CORS {
 		}
 	}
 	if len(c.AllowOrigins) == 0 {
-		for _, o := range c.AllowOrigin { //nolint:staticcheck // users still write it
+		for _, o := range c.AllowOrigin { // deprecated, and still written
 			out.Origins = append(out.Origins, NewText(Exact, o))
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// part is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual host, and a cluster
+// Part is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual host, and a cluster
 // for each namespace that registered it.
 func (h *Host) Part() *part.Part {
 	p := &part.Part{Secrets: h.Secrets()}
@@ -140,7 +140,7 @@ func (r exitRow) answers(routes []resolve.Route) (out []*routev3.Route) {
 			rows = append(rows, r.answer(&routes[i]))
 		}
 		for _, row := range rows {
-			if audience := routes[i].Audience; audience != nil && len(audience) > 0 {
+			if audience := routes[i].Audience; len(audience) > 0 {
 				row.Match.FilterState = append(row.Match.FilterState, cameFrom(audience, r.at.Trust))
 				out = append(out, row)
 			} else if audience == nil {

@@ -27,7 +27,7 @@ func registeredIn(svc *registry.Service) *corev3.HeaderValueOption {
 	}
 }
 
-// part is one host's share of a sidecar's configuration: a virtual host for each port, the name that its DNS answers, and, where
+// Part is one host's share of a sidecar's configuration: a virtual host for each port, the name that its DNS answers, and, where
 // it does not leave by a gateway, its clusters.
 func (h *Host) Part() *part.Part {
 	p := &part.Part{Secrets: h.secrets()}
