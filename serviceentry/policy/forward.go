@@ -2,9 +2,9 @@ package policy
 
 import (
 	"fmt"
-	"github.com/sallyport/sallyport/config"
 	"net/netip"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 )
@@ -12,14 +12,11 @@ import (
 // DecideForward says what the explicit forward proxy of `sallyport up` does. It acts for a namespace, whoever its client is, and
 // lets out what is registered outside the mesh and exported to that namespace; outboundTrafficPolicy means nothing to it.
 func DecideForward(s *registry.Snapshot, namespace string, d Destination) Verdict {
-	up := resolve.ForwardProxy(s, namespace, registry.GivesSecrets)
-	svc := up.Find(d)
-	if svc == nil {
+	row := rowFor(s, namespace, d)
+	if row == nil {
 		return closedForward(s, namespace, d)
 	}
-	there := up.Reached(svc)
-	row := there.Row(d.Port)
-	shown := resolve.Shown{Kind: kindOf(d.Scheme), Name: d.Host}
+	svc, shown := row.Service, resolve.Shown{Kind: kindOf(d.Scheme), Name: d.Host}
 	r := resolve.First(row.Routes(), shown, svc.Host)
 	if r.Does != resolve.Forward {
 		return ended(svc, row.Port, r, shown)
@@ -28,6 +25,14 @@ func DecideForward(s *registry.Snapshot, namespace string, d Destination) Verdic
 		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Allowed: true,
 		Path: PathGateway, Cluster: clusterName(d.Port, svc.Host), Reason: "registered; leaves by the forward proxy",
 	}
+}
+
+// rowFor is what the proxy's table has for a destination; it knows names, and no addresses.
+func rowFor(s *registry.Snapshot, namespace string, d Destination) *resolve.ExitRow {
+	if _, err := netip.ParseAddr(d.Host); err == nil {
+		return nil
+	}
+	return resolve.ForwardProxy(s, namespace, registry.GivesSecrets).Row(d.Host, d.Port, namespace, "")
 }
 
 func kindOf(s Scheme) resolve.Kind {

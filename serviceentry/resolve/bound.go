@@ -105,10 +105,10 @@ func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, host stri
 	for i, s := range own {
 		all[i] = e.plain(s)
 	}
-	for port, rows := range rowsAt(all, true) {
-		for _, row := range rows {
+	for _, port := range to.Ports {
+		for _, row := range rowsAt(all, port.Number, true) {
 			if row.Service.Namespace == to.Namespace {
-				r.Rows[port] = row
+				r.Rows[port.Number] = row
 			}
 		}
 	}
@@ -135,8 +135,21 @@ func (r *ExitRow) requests() []Route {
 	return routes
 }
 
+// l4 are the user's routes of connections to the row's port.
+func (r *ExitRow) l4() []route.L4 {
+	switch {
+	case r.Bound == nil:
+		return nil
+	case r.Port.Protocol == registry.TLS:
+		return r.Bound.TLS
+	default:
+		return r.Bound.TCP
+	}
+}
+
 // connections are those of connections; nil where the user has none for them.
-func (r *ExitRow) connections(list []route.L4, kind Kind) []Route {
+func (r *ExitRow) connections(kind Kind) []Route {
+	list := r.l4()
 	if len(list) == 0 {
 		return nil
 	}
@@ -156,7 +169,7 @@ func (r *ExitRow) to(d route.Destination, kind Kind) To {
 	if svc == nil {
 		return t.close(by, d, "does not leave by this egress gateway", "register it outside of the mesh, visibly for the VirtualService's namespace, and let it leave by the same gateway")
 	}
-	number := d.PortOf(numbers(svc), r.Port.Number)
+	number := d.PortOf(numbersOf(svc), r.Port.Number)
 	row := reach.Rows[number]
 	switch {
 	case row == nil:
@@ -173,22 +186,13 @@ func (r *ExitRow) to(d route.Destination, kind Kind) To {
 	t.Port, t.Row = row.Port, row
 	far := reach.Far
 	if kind == Requests && row.Port.Protocol == registry.TLS {
-		t.wrapAtExit()
+		t.speakTLS()
 		far = reach.Wrapped
 	}
 	if c, closed := far.Closed[number]; closed {
 		t.Closed = &c
 	}
 	return t
-}
-
-// wrapAtExit makes requests to a port of TLS speak it.
-func (t *To) wrapAtExit() {
-	t.TLS = t.Rule.TLSFor(t.Port.Number)
-	if t.TLS == nil {
-		t.TLS = &registry.TLSSettings{Mode: registry.TLSSimple}
-	}
-	t.Port.Protocol = registry.HTTP
 }
 
 // withBound gives a port's choices to the clients that follow VirtualServices of their own.

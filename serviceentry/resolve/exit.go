@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
@@ -57,11 +56,6 @@ func (e Exit) Host(host string) (ExitHost, bool) {
 		Own: own, Patterns: e.covering(own), Verified: e.verified(),
 		Connect: e.snap.Mesh.ConnectTimeout, Root: e.snap.Mesh.RootNamespace,
 	}, true
-}
-
-// Reached gathers what counts for one registration alone, that a client was led to.
-func (e Exit) Reached(svc *registry.Service) ExitHost {
-	return ExitHost{Own: []Registration{e.registration(svc)}, Verified: e.verified(), Connect: e.snap.Mesh.ConnectTimeout, Root: e.snap.Mesh.RootNamespace}
 }
 
 // leaving picks the registrations that leave by the exit: those attached to the gateway, or, at a forward proxy, the one
@@ -136,37 +130,26 @@ func (e Exit) plain(svc *registry.Service) Registration {
 	return r
 }
 
-// Row gives the row that a client of a namespace gets who asks a gateway for a name, and means a namespace's registration ("" for none):
+// Row gives the row that a client of a namespace gets who asks for a name, and means a namespace's registration ("" for none):
 // the exact host's, or the longest pattern's. nil where there is none.
 func (e Exit) Row(name string, port uint32, ns, meaning string) *ExitRow {
-	hosts := []string{name}
-	for _, list := range e.snap.Patterns(name) {
-		hosts = append(hosts, list[0].Host)
+	if row, has := e.rowOf(name, port, ns, meaning); has {
+		return row
 	}
-	for _, host := range hosts {
-		h, ok := e.Host(host)
-		if !ok {
-			continue
-		}
-		for _, p := range h.Ports() {
-			if p.Number == port {
-				return p.Choose(ns, meaning)
-			}
+	for _, list := range e.snap.Patterns(name) {
+		if row, has := e.rowOf(list[0].Host, port, ns, meaning); has {
+			return row
 		}
 	}
 	return nil
 }
 
-// Find gives the registration that a forward proxy's table has for a name and port: the exact host's row, or the longest
-// wildcard's. nil where there is none.
-func (e Exit) Find(d Destination) *registry.Service {
-	if _, err := netip.ParseAddr(d.Host); err == nil {
-		return nil // its table knows names
+// rowOf is Row of exactly a host, or a pattern; false where that has no row for the port.
+func (e Exit) rowOf(host string, port uint32, ns, meaning string) (*ExitRow, bool) {
+	h, ok := e.Host(host)
+	if !ok {
+		return nil, false
 	}
-	for svc := range e.snap.Governing(d.Host, e.place.Namespace, nil) {
-		if p, ok := svc.Port(d.Port); ok && svc.External && leaves(svc, p) {
-			return svc
-		}
-	}
-	return nil
+	p, ok := h.port(port)
+	return p.Choose(ns, meaning), ok
 }

@@ -1,13 +1,11 @@
 package resolve
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
-	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // ExitPort is what an exit does with a host's port.
@@ -44,45 +42,50 @@ type ExitRow struct {
 	verified bool
 }
 
-// Ports are those at which something happens for the host.
+// Ports are those at which something happens for the host, in order.
 func (h *ExitHost) Ports() []ExitPort {
-	own := rowsAt(h.Own, h.Verified)
-	var over []map[uint32][]*ExitRow
-	for _, list := range h.Patterns {
-		over = append(over, rowsAt(list, h.Verified))
+	var numbers []uint32
+	for _, reg := range h.Own {
+		numbers = append(numbers, numbersOf(reg.Service)...)
 	}
-	out := make([]ExitPort, 0, len(own))
-	for _, number := range slices.Sorted(maps.Keys(own)) {
-		p := ExitPort{Number: number, Own: own[number]}
-		// whoever may not use the host, or has a pattern of its own, goes by the patterns
-		rows := slices.Clone(p.Own)
-		for _, list := range over {
-			for _, row := range list[number] {
-				if !registeredIn(rows, row.Service.Namespace) {
-					rows = append(rows, row)
-				}
-			}
+	slices.Sort(numbers)
+	var out []ExitPort
+	for _, number := range slices.Compact(numbers) {
+		if p, ok := h.port(number); ok {
+			out = append(out, p)
 		}
-		p.Choices = withBound(choices(rows, h.Root))
-		out = append(out, p)
 	}
 	return out
 }
 
-// rowsAt gives, for each port of a host, or of a pattern, the registrations that have it, one a namespace, in order of
-// age.
-func rowsAt(list []Registration, verified bool) map[uint32][]*ExitRow {
-	ports := map[uint32][]*ExitRow{}
-	for _, reg := range list {
-		for _, port := range reg.Service.Ports {
-			rows := ports[port.Number]
-			if !leaves(reg.Service, port) || registeredIn(rows, reg.Service.Namespace) {
-				continue
+// port is one of them; false where nothing of the host leaves there.
+func (h *ExitHost) port(number uint32) (ExitPort, bool) {
+	p := ExitPort{Number: number, Own: rowsAt(h.Own, number, h.Verified)}
+	if len(p.Own) == 0 {
+		return p, false
+	}
+	// whoever may not use the host, or has a pattern of its own, goes by the patterns
+	rows := slices.Clip(p.Own)
+	for _, list := range h.Patterns {
+		for _, row := range rowsAt(list, number, h.Verified) {
+			if !registeredIn(rows, row.Service.Namespace) {
+				rows = append(rows, row)
 			}
-			ports[port.Number] = append(rows, rowOf(reg, port, list, verified, len(rows) == 0))
 		}
 	}
-	return ports
+	p.Choices = withBound(choices(rows, h.Root))
+	return p, true
+}
+
+// rowsAt gives the registrations of a host, or of a pattern, that have a port, one a namespace, in order of age.
+func rowsAt(list []Registration, number uint32, verified bool) (rows []*ExitRow) {
+	for _, reg := range list {
+		port, has := reg.Service.Port(number)
+		if has && leaves(reg.Service, port) && !registeredIn(rows, reg.Service.Namespace) {
+			rows = append(rows, rowOf(reg, port, list, verified, len(rows) == 0))
+		}
+	}
+	return rows
 }
 
 func rowOf(reg Registration, port registry.Port, all []Registration, verified, first bool) *ExitRow {
@@ -224,14 +227,14 @@ func (r *ExitRow) routes() []Route {
 		}
 		return append(out, Route{For: Connections, Does: WrongAddress}, Route{For: Requests})
 	case r.Port.Protocol == registry.TCP && (!r.Service.Wildcard() || !r.verified):
-		if user := r.connections(r.boundTCP(), Connections); user != nil {
-			return append(user, asRequests(r.connections(r.boundTCP(), Connections))...)
+		if user := r.connections(Connections); user != nil {
+			return append(user, asRequests(user)...)
 		}
 		return []Route{{For: Connections}, {For: Requests}}
 	case r.Port.Protocol == registry.TCP: // what is not TLS names none of a pattern's hosts
 		return []Route{{For: TLSConnections}, wrong, {For: Requests}}
 	default:
-		if user := r.connections(r.boundTLS(), TLSConnections); user != nil {
+		if user := r.connections(TLSConnections); user != nil {
 			return append(user, wrong, Route{For: Requests, Does: WrongProtocol})
 		}
 		return []Route{{For: TLSConnections}, wrong, {For: Requests, Does: WrongProtocol}}
@@ -252,28 +255,4 @@ func (r *ExitRow) audienceOf(to []To) []string {
 		out = slices.DeleteFunc(slices.Clone(out), func(ns string) bool { return !slices.Contains(t.Row.Audience, ns) })
 	}
 	return out
-}
-
-func (r *ExitRow) boundTCP() []route.L4 {
-	if r.Bound == nil {
-		return nil
-	}
-	return r.Bound.TCP
-}
-
-func (r *ExitRow) boundTLS() []route.L4 {
-	if r.Bound == nil {
-		return nil
-	}
-	return r.Bound.TLS
-}
-
-// Row gives the first row of a port; nil where there is none.
-func (h *ExitHost) Row(port uint32) *ExitRow {
-	for _, reg := range h.Own {
-		if p, ok := reg.Service.Port(port); ok && leaves(reg.Service, p) {
-			return rowOf(reg, p, h.Own, h.Verified, true)
-		}
-	}
-	return nil
 }

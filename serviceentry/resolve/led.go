@@ -134,10 +134,11 @@ func (h *SidecarHost) opaqueRequests(p registry.Port) []Route {
 	return asRequests(routes)
 }
 
-// asRequests makes routes of requests of those of connections.
+// asRequests are routes of requests that go where those of connections do.
 func asRequests(routes []Route) []Route {
-	for i := range routes {
-		r := &routes[i]
+	out := slices.Clone(routes)
+	for i := range out {
+		r := &out[i]
 		r.For = Requests
 		if r.L4 != nil {
 			r.HTTP, r.Match = &route.HTTP{From: r.By, Revision: r.Revision, Field: r.Field}, &route.HTTPMatch{}
@@ -146,7 +147,7 @@ func asRequests(routes []Route) []Route {
 			}
 		}
 	}
-	return routes
+	return out
 }
 
 // userRequests makes the routes of a list. What none of them means is answered so; without any, the host is reached as it is
@@ -226,7 +227,7 @@ func (h *SidecarHost) to(d route.Destination, asked registry.Port, kind Kind) To
 	case r.Gateway:
 		return t.close(by, d, "is an egress gateway, by which the host does not leave", "bind the VirtualService to a Gateway that selects it, or name another host")
 	default:
-		number := d.PortOf(numbers(svc), asked.Number)
+		number := d.PortOf(numbersOf(svc), asked.Number)
 		port, ok := svc.Port(number)
 		if !ok || port.Protocol == registry.UDP {
 			return t.close(by, d, fmt.Sprintf("has no port %d for this", number), "name one that it is registered with")
@@ -308,11 +309,7 @@ func (t *To) wrap(by Route, d route.Destination) (closed bool) {
 		return true
 	}
 	if svc.Exit.IsZero() {
-		t.TLS = t.Rule.TLSFor(t.Port.Number)
-		if t.TLS == nil {
-			t.TLS = &registry.TLSSettings{Mode: registry.TLSSimple}
-		}
-		t.Port.Protocol = registry.HTTP // inside of it
+		t.speakTLS()
 		return false
 	}
 	for _, p := range svc.Ports {
@@ -325,12 +322,21 @@ func (t *To) wrap(by Route, d route.Destination) (closed bool) {
 	return true
 }
 
+// speakTLS is for requests to a port of TLS, where it is this proxy that connects.
+func (t *To) speakTLS() {
+	t.TLS = t.Rule.TLSFor(t.Port.Number)
+	if t.TLS == nil {
+		t.TLS = &registry.TLSSettings{Mode: registry.TLSSimple}
+	}
+	t.Port.Protocol = registry.HTTP // inside of it
+}
+
 func (t To) close(by Route, d route.Destination, why, fix string) To {
 	t.Closed = &registry.Closed{By: by.By, Revision: by.Revision, Why: "destination.host: " + d.Host + " " + why, Fix: fix}
 	return t
 }
 
-func numbers(svc *registry.Service) []uint32 {
+func numbersOf(svc *registry.Service) []uint32 {
 	out := make([]uint32, len(svc.Ports))
 	for i, p := range svc.Ports {
 		out[i] = p.Number

@@ -3,7 +3,6 @@ package resolve
 import (
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
@@ -112,9 +111,8 @@ func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 // isGateway says whether a host is the full name of a Service that something leaves by. Whoever registers that name, an egress
 // gateway is what connections to its port are for.
 func (a Sidecar) isGateway(host string) bool {
-	below, ok := strings.CutSuffix(host, ".svc.cluster.local")
-	name, ns, _ := strings.Cut(below, ".")
-	return ok && a.snap.IsExit(registry.Ref{Namespace: ns, Name: name})
+	ref, ok := kubeOf(host)
+	return ok && a.snap.IsExit(ref)
 }
 
 // aliases notes the host's other names.
