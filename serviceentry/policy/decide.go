@@ -10,6 +10,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Workload is who wants to send something.
@@ -87,7 +88,7 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 
 // ended is the verdict of a route that ends what it takes.
 func ended(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
-	v := Verdict{Service: svc, Path: PathBlackhole, Cluster: "BlackHoleCluster", DecidedBy: Object{Key: r.By}}
+	v := Verdict{Service: svc, Path: PathBlackhole, Cluster: wire.BlackHoleCluster, DecidedBy: Object{Key: r.By}}
 	if r.Does == resolve.Close {
 		v.Reason = r.Closed.String()
 		return v
@@ -104,7 +105,7 @@ func spoken(k resolve.Kind) string {
 func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Route) Verdict {
 	v := Verdict{
 		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Allowed: true,
-		Path: PathDirect, Cluster: clusterName(port.Number, svc.Host), Reason: "registered; leaves straight from the sidecar",
+		Path: PathDirect, Cluster: wire.ClusterName(port.Number, svc.Host), Reason: "registered; leaves straight from the sidecar",
 	}
 	if !svc.External {
 		v.Reason = "a service of the mesh"
@@ -115,10 +116,8 @@ func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Rou
 // byGateway asks the gateway's routes, too, as it sees what the sidecar hands on.
 func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown, means string) Verdict {
 	v := Verdict{
-		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Path: PathGateway, Gateway: svc.Exit, Cluster: clusterName(gatewayPort, svc.Exit.Host()),
-	}
-	if svc.Borrowed {
-		v.Cluster = "outbound|443|egress|" + svc.Exit.Host()
+		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Path: PathGateway, Gateway: svc.Exit,
+		Cluster: wire.GatewayCluster(registry.GatewayPort, svc.Exit.Host(), svc.Borrowed),
 	}
 	if port.Protocol == registry.TLS && shown.Name != "" && !svc.Wildcard() && shown.Name != svc.Host {
 		v.Reason = fmt.Sprintf("%s is another name of %s, but the gateway takes TLS for that name only: give it as the server's name (SNI)", shown.Name, svc.Host)
@@ -182,11 +181,4 @@ func gatewayEndpoints(s *registry.Snapshot, ref registry.Ref) []registry.Endpoin
 		return s.EndpointsOf(svc)
 	}
 	return nil
-}
-
-// gatewayPort is the service port that sidecars reach an egress gateway at.
-const gatewayPort = 443
-
-func clusterName(port uint32, host string) string {
-	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "||" + host
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // DecideForward says what the explicit forward proxy of `sallyport up` does. It acts for a namespace, whoever its client is, and
@@ -23,7 +24,7 @@ func DecideForward(s *registry.Snapshot, namespace string, d Destination) Verdic
 	}
 	return Verdict{
 		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Allowed: true,
-		Path: PathGateway, Cluster: clusterName(d.Port, svc.Host), Reason: "registered; leaves by the forward proxy",
+		Path: PathGateway, Cluster: wire.ClusterName(d.Port, svc.Host), Reason: "registered; leaves by the forward proxy",
 	}
 }
 
@@ -55,7 +56,7 @@ func closedForward(s *registry.Snapshot, namespace string, d Destination) Verdic
 		why, missing = fmt.Sprintf("%s is inside the mesh, which up does not lead to", svc.Source), false
 	}
 	return Verdict{
-		Path: PathBlackhole, Cluster: "BlackHoleCluster", Missing: missing, Reason: why + "; up lets out only what is registered",
+		Path: PathBlackhole, Cluster: wire.BlackHoleCluster, Missing: missing, Reason: why + "; up lets out only what is registered",
 		DecidedBy: Object{resolve.MeshPolicy(s), "up: what is not registered is refused"},
 	}
 }

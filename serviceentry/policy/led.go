@@ -6,6 +6,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // led is the verdict of a user's route that hands on: that of the destination which gets the most. Others are told in words.
@@ -15,7 +16,7 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 	}
 	to := most(r.To)
 	if to.Closed != nil {
-		return Verdict{Service: svc, Path: PathBlackhole, Cluster: "BlackHoleCluster", DecidedBy: Object{Key: to.Closed.By}, Reason: to.Closed.String()}
+		return Verdict{Service: svc, Path: PathBlackhole, Cluster: wire.BlackHoleCluster, DecidedBy: Object{Key: to.Closed.By}, Reason: to.Closed.String()}
 	}
 	rule := ruleOf(r)
 	r.By = to.Service.SourceOf(to.Port)
@@ -40,13 +41,10 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 // ledTo is the name of a destination's cluster: of its subset, or, where the proxy speaks TLS at a port that apps speak it at, one of the
 // route's.
 func ledTo(svc *registry.Service, to resolve.To) string {
-	subset := to.Subset
 	if to.TLS != nil {
-		if subset = "http"; svc.Host != to.Service.Host {
-			subset += "." + svc.Host
-		}
+		return wire.WrappedCluster(to.Port.Number, svc.Host, to.Service.Host, "")
 	}
-	return fmt.Sprintf("outbound|%d|%s|%s", to.Port.Number, subset, to.Service.Host)
+	return wire.SubsetName(to.Port.Number, to.Subset, to.Service.Host)
 }
 
 // most is the destination with the greatest weight, of equals the first that is open.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // unregistered follows the outbound traffic policy of the workload's Sidecar, or the mesh's.
@@ -15,17 +16,17 @@ func (a asking) unregistered(d Destination) Verdict { return a.follows(a.Unregis
 func (a asking) follows(r resolve.RestRoute, d Destination) Verdict {
 	rest := a.Rest()
 	why, missing := a.hidden(d)
-	v := Verdict{DecidedBy: Object{rest.By, rule(rest)}, Missing: missing, Path: PathBlackhole, Cluster: "BlackHoleCluster"}
+	v := Verdict{DecidedBy: Object{rest.By, rule(rest)}, Missing: missing, Path: PathBlackhole, Cluster: wire.BlackHoleCluster}
 	switch {
 	case r.Does == resolve.LookUp:
-		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, "AllowAnyDynamicDNSCluster"
+		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, wire.DynamicCluster
 		v.Reason = why + "; ALLOW_ANY_DYNAMIC_DNS lets it through, to where the proxy resolves the host (a private address is refused)"
 	case r.Does == resolve.Loop:
 		v.Missing, v.Reason = false, fmt.Sprintf("proxies catch their pods' traffic at port %d: passed on, it would come back; nothing can be reached at that port", d.Port)
 	case r.Does == resolve.Nowhere:
 		v.Reason = why + "; ALLOW_ANY does not help, since the workload's DNS gives the host an address that is made up"
 	case r.Does == resolve.PassOn:
-		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, "PassthroughCluster"
+		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, wire.PassthroughCluster
 		v.Reason = why + "; ALLOW_ANY lets it through"
 		if r.To == resolve.ToCluster {
 			v.Missing, v.Reason = false, "an address of the cluster's own networks, which is not outside"

@@ -58,6 +58,9 @@ const (
 	DNS                      // the name, by DNS
 )
 
+// GatewayPort is the service port that sidecars reach an egress gateway at.
+const GatewayPort = 443
+
 // Ref names a Kubernetes service, such as a gateway's.
 type Ref struct{ Namespace, Name string }
 

@@ -8,13 +8,10 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// gatewayPort is the service port that sidecars reach an egress gateway at.
-const gatewayPort = 443
-
 // Takes says whether something happens for the host at a port. An egress gateway's own port is none of those: nothing but
 // tunnels goes there, and they are the proxy's.
 func (h *SidecarHost) Takes(p registry.Port) bool {
-	return p.Protocol != registry.UDP && !(h.Gateway && p.Number == gatewayPort)
+	return p.Protocol != registry.UDP && !(h.Gateway && p.Number == registry.GatewayPort)
 }
 
 // Direct says whether the proxy connects to the host's port itself.

@@ -4,9 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sallyport/sallyport/xds/resource"
-
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 

@@ -3,9 +3,8 @@ package serve
 import (
 	"time"
 
-	"github.com/sallyport/sallyport/xds/resource"
-
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 

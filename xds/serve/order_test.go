@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/xds/resource"
-
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/xds/resource"
 )
 
 // subscribed has everything, as an Envoy of a sidecar has.

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/xds/resource"
-
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/xds/resource"
 )
 
 // holds waits until what is shown of a type is as given: what of it is refused, and why; nothing means in sync.

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sallyport/sallyport/xds/resource"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 

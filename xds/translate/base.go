@@ -14,7 +14,6 @@ import (
 	"github.com/sallyport/sallyport/xds/translate/egressgateway"
 	"github.com/sallyport/sallyport/xds/translate/outbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
-	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // baseInputs is what a class's base is made from: what its proxies get beside the hosts. It depends on which ports and
@@ -98,9 +97,9 @@ func rangesAt(u uses, port uint32, owner func(hosts []string) string) []part.Ran
 // endpoints: what should leave by it stays in.
 func gatewayAt(s *registry.Snapshot, to part.Leg) outbound.Gateway {
 	ref := to.Ref
-	g := outbound.Gateway{Leg: to, Port: registry.Port{Number: wire.GatewayPort, TargetPort: defaultListenPort}}
+	g := outbound.Gateway{Leg: to, Port: registry.Port{Number: registry.GatewayPort, TargetPort: defaultListenPort}}
 	if svc := s.GatewayService(ref); svc != nil {
-		if p, ok := svc.Port(wire.GatewayPort); ok {
+		if p, ok := svc.Port(registry.GatewayPort); ok {
 			g.Port, g.Endpoints = p, s.EndpointsOf(svc)
 			if !p.Explicit {
 				g.Port.TargetPort = defaultListenPort

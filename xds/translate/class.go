@@ -8,7 +8,6 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
-	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Kind is the kind of a proxy.
@@ -97,7 +96,7 @@ const defaultListenPort = 8443
 
 func listenPort(k *registry.KubeService) uint32 {
 	for _, p := range k.Ports {
-		if p.Number == wire.GatewayPort {
+		if p.Number == registry.GatewayPort {
 			if !p.Explicit {
 				return defaultListenPort
 			}

@@ -10,10 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sallyport/sallyport/xds/envoy"
-	"github.com/sallyport/sallyport/xds/resource"
-	"github.com/sallyport/sallyport/xds/wire"
-
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -34,7 +30,10 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // ours is what namespace team-a, the root namespace and the cluster have.

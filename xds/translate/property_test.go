@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/xds/resource"
-
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/go-cmp/cmp"
 	networking "istio.io/api/networking/v1alpha3"
@@ -20,6 +18,7 @@ import (
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 

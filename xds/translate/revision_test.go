@@ -4,12 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport/sallyport/xds/resource"
-
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 

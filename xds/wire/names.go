@@ -12,9 +12,6 @@ const (
 	InboundPort  = 15006
 )
 
-// GatewayPort is the service port that sidecars reach an egress gateway at.
-const GatewayPort = 443
-
 // The names that Istio's tools know.
 const (
 	VirtualOutbound     = "virtualOutbound"
@@ -55,6 +52,28 @@ func ClusterName(port uint32, host string) string {
 // SubsetName is the name of a cluster that is one of several for a host's port; Istio's form.
 func SubsetName(port uint32, subset, host string) string {
 	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "|" + subset + "|" + host
+}
+
+// GatewayCluster is the name of the cluster of the way to an egress gateway's port. A borrowed one, which its owner does not
+// name as a gateway, has a cluster beside the one that it has as a service.
+func GatewayCluster(port uint32, host string, borrowed bool) string {
+	if borrowed {
+		return SubsetName(port, "egress", host)
+	}
+	return ClusterName(port, host)
+}
+
+// WrappedCluster is the name of a cluster in which a proxy speaks TLS for requests, at a port where apps do otherwise: for the
+// routes of a host, to a destination whose registration is of a namespace, where that is to be told.
+func WrappedCluster(port uint32, host, to, namespace string) string {
+	subset := "http"
+	if host != to {
+		subset += "." + host
+	}
+	if namespace != "" {
+		subset += "." + namespace
+	}
+	return SubsetName(port, subset, to)
 }
 
 // RouteName is Istio's name for a sidecar's routes of a port.

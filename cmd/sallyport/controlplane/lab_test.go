@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sallyport/sallyport/xds/resource"
-
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"go.uber.org/goleak"
@@ -30,6 +28,7 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/token"
+	"github.com/sallyport/sallyport/xds/resource"
 )
 
 func TestMain(m *testing.M) {

@@ -57,10 +57,10 @@ func (r *entry) judge(details string) {
 		r.deny(r.pathDenied(), "the proxy takes nothing new: its memory is full, or there is no room for its audit records")
 	case r.undecided(role):
 		r.deny(record.PathBlackhole, "it ended before it was decided where it goes")
-	case r.Route == "wrong_protocol":
+	case r.Route == wire.WrongProtocolRoute:
 		r.deny(r.pathDenied(), "the port is registered with another protocol")
 		r.DecidedBy = record.ParseObject(policy)
-	case r.Route == "loop":
+	case r.Route == wire.LoopRoute:
 		r.deny(r.pathDenied(), "the request came back: the host leads to the proxy itself")
 	case strings.HasPrefix(r.Route, wire.ClosedRoute):
 		r.deny(r.pathDenied(), strings.TrimPrefix(r.Route, wire.ClosedRoute))
@@ -77,10 +77,10 @@ func (r *entry) judge(details string) {
 	case userRoute(policy) && role == wire.RoleBlackhole:
 		r.deny(r.pathDenied(), "a destination of the route leads nowhere")
 		r.DecidedBy = record.ParseObject(policy)
-	case r.Route == "made_up":
+	case r.Route == wire.MadeUpRoute:
 		r.deny(record.PathBlackhole, madeUpReason)
 		r.DecidedBy = record.ParseObject(policy)
-	case r.Route == "block_all" || role == wire.RoleBlackhole || r.Cluster == "BlackHoleCluster":
+	case r.Route == wire.BlockAllRoute || role == wire.RoleBlackhole || r.Cluster == wire.BlackHoleCluster:
 		r.deny(record.PathBlackhole, "not registered")
 		r.DecidedBy = record.ParseObject(policy)
 		if r.Route == "" && (r.place == wire.GatewayTLS || r.place == wire.ForwardTLS) {
@@ -89,7 +89,7 @@ func (r *entry) judge(details string) {
 	case role == wire.RolePassthrough && madeUp(r.Destination):
 		r.deny(record.PathBlackhole, madeUpReason)
 		r.DecidedBy = record.ParseObject(policy)
-	case r.Route == "cluster_networks":
+	case r.Route == wire.ClusterRoute:
 		r.Direction = record.Lateral
 		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "an address of the cluster's own networks", record.ParseObject(policy)
 	case role == wire.RolePassthrough:

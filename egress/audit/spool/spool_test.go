@@ -12,9 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/sallyport/sallyport/egress/audit/protobuf"
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {

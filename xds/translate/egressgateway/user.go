@@ -66,7 +66,7 @@ func (r exitRow) clusterTo(t *resolve.To) string {
 	if !t.Row.First {
 		ns = t.Service.Namespace
 	}
-	return httproute.Wrapped(t.Port.Number, r.Service.Host, t.Service.Host, ns)
+	return wire.WrappedCluster(t.Port.Number, r.Service.Host, t.Service.Host, ns)
 }
 
 // wrapped are those clusters.

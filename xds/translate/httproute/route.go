@@ -254,19 +254,6 @@ func authorityFor(h *route.HTTP, i int, e End) string {
 	return e.Otherwise
 }
 
-// Wrapped is the name of a cluster in which a proxy speaks TLS for requests, at a port where apps do otherwise: for the routes of a
-// host, to a destination whose registration is of a namespace, where that is to be told.
-func Wrapped(port uint32, host, to, namespace string) string {
-	subset := "http"
-	if host != to {
-		subset += "." + host
-	}
-	if namespace != "" {
-		subset += "." + namespace
-	}
-	return wire.SubsetName(port, subset, to)
-}
-
 func mirror(e End, share route.Share) *routev3.RouteAction_RequestMirrorPolicy {
 	out := &routev3.RouteAction_RequestMirrorPolicy{
 		Cluster: e.Cluster, RuntimeFraction: fraction(share), TraceSampled: wrapperspb.Bool(false), HostRewriteLiteral: e.Authority,

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/farend"
@@ -62,7 +63,7 @@ func gatewayCluster(g Gateway, connect time.Duration) []*resource.Resource {
 	name := g.Cluster()
 	c := envoy.Connecting(envoy.ByDiscovery(name, envoy.Metadata(wire.RoleGateway, "")), connect)
 	c.TypedExtensionProtocolOptions = envoy.MeshProtocol()
-	sni := fmt.Sprintf("outbound_.%d_._.%s", wire.GatewayPort, g.Ref.Host())
+	sni := fmt.Sprintf("outbound_.%d_._.%s", registry.GatewayPort, g.Ref.Host())
 	c.TransportSocket = envoy.MeshClientTLS(sni, g.Identities)
 	return []*resource.Resource{envoy.SealCluster(c), envoy.Seal(resource.Endpoints, name, farend.Load(name, g.Port, g.Endpoints))}
 }

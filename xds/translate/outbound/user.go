@@ -66,7 +66,7 @@ func (h *Host) clusterTo(t *resolve.To) string {
 	case !t.Service.Exit.IsZero():
 		return part.LegOf(t.Service).Cluster()
 	case t.TLS != nil:
-		return httproute.Wrapped(t.Port.Number, h.Service.Host, t.Service.Host, "")
+		return wire.WrappedCluster(t.Port.Number, h.Service.Host, t.Service.Host, "")
 	default:
 		return wire.SubsetName(t.Port.Number, t.Subset, t.Service.Host)
 	}

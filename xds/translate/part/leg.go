@@ -17,8 +17,5 @@ func LegOf(svc *registry.Service) Leg { return Leg{svc.Exit, svc.Borrowed} }
 
 // Cluster is the name of its cluster.
 func (l Leg) Cluster() string {
-	if l.borrowed {
-		return wire.SubsetName(wire.GatewayPort, "egress", l.Ref.Host())
-	}
-	return wire.ClusterName(wire.GatewayPort, l.Ref.Host())
+	return wire.GatewayCluster(registry.GatewayPort, l.Ref.Host(), l.borrowed)
 }
