@@ -64,6 +64,14 @@ func (r *Rule) ConnectTimeoutOf(name string, port uint32, def time.Duration) tim
 // Has says whether an endpoint is of the subset.
 func (s Subset) Has(e Endpoint) bool { return selects(s.Labels, e.Labels) }
 
+// Of gives those that are; all of them where the subset asks for no labels.
+func (s Subset) Of(endpoints []Endpoint) []Endpoint {
+	if len(s.Labels) == 0 {
+		return endpoints
+	}
+	return slices.DeleteFunc(slices.Clone(endpoints), func(e Endpoint) bool { return !s.Has(e) })
+}
+
 func (r *Rule) readSubsets(in []*networking.Subset) {
 	for _, s := range in {
 		policy := s.GetTrafficPolicy()

@@ -1,10 +1,12 @@
 package egressgateway
 
 import (
+	"maps"
 	"regexp"
 	"strings"
 
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -35,6 +37,16 @@ func (r exitRow) access() map[string]*anypb.Any {
 		return nil
 	}
 	return restricted(r.Audience, r.at.Trust)
+}
+
+// letIn notes in a route who may take it, unless it says so itself: a user's route may have an audience of its own.
+func letIn(r *routev3.Route, access map[string]*anypb.Any) {
+	switch {
+	case r.TypedPerFilterConfig == nil:
+		r.TypedPerFilterConfig = maps.Clone(access)
+	case r.TypedPerFilterConfig[envoy.FilterAccess] == nil:
+		maps.Copy(r.TypedPerFilterConfig, access)
+	}
 }
 
 // restricted lets only workloads of these namespaces in, by the identity that their certificate proves; nil namespaces

@@ -1,7 +1,6 @@
 package egressgateway
 
 import (
-	"maps"
 	"slices"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -16,6 +15,13 @@ import (
 	"github.com/sallyport/sallyport/xds/translate/part"
 	"github.com/sallyport/sallyport/xds/wire"
 )
+
+// Host is what an exit's part is made from.
+type Host struct {
+	resolve.ExitHost
+	Trust    envoy.Trusts
+	OnDemand bool
+}
 
 // Part is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual host, and a cluster
 // for each namespace that registered it.
@@ -64,14 +70,10 @@ func (h *Host) vhost(port resolve.ExitPort) *routev3.VirtualHost {
 // chosen are the routes of a choice, each for the row's audience, that the choice's clients take.
 func (h *Host) chosen(c resolve.Choice) []*routev3.Route {
 	row := exitRow{c.Row, h}
-	routes := row.routes()
+	routes, access := row.routes(), row.access()
 	for _, route := range routes {
-		if access := row.access(); envoy.IsAnswer(route) {
-			// it knows whom it is for
-		} else if route.TypedPerFilterConfig == nil {
-			route.TypedPerFilterConfig = access
-		} else if route.TypedPerFilterConfig[envoy.FilterAccess] == nil { // a user's route may have an audience of its own
-			maps.Copy(route.TypedPerFilterConfig, access)
+		if !envoy.IsAnswer(route) { // those know whom they are for
+			letIn(route, access)
 		}
 		if c.From != nil {
 			route.Match.FilterState = append(route.Match.FilterState, cameFrom(c.From, h.Trust))
@@ -166,7 +168,7 @@ func (r exitRow) answer(route *resolve.Route) *routev3.Route {
 	case route.Does == resolve.WrongProtocol:
 		return envoy.Nothing(wire.WrongProtocolRoute, by, route.Revision).Row(match)
 	case route.Does == resolve.Unrouted:
-		return envoy.Nothing(wire.NoRoute, by, route.Revision).Row(match)
+		return farend.NoRouteAnswer(route.By, route.Revision).Row(match)
 	case route.Does == resolve.WrongAddress:
 		return envoy.Nothing(wire.BlockAllRoute, by, route.Revision).Row(match)
 	case route.Dialled.IsValid():
@@ -192,7 +194,7 @@ func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
 	case route.Does == resolve.WrongProtocol:
 		return nil
 	case route.Does == resolve.Unrouted:
-		return unrouted(route, envoy.AnyTunnel())
+		return farend.NoRoute(route.By, route.Revision, envoy.AnyTunnel())
 	case route.Does == resolve.WrongAddress:
 		return envoy.Refuse(wire.BlockAllRoute, envoy.AnyTunnel(), 403,
 			"sallyport: the address that was dialled for %REQ(:AUTHORITY)% is none that the gateway connects to: spec.addresses has to name it, and it has to be public or allowed\n",
@@ -216,7 +218,7 @@ func (r exitRow) request(rule *resolve.Route) *routev3.Route {
 		}
 		return closed
 	case resolve.Unrouted:
-		return unrouted(rule, envoy.AnyRequest())
+		return farend.NoRoute(rule.By, rule.Revision, envoy.AnyRequest())
 	case resolve.WrongProtocol:
 		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(r.Port.Protocol)+": plain HTTP does not go there\n", envoy.DecidedBy(envoy.ConfigOf(rule.By)))
 	}
@@ -286,11 +288,4 @@ func (h *Host) clusterType() resource.Type {
 		return resource.OnDemandCluster
 	}
 	return resource.Cluster
-}
-
-// Host is what an exit's part is made from.
-type Host struct {
-	resolve.ExitHost
-	Trust    envoy.Trusts
-	OnDemand bool
 }

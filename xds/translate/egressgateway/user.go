@@ -1,9 +1,6 @@
 package egressgateway
 
 import (
-	"maps"
-	"strings"
-
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -25,11 +22,7 @@ func (r exitRow) userRequest(route *resolve.Route) *routev3.Route {
 		envoy.WithRevision(out, route.To[0].Service.RevisionOf(route.To[0].Port))
 	}
 	if r.at.Verified && len(route.To) > 0 {
-		if out.TypedPerFilterConfig == nil {
-			out.TypedPerFilterConfig = restricted(route.Audience, r.at.Trust)
-		} else {
-			maps.Copy(out.TypedPerFilterConfig, restricted(route.Audience, r.at.Trust))
-		}
+		letIn(out, restricted(route.Audience, r.at.Trust))
 	}
 	return out
 }
@@ -71,6 +64,9 @@ func (r exitRow) clusterTo(t *resolve.To) string {
 
 // wrapped are those clusters.
 func (r exitRow) wrapped() (out []*resource.Resource) {
+	if r.Bound == nil {
+		return nil // the row's own way has the row's cluster
+	}
 	for _, route := range r.Routes() {
 		for _, list := range [...][]resolve.To{route.To, route.Mirrors} {
 			for i := range list {
@@ -90,7 +86,7 @@ func (r exitRow) wrapped() (out []*resource.Resource) {
 // userAnswers are the answers to connections that a user's route is for: one for each destination, which take their shares in
 // turn. Who may not use one of them has none.
 func (r exitRow) userAnswers(route *resolve.Route) []*routev3.Route {
-	return r.shares(route, func(t *resolve.To) *routev3.Route {
+	return httproute.Shares(route, func(t *resolve.To) *routev3.Route {
 		match := envoy.AsksAbout("")
 		if route.For == resolve.TLSConnections {
 			match = envoy.AsksAbout(envoy.KindTLS)
@@ -109,43 +105,14 @@ func (r exitRow) userAnswers(route *resolve.Route) []*routev3.Route {
 
 // userTunnels are the same for CONNECT.
 func (r exitRow) userTunnels(route *resolve.Route) []*routev3.Route {
-	out := r.shares(route, func(t *resolve.To) *routev3.Route {
+	out := httproute.Shares(route, func(t *resolve.To) *routev3.Route {
 		if t.Closed != nil {
 			return farend.ClosedTunnels(*t.Closed)
 		}
 		return envoy.WithRevision(tunnelRoute(t.Service, t.Port, r.clusterTo(t)), t.Service.RevisionOf(t.Port))
 	})
 	for _, row := range out {
-		if row.TypedPerFilterConfig == nil {
-			row.TypedPerFilterConfig = restricted(route.Audience, r.at.Trust)
-		} else {
-			maps.Copy(row.TypedPerFilterConfig, restricted(route.Audience, r.at.Trust))
-		}
+		letIn(row, restricted(route.Audience, r.at.Trust))
 	}
 	return out
-}
-
-// shares makes a row of each destination.
-func (r exitRow) shares(route *resolve.Route, row func(*resolve.To) *routev3.Route) (out []*routev3.Route) {
-	var sum, upTo uint64
-	for _, t := range route.To {
-		sum += uint64(t.Weight)
-	}
-	for i := range route.To {
-		upTo += uint64(route.To[i].Weight)
-		one := row(&route.To[i])
-		httproute.Within(one.Match, route.L4)
-		if i < len(route.To)-1 {
-			httproute.UpTo(one.Match, upTo, sum)
-		}
-		out = append(out, one)
-	}
-	return out
-}
-
-// unrouted ends what none of the user's routes means.
-func unrouted(route *resolve.Route, match *routev3.RouteMatch) *routev3.Route {
-	return envoy.WithRevision(envoy.Refuse(wire.NoRoute, match, 404,
-		"sallyport: no route of "+strings.ReplaceAll(route.By.String(), "%", "%%")+" is for this request to %REQ(:AUTHORITY)%\n",
-		envoy.DecidedBy(envoy.ConfigOf(route.By))), route.Revision)
 }

@@ -5,6 +5,7 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -18,7 +19,18 @@ func ClosedTo(c registry.Closed) envoy.Answer {
 	return envoy.Nothing(closedName(c), envoy.ConfigOf(c.By), c.Revision)
 }
 
-// ClosedRequests is that of requests, and closedTunnels of CONNECT.
+// NoRoute ends what none of a user's routes means, and NoRouteAnswer connections.
+func NoRoute(by config.Key, revision string, match *routev3.RouteMatch) *routev3.Route {
+	body := "sallyport: no route of " + strings.ReplaceAll(by.String(), "%", "%%") + " is for this request to %REQ(:AUTHORITY)%\n"
+	return envoy.WithRevision(envoy.Refuse(wire.NoRoute, match, 404, body, envoy.DecidedBy(envoy.ConfigOf(by))), revision)
+}
+
+// NoRouteAnswer is the answer about them.
+func NoRouteAnswer(by config.Key, revision string) envoy.Answer {
+	return envoy.Nothing(wire.NoRoute, envoy.ConfigOf(by), revision)
+}
+
+// ClosedRequests is that of requests, and ClosedTunnels of CONNECT.
 func ClosedRequests(c registry.Closed) *routev3.Route { return closedTo(envoy.AnyRequest(), c) }
 
 // ClosedTunnels is that of CONNECT.

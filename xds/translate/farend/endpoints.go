@@ -36,7 +36,7 @@ func Within(svc *registry.Service, s registry.Subset) *registry.Service {
 		return svc
 	}
 	part := *svc
-	part.Endpoints = slices.DeleteFunc(slices.Clone(svc.Endpoints), func(e registry.Endpoint) bool { return !s.Has(e) })
+	part.Endpoints = s.Of(svc.Endpoints)
 	if len(part.Endpoints) == 0 {
 		part.Resolution = registry.Static
 	}

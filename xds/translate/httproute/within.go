@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -62,10 +63,23 @@ func dialledIn(subnets []netip.Prefix) *matcherv3.FilterStateMatcher {
 	}
 }
 
-// UpTo keeps a match to the first share of all connections. The routes of one list are asked with the same random number, so each
-// takes what is between its own share and those before.
-func UpTo(match *routev3.RouteMatch, share, of uint64) {
-	match.RuntimeFraction = &corev3.RuntimeFractionalPercent{DefaultValue: &typev3.FractionalPercent{
-		Numerator: uint32(share * 1_000_000 / of), Denominator: typev3.FractionalPercent_MILLION,
-	}}
+// Shares makes a row of each destination of a user's route of connections. They are asked with the same random number, so each
+// takes what is between the shares of those before and the sum with its own; the last takes the rest.
+func Shares(r *resolve.Route, row func(*resolve.To) *routev3.Route) (out []*routev3.Route) {
+	var sum, upTo uint64
+	for _, t := range r.To {
+		sum += uint64(t.Weight)
+	}
+	for i := range r.To {
+		upTo += uint64(r.To[i].Weight)
+		one := row(&r.To[i])
+		Within(one.Match, r.L4)
+		if i < len(r.To)-1 {
+			one.Match.RuntimeFraction = &corev3.RuntimeFractionalPercent{DefaultValue: &typev3.FractionalPercent{
+				Numerator: uint32(upTo * 1_000_000 / sum), Denominator: typev3.FractionalPercent_MILLION,
+			}}
+		}
+		out = append(out, one)
+	}
+	return out
 }

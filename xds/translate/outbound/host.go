@@ -19,13 +19,8 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// registeredIn tells the gateway whose registration is meant.
-func registeredIn(svc *registry.Service) *corev3.HeaderValueOption {
-	return &corev3.HeaderValueOption{
-		Header:       &corev3.HeaderValue{Key: wire.HeaderRegisteredIn, Value: svc.Namespace},
-		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-	}
-}
+// Host is what a sidecar's part is made from.
+type Host struct{ resolve.SidecarHost }
 
 // Part is one host's share of a sidecar's configuration: a virtual host for each port, the name that its DNS answers, and, where
 // it does not leave by a gateway, its clusters.
@@ -48,8 +43,7 @@ func (h *Host) Part() *part.Part {
 		p.Resources = append(p.Resources, h.vhost(port, routes))
 		p.Resources = append(p.Resources, h.wrapped(routes)...)
 		if h.Direct(port) {
-			p.Resources = append(p.Resources, h.cluster(port)...)
-			p.Resources = append(p.Resources, h.subsets(port)...)
+			p.Resources = append(p.Resources, h.clusters(port)...)
 		}
 	}
 	for _, port := range h.Shut {
@@ -220,35 +214,37 @@ func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 	}
 	for _, port := range h.Service.Ports {
 		if h.Takes(port) && h.Direct(port) {
-			out = append(out, farend.SealLoad(wire.ClusterName(port.Number, h.Service.Host), port, list))
-			if h.Rule == nil {
-				continue
-			}
-			for _, s := range h.Rule.Subsets {
-				own := slices.DeleteFunc(slices.Clone(list), func(e registry.Endpoint) bool { return !s.Has(e) })
-				out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, h.Service.Host), port, own))
+			for _, part := range h.parts() {
+				out = append(out, farend.SealLoad(wire.SubsetName(port.Number, part.Name, h.Service.Host), port, part.Of(list)))
 			}
 		}
 	}
 	return out
 }
 
-// cluster is the host's own of one port, with its endpoints where they are written down.
-func (h *Host) cluster(port registry.Port) []*resource.Resource {
-	return clusterOf(wire.ClusterName(port.Number, h.Service.Host), h.Service, port, h.Rule.TLSFor(port.Number), h.Far.Given[port.Number], &resolve.Reach{Rule: h.Rule, Far: h.Far}, "", h)
+// parts are all of the host's endpoints, and those that its rule tells apart.
+func (h *Host) parts() []registry.Subset {
+	all := []registry.Subset{{}}
+	if h.Rule == nil {
+		return all
+	}
+	return append(all, h.Rule.Subsets...)
 }
 
-// subsets are its clusters of one port that lead to a part of the endpoints.
-func (h *Host) subsets(port registry.Port) (out []*resource.Resource) {
-	if h.Rule == nil {
-		return nil
-	}
-	for _, s := range h.Rule.Subsets {
-		name := wire.SubsetName(port.Number, s.Name, h.Service.Host)
-		out = append(out, clusterOf(name, h.Service, port, h.Rule.TLSFor(port.Number), h.Far.Given[port.Number], &resolve.Reach{Rule: h.Rule, Far: h.Far}, s.Name, h)...)
+// clusters are the host's own of one port, with their endpoints where they are written down: a cluster for each part.
+func (h *Host) clusters(port registry.Port) (out []*resource.Resource) {
+	reach := &resolve.Reach{Rule: h.Rule, Far: h.Far}
+	for _, part := range h.parts() {
+		name := wire.SubsetName(port.Number, part.Name, h.Service.Host)
+		out = append(out, clusterOf(name, h.Service, port, h.Rule.TLSFor(port.Number), h.Far.Given[port.Number], reach, part.Name, h)...)
 	}
 	return out
 }
 
-// Host is what a sidecar's part is made from.
-type Host struct{ resolve.SidecarHost }
+// registeredIn tells the gateway whose registration is meant.
+func registeredIn(svc *registry.Service) *corev3.HeaderValueOption {
+	return &corev3.HeaderValueOption{
+		Header:       &corev3.HeaderValue{Key: wire.HeaderRegisteredIn, Value: svc.Namespace},
+		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	}
+}

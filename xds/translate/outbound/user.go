@@ -3,7 +3,6 @@ package outbound
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -85,23 +84,10 @@ func asRegistered(svc *registry.Service, port registry.Port) string {
 }
 
 // userConnections renders a user's route of connections: an answer for each destination, which take their shares in turn.
-func (h *Host) userConnections(r *resolve.Route) (out []*routev3.Route) {
-	var sum, upTo uint64
-	for _, t := range r.To {
-		sum += uint64(t.Weight)
-	}
-	for i := range r.To {
-		t := &r.To[i]
-		upTo += uint64(t.Weight)
-		row := h.answerTo(t, r).Row(envoy.AsksAbout(""))
-		asked(row, r, h)
-		httproute.Within(row.Match, r.L4)
-		if i < len(r.To)-1 {
-			httproute.UpTo(row.Match, upTo, sum)
-		}
-		out = append(out, row)
-	}
-	return out
+func (h *Host) userConnections(r *resolve.Route) []*routev3.Route {
+	return httproute.Shares(r, func(t *resolve.To) *routev3.Route {
+		return asked(h.answerTo(t, r).Row(envoy.AsksAbout("")), r, h)
+	})
 }
 
 // answerTo is the answer to connections that go to a destination.
@@ -166,9 +152,8 @@ func (h *Host) secrets() []registry.Given {
 
 // unrouted ends what none of the user's routes means.
 func unrouted(r *resolve.Route) *routev3.Route {
-	by := envoy.ConfigOf(r.By)
-	if r.For != resolve.Requests {
-		return envoy.Nothing(wire.NoRoute, by, r.Revision).Row(envoy.AsksAbout(""))
+	if r.For == resolve.Requests {
+		return farend.NoRoute(r.By, r.Revision, envoy.AnyRequest())
 	}
-	return envoy.Refuse(wire.NoRoute, envoy.AnyRequest(), 404, "sallyport: no route of "+strings.ReplaceAll(r.By.String(), "%", "%%")+" is for this request to %REQ(:AUTHORITY)%\n", envoy.DecidedBy(by))
+	return farend.NoRouteAnswer(r.By, r.Revision).Row(envoy.AsksAbout(""))
 }
