@@ -83,85 +83,76 @@ func (t *tags) set(name, value string) {
 // readHTTP reads a HTTPAccessLogEntry.
 func (l *logged) readHTTP(entry string) error {
 	f := protobuf.Scan(entry)
-	var err error
-	for err == nil && f.Next() {
+	for f.Next() {
 		switch f.Tag {
 		case entryCommon:
-			err = l.readCommon(f.Text)
+			f.Fail(l.readCommon(f.Text))
 		case httpRequest:
-			err = l.readRequest(f.Text)
+			f.Fail(l.readRequest(f.Text))
 		case httpResponse:
-			err = l.readResponse(f.Text)
+			f.Fail(l.readResponse(f.Text))
 		}
 	}
-	return firstOf(err, &f)
+	return f.Err()
 }
 
 // readTCP reads a TCPAccessLogEntry.
 func (l *logged) readTCP(entry string) error {
 	f := protobuf.Scan(entry)
-	var err error
-	for err == nil && f.Next() {
+	for f.Next() {
 		switch f.Tag {
 		case entryCommon:
-			err = l.readCommon(f.Text)
+			f.Fail(l.readCommon(f.Text))
 		case tcpConnection:
-			err = l.readConnection(f.Text)
+			f.Fail(l.readConnection(f.Text))
 		}
-	}
-	return firstOf(err, &f)
-}
-
-func firstOf(err error, f *protobuf.Fields) error {
-	if err != nil {
-		return err
 	}
 	return f.Err()
 }
 
 func (l *logged) readCommon(common string) error {
 	f := protobuf.Scan(common)
-	var err error
-	for err == nil && f.Next() {
+	for f.Next() {
 		switch f.Tag {
 		case commonRemote:
-			err = l.remote.read(f.Text)
+			f.Fail(l.remote.read(f.Text))
 		case commonDirect:
-			err = l.direct.read(f.Text)
+			f.Fail(l.direct.read(f.Text))
 		case commonLocal:
-			err = l.local.read(f.Text)
+			f.Fail(l.local.read(f.Text))
 		case commonUpstream:
-			err = l.upstream.read(f.Text)
+			f.Fail(l.upstream.read(f.Text))
 		case commonTLS:
-			err = l.readTLS(f.Text)
+			f.Fail(l.readTLS(f.Text))
 		case commonStart:
+			var err error
 			l.seconds, l.nanos, err = readTime(f.Text)
+			f.Fail(err)
 		case commonDuration:
-			var seconds, nanos int64
-			seconds, nanos, err = readTime(f.Text)
+			seconds, nanos, err := readTime(f.Text)
 			l.duration = duration(seconds, nanos)
+			f.Fail(err)
 		case commonCluster:
 			l.cluster = f.Text
 		case commonRoute:
 			l.route = f.Text
 		case commonFlags:
-			err = l.flags.read(f.Text)
+			f.Fail(l.flags.read(f.Text))
 		case commonTags:
-			err = l.tags.read(f.Text)
+			f.Fail(l.tags.read(f.Text))
 		case commonEnded:
 			l.ended = f.Text
 		case commonIntermediate:
 			l.intermediate = f.Uint != 0
 		}
 	}
-	return firstOf(err, &f)
+	return f.Err()
 }
 
 // read reads an Address.
 func (s *socket) read(address string) error {
 	f := protobuf.Scan(address)
-	var err error
-	for err == nil && f.Next() {
+	for f.Next() {
 		if f.Tag == addressSocket {
 			inner := protobuf.Scan(f.Text)
 			for inner.Next() {
@@ -172,10 +163,10 @@ func (s *socket) read(address string) error {
 					s.port = uint32(inner.Uint)
 				}
 			}
-			err = inner.Err()
+			f.Fail(inner.Err())
 		}
 	}
-	return firstOf(err, &f)
+	return f.Err()
 }
 
 // read reads an entry of the map of custom tags.
@@ -197,23 +188,21 @@ func (t *tags) read(pair string) error {
 // readTLS reads TLSProperties.
 func (l *logged) readTLS(properties string) error {
 	f := protobuf.Scan(properties)
-	var err error
-	for err == nil && f.Next() {
+	for f.Next() {
 		switch f.Tag {
 		case tlsSNI:
 			l.sni = f.Text
 		case tlsPeer:
-			err = l.readCertificate(f.Text)
+			f.Fail(l.readCertificate(f.Text))
 		}
 	}
-	return firstOf(err, &f)
+	return f.Err()
 }
 
 // readCertificate reads the names in the client's.
 func (l *logged) readCertificate(properties string) error {
 	f := protobuf.Scan(properties)
-	var err error
-	for err == nil && f.Next() {
+	for f.Next() {
 		if f.Tag != certificateName {
 			continue
 		}
@@ -225,9 +214,9 @@ func (l *logged) readCertificate(properties string) error {
 				l.peer = name.Text
 			}
 		}
-		err = name.Err()
+		f.Fail(name.Err())
 	}
-	return firstOf(err, &f)
+	return f.Err()
 }
 
 func (l *logged) readRequest(request string) error {
@@ -249,8 +238,7 @@ func (l *logged) readRequest(request string) error {
 
 func (l *logged) readResponse(response string) error {
 	f := protobuf.Scan(response)
-	var err error
-	for err == nil && f.Next() {
+	for f.Next() {
 		switch f.Tag {
 		case responseCode:
 			code := protobuf.Scan(f.Text)
@@ -259,14 +247,14 @@ func (l *logged) readResponse(response string) error {
 					l.status = uint32(code.Uint)
 				}
 			}
-			err = code.Err()
+			f.Fail(code.Err())
 		case responseBodyBytes:
 			l.sent = f.Uint
 		case responseDetails:
 			l.howItWent = f.Text
 		}
 	}
-	return firstOf(err, &f)
+	return f.Err()
 }
 
 func (l *logged) readConnection(connection string) error {

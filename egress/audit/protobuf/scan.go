@@ -20,6 +20,7 @@ type Fields struct {
 	Text    string // the value of Bytes
 	message string
 	at      int // of the next field; malformed where there is none
+	failed  error
 }
 
 const (
@@ -30,8 +31,18 @@ const (
 // Scan is before the first field: for f := Scan(m); f.Next(); { switch f.Tag … }.
 func Scan(message string) Fields { return Fields{message: message} }
 
-// Err is ErrMalformed if Next ended before the message did.
+// Fail ends Next with an error, that of a message within; nil does not.
+func (f *Fields) Fail(err error) {
+	if err != nil {
+		f.failed, f.at = err, len(f.message)
+	}
+}
+
+// Err is ErrMalformed if Next ended before the message did, or what it was made to fail with.
 func (f *Fields) Err() error {
+	if f.failed != nil {
+		return f.failed
+	}
 	if f.at == malformed {
 		return ErrMalformed
 	}
