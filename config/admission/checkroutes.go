@@ -37,6 +37,11 @@ func (w *world) checkDestinations(r *report, v *networking.VirtualService) {
 			check(at("spec.http", i, "mirrors", j, "destination"), m.Destination)
 		}
 	}
+	eachTCPDestination(v, check)
+}
+
+// eachTCPDestination goes through the destinations of routes of connections.
+func eachTCPDestination(v *networking.VirtualService, check func(field string, d *networking.Destination)) {
 	for i, t := range v.Tls {
 		for j, d := range t.Route {
 			check(at("spec.tls", i, "route", j, "destination"), d.Destination)

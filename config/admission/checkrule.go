@@ -88,16 +88,7 @@ func (w *world) checkSubsets(r *report, v *networking.VirtualService) {
 			check(at("spec.http", i, "route", j, "destination"), d.Destination)
 		}
 	}
-	for i, t := range v.Tls {
-		for j, d := range t.Route {
-			check(at("spec.tls", i, "route", j, "destination"), d.Destination)
-		}
-	}
-	for i, t := range v.Tcp {
-		for j, d := range t.Route {
-			check(at("spec.tcp", i, "route", j, "destination"), d.Destination)
-		}
-	}
+	eachTCPDestination(v, check)
 }
 
 // checkHidden warns once for each Sidecar that takes registered external hosts out of its workloads' sight.

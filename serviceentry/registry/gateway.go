@@ -36,14 +36,11 @@ func fromGateway(o *config.Object, spec *networking.Gateway) *Gateway {
 		passes := s.GetTls() == nil || mode == networking.ServerTLSSettings_PASSTHROUGH || mode == networking.ServerTLSSettings_AUTO_PASSTHROUGH
 		server.Opaque = server.Protocol == TCP || (server.Protocol == TLS && (passes || strings.EqualFold(s.GetPort().GetProtocol(), "TLS")))
 		for _, h := range s.Hosts {
-			ns, host, ok := strings.Cut(h, "/")
-			if !ok {
-				ns, host = "*", h
+			f := hostFilter(h)
+			if f.Namespace == "." {
+				f.Namespace = o.Namespace
 			}
-			if ns == "." {
-				ns = o.Namespace
-			}
-			server.Hosts = append(server.Hosts, HostFilter{Namespace: ns, Host: CanonicalHost(host)})
+			server.Hosts = append(server.Hosts, f)
 		}
 		g.Servers = append(g.Servers, server)
 	}

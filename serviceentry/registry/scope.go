@@ -33,6 +33,15 @@ type HostFilter struct {
 	Host      string // exact, "*.suffix" or "*"
 }
 
+// hostFilter reads "NAMESPACE/HOST", or "HOST" for that of any namespace.
+func hostFilter(text string) HostFilter {
+	ns, host, ok := strings.Cut(text, "/")
+	if !ok {
+		ns, host = "*", text
+	}
+	return HostFilter{Namespace: ns, Host: CanonicalHost(host)}
+}
+
 func fromSidecar(o *config.Object, spec *networking.Sidecar) *Scope {
 	s := &Scope{Key: o.Key, Selector: spec.GetWorkloadSelector().GetLabels(), Hash: o.Hash}
 	if len(spec.Egress) > 0 {
@@ -60,15 +69,11 @@ func catches(l *networking.IstioEgressListener) bool {
 func fromListener(l *networking.IstioEgressListener) Listener {
 	out := Listener{Port: l.GetPort().GetNumber()}
 	for _, h := range l.Hosts {
-		ns, host, ok := strings.Cut(h, "/")
-		if !ok {
-			ns, host = "*", h
+		f := hostFilter(h)
+		var except bool
+		if f.Namespace, except = strings.CutPrefix(f.Namespace, "~"); f.Namespace == "" {
+			f.Namespace = "*" // "~/HOST" takes it out of every namespace
 		}
-		ns, except := strings.CutPrefix(ns, "~")
-		if ns == "" {
-			ns = "*" // "~/HOST" takes it out of every namespace
-		}
-		f := HostFilter{Namespace: ns, Host: CanonicalHost(host)}
 		if except {
 			out.Except = append(out.Except, f)
 		} else {
