@@ -40,7 +40,7 @@ type Question struct {
 const (
 	headerName  = "x-sallyport-name" // what is looked up
 	headerTable = "x-sallyport-table"
-	HeaderKind  = "x-sallyport-kind"  // kindTLS or kindTCP
+	HeaderKind  = "x-sallyport-kind"  // KindTLS or KindTCP
 	HeaderTo    = "x-sallyport-to"    // the address that the client connected to
 	HeaderRange = "x-sallyport-range" // what is asked for after an address that nobody has, "host:port"
 	HeaderPeer  = "x-sallyport-peer"  // the client, as the gateway verified it

@@ -116,7 +116,7 @@ const (
 	StatePort      = "sallyport.port"
 	StateClient    = "sallyport.client" // the SPIFFE id of whoever made the connection, for its requests' routes
 
-	StateQuestion = "sallyport.question" // kindTLS or kindTCP, of a question about a connection
+	StateQuestion = "sallyport.question" // "tls" or "tcp", of a question about a connection
 	StateSubset   = "sallyport.subset"   // the namespace whose registration the client means
 	StateDialled  = "sallyport.dialled"  // the address that the client connected to, where the host leads there
 

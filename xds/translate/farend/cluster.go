@@ -14,7 +14,7 @@ import (
 )
 
 // LookedUp says whether a pattern's cluster connects to the name that a client says, rather than to endpoints or where the
-// client goes (endCluster).
+// client goes (see Cluster).
 func LookedUp(svc *registry.Service) bool {
 	return svc.Resolution != registry.Static && len(svc.Endpoints) == 0 && !(svc.Resolution == registry.None && svc.Exit.IsZero())
 }
