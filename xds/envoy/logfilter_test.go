@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,9 +21,9 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	filelogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/sallyport/sallyport/xds/envoy/envoytest"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
@@ -192,40 +191,11 @@ func (l *logged) end(t *testing.T, last string) {
 // logging starts an Envoy that logs paths to a file, with the filter of a place.
 func logging(t *testing.T, place wire.Place, upstream string) (address string, lines *logged) {
 	t.Helper()
-	envoy := os.Getenv("SALLYPORT_ENVOY")
-	if envoy == "" {
-		envoy, _ = filepath.Abs("../../bin/envoy")
-	}
-	if _, err := os.Stat(envoy); err != nil {
-		t.Skipf("no Envoy at %s: run `make envoy`, or name one in SALLYPORT_ENVOY", envoy)
-	}
 	dir := t.TempDir()
 	lines = &logged{file: filepath.Join(dir, "log")}
 	address = filepath.Join(dir, "socket")
-	text, err := protojson.Marshal(loggingBootstrap(place, lines.file, address, upstream))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := filepath.Join(dir, "envoy.json")
-	if err := os.WriteFile(config, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), envoy, "-c", config, "--concurrency", "1", "--disable-hot-restart", "-l", "error", "--file-flush-interval-msec", "50")
-	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for began := time.Now(); ; <-time.After(20 * time.Millisecond) {
-		conn, err := net.Dial("unix", address)
-		if err == nil {
-			_ = conn.Close()
-			return address, lines
-		}
-		if time.Since(began) > time.Minute {
-			t.Fatal(err)
-		}
-	}
+	envoytest.Start(t, loggingBootstrap(place, lines.file, address, upstream), address, "--file-flush-interval-msec", "50")
+	return address, lines
 }
 
 func loggingBootstrap(place wire.Place, file, socket, upstream string) *bootstrapv3.Bootstrap {

@@ -35,7 +35,7 @@ func TestDecideAgreesWithProxies(t *testing.T) {
 	}
 	d := newDecoder()
 	for seed := *firstWorld; seed < last; seed++ {
-		holdAgreement(t, d, seed)
+		holdAgreement(t, d, seed, disagree)
 	}
 }
 
@@ -43,15 +43,7 @@ func TestDecideAgreesWithProxies(t *testing.T) {
 func TestForwardAgreesWithProxies(t *testing.T) {
 	d := newDecoder()
 	for seed := *firstWorld; seed < *firstWorld+max(*worlds/5, 2); seed++ {
-		w, try := randomWorld(seed)
-		e := w.envoys(d)
-		r := rand.New(rand.NewPCG(seed, 98))
-		for range triesEach {
-			if found, differ := disagreeForward(e, w, try(r, e)); differ {
-				found.shrink(disagreeForward).report(t, seed)
-				break
-			}
-		}
+		holdAgreement(t, d, seed, disagreeForward)
 	}
 }
 
@@ -64,10 +56,11 @@ func disagreeForward(e *envoys, w world, x tried) (disagreement, bool) {
 func FuzzDecideAgreesWithProxies(f *testing.F) {
 	f.Add(uint64(8))
 	f.Add(uint64(132))
-	f.Fuzz(func(t *testing.T, seed uint64) { holdAgreement(t, newDecoder(), seed) })
+	f.Fuzz(func(t *testing.T, seed uint64) { holdAgreement(t, newDecoder(), seed, disagree) })
 }
 
-func holdAgreement(t *testing.T, d *decoder, seed uint64) {
+// holdAgreement tries requests of one world until one finds a disagreement.
+func holdAgreement(t *testing.T, d *decoder, seed uint64, disagree func(*envoys, world, tried) (disagreement, bool)) {
 	t.Helper()
 	w, try := randomWorld(seed)
 	e := w.envoys(d)

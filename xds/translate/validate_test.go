@@ -1,9 +1,7 @@
 package translate_test
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,10 +13,10 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	internallistenerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/bootstrap/internal_listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/sallyport/sallyport/xds/envoy/envoytest"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -26,37 +24,17 @@ import (
 // TestEnvoyAcceptsGoldens runs the real Envoy over every golden: what it would be sent by xDS, written as one static
 // configuration.
 func TestEnvoyAcceptsGoldens(t *testing.T) {
-	envoy := envoyBinary(t)
+	envoy := envoytest.Binary(t)
 	for name, c := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), "envoy.json")
-			text, err := protojson.Marshal(static(t, c.view()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			file := envoytest.Write(t, static(t, c.view()))
 			out, err := exec.CommandContext(t.Context(), envoy, "--mode", "validate", "-l", "error", "-c", file).CombinedOutput()
 			if err != nil {
 				t.Errorf("Envoy refuses it: %v\n%s", err, out)
 			}
 		})
 	}
-}
-
-// envoyBinary finds the pinned Envoy: $SALLYPORT_ENVOY, or bin/envoy at the project's root.
-func envoyBinary(t *testing.T) string {
-	t.Helper()
-	file := os.Getenv("SALLYPORT_ENVOY")
-	if file == "" {
-		file, _ = filepath.Abs("../../bin/envoy")
-	}
-	if _, err := os.Stat(file); err != nil {
-		t.Skipf("no Envoy at %s: run `make envoy`, or name one in SALLYPORT_ENVOY", file)
-	}
-	return file
 }
 
 // static writes a view as a bootstrap: route tables move into their listeners, their hosts into them.

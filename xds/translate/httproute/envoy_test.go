@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,13 +17,13 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/serviceentry/route"
 	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/envoy/envoytest"
 	"github.com/sallyport/sallyport/xds/translate/httproute"
 )
 
@@ -177,15 +175,7 @@ func lines(headers []string) string {
 // start runs an Envoy with these routes, on a Unix socket.
 func start(t *testing.T, routes []*routev3.Route) (address string) {
 	t.Helper()
-	binary := os.Getenv("SALLYPORT_ENVOY")
-	if binary == "" {
-		binary, _ = filepath.Abs("../../../bin/envoy")
-	}
-	if _, err := os.Stat(binary); err != nil {
-		t.Skipf("no Envoy at %s: run `make envoy`, or name one in SALLYPORT_ENVOY", binary)
-	}
-	dir := t.TempDir()
-	address = filepath.Join(dir, "socket")
+	address = filepath.Join(t.TempDir(), "socket")
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix:  "test",
 		HttpFilters: []*hcmv3.HttpFilter{{Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: envoy.Packed(&routerv3.Router{})}}},
@@ -193,40 +183,12 @@ func start(t *testing.T, routes []*routev3.Route) (address string) {
 			Name: "test", VirtualHosts: []*routev3.VirtualHost{{Name: "all", Domains: []string{"*"}, Routes: routes}},
 		}},
 	}
-	text, err := protojson.Marshal(&bootstrapv3.Bootstrap{LayeredRuntime: asInBootstrap(), StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{{
+	bootstrap := &bootstrapv3.Bootstrap{LayeredRuntime: asInBootstrap(), StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{{
 		Name: "test", Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: address}}},
 		FilterChains: []*listenerv3.FilterChain{envoy.Chain("http", nil, envoy.NetworkFilter("envoy.filters.network.http_connection_manager", m))},
-	}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := filepath.Join(dir, "envoy.json")
-	if err := os.WriteFile(config, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), binary, "-c", config, "--concurrency", "1", "--disable-hot-restart", "-l", "error")
-	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(ended) }()
-	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
-	for began := time.Now(); ; {
-		conn, err := net.Dial("unix", address)
-		if err == nil {
-			_ = conn.Close()
-			return address
-		}
-		select {
-		case <-ended:
-			t.Fatal("Envoy refuses it")
-		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Since(began) > time.Minute {
-			t.Fatal(err)
-		}
-	}
+	}}}}
+	envoytest.Start(t, bootstrap, address)
+	return address
 }
 
 // ask sends a request as it is written and gives the answer's status.
