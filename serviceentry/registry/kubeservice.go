@@ -113,3 +113,24 @@ func splitList(s string) []string {
 	}
 	return out
 }
+
+func (b *batch) setKube(c config.Change) {
+	ref := Ref{c.Key.Namespace, c.Key.Name}
+	b.changed.Kube = true
+	if _, ok := b.kube.Get(ref.String()); ok == (c.Object == nil) {
+		b.noteKubeNames(ref)
+	}
+	for _, r := range b.next.selecting[ref.Namespace] { // others may select the gateway
+		b.touchCovered(r.Host)
+	}
+	was, _ := b.kube.Get(ref.String())
+	if c.Object == nil {
+		b.kube.Delete(ref.String())
+		b.touchSelecting(was, nil)
+		return
+	}
+	spec := c.Object.Spec.(*corev1.Service)
+	is := &KubeService{Ref: ref, Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)}
+	b.kube.Put(ref.String(), is)
+	b.touchSelecting(was, is)
+}

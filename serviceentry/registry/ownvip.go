@@ -3,6 +3,9 @@ package registry
 import (
 	"maps"
 	"net/netip"
+	"slices"
+
+	"github.com/sallyport/sallyport/config"
 )
 
 // madeUp gives hosts their made-up addresses: for everybody one table, in which the root namespace's hosts come first; and
@@ -225,4 +228,38 @@ func (s *Snapshot) In(svc *Service, ns string) *Service {
 	}
 	out.Hash = (out.Hash ^ uint64(at+1)) * 1099511628211 // FNV-1a: another address, another service
 	return &out
+}
+
+// claimAddresses gives or takes back the touched hosts' addresses, and adds to them the hosts that had to move.
+func (b *batch) claimAddresses() {
+	for host := range b.touched {
+		list, _ := b.hosts.Get(host)
+		was, _ := b.snap.hosts.Get(host)
+		b.madeUp.claim(host, b.next.Mesh.RootNamespace, was, list)
+	}
+	moved, again := b.madeUp.settle(func(host string) []*Service { list, _ := b.hosts.Get(host); return list })
+	maps.Copy(b.touched, moved)
+	b.settleAddresses(again)
+}
+
+// wantsAddress says whether a registration needs a made-up address: it is an entry without addresses, of one name, and
+// is not reached at the address that the client finds itself.
+func (s *Service) wantsAddress() bool {
+	return s.Source.Kind == config.KindServiceEntry && len(s.Addresses) == 0 && !s.Wildcard() && (s.Resolution != None || !s.Exit.IsZero())
+}
+
+// claimOf says whether a host needs a made-up address. Where the root namespace's registration does, no other counts.
+func claimOf(host string, list []*Service, root string) (claim, bool) {
+	c := claim{host: host}
+	wants := false
+	rooted := slices.ContainsFunc(list, func(s *Service) bool { return root != "" && s.Namespace == root && s.wantsAddress() })
+	for _, s := range list {
+		if !s.wantsAddress() || (rooted && s.Namespace != root) {
+			continue
+		}
+		c.add(s, wants)
+		wants = true
+		c.root = rooted
+	}
+	return c, wants
 }

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -161,4 +163,17 @@ func selects(selector, labels map[string]string) bool {
 		}
 	}
 	return true
+}
+
+func (b *batch) setScope(c config.Change) {
+	b.changed.Scopes = append(b.changed.Scopes, c.Key)
+	b.next.scopes = maps.Clone(b.next.scopes)
+	list := slices.DeleteFunc(slices.Clone(b.next.scopes[c.Key.Namespace]), func(s *Scope) bool { return s.Key == c.Key })
+	if c.Object != nil {
+		list = append(list, fromSidecar(c.Object, c.Object.Spec.(*networking.Sidecar)))
+	}
+	slices.SortFunc(list, func(x, y *Scope) int {
+		return cmp.Or(-cmp.Compare(min(len(x.Selector), 1), min(len(y.Selector), 1)), x.Key.Compare(y.Key))
+	})
+	b.next.scopes[c.Key.Namespace] = list
 }

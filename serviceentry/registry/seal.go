@@ -1,0 +1,116 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/sallyport/sallyport/config"
+)
+
+// seal makes the final, immutable services of a touched host; registrations that did not change after all keep
+// the value they had. settleNames counts what namespaces see of it.
+func (b *batch) seal(host string) {
+	list, _ := b.hosts.Get(host)
+	was, _ := b.snap.hosts.Get(host)
+	sealed := b.final(host, list)
+	same := len(was) == len(list)
+	for i, s := range sealed {
+		if i < len(was) && was[i].Hash == s.Hash {
+			sealed[i] = was[i]
+		} else {
+			same = false
+		}
+	}
+	if same {
+		if len(was) > 0 {
+			b.hosts.Put(host, was)
+		}
+		if len(was) == 0 || !b.ruleTouched(host) {
+			delete(b.touched, host)
+		}
+		return
+	}
+	if len(sealed) > 0 {
+		b.hosts.Put(host, sealed)
+		b.tails.Put(tail(host), host)
+	} else {
+		b.tails.Delete(tail(host))
+	}
+	b.sealed[host] = was
+	b.countExits(was, -1)
+	b.countExits(sealed, +1)
+	b.noteWritten(host, was, sealed)
+	b.note(host, was, sealed)
+	b.noteShadowed(host)
+}
+
+// final gives the values that readers see: with made-up addresses, the ports of entries that belong together, and
+// the hash over all of it.
+func (b *batch) final(host string, list []*Service) []*Service {
+	v4, v6 := b.madeUp.all.lookup(host)
+	out := make([]*Service, len(list))
+	for i, s := range list {
+		fresh := *s
+		fresh.Ports = ownPorts(s.Ports)
+		fresh.VIP4, fresh.VIP6, fresh.Hash = v4, v6, 0
+		if len(fresh.Addresses) > 0 || fresh.Source.Kind != config.KindServiceEntry {
+			fresh.VIP4, fresh.VIP6 = netip.Addr{}, netip.Addr{}
+		}
+		out[i] = &fresh
+	}
+	joinPorts(out)
+	for _, s := range out {
+		s.Hash = hashOf(s)
+	}
+	return out
+}
+
+// hashOf covers every exported field, so that none can be forgotten.
+func hashOf(s *Service) uint64 {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("registry: a service does not marshal: %v", err)) // no field of it can fail
+	}
+	return xxhash.Sum64(text)
+}
+
+// countExits notes the gateways that services leave by. They are few, but the counts move with every host: the map
+// is copied once a batch.
+func (b *batch) countExits(list []*Service, by int) {
+	for _, s := range list {
+		if s.Exit.IsZero() || s.Borrowed {
+			continue
+		}
+		if b.exitWas == nil {
+			b.next.exits, b.next.shared, b.exitWas = maps.Clone(b.next.exits), maps.Clone(b.next.shared), map[Ref]bool{}
+		}
+		if _, noted := b.exitWas[s.Exit]; !noted {
+			b.exitWas[s.Exit] = b.next.exits[s.Exit] > 0
+		}
+		if b.next.exits[s.Exit] += by; b.next.exits[s.Exit] == 0 {
+			delete(b.next.exits, s.Exit)
+		}
+		if !s.RootExit {
+			continue
+		}
+		if b.next.shared[s.Exit] += by; b.next.shared[s.Exit] == 0 {
+			delete(b.next.shared, s.Exit)
+		}
+	}
+}
+
+// countView adds a reason, or takes one away, for a namespace to have a view of its own.
+func (b *batch) countView(ns string, by int) {
+	if !b.specialCopied {
+		b.next.special, b.specialCopied = maps.Clone(b.next.special), true
+	}
+	was := b.next.special[ns]
+	if b.next.special[ns] += by; b.next.special[ns] == 0 {
+		delete(b.next.special, ns)
+	}
+	b.changed.Views = b.changed.Views || was == 0 || was+by == 0
+}
