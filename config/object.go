@@ -22,6 +22,7 @@ const (
 	KindSecret          Kind = "Secret"
 	KindNode            Kind = "Node"
 	KindMeshConfig      Kind = "MeshConfig"
+	KindEgressPolicy    Kind = "EgressPolicy"
 )
 
 // The kinds that are read and judged, and that nothing is programmed by: what config/fields says of them is what
@@ -77,7 +78,7 @@ type Object struct {
 	Origin string
 	// Spec is the API type's value: *networking.ServiceEntry, *networking.Gateway, *networking.VirtualService,
 	// *networking.DestinationRule, *networking.Sidecar (istio.io/api/networking/v1alpha3 types, which
-	// networking/v1 aliases), *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Pod, *corev1.Namespace,
+	// networking/v1 aliases), *v1alpha1.EgressPolicy (config/api), *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Pod, *corev1.Namespace,
 	// *corev1.Secret, or, of the kinds that nothing is programmed by, the message of their table in config/fields.
 	Spec any
 	// Refused is why the object is not applied, although it is handed on: hosts that it is about are closed instead. See

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/decode/strict"
 	"github.com/sallyport/sallyport/config/fields"
 )
@@ -19,7 +20,7 @@ import (
 // IstioGroup is the API group of Istio's networking kinds.
 const IstioGroup = "networking.istio.io"
 
-// istioKind is one of Istio's kinds. Its versions are one schema; the first is today's name.
+// istioKind is one of Istio's kinds, or of ours, which are read alike. Its versions are one schema; the first is today's name.
 type istioKind struct {
 	group    string
 	versions []string
@@ -41,6 +42,7 @@ var istioKinds = map[config.Kind]istioKind{
 	config.KindAuthorizationPolicy: security, config.KindPeerAuthentication: security, config.KindRequestAuthentication: security,
 	config.KindTelemetry:  {"telemetry.istio.io", []string{"v1", "v1alpha1"}},
 	config.KindWasmPlugin: extension, config.KindTrafficExtension: extension,
+	config.KindEgressPolicy: {v1alpha1.Group, []string{v1alpha1.Version}},
 }
 
 // IstioKind gives the API group of one of Istio's kinds, and its versions, the one to prefer first.

@@ -2,7 +2,7 @@ package fields
 
 // kinds are all tables of objects, in the order of docs/fields.md.
 var kinds = []*Kind{
-	&serviceEntry, &destinationRule, &sidecar, &virtualService, &gateway, &workloadEntry, &workloadGroup,
+	&egressPolicy, &serviceEntry, &destinationRule, &sidecar, &virtualService, &gateway, &workloadEntry, &workloadGroup,
 	&authorizationPolicy, &peerAuthentication, &requestAuthentication,
 	&proxyConfig, &telemetryKind, &envoyFilter, &wasmPlugin, &trafficExtension,
 }
