@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/mesh"
 )
 
@@ -25,6 +26,8 @@ func Check(objs []config.Object, cfg mesh.Config) []Finding {
 		o := w.objects[i]
 		r := &report{of: o}
 		switch spec := o.Spec.(type) {
+		case *v1alpha1.EgressPolicy:
+			w.checkRootOnly(r, spec)
 		case *networking.ServiceEntry:
 			w.checkPlaintext(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)

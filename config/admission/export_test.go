@@ -1,4 +1,7 @@
 package admission
 
-// Formats is for the fuzz target.
-var Formats = formats
+// These are for the fuzz targets.
+var (
+	Formats    = formats
+	NormalPath = normalPath
+)

@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -47,6 +48,24 @@ func FuzzHeaderValue(f *testing.F) {
 		whole := admission.Formats(s)
 		if whole && (!admission.Formats(s+" x") || !admission.Formats(s+"%%") || admission.Formats(s+"%")) {
 			t.Fatalf("%q", s)
+		}
+	})
+}
+
+// FuzzNormalPath: the normal form of a path that begins with "/" is in normal form, and holds nothing that is not.
+func FuzzNormalPath(f *testing.F) {
+	for _, s := range []string{"/", "/a/..;x/b", "/%2e%2E/", "/a%2f..%5c/;", `/\a/./**/../`, "/%252e", "/.;a"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		n := admission.NormalPath("/" + s)
+		if admission.NormalPath(n) != n || !strings.HasPrefix(n, "/") {
+			t.Fatalf("%q, of it %q", n, admission.NormalPath(n))
+		}
+		for _, bad := range []string{"//", "/./", "/../", "%2e", "%2f", "%5c", `\`, ";"} {
+			if strings.Contains(strings.ToLower(n), bad) || strings.HasSuffix(n, "/.") || strings.HasSuffix(n, "/..") {
+				t.Fatalf("%q holds %q", n, bad)
+			}
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -16,6 +17,8 @@ func Validate(o config.Object) []Finding {
 	r := &report{of: o}
 	r.metadata()
 	switch spec := o.Spec.(type) {
+	case *v1alpha1.EgressPolicy:
+		r.egressPolicy(spec)
 	case *networking.ServiceEntry:
 		r.serviceEntry(spec)
 	case *networking.Gateway:

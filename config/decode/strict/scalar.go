@@ -3,6 +3,7 @@ package strict
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,14 +54,19 @@ func (c *checker) single(v any, fd protoreflect.FieldDescriptor, path string) {
 	}
 }
 
+// unset is the value of an enum of ours that stands for nothing written. Nobody writes it.
+const unset = "Unset"
+
 func (c *checker) enum(v any, ed protoreflect.EnumDescriptor, path string) {
-	names := make([]string, ed.Values().Len())
-	for i := range names {
-		names[i] = string(ed.Values().Get(i).Name())
+	var names []string
+	for i := range ed.Values().Len() {
+		if name := string(ed.Values().Get(i).Name()); name != unset {
+			names = append(names, name)
+		}
 	}
 	switch v := v.(type) {
 	case string:
-		if ed.Values().ByName(protoreflect.Name(v)) != nil {
+		if slices.Contains(names, v) {
 			return
 		}
 		fix := "use one of " + strings.Join(names, ", ")
