@@ -46,6 +46,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{/* The custom kinds that the controller reads, judges and writes the status of: API groups and their resources, as JSON. */}}
 {{- define "sallyport.kinds" -}}
 {{- dict
+  "egress.sallyport.io" (list "egresspolicies")
   "networking.istio.io" (list "destinationrules" "envoyfilters" "gateways" "proxyconfigs" "serviceentries" "sidecars" "virtualservices" "workloadentries" "workloadgroups")
   "security.istio.io" (list "authorizationpolicies" "peerauthentications" "requestauthentications")
   "telemetry.istio.io" (list "telemetries")

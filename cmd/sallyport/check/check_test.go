@@ -153,6 +153,7 @@ func TestControlPlane(t *testing.T) {
 			o.Signer = map[string]string{"Secret istio-system/cacerts: data[ca-cert.pem]": root(t, "given", 24*time.Hour)}
 		}, `warning Secret istio-system/cacerts: data[ca-cert.pem]: "CN=given": it expires on 2026-05-02, in 1 days; put a new certificate into the Secret`},
 		"a kind is missing":      {func(o *Objects) { delete(o.Kinds, "sidecars") }, `warning CustomResourceDefinition sidecars.networking.istio.io: it is missing`},
+		"our kind is missing":    {func(o *Objects) { delete(o.Kinds, "egresspolicies") }, `warning CustomResourceDefinition egresspolicies.egress.sallyport.io: it is missing`},
 		"the kind is missing":    {func(o *Objects) { delete(o.Kinds, "serviceentries") }, `error CustomResourceDefinition serviceentries.networking.istio.io`},
 		"a right is missing":     {func(o *Objects) { o.Roles = slices.Delete(o.Roles, 1, 2) }, `error ServiceAccount istio-system/sallyport: "list endpointslices.discovery.k8s.io": the controller's ClusterRole does not allow this: it knows no endpoints`},
 		"the guard is not there": {func(o *Objects) { o.Guard = guardOf(2, 3) }, `error DaemonSet istio-system/sallyport-node: status.numberReady: "2 of 3"`},

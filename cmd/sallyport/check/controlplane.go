@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 )
 
 // controller judges the replicas of the controller.
@@ -59,16 +60,23 @@ func (s *survey) gateway() {
 	}
 }
 
+// policies is the resource of our own kind.
+const policies = "egresspolicies"
+
 // kinds judges whether the API server knows the objects that configure the mesh.
 func (s *survey) kinds() {
-	for _, resource := range []string{"serviceentries", "destinationrules", "gateways", "sidecars", "virtualservices"} {
+	for _, resource := range []string{"serviceentries", "destinationrules", "gateways", "sidecars", "virtualservices", policies} {
 		if s.Kinds[resource] {
 			continue
+		}
+		group := "networking.istio.io"
+		if resource == policies {
+			group = v1alpha1.Group
 		}
 		severity := admission.Warning
 		if resource == "serviceentries" {
 			severity = admission.Error
 		}
-		s.add(severity, key("CustomResourceDefinition", "", resource+".networking.istio.io"), "", "", "it is missing: there can be no objects of this kind", "apply the chart's CRDs: helm show crds")
+		s.add(severity, key("CustomResourceDefinition", "", resource+"."+group), "", "", "it is missing: there can be no objects of this kind", "apply the chart's CRDs: helm show crds")
 	}
 }

@@ -71,7 +71,7 @@ func good(t *testing.T) *Objects {
 		Validators: []admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "sallyport-validator-" + system}, Webhooks: []admissionv1.ValidatingWebhook{{Name: "rev.validation.istio.io", ClientConfig: service}}}},
 		Bundles:    map[string]string{system: bundle, "shop": bundle},
 		Signer:     map[string]string{"Secret istio-system/istio-ca-secret: data[ca-cert.pem]": bundle},
-		Kinds:      map[string]bool{"serviceentries": true, "destinationrules": true, "gateways": true, "sidecars": true, "virtualservices": true},
+		Kinds:      map[string]bool{"serviceentries": true, "destinationrules": true, "gateways": true, "sidecars": true, "virtualservices": true, "egresspolicies": true},
 		Proxies:    []Proxy{{ID: "sidecar~10.0.0.1~web-7d-a.shop~shop.svc.cluster.local", Synced: true}, {ID: "sidecar~10.0.0.2~web-7d-b.shop~shop.svc.cluster.local", Synced: true}},
 	}
 	for _, n := range needed {

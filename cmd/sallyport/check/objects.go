@@ -56,7 +56,7 @@ type Objects struct {
 	Validators []admissionv1.ValidatingWebhookConfiguration
 	Bundles    map[string]string   // roots in PEM, by namespace
 	Signer     map[string]string   // certificates in PEM, by "Secret NAMESPACE/NAME: KEY"
-	Kinds      map[string]bool     // resources of networking.istio.io that are served
+	Kinds      map[string]bool     // resources of networking.istio.io and egress.sallyport.io that are served
 	Roles      []rbacv1.PolicyRule // what the controller's service account may do in the whole cluster
 	Proxies    []Proxy
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/sidecar/inject"
 )
@@ -178,8 +179,8 @@ func (o *Objects) readBundles(ctx context.Context, client kubernetes.Interface) 
 }
 
 func (o *Objects) readKinds(_ context.Context, client kubernetes.Interface) error {
-	for _, version := range []string{"v1", "v1beta1", "v1alpha3"} {
-		list, err := found(client.Discovery().ServerResourcesForGroupVersion("networking.istio.io/" + version))
+	for _, version := range []string{"networking.istio.io/v1", "networking.istio.io/v1beta1", "networking.istio.io/v1alpha3", v1alpha1.Group + "/" + v1alpha1.Version} {
+		list, err := found(client.Discovery().ServerResourcesForGroupVersion(version))
 		if err != nil {
 			return err
 		}

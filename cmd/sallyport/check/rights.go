@@ -18,8 +18,10 @@ var needed = []struct {
 	{"", []string{"namespaces", "nodes", "pods", "services"}, []string{"get", "list", "watch"}, "it knows no workloads"},
 	{"discovery.k8s.io", []string{"endpointslices"}, []string{"get", "list", "watch"}, "it knows no endpoints"},
 	{"networking.istio.io", []string{"serviceentries", "destinationrules", "gateways", "sidecars", "virtualservices"}, []string{"get", "list", "watch"}, "these objects have no effect"},
+	{"egress.sallyport.io", []string{"egresspolicies"}, []string{"get", "list", "watch"}, "they deny nothing"},
 	{"security.istio.io", []string{"authorizationpolicies", "peerauthentications", "requestauthentications"}, []string{"get", "list", "watch"}, "these objects are not enforced, and no status says so"},
 	{"networking.istio.io", []string{"serviceentries/status"}, []string{"patch"}, "objects' status does not say what became of them"},
+	{"egress.sallyport.io", []string{"egresspolicies/status"}, []string{"patch"}, "their status does not say what became of them"},
 	{"authentication.k8s.io", []string{"tokenreviews"}, []string{"create"}, "no new proxy gets a certificate"},
 }
 

@@ -46,7 +46,7 @@ func comesAndGoes(t *testing.T, c *cluster) {
 	late.until("crds", "a=a.com")
 	late.untilFinding("there is no CustomResourceDefinition sidecars")
 
-	if err := apiserver.ApplyIstioCRDs(context.Background(), c.access); err != nil {
+	if err := apiserver.ApplyMeshCRDs(context.Background(), c.access); err != nil {
 		t.Fatal(err)
 	}
 	c.apply(sidecar)

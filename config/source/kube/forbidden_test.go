@@ -15,7 +15,7 @@ const rights = `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: some}
 rules:
-- {apiGroups: [networking.istio.io, security.istio.io, telemetry.istio.io, extensions.istio.io], resources: ["*"], verbs: [get, list, watch]}
+- {apiGroups: [networking.istio.io, security.istio.io, telemetry.istio.io, extensions.istio.io, egress.sallyport.io], resources: ["*"], verbs: [get, list, watch]}
 - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
 - {apiGroups: [""], resources: [namespaces, nodes, services], verbs: [list, watch]}
 ---

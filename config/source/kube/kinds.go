@@ -42,6 +42,7 @@ func kinds() []kind {
 		istio(config.KindTelemetry, "telemetries"),
 		istio(config.KindWasmPlugin, "wasmplugins"),
 		istio(config.KindTrafficExtension, "trafficextensions"),
+		istio(config.KindEgressPolicy, "egresspolicies"),
 		own(config.KindService, schema.GroupVersion{Version: "v1"}, "services", "", leanService),
 		own(config.KindEndpointSlice, discoveryv1.SchemeGroupVersion, "endpointslices", "", leanSlice),
 		// A pod that ended has no address any more, though it may still say one.
@@ -51,7 +52,7 @@ func kinds() []kind {
 	}
 }
 
-// istio is one of Istio's kinds. All its versions are one schema.
+// istio is one of Istio's kinds, or of ours, which are read alike. All its versions are one schema.
 func istio(k config.Kind, resource string) kind {
 	group, versions := decode.IstioKind(k)
 	return custom(k, schema.GroupResource{Group: group, Resource: resource}, versions...)

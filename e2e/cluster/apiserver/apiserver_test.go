@@ -60,7 +60,7 @@ func TestCRDsLater(t *testing.T) {
 	if _, err := entries(config).List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("listing what has no CRD: %v, want that it is not found", err)
 	}
-	if err := apiserver.ApplyIstioCRDs(t.Context(), config); err != nil {
+	if err := apiserver.ApplyMeshCRDs(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := entries(config).List(t.Context(), metav1.ListOptions{}); err != nil {

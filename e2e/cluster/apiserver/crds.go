@@ -26,26 +26,42 @@ var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 // fieldOwner is who server-side apply remembers.
 const fieldOwner = "sallyport-e2e"
 
-// IstioCRDs is the file with Istio's CRDs, inside the module istio.io/api that go.mod pins.
-func IstioCRDs() (string, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "istio.io/api").Output()
+// meshCRDs are the files that the chart is packaged with: Istio's CRDs, inside the module istio.io/api that go.mod pins, and
+// our own.
+func meshCRDs() ([]string, error) {
+	istio, err := moduleDir("istio.io/api")
 	if err != nil {
-		return "", fmt.Errorf("go list -m istio.io/api: %w", err)
+		return nil, err
+	}
+	own, err := moduleDir("github.com/sallyport/sallyport")
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		filepath.Join(istio, "kubernetes", "customresourcedefinitions.gen.yaml"),
+		filepath.Join(own, "chart", "crds", "egresspolicy.yaml"),
+	}, nil
+}
+
+func moduleDir(module string) (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("go list -m %s: %w", module, err)
 	}
 	dir := strings.TrimSpace(string(out))
 	if dir == "" {
-		return "", errors.New("the module istio.io/api is not downloaded: run `go mod download istio.io/api`")
+		return "", fmt.Errorf("the module %s is not downloaded: run `go mod download %s`", module, module)
 	}
-	return filepath.Join(dir, "kubernetes", "customresourcedefinitions.gen.yaml"), nil
+	return dir, nil
 }
 
-// ApplyIstioCRDs applies Istio's CRDs and waits until they are served.
-func ApplyIstioCRDs(ctx context.Context, config *rest.Config) error {
-	file, err := IstioCRDs()
+// ApplyMeshCRDs applies the CRDs that the chart is packaged with, and waits until they are served.
+func ApplyMeshCRDs(ctx context.Context, config *rest.Config) error {
+	files, err := meshCRDs()
 	if err != nil {
 		return err
 	}
-	return ApplyCRDs(ctx, config, file)
+	return ApplyCRDs(ctx, config, files...)
 }
 
 // ApplyCRDs applies the CustomResourceDefinitions of the files and waits until they are served.

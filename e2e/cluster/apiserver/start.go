@@ -15,7 +15,7 @@ const startLimit = 2 * time.Minute
 
 // Options change what Start does.
 type Options struct {
-	WithoutCRDs bool     // leave Istio's CRDs away; ApplyIstioCRDs brings them later
+	WithoutCRDs bool     // leave the mesh's CRDs away; ApplyMeshCRDs brings them later
 	CRDs        []string // more files with CRDs (YAML, several documents each) to apply
 }
 
@@ -25,7 +25,7 @@ type Server struct {
 	Kubeconfig string       // a file with the same access, for programs
 }
 
-// Start runs an API server with Istio's CRDs until the test ends, and waits until both are ready to use. It skips the
+// Start runs an API server with the mesh's CRDs until the test ends, and waits until both are ready to use. It skips the
 // test when the programs are not installed.
 func Start(t testing.TB) *rest.Config {
 	t.Helper()
@@ -52,7 +52,7 @@ func StartWith(t testing.TB, o Options) *Server {
 		t.Fatalf("API server: %v", err)
 	}
 	if !o.WithoutCRDs {
-		err = ApplyIstioCRDs(ctx, server.Config)
+		err = ApplyMeshCRDs(ctx, server.Config)
 	}
 	if err == nil {
 		err = ApplyCRDs(ctx, server.Config, o.CRDs...)
