@@ -71,6 +71,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"image.pullPolicy=Sometimes":                          "/image/pullPolicy",
 		"meshConfig.outboundTrafficPolicy.mode=DENY":          "/meshConfig/outboundTrafficPolicy/mode",
 		"meshConfig.sallyport.defaultGateway=gateway":         "/meshConfig/sallyport/defaultGateway",
+		"meshConfig.sallyport.policy.require={why}":           "/meshConfig/sallyport/policy/require/0",
 		"audit.retention=forever":                             "/audit/retention",
 		"audit.persistence.size=20 gigabytes":                 "/audit/persistence/size",
 		"injector.failurePolicy=Open":                         "/injector/failurePolicy",

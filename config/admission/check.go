@@ -3,6 +3,7 @@ package admission
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
@@ -12,22 +13,28 @@ import (
 	"github.com/sallyport/sallyport/config/mesh"
 )
 
-// Check judges all objects together. It reports as warnings what can be applied and does not do what it seems to, and as
-// errors what proxies do not do at all, given the others and the mesh's settings: they close the host instead.
+// Check judges all objects together, at this moment. It reports as warnings what can be applied and does not do what it seems to,
+// and as errors what proxies do not do at all, given the others and the mesh's settings, or what these do not take: proxies close
+// the host instead, or go by the rest of the object.
 // It does not repeat what Validate says of each object; objects that Validate refuses may be among them, so that
 // their faults are not reported a second time as something missing. The order of objs does not matter, but for
 // objects of the same key: the first counts.
 //
 // Where the answer depends on objects that the input may just not hold (Namespaces, Services, Gateways), a missing
 // one is reported only if the input has others of its kind.
-func Check(objs []config.Object, cfg mesh.Config) []Finding {
+func Check(objs []config.Object, cfg mesh.Config) []Finding { return CheckAt(objs, cfg, time.Now()) }
+
+// CheckAt is Check at another moment.
+func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 	w, findings := survey(objs, cfg)
+	w.now = now
 	for i := range w.objects {
 		o := w.objects[i]
 		r := &report{of: o}
 		switch spec := o.Spec.(type) {
 		case *v1alpha1.EgressPolicy:
 			w.checkRootOnly(r, spec)
+			w.checkRequired(r, spec)
 		case *networking.ServiceEntry:
 			w.checkPlaintext(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)

@@ -1,6 +1,9 @@
 package admission
 
 import (
+	"strconv"
+	"time"
+
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 )
 
@@ -24,3 +27,50 @@ func (w *world) checkRootOnly(r *report, p *v1alpha1.EgressPolicy) {
 		}
 	}
 }
+
+// checkRequired rejects rules that allow and do not say what the mesh's settings ask for (sallyport.policy.require).
+func (w *world) checkRequired(r *report, p *v1alpha1.EgressPolicy) {
+	asks := w.cfg.Policy.Require
+	const by = ", and the mesh's settings ask for it of rules that allow (sallyport.policy.require)"
+	for i, rule := range p.Rules {
+		if rule.Action != v1alpha1.Action_Allow {
+			continue
+		}
+		for _, f := range []struct {
+			name    string
+			missing bool
+			fix     string
+		}{
+			{"reason", asks.Reason && rule.Reason == "", "write why the rule is there"},
+			{"owner", asks.Owner && rule.Owner == "", "write who answers for it"},
+			{"ticket", asks.Ticket && rule.Ticket == "", "write where it was decided"},
+			{"expires", asks.Expires && rule.Expires == nil, "write until when it is needed, as in " + w.latest(rule)},
+		} {
+			if f.missing {
+				r.reject(at("spec.rules", i, f.name), nil, "it is missing"+by, f.fix)
+			}
+		}
+		if latest := w.begins(rule).Add(asks.Within); asks.Within > 0 && rule.Expires != nil && rule.Expires.AsTime().After(latest) {
+			r.reject(at("spec.rules", i, "expires"), moment(rule.Expires.AsTime()), "is later than the mesh's settings allow (sallyport.policy.require)", "write "+w.latest(rule)+" or earlier")
+		}
+	}
+}
+
+// begins is from when on a rule counts that is written now.
+func (w *world) begins(rule *v1alpha1.Rule) time.Time {
+	if rule.NotBefore != nil && rule.NotBefore.AsTime().After(w.now) {
+		return rule.NotBefore.AsTime()
+	}
+	return w.now
+}
+
+// latest is until when a rule may last, in quotes; where nothing bounds it, a month from now is as good an example as any.
+func (w *world) latest(rule *v1alpha1.Rule) string {
+	within := w.cfg.Policy.Require.Within
+	if within == 0 {
+		within = 30 * day
+	}
+	return strconv.Quote(moment(w.begins(rule).Add(within)))
+}
+
+const day = 24 * time.Hour

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"golang.org/x/net/idna"
@@ -126,7 +127,7 @@ func (r *report) ruleProtocols(field string, values []string) {
 func (r *report) ruleTimes(field string, rule *v1alpha1.Rule) {
 	from, to := r.ruleTime(at(field, "notBefore"), rule.NotBefore), r.ruleTime(at(field, "expires"), rule.Expires)
 	if from && to && !rule.NotBefore.AsTime().Before(rule.Expires.AsTime()) {
-		r.reject(at(field, "expires"), moment(rule.Expires), "is not after notBefore, so the rule never counts", "write a later time, or remove the rule")
+		r.reject(at(field, "expires"), moment(rule.Expires.AsTime()), "is not after notBefore, so the rule never counts", "write a later time, or remove the rule")
 	}
 }
 
@@ -136,16 +137,16 @@ func (r *report) ruleTime(field string, t *timestamppb.Timestamp) bool {
 	case t == nil:
 		return false
 	case !t.IsValid():
-		r.reject(field, moment(t), "is no time", `write it as in "2030-01-31T00:00:00Z"`)
+		r.reject(field, moment(t.AsTime()), "is no time", `write it as in "2030-01-31T00:00:00Z"`)
 		return false
 	case t.Nanos != 0:
-		r.reject(field, t.AsTime().Format("2006-01-02T15:04:05.999999999Z"), "has parts of a second", fmt.Sprintf("write %q", moment(t)))
+		r.reject(field, t.AsTime().Format("2006-01-02T15:04:05.999999999Z"), "has parts of a second", fmt.Sprintf("write %q", moment(t.AsTime())))
 	}
 	return true
 }
 
 // moment writes a time as users do, to the second.
-func moment(t *timestamppb.Timestamp) string { return t.AsTime().Format("2006-01-02T15:04:05Z") }
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 // ruleWords judges what is for people: it is shown on terminals and sent in the answer to who is denied.
 func (r *report) ruleWords(field, text string) {

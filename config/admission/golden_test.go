@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 
@@ -16,6 +17,9 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
 )
+
+// now is the moment at which all is judged.
+var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var update = flag.Bool("update", false, "rewrite the expected findings in testdata")
 
@@ -81,14 +85,14 @@ func lint(t *testing.T, files []txtar.File) string {
 			}
 		}
 	}
-	findings := admission.Check(objects, cfg)
+	findings := admission.CheckAt(objects, cfg, now)
 	for _, finding := range findings {
 		fmt.Fprintln(&b, finding)
 	}
 	if n := len(objects); n > 1 {
 		reversed := slices.Clone(objects)
 		slices.Reverse(reversed)
-		if again := admission.Check(reversed, cfg); !slices.Equal(findings, again) && !strings.Contains(b.String(), "there twice") {
+		if again := admission.CheckAt(reversed, cfg, now); !slices.Equal(findings, again) && !strings.Contains(b.String(), "there twice") {
 			t.Errorf("in another order:\n%v", again)
 		}
 	}

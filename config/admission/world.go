@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ const clusterDomain = "svc.cluster.local"
 // world is all objects, indexed for the checks.
 type world struct {
 	cfg        mesh.Config
+	now        time.Time
 	objects    []config.Object // by key, each once
 	entries    []*entry        // by key
 	hosts      map[host.Name][]*entry

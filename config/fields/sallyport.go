@@ -11,6 +11,7 @@ var Sallyport = []Field{
 	{Path: "audit.recordsPerSecond", Fate: Applied}, {Path: "audit.whenFull", Fate: Applied},
 	{Path: "certificateFolders.gateway", Fate: Applied}, {Path: "certificateFolders.sidecar", Fate: Applied},
 	{Path: "clusterNetworks", Fate: Applied}, {Path: "exports", Fate: Applied}, {Path: "injection.allow", Fate: Applied},
+	{Path: "policy.require", Fate: Applied, Why: "by lint and the webhook: a policy that is there already stays in use"},
 }
 
 // Service is the table of Kubernetes' Service: what of its spec the mesh follows. Nothing is said of the others: a Service

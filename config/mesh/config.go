@@ -41,6 +41,7 @@ type Config struct {
 	// ClusterNetworks are where the cluster's pods and nodes are; empty: as its Nodes say. What goes there is not outside.
 	ClusterNetworks []netip.Prefix
 	Injection       Injection
+	Policy          Policy
 	// Ignored are the settings that the file has and that are not applied: what lint and the controller's log say of them.
 	Ignored []strict.Problem
 }

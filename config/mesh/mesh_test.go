@@ -37,6 +37,7 @@ sallyport:
     allowPrivateFor: {shop: [Pay.Example, 10.2.2.3/16, 10.2.0.0/16], bank: []}
   certificateFolders: {gateway: /etc/gateway, sidecar: /etc/certs}
   audit: {retention: 720h, recordsPerSecond: 20, whenFull: deny}
+  policy: {require: [reason, owner, ticket, expires<=90d]}
 `
 
 func TestParse(t *testing.T) {
@@ -55,6 +56,8 @@ func TestParse(t *testing.T) {
 	}
 	want.CertificateFolders = CertificateFolders{Gateway: "/etc/gateway", Sidecar: "/etc/certs"}
 	want.Audit = Audit{Retention: 720 * time.Hour, Written: true, RecordsPerSecond: 20, WhenFull: Deny}
+
+	want.Policy = Policy{Require: Require{Reason: true, Owner: true, Ticket: true, Expires: true, Within: 90 * 24 * time.Hour}}
 
 	closed, dynamic := Default(), Default()
 	closed.OutboundAllowAny, dynamic.OutboundDynamicDNS = false, true
@@ -130,6 +133,11 @@ func TestParseErrors(t *testing.T) {
 		"sallyport: {dns: {forward: {corp: [10.0.0.1], CORP: [10.0.0.1]}}}": `is there twice`,
 		"sallyport: {audit: {whenFull: block}}":                             `sallyport.audit.whenFull: "block": is neither; write "drop" or "deny"; without it records that a proxy's disk does not take are dropped, and counted`,
 		"sallyport: {audit: {recordsPerSecond: -1}}":                        `sallyport.audit.recordsPerSecond: -1: is no rate; write a number of records a second, 0 for no limit`,
+		"sallyport: {policy: {require: reason}}":                            `sallyport.policy.require: "reason": is not a list`,
+		"sallyport: {policy: {require: [why]}}":                             `sallyport.policy.require[0]: "why": is nothing that can be required; write reason, owner, ticket, expires, or expires<=90d`,
+		"sallyport: {policy: {require: [expires<=90]}}":                     `sallyport.policy.require[0]: "expires<=90": "90" is no length of time`,
+		"sallyport: {policy: {require: [expires<=0d]}}":                     `"0d" is no length of time`,
+		"sallyport: {policy: {require: [owner<=9d]}}":                       `"owner<=9d": is nothing that can be required`,
 		"sallyport: {audit: {retention: 30d}}":                              `sallyport.audit.retention: "30d": is no duration`,
 		"a: 1\na: 2":                                                        `already set`,
 		"- a":                                                               "is no MeshConfig",

@@ -29,14 +29,15 @@ func judge(raw []byte) ([]admission.Finding, *config.Object) {
 	return append(findings, admission.Validate(*object)...), object
 }
 
-// excuse turns errors that the object had before into warnings.
+// excuse turns errors that the object had before into warnings. What to do about them may be another thing at each moment.
 func excuse(findings, before []admission.Finding) []admission.Finding {
-	old := map[string]bool{}
+	type fault struct{ field, value, message string }
+	old := map[fault]bool{}
 	for _, f := range before {
-		old[f.What()] = true
+		old[fault{f.Field, f.Value, f.Message}] = true
 	}
-	for i := range findings {
-		if old[findings[i].What()] {
+	for i, f := range findings {
+		if old[fault{f.Field, f.Value, f.Message}] {
 			findings[i].Severity = admission.Warning
 		}
 	}

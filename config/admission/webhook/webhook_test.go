@@ -204,8 +204,10 @@ func FuzzReview(f *testing.F) {
 // What is refused for what else there is, as an address that a gateway does not connect to, is refused here too; but an
 // object that was so before may still be changed.
 func TestErrorsOfTheCheckRefuse(t *testing.T) {
+	asked := 0
 	h := Handler(Config{Log: slog.New(slog.DiscardHandler), Check: func(_ context.Context, o config.Object) []admission.Finding {
-		return []admission.Finding{{Severity: admission.Error, Key: o.Key, Field: "spec.endpoints", Message: "is not a public address", Fix: "write another"}}
+		asked++
+		return []admission.Finding{{Severity: admission.Error, Key: o.Key, Field: "spec.endpoints", Message: "is not a public address", Fix: fmt.Sprintf("write another, as at moment %d", asked)}}
 	}})
 	const object = `{"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry", "metadata": {"name": "a", "namespace": "shop"},
 		"spec": {"hosts": ["a.com"], "resolution": "DNS", "ports": [{"number": 443, "name": "tls", "protocol": "TLS"}]}}`
