@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // Problem is one place of the tree that does not fit its type.
@@ -42,14 +43,17 @@ func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]
 
 // Show writes a value of the tree in JSON, shortened to fit a line.
 func Show(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
 		return fmt.Sprintf("%.80v", v)
 	}
-	if len(b) > 80 {
-		return string(b[:77]) + "..."
+	s := strings.TrimSuffix(b.String(), "\n")
+	if len(s) > 80 {
+		return s[:77] + "..."
 	}
-	return string(b)
+	return s
 }
 
 // kind names a value's type in the words of a YAML user.
