@@ -1,0 +1,102 @@
+package wire
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Rule is a rule of an EgressPolicy that decided, as proxies name it in their metadata and answers. As text its parts are
+// joined by "|", and hold no white space, which Envoy replaces in some places.
+type Rule struct {
+	Verdict  string // one of those below
+	Policy   string // "namespace/name"
+	Rule     string
+	Revision string
+	Reason   string
+	Owner    string
+}
+
+// The verdicts.
+const (
+	RuleDenies = "deny"
+	RuleAllows = "allow"
+	RuleFinal  = "final" // allows, whatever the workload's own namespace says
+)
+
+// NoRule is what a level says that says nothing.
+const NoRule = "-"
+
+// escape writes what is not a visible letter of ASCII, or has a meaning in rules and in Envoy's details, by its bytes.
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c > '~' || strings.IndexByte("%|[]", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// String writes it.
+func (r Rule) String() string {
+	parts := []string{r.Verdict, r.Policy, r.Rule, r.Revision, r.Reason, r.Owner}
+	for i := range parts {
+		parts[i] = escape(parts[i])
+	}
+	return strings.Join(parts, "|")
+}
+
+// ParseRule reads it, also where its end was cut off; false for what is none, as NoRule.
+func ParseRule(text string) (Rule, bool) {
+	parts := strings.Split(text, "|")
+	if len(parts) < 3 {
+		return Rule{}, false
+	}
+	var out [6]string
+	for i := range min(len(parts), len(out)) {
+		out[i] = parts[i]
+		if plain, err := url.PathUnescape(parts[i]); err == nil {
+			out[i] = plain
+		}
+	}
+	return Rule{out[0], out[1], out[2], out[3], out[4], out[5]}, true
+}
+
+// Ruled is what the levels' policies said: what was kept, and what would have been kept if those that are observed were enforced.
+type Ruled struct{ Root, Own, RootObserved, OwnObserved string }
+
+// ParseRuled reads what an answer says of it: the four, with a space between.
+func ParseRuled(text string) (r Ruled) {
+	parts := strings.SplitN(text, " ", 5)
+	for i, to := range []*string{&r.Root, &r.Own, &r.RootObserved, &r.OwnObserved} {
+		if i < len(parts) {
+			*to = parts[i]
+		}
+	}
+	return r
+}
+
+// The prefixes of the keys under which proxies tell of the levels' rules: of the root namespace's policies, and of those of the
+// workload's own.
+const (
+	StatRoot = "root_"
+	StatOwn  = "own_"
+)
+
+// Where proxies tell of rules. Of requests, the metadata of the filter of access has them, under the levels' prefixes; of connections
+// that were asked about, the answer has them among its values.
+const (
+	RuleFilter   = "envoy.filters.http.rbac"
+	EnforcedRule = "enforced_effective_policy_id"
+	ShadowRule   = "shadow_effective_policy_id"
+
+	AnswerFilter = "envoy.filters.network.ratelimit"
+	AnswerDenied = "denied" // the rule that denied it
+	AnswerRules  = "rules"  // what ParseRuled reads, of one that was not denied; spaces follow
+)
+
+// HeaderDenied tells a client which rule denied its request, and why.
+const HeaderDenied = "sallyport-denied"
