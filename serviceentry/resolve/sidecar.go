@@ -51,7 +51,7 @@ type SidecarHost struct {
 	Aliases   []string         // the full ones of those
 	Yields    []netip.AddrPort // the addresses that it wrote and another host has
 	Contested bool             // other namespaces registered it too, so the gateway must be told whose registration is meant
-	Foreign   bool             // it is another namespace's
+	Foreign   bool             // it is another namespace's, which does not decide how its ports are read
 	Shut      []uint32         // ports at which a pattern of another namespace would take the host
 	Led       *Led             // what a VirtualService makes of the way to it; nil without one
 	// Rest is what happens to connections by address that the host does not take: they are nobody's. It is set where single
@@ -69,7 +69,7 @@ func (a Sidecar) Host(host string) (SidecarHost, bool) {
 	s := a.snap
 	h.Yields = s.Yielded(svc, a.Namespace, a.scope)
 	h.Contested = a.Means(svc) != ""
-	h.Foreign = s.Foreign(svc, a.Namespace)
+	h.Foreign = s.Foreign(svc, a.Namespace) && slices.ContainsFunc(svc.Ports, decidesReading)
 	h.Shut = s.Shut(svc, a.Namespace, a.scope)
 	if svc.Source.Kind == config.KindService {
 		h.Names = shortNames(kubeRef(svc), a.Namespace, svc.Headless())
@@ -82,6 +82,15 @@ func (a Sidecar) Host(host string) (SidecarHost, bool) {
 		h.Rest = Rest{AllowAny: s.AllowAny(a.scope), By: a.outboundPolicy(), Dynamic: shut && s.DynamicDNS(a.scope)}
 	}
 	return h, true
+}
+
+// decidesReading says whether how a port is read depends on who registers something at it: names are read at 80 and 443 anyway.
+func decidesReading(p registry.Port) bool { return p.Number != 80 && p.Number != 443 }
+
+// SeesAsEverybody says whether a host, whose registrations are given, is to the workload what it is to everybody, without gathering
+// what that is. It may say no where it is.
+func (a Sidecar) SeesAsEverybody(host string, list []*registry.Service) bool {
+	return a.scope == nil && a.selected == "" && a.snap.SeenAlike(host, list, a.Namespace)
 }
 
 // Means is the namespace whose registration of a host the gateway is told that is meant; "" where it is told none.

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
@@ -49,9 +48,7 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	defer c.mu.Unlock()
 	c.snapshot = s
 	c.translator.Forget(changed.Hosts)
-	for _, cl := range c.classes {
-		cl.advance(c.translator, s, changed)
-	}
+	c.advance(s, changed)
 	reclassify := changed.Mesh || len(changed.Scopes) > 0 || changed.Views || changed.Kube
 	if reclassify {
 		for _, st := range c.streams {
@@ -69,6 +66,21 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 		}
 	}
 	c.watchHolds()
+}
+
+// advance makes all classes' next views.
+func (c *Cache) advance(s *registry.Snapshot, changed registry.Changed) {
+	differ := map[*class][]resource.Ref{}
+	for _, cl := range c.classes {
+		if cl.over == nil {
+			differ[cl] = cl.advance(c.translator, s, changed, nil)
+		}
+	}
+	for _, cl := range c.classes {
+		if cl.over != nil {
+			cl.advance(c.translator, s, changed, differ[cl.over])
+		}
+	}
 }
 
 // Relabel tells of pods, by POD.NAMESPACE as in node ids, whose labels are others now than when their proxies came.
@@ -107,43 +119,44 @@ func (c *Cache) join(st *stream, authorize func() (translate.Node, error)) (err 
 // place puts a stream into the class it belongs to now, and forgets classes that nobody is in any more.
 func (c *Cache) place(st *stream) {
 	key := translate.Classify(c.snapshot, st.proxy)
-	if st.class != nil {
-		if st.class.view.Class == key {
-			c.countExit(st) // the mesh may have another gateway now
-			return
-		}
-		c.leaveClass(st)
+	if st.class != nil && st.class.view.Class == key {
+		c.countExit(st) // the mesh may have another gateway now
+		return
 	}
-	cl := c.classes[key]
-	if cl == nil {
-		c.made++
-		cl = &class{id: c.made, view: c.build(key)}
-		c.classes[key] = cl
+	cl, was := c.classOf(key), st.class
+	cl.users++
+	if st.class = cl; was != nil {
+		c.release(was) // last, since both may be over one
 	}
-	cl.streams++
-	st.class = cl
 	c.countExit(st)
 }
 
-// build makes a class's view, from that of a class like it where there is one: workloads in namespaces that see a few
-// hosts of their own share all the others.
-func (c *Cache) build(key translate.Class) *translate.View {
-	common := key
-	common.View, common.Scope = "", config.Key{}
-	if like := c.classes[common]; like != nil {
-		return c.translator.BuildLike(like.view, c.snapshot, key)
+// classOf finds a class, or makes it.
+func (c *Cache) classOf(key translate.Class) *class {
+	if cl := c.classes[key]; cl != nil {
+		return cl
 	}
-	for other, like := range c.classes {
-		if other.Kind == key.Kind && other.Inline == key.Inline {
-			return c.translator.BuildLike(like.view, c.snapshot, key)
-		}
+	c.made++
+	cl := &class{id: c.made}
+	if common := key.Common(); common != key {
+		cl.over = c.classOf(common)
+		cl.over.users++
+		cl.view = c.translator.BuildOver(cl.over.view, c.snapshot, key)
+	} else {
+		cl.view = c.translator.Build(c.snapshot, key)
 	}
-	return c.translator.Build(c.snapshot, key)
+	c.classes[key] = cl
+	return cl
 }
 
-func (c *Cache) leaveClass(st *stream) {
-	if st.class.streams--; st.class.streams == 0 {
-		delete(c.classes, st.class.view.Class)
+// release forgets a class that nobody uses any more.
+func (c *Cache) release(cl *class) {
+	if cl.users--; cl.users > 0 {
+		return
+	}
+	delete(c.classes, cl.view.Class)
+	if cl.over != nil {
+		c.release(cl.over)
 	}
 }
 
@@ -152,7 +165,7 @@ func (c *Cache) leave(node *core.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if st := c.streams[node]; st != nil {
-		c.leaveClass(st)
+		c.release(st.class)
 		delete(c.streams, node)
 		delete(c.holds.waiting, st)
 		delete(c.holds.exits, st)

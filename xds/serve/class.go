@@ -15,12 +15,13 @@ const history = 4096
 
 // class is the current view of one kind of proxies and the last steps that led to it.
 type class struct {
-	id      uint64 // never used again
-	view    *translate.View
-	step    uint64           // of view
-	steps   [][]resource.Ref // steps[i] led to step - len(steps) + i + 1
-	refs    int              // in steps
-	streams int
+	id    uint64 // never used again
+	over  *class // of whose view this one's is what differs; nil for a view that stands alone
+	view  *translate.View
+	step  uint64           // of view
+	steps [][]resource.Ref // steps[i] led to step - len(steps) + i + 1
+	refs  int              // in steps
+	users int              // streams, and classes over it
 
 	changed [typeCount]uint64     // the step in which a type last changed
 	whole   [typeCount]*payload   // everything of a type, while it is asked for
@@ -52,13 +53,22 @@ type difference struct {
 	gone    []string
 }
 
-// advance makes the next view.
-func (c *class) advance(t *translate.Translator, s *registry.Snapshot, changed registry.Changed) {
-	view, refs := t.Update(c.view, s, changed)
-	c.view = view
-	if len(refs) == 0 {
-		return
+// advance makes the next view. A class under it has its own by then, and differ is what changed in that.
+func (c *class) advance(t *translate.Translator, s *registry.Snapshot, changed registry.Changed, differ []resource.Ref) []resource.Ref {
+	var refs []resource.Ref
+	if c.over != nil {
+		c.view, refs = t.UpdateOver(c.view, c.over.view, differ, s, changed)
+	} else {
+		c.view, refs = t.Update(c.view, s, changed)
 	}
+	if len(refs) > 0 {
+		c.note(refs)
+	}
+	return refs
+}
+
+// note remembers a step that led to the view.
+func (c *class) note(refs []resource.Ref) {
 	c.step++
 	c.steps, c.refs = append(c.steps, refs), c.refs+len(refs)
 	forget := 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
@@ -38,7 +39,7 @@ func newFleet(entries int) *fleet {
 	f.views = append(f.views, f.t.Build(s, translate.Class{}))
 	for i := range fleetNamespaces {
 		ns := fmt.Sprintf("ns-%d", i)
-		f.views = append(f.views, f.t.BuildLike(f.views[0], s, translate.Classify(s, translate.Node{ID: "sidecar~10.0.0.1~p." + ns + "~x", Namespace: ns})))
+		f.views = append(f.views, f.t.BuildOver(f.views[0], s, translate.Classify(s, translate.Node{ID: "sidecar~10.0.0.1~p." + ns + "~x", Namespace: ns})))
 	}
 	for _, class := range classes() {
 		f.views = append(f.views, f.t.Build(s, class))
@@ -50,9 +51,17 @@ func newFleet(entries int) *fleet {
 func (f *fleet) publish(c config.Change) (refs int) {
 	s, changed := f.r.Apply([]config.Change{c})
 	f.t.Forget(changed.Hosts)
+	var common []resource.Ref
 	for i, v := range f.views {
-		next, r := f.t.Update(v, s, changed)
-		f.views[i], refs = next, refs+len(r)
+		var r []resource.Ref
+		if v.Class.Common() == v.Class {
+			f.views[i], r = f.t.Update(v, s, changed)
+		} else {
+			f.views[i], r = f.t.UpdateOver(v, f.views[0], common, s, changed)
+		}
+		if refs += len(r); i == 0 {
+			common = r
+		}
 	}
 	return refs
 }

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config"
@@ -53,14 +54,24 @@ func nodes() []translate.Node {
 	})
 }
 
-// build makes a view like that of another class, if there is one of its kind, and otherwise from nothing.
-func build(tr *translate.Translator, s *registry.Snapshot, class translate.Class, others map[translate.Class]*translate.View) *translate.View {
-	for other, v := range others {
-		if other.Kind == class.Kind {
-			return tr.BuildLike(v, s, class)
-		}
+// depth is 1 for views over others, which come after those.
+func depth(c translate.Class) int {
+	if c.Common() != c {
+		return 1
 	}
-	return tr.Build(s, class)
+	return 0
+}
+
+// build makes a view over that of the class's Common, which it makes, too, if it is not among the others.
+func build(tr *translate.Translator, s *registry.Snapshot, class translate.Class, others map[translate.Class]*translate.View) *translate.View {
+	common := class.Common()
+	if common == class {
+		return tr.Build(s, class)
+	}
+	if others[common] == nil {
+		others[common] = tr.Build(s, common)
+	}
+	return tr.BuildOver(others[common], s, class)
 }
 
 // trial is a random sequence of changes, and the views that follow them.
@@ -110,7 +121,7 @@ func (l *trial) run(changes, every int) {
 		live := map[translate.Class]bool{}
 		for _, n := range nodes() {
 			class := translate.Classify(s, n)
-			live[class] = true
+			live[class], live[class.Common()] = true, true
 			if l.views[class] == nil {
 				l.views[class] = build(l.made, s, class, l.views)
 			}
@@ -137,8 +148,18 @@ func (l *trial) change() *registry.Snapshot {
 		s, changed = l.registry.Apply(l.some())
 	}
 	l.made.Forget(changed.Hosts)
-	for class, v := range l.views {
-		next, refs := l.made.Update(v, s, changed)
+	commons := map[translate.Class][]resource.Ref{}
+	classes := slices.SortedFunc(maps.Keys(l.views), func(a, b translate.Class) int { return cmp.Compare(depth(a), depth(b)) })
+	for _, class := range classes {
+		v := l.views[class]
+		var next *translate.View
+		var refs []resource.Ref
+		if common := class.Common(); common != class {
+			next, refs = l.made.UpdateOver(v, l.views[common], commons[common], s, changed)
+		} else {
+			next, refs = l.made.Update(v, s, changed)
+			commons[class] = refs
+		}
 		l.holdRefs(v, next, refs)
 		for _, ref := range refs {
 			if r, ok := next.Get(ref.Type, ref.Name); ok {
@@ -238,7 +259,7 @@ func (l *trial) holdFull(s *registry.Snapshot) {
 		}
 		full[class] = made.Build(fresh, class)
 		if now := l.views[class]; digest(full[class]) != digest(now) {
-			l.fail("%+v (-full +incremental):\n%s", class, cmp.Diff(versions(full[class]), versions(now)))
+			l.fail("%+v (-full +incremental):\n%s", class, gocmp.Diff(versions(full[class]), versions(now)))
 		}
 		for _, t := range resource.Types() {
 			l.views[class].Walk(t, func(r *resource.Resource) bool { l.holdPrivate(class, r); return true })
@@ -330,7 +351,7 @@ func TestAnyOrderSameBytes(t *testing.T) {
 		if first == nil {
 			first = all
 		}
-		if d := cmp.Diff(first, all); d != "" {
+		if d := gocmp.Diff(first, all); d != "" {
 			t.Fatalf("another order gives other bytes:\n%s", d)
 		}
 	}

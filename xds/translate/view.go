@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,11 +12,12 @@ import (
 	"github.com/sallyport/sallyport/xds/translate/part"
 )
 
-// View is what one class of proxies gets. It is immutable and shares what did not change with the view before.
+// View is what one class of proxies gets. It is immutable and shares what did not change with the view before, and, where it is
+// nearly what another class gets, with that one's all that is the same.
 type View struct {
 	Class     Class
-	resources [resource.Count]ordered.Map[*resource.Resource]
-	hosts     ordered.Map[*part.Part] // each visible host's share
+	resources [resource.Count]ordered.Layer[*resource.Resource]
+	hosts     ordered.Layer[*part.Part] // each visible host's share
 	uses      uses
 	base      []*resource.Resource
 	from      baseInputs // of base
@@ -27,6 +29,10 @@ type uses struct {
 	ranges   map[part.RangeUse]int
 	gateways map[part.Leg]int
 	secrets  map[registry.Given]int
+}
+
+func (u uses) clone() uses {
+	return uses{ports: maps.Clone(u.ports), ranges: maps.Clone(u.ranges), gateways: maps.Clone(u.gateways), secrets: maps.Clone(u.secrets)}
 }
 
 // Get finds a resource.
@@ -98,52 +104,52 @@ func (t *Translator) Forget(hosts []string) {
 
 // Build makes a class's view from nothing.
 func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
-	v := &View{Class: c, hosts: ordered.New[*part.Part](), uses: uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.Leg]int{}, secrets: map[registry.Given]int{}}}
+	v := &View{Class: c, hosts: ordered.NewLayer(samePart), uses: uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.Leg]int{}, secrets: map[registry.Given]int{}}}
 	for i := range v.resources {
-		v.resources[i] = ordered.New[*resource.Resource]()
+		v.resources[i] = ordered.NewLayer(sameResource)
 	}
 	e := newEdit(v)
-	return e.all(s, t)
-}
-
-// BuildLike makes a class's view from that of another class of the same snapshot. It is what Build makes, and shares
-// memory with the other for all that both see.
-func (t *Translator) BuildLike(like *View, s *registry.Snapshot, c Class) *View {
-	e := newEdit(like)
-	e.next.Class = c
-	return e.all(s, t)
-}
-
-func (e *edit) all(s *registry.Snapshot, t *Translator) *View {
 	for host := range s.Hosts() {
-		e.setHost(host, t.host(s, e.next.Class, host))
+		e.setHost(host, t.host(s, c, host))
 	}
 	e.setBase(s, t)
 	next, _ := e.commit()
 	return next
 }
 
+func samePart(a, b *part.Part) bool             { return a == b }
+func sameResource(a, b *resource.Resource) bool { return b != nil && a.Version == b.Version }
+
 // Update makes the next view of a class from the last one. The references are of resources that were added,
 // changed or removed, in sending order.
 func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
-	e := newEdit(v)
+	return t.move(newEdit(v), s, changed)
+}
+
+// move takes an edit to what the snapshot says.
+func (t *Translator) move(e *edit, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
 	for _, hosts := range [...][]string{changed.Hosts, changed.Endpoints} {
 		for _, host := range hosts {
-			e.setHost(host, t.host(s, v.Class, host))
+			e.setHost(host, t.host(s, e.next.Class, host))
 		}
 	}
-	if changed.Mesh || slices.Contains(changed.Scopes, v.Class.Scope) {
+	if affects(changed, e.next.Class) {
 		e.setAllHosts(s, t)
 	}
 	e.setBase(s, t)
 	return e.commit()
 }
 
+// affects says whether a change is about all hosts of a class.
+func affects(changed registry.Changed, c Class) bool {
+	return changed.Mesh || slices.Contains(changed.Scopes, c.Scope)
+}
+
 // edit is one view being made from another.
 type edit struct {
 	next    *View
-	sets    [resource.Count]*ordered.Edit[*resource.Resource]
-	hosts   *ordered.Edit[*part.Part]
+	sets    [resource.Count]*ordered.LayerEdit[*resource.Resource]
+	hosts   *ordered.LayerEdit[*part.Part]
 	uses    uses
 	changed map[resource.Ref]bool
 	given   map[resource.Ref]bool // by hosts in this edit: a name may pass from the base to a host
@@ -151,8 +157,7 @@ type edit struct {
 
 func newEdit(v *View) *edit {
 	next := *v
-	e := &edit{next: &next, hosts: v.hosts.Edit(), changed: map[resource.Ref]bool{}, given: map[resource.Ref]bool{}}
-	e.uses = uses{ports: maps.Clone(v.uses.ports), ranges: maps.Clone(v.uses.ranges), gateways: maps.Clone(v.uses.gateways), secrets: maps.Clone(v.uses.secrets)}
+	e := &edit{next: &next, hosts: v.hosts.Edit(), uses: v.uses.clone(), changed: map[resource.Ref]bool{}, given: map[resource.Ref]bool{}}
 	for i := range e.sets {
 		e.sets[i] = v.resources[i].Edit()
 	}
@@ -257,23 +262,24 @@ func (e *edit) commit() (*View, []resource.Ref) {
 	for i := range e.sets {
 		e.next.resources[i] = e.sets[i].Done()
 	}
-	// a cluster that changes is warmed anew and waits for endpoints, also when those are the same
-	for ref := range e.changed {
+	e.next.hosts, e.next.uses = e.hosts.Done(), e.uses
+	return e.next, e.next.inOrder(e.changed)
+}
+
+// inOrder gives what changed in a view, in sending order. A cluster that changes is warmed anew and waits for endpoints, also when
+// those are the same.
+func (v *View) inOrder(changed map[resource.Ref]bool) []resource.Ref {
+	refs := slices.Collect(maps.Keys(changed))
+	for _, ref := range refs {
 		if ref.Type == resource.Cluster || ref.Type == resource.OnDemandCluster {
-			if _, ok := e.next.Get(resource.Endpoints, ref.Name); ok {
-				e.changed[resource.Ref{Type: resource.Endpoints, Name: ref.Name}] = true
+			again := resource.Ref{Type: resource.Endpoints, Name: ref.Name}
+			if _, ok := v.Get(resource.Endpoints, ref.Name); ok && !changed[again] {
+				refs = append(refs, again)
 			}
 		}
 	}
-	e.next.hosts, e.next.uses = e.hosts.Done(), e.uses
-	refs := slices.SortedFunc(maps.Keys(e.changed), func(a, b resource.Ref) int {
-		if a.Type != b.Type {
-			return int(a.Type) - int(b.Type)
-		}
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
+	slices.SortFunc(refs, func(a, b resource.Ref) int {
+		return cmp.Or(int(a.Type)-int(b.Type), cmp.Compare(a.Name, b.Name))
 	})
-	return e.next, refs
+	return refs
 }

@@ -60,15 +60,15 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkBuildLike makes the view of a namespace from everybody's.
-func BenchmarkBuildLike(b *testing.B) {
+// BenchmarkBuildOver makes the view of a namespace from everybody's.
+func BenchmarkBuildOver(b *testing.B) {
 	for _, n := range sizes {
 		s, t := filled(n).Snapshot(), translate.NewTranslator()
 		everybody := t.Build(s, translate.Class{})
 		b.Run(fmt.Sprintf("entries=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				t.BuildLike(everybody, s, translate.Class{View: "ns-1"})
+				t.BuildOver(everybody, s, translate.Class{View: "ns-1"})
 			}
 		})
 	}

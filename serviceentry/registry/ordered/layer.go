@@ -1,0 +1,137 @@
+package ordered
+
+// Layer is a map that is kept as what differs from another one, which lies under it: many maps that are nearly the same so share
+// all the rest, also when that changes. Like a Map it is immutable. The zero V is no value: it says that a key of the map
+// under it is not there.
+type Layer[V comparable] struct {
+	under, own Map[V]
+	same       func(a, b V) bool
+}
+
+// NewLayer is an empty map with nothing under it. Values that are the same may stand for each other.
+func NewLayer[V comparable](same func(a, b V) bool) Layer[V] {
+	return Layer[V]{own: New[V](), same: same}
+}
+
+// Over is a map that is the same as another one, which has nothing under it itself.
+func (l Layer[V]) Over() Layer[V] { return Layer[V]{under: l.own, own: New[V](), same: l.same} }
+
+// Alone says that there is nothing under it.
+func (l Layer[V]) Alone() bool { return l.under.tree == nil }
+
+// Own is how many keys are not as in the map under it; all of them without one.
+func (l Layer[V]) Own() int { return l.own.Len() }
+
+// Get finds a value.
+func (l Layer[V]) Get(key string) (V, bool) {
+	var none V
+	v, ok := l.own.Get(key)
+	if !ok && !l.Alone() {
+		v, ok = l.under.Get(key)
+	}
+	return v, ok && v != none
+}
+
+// Len is the number of entries.
+func (l Layer[V]) Len() int {
+	if l.Alone() {
+		return l.own.Len()
+	}
+	n := l.under.Len()
+	l.own.Walk(func(key string, v V) bool {
+		var none V
+		_, below := l.under.Get(key)
+		switch {
+		case v != none && !below:
+			n++
+		case v == none && below:
+			n--
+		}
+		return true
+	})
+	return n
+}
+
+// Walk goes through the entries in order of their keys until f says false.
+func (l Layer[V]) Walk(f func(string, V) bool) { l.WalkPrefix("", f) }
+
+// WalkPrefix goes through those whose keys begin with the prefix.
+func (l Layer[V]) WalkPrefix(prefix string, f func(string, V) bool) {
+	if l.Alone() {
+		l.own.WalkPrefix(prefix, f)
+		return
+	}
+	var own []entry[V]
+	l.own.WalkPrefix(prefix, func(key string, v V) bool { own = append(own, entry[V]{key, v}); return true })
+	var none V
+	on := true
+	give := func(e entry[V]) { on = on && (e.value == none || f(e.key, e.value)) }
+	l.under.WalkPrefix(prefix, func(key string, v V) bool {
+		for on && len(own) > 0 && own[0].key < key {
+			give(own[0])
+			own = own[1:]
+		}
+		if len(own) > 0 && own[0].key == key {
+			v, own = own[0].value, own[1:]
+		}
+		give(entry[V]{key, v})
+		return on
+	})
+	for on && len(own) > 0 {
+		give(own[0])
+		own = own[1:]
+	}
+}
+
+// Edit begins a new version.
+func (l Layer[V]) Edit() *LayerEdit[V] {
+	own := l.own.Edit()
+	return &LayerEdit[V]{Layer[V]{l.under, own.Map, l.same}, own}
+}
+
+// EditOver begins a new version over a later version of the map under it, that differs from the one before in these keys at
+// most. What the layer says of them stays as it was.
+func (l Layer[V]) EditOver(under Layer[V], keys []string) *LayerEdit[V] {
+	e := l.Edit()
+	e.under = under.own
+	for _, key := range keys {
+		if v, ok := l.Get(key); ok {
+			e.Put(key, v)
+		} else {
+			e.Delete(key)
+		}
+	}
+	return e
+}
+
+// LayerEdit is a version being made, as Edit is.
+type LayerEdit[V comparable] struct {
+	Layer[V]
+	own *Edit[V]
+}
+
+// Put adds or replaces a value.
+func (e *LayerEdit[V]) Put(key string, value V) {
+	if !e.Alone() {
+		if below, ok := e.under.Get(key); ok && e.same(below, value) {
+			e.own.Delete(key)
+			return
+		}
+	}
+	e.own.Put(key, value)
+}
+
+// Delete removes a key.
+func (e *LayerEdit[V]) Delete(key string) {
+	if !e.Alone() {
+		if _, below := e.under.Get(key); below {
+			var none V
+			e.own.Put(key, none)
+			return
+		}
+	}
+	e.own.Delete(key)
+}
+
+// Done gives the finished version. The edit must not be used after it.
+func (e *LayerEdit[V]) Done() Layer[V] { return e.Layer }
