@@ -8,15 +8,14 @@ import (
 	"github.com/sallyport/sallyport/config"
 )
 
-// madeUp gives hosts their made-up addresses: for everybody one table, in which the root namespace's hosts come first; and
-// for each namespace a table of its own hosts, around those of the root namespace. What a namespace registered itself has,
+// madeUp gives hosts their made-up addresses: for everybody one table, in which the root namespace's hosts are apart; and
+// for each other namespace a table of its own hosts. What a namespace registered itself has,
 // in its own workloads' eyes, the address of that table, so that no host of others can move it, whenever it came and
 // whatever it is called. Mostly the two are the same. Where they are not, the namespace has a view of its own, in which whoever
 // has the address for everybody has the one that is left.
 type madeUp struct {
-	all  *vips
-	root *vips
-	own  map[string]*vips
+	all *vips
+	own map[string]*vips
 	// touched are the namespaces whose tables changed since they were last settled.
 	touched map[string]bool
 	// apart are the hosts of a namespace whose address in its own table is another than for everybody.
@@ -24,18 +23,17 @@ type madeUp struct {
 }
 
 func newMadeUp() *madeUp {
-	return &madeUp{all: newVIPs(), root: newVIPs(), own: map[string]*vips{}, touched: map[string]bool{}, apart: map[string]map[string]bool{}}
+	return &madeUp{all: newVIPs(), own: map[string]*vips{}, touched: map[string]bool{}, apart: map[string]map[string]bool{}}
 }
 
 // claim brings the tables up to date with a host's registrations, before and now.
 func (m *madeUp) claim(host, root string, was, now []*Service) {
-	m.all.set(claimOf(host, now, root))
-	byRoot, rooted := claimIn(host, now, root)
-	m.root.set(byRoot, rooted)
+	c, wants := claimOf(host, now, root)
+	m.all.set(c, wants)
 	for _, list := range [...][]*Service{was, now} {
 		for _, s := range list {
 			if s.Namespace != root {
-				m.claimOwn(host, s.Namespace, now, rooted)
+				m.claimOwn(host, s.Namespace, now, c.root)
 			}
 		}
 	}
@@ -50,7 +48,6 @@ func (m *madeUp) claimOwn(host, ns string, now []*Service, rooted bool) {
 			return
 		}
 		t = newVIPs()
-		t.taken = func(at uint32) bool { _, taken := m.root.at[at]; return taken }
 		m.own[ns] = t
 	}
 	t.set(c, wants)
@@ -61,12 +58,6 @@ func (m *madeUp) claimOwn(host, ns string, now []*Service, rooted bool) {
 // registered gives a host's registrations.
 func (m *madeUp) settle(registered func(host string) []*Service) (moved, again map[string]bool) {
 	again = map[string]bool{}
-	if len(m.root.take()) > 0 { // what all others are put around
-		for ns, t := range m.own {
-			t.rebuild()
-			m.touched[ns] = true
-		}
-	}
 	if moved = m.all.take(); len(moved) > 0 {
 		for ns := range m.apart {
 			again[ns] = true
@@ -159,23 +150,6 @@ func (v *vips) set(c claim, wants bool) {
 		v.add(c)
 	} else {
 		v.remove(c.host)
-	}
-}
-
-// rebuild puts all claims in again, around what is taken now.
-func (v *vips) rebuild() {
-	was := v.slot
-	claims := v.at
-	v.at, v.slot = map[uint32]claim{}, map[string]uint32{}
-	moved := maps.Clone(v.moved)
-	for _, c := range claims {
-		v.add(c)
-	}
-	v.moved = moved
-	for host, at := range was {
-		if v.slot[host] != at {
-			v.moved[host] = true
-		}
 	}
 }
 

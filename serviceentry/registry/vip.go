@@ -9,11 +9,11 @@ import (
 	"github.com/sallyport/sallyport/config/host"
 )
 
-// slots is how many hosts can have an address: all of the range but its first and last.
+// slots is how many hosts can have an address: all of the range but its first and last. Half of them are for the root namespace's
+// hosts, whose addresses no other namespace may move, so that these move nobody's either.
 const slots = 1<<16 - 2
 
-// claim is a host that wants an address. Those of the root namespace come first; then the older one; then the name. So a
-// newer host of another namespace moves nobody's address.
+// claim is a host that wants an address. The older one comes first; then the name. So a newer host moves nobody's address.
 type claim struct {
 	host    string
 	root    bool
@@ -32,34 +32,44 @@ func (c *claim) add(s *Service, more bool) {
 }
 
 func (c claim) before(o claim) bool {
-	if c.root != o.root {
-		return c.root
-	}
 	if c.created != o.created {
 		return c.created < o.created
 	}
 	return c.host < o.host
 }
 
-func (c claim) home() uint32 { return uint32(xxhash.Sum64String(c.host) % slots) }
+// half is the index of the half that the claim is for.
+func (c claim) half() uint32 {
+	if c.root {
+		return 1
+	}
+	return 0
+}
 
-// vips hands out one address a host. It is an ordered hash table with linear probing (Amble and Knuth, 1974):
+func (c claim) home() uint32 { return c.half()*slots/2 + uint32(xxhash.Sum64String(c.host)%(slots/2)) }
+
+// after is the slot after another one, in the claim's half.
+func (c claim) after(at uint32) uint32 {
+	first := c.half() * slots / 2
+	return first + (at-first+1)%(slots/2)
+}
+
+// vips hands out one address a host. Each half is an ordered hash table with linear probing (Amble and Knuth, 1974):
 // a claim is at its home slot or, where that and those after it are held by claims that come before it, at the
 // next. So the layout depends on the set of claims only, not on the order in which they came: any replica, and
 // any restart, gives the same addresses.
 type vips struct {
 	at    map[uint32]claim
 	slot  map[string]uint32
+	held  [2]int          // how many slots of each half
 	moved map[string]bool // hosts whose address changed since take was last called
-	// taken are slots that no claim here may have; nil for none.
-	taken func(slot uint32) bool
 }
 
 func newVIPs() *vips {
 	return &vips{at: map[uint32]claim{}, slot: map[string]uint32{}, moved: map[string]bool{}}
 }
 
-// add gives the claim a slot, moving claims that come after it. It does nothing when the table is full.
+// add gives the claim a slot, moving claims that come after it. It does nothing when their half is full.
 func (v *vips) add(c claim) {
 	if at, ok := v.slot[c.host]; ok {
 		if v.at[at] == c {
@@ -67,12 +77,13 @@ func (v *vips) add(c claim) {
 		}
 		v.remove(c.host)
 	}
-	if len(v.at) >= slots {
+	if v.held[c.half()] >= slots/2 {
 		return
 	}
-	for at := c.home(); ; at = (at + 1) % slots {
+	v.held[c.half()]++
+	for at := c.home(); ; at = c.after(at) {
 		held, taken := v.at[at]
-		if (taken && held.before(c)) || (v.taken != nil && v.taken(at)) {
+		if taken && held.before(c) {
 			continue
 		}
 		v.at[at], v.slot[c.host], v.moved[c.host] = c, at, true
@@ -89,25 +100,18 @@ func (v *vips) remove(host string) {
 	if !ok {
 		return
 	}
-	delete(v.at, at)
-	delete(v.slot, host)
+	gone := v.at[at]
+	v.free(at)
 	v.moved[host] = true
 	var behind []claim
-	for next := (at + 1) % slots; ; next = (next + 1) % slots {
+	var before []uint32
+	for next := gone.after(at); ; next = gone.after(next) {
 		c, taken := v.at[next]
-		if !taken && v.taken != nil && v.taken(next) {
-			continue
-		}
 		if !taken {
 			break
 		}
-		behind = append(behind, c)
-		delete(v.at, next)
-	}
-	before := make([]uint32, len(behind))
-	for i, c := range behind {
-		before[i] = v.slot[c.host]
-		delete(v.slot, c.host)
+		behind, before = append(behind, c), append(before, next)
+		v.free(next)
 	}
 	already := make([]bool, len(behind))
 	for i, c := range behind {
@@ -121,6 +125,13 @@ func (v *vips) remove(host string) {
 			delete(v.moved, c.host)
 		}
 	}
+}
+
+func (v *vips) free(at uint32) {
+	c := v.at[at]
+	delete(v.at, at)
+	delete(v.slot, c.host)
+	v.held[c.half()]--
 }
 
 // take gives the hosts whose address changed, and forgets them.

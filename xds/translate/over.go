@@ -67,7 +67,7 @@ func (t *Translator) UpdateOver(v, common *View, differ []resource.Ref, s *regis
 	}
 	if affects(changed, v.Class) {
 		next := t.BuildOver(common, s, v.Class)
-		return next, next.unlike(v)
+		return next, next.unlike(v, differ)
 	}
 	e := newEdit(v)
 	e.hosts = v.hosts.EditOver(common.hosts, slices.Concat(changed.Hosts, changed.Endpoints))
@@ -81,20 +81,30 @@ func (t *Translator) UpdateOver(v, common *View, differ []resource.Ref, s *regis
 	return t.move(e, s, changed)
 }
 
-// unlike gives what differs from another view, in sending order.
-func (v *View) unlike(was *View) []resource.Ref {
+// unlike gives what differs from the view before, in sending order: of what differs in the views under them, and of their own. One
+// that stands alone now has lost what it had from below, too.
+func (v *View) unlike(was *View, under []resource.Ref) []resource.Ref {
 	changed := map[resource.Ref]bool{}
-	note := func(one, other *View) {
-		for _, t := range resource.Types() {
-			one.Walk(t, func(r *resource.Resource) bool {
-				if o, ok := other.Get(t, r.Name); !ok || o.Version != r.Version {
-					changed[resource.Ref{Type: t, Name: r.Name}] = true
-				}
-				return true
-			})
+	note := func(t resource.Type, name string) {
+		a, _ := v.Get(t, name)
+		if b, _ := was.Get(t, name); a != b && (a == nil || b == nil || a.Version != b.Version) {
+			changed[resource.Ref{Type: t, Name: name}] = true
 		}
 	}
-	note(v, was)
-	note(was, v)
+	for _, ref := range under {
+		note(ref.Type, ref.Name)
+	}
+	for _, t := range resource.Types() {
+		for name := range v.resources[t].Own() {
+			note(t, name)
+		}
+		gone := was.resources[t].Own()
+		if v.hosts.Alone() {
+			gone = was.resources[t].Keys()
+		}
+		for name := range gone {
+			note(t, name)
+		}
+	}
 	return v.inOrder(changed)
 }

@@ -1,5 +1,7 @@
 package ordered
 
+import "iter"
+
 // Layer is a map that is kept as what differs from another one, which lies under it: many maps that are nearly the same so share
 // all the rest, also when that changes. Like a Map it is immutable. The zero V is no value: it says that a key of the map
 // under it is not there.
@@ -19,8 +21,15 @@ func (l Layer[V]) Over() Layer[V] { return Layer[V]{under: l.own, own: New[V](),
 // Alone says that there is nothing under it.
 func (l Layer[V]) Alone() bool { return l.under.tree == nil }
 
-// Own is how many keys are not as in the map under it; all of them without one.
-func (l Layer[V]) Own() int { return l.own.Len() }
+// Own goes through the keys that are not as in the map under it; through all of them without one.
+func (l Layer[V]) Own() iter.Seq[string] {
+	return func(yield func(string) bool) { l.own.Walk(func(key string, _ V) bool { return yield(key) }) }
+}
+
+// Keys goes through all of them, in order.
+func (l Layer[V]) Keys() iter.Seq[string] {
+	return func(yield func(string) bool) { l.Walk(func(key string, _ V) bool { return yield(key) }) }
+}
 
 // Get finds a value.
 func (l Layer[V]) Get(key string) (V, bool) {

@@ -89,8 +89,8 @@ func TestLayers(t *testing.T) {
 				edit.Put(key, wantUnder[key])
 			}
 		}
-		if n := edit.Done().Own(); n > 0 {
-			t.Fatalf("%d entries are kept of a map that equals the one under it", n)
+		for key := range edit.Done().Own() {
+			t.Fatalf("%s is kept of a map that equals the one under it", key)
 		}
 	}
 }
