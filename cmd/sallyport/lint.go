@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -112,19 +113,24 @@ func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, object
 		return err
 	}
 	var there []config.Object
+	pods := 0 // nothing is said about these, but of who selects them
 	for _, c := range changes {
-		if c.Key.Kind != config.KindPod && c.Key.Kind != config.KindEndpointSlice { // nothing is said about these
+		if c.Key.Kind != config.KindEndpointSlice { // nor about these
 			there = append(there, *c.Object)
 		}
+		if c.Key.Kind == config.KindPod {
+			pods++
+		}
 	}
-	before := admission.Check(there, cfg)
+	now := time.Now()
+	before := admission.CheckAt(there, cfg, now)
 	if alone {
 		result.add(findings)
 		result.add(before)
-		result.Objects = len(there)
+		result.Objects = len(there) - pods
 		return nil
 	}
-	result.add(slices.DeleteFunc(admission.Check(applied(there, objects), cfg), func(x admission.Finding) bool {
+	result.add(slices.DeleteFunc(admission.CheckAt(applied(there, objects), cfg, now), func(x admission.Finding) bool {
 		return !slices.ContainsFunc(objects, func(o config.Object) bool { return o.Key == x.Key }) && slices.Contains(before, x)
 	}))
 	result.Objects = len(objects)
@@ -193,9 +199,10 @@ type lintResult struct {
 func (l *lintResult) add(findings []admission.Finding) {
 	l.Findings = append(l.Findings, findings...)
 	for _, f := range findings {
-		if f.Severity == admission.Error {
+		switch f.Severity {
+		case admission.Error:
 			l.Errors++
-		} else {
+		case admission.Warning:
 			l.Warnings++
 		}
 	}

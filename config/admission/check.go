@@ -33,8 +33,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 		r := &report{of: o}
 		switch spec := o.Spec.(type) {
 		case *v1alpha1.EgressPolicy:
-			w.checkRootOnly(r, spec)
-			w.checkRequired(r, spec)
+			w.checkPolicy(r, spec)
 		case *networking.ServiceEntry:
 			w.checkPlaintext(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)

@@ -33,7 +33,9 @@ func (w *world) checkPlaintext(r *report, s *networking.ServiceEntry) {
 		return
 	}
 	for _, h := range s.Hosts {
-		if !w.originates(w.fullName(h, r.of.Namespace)) {
+		n := w.fullName(h, r.of.Namespace)
+		byTarget := s.Ports[plain].TargetPort == 443 && (!n.IsWildcard() || s.Ports[plain].Number == 80) // see registry.Origination
+		if !byTarget && !w.originates(n) {
 			r.warn(at("spec.ports", plain), s.Ports[plain].Number, fmt.Sprintf("requests to %s leave the mesh in plain text", h),
 				"add the port {number: 443, name: https, protocol: HTTPS}, so that the egress gateway speaks TLS to the host")
 			return

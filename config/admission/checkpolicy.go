@@ -7,6 +7,23 @@ import (
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 )
 
+// checkPolicy judges a policy among the others, and by the mesh's settings.
+func (w *world) checkPolicy(r *report, spec *v1alpha1.EgressPolicy) {
+	w.checkRootOnly(r, spec)
+	w.checkRequired(r, spec)
+	w.checkEnds(r, spec)
+	w.checkPolicyNamespaces(r, spec)
+	for _, p := range w.policies[r.of.Namespace] {
+		if p.spec == spec {
+			w.checkSelected(r, p)
+			w.checkPolicyHosts(r, p)
+			w.checkUnread(r, p)
+			w.checkOrder(r, p)
+			w.checkDefault(r, p)
+		}
+	}
+}
+
 // checkRootOnly rejects what only policies of the root namespace can say: other namespaces' policies are for their own workloads,
 // narrow what the mesh allows, and never widen it.
 func (w *world) checkRootOnly(r *report, p *v1alpha1.EgressPolicy) {

@@ -3,6 +3,7 @@ package admission
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"path"
 	"regexp"
 	"strings"
@@ -77,10 +78,12 @@ func (r *report) rulePath(field, value string) {
 		r.reject(field, value, "paths are compared without query and fragment", fmt.Sprintf("write %q", value[:strings.IndexAny(value, "?#")]))
 	case strings.IndexFunc(value, func(c rune) bool { return c <= ' ' || c >= unicode.MaxASCII }) >= 0:
 		r.reject(field, value, "holds characters that no request's path has", "write them percent-encoded, as clients do")
+	case brokenEscape.MatchString(value):
+		r.reject(field, value, `holds "%" without two hexadecimal digits`, "write the path as clients send it")
+	case strings.Contains(value, "%00"), strings.Contains(value, "%25"):
+		r.reject(field, value, "servers differ in what such a path is, so no request with one is allowed", `remove "%00" and "%25"`)
 	case normalPath(value) != value:
 		r.reject(field, value, "is not in normal form, so no request matches it", fmt.Sprintf("write %q", normalPath(value)))
-	case brokenEscape.MatchString(value):
-		r.reject(field, value, `holds "%" without two hexadecimal digits`, `write "%25" for a percent sign`)
 	default:
 		for segment := range strings.SplitSeq(value, "/") {
 			if segment != "**" && strings.Contains(segment, "**") {
@@ -93,14 +96,22 @@ func (r *report) rulePath(field, value string) {
 
 var (
 	brokenEscape = regexp.MustCompile(`%(?:[^0-9A-Fa-f]|.[^0-9A-Fa-f]|.?$)`)
-	sameAs       = strings.NewReplacer(`\`, "/", "%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/")
+	escape       = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 	parameters   = regexp.MustCompile(`;[^/]*`)
+	// plainForm is what is written as it is, or means a slash or parameters to some servers.
+	plainForm = regexp.MustCompile(`^[0-9A-Za-z._~/;\\-]$`)
 )
 
 // normalPath is a path as rules and requests have to write it: slashes are "/" and alone, there are no dot segments and no
-// parameters, and none of these is escaped.
+// parameters, and neither these nor what needs no escape is escaped (RFC 3986 section 6.2.2).
 func normalPath(p string) string {
-	p = parameters.ReplaceAllString(sameAs.Replace(p), "")
+	p = escape.ReplaceAllStringFunc(p, func(e string) string {
+		if plain, err := url.PathUnescape(e); err == nil && plainForm.MatchString(plain) {
+			return plain
+		}
+		return e
+	})
+	p = parameters.ReplaceAllString(strings.ReplaceAll(p, `\`, "/"), "")
 	clean := path.Clean(p)
 	if clean != "/" && (strings.HasSuffix(p, "/") || strings.HasSuffix(p, "/.") || strings.HasSuffix(p, "/..")) {
 		clean += "/"

@@ -1,7 +1,8 @@
 package admission
 
-// These are for the fuzz targets.
+// These are for tests of what has no findings of its own.
 var (
-	Formats    = formats
-	NormalPath = normalPath
+	Formats        = formats
+	NormalPath     = normalPath
+	CoversSegments = coversSegments
 )

@@ -13,10 +13,11 @@ import (
 // Severity says what a finding means for its object.
 type Severity string
 
-// An object with an error is refused; one with warnings is applied.
+// An object with an error is refused; one with warnings is applied. Info is for what is as it should be, and to be known.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
+	Info    Severity = "info"
 )
 
 // Finding is one thing that is wrong with one object.

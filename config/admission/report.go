@@ -44,6 +44,11 @@ func (r *report) hostError(field string, value string, err error) {
 	r.reject(field, value, err.Error(), "write a host name")
 }
 
+// note reports what is to be known.
+func (r *report) note(field string, value any, message, fix string) {
+	r.add(Info, field, text(value), message, fix)
+}
+
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:

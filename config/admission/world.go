@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/config/mesh"
 )
@@ -24,13 +25,16 @@ type world struct {
 	objects    []config.Object // by key, each once
 	entries    []*entry        // by key
 	hosts      map[host.Name][]*entry
+	index      hostIndex   // of all of them; made when it is asked for
 	wildcards  []host.Name // those among hosts, sorted
 	services   map[host.Name]bool
 	secrets    map[string]bool // "namespace/name", and "namespace/" of each that has one
 	namespaces map[string]config.Object
 	gateways   map[string]bool // "namespace/name"
 	rules      map[host.Name][]*networking.DestinationRule
-	wideRules  []host.Name // the wildcards among rules
+	wideRules  []host.Name           // the wildcards among rules
+	policies   map[string][]*policy  // of a namespace, in the order in which they are asked
+	workloads  map[string][]workload // of a namespace
 }
 
 // entry is a ServiceEntry with what is derived from it.
@@ -46,10 +50,17 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 	w := &world{
 		cfg: cfg, objects: objects,
 		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, gateways: map[string]bool{},
+		policies: map[string][]*policy{}, workloads: map[string][]workload{},
 		secrets: map[string]bool{}, namespaces: map[string]config.Object{}, rules: map[host.Name][]*networking.DestinationRule{},
 	}
 	for _, o := range objects {
 		switch spec := o.Spec.(type) {
+		case *v1alpha1.EgressPolicy:
+			w.addPolicy(o, spec)
+		case *corev1.Pod:
+			w.addWorkload(o, o.Labels, spec.Spec.ServiceAccountName)
+		case *networking.WorkloadEntry:
+			w.addWorkloadEntry(o, spec)
 		case *networking.ServiceEntry:
 			w.addEntry(o, spec)
 		case *networking.DestinationRule:
@@ -69,6 +80,9 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 		}
 	}
 	slices.Sort(w.wildcards)
+	for _, list := range w.policies {
+		slices.SortFunc(list, (*policy).before)
+	}
 	return w, findings
 }
 

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
 )
@@ -36,6 +38,60 @@ func TestCheckLooksAtEnough(t *testing.T) {
 	}
 	if found < 100 {
 		t.Errorf("only %d findings: this tries little", found)
+	}
+}
+
+// TestCheckLooksAtPolicies holds the same of EgressPolicies, which are judged among those of their namespace, by whom they
+// select and by what is registered.
+func TestCheckLooksAtPolicies(t *testing.T) {
+	read := decode.File("mesh.yaml", []byte(`
+{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {tier: web}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop, labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}
+---
+{apiVersion: networking.istio.io/v1, kind: WorkloadEntry, metadata: {name: vm, namespace: shop}, spec: {address: 10.0.0.1, labels: {app: vm}}}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: api, namespace: shop}
+spec: {hosts: [api.example.com], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}
+---
+apiVersion: egress.sallyport.io/v1alpha1
+kind: EgressPolicy
+metadata: {name: first, namespace: shop, creationTimestamp: 2029-01-01T00:00:00Z}
+spec: {rules: [{hosts: ["*.example.com"], action: Allow}]}
+---
+apiVersion: egress.sallyport.io/v1alpha1
+kind: EgressPolicy
+metadata: {name: second, namespace: shop, creationTimestamp: 2029-02-01T00:00:00Z}
+spec: {rules: [{hosts: [api.example.com], action: Deny}, {hosts: [api.example.com], methods: [GET], action: Deny}]}
+---
+apiVersion: egress.sallyport.io/v1alpha1
+kind: EgressPolicy
+metadata: {name: nobody, namespace: shop}
+spec: {default: Deny, selector: {matchLabels: {app: job}}}
+---
+apiVersion: egress.sallyport.io/v1alpha1
+kind: EgressPolicy
+metadata: {name: mesh, namespace: istio-system}
+spec: {default: Deny, namespaces: {matchLabels: {tier: job}}}
+`))
+	v, found := newInventory(), map[string]int{}
+	for i := range read.Objects {
+		v.apply([]config.Change{{Key: read.Objects[i].Key, Object: &read.Objects[i]}})
+	}
+	for _, o := range read.Objects {
+		want := slices.DeleteFunc(admission.Check(read.Objects, mesh.Default()), func(f admission.Finding) bool { return f.Key != o.Key })
+		got := v.check(o, mesh.Default())
+		if d := cmp.Diff(want, got); d != "" && len(want)+len(got) > 0 {
+			t.Errorf("%s (-all +check):\n%s", o.Key, d)
+		}
+		if o.Kind == config.KindEgressPolicy {
+			found[o.Name] = len(want)
+		}
+	}
+	if want := map[string]int{"first": 1, "second": 3, "nobody": 1, "mesh": 1}; !maps.Equal(found, want) {
+		t.Errorf("findings %v, want %v: %v", found, want, read.Findings)
 	}
 }
 
