@@ -1,0 +1,128 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+)
+
+var icmpWay = Way{Name: "icmp", About: "ICMP echo (ping)", Needs: "--target-ip ADDR", Direct: true, try: func(ctx context.Context, e *Env) []Result {
+	return each(e.Addrs, func(a netip.Addr) []Result { return []Result{e.ping(ctx, a)} })
+}}
+
+// ping sends one echo request (RFC 792, RFC 4443). Without the right to open a raw socket, the kernel may let this user ping
+// all the same (net.ipv4.ping_group_range).
+func (e *Env) ping(ctx context.Context, to netip.Addr) Result {
+	r := Result{Tried: "ping " + to.String()}
+	c, raw, err := pingSocket(to)
+	if err != nil {
+		r.Needs = "--user 0"
+		return r.is(Skipped, "this user may open no socket for it (%s); one with NET_RAW may", cause(err))
+	}
+	defer func() { _ = c.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })
+	defer stop()
+	if err := c.SetDeadline(time.Now().Add(e.Wait)); err != nil {
+		return r.is(Unclear, "%v", err)
+	}
+	id := os.Getpid() & 0xffff
+	packet, err := echo(to, id)
+	if err != nil {
+		return r.is(Unclear, "%v", err)
+	}
+	var dest net.Addr = &net.UDPAddr{IP: to.AsSlice()}
+	if raw {
+		dest = &net.IPAddr{IP: to.AsSlice()}
+	}
+	if _, err := c.WriteTo(packet, dest); err != nil {
+		return r.failed(err, e.Wait)
+	}
+	return r.pinged(c, to, id, e.Wait)
+}
+
+// pinged waits for what belongs to the request: its echo, or an error about it.
+func (r Result) pinged(c *icmp.PacketConn, to netip.Addr, id int, wait time.Duration) Result {
+	data := make([]byte, 1500)
+	protocol := 1
+	if to.Is6() {
+		protocol = 58
+	}
+	for {
+		n, peer, err := c.ReadFrom(data)
+		switch {
+		case timedOut(err), errors.Is(err, os.ErrDeadlineExceeded):
+			return r.is(Unclear, "no answer within %s: dropped on the way, or nobody answers this there", wait)
+		case err != nil:
+			return r.failed(err, wait)
+		}
+		m, err := icmp.ParseMessage(protocol, data[:n])
+		if err != nil {
+			continue
+		}
+		from := peerIP(peer)
+		switch body := m.Body.(type) {
+		case *icmp.Echo:
+			if from == to && (m.Type == ipv4.ICMPTypeEchoReply || m.Type == ipv6.ICMPTypeEchoReply) && len(body.Data) == len(userAgent) {
+				return r.is(Open, "it answered")
+			}
+		case *icmp.DstUnreach:
+			if about(body.Data, to) {
+				return r.is(Closed, "refused by %s: unreachable, code %d", from, m.Code)
+			}
+		}
+	}
+}
+
+// about says whether an ICMP error quotes a packet to the address: where the destination is in its header.
+func about(quoted []byte, to netip.Addr) bool {
+	at, size := 16, 4
+	if to.Is6() {
+		at, size = 24, 16
+	}
+	if len(quoted) < at+size {
+		return false
+	}
+	a, ok := netip.AddrFromSlice(quoted[at : at+size])
+	return ok && a == to
+}
+
+func echo(to netip.Addr, id int) ([]byte, error) {
+	m := icmp.Message{Type: ipv4.ICMPTypeEcho, Body: &icmp.Echo{ID: id, Seq: 1, Data: []byte(userAgent)}}
+	if to.Is6() {
+		m.Type = ipv6.ICMPTypeEchoRequest
+	}
+	return m.Marshal(nil)
+}
+
+// pingSocket opens a raw socket, or else one that the kernel keeps for pings.
+func pingSocket(to netip.Addr) (c *icmp.PacketConn, raw bool, err error) {
+	network, any := "4", "0.0.0.0"
+	if to.Is6() {
+		network, any = "6", "::"
+	}
+	protocol := map[string]string{"4": "ip4:icmp", "6": "ip6:ipv6-icmp"}[network]
+	if c, err = icmp.ListenPacket(protocol, any); err == nil {
+		return c, true, nil
+	}
+	c, err = icmp.ListenPacket("udp"+network, any)
+	return c, false, err
+}
+
+func peerIP(a net.Addr) netip.Addr {
+	var ip net.IP
+	switch a := a.(type) {
+	case *net.IPAddr:
+		ip = a.IP
+	case *net.UDPAddr:
+		ip = a.IP
+	}
+	addr, _ := netip.AddrFromSlice(ip)
+	return addr.Unmap()
+}
