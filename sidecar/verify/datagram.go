@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"net"
 	"net/netip"
@@ -10,76 +9,110 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
 // reply is what came back for a datagram.
 type reply struct {
 	data   []byte
-	inside bool       // it came in by the loopback interface: somebody in this network namespace answered
+	inside bool       // somebody in this network namespace answered
 	err    error      // what the kernel says instead
 	from   netip.Addr // of an ICMP error: who sent it
 }
 
+// side is where a packet that a socket is to hear comes from.
+type side int
+
+const (
+	anywhere side = iota
+	inside        // by the loopback interface
+	outside       // by any other
+)
+
 // datagram sends one packet to an address and waits for one reply, whatever it is. ICMP errors count, with their sender
 // (IP_RECVERR, ip(7)).
-func (e *Env) datagram(ctx context.Context, to netip.AddrPort, packet []byte) reply {
-	c, err := (&net.Dialer{Control: watchErrors}).DialContext(ctx, "udp", to.String())
+func (e *Env) datagram(ctx context.Context, to netip.AddrPort, packet []byte, hears side) reply {
+	dialer := net.Dialer{Control: func(network, _ string, raw syscall.RawConn) error { return prepare(network, raw, hears) }}
+	c, err := dialer.DialContext(ctx, "udp", to.String())
 	if err != nil {
 		return reply{err: err}
 	}
 	defer func() { _ = c.Close() }()
-	udp := c.(*net.UDPConn)
-	if err := udp.SetDeadline(time.Now().Add(e.Wait)); err != nil {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })
+	defer stop()
+	if err := c.SetDeadline(time.Now().Add(e.Wait)); err != nil {
 		return reply{err: err}
 	}
-	if _, err := udp.Write(packet); err != nil {
+	if _, err := c.Write(packet); err != nil {
 		return reply{err: err}
 	}
-	data, control := make([]byte, 4096), make([]byte, 512)
-	n, oob, _, _, err := udp.ReadMsgUDP(data, control)
+	data := make([]byte, 4096)
+	n, err := c.Read(data)
 	if err != nil {
-		return reply{err: err, from: offender(udp)}
+		return reply{err: err, from: offender(c.(*net.UDPConn))}
 	}
-	return reply{data: data[:n], inside: byLoopback(control[:oob])}
+	return reply{data: data[:n], inside: hears == inside}
 }
 
-// watchErrors makes a socket say by which interface packets come, and who sent an error.
-func watchErrors(network, _ string, raw syscall.RawConn) error {
+// eitherSide sends a packet twice, from a socket that hears what comes from inside and from one that hears the rest. (By
+// IP_PKTINFO the two look alike: of what was redirected the kernel names the interface that it was to leave by.)
+func (e *Env) eitherSide(ctx context.Context, to netip.AddrPort, packet []byte) reply {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	replies := make(chan reply, 2)
+	for _, hears := range []side{inside, outside} {
+		go func() { replies <- e.datagram(ctx, to, packet, hears) }()
+	}
+	first := <-replies
+	if first.err == nil {
+		return first
+	}
+	if second := <-replies; second.err == nil || !first.from.IsValid() {
+		return second
+	}
+	return first
+}
+
+// prepare makes a socket say who sent an error, and deaf on a side.
+func prepare(network string, raw syscall.RawConn, hears side) error {
+	level, option := unix.IPPROTO_IP, unix.IP_RECVERR
+	if network == "udp6" {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVERR
+	}
 	var err error
-	if e := raw.Control(func(fd uintptr) {
-		if network == "udp6" {
-			err = errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1), unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1))
-		} else {
-			err = errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_RECVERR, 1), unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_PKTINFO, 1))
+	failed := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), level, option, 1)
+		if err == nil && hears != anywhere {
+			err = hearOnly(int(fd), hears)
 		}
-	}); e != nil {
-		return e
-	}
-	return err
+	})
+	return errors.Join(failed, err)
 }
 
-// byLoopback reads IP_PKTINFO: the interface comes first in IPv4's, last in IPv6's.
-func byLoopback(control []byte) bool {
-	messages, err := unix.ParseSocketControlMessage(control)
+// hearOnly attaches a filter that looks at the interface by which a packet came (socket(7), SO_ATTACH_FILTER).
+func hearOnly(fd int, hears side) error {
+	loopback, err := net.InterfaceByName("lo")
 	if err != nil {
-		return false
+		return err
 	}
-	for _, m := range messages {
-		index := -1
-		switch {
-		case m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_PKTINFO && len(m.Data) >= unix.SizeofInet4Pktinfo:
-			index = int(binary.NativeEndian.Uint32(m.Data))
-		case m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_PKTINFO && len(m.Data) >= unix.SizeofInet6Pktinfo:
-			index = int(binary.NativeEndian.Uint32(m.Data[16:]))
-		default:
-			continue
-		}
-		if link, err := net.InterfaceByIndex(index); err == nil {
-			return link.Flags&net.FlagLoopback != 0
-		}
+	take, drop := bpf.RetConstant{Val: 1 << 16}, bpf.RetConstant{Val: 0}
+	if hears == outside {
+		take, drop = drop, take
 	}
-	return false
+	program, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadExtension{Num: bpf.ExtInterfaceIndex},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(loopback.Index), SkipFalse: 1},
+		take, drop,
+	})
+	if err != nil {
+		return err
+	}
+	filter := make([]unix.SockFilter, len(program))
+	for i, p := range program {
+		filter[i] = unix.SockFilter{Code: p.Op, Jt: p.Jt, Jf: p.Jf, K: p.K}
+	}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 }
 
 // sizeofExtendedErr is that of struct sock_extended_err, which the offender's address follows (ip(7)).
@@ -127,6 +160,7 @@ func (r Result) errored(got reply, to netip.Addr, e *Env) Result {
 	case got.from.IsValid() && got.from == to && !ours(to):
 		return r.is(Open, "it reached %s, which says itself: %s", to, cause(got.err))
 	case got.from.IsValid() && (got.from.IsUnspecified() || ours(got.from)):
+		r.Taken = ByRules
 		return r.is(Closed, "refused by rules in the pod itself: %s", cause(got.err))
 	case got.from.IsValid():
 		return r.is(Closed, "refused by %s, on the way: %s", got.from, cause(got.err))

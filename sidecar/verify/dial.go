@@ -108,6 +108,7 @@ func (r Result) failed(err error, wait time.Duration) Result {
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EADDRNOTAVAIL):
 		return r.is(Closed, "no route: %s", cause(err))
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
+		r.Taken = ByRules
 		return r.is(Closed, "dropped by rules in the pod itself: %s", cause(err))
 	case timedOut(err):
 		return r.is(Closed, "no answer within %s: dropped on the way, or nobody is there; the pod's proxy did not take it", wait)

@@ -29,7 +29,7 @@ func (e *Env) dnsByUDP(ctx context.Context, server netip.AddrPort) Result {
 	if err != nil {
 		return r.is(Unclear, "%v", err)
 	}
-	got := e.datagram(ctx, server, packet)
+	got := e.eitherSide(ctx, server, packet)
 	if got.err != nil {
 		return r.errored(got, server.Addr(), e)
 	}

@@ -10,7 +10,7 @@ var quicWay = Way{Name: "quic", About: "QUIC, on UDP port 443", Needs: "--target
 	return each(e.Addrs, func(a netip.Addr) []Result {
 		to := netip.AddrPortFrom(a, e.ports.QUIC)
 		r := Result{Tried: "QUIC to " + to.String()}
-		got := e.datagram(ctx, to, quicProbe())
+		got := e.datagram(ctx, to, quicProbe(), anywhere)
 		if got.err != nil {
 			return []Result{r.errored(got, a, e)}
 		}

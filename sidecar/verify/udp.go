@@ -10,7 +10,7 @@ var udpWay = Way{Name: "udp", About: "UDP to another port than DNS and QUIC have
 	return each(e.Addrs, func(a netip.Addr) []Result {
 		to := netip.AddrPortFrom(a, e.ports.UDP)
 		r := Result{Tried: "UDP to " + to.String()}
-		got := e.datagram(ctx, to, []byte(userAgent))
+		got := e.datagram(ctx, to, []byte(userAgent), anywhere)
 		if got.err != nil {
 			return []Result{r.errored(got, a, e)}
 		}

@@ -24,6 +24,7 @@ type Taken string
 const (
 	ByProxy    Taken = "proxy"    // the pod's Envoy
 	ByResolver Taken = "resolver" // the agent's name server
+	ByRules    Taken = "rules"    // the pod's packet filter, which refused it
 )
 
 // Result is one attempt.

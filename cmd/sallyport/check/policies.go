@@ -1,6 +1,8 @@
 package check
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -10,26 +12,50 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 )
 
 // held says whether something other than the pod's own proxy keeps it from the outside.
-func (s *survey) held(p *corev1.Pod) bool {
-	return !p.Spec.HostNetwork && (s.guarded() || s.limited(p))
+func (o *Objects) held(p *corev1.Pod) bool { return o.holder(p) != config.Key{} }
+
+// holder is what keeps a pod from the outside beside its own proxy: the node guard, or a NetworkPolicy; the zero Key where
+// nothing does.
+func (o *Objects) holder(p *corev1.Pod) config.Key {
+	if p.Spec.HostNetwork {
+		return config.Key{}
+	}
+	if o.guarded() {
+		return key("DaemonSet", o.System, o.Guard.Name)
+	}
+	if limit := o.limit(p); limit != nil {
+		return key("NetworkPolicy", limit.Namespace, limit.Name)
+	}
+	return config.Key{}
+}
+
+// Holder asks an API server what keeps a pod from the outside beside its own proxy; the zero Key is for nothing.
+func Holder(ctx context.Context, client kubernetes.Interface, system string, p *corev1.Pod) (config.Key, error) {
+	o := &Objects{System: system, Namespace: p.Namespace}
+	if err := errors.Join(o.readGuard(ctx, client), o.readPolicies(ctx, client)); err != nil {
+		return config.Key{}, err
+	}
+	return o.holder(p), nil
 }
 
 // guarded says whether the node guard is on every node.
-func (s *survey) guarded() bool {
-	return s.Guard != nil && s.Guard.Status.DesiredNumberScheduled > 0 && s.Guard.Status.NumberReady >= s.Guard.Status.DesiredNumberScheduled
+func (o *Objects) guarded() bool {
+	return o.Guard != nil && o.Guard.Status.DesiredNumberScheduled > 0 && o.Guard.Status.NumberReady >= o.Guard.Status.DesiredNumberScheduled
 }
 
-// limited says whether NetworkPolicies limit where the pod may connect to. They add up: one that opens everything
+// limit is a NetworkPolicy that limits where the pod may connect to; nil for none. They add up: one that opens everything
 // outweighs the others (https://kubernetes.io/docs/concepts/services-networking/network-policies/).
-func (s *survey) limited(p *corev1.Pod) bool {
-	some := false
-	for i := range s.Policies {
-		policy := &s.Policies[i]
+func (o *Objects) limit(p *corev1.Pod) *networkingv1.NetworkPolicy {
+	var found *networkingv1.NetworkPolicy
+	for i := range o.Policies {
+		policy := &o.Policies[i]
 		if policy.Namespace != p.Namespace || !limitsEgress(policy) {
 			continue
 		}
@@ -38,11 +64,11 @@ func (s *survey) limited(p *corev1.Pod) bool {
 			continue
 		}
 		if slices.ContainsFunc(policy.Spec.Egress, opens) {
-			return false
+			return nil
 		}
-		some = true
+		found = policy
 	}
-	return some
+	return found
 }
 
 func limitsEgress(policy *networkingv1.NetworkPolicy) bool {
