@@ -130,7 +130,7 @@ func cause(err error) string {
 		return number.Error()
 	}
 	text := err.Error()
-	return text[strings.LastIndex(text, ": ")+1:]
+	return strings.TrimSpace(text[strings.LastIndex(text, ": ")+1:])
 }
 
 func addrPort(a net.Addr) netip.AddrPort {

@@ -23,21 +23,21 @@ type Env struct {
 	// Wait is how long one answer is waited for.
 	Wait time.Duration
 
-	ports      ports
-	resolvConf string
-	procNet    string
-	metadata   []string
+	ports    ports
+	resolver string // the pod's name server; "" for the first of resolv.conf
+	metadata []string
+	taken    func(local, remote netip.AddrPort) (Taken, error)
 }
 
 // ports are where services are looked for.
-type ports struct{ HTTP, HTTPS, DoT, QUIC, UDP, Outbound, Inbound, Admin uint16 }
+type ports struct{ HTTP, HTTPS, DoT, QUIC, UDP, Metadata, Outbound, Inbound, Admin uint16 }
 
 // NewEnv is an Env without targets.
 func NewEnv() *Env {
 	return &Env{
-		Wait:       3 * time.Second,
-		ports:      ports{HTTP: 80, HTTPS: 443, DoT: 853, QUIC: 443, UDP: 33434, Outbound: 15001, Inbound: 15006, Admin: 15000},
-		resolvConf: "/etc/resolv.conf", procNet: "/proc/net", metadata: metadataServices,
+		Wait:     3 * time.Second,
+		ports:    ports{HTTP: 80, HTTPS: 443, DoT: 853, QUIC: 443, UDP: 33434, Metadata: 80, Outbound: 15001, Inbound: 15006, Admin: 15000},
+		metadata: metadataServices, taken: takenHere,
 	}
 }
 

@@ -49,14 +49,19 @@ func said(m *dns.Msg) string {
 	return text
 }
 
+const resolvConf = "/etc/resolv.conf"
+
 // ownResolver is the pod's name server.
 func (e *Env) ownResolver() (string, error) {
-	conf, err := dns.ClientConfigFromFile(e.resolvConf)
+	if e.resolver != "" {
+		return e.resolver, nil
+	}
+	conf, err := dns.ClientConfigFromFile(resolvConf)
 	if err != nil {
 		return "", err
 	}
 	if len(conf.Servers) == 0 {
-		return "", fmt.Errorf("%s names no server", e.resolvConf)
+		return "", fmt.Errorf("%s names no server", resolvConf)
 	}
 	return net.JoinHostPort(conf.Servers[0], conf.Port), nil
 }

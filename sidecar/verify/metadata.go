@@ -12,13 +12,13 @@ var metadataServices = []string{"169.254.169.254", "fd00:ec2::254", "168.63.129.
 
 var metadataWay = Way{Name: "metadata", About: "the metadata services of clouds", try: func(ctx context.Context, e *Env) []Result {
 	return each(e.metadata, func(service string) []Result {
-		r := Result{Tried: "HTTP to " + service, URL: siteURL("http", service, e.ports.HTTP, 80)}
+		r := Result{Tried: "HTTP to " + service, URL: siteURL("http", service, e.ports.Metadata, 80)}
 		if _, err := netip.ParseAddr(service); err != nil {
-			return []Result{e.site(ctx, r, service)}
+			return []Result{e.site(ctx, r, service, e.ports.Metadata)}
 		}
 		if e.Proxy != nil {
 			return []Result{e.pageByProxy(ctx, r, r.URL)}
 		}
-		return []Result{e.http(ctx, r, net.JoinHostPort(service, strconv.Itoa(int(e.ports.HTTP))), service)}
+		return []Result{e.http(ctx, r, net.JoinHostPort(service, strconv.Itoa(int(e.ports.Metadata))), service)}
 	})
 }}

@@ -12,7 +12,7 @@ func tryNames(ctx context.Context, e *Env) []Result {
 	return each(e.Hosts, func(host string) []Result {
 		return each([]func() Result{
 			func() Result {
-				return e.site(ctx, Result{Tried: "HTTP to " + host, URL: siteURL("http", host, e.ports.HTTP, 80)}, host)
+				return e.site(ctx, Result{Tried: "HTTP to " + host, URL: siteURL("http", host, e.ports.HTTP, 80)}, host, e.ports.HTTP)
 			},
 			func() Result {
 				r := Result{Tried: "TLS to " + host, URL: siteURL("https", host, e.ports.HTTPS, 443)}
@@ -27,11 +27,11 @@ func tryNames(ctx context.Context, e *Env) []Result {
 }
 
 // site asks a host for a page over plain HTTP, by the proxy if there is one.
-func (e *Env) site(ctx context.Context, r Result, host string) Result {
+func (e *Env) site(ctx context.Context, r Result, host string, port uint16) Result {
 	if e.Proxy != nil {
-		return e.pageByProxy(ctx, r, siteURL("http", host, e.ports.HTTP, 80))
+		return e.pageByProxy(ctx, r, r.URL)
 	}
-	addr, failed := e.at(ctx, r, host, e.ports.HTTP)
+	addr, failed := e.at(ctx, r, host, port)
 	if failed != nil {
 		return *failed
 	}

@@ -17,23 +17,20 @@ var podWay = Way{Name: "pod", About: "another pod's proxy: its outbound and inbo
 			port uint16
 		}) []Result {
 			to := netip.AddrPortFrom(a, p.port).String()
-			host := to
-			if len(e.Hosts) > 0 {
-				host = e.Hosts[0]
-			}
-			return []Result{e.podPort(ctx, Result{Tried: fmt.Sprintf("the %s of the proxy at %s", p.what, to)}, to, host)}
+			return []Result{e.podPort(ctx, Result{Tried: fmt.Sprintf("the %s of the proxy at %s", p.what, to)}, to)}
 		})
 	})
 }}
 
-// podPort asks for a page. The connection itself may be made: pods reach each other.
-func (e *Env) podPort(ctx context.Context, r Result, to, host string) Result {
+// podPort asks for a page, under the address itself, which the own proxy has no reason to refuse. The connection may be made:
+// pods reach each other.
+func (e *Env) podPort(ctx context.Context, r Result, to string) Result {
 	c, err := e.dial(ctx, to)
 	if err != nil {
 		return r.failed(err, e.Wait)
 	}
 	defer func() { _ = c.Close() }()
-	r = r.page(e, c, host).ownNetwork()
+	r = r.page(e, c, to).ownNetwork()
 	if r.Verdict == Closed && strings.HasPrefix(r.Seen, "the proxy let it pass") {
 		r.Seen = "the other pod ended it: " + r.Seen
 	}

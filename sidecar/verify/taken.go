@@ -19,12 +19,15 @@ const (
 	resolverPort = 15053
 )
 
-// taken says who in this network namespace has the other end of a connection from local to remote. A redirected connection
+// procNet is where the kernel shows this network namespace (proc(5)).
+const procNet = "/proc/net"
+
+// takenHere says who in this network namespace has the other end of a connection from local to remote. A redirected connection
 // ends in a socket here, which the kernel lists with our address as its remote one, and with a local address that is not the
 // one that was dialled.
-func (e *Env) taken(local, remote netip.AddrPort) (Taken, error) {
+func takenHere(local, remote netip.AddrPort) (Taken, error) {
 	for _, name := range []string{"tcp", "tcp6"} {
-		f, err := os.Open(filepath.Join(e.procNet, name))
+		f, err := os.Open(filepath.Join(procNet, name))
 		if os.IsNotExist(err) && name == "tcp6" {
 			continue
 		} else if err != nil {

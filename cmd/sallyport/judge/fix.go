@@ -19,7 +19,7 @@ func (f Facts) closes(r verify.Result, e policy.Explanation, known bool) string 
 	case r.Way == "quic":
 		return "refuse UDP 443 in the pod: injector.settings.redirect.blockQUIC: true in the chart's values (sallyport-agent init --block-quic), or " + f.fence()
 	case r.Way == "udp" || r.Way == "icmp":
-		return "no proxy carries it, so something outside of the pod has to hold it: " + f.fence()
+		return "no proxy carries it; " + f.fence()
 	case r.Way == "dns-udp" || r.Way == "dns-tcp":
 		return f.catchDNS(r)
 	case r.Way == "gateway" || r.Way == "pod":

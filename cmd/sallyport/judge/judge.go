@@ -76,6 +76,8 @@ func (f Facts) held(finding *Finding, e policy.Explanation, known bool) {
 		finding.Verdict = verify.Closed
 		finding.Why = fmt.Sprintf("closed by %s (%s): %s", object(e.DecidedBy), e.DecidedBy.Rule, r.Seen)
 		return
+	case r.Way == "quic" && r.Taken == verify.ByRules:
+		finding.Why = "closed by the init step's rules, chain SALLYPORT_QUIC (--block-quic): " + r.Seen
 	case r.Taken == verify.ByResolver, r.Taken == verify.ByRules:
 	case f.Holder != (config.Key{}) && (known || !caught):
 		finding.Verdict = verify.Closed

@@ -1,0 +1,63 @@
+package verify
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// hexOf is an address as the kernel shows it on this machine.
+func hexOf(text string) string {
+	p := netip.MustParseAddrPort(text)
+	raw := p.Addr().AsSlice()
+	for i := 0; i < len(raw); i += 4 {
+		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
+	}
+	return fmt.Sprintf("%X:%04X", raw, p.Port())
+}
+
+func TestOtherEnd(t *testing.T) {
+	table := "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n" +
+		row(0, "0.0.0.0:15001", "0.0.0.0:0") + row(1, "10.0.0.1:40000", "203.0.113.5:443") + row(2, "127.0.0.1:15001", "10.0.0.1:40000") +
+		row(3, "[::ffff:127.0.0.1]:15053", "[::ffff:10.0.0.1]:40001") + row(4, "[2001:db8::1]:15001", "[2001:db8::1]:40002")
+	for ours, want := range map[string]string{
+		"10.0.0.1:40000": "127.0.0.1:15001", "10.0.0.1:40001": "127.0.0.1:15053", "[2001:db8::1]:40002": "[2001:db8::1]:15001", "10.0.0.1:40009": "invalid AddrPort",
+	} {
+		got, err := otherEnd(strings.NewReader(table), netip.MustParseAddrPort(ours))
+		if err != nil || got.String() != want {
+			t.Errorf("%s: %s, want %s (%v)", ours, got, want, err)
+		}
+	}
+	if _, err := otherEnd(strings.NewReader("0: nonsense:1 nonsense:2 01\n"), netip.AddrPort{}); err == nil {
+		t.Error("nonsense was read")
+	}
+}
+
+func row(n int, local, remote string) string {
+	return fmt.Sprintf("%4d: %s %s 01 00000000:00000000 00:00000000 00000000     0        0 1 1 0\n", n, hexOf(local), hexOf(remote))
+}
+
+// TestTakenHere: a server of this host's own address was reached itself; one that another address led to was not.
+func TestTakenHere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	local := addrPort(c.LocalAddr())
+	if by, err := takenHere(local, addrPort(c.RemoteAddr())); by != "" || err != nil {
+		t.Errorf("reached itself: taken by %q (%v)", by, err)
+	}
+	want := Taken(fmt.Sprintf("port %d of this pod", addrPort(l.Addr()).Port()))
+	if by, err := takenHere(local, netip.MustParseAddrPort("203.0.113.5:443")); by != want || err != nil {
+		t.Errorf("redirected: taken by %q, want %q (%v)", by, want, err)
+	}
+}
