@@ -151,6 +151,7 @@ func TestAskACluster(t *testing.T) {
 	t.Run("lint", a.lint)
 	t.Run("explain", a.explain)
 	t.Run("check", a.check)
+	t.Run("verify", a.verify)
 	t.Run("errors", a.refusals)
 	t.Run("viewer", a.viewers)
 }

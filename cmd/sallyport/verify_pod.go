@@ -111,29 +111,41 @@ func (r *podRun) agentImage() (string, error) {
 	return "", usageError{fmt.Errorf("pod %s/%s has no proxy whose image could be used: name one that has sallyport-agent as its entry point with --image", r.pod.Namespace, r.pod.Name)}
 }
 
-// podOf is a pod of the workload that serves, or else that runs.
+// podOf is a pod that runs, of the workload: the one of that name, or one that belongs to it, or has it for its service
+// account. One that serves is preferred.
 func (a *clusterAccess) podOf(ctx context.Context, w policy.Workload) (*corev1.Pod, error) {
-	w, err := a.identify(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	list, err := a.client.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := a.client.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(w.Labels).String()})
 	if err != nil {
 		return nil, a.noAccess(err)
 	}
 	var best *corev1.Pod
+	most, there := 0, 0
 	for i := range list.Items {
 		p := &list.Items[i]
+		fits := 0
 		switch {
-		case p.Name == w.Name && p.Status.Phase == corev1.PodRunning:
-			return p, nil
-		case p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil || !labels.SelectorFromSet(w.Labels).Matches(labels.Set(p.Labels)):
-		case best == nil || forward.IsReady(p) && !forward.IsReady(best):
-			best = p
+		case p.Name == w.Name:
+			fits = 6
+		case check.OwnerOf(p).Name == w.Name:
+			fits = 3
+		case p.Spec.ServiceAccountName == w.Name:
+			fits = 1
+		}
+		if fits > 0 {
+			there++
+		}
+		if fits > 0 && forward.IsReady(p) {
+			fits++
+		}
+		if fits > most && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			best, most = p, fits
 		}
 	}
-	if best == nil {
-		return nil, fmt.Errorf("--from %s/%s: none of its pods runs", w.Namespace, w.Name)
+	switch {
+	case there == 0:
+		return nil, usageError{fmt.Errorf("--from %s/%s: namespace %s has no pod of this name, nor of a workload or a service account of this name", w.Namespace, w.Name, w.Namespace)}
+	case best == nil:
+		return nil, fmt.Errorf("--from %s/%s: none of its %d pods runs", w.Namespace, w.Name, there)
 	}
 	return best, nil
 }

@@ -57,7 +57,7 @@ func running(pods []corev1.Pod) []subject {
 		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil {
 			continue
 		}
-		out = append(out, subject{pod: p, key: ownerOf(p)})
+		out = append(out, subject{pod: p, key: OwnerOf(p)})
 	}
 	slices.SortFunc(out, func(a, b subject) int { return strings.Compare(a.pod.Name, b.pod.Name) })
 	return out
@@ -66,8 +66,8 @@ func running(pods []corev1.Pod) []subject {
 // scheduled is how a CronJob names its Jobs: by the minute.
 var scheduled = regexp.MustCompile(`-\d{8,10}$`)
 
-// ownerOf is the object that the pod's author wrote, as far as the pod tells.
-func ownerOf(p *corev1.Pod) config.Key {
+// OwnerOf is the object that the pod's author wrote, as far as the pod tells.
+func OwnerOf(p *corev1.Pod) config.Key {
 	by := metav1.GetControllerOfNoCopy(p)
 	if by == nil || by.Kind == "Node" {
 		return key("Pod", p.Namespace, p.Name)
