@@ -37,6 +37,7 @@ var plays = map[string]string{
 	"install-on-kubernetes.md":  "cluster",
 	"run-from-files.md":         "mesh",
 	"speak-tls-to-a-host.md":    "apiserver",
+	"verify.md":                 "machine",
 }
 
 // mostLeftOut is how many blocks may be marked as not to be run.

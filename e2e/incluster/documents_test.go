@@ -59,6 +59,7 @@ var givens = map[string]func(*stage, *howto.Reader){
 	"install-on-kubernetes.md": (*stage).runsSomething,
 	"ask-a-cluster.md":         (*stage).isInstalled,
 	"close-the-ways-around.md": (*stage).isInstalled,
+	"verify.md":                (*stage).isInstalled,
 }
 
 // clusterBlocks are those of a document that are run here.

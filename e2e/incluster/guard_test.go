@@ -21,6 +21,9 @@ func (s *stage) guard(app string) {
 		s.becomes("without the guard a pod goes around the mesh "+who, 20*time.Second, func() error { return reaches(s.Context(), ip, "http://"+external+"/around") })
 	}
 
+	s.becomes("the app knows the host", 20*time.Second, func() error { return reaches(s.Context(), app, "https://"+external+"/known") })
+	s.verifyOpen()
+
 	s.helm("upgrade", "sallyport", s.chart, "-n", system, "-f", "testdata/values.yaml", "--reuse-values", "--wait", "--timeout", "2m", "--set", "nodeGuard.enabled=true")
 	closed := func(when string) {
 		s.Helper()
@@ -32,6 +35,7 @@ func (s *stage) guard(app string) {
 		s.must(reaches(s.Context(), other, "http://"+external+"/other"))
 	}
 	closed("with the guard")
+	s.verifyClosed()
 
 	s.node("pkill", "-KILL", "sallyport-node")
 	closed("while the guard is dead")
