@@ -55,7 +55,7 @@ func TestVerify(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 
-	found, code := verifyApp(t, ctx, scene)
+	found, code := verifyApp(ctx, t, scene)
 	if code != 1 {
 		t.Errorf("an open pod: exit code %d, want 1", code)
 	}
@@ -82,7 +82,7 @@ func TestVerify(t *testing.T) {
 	if out, err := app.Run(ctx, 0, append([]string{scene.Programs.Agent}, shutRules...)...); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	found, code = verifyApp(t, ctx, scene)
+	found, code = verifyApp(ctx, t, scene)
 	for _, way := range []string{"quic", "port"} {
 		for _, f := range ofWay(found, way) {
 			if (f.Verdict == "open") != (way == "port") || way == "port" && f.Taken != "proxy" { // it is caught, and let pass
@@ -93,14 +93,14 @@ func TestVerify(t *testing.T) {
 	if err := scene.SetPolicy(ctx, "REGISTRY_ONLY"); err != nil {
 		t.Fatal(err)
 	}
-	found, code = verifyApp(t, ctx, scene)
+	found, code = verifyApp(ctx, t, scene)
 	for _, f := range found {
 		if open := f.Verdict == "open"; open != (f.Way == "udp" || f.Way == "icmp") {
 			t.Errorf("with REGISTRY_ONLY (exit code %d): %s", code, f)
 		}
 	}
 	fence(t, scene)
-	found, code = verifyApp(t, ctx, scene)
+	found, code = verifyApp(ctx, t, scene)
 	if code != 0 {
 		t.Errorf("with everything closed: exit code %d", code)
 	}
@@ -149,7 +149,7 @@ func TestVerifyUp(t *testing.T) {
 }
 
 // verifyApp tries from the app's pod, as root, who may ping, and judges by the mesh's files.
-func verifyApp(t *testing.T, ctx context.Context, scene *story.Scene) ([]finding, int) {
+func verifyApp(ctx context.Context, t *testing.T, scene *story.Scene) ([]finding, int) {
 	t.Helper()
 	cmd := scene.World.App.Command(ctx, 0, scene.Programs.Agent, "verify", "-o", "json", "--wait", "2s",
 		"--target", nobodysHost, "--target-ip", nobodysAddr.String(), "--resolver", world.NameServerAddr.String(), "--doh", "https://"+nobodysHost+"/dns-query",

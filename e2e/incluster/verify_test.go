@@ -59,7 +59,7 @@ func (s *stage) verify(deployment string, more ...string) ([]finding, int) {
 		"--target", nobody, "--target-ip", outsideAddrs[2].String(), "--resolver", nameServer.Addr().String(), "--doh", "https://" + nobody + "/dns-query",
 		"--tunnel", "tunnel.test", "--registered", external, "--pod", shop + "/" + s.podName(shop, "bare"), "--port", "9443",
 	}
-	out, err := s.run(s.Context(), program, append(args, more...)...)
+	out, err := s.run(s.Context(), append(append([]string{program}, args...), more...)...)
 	code := 0
 	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
 		code = ended.ExitCode()
