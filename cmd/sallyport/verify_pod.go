@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -199,8 +200,8 @@ func decideBy(snapshot *registry.Snapshot, w policy.Workload) func(string) (poli
 // by their names.
 func (r *podRun) addTargets(ctx context.Context, pod *judge.Pod) error {
 	if at := r.settings.DefaultGateway; len(r.targets.Gateways) == 0 && !at.IsDirect() {
-		if s, err := r.access.client.CoreV1().Services(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{}); err == nil && len(s.Spec.Ports) > 0 && s.Spec.ClusterIP != corev1.ClusterIPNone {
-			r.targets.Gateways = []string{fmt.Sprintf("%s:%d", s.Spec.ClusterIP, s.Spec.Ports[0].Port)}
+		if s, err := r.access.client.CoreV1().Services(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{}); err == nil {
+			r.targets.Gateways = doorsOf(s)
 		}
 	}
 	for _, port := range pod.ExcludedPorts() {
@@ -218,6 +219,17 @@ func (r *podRun) addTargets(ctx context.Context, pod *judge.Pod) error {
 		r.targets.Pods[i] = found.Status.PodIP
 	}
 	return nil
+}
+
+// doorsOf are the ports of a gateway's Service that sidecars connect to: all but that of its health.
+func doorsOf(s *corev1.Service) []string {
+	var out []string
+	for _, p := range s.Spec.Ports {
+		if s.Spec.ClusterIP != corev1.ClusterIPNone && p.Port != inject.ReadyPort && p.Protocol != corev1.ProtocolUDP {
+			out = append(out, net.JoinHostPort(s.Spec.ClusterIP, fmt.Sprint(p.Port)))
+		}
+	}
+	return out
 }
 
 // untriedRanges are those that the pod leaves uncaught and that no target is in.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -99,6 +100,13 @@ func TestVerifyUpIsAway(t *testing.T) {
 // verify: what is started in a pod is what was asked for. That it prints something takes a kubelet.
 func (a *clusterLab) verify(t *testing.T) {
 	pods := a.client.CoreV1().Pods("shop")
+	gateway, err := a.client.CoreV1().Services("istio-system").Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "istio-egressgateway"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "status-port", Port: 15021}, {Name: "https", Port: 443}}},
+	}, metav1.CreateOptions{})
+	a.made(gateway, err)
+	t.Cleanup(func() {
+		a.made(nil, a.client.CoreV1().Services("istio-system").Delete(context.WithoutCancel(t.Context()), gateway.Name, metav1.DeleteOptions{}))
+	})
 	made, err := pods.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "excepted", Labels: map[string]string{"app": "excepted"}},
 		Spec: corev1.PodSpec{
@@ -133,7 +141,7 @@ func (a *clusterLab) verify(t *testing.T) {
 	a.made(got, err)
 	c := got.Spec.EphemeralContainers[0]
 	args := strings.Join(c.Args, " ")
-	if c.Image != "agent:v1" || *c.SecurityContext.RunAsUser != 1234 || !strings.HasPrefix(args, "verify --output=json --target=other.com --port=9443 --pod=10.0.0.9") {
+	if c.Image != "agent:v1" || *c.SecurityContext.RunAsUser != 1234 || !strings.HasPrefix(args, "verify --output=json --target=other.com --port=9443 --gateway="+gateway.Spec.ClusterIP+":443 --pod=10.0.0.9") {
 		t.Errorf("%+v", c)
 	}
 

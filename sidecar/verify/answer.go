@@ -61,6 +61,14 @@ func (r Result) answered(a answer) Result {
 	return r.is(Open, "answered: %s", a)
 }
 
+// noTunnel judges a proxy's answer in place of a tunnel.
+func (r Result) noTunnel(a answer) Result {
+	if a.unreached() {
+		return r.is(Unclear, "the proxy would let it pass, and reached nobody: %s", a)
+	}
+	return r.is(Closed, "refused by the proxy: %s", a)
+}
+
 // silent judges a connection that there was, from which nothing came.
 func (r Result) silent(c *conn, err error, e *Env) Result {
 	r.Taken = c.taken

@@ -102,7 +102,7 @@ func (r Result) failed(err error, wait time.Duration) Result {
 		return r.is(Unclear, "%v", err)
 	case errors.As(err, &refused):
 		r.Taken = ByProxy
-		return r.answered(refused.answer)
+		return r.noTunnel(refused.answer)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return r.is(Closed, "refused at once, by the target or by what is before it; the pod's proxy did not take it")
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EADDRNOTAVAIL):

@@ -72,8 +72,8 @@ func (f *Flags) Env() (*Env, error) {
 	e := NewEnv()
 	e.Hosts, e.Tunnels, e.Registered = f.Hosts, f.Tunnels, f.Registered
 	e.ports.HTTP, e.ports.HTTPS = f.HTTP, f.HTTPS
-	if f.Wait <= 0 || f.Wait > Limit {
-		return nil, fmt.Errorf("--wait %s: must be more than nothing, and at most %s", f.Wait, Limit)
+	if most := Limit / longest; f.Wait <= 0 || f.Wait > most {
+		return nil, fmt.Errorf("--wait %s: must be more than nothing, and at most %s", f.Wait, most)
 	}
 	e.Wait = f.Wait
 	for flag, hosts := range map[string][]string{"target": f.Hosts, "tunnel": f.Tunnels, "registered": f.Registered} {

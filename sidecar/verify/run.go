@@ -12,6 +12,10 @@ import (
 // Limit is how long a whole run takes at most.
 const Limit = 30 * time.Second
 
+// longest is for how many answers one way waits at most, one after the other: a name's addresses, by UDP and by TCP, a
+// connection, and what comes on it.
+const longest = 6
+
 // Report is what a run found.
 type Report struct {
 	Results []Result `json:"results"`

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -26,6 +27,7 @@ const procNet = "/proc/net"
 // ends in a socket here, which the kernel lists with our address as its remote one, and with a local address that is not the
 // one that was dialled.
 func takenHere(local, remote netip.AddrPort) (Taken, error) {
+	var found pair
 	for _, name := range []string{"tcp", "tcp6"} {
 		f, err := os.Open(filepath.Join(procNet, name))
 		if os.IsNotExist(err) && name == "tcp6" {
@@ -33,42 +35,60 @@ func takenHere(local, remote netip.AddrPort) (Taken, error) {
 		} else if err != nil {
 			return "", err
 		}
-		at, err := otherEnd(f, local)
+		err = found.find(f, local)
 		_ = f.Close()
 		if err != nil {
 			return "", err
 		}
-		switch {
-		case !at.IsValid() || at == remote:
-		case at.Port() == proxyPort:
-			return ByProxy, nil
-		case at.Port() == resolverPort:
-			return ByResolver, nil
-		default:
-			return Taken(fmt.Sprintf("port %d of this pod", at.Port())), nil
-		}
 	}
-	return "", nil
+	switch at := found.other; {
+	case !at.IsValid() && !found.open: // whoever took it has reset it already
+		return "", errors.New("it was over at once")
+	case !at.IsValid(), at == remote:
+		return "", nil
+	case at.Port() == proxyPort:
+		return ByProxy, nil
+	case at.Port() == resolverPort:
+		return ByResolver, nil
+	default:
+		return Taken(fmt.Sprintf("port %d of this pod", at.Port())), nil
+	}
 }
 
-// otherEnd looks through a table of sockets, as proc(5) describes /proc/net/tcp, for the one whose remote address is ours; it
-// gives that socket's local address.
-func otherEnd(table io.Reader, ours netip.AddrPort) (netip.AddrPort, error) {
+// pair is what tables of sockets show of the two ends of a connection.
+type pair struct {
+	open  bool           // our own end is established
+	other netip.AddrPort // the local address of the other end, if that is here
+}
+
+// established is the state of a socket in the kernel's tables.
+const established = "01"
+
+// find looks through a table of sockets, as proc(5) describes /proc/net/tcp, for our end of a connection and for the one
+// whose remote address is ours.
+func (p *pair) find(table io.Reader, ours netip.AddrPort) error {
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 4 || !strings.Contains(fields[1], ":") {
 			continue // the heading
 		}
+		local, err := kernelAddr(fields[1])
+		if err != nil {
+			return err
+		}
 		remote, err := kernelAddr(fields[2])
 		if err != nil {
-			return netip.AddrPort{}, err
+			return err
 		}
-		if remote == ours {
-			return kernelAddr(fields[1])
+		switch ours {
+		case remote:
+			p.other = local
+		case local:
+			p.open = fields[3] == established
 		}
 	}
-	return netip.AddrPort{}, lines.Err()
+	return lines.Err()
 }
 
 // kernelAddr reads ADDRESS:PORT in hexadecimal; the address is in words of the machine's byte order.

@@ -19,19 +19,22 @@ func hexOf(text string) string {
 	return fmt.Sprintf("%X:%04X", raw, p.Port())
 }
 
-func TestOtherEnd(t *testing.T) {
+func TestPair(t *testing.T) {
 	table := "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n" +
 		row(0, "0.0.0.0:15001", "0.0.0.0:0") + row(1, "10.0.0.1:40000", "203.0.113.5:443") + row(2, "127.0.0.1:15001", "10.0.0.1:40000") +
 		row(3, "[::ffff:127.0.0.1]:15053", "[::ffff:10.0.0.1]:40001") + row(4, "[2001:db8::1]:15001", "[2001:db8::1]:40002")
-	for ours, want := range map[string]string{
-		"10.0.0.1:40000": "127.0.0.1:15001", "10.0.0.1:40001": "127.0.0.1:15053", "[2001:db8::1]:40002": "[2001:db8::1]:15001", "10.0.0.1:40009": "invalid AddrPort",
+	for ours, want := range map[string]pair{
+		"10.0.0.1:40000":      {open: true, other: netip.MustParseAddrPort("127.0.0.1:15001")},
+		"10.0.0.1:40001":      {other: netip.MustParseAddrPort("127.0.0.1:15053")},
+		"[2001:db8::1]:40002": {other: netip.MustParseAddrPort("[2001:db8::1]:15001")},
+		"10.0.0.1:40009":      {},
 	} {
-		got, err := otherEnd(strings.NewReader(table), netip.MustParseAddrPort(ours))
-		if err != nil || got.String() != want {
-			t.Errorf("%s: %s, want %s (%v)", ours, got, want, err)
+		var got pair
+		if err := got.find(strings.NewReader(table), netip.MustParseAddrPort(ours)); err != nil || got != want {
+			t.Errorf("%s: %+v, want %+v (%v)", ours, got, want, err)
 		}
 	}
-	if _, err := otherEnd(strings.NewReader("0: nonsense:1 nonsense:2 01\n"), netip.AddrPort{}); err == nil {
+	if err := new(pair).find(strings.NewReader("0: nonsense:1 nonsense:2 01\n"), netip.AddrPort{}); err == nil {
 		t.Error("nonsense was read")
 	}
 }
@@ -53,6 +56,9 @@ func TestTakenHere(t *testing.T) {
 	}
 	defer func() { _ = c.Close() }()
 	local := addrPort(c.LocalAddr())
+	if by, err := takenHere(netip.MustParseAddrPort("192.0.2.1:1"), local); err == nil {
+		t.Errorf("a connection that is not there: taken by %q", by)
+	}
 	if by, err := takenHere(local, addrPort(c.RemoteAddr())); by != "" || err != nil {
 		t.Errorf("reached itself: taken by %q (%v)", by, err)
 	}

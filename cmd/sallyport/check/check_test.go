@@ -107,6 +107,18 @@ func TestPodsOfNow(t *testing.T) {
 	}
 }
 
+// TestEndedContainer: an ephemeral container that has ended sends nothing any more.
+func TestEndedContainer(t *testing.T) {
+	o := good(t)
+	onPods(func(p *corev1.Pod) {
+		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "tried", SecurityContext: &corev1.SecurityContext{RunAsUser: ptr(int64(1337))}}}}
+		p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "tried", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+	})(o)
+	if found := Cluster(o, now); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+}
+
 func TestControlPlane(t *testing.T) {
 	controllers := func(images ...string) func(*Objects) {
 		return func(o *Objects) {

@@ -49,9 +49,13 @@ func (s *survey) dangers(p subject) {
 	s.holes(p, severity)
 }
 
+// ephemeral are the ephemeral containers that have not ended: they cannot be removed, nor started again.
 func ephemeral(pod *corev1.Pod) []corev1.Container {
 	var out []corev1.Container
 	for _, c := range pod.Spec.EphemeralContainers {
+		if slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name && s.State.Terminated != nil }) {
+			continue
+		}
 		out = append(out, corev1.Container(c.EphemeralContainerCommon))
 	}
 	return out

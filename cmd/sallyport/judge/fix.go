@@ -11,6 +11,8 @@ import (
 // closes says what closes a way that is open.
 func (f Facts) closes(r verify.Result, e policy.Explanation, known bool) string {
 	switch {
+	case r.Way == "gateway" || r.Way == "pod":
+		return "let apps not reach this port: by a NetworkPolicy of your own, where the network plugin enforces it"
 	case r.Taken == verify.ByProxy || f.Up:
 		return f.decide(r, e, known)
 	case r.Way == "dns-tunnel":
@@ -22,8 +24,6 @@ func (f Facts) closes(r verify.Result, e policy.Explanation, known bool) string 
 		return "no proxy carries it; " + f.fence()
 	case r.Way == "dns-udp" || r.Way == "dns-tcp":
 		return f.catchDNS(r)
-	case r.Way == "gateway" || r.Way == "pod":
-		return "let no pod reach it: a NetworkPolicy (networkPolicies.namespaces in the chart's values)"
 	}
 	if fix := f.Pod.catch(r); fix != "" {
 		return fix
