@@ -26,6 +26,9 @@ Exit codes: 0 done, 1 the answer is no, 2 the call was wrong, 3 it failed.`,
   # what would happen, and which object says so
   sallyport explain --config-dir ./egress --from default/app https://external.com
 
+  # the ways around the mesh, tried from inside a pod
+  sallyport verify --kubeconfig ~/.kube/config --from shop/checkout --target example.com
+
   # what was tried in the last hour and closed
   sallyport audit query --since 1h --verdict denied`,
 		Version:       version,

@@ -13,7 +13,7 @@ func (f Facts) closes(r verify.Result, e policy.Explanation, known bool) string 
 	switch {
 	case r.Way == "gateway" || r.Way == "pod":
 		return "let apps not reach this port: by a NetworkPolicy of your own, where the network plugin enforces it"
-	case r.Taken == verify.ByProxy || f.Up:
+	case f.caught(r):
 		return f.decide(r, e, known)
 	case r.Way == "dns-tunnel":
 		return "let the pod's resolver refuse names that nobody registered: meshConfig.sallyport.dns.unregistered: refuse; " +

@@ -69,7 +69,7 @@ func (f Facts) decision(r verify.Result) (policy.Explanation, bool) {
 // held says by what something that got no answer is closed, or that nobody can tell.
 func (f Facts) held(finding *Finding, e policy.Explanation, known bool) {
 	r := finding.Result
-	denied, caught := known && e.Verdict != "allow", f.Up || r.Taken == verify.ByProxy
+	denied, caught := known && e.Verdict != "allow", f.caught(r)
 	finding.Why = r.Seen
 	switch {
 	case denied && (caught || r.Taken == verify.ByResolver):
@@ -95,6 +95,11 @@ func (f Facts) held(finding *Finding, e policy.Explanation, known bool) {
 		finding.Fix = "give a target that answers, and try again"
 	}
 	finding.DecidedBy = nil
+}
+
+// caught says whether a proxy took it, whose decision counts.
+func (f Facts) caught(r verify.Result) bool {
+	return f.Up || r.Taken != "" && r.Taken != verify.ByResolver && r.Taken != verify.ByRules
 }
 
 func object(d policy.DecidedBy) string {
