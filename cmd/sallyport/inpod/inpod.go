@@ -78,10 +78,13 @@ var stuck = map[string]bool{"ErrImagePull": true, "ImagePullBackOff": true, "Inv
 func ended(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, name string) error {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
-	last := "the kubelet has not started it"
+	doing := "the kubelet has not started it"
 	for {
 		now, err := client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("%s: %w", doing, context.Cause(ctx))
+		case err != nil:
 			return err
 		}
 		for _, s := range now.Status.EphemeralContainerStatuses {
@@ -92,14 +95,13 @@ func ended(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, na
 			case s.State.Waiting != nil && stuck[s.State.Waiting.Reason]:
 				return fmt.Errorf("it does not start: %s: %s", s.State.Waiting.Reason, s.State.Waiting.Message)
 			case s.State.Waiting != nil:
-				last = "it waits: " + s.State.Waiting.Reason
+				doing = "it waits: " + s.State.Waiting.Reason
 			case s.State.Running != nil:
-				last = "it runs still"
+				doing = "it runs still"
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", last, context.Cause(ctx))
 		case <-tick.C:
 		}
 	}
