@@ -1,7 +1,7 @@
 package chart
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -13,7 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/sallyport/sallyport/config/admission"
@@ -157,10 +160,10 @@ var takenSpecs = []string{
 
 // TestCRDOnAServer: a real API server refuses by the CRD alone what it can, and takes what admission takes.
 func TestCRDOnAServer(t *testing.T) {
-	client := dynamic.NewForConfigOrDie(apiserver.StartWith(t, apiserver.Options{WithoutCRDs: true, CRDs: []string{policyCRD}}).Config)
+	config := apiserver.StartWith(t, apiserver.Options{WithoutCRDs: true, CRDs: []string{policyCRD}}).Config
+	policies := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "egresspolicies"}).Namespace("default")
 	apply := func(o *unstructured.Unstructured) error {
-		policies := schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "egresspolicies"}
-		_, err := client.Resource(policies).Namespace("default").Create(context.Background(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+		_, err := policies.Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 		return err
 	}
 	for name, c := range refusedByCRD {
@@ -180,6 +183,39 @@ func TestCRDOnAServer(t *testing.T) {
 		if err := apply(o); err != nil {
 			t.Errorf("%s: %v", o.GetName(), err)
 		}
+	}
+	printsColumns(t, config, policies)
+}
+
+// printsColumns holds what kubectl get shows of a policy and of its status.
+func printsColumns(t *testing.T, config *rest.Config, policies dynamic.ResourceInterface) {
+	o := policyOf(t, `{rules: [{action: Deny}, {action: Deny}]}`)
+	if _, err := policies.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	status := `{"status": {"rules": 2, "observedRevision": "abc", "proxies": {"selected": 2, "current": 1}, "conditions": [
+		{"type": "egress.sallyport.io/Accepted", "status": "True", "observedGeneration": 1}, {"type": "egress.sallyport.io/Enforced", "status": "False"}]}}`
+	if _, err := policies.Patch(t.Context(), o.GetName(), types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := kubernetes.NewForConfigOrDie(config).RESTClient().Get().AbsPath("/apis/egress.sallyport.io/v1alpha1/namespaces/default/egresspolicies").
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table metav1.Table
+	if err := json.Unmarshal(raw, &table); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range table.ColumnDefinitions {
+		names = append(names, c.Name)
+	}
+	if len(table.Rows) != 1 || len(names) != 6 {
+		t.Fatalf("columns %v, %d rows", names, len(table.Rows))
+	}
+	if got, want := fmt.Sprint(names, table.Rows[0].Cells[:5]), "[Name Mode Rules Accepted Enforced Age] [policy Enforce 2 True False]"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

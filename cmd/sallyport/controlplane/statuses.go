@@ -8,13 +8,14 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// details are what became of the ServiceEntries and DestinationRules that a batch brought, and of those whose hosts it
-// touched.
+// details are what became of the EgressPolicies, ServiceEntries and DestinationRules that a batch brought, and of those whose
+// hosts it touched.
 func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed registry.Changed) map[config.Key]status.Details {
 	keys := map[config.Key]bool{}
 	for _, c := range changes {
@@ -33,6 +34,8 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 		o := p.known.get(key)
 		switch {
 		case !stands || o == nil:
+		case key.Kind == config.KindEgressPolicy:
+			out[key] = status.Details{Revision: o.Revision, Rules: len(o.Spec.(*v1alpha1.EgressPolicy).Rules)}
 		case key.Kind == config.KindServiceEntry:
 			out[key] = detailsOf(s, o)
 		case key.Kind == config.KindDestinationRule:

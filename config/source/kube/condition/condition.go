@@ -14,6 +14,8 @@ import (
 const (
 	// Accepted says whether the object is used as it is written; if not, its message says why.
 	Accepted = "egress.sallyport.io/Accepted"
+	// Enforced says whether every proxy that an EgressPolicy is for has it.
+	Enforced = "egress.sallyport.io/Enforced"
 	// Gateway says where the hosts of a ServiceEntry leave the mesh: True with "NS/SERVICE", False with "direct".
 	Gateway = "egress.sallyport.io/Gateway"
 	// Reconciled is Istio's: the control plane's configuration holds this generation of the object.
@@ -22,7 +24,7 @@ const (
 
 // Ours says whether Sallyport writes the conditions of that type.
 func Ours(conditionType string) bool {
-	return conditionType == Accepted || conditionType == Gateway || conditionType == Reconciled
+	return slices.Contains([]string{Accepted, Enforced, Gateway, Reconciled}, conditionType)
 }
 
 // Condition is one condition as it is written.
@@ -45,6 +47,9 @@ type Address struct {
 type Status struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 	Addresses  []Address   `json:"addresses,omitempty"`
+	// ObservedRevision is the revision of an EgressPolicy that is in use, and Rules how many rules that has.
+	ObservedRevision string `json:"observedRevision,omitempty"`
+	Rules            int    `json:"rules,omitempty"`
 }
 
 // Generation is an int64 that Istio's JSON writes as a string.
@@ -72,7 +77,7 @@ func Parse(status []byte) Status {
 
 // Digest covers everything but the times, in any order of the conditions. It is 0 for the empty status.
 func (s Status) Digest() uint64 {
-	if len(s.Conditions)+len(s.Addresses) == 0 {
+	if len(s.Conditions)+len(s.Addresses) == 0 && s.ObservedRevision == "" {
 		return 0
 	}
 	d := xxhash.New()
@@ -91,5 +96,6 @@ func (s Status) Digest() uint64 {
 	for _, a := range s.Addresses {
 		text(a.Value, a.Host)
 	}
+	text(s.ObservedRevision, strconv.Itoa(s.Rules))
 	return d.Sum64()
 }

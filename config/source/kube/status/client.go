@@ -84,8 +84,14 @@ func (c *client) write(ctx context.Context, j kube.Assessment, want condition.St
 		return nil
 	}
 	status := map[string]any{"conditions": conditions}
-	if j.Key.Kind == config.KindServiceEntry {
+	switch j.Key.Kind {
+	case config.KindServiceEntry:
 		status["addresses"] = want.Addresses // null, which removes it, when there are none
+	case config.KindEgressPolicy:
+		status["observedRevision"], status["rules"] = nil, nil
+		if want.ObservedRevision != "" {
+			status["observedRevision"], status["rules"] = want.ObservedRevision, want.Rules
+		}
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": held.Metadata.ResourceVersion},

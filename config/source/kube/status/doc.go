@@ -1,5 +1,6 @@
-// Package status writes what became of Istio's objects into their status: whether they are accepted and why not, which
-// gateway a ServiceEntry's hosts leave by, and the addresses that were made up for them.
+// Package status writes what became of Istio's objects, and of ours, into their status: whether they are accepted and why not,
+// which gateway a ServiceEntry's hosts leave by, the addresses that were made up for them, and which revision of an EgressPolicy
+// is in use.
 //
 // In: the source's judgements (Judged), and what the registry made of the objects (Update), at any time, cheaply. Out,
 // while Run runs: merge patches of the status subresource, and only of objects whose status differs from what is

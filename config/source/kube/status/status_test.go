@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/source/kube"
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/e2e/cluster/apiserver"
@@ -63,6 +65,9 @@ func startControl(t *testing.T, access *rest.Config) *control {
 		done <- s.Run(ctx, func(batch []config.Change, _ []admission.Finding) {
 			details := map[config.Key]Details{}
 			for _, c := range batch {
+				if c.Key.Kind == config.KindEgressPolicy && c.Object != nil {
+					details[c.Key] = Details{Revision: c.Object.Revision, Rules: len(c.Object.Spec.(*v1alpha1.EgressPolicy).Rules)}
+				}
 				if c.Key.Kind == config.KindServiceEntry && c.Object != nil {
 					details[c.Key] = Details{
 						Gateway:   "istio-system/istio-egressgateway",
@@ -221,6 +226,39 @@ func TestWriter(t *testing.T) {
 		all, _, _ := unstructured.NestedSlice(get("good").Object, "status", "conditions")
 		if len(all) != 4 || all[0].(map[string]any)["type"] != "example.com/Theirs" {
 			t.Errorf("conditions %v", all)
+		}
+	})
+	t.Run("a policy says which revision of it is in use", func(t *testing.T) {
+		policies := dynamic.NewForConfigOrDie(wide).Resource(schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "egresspolicies"}).Namespace("default")
+		status := func(o *unstructured.Unstructured) (s condition.Status) {
+			text, err := json.Marshal(o.Object["status"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return condition.Parse(text)
+		}
+		revisions := map[string]bool{}
+		for rules := range 3 { // none allows anything: without a rule the default has to be said
+			o := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "egress.sallyport.io/v1alpha1", "kind": "EgressPolicy", "metadata": map[string]any{"name": "policy", "namespace": "default"},
+				"spec": map[string]any{"default": "Deny", "rules": slices.Repeat([]any{map[string]any{"action": "Deny"}}, rules)},
+			}}
+			o, err := policies.Apply(t.Context(), "policy", o, metav1.ApplyOptions{FieldManager: "test", Force: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() string { return fmt.Sprint(o.Object["status"]) }, func() bool {
+				if o, err = policies.Get(t.Context(), "policy", metav1.GetOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				s := status(o)
+				return len(s.Conditions) == 2 && s.Conditions[0].Status == "True" && s.Conditions[0].ObservedGeneration == condition.Generation(o.GetGeneration())
+			})
+			s := status(o)
+			if s.Rules != rules || s.ObservedRevision == "" || revisions[s.ObservedRevision] {
+				t.Errorf("%d rules: status %+v", rules, s)
+			}
+			revisions[s.ObservedRevision] = true
 		}
 	})
 	t.Run("an API server that fails for a while, and a conflict", func(t *testing.T) {

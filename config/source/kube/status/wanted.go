@@ -18,6 +18,9 @@ type Details struct {
 	Gateway string
 	// Addresses are those that were made up for the hosts of a ServiceEntry.
 	Addresses []condition.Address
+	// Revision is the one of an EgressPolicy that is in use, and Rules how many rules that has.
+	Revision string
+	Rules    int
 	// Warnings are findings beyond those of the source: how the object gets on with others.
 	Warnings []admission.Finding
 }
@@ -47,7 +50,7 @@ func wanted(j kube.Assessment, d Details) condition.Status {
 		s.Conditions = append(s.Conditions, g)
 	}
 	if j.LastGood {
-		s.Addresses = d.Addresses
+		s.Addresses, s.ObservedRevision, s.Rules = d.Addresses, d.Revision, d.Rules
 	}
 	return s
 }

@@ -66,8 +66,8 @@ func (w *Writer) Judged(all []kube.Assessment) {
 	}
 }
 
-// Update takes over what the registry made of objects. Every ServiceEntry must be mentioned once it is applied: before
-// that its status is not written, since its gateway is not known. Objects that the source does not have are ignored.
+// Update takes over what the registry made of objects. Every ServiceEntry and every EgressPolicy must be mentioned once it is
+// applied: before that its status is not written, since its gateway, or its revision, is not known. Objects that the source does not have are ignored.
 // It does not block.
 func (w *Writer) Update(all map[config.Key]Details) {
 	w.mu.Lock()
@@ -82,7 +82,8 @@ func (w *Writer) Update(all map[config.Key]Details) {
 
 // decide computes the status that an object should have, and has it written if it has another.
 func (w *Writer) decide(key config.Key, o *object) {
-	if key.Kind == config.KindServiceEntry && !o.detailed && o.assessment.LastGood {
+	detailed := key.Kind == config.KindServiceEntry || key.Kind == config.KindEgressPolicy
+	if detailed && !o.detailed && o.assessment.LastGood {
 		return
 	}
 	o.want = wanted(o.assessment, o.details).Digest()
