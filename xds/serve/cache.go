@@ -222,6 +222,9 @@ const keepPacked = 5 * time.Second
 
 // unpackLater lets go of what was packed after a while, if anything was.
 func (c *Cache) unpackLater(cl *class, t resource.Type) {
+	if cl.over != nil {
+		c.unpackLater(cl.over, t)
+	}
 	p := cl.whole[t]
 	if p == nil || p.ends {
 		return

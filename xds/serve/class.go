@@ -92,6 +92,9 @@ func (c *class) has(m position, t resource.Type) bool {
 
 // everything packs all resources of a type, or gives what was packed before.
 func (c *class) everything(t resource.Type) *payload {
+	if c.whole[t] == nil && !c.view.Alone() {
+		c.whole[t] = c.over.everything(t).but(c.view.Own(t), func(name string) (*resource.Resource, bool) { return c.view.Get(t, name) })
+	}
 	if c.whole[t] == nil {
 		list := make([]*resource.Resource, 0, c.view.Len(t))
 		c.view.Walk(t, func(r *resource.Resource) bool { list = append(list, r); return true })

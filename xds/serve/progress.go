@@ -58,7 +58,7 @@ func (p *progress) about(nonce string) (sending, bool) {
 
 func (s sending) names() (out []string) {
 	if s.content != nil {
-		for _, r := range s.content.resources {
+		for r := range s.content.all() {
 			out = append(out, r.Name)
 		}
 	}

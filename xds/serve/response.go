@@ -35,7 +35,7 @@ func (r *deltaResponse) upserts() int {
 	if r.payload == nil {
 		return 0
 	}
-	return len(r.payload.resources)
+	return r.payload.count
 }
 
 func (r *deltaResponse) empty() bool { return r.upserts() == 0 && len(r.removed) == 0 }

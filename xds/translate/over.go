@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/sallyport/sallyport/config"
@@ -60,9 +61,15 @@ func (v *View) over(c Class) *View {
 	return out
 }
 
+// Alone says that the view is not kept as what differs from another one.
+func (v *View) Alone() bool { return v.hosts.Alone() }
+
+// Own goes through the names of the resources of a type in which it differs from that one, in order; also of those that are not there.
+func (v *View) Own(t resource.Type) iter.Seq[string] { return v.resources[t].Own() }
+
 // UpdateOver is Update for a view over one that was updated already, with the references of what changed in that one.
 func (t *Translator) UpdateOver(v, common *View, differ []resource.Ref, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
-	if v.hosts.Alone() { // most of it was other than there when it was made
+	if v.Alone() { // most of it was other than there when it was made
 		return t.Update(v, s, changed)
 	}
 	if affects(changed, v.Class) {
@@ -95,11 +102,11 @@ func (v *View) unlike(was *View, under []resource.Ref) []resource.Ref {
 		note(ref.Type, ref.Name)
 	}
 	for _, t := range resource.Types() {
-		for name := range v.resources[t].Own() {
+		for name := range v.Own(t) {
 			note(t, name)
 		}
-		gone := was.resources[t].Own()
-		if v.hosts.Alone() {
+		gone := was.Own(t)
+		if v.Alone() {
 			gone = was.resources[t].Keys()
 		}
 		for name := range gone {
