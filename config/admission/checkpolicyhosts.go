@@ -19,7 +19,10 @@ func (w *world) checkPolicyHosts(r *report, p *policy) {
 	suggestions := 0
 	for i, rule := range p.spec.Rules {
 		field := at("spec.rules", i, "hosts")
-		if allow := rule.Action == v1alpha1.Action_Allow; allow && p.matchers[i].any() {
+		if p.matchers[i].any() && rule.Action == v1alpha1.Action_Allow {
+			if rule.Unregistered {
+				continue // it says so itself
+			}
 			r.warn(field, strings.Join(rule.Hosts, ", "), "the rule allows every host that anybody registers", "name the hosts that are meant, or a suffix as in \"*.example.com\"")
 			continue
 		}
