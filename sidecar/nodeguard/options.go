@@ -98,8 +98,9 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// guards tells whether the pod is one of those to guard. A namespace that is not known yet counts as guarded.
-func (o Options) guards(p Pod, namespaces map[string]map[string]string) bool {
+// Guards tells whether the pod is one of those to guard, by the labels of namespaces. A namespace that is not known yet counts as
+// guarded.
+func (o Options) Guards(p Pod, namespaces map[string]map[string]string) bool {
 	for _, e := range o.Exempt {
 		if e.Namespace == p.Namespace && e.Pods.Matches(labels.Set(p.Labels)) {
 			return false

@@ -86,7 +86,7 @@ func place(o Options, v View, sets map[string][]netip.Prefix) map[netip.Addr]Own
 		if p.HostNetwork || p.Ended {
 			continue
 		}
-		is := o.guards(p, v.Namespaces)
+		is := o.Guards(p, v.Namespaces)
 		for _, a := range p.Addresses {
 			was, taken := guarded[a]
 			owner := p.Owner()

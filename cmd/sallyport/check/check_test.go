@@ -176,6 +176,22 @@ func guardOf(ready, nodes int32) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "sallyport-node"}, Status: appsv1.DaemonSetStatus{NumberReady: ready, DesiredNumberScheduled: nodes}}
 }
 
+// TestGuarded: whom a guard guards is for its arguments to say.
+func TestGuarded(t *testing.T) {
+	for args, want := range map[string]bool{
+		"": true, "--namespaces shop": true, "--namespaces other": false, "--namespace-selector env=prod": false, "--namespace-selector a=b;istio-injection=enabled": true,
+		"--exempt shop": false, "--exempt shop/app=web": false, "--exempt shop/app=other": true, "--allow 172.16.0.1/32 --on-exit=release": true, "--exempt =": false,
+	} {
+		o := &Objects{System: system, Guard: guardOf(1, 1), Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"istio-injection": "enabled"}}}}}
+		o.Guard.Spec.Template.Spec.Containers = []corev1.Container{{Args: append([]string{"guard", "--log-level=info"}, strings.Fields(args)...)}}
+		pod := plain("web")
+		pod.Labels = map[string]string{"app": "web"}
+		if got := o.held(&pod); got != want {
+			t.Errorf("%q: held %v", args, got)
+		}
+	}
+}
+
 // TestHeld: which policies limit where pods connect to.
 func TestHeld(t *testing.T) {
 	rule := func(cidr string, ports ...int32) networkingv1.NetworkPolicyEgressRule {

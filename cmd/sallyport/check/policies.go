@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/sidecar/nodeguard"
 )
 
 // held says whether something other than the pod's own proxy keeps it from the outside.
@@ -27,7 +30,7 @@ func (o *Objects) holder(p *corev1.Pod) config.Key {
 	if p.Spec.HostNetwork {
 		return config.Key{}
 	}
-	if o.guarded() {
+	if o.guarded() && guards(o.Guard, o.Namespaces, p) {
 		return key("DaemonSet", o.System, o.Guard.Name)
 	}
 	if limit := o.limit(p); limit != nil {
@@ -39,7 +42,7 @@ func (o *Objects) holder(p *corev1.Pod) config.Key {
 // Holder asks an API server what keeps a pod from the outside beside its own proxy; the zero Key is for nothing.
 func Holder(ctx context.Context, client kubernetes.Interface, system string, p *corev1.Pod) (config.Key, error) {
 	o := &Objects{System: system, Namespace: p.Namespace}
-	if err := errors.Join(o.readGuard(ctx, client), o.readPolicies(ctx, client)); err != nil {
+	if err := errors.Join(o.readGuard(ctx, client), o.readPolicies(ctx, client), o.readNamespaces(ctx, client)); err != nil {
 		return config.Key{}, err
 	}
 	return o.holder(p), nil
@@ -48,6 +51,41 @@ func Holder(ctx context.Context, client kubernetes.Interface, system string, p *
 // guarded says whether the node guard is on every node.
 func (o *Objects) guarded() bool {
 	return o.Guard != nil && o.Guard.Status.DesiredNumberScheduled > 0 && o.Guard.Status.NumberReady >= o.Guard.Status.DesiredNumberScheduled
+}
+
+// guards says whether a guard with the arguments of this DaemonSet guards a pod.
+func guards(guard *appsv1.DaemonSet, namespaces []corev1.Namespace, p *corev1.Pod) bool {
+	var selectors string
+	var exempt []string
+	options := nodeguard.Options{}
+	fs := pflag.NewFlagSet("guard", pflag.ContinueOnError)
+	fs.ParseErrorsAllowlist.UnknownFlags = true
+	fs.StringSliceVar(&options.Namespaces, "namespaces", nil, "")
+	fs.StringVar(&selectors, "namespace-selector", nodeguard.DefaultSelectors, "")
+	fs.StringArrayVar(&exempt, "exempt", nil, "")
+	var args []string
+	for _, c := range guard.Spec.Template.Spec.Containers {
+		args = append(args, c.Args...)
+	}
+	var err error
+	if fs.Parse(args) != nil {
+		return false
+	}
+	if options.NamespaceSelectors, err = nodeguard.ParseSelectors(selectors); err != nil {
+		return false
+	}
+	for _, text := range append([]string{guard.Namespace}, exempt...) {
+		e, err := nodeguard.ParseExemption(text)
+		if err != nil {
+			return false
+		}
+		options.Exempt = append(options.Exempt, e)
+	}
+	labelled := map[string]map[string]string{}
+	for _, ns := range namespaces {
+		labelled[ns.Name] = ns.Labels
+	}
+	return options.Guards(nodeguard.Pod{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels}, labelled)
 }
 
 // limit is a NetworkPolicy that limits where the pod may connect to; nil for none. They add up: one that opens everything
