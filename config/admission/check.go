@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/mesh"
 )
 
@@ -32,8 +31,6 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 		o := w.objects[i]
 		r := &report{of: o}
 		switch spec := o.Spec.(type) {
-		case *v1alpha1.EgressPolicy:
-			w.checkPolicy(r, spec)
 		case *networking.ServiceEntry:
 			w.checkPlaintext(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
@@ -60,6 +57,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 		}
 		findings = append(findings, r.findings...)
 	}
+	findings = append(findings, w.judgePolicies()...)
 	for _, e := range w.entries {
 		r := &report{of: e.object}
 		w.checkOwnHost(r, e)
@@ -72,6 +70,15 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 	findings = append(findings, w.defaultGateway()...)
 	findings = append(findings, w.farEnds()...)
 	findings = append(findings, w.ignoredSettings()...)
+	Sort(findings)
+	return findings
+}
+
+// CheckPolicies is CheckAt for what is said of EgressPolicies, at their cost.
+func CheckPolicies(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
+	w, _ := survey(objs, cfg)
+	w.now = now
+	findings := w.judgePolicies()
 	Sort(findings)
 	return findings
 }

@@ -7,21 +7,24 @@ import (
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 )
 
-// checkPolicy judges a policy among the others, and by the mesh's settings.
-func (w *world) checkPolicy(r *report, spec *v1alpha1.EgressPolicy) {
-	w.checkRootOnly(r, spec)
-	w.checkRequired(r, spec)
-	w.checkEnds(r, spec)
-	w.checkPolicyNamespaces(r, spec)
-	for _, p := range w.policies[r.of.Namespace] {
-		if p.spec == spec {
+// judgePolicies judges each policy among the others, and by the mesh's settings.
+func (w *world) judgePolicies() (findings []Finding) {
+	for _, list := range w.policies {
+		for _, p := range list {
+			r := &report{of: p.object}
+			w.checkRootOnly(r, p.spec)
+			w.checkRequired(r, p.spec)
+			w.checkEnds(r, p.spec)
+			w.checkPolicyNamespaces(r, p.spec)
 			w.checkSelected(r, p)
 			w.checkPolicyHosts(r, p)
 			w.checkUnread(r, p)
 			w.checkOrder(r, p)
 			w.checkDefault(r, p)
+			findings = append(findings, r.findings...)
 		}
 	}
+	return findings
 }
 
 // checkRootOnly rejects what only policies of the root namespace can say: other namespaces' policies are for their own workloads,

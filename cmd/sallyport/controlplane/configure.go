@@ -16,6 +16,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/serve"
 )
@@ -35,6 +36,7 @@ type plane struct {
 	readyOnce sync.Once
 	known     *inventory
 	cluster   *cluster // nil without one
+	policies  policyNotes
 }
 
 // configure is the one writer: it takes the source's batches and new mesh settings, in turn, and publishes what
@@ -82,7 +84,7 @@ func (p *plane) apply(changes []config.Change) {
 	p.publish(s, changed)
 	p.cache.Relabel(relabelled)
 	if p.cluster != nil {
-		p.cluster.statuses.Update(p.details(s, changes, changed))
+		p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, changes, changed) })
 	}
 }
 
@@ -119,7 +121,7 @@ func (p *plane) reloadMesh() {
 	next, changed := p.registry.SetMesh(&cfg)
 	p.publish(next, changed)
 	if p.cluster != nil {
-		p.cluster.statuses.Update(p.details(next, nil, changed))
+		p.updateStatuses(func() map[config.Key]status.Details { return p.details(next, nil, changed) })
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ type inventory struct {
 	// spread is set when a namespace came or went, or the trust bundle changed, since it was last taken: either way the
 	// bundle is to be spread again.
 	spread signal
+	// moves counts the changes of what EgressPolicies are judged by.
+	moves atomic.Uint64
 }
 
 // signal holds that something happened, however often.
@@ -49,6 +52,9 @@ func (v *inventory) apply(changes []config.Change) (relabelled map[string]map[st
 			delete(v.objects, c.Key)
 		} else {
 			v.objects[c.Key] = c.Object
+		}
+		if judgesPolicies(c.Key.Kind) {
+			v.moves.Add(1)
 		}
 		if c.Key.Kind == config.KindPod {
 			v.at.replace(old, c.Object)

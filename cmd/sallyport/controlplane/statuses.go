@@ -8,7 +8,6 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
-	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -35,7 +34,7 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 		switch {
 		case !stands || o == nil:
 		case key.Kind == config.KindEgressPolicy:
-			out[key] = status.Details{Revision: o.Revision, Rules: len(o.Spec.(*v1alpha1.EgressPolicy).Rules)}
+			out[key] = p.policyDetails(o)
 		case key.Kind == config.KindServiceEntry:
 			out[key] = detailsOf(s, o)
 		case key.Kind == config.KindDestinationRule:

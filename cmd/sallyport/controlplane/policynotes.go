@@ -1,0 +1,114 @@
+package controlplane
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/kube/status"
+)
+
+// policyNotes are what is said of EgressPolicies among the other objects, for their statuses. It is found now and then, since
+// what is said of one may change with any workload, with any registration, and with time.
+type policyNotes struct {
+	mu sync.Mutex // held while statuses are told, so that what is told last is the newest
+	by map[config.Key][]admission.Finding
+}
+
+// updateStatuses tells the statuses' writer what became of objects.
+func (p *plane) updateStatuses(details func() map[config.Key]status.Details) {
+	p.policies.mu.Lock()
+	defer p.policies.mu.Unlock()
+	p.cluster.statuses.Update(details())
+}
+
+// policyDetails are what became of a policy. The caller holds the notes' lock.
+func (p *plane) policyDetails(o *config.Object) status.Details {
+	return status.Details{Revision: o.Revision, Rules: len(o.Spec.(*v1alpha1.EgressPolicy).Rules), Warnings: p.policies.by[o.Key]}
+}
+
+// How often policies are judged: when something moved, and when nothing did.
+const (
+	judgeEvery  = 15 * time.Second
+	judgeAnyway = 10 * time.Minute
+)
+
+// judgePolicies keeps the notes until ctx ends.
+func (p *plane) judgePolicies(ctx context.Context) error {
+	select {
+	case <-p.ready: // before that nothing is known
+	case <-ctx.Done():
+		return nil
+	}
+	ticks := time.NewTicker(judgeEvery)
+	defer ticks.Stop()
+	type state struct {
+		moves uint64
+		mesh  *mesh.Config
+	}
+	var judged state
+	var at time.Time
+	for {
+		now := state{p.known.moves.Load(), p.snapshot.Load().Mesh}
+		if now != judged || time.Since(at) >= judgeAnyway {
+			judged, at = now, time.Now()
+			found := p.known.judgePolicies(*now.mesh, at)
+			p.updateStatuses(func() map[config.Key]status.Details { return p.notePolicies(found) })
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+		}
+	}
+}
+
+// notePolicies takes over what was found, and gives the details of the policies of which something else is said than before.
+func (p *plane) notePolicies(found map[config.Key][]admission.Finding) map[config.Key]status.Details {
+	before := p.policies.by
+	p.policies.by = found
+	out := map[config.Key]status.Details{}
+	for _, all := range []map[config.Key][]admission.Finding{before, found} {
+		for key := range all {
+			if o := p.known.get(key); o != nil && !slices.Equal(before[key], found[key]) {
+				out[key] = p.policyDetails(o)
+			}
+		}
+	}
+	return out
+}
+
+// judgePolicies says what an admission check of all objects does of EgressPolicies, but for what is only to be known.
+func (v *inventory) judgePolicies(cfg mesh.Config, now time.Time) map[config.Key][]admission.Finding {
+	var all []config.Object
+	policies := false
+	v.mu.RLock()
+	for key, o := range v.objects {
+		if judgesPolicies(key.Kind) {
+			all = append(all, *o)
+			policies = policies || key.Kind == config.KindEgressPolicy
+		}
+	}
+	v.mu.RUnlock()
+	out := map[config.Key][]admission.Finding{}
+	if !policies {
+		return out
+	}
+	for _, f := range admission.CheckPolicies(all, cfg, now) {
+		if f.Severity != admission.Info {
+			out[f.Key] = append(out[f.Key], f)
+		}
+	}
+	return out
+}
+
+// judgesPolicies says whether policies are judged by objects of a kind.
+func judgesPolicies(k config.Kind) bool {
+	return slices.Contains([]config.Kind{config.KindEgressPolicy, config.KindServiceEntry, config.KindService, config.KindNamespace,
+		config.KindPod, config.KindWorkloadEntry}, k)
+}
