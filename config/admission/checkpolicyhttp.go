@@ -10,7 +10,7 @@ import (
 )
 
 // checkUnread rejects rules about requests of hosts whose requests nobody reads: their ports are registered as TLS, which the
-// workload itself encrypts, or as TCP. Of a host that is registered in part it rejects nothing, since others may register the rest.
+// workload itself encrypts, or as TCP. It warns where another namespace registered them, who does not decide what a policy may say.
 func (w *world) checkUnread(r *report, p *policy) {
 	for i, rule := range p.spec.Rules {
 		asked := strings.Join(httpFields(rule), ", ")
@@ -20,16 +20,37 @@ func (w *world) checkUnread(r *report, p *policy) {
 		for j, h := range rule.Hosts {
 			n := p.matchers[i].names[j]
 			covering, _ := w.registrations(p, n)
-			read, unread := portsOf(covering, rule.Ports)
+			counting, theirs := w.counting(p, covering)
+			read, unread := portsOf(counting, rule.Ports)
 			switch field := at("spec.rules", i, "hosts", j); {
 			case len(unread) == 0:
 			case len(read) == 0 || len(rule.Ports) > 0:
-				r.reject(field, h, fmt.Sprintf("its port %s, so %s match nothing there", unread[0], asked), unread[0].decrypt(n, asked))
+				say := r.reject
+				if theirs {
+					say = r.warn
+				}
+				say(field, h, fmt.Sprintf("its port %s, so %s match nothing there", unread[0], asked), unread[0].decrypt(n, asked))
 			case rule.Action == v1alpha1.Action_Deny:
 				r.warn(field, h, fmt.Sprintf("its port %s, so %s match nothing there, and what goes to it is not denied", unread[0], asked), fmt.Sprintf("deny port %d in a rule of its own, or allow what is meant and deny the rest", unread[0].number))
 			}
 		}
 	}
+}
+
+// counting are the entries among some that count for a policy's workloads: those of its own namespace, else of the root namespace, else
+// those of others.
+func (w *world) counting(p *policy, entries []*entry) (counting []*entry, theirs bool) {
+	for _, ns := range []string{p.object.Namespace, w.cfg.RootNamespace} {
+		for _, e := range entries {
+			if e.object.Namespace == ns {
+				counting = append(counting, e)
+			}
+		}
+		if len(counting) > 0 {
+			return counting, false
+		}
+	}
+	return entries, true
 }
 
 // unreadPort is a port whose requests nobody reads.
