@@ -127,15 +127,16 @@ type EgressPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// selector keeps the policy to workloads with all of these labels, by what the cluster says of them; without it the policy is for all.
 	Selector *WorkloadSelector `protobuf:"bytes,1,opt,name=selector,proto3" json:"selector,omitempty"`
-	// serviceAccounts keeps it to workloads that run as one of these.
+	// serviceAccounts keeps it to workloads that run as one of these: names, without a namespace.
 	ServiceAccounts []string `protobuf:"bytes,2,rep,name=service_accounts,json=serviceAccounts,proto3" json:"service_accounts,omitempty"`
-	// namespaces keeps a policy of the root namespace to workloads of these namespaces.
+	// namespaces keeps a policy of the root namespace to workloads of these namespaces; elsewhere it is refused.
 	Namespaces *NamespaceSelector `protobuf:"bytes,3,opt,name=namespaces,proto3" json:"namespaces,omitempty"`
 	// mode Observe lets through and records what Enforce would have denied.
 	Mode Mode `protobuf:"varint,4,opt,name=mode,proto3,enum=sallyport.egress.v1alpha1.Mode" json:"mode,omitempty"`
 	// rules are tried in order; the first that matches decides.
 	Rules []*Rule `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`
-	// default is for what no rule matches. Without it: Deny once a rule of the policy allows something, else nothing is said.
+	// default is for what no rule matches. Without it: Deny once a rule of the policy allows something, even one that has ended, else
+	// nothing is said.
 	Default       Action `protobuf:"varint,6,opt,name=default,proto3,enum=sallyport.egress.v1alpha1.Action" json:"default,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -316,7 +317,7 @@ type Rule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// name is what records and explanations call it; without one it is rules[N].
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// hosts are names: exact, "*.suffix" (what is below it, not itself), or "*".
+	// hosts are names: exact, "*.suffix" (what is below it, not itself), or "*". A connection without a name has its address as host.
 	Hosts []string `protobuf:"bytes,2,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	// ports are those that the client connects to.
 	Ports []uint32 `protobuf:"varint,3,rep,packed,name=ports,proto3" json:"ports,omitempty"`
@@ -324,7 +325,8 @@ type Rule struct {
 	Protocols []string `protobuf:"bytes,4,rep,name=protocols,proto3" json:"protocols,omitempty"`
 	// methods of HTTP requests, like GET.
 	Methods []string `protobuf:"bytes,5,rep,name=methods,proto3" json:"methods,omitempty"`
-	// paths of HTTP requests, without the query: exact ("/v1/users"), a prefix ("/v1/**"), or with "*" for one segment and "**" for any number of them.
+	// paths of HTTP requests, without the query: exact ("/v1/users"), a prefix ("/v1/**"), or with "*" for one segment, or a part of one, and "**"
+	// for any number of them, at the end or between slashes. They are in normal form; a request whose path is not matches no rule with paths.
 	Paths []string `protobuf:"bytes,6,rep,name=paths,proto3" json:"paths,omitempty"`
 	// headers of HTTP requests; all have to match.
 	Headers []*HeaderMatch `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty"`
