@@ -132,5 +132,33 @@ func readHow(f *Fields, r *record.Record) {
 		r.DecidedBy.Rule = f.Text
 	case decidedByRevision:
 		r.DecidedBy.Revision = f.Text
+	default:
+		readRules(f, r)
+	}
+}
+
+// readRules reads which rules of policies it met beside the one that decided.
+func readRules(f *Fields, r *record.Record) {
+	switch f.Tag {
+	case allowedByKind:
+		r.AllowedBy.Kind = f.Text
+	case allowedByNamespace:
+		r.AllowedBy.Namespace = f.Text
+	case allowedByName:
+		r.AllowedBy.Name = f.Text
+	case allowedByRule:
+		r.AllowedBy.Rule = f.Text
+	case allowedByRevision:
+		r.AllowedBy.Revision = f.Text
+	case wouldDenyKind:
+		r.WouldDeny.Kind = f.Text
+	case wouldDenyNamespace:
+		r.WouldDeny.Namespace = f.Text
+	case wouldDenyName:
+		r.WouldDeny.Name = f.Text
+	case wouldDenyRule:
+		r.WouldDeny.Rule = f.Text
+	case wouldDenyRevision:
+		r.WouldDeny.Revision = f.Text
 	}
 }

@@ -52,4 +52,14 @@ const (
 	flags                     = 45<<3 | Bytes
 	lost                      = 46<<3 | Varint
 	cut                       = 47<<3 | Bytes
+	allowedByKind             = 48<<3 | Bytes
+	allowedByNamespace        = 49<<3 | Bytes
+	allowedByName             = 50<<3 | Bytes
+	allowedByRule             = 51<<3 | Bytes
+	allowedByRevision         = 52<<3 | Bytes
+	wouldDenyKind             = 53<<3 | Bytes
+	wouldDenyNamespace        = 54<<3 | Bytes
+	wouldDenyName             = 55<<3 | Bytes
+	wouldDenyRule             = 56<<3 | Bytes
+	wouldDenyRevision         = 57<<3 | Bytes
 )

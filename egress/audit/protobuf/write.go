@@ -54,23 +54,29 @@ func appendFields(b []byte, r *record.Record) []byte {
 	b = number(b, status, uint64(r.Status))
 	b = text(b, cluster, r.Cluster)
 	b = text(b, route, r.Route)
-	b = text(b, decidedByKind, r.DecidedBy.Kind)
-	b = text(b, decidedByNamespace, r.DecidedBy.Namespace)
-	b = text(b, decidedByName, r.DecidedBy.Name)
-	b = text(b, decidedByRule, r.DecidedBy.Rule)
-	b = text(b, decidedByRevision, r.DecidedBy.Revision)
+	b = object(b, decidedByKind, &r.DecidedBy)
 	b = text(b, reason, r.Reason)
 	b = number(b, bytesSent, r.BytesSent)
 	b = number(b, bytesReceived, r.BytesReceived)
 	b = number(b, durationNanos, uint64(r.Duration))
 	b = list(b, flags, r.Flags)
 	b = number(b, lost, r.Count)
-	return list(b, cut, r.Cut)
+	b = list(b, cut, r.Cut)
+	b = object(b, allowedByKind, &r.AllowedBy)
+	return object(b, wouldDenyKind, &r.WouldDeny)
 }
 
 // workload appends five fields that have the numbers from first on.
 func workload(b []byte, first uint64, w *record.Workload) []byte {
 	for i, s := range [...]string{w.Principal, w.Namespace, w.ServiceAccount, w.Name, w.Labels} {
+		b = text(b, first+uint64(i)<<3, s)
+	}
+	return b
+}
+
+// object appends five fields that have the numbers from first on.
+func object(b []byte, first uint64, o *record.Object) []byte {
+	for i, s := range [...]string{o.Kind, o.Namespace, o.Name, o.Rule, o.Revision} {
 		b = text(b, first+uint64(i)<<3, s)
 	}
 	return b

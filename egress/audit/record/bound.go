@@ -14,7 +14,7 @@ const MaxSize = 8 << 10
 
 const (
 	// aroundTexts is what the keys, numbers and times of a record take of MaxSize, and the names in Cut.
-	aroundTexts = 1900
+	aroundTexts = 2300
 	maxTexts    = MaxSize - aroundTexts
 	maxFlags    = 16
 	cutMark     = "…"
@@ -27,10 +27,14 @@ type part struct {
 	most int
 }
 
-// parts are the texts that others can make long. Names of hosts have 253 bytes at most, addresses 45 and a port.
-func (r *Record) parts() [33]part {
+// maxParts is how many texts a record has that can be cut.
+const maxParts = 43
+
+// parts are the texts that others can make long, in a slice of room; those of a policy's rules are left out where there are none. Names
+// of hosts have 253 bytes at most, addresses 45 and a port.
+func (r *Record) parts(room *[maxParts]part) []part {
 	w, to, d := &r.Workload, &r.DestinationWorkload, &r.DecidedBy
-	return [...]part{
+	parts := append(room[:0], []part{
 		{"path", &r.Path, 64},
 		{"reporter", &r.Reporter, 64},
 		{"direction", &r.Direction, 32},
@@ -64,14 +68,26 @@ func (r *Record) parts() [33]part {
 		{"decidedBy.revision", &d.Revision, 64},
 		{"reason", &r.Reason, 1024},
 		{"verdict", (*string)(&r.Verdict), 32},
+	}...)
+	if by := &r.AllowedBy; *by != (Object{}) {
+		parts = append(parts,
+			part{"allowedBy.kind", &by.Kind, 128}, part{"allowedBy.namespace", &by.Namespace, 256}, part{"allowedBy.name", &by.Name, 256},
+			part{"allowedBy.rule", &by.Rule, 512}, part{"allowedBy.revision", &by.Revision, 64})
 	}
+	if by := &r.WouldDeny; *by != (Object{}) {
+		parts = append(parts,
+			part{"wouldDeny.kind", &by.Kind, 128}, part{"wouldDeny.namespace", &by.Namespace, 256}, part{"wouldDeny.name", &by.Name, 256},
+			part{"wouldDeny.rule", &by.Rule, 512}, part{"wouldDeny.revision", &by.Revision, 64})
+	}
+	return parts
 }
 
 // Bound cuts texts that are too long, each and then the longest, until the record fits into MaxSize bytes of JSON. A text
 // that was cut ends with "…", and Cut names its field. It does nothing to what fits. Proxy and Class, which tell records
 // apart, are not cut.
 func (r *Record) Bound() {
-	parts := r.parts()
+	var room [maxParts]part
+	parts := r.parts(&room)
 	raw, over := len(r.Proxy)+len(r.Class), len(r.Flags) > maxFlags
 	for i := range parts {
 		raw += len(*parts[i].text)
@@ -96,13 +112,14 @@ func (r *Record) Bound() {
 	for i := range parts {
 		r.cut(&parts[i], parts[i].most, was)
 	}
-	r.cutLongest(parts[:])
+	r.cutLongest(parts)
 }
 
 // Texts is how many bytes of text a record holds.
 func (r *Record) Texts() int {
+	var room [maxParts]part
 	n := len(r.Proxy) + len(r.Class)
-	for _, p := range r.parts() {
+	for _, p := range r.parts(&room) {
 		n += len(*p.text)
 	}
 	for _, f := range r.Flags {

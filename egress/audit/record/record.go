@@ -89,6 +89,10 @@ type Record struct {
 	Route     string `json:"route,omitempty"`   // Envoy's route name
 	DecidedBy Object `json:"decidedBy"`
 	Reason    string `json:"reason,omitempty"`
+	// AllowedBy is the rule of an EgressPolicy that allowed it: the last that was asked.
+	AllowedBy Object `json:"allowedBy,omitzero"`
+	// WouldDeny is the rule by which it would have been denied if the policies that are observed were enforced.
+	WouldDeny Object `json:"wouldDeny,omitzero"`
 
 	BytesSent     uint64        `json:"bytesSent"`     // towards the client
 	BytesReceived uint64        `json:"bytesReceived"` // from the client
@@ -109,6 +113,9 @@ type Workload struct {
 	// word counts (Labels, docs/adr/0021-the-general-record.md).
 	Labels string `json:"labels,omitempty"`
 }
+
+// EgressPolicy is the kind of an Object with rules.
+const EgressPolicy = "EgressPolicy"
 
 // Object names the configuration object, and the rule in it, that decided.
 type Object struct {

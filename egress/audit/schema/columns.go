@@ -7,7 +7,7 @@ import (
 )
 
 // Version is the schema's: 1 is what there was before versions were written down.
-const Version = 2
+const Version = 3
 
 // Columns are those of a record, in their order everywhere but in the store's own table, where later ones stand behind earlier ones.
 var Columns = []Column{
@@ -70,6 +70,26 @@ var Columns = []Column{
 		since(2),
 	ofText("reason", "reason", "why, in words", func(r *record.Record) *string { return &r.Reason }).
 		shown("REASON", 0, reason),
+	ofText("allowed_by_kind", "allowedBy.kind", "the policy whose rule allowed it: `EgressPolicy`, or empty where no policy said so. Of two levels' policies the one that was asked last", func(r *record.Record) *string { return &r.AllowedBy.Kind }).
+		since(3),
+	ofText("allowed_by_namespace", "allowedBy.namespace", "its namespace", func(r *record.Record) *string { return &r.AllowedBy.Namespace }).
+		since(3),
+	ofText("allowed_by_name", "allowedBy.name", "its name", func(r *record.Record) *string { return &r.AllowedBy.Name }).
+		since(3),
+	ofText("allowed_by_rule", "allowedBy.rule", "the rule in it, or `default`", func(r *record.Record) *string { return &r.AllowedBy.Rule }).
+		since(3),
+	ofText("allowed_by_revision", "allowedBy.revision", "tells versions of it apart, like `decided_by_revision`", func(r *record.Record) *string { return &r.AllowedBy.Revision }).
+		since(3),
+	ofText("would_deny_kind", "wouldDeny.kind", "the policy by which it would have been denied if those that are observed were enforced: `EgressPolicy`. Only where the verdict is `allowed`", func(r *record.Record) *string { return &r.WouldDeny.Kind }).
+		since(3),
+	ofText("would_deny_namespace", "wouldDeny.namespace", "its namespace", func(r *record.Record) *string { return &r.WouldDeny.Namespace }).
+		since(3),
+	ofText("would_deny_name", "wouldDeny.name", "its name", func(r *record.Record) *string { return &r.WouldDeny.Name }).
+		since(3),
+	ofText("would_deny_rule", "wouldDeny.rule", "the rule in it, or `default`", func(r *record.Record) *string { return &r.WouldDeny.Rule }).
+		since(3),
+	ofText("would_deny_revision", "wouldDeny.revision", "tells versions of it apart, like `decided_by_revision`", func(r *record.Record) *string { return &r.WouldDeny.Revision }).
+		since(3),
 	ofNumber("bytes_sent", "bytesSent", "bytes towards the client", func(r *record.Record) *uint64 { return &r.BytesSent }),
 	ofNumber("bytes_received", "bytesReceived", "bytes from the client", func(r *record.Record) *uint64 { return &r.BytesReceived }),
 	ofDuration("duration_ns", "durationNanos", "how long it lasted, in nanoseconds", func(r *record.Record) *time.Duration { return &r.Duration }),

@@ -22,7 +22,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
-// The tables as they were before versions were written down.
+// The tables as they were before versions were written down, and what the second version added.
 const (
 	oldest = `CREATE TABLE records (proxy VARCHAR, epoch UBIGINT, seq UBIGINT, time TIMESTAMPTZ, class VARCHAR, verdict VARCHAR, path VARCHAR, reporter VARCHAR,
 		principal VARCHAR, namespace VARCHAR, service_account VARCHAR, workload VARCHAR, source VARCHAR, host VARCHAR, port UINTEGER, sni VARCHAR, authority VARCHAR,
@@ -30,8 +30,13 @@ const (
 		decided_by_namespace VARCHAR, decided_by_name VARCHAR, decided_by_rule VARCHAR, reason VARCHAR, bytes_sent UBIGINT, bytes_received UBIGINT,
 		duration_ns BIGINT, flags VARCHAR, lost UBIGINT, ingested TIMESTAMPTZ);
 		CREATE TABLE spools (proxy VARCHAR, epoch UBIGINT, version UBIGINT, spans VARCHAR, updated TIMESTAMPTZ)`
-	later = `ALTER TABLE records ADD COLUMN claim VARCHAR; ALTER TABLE records ADD COLUMN forwarded_for VARCHAR; ALTER TABLE records ADD COLUMN cut VARCHAR`
-	fill  = `INSERT INTO records BY NAME SELECT 'sidecar~10.0.0.1~a.b~b' AS proxy, 7 AS epoch, seq, TIMESTAMPTZ '2027-01-02 03:04:05.000006+00' + to_seconds(seq) AS time,
+	later  = `ALTER TABLE records ADD COLUMN claim VARCHAR; ALTER TABLE records ADD COLUMN forwarded_for VARCHAR; ALTER TABLE records ADD COLUMN cut VARCHAR`
+	second = `ALTER TABLE records ADD COLUMN direction VARCHAR; ALTER TABLE records ADD COLUMN labels VARCHAR; ALTER TABLE records ADD COLUMN dialled VARCHAR;
+		ALTER TABLE records ADD COLUMN destination_principal VARCHAR; ALTER TABLE records ADD COLUMN destination_namespace VARCHAR;
+		ALTER TABLE records ADD COLUMN destination_service_account VARCHAR; ALTER TABLE records ADD COLUMN destination_workload VARCHAR;
+		ALTER TABLE records ADD COLUMN destination_labels VARCHAR; ALTER TABLE records ADD COLUMN decided_by_revision VARCHAR;
+		CREATE TABLE schema_versions (version INTEGER, since TIMESTAMPTZ); INSERT INTO schema_versions VALUES (1, now()), (2, now())`
+	fill = `INSERT INTO records BY NAME SELECT 'sidecar~10.0.0.1~a.b~b' AS proxy, 7 AS epoch, seq, TIMESTAMPTZ '2027-01-02 03:04:05.000006+00' + to_seconds(seq) AS time,
 		'http' AS class, 'allowed' AS verdict, '' AS path, '' AS reporter, '' AS principal, '' AS namespace, '' AS service_account, '' AS workload, '' AS source,
 		'h' || seq || '.test' AS host, 443 AS port, '' AS sni, '' AS authority, '' AS destination, '' AS protocol, '' AS method, '' AS url_path, 0 AS status,
 		'' AS cluster, '' AS route, '' AS decided_by_kind, '' AS decided_by_namespace, '' AS decided_by_name, '' AS decided_by_rule, '' AS reason,
@@ -103,7 +108,7 @@ func wantOld(t *testing.T, s *Store) {
 
 func TestOldFolders(t *testing.T) {
 	interim := strings.Replace(later, "ALTER TABLE records ADD COLUMN cut", "ALTER TABLE records ADD COLUMN decided_by_revision VARCHAR; ALTER TABLE records ADD COLUMN cut", 1)
-	for name, statements := range map[string][]string{"the first": {oldest}, "with claims": {oldest, later}, "in another order": {oldest, interim}} {
+	for name, statements := range map[string][]string{"the first": {oldest}, "with claims": {oldest, later}, "in another order": {oldest, interim}, "the second": {oldest, later, second}} {
 		t.Run(name, func(t *testing.T) {
 			dir := oldFolder(t, statements...)
 			db, err := OpenReadOnly(t.Context(), dir, Options{}) // somebody asks before anything writes
@@ -122,7 +127,7 @@ func TestOldFolders(t *testing.T) {
 			s := open(t, dir, Options{})
 			wantOld(t, s)
 			var versions string
-			if err := s.DB().QueryRow("SELECT string_agg(version, ',' ORDER BY version) FROM schema_versions").Scan(&versions); err != nil || versions != "1,2" {
+			if err := s.DB().QueryRow("SELECT string_agg(version, ',' ORDER BY version) FROM schema_versions").Scan(&versions); err != nil || versions != "1,2,3" {
 				t.Errorf("versions %q, %v", versions, err)
 			}
 		})
@@ -198,36 +203,47 @@ func migrateUntilKilled(dir string) {
 
 // TestBrokenOffMigration: killed in the middle, or on a full disk, it leaves the folder as it was.
 func TestBrokenOffMigration(t *testing.T) {
-	for _, step := range []string{"1", "4", "9", "12", "full"} {
-		t.Run(step, func(t *testing.T) {
-			dir := oldFolder(t, oldest, later)
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), childMigrates+"="+dir, childStep+"="+step)
-			cmd.Stderr = os.Stderr
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			lines := bufio.NewScanner(out)
-			lines.Scan()
-			switch said := lines.Text(); {
-			case step == "full":
-				if !strings.Contains(said, "audit store") {
-					t.Errorf("on a full disk: %s", said)
-				}
-			case said != "in the middle":
-				t.Errorf("the child said %q", said)
-			}
-			if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait() // it was killed
-			wantOld(t, open(t, dir, Options{}))
-		})
+	for from, tt := range map[string]struct{ statements, steps []string }{
+		"the first version":  {[]string{oldest, later}, []string{"1", "4", "9", "12", "20", "full"}},
+		"the second version": {[]string{oldest, later, second}, []string{"1", "5", "10", "full"}},
+	} {
+		for _, step := range tt.steps {
+			t.Run(from+", "+step, func(t *testing.T) {
+				dir := oldFolder(t, tt.statements...)
+				breakOff(t, dir, step)
+				wantOld(t, open(t, dir, Options{}))
+			})
+		}
 	}
+}
+
+// breakOff has a child migrate the folder, and kills it in that step.
+func breakOff(t *testing.T, dir, step string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childMigrates+"="+dir, childStep+"="+step)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	switch said := lines.Text(); {
+	case step == "full":
+		if !strings.Contains(said, "audit store") {
+			t.Errorf("on a full disk: %s", said)
+		}
+	case said != "in the middle":
+		t.Errorf("the child said %q", said)
+	}
+	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
 }
 
 // TestOldParquet: days that an older version wrote are read beside new ones.

@@ -119,6 +119,16 @@ type Record struct {
 	Flags                     []string               `protobuf:"bytes,45,rep,name=flags,proto3" json:"flags,omitempty"`
 	Lost                      uint64                 `protobuf:"varint,46,opt,name=lost,proto3" json:"lost,omitempty"`
 	Cut                       []string               `protobuf:"bytes,47,rep,name=cut,proto3" json:"cut,omitempty"`
+	AllowedByKind             string                 `protobuf:"bytes,48,opt,name=allowed_by_kind,json=allowedByKind,proto3" json:"allowed_by_kind,omitempty"`
+	AllowedByNamespace        string                 `protobuf:"bytes,49,opt,name=allowed_by_namespace,json=allowedByNamespace,proto3" json:"allowed_by_namespace,omitempty"`
+	AllowedByName             string                 `protobuf:"bytes,50,opt,name=allowed_by_name,json=allowedByName,proto3" json:"allowed_by_name,omitempty"`
+	AllowedByRule             string                 `protobuf:"bytes,51,opt,name=allowed_by_rule,json=allowedByRule,proto3" json:"allowed_by_rule,omitempty"`
+	AllowedByRevision         string                 `protobuf:"bytes,52,opt,name=allowed_by_revision,json=allowedByRevision,proto3" json:"allowed_by_revision,omitempty"`
+	WouldDenyKind             string                 `protobuf:"bytes,53,opt,name=would_deny_kind,json=wouldDenyKind,proto3" json:"would_deny_kind,omitempty"`
+	WouldDenyNamespace        string                 `protobuf:"bytes,54,opt,name=would_deny_namespace,json=wouldDenyNamespace,proto3" json:"would_deny_namespace,omitempty"`
+	WouldDenyName             string                 `protobuf:"bytes,55,opt,name=would_deny_name,json=wouldDenyName,proto3" json:"would_deny_name,omitempty"`
+	WouldDenyRule             string                 `protobuf:"bytes,56,opt,name=would_deny_rule,json=wouldDenyRule,proto3" json:"would_deny_rule,omitempty"`
+	WouldDenyRevision         string                 `protobuf:"bytes,57,opt,name=would_deny_revision,json=wouldDenyRevision,proto3" json:"would_deny_revision,omitempty"`
 	unknownFields             protoimpl.UnknownFields
 	sizeCache                 protoimpl.SizeCache
 }
@@ -482,13 +492,83 @@ func (x *Record) GetCut() []string {
 	return nil
 }
 
+func (x *Record) GetAllowedByKind() string {
+	if x != nil {
+		return x.AllowedByKind
+	}
+	return ""
+}
+
+func (x *Record) GetAllowedByNamespace() string {
+	if x != nil {
+		return x.AllowedByNamespace
+	}
+	return ""
+}
+
+func (x *Record) GetAllowedByName() string {
+	if x != nil {
+		return x.AllowedByName
+	}
+	return ""
+}
+
+func (x *Record) GetAllowedByRule() string {
+	if x != nil {
+		return x.AllowedByRule
+	}
+	return ""
+}
+
+func (x *Record) GetAllowedByRevision() string {
+	if x != nil {
+		return x.AllowedByRevision
+	}
+	return ""
+}
+
+func (x *Record) GetWouldDenyKind() string {
+	if x != nil {
+		return x.WouldDenyKind
+	}
+	return ""
+}
+
+func (x *Record) GetWouldDenyNamespace() string {
+	if x != nil {
+		return x.WouldDenyNamespace
+	}
+	return ""
+}
+
+func (x *Record) GetWouldDenyName() string {
+	if x != nil {
+		return x.WouldDenyName
+	}
+	return ""
+}
+
+func (x *Record) GetWouldDenyRule() string {
+	if x != nil {
+		return x.WouldDenyRule
+	}
+	return ""
+}
+
+func (x *Record) GetWouldDenyRevision() string {
+	if x != nil {
+		return x.WouldDenyRevision
+	}
+	return ""
+}
+
 var File_egress_audit_ingest_ingestpb_ingest_proto protoreflect.FileDescriptor
 
 const file_egress_audit_ingest_ingestpb_ingest_proto_rawDesc = "" +
 	"\n" +
 	")egress/audit/ingest/ingestpb/ingest.proto\x12\x12sallyport.audit.v1\x1a\x1egoogle/protobuf/wrappers.proto\"=\n" +
 	"\x05Batch\x124\n" +
-	"\arecords\x18\x01 \x03(\v2\x1a.sallyport.audit.v1.RecordR\arecords\"\xac\v\n" +
+	"\arecords\x18\x01 \x03(\v2\x1a.sallyport.audit.v1.RecordR\arecords\"\xe0\x0e\n" +
 	"\x06Record\x12\x14\n" +
 	"\x05proxy\x18\x01 \x01(\tR\x05proxy\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
@@ -539,7 +619,17 @@ const file_egress_audit_ingest_ingestpb_ingest_proto_rawDesc = "" +
 	"durationNs\x12\x14\n" +
 	"\x05flags\x18- \x03(\tR\x05flags\x12\x12\n" +
 	"\x04lost\x18. \x01(\x04R\x04lost\x12\x10\n" +
-	"\x03cut\x18/ \x03(\tR\x03cut2O\n" +
+	"\x03cut\x18/ \x03(\tR\x03cut\x12&\n" +
+	"\x0fallowed_by_kind\x180 \x01(\tR\rallowedByKind\x120\n" +
+	"\x14allowed_by_namespace\x181 \x01(\tR\x12allowedByNamespace\x12&\n" +
+	"\x0fallowed_by_name\x182 \x01(\tR\rallowedByName\x12&\n" +
+	"\x0fallowed_by_rule\x183 \x01(\tR\rallowedByRule\x12.\n" +
+	"\x13allowed_by_revision\x184 \x01(\tR\x11allowedByRevision\x12&\n" +
+	"\x0fwould_deny_kind\x185 \x01(\tR\rwouldDenyKind\x120\n" +
+	"\x14would_deny_namespace\x186 \x01(\tR\x12wouldDenyNamespace\x12&\n" +
+	"\x0fwould_deny_name\x187 \x01(\tR\rwouldDenyName\x12&\n" +
+	"\x0fwould_deny_rule\x188 \x01(\tR\rwouldDenyRule\x12.\n" +
+	"\x13would_deny_revision\x189 \x01(\tR\x11wouldDenyRevision2O\n" +
 	"\x06Ingest\x12E\n" +
 	"\x04Ship\x12\x1b.google.protobuf.BytesValue\x1a\x1c.google.protobuf.UInt64Value(\x010\x01B=Z;github.com/sallyport/sallyport/egress/audit/ingest/ingestpbb\x06proto3"
 
