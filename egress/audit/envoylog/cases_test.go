@@ -17,7 +17,7 @@ type logCase struct {
 // cases are entries as Envoy writes them, by what happened.
 func cases() map[string]logCase {
 	all := map[string]logCase{}
-	for _, some := range []map[string]logCase{sidecarRequests(), sidecarTunnels(), sidecarTCP(), gatewayRequests(), gatewayTunnels(), forwarded()} {
+	for _, some := range []map[string]logCase{sidecarRequests(), sidecarTunnels(), sidecarTCP(), gatewayRequests(), gatewayTunnels(), forwarded(), ruledRequests(), ruledConnections()} {
 		for name, c := range some {
 			all[name] = c
 		}

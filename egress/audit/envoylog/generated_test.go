@@ -9,6 +9,7 @@ import (
 	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -105,6 +106,11 @@ func commonOf(c *datav3.AccessLogCommon) logged {
 	for name, value := range c.GetCustomTags() {
 		l.tags.set(name, value)
 	}
+	for filter, said := range c.GetMetadata().GetFilterMetadata() {
+		for key, value := range said.GetFields() {
+			l.rules.set(filter, key, value.GetStringValue())
+		}
+	}
 	for _, name := range c.GetTlsProperties().GetPeerCertificateProperties().GetSubjectAltName() {
 		l.peers++
 		l.peer = name.GetUri()
@@ -158,13 +164,37 @@ func fill(m protoreflect.Message, with *filler) {
 				}
 			}
 		case f.Kind() == protoreflect.MessageKind:
-			if name := f.Message().FullName(); name == "google.protobuf.Any" || name == "envoy.config.core.v3.Metadata" {
-				continue
+			switch f.Message().FullName() {
+			case "google.protobuf.Any":
+			case "envoy.config.core.v3.Metadata":
+				with.metadata(m.Mutable(f).Message().Interface().(*corev3.Metadata))
+			default:
+				fill(m.Mutable(f).Message(), with)
 			}
-			fill(m.Mutable(f).Message(), with)
 		default:
 			m.Set(f, with.scalar(f))
 		}
+	}
+}
+
+// metadata is of filters that tell of policies, and of one that does not.
+func (f *filler) metadata(m *corev3.Metadata) {
+	m.FilterMetadata = map[string]*structpb.Struct{}
+	for _, filter := range []string{wire.RuleFilter, wire.AnswerFilter, "another"} {
+		said := map[string]*structpb.Value{}
+		for i, key := range []string{
+			wire.StatRoot + wire.EnforcedRule, wire.StatOwn + wire.EnforcedRule, wire.StatRoot + wire.ShadowRule, wire.StatOwn + wire.ShadowRule,
+			wire.AnswerDenied, wire.AnswerRules, "another",
+		} {
+			switch (i + f.round) % 5 {
+			case 0: // not there
+			case 1:
+				said[key] = structpb.NewNumberValue(float64(f.next()))
+			default:
+				said[key] = structpb.NewStringValue(fmt.Sprint("rule", f.next()))
+			}
+		}
+		m.FilterMetadata[filter] = &structpb.Struct{Fields: said}
 	}
 }
 

@@ -45,6 +45,7 @@ func (r *entry) judge(details string) {
 	role, policy, config := r.tags.role, r.tags.policy, r.tags.config
 	r.Verdict, r.Direction = record.Allowed, record.Outbound
 	switch {
+	case r.forbid(details):
 	case strings.HasPrefix(details, "rbac_access_denied"):
 		r.deny(r.pathDenied(), r.whyDenied())
 		if r.DecidedBy = record.ParseObject(config); r.DecidedBy == (record.Object{}) {
@@ -104,11 +105,15 @@ func (r *entry) judge(details string) {
 			r.Path = record.PathDirect
 		}
 	}
-	if r.DecidedBy != (record.Object{}) {
+	if r.DecidedBy != (record.Object{}) && r.DecidedBy.Revision == "" { // a policy's rule says its own
 		r.DecidedBy.Revision = revision(r.tags.revision)
 	}
 	r.nameByCluster()
-	if r.Verdict == record.Allowed && localFailure(r.Flags) {
+	if r.Verdict != record.Allowed {
+		return
+	}
+	r.tellRules()
+	if localFailure(r.Flags) {
 		r.Reason += "; failed: " + failure(r.Flags, details)
 	}
 }

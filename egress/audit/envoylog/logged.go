@@ -21,6 +21,7 @@ type logged struct {
 	ended                      string // connection_termination_details
 	flags                      flagSet
 	tags                       tags
+	rules                      rules
 	sni, peer                  string
 	peers                      int // names in the client's certificate
 	received, sent             uint64
@@ -140,6 +141,8 @@ func (l *logged) readCommon(common string) error {
 			f.Fail(l.flags.read(f.Text))
 		case commonTags:
 			f.Fail(l.tags.read(f.Text))
+		case commonMetadata:
+			f.Fail(l.rules.read(f.Text))
 		case commonEnded:
 			l.ended = f.Text
 		case commonIntermediate:

@@ -23,6 +23,7 @@ const (
 	commonUpstream     = 13<<3 | protobuf.Bytes
 	commonCluster      = 15<<3 | protobuf.Bytes
 	commonFlags        = 16<<3 | protobuf.Bytes
+	commonMetadata     = 17<<3 | protobuf.Bytes
 	commonRoute        = 19<<3 | protobuf.Bytes
 	commonDirect       = 20<<3 | protobuf.Bytes
 	commonTags         = 22<<3 | protobuf.Bytes
@@ -50,6 +51,10 @@ const (
 	addressSocket = 1<<3 | protobuf.Bytes
 	socketAddress = 2<<3 | protobuf.Bytes
 	socketPort    = 3<<3 | protobuf.Varint
+
+	metadataFilter = 1<<3 | protobuf.Bytes
+	structField    = 1<<3 | protobuf.Bytes
+	valueString    = 3<<3 | protobuf.Bytes
 
 	mapKey       = 1<<3 | protobuf.Bytes
 	mapValue     = 2<<3 | protobuf.Bytes

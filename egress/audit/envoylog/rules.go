@@ -1,0 +1,172 @@
+package envoylog
+
+import (
+	"strings"
+
+	"github.com/sallyport/sallyport/egress/audit/protobuf"
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// rules are what an entry says of the rules of policies: of a connection what its question was answered, of a request each by itself.
+type rules struct {
+	denied, answered string
+	wire.Ruled
+}
+
+// read reads a Metadata: what filters say, in a Struct each, by their names.
+func (r *rules) read(metadata string) error {
+	f := protobuf.Scan(metadata)
+	for f.Next() {
+		if f.Tag == metadataFilter {
+			f.Fail(r.readFilter(f.Text))
+		}
+	}
+	return f.Err()
+}
+
+// readFilter reads an entry of the map of what filters say. Those that do not know of policies are passed over.
+func (r *rules) readFilter(pair string) error {
+	var name, said string
+	f := protobuf.Scan(pair)
+	for f.Next() {
+		switch f.Tag {
+		case mapKey:
+			name = f.Text
+		case mapValue:
+			said = f.Text
+		}
+	}
+	if err := f.Err(); err != nil || name != wire.RuleFilter && name != wire.AnswerFilter {
+		return err
+	}
+	s := protobuf.Scan(said)
+	for s.Next() {
+		if s.Tag == structField {
+			s.Fail(r.readField(name, s.Text))
+		}
+	}
+	return s.Err()
+}
+
+// readField reads an entry of the map that a Struct is.
+func (r *rules) readField(filter, pair string) error {
+	var key, value string
+	f := protobuf.Scan(pair)
+	for f.Next() {
+		switch f.Tag {
+		case mapKey:
+			key = f.Text
+		case mapValue:
+			v := protobuf.Scan(f.Text)
+			for v.Next() {
+				value = ""
+				if v.Tag == valueString {
+					value = v.Text
+				}
+			}
+			f.Fail(v.Err())
+		}
+	}
+	r.set(filter, key, value)
+	return f.Err()
+}
+
+// set takes what a filter says under a key.
+func (r *rules) set(filter, key, value string) {
+	switch filter + " " + key {
+	case wire.RuleFilter + " " + wire.StatRoot + wire.EnforcedRule:
+		r.Root = value
+	case wire.RuleFilter + " " + wire.StatOwn + wire.EnforcedRule:
+		r.Own = value
+	case wire.RuleFilter + " " + wire.StatRoot + wire.ShadowRule:
+		r.RootObserved = value
+	case wire.RuleFilter + " " + wire.StatOwn + wire.ShadowRule:
+		r.OwnObserved = value
+	case wire.AnswerFilter + " " + wire.AnswerDenied:
+		r.denied = value
+	case wire.AnswerFilter + " " + wire.AnswerRules:
+		r.answered = value
+	}
+}
+
+// deniedByRule begins Envoy's details of a request that its filter of access denies; the rule's name follows, and "]".
+const deniedByRule = "rbac_access_denied_matched_policy["
+
+// forbid says that a policy's rule denied it, where one did. Envoy's details have the rule of a request.
+func (r *entry) forbid(details string) bool {
+	text := strings.TrimRight(r.rules.denied, " ")
+	if rule, ok := strings.CutPrefix(details, deniedByRule); ok {
+		text = strings.TrimSuffix(rule, "]")
+	}
+	rule, _ := wire.ParseRule(text)
+	if rule.Verdict != wire.RuleDenies {
+		return false
+	}
+	r.deny(r.pathDenied(), whyForbidden(rule))
+	r.DecidedBy = objectOf(rule)
+	return true
+}
+
+// whyForbidden says it in words.
+func whyForbidden(rule wire.Rule) string {
+	why, name := rule.Reason, ", rule "+rule.Rule
+	switch {
+	case rule.Rule == "default":
+		why, name = "no rule allows it", ""
+	case rule.Rule == "selector":
+		why, name = "nobody knows the workload's labels", ""
+	case strings.HasSuffix(rule.Rule, ".paths"):
+		why, name = "the path can be taken for another one", ", rule "+strings.TrimSuffix(rule.Rule, ".paths")
+	}
+	text := "denied by " + record.EgressPolicy + " " + rule.Policy + name
+	if why != "" {
+		text += ": " + why
+	}
+	if rule.Owner != "" {
+		text += " (owner: " + rule.Owner + ")"
+	}
+	return text
+}
+
+// tellRules fills in which rules something met that was allowed: the one that allowed it, and the one that would deny it.
+func (r *entry) tellRules() {
+	said := r.rules.Ruled
+	if r.rules.answered != "" {
+		said = wire.ParseRuled(r.rules.answered)
+	}
+	if said == (wire.Ruled{}) {
+		return
+	}
+	root, own := ruleOf(said.Root), ruleOf(said.Own)
+	switch {
+	case own.Verdict == wire.RuleAllows && root.Verdict != wire.RuleFinal:
+		r.AllowedBy = objectOf(own)
+	case root.Verdict == wire.RuleAllows, root.Verdict == wire.RuleFinal:
+		r.AllowedBy = objectOf(root)
+	}
+	if said.RootObserved != "" {
+		root = ruleOf(said.RootObserved)
+	}
+	if said.OwnObserved != "" {
+		own = ruleOf(said.OwnObserved)
+	}
+	switch {
+	case root.Verdict == wire.RuleDenies:
+		r.WouldDeny = objectOf(root)
+	case own.Verdict == wire.RuleDenies && root.Verdict != wire.RuleFinal:
+		r.WouldDeny = objectOf(own)
+	}
+}
+
+// ruleOf reads a level's rule; of one that says nothing it is the zero Rule.
+func ruleOf(text string) wire.Rule {
+	rule, _ := wire.ParseRule(text)
+	return rule
+}
+
+// objectOf names a rule as records do.
+func objectOf(r wire.Rule) record.Object {
+	namespace, name, _ := strings.Cut(r.Policy, "/")
+	return record.Object{Kind: record.EgressPolicy, Namespace: namespace, Name: name, Rule: r.Rule, Revision: r.Revision}
+}
