@@ -62,8 +62,9 @@ func auditData(flag string) (string, error) {
 
 // auditFilterFlags are the flags that choose records.
 type auditFilterFlags struct {
-	since, until, verdict, host, from string
-	limit                             int
+	since, until, verdict, host, from, policy, rule string
+	wouldDeny                                       bool
+	limit                                           int
 }
 
 // add declares the flags; since and limit are the defaults.
@@ -74,17 +75,21 @@ func (f *auditFilterFlags) add(cmd *cobra.Command, since string, limit int) {
 	flags.StringVar(&f.verdict, "verdict", "", "allowed or denied")
 	flags.StringVar(&f.host, "host", "", "host, * for any text: '*.example.com'")
 	flags.StringVar(&f.from, "from", "", "NAMESPACE/WORKLOAD: the name of a pod or service account, * for any text")
+	flags.StringVar(&f.policy, "policy", "", "NAMESPACE/NAME: an EgressPolicy that denied it, allowed it, or would deny it; * for any text")
+	flags.StringVar(&f.rule, "rule", "", "the name of such a policy's rule, or default; * for any text")
+	flags.BoolVar(&f.wouldDeny, "would-deny", false, "only what would be denied if the EgressPolicies that are observed were enforced; --policy and --rule are then of those")
 	flags.IntVar(&f.limit, "limit", limit, "the newest N only; 0 for all")
 }
 
 // filter checks the flags.
 func (f *auditFilterFlags) filter(now time.Time) (filter query.Filter, err error) {
-	var errs [4]error
+	var errs [5]error
 	filter.Since, errs[0] = query.ParseTime(f.since, now)
 	filter.Until, errs[1] = query.ParseTime(f.until, now)
 	filter.Verdict, errs[2] = query.ParseVerdict(f.verdict)
 	filter.From, errs[3] = query.ParseWorkload(f.from)
-	for i, flag := range []string{"--since", "--until", "--verdict", "--from"} {
+	filter.Rule, errs[4] = query.ParsePolicy(f.policy)
+	for i, flag := range []string{"--since", "--until", "--verdict", "--from", "--policy"} {
 		if errs[i] != nil {
 			return filter, usageError{fmt.Errorf("%s: %w", flag, errs[i])}
 		}
@@ -92,7 +97,7 @@ func (f *auditFilterFlags) filter(now time.Time) (filter query.Filter, err error
 	if f.limit < 0 {
 		return filter, usageError{fmt.Errorf("--limit %d: give 0 (all) or more", f.limit)}
 	}
-	filter.Host, filter.Limit = f.host, f.limit
+	filter.Host, filter.Limit, filter.Rule.Name, filter.WouldDeny = f.host, f.limit, f.rule, f.wouldDeny
 	return filter, nil
 }
 

@@ -28,6 +28,7 @@ func auditQueryCommand() *cobra.Command {
 		Short: "Print the records that fit, oldest first",
 		Example: `  sallyport audit query --since 1h --verdict denied
   sallyport audit query --since 7d --host '*.evil.test' --from shop/checkout -o json
+  sallyport audit query --since 7d --would-deny --policy shop/allowed
   sallyport audit query --since 2026-03-01T00:00:00Z --until 2026-03-02T00:00:00Z --limit 0 -o ocsf`,
 		Args: auditArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

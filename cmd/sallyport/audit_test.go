@@ -39,7 +39,8 @@ func auditLog(t *testing.T) string {
 	}
 	r := record.Record{Proxy: "p", Epoch: 1, Seq: 1, Time: time.Now().Add(-time.Minute), Class: record.HTTP,
 		Verdict: record.Denied, Host: "a.evil.test", Workload: record.Workload{
-			Principal: "spiffe://cluster.local/ns/shop/sa/cart", Namespace: "shop", ServiceAccount: "cart"}}
+			Principal: "spiffe://cluster.local/ns/shop/sa/cart", Namespace: "shop", ServiceAccount: "cart"},
+		DecidedBy: record.Object{Kind: record.EgressPolicy, Namespace: "shop", Name: "list", Rule: "default"}}
 	old := r
 	old.Seq, old.Time = 2, r.Time.AddDate(0, 0, -3)
 	err = errors.Join(s.Store(context.Background(), []record.Record{r, old}), s.Close())
@@ -58,6 +59,7 @@ func TestAuditQueryJSON(t *testing.T) {
 		{nil, 1}, {[]string{"--since", "7d"}, 2}, {[]string{"--since", "7d", "--limit", "1"}, 1},
 		{[]string{"--host", "*.evil.test", "--verdict", "denied", "--from", "shop/cart"}, 1},
 		{[]string{"--verdict", "allowed"}, 0},
+		{[]string{"--policy", "shop/l*", "--rule", "default"}, 1}, {[]string{"--policy", "shop/other"}, 0}, {[]string{"--rule", "one"}, 0}, {[]string{"--would-deny"}, 0},
 	} {
 		out, _, err := audit(t, data, append([]string{"query", "-o", "json"}, tt.args...)...)
 		if err != nil {
@@ -99,7 +101,7 @@ func TestAuditExitCodes(t *testing.T) {
 	data := auditLog(t)
 	for want, calls := range map[int][][]string{
 		exitUsage: {
-			{"query", "--since", "yesterday"}, {"query", "--verdict", "maybe"}, {"query", "--from", "a/b/c"},
+			{"query", "--since", "yesterday"}, {"query", "--verdict", "maybe"}, {"query", "--from", "a/b/c"}, {"query", "--policy", "a/b/c"},
 			{"query", "--limit", "-1"}, {"query", "-o", "xml"}, {"query", "extra"}, {"sql"}, {"sql", "DROP TABLE records"},
 			{"sql", "SELECT 1", "-o", "ocsf"}, {"export", "-"}, {"export", "x", "--format", "xml"},
 			{"server", "--retention", "soon"}, {"tail", "-o", "xml"},

@@ -9,7 +9,7 @@ import (
 )
 
 // SchemaVersion is the version of OCSF that the events follow.
-const SchemaVersion = "1.3.0"
+const SchemaVersion = "1.4.0"
 
 // FromRecord writes a record as an event.
 func FromRecord(r record.Record) Event {
@@ -64,20 +64,46 @@ func gap(e Event, r record.Record) Event {
 }
 
 func (e *Event) setVerdict(r record.Record) {
-	switch r.Verdict {
-	case record.Allowed:
+	switch {
+	case r.Verdict == record.Allowed && r.WouldDeny != record.Object{}:
+		e.ActionID, e.Action, e.DispositionID, e.Disposition = 3, "Observed", 17, "Logged"
+	case r.Verdict == record.Allowed:
 		e.ActionID, e.Action, e.DispositionID, e.Disposition = 1, "Allowed", 1, "Allowed"
-	case record.Denied:
+	case r.Verdict == record.Denied:
 		e.ActionID, e.Action, e.DispositionID, e.Disposition = 2, "Denied", 2, "Blocked"
 		e.SeverityID, e.Severity = 2, "Low"
 	}
 	e.Message = r.Reason
+	e.Policy = policy(r)
 	if d := r.DecidedBy; d != (record.Object{}) || r.Reason != "" {
 		name := d.Name
 		if d.Namespace != "" {
 			name = d.Namespace + "/" + d.Name
 		}
 		e.FirewallRule = &FirewallRule{Name: name, UID: d.Rule, Version: d.Revision, Type: d.Kind, Desc: r.Reason}
+	}
+}
+
+// policy is the one that the event is about: what would deny comes before what allowed.
+func policy(r record.Record) *Policy {
+	rule, applied := ruleOf(r)
+	if rule == (record.Object{}) {
+		return nil
+	}
+	return &Policy{UID: rule.Namespace + "/" + rule.Name, Name: rule.Name, Version: rule.Revision, IsApplied: applied}
+}
+
+// ruleOf is the policy's rule that the event is about, and whether it was applied.
+func ruleOf(r record.Record) (rule record.Object, applied bool) {
+	switch {
+	case r.WouldDeny != (record.Object{}):
+		return r.WouldDeny, false
+	case r.AllowedBy != (record.Object{}):
+		return r.AllowedBy, true
+	case r.DecidedBy.Kind == record.EgressPolicy:
+		return r.DecidedBy, true
+	default:
+		return record.Object{}, false
 	}
 }
 
@@ -164,12 +190,14 @@ func actor(w record.Workload) *Actor {
 // unmapped holds what the schema has no word for.
 func unmapped(r record.Record) map[string]string {
 	out := map[string]string{}
+	rule, _ := ruleOf(r)
 	for key, value := range map[string]string{
 		"path": r.Path, "reporter": r.Reporter, "cluster": r.Cluster, "route": r.Route, "authority": r.Authority,
 		"protocol": r.Protocol, "namespace": r.Workload.Namespace, "response_flags": strings.Join(r.Flags, ","),
 		"labels": r.Workload.Labels, "dialled": r.Dialled, "destination_principal": r.DestinationWorkload.Principal,
 		"destination_namespace": r.DestinationWorkload.Namespace, "destination_service_account": r.DestinationWorkload.ServiceAccount,
 		"destination_labels": r.DestinationWorkload.Labels, "claim": r.Claim, "forwarded_for": r.ForwardedFor, "cut": strings.Join(r.Cut, ","),
+		"policy_rule": rule.Rule, "allowed_by": strings.Trim(r.AllowedBy.Namespace+"/"+r.AllowedBy.Name+" "+r.AllowedBy.Rule, "/ "),
 	} {
 		if value != "" {
 			out[key] = value

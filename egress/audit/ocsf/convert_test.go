@@ -38,8 +38,8 @@ func TestFromRecord(t *testing.T) {
 			"dst_endpoint.hostname": "api.example.com", "dst_endpoint.ip": "192.0.2.1", "dst_endpoint.port": 443.0,
 			"actor.user.uid": "spiffe://cluster.local/ns/shop/sa/cart", "actor.user.name": "shop/cart",
 			"tls.sni": "api.example.com", "traffic.bytes": 15.0, "traffic.bytes_in": 10.0, "unmapped.path": "gateway",
-			"metadata.product.name": "Sallyport", "metadata.version": "1.3.0",
-			"metadata.uid": "sidecar~10.0.0.1~cart-1.shop~shop/5/9", "http_request": nil,
+			"metadata.product.name": "Sallyport", "metadata.version": "1.4.0",
+			"metadata.uid": "sidecar~10.0.0.1~cart-1.shop~shop/5/9", "http_request": nil, "policy": nil,
 		}},
 		{"denied connection", with(func(r *record.Record) {
 			r.Class, r.Verdict, r.Reason, r.Destination = record.Network, record.Denied, "not registered", ""
@@ -48,6 +48,22 @@ func TestFromRecord(t *testing.T) {
 			"type_uid": 400105.0, "severity_id": 2.0, "disposition": "Blocked", "action": "Denied",
 			"firewall_rule.name": "shop/strict", "firewall_rule.uid": "rules[1]", "firewall_rule.type": "EgressPolicy",
 			"message": "not registered", "dst_endpoint.ip": nil, "dst_endpoint.port": 443.0,
+			"policy.uid": "shop/strict", "policy.name": "strict", "policy.is_applied": true, "unmapped.policy_rule": "rules[1]",
+		}},
+		{"allowed by a policy's rule", with(func(r *record.Record) {
+			r.Class, r.Verdict, r.DecidedBy = record.Network, record.Allowed, record.Object{Kind: "ServiceEntry", Namespace: "shop", Name: "api"}
+			r.AllowedBy = record.Object{Kind: "EgressPolicy", Namespace: "shop", Name: "strict", Rule: "api", Revision: "abc"}
+		}), map[string]any{
+			"action_id": 1.0, "firewall_rule.name": "shop/api", "policy.uid": "shop/strict", "policy.version": "abc", "policy.is_applied": true, "unmapped.policy_rule": "api",
+		}},
+		{"an observed policy would deny", with(func(r *record.Record) {
+			r.Class, r.Verdict, r.DecidedBy = record.Network, record.Allowed, record.Object{Kind: "ServiceEntry", Namespace: "shop", Name: "api"}
+			r.AllowedBy = record.Object{Kind: "EgressPolicy", Namespace: "shop", Name: "strict", Rule: "api"}
+			r.WouldDeny = record.Object{Kind: "EgressPolicy", Namespace: "istio-system", Name: "next", Rule: "default", Revision: "def"}
+		}), map[string]any{
+			"action_id": 3.0, "action": "Observed", "disposition_id": 17.0, "type_uid": 400106.0, "severity_id": 1.0, "firewall_rule.name": "shop/api",
+			"policy.uid": "istio-system/next", "policy.name": "next", "policy.version": "def", "policy.is_applied": false, "unmapped.policy_rule": "default",
+			"unmapped.allowed_by": "shop/strict api",
 		}},
 		{"direction", with(func(r *record.Record) {
 			r.Class, r.Direction, r.Dialled, r.DecidedBy = record.Network, record.Lateral, "10.0.0.9:80", record.Object{Kind: "Service", Name: "s", Revision: "abc"}

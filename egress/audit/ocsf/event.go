@@ -1,6 +1,6 @@
 package ocsf
 
-// Event is one OCSF event. Field names are the schema's: https://schema.ocsf.io/1.3.0/classes/network_activity.
+// Event is one OCSF event. Field names are the schema's: https://schema.ocsf.io/1.4.0/classes/network_activity.
 type Event struct {
 	ClassUID     int    `json:"class_uid"`
 	ClassName    string `json:"class_name"`
@@ -23,6 +23,7 @@ type Event struct {
 	DispositionID int           `json:"disposition_id,omitempty"`
 	Disposition   string        `json:"disposition,omitempty"`
 	FirewallRule  *FirewallRule `json:"firewall_rule,omitempty"`
+	Policy        *Policy       `json:"policy,omitempty"`
 
 	Metadata       Metadata          `json:"metadata"`
 	Actor          *Actor            `json:"actor,omitempty"`
@@ -82,6 +83,14 @@ type FirewallRule struct {
 	Version string `json:"version,omitempty"` // the object's revision
 	Type    string `json:"type,omitempty"`    // its kind
 	Desc    string `json:"desc,omitempty"`    // the reason
+}
+
+// Policy is the EgressPolicy whose rule denied, allowed, or would deny.
+type Policy struct {
+	UID       string `json:"uid"`               // its namespace/name
+	Name      string `json:"name"`              // its name
+	Version   string `json:"version,omitempty"` // its revision
+	IsApplied bool   `json:"is_applied"`        // false of one that is observed only
 }
 
 // ConnectionInfo gives protocol and direction.

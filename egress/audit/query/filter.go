@@ -16,7 +16,10 @@ type Filter struct {
 	Verdict record.Verdict `json:"verdict,omitempty"`
 	Host    string         `json:"host,omitempty"` // glob, upper and lower case alike
 	From    Workload       `json:"from,omitzero"`
-	Limit   int            `json:"limit,omitempty"` // the newest ones; 0: no limit
+	// Rule is of a policy that decided, allowed, or would deny; with WouldDeny of one that would deny.
+	Rule      Rule `json:"rule,omitzero"`
+	WouldDeny bool `json:"wouldDeny,omitempty"` // what would have been denied if the policies that are observed were enforced
+	Limit     int  `json:"limit,omitempty"`     // the newest ones; 0: no limit
 }
 
 // Workload names senders: a namespace, and in it a pod or a service account. Both may be globs; empty fits all.
@@ -98,6 +101,8 @@ func (f Filter) Match(r *record.Record) bool {
 		return false
 	case f.From.Name != "" && !globMatch(f.From.Name, r.Workload.Name) && !globMatch(f.From.Name, r.Workload.ServiceAccount):
 		return false
+	case (f.WouldDeny || f.Rule != Rule{}) && !f.Rule.match(r, f.WouldDeny):
+		return false
 	}
 	return true
 }
@@ -127,6 +132,10 @@ func (f Filter) where() (string, []any) {
 	if f.From.Name != "" {
 		name := globLike(f.From.Name)
 		add(`(workload LIKE ? ESCAPE '\' OR service_account LIKE ? ESCAPE '\')`, name, name)
+	}
+	if (f.WouldDeny || f.Rule != Rule{}) {
+		condition, values := f.Rule.where(f.WouldDeny)
+		add(condition, values...)
 	}
 	return strings.Join(conditions, " AND "), args
 }

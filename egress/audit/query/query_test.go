@@ -104,6 +104,54 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestRules: what policies did, by their names.
+func TestRules(t *testing.T) {
+	object := func(kind, name, rule string) record.Object {
+		return record.Object{Kind: kind, Namespace: "shop", Name: name, Rule: rule}
+	}
+	one, other := object("EgressPolicy", "list", "one"), object("EgressPolicy", "next", "default")
+	db := filled(t,
+		rec(1, nil),
+		rec(2, func(r *record.Record) { r.DecidedBy = object("ServiceEntry", "list", "one") }),
+		rec(3, func(r *record.Record) { r.Verdict, r.DecidedBy = record.Denied, one }),
+		rec(4, func(r *record.Record) { r.AllowedBy = one }),
+		rec(5, func(r *record.Record) { r.AllowedBy, r.WouldDeny = one, other }),
+		rec(6, func(r *record.Record) { r.WouldDeny = one }),
+	)
+	for _, tt := range []struct {
+		name   string
+		filter Filter
+		want   []uint64
+	}{
+		{"would deny", Filter{WouldDeny: true}, []uint64{5, 6}},
+		{"a policy", Filter{Rule: Rule{Namespace: "shop", Policy: "list"}}, []uint64{3, 4, 5, 6}},
+		{"a policy that would deny", Filter{Rule: Rule{Namespace: "shop", Policy: "list"}, WouldDeny: true}, []uint64{6}},
+		{"policies of a namespace", Filter{Rule: Rule{Namespace: "shop"}}, []uint64{3, 4, 5, 6}},
+		{"policies of another one", Filter{Rule: Rule{Namespace: "pay"}}, nil},
+		{"a rule", Filter{Rule: Rule{Name: "default"}}, []uint64{5}},
+		{"a rule, by glob", Filter{Rule: Rule{Name: "o?e*"}}, []uint64{3, 4, 5, 6}},
+		{"another policy's rule", Filter{Rule: Rule{Policy: "next", Name: "one"}}, nil},
+		{"a rule that denied", Filter{Rule: Rule{Policy: "list", Name: "one"}, Verdict: record.Denied}, []uint64{3}},
+		{"no injection", Filter{Rule: Rule{Policy: "' OR '1'='1", Name: "%"}}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got, matched []uint64
+			if err := Each(t.Context(), db, Filter{}, func(r record.Record) error {
+				if tt.filter.Match(&r) {
+					matched = append(matched, r.Seq)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			err := Each(t.Context(), db, tt.filter, func(r record.Record) error { got = append(got, r.Seq); return nil })
+			if err != nil || !slices.Equal(got, tt.want) || !slices.Equal(matched, tt.want) {
+				t.Errorf("%v, and %v match, want %v, %v", got, matched, tt.want, err)
+			}
+		})
+	}
+}
+
 func TestParse(t *testing.T) {
 	for text, want := range map[string]time.Time{
 		"": {}, "1h": noon.Add(-time.Hour), "7d": noon.AddDate(0, 0, -7), "1w2d3h4m": noon.Add(-(9*24 + 3) * time.Hour).Add(-4 * time.Minute),
@@ -126,6 +174,16 @@ func TestParse(t *testing.T) {
 	}
 	if _, err := ParseWorkload("a/b/c"); err == nil {
 		t.Error("a/b/c is a workload")
+	}
+	for text, want := range map[string]Rule{"": {}, "a": {Namespace: "a"}, "a/b": {Namespace: "a", Policy: "b"}} {
+		if got, err := ParsePolicy(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"/", "a/b/c"} {
+		if got, err := ParsePolicy(text); err == nil {
+			t.Errorf("%q is the policy %v", text, got)
+		}
 	}
 	if _, err := ParseVerdict("maybe"); err == nil {
 		t.Error("maybe is a verdict")

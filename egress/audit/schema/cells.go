@@ -86,8 +86,10 @@ func request(r *record.Record) string {
 	return r.Method + " " + strconv.FormatUint(uint64(r.Status), 10)
 }
 
-func decidedBy(r *record.Record) string {
-	o := r.DecidedBy
+func decidedBy(r *record.Record) string { return object(r.DecidedBy) }
+
+// object is KIND NS/NAME RULE.
+func object(o record.Object) string {
 	if o == (record.Object{}) {
 		return ""
 	}
@@ -98,9 +100,17 @@ func decidedBy(r *record.Record) string {
 	return name
 }
 
+// reason is why, with the policies' rules that it met beside.
 func reason(r *record.Record) string {
 	if r.Class == record.Gap {
 		return fmt.Sprintf("%d records lost: %s", r.Count, r.Reason)
 	}
-	return r.Reason
+	text := r.Reason
+	if by := object(r.AllowedBy); by != "" {
+		text += "; allowed by " + by
+	}
+	if by := object(r.WouldDeny); by != "" {
+		text += "; would be denied by " + by
+	}
+	return strings.TrimPrefix(text, "; ")
 }

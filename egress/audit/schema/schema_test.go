@@ -102,6 +102,23 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// TestReasonTellsRules: who looks at a table for policies sees which rules they were.
+func TestReasonTellsRules(t *testing.T) {
+	one := record.Object{Kind: record.EgressPolicy, Namespace: "shop", Name: "list", Rule: "one"}
+	for want, r := range map[string]record.Record{
+		"registered": {Reason: "registered"},
+		"registered; allowed by EgressPolicy shop/list one":           {Reason: "registered", AllowedBy: one},
+		"would be denied by EgressPolicy shop/list one":               {WouldDeny: one},
+		"3 records lost: full":                                        {Class: record.Gap, Count: 3, Reason: "full"},
+		"a; allowed by Kind n; would be denied by EgressPolicy x/y z": {Reason: "a", AllowedBy: record.Object{Kind: "Kind", Name: "n"}, WouldDeny: record.Object{Kind: record.EgressPolicy, Namespace: "x", Name: "y", Rule: "z"}},
+	} {
+		cells := Cells(&r)
+		if got := cells[len(cells)-1]; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestStorable(t *testing.T) {
 	for in, want := range map[string]string{"": "", "plain": "plain", "ü": "ü", "a\x00b": "a\uFFFDb", "\xff": "\uFFFD", "\xff\x00": "\uFFFD\uFFFD"} {
 		if got := storable(in); got != want {
