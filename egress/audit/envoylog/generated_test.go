@@ -2,6 +2,7 @@ package envoylog
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -70,8 +71,8 @@ func compareHTTP(t *testing.T, e *datav3.HTTPAccessLogEntry) {
 	req, resp := e.GetRequest(), e.GetResponse()
 	want.method, want.authority, want.path, want.received = uint64(req.GetRequestMethod()), req.GetAuthority(), req.GetPath(), req.GetRequestBodyBytes()
 	want.status, want.howItWent, want.sent = resp.GetResponseCode().GetValue(), resp.GetResponseCodeDetails(), resp.GetResponseBodyBytes()
-	if got != want {
-		t.Errorf("by hand %+v\ngenerated %+v\nof %v", got, want, e)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("by hand %+v, %+v\ngenerated %+v, %+v\nof %v", got, got.rules, want, want.rules, e)
 	}
 }
 
@@ -87,8 +88,8 @@ func compareTCP(t *testing.T, e *datav3.TCPAccessLogEntry) {
 	}
 	want := commonOf(e.GetCommonProperties())
 	want.received, want.sent = e.GetConnectionProperties().GetReceivedBytes(), e.GetConnectionProperties().GetSentBytes()
-	if got != want {
-		t.Errorf("by hand %+v\ngenerated %+v\nof %v", got, want, e)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("by hand %+v, %+v\ngenerated %+v, %+v\nof %v", got, got.rules, want, want.rules, e)
 	}
 }
 
@@ -107,6 +108,12 @@ func commonOf(c *datav3.AccessLogCommon) logged {
 		l.tags.set(name, value)
 	}
 	for filter, said := range c.GetMetadata().GetFilterMetadata() {
+		if filter != wire.RuleFilter && filter != wire.AnswerFilter {
+			continue
+		}
+		if l.rules == nil {
+			l.rules = new(rules)
+		}
 		for key, value := range said.GetFields() {
 			l.rules.set(filter, key, value.GetStringValue())
 		}

@@ -21,7 +21,7 @@ type logged struct {
 	ended                      string // connection_termination_details
 	flags                      flagSet
 	tags                       tags
-	rules                      rules
+	rules                      *rules // nil where the entry says nothing of any
 	sni, peer                  string
 	peers                      int // names in the client's certificate
 	received, sent             uint64
@@ -142,7 +142,7 @@ func (l *logged) readCommon(common string) error {
 		case commonTags:
 			f.Fail(l.tags.read(f.Text))
 		case commonMetadata:
-			f.Fail(l.rules.read(f.Text))
+			f.Fail(l.readMetadata(f.Text))
 		case commonEnded:
 			l.ended = f.Text
 		case commonIntermediate:

@@ -14,19 +14,19 @@ type rules struct {
 	wire.Ruled
 }
 
-// read reads a Metadata: what filters say, in a Struct each, by their names.
-func (r *rules) read(metadata string) error {
+// readMetadata reads a Metadata: what filters say, in a Struct each, by their names.
+func (l *logged) readMetadata(metadata string) error {
 	f := protobuf.Scan(metadata)
 	for f.Next() {
 		if f.Tag == metadataFilter {
-			f.Fail(r.readFilter(f.Text))
+			f.Fail(l.readFilter(f.Text))
 		}
 	}
 	return f.Err()
 }
 
 // readFilter reads an entry of the map of what filters say. Those that do not know of policies are passed over.
-func (r *rules) readFilter(pair string) error {
+func (l *logged) readFilter(pair string) error {
 	var name, said string
 	f := protobuf.Scan(pair)
 	for f.Next() {
@@ -40,10 +40,13 @@ func (r *rules) readFilter(pair string) error {
 	if err := f.Err(); err != nil || name != wire.RuleFilter && name != wire.AnswerFilter {
 		return err
 	}
+	if l.rules == nil {
+		l.rules = new(rules)
+	}
 	s := protobuf.Scan(said)
 	for s.Next() {
 		if s.Tag == structField {
-			s.Fail(r.readField(name, s.Text))
+			s.Fail(l.rules.readField(name, s.Text))
 		}
 	}
 	return s.Err()
@@ -95,9 +98,14 @@ const deniedByRule = "rbac_access_denied_matched_policy["
 
 // forbid says that a policy's rule denied it, where one did. Envoy's details have the rule of a request.
 func (r *entry) forbid(details string) bool {
-	text := strings.TrimRight(r.rules.denied, " ")
-	if rule, ok := strings.CutPrefix(details, deniedByRule); ok {
-		text = strings.TrimSuffix(rule, "]")
+	text, ok := strings.CutPrefix(details, deniedByRule)
+	switch {
+	case ok:
+		text = strings.TrimSuffix(text, "]")
+	case r.rules != nil:
+		text = strings.TrimRight(r.rules.denied, " ")
+	default:
+		return false
 	}
 	rule, _ := wire.ParseRule(text)
 	if rule.Verdict != wire.RuleDenies {
@@ -131,12 +139,12 @@ func whyForbidden(rule wire.Rule) string {
 
 // tellRules fills in which rules something met that was allowed: the one that allowed it, and the one that would deny it.
 func (r *entry) tellRules() {
+	if r.rules == nil {
+		return
+	}
 	said := r.rules.Ruled
 	if r.rules.answered != "" {
 		said = wire.ParseRuled(r.rules.answered)
-	}
-	if said == (wire.Ruled{}) {
-		return
 	}
 	root, own := ruleOf(said.Root), ruleOf(said.Own)
 	switch {

@@ -65,7 +65,7 @@ func gap(e Event, r record.Record) Event {
 
 func (e *Event) setVerdict(r record.Record) {
 	switch {
-	case r.Verdict == record.Allowed && r.WouldDeny != record.Object{}:
+	case r.Verdict == record.Allowed && !r.WouldDeny.IsZero():
 		e.ActionID, e.Action, e.DispositionID, e.Disposition = 3, "Observed", 17, "Logged"
 	case r.Verdict == record.Allowed:
 		e.ActionID, e.Action, e.DispositionID, e.Disposition = 1, "Allowed", 1, "Allowed"
@@ -87,7 +87,7 @@ func (e *Event) setVerdict(r record.Record) {
 // policy is the one that the event is about: what would deny comes before what allowed.
 func policy(r record.Record) *Policy {
 	rule, applied := ruleOf(r)
-	if rule == (record.Object{}) {
+	if rule.IsZero() {
 		return nil
 	}
 	return &Policy{UID: rule.Namespace + "/" + rule.Name, Name: rule.Name, Version: rule.Revision, IsApplied: applied}
@@ -96,9 +96,9 @@ func policy(r record.Record) *Policy {
 // ruleOf is the policy's rule that the event is about, and whether it was applied.
 func ruleOf(r record.Record) (rule record.Object, applied bool) {
 	switch {
-	case r.WouldDeny != (record.Object{}):
+	case !r.WouldDeny.IsZero():
 		return r.WouldDeny, false
-	case r.AllowedBy != (record.Object{}):
+	case !r.AllowedBy.IsZero():
 		return r.AllowedBy, true
 	case r.DecidedBy.Kind == record.EgressPolicy:
 		return r.DecidedBy, true

@@ -76,10 +76,14 @@ func workload(b []byte, first uint64, w *record.Workload) []byte {
 
 // object appends five fields that have the numbers from first on.
 func object(b []byte, first uint64, o *record.Object) []byte {
-	for i, s := range [...]string{o.Kind, o.Namespace, o.Name, o.Rule, o.Revision} {
-		b = text(b, first+uint64(i)<<3, s)
+	if o.IsZero() {
+		return b
 	}
-	return b
+	b = text(b, first, o.Kind)
+	b = text(b, first+1<<3, o.Namespace)
+	b = text(b, first+2<<3, o.Name)
+	b = text(b, first+3<<3, o.Rule)
+	return text(b, first+4<<3, o.Revision)
 }
 
 func number(b []byte, tag, n uint64) []byte {

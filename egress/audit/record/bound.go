@@ -69,12 +69,12 @@ func (r *Record) parts(room *[maxParts]part) []part {
 		{"reason", &r.Reason, 1024},
 		{"verdict", (*string)(&r.Verdict), 32},
 	}...)
-	if by := &r.AllowedBy; *by != (Object{}) {
+	if by := &r.AllowedBy; !by.IsZero() {
 		parts = append(parts,
 			part{"allowedBy.kind", &by.Kind, 128}, part{"allowedBy.namespace", &by.Namespace, 256}, part{"allowedBy.name", &by.Name, 256},
 			part{"allowedBy.rule", &by.Rule, 512}, part{"allowedBy.revision", &by.Revision, 64})
 	}
-	if by := &r.WouldDeny; *by != (Object{}) {
+	if by := &r.WouldDeny; !by.IsZero() {
 		parts = append(parts,
 			part{"wouldDeny.kind", &by.Kind, 128}, part{"wouldDeny.namespace", &by.Namespace, 256}, part{"wouldDeny.name", &by.Name, 256},
 			part{"wouldDeny.rule", &by.Rule, 512}, part{"wouldDeny.revision", &by.Revision, 64})

@@ -127,6 +127,11 @@ type Object struct {
 	Revision string `json:"revision,omitempty"`
 }
 
+// IsZero says whether it names nothing.
+func (o *Object) IsZero() bool {
+	return len(o.Kind)+len(o.Namespace)+len(o.Name)+len(o.Rule)+len(o.Revision) == 0
+}
+
 // ParseObject reads KIND/NAMESPACE/NAME, as configuration quotes objects; the zero Object if it is not of that form.
 func ParseObject(text string) Object {
 	kind, rest, _ := strings.Cut(text, "/")
