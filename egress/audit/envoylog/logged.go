@@ -21,7 +21,8 @@ type logged struct {
 	ended                      string // connection_termination_details
 	flags                      flagSet
 	tags                       tags
-	rules                      *rules // nil where the entry says nothing of any
+	metadata                   string
+	rules                      *rules // nil where the metadata says nothing of any
 	sni, peer                  string
 	peers                      int // names in the client's certificate
 	received, sent             uint64
@@ -94,7 +95,10 @@ func (l *logged) readHTTP(entry string) error {
 			f.Fail(l.readResponse(f.Text))
 		}
 	}
-	return f.Err()
+	if err := f.Err(); err != nil || l.metadata == "" {
+		return err
+	}
+	return l.readMetadata(wire.RuleFilter)
 }
 
 // readTCP reads a TCPAccessLogEntry.
@@ -108,7 +112,10 @@ func (l *logged) readTCP(entry string) error {
 			f.Fail(l.readConnection(f.Text))
 		}
 	}
-	return f.Err()
+	if err := f.Err(); err != nil || !l.answerTells() {
+		return err
+	}
+	return l.readMetadata(wire.AnswerFilter)
 }
 
 func (l *logged) readCommon(common string) error {
@@ -142,7 +149,7 @@ func (l *logged) readCommon(common string) error {
 		case commonTags:
 			f.Fail(l.tags.read(f.Text))
 		case commonMetadata:
-			f.Fail(l.readMetadata(f.Text))
+			l.metadata = f.Text
 		case commonEnded:
 			l.ended = f.Text
 		case commonIntermediate:

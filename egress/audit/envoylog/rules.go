@@ -14,19 +14,34 @@ type rules struct {
 	wire.Ruled
 }
 
-// readMetadata reads a Metadata: what filters say, in a Struct each, by their names.
-func (l *logged) readMetadata(metadata string) error {
-	f := protobuf.Scan(metadata)
+// The keys of what is read of an answer, as a Struct has them: with their length before them.
+const (
+	keyDenied = "\x06" + wire.AnswerDenied
+	keyRules  = "\x05" + wire.AnswerRules
+)
+
+// answerTells says whether the answer to a connection's question can tell of policies. Each connection that was asked about has one,
+// which is not gone through for nothing.
+func (l *logged) answerTells() bool {
+	if l.cluster == wire.BlackHoleCluster {
+		return strings.Contains(l.metadata, keyDenied)
+	}
+	return strings.Contains(l.metadata, keyRules)
+}
+
+// readMetadata reads what a filter says in the Metadata, which has a Struct for each by its name.
+func (l *logged) readMetadata(filter string) error {
+	f := protobuf.Scan(l.metadata)
 	for f.Next() {
 		if f.Tag == metadataFilter {
-			f.Fail(l.readFilter(f.Text))
+			f.Fail(l.readFilter(filter, f.Text))
 		}
 	}
 	return f.Err()
 }
 
-// readFilter reads an entry of the map of what filters say. Those that do not know of policies are passed over.
-func (l *logged) readFilter(pair string) error {
+// readFilter reads an entry of the map of what filters say, if it is that filter's.
+func (l *logged) readFilter(filter, pair string) error {
 	var name, said string
 	f := protobuf.Scan(pair)
 	for f.Next() {
@@ -37,23 +52,20 @@ func (l *logged) readFilter(pair string) error {
 			said = f.Text
 		}
 	}
-	if err := f.Err(); err != nil || name != wire.RuleFilter && name != wire.AnswerFilter {
+	if err := f.Err(); err != nil || name != filter {
 		return err
-	}
-	if l.rules == nil {
-		l.rules = new(rules)
 	}
 	s := protobuf.Scan(said)
 	for s.Next() {
 		if s.Tag == structField {
-			s.Fail(l.rules.readField(name, s.Text))
+			s.Fail(l.readRule(s.Text))
 		}
 	}
 	return s.Err()
 }
 
-// readField reads an entry of the map that a Struct is.
-func (r *rules) readField(filter, pair string) error {
+// readRule reads an entry of the map that a Struct is.
+func (l *logged) readRule(pair string) error {
 	var key, value string
 	f := protobuf.Scan(pair)
 	for f.Next() {
@@ -71,26 +83,34 @@ func (r *rules) readField(filter, pair string) error {
 			f.Fail(v.Err())
 		}
 	}
-	r.set(filter, key, value)
+	l.setRule(key, value)
 	return f.Err()
 }
 
-// set takes what a filter says under a key.
-func (r *rules) set(filter, key, value string) {
-	switch filter + " " + key {
-	case wire.RuleFilter + " " + wire.StatRoot + wire.EnforcedRule:
-		r.Root = value
-	case wire.RuleFilter + " " + wire.StatOwn + wire.EnforcedRule:
-		r.Own = value
-	case wire.RuleFilter + " " + wire.StatRoot + wire.ShadowRule:
-		r.RootObserved = value
-	case wire.RuleFilter + " " + wire.StatOwn + wire.ShadowRule:
-		r.OwnObserved = value
-	case wire.AnswerFilter + " " + wire.AnswerDenied:
-		r.denied = value
-	case wire.AnswerFilter + " " + wire.AnswerRules:
-		r.answered = value
+// setRule takes what a filter says under a key.
+func (l *logged) setRule(key, value string) {
+	switch key {
+	case wire.AnswerDenied:
+		l.said().denied = value
+	case wire.AnswerRules:
+		l.said().answered = value
+	case wire.StatRoot + wire.EnforcedRule:
+		l.said().Root = value
+	case wire.StatOwn + wire.EnforcedRule:
+		l.said().Own = value
+	case wire.StatRoot + wire.ShadowRule:
+		l.said().RootObserved = value
+	case wire.StatOwn + wire.ShadowRule:
+		l.said().OwnObserved = value
 	}
+}
+
+// said is where rules are put.
+func (l *logged) said() *rules {
+	if l.rules == nil {
+		l.rules = new(rules)
+	}
+	return l.rules
 }
 
 // deniedByRule begins Envoy's details of a request that its filter of access denies; the rule's name follows, and "]".
