@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -83,14 +83,20 @@ func TestVerifyResults(t *testing.T) {
 
 // TestVerifyUpIsAway: nothing can be said of a proxy that does not answer.
 func TestVerifyUpIsAway(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	// A socket that keeps a port and does not listen: who connects is refused, and nobody else gets the port.
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
 	out, progress, code, err := call(t, "verify", "--up", "--proxy", addr, "--data", t.TempDir(), "--only", "name", "--target", "other.com")
 	if code != exitFailed || !strings.Contains(out, "the proxy "+addr+" does not answer") || !strings.Contains(progress, "tried name") {
 		t.Errorf("exit %d (%v): %s%s", code, err, out, progress)

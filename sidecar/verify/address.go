@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 var addressWay = Way{Name: "address", About: "an address outside, without asking for a name", Needs: "--target-ip ADDR", try: func(ctx context.Context, e *Env) []Result {
@@ -19,7 +20,7 @@ func (e *Env) address(ctx context.Context, a netip.Addr) []Result {
 			if e.Proxy != nil {
 				return e.pageByProxy(ctx, r, r.URL)
 			}
-			return e.http(ctx, r, plain, siteURL("http", a.String(), e.ports.HTTP, 80)[len("http://"):])
+			return e.http(ctx, r, plain, strings.TrimPrefix(r.URL, "http://"))
 		},
 		func() Result {
 			return e.tls(ctx, Result{Tried: "TLS without a name to " + secure, URL: "tcp://" + secure}, secure, "")
@@ -30,5 +31,5 @@ func (e *Env) address(ctx context.Context, a netip.Addr) []Result {
 			return e.tls(ctx, Result{Tried: fmt.Sprintf("TLS for %s to %s", host, secure), URL: fmt.Sprintf("tls://%s:%d", host, e.ports.HTTPS)}, secure, host)
 		})
 	}
-	return each(tries, func(try func() Result) []Result { return []Result{try()} })
+	return together(tries...)
 }

@@ -48,46 +48,46 @@ func (a answer) unreached() bool {
 	return a.status >= 502 && a.status <= 504 && (strings.HasPrefix(a.body, "upstream ") || strings.HasPrefix(a.body, "no healthy upstream") || a.body == "")
 }
 
-// answered judges an HTTP answer.
-func (r Result) answered(a answer) Result {
+// judgeAnswer judges an HTTP answer.
+func (r Result) judgeAnswer(a answer) Result {
 	switch {
-	case a.refused():
-		return r.is(Closed, "refused by the proxy: %s", a)
+	case a.refused(), a.status == http.StatusProxyAuthRequired:
+		return r.conclude(Closed, "refused by the proxy: %s", a)
 	case r.Taken == "":
-		return r.is(Open, "answered, and nothing in the pod took it: %s", a)
+		return r.conclude(Open, "answered, and nothing in the pod took it: %s", a)
 	case a.unreached():
-		return r.is(Unclear, "the proxy let it pass, and reached nobody: %s", a)
+		return r.conclude(Unclear, "the proxy let it pass, and reached nobody: %s", a)
 	}
-	return r.is(Open, "answered: %s", a)
+	return r.conclude(Open, "answered: %s", a)
 }
 
-// noTunnel judges a proxy's answer in place of a tunnel.
-func (r Result) noTunnel(a answer) Result {
+// judgeRefusal judges a proxy's answer in place of a tunnel.
+func (r Result) judgeRefusal(a answer) Result {
 	if a.unreached() {
-		return r.is(Unclear, "the proxy would let it pass, and reached nobody: %s", a)
+		return r.conclude(Unclear, "the proxy would let it pass, and reached nobody: %s", a)
 	}
-	return r.is(Closed, "refused by the proxy: %s", a)
+	return r.conclude(Closed, "refused by the proxy: %s", a)
 }
 
-// silent judges a connection that there was, from which nothing came.
-func (r Result) silent(c *conn, err error, e *Env) Result {
+// judgeSilence judges a connection that there was, from which nothing came.
+func (r Result) judgeSilence(c *conn, err error, e *Env) Result {
 	r.Taken = c.taken
 	switch {
 	case c.taken == "":
-		return r.is(Open, connectedOnly)
+		return r.conclude(Open, connectedOnly)
 	case timedOut(err):
-		return r.is(Unclear, "taken by the %s, and no answer within %s", c.taken, e.Wait)
+		return r.conclude(Unclear, "taken by the %s, and no answer within %s", c.taken, e.Wait)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
-		return r.is(Closed, "taken by the %s, and ended without a byte", c.taken)
+		return r.conclude(Closed, "taken by the %s, and ended without a byte", c.taken)
 	}
-	return r.is(Unclear, "taken by the %s: %v", c.taken, err)
+	return r.conclude(Unclear, "taken by the %s: %v", c.taken, err)
 }
 
 // http asks addr for a page of host, and judges the answer.
 func (e *Env) http(ctx context.Context, r Result, addr, host string) Result {
 	c, err := e.dial(ctx, addr)
 	if err != nil {
-		return r.failed(err, e.Wait)
+		return r.judgeDial(err, e.Wait)
 	}
 	defer func() { _ = c.Close() }()
 	return r.page(e, c, host)
@@ -97,23 +97,23 @@ func (e *Env) http(ctx context.Context, r Result, addr, host string) Result {
 func (r Result) page(e *Env, c *conn, host string) Result {
 	r.Taken = c.taken
 	if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: */*\r\nConnection: close\r\n\r\n", host, userAgent); err != nil {
-		return r.silent(c, err, e)
+		return r.judgeSilence(c, err, e)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	switch {
 	case err == nil:
-		return r.answered(answerOf(resp))
+		return r.judgeAnswer(answerOf(resp))
 	case c.heard.Load() > 0:
-		return r.is(Open, "answered, and not by HTTP")
+		return r.conclude(Open, "answered, and not by HTTP")
 	}
-	return r.silent(c, err, e)
+	return r.judgeSilence(c, err, e)
 }
 
 // tls shakes hands with addr under a server name ("" for none), and judges what comes back.
 func (e *Env) tls(ctx context.Context, r Result, addr, name string) Result {
 	c, err := e.dial(ctx, addr)
 	if err != nil {
-		return r.failed(err, e.Wait)
+		return r.judgeDial(err, e.Wait)
 	}
 	defer func() { _ = c.Close() }()
 	r.Taken = c.taken
@@ -122,22 +122,22 @@ func (e *Env) tls(ctx context.Context, r Result, addr, name string) Result {
 	err = hello.HandshakeContext(ctx)
 	switch {
 	case err == nil:
-		return r.is(Open, "%sa server shook hands%s", uncaught(c.taken), shown(hello.ConnectionState()))
+		return r.conclude(Open, "%sa server shook hands%s", noteUncaught(c.taken), describeServer(hello.ConnectionState()))
 	case c.heard.Load() > 0:
-		return r.is(Open, "%sa server answered: %s", uncaught(c.taken), cause(err))
+		return r.conclude(Open, "%sa server answered: %s", noteUncaught(c.taken), cause(err))
 	}
-	return r.silent(c, err, e)
+	return r.judgeSilence(c, err, e)
 }
 
-func uncaught(t Taken) string {
+func noteUncaught(t Taken) string {
 	if t == "" {
 		return "nothing in the pod took it, and "
 	}
 	return ""
 }
 
-// shown says whom the server said to be.
-func shown(s tls.ConnectionState) string {
+// describeServer says whom the server said to be.
+func describeServer(s tls.ConnectionState) string {
 	if len(s.PeerCertificates) == 0 {
 		return ""
 	}

@@ -12,21 +12,21 @@ import (
 func (e *Env) pageByProxy(ctx context.Context, r Result, page string) Result {
 	c, err := e.connect(ctx, e.Proxy.Host)
 	if err != nil {
-		return r.is(Unclear, "the proxy %s does not answer: %v", e.Proxy.Host, err)
+		return r.conclude(Unclear, "the proxy %s does not answer: %v", e.Proxy.Host, err)
 	}
 	defer func() { _ = c.Close() }()
 	c.taken = ByProxy
 	r.Taken = ByProxy
 	to, err := url.Parse(page)
 	if err != nil {
-		return r.is(Unclear, "%v", err)
+		return r.conclude(Unclear, "%v", err)
 	}
 	if _, err := fmt.Fprintf(c, "GET %s://%s/ HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nConnection: close\r\n\r\n", to.Scheme, to.Host, to.Host, userAgent); err != nil {
-		return r.silent(c, err, e)
+		return r.judgeSilence(c, err, e)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
-		return r.silent(c, err, e)
+		return r.judgeSilence(c, err, e)
 	}
-	return r.answered(answerOf(resp))
+	return r.judgeAnswer(answerOf(resp))
 }

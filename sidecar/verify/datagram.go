@@ -154,20 +154,20 @@ func offenderIn(m unix.SocketControlMessage) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// errored judges a datagram that had no answer.
-func (r Result) errored(got reply, to netip.Addr, e *Env) Result {
+// judgeDatagram judges a datagram that had no answer.
+func (r Result) judgeDatagram(got reply, to netip.Addr, e *Env) Result {
 	switch {
 	case got.from.IsValid() && got.from == to && !ours(to):
-		return r.is(Open, "it reached %s, which says itself: %s", to, cause(got.err))
+		return r.conclude(Open, "it reached %s, which says itself: %s", to, cause(got.err))
 	case got.from.IsValid() && (got.from.IsUnspecified() || ours(got.from)):
 		r.Taken = ByRules
-		return r.is(Closed, "refused by rules in the pod itself: %s", cause(got.err))
+		return r.conclude(Closed, "refused by rules in the pod itself: %s", cause(got.err))
 	case got.from.IsValid():
-		return r.is(Closed, "refused by %s, on the way: %s", got.from, cause(got.err))
+		return r.conclude(Closed, "refused by %s, on the way: %s", got.from, cause(got.err))
 	case timedOut(got.err), errors.Is(got.err, os.ErrDeadlineExceeded):
-		return r.is(Unclear, "no answer within %s: dropped on the way, or nobody answers this there", e.Wait)
+		return r.conclude(Unclear, "no answer within %s: dropped on the way, or nobody answers this there", e.Wait)
 	}
-	return r.failed(got.err, e.Wait)
+	return r.judgeDial(got.err, e.Wait)
 }
 
 // ours says whether an address is this host's.

@@ -93,29 +93,29 @@ type refusedError struct{ answer }
 
 func (e *refusedError) Error() string { return e.String() }
 
-// failed judges an attempt that did not get as far as a connection.
-func (r Result) failed(err error, wait time.Duration) Result {
+// judgeDial judges an attempt that did not get as far as a connection.
+func (r Result) judgeDial(err error, wait time.Duration) Result {
 	var unknown *unknownError
 	var refused *refusedError
 	switch {
 	case errors.As(err, &unknown):
-		return r.is(Unclear, "%v", err)
+		return r.conclude(Unclear, "%v", err)
 	case errors.As(err, &refused):
 		r.Taken = ByProxy
-		return r.noTunnel(refused.answer)
+		return r.judgeRefusal(refused.answer)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return r.is(Closed, "refused at once, by the target or by what is before it; the pod's proxy did not take it")
+		return r.conclude(Closed, "refused at once, by the target or by what is before it; the pod's proxy did not take it")
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EADDRNOTAVAIL):
-		return r.is(Closed, "no route: %s", cause(err))
+		return r.conclude(Closed, "no route: %s", cause(err))
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
 		r.Taken = ByRules
-		return r.is(Closed, "dropped by rules in the pod itself: %s", cause(err))
+		return r.conclude(Closed, "dropped by rules in the pod itself: %s", cause(err))
 	case timedOut(err):
-		return r.is(Closed, "no answer within %s: dropped on the way, or nobody is there; the pod's proxy did not take it", wait)
+		return r.conclude(Closed, "no answer within %s: dropped on the way, or nobody is there; the pod's proxy did not take it", wait)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF):
-		return r.is(Closed, "ended before there was a connection: %s", cause(err))
+		return r.conclude(Closed, "ended before there was a connection: %s", cause(err))
 	}
-	return r.is(Unclear, "%v", err)
+	return r.conclude(Unclear, "%v", err)
 }
 
 func timedOut(err error) bool {

@@ -27,35 +27,35 @@ func (e *Env) dnsByUDP(ctx context.Context, server netip.AddrPort) Result {
 	r := Result{Tried: "a question to " + server.String() + " over UDP"}
 	packet, err := e.foreignQuestion().Pack()
 	if err != nil {
-		return r.is(Unclear, "%v", err)
+		return r.conclude(Unclear, "%v", err)
 	}
 	got := e.eitherSide(ctx, server, packet)
 	if got.err != nil {
-		return r.errored(got, server.Addr(), e)
+		return r.judgeDatagram(got, server.Addr(), e)
 	}
 	words := "no DNS"
 	m := new(dns.Msg)
 	if m.Unpack(got.data) == nil {
-		words = said(m)
+		words = describe(m)
 	}
 	if got.inside && !ours(server.Addr()) {
 		r.Taken = ByResolver
-		return r.is(Closed, "taken by the pod's own resolver, which answers in its place: %s", words)
+		return r.conclude(Closed, "taken by the pod's own resolver, which answers in its place: %s", words)
 	}
-	return r.is(Open, "the other resolver answered: %s", words)
+	return r.conclude(Open, "the other resolver answered: %s", words)
 }
 
 func (e *Env) dnsByTCP(ctx context.Context, server netip.AddrPort) Result {
 	r := Result{Tried: "a question to " + server.String() + " over TCP", URL: "tcp://" + server.String()}
 	c, err := e.dial(ctx, server.String())
 	if err != nil {
-		return r.failed(err, e.Wait)
+		return r.judgeDial(err, e.Wait)
 	}
 	defer func() { _ = c.Close() }()
 	r.Taken = c.taken
 	over := dns.Conn{Conn: c}
 	if err := over.WriteMsg(e.foreignQuestion()); err != nil {
-		return r.silent(c, err, e)
+		return r.judgeSilence(c, err, e)
 	}
 	m, err := over.ReadMsg()
 	switch {
@@ -63,13 +63,13 @@ func (e *Env) dnsByTCP(ctx context.Context, server netip.AddrPort) Result {
 		r.URL = ""
 		words := "no answer"
 		if err == nil {
-			words = said(m)
+			words = describe(m)
 		}
-		return r.is(Closed, "taken by the pod's own resolver, which answers in its place: %s", words)
+		return r.conclude(Closed, "taken by the pod's own resolver, which answers in its place: %s", words)
 	case err == nil:
-		return r.is(Open, "the other resolver answered: %s", said(m))
+		return r.conclude(Open, "the other resolver answered: %s", describe(m))
 	case c.heard.Load() > 0:
-		return r.is(Open, "answered, and not by DNS")
+		return r.conclude(Open, "answered, and not by DNS")
 	}
-	return r.silent(c, err, e)
+	return r.judgeSilence(c, err, e)
 }

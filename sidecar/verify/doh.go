@@ -16,7 +16,7 @@ var dohWay = Way{Name: "doh", About: "DNS over HTTPS to another resolver", Needs
 		r := Result{Tried: "HTTPS to " + text, URL: text}
 		to, err := url.Parse(text)
 		if err != nil {
-			return []Result{r.is(Unclear, "%v", err)}
+			return []Result{r.conclude(Unclear, "%v", err)}
 		}
 		port := e.ports.HTTPS
 		if n, err := strconv.ParseUint(to.Port(), 10, 16); err == nil {

@@ -37,7 +37,7 @@ func NewEnv() *Env {
 	return &Env{
 		Wait:     3 * time.Second,
 		ports:    ports{HTTP: 80, HTTPS: 443, DoT: 853, QUIC: 443, UDP: 33434, Metadata: 80, Outbound: 15001, Inbound: 15006, Admin: 15000},
-		metadata: metadataServices, taken: takenHere,
+		metadata: metadataServices, taken: findTaker,
 	}
 }
 

@@ -11,7 +11,10 @@ import (
 var gatewayWay = Way{Name: "gateway", About: "the egress gateway, without a certificate, for a name that nobody registered", Needs: "--gateway HOST:PORT and --target HOST", Direct: true, try: func(ctx context.Context, e *Env) []Result {
 	return each(e.Gateways, func(gateway string) []Result {
 		return each(e.Hosts, func(host string) []Result {
-			return []Result{e.gatewayHost(ctx, gateway, host), e.gatewaySNI(ctx, gateway, host)}
+			return together(
+				func() Result { return e.gatewayHost(ctx, gateway, host) },
+				func() Result { return e.gatewaySNI(ctx, gateway, host) },
+			)
 		})
 	})
 }}
@@ -24,7 +27,7 @@ func (e *Env) gatewayHost(ctx context.Context, gateway, host string) Result {
 		return *failed
 	}
 	defer func() { _ = c.Close() }()
-	return r.page(e, c, host).ownNetwork()
+	return r.page(e, c, host).judgeInside()
 }
 
 // gatewaySNI says the name where a sidecar does, in the TLS name of a tunnel, and shows no certificate.
@@ -44,17 +47,20 @@ func (e *Env) gatewaySNI(ctx context.Context, gateway, host string) Result {
 	if err == nil { // in TLS 1.3 a certificate is asked for afterwards
 		inside := tls.Client(tunnel, &tls.Config{ServerName: host, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // likewise
 		if err = inside.HandshakeContext(ctx); err == nil {
-			return r.is(Open, "a server shook hands through the tunnel%s", shown(inside.ConnectionState()))
+			return r.conclude(Open, "a server shook hands through the tunnel%s", describeServer(inside.ConnectionState()))
 		}
 	}
-	return r.is(Closed, "the tunnel is refused: %s", cause(err))
+	if timedOut(err) {
+		return r.judgeSilence(c, err, e).judgeInside()
+	}
+	return r.conclude(Closed, "the tunnel is refused: %s", cause(err))
 }
 
 func (e *Env) dialGateway(ctx context.Context, r Result, gateway string) (*conn, *Result) {
 	host, portText, err := net.SplitHostPort(gateway)
 	port, portErr := strconv.ParseUint(portText, 10, 16)
 	if err != nil || portErr != nil {
-		r = r.is(Unclear, "%q is not HOST:PORT", gateway)
+		r = r.conclude(Unclear, "%q is not HOST:PORT", gateway)
 		return nil, &r
 	}
 	addr, failed := e.at(ctx, r, host, uint16(port))
@@ -63,19 +69,19 @@ func (e *Env) dialGateway(ctx context.Context, r Result, gateway string) (*conn,
 	}
 	c, err := e.dial(ctx, addr)
 	if err != nil {
-		r = r.failed(err, e.Wait)
+		r = r.judgeDial(err, e.Wait)
 		return nil, &r
 	}
 	return c, nil
 }
 
-// ownNetwork mends the verdict about a part of the mesh: it may be connected to, and nobody behind it is reached by that.
-func (r Result) ownNetwork() Result {
+// judgeInside mends the verdict about a part of the mesh: it may be connected to, and nobody behind it is reached by that.
+func (r Result) judgeInside() Result {
 	switch {
 	case r.Verdict == Unclear && r.Taken != "":
 		r.Verdict = Closed
 	case r.Verdict == Open && r.Seen == connectedOnly:
-		r.Verdict, r.Seen = Closed, "connected, and ended without a byte"
+		r.Verdict, r.Seen = Closed, "connected, and nothing came back"
 	}
 	return r
 }

@@ -24,31 +24,31 @@ func (e *Env) ping(ctx context.Context, to netip.Addr) Result {
 	c, raw, err := pingSocket(to)
 	if err != nil {
 		r.Needs = "--user 0"
-		return r.is(Skipped, "this user may open no socket for it (%s); one with NET_RAW may", cause(err))
+		return r.conclude(Skipped, "this user may open no socket for it (%s); one with NET_RAW may", cause(err))
 	}
 	defer func() { _ = c.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })
 	defer stop()
 	if err := c.SetDeadline(time.Now().Add(e.Wait)); err != nil {
-		return r.is(Unclear, "%v", err)
+		return r.conclude(Unclear, "%v", err)
 	}
 	id := os.Getpid() & 0xffff
 	packet, err := echo(to, id)
 	if err != nil {
-		return r.is(Unclear, "%v", err)
+		return r.conclude(Unclear, "%v", err)
 	}
 	var dest net.Addr = &net.UDPAddr{IP: to.AsSlice()}
 	if raw {
 		dest = &net.IPAddr{IP: to.AsSlice()}
 	}
 	if _, err := c.WriteTo(packet, dest); err != nil {
-		return r.failed(err, e.Wait)
+		return r.judgeDial(err, e.Wait)
 	}
-	return r.pinged(c, to, id, e.Wait)
+	return r.awaitEcho(c, to, id, e.Wait)
 }
 
-// pinged waits for what belongs to the request: its echo, or an error about it.
-func (r Result) pinged(c *icmp.PacketConn, to netip.Addr, id int, wait time.Duration) Result {
+// awaitEcho waits for what belongs to the request: its echo, or an error about it.
+func (r Result) awaitEcho(c *icmp.PacketConn, to netip.Addr, id int, wait time.Duration) Result {
 	data := make([]byte, 1500)
 	protocol := 1
 	if to.Is6() {
@@ -58,9 +58,9 @@ func (r Result) pinged(c *icmp.PacketConn, to netip.Addr, id int, wait time.Dura
 		n, peer, err := c.ReadFrom(data)
 		switch {
 		case timedOut(err), errors.Is(err, os.ErrDeadlineExceeded):
-			return r.is(Unclear, "no answer within %s: dropped on the way, or nobody answers this there", wait)
+			return r.conclude(Unclear, "no answer within %s: dropped on the way, or nobody answers this there", wait)
 		case err != nil:
-			return r.failed(err, wait)
+			return r.judgeDial(err, wait)
 		}
 		m, err := icmp.ParseMessage(protocol, data[:n])
 		if err != nil {
@@ -70,11 +70,11 @@ func (r Result) pinged(c *icmp.PacketConn, to netip.Addr, id int, wait time.Dura
 		switch body := m.Body.(type) {
 		case *icmp.Echo:
 			if from == to && (m.Type == ipv4.ICMPTypeEchoReply || m.Type == ipv6.ICMPTypeEchoReply) && len(body.Data) == len(userAgent) {
-				return r.is(Open, "it answered")
+				return r.conclude(Open, "it answered")
 			}
 		case *icmp.DstUnreach:
 			if about(body.Data, to) {
-				return r.is(Closed, "refused by %s: unreachable, code %d", from, m.Code)
+				return r.conclude(Closed, "refused by %s: unreachable, code %d", from, m.Code)
 			}
 		}
 	}

@@ -37,8 +37,8 @@ func blocked(m *dns.Msg) bool {
 	return false
 }
 
-// said is an answer in words: "NXDOMAIN, blocked".
-func said(m *dns.Msg) string {
+// describe puts an answer in words: "NXDOMAIN, blocked by policy".
+func describe(m *dns.Msg) string {
 	text := dns.RcodeToString[m.Rcode]
 	if n := len(m.Answer); n > 0 {
 		text += fmt.Sprintf(" with %d records", n)
@@ -90,7 +90,7 @@ func (e *Env) locate(ctx context.Context, r Result, name string) (netip.Addr, *R
 	for _, kind := range []uint16{dns.TypeA, dns.TypeAAAA} {
 		m, err := e.ask(ctx, question(name, kind))
 		if err != nil {
-			r = r.is(Unclear, "the pod's resolver does not answer for %s: %v", name, err)
+			r = r.conclude(Unclear, "the pod's resolver does not answer for %s: %v", name, err)
 			return netip.Addr{}, &r
 		}
 		for _, record := range m.Answer {
@@ -105,11 +105,11 @@ func (e *Env) locate(ctx context.Context, r Result, name string) (netip.Addr, *R
 	switch {
 	case blocked(last):
 		r.Taken = ByResolver
-		r = r.is(Closed, "the pod's resolver does not ask for %s: %s", name, said(last))
+		r = r.conclude(Closed, "the pod's resolver does not ask for %s: %s", name, describe(last))
 	case last.Rcode == dns.RcodeNameError, last.Rcode == dns.RcodeSuccess:
-		r = r.is(Closed, "%s has no address: %s", name, said(last))
+		r = r.conclude(Closed, "%s has no address: %s", name, describe(last))
 	default:
-		r = r.is(Unclear, "%s cannot be looked up: %s", name, said(last))
+		r = r.conclude(Unclear, "%s cannot be looked up: %s", name, describe(last))
 	}
 	return netip.Addr{}, &r
 }

@@ -10,7 +10,7 @@ var nameWay = Way{Name: "name", About: "a host that nobody registered, by its na
 
 func tryNames(ctx context.Context, e *Env) []Result {
 	return each(e.Hosts, func(host string) []Result {
-		return each([]func() Result{
+		return together(
 			func() Result {
 				return e.site(ctx, Result{Tried: "HTTP to " + host, URL: siteURL("http", host, e.ports.HTTP, 80)}, host, e.ports.HTTP)
 			},
@@ -22,7 +22,7 @@ func tryNames(ctx context.Context, e *Env) []Result {
 				}
 				return e.tls(ctx, r, addr, host)
 			},
-		}, func(try func() Result) []Result { return []Result{try()} })
+		)
 	})
 }
 

@@ -27,10 +27,10 @@ var podWay = Way{Name: "pod", About: "another pod's proxy: its outbound and inbo
 func (e *Env) podPort(ctx context.Context, r Result, to string) Result {
 	c, err := e.dial(ctx, to)
 	if err != nil {
-		return r.failed(err, e.Wait)
+		return r.judgeDial(err, e.Wait)
 	}
 	defer func() { _ = c.Close() }()
-	r = r.page(e, c, to).ownNetwork()
+	r = r.page(e, c, to).judgeInside()
 	if r.Verdict == Closed && strings.HasPrefix(r.Seen, "the proxy let it pass") {
 		r.Seen = "the other pod ended it: " + r.Seen
 	}

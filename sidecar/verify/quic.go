@@ -12,9 +12,9 @@ var quicWay = Way{Name: "quic", About: "QUIC, on UDP port 443", Needs: "--target
 		r := Result{Tried: "QUIC to " + to.String()}
 		got := e.datagram(ctx, to, quicProbe(), anywhere)
 		if got.err != nil {
-			return []Result{r.errored(got, a, e)}
+			return []Result{r.judgeDatagram(got, a, e)}
 		}
-		return []Result{r.is(Open, "a server answered with %d bytes", len(got.data))}
+		return []Result{r.conclude(Open, "a server answered with %d bytes", len(got.data))}
 	})
 }}
 

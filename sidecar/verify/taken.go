@@ -23,10 +23,10 @@ const (
 // procNet is where the kernel shows this network namespace (proc(5)).
 const procNet = "/proc/net"
 
-// takenHere says who in this network namespace has the other end of a connection from local to remote. A redirected connection
+// findTaker says who in this network namespace has the other end of a connection from local to remote. A redirected connection
 // ends in a socket here, which the kernel lists with our address as its remote one, and with a local address that is not the
 // one that was dialled.
-func takenHere(local, remote netip.AddrPort) (Taken, error) {
+func findTaker(local, remote netip.AddrPort) (Taken, error) {
 	var found pair
 	for _, name := range []string{"tcp", "tcp6"} {
 		f, err := os.Open(filepath.Join(procNet, name))

@@ -43,8 +43,8 @@ func row(n int, local, remote string) string {
 	return fmt.Sprintf("%4d: %s %s 01 00000000:00000000 00:00000000 00000000     0        0 1 1 0\n", n, hexOf(local), hexOf(remote))
 }
 
-// TestTakenHere: a server of this host's own address was reached itself; one that another address led to was not.
-func TestTakenHere(t *testing.T) {
+// TestFindTaker: a server of this host's own address was reached itself; one that another address led to was not.
+func TestFindTaker(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -56,14 +56,14 @@ func TestTakenHere(t *testing.T) {
 	}
 	defer func() { _ = c.Close() }()
 	local := addrPort(c.LocalAddr())
-	if by, err := takenHere(netip.MustParseAddrPort("192.0.2.1:1"), local); err == nil {
+	if by, err := findTaker(netip.MustParseAddrPort("192.0.2.1:1"), local); err == nil {
 		t.Errorf("a connection that is not there: taken by %q", by)
 	}
-	if by, err := takenHere(local, addrPort(c.RemoteAddr())); by != "" || err != nil {
+	if by, err := findTaker(local, addrPort(c.RemoteAddr())); by != "" || err != nil {
 		t.Errorf("reached itself: taken by %q (%v)", by, err)
 	}
 	want := Taken(fmt.Sprintf("port %d of this pod", addrPort(l.Addr()).Port()))
-	if by, err := takenHere(local, netip.MustParseAddrPort("203.0.113.5:443")); by != want || err != nil {
+	if by, err := findTaker(local, netip.MustParseAddrPort("203.0.113.5:443")); by != want || err != nil {
 		t.Errorf("redirected: taken by %q, want %q (%v)", by, want, err)
 	}
 }

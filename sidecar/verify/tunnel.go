@@ -20,14 +20,14 @@ func (e *Env) tunnel(ctx context.Context, domain string) Result {
 		m, err := e.ask(ctx, question(randomName(domain), dns.TypeTXT))
 		switch {
 		case err != nil:
-			return r.is(Unclear, "the pod's resolver does not answer: %v", err)
+			return r.conclude(Unclear, "the pod's resolver does not answer: %v", err)
 		case blocked(m):
 			r.Taken = ByResolver
-			r = r.is(Closed, "the pod's resolver does not ask for them: %s", said(m))
+			r = r.conclude(Closed, "the pod's resolver does not ask for them: %s", describe(m))
 		case m.Rcode == dns.RcodeSuccess, m.Rcode == dns.RcodeNameError:
-			return r.is(Open, "the question went out, and was answered: %s", said(m))
+			return r.conclude(Open, "the question went out, and was answered: %s", describe(m))
 		default:
-			r = r.is(Unclear, "the resolver says %s, which does not tell whether it asked", said(m))
+			r = r.conclude(Unclear, "the resolver says %s, which does not tell whether it asked", describe(m))
 		}
 	}
 	return r

@@ -12,8 +12,8 @@ var udpWay = Way{Name: "udp", About: "UDP to another port than DNS and QUIC have
 		r := Result{Tried: "UDP to " + to.String()}
 		got := e.datagram(ctx, to, []byte(userAgent), anywhere)
 		if got.err != nil {
-			return []Result{r.errored(got, a, e)}
+			return []Result{r.judgeDatagram(got, a, e)}
 		}
-		return []Result{r.is(Open, "answered with %d bytes", len(got.data))}
+		return []Result{r.conclude(Open, "answered with %d bytes", len(got.data))}
 	})
 }}

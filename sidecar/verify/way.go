@@ -38,8 +38,8 @@ type Result struct {
 	Needs   string  `json:"needs,omitempty"` // of one that was skipped: the flag that would have it tried
 }
 
-// is gives the result a verdict.
-func (r Result) is(v Verdict, format string, args ...any) Result {
+// conclude gives the result a verdict.
+func (r Result) conclude(v Verdict, format string, args ...any) Result {
 	r.Verdict, r.Seen = v, fmt.Sprintf(format, args...)
 	return r
 }
@@ -59,6 +59,11 @@ type Way struct {
 var All = []Way{
 	nameWay, addressWay, ipv6Way, portWay, frontingWay, gatewayWay, podWay, metadataWay,
 	dnsUDPWay, dnsTCPWay, dotWay, dohWay, tunnelWay, quicWay, udpWay, icmpWay,
+}
+
+// together makes attempts at the same time; the results are in their order.
+func together(tries ...func() Result) []Result {
+	return each(tries, func(try func() Result) []Result { return []Result{try()} })
 }
 
 // each tries one thing with each target, all at the same time. The results are in the targets' order.

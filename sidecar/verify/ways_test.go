@@ -286,9 +286,20 @@ func TestSilence(t *testing.T) {
 func TestDNSByUDP(t *testing.T) {
 	e := fake{t: t, serve: ends, names: knows, udp: func([]byte) []byte { return nil }}.env()
 	e.Resolvers = []netip.AddrPort{netip.MustParseAddrPort(e.resolver)}
-	only(t, e, dnsUDPWay, Open) // loopback is this host's own: nobody answered in its place
-	e.Resolvers = []netip.AddrPort{netip.AddrPortFrom(loopback, e.ports.HTTP)}
-	only(t, e, dnsUDPWay, Closed) // nobody listens there: the kernel of this host says so
+	only(t, e, dnsUDPWay, Open)                         // loopback is this host's own: nobody answered in its place
+	for _, addr := range []string{"127.0.0.1", "::1"} { // a port whose socket hears one peer only refuses others
+		ip := net.ParseIP(addr)
+		c, err := net.DialUDP("udp", &net.UDPAddr{IP: ip}, &net.UDPAddr{IP: ip, Port: 9})
+		if err != nil {
+			t.Skip("no loopback of this family: ", err)
+		}
+		defer func() { _ = c.Close() }()
+		e.Resolvers = []netip.AddrPort{addrPort(c.LocalAddr())}
+		only(t, e, dnsUDPWay, Closed)
+		if r := e.dnsByUDP(t.Context(), e.Resolvers[0]); r.Taken != ByRules {
+			t.Errorf("refused by this host itself: %+v", r)
+		}
+	}
 }
 
 // TestSkipped: what has no target is skipped, by the flag that would give it one.
@@ -344,6 +355,21 @@ func TestByProxy(t *testing.T) {
 	}
 }
 
+// TestNoTunnel: whatever a proxy answers in place of a tunnel, there is none.
+func TestNoTunnel(t *testing.T) {
+	for _, c := range []struct {
+		answer answer
+		want   Verdict
+	}{{answer{407, "log in"}, Closed}, {answer{403, "sallyport: no"}, Closed}, {answer{404, ""}, Closed}, {answer{503, "upstream connect error"}, Unclear}} {
+		if got := (Result{}).judgeDial(&refusedError{c.answer}, time.Second); got.Verdict != c.want || got.Taken != ByProxy {
+			t.Errorf("%s: %+v, want %s", c.answer, got, c.want)
+		}
+	}
+	if got := (Result{Taken: ByProxy}).judgeAnswer(answer{407, "log in"}); got.Verdict != Closed {
+		t.Errorf("a proxy that wants a password: %+v", got)
+	}
+}
+
 // TestNoNetwork: where there is no network nothing is open, and of a resolver that cannot be asked nobody can tell.
 func TestNoNetwork(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -382,7 +408,7 @@ func TestUnreached(t *testing.T) {
 		"sallyport: x is not registered":   Closed,
 		"the upstream is on holiday today": Open,
 	} {
-		if got := (Result{Taken: ByProxy}).answered(answer{http.StatusServiceUnavailable, body}); got.Verdict != want {
+		if got := (Result{Taken: ByProxy}).judgeAnswer(answer{http.StatusServiceUnavailable, body}); got.Verdict != want {
 			t.Errorf("%q: %s, want %s", body, got.Verdict, want)
 		}
 	}

@@ -44,7 +44,7 @@ func Run(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, p Pr
 	if _, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "ephemeralcontainers"); err != nil {
 		return nil, fmt.Errorf("starting a container in pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	if err := ended(ctx, client, pod, c.Name); err != nil {
+	if err := awaitEnd(ctx, client, pod, c.Name); err != nil {
 		return nil, fmt.Errorf("container %s of pod %s/%s: %w", c.Name, pod.Namespace, pod.Name, err)
 	}
 	out, err := pods.GetLogs(pod.Name, &corev1.PodLogOptions{Container: c.Name}).DoRaw(ctx)
@@ -74,8 +74,8 @@ func container(p Program) corev1.EphemeralContainer {
 // stuck are reasons to wait that no waiting ends.
 var stuck = map[string]bool{"ErrImagePull": true, "ImagePullBackOff": true, "InvalidImageName": true, "CreateContainerConfigError": true, "CreateContainerError": true, "RunContainerError": true}
 
-// ended waits until the container has.
-func ended(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, name string) error {
+// awaitEnd waits until the container has.
+func awaitEnd(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, name string) error {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	doing := "the kubelet has not started it"

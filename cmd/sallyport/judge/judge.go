@@ -50,9 +50,9 @@ func (f Facts) judge(r verify.Result) Finding {
 			finding.Fix = ""
 		}
 	case verify.Open:
-		finding.Why, finding.Fix = r.Seen, f.closes(r, e, known)
+		finding.Why, finding.Fix = r.Seen, f.fix(r, e, known)
 	default:
-		f.held(&finding, e, known)
+		f.attribute(&finding, e, known)
 	}
 	return finding
 }
@@ -66,8 +66,8 @@ func (f Facts) decision(r verify.Result) (policy.Explanation, bool) {
 	return e, err == nil
 }
 
-// held says by what something that got no answer is closed, or that nobody can tell.
-func (f Facts) held(finding *Finding, e policy.Explanation, known bool) {
+// attribute says by what something that got no answer is closed, or that nobody can tell.
+func (f Facts) attribute(finding *Finding, e policy.Explanation, known bool) {
 	r := finding.Result
 	denied, caught := known && e.Verdict != "allow", f.caught(r)
 	finding.Why = r.Seen
@@ -87,10 +87,10 @@ func (f Facts) held(finding *Finding, e policy.Explanation, known bool) {
 		finding.Why = fmt.Sprintf("%s lets it pass (%s), and nobody answered: %s", object(e.DecidedBy), e.DecidedBy.Rule, r.Seen)
 		finding.Fix = "give a target that answers, to see whether anything else holds it"
 		return
-	case !caught && f.Pod.uncaught(r) != "":
+	case !caught && f.Pod.exemption(r) != "":
 		finding.Verdict = verify.Unclear
-		finding.Why = fmt.Sprintf("%s keeps it from being caught, and nobody answered: %s", f.Pod.uncaught(r), r.Seen)
-		finding.Fix = f.Pod.catch(r)
+		finding.Why = fmt.Sprintf("%s keeps it from being caught, and nobody answered: %s", f.Pod.exemption(r), r.Seen)
+		finding.Fix = f.Pod.fixCapture(r)
 	case r.Verdict == verify.Unclear:
 		finding.Fix = "give a target that answers, and try again"
 	}

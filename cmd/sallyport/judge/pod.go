@@ -84,8 +84,8 @@ func (p *Pod) ExcludedRanges() []netip.Prefix {
 	return p.rules.OutboundExclude
 }
 
-// uncaught says what keeps a TCP connection from being caught, in words; "" where nothing is known to.
-func (p *Pod) uncaught(r verify.Result) string {
+// exemption says what keeps a TCP connection from being caught, in words; "" where nothing is known to.
+func (p *Pod) exemption(r verify.Result) string {
 	if p == nil {
 		return ""
 	}
@@ -97,15 +97,15 @@ func (p *Pod) uncaught(r verify.Result) string {
 	case p.User == proxyID:
 		return fmt.Sprintf("user %d, which is the proxy's,", proxyID)
 	}
-	what, value := p.exception(r)
+	what, value := p.findException(r)
 	if what == "" {
 		return ""
 	}
 	return fmt.Sprintf("%s=%q of %s", what, value, p.Key)
 }
 
-// exception is the annotation that keeps a TCP connection from being caught, and its value.
-func (p *Pod) exception(r verify.Result) (name, value string) {
+// findException gives the annotation that keeps a TCP connection from being caught, and its value.
+func (p *Pod) findException(r verify.Result) (name, value string) {
 	d, err := policy.ParseDestination(r.URL)
 	if err != nil || p.rules == nil {
 		if p.annotations[annotation.SidecarInterceptionMode.Name] == "NONE" {
@@ -137,8 +137,8 @@ func (p *Pod) exception(r verify.Result) (name, value string) {
 	return "", ""
 }
 
-// catch says what to write so that a TCP connection is caught.
-func (p *Pod) catch(r verify.Result) string {
+// fixCapture says what to write so that a TCP connection is caught.
+func (p *Pod) fixCapture(r verify.Result) string {
 	if p == nil {
 		return ""
 	}
@@ -150,7 +150,7 @@ func (p *Pod) catch(r verify.Result) string {
 	case p.User == proxyID:
 		return fmt.Sprintf("let no container run as user or group %d; the node guard holds those that do: nodeGuard.enabled=true in the chart's values", proxyID)
 	}
-	name, value := p.exception(r)
+	name, value := p.findException(r)
 	setting := name[strings.LastIndex(name, "/")+1:]
 	switch {
 	case name == "":
