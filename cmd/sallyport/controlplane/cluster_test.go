@@ -21,9 +21,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/e2e/cluster/apiserver"
 )
 
@@ -139,6 +143,29 @@ func TestInCluster(t *testing.T) {
 		_, err := entries.Create(ctx, wrong, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil && strings.Contains(err.Error(), "spec.hosts[0]")
 	})
+
+	policies := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "egresspolicies"}).Namespace("shop")
+	c.made(policies.Create(ctx, egressPolicy(map[string]any{"hosts": []any{"external.test"}, "action": "Allow"}), metav1.CreateOptions{}))
+	c.becomes("the status says which revision of the policy is in use", func() bool {
+		p, err := policies.Get(ctx, "checkout", metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		text, _ := json.Marshal(p.Object["status"])
+		return strings.Contains(string(text), `"observedRevision"`) && strings.Contains(string(text), `"rules":1`) && strings.Contains(string(text), `"reason":"Accepted"`)
+	})
+	overruling := egressPolicy(map[string]any{"hosts": []any{"external.test"}, "action": "Allow", "final": true})
+	overruling.SetName("overruling")
+	if _, err := policies.Create(ctx, overruling, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil || !strings.Contains(err.Error(), "cannot overrule others") {
+		t.Errorf("a policy of another namespace than the root's that is final: %v", err)
+	}
+}
+
+func egressPolicy(rule map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "egress.sallyport.io/v1alpha1", "kind": "EgressPolicy", "metadata": map[string]any{"name": "checkout", "namespace": "shop"},
+		"spec": map[string]any{"rules": []any{rule}},
+	}}
 }
 
 // validator asks the plane at its address, and has no bundle: the leader puts it there.
@@ -151,7 +178,7 @@ func validator(address string) *admissionv1.ValidatingWebhookConfiguration {
 			ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{"networking.istio.io"}, APIVersions: []string{"*"}, Resources: []string{"serviceentries"}},
+				Rule:       admissionv1.Rule{APIGroups: []string{"networking.istio.io", v1alpha1.Group}, APIVersions: []string{"*"}, Resources: []string{"serviceentries", "egresspolicies"}},
 			}},
 		}},
 	}
