@@ -52,8 +52,10 @@ const (
 	Anyhow     Asked = iota
 	ByAddress        // TLS whose name leads nowhere, if it shows one, and whose address leads to the host
 	Nameless         // of these, what shows no name
+	Misnamed         // of these, what shows one
 	ByHostName       // TLS that names the host, or one that a pattern covers
 	ByName           // TLS that names the host by any name that it has
+	Otherwise        // neither by a name that the host has nor Nameless: by its address, and not TLS or with another name
 )
 
 // Does is what a route does.
@@ -99,6 +101,10 @@ func (r *Route) Takes(x Shown, own string) bool {
 		return x.Again
 	case Nameless:
 		return x.Again && x.Name == ""
+	case Misnamed:
+		return x.Again && x.Name != ""
+	case Otherwise:
+		return x.Kind != TLSConnections || x.Again == (x.Name != "")
 	case ByHostName:
 		return x.Name != "" && !x.Again && (own[0] == '*' || x.Name == own)
 	case ByName:

@@ -69,7 +69,7 @@ func (h *SidecarHost) routes(p registry.Port) []Route {
 	}
 	switch {
 	case p.Protocol.IsHTTP():
-		return append(append(h.unnamed(), Route{For: Connections, Does: WrongProtocol}), h.requests(p)...)
+		return append(append(h.unnamed(ByAddress), Route{For: Connections, Does: WrongProtocol}), h.requests(p)...)
 	case p.Protocol == registry.TLS && svc.External:
 		return append(h.tlsRoutes(p), Route{For: Requests, Does: WrongProtocol})
 	case !svc.ByAddress() || !svc.Exit.IsZero():
@@ -94,21 +94,24 @@ func (h *SidecarHost) tlsRoutes(p registry.Port) []Route {
 	if len(h.Aliases) > 0 {
 		byName.Asked = ByName
 	}
-	named := []Route{byName}
-	if user := h.connections(p, byName.Asked); user != nil { // they are by name, so what shows none is for none of them
+	named, user := []Route{byName}, h.connections(p, byName.Asked)
+	if user != nil { // they are by name, so what shows none is for none of them
 		byAddress.Does, byAddress.By, byAddress.Revision = Unrouted, h.Led.By.Key, h.Led.By.Revision
 		named = user
 	}
-	return slices.Concat([]Route{byAddress}, h.unnamed(), named, []Route{{For: Connections, Does: WrongProtocol}})
+	if user == nil && !svc.Exit.IsZero() { // what goes on is one route, since what does not comes first
+		return append(h.unnamed(Misnamed), Route{For: Connections, Asked: Otherwise, Does: WrongProtocol}, Route{For: Connections})
+	}
+	return slices.Concat([]Route{byAddress}, h.unnamed(ByAddress), named, []Route{{For: Connections, Does: WrongProtocol}})
 }
 
-// unnamed is for TLS connections that the host's address found and that it does not take. With a made-up address they are
+// unnamed is for TLS connections that the host's address found, asked in that way, and that it does not take. With a made-up address they are
 // meant for the host, and are told why not; with another they are nobody's.
-func (h *SidecarHost) unnamed() []Route {
+func (h *SidecarHost) unnamed(asked Asked) []Route {
 	if len(h.Service.Addresses) == 0 || !h.Service.ByAddress() {
 		return nil
 	}
-	return []Route{{For: Connections, Asked: ByAddress, Does: NotRegistered, By: h.Rest.By}}
+	return []Route{{For: Connections, Asked: asked, Does: NotRegistered, By: h.Rest.By}}
 }
 
 func closedRoutes(c registry.Closed) []Route {

@@ -12,8 +12,16 @@ import (
 // asked keeps a row to connections that asked in a route's way.
 func asked(row *routev3.Route, r *resolve.Route, h *Host) *routev3.Route {
 	switch r.Asked {
-	case resolve.ByAddress, resolve.Nameless:
-		row.Match.Headers = []*routev3.HeaderMatcher{askedAgain(r.Asked == resolve.Nameless)}
+	case resolve.ByAddress:
+		row.Match.Headers = []*routev3.HeaderMatcher{askedBefore()}
+	case resolve.Nameless:
+		row.Match.Headers = []*routev3.HeaderMatcher{askedForNone()}
+	case resolve.Misnamed:
+		row.Match.Headers = []*routev3.HeaderMatcher{unless(askedForNone())}
+	case resolve.Otherwise:
+		again := unless(askedForNone())
+		again.TreatMissingHeaderAsEmpty = true // or never before
+		row.Match.Headers = []*routev3.HeaderMatcher{{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(anAddress)}, again}
 	case resolve.ByHostName:
 		row.Match.Headers = []*routev3.HeaderMatcher{namedBy(h.Service.Host)}
 	case resolve.ByName:
@@ -43,14 +51,34 @@ func askAgain(p Listening) (out []*routev3.Route) {
 	return out
 }
 
+// held is what a question asks for, at last, of a connection by an address that is somebody's who does not take it. It is no name
+// (RFC 6761 section 6.4), and only rows ask for it.
+const held = "held.invalid"
+
+// askForHeld asks the table for the answer that all such connections get: it is said once, and rows stay what they are when it changes.
+func askForHeld(port uint32) *routev3.Route {
+	action := envoy.To(wire.DecideName(port))
+	action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: held}
+	return envoy.Route("", envoy.AsksAbout(""), action)
+}
+
+// answerHeld is that answer.
+func answerHeld(rest resolve.Rest) *routev3.Route {
+	row := restRow(rest, rest.ForAddress())
+	row.Match.Headers = []*routev3.HeaderMatcher{
+		askedBefore(), {Name: ":authority", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: envoy.Exact(held)}},
+	}
+	return row
+}
+
 // askOnceMore asks the table once more, for what a header says.
 func askOnceMore(cluster, header string) *routev3.Route {
 	action := envoy.To(cluster)
 	action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteHeader{HostRewriteHeader: header}
 	r := envoy.Route(wire.ByAddressRoute, envoy.AsksAbout(""), action)
-	r.Match.Headers = []*routev3.HeaderMatcher{
-		{Name: headerAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}, InvertMatch: true},
-	}
+	never := askedBefore()
+	never.InvertMatch = true
+	r.Match.Headers = []*routev3.HeaderMatcher{never}
 	r.RequestHeadersToAdd = []*corev3.HeaderValueOption{{
 		Header:       &corev3.HeaderValue{Key: headerAsked, Value: "%REQ(:AUTHORITY)%"},
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
@@ -61,11 +89,18 @@ func askOnceMore(cluster, header string) *routev3.Route {
 // anAddress is the authority of a connection that is named by its address from the beginning.
 const anAddress = `([0-9.]+|\[.*\]):[0-9]+`
 
-// askedAgain matches questions that come again by their address; those without a TLS name only, where none is set.
-func askedAgain(none bool) *routev3.HeaderMatcher {
-	m := &routev3.HeaderMatcher{Name: headerAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
-	if none {
-		m.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: envoy.Prefix(":")}
-	}
+// askedBefore matches questions that come again.
+func askedBefore() *routev3.HeaderMatcher {
+	return &routev3.HeaderMatcher{Name: headerAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
+}
+
+// askedForNone matches questions that come again by their address since there is no TLS name.
+func askedForNone() *routev3.HeaderMatcher {
+	return &routev3.HeaderMatcher{Name: headerAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: envoy.Prefix(":")}}
+}
+
+// unless matches headers with other values. One that is not there matches neither way.
+func unless(m *routev3.HeaderMatcher) *routev3.HeaderMatcher {
+	m.InvertMatch = true
 	return m
 }

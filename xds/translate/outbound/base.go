@@ -50,7 +50,7 @@ func base(in Inputs) []*resource.Resource {
 			envoy.SealCluster(envoy.AskCluster(decide)),
 			envoy.Seal(resource.Listener, name, portListener(name, p, in)),
 			envoy.Seal(resource.Listener, decide, envoy.TableListener(decide, wire.RouteName(p.Number), false)),
-			envoy.Seal(resource.Route, wire.RouteName(p.Number), envoy.Table(wire.RouteName(p.Number), lastResort(in.Outside, askAgain(p)...), in.Hosts, true)),
+			envoy.Seal(resource.Route, wire.RouteName(p.Number), envoy.Table(wire.RouteName(p.Number), lastResort(in.Outside, append(askAgain(p), answerHeld(in.Outside))...), in.Hosts, true)),
 		)
 		out = append(out, envoy.FirstRow(wire.RouteName(p.Number), in.Hosts)...)
 	}

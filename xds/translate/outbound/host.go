@@ -149,9 +149,9 @@ func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
 	case r.Does == resolve.WrongProtocol && r.For == resolve.Requests:
 		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", envoy.DecidedBy(by))
 	case r.Does == resolve.WrongProtocol:
-		return envoy.Nothing(wire.WrongProtocolRoute, by, r.Revision).Row(envoy.AsksAbout(""))
+		return asked(envoy.Nothing(wire.WrongProtocolRoute, by, r.Revision).Row(envoy.AsksAbout("")), r, h)
 	case r.Does == resolve.NotRegistered:
-		return asked(restRow(h.Rest, h.Rest.ForAddress()), r, h)
+		return asked(askForHeld(port.Number), r, h)
 	case r.For == resolve.Requests:
 		return h.requests(port)
 	default:
