@@ -64,12 +64,12 @@ const (
 // metadata are the values.
 func (a Answer) metadata() *structpb.Struct {
 	m := &structpb.Struct{Fields: map[string]*structpb.Value{sayCluster: structpb.NewStringValue(a.Cluster)}}
-	for k, v := range map[string]string{
-		sayRoute: a.Route, sayConfig: a.Config, sayRevision: a.Revision, SayLoggedBy: a.LoggedBy, sayBy: a.By, SaySNI: a.Sni, SaySNIOf: a.SniOf,
-		SayDialled: a.Dialled, SayHost: a.Host, SayALPN: a.Alpn, SayBehind: a.Behind, SayPort: a.Port,
+	for _, said := range [...]struct{ key, value string }{
+		{sayRoute, a.Route}, {sayConfig, a.Config}, {sayRevision, a.Revision}, {SayLoggedBy, a.LoggedBy}, {sayBy, a.By}, {SaySNI, a.Sni}, {SaySNIOf, a.SniOf},
+		{SayDialled, a.Dialled}, {SayHost, a.Host}, {SayALPN, a.Alpn}, {SayBehind, a.Behind}, {SayPort, a.Port},
 	} {
-		if v != "" {
-			m.Fields[k] = structpb.NewStringValue(v)
+		if said.value != "" {
+			m.Fields[said.key] = structpb.NewStringValue(said.value)
 		}
 	}
 	if a.Behind != "" {

@@ -48,8 +48,7 @@ func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *Vie
 		e.setHost(d.host, d.part)
 	}
 	e.setBase(s, t)
-	next, _ := e.commit()
-	return next
+	return e.done()
 }
 
 // over is a view of a class that is the same as this one.

@@ -113,8 +113,7 @@ func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
 		e.setHost(host, t.host(s, c, host))
 	}
 	e.setBase(s, t)
-	next, _ := e.commit()
-	return next
+	return e.done()
 }
 
 func samePart(a, b *part.Part) bool             { return a == b }
@@ -258,12 +257,19 @@ func (e *edit) count(p *part.Part, by int) {
 	}
 }
 
+// commit gives the view that was made, and what changed in it.
 func (e *edit) commit() (*View, []resource.Ref) {
+	v := e.done()
+	return v, v.inOrder(e.changed)
+}
+
+// done gives the view that was made. The edit must not be used after it.
+func (e *edit) done() *View {
 	for i := range e.sets {
 		e.next.resources[i] = e.sets[i].Done()
 	}
 	e.next.hosts, e.next.uses = e.hosts.Done(), e.uses
-	return e.next, e.next.inOrder(e.changed)
+	return e.next
 }
 
 // inOrder gives what changed in a view, in sending order. A cluster that changes is warmed anew and waits for endpoints, also when
