@@ -10,6 +10,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 )
 
@@ -45,6 +46,7 @@ func New(cfg *mesh.Config) *Registry {
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
+			policies: map[string]permit.Level{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{},
 			nets:      clusterNetworks(cfg.ClusterNetworks, nil),
 			endpoints: ordered.New[*EndpointSet](), patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
@@ -74,6 +76,9 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 		}
 		b.next.made, b.madeCopied = map[string]map[string]uint32{}, true
 		b.madeUp = newMadeUp() // every host claims its address anew
+	}
+	for ns := range b.next.policies {
+		b.policed[ns] = true
 	}
 	b.next.Mesh = cfg
 	b.changed.Mesh, b.netsMoved = true, true
@@ -123,6 +128,9 @@ type batch struct {
 	partial []string // of the patterns of rules that changed, those whose "*" is a part of a label
 	unseen  bool     // something is new that shows in no host yet
 
+	policed   map[string]bool // namespaces with other EgressPolicies, or other people that they select by labels
+	populated map[string]bool // namespaces whose people may be others
+
 	netsMoved     bool         // what the cluster's networks are made from
 	specialCopied bool         // next has a map of its own
 	madeCopied    bool         // next has a map of its own
@@ -140,6 +148,7 @@ func (r *Registry) begin() *batch {
 		peopled: map[config.Key]bool{}, repopulated: map[string]bool{},
 		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
+		policed: map[string]bool{}, populated: map[string]bool{},
 	}
 }
 
@@ -168,7 +177,10 @@ func (b *batch) apply(c config.Change) {
 		b.setGateway(c)
 	case config.KindSidecar:
 		b.setScope(c)
+	case config.KindEgressPolicy:
+		b.setPolicy(c)
 	case config.KindNamespace:
+		b.setNamespaceLabels(c)
 		for key := range b.hostsOf {
 			if key.Kind == config.KindServiceEntry && key.Namespace == c.Key.Name {
 				b.dirty[key] = true
@@ -187,8 +199,10 @@ func (b *batch) apply(c config.Change) {
 		b.setSecret(c)
 	case config.KindWorkloadEntry:
 		b.repopulate(b.index.setWorkload(c.Key, c.Object))
+		b.peopleMoved(c.Key.Namespace)
 	case config.KindPod:
 		b.repopulate(b.index.setPod(c.Key, c.Object))
+		b.peopleMoved(c.Key.Namespace)
 	}
 }
 
@@ -214,6 +228,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 		}
 	}
 	b.followDestinations()
+	b.settlePolicies()
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
 	b.changed.Endpoints = slices.Sorted(maps.Keys(b.repopulated))
 	b.next.hosts, b.next.rules, b.next.virtual, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.virtual.Done(), b.kube.Done(), b.written.Done()

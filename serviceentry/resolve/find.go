@@ -33,7 +33,7 @@ func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
 
 // requestOf is the request, or the connection, that a destination stands for: GET, where nothing else is said.
 func requestOf(d Destination, x Shown) route.Request {
-	r := route.Request{Method: cmp.Or(d.Method, "GET"), Scheme: "http", Authority: d.Host, Path: cmp.Or(d.Path, "/"), SNI: x.Name, Dialled: x.Address}
+	r := route.Request{Method: cmp.Or(d.Method, "GET"), Scheme: "http", Authority: d.Host, Path: cmp.Or(d.Path, "/"), Headers: d.Headers, SNI: x.Name, Dialled: x.Address}
 	if d.Port != 80 {
 		r.Authority = net.JoinHostPort(d.Host, strconv.FormatUint(uint64(d.Port), 10))
 	}

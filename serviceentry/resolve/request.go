@@ -1,5 +1,7 @@
 package resolve
 
+import "time"
+
 // Scheme is what a workload speaks.
 type Scheme string
 
@@ -21,4 +23,7 @@ type Destination struct {
 	Port   uint32
 	Path   string // with its query; "" is "/"
 	Method string // of a request; "" is GET
+	// Headers are a request's, by names in lower case.
+	Headers map[string][]string
+	At      time.Time // when; the zero time is now
 }

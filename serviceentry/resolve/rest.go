@@ -49,6 +49,11 @@ const (
 	Loop             // it ends: passed on, it would come back
 )
 
+// Leaves says whether what takes the route leaves the mesh.
+func (r RestRoute) Leaves() bool {
+	return (r.Does == PassOn || r.Does == LookUp) && r.To != ToCluster
+}
+
 // Routes gives them in order; the last takes everything.
 func (r Rest) Routes() []RestRoute {
 	if !r.AllowAny {

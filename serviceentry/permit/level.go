@@ -1,0 +1,131 @@
+package permit
+
+// Level is the policies of one namespace that select a workload, in order (Policy.Compare).
+type Level []*Policy
+
+// Ruling is what a level says.
+type Ruling struct {
+	Action Action // Unset: it says nothing
+	Policy *Policy
+	Rule   *Rule // nil where it is the default
+	// Path says that the request's path was refused, since it can be taken for another one.
+	Path bool
+	// Unknown says that the workload was refused, since nobody knows its labels.
+	Unknown bool
+}
+
+// RuleName is what records and explanations call what decided.
+func (r Ruling) RuleName() string {
+	switch {
+	case r.Unknown:
+		return "selector"
+	case r.Path:
+		return r.Rule.Name + ".paths"
+	case r.Rule == nil:
+		return "default"
+	default:
+		return r.Rule.Name
+	}
+}
+
+// Enforced are those of the level that are not observed only.
+func (l Level) Enforced() Level {
+	for i, p := range l {
+		if p.Observe {
+			out := append(Level{}, l[:i]...)
+			for _, p := range l[i:] {
+				if !p.Observe {
+					out = append(out, p)
+				}
+			}
+			return out
+		}
+	}
+	return l
+}
+
+// Observes says whether one of them is observed only.
+func (l Level) Observes() bool {
+	for _, p := range l {
+		if p.Observe {
+			return true
+		}
+	}
+	return false
+}
+
+// Rule says what the level says of what is asked: the first rule that matches decides, else the default. A path that servers may
+// take for another one is denied where a rule with paths comes to be asked.
+func (l Level) Rule(a *Asked) Ruling {
+	for _, p := range l {
+		for i := range p.Rules {
+			r := &p.Rules[i]
+			if l.unclear(r, a) {
+				return Ruling{Action: Deny, Policy: p, Rule: r, Path: true}
+			}
+			if r.Matches(a) {
+				return Ruling{Action: r.Action, Policy: p, Rule: r}
+			}
+		}
+	}
+	action, by := l.Default()
+	return Ruling{Action: action, Policy: by}
+}
+
+// unclear says whether the rule asks for paths, would match the request but for that, and cannot know it.
+func (l Level) unclear(r *Rule, a *Asked) bool {
+	if len(r.Paths) == 0 || a.Protocol != HTTP || IsNormal(a.Path) {
+		return false
+	}
+	any := *r
+	any.Paths = nil
+	return any.Matches(a)
+}
+
+// Default is what the level says of what no rule matches, and the policy that says so: the first with a default of its own, else
+// the first that allows something, and so denies the rest.
+func (l Level) Default() (Action, *Policy) {
+	for _, p := range l {
+		if p.Default != Unset {
+			return p.Default, p
+		}
+	}
+	for _, p := range l {
+		if p.implied() == Deny {
+			return Deny, p
+		}
+	}
+	return Unset, nil
+}
+
+// Set is all that governs a workload.
+type Set struct{ Root, Own Level }
+
+// Empty says that nothing does.
+func (s Set) Empty() bool { return len(s.Root)+len(s.Own) == 0 }
+
+// Enforced is the set without what is observed only.
+func (s Set) Enforced() Set { return Set{s.Root.Enforced(), s.Own.Enforced()} }
+
+// Observes says whether a policy is observed only.
+func (s Set) Observes() bool { return s.Root.Observes() || s.Own.Observes() }
+
+// Rule says what the set says: first the root namespace's level, then the workload's own. Allow means that no policy stands in
+// the way; Unset, that none says anything.
+func (s Set) Rule(a *Asked) Ruling {
+	root := s.Root.Rule(a)
+	if root.Action == Deny || root.Action == Allow && root.Rule != nil && root.Rule.Final {
+		return root
+	}
+	own := s.Own.Rule(a)
+	if own.Action == Unset {
+		return root
+	}
+	return own
+}
+
+// LetsOut says whether a rule of the root namespace lets out what nobody registered.
+func (s Set) LetsOut(a *Asked) (Ruling, bool) {
+	r := s.Root.Rule(a)
+	return r, r.Action == Allow && r.Rule != nil && r.Rule.Unregistered
+}

@@ -1,0 +1,69 @@
+package permit
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Asked is what a proxy sees of a request or a connection.
+type Asked struct {
+	Host     string // in lower case; the address, where no name is shown
+	Port     uint32
+	Protocol Protocol
+	Method   string // of HTTP, as are the others
+	Path     string // without its query
+	Header   func(name string) (value string, has bool)
+	At       time.Time
+	// Unregistered says that nobody registered the host.
+	Unregistered bool
+}
+
+// Active says whether the rule counts at a time.
+func (r *Rule) Active(at time.Time) bool {
+	return (r.From.IsZero() || !at.Before(r.From)) && (r.Until.IsZero() || at.Before(r.Until))
+}
+
+// Matches says whether the rule is for what is asked.
+func (r *Rule) Matches(a *Asked) bool {
+	if !r.Active(a.At) || !r.MeansHost(a.Host) {
+		return false
+	}
+	if len(r.Ports) > 0 && !slices.Contains(r.Ports, a.Port) {
+		return false
+	}
+	if len(r.Protocols) > 0 && !slices.Contains(r.Protocols, a.Protocol) {
+		return false
+	}
+	return !r.ReadsRequests() || a.Protocol == HTTP && r.meansRequest(a)
+}
+
+// MeansHost says whether one of the rule's hosts is, or covers, a name.
+func (r *Rule) MeansHost(name string) bool {
+	return len(r.Hosts) == 0 || slices.ContainsFunc(r.Hosts, func(p string) bool { return Covers(p, name) })
+}
+
+// Covers says whether a pattern, exact, "*.suffix" or "*", covers a name.
+func Covers(pattern, name string) bool {
+	if pattern == "*" || pattern == name {
+		return true
+	}
+	suffix, wild := strings.CutPrefix(pattern, "*.")
+	return wild && len(name) > len(suffix)+1 && strings.HasSuffix(name, "."+suffix)
+}
+
+func (r *Rule) meansRequest(a *Asked) bool {
+	if len(r.Methods) > 0 && !slices.Contains(r.Methods, a.Method) {
+		return false
+	}
+	for _, h := range r.Headers {
+		value, has := a.Header(h.Name)
+		if !has || !matches(ValueRegex(h.Value), value) {
+			return false
+		}
+	}
+	if len(r.Paths) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(r.Paths, func(p string) bool { return matches(PathRegex(p, r.Action == Deny), a.Path) })
+}
