@@ -9,17 +9,18 @@ import (
 	"github.com/sallyport/sallyport/sidecar/relay/state"
 )
 
-// The types whose order matters: a cluster before its endpoints, a listener after both, its routes last.
+// The types whose order matters: a cluster before its endpoints, a listener after both, and then what its filters hold, its routes last.
 const (
 	typeURLPrefix = "type.googleapis.com/"
 	ClusterType   = typeURLPrefix + "envoy.config.cluster.v3.Cluster"
 	EndpointType  = typeURLPrefix + "envoy.config.endpoint.v3.ClusterLoadAssignment"
+	ExtensionType = typeURLPrefix + "envoy.config.core.v3.TypedExtensionConfig"
 	ListenerType  = typeURLPrefix + "envoy.config.listener.v3.Listener"
 	RouteType     = typeURLPrefix + "envoy.config.route.v3.RouteConfiguration"
 	VirtualHost   = typeURLPrefix + "envoy.config.route.v3.VirtualHost"
 )
 
-var order = []string{ClusterType, EndpointType, ListenerType, RouteType, VirtualHost}
+var order = []string{ClusterType, EndpointType, ListenerType, ExtensionType, RouteType, VirtualHost}
 
 const wildcard = "*"
 

@@ -121,10 +121,18 @@ func SaidIn(value string) string {
 // Computed is a value of the filter state from an expression (CEL).
 func Computed(key, expression string, shared statev3.FilterStateValue_SharedWithUpstream) *statev3.FilterStateValue {
 	v := State(key, "%CEL("+expression+")%", shared)
-	v.GetFormatString().Formatters = []*corev3.TypedExtensionConfig{{Name: "envoy.formatter.cel", TypedConfig: Packed(&celv3.Cel{
-		CelConfig: &corev3.CelExpressionConfig{EnableStringConcat: true, EnableStringConversion: true, EnableStringFunctions: true},
-	})}}
+	v.GetFormatString().Formatters = celFormatters()
 	return v
+}
+
+// celFormatters let a format string hold expressions (CEL).
+func celFormatters() []*corev3.TypedExtensionConfig {
+	return []*corev3.TypedExtensionConfig{{Name: "envoy.formatter.cel", TypedConfig: Packed(&celv3.Cel{CelConfig: celConfig()})}}
+}
+
+// celConfig is what expressions may use.
+func celConfig() *corev3.CelExpressionConfig {
+	return &corev3.CelExpressionConfig{EnableStringConcat: true, EnableStringConversion: true, EnableStringFunctions: true}
 }
 
 // GoBy sets what a TCP proxy goes by, from the answer.
@@ -133,6 +141,6 @@ func GoBy(more ...*statev3.FilterStateValue) *listenerv3.Filter {
 }
 
 // sayHeader puts a header of a question into the filter state.
-func sayHeader(key, header string) []*statev3.FilterStateValue {
-	return []*statev3.FilterStateValue{State(key, "%REQ("+header+")%", Stay)}
+func sayHeader(key, header string) *statev3.FilterStateValue {
+	return State(key, "%REQ("+header+")%", Stay)
 }

@@ -8,6 +8,7 @@ import (
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	bridgev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_http1_reverse_bridge/v3"
 	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
@@ -44,6 +45,10 @@ const (
 	HeaderTo    = "x-sallyport-to"    // the address that the client connected to
 	HeaderRange = "x-sallyport-range" // what is asked for after an address that nobody has, "host:port"
 	HeaderPeer  = "x-sallyport-peer"  // the client, as the gateway verified it
+	HeaderFrom  = "x-sallyport-from"  // the client's address
+	// HeaderAsked is what was asked before, of a question that comes again: "sni:port", ":port" for TLS that shows no name, or the
+	// connection's address, where a range is asked for.
+	HeaderAsked = "x-sallyport-asked"
 )
 
 // What a question says of the bytes.
@@ -53,7 +58,7 @@ const (
 )
 
 // askHeaders are all headers of a question beside its name and table, in order.
-var askHeaders = []string{HeaderKind, HeaderTo, HeaderRange, HeaderPeer, wire.HeaderRegisteredIn, wire.HeaderDialled}
+var askHeaders = []string{HeaderKind, HeaderTo, HeaderRange, HeaderPeer, HeaderFrom, wire.HeaderRegisteredIn, wire.HeaderDialled}
 
 // askName is the internal listener, and the cluster in front of it, that questions go to which do not go straight to their table.
 const askName = "ask"
@@ -100,7 +105,7 @@ func (q Question) Filter() *listenerv3.Filter {
 }
 
 // FilterAsk is the network filter, by whose name its answers are found.
-const FilterAsk = "envoy.filters.network.ratelimit"
+const FilterAsk = wire.AnswerFilter
 
 // AskBase takes the questions, and hands them to the tables that they name.
 func AskBase() []*resource.Resource {
@@ -183,6 +188,10 @@ func bridge() *hcmv3.HttpFilter {
 func TableListener(name, table string, verified bool) *listenerv3.Listener {
 	hcm := asksOnly(name)
 	hcm.RouteSpecifier = byRDS(table)
+	said := []*statev3.FilterStateValue{
+		sayHeader(wire.StateQuestion, HeaderKind), sayHeader(wire.StateSpoken, HeaderKind), sayHeader(wire.StateOriginalDst, HeaderTo),
+		sayHeader(wire.StateClient, HeaderPeer), sayHeader(wire.StateFrom, HeaderFrom),
+	}
 	if straight(name) {
 		hcm.HttpFilters = append(hcm.HttpFilters, asPlainRequest(), bridge())
 	}
@@ -190,9 +199,17 @@ func TableListener(name, table string, verified bool) *listenerv3.Listener {
 		hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("sallyport.one_name", oneNameAsked()))
 	}
 	hcm.HttpFilters = append(hcm.HttpFilters,
-		httpFilter("sallyport.question", &httpstatev3.Config{ClearRouteCache: true, OnRequestHeaders: append(
-			sayHeader(wire.StateQuestion, HeaderKind),
-			append(sayHeader(wire.StateOriginalDst, HeaderTo), sayHeader(wire.StateClient, HeaderPeer)...)...)}),
+		httpFilter("sallyport.question", &httpstatev3.Config{ClearRouteCache: true, OnRequestHeaders: said}),
+	)
+	if verified {
+		hcm.HttpFilters = append(hcm.HttpFilters, policies()...)
+	} else {
+		// a filter that looks at its row has it found, which those that put values into the filter state do not
+		hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("sallyport.row", &httprbacv3.RBAC{}))
+		hcm.HttpFilters = append(hcm.HttpFilters, sidecarPolicies(hostAskedBefore())...)
+	}
+	hcm.LocalReplyConfig = deniedAnswers()
+	hcm.HttpFilters = append(hcm.HttpFilters,
 		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 	)
 	return InternalListener(name, nil, Chain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))

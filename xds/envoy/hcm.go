@@ -23,7 +23,7 @@ import (
 
 // The HTTP filters that routes configure for themselves.
 const (
-	FilterAccess = "envoy.filters.http.rbac"
+	FilterAccess = wire.RuleFilter
 	filterState  = "envoy.filters.http.set_filter_state"
 	FilterNames  = "envoy.filters.http.dynamic_forward_proxy"
 	FilterWeb    = "envoy.filters.http.grpc_web"
@@ -64,6 +64,7 @@ func (m HCM) Filter() *listenerv3.Filter {
 		CommonHttpProtocolOptions:       &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeout)},
 		Http2ProtocolOptions:            http2Limits(),
 		StreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
+		LocalReplyConfig:                denials(),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
 	if m.Exit {
@@ -88,22 +89,27 @@ func (m HCM) Filter() *listenerv3.Filter {
 // filters are what a request goes through. Each one costs every request (docs/adr/0008-what-the-path-costs.md), so those
 // that few routes need are off until a route configures them; but who may use a host is always looked at.
 func (m HCM) filters() []*hcmv3.HttpFilter {
-	var filters []*hcmv3.HttpFilter
+	filters := []*hcmv3.HttpFilter{off(httpFilter(filterState, &httpstatev3.Config{}))}
+	if m.Exit {
+		filters = append(filters, policies()...)
+	} else {
+		for _, f := range sidecarPolicies(hostAsked()) {
+			filters = append(filters, off(f))
+		}
+	}
 	if m.Gateway {
 		filters = append(filters, httpFilter(FilterAccess, &httprbacv3.RBAC{}))
 	}
 	for _, f := range []*hcmv3.HttpFilter{
 		httpFilter(FilterCORS, &corsv3.Cors{}),
 		httpFilter(FilterFault, &faultv3.HTTPFault{}),
-		httpFilter(filterState, &httpstatev3.Config{}),
 		httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{}),
 		httpFilter(FilterNames, &dfpfilterv3.FilterConfig{
 			ImplementationSpecifier:         &dfpfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
 			AllowDynamicHostFromFilterState: true,
 		}),
 	} {
-		f.Disabled = true
-		filters = append(filters, f)
+		filters = append(filters, off(f))
 	}
 	if !m.Exit {
 		filters = append(filters, upgradesAlone())
@@ -114,6 +120,12 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		}))
 	}
 	return append(filters, httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}))
+}
+
+// off leaves a filter out until a route configures it.
+func off(f *hcmv3.HttpFilter) *hcmv3.HttpFilter {
+	f.Disabled = true
+	return f
 }
 
 // clustersOnDemand is where a cluster is asked for when it is first used: at the agent, on a stream of its own. On

@@ -220,7 +220,7 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string) *bootstra
 				}},
 			}}},
 		}},
-		HttpFilters:    HCM{}.filters(),
+		HttpFilters:    slices.DeleteFunc(HCM{}.filters(), func(f *hcmv3.HttpFilter) bool { return f.GetConfigDiscovery() != nil }), // nobody would say what those hold
 		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}},
 		AccessLog: []*accesslogv3.AccessLog{{
 			Name: "file", Filter: worthTelling(place, nil),

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -14,13 +15,16 @@ import (
 
 // WithRevision notes the revision of the object behind a row. Answers say it themselves.
 func WithRevision(r *routev3.Route, revision string) *routev3.Route {
-	if revision == "" || IsAnswer(r) || r.GetMetadata().GetFilterMetadata()["sallyport"] != nil {
+	said := r.GetMetadata().GetFilterMetadata()["sallyport"]
+	if _, has := said.GetFields()["revision"]; revision == "" || IsAnswer(r) || has {
 		return r
 	}
 	if r.Metadata == nil {
 		r.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{}}
 	}
-	r.Metadata.FilterMetadata["sallyport"] = fields("revision", revision)
+	now := fields("revision", revision)
+	maps.Copy(now.Fields, said.GetFields())
+	r.Metadata.FilterMetadata["sallyport"] = now
 	return r
 }
 

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"regexp"
 	"strings"
 	"time"
 
@@ -73,6 +74,15 @@ func (t Trusts) names(rest string) []string {
 
 // Account is the identities that a service account may show.
 func (t Trusts) Account(ns, account string) []string { return t.names("ns/" + ns + "/sa/" + account) }
+
+// AccountAnywhere is an expression (RE2) for those of accounts of a name in any namespace.
+func (t Trusts) AccountAnywhere(account string) string {
+	out := t.names("")
+	for i := range out {
+		out[i] = regexp.QuoteMeta(out[i])
+	}
+	return "(" + strings.Join(out, "|") + ")ns/[^/]+/sa/" + regexp.QuoteMeta(account)
+}
 
 // TLS sessions between sidecars and gateways.
 const (

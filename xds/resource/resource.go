@@ -25,6 +25,8 @@ const (
 	OnDemandCluster
 	Endpoints
 	Listener
+	// Extension is a filter's configuration that comes apart from its listener, and after it.
+	Extension
 	Route
 	VirtualHost
 	Name
@@ -36,6 +38,7 @@ var urls = [Count]string{
 	Cluster:         "type.googleapis.com/envoy.config.cluster.v3.Cluster",
 	OnDemandCluster: ondemand.ClusterType,
 	Endpoints:       "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+	Extension:       "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig",
 	Listener:        "type.googleapis.com/envoy.config.listener.v3.Listener",
 	Route:           "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
 	VirtualHost:     "type.googleapis.com/envoy.config.route.v3.VirtualHost",
@@ -47,7 +50,7 @@ func (t Type) URL() string { return urls[t] }
 
 // Types gives all of them in sending order.
 func Types() []Type {
-	return []Type{Secret, Cluster, OnDemandCluster, Endpoints, Listener, Route, VirtualHost, Name}
+	return []Type{Secret, Cluster, OnDemandCluster, Endpoints, Listener, Extension, Route, VirtualHost, Name}
 }
 
 // ParseType finds a type by its URL.

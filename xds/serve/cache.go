@@ -25,7 +25,8 @@ type Cache struct {
 	snapshot   *registry.Snapshot
 	translator *translate.Translator
 	classes    map[translate.Class]*class
-	made       uint64 // classes so far
+	policed    map[translate.Policed]*class // what they are governed by, which is few kinds beside that
+	made       uint64                       // classes so far
 	streams    map[*core.Node]*stream
 	holds      *holds
 }
@@ -36,6 +37,7 @@ func NewCache(s *registry.Snapshot) *Cache {
 		snapshot:   s,
 		translator: translate.NewTranslator(),
 		classes:    map[translate.Class]*class{},
+		policed:    map[translate.Policed]*class{},
 		streams:    map[*core.Node]*stream{},
 		holds:      newHolds(),
 	}
@@ -49,7 +51,15 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	c.snapshot = s
 	c.translator.Forget(changed.Hosts)
 	c.advance(s, changed)
-	reclassify := changed.Mesh || len(changed.Scopes) > 0 || changed.Views || changed.Kube
+	if changed.Mesh || len(changed.Policies) > 0 {
+		for _, cl := range c.policed {
+			view, refs := translate.UpdatePolicies(cl.view, s, cl.police, changed)
+			if cl.view = view; len(refs) > 0 {
+				cl.note(refs)
+			}
+		}
+	}
+	reclassify := changed.Mesh || len(changed.Scopes) > 0 || changed.Views || changed.Kube || len(changed.Policies) > 0
 	if reclassify {
 		for _, st := range c.streams {
 			c.place(st)
@@ -118,6 +128,7 @@ func (c *Cache) join(st *stream, authorize func() (translate.Node, error)) (err 
 
 // place puts a stream into the class it belongs to now, and forgets classes that nobody is in any more.
 func (c *Cache) place(st *stream) {
+	c.police(st)
 	key := translate.Classify(c.snapshot, st.proxy)
 	if st.class != nil && st.class.view.Class == key {
 		c.countExit(st) // the mesh may have another gateway now
@@ -129,6 +140,31 @@ func (c *Cache) place(st *stream) {
 		c.release(was) // last, since both may be over one
 	}
 	c.countExit(st)
+}
+
+// police puts a stream among those that are governed by the same policies.
+func (c *Cache) police(st *stream) {
+	key := translate.PolicedBy(c.snapshot, st.proxy)
+	if st.policed != nil {
+		if st.policed.police == key {
+			return
+		}
+		c.leavePoliced(st)
+	}
+	cl := c.policed[key]
+	if cl == nil {
+		c.made++
+		cl = &class{id: c.made, police: key, view: translate.BuildPolicies(c.snapshot, key)}
+		c.policed[key] = cl
+	}
+	cl.users++
+	st.policed = cl
+}
+
+func (c *Cache) leavePoliced(st *stream) {
+	if st.policed.users--; st.policed.users == 0 {
+		delete(c.policed, st.policed.police)
+	}
 }
 
 // classOf finds a class, or makes it.
@@ -166,6 +202,7 @@ func (c *Cache) leave(node *core.Node) {
 	defer c.mu.Unlock()
 	if st := c.streams[node]; st != nil {
 		c.release(st.class)
+		c.leavePoliced(st)
 		delete(c.streams, node)
 		delete(c.holds.waiting, st)
 		delete(c.holds.exits, st)
@@ -206,7 +243,7 @@ func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
 		st.answer(resource.VirtualHost, true)
 	}
 	c.heardFrom(st)
-	c.unpackLater(st.class, t)
+	c.unpackLater(st.of(t), t)
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

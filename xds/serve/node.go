@@ -34,6 +34,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 	out := translate.Node{
 		ID: n.GetId(), Inline: inline,
 		Namespace: meta[MetaNamespace].GetStringValue(),
+		Account:   meta[MetaAccount].GetStringValue(),
 		Forward:   meta[MetaForward].GetStringValue(),
 		OnDemand:  meta[ondemand.Metadata].GetStringValue() != "",
 		Labels:    map[string]string{},

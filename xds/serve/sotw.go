@@ -62,10 +62,10 @@ func (c *class) inventory(t resource.Type) *inventory {
 func (s *stream) answerWhole(t resource.Type, w *watch) {
 	list := newInventory()
 	if w.sub.IsWildcard() {
-		list = s.class.inventory(t)
+		list = s.of(t).inventory(t)
 	} else {
 		for _, name := range w.sotw.GetResourceNames() {
-			if r, ok := s.class.view.Get(t, name); ok {
+			if r, ok := s.of(t).view.Get(t, name); ok {
 				list.add(r)
 			}
 			_, _ = list.hash.WriteString(name + "\x00")

@@ -67,6 +67,13 @@ func (s *streamStats) unheard(t resource.Type) int {
 	return s.types[t].unheard
 }
 
+// refuses says whether the client has something of a type not as it was sent to it.
+func (s *streamStats) refuses(t resource.Type) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.types[t].refused) > 0
+}
+
 // responded notes a response of a delta stream.
 func (s *streamStats) responded(t resource.Type, nonce string, content *payload, removed []string) {
 	s.mu.Lock()

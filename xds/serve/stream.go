@@ -23,6 +23,7 @@ type stream struct {
 	node    *core.Node // the pointer identifies the stream to the cache
 	proxy   translate.Node
 	class   *class
+	policed *class // of resource.Extension
 	watches [typeCount]*watch
 	sent    [typeCount]position
 	at      [typeCount]uint64 // pushes when sent was set
@@ -102,7 +103,15 @@ func (s *stream) push() {
 	s.forget()
 }
 
-func (s *stream) caughtUp(t resource.Type) { s.sent[t], s.at[t] = s.class.now(), s.pushes }
+// of is the class that a type is of.
+func (s *stream) of(t resource.Type) *class {
+	if t == resource.Extension {
+		return s.policed
+	}
+	return s.class
+}
+
+func (s *stream) caughtUp(t resource.Type) { s.sent[t], s.at[t] = s.of(t).now(), s.pushes }
 
 // answer responds to the open watch of a type, if there is something to say.
 func (s *stream) answer(t resource.Type, removals bool) {
@@ -121,7 +130,7 @@ func (s *stream) answer(t resource.Type, removals bool) {
 		}
 	}
 	first := s.sent[t].view == nil
-	if w.waits && s.class.has(s.sent[t], t) && (!removals || len(s.owed[t]) == 0) && !s.follows(t) && !s.stats.retries(t) {
+	if w.waits && s.of(t).has(s.sent[t], t) && (!removals || len(s.owed[t]) == 0) && !s.follows(t) && !s.stats.retries(t) {
 		s.caughtUp(t)
 		return
 	}
@@ -155,19 +164,19 @@ func (s *stream) wildcard(t resource.Type, w *watch, resp *deltaResponse, remova
 	known, last, again := w.sub.ReturnedResources(), s.sent[t], s.stats.retry(t)
 	switch {
 	case last.view == nil && len(known) == 0:
-		resp.payload = s.class.everything(t)
+		resp.payload = s.of(t).everything(t)
 	case last.view == nil: // a client that comes back says what it has
-		d = s.class.compare(s.tabled(s.class.unlike(known, t), t), t)
+		d = s.of(t).compare(s.tabled(s.of(t).unlike(known, t), t), t)
 	case len(known) > 0 || len(w.asked()) > 0 || len(again) > 0 || s.follows(t): // asked for, or unsubscribed, by name: it is told again
-		names := s.tabled(s.class.namesSince(last, t), t)
+		names := s.tabled(s.of(t).namesSince(last, t), t)
 		maps.Copy(names, w.asked())
 		maps.Copy(names, again)
 		for name := range known {
 			names[name] = true
 		}
-		d = s.class.compare(names, t)
-	case !s.class.has(last, t):
-		d = s.class.difference(last, t)
+		d = s.of(t).compare(names, t)
+	case !s.of(t).has(last, t):
+		d = s.of(t).difference(last, t)
 	}
 	if d.payload != nil {
 		resp.payload = d.payload
@@ -223,11 +232,11 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	asked, again := w.asked(), map[string]bool{}
 	maps.Copy(asked, s.stats.retry(t))
 	if last := s.sent[t]; last.view != nil && t == resource.Endpoints {
-		again = s.class.namesSince(last, t) // also those of clusters that are warmed anew
+		again = s.of(t).namesSince(last, t) // also those of clusters that are warmed anew
 	}
 	var list []*resource.Resource
 	for _, name := range slices.Sorted(maps.Keys(w.sub.SubscribedResources())) {
-		r, ok := s.class.view.Get(t, name)
+		r, ok := s.of(t).view.Get(t, name)
 		version := absent
 		if ok {
 			version = r.Version
@@ -235,6 +244,10 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 		if had := known[name]; !ok && !removals && had != "" && had != absent {
 			s.owe(t, name) // it goes when nothing refers to it any more
 			resp.versions[name] = had
+			continue
+		}
+		if t == resource.Extension && known[name] != "" && known[name] != version && s.leadsTooFar(name, known) {
+			resp.versions[name] = known[name]
 			continue
 		}
 		if known[name] != version || asked[name] || (ok && again[name]) {
@@ -252,4 +265,20 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	if len(list) > 0 {
 		resp.payload = pack(list)
 	}
+}
+
+// leadsTooFar says whether a new index of policies leads to what Envoy does not have yet, and is about to ask for: until then the
+// last one counts, and what was allowed before a namespace's first policy stays so, instead of being refused for want of it. One
+// who refuses the listener that asks for it will not ask, and gets the index, which closes.
+func (s *stream) leadsTooFar(index string, known map[string]string) bool {
+	prefix := translate.LeadsTo(index)
+	if prefix == "" || s.policed.police.Kind != translate.Gateway || s.stats.refuses(resource.Listener) {
+		return false
+	}
+	far := false
+	s.policed.view.WalkPrefix(resource.Extension, prefix, func(r *resource.Resource) bool {
+		far = known[r.Name] == "" || known[r.Name] == absent
+		return !far
+	})
+	return far
 }

@@ -26,11 +26,15 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInp
 		in.Hosts, in.Secrets = hosts, materials(s, u)
 		return in
 	}
-	return egressgateway.Inputs{
+	in := egressgateway.Inputs{
 		Hosts:  hosts,
 		Listen: cmp.Or(c.Port, defaultListenPort), Forward: c.Forward, Verified: c.Kind == Gateway, Trust: envoy.TrustsOf(s.Mesh),
 		Policy: meshPolicy(s), IPv6: c.IPv6, OnDemand: c.OnDemand, Rest: exitRest(s, c.Kind == Gateway), Secrets: materials(s, u),
 	}
+	if c.Kind == Gateway {
+		in.Policies = policyNames(s)
+	}
+	return in
 }
 
 // detectDefault is how long a sidecar waits for a client's first bytes where the mesh sets no limit. Waiting for

@@ -24,6 +24,7 @@ const (
 type Node struct {
 	ID        string // sidecar~IP~POD.NS~NS.svc.cluster.local
 	Namespace string
+	Account   string
 	Labels    map[string]string
 	IPv6      bool   // one of its addresses is IPv6
 	Forward   string // ip:port for explicit proxying; makes it a Forward

@@ -28,6 +28,7 @@ const (
 	ByAddressRoute      = "by_address"
 	MadeUpRoute         = "made_up"
 	LoopRoute           = "loop"
+	PolicyRoute         = "policy"   // a policy's rule denies it
 	NoRoute             = "no_route" // none of a user's routes means it
 )
 
@@ -117,6 +118,10 @@ const (
 	StateClient    = "sallyport.client" // the SPIFFE id of whoever made the connection, for its requests' routes
 
 	StateQuestion = "sallyport.question" // "tls" or "tcp", of a question about a connection
+	StateFrom     = "sallyport.from"     // the client's address, without its port
+	StateHost     = "sallyport.host"     // the host that is asked for, in lower case
+	StateOutside  = "sallyport.outside"  // says at a sidecar that it leaves the mesh from there
+	StateSpoken   = "sallyport.spoken"   // "tls" or "tcp", of a connection; nothing of a request
 	StateSubset   = "sallyport.subset"   // the namespace whose registration the client means
 	StateDialled  = "sallyport.dialled"  // the address that the client connected to, where the host leads there
 

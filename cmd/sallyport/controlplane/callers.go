@@ -26,6 +26,7 @@ func (p *plane) ownNode(ctx context.Context, n translate.Node) (translate.Node, 
 	if id.Namespace != n.Namespace {
 		return n, status.Errorf(codes.PermissionDenied, "xds: %s may not be the node %q: its namespace is %q", id, n.ID, id.Namespace)
 	}
+	n.Account = id.ServiceAccount
 	if p.cluster == nil {
 		return n, p.ownRole(id, n)
 	}

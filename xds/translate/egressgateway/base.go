@@ -39,6 +39,7 @@ type Inputs struct {
 	OnDemand bool
 	Rest     name.Rest
 	Secrets  []farend.Material
+	Policies []string // resources that an index of policies leads to, by name
 }
 
 // base is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,
@@ -61,6 +62,9 @@ func base(in Inputs) []*resource.Resource {
 	out = append(out, envoy.FirstRow(wire.ExitRoute, in.Hosts)...)
 	if in.Verified {
 		out = append(out, tunnelsBase(in.OnDemand)...)
+	}
+	if len(in.Policies) > 0 {
+		out = append(out, envoy.HoldPolicies(in.Policies))
 	}
 	for _, i := range []innerListener{{tls: true}, {tls: true, wildcard: true}, {}, {wildcard: true}} {
 		log := tcp
@@ -107,7 +111,10 @@ func exitListener(in Inputs, log wire.Place) *listenerv3.Listener {
 // knowClient keeps, for the routes of a connection's requests, who made it: known once its certificate was verified.
 func knowClient() *listenerv3.Filter {
 	return envoy.NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{
-		OnDownstreamTlsHandshake: []*statev3.FilterStateValue{envoy.State(wire.StateClient, "%DOWNSTREAM_PEER_URI_SAN%", envoy.Stay)},
+		OnDownstreamTlsHandshake: []*statev3.FilterStateValue{
+			envoy.State(wire.StateClient, "%DOWNSTREAM_PEER_URI_SAN%", envoy.Stay),
+			envoy.State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", envoy.Stay),
+		},
 	})
 }
 
@@ -116,7 +123,7 @@ func refuseAll(policy string) *routev3.VirtualHost {
 	revision := envoy.UnregisteredRevision(policy, false)
 	return &routev3.VirtualHost{Name: wire.BlockAllRoute, Domains: []string{"*"}, Routes: []*routev3.Route{
 		envoy.Nothing(wire.BlockAllRoute, policy, revision).Row(envoy.AsksAbout("")),
-		envoy.WithRevision(envoy.Refuse(wire.BlockAllRoute, envoy.AnyTunnel(), 403, farend.NotRegistered, envoy.DecidedBy(policy)), revision),
+		envoy.WithState(envoy.WithRevision(envoy.Refuse(wire.BlockAllRoute, envoy.AnyTunnel(), 403, farend.NotRegistered, envoy.DecidedBy(policy)), revision), envoy.State(wire.StateSpoken, envoy.KindTCP, envoy.Stay)),
 		envoy.WithRevision(envoy.Refuse(wire.BlockAllRoute, envoy.AnyRequest(), 403, farend.NotRegistered, envoy.DecidedBy(policy)), revision),
 	}}
 }

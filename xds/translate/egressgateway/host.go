@@ -249,9 +249,11 @@ func tunnelRoute(svc *registry.Service, port registry.Port, cluster string, more
 		envoy.State(wire.StatePeer, "%DOWNSTREAM_PEER_URI_SAN%", envoy.Once),
 		envoy.State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", envoy.Once),
 		envoy.State(wire.StateCluster, cluster, envoy.Once),
+		envoy.State(wire.StateSpoken, envoy.KindTCP, envoy.Stay),
 	}
 	inner := innerListener{tls: port.Protocol == registry.TLS, wildcard: svc.Wildcard()}
 	if inner.tls {
+		values[len(values)-1] = envoy.State(wire.StateSpoken, envoy.KindTLS, envoy.Stay)
 		values = append(values, envoy.State(wire.StateConfig, envoy.ConfigOf(svc.SourceOf(port)), envoy.Once))
 	}
 	if svc.Wildcard() {

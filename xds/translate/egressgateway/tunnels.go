@@ -34,6 +34,7 @@ func tunnelChain(trust envoy.Trusts, alpn string) *listenerv3.FilterChain {
 	know := envoy.NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{OnDownstreamTlsHandshake: []*statev3.FilterStateValue{
 		envoy.State(wire.StatePeer, "%DOWNSTREAM_PEER_URI_SAN%", envoy.Once),
 		envoy.State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", envoy.Once),
+		envoy.State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", envoy.Once),
 		envoy.Computed(wire.StateAuthority, sni+".replace('outbound_.' + "+port+" + '_.' + "+subset+" + '_.', '') + ':' + "+port, envoy.Once),
 		envoy.Computed(wire.StateSubset, subset+".split('~')[0]", envoy.Once),
 		envoy.Computed(wire.StateDialled, subset+".split('~')[1]", envoy.Once),
@@ -57,7 +58,7 @@ func tunnelsBase(onDemand bool) []*resource.Resource {
 func askAbout(kind string) *listenerv3.Filter {
 	came := func(key string) string { return "%FILTER_STATE(" + key + ":PLAIN)%" }
 	return envoy.Question{Table: wire.ExitDecide, Name: came(wire.StateAuthority), Also: map[string]string{
-		envoy.HeaderKind: kind, envoy.HeaderPeer: came(wire.StatePeer), wire.HeaderRegisteredIn: came(wire.StateSubset), wire.HeaderDialled: came(wire.StateDialled),
+		envoy.HeaderKind: kind, envoy.HeaderPeer: came(wire.StatePeer), envoy.HeaderFrom: came(wire.StateFrom), wire.HeaderRegisteredIn: came(wire.StateSubset), wire.HeaderDialled: came(wire.StateDialled),
 	}}.Filter()
 }
 

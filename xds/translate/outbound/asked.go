@@ -30,13 +30,9 @@ func asked(row *routev3.Route, r *resolve.Route, h *Host) *routev3.Route {
 	return row
 }
 
-// headerAsked is what was asked before, of a question that comes again: "sni:port", ":port" for TLS that shows no name, or
-// the connection's address, where a range is asked for.
-const headerAsked = "x-sallyport-asked"
-
 // askAgain are the routes by which a question comes again whose name the table does not know: of TLS by the address, and
 // of what went to a range of addresses as the range's host, which is asked for last. Each comes once more only: then
-// headerAsked is there, and after a range there is nothing.
+// envoy.HeaderAsked is there, and after a range there is nothing.
 func askAgain(p Listening) (out []*routev3.Route) {
 	if len(p.Ranges) > 0 {
 		byRange := askOnceMore(wire.DecideName(p.Number), envoy.HeaderRange)
@@ -65,6 +61,9 @@ func askForHeld(port uint32) *routev3.Route {
 // answerHeld is that answer.
 func answerHeld(rest resolve.Rest) *routev3.Route {
 	row := restRow(rest, rest.ForAddress())
+	if rest.ForAddress().Leaves() {
+		envoy.Outside(row, "")
+	}
 	row.Match.Headers = []*routev3.HeaderMatcher{
 		askedBefore(), {Name: ":authority", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: envoy.Exact(held)}},
 	}
@@ -80,7 +79,7 @@ func askOnceMore(cluster, header string) *routev3.Route {
 	never.InvertMatch = true
 	r.Match.Headers = []*routev3.HeaderMatcher{never}
 	r.RequestHeadersToAdd = []*corev3.HeaderValueOption{{
-		Header:       &corev3.HeaderValue{Key: headerAsked, Value: "%REQ(:AUTHORITY)%"},
+		Header:       &corev3.HeaderValue{Key: envoy.HeaderAsked, Value: "%REQ(:AUTHORITY)%"},
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 	}}
 	return r
@@ -91,12 +90,12 @@ const anAddress = `([0-9.]+|\[.*\]):[0-9]+`
 
 // askedBefore matches questions that come again.
 func askedBefore() *routev3.HeaderMatcher {
-	return &routev3.HeaderMatcher{Name: headerAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
+	return &routev3.HeaderMatcher{Name: envoy.HeaderAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
 }
 
 // askedForNone matches questions that come again by their address since there is no TLS name.
 func askedForNone() *routev3.HeaderMatcher {
-	return &routev3.HeaderMatcher{Name: headerAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: envoy.Prefix(":")}}
+	return &routev3.HeaderMatcher{Name: envoy.HeaderAsked, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: envoy.Prefix(":")}}
 }
 
 // unless matches headers with other values. One that is not there matches neither way.

@@ -146,33 +146,9 @@ func outboundListener(in Inputs) *listenerv3.Listener {
 			envoy.Chain("http", envoy.HTTPSpoken(), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide, Log: wire.SidecarHTTP})...),
 		),
 	}, wire.OutboundPort, in.IPv6)
-	if !in.Outside.AllowAny {
-		// the table knows the cluster's own networks, so that nodes that come and go change no listener
-		l.DefaultFilterChain = envoy.Chain("tcp", nil, tunnel{table: wire.CatchAllDecide, stat: wire.VirtualOutbound}.filters()...)
-		return envoy.DetectWithin(l, in.Detect)
-	}
-	l.DefaultFilterChain = envoy.Chain("tcp", nil, envoy.TCPProxy{Stat: wire.PassthroughCluster, Cluster: wire.PassthroughCluster, Log: wire.SidecarTCP, Policy: envoy.ConfigOf(in.Outside.By), Revision: restRevision(in.Outside)}.Filter())
-	l.FilterChains = append(l.FilterChains, madeUpChains(in)...)
+	// the table knows the cluster's own networks, so that nodes that come and go change no listener
+	l.DefaultFilterChain = envoy.Chain("tcp", nil, tunnel{table: wire.CatchAllDecide, stat: wire.VirtualOutbound}.filters()...)
 	return envoy.DetectWithin(l, in.Detect)
-}
-
-// madeUpChains end what is sent to made-up addresses at ports where nothing is registered. What shows its name goes by
-// the table like everything else, which knows them too.
-func madeUpChains(in Inputs) []*listenerv3.FilterChain {
-	there := func(match *listenerv3.FilterChainMatch) *listenerv3.FilterChainMatch {
-		for _, p := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
-			match.PrefixRanges = append(match.PrefixRanges, envoy.Within(p.Addr().String(), p.Bits()).PrefixRanges...)
-		}
-		return match
-	}
-	tls := tlsChain(wire.CatchAllDecide, "")
-	tls.Name, tls.FilterChainMatch = "made-up-tls", there(tls.FilterChainMatch)
-	return []*listenerv3.FilterChain{
-		tls,
-		envoy.Chain("made-up-http", there(envoy.HTTPSpoken()), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide, Log: wire.SidecarHTTP})...),
-		// what is neither would not get here without its transport's name: once a chain has that, others are out of the question
-		envoy.Chain("made-up", there(&listenerv3.FilterChainMatch{TransportProtocol: "raw_buffer"}), in.nowhere().Filter()),
-	}
 }
 
 // nowhere ends connections that no table is asked about, and says which object stands behind what nobody registered.

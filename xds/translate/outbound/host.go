@@ -153,14 +153,22 @@ func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
 	case r.Does == resolve.NotRegistered:
 		return asked(askForHeld(port.Number), r, h)
 	case r.For == resolve.Requests:
-		return h.requests(port)
+		return leaving(h.requests(port), h.Service)
 	default:
 		a := h.tunnel(port)
 		if r.Asked == resolve.ByAddress || r.Asked == resolve.Nameless {
 			a.By = wire.ByAddress
 		}
-		return asked(a.Row(envoy.AsksAbout("")), r, h)
+		return leaving(asked(a.Row(envoy.AsksAbout("")), r, h), h.Service)
 	}
+}
+
+// leaving marks a row whose traffic leaves the mesh straight from the sidecar.
+func leaving(row *routev3.Route, to *registry.Service) *routev3.Route {
+	if to.External && to.Exit.IsZero() {
+		return envoy.Outside(row, to.Host)
+	}
+	return row
 }
 
 // tunnel is the answer to connections that go on to the host.

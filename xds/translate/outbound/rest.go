@@ -35,6 +35,9 @@ func restRoute(rest resolve.Rest, r resolve.RestRoute) *routev3.Route {
 		out.Metadata = envoy.DecidedBy(envoy.ConfigOf(rest.By))
 		envoy.WithRevision(out, restRevision(rest))
 	}
+	if r.Leaves() {
+		envoy.Outside(out, "")
+	}
 	switch r.To {
 	case resolve.ToMadeUp:
 		return toMadeUp(out)

@@ -27,6 +27,11 @@ func (h *Host) userRequests(port registry.Port, r *resolve.Route) *routev3.Route
 	case len(r.To) == 1 && r.To[0].Service.Exit.IsZero(): // what goes on is told of with the destination's entry
 		envoy.WithRevision(out, r.To[0].Service.RevisionOf(r.To[0].Port))
 	}
+	for i := range r.To {
+		if to := &r.To[i]; to.Closed == nil {
+			leaving(out, to.Service) // of several, the last one is meant
+		}
+	}
 	return out
 }
 
@@ -86,7 +91,11 @@ func asRegistered(svc *registry.Service, port registry.Port) string {
 // userConnections renders a user's route of connections: an answer for each destination, which take their shares in turn.
 func (h *Host) userConnections(r *resolve.Route) []*routev3.Route {
 	return httproute.Shares(r, func(t *resolve.To) *routev3.Route {
-		return asked(h.answerTo(t, r).Row(envoy.AsksAbout("")), r, h)
+		row := asked(h.answerTo(t, r).Row(envoy.AsksAbout("")), r, h)
+		if t.Closed != nil {
+			return row
+		}
+		return leaving(row, t.Service)
 	})
 }
 

@@ -1,0 +1,113 @@
+package envoy
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	celfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	servicev3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// What Envoy says when a rule of a policy refuses: the rule's name, as wire.Rule writes it, is in the response's details, from which
+// it can be had before it is in the filter's metadata.
+const (
+	isDenied   = `response.code_details.startsWith('rbac_access_denied_matched_policy[` + wire.RuleDenies + `|')`
+	deniedRule = `response.code_details.split('[')[1].split(']')[0]`
+)
+
+// deniedPart is a format string for one of the rule's parts, as people read it.
+func deniedPart(n string) string {
+	return "%CEL(" + deniedRule + ".split('|')[" + n + "].replace('%20', ' ').replace('%7C', '|').replace('%5D', ']').replace('%5B', '[').replace('%25', '%'))%"
+}
+
+// denials are what clients read whose request a policy denies: text in browsers, JSON everywhere else. It names the client's own
+// policy, or the root namespace's, and nobody else's.
+func denials() *hcmv3.LocalReplyConfig {
+	host := "%FILTER_STATE(" + wire.StateHost + ":PLAIN)%"
+	allow := "- {hosts: [" + host + "], action: Allow}"
+	said := &corev3.HeaderValueOption{
+		Header:       &corev3.HeaderValue{Key: wire.HeaderDenied, Value: "%RESPONSE_CODE_DETAILS%"}, // no functions can be had here that would cut it
+		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	}
+	plain := text("sallyport: " + host + " is denied by EgressPolicy " + deniedPart("1") + ", " + deniedPart("2") + ": " + deniedPart("4") + " (owner: " + deniedPart("5") + ")\n" +
+		"To allow it, write this before that rule:\n" + allow + "\n")
+	plain.ContentType = "text/plain; charset=utf-8"
+	json := &corev3.SubstitutionFormatString{Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: &structpb.Struct{Fields: map[string]*structpb.Value{
+		"error": structpb.NewStringValue("denied by EgressPolicy"), "host": structpb.NewStringValue(host), "allow": structpb.NewStringValue(allow),
+		"policy": structpb.NewStringValue(deniedPart("1")), "rule": structpb.NewStringValue(deniedPart("2")),
+		"reason": structpb.NewStringValue(deniedPart("4")), "owner": structpb.NewStringValue(deniedPart("5")),
+	}}}}
+	plain.Formatters, json.Formatters = celFormatters(), celFormatters()
+	browser := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{
+		when(isDenied),
+		{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{
+			Name: "accept", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Contains{Contains: "text/html"}}},
+		}}}},
+	}}}}
+	headers := []*corev3.HeaderValueOption{said}
+	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
+		{Filter: browser, BodyFormatOverride: plain, HeadersToAdd: headers},
+		{Filter: when(isDenied), BodyFormatOverride: json, HeadersToAdd: headers},
+	}}
+}
+
+// when filters by an expression (CEL).
+func when(expression string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{ExtensionFilter: &accesslogv3.ExtensionFilter{
+		Name:       "envoy.access_loggers.extension_filters.cel",
+		ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: Packed(&celfilterv3.ExpressionFilter{Expression: expression, CelConfig: celConfig()})},
+	}}}
+}
+
+// ruleRoom is how many bytes an answer has for what policies say: its lengths are written before what they are the lengths of.
+const ruleRoom = 1536
+
+// deniedAnswers are the answers to questions about connections that a policy denies, and what policies say of others, which is
+// added to what the row answers: messages that follow one another are one.
+func deniedAnswers() *hcmv3.LocalReplyConfig {
+	denied := Answer{Route: wire.PolicyRoute, Cluster: wire.BlackHoleCluster}.metadata()
+	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
+		{Filter: when(isDenied), StatusCode: wrapperspb.UInt32(200), BodyFormatOverride: withRoom("", denied, wire.AnswerDenied, deniedRule)},
+		{Filter: when("'" + FilterAccess + "' in metadata.filter_metadata"), BodyFormatOverride: withRoom("%LOCAL_REPLY_BODY%", nil, wire.AnswerRules, ruled())},
+	}}
+}
+
+// ruled is an expression for the rules of both levels, enforced and observed, as wire.ParseRuled reads them.
+func ruled() string {
+	m := "metadata.filter_metadata['" + FilterAccess + "']"
+	var parts []string
+	for _, key := range []string{wire.StatRoot + wire.EnforcedRule, wire.StatOwn + wire.EnforcedRule, wire.StatRoot + wire.ShadowRule, wire.StatOwn + wire.ShadowRule} {
+		parts = append(parts, "('"+key+"' in "+m+" ? "+m+"['"+key+"'] : '')")
+	}
+	return strings.Join(parts, " + ' ' + ")
+}
+
+// withRoom is a body that begins so, and ends in a message with a value from an expression.
+func withRoom(begins string, m *structpb.Struct, key, expression string) *corev3.SubstitutionFormatString {
+	if m == nil {
+		m = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	}
+	room := strings.Repeat("~", ruleRoom)
+	m.Fields[key] = structpb.NewStringValue(room)
+	body, err := stable.Marshal(&servicev3.RateLimitResponse{OverallCode: servicev3.RateLimitResponse_OK, DynamicMetadata: m})
+	if err != nil {
+		panic("envoy: an answer does not marshal: " + err.Error()) // all of it is ASCII
+	}
+	body = bytes.ReplaceAll(body, []byte("%"), []byte("%%"))
+	value := "%CEL((" + expression + " + '" + strings.Repeat(" ", ruleRoom) + "').substring(0, " + strconv.Itoa(ruleRoom) + "))%"
+	body = append([]byte(begins), bytes.Replace(body, []byte(room), []byte(value), 1)...)
+	return &corev3.SubstitutionFormatString{
+		Formatters: celFormatters(), ContentType: "text/plain",
+		Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: body}}},
+	}
+}

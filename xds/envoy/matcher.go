@@ -1,0 +1,173 @@
+package envoy
+
+import (
+	"time"
+
+	cncfcorev3 "github.com/cncf/xds/go/xds/core/v3"
+	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	cncftypev3 "github.com/cncf/xds/go/xds/type/v3"
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	inputsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/network/v3"
+	metadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/input_matchers/metadata/v3"
+	typematcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	celv1 "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
+	"google.golang.org/protobuf/proto"
+)
+
+// What follows builds matching trees: of what a request shows, of which an action comes.
+// https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/advanced/matching/matching_api
+
+// Predicate is a question that a matcher asks, and OnMatch what comes of it.
+type (
+	Predicate = cncfmatcherv3.Matcher_MatcherList_Predicate
+	OnMatch   = cncfmatcherv3.Matcher_OnMatch
+)
+
+func extension(name string, config proto.Message) *cncfcorev3.TypedExtensionConfig {
+	return &cncfcorev3.TypedExtensionConfig{Name: name, TypedConfig: Packed(config)}
+}
+
+// StateInput is a value of the filter state.
+func StateInput(key string) *cncfcorev3.TypedExtensionConfig {
+	return extension("state", &inputsv3.FilterStateInput{Key: key})
+}
+
+// HeaderInput is a request's header.
+func HeaderInput(name string) *cncfcorev3.TypedExtensionConfig {
+	return extension("header", &typematcherv3.HttpRequestHeaderMatchInput{HeaderName: name})
+}
+
+// InMap finds what comes of an input's exact value; otherwise is for all others.
+func InMap(input *cncfcorev3.TypedExtensionConfig, values map[string]*OnMatch, otherwise *OnMatch) *cncfmatcherv3.Matcher {
+	return inTree(input, otherwise, &cncfmatcherv3.Matcher_MatcherTree{TreeType: &cncfmatcherv3.Matcher_MatcherTree_ExactMatchMap{
+		ExactMatchMap: &cncfmatcherv3.Matcher_MatcherTree_MatchMap{Map: values},
+	}})
+}
+
+// ByPrefix finds what comes of the longest of the beginnings of an input's value.
+func ByPrefix(input *cncfcorev3.TypedExtensionConfig, values map[string]*OnMatch, otherwise *OnMatch) *cncfmatcherv3.Matcher {
+	return inTree(input, otherwise, &cncfmatcherv3.Matcher_MatcherTree{TreeType: &cncfmatcherv3.Matcher_MatcherTree_PrefixMatchMap{
+		PrefixMatchMap: &cncfmatcherv3.Matcher_MatcherTree_MatchMap{Map: values},
+	}})
+}
+
+func inTree(input *cncfcorev3.TypedExtensionConfig, otherwise *OnMatch, tree *cncfmatcherv3.Matcher_MatcherTree) *cncfmatcherv3.Matcher {
+	tree.Input = input
+	return &cncfmatcherv3.Matcher{MatcherType: &cncfmatcherv3.Matcher_MatcherTree_{MatcherTree: tree}, OnNoMatch: otherwise}
+}
+
+// If is one line of InOrder.
+func If(p *Predicate, then *OnMatch) *cncfmatcherv3.Matcher_MatcherList_FieldMatcher {
+	return &cncfmatcherv3.Matcher_MatcherList_FieldMatcher{Predicate: p, OnMatch: then}
+}
+
+// InOrder tries lines; otherwise is for what none takes.
+func InOrder(lines []*cncfmatcherv3.Matcher_MatcherList_FieldMatcher, otherwise *OnMatch) *cncfmatcherv3.Matcher {
+	if len(lines) == 0 {
+		return &cncfmatcherv3.Matcher{OnNoMatch: otherwise}
+	}
+	return &cncfmatcherv3.Matcher{MatcherType: &cncfmatcherv3.Matcher_MatcherList_{MatcherList: &cncfmatcherv3.Matcher_MatcherList{Matchers: lines}}, OnNoMatch: otherwise}
+}
+
+// Further goes on with another matcher.
+func Further(m *cncfmatcherv3.Matcher) *OnMatch {
+	if m.MatcherType == nil {
+		return m.OnNoMatch
+	}
+	return &OnMatch{OnMatch: &cncfmatcherv3.Matcher_OnMatch_Matcher{Matcher: m}}
+}
+
+// Does ends with an action.
+func Does(name string, action proto.Message) *OnMatch {
+	return &OnMatch{OnMatch: &cncfmatcherv3.Matcher_OnMatch_Action{Action: extension(name, action)}}
+}
+
+// Ruled ends in a verdict of the filter of access, under a name that its metadata says.
+func Ruled(name string, allow bool) *OnMatch {
+	a := &rbacv3.Action{Name: name, Action: rbacv3.RBAC_DENY}
+	if allow {
+		a.Action = rbacv3.RBAC_ALLOW
+	}
+	return Does("rule", a)
+}
+
+func asks(input *cncfcorev3.TypedExtensionConfig, m *cncfmatcherv3.StringMatcher) *Predicate {
+	return &Predicate{MatchType: &cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate_{SinglePredicate: &cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate{
+		Input: input, Matcher: &cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: m},
+	}}}
+}
+
+func asksBy(input *cncfcorev3.TypedExtensionConfig, matcher *cncfcorev3.TypedExtensionConfig) *Predicate {
+	return &Predicate{MatchType: &cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate_{SinglePredicate: &cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate{
+		Input: input, Matcher: &cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate_CustomMatch{CustomMatch: matcher},
+	}}}
+}
+
+// Is asks for an input's whole value.
+func Is(input *cncfcorev3.TypedExtensionConfig, value string) *Predicate {
+	return asks(input, &cncfmatcherv3.StringMatcher{MatchPattern: &cncfmatcherv3.StringMatcher_Exact{Exact: value}})
+}
+
+// EndsIn asks for the end of one.
+func EndsIn(input *cncfcorev3.TypedExtensionConfig, suffix string) *Predicate {
+	return asks(input, &cncfmatcherv3.StringMatcher{MatchPattern: &cncfmatcherv3.StringMatcher_Suffix{Suffix: suffix}})
+}
+
+// IsLike asks whether an expression (RE2) means all of one.
+func IsLike(input *cncfcorev3.TypedExtensionConfig, expression string) *Predicate {
+	return asks(input, &cncfmatcherv3.StringMatcher{MatchPattern: &cncfmatcherv3.StringMatcher_SafeRegex{SafeRegex: &cncfmatcherv3.RegexMatcher{
+		EngineType: &cncfmatcherv3.RegexMatcher_GoogleRe2{GoogleRe2: &cncfmatcherv3.RegexMatcher_GoogleRE2{}}, Regex: expression,
+	}}})
+}
+
+// All asks several things; of one, that.
+func All(list ...*Predicate) *Predicate {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return &Predicate{MatchType: &cncfmatcherv3.Matcher_MatcherList_Predicate_AndMatcher{AndMatcher: &cncfmatcherv3.Matcher_MatcherList_Predicate_PredicateList{Predicate: list}}}
+}
+
+// Any asks for one of several; of one, that.
+func Any(list ...*Predicate) *Predicate {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return &Predicate{MatchType: &cncfmatcherv3.Matcher_MatcherList_Predicate_OrMatcher{OrMatcher: &cncfmatcherv3.Matcher_MatcherList_Predicate_PredicateList{Predicate: list}}}
+}
+
+// Not asks for the contrary.
+func Not(p *Predicate) *Predicate {
+	return &Predicate{MatchType: &cncfmatcherv3.Matcher_MatcherList_Predicate_NotMatcher{NotMatcher: p}}
+}
+
+// RuledBefore asks whether a filter of access that comes earlier noted, under a key, a rule whose name begins so.
+func RuledBefore(key, prefix string) *Predicate {
+	input := extension("ruled", &inputsv3.DynamicMetadataInput{Filter: FilterAccess, Path: []*inputsv3.DynamicMetadataInput_PathSegment{
+		{Segment: &inputsv3.DynamicMetadataInput_PathSegment_Key{Key: key}},
+	}})
+	return asksBy(input, extension("begins", &metadatav3.Metadata{Value: &typematcherv3.ValueMatcher{
+		MatchPattern: &typematcherv3.ValueMatcher_StringMatch{StringMatch: Prefix(prefix)},
+	}}))
+}
+
+// Before asks whether the request began before a time, to the second.
+func Before(t time.Time) *Predicate { return requestTime("_<_", t) }
+
+// NotBefore asks the contrary.
+func NotBefore(t time.Time) *Predicate { return requestTime("_>=_", t) }
+
+// requestTime compares request.time, by an expression (CEL).
+func requestTime(operator string, t time.Time) *Predicate {
+	expr := &celv1.Expr{Id: 1, ExprKind: &celv1.Expr_CallExpr{CallExpr: &celv1.Expr_Call{Function: operator, Args: []*celv1.Expr{
+		{Id: 2, ExprKind: &celv1.Expr_SelectExpr{SelectExpr: &celv1.Expr_Select{
+			Operand: &celv1.Expr{Id: 3, ExprKind: &celv1.Expr_IdentExpr{IdentExpr: &celv1.Expr_Ident{Name: "request"}}}, Field: "time",
+		}}},
+		{Id: 4, ExprKind: &celv1.Expr_CallExpr{CallExpr: &celv1.Expr_Call{Function: "timestamp", Args: []*celv1.Expr{
+			{Id: 5, ExprKind: &celv1.Expr_ConstExpr{ConstExpr: &celv1.Constant{ConstantKind: &celv1.Constant_StringValue{StringValue: t.UTC().Format(time.RFC3339)}}}},
+		}}}},
+	}}}}
+	return asksBy(extension("time", &cncfmatcherv3.HttpAttributesCelMatchInput{}), extension("cel", &cncfmatcherv3.CelMatcher{
+		ExprMatch: &cncftypev3.CelExpression{ExprSpecifier: &cncftypev3.CelExpression_ParsedExpr{ParsedExpr: &celv1.ParsedExpr{Expr: expr}}},
+	}))
+}

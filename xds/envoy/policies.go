@@ -1,0 +1,120 @@
+package envoy
+
+import (
+	"maps"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// The filters that keep EgressPolicies: the root namespace's level, and that of the workload's own. What they hold comes as
+// resources of these names (xds/translate/policing).
+const (
+	FilterRoot = "sallyport.policies.root"
+	FilterOwn  = "sallyport.policies.own"
+)
+
+// The types of what they hold: rules, or, at a gateway, an index of rules.
+const (
+	AccessType = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC"
+	indexType  = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher"
+)
+
+// ByECDS is where an extension's configuration is asked for. Until it is there, Envoy answers by itself that it is not, which closes.
+func ByECDS(types ...string) *corev3.ExtensionConfigSource {
+	return &corev3.ExtensionConfigSource{
+		ConfigSource: &corev3.ConfigSource{ResourceApiVersion: corev3.ApiVersion_V3, ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}},
+		TypeUrls:     types,
+	}
+}
+
+// policies are the filters, of exits: always, since all that comes to them goes outside.
+func policies() []*hcmv3.HttpFilter {
+	asked := httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostAsked()}})
+	return []*hcmv3.HttpFilter{asked, byPolicy(FilterRoot), byPolicy(FilterOwn)}
+}
+
+// sidecarPolicies are those of sidecars, where a row says what goes outside (Outside), and, of a host, which one; else it is what
+// is asked for.
+func sidecarPolicies(asked ...*statev3.FilterStateValue) []*hcmv3.HttpFilter {
+	said := append(asked,
+		State(wire.StateOutside, "%METADATA(ROUTE:sallyport:"+rowOutside+")%", Stay),
+		State(wire.StateHost, "%METADATA(ROUTE:sallyport:"+rowHost+")%", Stay),
+	)
+	return []*hcmv3.HttpFilter{httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: said}), byPolicy(FilterRoot), byPolicy(FilterOwn)}
+}
+
+// filterAsked notes what rules are asked about.
+const filterAsked = "sallyport.asked"
+
+func byPolicy(name string) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(AccessType, indexType)}}
+}
+
+// What a sidecar's row says of what goes outside without a gateway: that it does, and the host, where the row is of one.
+const (
+	rowOutside = "outside"
+	rowHost    = "host"
+)
+
+// Outside marks a sidecar's row whose traffic leaves the mesh from there, to a host, or, for "", to whatever is asked for. Policies
+// are kept for it there, since no gateway will.
+func Outside(r *routev3.Route, host string) *routev3.Route {
+	if r.Metadata == nil {
+		r.Metadata = &corev3.Metadata{}
+	}
+	if r.Metadata.FilterMetadata == nil {
+		r.Metadata.FilterMetadata = map[string]*structpb.Struct{}
+	}
+	m := fields(rowOutside, "1")
+	maps.Copy(m.Fields, r.Metadata.FilterMetadata["sallyport"].GetFields())
+	if host != "" && host[0] != '*' {
+		m.Fields[rowHost] = structpb.NewStringValue(host)
+	}
+	r.Metadata.FilterMetadata["sallyport"] = m
+	if IsAnswer(r) {
+		return r // of questions the filters are always on
+	}
+	return Through(r, filterAsked, FilterRoot, FilterOwn)
+}
+
+// policiesHeld is the internal listener that no connection comes to, and that asks for what an index leads to: Envoy does not ask
+// for it when the index comes, but takes what it has already.
+const policiesHeld = "policies"
+
+// HoldPolicies is that listener, for resources of these names.
+func HoldPolicies(names []string) *resource.Resource {
+	hcm := asksOnly(policiesHeld)
+	hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{Name: policiesHeld}}
+	for _, name := range names {
+		hcm.HttpFilters = append(hcm.HttpFilters, &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(AccessType)}})
+	}
+	hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}))
+	l := InternalListener(policiesHeld, nil, Chain("none", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
+	return Seal(resource.Listener, policiesHeld, l)
+}
+
+// hostAsked is the host of a request, or of a question, without its port and in lower case; or the address.
+func hostAsked() *statev3.FilterStateValue {
+	return Computed(wire.StateHost, hostIn("request.host"), Stay)
+}
+
+// hostAskedBefore is hostAsked; of a question that comes again by an address, the name that it came by first, if there was one.
+func hostAskedBefore() (*statev3.FilterStateValue, *statev3.FilterStateValue) {
+	return hostAsked(), Computed(wire.StateHost, hostIn("request.headers['"+HeaderAsked+"']"), Stay)
+}
+
+// hostIn is an expression for the host in an authority. A name may end in the root's dot, and is the same one.
+func hostIn(authority string) string {
+	return authority + ".startsWith('[') ? " + authority + ".lowerAscii().split(']')[0].replace('[', '') : " +
+		"(" + authority + ".lowerAscii().split(':')[0] + '/').replace('./', '').replace('/', '')"
+}

@@ -1,0 +1,145 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/policing"
+)
+
+// Policed is a kind of proxies that are given the same EgressPolicies. Which hosts they see is apart from it: so a policy makes no
+// view of hosts again, nor another one for whom it is for.
+type Policed struct {
+	Kind      Kind
+	Namespace string
+	Root, Own string // of proxies of one workload: the names of the policies that select it
+}
+
+// PolicedBy finds a node's.
+func PolicedBy(s *registry.Snapshot, n Node) Policed {
+	if n.IsRouter() && n.Forward == "" {
+		return Policed{Kind: Gateway}
+	}
+	set := s.PolicySet(n.Namespace, n.Account, n.Labels)
+	p := Policed{Kind: Sidecar, Root: keys(set.Root), Own: keys(set.Own)}
+	if n.IsRouter() {
+		p.Kind = Forward
+	}
+	if p.Own != "" {
+		p.Namespace = n.Namespace
+	}
+	return p
+}
+
+func keys(l permit.Level) string {
+	names := make([]string, len(l))
+	for i, p := range l {
+		names[i] = p.Key.Name
+	}
+	return strings.Join(names, ",")
+}
+
+// named picks policies by the names in a Policed.
+func named(l permit.Level, names string) (out permit.Level) {
+	list := strings.Split(names, ",")
+	for _, p := range l {
+		if slices.Contains(list, p.Key.Name) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// BuildPolicies makes a kind's view from nothing.
+func BuildPolicies(s *registry.Snapshot, p Policed) *View {
+	v := &View{hosts: ordered.NewLayer(samePart)}
+	for i := range v.resources {
+		v.resources[i] = ordered.NewLayer(sameResource)
+	}
+	next, _ := UpdatePolicies(v, s, p, registry.Changed{Mesh: true})
+	return next
+}
+
+// UpdatePolicies makes the next view from the last one. The references are of resources that differ.
+func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.Changed) (*View, []resource.Ref) {
+	e := newEdit(v)
+	if p.Kind != Gateway {
+		set := permit.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
+		e.replace(nil, policing.Self(set, p.Kind == Sidecar))
+		return e.commit()
+	}
+	namespaces := changed.Policies
+	if changed.Mesh {
+		namespaces = s.PolicedNamespaces()
+	}
+	trust := envoy.TrustsOf(s.Mesh)
+	for _, ns := range namespaces {
+		if list := s.OwnPolicies(ns); len(list) > 0 {
+			e.replace(nil, []*resource.Resource{policing.Own(ownName(ns), ns, resolve.Govern(list, s.People(ns)), trust)})
+		} else {
+			e.remove(resource.Extension, ownName(ns))
+		}
+	}
+	e.indexes(s, trust)
+	return e.commit()
+}
+
+// policyNames are those of the levels that a gateway's indexes lead to, in order.
+func policyNames(s *registry.Snapshot) []string {
+	var out []string
+	for _, ns := range s.PolicedNamespaces() {
+		if ns != s.Mesh.RootNamespace {
+			out = append(out, ownName(ns))
+		}
+	}
+	return append(out, slices.Sorted(maps.Keys(resolve.Root(s).Levels))...)
+}
+
+func ownName(ns string) string { return "own/" + ns }
+
+// indexes are what a gateway finds a client's levels by, and the root namespace's levels.
+func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts) {
+	of := map[string]string{}
+	for _, ns := range s.PolicedNamespaces() {
+		if ns != s.Mesh.RootNamespace {
+			of[ns] = ownName(ns)
+		}
+	}
+	root := resolve.Root(s)
+	now := []*resource.Resource{
+		policing.Index(envoy.FilterOwn, of, "", trust),
+		policing.Index(envoy.FilterRoot, root.Of, root.Others, trust),
+	}
+	for name, level := range root.Levels {
+		now = append(now, policing.Root(name, level.Namespace, level.Governed, trust))
+	}
+	var gone []*resource.Resource
+	e.next.WalkPrefix(resource.Extension, "root", func(r *resource.Resource) bool { gone = append(gone, r); return true })
+	e.replace(gone, now)
+	e.next.WalkPrefix(resource.Extension, ownName(""), func(r *resource.Resource) bool {
+		if of[strings.TrimPrefix(r.Name, ownName(""))] == "" {
+			e.remove(r.Type, r.Name)
+		}
+		return true
+	})
+}
+
+// LeadsTo is how the names of what an index leads to begin; "" of what is none.
+func LeadsTo(name string) string {
+	return map[string]string{envoy.FilterOwn: ownName(""), envoy.FilterRoot: "root"}[name]
+}
+
+// remove takes a resource out, if it is there.
+func (e *edit) remove(t resource.Type, name string) {
+	if _, ok := e.sets[t].Get(name); ok {
+		e.sets[t].Delete(name)
+		e.changed[resource.Ref{Type: t, Name: name}] = true
+	}
+}

@@ -1,0 +1,91 @@
+package policing
+
+import (
+	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// filter is the filter of access for a level: what decides, and, where policies are observed, what would if they were enforced.
+func filter(stat string, g resolve.Governed, render renders) *httprbacv3.RBAC {
+	f := &httprbacv3.RBAC{RulesStatPrefix: stat}
+	if enforced := g.Enforced(); !enforced.Empty() {
+		f.Matcher = whole(render(enforced, false))
+	}
+	if g.Observes() {
+		f.ShadowMatcher, f.ShadowRulesStatPrefix = whole(render(g, true)), stat
+	}
+	return f
+}
+
+// renders make a matching tree of who is governed: of what is enforced, or of what would be if all policies were.
+type renders func(g resolve.Governed, observed bool) *envoy.OnMatch
+
+// whole is a matcher of what comes anyway.
+func whole(m *envoy.OnMatch) *cncfmatcherv3.Matcher {
+	if inner := m.GetMatcher(); inner != nil {
+		return inner
+	}
+	return &cncfmatcherv3.Matcher{OnNoMatch: m}
+}
+
+// governed tells the workloads of a namespace apart by their certificates, and where that is not enough by their addresses.
+func governed(ns string, trust envoy.Trusts) renders {
+	return func(g resolve.Governed, _ bool) *envoy.OnMatch {
+		others := subject(g.Others)
+		if len(g.Accounts) == 0 {
+			return others
+		}
+		if ns == "" {
+			return inAnyNamespace(g, trust)
+		}
+		accounts := map[string]*envoy.OnMatch{}
+		for _, a := range g.Accounts {
+			for _, id := range trust.Account(ns, a.Name) {
+				accounts[id] = subject(a.Subject)
+			}
+		}
+		return envoy.Further(envoy.InMap(client(), accounts, others))
+	}
+}
+
+// inAnyNamespace tells accounts apart by their names alone.
+func inAnyNamespace(g resolve.Governed, trust envoy.Trusts) *envoy.OnMatch {
+	var lines []*line
+	for _, a := range g.Accounts {
+		lines = append(lines, envoy.If(envoy.IsLike(client(), trust.AccountAnywhere(a.Name)), subject(a.Subject)))
+	}
+	return envoy.Further(envoy.InOrder(lines, subject(g.Others)))
+}
+
+func subject(s resolve.Subject) *envoy.OnMatch {
+	others := level(s.Level)
+	if s.Unknown {
+		others = ruling(permit.Ruling{Action: permit.Deny, Policy: s.By(), Unknown: true})
+	}
+	if len(s.At) == 0 {
+		return others
+	}
+	at := map[string]*envoy.OnMatch{}
+	for _, a := range s.At {
+		at[a.Address.String()] = level(a.Level)
+	}
+	return envoy.Further(envoy.InMap(from(), at, others))
+}
+
+// notNarrowed lets what the root namespace allowed for good pass by a namespace's own level.
+func notNarrowed(render renders) renders {
+	return func(g resolve.Governed, observed bool) *envoy.OnMatch {
+		final := envoy.RuledBefore(wire.StatRoot+wire.EnforcedRule, wire.RuleFinal+"|")
+		if observed { // the root namespace's observed policies may say something else
+			final = envoy.Any(
+				envoy.RuledBefore(wire.StatRoot+wire.ShadowRule, wire.RuleFinal+"|"),
+				envoy.All(envoy.Not(envoy.RuledBefore(wire.StatRoot+wire.ShadowRule, "")), final))
+		}
+		return envoy.Further(envoy.InOrder([]*line{envoy.If(final, nothing())}, render(g, observed)))
+	}
+}

@@ -1,0 +1,76 @@
+package policing
+
+import (
+	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
+	compositev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/composite/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Self are the filters of a proxy that is for one workload: of a sidecar, they are about what a row says goes outside.
+func Self(set permit.Set, sidecar bool) []*resource.Resource {
+	alone := func(g resolve.Governed, _ bool) *envoy.OnMatch { return subject(g.Others) }
+	outside := func(render renders) renders {
+		if !sidecar {
+			return render
+		}
+		return func(g resolve.Governed, observed bool) *envoy.OnMatch {
+			return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateOutside), map[string]*envoy.OnMatch{"1": render(g, observed)}, nothing()))
+		}
+	}
+	return []*resource.Resource{
+		seal(envoy.FilterRoot, filter(wire.StatRoot, resolve.Alone(set.Root), outside(alone))),
+		seal(envoy.FilterOwn, filter(wire.StatOwn, resolve.Alone(set.Own), outside(notNarrowed(alone)))),
+	}
+}
+
+// Root is the root namespace's level for some namespaces; where it tells their workloads apart, it is for ns alone.
+func Root(name, ns string, g resolve.Governed, trust envoy.Trusts) *resource.Resource {
+	return seal(name, filter(wire.StatRoot, g, governed(ns, trust)))
+}
+
+// Own is a namespace's own level.
+func Own(name, ns string, g resolve.Governed, trust envoy.Trusts) *resource.Resource {
+	return seal(name, filter(wire.StatOwn, g, notNarrowed(governed(ns, trust))))
+}
+
+// Index is a gateway's filter that keeps the level of the client's namespace: of is its resource, by the namespace; others is that
+// of all others, "" where there is none.
+func Index(name string, of map[string]string, others string, trust envoy.Trusts) *resource.Resource {
+	var otherwise *envoy.OnMatch
+	if others != "" {
+		otherwise = keep(others)
+	}
+	m := &cncfmatcherv3.Matcher{OnNoMatch: otherwise}
+	if len(of) > 0 {
+		namespaces := map[string]*envoy.OnMatch{}
+		for ns, resource := range of {
+			for _, accounts := range trust.Account(ns, "") {
+				namespaces[accounts] = keep(resource)
+			}
+		}
+		m = envoy.ByPrefix(client(), namespaces, otherwise)
+	}
+	return seal(name, &matchingv3.ExtensionWithMatcher{
+		XdsMatcher:      m,
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.composite", TypedConfig: envoy.Packed(&compositev3.Composite{})},
+	})
+}
+
+// keep goes on by a resource.
+func keep(name string) *envoy.OnMatch {
+	return envoy.Does("keep", &compositev3.ExecuteFilterAction{DynamicConfig: &compositev3.DynamicConfig{
+		Name: name, ConfigDiscovery: envoy.ByECDS(envoy.AccessType),
+	}})
+}
+
+func seal(name string, config proto.Message) *resource.Resource {
+	return envoy.Seal(resource.Extension, name, &corev3.TypedExtensionConfig{Name: name, TypedConfig: envoy.Packed(config)})
+}
