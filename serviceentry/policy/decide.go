@@ -6,8 +6,10 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -16,6 +18,7 @@ import (
 // Workload is who wants to send something.
 type Workload struct {
 	Namespace, Name string
+	Account         string // "": that of the workloads that are known by these labels
 	Labels          map[string]string
 }
 
@@ -39,6 +42,10 @@ type Verdict struct {
 	Service *registry.Service
 	// Missing says that a ServiceEntry in the workload's own namespace is all that is missing; Suggestion writes it.
 	Missing bool
+	// Ruling is what policies say of it, where one says something; WouldDeny is what would deny it, if those that are observed were
+	// enforced. Asked is what they were asked; nil where there are none.
+	Ruling, WouldDeny *permit.Ruling
+	Asked             *permit.Asked
 }
 
 // Object is the configuration object that decides, and the rule in it.
@@ -52,27 +59,28 @@ type asking struct {
 	snap *registry.Snapshot
 	resolve.Sidecar
 	workload Workload
+	at       time.Time
 }
 
 // Decide says what happens when the workload tries the destination: it walks the routes that the workload's proxy has for it,
 // and those of the gateway behind.
 func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
-	a := asking{s, resolve.Workload(s, w.Namespace, w.Labels), w}
+	a := asking{s, resolve.Workload(s, w.Namespace, w.Labels), w, d.At}
 	svc, shown := a.Find(d)
 	if svc == nil {
-		return a.unregistered(d)
+		return a.unregistered(d, shown)
 	}
 	host := a.Reached(svc)
 	port, there := svc.Port(d.Port)
 	if !there || !host.Takes(port) {
-		return a.follows(a.Held(d), d)
+		return a.follows(a.Held(d), d, shown)
 	}
 	r := resolve.First(host.Routes(port), shown, svc.Host)
 	switch {
 	case r == nil:
-		return a.unregistered(d)
+		return a.unregistered(d, shown)
 	case r.Does == resolve.NotRegistered:
-		return a.follows(a.Rest().ForAddress(), d)
+		return a.follows(a.Rest().ForAddress(), d, shown)
 	case r.Does == resolve.Answer || r.Does == resolve.Unrouted:
 		return answered(svc, port, r)
 	case r.Does != resolve.Forward:
@@ -80,7 +88,7 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	case len(r.To) > 0:
 		return a.led(svc, port, r, shown)
 	case svc.Exit.IsZero():
-		return a.direct(svc, port, r)
+		return a.direct(svc, port, r, shown)
 	default:
 		return a.byGateway(svc, port, r, shown, a.Means(svc))
 	}
@@ -102,13 +110,21 @@ func spoken(k resolve.Kind) string {
 	return map[resolve.Kind]string{resolve.Connections: "tcp", resolve.TLSConnections: "tls", resolve.Requests: "http"}[k]
 }
 
-func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Route) Verdict {
+func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
 	v := Verdict{
 		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Allowed: true,
 		Path: PathDirect, Cluster: wire.ClusterName(port.Number, svc.Host), Reason: "registered; leaves straight from the sidecar",
 	}
 	if !svc.External {
 		v.Reason = "a service of the mesh"
+		return v
+	}
+	name := svc.Host
+	if svc.Wildcard() {
+		name = shown.Name
+	}
+	if !a.permitted(&v, asked(name, port.Number, spokenAs(shown.Kind), shown.Request, a.at)) {
+		v.Path, v.Cluster = PathBlackhole, wire.BlackHoleCluster
 	}
 	return v
 }
@@ -126,6 +142,9 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	name := svc.Host
 	if svc.Wildcard() {
 		name = shown.Name
+	}
+	if !a.permitted(&v, asked(name, port.Number, spokenAs(shown.Kind), shown.Request, a.at)) {
+		return v
 	}
 	row := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Row(name, port.Number, a.workload.Namespace, means)
 	if row == nil { // names of the gateway's own host, which a pattern covers

@@ -1,12 +1,15 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/serviceentry/route"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
@@ -14,6 +17,9 @@ import (
 // lets out what is registered outside the mesh and exported to that namespace; outboundTrafficPolicy means nothing to it.
 func DecideForward(s *registry.Snapshot, namespace string, d Destination) Verdict {
 	row := rowFor(s, namespace, d)
+	if v, denied := deniedForward(s, namespace, d, row); denied {
+		return v
+	}
 	if row == nil {
 		return closedForward(s, namespace, d)
 	}
@@ -36,6 +42,32 @@ func rowFor(s *registry.Snapshot, namespace string, d Destination) *resolve.Exit
 	return resolve.ForwardProxy(s, namespace, registry.GivesSecrets).Row(d.Host, d.Port, namespace, "")
 }
 
+// upAccount is the service account that the proxy runs as.
+const upAccount = "sallyport-up"
+
+// deniedForward asks the namespace's policies. What is spoken in a tunnel the proxy knows by what its port was registered with.
+func deniedForward(s *registry.Snapshot, namespace string, d Destination, row *resolve.ExitRow) (Verdict, bool) {
+	if _, err := netip.ParseAddr(d.Host); err == nil {
+		return Verdict{}, false
+	}
+	protocol := permit.HTTP
+	switch {
+	case d.Scheme == HTTP:
+	case row != nil && row.Port.Protocol == registry.TLS:
+		protocol = permit.TLS
+	default:
+		protocol = permit.TCP
+	}
+	v := Verdict{Path: PathBlackhole, Cluster: wire.BlackHoleCluster}
+	a := asking{snap: s, workload: Workload{Namespace: namespace, Account: upAccount}}
+	return v, !a.permitted(&v, asked(d.Host, d.Port, protocol, requestTo(d), d.At))
+}
+
+// requestTo is the request that a destination stands for.
+func requestTo(d Destination) route.Request {
+	return route.Request{Method: cmp.Or(d.Method, "GET"), Path: cmp.Or(d.Path, "/"), Headers: d.Headers}
+}
+
 func kindOf(s Scheme) resolve.Kind {
 	switch {
 	case s == HTTP:
@@ -48,7 +80,7 @@ func kindOf(s Scheme) resolve.Kind {
 }
 
 func closedForward(s *registry.Snapshot, namespace string, d Destination) Verdict {
-	a := asking{s, resolve.SidecarIn(s, namespace, config.Key{}, "", registry.GivesSecrets), Workload{Namespace: namespace}}
+	a := asking{s, resolve.SidecarIn(s, namespace, config.Key{}, "", registry.GivesSecrets), Workload{Namespace: namespace}, d.At}
 	why, missing := a.hidden(d)
 	if _, err := netip.ParseAddr(d.Host); err == nil {
 		why, missing = "up is asked for names, and an address is none", false

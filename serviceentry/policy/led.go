@@ -22,8 +22,9 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 	r.By = to.Service.SourceOf(to.Port)
 	var v Verdict
 	if to.Service.Exit.IsZero() {
-		v = a.direct(to.Service, to.Port, r)
-		v.Cluster = ledTo(svc, to)
+		if v = a.direct(to.Service, to.Port, r, shown); v.Allowed {
+			v.Cluster = ledTo(svc, to)
+		}
 	} else {
 		means := ""
 		if to.Contested {

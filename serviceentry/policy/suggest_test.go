@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"net"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,7 +87,7 @@ func TestParseDestination(t *testing.T) {
 		"tcp://[::ffff:203.0.113.9]:65535": {Scheme: policy.TCP, Host: "203.0.113.9", Port: 65535},
 		"http://web":                       {Scheme: policy.HTTP, Host: "web", Port: 80},
 	} {
-		if got, err := policy.ParseDestination(url); err != nil || got != want {
+		if got, err := policy.ParseDestination(url); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", url, got, err)
 		}
 	}

@@ -10,10 +10,12 @@ import (
 )
 
 // unregistered follows the outbound traffic policy of the workload's Sidecar, or the mesh's.
-func (a asking) unregistered(d Destination) Verdict { return a.follows(a.Unregistered(d), d) }
+func (a asking) unregistered(d Destination, shown resolve.Shown) Verdict {
+	return a.follows(a.Unregistered(d), d, shown)
+}
 
 // follows is the verdict of one of its routes.
-func (a asking) follows(r resolve.RestRoute, d Destination) Verdict {
+func (a asking) follows(r resolve.RestRoute, d Destination, shown resolve.Shown) Verdict {
 	rest := a.Rest()
 	why, missing := a.hidden(d)
 	v := Verdict{DecidedBy: Object{rest.By, rule(rest)}, Missing: missing, Path: PathBlackhole, Cluster: wire.BlackHoleCluster}
@@ -34,7 +36,23 @@ func (a asking) follows(r resolve.RestRoute, d Destination) Verdict {
 	default:
 		v.Reason = why + "; REGISTRY_ONLY closes it"
 	}
+	if r.Leaves() {
+		a.leaves(&v, d, shown)
+	}
 	return v
+}
+
+// leaves asks the policies about what nobody registered and is let through all the same: by the name that the proxy sees, or the address.
+func (a asking) leaves(v *Verdict, d Destination, shown resolve.Shown) {
+	host := shown.Name
+	if host == "" && shown.Address.IsValid() {
+		host = shown.Address.String()
+	}
+	what := asked(host, d.Port, spokenAs(shown.Kind), shown.Request, a.at)
+	what.Unregistered = true
+	if !a.permitted(v, what) {
+		v.Path, v.Cluster, v.Missing = PathBlackhole, wire.BlackHoleCluster, false
+	}
 }
 
 // rule quotes the field that says what happens.

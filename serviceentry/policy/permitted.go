@@ -1,0 +1,112 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
+
+// policies are all that govern the workload.
+func (a asking) policies() permit.Set {
+	return a.snap.PolicySet(a.workload.Namespace, a.account(), a.workload.Labels)
+}
+
+// account is the workload's: as it is said, or that of the workloads which are known by these labels, if it is one.
+func (a asking) account() string {
+	if a.workload.Account != "" {
+		return a.workload.Account
+	}
+	found := ""
+	for _, p := range a.snap.People(a.workload.Namespace) {
+		if !carries(p.Labels, a.workload.Labels) {
+			continue
+		}
+		if found != "" && found != p.Account {
+			return "default"
+		}
+		found = p.Account
+	}
+	if found == "" {
+		return "default"
+	}
+	return found
+}
+
+func carries(has, wanted map[string]string) bool {
+	for k, v := range wanted {
+		if has[k] != v {
+			return false
+		}
+	}
+	return len(wanted) > 0
+}
+
+// asked is what a proxy's policies are asked.
+func asked(host string, port uint32, protocol permit.Protocol, r route.Request, at time.Time) *permit.Asked {
+	path, _, _ := strings.Cut(r.Path, "?")
+	if at.IsZero() {
+		at = time.Now()
+	}
+	return &permit.Asked{
+		Host: host, Port: port, Protocol: protocol, Method: r.Method, Path: path, At: at,
+		Header: func(name string) (string, bool) {
+			values, has := r.Headers[name]
+			return strings.Join(values, ","), has
+		},
+	}
+}
+
+// spokenAs is how they call what a proxy sees.
+func spokenAs(k resolve.Kind) permit.Protocol {
+	return [...]permit.Protocol{resolve.Connections: permit.TCP, resolve.TLSConnections: permit.TLS, resolve.Requests: permit.HTTP}[k]
+}
+
+// permitted asks the workload's policies, where v is where it would go otherwise. false: v is the denial.
+func (a asking) permitted(v *Verdict, what *permit.Asked) bool {
+	set := a.policies()
+	if set.Empty() {
+		return true
+	}
+	v.Asked = what
+	kept := set.Enforced()
+	r := kept.Rule(what)
+	if r.Action == permit.Deny {
+		v.Allowed, v.DecidedBy, v.Reason, v.Ruling = false, Object{r.Policy.Key, r.RuleName()}, denial(r), &r
+		return false
+	}
+	if r.Action == permit.Allow && r.Policy != nil {
+		v.Ruling = &r
+	}
+	if set.Observes() {
+		if would := set.Rule(what); would.Action == permit.Deny {
+			v.WouldDeny = &would
+		}
+	}
+	return true
+}
+
+// denial says why a ruling denies.
+func denial(r permit.Ruling) string {
+	var why string
+	switch {
+	case r.Unknown:
+		why = "it selects by labels, and nobody knows the workload's"
+	case r.Path:
+		why = fmt.Sprintf("the path is not in normal form, and servers may take it for one that rule %s is about", r.Rule.Name)
+	case r.Rule == nil:
+		why = "none of its rules allows this"
+	default:
+		why = "rule " + r.Rule.Name
+		if r.Rule.Reason != "" {
+			why += ": " + r.Rule.Reason
+		}
+		if r.Rule.Owner != "" {
+			why += " (owner: " + r.Rule.Owner + ")"
+		}
+	}
+	return fmt.Sprintf("denied by %s: %s", r.Policy.Key, why)
+}
