@@ -63,6 +63,11 @@ func FuzzDecideAgreesWithProxies(f *testing.F) {
 func holdAgreement(t *testing.T, d *decoder, seed uint64, disagree func(*envoys, world, tried) (disagreement, bool)) {
 	t.Helper()
 	w, try := randomWorld(seed)
+	holdAgreementIn(t, d, seed, w, try, disagree)
+}
+
+func holdAgreementIn(t *testing.T, d *decoder, seed uint64, w world, try func(*rand.Rand, *envoys) tried, disagree func(*envoys, world, tried) (disagreement, bool)) {
+	t.Helper()
 	e := w.envoys(d)
 	r := rand.New(rand.NewPCG(seed, 99))
 	for range triesEach {
@@ -84,26 +89,31 @@ func disagree(e *envoys, w world, x tried) (disagreement, bool) {
 }
 
 // randomWorld is a mesh as users have one, or, at times, a heap of objects.
-func randomWorld(seed uint64) (w world, try func(*rand.Rand, *envoys) tried) {
+func randomWorld(seed uint64) (world, func(*rand.Rand, *envoys) tried) {
+	made, settings, try := randomObjects(seed)
+	return world{made.Objects, settings}, try
+}
+
+func randomObjects(seed uint64) (made *registrytest.World, settings mesh.Config, try func(*rand.Rand, *envoys) tried) {
 	accepted := func(o config.Object) bool { return !admission.Refused(admission.Validate(o)) }
 	if seed%4 > 0 {
-		made, settings := registrytest.Mesh(seed)
+		made, settings = registrytest.Mesh(seed)
 		if seed%16 > 1 { // objects may be older than the rules that they break
 			made.Accepted(accepted)
 		}
-		return world{made.Objects, settings}, meshTry
+		return made, settings, meshTry
 	}
-	made := registrytest.NewWorld(seed)
+	made = registrytest.NewWorld(seed)
 	for range 40 {
 		made.Change()
 	}
 	made.Accepted(accepted)
-	settings := mesh.Default()
+	settings = mesh.Default()
 	if seed%8 == 0 {
 		settings.Exports = mesh.IstioExports()
 	}
 	settings.OutboundAllowAny = seed%3 != 0
-	return world{made.Objects, settings}, heapTry
+	return made, settings, heapTry
 }
 
 // heapTry tries what is in a registrytest.World.

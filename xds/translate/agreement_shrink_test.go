@@ -86,7 +86,7 @@ func written(o *config.Object) string {
 	head := fmt.Sprintf("---\nkind: %s\nmetadata: {name: %s, namespace: %s, labels: %v, annotations: %v, creationTimestamp: %v}\n", o.Key.Kind, o.Key.Name, o.Key.Namespace, o.Labels, o.Annotations, o.Created.Unix())
 	var text []byte
 	var err error
-	if m, ok := o.Spec.(proto.Message); ok && strings.HasPrefix(string(m.ProtoReflect().Descriptor().FullName()), "istio.") {
+	if m, ok := o.Spec.(proto.Message); ok && slices.ContainsFunc([]string{"istio.", "sallyport."}, func(of string) bool { return strings.HasPrefix(string(m.ProtoReflect().Descriptor().FullName()), of) }) {
 		if text, err = protojson.Marshal(m); err == nil {
 			text, err = yaml.JSONToYAML(text)
 		}

@@ -29,16 +29,18 @@ type observed struct {
 	Cluster   string
 	Gateway   registry.Ref
 	DecidedBy config.Key
+	// Rule is the rule of a policy that allows or denies, and WouldDeny the one that would, if those that are observed were enforced.
+	Rule, WouldDeny string
 }
 
 func (o observed) String() string {
 	verdict := map[bool]string{true: "allowed", false: "denied"}[o.Allowed]
-	return fmt.Sprintf("%s, %s, cluster %q, gateway %q, decided by %q", verdict, o.Path, o.Cluster, o.Gateway, o.DecidedBy)
+	return fmt.Sprintf("%s, %s, cluster %q, gateway %q, decided by %q, rule %q, would deny %q", verdict, o.Path, o.Cluster, o.Gateway, o.DecidedBy, o.Rule, o.WouldDeny)
 }
 
 // decided is what policy says.
 func decided(v policy.Verdict) observed {
-	o := observed{v.Allowed, v.Path, v.Cluster, v.Gateway, v.DecidedBy.Key}
+	o := observed{v.Allowed, v.Path, v.Cluster, v.Gateway, v.DecidedBy.Key, saidOf(v.Ruling), saidOf(v.WouldDeny)}
 	if o.Path == policy.PathBlackhole {
 		o.Cluster = "BlackHoleCluster" // also where a route answers by itself
 	}
@@ -53,9 +55,18 @@ type decoder struct {
 
 func newDecoder() *decoder { return &decoder{map[string]proto.Message{}, interpret.Seen{}} }
 
-// proxy is the Envoy that has a view.
-func (d *decoder) proxy(v *translate.View, identity string) *interpret.Proxy {
+// proxy is the Envoy that has views.
+func (d *decoder) proxy(identity string, views ...*translate.View) *interpret.Proxy {
 	var all []interpret.Resource
+	for _, v := range views {
+		all = append(all, d.decoded(v)...)
+	}
+	p, err := interpret.New(all, []string{identity}, d.seen)
+	must(err)
+	return p
+}
+
+func (d *decoder) decoded(v *translate.View) (all []interpret.Resource) {
 	for _, kind := range resource.Types() {
 		if kind == resource.Name || kind == resource.Secret {
 			continue
@@ -73,9 +84,7 @@ func (d *decoder) proxy(v *translate.View, identity string) *interpret.Proxy {
 			return true
 		})
 	}
-	p, err := interpret.New(all, []string{identity}, d.seen)
-	must(err)
-	return p
+	return all
 }
 
 // tried is what a workload tries.
@@ -84,6 +93,8 @@ type tried struct {
 	policy.Destination
 	as   string // the name as the client writes it, in its own case
 	path string // of a request
+	// at is the workload's address, if it is not podAddress.
+	at netip.Addr
 	// upgrade is that a request asks for WebSocket.
 	upgrade bool
 	chance  uint64
@@ -104,19 +115,38 @@ type envoys struct {
 	objects  map[config.Key]*config.Object
 	made     *translate.Translator
 	views    map[translate.Class]*translate.View
-	proxies  map[translate.Class]*interpret.Proxy
+	policies map[translate.Policed]*translate.View
+	proxies  map[governed]*interpret.Proxy
+}
+
+// governed is proxies that are the same: they see the same hosts, and the same policies govern them.
+type governed struct {
+	translate.Class
+	translate.Policed
+	identity string
 }
 
 func envoysOf(d *decoder, s *registry.Snapshot, objects map[config.Key]*config.Object) *envoys {
-	return &envoys{d, s, objects, translate.NewTranslator(), map[translate.Class]*translate.View{}, map[translate.Class]*interpret.Proxy{}}
+	return &envoys{d, s, objects, translate.NewTranslator(), map[translate.Class]*translate.View{}, map[translate.Policed]*translate.View{}, map[governed]*interpret.Proxy{}}
 }
 
-func (e *envoys) class(c translate.Class, identity string) (*translate.View, *interpret.Proxy) {
-	if e.proxies[c] == nil {
+// node gives a proxy, and the hosts that it sees.
+func (e *envoys) node(n translate.Node, identity string) (*translate.View, *interpret.Proxy) {
+	return e.class(translate.Classify(e.snapshot, n), translate.PolicedBy(e.snapshot, n), identity)
+}
+
+func (e *envoys) class(c translate.Class, by translate.Policed, identity string) (*translate.View, *interpret.Proxy) {
+	if e.views[c] == nil {
 		e.views[c] = build(e.made, e.snapshot, c, e.views)
-		e.proxies[c] = e.decoder.proxy(e.views[c], identity)
 	}
-	return e.views[c], e.proxies[c]
+	if e.policies[by] == nil {
+		e.policies[by] = translate.BuildPolicies(e.snapshot, by)
+	}
+	g := governed{c, by, identity}
+	if e.proxies[g] == nil {
+		e.proxies[g] = e.proxy(identity, e.views[c], e.policies[by])
+	}
+	return e.views[c], e.proxies[g]
 }
 
 var (
@@ -133,15 +163,20 @@ var errSilent = errors.New("a client that says nothing where it has to be TLS")
 
 // happens follows what a workload tries through its proxy, and through the gateway behind it.
 func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
-	node := translate.Node{ID: "sidecar~10.244.0.9~p.n~n.svc.cluster.local", Namespace: x.from.Namespace, Labels: x.from.Labels, IPv6: true}
-	identity := "spiffe://" + e.snapshot.Mesh.TrustDomain + "/ns/" + x.from.Namespace + "/sa/app"
-	view, sidecar := e.class(translate.Classify(e.snapshot, node), identity)
+	account := cmp.Or(x.from.Account, "app")
+	node := translate.Node{ID: "sidecar~10.244.0.9~p.n~n.svc.cluster.local", Namespace: x.from.Namespace, Account: account, Labels: x.from.Labels, IPv6: true}
+	identity := "spiffe://" + e.snapshot.Mesh.TrustDomain + "/ns/" + x.from.Namespace + "/sa/" + account
+	pod := podAddress
+	if x.at.IsValid() {
+		pod = netip.AddrPortFrom(x.at, podAddress.Port())
+	}
+	view, sidecar := e.node(node, identity)
 	ip, ok := resolver{view, e, x}.address(x.Host)
 	if !ok {
 		return o, nil, errNoName
 	}
 	to := netip.AddrPortFrom(ip, uint16(x.Port))
-	out, err := sidecar.Connect(interpret.Connection{To: to, Through: 15001, Redirected: true, From: podAddress, Bytes: x.bytes(), Chance: x.chance})
+	out, err := sidecar.Connect(interpret.Connection{To: to, Through: 15001, Redirected: true, From: pod, At: x.At, Bytes: x.bytes(), Chance: x.chance})
 	steps = append([]string{fmt.Sprintf("the sidecar, to %s:", to)}, out.Steps...)
 	if err != nil {
 		return o, steps, err
@@ -153,11 +188,14 @@ func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 	}
 	if o.Path != policy.PathGateway {
 		o.DecidedBy, err = by(out.Entries)
+		o.governed(out.Entries)
 		return o, steps, err
 	}
 	class := translate.Class{Kind: translate.Gateway, Gateway: o.Gateway, Port: uint32(gatewayAddress.Port()), OnDemand: true}
-	_, gateway := e.class(class, "")
-	there, err := gateway.Connect(out.Upstream.Arrives(gatewayAddress, podAddress))
+	_, gateway := e.class(class, translate.Policed{Kind: translate.Gateway}, "")
+	arrives := out.Upstream.Arrives(gatewayAddress, pod)
+	arrives.At = x.At
+	there, err := gateway.Connect(arrives)
 	steps = append(append(steps, "the gateway "+o.Gateway.String()+":"), there.Steps...)
 	if err != nil {
 		return o, steps, err
@@ -170,14 +208,22 @@ func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 	}
 	o.Allowed = there.Upstream != nil && there.Upstream.Cluster != "BlackHoleCluster"
 	o.DecidedBy, err = by(there.Entries)
+	o.governed(there.Entries)
 	return o, steps, err
+}
+
+// governed adds what policies say, as the one entry tells.
+func (o *observed) governed(entries []interpret.Entry) {
+	if len(entries) != 1 {
+		return
+	}
+	o.Rule, o.WouldDeny, _ = ruledBy(entries[0])
 }
 
 // forwarded follows what a program asks of the forward proxy: a request to it, or a CONNECT with the bytes behind.
 func (e *envoys) forwarded(x tried) (o observed, steps []string, err error) {
 	listens := netip.MustParseAddrPort("127.0.0.1:3128")
-	class := translate.Classify(e.snapshot, translate.Node{ID: "router~127.0.0.1~up." + x.from.Namespace + "~n", Namespace: x.from.Namespace, Forward: listens.String(), OnDemand: true})
-	_, up := e.class(class, "")
+	_, up := e.node(translate.Node{ID: "router~127.0.0.1~up." + x.from.Namespace + "~n", Namespace: x.from.Namespace, Forward: listens.String(), OnDemand: true}, "")
 	said := x.bytes()
 	if said.Request == nil {
 		inside := said
@@ -185,7 +231,7 @@ func (e *envoys) forwarded(x tried) (o observed, steps []string, err error) {
 		authority := net.JoinHostPort(x.as, strconv.Itoa(int(x.Port)))
 		said = interpret.Bytes{Request: &interpret.Request{Method: "CONNECT", Authority: authority, Headers: map[string]string{}, Tunnel: &inside}}
 	}
-	out, err := up.Connect(interpret.Connection{To: listens, From: netip.MustParseAddrPort("127.0.0.1:40000"), Bytes: said, Chance: x.chance})
+	out, err := up.Connect(interpret.Connection{To: listens, From: netip.MustParseAddrPort("127.0.0.1:40000"), Bytes: said, At: x.At, Chance: x.chance})
 	if err != nil {
 		return o, out.Steps, err
 	}
@@ -194,6 +240,7 @@ func (e *envoys) forwarded(x tried) (o observed, steps []string, err error) {
 		o = observed{Allowed: true, Path: policy.PathGateway, Cluster: out.Upstream.Cluster}
 	}
 	o.DecidedBy, err = by(out.Entries)
+	o.governed(out.Entries)
 	return o, out.Steps, err
 }
 
@@ -228,6 +275,9 @@ func by(entries []interpret.Entry) (config.Key, error) {
 		return config.Key{}, fmt.Errorf("%d entries in the log: %+v", len(entries), entries)
 	}
 	e := entries[0]
+	if _, _, denied := ruledBy(e); denied != (config.Key{}) {
+		return denied, nil
+	}
 	route := e.Route
 	if asked := e.Tags[wire.TagRoute]; asked != "" && asked != "-" {
 		route = asked
@@ -262,6 +312,9 @@ func (x tried) bytes() interpret.Bytes {
 			authority = fmt.Sprintf("%s:%d", authority, x.Port)
 		}
 		request := &interpret.Request{Method: cmp.Or(x.Method, "GET"), Authority: authority, Path: cmp.Or(x.Path, "/"), Headers: map[string]string{"user-agent": "app"}}
+		for name, values := range x.Headers {
+			request.Headers[name] = strings.Join(values, ",")
+		}
 		if x.upgrade {
 			request.Headers["connection"], request.Headers["upgrade"] = "upgrade", "websocket"
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // This file reads the part of CEL (Common Expression Language) that Envoy's configuration is written in here: literals,
-// attributes, members, lists, calls, and the operators || && ! == != in +.
+// attributes, members, lists, calls, and the operators ?: || && ! == != in +.
 
 // expr is an expression. op is one of "lit", "id", "list", ".", "[]", or a function's name; args are its operands, a
 // method's receiver first.
@@ -33,7 +33,7 @@ func parseCEL(text string) *expr {
 	p.s.Mode = scanner.ScanIdents | scanner.ScanInts | scanner.ScanChars | scanner.ScanStrings
 	p.s.Error = func(*scanner.Scanner, string) {}
 	p.next()
-	e := p.or()
+	e := p.whole()
 	if p.tok != scanner.EOF {
 		p.fail()
 	}
@@ -70,6 +70,17 @@ func (p *parser) doubled(c rune) bool {
 	p.next()
 	p.next()
 	return true
+}
+
+func (p *parser) whole() *expr {
+	e := p.or()
+	if p.tok != '?' {
+		return e
+	}
+	p.next()
+	then := p.whole()
+	p.want(':')
+	return &expr{op: "?:", args: []*expr{e, then, p.whole()}}
 }
 
 func (p *parser) or() *expr {
@@ -164,7 +175,7 @@ func (p *parser) primary() *expr {
 		return &expr{op: "lit", lit: lit[1 : len(lit)-1]}
 	case '(':
 		p.next()
-		e := p.or()
+		e := p.whole()
 		p.want(')')
 		return e
 	case '[':
@@ -177,7 +188,7 @@ func (p *parser) primary() *expr {
 func (p *parser) list(open, end rune) (out []*expr) {
 	p.want(open)
 	for p.tok != end {
-		out = append(out, p.or())
+		out = append(out, p.whole())
 		if p.tok != ',' {
 			break
 		}

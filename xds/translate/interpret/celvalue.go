@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
-// celValue is a string, int64, bool, []celValue, map[string]celValue, or a lookup.
+// celValue is a string, int64, bool, time.Time, []celValue, map[string]celValue, or a lookup.
 type celValue struct{ v any }
 
 // lookup is a map whose values are made when they are asked for.
@@ -41,6 +42,15 @@ func evaluate(e *expr, s *scope) (celValue, error) {
 		return s.attribute(e.name)
 	case "||", "&&":
 		return junction(e, s)
+	case "?:":
+		v, err := evaluate(e.args[0], s)
+		if err != nil {
+			return v, err
+		}
+		if v.truth() {
+			return evaluate(e.args[1], s)
+		}
+		return evaluate(e.args[2], s)
 	}
 	args := make([]celValue, len(e.args))
 	for i, a := range e.args {
@@ -118,11 +128,34 @@ func call(name string, args []celValue) (celValue, error) {
 	case is("!", 1):
 		return celValue{!args[0].truth()}, nil
 	case is("in", 2):
-		list, ok := args[1].v.([]celValue)
-		if !ok {
-			unknown("in %T, in an expression", args[1].v)
+		switch in := args[1].v.(type) {
+		case []celValue:
+			return celValue{slices.ContainsFunc(in, func(v celValue) bool { return same(args[0], v) })}, nil
+		case map[string]celValue:
+			_, there := in[args[0].text()]
+			return celValue{there}, nil
+		default:
+			unknown("in %T, in an expression", in)
 		}
-		return celValue{slices.ContainsFunc(list, func(v celValue) bool { return same(args[0], v) })}, nil
+		return celValue{}, nil
+	case is("<", 2), is(">=", 2):
+		a, ok := args[0].v.(time.Time)
+		b, ok2 := args[1].v.(time.Time)
+		if !ok || !ok2 {
+			unknown("%T %s %T, in an expression", args[0].v, name, args[1].v)
+		}
+		return celValue{a.Before(b) == (name == "<")}, nil
+	case is("timestamp", 1):
+		t, err := time.Parse(time.RFC3339, args[0].text())
+		return celValue{t}, err
+	case is("substring", 3):
+		from, ok := args[1].v.(int64)
+		to, ok2 := args[2].v.(int64)
+		letters := []rune(args[0].text())
+		if !ok || !ok2 || from < 0 || from > to || to > int64(len(letters)) {
+			return celValue{}, fmt.Errorf("letters %v to %v of %d", args[1].v, args[2].v, len(letters))
+		}
+		return celValue{string(letters[from:to])}, nil
 	case is("string", 1):
 		return celValue{args[0].text()}, nil
 	case is("lowerAscii", 1):
@@ -182,6 +215,33 @@ func (s *scope) attribute(name string) (celValue, error) {
 			return celValue{s.to.String()}, nil
 		}}
 		return of(at)
+	case "request":
+		return of(map[string]func() (celValue, error){
+			"host": func() (celValue, error) {
+				if s.request == nil {
+					return celValue{}, errMissing
+				}
+				return celValue{s.request.Authority}, nil
+			},
+			"headers": func() (celValue, error) {
+				return celValue{lookup(func(name string) (celValue, error) {
+					if s.request == nil {
+						return celValue{}, errMissing
+					}
+					v, there := s.request.header(name)
+					if !there {
+						return celValue{}, errMissing
+					}
+					return celValue{v}, nil
+				})}, nil
+			},
+			"time": func() (celValue, error) {
+				if s.at.IsZero() {
+					unknown("request.time, of a connection that comes at no time")
+				}
+				return celValue{s.at}, nil
+			},
+		})
 	case "metadata":
 		return of(map[string]func() (celValue, error){"filter_metadata": func() (celValue, error) { return nested(s.metadata), nil }})
 	case "filter_state":

@@ -3,6 +3,7 @@ package interpret
 import (
 	"net/netip"
 	"strings"
+	"time"
 )
 
 // Connection is one that a client makes.
@@ -13,6 +14,8 @@ type Connection struct {
 	Redirected bool
 	From       netip.AddrPort
 	Bytes      Bytes
+	// At is when it comes; without it, what asks for the time is unknown.
+	At time.Time
 	// Chance decides where chance does: weights, fractions.
 	Chance uint64
 }
@@ -112,4 +115,6 @@ type Entry struct {
 	Details string
 	Flags   []string
 	Status  uint32
+	// Metadata is the dynamic metadata, by filter.
+	Metadata map[string]map[string]string
 }

@@ -1,6 +1,7 @@
 package interpret
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -15,22 +16,37 @@ type scope struct {
 	*conn
 	request *Request
 	state   filterState // the connection's, or the request's
-	route   *routev3.Route
-	cluster *clusterv3.Cluster
-	entry   *Entry // being written
+	// metadata is dynamic, by filter; likewise.
+	metadata map[string]map[string]string
+	route    *routev3.Route
+	cluster  *clusterv3.Cluster
+	entry    *Entry // being written, or as far as it is known when the proxy answers by itself
+	body     string // of the answer that is being changed
 }
 
 // formatted fills a format string in, where what Envoy does not know is nothing.
 func (s *scope) formatted(f *corev3.SubstitutionFormatString) string {
-	source := f.GetTextFormatSource()
-	if source == nil {
-		unknown("a format string of type %T", f.GetFormat())
-	}
 	missing := "-"
 	if f.OmitEmptyValues {
 		missing = ""
 	}
-	return s.fill(source.GetInlineString(), missing)
+	switch f := f.GetFormat().(type) {
+	case *corev3.SubstitutionFormatString_TextFormatSource:
+		if bytes := f.TextFormatSource.GetInlineBytes(); bytes != nil {
+			return s.fill(string(bytes), missing)
+		}
+		return s.fill(f.TextFormatSource.GetInlineString(), missing)
+	case *corev3.SubstitutionFormatString_JsonFormat:
+		filled := map[string]string{}
+		for key, text := range textsOf(f.JsonFormat) {
+			filled[key] = s.fill(text, missing)
+		}
+		out, _ := json.Marshal(filled) // texts do marshal
+		return string(out) + "\n"
+	default:
+		unknown("a format string of type %T", f)
+		return ""
+	}
 }
 
 // fill fills a format in: "%COMMAND(ARGUMENT)%", and "%%" for "%".
@@ -81,6 +97,9 @@ func (s *scope) value(command, argument string) (string, bool) {
 	case "DOWNSTREAM_DIRECT_REMOTE_ADDRESS":
 		s.mustBeOutside(command)
 		return s.from.String(), true
+	case "DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT":
+		s.mustBeOutside(command)
+		return s.from.Addr().String(), true
 	case "DOWNSTREAM_PEER_URI_SAN":
 		return strings.Join(s.peer, ","), len(s.peer) > 0
 	case "REQUESTED_SERVER_NAME":
@@ -101,6 +120,10 @@ func (s *scope) value(command, argument string) (string, bool) {
 		}
 		v, ok := s.metadata[filter][key]
 		return v, ok
+	case "RESPONSE_CODE_DETAILS":
+		return s.entry.Details, s.entry.Details != ""
+	case "LOCAL_REPLY_BODY":
+		return s.body, true
 	case "METADATA":
 		return s.metadataOf(argument)
 	case "CEL":

@@ -31,7 +31,7 @@ func (n *conn) http(m *hcmv3.HttpConnectionManager) {
 		n.close("what came is no HTTP")
 		return
 	}
-	r := &stream{scope: &scope{conn: n, request: n.bytes.Request.clone(), state: n.state.within()}, hcm: m}
+	r := &stream{scope: &scope{conn: n, request: n.bytes.Request.clone(), state: n.state.within(), metadata: map[string]map[string]string{}}, hcm: m}
 	if r.table = n.tableOf(m); r.table == nil {
 		r.reply(404, "route_not_found", "NR")
 		r.log()
@@ -95,16 +95,20 @@ func (r *stream) mutateEarly() {
 }
 
 // reply answers the request here.
-func (r *stream) reply(status uint32, details, flag string) {
-	kind := "text/plain"
-	if r.grpc {
-		kind = "application/grpc: an error"
-	}
-	r.respond(&Response{Status: status, Details: details, Headers: map[string]string{"content-type": kind}})
+func (r *stream) reply(status uint32, details, flag string) { r.replyWith(status, "", details, flag) }
+
+// replyWith is reply with a body.
+func (r *stream) replyWith(status uint32, body, details, flag string) {
+	a := &Response{Status: status, Body: []byte(body), Details: details, Headers: map[string]string{"content-type": "text/plain"}}
 	if flag != "" {
 		r.flags = append(r.flags, flag)
 	}
-	r.step("answers %d %s", status, details)
+	r.mapReply(a)
+	if r.grpc {
+		a.Headers["content-type"] = "application/grpc: an error"
+	}
+	r.respond(a)
+	r.step("answers %d %s", a.Status, details)
 }
 
 func (r *stream) respond(with *Response) {

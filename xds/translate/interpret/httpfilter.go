@@ -1,11 +1,14 @@
 package interpret
 
 import (
+	"slices"
 	"strings"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
 	skipv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/matcher/action/v3"
+	compositev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/composite/v3"
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	dfpfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
@@ -37,11 +40,36 @@ func (r *stream) filter(f *hcmv3.HttpFilter) {
 	if disabled {
 		return
 	}
+	if d := f.GetConfigDiscovery(); d != nil {
+		if config != nil {
+			unknown("HTTP filter %s: a route configures what comes by ECDS", f.Name)
+		}
+		r.discovered(f.Name, d)
+		return
+	}
+	r.packed(f.Name, config)
+}
+
+// packed runs a filter of any type.
+func (r *stream) packed(name string, config *anypb.Any) {
 	m, err := config.UnmarshalNew()
 	if err != nil {
-		unknown("HTTP filter %s: %v", f.Name, err)
+		unknown("HTTP filter %s: %v", name, err)
 	}
-	r.configured(f.Name, m)
+	r.configured(name, m)
+}
+
+// discovered runs a filter whose configuration comes by ECDS. Until it is there, requests fail.
+func (r *stream) discovered(name string, by *corev3.ExtensionConfigSource) {
+	config := r.proxy.extensions[name]
+	if config == nil {
+		r.reply(500, "", "NFCF")
+		return
+	}
+	if !slices.Contains(by.TypeUrls, config.TypeUrl) {
+		unknown("the extension %q is of type %s, which is not asked for", name, config.TypeUrl)
+	}
+	r.packed(name, config)
 }
 
 // ownConfig is what the destination, the route, its virtual host or its table says for a filter.
@@ -54,7 +82,7 @@ func (r *stream) ownConfig(filter string) *anypb.Any {
 	return nil
 }
 
-// configured runs a filter of any type.
+// configured runs a filter.
 func (r *stream) configured(name string, m proto.Message) {
 	switch m := m.(type) {
 	case *httprbacv3.RBAC:
@@ -83,13 +111,8 @@ func (r *stream) configured(name string, m proto.Message) {
 	case *luav3.Lua:
 		r.script(m)
 	case *matchingv3.ExtensionWithMatcher:
-		if !r.skips(m) {
-			inner, err := m.ExtensionConfig.TypedConfig.UnmarshalNew()
-			if err != nil {
-				unknown("HTTP filter %s: %v", name, err)
-			}
-			r.configured(name, inner)
-		}
+		r.matched(name, m)
+	case *compositev3.Composite: // does what a matcher leads to
 	case *routerv3.Router:
 		r.router()
 	default:
@@ -109,13 +132,6 @@ func (r *stream) fail(a *faultv3.FaultAbort) {
 		r.reply(200, "fault_filter_abort", "FI")
 	default:
 		unknown("a fault of type %T", e)
-	}
-}
-
-// access refuses the request where rules do not let it in.
-func (r *stream) access(m *httprbacv3.RBAC) {
-	if denied := r.allowed(r.scope, m.GetRules(), m.GetMatcher()); denied != "" {
-		r.reply(403, denied, "")
 	}
 }
 
@@ -178,14 +194,18 @@ func (r *stream) unbridge() {
 	r.out.Response.Headers = map[string]string{"content-type": "application/grpc"}
 }
 
-// skips says whether a filter with a matcher is left out.
-func (r *stream) skips(m *matchingv3.ExtensionWithMatcher) bool {
+// matched runs a filter with a matcher, which may leave it out, or say what it is.
+func (r *stream) matched(name string, m *matchingv3.ExtensionWithMatcher) {
 	action := r.onMatch(m.XdsMatcher)
-	if action == nil {
-		return false
-	}
-	if !action.MessageIs(&skipv3.SkipFilter{}) {
+	switch {
+	case action == nil:
+		r.packed(name, m.ExtensionConfig.TypedConfig)
+	case action.MessageIs(&skipv3.SkipFilter{}):
+	case action.MessageIs(&compositev3.ExecuteFilterAction{}) && m.ExtensionConfig.TypedConfig.MessageIs(&compositev3.Composite{}):
+		d := unpack(name, action, &compositev3.ExecuteFilterAction{}).DynamicConfig
+		r.step("filter %s: %s", name, d.Name)
+		r.discovered(d.Name, d.ConfigDiscovery)
+	default:
 		unknown("a filter's matcher leads to %s", action.TypeUrl)
 	}
-	return true
 }

@@ -133,8 +133,8 @@ func TestHeaders(t *testing.T) {
 }
 
 func TestExpressions(t *testing.T) {
-	n := &conn{try: &try{out: &Outcome{}}, listener: &listenerv3.Listener{}, sni: "outbound_.443_.team~203.0.113.7:9_.a.test", metadata: map[string]map[string]string{"f": {"k": "v"}}}
-	s := &scope{conn: n, state: filterState{"sallyport": {text: "A.test:443"}}, entry: &Entry{Status: 200, Details: "via_upstream"}}
+	n := &conn{try: &try{out: &Outcome{}}, listener: &listenerv3.Listener{}, sni: "outbound_.443_.team~203.0.113.7:9_.a.test"}
+	s := &scope{conn: n, metadata: map[string]map[string]string{"f": {"k": "v"}}, state: filterState{"sallyport": {text: "A.test:443"}}, entry: &Entry{Status: 200, Details: "via_upstream"}}
 	for text, want := range map[string]string{
 		`connection.requested_server_name.split('_.')[1]`:                                          "443",
 		`connection.requested_server_name.split('_.')[2].split('~')[1]`:                            "203.0.113.7:9",
@@ -146,6 +146,10 @@ func TestExpressions(t *testing.T) {
 		`filter_state['none'] == 'x' && response.code == 200`:                                      "error",
 		`filter_state['none'] == 'x' && response.code == 404`:                                      "false",
 		`response.code_details in ["a", "via_upstream"]`:                                           "true",
+		`'f' in metadata.filter_metadata ? 'there' : 'none'`:                                       "there",
+		`('x' in metadata.filter_metadata['f'] ? 1 : 'none')`:                                      "none",
+		`(metadata.filter_metadata['f']['k'] + '   ').substring(0, 2)`:                             "v ",
+		`'short'.substring(0, 6)`:                                                                  "error",
 	} {
 		got := "error"
 		if v, err := evaluate(parseCEL(text), s); err == nil {
@@ -159,7 +163,7 @@ func TestExpressions(t *testing.T) {
 			t.Errorf("%s = %s, want %s", text, got, want)
 		}
 	}
-	for _, text := range []string{`size('x')`, `a.b`, `1 < 2`, `'x' ? 1 : 2`, `response.code ==`, `connection.mtls`} {
+	for _, text := range []string{`size('x')`, `a.b`, `1 < 2`, `'x' ? 1`, `response.code ==`, `connection.mtls`} {
 		err := func() (err error) {
 			defer caught(&err)
 			_, _ = evaluate(parseCEL(text), s)

@@ -10,7 +10,7 @@ import (
 
 // log writes what the connection manager's logs say of a request.
 func (r *stream) log() {
-	e := Entry{Details: r.details, Flags: r.flags, Route: r.route.GetName(), Cluster: r.cluster.GetName(), Status: 200}
+	e := Entry{Details: r.details, Flags: r.flags, Route: r.route.GetName(), Cluster: r.cluster.GetName(), Status: 200, Metadata: r.metadata}
 	if r.out.Response != nil {
 		e.Status = r.out.Response.Status
 	} else if slices.Contains(r.flags, "UH") {
@@ -21,7 +21,7 @@ func (r *stream) log() {
 
 // tcpEntry writes what a TCP proxy's logs say of a connection.
 func (n *conn) tcpEntry(s *scope, logs []*accesslogv3.AccessLog, details string, flags []string) {
-	s.write(logs, Entry{Details: details, Flags: flags, Cluster: s.cluster.GetName()})
+	s.write(logs, Entry{Details: details, Flags: flags, Cluster: s.cluster.GetName(), Metadata: s.metadata})
 }
 
 // write writes an entry to the logs that keep it.

@@ -16,7 +16,7 @@ import (
 // network runs a filter chain's filters. Each sees the connection when it comes, before any of them sees bytes: what those
 // of access control refuse, when bytes come, was decided for by the others.
 func (n *conn) network(filters []*listenerv3.Filter) {
-	s := &scope{conn: n, state: n.state}
+	s := &scope{conn: n, state: n.state, metadata: n.metadata}
 	denied := ""
 	for _, f := range filters {
 		m, err := f.GetTypedConfig().UnmarshalNew()
@@ -35,8 +35,8 @@ func (n *conn) network(filters []*listenerv3.Filter) {
 				return
 			}
 		case *netrbacv3.RBAC:
-			if verdict := n.allowed(s, m.Rules, m.Matcher); verdict != "" && denied == "" {
-				denied = verdict
+			if verdict := s.rule(m.Rules, m.Matcher); verdict != nil && denied == "" {
+				denied = verdict.denial()
 			}
 		case *snidfpv3.FilterConfig:
 			n.lookedUp(s)
@@ -82,7 +82,7 @@ func (n *conn) ask(s *scope, m *netratelimitv3.RateLimit) bool {
 	n.step("asks %s about %v", cluster, q.Headers)
 	defer n.deeper()()
 	asked := Outcome{}
-	sub := &try{proxy: n.proxy, chance: n.chance, out: &asked, depth: n.depth}
+	sub := &try{proxy: n.proxy, chance: n.chance, at: n.at, out: &asked, depth: n.depth}
 	if c := n.proxy.cluster(cluster, false); c != nil {
 		sub.send(&sending{cluster: c, bytes: Bytes{Request: q}, state: filterState{}})
 	}

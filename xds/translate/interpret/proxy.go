@@ -3,13 +3,16 @@ package interpret
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // Resource is one of a proxy's, as it has it by xDS.
@@ -23,13 +26,14 @@ type Resource struct {
 
 // Proxy is one Envoy.
 type Proxy struct {
-	identity  []string
-	listeners map[string]*listenerv3.Listener
-	ports     map[uint32][]*listenerv3.Listener
-	tables    map[string]*table
-	clusters  map[string]*clusterv3.Cluster
-	onDemand  map[string]*clusterv3.Cluster
-	endpoints map[string]*endpointv3.ClusterLoadAssignment
+	identity   []string
+	listeners  map[string]*listenerv3.Listener
+	ports      map[uint32][]*listenerv3.Listener
+	tables     map[string]*table
+	clusters   map[string]*clusterv3.Cluster
+	onDemand   map[string]*clusterv3.Cluster
+	endpoints  map[string]*endpointv3.ClusterLoadAssignment
+	extensions map[string]*anypb.Any // filters' configurations, by ECDS
 }
 
 // New takes a proxy's resources, and the URI names of the certificate that it shows where it is asked for its own. A
@@ -39,7 +43,7 @@ func New(resources []Resource, identity []string, seen Seen) (p *Proxy, err erro
 	defer caught(&err)
 	p = &Proxy{
 		identity: identity, listeners: map[string]*listenerv3.Listener{}, ports: map[uint32][]*listenerv3.Listener{}, tables: map[string]*table{},
-		clusters: map[string]*clusterv3.Cluster{}, onDemand: map[string]*clusterv3.Cluster{}, endpoints: map[string]*endpointv3.ClusterLoadAssignment{},
+		clusters: map[string]*clusterv3.Cluster{}, onDemand: map[string]*clusterv3.Cluster{}, endpoints: map[string]*endpointv3.ClusterLoadAssignment{}, extensions: map[string]*anypb.Any{},
 	}
 	hosts := map[string][]*routev3.VirtualHost{}
 	for _, r := range resources {
@@ -63,6 +67,8 @@ func New(resources []Resource, identity []string, seen Seen) (p *Proxy, err erro
 			}
 		case *endpointv3.ClusterLoadAssignment:
 			p.endpoints[m.ClusterName] = m
+		case *corev3.TypedExtensionConfig:
+			p.extensions[m.Name] = m.TypedConfig
 		case *tlsv3.Secret: // what is in it is no matter here
 		default:
 			unknown("resources of type %T", m)
@@ -113,7 +119,7 @@ func (p *Proxy) Connect(c Connection) (out Outcome, err error) {
 	if c.Through == 0 {
 		c.Through = uint32(c.To.Port())
 	}
-	t := &try{proxy: p, chance: c.Chance, out: &out}
+	t := &try{proxy: p, chance: c.Chance, at: c.At, out: &out}
 	t.accept(c)
 	return out, nil
 }
@@ -122,6 +128,7 @@ func (p *Proxy) Connect(c Connection) (out Outcome, err error) {
 type try struct {
 	proxy  *Proxy
 	chance uint64
+	at     time.Time
 	out    *Outcome
 	depth  int
 }

@@ -1,45 +1,82 @@
 package interpret
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// allowed says why rules of access control refuse: Envoy's response code details; "" where they do not.
-func (n *conn) allowed(s *scope, rules *rbacv3.RBAC, matcher *cncfmatcherv3.Matcher) string {
+// ruling is what rules of access control say.
+type ruling struct {
+	allows bool
+	policy string // that decides; "" for none
+}
+
+// denial is Envoy's response code details of what is refused; "" of what is not.
+func (r ruling) denial() string {
+	if r.allows {
+		return ""
+	}
+	return "rbac_access_denied_matched_policy[" + strings.Join(strings.Fields(cmp.Or(r.policy, "none")), "_") + "]"
+}
+
+// rule holds a request or connection against rules; nil without any.
+func (s *scope) rule(rules *rbacv3.RBAC, matcher *cncfmatcherv3.Matcher) *ruling {
 	if matcher != nil {
-		action := &rbacv3.Action{Action: rbacv3.RBAC_DENY, Name: "none"} // what nothing matches is refused
+		action := &rbacv3.Action{Action: rbacv3.RBAC_DENY} // what nothing matches is refused
 		if found := s.onMatch(matcher); found != nil {
 			action = unpack("access control", found, action)
 		}
-		return denial(action.Action, true, action.Name)
+		return &ruling{isAllow(action.Action), action.Name}
 	}
 	if rules == nil {
-		return ""
+		return nil
 	}
-	matched := "none"
+	matched := ""
 	for name, p := range rules.Policies { // one that matches is enough
 		if s.policyHolds(p) {
 			matched = name
 		}
 	}
-	return denial(rules.Action, matched != "none", matched)
+	return &ruling{isAllow(rules.Action) == (matched != ""), matched}
 }
 
-func denial(action rbacv3.RBAC_Action, matched bool, name string) string {
-	switch {
-	case action == rbacv3.RBAC_ALLOW && matched, action == rbacv3.RBAC_DENY && !matched:
-		return ""
-	case action == rbacv3.RBAC_ALLOW, action == rbacv3.RBAC_DENY:
-		return "rbac_access_denied_matched_policy[" + name + "]"
-	default:
+func isAllow(action rbacv3.RBAC_Action) bool {
+	if action != rbacv3.RBAC_ALLOW && action != rbacv3.RBAC_DENY {
 		unknown("the action %v of access control", action)
-		return ""
 	}
+	return action == rbacv3.RBAC_ALLOW
+}
+
+// access refuses the request where rules do not let it in, and notes what they say, and what shadow rules would. The answer is made
+// before the rules' own say is noted.
+func (r *stream) access(m *httprbacv3.RBAC) {
+	if shadow := r.rule(nil, m.GetShadowMatcher()); shadow != nil {
+		r.note(m.ShadowRulesStatPrefix+"shadow_", shadow)
+	}
+	if enforced := r.rule(m.GetRules(), m.GetMatcher()); enforced != nil {
+		if !enforced.allows {
+			r.reply(403, enforced.denial(), "")
+		}
+		r.note(m.GetRulesStatPrefix()+"enforced_", enforced)
+	}
+}
+
+// note puts a ruling into the request's dynamic metadata.
+func (r *stream) note(prefix string, by *ruling) {
+	const filter = "envoy.filters.http.rbac"
+	if r.metadata[filter] == nil {
+		r.metadata[filter] = map[string]string{}
+	}
+	if by.policy != "" {
+		r.metadata[filter][prefix+"effective_policy_id"] = by.policy
+	}
+	r.metadata[filter][prefix+"engine_result"] = map[bool]string{true: "allowed", false: "denied"}[by.allows]
 }
 
 func (s *scope) policyHolds(p *rbacv3.Policy) bool {

@@ -27,19 +27,20 @@ func (r *stream) router() {
 
 // direct answers with what is written.
 func (r *stream) direct(a *routev3.DirectResponseAction) {
-	r.reply(a.Status, "direct_response", "")
+	body := ""
 	switch b := a.GetBody().GetSpecifier().(type) {
 	case nil:
 	case *corev3.DataSource_InlineBytes:
-		r.out.Response.Body = b.InlineBytes
+		body = string(b.InlineBytes)
 	case *corev3.DataSource_InlineString:
-		r.out.Response.Body = []byte(b.InlineString)
+		body = b.InlineString
 	default:
 		unknown("route %s: a body of type %T", r.route.Name, b)
 	}
 	if a.BodyFormat != nil {
-		r.out.Response.Body = []byte(r.formatted(a.BodyFormat))
+		body = r.formatted(a.BodyFormat)
 	}
+	r.replyWith(a.Status, body, "direct_response", "")
 }
 
 var redirectStatus = map[routev3.RedirectAction_RedirectResponseCode]uint32{

@@ -39,6 +39,10 @@ func matchStringOf(m *cncfmatcherv3.StringMatcher, text string) bool {
 	switch p := m.MatchPattern.(type) {
 	case *cncfmatcherv3.StringMatcher_Exact:
 		return text == p.Exact
+	case *cncfmatcherv3.StringMatcher_Prefix:
+		return strings.HasPrefix(text, p.Prefix)
+	case *cncfmatcherv3.StringMatcher_Suffix:
+		return strings.HasSuffix(text, p.Suffix)
 	case *cncfmatcherv3.StringMatcher_Contains:
 		return strings.Contains(text, p.Contains)
 	case *cncfmatcherv3.StringMatcher_SafeRegex:

@@ -6,23 +6,57 @@ import (
 
 	cncfcorev3 "github.com/cncf/xds/go/xds/core/v3"
 	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	networkv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/network/v3"
 	sslv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/ssl/v3"
+	metadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/input_matchers/metadata/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// onMatch is the action that a matcher tree leads to; nil for none.
+// onMatch is the action that a matcher tree leads to; nil for none. What matches and leads to a matcher within that does not is
+// as what does not match.
 func (s *scope) onMatch(m *cncfmatcherv3.Matcher) *anypb.Any {
-	list, ok := m.MatcherType.(*cncfmatcherv3.Matcher_MatcherList_)
-	if !ok {
+	switch t := m.MatcherType.(type) {
+	case nil:
+	case *cncfmatcherv3.Matcher_MatcherList_:
+		for _, field := range t.MatcherList.Matchers {
+			if s.predicate(field.Predicate) {
+				if found := s.led(field.OnMatch); found != nil {
+					return found
+				}
+			}
+		}
+	case *cncfmatcherv3.Matcher_MatcherTree_:
+		if found := s.inTree(t.MatcherTree); found != nil {
+			return found
+		}
+	default:
 		unknown("a matcher tree of type %T", m.MatcherType)
 	}
-	for _, field := range list.MatcherList.Matchers {
-		if s.predicate(field.Predicate) {
-			return s.led(field.OnMatch)
-		}
-	}
 	return s.led(m.OnNoMatch)
+}
+
+// inTree finds an input's value in a map, or the longest of its beginnings.
+func (s *scope) inTree(t *cncfmatcherv3.Matcher_MatcherTree) *anypb.Any {
+	value, ok := s.input(t.Input)
+	if !ok {
+		return nil
+	}
+	switch m := t.TreeType.(type) {
+	case *cncfmatcherv3.Matcher_MatcherTree_ExactMatchMap:
+		return s.led(m.ExactMatchMap.Map[value])
+	case *cncfmatcherv3.Matcher_MatcherTree_PrefixMatchMap:
+		for end := len(value); end >= 0; end-- {
+			if found := s.led(m.PrefixMatchMap.Map[value[:end]]); found != nil {
+				return found
+			}
+		}
+		return nil
+	default:
+		unknown("a matcher's map of type %T", m)
+		return nil
+	}
 }
 
 func (s *scope) led(on *cncfmatcherv3.Matcher_OnMatch) *anypb.Any {
@@ -48,33 +82,74 @@ func (s *scope) predicate(p *cncfmatcherv3.Matcher_MatcherList_Predicate) bool {
 	case *cncfmatcherv3.Matcher_MatcherList_Predicate_AndMatcher:
 		return !slices.ContainsFunc(t.AndMatcher.Predicate, func(p *cncfmatcherv3.Matcher_MatcherList_Predicate) bool { return !s.predicate(p) })
 	case *cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate_:
-		value := t.SinglePredicate.GetValueMatch()
-		if value == nil {
-			unknown("a predicate that is matched by %T", t.SinglePredicate.Matcher)
-		}
-		text, ok := s.input(t.SinglePredicate.Input)
-		return ok && matchStringOf(value, text)
+		return s.single(t.SinglePredicate)
 	default:
 		unknown("a predicate of type %T", t)
 		return false
 	}
 }
 
-func (s *scope) input(in *cncfcorev3.TypedExtensionConfig) (string, bool) {
-	m, err := in.TypedConfig.UnmarshalNew()
-	if err != nil {
-		unknown("input %s: %v", in.Name, err)
+// single holds one input against one matcher.
+func (s *scope) single(p *cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate) bool {
+	switch by := p.Matcher.(type) {
+	case *cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch:
+		text, ok := s.input(p.Input)
+		return ok && matchStringOf(by.ValueMatch, text)
+	case *cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate_CustomMatch:
+		return s.custom(extension(p.Input), extension(by.CustomMatch))
+	default:
+		unknown("a predicate that is matched by %T", by)
+		return false
 	}
-	switch m := m.(type) {
+}
+
+// custom holds an input against a matcher that goes with it alone.
+func (s *scope) custom(input, matcher proto.Message) bool {
+	switch m := matcher.(type) {
+	case *cncfmatcherv3.CelMatcher:
+		if _, ok := input.(*cncfmatcherv3.HttpAttributesCelMatchInput); !ok {
+			unknown("an expression about %T", input)
+		}
+		v, err := evaluate(fromProto(m.ExprMatch.GetParsedExpr().GetExpr()), s)
+		return err == nil && v.truth()
+	case *metadatav3.Metadata:
+		in, ok := input.(*networkv3.DynamicMetadataInput)
+		if !ok {
+			unknown("metadata of %T", input)
+		}
+		if len(in.Path) != 1 || m.GetValue().GetStringMatch() == nil {
+			unknown("metadata by %v, held against %v", in, m)
+		}
+		text, there := s.metadata[in.Filter][in.Path[0].GetKey()]
+		return (there && matchString(m.Value.GetStringMatch(), text)) != m.Invert
+	default:
+		unknown("a predicate that is matched by %T", m)
+		return false
+	}
+}
+
+func (s *scope) input(in *cncfcorev3.TypedExtensionConfig) (string, bool) {
+	switch m := extension(in).(type) {
 	case *matcherv3.HttpRequestHeaderMatchInput:
 		if s.request == nil {
 			return "", false
 		}
 		return s.request.header(m.HeaderName)
+	case *networkv3.FilterStateInput:
+		v, ok := s.state[m.Key]
+		return v.text, ok
 	case *sslv3.UriSanInput:
 		return strings.Join(s.peer, ","), len(s.peer) > 0
 	default:
 		unknown("input %s: %T", in.Name, m)
 		return "", false
 	}
+}
+
+func extension(e *cncfcorev3.TypedExtensionConfig) proto.Message {
+	m, err := e.TypedConfig.UnmarshalNew()
+	if err != nil {
+		unknown("extension %s: %v", e.Name, err)
+	}
+	return m
 }
