@@ -99,3 +99,6 @@ func (p *Pod) EnvoyMemory() (int64, error) {
 	}
 	return 0, fmt.Errorf("%s has no Envoy", p.name)
 }
+
+// Kill ends the controller as a crash does.
+func (c *Controller) Kill(ctx context.Context) error { return c.kill(ctx) }

@@ -1,0 +1,240 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/story"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// The ports of this test's servers, each of which speaks whatever it is spoken to.
+const (
+	policedHTTP = 9581
+	policedTLS  = 9582
+	policedTCP  = 9583
+)
+
+type policed struct {
+	ctx   context.Context
+	scene *story.Scene
+	app   caller
+}
+
+// TestPolicies holds that EgressPolicies are kept where they cannot be gone around: at the gateway, for requests and for bytes.
+func TestPolicies(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	ctx, s := setScene(t, story.InNamespaces)
+	p := &policed{ctx: ctx, scene: s, app: appOf(s)}
+	p.serve(t)
+	if err := s.SetPolicy(ctx, "ALLOW_ANY"); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name string
+		test func(*testing.T)
+	}{
+		{"without a policy", p.without},
+		{"an allowlist", p.allowlist},
+		{"the host in other letters", p.letters},
+		{"paths that servers take for others", p.paths},
+		{"methods and headers", p.requests},
+		{"the root namespace's word", p.root},
+		{"by service account", p.accounts},
+		{"by labels", p.labels},
+		{"observed", p.observed},
+		{"a rule that ends while nobody is there", p.expires},
+	} {
+		if !t.Run(step.name, step.test) {
+			return
+		}
+	}
+}
+
+func (p *policed) serve(t *testing.T) {
+	t.Helper()
+	var objects strings.Builder
+	polyglot{p.scene.Outside.CA}.serve(t, p.scene.World.Outside, world.OutsideAddrs[0], []uint16{policedHTTP, policedTLS, policedTCP})
+	for name, gateway := range map[string]string{"one": "istio-system/istio-egressgateway", "two": "istio-system/istio-egressgateway", "straight": "direct", "free": ""} {
+		host := name + ".policed.test"
+		p.scene.Outside.Set(host, time.Minute, world.OutsideAddrs[0])
+		if gateway == "" {
+			continue // nobody registers it
+		}
+		fmt.Fprintf(&objects, "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: %q, namespace: default, annotations: {egress.sallyport.io/gateway: %s}}\n"+
+			"spec: {hosts: [%q], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: %d, name: http, protocol: HTTP}, {number: %d, name: tls, protocol: TLS}, {number: %d, name: tcp, protocol: TCP}]}\n", host, gateway, host, policedHTTP, policedTLS, policedTCP)
+	}
+	if err := p.scene.Config.Write("policed.yaml", objects.String()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tries says of each way to a host whether it is open.
+func (p *policed) tries(host string) map[string]error {
+	out := map[string]error{}
+	for scheme, port := range map[string]uint16{"http": policedHTTP, "tls": policedTLS, "tcp": policedTCP} {
+		_, out[scheme] = p.app.try(p.ctx, scheme, host, port, "/")
+	}
+	return out
+}
+
+// until waits until all ways to the hosts are as they are said to be.
+func (p *policed) until(t *testing.T, open map[string]bool) {
+	t.Helper()
+	if err := world.Within(p.ctx, time.Minute, func() error {
+		for host, want := range open {
+			for scheme, err := range p.tries(host) {
+				if (err == nil) != want {
+					return fmt.Errorf("%s://%s: %v, want open %v", scheme, host, err, want)
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *policed) write(t *testing.T, spec string) {
+	t.Helper()
+	text := "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: list, namespace: default}\nspec:\n" + spec
+	if err := p.scene.Config.Write("policy.yaml", text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *policed) without(t *testing.T) {
+	p.until(t, map[string]bool{"one.policed.test": true, "two.policed.test": true, "straight.policed.test": true, "free.policed.test": true})
+}
+
+func (p *policed) allowlist(t *testing.T) {
+	p.write(t, "  rules: [{name: one, hosts: [one.policed.test], action: Allow}]\n")
+	p.until(t, map[string]bool{"one.policed.test": true, "two.policed.test": false, "straight.policed.test": false, "free.policed.test": false})
+	status, text, err := p.app.get(p.ctx, time.Minute, "two.policed.test", policedHTTP, "/", http.Header{})
+	if err != nil || status != http.StatusForbidden || !strings.Contains(text, `"policy":"default/list"`) {
+		t.Errorf("what is denied reads: %d %s %v", status, text, err)
+	}
+}
+
+func (p *policed) observed(t *testing.T) {
+	p.write(t, "  mode: Observe\n  rules: [{name: one, hosts: [one.policed.test], action: Allow}]\n")
+	p.until(t, map[string]bool{"one.policed.test": true, "two.policed.test": true, "straight.policed.test": true, "free.policed.test": true})
+}
+
+func (p *policed) letters(t *testing.T) {
+	p.write(t, "  default: Allow\n  rules: [{name: not-two, hosts: [two.policed.test], action: Deny}]\n")
+	p.until(t, map[string]bool{"one.policed.test": true, "two.policed.test": false})
+	for _, host := range []string{"two.policed.test", "TWO.policed.test", "two.Policed.Test"} {
+		if status, text, err := p.app.get(p.ctx, time.Minute, host, policedHTTP, "/", http.Header{}); err != nil || status != http.StatusForbidden {
+			t.Errorf("%s: %d %s %v", host, status, text, err)
+		}
+	}
+}
+
+func (p *policed) paths(t *testing.T) {
+	p.write(t, "  rules:\n  - {name: admin, hosts: [one.policed.test], paths: [/admin/**], action: Deny}\n  - {name: rest, hosts: [one.policed.test], action: Allow}\n")
+	p.until(t, map[string]bool{"one.policed.test": true, "two.policed.test": false})
+	for path, want := range map[string]int{
+		"/public": 200, "/": 200, "/administrator": 200, "/public?x=/admin/": 200,
+		"/admin": 403, "/admin/": 403, "/admin/x": 403, "/ADMIN/x": 403, "/admin/x?y": 403, "//admin/x": 403, "/./admin/x": 403, "/%61dmin/x": 403, "/public/../admin/x": 403,
+		"/admin%2fx": 403, "/admin%2Fx": 403, "/admin;v=1/x": 403, "/public/%2e%2e/admin/x": 403, "/\\admin/x": 403, "/%2561dmin": 403,
+		"http://one.policed.test:9581/admin/x": 403, "http://one.policed.test:9581/public": 200,
+	} {
+		if status, text, err := p.app.get(p.ctx, time.Minute, "one.policed.test", policedHTTP, path, http.Header{}); err != nil || status != want {
+			t.Errorf("%s: %d %s %v, want %d", path, status, text, err, want)
+		}
+	}
+}
+
+func (p *policed) requests(t *testing.T) {
+	p.write(t, "  rules:\n  - {name: posts, hosts: [one.policed.test], methods: [POST], action: Allow}\n"+
+		"  - {name: staged, hosts: [one.policed.test], headers: [{name: X-Stage, value: \"test-*\"}], action: Allow}\n  - {name: bytes, hosts: [one.policed.test], protocols: [TLS, TCP], action: Allow}\n")
+	if err := world.Within(p.ctx, time.Minute, func() error {
+		if tries := p.tries("one.policed.test"); tries["http"] == nil || tries["tls"] != nil || tries["tcp"] != nil {
+			return fmt.Errorf("%v", tries)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for stage, want := range map[string]int{"test-7": 200, "prod": 403, "": 403} {
+		header := http.Header{"X-Stage": {stage}, "X-Http-Method-Override": {"POST"}}
+		if status, text, err := p.app.get(p.ctx, time.Minute, "one.policed.test", policedHTTP, "/", header); err != nil || status != want {
+			t.Errorf("%q: %d %s %v, want %d", stage, status, text, err, want)
+		}
+	}
+}
+
+// root writes a policy of the root namespace; "" takes it away.
+func (p *policed) writeRoot(t *testing.T, spec string) {
+	t.Helper()
+	text := ""
+	if spec != "" {
+		text = "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: mesh, namespace: istio-system}\nspec:\n" + spec
+	}
+	if err := p.scene.Config.Write("root-policy.yaml", text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *policed) root(t *testing.T) {
+	p.write(t, "  rules: [{hosts: [\"*.policed.test\"], action: Allow}]\n")
+	p.writeRoot(t, "  namespaces: {names: [default]}\n  rules: [{name: not-two, hosts: [two.policed.test, straight.policed.test], action: Deny}]\n")
+	p.until(t, map[string]bool{"one.policed.test": true, "two.policed.test": false, "straight.policed.test": false})
+	p.writeRoot(t, "  namespaces: {names: [other]}\n  rules: [{name: not-two, hosts: [two.policed.test], action: Deny}]\n")
+	p.until(t, map[string]bool{"one.policed.test": true, "two.policed.test": true, "straight.policed.test": true})
+	p.write(t, "  default: Deny\n")
+	p.writeRoot(t, "  default: Allow\n  rules: [{hosts: [one.policed.test, straight.policed.test], action: Allow, final: true}]\n")
+	p.until(t, map[string]bool{"one.policed.test": true, "two.policed.test": false, "straight.policed.test": true, "free.policed.test": false})
+	p.writeRoot(t, "")
+	p.until(t, map[string]bool{"one.policed.test": false, "straight.policed.test": false})
+}
+
+func (p *policed) accounts(t *testing.T) {
+	p.write(t, "  serviceAccounts: [somebody]\n  default: Deny\n")
+	p.until(t, map[string]bool{"one.policed.test": true, "straight.policed.test": true})
+	p.write(t, "  serviceAccounts: [somebody, app]\n  default: Deny\n")
+	p.until(t, map[string]bool{"one.policed.test": false, "straight.policed.test": false})
+}
+
+// labels says who is whom by a WorkloadEntry: what a proxy says of itself does not count.
+func (p *policed) labels(t *testing.T) {
+	is := func(team string) {
+		text := fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: app, namespace: default}\nspec: {address: %s, serviceAccount: app, labels: {team: %s}}\n", world.AppAddr, team)
+		if err := p.scene.Config.Write("workload.yaml", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is("shop")
+	p.write(t, "  selector: {matchLabels: {team: shop}}\n  default: Deny\n")
+	p.until(t, map[string]bool{"one.policed.test": false})
+	is("cart")
+	p.until(t, map[string]bool{"one.policed.test": true, "two.policed.test": true})
+	if err := p.scene.Config.Remove("workload.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	p.until(t, map[string]bool{"one.policed.test": false})
+}
+
+func (p *policed) expires(t *testing.T) {
+	end := time.Now().Add(6 * time.Second).Truncate(time.Second)
+	p.write(t, fmt.Sprintf("  rules: [{hosts: [one.policed.test, straight.policed.test], action: Allow, expires: %q}]\n", end.UTC().Format(time.RFC3339)))
+	p.until(t, map[string]bool{"one.policed.test": true, "straight.policed.test": true, "two.policed.test": false})
+	if err := p.scene.Controller.Kill(p.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if now := time.Now(); now.Before(end.Add(-time.Second)) {
+		if tries := p.tries("one.policed.test"); tries["http"] != nil {
+			t.Errorf("before its end: %v", tries)
+		}
+	}
+	p.until(t, map[string]bool{"one.policed.test": false, "straight.policed.test": false})
+	if late := time.Since(end); late > 2*time.Second {
+		t.Errorf("it ended %s after its time", late)
+	}
+}
