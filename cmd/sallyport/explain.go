@@ -26,9 +26,10 @@ import (
 )
 
 type explainFlags struct {
-	configDir, up, data      string // one of them, or a cluster
-	meshConfig, from, output string
-	cluster                  clusterFlags
+	configDir, up, data          string // one of them, or a cluster
+	meshConfig, output, identity string
+	question                     policy.Question
+	cluster                      clusterFlags
 }
 
 func explainCommand() *cobra.Command {
@@ -46,11 +47,16 @@ that runs with this data folder what it does now; exit code 3 says that none run
 In a cluster WORKLOAD is the name of a pod, a deployment, a stateful set, a daemon set or a service
 account, and has the labels that it has there; the mesh's settings are those of the control plane.
 
+Where EgressPolicies govern the workload, the rules that were asked are printed in order, with what each is
+for that this is not. --service-account, or --identity, says whose certificate the workload shows; --method,
+--header and --at are of the request.
+
 URL is http://HOST[:PORT]/PATH, https://HOST[:PORT], tls://SNI:PORT or tcp://HOST:PORT.
 The exit code is 0 when it is allowed, 1 when it is denied, 2 when the call was wrong and 3 when it
 failed.`,
 		Example: `  sallyport explain --config-dir ./mesh --from default/app https://external.com
   sallyport explain --config-dir ./mesh --from 'default/app?version=v2' -o json tcp://db.external.com:5432
+  sallyport explain --config-dir ./mesh --from shop/app --service-account checkout --method POST http://api.example.com/v1/charges
   sallyport explain --up ./egress https://external.com
   sallyport explain --data ~/.local/state/sallyport https://external.com
   sallyport explain --kubeconfig ~/.kube/config --from shop/checkout https://external.com`,
@@ -66,7 +72,7 @@ failed.`,
 	cmd.Flags().StringVar(&f.up, "up", "", "directory of YAML files, decided on as sallyport up does")
 	cmd.Flags().StringVar(&f.data, "data", "", "data folder of the up or controller that runs and is asked")
 	cmd.Flags().StringVar(&f.meshConfig, "mesh-config", "", "file with Istio's MeshConfig")
-	cmd.Flags().StringVar(&f.from, "from", "", "NAMESPACE/WORKLOAD, and labels if they matter: ?label=value&…")
+	f.addQuestion(cmd.Flags())
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
 	f.cluster.add(cmd.Flags())
 	return cmd
@@ -76,14 +82,15 @@ func (f *explainFlags) run(cmd *cobra.Command, target string) error {
 	if err := f.check(); err != nil {
 		return usageError{err}
 	}
-	destination, err := policy.ParseDestination(target)
+	f.question.URL = target
+	destination, err := f.question.Destination()
 	if err != nil {
 		return usageError{err}
 	}
 	var e policy.Explanation
 	switch {
 	case f.data != "":
-		e, err = f.ask(cmd.Context(), target)
+		e, err = f.ask(cmd.Context())
 	case f.up != "":
 		e, err = f.asUp(cmd, destination)
 	default:
@@ -97,9 +104,9 @@ func (f *explainFlags) run(cmd *cobra.Command, target string) error {
 
 // asSidecar decides for a workload of a directory's mesh, or of a cluster.
 func (f *explainFlags) asSidecar(cmd *cobra.Command, d policy.Destination) (e policy.Explanation, err error) {
-	workload, err := policy.ParseWorkload(f.from)
+	workload, err := f.question.Workload()
 	if err != nil {
-		return e, usageError{fmt.Errorf("--from %w", err)}
+		return e, usageError{err}
 	}
 	var snapshot *registry.Snapshot
 	if f.configDir != "" {
@@ -115,13 +122,13 @@ func (f *explainFlags) asSidecar(cmd *cobra.Command, d policy.Destination) (e po
 
 // asUp decides as "sallyport up" does.
 func (f *explainFlags) asUp(cmd *cobra.Command, d policy.Destination) (e policy.Explanation, err error) {
-	if f.from != "" {
-		from, err := policy.ParseWorkload(f.from)
+	if f.question.From != "" {
+		from, err := f.question.Workload()
 		if err != nil {
-			return e, usageError{fmt.Errorf("--from %w", err)}
+			return e, usageError{err}
 		}
 		if from.Namespace != upNamespace {
-			fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: up acts for namespace %s, whoever asks; --from %s makes no difference\n", upNamespace, f.from)
+			fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: up acts for namespace %s, whoever asks; --from %s makes no difference\n", upNamespace, f.question.From)
 		}
 	}
 	snapshot, err := readOnce(cmd.Context(), "--up", f.up, f.meshConfig, cmd.ErrOrStderr())
@@ -132,27 +139,32 @@ func (f *explainFlags) asUp(cmd *cobra.Command, d policy.Destination) (e policy.
 }
 
 // ask asks what runs with a data folder.
-func (f *explainFlags) ask(ctx context.Context, target string) (e policy.Explanation, err error) {
-	socket := filepath.Join(f.data, controlplane.ExplainSocket)
+func (f *explainFlags) ask(ctx context.Context) (e policy.Explanation, err error) {
+	err = askData(ctx, f.data, "explain", f.question.Values(), &e)
+	return e, err
+}
+
+// askData asks what runs with a data folder, and reads the JSON of its answer.
+func askData(ctx context.Context, data, what string, query url.Values, into any) error {
+	socket := filepath.Join(data, controlplane.ExplainSocket)
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}}
 	defer client.CloseIdleConnections()
-	query := url.Values{"url": {target}, "from": {f.from}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://explain/explain?"+query.Encode(), http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://explain/"+what+"?"+query.Encode(), http.NoBody)
 	if err != nil {
-		return e, err
+		return err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return e, fmt.Errorf("--data %q: no sallyport up or controller runs with this folder: start it, or ask about the files by --up DIR or --config-dir DIR (%w)", f.data, errors.Unwrap(err))
+		return fmt.Errorf("--data %q: no sallyport up or controller runs with this folder: start it, or ask about the files by --up DIR or --config-dir DIR (%w)", data, errors.Unwrap(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-		return e, usageError{errors.New(strings.TrimSpace(string(text)))}
+		return usageError{errors.New(strings.TrimSpace(string(text)))}
 	}
-	return e, json.NewDecoder(resp.Body).Decode(&e)
+	return json.NewDecoder(resp.Body).Decode(into)
 }
 
 // check finds calls that cannot be answered.
@@ -172,6 +184,9 @@ func (f *explainFlags) check() error {
 		return errors.New("--mesh-config: what runs with --data has settings of its own; leave it out")
 	case f.output != "text" && f.output != "json":
 		return fmt.Errorf("-o %q: must be text or json", f.output)
+	}
+	if err := f.identify(); err != nil {
+		return err
 	}
 	for flag, dir := range map[string]string{"--config-dir": f.configDir, "--up": f.up, "--data": f.data} {
 		if dir == "" {
@@ -247,33 +262,4 @@ func readOnce(ctx context.Context, flag, configDir, meshConfig string, errs io.W
 	}
 	snapshot, _ := registry.New(&settings).Apply(changes)
 	return snapshot, nil
-}
-
-// printExplanation prints it, and says by its error whether the answer is no.
-func printExplanation(w io.Writer, format string, e policy.Explanation) error {
-	var err error
-	if format == "json" {
-		err = printJSON(w, e)
-	} else {
-		printText(w, e)
-	}
-	if err == nil && e.Verdict != "allow" {
-		return answerNo{}
-	}
-	return err
-}
-
-func printText(w io.Writer, e policy.Explanation) {
-	by := config.Key{Kind: config.Kind(e.DecidedBy.Kind), Namespace: e.DecidedBy.Namespace, Name: e.DecidedBy.Name}
-	fmt.Fprintf(w, "%-11s%s\n", "verdict", e.Verdict)
-	fmt.Fprintf(w, "%-11s%s\n", "path", e.Path)
-	fmt.Fprintf(w, "%-11s%s\n", "cluster", e.Cluster)
-	if e.Gateway != "" {
-		fmt.Fprintf(w, "%-11s%s\n", "gateway", e.Gateway)
-	}
-	fmt.Fprintf(w, "%-11s%s (%s)\n", "decided by", by, e.DecidedBy.Rule)
-	fmt.Fprintf(w, "%-11s%s\n", "reason", e.Reason)
-	if e.Suggestion != "" {
-		fmt.Fprintf(w, "\nTo register it:\n\n%s", e.Suggestion)
-	}
 }

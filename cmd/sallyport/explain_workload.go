@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,10 +17,10 @@ import (
 // errNoWorkload is for a name that nothing has.
 var errNoWorkload = errors.New("there is no pod, deployment, stateful set, daemon set or service account of that name")
 
-// identify gives a workload the labels that its pods have in the cluster. Labels that it has already win, and where it
-// has some, it need not be there.
+// identify gives a workload the labels and the account that its pods have in the cluster. What it has already wins, and where it
+// has labels, it need not be there.
 func (a *clusterAccess) identify(ctx context.Context, w policy.Workload) (policy.Workload, error) {
-	labels, err := a.labelsOf(ctx, w.Namespace, w.Name)
+	labels, account, err := a.lookUp(ctx, w.Namespace, w.Name)
 	switch {
 	case errors.Is(err, errNoWorkload) && len(w.Labels) > 0:
 		return w, nil
@@ -33,36 +34,38 @@ func (a *clusterAccess) identify(ctx context.Context, w policy.Workload) (policy
 			w.Labels[k] = v
 		}
 	}
+	w.Account = cmp.Or(w.Account, account)
 	return w, nil
 }
 
-// labelsOf tries what may be called so, the narrowest first.
-func (a *clusterAccess) labelsOf(ctx context.Context, namespace, name string) (map[string]string, error) {
+// lookUp tries what may be called so, the narrowest first.
+func (a *clusterAccess) lookUp(ctx context.Context, namespace, name string) (labels map[string]string, account string, err error) {
 	core, apps, get := a.client.CoreV1(), a.client.AppsV1(), metav1.GetOptions{}
-	for _, try := range []func() (map[string]string, error){
-		func() (map[string]string, error) {
+	for _, try := range []func() (map[string]string, string, error){
+		func() (map[string]string, string, error) {
 			p, err := core.Pods(namespace).Get(ctx, name, get)
-			return p.GetLabels(), err
+			return p.GetLabels(), p.Spec.ServiceAccountName, err
 		},
-		func() (map[string]string, error) {
+		func() (map[string]string, string, error) {
 			d, err := apps.Deployments(namespace).Get(ctx, name, get)
-			return d.Spec.Template.Labels, err
+			return d.Spec.Template.Labels, d.Spec.Template.Spec.ServiceAccountName, err
 		},
-		func() (map[string]string, error) {
+		func() (map[string]string, string, error) {
 			s, err := apps.StatefulSets(namespace).Get(ctx, name, get)
-			return s.Spec.Template.Labels, err
+			return s.Spec.Template.Labels, s.Spec.Template.Spec.ServiceAccountName, err
 		},
-		func() (map[string]string, error) {
+		func() (map[string]string, string, error) {
 			d, err := apps.DaemonSets(namespace).Get(ctx, name, get)
-			return d.Spec.Template.Labels, err
+			return d.Spec.Template.Labels, d.Spec.Template.Spec.ServiceAccountName, err
 		},
 	} {
-		labels, err := try()
+		labels, account, err := try()
 		if !apierrors.IsNotFound(err) {
-			return labels, err
+			return labels, account, err
 		}
 	}
-	return a.labelsOfAccount(ctx, namespace, name)
+	labels, err = a.labelsOfAccount(ctx, namespace, name)
+	return labels, name, err
 }
 
 // labelsOfAccount are those that all pods of a service account have.

@@ -198,8 +198,10 @@ func (f *verifyFlags) askUp(ctx context.Context) func(string) (policy.Explanatio
 	if _, err := os.Stat(filepath.Join(data, controlplane.ExplainSocket)); err != nil {
 		return nil
 	}
-	asked := explainFlags{data: data}
-	return func(url string) (policy.Explanation, error) { return asked.ask(ctx, url) }
+	return func(url string) (policy.Explanation, error) {
+		asked := explainFlags{data: data, question: policy.Question{URL: url}}
+		return asked.ask(ctx)
+	}
 }
 
 // readResults judges what was tried elsewhere.

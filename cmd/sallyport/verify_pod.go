@@ -172,7 +172,7 @@ const proxyUser = 1337
 // facts are what the cluster says about the pod.
 func (r *podRun) facts(ctx context.Context, w policy.Workload) (judge.Facts, error) {
 	fmt.Fprintln(r.progress, "reading what the cluster says of it")
-	w.Name, w.Labels = r.pod.Name, r.pod.Labels
+	w.Name, w.Labels, w.Account = r.pod.Name, r.pod.Labels, r.pod.Spec.ServiceAccountName
 	changes, _, err := r.access.read(ctx)
 	if err != nil {
 		return judge.Facts{}, err

@@ -114,7 +114,7 @@ func (s Set) Observes() bool { return s.Root.Observes() || s.Own.Observes() }
 // the way; Unset, that none says anything.
 func (s Set) Rule(a *Asked) Ruling {
 	root := s.Root.Rule(a)
-	if root.Action == Deny || root.Action == Allow && root.Rule != nil && root.Rule.Final {
+	if root.final() {
 		return root
 	}
 	own := s.Own.Rule(a)
@@ -122,6 +122,11 @@ func (s Set) Rule(a *Asked) Ruling {
 		return root
 	}
 	return own
+}
+
+// final says whether a ruling of the root namespace leaves nothing to others.
+func (r Ruling) final() bool {
+	return r.Action == Deny || r.Action == Allow && r.Rule != nil && r.Rule.Final
 }
 
 // LetsOut says whether a rule of the root namespace lets out what nobody registered.

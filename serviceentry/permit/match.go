@@ -24,18 +24,46 @@ func (r *Rule) Active(at time.Time) bool {
 	return (r.From.IsZero() || !at.Before(r.From)) && (r.Until.IsZero() || at.Before(r.Until))
 }
 
+// Miss is why a rule is not for what is asked.
+type Miss string
+
+// The misses. Hit is none.
+const (
+	Hit           Miss = ""
+	NotYet        Miss = "has not begun"
+	Ended         Miss = "has ended"
+	OtherHost     Miss = "other hosts"
+	OtherPort     Miss = "other ports"
+	OtherProtocol Miss = "other protocols"
+	NotRead       Miss = "of requests only, which no proxy reads here"
+	OtherMethod   Miss = "other methods"
+	OtherHeaders  Miss = "other headers"
+	OtherPath     Miss = "other paths"
+)
+
 // Matches says whether the rule is for what is asked.
-func (r *Rule) Matches(a *Asked) bool {
-	if !r.Active(a.At) || !r.MeansHost(a.Host) {
-		return false
+func (r *Rule) Matches(a *Asked) bool { return r.Misses(a) == Hit }
+
+// Misses gives the first thing that the rule asks for and that is not so.
+func (r *Rule) Misses(a *Asked) Miss {
+	switch {
+	case !r.From.IsZero() && a.At.Before(r.From):
+		return NotYet
+	case !r.Active(a.At):
+		return Ended
+	case !r.MeansHost(a.Host):
+		return OtherHost
+	case len(r.Ports) > 0 && !slices.Contains(r.Ports, a.Port):
+		return OtherPort
+	case len(r.Protocols) > 0 && !slices.Contains(r.Protocols, a.Protocol):
+		return OtherProtocol
+	case !r.ReadsRequests():
+		return Hit
+	case a.Protocol != HTTP:
+		return NotRead
+	default:
+		return r.missesRequest(a)
 	}
-	if len(r.Ports) > 0 && !slices.Contains(r.Ports, a.Port) {
-		return false
-	}
-	if len(r.Protocols) > 0 && !slices.Contains(r.Protocols, a.Protocol) {
-		return false
-	}
-	return !r.ReadsRequests() || a.Protocol == HTTP && r.meansRequest(a)
 }
 
 // MeansHost says whether one of the rule's hosts is, or covers, a name.
@@ -52,18 +80,18 @@ func Covers(pattern, name string) bool {
 	return wild && len(name) > len(suffix)+1 && strings.HasSuffix(name, "."+suffix)
 }
 
-func (r *Rule) meansRequest(a *Asked) bool {
+func (r *Rule) missesRequest(a *Asked) Miss {
 	if len(r.Methods) > 0 && !slices.Contains(r.Methods, a.Method) {
-		return false
+		return OtherMethod
 	}
 	for _, h := range r.Headers {
 		value, has := a.Header(h.Name)
 		if !has || !matches(ValueRegex(h.Value), value) {
-			return false
+			return OtherHeaders
 		}
 	}
-	if len(r.Paths) == 0 {
-		return true
+	if len(r.Paths) > 0 && !slices.ContainsFunc(r.Paths, func(p string) bool { return matches(PathRegex(p, r.Action == Deny), a.Path) }) {
+		return OtherPath
 	}
-	return slices.ContainsFunc(r.Paths, func(p string) bool { return matches(PathRegex(p, r.Action == Deny), a.Path) })
+	return Hit
 }

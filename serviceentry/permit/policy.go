@@ -20,6 +20,14 @@ type Policy struct {
 	Default Action // Unset: Deny once a rule allows something, else nothing is said
 }
 
+// Mode is how an object writes whether it is observed.
+func (p *Policy) Mode() string {
+	if p.Observe {
+		return "Observe"
+	}
+	return "Enforce"
+}
+
 // Selector says which workloads are meant: those for which all of it holds.
 type Selector struct {
 	Labels     map[string]string
@@ -42,6 +50,9 @@ const (
 	Allow
 	Deny
 )
+
+// String is how an object writes it; "" for Unset.
+func (a Action) String() string { return [...]string{"", "Allow", "Deny"}[a] }
 
 // Protocol is what a proxy sees of what a client speaks.
 type Protocol string

@@ -43,9 +43,10 @@ type Verdict struct {
 	// Missing says that a ServiceEntry in the workload's own namespace is all that is missing; Suggestion writes it.
 	Missing bool
 	// Ruling is what policies say of it, where one says something; WouldDeny is what would deny it, if those that are observed were
-	// enforced. Asked is what they were asked; nil where there are none.
+	// enforced. Asked is what Policies were asked; nil where there are none.
 	Ruling, WouldDeny *permit.Ruling
 	Asked             *permit.Asked
+	Policies          permit.Set
 }
 
 // Object is the configuration object that decides, and the rule in it.

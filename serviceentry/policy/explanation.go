@@ -15,6 +15,10 @@ type Explanation struct {
 	DecidedBy  DecidedBy `json:"decidedBy"`
 	Reason     string    `json:"reason"`
 	Suggestion string    `json:"suggestion"` // YAML, or ""
+	// Policies are the rules of EgressPolicies that were asked, in order.
+	Policies []PolicyStep `json:"policies"`
+	// WouldDeny is what would deny it, if the policies that are observed were enforced.
+	WouldDeny *DecidedBy `json:"wouldDeny,omitempty"`
 }
 
 // DecidedBy names an object, and the rule in it.
@@ -31,6 +35,10 @@ func Explain(from Workload, d Destination, v Verdict) Explanation {
 		Verdict: "deny", Path: v.Path, Cluster: v.Cluster, Reason: v.Reason,
 		DecidedBy:  DecidedBy{string(v.DecidedBy.Kind), v.DecidedBy.Namespace, v.DecidedBy.Name, v.DecidedBy.Rule},
 		Suggestion: Suggestion(from, d, v),
+		Policies:   policySteps(v),
+	}
+	if w := v.WouldDeny; w != nil {
+		e.WouldDeny = &DecidedBy{string(w.Policy.Key.Kind), w.Policy.Key.Namespace, w.Policy.Key.Name, w.RuleName()}
 	}
 	if v.Allowed {
 		e.Verdict = "allow"

@@ -17,9 +17,17 @@ import (
 // lets out what is registered outside the mesh and exported to that namespace; outboundTrafficPolicy means nothing to it.
 func DecideForward(s *registry.Snapshot, namespace string, d Destination) Verdict {
 	row := rowFor(s, namespace, d)
-	if v, denied := deniedForward(s, namespace, d, row); denied {
-		return v
+	said, denied := deniedForward(s, namespace, d, row)
+	if denied {
+		return said
 	}
+	v := routedForward(s, namespace, d, row)
+	v.Ruling, v.WouldDeny, v.Asked, v.Policies = said.Ruling, said.WouldDeny, said.Asked, said.Policies
+	return v
+}
+
+// routedForward is what becomes of what no policy denies.
+func routedForward(s *registry.Snapshot, namespace string, d Destination, row *resolve.ExitRow) Verdict {
 	if row == nil {
 		return closedForward(s, namespace, d)
 	}

@@ -71,7 +71,7 @@ func (a asking) permitted(v *Verdict, what *permit.Asked) bool {
 	if set.Empty() {
 		return true
 	}
-	v.Asked = what
+	v.Asked, v.Policies = what, set
 	kept := set.Enforced()
 	r := kept.Rule(what)
 	if r.Action == permit.Deny {

@@ -11,9 +11,12 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// Suggestion is the YAML that would register the destination for the workload's namespace; "" where a registration
-// is not what is missing.
+// Suggestion is the YAML that would register the destination for the workload's namespace, or the rule that would keep a policy
+// from denying it; "" where neither is what is missing.
 func Suggestion(w Workload, d Destination, v Verdict) string {
+	if !v.Allowed && v.Ruling != nil {
+		return ruleFor(d, v)
+	}
 	if !v.Missing {
 		return ""
 	}

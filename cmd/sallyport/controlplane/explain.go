@@ -16,7 +16,8 @@ const ExplainSocket = "explain.sock"
 
 // explain answers from the configuration that is in force: as sidecars follow it, or as the forward proxy does.
 func (p *plane) explain(w http.ResponseWriter, r *http.Request) {
-	d, err := policy.ParseDestination(r.URL.Query().Get("url"))
+	question := policy.QuestionOf(r.URL.Query())
+	d, err := question.Destination()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -26,9 +27,9 @@ func (p *plane) explain(w http.ResponseWriter, r *http.Request) {
 		answer(w, policy.Explain(policy.Workload{Namespace: ns}, d, policy.DecideForward(s, ns, d)))
 		return
 	}
-	from, err := policy.ParseWorkload(r.URL.Query().Get("from"))
+	from, err := question.Workload()
 	if err != nil {
-		http.Error(w, "--from "+err.Error(), http.StatusBadRequest)
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	answer(w, policy.Explain(from, d, policy.Decide(s, from, d)))

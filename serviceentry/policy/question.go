@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Question is what somebody asks, as text: of which workload, and about which request.
+type Question struct {
+	URL, From, Account, Method string
+	Headers                    []string // NAME=VALUE
+	At                         string   // RFC 3339; "" is now
+}
+
+// Values writes it for a query.
+func (q Question) Values() url.Values {
+	return url.Values{"url": {q.URL}, "from": {q.From}, "account": {q.Account}, "method": {q.Method}, "header": q.Headers, "at": {q.At}}
+}
+
+// QuestionOf reads a query.
+func QuestionOf(v url.Values) Question {
+	return Question{v.Get("url"), v.Get("from"), v.Get("account"), v.Get("method"), v["header"], v.Get("at")}
+}
+
+// Workload reads who asks.
+func (q Question) Workload() (Workload, error) {
+	w, err := ParseWorkload(q.From)
+	if err != nil {
+		return w, fmt.Errorf("--from %w", err)
+	}
+	w.Account = q.Account
+	return w, nil
+}
+
+// Destination reads what is asked for.
+func (q Question) Destination() (Destination, error) {
+	d, err := ParseDestination(q.URL)
+	if err != nil {
+		return d, err
+	}
+	if q.Method != "" || len(q.Headers) > 0 {
+		if d.Scheme != HTTP {
+			return d, fmt.Errorf("--method and --header: proxies read no requests in %s; ask for an http:// URL", d.Scheme)
+		}
+	}
+	d.Method, d.Headers = strings.ToUpper(q.Method), map[string][]string{}
+	for _, h := range q.Headers {
+		name, value, ok := strings.Cut(h, "=")
+		if !ok || name == "" {
+			return d, fmt.Errorf("--header %q: must be NAME=VALUE", h)
+		}
+		name = strings.ToLower(name)
+		d.Headers[name] = append(d.Headers[name], value)
+	}
+	if d.At, err = parseTime(q.At); err != nil {
+		return d, err
+	}
+	return d, nil
+}
+
+func parseTime(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return at, fmt.Errorf("--at %q: must be a time like 2030-12-31T00:00:00Z", s)
+	}
+	return at, nil
+}
