@@ -142,12 +142,19 @@ func Not(p *Predicate) *Predicate {
 }
 
 // RuledBefore asks whether a filter of access that comes earlier noted, under a key, a rule whose name begins so.
-func RuledBefore(key, prefix string) *Predicate {
+func RuledBefore(key, prefix string) *Predicate { return noted(key, Prefix(prefix)) }
+
+// NotedBefore asks whether it noted anything.
+func NotedBefore(key string) *Predicate {
+	return noted(key, &typematcherv3.StringMatcher{MatchPattern: &typematcherv3.StringMatcher_SafeRegex{SafeRegex: &typematcherv3.RegexMatcher{Regex: ".+"}}})
+}
+
+func noted(key string, m *typematcherv3.StringMatcher) *Predicate {
 	input := extension("ruled", &inputsv3.DynamicMetadataInput{Filter: FilterAccess, Path: []*inputsv3.DynamicMetadataInput_PathSegment{
 		{Segment: &inputsv3.DynamicMetadataInput_PathSegment_Key{Key: key}},
 	}})
-	return asksBy(input, extension("begins", &metadatav3.Metadata{Value: &typematcherv3.ValueMatcher{
-		MatchPattern: &typematcherv3.ValueMatcher_StringMatch{StringMatch: Prefix(prefix)},
+	return asksBy(input, extension("noted", &metadatav3.Metadata{Value: &typematcherv3.ValueMatcher{
+		MatchPattern: &typematcherv3.ValueMatcher_StringMatch{StringMatch: m},
 	}}))
 }
 

@@ -151,5 +151,8 @@ func extension(e *cncfcorev3.TypedExtensionConfig) proto.Message {
 	if err != nil {
 		unknown("extension %s: %v", e.Name, err)
 	}
+	if v, ok := m.(interface{ Validate() error }); ok && v.Validate() != nil {
+		unknown("extension %s, which Envoy refuses: %v", e.Name, v.Validate())
+	}
 	return m
 }

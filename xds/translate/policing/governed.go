@@ -84,7 +84,7 @@ func notNarrowed(render renders) renders {
 		if observed { // the root namespace's observed policies may say something else
 			final = envoy.Any(
 				envoy.RuledBefore(wire.StatRoot+wire.ShadowRule, wire.RuleFinal+"|"),
-				envoy.All(envoy.Not(envoy.RuledBefore(wire.StatRoot+wire.ShadowRule, "")), final))
+				envoy.All(envoy.Not(envoy.NotedBefore(wire.StatRoot+wire.ShadowRule)), final))
 		}
 		return envoy.Further(envoy.InOrder([]*line{envoy.If(final, nothing())}, render(g, observed)))
 	}
