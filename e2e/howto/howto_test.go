@@ -38,6 +38,7 @@ var plays = map[string]string{
 	"run-from-files.md":         "mesh",
 	"speak-tls-to-a-host.md":    "apiserver",
 	"verify.md":                 "machine",
+	"write-a-policy.md":         "mesh",
 }
 
 // mostLeftOut is how many blocks may be marked as not to be run.

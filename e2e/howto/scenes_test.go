@@ -191,7 +191,7 @@ func newStage(t *testing.T) *stage {
 	}
 	s.bin, _ = kit(t, run.Dir)
 	s.env = environment(t, s.bin, home)
-	roots := filepath.Join(run.Dir, "roots.pem")
+	roots := filepath.Join(home, "roots.pem") // where anybody may watch it
 	if err := os.WriteFile(roots, s.outside.CA.PEM(), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -293,8 +293,26 @@ func forward(l net.Listener, dial func() (net.Conn, error)) {
 	}
 }
 
-// onHosts has the addresses and names that the document uses. At the end, what the mesh is for has to work.
-func onHosts(t *testing.T, _ string) (*Reader, func()) {
+// meshFromFiles is the document that makes a mesh on hosts. Others begin with that mesh.
+const meshFromFiles = "run-from-files.md"
+
+// followed does what another document says.
+func followed(t *testing.T, r *Reader, document string) {
+	t.Helper()
+	for _, d := range documents(t) {
+		for _, b := range d.blocks {
+			if d.name != document || b.Not != "" || b.Kind == Text {
+				continue
+			}
+			if err := r.Follow(t.Context(), b.Block); err != nil {
+				t.Fatalf("%s:%d: %v", d.path, b.Line, err)
+			}
+		}
+	}
+}
+
+// onHosts has the addresses and names that the documents use. At the end, what the mesh is for has to work.
+func onHosts(t *testing.T, document string) (*Reader, func()) {
 	s := newStage(t)
 	for host, addr := range map[*world.Host]string{s.App: "10.0.0.1", s.Gateway: "10.0.0.2", s.Control: "10.0.0.3"} {
 		if out, err := exec.Command("ip", "-n", host.Namespace(), "addr", "add", addr+"/24", "dev", "eth0").CombinedOutput(); err != nil {
@@ -308,6 +326,10 @@ func onHosts(t *testing.T, _ string) (*Reader, func()) {
 		t.Fatal(err)
 	}
 	r := s.reader(t)
+	if document != meshFromFiles {
+		followed(t, r, meshFromFiles)
+		return r, nil
+	}
 	return r, func() {
 		if err := r.Follow(t.Context(), Block{Kind: YAML, Text: entry, Note: Note{File: "mesh/external.yaml"}}); err != nil {
 			t.Fatal(err)
