@@ -23,7 +23,7 @@ const (
 // answerTells says whether the answer to a connection's question can tell of policies. Each connection that was asked about has one,
 // which is not gone through for nothing.
 func (l *logged) answerTells() bool {
-	if l.cluster == wire.BlackHoleCluster {
+	if l.cluster == wire.BlackHoleCluster || l.cluster == "" { // Envoy names no cluster that leads nowhere
 		return strings.Contains(l.metadata, keyDenied)
 	}
 	return strings.Contains(l.metadata, keyRules)
