@@ -28,6 +28,8 @@ type want struct {
 	path     string
 	reporter string
 	cluster  string // its beginning
+	protocol string
+	rule     string // of the policy that decided
 	after    time.Time
 }
 
@@ -49,6 +51,8 @@ func (w want) fits(r record.Record, namespaced bool) bool {
 		(w.path == "" || r.Path == w.path) &&
 		(w.reporter == "" || r.Reporter == w.reporter) &&
 		strings.HasPrefix(r.Cluster, w.cluster) &&
+		(w.protocol == "" || r.Protocol == w.protocol) &&
+		(w.rule == "" || r.DecidedBy.Kind == "EgressPolicy" && r.DecidedBy.Rule == w.rule) &&
 		(!namespaced || r.Workload.Principal == appPrincipal)
 }
 

@@ -38,6 +38,7 @@ func Steps() []Step {
 		{"allow-any", "ALLOW_ANY: an unregistered host is reached straight from the pod", Namespaces, allowAny},
 		{"registry-only", "REGISTRY_ONLY: an unregistered host is closed", Anywhere, registryOnly},
 		{"second-entry", "a second ServiceEntry comes and goes while traffic flows", Anywhere, secondEntry},
+		{"policy", "a policy denies a registered host to its workloads, tells them why, and is in the record", Anywhere, deniedByPolicy},
 		{"dns", "a changed DNS record is followed after its TTL, the cache answers until then", Anywhere, dnsFollowed},
 		{"inside", "a name that leads inside is refused, unless the mesh's settings allow it", Namespaces, leadsInside},
 		{"controller-killed", "kill -9 of the controller stops no traffic", Namespaces, controllerKilled},
