@@ -8,7 +8,13 @@ import (
 
 var workloadEntry = Kind{
 	Name: "WorkloadEntry", API: "networking.istio.io/v1", Message: &networking.WorkloadEntry{},
-	Fields: slices.Concat(applied("labels"), slices.DeleteFunc(workloadEntryFields(), func(f Field) bool { return f.Path == "labels" })),
+	Fields: slices.Concat(
+		[]Field{
+			{Path: "labels", Fate: Applied},
+			{Path: "serviceAccount", Fate: Applied, Why: "with the address and the labels, whom EgressPolicies select; proxies do not ask the endpoint for it"},
+		},
+		slices.DeleteFunc(workloadEntryFields(), func(f Field) bool { return f.Path == "labels" || f.Path == "serviceAccount" }),
+	),
 }
 
 var workloadGroup = Kind{
