@@ -17,10 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
-	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/config/admission"
-	"github.com/sallyport/sallyport/config/mesh"
-	"github.com/sallyport/sallyport/config/source/dir"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -197,69 +193,4 @@ func (f *explainFlags) check() error {
 		}
 	}
 	return nil
-}
-
-// readCluster makes a snapshot of a cluster, and gives the workload the labels that it has there. What the control plane
-// does not use is said.
-func (f *explainFlags) readCluster(ctx context.Context, w policy.Workload, errs io.Writer) (*registry.Snapshot, policy.Workload, error) {
-	access, err := f.cluster.open(ctx)
-	if err != nil {
-		return nil, w, err
-	}
-	if w, err = access.identify(ctx, w); err != nil {
-		return nil, w, err
-	}
-	settings, err := access.settings(ctx, f.meshConfig)
-	if err != nil {
-		return nil, w, err
-	}
-	changes, findings, err := access.read(ctx)
-	if err != nil {
-		return nil, w, err
-	}
-	for _, finding := range findings {
-		switch {
-		case finding.Severity != admission.Error:
-		case finding.Key.Name == "": // of what cannot be read, nobody knows what it would decide
-			return nil, w, fmt.Errorf("no access: %s; %s", finding, access.viewer())
-		default:
-			fmt.Fprintln(errs, finding)
-		}
-	}
-	snapshot, _ := registry.New(&settings).Apply(changes)
-	return snapshot, w, nil
-}
-
-// readOnce makes a snapshot of a directory. What is wrong there is said, and the rest counts, as the control plane
-// would have it.
-func readOnce(ctx context.Context, flag, configDir, meshConfig string, errs io.Writer) (*registry.Snapshot, error) {
-	settings := mesh.Default()
-	if meshConfig != "" {
-		var err error
-		if settings, err = mesh.Load(meshConfig); err != nil {
-			return nil, usageError{err}
-		}
-	}
-	var changes []config.Change
-	var findings []admission.Finding
-	ctx, done := context.WithCancel(ctx)
-	defer done()
-	first := true
-	err := dir.New(configDir, dir.Options{}).Run(ctx, func(c []config.Change, f []admission.Finding) {
-		if first {
-			changes, findings, first = c, f, false
-		}
-		done()
-	})
-	if first {
-		if err == nil {
-			err = ctx.Err()
-		}
-		return nil, fmt.Errorf("%s %q: %w", flag, configDir, err)
-	}
-	for _, f := range findings {
-		fmt.Fprintln(errs, f)
-	}
-	snapshot, _ := registry.New(&settings).Apply(changes)
-	return snapshot, nil
 }

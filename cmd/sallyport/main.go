@@ -45,7 +45,7 @@ Exit codes: 0 done, 1 the answer is no, 2 the call was wrong, 3 it failed.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		upCommand(), controllerCommand(), explainCommand(), lintCommand(), auditCommand(),
-		proxiesCommand(), configCommand(), tokenCommand(), caCommand(), injectCommand(), checkCommand(), verifyCommand(),
+		proxiesCommand(), configCommand(), tokenCommand(), caCommand(), injectCommand(), checkCommand(), verifyCommand(), policyCommand(),
 	)
 	return root
 }

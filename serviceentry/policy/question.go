@@ -54,13 +54,14 @@ func (q Question) Destination() (Destination, error) {
 		name = strings.ToLower(name)
 		d.Headers[name] = append(d.Headers[name], value)
 	}
-	if d.At, err = parseTime(q.At); err != nil {
+	if d.At, err = ParseTime(q.At); err != nil {
 		return d, err
 	}
 	return d, nil
 }
 
-func parseTime(s string) (time.Time, error) {
+// ParseTime reads a time of RFC 3339; the zero time is for "".
+func ParseTime(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}

@@ -51,6 +51,8 @@ func (p *plane) serveExplain(ctx context.Context) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /explain", p.explain)
+	mux.HandleFunc("GET /policy/list", p.listPolicies)
+	mux.HandleFunc("GET /policy/matrix", p.policyMatrix)
 	if err := serveHTTP(ctx, l, mux); err != nil {
 		p.log.Warn("explain --data is no longer answered", "socket", at, "error", err)
 	}

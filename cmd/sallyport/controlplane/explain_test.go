@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"github.com/sallyport/sallyport/serviceentry/policy"
+	"github.com/sallyport/sallyport/serviceentry/policy/matrix"
 )
 
 // TestExplainSocket: what runs answers in its data folder what it does now, to its own user.
 func TestExplainSocket(t *testing.T) {
 	l := begin(t, "outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n")
-	l.feed(entry)
+	l.feed(entry + "---\n{apiVersion: egress.sallyport.io/v1alpha1, kind: EgressPolicy, metadata: {name: none, namespace: shop}, spec: {serviceAccounts: [none], default: Deny}}")
 	socket := filepath.Join(l.data, ExplainSocket)
 	l.becomes("the socket is open, and its user's", func() bool {
 		st, err := os.Stat(socket)
@@ -49,5 +50,20 @@ func TestExplainSocket(t *testing.T) {
 		if code, _ := ask(wrong[0], wrong[1]); code != http.StatusBadRequest {
 			t.Errorf("%v: %d", wrong, code)
 		}
+	}
+	var list []matrix.Listed
+	var m matrix.Matrix
+	for query, into := range map[string]any{"list": &list, "matrix?host=a.test&limit=5": &m} {
+		resp, err := client.Get("http://explain/policy/" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.NewDecoder(resp.Body).Decode(into); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d, %v", query, resp.StatusCode, err)
+		}
+		_ = resp.Body.Close()
+	}
+	if len(list) != 1 || list[0].Name != "none" || len(m.Cells) != 1 || m.Cells[0].Verdict != matrix.Deny || m.Cells[0].Subject.Account != "none" {
+		t.Errorf("%+v, %+v", list, m)
 	}
 }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/dir"
+	"github.com/sallyport/sallyport/serviceentry/policy"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// readCluster makes a snapshot of a cluster, and gives the workload the labels that it has there. What the control plane
+// does not use is said.
+func (f *explainFlags) readCluster(ctx context.Context, w policy.Workload, errs io.Writer) (*registry.Snapshot, policy.Workload, error) {
+	access, err := f.cluster.open(ctx)
+	if err != nil {
+		return nil, w, err
+	}
+	if w, err = access.identify(ctx, w); err != nil {
+		return nil, w, err
+	}
+	snapshot, _, err := f.readObjects(ctx, access, errs)
+	return snapshot, w, err
+}
+
+// readObjects makes a snapshot of a cluster, and gives the objects that it is made of.
+func (f *explainFlags) readObjects(ctx context.Context, access *clusterAccess, errs io.Writer) (*registry.Snapshot, []config.Change, error) {
+	settings, err := access.settings(ctx, f.meshConfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	changes, findings, err := access.read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, finding := range findings {
+		switch {
+		case finding.Severity != admission.Error:
+		case finding.Key.Name == "": // of what cannot be read, nobody knows what it would decide
+			return nil, nil, fmt.Errorf("no access: %s; %s", finding, access.viewer())
+		default:
+			fmt.Fprintln(errs, finding)
+		}
+	}
+	snapshot, _ := registry.New(&settings).Apply(changes)
+	return snapshot, changes, nil
+}
+
+// readOnce makes a snapshot of a directory. What is wrong there is said, and the rest counts, as the control plane
+// would have it.
+func readOnce(ctx context.Context, flag, configDir, meshConfig string, errs io.Writer) (*registry.Snapshot, error) {
+	snapshot, _, err := readFiles(ctx, flag, configDir, meshConfig, errs)
+	return snapshot, err
+}
+
+// readFiles is the same, and gives the objects that it is made of.
+func readFiles(ctx context.Context, flag, configDir, meshConfig string, errs io.Writer) (*registry.Snapshot, []config.Change, error) {
+	settings := mesh.Default()
+	if meshConfig != "" {
+		var err error
+		if settings, err = mesh.Load(meshConfig); err != nil {
+			return nil, nil, usageError{err}
+		}
+	}
+	var changes []config.Change
+	var findings []admission.Finding
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	first := true
+	err := dir.New(configDir, dir.Options{}).Run(ctx, func(c []config.Change, f []admission.Finding) {
+		if first {
+			changes, findings, first = c, f, false
+		}
+		done()
+	})
+	if first {
+		if err == nil {
+			err = ctx.Err()
+		}
+		return nil, nil, fmt.Errorf("%s %q: %w", flag, configDir, err)
+	}
+	for _, f := range findings {
+		fmt.Fprintln(errs, f)
+	}
+	snapshot, _ := registry.New(&settings).Apply(changes)
+	return snapshot, changes, nil
+}
