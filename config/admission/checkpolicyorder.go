@@ -1,43 +1,21 @@
 package admission
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
+	"github.com/sallyport/sallyport/serviceentry/permit"
 )
 
 // policy is an EgressPolicy with what is derived from it.
 type policy struct {
 	object   config.Object
 	spec     *v1alpha1.EgressPolicy
+	asked    *permit.Policy // as it is asked, among the others in its order
 	matchers []matcher
-}
-
-// before is the order of the policies of a namespace: who selects more closely comes first, then who is older, then the name.
-func (p *policy) before(o *policy) int {
-	return cmp.Or(
-		cmp.Compare(len(o.spec.Selector.GetMatchLabels()), len(p.spec.Selector.GetMatchLabels())),
-		trueFirst(len(p.spec.ServiceAccounts) > 0, len(o.spec.ServiceAccounts) > 0),
-		trueFirst(p.spec.Namespaces != nil, o.spec.Namespaces != nil),
-		trueFirst(!p.object.Created.IsZero(), !o.object.Created.IsZero()),
-		p.object.Created.Compare(o.object.Created),
-		cmp.Compare(p.object.Name, o.object.Name),
-	)
-}
-
-func trueFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	default:
-		return 1
-	}
 }
 
 // maxEffort bounds what is compared for one policy: some tenths of a second. Whose rules take more is told of the first ones.

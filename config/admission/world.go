@@ -81,7 +81,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 	}
 	slices.Sort(w.wildcards)
 	for _, list := range w.policies {
-		slices.SortFunc(list, (*policy).before)
+		slices.SortFunc(list, func(a, b *policy) int { return a.asked.Compare(b.asked) })
 	}
 	return w, findings
 }
