@@ -42,7 +42,7 @@ func TestSharedBytes(t *testing.T) {
 	c := p.join(pod("p", "some-ns"))
 	c.ask(resource.VirtualHost)
 	r := c.take()
-	view, ok := p.cache.ViewOf(c.node.GetId())
+	view, _, ok := p.cache.ViewOf(c.node.GetId())
 	if !ok {
 		t.Fatal("the proxy is not known")
 	}
@@ -65,7 +65,7 @@ func TestSharedBytesOfOldStreams(t *testing.T) {
 		for _, typ := range []resource.Type{resource.Cluster, resource.Listener} {
 			c.ask(typ)
 			c.next(typ)
-			view, _ := l.cache.ViewOf(node(name, "default").Id)
+			view, _, _ := l.cache.ViewOf(node(name, "default").Id)
 			var want []*anypb.Any
 			view.Walk(typ, func(r *resource.Resource) bool { want = append(want, r.Any()); return true })
 			got := c.last[typ.URL()].GetResources()

@@ -197,14 +197,14 @@ func (s *stream) status() ProxyStatus {
 	return p
 }
 
-// ViewOf gives what a connected proxy is programmed with; false when none has that id.
-func (c *Cache) ViewOf(id string) (*translate.View, bool) {
+// ViewOf gives what a connected proxy is programmed with, and the policies that govern it; false when none has that id.
+func (c *Cache) ViewOf(id string) (view, policies *translate.View, connected bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, st := range c.streams {
 		if st.node.GetId() == id {
-			return st.class.view, true
+			return st.class.view, st.policed.view, true
 		}
 	}
-	return nil, false
+	return nil, nil, false
 }

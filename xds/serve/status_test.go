@@ -97,12 +97,12 @@ func TestConnectedProxiesAreCounted(t *testing.T) {
 	if n := l.counter("sallyport_xds_proxies"); n != 1 {
 		t.Errorf("%v connected", n)
 	}
-	if _, ok := l.cache.ViewOf(node("app", "default").Id); !ok {
+	if _, _, ok := l.cache.ViewOf(node("app", "default").Id); !ok {
 		t.Error("no view of it")
 	}
 	c.stop()
 	l.becomes("nobody connected", func() bool { return l.counter("sallyport_xds_proxies") == 0 && len(l.cache.Proxies()) == 0 })
-	if _, ok := l.cache.ViewOf(node("app", "default").Id); ok {
+	if _, _, ok := l.cache.ViewOf(node("app", "default").Id); ok {
 		t.Error("a view of who left")
 	}
 }

@@ -10,19 +10,26 @@ import (
 	"github.com/sallyport/sallyport/xds/resource"
 )
 
-// Dump gives a view's resources as JSON, by the short name of their type and by their own name.
-func Dump(v *View) (map[string]map[string]json.RawMessage, error) {
-	short := [resource.Count]string{"secrets", "clusters", "onDemandClusters", "endpoints", "listeners", "routes", "virtualHosts", "names"}
+// short are the names of the types in a dump.
+var short = [resource.Count]string{
+	resource.Secret: "secrets", resource.Cluster: "clusters", resource.OnDemandCluster: "onDemandClusters", resource.Endpoints: "endpoints",
+	resource.Listener: "listeners", resource.Extension: "extensions", resource.Route: "routes", resource.VirtualHost: "virtualHosts", resource.Name: "names",
+}
+
+// Dump gives the resources of a proxy's views as JSON, by the short name of their type and by their own name.
+func Dump(views ...*View) (map[string]map[string]json.RawMessage, error) {
 	out := map[string]map[string]json.RawMessage{}
 	for _, t := range resource.Types() {
 		of := map[string]json.RawMessage{}
-		var failed error
-		v.Walk(t, func(r *resource.Resource) bool {
-			of[r.Name], failed = readable(r)
-			return failed == nil
-		})
-		if failed != nil {
-			return nil, failed
+		for _, v := range views {
+			var failed error
+			v.Walk(t, func(r *resource.Resource) bool {
+				of[r.Name], failed = readable(r)
+				return failed == nil
+			})
+			if failed != nil {
+				return nil, failed
+			}
 		}
 		out[short[t]] = of
 	}

@@ -26,12 +26,12 @@ func (p *plane) serveAdmin(ctx context.Context, l net.Listener) error {
 // debugXDS shows what a connected proxy is programmed with.
 func (p *plane) debugXDS(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("proxy")
-	view, ok := p.cache.ViewOf(id)
+	view, policies, ok := p.cache.ViewOf(id)
 	if !ok {
 		http.Error(w, "no proxy with the id "+id+" is connected; see /debug/proxies", http.StatusNotFound)
 		return
 	}
-	dump, err := translate.Dump(view)
+	dump, err := translate.Dump(view, policies)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
