@@ -58,6 +58,7 @@ func newPlane(ctx context.Context, cfg Config) (*plane, error) {
 		settings: watched, known: newInventory(),
 	}
 	p.snapshot.Store(reg.Snapshot())
+	metrics.MustRegister(policyEnds(p.snapshot.Load))
 	p.sayIgnored(&settings)
 	return p, nil
 }
