@@ -92,7 +92,7 @@ func (p *policed) until(t *testing.T, open map[string]bool) {
 		for host, want := range open {
 			for scheme, err := range p.tries(host) {
 				if (err == nil) != want {
-					return fmt.Errorf("%s://%s: %v, want open %v", scheme, host, err, want)
+					return fmt.Errorf("%s://%s is open: %t, want %t (%w)", scheme, host, err == nil, want, err)
 				}
 			}
 		}

@@ -26,7 +26,7 @@ var egressPolicy = Kind{
 		applied("rules.action", "rules.expires", "rules.notBefore", "rules.reason", "rules.owner"),
 		[]Field{
 			{Path: "rules.ticket", Fate: Idle, Why: "for people"},
-			{Path: "rules.final", Fate: Applied, Why: rootOnly}, 
+			{Path: "rules.final", Fate: Applied, Why: rootOnly},
 			{Path: "rules.unregistered", Fate: Warned, Why: "what nobody registered follows outboundTrafficPolicy, whatever the rule allows", Fix: "register the hosts, or let a Sidecar of the workloads say ALLOW_ANY: policies are kept for what it lets through"},
 		},
 	),

@@ -13,7 +13,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 )
 
-// Destination is what a workload tries to reach, and Scheme what it speaks: see resolve.
+// What a workload tries to reach, and what it speaks: see resolve.
 type (
 	Destination = resolve.Destination
 	Scheme      = resolve.Scheme

@@ -17,7 +17,7 @@ import (
 // What follows builds matching trees: of what a request shows, of which an action comes.
 // https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/advanced/matching/matching_api
 
-// Predicate is a question that a matcher asks, and OnMatch what comes of it.
+// A question that a matcher asks, and what comes of it.
 type (
 	Predicate = cncfmatcherv3.Matcher_MatcherList_Predicate
 	OnMatch   = cncfmatcherv3.Matcher_OnMatch
@@ -175,6 +175,7 @@ func requestTime(operator string, t time.Time) *Predicate {
 		}}}},
 	}}}}
 	return asksBy(extension("time", &cncfmatcherv3.HttpAttributesCelMatchInput{}), extension("cel", &cncfmatcherv3.CelMatcher{
+		//nolint:staticcheck // the form that the pinned Envoy was tried with
 		ExprMatch: &cncftypev3.CelExpression{ExprSpecifier: &cncftypev3.CelExpression_ParsedExpr{ParsedExpr: &celv1.ParsedExpr{Expr: expr}}},
 	}))
 }

@@ -231,6 +231,7 @@ func timed(operator, with string) *cncfmatcherv3.CelMatcher {
 	at := &celv1.Expr{ExprKind: &celv1.Expr_CallExpr{CallExpr: &celv1.Expr_Call{Function: "timestamp", Args: []*celv1.Expr{
 		{ExprKind: &celv1.Expr_ConstExpr{ConstExpr: &celv1.Constant{ConstantKind: &celv1.Constant_StringValue{StringValue: with}}}},
 	}}}}
+	//nolint:staticcheck // as proxies are given it
 	return &cncfmatcherv3.CelMatcher{ExprMatch: &cncftypev3.CelExpression{ExprSpecifier: &cncftypev3.CelExpression_ParsedExpr{ParsedExpr: &celv1.ParsedExpr{
 		Expr: &celv1.Expr{ExprKind: &celv1.Expr_CallExpr{CallExpr: &celv1.Expr_Call{Function: operator, Args: []*celv1.Expr{request, at}}}},
 	}}}}

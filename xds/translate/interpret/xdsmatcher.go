@@ -110,7 +110,7 @@ func (s *scope) custom(input, matcher proto.Message) bool {
 		if _, ok := input.(*cncfmatcherv3.HttpAttributesCelMatchInput); !ok {
 			unknown("an expression about %T", input)
 		}
-		v, err := evaluate(fromProto(m.ExprMatch.GetParsedExpr().GetExpr()), s)
+		v, err := evaluate(fromProto(m.ExprMatch.GetParsedExpr().GetExpr()), s) //nolint:staticcheck // as proxies are given it
 		return err == nil && v.truth()
 	case *metadatav3.Metadata:
 		in, ok := input.(*networkv3.DynamicMetadataInput)
