@@ -13,11 +13,11 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 )
 
-// What a workload tries to reach, and what it speaks: see resolve.
-type (
-	Destination = resolve.Destination
-	Scheme      = resolve.Scheme
-)
+// Destination is what a workload tries to reach: see resolve.
+type Destination = resolve.Destination
+
+// Scheme is what it speaks.
+type Scheme = resolve.Scheme
 
 // The schemes.
 const (

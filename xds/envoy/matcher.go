@@ -17,11 +17,11 @@ import (
 // What follows builds matching trees: of what a request shows, of which an action comes.
 // https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/advanced/matching/matching_api
 
-// A question that a matcher asks, and what comes of it.
-type (
-	Predicate = cncfmatcherv3.Matcher_MatcherList_Predicate
-	OnMatch   = cncfmatcherv3.Matcher_OnMatch
-)
+// Predicate is a question that a matcher asks.
+type Predicate = cncfmatcherv3.Matcher_MatcherList_Predicate
+
+// OnMatch is what comes of it.
+type OnMatch = cncfmatcherv3.Matcher_OnMatch
 
 func extension(name string, config proto.Message) *cncfcorev3.TypedExtensionConfig {
 	return &cncfcorev3.TypedExtensionConfig{Name: name, TypedConfig: Packed(config)}
