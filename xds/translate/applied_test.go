@@ -60,6 +60,15 @@ kind: ServiceEntry
 metadata: {name: other, namespace: other, annotations: {egress.sallyport.io/gateway: direct}}
 spec: {hosts: [o.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
 ---
+apiVersion: egress.sallyport.io/v1alpha1
+kind: EgressPolicy
+metadata: {name: labelled}
+spec: {selector: {matchLabels: {app: w}}, rules: [{hosts: [a.com], action: Deny}]}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: default, labels: {team: shop}}
+---
 apiVersion: v1
 kind: Service
 metadata: {name: istio-egressgateway, namespace: istio-system}
@@ -107,6 +116,29 @@ var pairs = map[string]string{
 	"Gateway servers.port.protocol": `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: TCP}, hosts: ['*']}]}`,
 	"Gateway servers.hosts":         `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: [other.com]}]}`,
 	"Gateway servers.tls.mode":      `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTPS}, hosts: ['*'], tls: {mode: ISTIO_MUTUAL}}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTPS}, hosts: ['*'], tls: {mode: PASSTHROUGH}}]}`,
+
+	"WorkloadEntry serviceAccount": `{address: 192.0.2.1, labels: {app: w}, serviceAccount: a} ⇒ {address: 192.0.2.1, labels: {app: w}, serviceAccount: b}`,
+
+	"EgressPolicy selector.matchLabels":   `{selector: {matchLabels: {app: p}}, default: Deny} ⇒ {selector: {matchLabels: {app: q}}, default: Deny}`,
+	"EgressPolicy serviceAccounts":        `{serviceAccounts: [a], default: Deny} ⇒ {serviceAccounts: [b], default: Deny}`,
+	"EgressPolicy namespaces.names":       `{namespaces: {names: [default]}, default: Deny} ⇒ {namespaces: {names: [other]}, default: Deny}`,
+	"EgressPolicy namespaces.matchLabels": `{namespaces: {matchLabels: {team: shop}}, default: Deny} ⇒ {namespaces: {matchLabels: {team: cart}}, default: Deny}`,
+	"EgressPolicy mode":                   `{mode: Observe, default: Deny} ⇒ {mode: Enforce, default: Deny}`,
+	"EgressPolicy default":                `{default: Deny} ⇒ {default: Allow}`,
+	"EgressPolicy rules.name":             `{rules: [{name: a, action: Deny}]} ⇒ {rules: [{name: b, action: Deny}]}`,
+	"EgressPolicy rules.hosts":            `{rules: [{hosts: [a.com], action: Deny}]} ⇒ {rules: [{hosts: [b.com], action: Deny}]}`,
+	"EgressPolicy rules.ports":            `{rules: [{ports: [80], action: Deny}]} ⇒ {rules: [{ports: [81], action: Deny}]}`,
+	"EgressPolicy rules.protocols":        `{rules: [{protocols: [TLS], action: Deny}]} ⇒ {rules: [{protocols: [TCP], action: Deny}]}`,
+	"EgressPolicy rules.methods":          `{rules: [{methods: [GET], action: Deny}]} ⇒ {rules: [{methods: [PUT], action: Deny}]}`,
+	"EgressPolicy rules.paths":            `{rules: [{paths: [/a], action: Deny}]} ⇒ {rules: [{paths: [/b], action: Deny}]}`,
+	"EgressPolicy rules.headers.name":     `{rules: [{headers: [{name: x-a, value: a}], action: Deny}]} ⇒ {rules: [{headers: [{name: x-b, value: a}], action: Deny}]}`,
+	"EgressPolicy rules.headers.value":    `{rules: [{headers: [{name: x-a, value: a}], action: Deny}]} ⇒ {rules: [{headers: [{name: x-a, value: b}], action: Deny}]}`,
+	"EgressPolicy rules.action":           `{rules: [{hosts: [a.com], action: Deny}], default: Deny} ⇒ {rules: [{hosts: [a.com], action: Allow}], default: Deny}`,
+	"EgressPolicy rules.expires":          `{rules: [{action: Deny, expires: "2036-01-01T00:00:00Z"}]} ⇒ {rules: [{action: Deny, expires: "2037-01-01T00:00:00Z"}]}`,
+	"EgressPolicy rules.notBefore":        `{rules: [{action: Deny, notBefore: "2036-01-01T00:00:00Z"}]} ⇒ {rules: [{action: Deny, notBefore: "2037-01-01T00:00:00Z"}]}`,
+	"EgressPolicy rules.reason":           `{rules: [{action: Deny, reason: a}]} ⇒ {rules: [{action: Deny, reason: b}]}`,
+	"EgressPolicy rules.owner":            `{rules: [{action: Deny, owner: a}]} ⇒ {rules: [{action: Deny, owner: b}]}`,
+	"EgressPolicy rules.final":            `{rules: [{action: Allow, final: true}]} ⇒ {rules: [{action: Allow}]}`,
 
 	"WorkloadEntry labels":  `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.1, labels: {app: v}}`,
 	"WorkloadEntry address": `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.2, labels: {app: w}}`,
@@ -335,7 +367,7 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar", "VirtualService", "Gateway"} {
+	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar", "VirtualService", "Gateway", "EgressPolicy"} {
 		for _, f := range fields.Of(kind).Fields {
 			if f.Fate != fields.Applied {
 				continue
@@ -349,6 +381,9 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 			if f.Path == "exportTo" && (kind == "DestinationRule" || kind == "VirtualService") {
 				ns = "other"
 			}
+			if kind == "EgressPolicy" && (strings.HasPrefix(f.Path, "namespaces.") || f.Path == "rules.final") {
+				ns = settings.RootNamespace
+			}
 			if given(t, settings, kind, ns, one) == given(t, settings, kind, ns, other) {
 				t.Errorf("%s %s: proxies are given the same for %s and for %s", kind, f.Path, one, other)
 			}
@@ -359,7 +394,7 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 // given is what a sidecar and the gateway get with an object of that spec.
 func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
 	t.Helper()
-	r := decode.File("a.yaml", []byte(around+"---\napiVersion: networking.istio.io/v1\nkind: "+kind+"\nmetadata: {name: x, namespace: "+ns+"}\nspec: "+spec+"\n"))
+	r := decode.File("a.yaml", []byte(around+"---\napiVersion: "+fields.Of(kind).API+"\nkind: "+kind+"\nmetadata: {name: x, namespace: "+ns+"}\nspec: "+spec+"\n"))
 	for _, f := range r.Findings {
 		t.Fatalf("%s: %s", spec, f)
 	}
@@ -368,9 +403,12 @@ func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
 		{ID: "sidecar~10.0.0.1~app.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"app": "x"}},
 		{ID: "router~10.0.0.2~istio-egressgateway.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Labels: map[string]string{"istio": "egress"}},
 	} {
-		v := (testCase{objects: r.Objects, mesh: settings, node: node}).view()
-		for _, kind := range resource.Types() {
-			v.Walk(kind, func(r *resource.Resource) bool { fmt.Fprintln(&b, r.Type, r.Name, r.Version); return true })
+		c := testCase{objects: r.Objects, mesh: settings, node: node}
+		s := c.snapshot()
+		for _, v := range []*translate.View{c.view(), translate.BuildPolicies(s, translate.PolicedBy(s, node))} {
+			for _, kind := range resource.Types() {
+				v.Walk(kind, func(r *resource.Resource) bool { fmt.Fprintln(&b, r.Type, r.Name, r.Version); return true })
+			}
 		}
 	}
 	return b.String()

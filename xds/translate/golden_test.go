@@ -68,13 +68,18 @@ func load(t *testing.T, file string) testCase {
 }
 
 func (c testCase) view() *translate.View {
+	s := c.snapshot()
+	return translate.NewTranslator().Build(s, translate.Classify(s, c.node))
+}
+
+func (c testCase) snapshot() *registry.Snapshot {
 	r := registry.New(&c.mesh)
 	var changes []config.Change
 	for i := range c.objects {
 		changes = append(changes, config.Change{Key: c.objects[i].Key, Object: &c.objects[i]})
 	}
 	s, _ := r.Apply(changes)
-	return translate.NewTranslator().Build(s, translate.Classify(s, c.node))
+	return s
 }
 
 func cases(t *testing.T) map[string]testCase {
