@@ -1,5 +1,7 @@
 package permit
 
+import "slices"
+
 // Level is the policies of one namespace that select a workload, in order (Policy.Compare).
 type Level []*Policy
 
@@ -30,29 +32,14 @@ func (r Ruling) RuleName() string {
 
 // Enforced are those of the level that are not observed only.
 func (l Level) Enforced() Level {
-	for i, p := range l {
-		if p.Observe {
-			out := append(Level{}, l[:i]...)
-			for _, p := range l[i:] {
-				if !p.Observe {
-					out = append(out, p)
-				}
-			}
-			return out
-		}
+	if !l.Observes() {
+		return l
 	}
-	return l
+	return slices.DeleteFunc(slices.Clone(l), (*Policy).observed)
 }
 
 // Observes says whether one of them is observed only.
-func (l Level) Observes() bool {
-	for _, p := range l {
-		if p.Observe {
-			return true
-		}
-	}
-	return false
-}
+func (l Level) Observes() bool { return slices.ContainsFunc(l, (*Policy).observed) }
 
 // Rule says what the level says of what is asked: the first rule that matches decides, else the default. A path that servers may
 // take for another one is denied where a rule with paths comes to be asked.
@@ -60,7 +47,7 @@ func (l Level) Rule(a *Asked) Ruling {
 	for _, p := range l {
 		for i := range p.Rules {
 			r := &p.Rules[i]
-			if l.unclear(r, a) {
+			if r.unclear(a) {
 				return Ruling{Action: Deny, Policy: p, Rule: r, Path: true}
 			}
 			if r.Matches(a) {
@@ -73,7 +60,7 @@ func (l Level) Rule(a *Asked) Ruling {
 }
 
 // unclear says whether the rule asks for paths, would match the request but for that, and cannot know it.
-func (l Level) unclear(r *Rule, a *Asked) bool {
+func (r *Rule) unclear(a *Asked) bool {
 	if len(r.Paths) == 0 || a.Protocol != HTTP || IsNormal(a.Path) {
 		return false
 	}
@@ -127,10 +114,4 @@ func (s Set) Rule(a *Asked) Ruling {
 // final says whether a ruling of the root namespace leaves nothing to others.
 func (r Ruling) final() bool {
 	return r.Action == Deny || r.Action == Allow && r.Rule != nil && r.Rule.Final
-}
-
-// LetsOut says whether a rule of the root namespace lets out what nobody registered.
-func (s Set) LetsOut(a *Asked) (Ruling, bool) {
-	r := s.Root.Rule(a)
-	return r, r.Action == Allow && r.Rule != nil && r.Rule.Unregistered
 }

@@ -15,8 +15,6 @@ type Asked struct {
 	Path     string // without its query
 	Header   func(name string) (value string, has bool)
 	At       time.Time
-	// Unregistered says that nobody registered the host.
-	Unregistered bool
 }
 
 // Active says whether the rule counts at a time.

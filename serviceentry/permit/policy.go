@@ -77,9 +77,8 @@ type Rule struct {
 	// From and Until bound when it counts; the zero time does not.
 	From, Until   time.Time
 	Reason, Owner string
-	// Final lets nobody narrow it, and Unregistered makes it count for hosts that nobody registered; both of Allow rules of the
-	// root namespace.
-	Final, Unregistered bool
+	// Final lets nobody narrow it, of an Allow rule of the root namespace.
+	Final bool
 }
 
 // Header asks for one of a request's headers. "*" in Value stands for any characters.
@@ -121,6 +120,11 @@ func first(a, b bool) int {
 		return 1
 	}
 }
+
+// ByLabels says whether the policy selects by labels.
+func (p *Policy) ByLabels() bool { return len(p.Labels) > 0 }
+
+func (p *Policy) observed() bool { return p.Observe }
 
 // Selecting gives those of the level that select a workload of their namespaces, by its account and labels.
 func (l Level) Selecting(account string, labels map[string]string) Level {

@@ -37,7 +37,7 @@ func (l Level) steps(a *Asked) (out []Step) {
 			}
 			r := &p.Rules[i]
 			step := Step{Ruling: Ruling{Action: r.Action, Policy: p, Rule: r}, Miss: r.Misses(a)}
-			if l.unclear(r, a) {
+			if r.unclear(a) {
 				step.Ruling, step.Miss = Ruling{Action: Deny, Policy: p, Rule: r, Path: true}, Hit
 			}
 			out = append(out, step)

@@ -48,9 +48,7 @@ func (a asking) leaves(v *Verdict, d Destination, shown resolve.Shown) {
 	if host == "" && shown.Address.IsValid() {
 		host = shown.Address.String()
 	}
-	what := asked(host, d.Port, spokenAs(shown.Kind), shown.Request, a.at)
-	what.Unregistered = true
-	if !a.permitted(v, what) {
+	if !a.permitted(v, asked(host, d.Port, spokenAs(shown.Kind), shown.Request, a.at)) {
 		v.Path, v.Cluster, v.Missing = PathBlackhole, wire.BlackHoleCluster, false
 	}
 }

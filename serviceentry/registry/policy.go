@@ -108,7 +108,7 @@ func (b *batch) setNamespaceLabels(c config.Change) {
 
 // peopleMoved notes that a workload of a namespace changed.
 func (b *batch) peopleMoved(ns string) {
-	if slices.ContainsFunc(b.next.policies[ns], labelled) || slices.ContainsFunc(b.next.policies[b.next.Mesh.RootNamespace], labelled) {
+	if slices.ContainsFunc(b.next.policies[ns], (*permit.Policy).ByLabels) || slices.ContainsFunc(b.next.policies[b.next.Mesh.RootNamespace], (*permit.Policy).ByLabels) {
 		b.populated[ns] = true
 	}
 }
@@ -117,7 +117,7 @@ func (b *batch) peopleMoved(ns string) {
 // namespace it is that namespace, which stands for all.
 func (b *batch) settlePolicies() {
 	root := b.next.Mesh.RootNamespace
-	if len(b.policed) > 0 && slices.ContainsFunc(slices.Concat(b.snap.policies[root], b.next.policies[root]), labelled) {
+	if len(b.policed) > 0 && slices.ContainsFunc(slices.Concat(b.snap.policies[root], b.next.policies[root]), (*permit.Policy).ByLabels) {
 		for ns := range b.index.pods {
 			b.populated[ns] = true
 		}
@@ -134,13 +134,11 @@ func (b *batch) settlePolicies() {
 	b.changed.Policies = slices.Sorted(maps.Keys(b.policed))
 }
 
-func labelled(p *permit.Policy) bool { return len(p.Labels) > 0 }
-
 // findPeople gathers a namespace's, if labels decide about any of them.
 func (b *batch) findPeople(ns string) {
 	was, had := b.next.people[ns]
 	var now []Person
-	if slices.ContainsFunc(b.next.policies[ns], labelled) || slices.ContainsFunc(b.next.RootPolicies(ns), labelled) {
+	if slices.ContainsFunc(b.next.policies[ns], (*permit.Policy).ByLabels) || slices.ContainsFunc(b.next.RootPolicies(ns), (*permit.Policy).ByLabels) {
 		now = b.index.people(ns)
 	}
 	if (!had && now == nil) || (had && now != nil && slices.EqualFunc(was, now, Person.equal)) {

@@ -54,7 +54,7 @@ func Govern(level permit.Level, people []registry.Person) Governed {
 			named[account] = nil
 		}
 	}
-	if slices.ContainsFunc(level, labelled) {
+	if slices.ContainsFunc(level, (*permit.Policy).ByLabels) {
 		for _, p := range people {
 			named[p.Account] = append(named[p.Account], p)
 		}
@@ -66,8 +66,6 @@ func Govern(level permit.Level, people []registry.Person) Governed {
 	slices.SortFunc(g.Accounts, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
 	return g
 }
-
-func labelled(p *permit.Policy) bool { return len(p.Labels) > 0 }
 
 // subject tells an account's workloads apart.
 func subject(level permit.Level, account string, people []registry.Person) Subject {
@@ -99,7 +97,7 @@ func subject(level permit.Level, account string, people []registry.Person) Subje
 // without one.
 func decidingByLabels(level permit.Level, account string) (found *permit.Policy) {
 	for _, p := range level {
-		if labelled(p) && (len(p.Accounts) == 0 || slices.Contains(p.Accounts, account)) && (found == nil || found.Observe && !p.Observe) {
+		if p.ByLabels() && (len(p.Accounts) == 0 || slices.Contains(p.Accounts, account)) && (found == nil || found.Observe && !p.Observe) {
 			found = p
 		}
 	}
@@ -179,9 +177,9 @@ func Root(s *registry.Snapshot) RootLevels {
 	for _, ns := range apart(s, all) {
 		level, name := s.RootPolicies(ns), ""
 		switch {
-		case len(level) == 0 && len(mesh) == 0 || len(level) == len(mesh) && !slices.ContainsFunc(level, labelled):
+		case len(level) == 0 && len(mesh) == 0 || len(level) == len(mesh) && !slices.ContainsFunc(level, (*permit.Policy).ByLabels):
 			continue
-		case slices.ContainsFunc(level, labelled):
+		case slices.ContainsFunc(level, (*permit.Policy).ByLabels):
 			name = "root/" + ns
 			out.Levels[name] = RootLevel{ns, Govern(level, s.People(ns))}
 		default:
@@ -205,7 +203,7 @@ func apart(s *registry.Snapshot, all permit.Level) []string {
 				}
 			}
 		}
-		if labelled(p) {
+		if p.ByLabels() {
 			out = append(out, s.PeopledNamespaces()...)
 		}
 	}
