@@ -157,8 +157,12 @@ type RootLevels struct {
 // RootLevel is a level, for one namespace where that is said, else for all that have it.
 type RootLevel struct {
 	Namespace string
-	Governed
+	level     permit.Level
+	people    []registry.Person
 }
+
+// Governed tells the workloads apart for it.
+func (l RootLevel) Governed() Governed { return Govern(l.level, l.people) }
 
 // Root says which policies of the root namespace are for which namespaces.
 func Root(s *registry.Snapshot) RootLevels {
@@ -172,7 +176,7 @@ func Root(s *registry.Snapshot) RootLevels {
 	}
 	if len(mesh) > 0 {
 		out.Others = "root/*"
-		out.Levels[out.Others] = RootLevel{Governed: Govern(mesh, nil)}
+		out.Levels[out.Others] = RootLevel{level: mesh}
 	}
 	for _, ns := range apart(s, all) {
 		level, name := s.RootPolicies(ns), ""
@@ -181,10 +185,10 @@ func Root(s *registry.Snapshot) RootLevels {
 			continue
 		case slices.ContainsFunc(level, (*permit.Policy).ByLabels):
 			name = "root/" + ns
-			out.Levels[name] = RootLevel{ns, Govern(level, s.People(ns))}
+			out.Levels[name] = RootLevel{ns, level, s.People(ns)}
 		default:
 			name = "root=" + names(level)
-			out.Levels[name] = RootLevel{Governed: Govern(level, nil)}
+			out.Levels[name] = RootLevel{level: level}
 		}
 		out.Of[ns] = name
 	}

@@ -118,7 +118,7 @@ func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts) {
 		policing.Index(envoy.FilterRoot, root.Of, root.Others, trust),
 	}
 	for name, level := range root.Levels {
-		now = append(now, policing.Root(name, level.Namespace, level.Governed, trust))
+		now = append(now, policing.Root(name, level.Namespace, level.Governed(), trust))
 	}
 	var gone []*resource.Resource
 	e.next.WalkPrefix(resource.Extension, "root", func(r *resource.Resource) bool { gone = append(gone, r); return true })
