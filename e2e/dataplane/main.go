@@ -43,7 +43,7 @@ func role(ctx context.Context, args []string) (done bool, err error) {
 
 func measure(ctx context.Context) error {
 	p := plan{progress: os.Stderr}
-	var hosts, doc, only string
+	var hosts, doc, only, with string
 	var noLog bool
 	flag.StringVar(&hosts, "hosts", "1,1000", "how many hosts are registered: `sizes` of meshes, comma-separated")
 	flag.IntVar(&p.rounds, "rounds", 7, "how often each load is measured on each side")
@@ -52,6 +52,7 @@ func measure(ctx context.Context) error {
 	flag.DurationVar(&p.duration, "duration", 2*time.Second, "how long each round counts")
 	flag.StringVar(&only, "only", "", "measure only loads whose names `contain` this")
 	flag.BoolVar(&noLog, "without-log", false, "let the static Envoys write no access log")
+	flag.StringVar(&with, "with", "", "`file` of objects that the programmed side has beside the hosts: policies for app in default, say")
 	flag.StringVar(&doc, "doc", "", "`file` to keep the table in, between its markers")
 	flag.Parse()
 	for size := range strings.SplitSeq(hosts, ",") {
@@ -69,6 +70,11 @@ func measure(ctx context.Context) error {
 	stage, err := setStage(ctx, !noLog)
 	if err != nil {
 		return errors.Join(err, stage.close())
+	}
+	if with != "" {
+		if err := stage.ours.have(with); err != nil {
+			return errors.Join(err, stage.close())
+		}
 	}
 	all, err := compare(ctx, stage.ours, stage.written, p)
 	if err := errors.Join(err, stage.close()); err != nil {

@@ -120,6 +120,15 @@ func (p *programmed) register(ctx context.Context, hosts int) error {
 	})
 }
 
+// have gives the mesh the objects in a file, before hosts are registered.
+func (p *programmed) have(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.rest(false), p.scene.Config.Write("beside.yaml", string(text)))
+}
+
 // pids are the processes on a host.
 func pids(h *world.Host) ([]int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)

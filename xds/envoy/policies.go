@@ -10,6 +10,7 @@ import (
 	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sallyport/sallyport/xds/resource"
@@ -37,10 +38,35 @@ func ByECDS(types ...string) *corev3.ExtensionConfigSource {
 	}
 }
 
-// policies are the filters, of exits: always, since all that comes to them goes outside.
+// policies are the filters, of exits: for all that comes to them, since it goes outside. They are off where a table does not say that
+// there is something to keep (Keep): each costs every request.
 func policies() []*hcmv3.HttpFilter {
 	asked := httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostAsked()}})
-	return []*hcmv3.HttpFilter{asked, byPolicy(FilterRoot), byPolicy(FilterOwn)}
+	return []*hcmv3.HttpFilter{off(asked), off(byPolicy(FilterRoot)), off(byPolicy(FilterOwn))}
+}
+
+// Kept says which levels of policies there are.
+type Kept struct{ Root, Own bool }
+
+// Keep turns the filters on for whatever an exit's table is asked for. A table can be changed without ending a connection, which a
+// listener cannot.
+func Keep(table *routev3.RouteConfiguration, which Kept) {
+	var filters []string
+	if which.Root || which.Own {
+		filters = append(filters, filterAsked)
+	}
+	if which.Root {
+		filters = append(filters, FilterRoot)
+	}
+	if which.Own {
+		filters = append(filters, FilterOwn)
+	}
+	for _, f := range filters {
+		if table.TypedPerFilterConfig == nil {
+			table.TypedPerFilterConfig = map[string]*anypb.Any{}
+		}
+		table.TypedPerFilterConfig[f] = turnedOn()
+	}
 }
 
 // sidecarPolicies are those of sidecars, where a row says what goes outside (Outside), and, of a host, which one; else it is what

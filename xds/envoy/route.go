@@ -74,10 +74,13 @@ func WithState(r *routev3.Route, values ...*statev3.FilterStateValue) *routev3.R
 // Through turns filters on that are off where no route says so.
 func Through(r *routev3.Route, filters ...string) *routev3.Route {
 	for _, f := range filters {
-		Configured(r, f, Packed(&routev3.FilterConfig{Config: &anypb.Any{}}))
+		Configured(r, f, turnedOn())
 	}
 	return r
 }
+
+// turnedOn is what turns a filter on, as it is configured.
+func turnedOn() *anypb.Any { return Packed(&routev3.FilterConfig{Config: &anypb.Any{}}) }
 
 // Configured gives a filter a configuration of the route's own, which also turns it on.
 func Configured(r *routev3.Route, filter string, config *anypb.Any) *routev3.Route {

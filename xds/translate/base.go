@@ -29,7 +29,7 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInp
 	in := egressgateway.Inputs{
 		Hosts:  hosts,
 		Listen: cmp.Or(c.Port, defaultListenPort), Forward: c.Forward, Verified: c.Kind == Gateway, Trust: envoy.TrustsOf(s.Mesh),
-		Policy: meshPolicy(s), IPv6: c.IPv6, OnDemand: c.OnDemand, Rest: exitRest(s, c.Kind == Gateway), Secrets: materials(s, u),
+		Policy: meshPolicy(s), IPv6: c.IPv6, OnDemand: c.OnDemand, Rest: exitRest(s, c.Kind == Gateway), Secrets: materials(s, u), Kept: policiesKept(s),
 	}
 	if c.Kind == Gateway {
 		in.Policies = policyNames(s)

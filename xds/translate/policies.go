@@ -102,6 +102,15 @@ func policyNames(s *registry.Snapshot) []string {
 	return append(out, slices.Sorted(maps.Keys(resolve.Root(s).Levels))...)
 }
 
+// policiesKept says which levels anybody has.
+func policiesKept(s *registry.Snapshot) (k envoy.Kept) {
+	for _, ns := range s.PolicedNamespaces() {
+		k.Root = k.Root || ns == s.Mesh.RootNamespace
+		k.Own = k.Own || ns != s.Mesh.RootNamespace
+	}
+	return k
+}
+
 func ownName(ns string) string { return "own/" + ns }
 
 // indexes are what a gateway finds a client's levels by, and the root namespace's levels.

@@ -40,6 +40,7 @@ type Inputs struct {
 	Rest     name.Rest
 	Secrets  []farend.Material
 	Policies []string // resources that an index of policies leads to, by name
+	Kept     envoy.Kept
 }
 
 // base is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,
@@ -51,6 +52,7 @@ func base(in Inputs) []*resource.Resource {
 	}
 	l := exitListener(in, front)
 	hosts := envoy.Table(wire.ExitRoute, refuseAll(in.Policy), in.Hosts, false)
+	envoy.Keep(hosts, in.Kept)
 	if !in.Verified {
 		forProxyOnly(hosts)
 	}
