@@ -144,10 +144,14 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	if svc.Wildcard() {
 		name = shown.Name
 	}
-	if !a.permitted(&v, asked(name, port.Number, spokenAs(shown.Kind), shown.Request, a.at)) {
+	row := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Row(name, port.Number, a.workload.Namespace, means)
+	what := asked(name, port.Number, spokenAs(shown.Kind), shown.Request, a.at)
+	if to := a.ledUnread(row, shown); to != nil {
+		what.Host, what.Port = to.Service.Host, to.Port.Number
+	}
+	if !a.permitted(&v, what) {
 		return v
 	}
-	row := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Row(name, port.Number, a.workload.Namespace, means)
 	if row == nil { // names of the gateway's own host, which a pattern covers
 		v.DecidedBy, v.Reason = Object{Key: resolve.MeshPolicy(a.snap)}, "the egress gateway does not connect to this name, whoever registered it"
 		return v
@@ -181,7 +185,7 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		v.DecidedBy.Rule = fmt.Sprintf("ports: %d/%s", port.Number, port.Protocol)
 		v.Reason = fmt.Sprintf("port %d of the host is registered as %s, and the egress gateway takes no %s there", port.Number, port.Protocol, spoken(shown.Kind))
 	case len(r.To) > 0:
-		v = ledAtGateway(v, r)
+		v = a.ledAtGateway(v, r, what)
 	default:
 		v.Allowed, v.Reason = true, "registered; leaves by the egress gateway"
 	}

@@ -2,7 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
@@ -98,8 +100,25 @@ func answered(svc *registry.Service, port registry.Port, r *resolve.Route) Verdi
 	return v
 }
 
-// ledAtGateway is the verdict of a user's route at an egress gateway: of the destination that gets the most.
-func ledAtGateway(v Verdict, r *resolve.Route) Verdict {
+// ledUnread is where an egress gateway leads connections that it does not read; nil where they go to the host that they are for.
+// Nothing but the destination is known to whoever is there, so policies are asked about that alone.
+func (a asking) ledUnread(row *resolve.ExitRow, shown resolve.Shown) *resolve.To {
+	if shown.Kind == resolve.Requests || row == nil || !row.LetsIn(a.workload.Namespace) {
+		return nil
+	}
+	r := resolve.First(row.Routes(), shown, row.Service.Host)
+	if r == nil || r.Does != resolve.Forward || len(r.To) == 0 || r.Audience != nil && !slices.Contains(r.Audience, a.workload.Namespace) {
+		return nil
+	}
+	if to := most(r.To); to.Closed == nil {
+		return &to
+	}
+	return nil
+}
+
+// ledAtGateway is the verdict of a user's route at an egress gateway: of the destination that gets the most. What policies were asked
+// about the host of a request they are asked about that one, too.
+func (a asking) ledAtGateway(v Verdict, r *resolve.Route, what *permit.Asked) Verdict {
 	if refused, refuses := aborted(v.Service, r); refuses {
 		v.DecidedBy, v.Reason = refused.DecidedBy, "at the egress gateway "+refused.Reason
 		return v
@@ -108,6 +127,14 @@ func ledAtGateway(v Verdict, r *resolve.Route) Verdict {
 	if to.Closed != nil {
 		v.DecidedBy, v.Reason = Object{Key: to.Closed.By}, "the egress gateway sends nothing: "+to.Closed.String()
 		return v
+	}
+	if besides := r.Besides(&to, what.Host, what.Port); besides != nil {
+		v.WouldDeny = nil // what is said last is in the record
+		what.Host, what.Port = besides.Service.Host, besides.Port.Number
+		if !a.permitted(&v, what) {
+			v.Reason += "; led there by " + ruleOf(r)
+			return v
+		}
 	}
 	v.Allowed, v.DecidedBy = true, Object{to.Service.SourceOf(to.Port), "hosts: " + to.Service.Host}
 	v.Reason = "registered; leaves by the egress gateway; led there by " + ruleOf(r)

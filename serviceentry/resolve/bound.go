@@ -121,6 +121,9 @@ func (r *ExitRow) requests() []Route {
 		return []Route{{For: Requests}}
 	}
 	routes := userRequests(r.Bound.HTTP, r.Bound.By[0], func(d route.Destination) To { return r.to(d, Requests) })
+	for i := range routes {
+		routes[i].mirrorOne(r.Service.Host, r.Port.Number)
+	}
 	if r.Bound.Client == "" {
 		return routes
 	}

@@ -91,9 +91,9 @@ func (m HCM) Filter() *listenerv3.Filter {
 func (m HCM) filters() []*hcmv3.HttpFilter {
 	filters := []*hcmv3.HttpFilter{off(httpFilter(filterState, &httpstatev3.Config{}))}
 	if m.Exit {
-		filters = append(filters, policies()...)
+		filters = append(append(filters, policies()...), policiesOfLed()...)
 	} else {
-		for _, f := range sidecarPolicies(hostAsked()) {
+		for _, f := range sidecarPolicies(hostAsked(), portDialled()) {
 			filters = append(filters, off(f))
 		}
 	}

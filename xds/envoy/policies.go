@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"maps"
+	"strconv"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -22,6 +23,12 @@ import (
 const (
 	FilterRoot = "sallyport.policies.root"
 	FilterOwn  = "sallyport.policies.own"
+
+	// FilterRootLed and FilterOwnLed are exits', for the host that a route leads to.
+	FilterRootLed = FilterRoot + led
+	FilterOwnLed  = FilterOwn + led
+
+	led = ".led"
 )
 
 // The types of what they hold: rules, or, at a gateway, an index of rules.
@@ -41,9 +48,44 @@ func ByECDS(types ...string) *corev3.ExtensionConfigSource {
 // policies are the filters, of exits: for all that comes to them, since it goes outside. They are off where a table does not say that
 // there is something to keep (Keep): each costs every request.
 func policies() []*hcmv3.HttpFilter {
-	asked := httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostAsked()}})
+	asked := httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostAsked(), portAsked()}})
 	return []*hcmv3.HttpFilter{off(asked), off(byPolicy(FilterRoot)), off(byPolicy(FilterOwn))}
 }
+
+// policiesOfLed are the same once more, for requests that a user's route leads from the host that they are for to another one: both
+// have to be permitted, since the one is what the server reads, and the other where it goes. They are off where no route says so.
+func policiesOfLed() []*hcmv3.HttpFilter {
+	return []*hcmv3.HttpFilter{off(httpFilter(filterAskedLed, &httpstatev3.Config{})), off(byPolicy(FilterRootLed)), off(byPolicy(FilterOwnLed))}
+}
+
+// LedTo is what a destination that is another host than the request's needs of an exit's filters, by their names.
+func LedTo(host string, port uint32) map[string]*anypb.Any {
+	return map[string]*anypb.Any{filterAskedLed: Packed(Asked(host, port)), FilterRootLed: turnedOn(), FilterOwnLed: turnedOn()}
+}
+
+// LeavesFor is what a destination outside needs of a sidecar's filters, by their names, where policies are kept there.
+func LeavesFor(host string, port uint32) map[string]*anypb.Any {
+	asked := Asked(host, port)
+	asked.OnRequestHeaders = append(asked.OnRequestHeaders, State(wire.StateOutside, "1", Stay))
+	return map[string]*anypb.Any{filterAsked: Packed(asked), FilterRoot: turnedOn(), FilterOwn: turnedOn()}
+}
+
+// Asked has policies asked about a host and port that a route leads to; of a pattern, about the host that is asked for.
+func Asked(host string, port uint32) *httpstatev3.Config {
+	value := hostAsked()
+	if host[0] != '*' {
+		value = State(wire.StateHost, host, Stay)
+	}
+	return &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{value, State(wire.StateAt, portText(port), Stay)}}
+}
+
+// LedThere makes an answer to questions about connections that are led to another host, of which nobody reads anything: policies are
+// asked about that one.
+func LedThere(row *routev3.Route, host string, port uint32) *routev3.Route {
+	return Configured(row, filterAsked, Packed(Asked(host, port)))
+}
+
+func portText(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
 
 // Kept says which levels of policies there are.
 type Kept struct{ Root, Own bool }
@@ -75,26 +117,32 @@ func sidecarPolicies(asked ...*statev3.FilterStateValue) []*hcmv3.HttpFilter {
 	said := append(asked,
 		State(wire.StateOutside, "%METADATA(ROUTE:sallyport:"+rowOutside+")%", Stay),
 		State(wire.StateHost, "%METADATA(ROUTE:sallyport:"+rowHost+")%", Stay),
+		State(wire.StateAt, "%METADATA(ROUTE:sallyport:"+rowPort+")%", Stay),
 	)
 	return []*hcmv3.HttpFilter{httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: said}), byPolicy(FilterRoot), byPolicy(FilterOwn)}
 }
 
-// filterAsked notes what rules are asked about.
-const filterAsked = "sallyport.asked"
+// filterAsked notes what rules are asked about, and filterAskedLed what they are asked about besides.
+const (
+	filterAsked    = "sallyport.asked"
+	filterAskedLed = filterAsked + led
+)
 
 func byPolicy(name string) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(AccessType, indexType)}}
 }
 
-// What a sidecar's row says of what goes outside without a gateway: that it does, and the host, where the row is of one.
+// What a sidecar's row says of what goes outside without a gateway: that it does, the host, where the row is of one, and its port, where
+// that is another than was asked for.
 const (
 	rowOutside = "outside"
 	rowHost    = "host"
+	rowPort    = "port"
 )
 
-// Outside marks a sidecar's row whose traffic leaves the mesh from there, to a host, or, for "", to whatever is asked for. Policies
-// are kept for it there, since no gateway will.
-func Outside(r *routev3.Route, host string) *routev3.Route {
+// Outside marks a sidecar's row whose traffic leaves the mesh from there, to a host, or, for "", to whatever is asked for; and to a port,
+// or, for 0, the one that is asked for. Policies are kept for it there, since no gateway will.
+func Outside(r *routev3.Route, host string, port uint32) *routev3.Route {
 	if r.Metadata == nil {
 		r.Metadata = &corev3.Metadata{}
 	}
@@ -105,6 +153,9 @@ func Outside(r *routev3.Route, host string) *routev3.Route {
 	maps.Copy(m.Fields, r.Metadata.FilterMetadata["sallyport"].GetFields())
 	if host != "" && host[0] != '*' {
 		m.Fields[rowHost] = structpb.NewStringValue(host)
+	}
+	if port != 0 {
+		m.Fields[rowPort] = structpb.NewStringValue(portText(port))
 	}
 	r.Metadata.FilterMetadata["sallyport"] = m
 	if IsAnswer(r) {
@@ -134,9 +185,17 @@ func hostAsked() *statev3.FilterStateValue {
 	return Computed(wire.StateHost, hostIn("request.host"), Stay)
 }
 
+// portAsked is the port of a request, or of a question, after its host.
+func portAsked() *statev3.FilterStateValue { return State(wire.StateAt, "%REQ(:AUTHORITY)%", Stay) }
+
+// portDialled is the port that a request's connection was for: what the request says may be anything.
+func portDialled() *statev3.FilterStateValue {
+	return State(wire.StateAt, ":%DOWNSTREAM_LOCAL_PORT%", Stay)
+}
+
 // hostAskedBefore is hostAsked; of a question that comes again by an address, the name that it came by first, if there was one.
-func hostAskedBefore() (*statev3.FilterStateValue, *statev3.FilterStateValue) {
-	return hostAsked(), Computed(wire.StateHost, hostIn("request.headers['"+HeaderAsked+"']"), Stay)
+func hostAskedBefore() []*statev3.FilterStateValue {
+	return []*statev3.FilterStateValue{hostAsked(), Computed(wire.StateHost, hostIn("request.headers['"+HeaderAsked+"']"), Stay)}
 }
 
 // hostIn is an expression for the host in an authority. A name may end in the root's dot, and is the same one.

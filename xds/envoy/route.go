@@ -91,6 +91,13 @@ func Configured(r *routev3.Route, filter string, config *anypb.Any) *routev3.Rou
 	return r
 }
 
+// AllConfigured is that for several.
+func AllConfigured(r *routev3.Route, by map[string]*anypb.Any) {
+	for filter, config := range by {
+		Configured(r, filter, config)
+	}
+}
+
 // DecidedBy notes the object behind a route for the access log.
 func DecidedBy(config string) *corev3.Metadata {
 	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"istio": fields("config", config)}}

@@ -124,7 +124,9 @@ func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts) {
 	root := resolve.Root(s)
 	now := []*resource.Resource{
 		policing.Index(envoy.FilterOwn, of, "", trust),
+		policing.Index(envoy.FilterOwnLed, of, "", trust),
 		policing.Index(envoy.FilterRoot, root.Of, root.Others, trust),
+		policing.Index(envoy.FilterRootLed, root.Of, root.Others, trust),
 	}
 	for name, level := range root.Levels {
 		now = append(now, policing.Root(name, level.Namespace, level.Governed(), trust))
@@ -142,7 +144,7 @@ func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts) {
 
 // LeadsTo is how the names of what an index leads to begin; "" of what is none.
 func LeadsTo(name string) string {
-	return map[string]string{envoy.FilterOwn: ownName(""), envoy.FilterRoot: "root"}[name]
+	return map[string]string{envoy.FilterOwn: ownName(""), envoy.FilterOwnLed: ownName(""), envoy.FilterRoot: "root", envoy.FilterRootLed: "root"}[name]
 }
 
 // remove takes a resource out, if it is there.

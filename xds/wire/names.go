@@ -120,6 +120,7 @@ const (
 	StateQuestion = "sallyport.question" // "tls" or "tcp", of a question about a connection
 	StateFrom     = "sallyport.from"     // the client's address, without its port
 	StateHost     = "sallyport.host"     // the host that is asked for, in lower case
+	StateAt       = "sallyport.at"       // the port that is asked for, after a colon and whatever
 	StateOutside  = "sallyport.outside"  // says at a sidecar that it leaves the mesh from there
 	StateSpoken   = "sallyport.spoken"   // "tls" or "tcp", of a connection; nothing of a request
 	StateSubset   = "sallyport.subset"   // the namespace whose registration the client means

@@ -14,7 +14,7 @@ import (
 
 // userRequest renders a user's route of requests.
 func (r exitRow) userRequest(route *resolve.Route) *routev3.Route {
-	out := httproute.Render(route.HTTP, route.Match, r.Port.Number, r.ends(route.To), r.ends(route.Mirrors))
+	out := httproute.Render(route.HTTP, route.Match, r.Port.Number, r.ends(route, route.To), r.ends(route, route.Mirrors))
 	switch {
 	case route.Does == resolve.Answer:
 		envoy.WithRevision(out, route.Revision)
@@ -27,16 +27,17 @@ func (r exitRow) userRequest(route *resolve.Route) *routev3.Route {
 	return out
 }
 
-func (r exitRow) ends(list []resolve.To) []httproute.End {
+func (r exitRow) ends(route *resolve.Route, list []resolve.To) []httproute.End {
 	out := make([]httproute.End, len(list))
 	for i := range list {
-		out[i] = r.end(&list[i])
+		out[i] = r.end(&list[i], route.Besides(&list[i], r.Service.Host, r.Port.Number))
 	}
 	return out
 }
 
 // end is a destination as requests reach it. The server knows itself without the port that the table knows it by.
-func (r exitRow) end(t *resolve.To) httproute.End {
+// Policies are asked about besides, too.
+func (r exitRow) end(t, besides *resolve.To) httproute.End {
 	if t.Closed != nil {
 		return httproute.End{Cluster: wire.BlackHoleCluster}
 	}
@@ -45,6 +46,9 @@ func (r exitRow) end(t *resolve.To) httproute.End {
 		e.Otherwise = r.Service.Host
 	}
 	own := farend.Dialled(&routev3.Route{}, t.Service, t.Port.TargetPort)
+	if besides != nil {
+		envoy.AllConfigured(own, envoy.LedTo(besides.Service.Host, besides.Port.Number))
+	}
 	e.Filters = envoy.Through(own, farend.Translations(t.Port)...).TypedPerFilterConfig
 	return e
 }
@@ -98,7 +102,11 @@ func (r exitRow) userAnswers(route *resolve.Route) []*routev3.Route {
 			inner := innerListener{tls: t.Port.Protocol == registry.TLS, wildcard: true}
 			return farend.InPatterns(inner.name(), r.clusterTo(t), t.Service, t.Port).Row(match)
 		default:
-			return envoy.Answer{Route: "default", Cluster: r.clusterTo(t), Revision: t.Service.RevisionOf(t.Port)}.Row(match)
+			row := envoy.Answer{Route: "default", Cluster: r.clusterTo(t), Revision: t.Service.RevisionOf(t.Port)}.Row(match)
+			if t.Service.Host != r.Service.Host || t.Port.Number != r.Port.Number {
+				envoy.LedThere(row, t.Service.Host, t.Port.Number)
+			}
+			return row
 		}
 	})
 }
@@ -109,7 +117,11 @@ func (r exitRow) userTunnels(route *resolve.Route) []*routev3.Route {
 		if t.Closed != nil {
 			return farend.ClosedTunnels(*t.Closed)
 		}
-		return envoy.WithRevision(tunnelRoute(t.Service, t.Port, r.clusterTo(t)), t.Service.RevisionOf(t.Port))
+		row := envoy.WithRevision(tunnelRoute(t.Service, t.Port, r.clusterTo(t)), t.Service.RevisionOf(t.Port))
+		if besides := route.Besides(t, r.Service.Host, r.Port.Number); besides != nil {
+			envoy.AllConfigured(row, envoy.LedTo(besides.Service.Host, besides.Port.Number))
+		}
+		return row
 	})
 	for _, row := range out {
 		letIn(row, restricted(route.Audience, r.at.Trust))

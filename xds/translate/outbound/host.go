@@ -153,20 +153,20 @@ func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
 	case r.Does == resolve.NotRegistered:
 		return asked(askForHeld(port.Number), r, h)
 	case r.For == resolve.Requests:
-		return leaving(h.requests(port), h.Service)
+		return leaving(h.requests(port), h.Service, 0)
 	default:
 		a := h.tunnel(port)
 		if r.Asked == resolve.ByAddress || r.Asked == resolve.Nameless {
 			a.By = wire.ByAddress
 		}
-		return leaving(asked(a.Row(envoy.AsksAbout("")), r, h), h.Service)
+		return leaving(asked(a.Row(envoy.AsksAbout("")), r, h), h.Service, 0)
 	}
 }
 
-// leaving marks a row whose traffic leaves the mesh straight from the sidecar.
-func leaving(row *routev3.Route, to *registry.Service) *routev3.Route {
+// leaving marks a row whose traffic leaves the mesh straight from the sidecar, and, where a route says which, to what port.
+func leaving(row *routev3.Route, to *registry.Service, port uint32) *routev3.Route {
 	if to.External && to.Exit.IsZero() {
-		return envoy.Outside(row, to.Host)
+		return envoy.Outside(row, to.Host, port)
 	}
 	return row
 }

@@ -27,11 +27,6 @@ func (h *Host) userRequests(port registry.Port, r *resolve.Route) *routev3.Route
 	case len(r.To) == 1 && r.To[0].Service.Exit.IsZero(): // what goes on is told of with the destination's entry
 		envoy.WithRevision(out, r.To[0].Service.RevisionOf(r.To[0].Port))
 	}
-	for i := range r.To {
-		if to := &r.To[i]; to.Closed == nil {
-			leaving(out, to.Service) // of several, the last one is meant
-		}
-	}
 	return out
 }
 
@@ -58,6 +53,9 @@ func (h *Host) end(t *resolve.To) httproute.End {
 		if t.Contested {
 			e.Headers = []*corev3.HeaderValueOption{registeredIn(svc)}
 		}
+	}
+	if svc.External && svc.Exit.IsZero() {
+		envoy.AllConfigured(own, envoy.LeavesFor(svc.Host, t.Port.Number))
 	}
 	e.Filters = envoy.Through(own, farend.Translations(t.Port)...).TypedPerFilterConfig
 	return e
@@ -95,7 +93,7 @@ func (h *Host) userConnections(r *resolve.Route) []*routev3.Route {
 		if t.Closed != nil {
 			return row
 		}
-		return leaving(row, t.Service)
+		return leaving(row, t.Service, t.Port.Number)
 	})
 }
 

@@ -9,9 +9,9 @@ import (
 
 // What rules look at.
 
-func host() *cncfcorev3.TypedExtensionConfig      { return envoy.StateInput(wire.StateHost) }
-func spoken() *cncfcorev3.TypedExtensionConfig    { return envoy.StateInput(wire.StateSpoken) }
-func client() *cncfcorev3.TypedExtensionConfig    { return envoy.StateInput(wire.StateClient) }
-func from() *cncfcorev3.TypedExtensionConfig      { return envoy.StateInput(wire.StateFrom) }
-func authority() *cncfcorev3.TypedExtensionConfig { return envoy.HeaderInput(":authority") }
-func path() *cncfcorev3.TypedExtensionConfig      { return envoy.HeaderInput(":path") }
+func host() *cncfcorev3.TypedExtensionConfig   { return envoy.StateInput(wire.StateHost) }
+func spoken() *cncfcorev3.TypedExtensionConfig { return envoy.StateInput(wire.StateSpoken) }
+func client() *cncfcorev3.TypedExtensionConfig { return envoy.StateInput(wire.StateClient) }
+func from() *cncfcorev3.TypedExtensionConfig   { return envoy.StateInput(wire.StateFrom) }
+func port() *cncfcorev3.TypedExtensionConfig   { return envoy.StateInput(wire.StateAt) }
+func path() *cncfcorev3.TypedExtensionConfig   { return envoy.HeaderInput(":path") }

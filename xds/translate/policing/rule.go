@@ -113,7 +113,7 @@ func Name(r permit.Ruling) string {
 // conditions are what a rule asks for beside its hosts and paths. What is dear comes last.
 func conditions(r *permit.Rule) (out []*envoy.Predicate) {
 	if len(r.Ports) > 0 {
-		out = append(out, envoy.IsLike(authority(), ports(r.Ports)))
+		out = append(out, envoy.IsLike(port(), ports(r.Ports)))
 	}
 	if r.ReadsRequests() { // a question about a connection is a request, too
 		out = append(out, protocols([]permit.Protocol{permit.HTTP}))
@@ -146,7 +146,7 @@ func paths(r *permit.Rule) *envoy.Predicate {
 	return envoy.IsLike(path(), "("+strings.Join(list, "|")+")"+query)
 }
 
-// ports are expressions for authorities: a request's to port 80 says none.
+// ports are expressions for what is asked for (wire.StateAt): a request to port 80 says none.
 func ports(list []uint32) string {
 	var out []string
 	for _, p := range list {
