@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -44,6 +45,7 @@ func TestPolicies(t *testing.T) {
 		{"without a policy", p.without},
 		{"an allowlist", p.allowlist},
 		{"the host in other letters", p.letters},
+		{"a route that leads elsewhere", p.led},
 		{"paths that servers take for others", p.paths},
 		{"methods and headers", p.requests},
 		{"the root namespace's word", p.root},
@@ -169,6 +171,38 @@ func (p *policed) letters(t *testing.T) {
 		if status, text, err := p.app.get(p.ctx, time.Minute, host, policedHTTP, "/", http.Header{}); err != nil || status != http.StatusForbidden {
 			t.Errorf("%s: %d %s %v", host, status, text, err)
 		}
+	}
+}
+
+// led: a route at the gateway that leads from a host that is allowed to one that is not.
+func (p *policed) led(t *testing.T) {
+	p.write(t, "  default: Allow\n  rules: [{name: not-two, hosts: [two.policed.test], action: Deny}]\n")
+	port := func(number int, protocol string) string {
+		return fmt.Sprintf("{port: {number: %d, name: p%d, protocol: %s}, hosts: ['*']}", number, number, protocol)
+	}
+	objects := "apiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata: {name: led, namespace: default}\nspec: {selector: {istio: egressgateway}, servers: [" + port(policedHTTP, "HTTP") + ", " + port(policedTCP, "TCP") + "]}\n" +
+		"---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: led, namespace: default}\nspec: {hosts: [one.policed.test], gateways: [led]," +
+		" http: [{match: [{uri: {prefix: /two}}], route: [{destination: {host: two.policed.test}}]}, {match: [{uri: {prefix: /copy}}], mirror: {host: two.policed.test}, route: [{destination: {host: one.policed.test}}]}, {route: [{destination: {host: one.policed.test}}]}]," +
+		" tcp: [{route: [{destination: {host: two.policed.test}}]}]}\n"
+	if err := p.scene.Config.Write("led.yaml", objects); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"/": http.StatusOK, "/two": http.StatusForbidden, "/copy": http.StatusForbidden}
+	if err := world.Within(p.ctx, time.Minute, func() error {
+		for path, status := range want {
+			if got, text, err := p.app.get(p.ctx, time.Minute, "one.policed.test", policedHTTP, path, http.Header{}); err != nil || got != status {
+				return fmt.Errorf("%s: %d %s %w, want %d", path, got, text, err, status)
+			}
+		}
+		if p.tries("one.policed.test")["tcp"] == nil {
+			return errors.New("bytes are led to a host that is denied")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := p.scene.Config.Remove("led.yaml"); err != nil {
+		t.Fatal(err)
 	}
 }
 
