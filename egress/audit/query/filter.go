@@ -109,16 +109,25 @@ func (f Filter) Match(r *record.Record) bool {
 
 // where writes the filter as a condition with its parameters.
 func (f Filter) where() (string, []any) {
+	condition, args := f.fits()
+	for _, bound := range []struct {
+		condition string
+		at        time.Time
+	}{{" AND time >= ?", f.Since}, {" AND time < ?", f.Until}} {
+		if !bound.at.IsZero() {
+			condition += bound.condition
+			args = append(args, bound.at.UTC())
+		}
+	}
+	return condition, args
+}
+
+// fits is what it asks for beside the time.
+func (f Filter) fits() (string, []any) {
 	conditions, args := []string{"true"}, []any(nil)
 	add := func(condition string, values ...any) {
 		conditions = append(conditions, condition)
 		args = append(args, values...)
-	}
-	if !f.Since.IsZero() {
-		add("time >= ?", f.Since.UTC())
-	}
-	if !f.Until.IsZero() {
-		add("time < ?", f.Until.UTC())
 	}
 	if f.Verdict != "" {
 		add("verdict = ?", string(f.Verdict))

@@ -38,7 +38,7 @@ func rec(seq int, change func(*record.Record)) record.Record {
 
 func filled(t testing.TB, records ...record.Record) *sql.DB {
 	t.Helper()
-	s, err := store.Open(context.Background(), t.TempDir(), store.Options{})
+	s, err := store.Open(context.Background(), t.TempDir(), store.Options{Now: func() time.Time { return noon.Add(time.Hour) }})
 	if err != nil {
 		t.Fatal(err)
 	}

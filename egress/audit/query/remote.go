@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sallyport/sallyport/egress/audit/ingest"
+	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -25,6 +26,13 @@ func (r remote) Select(ctx context.Context, filter Filter, f func(record.Record)
 
 func (r remote) Tail(ctx context.Context, filter Filter, f func(record.Record) error) error {
 	return ask(ctx, r.conn, "Tail", filter, eachRecord(f))
+}
+
+func (r remote) Inputs(ctx context.Context, filter Filter, f func(*inputs.Input) error) error {
+	if err := filter.forInputs(); err != nil {
+		return err
+	}
+	return ask(ctx, r.conn, "Inputs", filter, func(answer []byte) error { return eachInput(answer, f) })
 }
 
 func (r remote) SQL(ctx context.Context, statement string, sink RowSink) error {
@@ -78,6 +86,8 @@ func answerError(err error) error {
 		return nil
 	case status.Code(err) == codes.InvalidArgument:
 		return StatementError{errors.New(status.Convert(err).Message())}
+	case status.Code(err) == codes.Unimplemented:
+		return errors.New("audit server: it is of an older version, which does not know the question: start that of this version")
 	case status.Code(err) == codes.Canceled:
 		return context.Canceled
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // The service is gRPC without generated code: a question (BytesValue holding JSON), a stream of answers (BytesValue).
-// Select and Tail answer with ingest's batches; SQL first with a JSON array of the column names, then with lines of
+// Select and Tail answer with ingest's batches; Inputs with lists in encoding/gob, which is told the fields' names; SQL first with a JSON array of the column names, then with lines of
 // JSON arrays.
 const serviceName = "sallyport.audit.v1.Query"
 
@@ -36,6 +36,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) { r.RegisterService(&service
 
 type answerer interface {
 	answerSelect(grpc.ServerStream) error
+	answerInputs(grpc.ServerStream) error
 	answerSQL(grpc.ServerStream) error
 	answerTail(grpc.ServerStream) error
 }
@@ -46,6 +47,8 @@ var serviceDesc = grpc.ServiceDesc{
 	Streams: []grpc.StreamDesc{
 		{StreamName: "Select", ServerStreams: true,
 			Handler: func(s any, stream grpc.ServerStream) error { return s.(answerer).answerSelect(stream) }},
+		{StreamName: "Inputs", ServerStreams: true,
+			Handler: func(s any, stream grpc.ServerStream) error { return s.(answerer).answerInputs(stream) }},
 		{StreamName: "SQL", ServerStreams: true,
 			Handler: func(s any, stream grpc.ServerStream) error { return s.(answerer).answerSQL(stream) }},
 		{StreamName: "Tail", ServerStreams: true,

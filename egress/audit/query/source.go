@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
@@ -27,6 +28,8 @@ const (
 type Source interface {
 	// Select calls f with the records that fit, oldest first.
 	Select(ctx context.Context, filter Filter, f func(record.Record) error) error
+	// Inputs calls f with the distinct inputs that fit, those of one question one after the other (see Inputs).
+	Inputs(ctx context.Context, filter Filter, f func(*inputs.Input) error) error
 	// SQL runs one SELECT on the table records.
 	SQL(ctx context.Context, statement string, sink RowSink) error
 	// Tail calls f with the newest filter.Limit records that fit, then with each that comes in, until ctx ends.
@@ -75,6 +78,10 @@ type file struct{ db *sql.DB }
 
 func (l file) Select(ctx context.Context, filter Filter, f func(record.Record) error) error {
 	return Each(ctx, l.db, filter, f)
+}
+
+func (l file) Inputs(ctx context.Context, filter Filter, f func(*inputs.Input) error) error {
+	return Inputs(ctx, l.db, filter, f)
 }
 
 func (l file) SQL(ctx context.Context, statement string, sink RowSink) error {

@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
 
@@ -23,7 +25,7 @@ func (s *Store) commit(ctx context.Context, batches [][]record.Record) error {
 		s.copies.Add(uint64(total))
 		return nil
 	}
-	now := s.options.Now().UTC()
+	now := s.moment()
 	records := make([]driver.Value, 0, len(s.layout))
 	err := transact(ctx, s.db, func(conn *sql.Conn) error {
 		return conn.Raw(func(raw any) error {
@@ -42,11 +44,38 @@ func (s *Store) commit(ctx context.Context, batches [][]record.Record) error {
 	if err != nil {
 		return s.fail("write records", err)
 	}
+	s.lastIn = now
 	s.seen.keep(changed)
 	s.stored.Add(uint64(len(news)))
 	s.copies.Add(uint64(total - len(news)))
 	s.followers.publish(news)
+	s.gatherer.note(len(news))
 	return nil
+}
+
+// moment is when records come in that are stored now: later than all that there are, also when the clock was put back.
+func (s *Store) moment() time.Time {
+	now := s.options.Now().UTC().Truncate(time.Microsecond) // as the table keeps it
+	if !now.After(s.lastIn) {
+		now = s.lastIn.Add(time.Microsecond)
+	}
+	return now
+}
+
+// lastIngested is when the last records came in, of those that there are and of those that are gathered; the zero time where there are none.
+func lastIngested(ctx context.Context, db *sql.DB) (time.Time, error) {
+	_, until, err := inputsAt(ctx, db)
+	var last sql.NullTime
+	if err == nil {
+		err = db.QueryRowContext(ctx, "SELECT max("+ingestedColumn+") FROM "+Table).Scan(&last)
+	}
+	if err != nil {
+		return until, fmt.Errorf("audit store: when the last records came in: %w", err)
+	}
+	if last.Time.After(until) {
+		until = last.Time
+	}
+	return until.UTC(), nil
 }
 
 // appendRows appends n rows to a table by DuckDB's appender, within the connection's transaction.

@@ -34,6 +34,10 @@ func storeUntilKilled(dir string) {
 				os.Exit(1)
 			}
 		}
+		if err := s.gather(context.Background()); err != nil { // it is killed here, too
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		fmt.Println(next - 1)
 	}
 }
@@ -54,6 +58,13 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 		if err != nil || upTo != acknowledged || n != distinct {
 			t.Fatalf("round %d: %d of %d acknowledged records, %d rows, %d different, %v",
 				round, upTo, acknowledged, n, distinct, err)
+		}
+		var asked int
+		for _, x := range inputsOf(t, db, InputsFilter{}) {
+			asked += int(x.Count)
+		}
+		if asked != n {
+			t.Errorf("round %d: the inputs are of %d records, want %d", round, asked, n)
 		}
 		if _, err := db.Exec("DELETE FROM records"); err == nil {
 			t.Error("the read-only database was written")

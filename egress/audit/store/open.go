@@ -94,7 +94,7 @@ func connect(ctx context.Context, file string, readOnly bool, o Options) (*sql.D
 		return nil, fmt.Errorf("audit store: open %s: %w", file, err)
 	}
 	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(readers + 1)
+	db.SetMaxOpenConns(readers + 2) // the writer's, and the gatherer's
 	db.SetMaxIdleConns(2)
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("audit store: open %s: %w", file, err), db.Close())

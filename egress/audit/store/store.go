@@ -31,6 +31,8 @@ type Store struct {
 	failOnce sync.Once
 	stopOnce sync.Once
 
+	gatherer  gatherer
+	lastIn    time.Time // when the last records came in; of the writer's goroutine
 	followers followers
 	stored    atomic.Uint64
 	copies    atomic.Uint64
@@ -61,12 +63,20 @@ func start(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := prepareInputs(ctx, db); err != nil {
+		return nil, err
+	}
+	last, err := lastIngested(ctx, db)
+	if err != nil {
+		return nil, err
+	}
 	s := &Store{
-		db: db, options: o, log: o.Logger, layout: columns, seen: known,
+		db: db, options: o, log: o.Logger, layout: columns, seen: known, lastIn: last,
 		requests: make(chan request, 64), closing: make(chan struct{}), done: make(chan struct{}),
-		failed: make(chan struct{}),
+		failed: make(chan struct{}), gatherer: gatherer{enough: make(chan struct{}, 1), done: make(chan struct{})},
 	}
 	go s.writeLoop()
+	go s.gatherLoop(context.WithoutCancel(ctx))
 	return s, nil
 }
 
@@ -89,6 +99,7 @@ func (s *Store) Stats() Stats { return Stats{s.stored.Load(), s.copies.Load()} }
 func (s *Store) Close() error {
 	s.stopOnce.Do(func() { close(s.closing) })
 	<-s.done
+	<-s.gatherer.done
 	s.followers.close()
 	return s.db.Close()
 }

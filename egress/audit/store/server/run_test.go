@@ -3,11 +3,13 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/sallyport/sallyport/egress/audit/ingest"
+	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/spool"
@@ -95,6 +98,49 @@ func selected(t *testing.T, s query.Source, f query.Filter) (out []record.Record
 		t.Fatal(err)
 	}
 	return out
+}
+
+// asked are the inputs of a source.
+func asked(t *testing.T, s query.Source) (out []inputs.Input) {
+	t.Helper()
+	if err := s.Inputs(t.Context(), query.Filter{}, func(x *inputs.Input) error { out = append(out, *x); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestInputsByAnyWay: a server and the file itself give the same inputs, more than go into one answer.
+func TestInputsByAnyWay(t *testing.T) {
+	r := run(t, t.TempDir())
+	sp, err := spool.Open(t.TempDir(), spool.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sp.Close()
+	for i := range 150 {
+		one := rec(0)
+		one.URLPath, one.DecidedBy = fmt.Sprint("/", i, strings.Repeat("x", 4000)), record.Object{Kind: "EgressPolicy", Namespace: "a", Name: "list", Rule: "all", Revision: "1"}
+		if err := sp.Append(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	shipped := make(chan error)
+	go func() { shipped <- ingest.Ship(ctx, connect(t, r.data), sp, nil) }()
+	if err := sp.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-shipped
+	served := asked(t, source(t, r.data))
+	r.stop()
+	if read := asked(t, source(t, r.data)); len(served) != 150 || !reflect.DeepEqual(served, read) {
+		t.Errorf("%d inputs of the server, %d of the file", len(served), len(read))
+	}
+	if served[0].DecidedBy.Rule != "all" || served[0].Count != 1 || served[0].Last.IsZero() {
+		t.Errorf("%+v", served[0])
+	}
 }
 
 // From an agent's spool to the answers, and on when the server is gone.

@@ -1,0 +1,199 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/inputs"
+)
+
+// InputsTable has the distinct inputs of the records, by day: what package inputs describes. It is made from the records, and has
+// those that came in up to a moment, which inputsState knows (gather.go); a reader adds the others (EachInput). Rows that differ in
+// their numbers alone are the same input.
+const InputsTable = "inputs"
+
+// inputsState has one row: which version of InputsTable there is, up to which moment of coming in it has the records (until), and up
+// to which its rows were merged (merged).
+const inputsState = "inputs_state"
+
+// inputsVersion is that of InputsTable: a folder with another one has it made anew from the records.
+const inputsVersion = 1
+
+// What is told apart of one day's inputs of an account. What is more is counted.
+const (
+	maxPaths  = 200    // of one host, port and method: by path and address dialled
+	maxInputs = 20_000 // of all
+)
+
+// inputColumn is a column of InputsTable.
+type inputColumn struct {
+	name, kind string
+	// from makes it of records, all of which are one input; merged, of rows that are one. Where merged is "", they agree in it.
+	from, merged string
+}
+
+// inputColumns are the table's, in the order of EachInput.
+var inputColumns = []inputColumn{
+	{"day", "DATE", "CAST(" + believedTime + " AS DATE)", ""},
+	told("namespace"), told("service_account"), told("workload"), told("labels"), told("claim"), told("reporter"), told("direction"),
+	told("class"), told("protocol"), told("host"),
+	{"port", "UINTEGER", "port", ""},
+	told("method"), told("url_path"), told("dialled"), told("cut"),
+	{"beyond", "VARCHAR", "''", ""},
+	told("verdict"), told("path"), object("decided_by"), object("allowed_by"), object("would_deny"),
+	{"reason", "VARCHAR", "CASE WHEN verdict = 'denied' AND coalesce(decided_by_kind, '') = '' AND class <> 'dns' THEN reason ELSE '' END", ""},
+	{"records", "UBIGINT", "count(*)", total("records")},
+	{"lost", "UBIGINT", total("lost"), total("lost")},
+	{"first", "TIMESTAMPTZ", "min(" + believedTime + ")", "min(first)"},
+	{"last", "TIMESTAMPTZ", "max(" + believedTime + ")", "max(last)"},
+	{"replicas", "UINTEGER", "1", "max(replicas)"},
+	{"bytes_sent", "UBIGINT", total("bytes_sent"), total("bytes_sent")},
+	{"bytes_received", "UBIGINT", total("bytes_received"), total("bytes_received")},
+	{ingestedColumn, "TIMESTAMPTZ", "max(" + ingestedColumn + ")", "max(" + ingestedColumn + ")"},
+}
+
+// believedTime is a record's time where it can be right, the nearest to it otherwise: a proxy whose clock is wrong, or which lies, makes no
+// days.
+const believedTime = "least(greatest(time, " + ingestedColumn + " - INTERVAL 30 DAY), " + ingestedColumn + " + INTERVAL 1 DAY)"
+
+// replica is a regular expression of what Kubernetes adds to a workload's name to name a pod: the hash of a ReplicaSet, or the minute of a
+// CronJob, and five characters; or the number in a StatefulSet.
+const replica = `((-[bcdfghjklmnpqrstvwxz2456789]{6,10}|-[0-9]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}|-[0-9]+)$`
+
+// told is a column of a record's text.
+func told(name string) inputColumn {
+	return inputColumn{name, "VARCHAR", "coalesce(" + name + ", '')", ""}
+}
+
+// object is a column with an object of the record: KIND/NAMESPACE/NAME/REVISION/RULE, or "".
+func object(name string) inputColumn {
+	var parts []string
+	for _, part := range []string{"_kind", "_namespace", "_name", "_revision", "_rule"} {
+		parts = append(parts, "coalesce("+name+part+", '')")
+	}
+	return inputColumn{name, "VARCHAR", "CASE WHEN coalesce(" + name + "_kind, '') = '' THEN '' ELSE " + strings.Join(parts, " || '/' || ") + " END", ""}
+}
+
+// total is a sum that stays within its column, whatever proxies claim.
+func total(name string) string {
+	return "least(sum(" + name + "), 18446744073709551615)::UBIGINT"
+}
+
+// gathered is a SELECT of the inputs of the records for which a condition holds.
+func gathered(condition string) string {
+	var of, merged []string
+	for _, c := range inputColumns {
+		of = append(of, c.from+" AS "+c.name)
+		switch {
+		case c.name == "workload":
+			merged = append(merged, "regexp_replace(workload, '"+replica+"', '') AS workload")
+		case c.name == "replicas": // what is left to tell the rows apart is the pod
+			merged = append(merged, "count(*)::UINTEGER AS replicas")
+		default:
+			merged = append(merged, c.merge())
+		}
+	}
+	return "SELECT " + strings.Join(merged, ", ") + " FROM (SELECT " + strings.Join(of, ", ") + " FROM " + Table + " WHERE " + condition + " GROUP BY ALL) GROUP BY ALL"
+}
+
+// merge is the column in a SELECT of rows that are one input.
+func (c inputColumn) merge() string {
+	if c.merged == "" {
+		return c.name
+	}
+	return c.merged + " AS " + c.name
+}
+
+// mergedFrom is a SELECT that makes one row of each input of a table.
+func mergedFrom(table string) string {
+	var list []string
+	for _, c := range inputColumns {
+		list = append(list, c.merge())
+	}
+	return "SELECT " + strings.Join(list, ", ") + " FROM " + table + " GROUP BY ALL"
+}
+
+// beyond is what is left out where there are more inputs than are told apart. Those that came most often stay.
+type beyond struct {
+	is    string // see inputs.Question
+	group string // of which so many are told apart
+	most  int
+	told  func(column string) bool // whether it is told all the same
+}
+
+var beyonds = []beyond{
+	{is: inputs.BeyondPaths, group: "day, namespace, service_account, host, port, method", most: maxPaths, told: func(column string) bool { return column != "url_path" && column != "dialled" }},
+	{is: inputs.BeyondHosts, group: "day, namespace, service_account", most: maxInputs, told: func(column string) bool {
+		return slices.Contains([]string{"day", "namespace", "service_account", "verdict"}, column)
+	}},
+}
+
+// find is a statement that makes a table, many, of the rows that are too many.
+func (b beyond) find(from string) string {
+	return fmt.Sprintf("CREATE TEMP TABLE many AS SELECT rowid AS id FROM %s WHERE beyond = '' AND class <> 'gap' "+
+		"QUALIFY row_number() OVER (PARTITION BY %s ORDER BY records DESC, rowid) > %d", from, b.group, b.most)
+}
+
+// merged is a SELECT of what is told of them.
+func (b beyond) merged(from string) string {
+	var list []string
+	for _, c := range inputColumns {
+		switch {
+		case c.name == "beyond":
+			list = append(list, "'"+b.is+"' AS beyond")
+		case c.merged != "" || b.told(c.name):
+			list = append(list, c.merge())
+		case c.kind == "VARCHAR":
+			list = append(list, "'' AS "+c.name)
+		default:
+			list = append(list, "0 AS "+c.name)
+		}
+	}
+	return fmt.Sprintf("SELECT %s FROM %s WHERE rowid IN (SELECT id FROM many) GROUP BY ALL", strings.Join(list, ", "), from)
+}
+
+// prepareInputs makes the table where it is missing, or of another version.
+func prepareInputs(ctx context.Context, db *sql.DB) error {
+	version, _, err := inputsAt(ctx, db)
+	if err != nil || version == inputsVersion {
+		return err
+	}
+	var list []string
+	for _, c := range inputColumns {
+		list = append(list, c.name+" "+c.kind)
+	}
+	err = transact(ctx, db, func(conn *sql.Conn) error {
+		for _, statement := range []string{
+			"DROP TABLE IF EXISTS " + InputsTable, "DROP TABLE IF EXISTS " + inputsState,
+			"CREATE TABLE " + InputsTable + " (" + strings.Join(list, ", ") + ")",
+			"CREATE TABLE " + inputsState + " (version INTEGER, until TIMESTAMPTZ, merged TIMESTAMPTZ)",
+			fmt.Sprintf("INSERT INTO %s VALUES (%d, '-infinity', '-infinity')", inputsState, inputsVersion),
+		} {
+			if _, err := conn.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("audit store: make the table %s: %w", InputsTable, err)
+	}
+	return nil
+}
+
+// inputsAt reads the version of a database's inputs, and up to which moment they have the records; 0 where there are none.
+func inputsAt(ctx context.Context, db queryer) (version int, until time.Time, err error) {
+	var there bool
+	err = db.QueryRowContext(ctx, "SELECT count(*) > 0 FROM duckdb_tables() WHERE table_name = '"+inputsState+"'").Scan(&there)
+	if err == nil && there {
+		err = db.QueryRowContext(ctx, "SELECT version, greatest(until, TIMESTAMPTZ '0001-01-01') FROM "+inputsState).Scan(&version, &until)
+	}
+	if err != nil {
+		return 0, until, fmt.Errorf("audit store: read the table %s: %w", inputsState, err)
+	}
+	return version, until, nil
+}

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/inputs"
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// InputsFilter chooses inputs. Zero fields choose everything.
+type InputsFilter struct {
+	Since, Until time.Time // those whose last record is not before Since, and whose first is before Until
+	// Where is a condition on the columns that InputsTable shares with the records, and Args are its parameters.
+	Where string
+	Args  []any
+}
+
+// EachInput calls f with the inputs that fit, those of one question one after the other. An error of f ends it and is returned. What is
+// not gathered yet is made from the records. The numbers are those of whole days.
+func EachInput(ctx context.Context, db *sql.DB, filter InputsFilter, f func(*inputs.Input) error) error {
+	tx, err := db.BeginTx(ctx, nil) // the mark, and what is on either side of it, are of one moment
+	if err != nil {
+		return fmt.Errorf("audit inputs: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	version, until, err := inputsAt(ctx, tx)
+	if err != nil {
+		return err
+	}
+	from, args := gathered(ingestedColumn+" > ?"), []any{until}
+	if version == inputsVersion {
+		from = "SELECT * FROM " + InputsTable + " UNION ALL BY NAME " + from
+	} else {
+		from, args = gathered("true"), nil
+	}
+	rows, err := tx.QueryContext(ctx, selectInputs(from, &filter, &args), args...)
+	if err != nil {
+		return fmt.Errorf("audit inputs: %w", err)
+	}
+	defer rows.Close()
+	if err := scanInputs(rows, f); err != nil {
+		return err
+	}
+	return rows.Err()
+}
+
+// selectInputs is the statement over all days' rows, and adds its parameters.
+func selectInputs(from string, filter *InputsFilter, args *[]any) string {
+	where := "true"
+	for _, bound := range []struct {
+		condition string
+		at        time.Time
+	}{{" AND last >= ?", filter.Since}, {" AND first < ?", filter.Until}} {
+		if !bound.at.IsZero() {
+			where += bound.condition
+			*args = append(*args, bound.at.UTC())
+		}
+	}
+	if filter.Where != "" {
+		where += " AND (" + filter.Where + ")"
+		*args = append(*args, filter.Args...)
+	}
+	var list, question []string
+	for _, c := range inputColumns {
+		switch c.name {
+		case ingestedColumn:
+		case "day":
+			list = append(list, "count(DISTINCT day)::UINTEGER AS days")
+		default:
+			list = append(list, c.merge())
+		}
+		if c.name != "day" && c.merged == "" {
+			question = append(question, c.name)
+		}
+	}
+	// The first of them are the question's.
+	return "SELECT " + strings.Join(list, ", ") + " FROM (" + from + ") WHERE " + where + " GROUP BY ALL ORDER BY " + strings.Join(question, ", ")
+}
+
+// scanInputs reads rows of selectInputs.
+func scanInputs(rows *sql.Rows, f func(*inputs.Input) error) error {
+	for rows.Next() {
+		var x inputs.Input
+		var decided, allowed, would string
+		q, o := &x.Question, &x.Outcome
+		if err := rows.Scan(&x.Days, &q.Namespace, &q.ServiceAccount, &q.Workload, &q.Labels, &q.Claim, &q.Reporter, &q.Direction,
+			(*string)(&q.Class), &q.Protocol, &q.Host, &q.Port, &q.Method, &q.URLPath, &q.Dialled, &q.Cut, &q.Beyond,
+			(*string)(&o.Verdict), &o.Path, &decided, &allowed, &would, &o.Reason,
+			&x.Count, &x.Lost, &x.First, &x.Last, &x.Replicas, &x.BytesSent, &x.BytesReceived); err != nil {
+			return fmt.Errorf("audit inputs: %w", err)
+		}
+		x.First, x.Last = x.First.UTC(), x.Last.UTC()
+		o.DecidedBy, o.AllowedBy, o.WouldDeny = unpack(decided), unpack(allowed), unpack(would)
+		if err := f(&x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpack reads an object as the table has it.
+func unpack(text string) record.Object {
+	p := strings.SplitN(text, "/", 5)
+	if len(p) != 5 {
+		return record.Object{}
+	}
+	return record.Object{Kind: p[0], Namespace: p[1], Name: p[2], Revision: p[3], Rule: p[4]}
+}
