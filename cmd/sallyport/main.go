@@ -30,7 +30,10 @@ Exit codes: 0 done, 1 the answer is no, 2 the call was wrong, 3 it failed.`,
   sallyport verify --kubeconfig ~/.kube/config --from shop/checkout --target example.com
 
   # what was tried in the last hour and closed
-  sallyport audit query --since 1h --verdict denied`,
+  sallyport audit query --since 1h --verdict denied
+
+  # what in the last day should not be there
+  sallyport detect`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -45,7 +48,7 @@ Exit codes: 0 done, 1 the answer is no, 2 the call was wrong, 3 it failed.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		upCommand(), controllerCommand(), explainCommand(), lintCommand(), auditCommand(),
-		proxiesCommand(), configCommand(), tokenCommand(), caCommand(), injectCommand(), checkCommand(), verifyCommand(), policyCommand(),
+		proxiesCommand(), configCommand(), tokenCommand(), caCommand(), injectCommand(), checkCommand(), verifyCommand(), policyCommand(), detectCommand(),
 	)
 	return root
 }

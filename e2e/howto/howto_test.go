@@ -34,6 +34,7 @@ var plays = map[string]string{
 	"choose-dns-upstreams.md":   "machine",
 	"close-dns-as-a-way-out.md": "machine",
 	"close-the-ways-around.md":  "cluster",
+	"detect.md":                 "machine",
 	"install-on-kubernetes.md":  "cluster",
 	"run-from-files.md":         "mesh",
 	"speak-tls-to-a-host.md":    "apiserver",
