@@ -141,6 +141,7 @@ var refusedByCRD = map[string]struct{ spec, words string }{
 	"path":                  {`{rules: [{action: Allow, paths: [v1]}]}`, `a path begins with "/"`},
 	"header without value":  {`{rules: [{action: Allow, headers: [{name: a}]}]}`, "value: Required value"},
 	"names twice":           {`{rules: [{name: a, action: Deny}, {action: Deny}, {name: a, action: Deny}]}`, "two rules have the same name"},
+	"named selector":        {`{rules: [{name: selector, action: Deny}]}`, "selector is what a denial is called by"},
 	"named default":         {`{rules: [{name: default, action: Deny}]}`, "default is what the policy's default is called"},
 	"many rules":            {`{rules: ` + repeated(257, "{name: r%d, action: Deny}") + `}`, "must have at most 256 items"},
 	"many hosts":            {`{rules: [{action: Allow, hosts: ` + repeated(257, "h%d.com") + `}]}`, "must have at most 256 items"},

@@ -139,7 +139,7 @@ func (p *policed) allowlist(t *testing.T) {
 	p.write(t, "  rules: [{name: one, hosts: [one.policed.test], action: Allow}]\n")
 	p.until(t, map[string]bool{"one.policed.test": true, "two.policed.test": false, "straight.policed.test": false, "free.policed.test": false})
 	status, text, err := p.app.get(p.ctx, time.Minute, "two.policed.test", policedHTTP, "/", http.Header{})
-	if err != nil || status != http.StatusForbidden || !strings.Contains(text, `"policy":"default/list"`) {
+	if err != nil || status != http.StatusForbidden || !strings.Contains(text, `"policy":"default/list"`) || !strings.Contains(text, `"reason":"no rule allows it"`) {
 		t.Errorf("what is denied reads: %d %s %v", status, text, err)
 	}
 	p.recorded(t, "requests at the gateway", func(r record.Record) bool {

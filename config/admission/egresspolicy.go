@@ -74,8 +74,8 @@ func (r *report) ruleName(field string, i int, name string, names map[string]int
 		return
 	case len(validation.IsDNS1123Label(name)) > 0:
 		r.reject(field, name, "is no rule's name", "use lower-case letters, digits and hyphens, at most 63; begin and end with a letter or digit")
-	case name == ruleDefault:
-		r.reject(field, name, "is what the policy's default is called", "give the rule another name")
+	case ruleNames[name] != "":
+		r.reject(field, name, ruleNames[name], "give the rule another name")
 	case taken:
 		r.reject(field, name, fmt.Sprintf("%s has the same name", at("spec.rules", first)), "give each rule its own name")
 	default:
@@ -83,8 +83,11 @@ func (r *report) ruleName(field string, i int, name string, names map[string]int
 	}
 }
 
-// ruleDefault is what a policy's default is called where rules are called by their names.
-const ruleDefault = "default"
+// ruleNames are what else is called by a name where rules are, and what is.
+var ruleNames = map[string]string{
+	"default":  "is what the policy's default is called",
+	"selector": "is what a denial is called by that is for want of a workload's labels",
+}
 
 // atMost rejects a list that is too long.
 func (r *report) atMost(field string, n, most int, what, rest string) {

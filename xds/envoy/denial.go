@@ -26,8 +26,18 @@ const (
 )
 
 // deniedPart is a format string for one of the rule's parts, as people read it.
-func deniedPart(n string) string {
-	return "%CEL(" + deniedRule + ".split('|')[" + n + "].replace('%20', ' ').replace('%7C', '|').replace('%5D', ']').replace('%5B', '[').replace('%25', '%'))%"
+func deniedPart(n string) string { return "%CEL(" + readPart(n) + ")%" }
+
+func readPart(n string) string {
+	return rawPart(n) + ".replace('%20', ' ').replace('%7C', '|').replace('%5D', ']').replace('%5B', '[').replace('%25', '%')"
+}
+
+func rawPart(n string) string { return deniedRule + ".split('|')[" + n + "]" }
+
+// deniedReason is the rule's reason, or in words what is none.
+func deniedReason() string {
+	return "%CEL(" + rawPart("4") + " != '' ? " + readPart("4") + " : " +
+		rawPart("2") + " == 'default' ? 'no rule allows it' : " + rawPart("2") + " == 'selector' ? 'it selects by labels, and nobody knows the workload' : 'the rule gives none')%"
 }
 
 // denials are what clients read whose request a policy denies: text in browsers, JSON everywhere else. It names the client's own
@@ -39,13 +49,13 @@ func denials() *hcmv3.LocalReplyConfig {
 		Header:       &corev3.HeaderValue{Key: wire.HeaderDenied, Value: "%RESPONSE_CODE_DETAILS%"}, // no functions can be had here that would cut it
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 	}
-	plain := text("sallyport: " + host + " is denied by EgressPolicy " + deniedPart("1") + ", " + deniedPart("2") + ": " + deniedPart("4") + " (owner: " + deniedPart("5") + ")\n" +
+	plain := text("sallyport: " + host + " is denied by EgressPolicy " + deniedPart("1") + ", " + deniedPart("2") + ": " + deniedReason() + " (owner: " + deniedPart("5") + ")\n" +
 		"To allow it, write this before that rule:\n" + allow + "\n")
 	plain.ContentType = "text/plain; charset=utf-8"
 	json := &corev3.SubstitutionFormatString{Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: &structpb.Struct{Fields: map[string]*structpb.Value{
 		"error": structpb.NewStringValue("denied by EgressPolicy"), "host": structpb.NewStringValue(host), "allow": structpb.NewStringValue(allow),
 		"policy": structpb.NewStringValue(deniedPart("1")), "rule": structpb.NewStringValue(deniedPart("2")),
-		"reason": structpb.NewStringValue(deniedPart("4")), "owner": structpb.NewStringValue(deniedPart("5")),
+		"reason": structpb.NewStringValue(deniedReason()), "owner": structpb.NewStringValue(deniedPart("5")),
 	}}}}
 	plain.Formatters, json.Formatters = celFormatters(), celFormatters()
 	browser := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{
