@@ -78,6 +78,12 @@ func (a *attack) ask(t *testing.T, certificate tls.Certificate, data string, fie
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
+	return askByHTTP2(t, c, data, fields...)
+}
+
+// askByHTTP2 does so on a connection that is there.
+func askByHTTP2(t *testing.T, c net.Conn, data string, fields ...header) answer {
+	t.Helper()
 	var block bytes.Buffer
 	enc := hpack.NewEncoder(&block)
 	for _, f := range fields {
@@ -85,7 +91,7 @@ func (a *attack) ask(t *testing.T, certificate tls.Certificate, data string, fie
 			t.Fatal(err)
 		}
 	}
-	_, err = io.WriteString(c, http2.ClientPreface)
+	_, err := io.WriteString(c, http2.ClientPreface)
 	framer := http2.NewFramer(c, c)
 	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	tunnel := fields[0].value == "CONNECT"

@@ -1,10 +1,14 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +50,7 @@ func TestPolicies(t *testing.T) {
 		{"an allowlist", p.allowlist},
 		{"the host in other letters", p.letters},
 		{"a route that leads elsewhere", p.led},
+		{"one connection for several hosts", p.coalesced},
 		{"paths that servers take for others", p.paths},
 		{"methods and headers", p.requests},
 		{"the root namespace's word", p.root},
@@ -170,6 +175,56 @@ func (p *policed) letters(t *testing.T) {
 	for _, host := range []string{"two.policed.test", "TWO.policed.test", "two.Policed.Test"} {
 		if status, text, err := p.app.get(p.ctx, time.Minute, host, policedHTTP, "/", http.Header{}); err != nil || status != http.StatusForbidden {
 			t.Errorf("%s: %d %s %v", host, status, text, err)
+		}
+	}
+}
+
+// coalesced: a policy is asked for each request, about the host that it says, whichever host its connection was opened for.
+func (p *policed) coalesced(t *testing.T) {
+	dial := func() net.Conn {
+		addr, err := p.app.resolve(p.ctx, "one.policed.test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := p.app.host.DialContext(p.ctx, "tcp", netip.AddrPortFrom(addr, policedHTTP).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		return c
+	}
+	kept := dial()
+	in := bufio.NewReader(kept)
+	for i, host := range []string{"one.policed.test", "two.policed.test", "ONE.policed.test", "two.policed.test."} {
+		if _, err := fmt.Fprintf(kept, "GET / HTTP/1.1\r\nHost: %s:%d\r\n\r\n", host, policedHTTP); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		if (resp.StatusCode == http.StatusOK) != (i%2 == 0) {
+			t.Errorf("on one connection, %s: %d", host, resp.StatusCode)
+		}
+	}
+	for _, c := range []struct {
+		authority, host string
+		open            bool
+	}{
+		{"one.policed.test:9581", "", true}, {"two.policed.test:9581", "", false},
+		{"two.policed.test:9581", "one.policed.test:9581", false}, {"", "two.policed.test:9581", false},
+	} {
+		fields := []header{{":method", "GET"}, {":scheme", "http"}, {":path", "/"}}
+		if c.authority != "" {
+			fields = append(fields, header{":authority", c.authority})
+		}
+		if c.host != "" {
+			fields = append(fields, header{"host", c.host})
+		}
+		if got := askByHTTP2(t, dial(), "", fields...); (got.status == "200") != c.open {
+			t.Errorf("by HTTP/2, :authority %q and host %q: %s", c.authority, c.host, got)
 		}
 	}
 }
