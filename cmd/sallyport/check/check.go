@@ -61,6 +61,7 @@ func Cluster(o *Objects, now time.Time) []admission.Finding {
 		{(*survey).gateway, []Part{PartGateway}},
 		{(*survey).kinds, []Part{PartKinds}},
 		{(*survey).rights, []Part{PartRights}},
+		{(*survey).rulesEnd, []Part{PartEgress}},
 	} {
 		if o.read(c.needs...) {
 			c.look(s)

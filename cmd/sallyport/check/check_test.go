@@ -168,6 +168,8 @@ func TestControlPlane(t *testing.T) {
 		"our kind is missing":    {func(o *Objects) { delete(o.Kinds, "egresspolicies") }, `warning CustomResourceDefinition egresspolicies.egress.sallyport.io: it is missing`},
 		"the kind is missing":    {func(o *Objects) { delete(o.Kinds, "serviceentries") }, `error CustomResourceDefinition serviceentries.networking.istio.io`},
 		"a right is missing":     {func(o *Objects) { o.Roles = slices.Delete(o.Roles, 1, 2) }, `error ServiceAccount istio-system/sallyport: "list endpointslices.discovery.k8s.io": the controller's ClusterRole does not allow this: it knows no endpoints`},
+		"a rule ends in days":    {policyEnding(t, "2026-05-06T00:00:00Z", "Allow"), `warning EgressPolicy shop/pay: spec.rules[0].expires: "2026-05-06T00:00:00Z": it ends in 4 days: what it allows follows the rules behind it from then on, or is denied; write a later time`},
+		"a denial ends":          {policyEnding(t, "2026-05-02T03:00:00Z", "Deny"), `what it denies follows the rules behind it from then on, or is open`},
 		"the guard is not there": {func(o *Objects) { o.Guard = guardOf(2, 3) }, `error DaemonSet istio-system/sallyport-node: status.numberReady: "2 of 3"`},
 	})
 }
@@ -300,5 +302,17 @@ func expectAll(t *testing.T, table map[string]expectation) {
 			}
 			t.Errorf("want %s\ngot  %s", tt.want, strings.Join(said, "\n     "))
 		})
+	}
+}
+
+// policyEnding is a policy as the API server gives it, with a rule that ends.
+func policyEnding(t *testing.T, at, action string) func(*Objects) {
+	t.Helper()
+	return func(o *Objects) {
+		o.Egress = policiesIn([]byte(`{"apiVersion": "egress.sallyport.io/v1alpha1", "kind": "EgressPolicy", "metadata": {"name": "pay", "namespace": "shop", "uid": "1", "managedFields": []},
+			"spec": {"rules": [{"action": "` + action + `", "hosts": ["a.test"], "expires": "` + at + `"}, {"action": "Allow", "expires": "2027-01-01T00:00:00Z"}, {"action": "Allow", "expires": "2020-01-01T00:00:00Z"}]}, "status": {"conditions": []}}`))
+		if len(o.Egress) != 1 {
+			t.Fatalf("%d policies were read", len(o.Egress))
+		}
 	}
 }

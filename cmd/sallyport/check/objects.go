@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/sidecar/inject"
 )
@@ -23,6 +24,7 @@ const (
 	PartNamespaces = Part("namespaces")
 	PartPods       = Part("pods")
 	PartPolicies   = Part("networkpolicies")
+	PartEgress     = Part("egresspolicies")
 	PartGuard      = Part("the node guard's DaemonSet")
 	PartController = Part("the controller's Deployment")
 	PartAudit      = Part("the audit server's StatefulSet")
@@ -47,6 +49,7 @@ type Objects struct {
 	Pods       []corev1.Pod
 	Templates  []Template // of files
 	Policies   []networkingv1.NetworkPolicy
+	Egress     []config.Object   // EgressPolicies
 	Guard      *appsv1.DaemonSet // nil when there is none, like the others
 	Controller *appsv1.Deployment
 	Audit      *appsv1.StatefulSet

@@ -28,7 +28,7 @@ func Read(ctx context.Context, client kubernetes.Interface, system, namespace st
 	for part, read := range map[Part]func(context.Context, kubernetes.Interface) error{
 		PartNamespaces: o.readNamespaces, PartPods: o.readPods, PartPolicies: o.readPolicies, PartGuard: o.readGuard,
 		PartController: o.readController, PartAudit: o.readAudit, PartGateway: o.readGateway, PartInjection: o.readInjection,
-		PartWebhooks: o.readWebhooks, PartBundles: o.readBundles, PartKinds: o.readKinds, PartRights: o.readRights, PartSigner: o.readSigner,
+		PartWebhooks: o.readWebhooks, PartBundles: o.readBundles, PartKinds: o.readKinds, PartRights: o.readRights, PartSigner: o.readSigner, PartEgress: o.readEgress,
 	} {
 		if err := read(ctx, client); err != nil {
 			o.Unread[part] = err
