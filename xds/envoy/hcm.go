@@ -91,7 +91,10 @@ func (m HCM) Filter() *listenerv3.Filter {
 func (m HCM) filters() []*hcmv3.HttpFilter {
 	filters := []*hcmv3.HttpFilter{off(httpFilter(filterState, &httpstatev3.Config{}))}
 	if m.Exit {
-		filters = append(append(filters, policies()...), policiesOfLed()...)
+		filters = append(filters, policies()...)
+		if m.Gateway { // a forward proxy follows no routes that lead elsewhere, and has nothing to ask about them
+			filters = append(filters, policiesOfLed()...)
+		}
 	} else {
 		for _, f := range sidecarPolicies(hostAsked(), portDialled()) {
 			filters = append(filters, off(f))
