@@ -1,0 +1,202 @@
+package seen
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// Source answers SELECTs on the table records; a query.Source is one.
+type Source interface {
+	SQL(ctx context.Context, statement string, sink query.RowSink) error
+}
+
+// Question says what is read.
+type Question struct {
+	Since, Until time.Time // Until is not included
+	Namespace    string    // of the workloads; "": of all
+}
+
+// Read adds up the log.
+func Read(ctx context.Context, s Source, q Question) (*Log, error) {
+	log := &Log{Since: q.Since, Until: q.Until}
+	for _, read := range []func(context.Context, Source, Question) error{log.readFlows, log.readRequests, log.readSummary} {
+		if err := read(ctx, s, q); err != nil {
+			return nil, err
+		}
+	}
+	return log, nil
+}
+
+// outside are the records of what left, or tried to, by somebody who is known.
+const outside = "class IN ('network', 'http', 'dns') AND coalesce(direction, '') IN ('', '" + record.Outbound + "') AND namespace <> '' AND coalesce(claim, '') = ''"
+
+// where is a condition for the records of the window.
+func (q Question) where(condition string) string {
+	out := condition
+	if !q.Since.IsZero() {
+		out += " AND time >= " + moment(q.Since)
+	}
+	if !q.Until.IsZero() {
+		out += " AND time < " + moment(q.Until)
+	}
+	if q.Namespace != "" {
+		out += " AND namespace = " + literal(q.Namespace)
+	}
+	return out
+}
+
+func moment(t time.Time) string { return "TIMESTAMPTZ " + literal(t.UTC().Format(time.RFC3339Nano)) }
+
+// literal writes a text for SQL.
+func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// keys are the columns that tell flows apart, but for their verdicts and protocols.
+const keys = "namespace, service_account, coalesce(labels, '') AS labels, host, port, protocol, verdict, path"
+
+func (l *Log) readFlows(ctx context.Context, s Source, q Question) error {
+	statement := fmt.Sprintf(`SELECT %s, epoch_us(min(time)), epoch_us(max(time)),
+	list(DISTINCT epoch_us(time) // 86400000000),
+	list_slice(list_sort(list(DISTINCT workload)), 1, %d),
+	list_slice(list_sort(list(DISTINCT regexp_replace(destination, ':[0-9]*$', ''))), 1, %d),
+	count(*), CAST(sum(bytes_sent) AS VARCHAR), CAST(sum(bytes_received) AS VARCHAR)
+FROM records WHERE %s GROUP BY ALL ORDER BY count(*) DESC, namespace, service_account, labels, host, port, protocol, verdict, path LIMIT %d`,
+		keys, MaxReplicas, MaxDestinations, q.where(outside), MaxFlows+1)
+	err := s.SQL(ctx, statement, rows{16, func(c cells) {
+		f := &Flow{Namespace: c.text(0), Account: c.text(1), Labels: c.text(2), Host: c.text(3), Port: uint32(min(c.number(4), 65535)), Protocol: c.text(5), Verdict: record.Verdict(c.text(6)), Way: c.text(7)}
+		f.First, f.Last = c.time(8), c.time(9)
+		for _, day := range c.list(10) {
+			f.Days = append(f.Days, int64(number(day)))
+		}
+		f.Replicas, f.Destinations = c.texts(11), c.texts(12)
+		f.Records, f.BytesSent, f.BytesReceived = c.number(13), c.number(14), c.number(15)
+		slices.Sort(f.Days)
+		l.Flows = append(l.Flows, f)
+	}})
+	if l.Truncated = len(l.Flows) > MaxFlows; l.Truncated {
+		l.Flows = l.Flows[:MaxFlows]
+	}
+	slices.SortFunc(l.Flows, (*Flow).Compare)
+	return err
+}
+
+// Compare puts flows in order.
+func (f *Flow) Compare(o *Flow) int {
+	return cmp.Or(cmp.Compare(f.Namespace, o.Namespace), cmp.Compare(f.Account, o.Account), cmp.Compare(f.Labels, o.Labels),
+		cmp.Compare(f.Host, o.Host), cmp.Compare(f.Port, o.Port), cmp.Compare(f.Protocol, o.Protocol), cmp.Compare(f.Verdict, o.Verdict), cmp.Compare(f.Way, o.Way))
+}
+
+// readRequests reads the paths of requests, one after the other: only their templates are kept.
+func (l *Log) readRequests(ctx context.Context, s Source, q Question) error {
+	statement := fmt.Sprintf("SELECT %s, method, url_path FROM records WHERE %s GROUP BY ALL ORDER BY ALL", keys, q.where(outside+" AND protocol = 'http'"))
+	return s.SQL(ctx, statement, rows{10, func(c cells) {
+		key := Flow{Namespace: c.text(0), Account: c.text(1), Labels: c.text(2), Host: c.text(3), Port: uint32(min(c.number(4), 65535)), Protocol: c.text(5), Verdict: record.Verdict(c.text(6)), Way: c.text(7)}
+		at, found := slices.BinarySearchFunc(l.Flows, &key, (*Flow).Compare)
+		if !found { // of those that were left out
+			return
+		}
+		f := l.Flows[at]
+		if f.Requests == nil {
+			f.Requests = map[string]*Paths{}
+		}
+		if f.Requests[c.text(8)] == nil {
+			f.Requests[c.text(8)] = &Paths{}
+		}
+		f.Requests[c.text(8)].Add(c.text(9))
+	}})
+}
+
+// readSummary reads what else is to be said. How far the log reaches is by when its records came in: their own times are others' word.
+func (l *Log) readSummary(ctx context.Context, s Source, q Question) error {
+	const others = "class IN ('network', 'http', 'dns')"
+	statement := fmt.Sprintf(`SELECT
+	(SELECT epoch_us(min(ingested)) FROM records),
+	(SELECT CAST(coalesce(sum(lost), 0) AS VARCHAR) FROM records WHERE %s),
+	(SELECT count(*) FROM records WHERE %s),
+	(SELECT count(*) FROM records WHERE %s)`,
+		Question{Since: q.Since, Until: q.Until}.where("class = 'gap'"), q.where(others+" AND namespace = ''"), q.where(others+" AND coalesce(claim, '') <> ''"))
+	return s.SQL(ctx, statement, rows{4, func(c cells) {
+		if c[0] != nil {
+			l.Oldest = c.time(0)
+		}
+		l.Gaps, l.Nameless, l.Claimed = c.number(1), c.number(2), c.number(3)
+	}})
+}
+
+// rows takes a result of so many columns row by row.
+type rows struct {
+	width int
+	take  func(cells)
+}
+
+// Columns implements query.RowSink.
+func (r rows) Columns(names []string) error {
+	if len(names) != r.width {
+		return fmt.Errorf("the audit log answers with %d columns, and was asked for %d", len(names), r.width)
+	}
+	return nil
+}
+
+// Row implements query.RowSink.
+func (r rows) Row(row []any) error {
+	if len(row) != r.width {
+		return r.Columns(make([]string, len(row)))
+	}
+	r.take(row)
+	return nil
+}
+
+// cells are a row: of a remote source all numbers are json.Number.
+type cells []any
+
+func (c cells) text(i int) string {
+	s, _ := c[i].(string)
+	return s
+}
+
+func (c cells) number(i int) uint64 { return number(c[i]) }
+
+// number is never negative, and the largest where it does not fit.
+func number(v any) uint64 {
+	var s string
+	switch v := v.(type) {
+	case int64:
+		return uint64(max(v, 0))
+	case uint64:
+		return v
+	case json.Number:
+		s = v.String()
+	case string:
+		s = v
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return ^uint64(0)
+	}
+	return n
+}
+
+func (c cells) time(i int) time.Time { return time.UnixMicro(int64(c.number(i))).UTC() }
+
+func (c cells) list(i int) []any {
+	list, _ := c[i].([]any)
+	return list
+}
+
+func (c cells) texts(i int) (out []string) {
+	for _, v := range c.list(i) {
+		if s, _ := v.(string); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
