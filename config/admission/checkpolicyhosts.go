@@ -119,29 +119,33 @@ func (w *world) unregisteredHost(r *report, field, value string, n host.Name, su
 // hostingNames are labels below which companies let everybody have names, where the company's own name is no public suffix.
 var hostingNames = []string{"s3", "blob", "blob.core"}
 
-// anybodys warns of a wildcard below which anybody can get a name: of a public suffix (https://publicsuffix.org), be it a registry's or one
-// of shared hosting.
+// anybodys warns of a wildcard below which anybody can get a name.
 func (w *world) anybodys(r *report, field string, n host.Name) bool {
-	const fix = "name the hosts that are meant"
+	why := Anybodys(n)
+	if why != "" {
+		r.warn(field, string(n), why, "name the hosts that are meant")
+	}
+	return why != ""
+}
+
+// Anybodys says why anybody can get a name below a wildcard: it is of a public suffix (https://publicsuffix.org), be it a registry's or one
+// of shared hosting. "" where nobody but the domain's owner can.
+func Anybodys(n host.Name) string {
 	suffix := n.Suffix()[1:]
 	is, icann := publicsuffix.PublicSuffix(suffix)
 	switch {
 	case is == suffix && icann:
-		r.warn(field, string(n), fmt.Sprintf("anybody can register a name below %s", suffix), fix)
-		return true
+		return fmt.Sprintf("anybody can register a name below %s", suffix)
 	case !strings.Contains(suffix, "."):
-		r.warn(field, string(n), "stands for every host of a top-level domain", fix)
-		return true
+		return "stands for every host of a top-level domain"
 	case is == suffix:
-		r.warn(field, string(n), fmt.Sprintf("%s is shared hosting: anybody can have a name below it", suffix), fix)
-		return true
+		return fmt.Sprintf("%s is shared hosting: anybody can have a name below it", suffix)
 	}
 	for _, label := range hostingNames {
 		shared := label + "." + suffix
 		if is, icann := publicsuffix.PublicSuffix("a." + shared); !icann && is == shared && is != suffix {
-			r.warn(field, string(n), fmt.Sprintf("%s is below it, which is shared hosting: anybody can have a name there", shared), fix)
-			return true
+			return fmt.Sprintf("%s is below it, which is shared hosting: anybody can have a name there", shared)
 		}
 	}
-	return false
+	return ""
 }

@@ -29,7 +29,7 @@ func Suggestion(w Workload, d Destination, v Verdict) string {
 		if inside.Is(ip) { // a shared gateway connects to no such address unasked
 			annotations = fmt.Sprintf("  annotations: {%s: %s}\n", registry.GatewayAnnotation, registry.ExitDirect)
 		}
-		host, resolution = hostOfAddress(d.Host), "STATIC"
+		host, resolution = HostOfAddress(d.Host), "STATIC"
 		addresses = fmt.Sprintf("  addresses: [%q]\n  endpoints:\n  - {address: %q}\n", d.Host, d.Host)
 	}
 	return fmt.Sprintf(`apiVersion: networking.istio.io/v1
@@ -44,7 +44,7 @@ metadata:
 %s  exportTo: ["."]
   ports:
   - {number: %d, name: %s-%d, protocol: %s}
-`, word(fmt.Sprintf("%s-%d", objectName(host), d.Port)), word(w.Namespace), annotations, host, resolution, addresses, d.Port, strings.ToLower(protocol), d.Port, protocol)
+`, word(fmt.Sprintf("%s-%d", ObjectName(host), d.Port)), word(w.Namespace), annotations, host, resolution, addresses, d.Port, strings.ToLower(protocol), d.Port, protocol)
 }
 
 // word writes a text for YAML, in quotes where it would pass for something else: "0b-1" is a number.
@@ -56,8 +56,8 @@ func word(s string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// hostOfAddress is the name under which an address can be registered, since hosts are names: it is never asked for.
-func hostOfAddress(address string) string {
+// HostOfAddress is the name under which an address can be registered, since hosts are names: it is never asked for.
+func HostOfAddress(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
 		return address
@@ -65,8 +65,8 @@ func hostOfAddress(address string) string {
 	return strings.NewReplacer(".", "-", ":", "-").Replace(ip.WithZone("").StringExpanded()) + ".address.internal"
 }
 
-// objectName makes an object's name of a host's: RFC 1123's characters, and room for the port.
-func objectName(host string) string {
+// ObjectName makes an object's name of a host's: RFC 1123's characters, and room for the port.
+func ObjectName(host string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r

@@ -72,7 +72,7 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 	ns := a.workload.Namespace
 	own := &registry.Service{Host: d.Host, Namespace: ns}
 	if _, err := netip.ParseAddr(d.Host); err == nil {
-		own.Host = hostOfAddress(d.Host)
+		own.Host = HostOfAddress(d.Host)
 	}
 	missing = a.Scope().Sees(ns, own, d.Port)
 	if svc := a.snap.Visible(d.Host, ns, nil); svc != nil {

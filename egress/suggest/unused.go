@@ -1,0 +1,3 @@
+package suggest
+
+func (w *world) unused([]*use, Options) {}

@@ -1,0 +1,119 @@
+package suggest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/seen"
+	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/policy"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// use is what a flow stands for, as Decide is asked about it: of requests, one for each method.
+type use struct {
+	*seen.Flow
+	who    policy.Workload
+	method string
+	paths  *seen.Paths // nil but of requests
+	// tries are requests or connections that stand for all of it, and allowed those that are let through by what is in force.
+	tries, allowed []policy.Destination
+	base           policy.Verdict // of the first that is allowed, else of the first
+	// wrong says that the host is none: nothing is made of it, and nothing that is made may close what is open.
+	wrong bool
+}
+
+// guessedPort is what a name is suggested with that DNS refused: nobody knows the port that would have been connected to.
+const guessedPort = 443
+
+// uses reads the flows that options ask for. What is no host is said to be left out.
+func (w *world) uses(o Options) (out []*use) {
+	for _, f := range w.result.Log.Flows {
+		if o.Namespace != "" && f.Namespace != o.Namespace || f.Verdict == record.Denied && !o.Denied || f.Protocol == "dns" && f.Verdict != record.Denied {
+			continue
+		}
+		if _, app := f.App(); o.Workload != "" && f.Account != o.Workload && app != o.Workload {
+			continue
+		}
+		why := wrongName(f.Host)
+		if why != "" {
+			w.result.leave(f, why)
+		}
+		for _, u := range w.usesOf(f) {
+			u.wrong = why != ""
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+func (w *world) usesOf(f *seen.Flow) (out []*use) {
+	who := policy.Workload{Namespace: f.Namespace, Account: f.Account, Labels: f.LabelMap()}
+	to := policy.Destination{Scheme: schemeOf(f), Host: f.Host, Port: cmp.Or(f.Port, guessedPort), At: w.now}
+	if f.Protocol != "http" {
+		return append(out, w.judge(&use{Flow: f, who: who, tries: []policy.Destination{to}}))
+	}
+	for _, method := range slices.Sorted(maps.Keys(f.Requests)) {
+		u := &use{Flow: f, who: who, method: readMethod(method), paths: f.Requests[method]}
+		for _, path := range u.paths.Examples() {
+			to.Method, to.Path = u.method, path
+			u.tries = append(u.tries, to)
+		}
+		out = append(out, w.judge(u))
+	}
+	return out
+}
+
+// judge asks what is in force.
+func (w *world) judge(u *use) *use {
+	for i, to := range u.tries {
+		v := w.decide(w.base, u.who, to)
+		if i == 0 || v.Allowed && len(u.allowed) == 0 {
+			u.base = v
+		}
+		if v.Allowed {
+			u.allowed = append(u.allowed, to)
+		}
+	}
+	return u
+}
+
+// readMethod is a method that rules can name; "" for any.
+func readMethod(m string) string {
+	for _, c := range m {
+		if c < 'A' || c > 'Z' {
+			return ""
+		}
+	}
+	if len(m) > 32 {
+		return ""
+	}
+	return m
+}
+
+func schemeOf(f *seen.Flow) policy.Scheme {
+	switch {
+	case f.Protocol == "http":
+		return policy.HTTP
+	case f.Protocol == "tcp":
+		return policy.TCP
+	case f.Port == 443 || f.Port == 0:
+		return policy.HTTPS
+	default:
+		return policy.TLS
+	}
+}
+
+// wasAllowed says whether the log says so.
+func (u *use) wasAllowed() bool { return u.Verdict == record.Allowed }
+
+// keeps says whether it was seen allowed, and is today.
+func (u *use) keeps() bool { return u.wasAllowed() && len(u.allowed) > 0 }
+
+// asked is what policies are asked about a try, where anything asks them: what is in force and a policy that denies nothing.
+func (w *world) asked(s *registry.Snapshot, u *use, to policy.Destination) (*permit.Asked, policy.Verdict) {
+	v := w.decide(s, u.who, to)
+	return v.Asked, v
+}
