@@ -38,6 +38,7 @@ var plays = map[string]string{
 	"install-on-kubernetes.md":  "cluster",
 	"run-from-files.md":         "mesh",
 	"speak-tls-to-a-host.md":    "apiserver",
+	"suggest-and-review.md":     "machine",
 	"verify.md":                 "machine",
 	"write-a-policy.md":         "mesh",
 }

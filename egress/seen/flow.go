@@ -14,12 +14,17 @@ type Log struct {
 	// Oldest is when the log's oldest record came in, whatever the window; the zero time of an empty log.
 	Oldest time.Time
 	Flows  []*Flow // in the order of their workloads, hosts and ports
+	// Rules are those of EgressPolicies that the log names as having allowed something: of two levels' the one that was asked last.
+	Rules map[Rule]bool
 	// Gaps are the records that are missing in the window. Nameless are those of nobody who is known, Claimed those in which a gateway
 	// that is not believed about others names its clients: neither are in Flows.
 	Gaps, Nameless, Claimed uint64
 	// Truncated says that there is more than MaxFlows, and that the flows with the fewest records are left out.
 	Truncated bool
 }
+
+// Rule names a rule of an EgressPolicy.
+type Rule struct{ Namespace, Policy, Name string }
 
 // Flow is what one sort of workloads sent to one host and port, and what was decided about it.
 type Flow struct {

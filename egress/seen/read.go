@@ -29,7 +29,7 @@ type Question struct {
 // Read adds up the log.
 func Read(ctx context.Context, s Source, q Question) (*Log, error) {
 	log := &Log{Since: q.Since, Until: q.Until}
-	for _, read := range []func(context.Context, Source, Question) error{log.readFlows, log.readRequests, log.readSummary} {
+	for _, read := range []func(context.Context, Source, Question) error{log.readFlows, log.readRequests, log.readRules, log.readSummary} {
 		if err := read(ctx, s, q); err != nil {
 			return nil, err
 		}
@@ -113,6 +113,14 @@ func (l *Log) readRequests(ctx context.Context, s Source, q Question) error {
 		}
 		f.Requests[c.text(8)].Add(c.text(9))
 	}})
+}
+
+// readRules reads which rules allowed something.
+func (l *Log) readRules(ctx context.Context, s Source, q Question) error {
+	statement := "SELECT DISTINCT allowed_by_namespace, allowed_by_name, allowed_by_rule FROM records WHERE " +
+		q.where("class IN ('network', 'http') AND allowed_by_kind = "+literal(record.EgressPolicy))
+	l.Rules = map[Rule]bool{}
+	return s.SQL(ctx, statement, rows{3, func(c cells) { l.Rules[Rule{c.text(0), c.text(1), c.text(2)}] = true }})
 }
 
 // readSummary reads what else is to be said. How far the log reaches is by when its records came in: their own times are others' word.

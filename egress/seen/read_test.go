@@ -58,7 +58,9 @@ func TestRead(t *testing.T) {
 	s := source(t,
 		rec(0, "cart-1", "a.test", func(r *record.Record) { r.URLPath = "/v1/users/17" }),
 		rec(24*time.Hour, "cart-2", "a.test", func(r *record.Record) { r.URLPath = "/v1/users/18"; r.Destination = "203.0.113.10:80" }),
-		rec(24*time.Hour, "cart-2", "a.test", func(r *record.Record) { r.Method = "POST" }),
+		rec(24*time.Hour, "cart-2", "a.test", func(r *record.Record) {
+			r.Method, r.AllowedBy = "POST", record.Object{Kind: record.EgressPolicy, Namespace: "shop", Name: "list", Rule: "one"}
+		}),
 		rec(0, "cart-1", hostile, nil),
 		rec(time.Minute, "cart-1", "db.test", func(r *record.Record) {
 			r.Class, r.Protocol, r.Method, r.URLPath, r.Port = record.Network, "tcp", "", "", 5432
@@ -78,6 +80,9 @@ func TestRead(t *testing.T) {
 	}
 	if log.Gaps != 7 || log.Nameless != 1 || log.Claimed != 1 || log.Truncated || !log.Oldest.Equal(noon.AddDate(0, 0, -3)) {
 		t.Errorf("%+v", log)
+	}
+	if want := map[seen.Rule]bool{{Namespace: "shop", Policy: "list", Name: "one"}: true}; !reflect.DeepEqual(log.Rules, want) {
+		t.Errorf("%v", log.Rules)
 	}
 	var got []string
 	for _, f := range log.Flows {

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	networking "istio.io/api/networking/v1alpha3"
 	"google.golang.org/protobuf/proto"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/policy"

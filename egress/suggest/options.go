@@ -5,6 +5,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/egress/seen"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -34,8 +35,8 @@ type Options struct {
 	Siblings int
 	// Limit is how many hosts are registered at most.
 	Limit int
-	// Unused says since when a registration or a rule has to be without use to be removed; the zero time asks for no removals.
-	Unused time.Time
+	// Unused is a log in which a registration, or a rule, has to be without use to be removed; nil asks for no removals.
+	Unused *seen.Log
 	// Owner, Ticket and Expires are of rules that are written.
 	Owner, Ticket string
 	Expires       time.Time

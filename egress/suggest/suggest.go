@@ -25,8 +25,8 @@ func Suggest(c Config, log *seen.Log, o Options) *Result {
 		entries = append(entries, w.permit(uses, entries, o)...)
 	}
 	r.Changes = entries
-	if !o.Unused.IsZero() {
-		w.unused(uses, o)
+	if o.Unused != nil {
+		r.Changes = append(r.Changes, w.unused(entries, uses, o)...)
 	}
 	r.sort()
 	return r

@@ -7,9 +7,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/seen"
-	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/policy"
-	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // use is what a flow stands for, as Decide is asked about it: of requests, one for each method.
@@ -111,9 +109,3 @@ func (u *use) wasAllowed() bool { return u.Verdict == record.Allowed }
 
 // keeps says whether it was seen allowed, and is today.
 func (u *use) keeps() bool { return u.wasAllowed() && len(u.allowed) > 0 }
-
-// asked is what policies are asked about a try, where anything asks them: what is in force and a policy that denies nothing.
-func (w *world) asked(s *registry.Snapshot, u *use, to policy.Destination) (*permit.Asked, policy.Verdict) {
-	v := w.decide(s, u.who, to)
-	return v.Asked, v
-}
