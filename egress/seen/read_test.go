@@ -2,6 +2,7 @@ package seen_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"reflect"
 	"slices"
@@ -16,29 +17,32 @@ import (
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
+// stored is a store that is asked.
+type stored struct{ db *sql.DB }
+
+func (s stored) SQL(ctx context.Context, statement string, sink query.RowSink) error {
+	return query.SQL(ctx, s.db, statement, sink)
+}
+
 // source fills a store and gives what asks it.
-func source(t *testing.T, records ...record.Record) query.Source {
+func source(t *testing.T, records ...record.Record) seen.Source {
 	t.Helper()
-	dir := t.TempDir()
-	s, err := store.Open(context.Background(), dir+"/"+query.StoreName, store.Options{Now: func() time.Time { return noon.AddDate(0, 0, -3) }})
+	s, err := store.Open(context.Background(), t.TempDir(), store.Options{Now: func() time.Time { return noon.AddDate(0, 0, -3) }})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	for i := range records {
 		records[i].Proxy, records[i].Epoch, records[i].Seq = "p", 1, uint64(i+1)
 	}
 	if err := s.Store(context.Background(), records); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := query.Open(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = out.Close() })
-	return out
+	return stored{s.DB()}
 }
 
 func rec(at time.Duration, pod, host string, change func(*record.Record)) record.Record {
