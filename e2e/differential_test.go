@@ -31,28 +31,50 @@ func TestExplainAgreesWithEnvoy(t *testing.T) {
 	for _, setting := range settings {
 		t.Run(setting.name, func(t *testing.T) {
 			d.settle(t, setting.policy, setting.sidecar)
-			cases := []*trial{parse("tcp://exact.test:3306")} // where the server speaks first
-			for _, destination := range destinations {
-				for _, scheme := range []string{"http", "https", "tls", "tcp"} {
-					cases = append(cases, parse(scheme+"://"+destination))
-				}
-			}
-			var explained errgroup.Group
-			explained.Go(func() error { return d.explain(cases) })
-			for _, c := range cases { // one after the other: their records are told apart by their time
-				c.began = time.Now()
-				_, err := d.app.resolve(ctx, c.host)
-				c.refused = refused(err)
-				c.peer, c.err = d.app.try(ctx, c.scheme, c.host, c.port, "/?a=secret")
-				c.end = time.Now()
-			}
-			if err := explained.Wait(); err != nil {
-				t.Fatal(err)
-			}
-			d.compare(t, cases)
+			d.everything(t)
 			d.foreignNames(t, setting.policy == "ALLOW_ANY" && !setting.sidecar, setting.sidecar)
 		})
 	}
+}
+
+// TestExplainAgreesWithEnvoyOfPolicies is that under random EgressPolicies.
+func TestExplainAgreesWithEnvoyOfPolicies(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	ctx, s := setScene(t, story.InNamespaces)
+	d := newDifferential(t, s)
+	d.ctx = ctx
+	d.settle(t, "ALLOW_ANY", false)
+	for seed := range policySeeds() {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			d.policedBy(t, seed)
+			d.everything(t)
+		})
+	}
+}
+
+// everything tries all destinations by all schemes, and compares.
+func (d *differential) everything(t *testing.T) {
+	t.Helper()
+	cases := []*trial{parse("tcp://exact.test:3306")} // where the server speaks first
+	for _, destination := range destinations {
+		for _, scheme := range []string{"http", "https", "tls", "tcp"} {
+			cases = append(cases, parse(scheme+"://"+destination))
+		}
+	}
+	var explained errgroup.Group
+	explained.Go(func() error { return d.explain(cases) })
+	for _, c := range cases { // one after the other: their records are told apart by their time
+		c.began = time.Now()
+		_, err := d.app.resolve(d.ctx, c.host)
+		c.refused = refused(err)
+		c.peer, c.err = d.app.try(d.ctx, c.scheme, c.host, c.port, "/?a=secret")
+		c.end = time.Now()
+	}
+	if err := explained.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	d.compare(t, cases)
 }
 
 // foreignNames shows TLS names that nobody registered at addresses that somebody did: `explain` has no words for that.
@@ -101,7 +123,7 @@ type explanation struct {
 	Verdict   string
 	Path      string
 	Cluster   string
-	DecidedBy struct{ Kind, Namespace, Name string }
+	DecidedBy struct{ Kind, Namespace, Name, Rule string }
 	Reason    string
 }
 
@@ -278,7 +300,10 @@ func (c *trial) problems(records []record.Record) (out []string) {
 		}
 		decided := r.DecidedBy
 		decided.Revision = "" // explain does not say it
-		if (decided != record.Object{Kind: by.Kind, Namespace: by.Namespace, Name: by.Name}) {
+		if by.Kind != record.EgressPolicy {
+			by.Rule = "" // of others it quotes a field
+		}
+		if (decided != record.Object{Kind: by.Kind, Namespace: by.Namespace, Name: by.Name, Rule: by.Rule}) {
 			wrong("the record says that %v decided, explain %v", r.DecidedBy, by)
 		}
 		if r.Workload.Principal != "spiffe://cluster.local/ns/default/sa/app" {
@@ -293,7 +318,7 @@ func (c *trial) problems(records []record.Record) (out []string) {
 
 // unknown says whether nothing is registered by the host's name where that closes it.
 func (c *trial) unknown() bool {
-	return c.said.Verdict == "deny" && net.ParseIP(c.host) == nil && strings.HasPrefix(c.host, "nobody.")
+	return c.said.Verdict == "deny" && c.said.DecidedBy.Kind != record.EgressPolicy && net.ParseIP(c.host) == nil && strings.HasPrefix(c.host, "nobody.")
 }
 
 // about says whether the record names what was tried. A connection that showed no name and was not registered has the

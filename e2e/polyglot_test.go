@@ -124,8 +124,13 @@ func appOf(s *story.Scene) caller {
 	}
 }
 
-// get sends a request on a connection of its own, and gives the answer's status and text.
+// get sends a GET on a connection of its own, and gives the answer's status and text.
 func (c caller) get(ctx context.Context, within time.Duration, host string, port uint16, path string, header http.Header) (status int, text string, err error) {
+	return c.send(ctx, within, http.MethodGet, host, port, path, header)
+}
+
+// send does so for any method.
+func (c caller) send(ctx context.Context, within time.Duration, method, host string, port uint16, path string, header http.Header) (status int, text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	addr, err := c.resolve(ctx, host)
@@ -140,7 +145,7 @@ func (c caller) get(ctx context.Context, within time.Duration, host string, port
 	_ = conn.SetDeadline(time.Now().Add(within))
 	var lines strings.Builder
 	_ = header.Write(&lines)
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s:%d\r\n%sConnection: close\r\n\r\n", path, host, port, &lines); err != nil {
+	if _, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s:%d\r\n%sConnection: close\r\n\r\n", method, path, host, port, &lines); err != nil {
 		return 0, "", err
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

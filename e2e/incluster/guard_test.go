@@ -34,6 +34,7 @@ func (s *stage) guard(app string) {
 		s.must(reaches(s.Context(), app, "https://"+external+"/guarded"))
 		s.must(reaches(s.Context(), other, "http://"+external+"/other"))
 	}
+	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-node", "--timeout=1m") // helm waits for all nodes but one
 	closed("with the guard")
 	s.verifyClosed()
 

@@ -27,10 +27,12 @@ func TestRelease(t *testing.T) {
 		{"removed", (*stage).removed},
 		{"other pods", (*stage).otherPods},
 		{"policies", (*stage).policies},
+		{"egress policies", (*stage).egressPolicies},
 		{"cli", (*stage).cli},
 		{"guard", (*stage).guard},
 		{"upgrade", (*stage).upgrade},
 		{"outages", (*stage).outages},
+		{"uninstalled", (*stage).uninstalled},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(s.in(t), app) }) {
 			return // what comes next builds on it

@@ -145,7 +145,7 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		name = shown.Name
 	}
 	row := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Row(name, port.Number, a.workload.Namespace, means)
-	what := asked(name, port.Number, spokenAs(shown.Kind), shown.Request, a.at)
+	what := asked(name, port.Number, spokenThere(shown.Kind, svc, port), shown.Request, a.at)
 	if to := a.ledUnread(row, shown); to != nil {
 		what.Host, what.Port = to.Service.Host, to.Port.Number
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
@@ -63,6 +64,15 @@ func asked(host string, port uint32, protocol permit.Protocol, r route.Request, 
 // spokenAs is how they call what a proxy sees.
 func spokenAs(k resolve.Kind) permit.Protocol {
 	return [...]permit.Protocol{resolve.Connections: permit.TCP, resolve.TLSConnections: permit.TLS, resolve.Requests: permit.HTTP}[k]
+}
+
+// spokenThere is how they call what a gateway sees: it reads TLS that was registered so, and of patterns, whose hosts it cannot tell apart
+// otherwise.
+func spokenThere(k resolve.Kind, svc *registry.Service, port registry.Port) permit.Protocol {
+	if k == resolve.TLSConnections && port.Protocol != registry.TLS && !svc.Wildcard() {
+		return permit.TCP
+	}
+	return spokenAs(k)
 }
 
 // permitted asks the workload's policies, where v is where it would go otherwise. false: v is the denial.

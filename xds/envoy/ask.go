@@ -206,7 +206,7 @@ func TableListener(name, table string, verified bool) *listenerv3.Listener {
 	} else {
 		// a filter that looks at its row has it found, which those that put values into the filter state do not
 		hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("sallyport.row", &httprbacv3.RBAC{}))
-		hcm.HttpFilters = append(hcm.HttpFilters, sidecarPolicies(append(hostAskedBefore(), portAsked())...)...)
+		hcm.HttpFilters = append(hcm.HttpFilters, sidecarPolicies(askedOutside()...)...)
 	}
 	hcm.LocalReplyConfig = deniedAnswers()
 	hcm.HttpFilters = append(hcm.HttpFilters,

@@ -193,9 +193,19 @@ func portDialled() *statev3.FilterStateValue {
 	return State(wire.StateAt, ":%DOWNSTREAM_LOCAL_PORT%", Stay)
 }
 
-// hostAskedBefore is hostAsked; of a question that comes again by an address, the name that it came by first, if there was one.
-func hostAskedBefore() []*statev3.FilterStateValue {
-	return []*statev3.FilterStateValue{hostAsked(), Computed(wire.StateHost, hostIn("request.headers['"+HeaderAsked+"']"), Stay)}
+// Held is what a question asks for, at last, of a connection to an address that is somebody's who does not take it. It is no name
+// (RFC 6761 section 6.4), and only rows ask for it.
+const Held = "held.invalid"
+
+// askedOutside is what a sidecar's policies are asked about: the host that a question is about, or the address; of a question that comes
+// again by an address, the name that it came by first, if there was one; and the port of the connection.
+func askedOutside() []*statev3.FilterStateValue {
+	to := "request.headers['" + HeaderTo + "']"
+	return []*statev3.FilterStateValue{
+		Computed(wire.StateHost, "request.host == '"+Held+"' ? ("+hostIn(to)+") : ("+hostIn("request.host")+")", Stay),
+		Computed(wire.StateHost, hostIn("request.headers['"+HeaderAsked+"']"), Stay),
+		State(wire.StateAt, "%REQ("+HeaderTo+")%", Stay),
+	}
 }
 
 // hostIn is an expression for the host in an authority. A name may end in the root's dot, and is the same one.

@@ -47,14 +47,10 @@ func askAgain(p Listening) (out []*routev3.Route) {
 	return out
 }
 
-// held is what a question asks for, at last, of a connection by an address that is somebody's who does not take it. It is no name
-// (RFC 6761 section 6.4), and only rows ask for it.
-const held = "held.invalid"
-
 // askForHeld asks the table for the answer that all such connections get: it is said once, and rows stay what they are when it changes.
 func askForHeld(port uint32) *routev3.Route {
 	action := envoy.To(wire.DecideName(port))
-	action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: held}
+	action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: envoy.Held}
 	return envoy.Route("", envoy.AsksAbout(""), action)
 }
 
@@ -65,7 +61,7 @@ func answerHeld(rest resolve.Rest) *routev3.Route {
 		envoy.Outside(row, "", 0)
 	}
 	row.Match.Headers = []*routev3.HeaderMatcher{
-		askedBefore(), {Name: ":authority", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: envoy.Exact(held)}},
+		askedBefore(), {Name: ":authority", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: envoy.Exact(envoy.Held)}},
 	}
 	return row
 }

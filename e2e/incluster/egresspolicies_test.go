@@ -1,0 +1,114 @@
+package incluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// allowlist is a policy for the pods of one app, whom the API server's labels tell from others of the namespace.
+const allowlist = `
+apiVersion: egress.sallyport.io/v1alpha1
+kind: EgressPolicy
+metadata: {name: list, namespace: shop}
+spec:
+  selector: {matchLabels: {app: app}}
+  rules:
+  - {name: contract, hosts: [%s], action: Allow, reason: The contract, owner: shop, expires: %q}
+`
+
+// egressPolicies: one app of the namespace is held to a list, by its pod's labels; the record and the command line tell why; and a
+// rule ends on its second though no controller is there.
+func (s *stage) egressPolicies(app string) {
+	s.startApp(shop, "other")
+	other := s.podIP(shop, "other")
+	s.apply(entry(shop, "external", external))
+	s.apply(entry(shop, "second", second))
+	for _, who := range []string{app, other} {
+		for _, host := range []string{external, second} {
+			s.becomes(host+" is reached", 20*time.Second, func() error { return reaches(s.Context(), who, "https://"+host+"/open") })
+		}
+	}
+	later := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
+	s.apply(fmt.Sprintf(allowlist, external, later.Format(time.RFC3339)))
+	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=egress.sallyport.io/Accepted", "--timeout=20s")
+	for _, scheme := range []string{"http://", "https://"} {
+		s.becomes("what is not on the list is closed", 20*time.Second, func() error { return blocked(s.Context(), app, scheme+second+"/closed") })
+		s.must(reaches(s.Context(), app, scheme+external+"/list"))
+		s.must(reaches(s.Context(), other, scheme+second+"/other"))
+	}
+	s.becomes("the log says by which policy", 30*time.Second, func() error { return s.deniedByList() })
+	if got := s.sallyport("policy", "what-can", "shop/app"); !strings.Contains(got, external) || !strings.Contains(got, "list") {
+		s.Errorf("policy what-can: %s", got)
+	}
+	if got := s.sallyport("policy", "who-can", second); !strings.Contains(got, "other") {
+		s.Errorf("policy who-can: %s", got)
+	}
+	s.endsAlone(app, other)
+	s.kubectl("delete", "egresspolicy", "-n", shop, "list")
+	s.becomes("without the policy it is open", 20*time.Second, func() error { return reaches(s.Context(), app, "https://"+second+"/again") })
+	s.kubectl("delete", "serviceentry", "-n", shop, "external", "second")
+	s.kubectl("delete", "deployment", "-n", shop, "other")
+}
+
+func (s *stage) deniedByList() error {
+	var all []record.Record
+	if err := json.Unmarshal([]byte(s.audit("query", "--since", "10m", "--verdict", "denied", "--host", second, "-o", "json")), &all); err != nil {
+		return err
+	}
+	for i := range all {
+		if r := &all[i]; r.DecidedBy.Kind == "EgressPolicy" && r.DecidedBy.Name == "list" && r.Reporter == record.ReporterGateway && r.Workload.Principal == "spiffe://cluster.local/ns/shop/sa/app" {
+			return nil
+		}
+	}
+	return fmt.Errorf("no record of a denial by the list among %d", len(all))
+}
+
+// endsAlone: the rule ends while nobody is there who could tell a proxy so. What others may stays.
+func (s *stage) endsAlone(app, other string) {
+	end := time.Now().Add(45 * time.Second).UTC().Truncate(time.Second)
+	s.apply(fmt.Sprintf(allowlist, external, end.Format(time.RFC3339)))
+	s.becomes("the new end has arrived", 20*time.Second, func() error {
+		got := s.kubectl("get", "egresspolicy", "-n", shop, "list", "-o", "jsonpath={.metadata.generation} {.status.conditions[0].observedGeneration}")
+		if f := strings.Fields(got); len(f) != 2 || f[0] != f[1] {
+			return fmt.Errorf("generation and observed: %s", got)
+		}
+		return reaches(s.Context(), app, "https://"+external+"/before")
+	})
+	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=0")
+	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", "app=sallyport", "--timeout=1m")
+	if time.Now().After(end) {
+		s.Log("the controllers took longer to go than the rule was to last: the end is seen all the same")
+	} else {
+		s.must(reaches(s.Context(), app, "https://"+external+"/alone"))
+	}
+	s.rest(time.Until(end.Add(time.Second)))
+	s.becomes("the rule has ended", 3*time.Second, func() error { return blocked(s.Context(), app, "https://"+external+"/ended") })
+	s.must(blocked(s.Context(), app, "http://"+external+"/ended"))
+	s.must(reaches(s.Context(), other, "https://"+external+"/other"))
+	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=2")
+	s.kubectl("rollout", "status", "-n", system, "deployment/sallyport", "--timeout=2m")
+	s.becomes("the proxies are back", time.Minute, func() error {
+		if got := s.sallyport("proxies", "-o", "json"); !strings.Contains(got, "sidecar~") {
+			return fmt.Errorf("connected are: %s", got)
+		}
+		return nil
+	})
+}
+
+// uninstalled: without the release nothing that was closed opens, and users' policies are still there.
+func (s *stage) uninstalled(app string) {
+	s.apply(fmt.Sprintf(allowlist, external, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
+	s.helm("uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m")
+	for _, target := range []string{"https://" + second, "http://" + nobody, "https://" + external} {
+		s.must(blocked(s.Context(), app, target+"/uninstalled"))
+	}
+	if seen := s.outside.Sightings("/uninstalled"); len(seen) > 0 {
+		s.Errorf("the outside saw %v", seen)
+	}
+	s.kubectl("get", "egresspolicy", "-n", shop, "list")
+	s.kubectl("delete", "egresspolicy", "-n", shop, "list")
+}
