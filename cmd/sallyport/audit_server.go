@@ -16,7 +16,7 @@ import (
 func auditServerCommand() *cobra.Command {
 	var data, retention string
 	var options server.Options
-	ports := &auditPorts{}
+	ports, watching := &auditPorts{}, &watchFlags{}
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Keep the audit log: take records, answer questions, serve the web page",
@@ -24,9 +24,13 @@ func auditServerCommand() *cobra.Command {
 
 The log is a DuckDB file in DATA/audit; records and questions come by the socket DATA/audit.sock (mode 0600). One server
 at a time serves a data folder. In a cluster, controllers hand records in by --tls-addr, and kubectl port-forward reaches
---query-addr. SIGTERM and SIGINT end it after what was handed in is stored.`,
+--query-addr. SIGTERM and SIGINT end it after what was handed in is stored.
+
+Every --detect-every it looks in the log for what should not be there (see "sallyport detect"), and logs what is new; --detect-send
+sends it on as well.`,
 		Example: `  sallyport audit server --data /var/lib/sallyport
   sallyport audit server --data /var/lib/sallyport --retention 90d --console-addr ''
+  sallyport audit server --detect-send slack=/etc/sallyport/slack-url --detect-send alertmanager=/etc/sallyport/alertmanager-url
   sallyport audit server --tls-addr :15016 --ca-address sallyport.istio-system.svc:15012 \
     --ca-root /var/run/secrets/istio/root-cert.pem --token /var/run/secrets/tokens/istio-token`,
 		Args: auditArgs(cobra.NoArgs),
@@ -39,6 +43,9 @@ at a time serves a data folder. In a cluster, controllers hand records in by --t
 				return err
 			}
 			options.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			if options.Beside, err = watching.beside(options.Data, options.Logger); err != nil {
+				return usageError{err}
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return serveAudit(ctx, options, ports)
@@ -50,6 +57,8 @@ at a time serves a data folder. In a cluster, controllers hand records in by --t
 		"It has no login: beyond loopback everybody who reaches it reads the log")
 	flags.StringVar(&retention, "retention", "30d", "delete older records (720h, 30d); 0 keeps them for ever")
 	ports.add(cmd)
+	watching.add(flags)
+	watching.addServers(flags)
 	flags.StringVar(&options.MemoryLimit, "memory-limit", "512MB", "DuckDB's memory; larger sorts spill to DATA/audit")
 	return cmd
 }

@@ -71,12 +71,13 @@ func (c *child) once(ctx context.Context) error {
 }
 
 // auditServer is the process that keeps the audit records of a data directory.
-func auditServer(log *slog.Logger, data, console string, retention time.Duration) (*child, error) {
+func auditServer(log *slog.Logger, data, console string, retention time.Duration, more ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	args := []string{"audit", "server", "--data", data, "--retention", retention.String(), "--console-addr", console}
+	args = append(args, more...)
 	return &child{name: "audit server", log: log, file: self, args: args, output: os.Stderr}, nil
 }
 

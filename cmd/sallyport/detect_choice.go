@@ -17,12 +17,14 @@ import (
 
 // ruleChoice says which rules run, and how they are set.
 type ruleChoice struct {
+	prefix            string // of the flags
 	dir, feed         string
 	only, except, set []string
 }
 
 // add declares the flags; those of a command that has others begin with a prefix.
 func (c *ruleChoice) add(fs *pflag.FlagSet, prefix string) {
+	c.prefix = prefix
 	fs.StringVar(&c.dir, prefix+"rules", "", "folder with rules of your own, *.sql, beside those that are built in")
 	fs.StringVar(&c.feed, prefix+"feed", "", "file with domains, one a line, each with all names below it; # begins a comment")
 	fs.StringSliceVar(&c.only, prefix+"only", nil, "run these rules only, by id")
@@ -43,7 +45,7 @@ func (c *ruleChoice) load() (*chosenRules, error) {
 	chosen := &chosenRules{rules: detect.BuiltIn()}
 	if c.dir != "" {
 		if info, err := os.Stat(c.dir); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("--rules %q: there is no such folder", c.dir)
+			return nil, fmt.Errorf("--%srules %q: there is no such folder", c.prefix, c.dir)
 		}
 		own, broken := detect.LoadDir(c.dir)
 		all, taken := detect.Merge(chosen.rules, own)
@@ -51,12 +53,12 @@ func (c *ruleChoice) load() (*chosenRules, error) {
 	}
 	var err error
 	if chosen.settings, err = detect.ParseSettings(c.set, chosen.rules); err != nil {
-		return nil, fmt.Errorf("--set: %w", err)
+		return nil, fmt.Errorf("--%sset: %w", c.prefix, err)
 	}
-	for flag, ids := range map[string][]string{"--only": c.only, "--except": c.except} {
+	for flag, ids := range map[string][]string{"only": c.only, "except": c.except} {
 		for _, id := range ids {
 			if !slices.ContainsFunc(chosen.rules, func(r *detect.Rule) bool { return r.ID == id }) {
-				return nil, fmt.Errorf("%s %q: there is no such rule; there are %s", flag, id, idsOf(chosen.rules))
+				return nil, fmt.Errorf("--%s%s %q: there is no such rule; there are %s", c.prefix, flag, id, idsOf(chosen.rules))
 			}
 		}
 	}
@@ -64,11 +66,11 @@ func (c *ruleChoice) load() (*chosenRules, error) {
 		return len(c.only) > 0 && !slices.Contains(c.only, r.ID) || slices.Contains(c.except, r.ID)
 	})
 	if len(chosen.rules) == 0 {
-		return nil, errors.New("--only and --except leave no rule")
+		return nil, fmt.Errorf("--%[1]sonly and --%[1]sexcept leave no rule", c.prefix)
 	}
 	if c.feed != "" {
 		if chosen.feed, err = detect.LoadFeed(c.feed); err != nil {
-			return nil, fmt.Errorf("--feed %q: %w", c.feed, err)
+			return nil, fmt.Errorf("--%sfeed %q: %w", c.prefix, c.feed, err)
 		}
 	}
 	return chosen, nil

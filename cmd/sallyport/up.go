@@ -26,6 +26,7 @@ type upFlags struct {
 	dnsServers, allowPrivate          []string
 	envoy, agent, logLevel            string
 	retention                         time.Duration
+	watching                          watchFlags
 }
 
 func upCommand() *cobra.Command {
@@ -72,6 +73,7 @@ unless --allow-private, or sallyport.dns.allowPrivate in the file of --mesh-conf
 	fs.StringVar(&f.agent, "agent", "", "sallyport-agent; the one beside this program, or on the PATH, by default")
 	fs.DurationVar(&f.retention, "audit-retention", 30*24*time.Hour, "how long audit records are kept; without it sallyport.audit.retention of the mesh settings counts")
 	fs.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
+	f.watching.add(fs)
 	return cmd
 }
 
@@ -112,6 +114,10 @@ func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	f.watching.configDir, f.watching.meshConfig = f.dir, f.meshConfig
+	if err := f.watching.check(); err != nil {
+		return usageError{err}
+	}
 	if f.data, err = auditData(f.data); err != nil {
 		return err
 	}
@@ -140,7 +146,7 @@ type embedded struct {
 
 func (u *embedded) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	audit, err := auditServer(u.log, u.flags.data, u.flags.consoleAddr, u.flags.retention)
+	audit, err := auditServer(u.log, u.flags.data, u.flags.consoleAddr, u.flags.retention, u.flags.watching.args()...)
 	if err != nil {
 		return err
 	}

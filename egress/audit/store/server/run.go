@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,8 @@ type Options struct {
 	MemoryLimit string        // see store.Options
 	Logger      *slog.Logger
 	Ports       []Port // beside the socket
+	// Beside, if set, runs beside the server until ctx ends, and may read the database. An error of it ends the server.
+	Beside func(ctx context.Context, db *sql.DB) error
 
 	// Ready, if set, is called once everything listens; console is the page's address, empty without one.
 	Ready func(socket, console string)
@@ -105,6 +108,9 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 		}
 		consoleAddr = pageListener.Addr().String()
 		group.Go(func() error { return console.Serve(ctx, pageListener, s.DB(), o.Logger) })
+	}
+	if o.Beside != nil {
+		group.Go(func() error { return o.Beside(ctx, s.DB()) })
 	}
 	for _, port := range ports {
 		rpc := port.server(s, o.Logger)

@@ -1,0 +1,98 @@
+package send
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// client makes a client that stays where it is sent.
+func (t *to) client() (*http.Client, error) {
+	config, err := t.tls()
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{
+		Timeout: t.options.Timeout,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true,
+			TLSHandshakeTimeout: t.options.Timeout, MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// post sends JSON to the target's URL and what is below it, again where that may help.
+func (t *to) post(ctx context.Context, below string, body any) error {
+	a, err := t.read()
+	if err != nil {
+		return err
+	}
+	client, err := t.client()
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	where := *a.URL
+	if below != "" {
+		where = *where.JoinPath(below)
+	}
+	return t.again(ctx, func() error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, where.String(), bytes.NewReader(raw))
+		if err != nil {
+			return backoff.Permanent(a.secretive(err))
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("User-Agent", "sallyport")
+		for name, value := range a.headers {
+			request.Header.Set(name, value)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return a.secretive(err)
+		}
+		defer response.Body.Close()
+		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10))
+		return judge(response)
+	})
+}
+
+// judge says whether an answer means that the message was taken, and whether to try again.
+func judge(r *http.Response) error {
+	switch code := r.StatusCode; {
+	case code/100 == 2:
+		return nil
+	case code == http.StatusTooManyRequests, code >= 500:
+		if wait, err := strconv.Atoi(r.Header.Get("Retry-After")); err == nil && wait >= 0 {
+			return errors.Join(fmt.Errorf("it answered %s", r.Status), backoff.RetryAfter(min(wait, 30)))
+		}
+		return fmt.Errorf("it answered %s", r.Status)
+	case code/100 == 3:
+		return backoff.Permanent(fmt.Errorf("it answered %s: redirects are not followed; give the URL that it leads to", r.Status))
+	default:
+		return backoff.Permanent(fmt.Errorf("it answered %s", r.Status))
+	}
+}
+
+// again calls f until it works, a few times with longer and longer pauses. The error names the sink.
+func (t *to) again(ctx context.Context, f func() error) error {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval = t.options.Pause
+	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, f() },
+		backoff.WithBackOff(pauses), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(tries*(t.options.Timeout+10*time.Second)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.Name(), err)
+	}
+	return nil
+}

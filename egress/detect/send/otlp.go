@@ -1,0 +1,95 @@
+package send
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	"go.opentelemetry.io/otel/log"
+	sdk "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/sallyport/sallyport/egress/detect"
+)
+
+// otlp sends a log record a finding by OTLP over HTTP; its URL is the whole one, such as http://collector:4318/v1/logs.
+type otlp struct{ *to }
+
+// Send implements Sink.
+func (o otlp) Send(ctx context.Context, findings []detect.Finding) (err error) {
+	a, err := o.read()
+	if err != nil {
+		return err
+	}
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	exporter, err := otlploghttp.New(ctx, otlploghttp.WithEndpointURL(a.String()), otlploghttp.WithHeaders(a.headers), otlploghttp.WithHTTPClient(client),
+		otlploghttp.WithRetry(otlploghttp.RetryConfig{}))
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.Name(), a.secretive(err))
+	}
+	defer func() { err = errors.Join(err, exporter.Shutdown(context.WithoutCancel(ctx))) }()
+	records := o.records(ctx, findings)
+	return o.again(ctx, func() error {
+		if err := exporter.Export(ctx, records); err != nil {
+			return a.secretive(err)
+		}
+		return nil
+	})
+}
+
+// records makes log records: the SDK makes none but by a logger.
+func (o otlp) records(ctx context.Context, findings []detect.Finding) []sdk.Record {
+	all := &collector{}
+	provider := sdk.NewLoggerProvider(sdk.WithProcessor(all), sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "sallyport"))))
+	logger := provider.Logger("github.com/sallyport/sallyport/egress/detect")
+	for i := range findings {
+		logger.Emit(ctx, o.record(&findings[i]))
+	}
+	return all.records
+}
+
+// otlpSeverities are OpenTelemetry's, by ours.
+var otlpSeverities = map[detect.Severity]log.Severity{
+	detect.Informational: log.SeverityInfo, detect.Low: log.SeverityInfo2, detect.Medium: log.SeverityWarn, detect.High: log.SeverityError, detect.Critical: log.SeverityFatal,
+}
+
+func (o otlp) record(f *detect.Finding) (r log.Record) {
+	evidence, _ := json.Marshal(f.Evidence) // of what a SELECT gives
+	r.SetTimestamp(f.Last)
+	r.SetObservedTimestamp(o.options.Now())
+	r.SetSeverity(otlpSeverities[f.Severity])
+	r.SetSeverityText(f.Severity.String())
+	r.SetEventName("sallyport.finding")
+	r.SetBody(attribute.StringValue(f.Sentence()))
+	r.AddAttributes(
+		attribute.String("sallyport.finding.id", f.ID), attribute.String("sallyport.detection", f.Detection), attribute.String("sallyport.namespace", f.Namespace),
+		attribute.String("sallyport.workload", f.Workload), attribute.String("server.address", f.Host), attribute.Int("server.port", int(f.Port)),
+		attribute.Int64("sallyport.count", int64(f.Count)), attribute.Float64("sallyport.score", f.Score), attribute.String("sallyport.evidence", string(evidence)),
+	)
+	return r
+}
+
+// collector is a processor that keeps what is emitted.
+type collector struct{ records []sdk.Record }
+
+// Enabled implements sdk.Processor.
+func (c *collector) Enabled(context.Context, sdk.EnabledParameters) bool { return true }
+
+// OnEmit implements sdk.Processor.
+func (c *collector) OnEmit(_ context.Context, r *sdk.Record) error {
+	c.records = append(c.records, r.Clone())
+	return nil
+}
+
+// Shutdown implements sdk.Processor.
+func (c *collector) Shutdown(context.Context) error { return nil }
+
+// ForceFlush implements sdk.Processor.
+func (c *collector) ForceFlush(context.Context) error { return nil }

@@ -1,0 +1,138 @@
+package watch
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/detect"
+)
+
+// Bounds of the state.
+const (
+	maxEntries    = 10_000 // of one sink; older ones go first
+	maxStateBytes = 64 << 20
+)
+
+// state is what was sent, by sink and by the finding's ID.
+type state struct {
+	file string
+	mu   sync.Mutex
+	sent map[string]map[string]entry
+}
+
+// entry is when a finding was sent, and how far it went then.
+type entry struct {
+	Sent time.Time `json:"sent"`
+	Last time.Time `json:"last"`
+}
+
+// load reads the file. One that is not there is empty, and so is one that cannot be read, which is said.
+func load(file string) (*state, error) {
+	s := &state{file: file, sent: map[string]map[string]entry{}}
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	} else if err != nil {
+		return s, err
+	}
+	defer f.Close()
+	read := map[string]map[string]entry{}
+	if err := json.NewDecoder(io.LimitReader(f, maxStateBytes)).Decode(&read); err != nil {
+		return s, fmt.Errorf("%s: %w", file, err)
+	}
+	for sink, entries := range read {
+		if entries != nil {
+			s.sent[sink] = entries
+		}
+	}
+	return s, nil
+}
+
+// due says whether a finding has to be sent: it was not yet; or it was so long ago, and went on since.
+func (s *state) due(sink string, f *detect.Finding, now time.Time, repeat time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, known := s.sent[sink][f.ID]
+	return !known || f.Last.After(was.Last) && now.Sub(was.Sent) >= repeat
+}
+
+// keep notes what was sent; nil means that it is on disk. It is known in any case.
+func (s *state) keep(sink string, findings []detect.Finding, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entries := s.sent[sink]
+	if entries == nil {
+		entries = map[string]entry{}
+		s.sent[sink] = entries
+	}
+	for i := range findings {
+		entries[findings[i].ID] = entry{now.UTC(), findings[i].Last}
+	}
+	if over := len(entries) - maxEntries; over > 0 {
+		ids := slices.SortedFunc(maps.Keys(entries), func(a, b string) int { return cmp.Or(entries[a].Sent.Compare(entries[b].Sent), cmp.Compare(a, b)) })
+		for _, id := range ids[:over] {
+			delete(entries, id)
+		}
+	}
+	return s.write()
+}
+
+// forget drops what was sent before a time and is found no more.
+func (s *state) forget(before time.Time, found []detect.Finding) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	still := map[string]bool{}
+	for i := range found {
+		still[found[i].ID] = true
+	}
+	dropped := false
+	for sink, entries := range s.sent {
+		n := len(entries)
+		maps.DeleteFunc(entries, func(id string, e entry) bool { return !still[id] && e.Sent.Before(before) })
+		dropped = dropped || len(entries) < n
+		if len(entries) == 0 {
+			delete(s.sent, sink)
+		}
+	}
+	if !dropped {
+		return nil
+	}
+	return s.write()
+}
+
+// write replaces the file, so that it is whole whatever happens.
+func (s *state) write() error {
+	text, err := json.Marshal(s.sent)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(s.file)
+	fresh := s.file + ".new"
+	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(fresh, s.file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(fresh))
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
