@@ -23,8 +23,8 @@ spec:
 // egressPolicies: one app of the namespace is held to a list, by its pod's labels; the record and the command line tell why; and a
 // rule ends on its second though no controller is there.
 func (s *stage) egressPolicies(app string) {
-	s.startApp(shop, "other")
-	other := s.podIP(shop, "other")
+	s.startApp(shop, "colleague")
+	other := s.podIP(shop, "colleague")
 	s.apply(entry(shop, "external", external))
 	s.apply(entry(shop, "second", second))
 	for _, who := range []string{app, other} {
@@ -44,14 +44,14 @@ func (s *stage) egressPolicies(app string) {
 	if got := s.sallyport("policy", "what-can", "shop/app"); !strings.Contains(got, external) || !strings.Contains(got, "list") {
 		s.Errorf("policy what-can: %s", got)
 	}
-	if got := s.sallyport("policy", "who-can", second); !strings.Contains(got, "other") {
+	if got := s.sallyport("policy", "who-can", second); !strings.Contains(got, "colleague") {
 		s.Errorf("policy who-can: %s", got)
 	}
 	s.endsAlone(app, other)
 	s.kubectl("delete", "egresspolicy", "-n", shop, "list")
 	s.becomes("without the policy it is open", 20*time.Second, func() error { return reaches(s.Context(), app, "https://"+second+"/again") })
 	s.kubectl("delete", "serviceentry", "-n", shop, "external", "second")
-	s.kubectl("delete", "deployment", "-n", shop, "other")
+	s.kubectl("delete", "deployment", "-n", shop, "colleague")
 }
 
 func (s *stage) deniedByList() error {
