@@ -19,10 +19,10 @@ import (
 // TestListenersGetWhatTheyWaitFor: a listener opens when what its filters hold has come (ECDS), so each kind of proxy is given all of
 // it, with policies and without.
 func TestListenersGetWhatTheyWaitFor(t *testing.T) {
-	nodes := map[string]translate.Node{"a sidecar": teamA, "a gateway": gateway}
+	nodes := map[translate.Kind]translate.Node{translate.Sidecar: teamA, translate.Gateway: gateway}
 	forward := gateway
 	forward.Forward = netip.MustParseAddrPort("127.0.0.1:3128").String()
-	nodes["a forward proxy"] = forward
+	nodes[translate.Forward] = forward
 	for seed := range uint64(4) {
 		made := registrytest.NewWorld(seed)
 		if seed > 0 {
@@ -30,20 +30,24 @@ func TestListenersGetWhatTheyWaitFor(t *testing.T) {
 		}
 		cfg := mesh.Default()
 		s, _ := registry.New(&cfg).Apply(changesOf(made.Objects, func(config.Key) bool { return true }))
-		for name, n := range nodes {
+		for kind, n := range nodes {
+			class := translate.Classify(s, n)
+			if class.Kind != kind {
+				t.Fatalf("%s is of kind %v, want %v", n.ID, class.Kind, kind)
+			}
 			given := policyVersions(translate.BuildPolicies(s, translate.PolicedBy(s, n)))
 			waits := 0
-			translate.NewTranslator().Build(s, translate.Classify(s, n)).Walk(resource.Listener, func(r *resource.Resource) bool {
+			translate.NewTranslator().Build(s, class).Walk(resource.Listener, func(r *resource.Resource) bool {
 				for _, extension := range waitsFor(r.Value()) {
 					waits++
 					if given[resource.Ref{Type: resource.Extension, Name: extension}] == "" {
-						t.Errorf("%s: listener %s waits for %s, which nobody sends", name, r.Name, extension)
+						t.Errorf("kind %v: listener %s waits for %s, which nobody sends", kind, r.Name, extension)
 					}
 				}
 				return true
 			})
 			if waits == 0 {
-				t.Errorf("%s: no listener waits for anything: this shows nothing", name)
+				t.Errorf("kind %v: no listener waits for anything: this shows nothing", kind)
 			}
 		}
 	}

@@ -25,13 +25,10 @@ func Self(set permit.Set, sidecar bool) []*resource.Resource {
 			return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateOutside), map[string]*envoy.OnMatch{"1": render(g, observed)}, nothing()))
 		}
 	}
-	root := filter(wire.StatRoot, resolve.Alone(set.Root), outside(alone))
-	own := filter(wire.StatOwn, resolve.Alone(set.Own), outside(notNarrowed(alone)))
-	out := []*resource.Resource{seal(envoy.FilterRoot, root), seal(envoy.FilterOwn, own)}
-	if !sidecar { // an exit has the filters twice, and its listeners wait for what all of them hold
-		out = append(out, seal(envoy.FilterRootLed, root), seal(envoy.FilterOwnLed, own))
+	return []*resource.Resource{
+		seal(envoy.FilterRoot, filter(wire.StatRoot, resolve.Alone(set.Root), outside(alone))),
+		seal(envoy.FilterOwn, filter(wire.StatOwn, resolve.Alone(set.Own), outside(notNarrowed(alone)))),
 	}
-	return out
 }
 
 // Root is the root namespace's level for some namespaces; where it tells their workloads apart, it is for ns alone.
