@@ -61,7 +61,7 @@ func (l Level) Rule(a *Asked) Ruling {
 
 // unclear says whether the rule asks for paths, would match the request but for that, and cannot know it.
 func (r *Rule) unclear(a *Asked) bool {
-	if len(r.Paths) == 0 || a.Protocol != HTTP || IsNormal(a.Path) {
+	if len(r.Paths) == 0 || a.Protocol != HTTP || a.PathUnknown != nil || IsNormal(a.Path) {
 		return false
 	}
 	any := *r

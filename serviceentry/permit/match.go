@@ -14,7 +14,9 @@ type Asked struct {
 	Method   string // of HTTP, as are the others
 	Path     string // without its query
 	Header   func(name string) (value string, has bool)
-	At       time.Time
+	// PathUnknown, where nobody knows the path, is told that a rule asks for it; the rule is then taken not to match.
+	PathUnknown func()
+	At          time.Time
 }
 
 // Active says whether the rule counts at a time.
@@ -87,6 +89,10 @@ func (r *Rule) missesRequest(a *Asked) Miss {
 		if !has || !matches(ValueRegex(h.Value), value) {
 			return OtherHeaders
 		}
+	}
+	if len(r.Paths) > 0 && a.PathUnknown != nil {
+		a.PathUnknown()
+		return OtherPath
 	}
 	if len(r.Paths) > 0 && !slices.ContainsFunc(r.Paths, func(p string) bool { return matches(PathRegex(p, r.Action == Deny), a.Path) }) {
 		return OtherPath

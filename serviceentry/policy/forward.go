@@ -73,7 +73,7 @@ func deniedForward(s *registry.Snapshot, namespace string, d Destination, row *r
 
 // requestTo is the request that a destination stands for.
 func requestTo(d Destination) route.Request {
-	return route.Request{Method: cmp.Or(d.Method, "GET"), Path: cmp.Or(d.Path, "/"), Headers: d.Headers}
+	return route.Request{Method: cmp.Or(d.Method, "GET"), Path: cmp.Or(d.Path, "/"), Headers: d.Headers, Unknown: d.Unknown}
 }
 
 func kindOf(s Scheme) resolve.Kind {

@@ -52,13 +52,18 @@ func asked(host string, port uint32, protocol permit.Protocol, r route.Request, 
 	if at.IsZero() {
 		at = time.Now()
 	}
-	return &permit.Asked{
+	asked := &permit.Asked{
 		Host: host, Port: port, Protocol: protocol, Method: r.Method, Path: path, At: at,
 		Header: func(name string) (string, bool) {
+			r.HeaderAsked(name)
 			values, has := r.Headers[name]
 			return strings.Join(values, ","), has
 		},
 	}
+	if r.Unknown != nil && r.Unknown.Path {
+		asked.PathUnknown = func() { r.PathAsked() }
+	}
+	return asked
 }
 
 // spokenAs is how they call what a proxy sees.

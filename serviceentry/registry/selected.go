@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/permit"
 )
 
 // Selected is what selects a workload by its labels: the DestinationRules of its namespace, and the sourceLabels in
@@ -30,6 +31,25 @@ func (s *Snapshot) Selecting(ns string, labels map[string]string) Selected {
 		text = ns + "/" + strings.Join(names, ",")
 	}
 	return Selected(strings.Join(append([]string{text}, sources...), "|"))
+}
+
+// SelectsByLabels says whether anything tells workloads of a namespace apart by their labels: which policies, Sidecars, DestinationRules and
+// routes are theirs.
+func (s *Snapshot) SelectsByLabels(ns string) bool {
+	if len(s.selecting[ns]) > 0 || slices.ContainsFunc(s.policies[ns], (*permit.Policy).ByLabels) || slices.ContainsFunc(s.RootPolicies(ns), (*permit.Policy).ByLabels) {
+		return true
+	}
+	if slices.ContainsFunc(s.scopes[ns], func(scope *Scope) bool { return len(scope.Selector) > 0 }) {
+		return true
+	}
+	for _, list := range s.sources {
+		for _, x := range list {
+			if slices.ContainsFunc(x.by, func(v *VirtualService) bool { return v.ExportTo.Includes(ns) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // has says whether a DestinationRule selects the workload.

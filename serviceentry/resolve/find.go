@@ -33,7 +33,7 @@ func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
 
 // requestOf is the request, or the connection, that a destination stands for: GET, where nothing else is said.
 func requestOf(d Destination, x Shown) route.Request {
-	r := route.Request{Method: cmp.Or(d.Method, "GET"), Scheme: "http", Authority: d.Host, Path: cmp.Or(d.Path, "/"), Headers: d.Headers, SNI: x.Name, Dialled: x.Address}
+	r := route.Request{Method: cmp.Or(d.Method, "GET"), Scheme: "http", Authority: d.Host, Path: cmp.Or(d.Path, "/"), Headers: d.Headers, SNI: x.Name, Dialled: x.Address, Unknown: d.Unknown}
 	if d.Port != 80 {
 		r.Authority = net.JoinHostPort(d.Host, strconv.FormatUint(uint64(d.Port), 10))
 	}
@@ -41,11 +41,7 @@ func requestOf(d Destination, x Shown) route.Request {
 }
 
 func (a Sidecar) lookUp(d Destination) (*registry.Service, Shown) {
-	ip, err := netip.ParseAddr(d.Host)
-	literal := err == nil
-	if !literal {
-		ip = a.Resolved(d.Host)
-	}
+	ip, literal := a.address(d)
 	switch {
 	case d.Scheme == TCP || a.unread(ip, d.Port):
 		return a.byAddress(ip, d.Port), Shown{Kind: Connections, Address: ip}
@@ -64,6 +60,19 @@ func (a Sidecar) lookUp(d Destination) (*registry.Service, Shown) {
 		return svc, Shown{Kind: TLSConnections, Name: d.Host, Again: true, Address: ip}
 	}
 	return named, Shown{Kind: TLSConnections, Name: d.Host, Address: ip}
+}
+
+// address is the one that a workload connects to, as far as it is known, and says whether the destination is an address itself.
+func (a Sidecar) address(d Destination) (ip netip.Addr, literal bool) {
+	ip, err := netip.ParseAddr(d.Host)
+	switch {
+	case err == nil:
+		return ip, true
+	case d.Dialled.IsValid():
+		return d.Dialled, false
+	default:
+		return a.Resolved(d.Host), false
+	}
 }
 
 // unread says whether an address is in a range that somebody wrote for a TCP port: what goes there goes by its address, whatever it is.
@@ -239,4 +248,27 @@ func answered(svc *registry.Service) netip.Addr {
 		}
 	}
 	return netip.Addr{}
+}
+
+// Named is the entry by which the workload's DNS knows a name: of this host, of one that it is another name of, or of a pattern that covers
+// it. nil is for names that only others may know.
+func (a Sidecar) Named(name string) *registry.Service {
+	is := func(host string) *registry.Service {
+		if svc := a.Visible(host); svc != nil && svc.Source.Kind != config.KindService {
+			return svc
+		}
+		return nil
+	}
+	if svc := is(name); svc != nil {
+		return svc
+	}
+	if svc := is(a.snap.Aliased(name, a.Namespace, a.scope)); svc != nil && answered(svc).IsValid() {
+		return svc
+	}
+	for _, rest, ok := strings.Cut(name, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
+		if svc := is("*." + rest); svc != nil {
+			return svc
+		}
+	}
+	return nil
 }

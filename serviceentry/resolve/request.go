@@ -1,6 +1,11 @@
 package resolve
 
-import "time"
+import (
+	"net/netip"
+	"time"
+
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
 
 // Scheme is what a workload speaks.
 type Scheme string
@@ -26,4 +31,7 @@ type Destination struct {
 	// Headers are a request's, by names in lower case.
 	Headers map[string][]string
 	At      time.Time // when; the zero time is now
+	// Dialled is the address that was connected to, where that is known; otherwise it is what the workload's DNS answers.
+	Dialled netip.Addr
+	Unknown *route.Unknown // what is not known of the request
 }

@@ -144,11 +144,7 @@ func (a Sidecar) is(to RestTo, d Destination) bool {
 // inCluster says whether the destination is in the cluster's own networks: an address there, or a name that has one there, or that
 // only the cluster's DNS knows, as pods of headless Services have.
 func (a Sidecar) inCluster(d Destination) bool {
-	ip, err := netip.ParseAddr(d.Host)
-	if err != nil {
-		ip = a.Resolved(d.Host)
-	}
-	if ip.IsValid() {
+	if ip, _ := a.address(d); ip.IsValid() {
 		return a.snap.InCluster(ip)
 	}
 	if len(a.snap.Networks()) == 0 || !strings.HasSuffix(d.Host, ".svc.cluster.local") || a.snap.AliasEnd(d.Host) != d.Host {
@@ -159,8 +155,6 @@ func (a Sidecar) inCluster(d Destination) bool {
 
 // toMadeUp says whether the destination's address leads nowhere but to what is registered for it.
 func (a Sidecar) toMadeUp(d Destination) bool {
-	if ip, err := netip.ParseAddr(d.Host); err == nil {
-		return host.MadeUp(ip)
-	}
-	return host.MadeUp(a.Resolved(d.Host))
+	ip, _ := a.address(d)
+	return host.MadeUp(ip)
 }

@@ -41,7 +41,8 @@ type QueryMatch struct {
 // Holds says whether a request at a place where the match counts is meant.
 func (m *HTTPMatch) Holds(r *Request) bool {
 	path, query, _ := strings.Cut(r.Path, "?")
-	if !m.path(path) {
+	anyPath := m.URI == nil || m.URI.Kind == Present || m.URI.Kind == Prefix && m.URI.Value == "/"
+	if pathKnown := r.Unknown == nil || !r.Unknown.Path; pathKnown && !m.path(path) {
 		return false
 	}
 	for _, x := range [...]struct {
@@ -52,12 +53,18 @@ func (m *HTTPMatch) Holds(r *Request) bool {
 			return false
 		}
 	}
+	if !anyPath && r.PathAsked() {
+		return false
+	}
 	for _, h := range m.Headers {
-		if !h.holds(r.Headers) {
+		if r.HeaderAsked(h.Name) || !h.holds(r.Headers) {
 			return false
 		}
 	}
 	for _, q := range m.Query {
+		if r.queryAsked() {
+			return false
+		}
 		if value, ok := parameter(query, q.Name); !ok || !q.Text.Matches(value) {
 			return false
 		}

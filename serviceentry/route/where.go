@@ -75,4 +75,46 @@ type Request struct {
 	Headers   map[string][]string // by names in lower case
 	SNI       string              // of a TLS connection, in lower case
 	Dialled   netip.Addr          // where the client connected to
+	Unknown   *Unknown            // nil: all of it is known
+}
+
+// Unknown says what nobody knows of a request, which is one of the past. What is not known is taken for none, and Asked names it once
+// something depends on it: what then follows may not be so.
+type Unknown struct {
+	Path, Query, Headers bool
+	Asked                string
+}
+
+// asks notes that something depends on what is not known.
+func (u *Unknown) asks(what string) {
+	if u.Asked == "" {
+		u.Asked = what
+	}
+}
+
+// PathAsked and HeaderAsked note, where they are not known, that something depends on them, and say so.
+func (r *Request) PathAsked() bool {
+	if r.Unknown == nil || !r.Unknown.Path {
+		return false
+	}
+	r.Unknown.asks("the path")
+	return true
+}
+
+// HeaderAsked is like PathAsked.
+func (r *Request) HeaderAsked(name string) bool {
+	if r.Unknown == nil || !r.Unknown.Headers {
+		return false
+	}
+	r.Unknown.asks("the header " + name)
+	return true
+}
+
+// queryAsked is like PathAsked.
+func (r *Request) queryAsked() bool {
+	if r.Unknown == nil || !r.Unknown.Query {
+		return false
+	}
+	r.Unknown.asks("the query")
+	return true
 }

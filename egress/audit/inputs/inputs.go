@@ -27,6 +27,7 @@ type Question struct {
 	Class     record.Class
 	Protocol  string
 	Host      string
+	SNI       string // where it is not the host
 	Port      uint32
 	Method    string
 	URLPath   string

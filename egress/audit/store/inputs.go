@@ -21,7 +21,7 @@ const InputsTable = "inputs"
 const inputsState = "inputs_state"
 
 // inputsVersion is that of InputsTable: a folder with another one has it made anew from the records.
-const inputsVersion = 1
+const inputsVersion = 2
 
 // What is told apart of one day's inputs of an account. What is more is counted.
 const (
@@ -41,6 +41,7 @@ var inputColumns = []inputColumn{
 	{"day", "DATE", "CAST(" + believedTime + " AS DATE)", ""},
 	told("namespace"), told("service_account"), told("workload"), told("labels"), told("claim"), told("reporter"), told("direction"),
 	told("class"), told("protocol"), told("host"),
+	{"sni", "VARCHAR", "CASE WHEN sni <> host THEN sni ELSE '' END", ""},
 	{"port", "UINTEGER", "port", ""},
 	told("method"), told("url_path"), told("dialled"), told("cut"),
 	{"beyond", "VARCHAR", "''", ""},

@@ -88,7 +88,7 @@ func scanInputs(rows *sql.Rows, f func(*inputs.Input) error) error {
 		var decided, allowed, would string
 		q, o := &x.Question, &x.Outcome
 		if err := rows.Scan(&x.Days, &q.Namespace, &q.ServiceAccount, &q.Workload, &q.Labels, &q.Claim, &q.Reporter, &q.Direction,
-			(*string)(&q.Class), &q.Protocol, &q.Host, &q.Port, &q.Method, &q.URLPath, &q.Dialled, &q.Cut, &q.Beyond,
+			(*string)(&q.Class), &q.Protocol, &q.Host, &q.SNI, &q.Port, &q.Method, &q.URLPath, &q.Dialled, &q.Cut, &q.Beyond,
 			(*string)(&o.Verdict), &o.Path, &decided, &allowed, &would, &o.Reason,
 			&x.Count, &x.Lost, &x.First, &x.Last, &x.Replicas, &x.BytesSent, &x.BytesReceived); err != nil {
 			return fmt.Errorf("audit inputs: %w", err)

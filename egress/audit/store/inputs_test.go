@@ -61,7 +61,7 @@ func plainInputs(records []record.Record) []inputs.Input {
 			inputs.Question{
 				Namespace: r.Workload.Namespace, ServiceAccount: r.Workload.ServiceAccount, Workload: suffix.ReplaceAllString(r.Workload.Name, ""), Labels: r.Workload.Labels,
 				Claim: r.Claim, Reporter: r.Reporter, Direction: r.Direction, Class: r.Class, Protocol: r.Protocol, Host: r.Host, Port: r.Port, Method: r.Method,
-				URLPath: r.URLPath, Dialled: r.Dialled, Cut: strings.Join(r.Cut, ","),
+				URLPath: r.URLPath, Dialled: r.Dialled, SNI: r.SNI, Cut: strings.Join(r.Cut, ","),
 			},
 			inputs.Outcome{Verdict: r.Verdict, Path: r.Path, DecidedBy: r.DecidedBy, AllowedBy: r.AllowedBy, WouldDeny: r.WouldDeny},
 		}
@@ -100,6 +100,9 @@ func randomRecords(rng *rand.Rand, from, n uint64) (out []record.Record) {
 			Name: pick("cart-6d5f7c9b4-x2x7k", "cart-6d5f7c9b4-bbbbb", "cart-0", "cart-1", "")}
 		r.Host, r.Port, r.Method, r.URLPath = pick("a.test", "b.test"), 443, pick("GET", ""), pick("/", "/x'y/z", "/ü")
 		r.Reporter, r.Dialled, r.BytesSent = pick("gateway", "sidecar"), pick("", "192.0.2.1:443"), rng.Uint64N(1000)
+		if r.SNI = pick("a.test", "b.test", ""); r.SNI == r.Host {
+			r.SNI = ""
+		}
 		switch rng.IntN(4) {
 		case 0:
 			r.Verdict, r.DecidedBy = record.Denied, record.Object{Kind: "EgressPolicy", Namespace: "shop", Name: "list", Rule: "a/b", Revision: "1f"}

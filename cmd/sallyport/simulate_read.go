@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/egress/simulate"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// sides reads the configuration as it is, and makes it as it would be.
+func (f *simulateFlags) sides(cmd *cobra.Command, now time.Time) (*simulate.Sides, error) {
+	base, changes, err := f.readBase(cmd)
+	if err != nil {
+		return nil, err
+	}
+	var there []config.Object
+	revisions := map[config.Key]string{}
+	for _, c := range changes {
+		if c.Object != nil {
+			there = append(there, *c.Object)
+			revisions[c.Key] = c.Object.Revision
+		}
+	}
+	objects, err := f.candidate(cmd, base, there, now)
+	if err != nil {
+		return nil, err
+	}
+	would := make([]config.Change, len(objects))
+	for i := range objects {
+		would[i] = config.Change{Key: objects[i].Key, Object: &objects[i]}
+	}
+	candidate, _ := registry.New(base.Mesh).Apply(would)
+	return &simulate.Sides{Base: base, Candidate: candidate, Now: now, Revision: func(k config.Key) string { return revisions[k] }}, nil
+}
+
+// readBase reads the configuration as it is.
+func (f *simulateFlags) readBase(cmd *cobra.Command) (*registry.Snapshot, []config.Change, error) {
+	ctx, errs := cmd.Context(), cmd.ErrOrStderr()
+	switch s := &f.source; {
+	case s.configDir != "":
+		return readFiles(ctx, "--config-dir", s.configDir, s.meshConfig, errs)
+	case s.up != "":
+		return readFiles(ctx, "--up", s.up, s.meshConfig, errs)
+	default:
+		access, err := s.cluster.open(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s.readObjects(ctx, access, errs)
+	}
+}
+
+// candidate gives all objects as they would be. What admission says of those that change is printed; if it refuses one, that is the answer.
+func (f *simulateFlags) candidate(cmd *cobra.Command, base *registry.Snapshot, there []config.Object, now time.Time) ([]config.Object, error) {
+	var said lintResult
+	var more []config.Object
+	for _, file := range f.files {
+		found, err := lintArgument(cmd.InOrStdin(), file, &said)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("-f: %w", err)}
+		}
+		more = append(more, found...)
+	}
+	if len(more) == 0 && len(f.files) > 0 && said.Errors == 0 {
+		return nil, usageError{fmt.Errorf("-f %s: there are no objects in it", strings.Join(f.files, " -f "))}
+	}
+	left, err := f.without(there)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	dated(more, there, f.source.cluster.given(), now)
+	would := applied(left, more)
+	before := admission.CheckAt(there, *base.Mesh, now)
+	for _, x := range admission.CheckAt(would, *base.Mesh, now) {
+		if slices.ContainsFunc(more, func(o config.Object) bool { return o.Key == x.Key }) && !slices.Contains(before, x) && x.Severity != admission.Info {
+			said.add([]admission.Finding{x})
+		}
+	}
+	if err := said.text(cmd.ErrOrStderr()); err != nil {
+		return nil, err
+	}
+	if said.Errors > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: the change would be refused: %d errors\n", said.Errors)
+		return nil, answerNo{}
+	}
+	return would, nil
+}
+
+// without takes those away that shall go.
+func (f *simulateFlags) without(there []config.Object) ([]config.Object, error) {
+	left := slices.Clone(there)
+	for _, text := range f.removed {
+		parts := strings.Split(text, "/")
+		if len(parts) != 3 || slices.Contains(parts, "") {
+			return nil, fmt.Errorf("--remove %q: must be KIND/NAMESPACE/NAME, like ServiceEntry/default/external", text)
+		}
+		is := func(o config.Object) bool {
+			return strings.EqualFold(string(o.Kind), parts[0]) && o.Namespace == parts[1] && o.Name == parts[2]
+		}
+		if !slices.ContainsFunc(left, is) {
+			return nil, fmt.Errorf("--remove %q: there is no such object in the configuration", text)
+		}
+		left = slices.DeleteFunc(left, is)
+	}
+	return left, nil
+}
+
+// dated gives objects the age that they would have: that of those whose place they take, or, in a cluster, none.
+func dated(more, there []config.Object, cluster bool, now time.Time) {
+	for i := range more {
+		o := &more[i]
+		o.Created = time.Time{}
+		if cluster {
+			o.Created = now
+		}
+		if at := slices.IndexFunc(there, func(x config.Object) bool { return x.Key == o.Key }); at >= 0 {
+			o.Created = there[at].Created
+		}
+	}
+}
