@@ -37,6 +37,7 @@ var plays = map[string]string{
 	"detect.md":                 "machine",
 	"install-on-kubernetes.md":  "cluster",
 	"run-from-files.md":         "mesh",
+	"simulate.md":               "machine",
 	"speak-tls-to-a-host.md":    "apiserver",
 	"suggest-and-review.md":     "machine",
 	"verify.md":                 "machine",

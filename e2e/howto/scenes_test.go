@@ -228,7 +228,7 @@ func onMachine(t *testing.T, document string) (*Reader, func()) {
 	switch document {
 	case "README.md":
 		checkout(t, s.folder)
-	case "audit-log.md", "detect.md":
+	case "audit-log.md", "simulate.md", "detect.md":
 		s.used(t, r)
 	case "choose-dns-upstreams.md":
 		s.resolveByTLS(t)

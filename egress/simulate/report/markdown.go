@@ -35,10 +35,10 @@ func writeMarkdown(w io.Writer, r *simulate.Report) error {
 			fmt.Fprintf(&b, "\nand %d more lines: see `sallyport simulate -o html`\n", more)
 		}
 	}
-	if len(r.Why) > 0 {
+	if len(v.Why) > 0 {
 		fmt.Fprintf(&b, "\n#### Not reproducible: %s\n\n", count(r.NotReproducible, "input"))
-		for _, x := range r.Why[:min(len(r.Why), markdownLines)] {
-			fmt.Fprintf(&b, "- %s: %s, %s\n", escape(plain(x.Why)), count(x.Records, "record"), count(x.Inputs, "input"))
+		for _, x := range v.Why[:min(len(v.Why), markdownLines)] {
+			fmt.Fprintf(&b, "- %s: %s, %s\n", escape(x.Why), count(x.Records, "record"), count(x.Inputs, "input"))
 		}
 	}
 	fmt.Fprintln(&b)

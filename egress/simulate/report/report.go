@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -59,6 +60,7 @@ type view struct {
 	*simulate.Report
 	Summary string
 	Lists   []list
+	Why     []simulate.Why
 	Notes   []string
 }
 
@@ -69,6 +71,13 @@ func viewOf(r *simulate.Report) view {
 	}}
 	if r.Inputs.WouldDeny > 0 {
 		v.Lists = append(v.Lists, list{Title: "Denied once what is observed is enforced", Inputs: r.Inputs.WouldDeny, Lines: lines(r.WouldDeny)})
+	}
+	for _, w := range r.Why {
+		w.Why, w.Examples = plain(w.Why), slices.Clone(w.Examples)
+		for i := range w.Examples {
+			w.Examples[i] = plain(w.Examples[i])
+		}
+		v.Why = append(v.Why, w)
 	}
 	return v
 }

@@ -23,12 +23,12 @@ func writeText(w io.Writer, r *simulate.Report) error {
 			}
 		}
 	}
-	if len(r.Why) > 0 {
+	if len(v.Why) > 0 {
 		fmt.Fprintf(&b, "\nNot reproducible: %s\n", count(r.NotReproducible, "input"))
-		for _, x := range r.Why {
-			fmt.Fprintf(&b, "  %s: %s, %s\n", plain(x.Why), count(x.Records, "record"), count(x.Inputs, "input"))
+		for _, x := range v.Why {
+			fmt.Fprintf(&b, "  %s: %s, %s\n", x.Why, count(x.Records, "record"), count(x.Inputs, "input"))
 			for _, e := range x.Examples {
-				fmt.Fprintf(&b, "    e.g.  %s\n", plain(e))
+				fmt.Fprintf(&b, "    e.g.  %s\n", e)
 			}
 		}
 	}
