@@ -58,7 +58,7 @@ The exit code is 0, or 1 with --fail-on when something as bad as that was found;
 	f.choice.add(fs, "")
 	fs.BoolVar(&f.list, "list", false, "say what rules there are, and run none")
 	fs.StringVar(&f.failOn, "fail-on", "", "exit with 1 when something of this severity, or worse, is found: "+strings.Join(detect.Severities, ", "))
-	fs.IntVar(&f.limit, "limit", 200, "findings of one rule at most")
+	fs.IntVar(&f.limit, "limit", 200, "findings of one rule in one namespace at most")
 	fs.DurationVar(&f.within, "within", time.Minute, "how long one rule may take")
 	fs.StringVar(&f.configDir, "config-dir", "", "directory of YAML files, for the rules about policies")
 	fs.StringVar(&f.up, "up", "", "the same, of a sallyport up")
@@ -127,7 +127,7 @@ func (f *detectFlags) say(errs io.Writer, report *detect.Report) {
 		fmt.Fprintf(errs, "sallyport: rule %s is skipped: %s\n", note.Rule, note.Why)
 	}
 	for _, id := range report.More {
-		fmt.Fprintf(errs, "sallyport: rule %s found more than %d; --limit gives more\n", id, f.limit)
+		fmt.Fprintf(errs, "sallyport: rule %s found more than %d in a namespace; --limit gives more\n", id, f.limit)
 	}
 }
 

@@ -39,7 +39,8 @@ func view(from, to time.Time) string {
 		" AND class <> 'gap' AND coalesce(direction, 'outbound') = 'outbound' AND path <> 'mesh')"
 }
 
-// statement writes a rule as one SELECT of so many rows at most. All that comes before the file's text is on the text's first line, so that
+// statement writes a rule as one SELECT of so many rows of each namespace at most: what one of them does shall not push out what another one
+// has. All that comes before the file's text is on the text's first line, so that
 // the line that DuckDB names in a message is the file's.
 func (r *Rule) statement(window Window, in Inputs, set map[string]string, rows int) (string, error) {
 	values := map[string]string{
@@ -63,7 +64,8 @@ func (r *Rule) statement(window Window, in Inputs, set map[string]string, rows i
 	}
 	text = strings.TrimRight(text, "; \t\r\n")
 	return "WITH traffic AS NOT MATERIALIZED " + view(window.Since, window.Until) + ", past AS NOT MATERIALIZED " + view(window.Past, window.Since) +
-		" SELECT * FROM ( " + text + "\n) LIMIT " + strconv.Itoa(rows), nil
+		" SELECT * FROM ( " + text + "\n) QUALIFY row_number() OVER (PARTITION BY namespace ORDER BY count DESC, workload, host) <= " + strconv.Itoa(rows) +
+		" LIMIT " + strconv.Itoa(MaxFindings), nil
 }
 
 // substitute puts values in the place of $names, where these are neither in a text nor in a comment.

@@ -16,6 +16,7 @@ const (
 	maxFeedBytes   = 64 << 20
 	maxFeedDomains = 1_000_000
 	maxHits        = MaxFindings // hosts of one run
+	maxHitsOfOne   = 200         // of one namespace, so that its names do not take others' place
 )
 
 // Feed is a list of domains; each stands for itself and all names below it.
@@ -84,11 +85,19 @@ func (f *Feed) Match(host string) string {
 
 // match finds the hosts of the log that the feed names. The feed stays here: only what both have goes into a statement.
 func (f *Feed) match(ctx context.Context, log Log, window Window) (hits []hit, err error) {
-	statement := "SELECT DISTINCT rtrim(lower(host), '.') AS host FROM " + store.Table + " WHERE class <> 'gap' AND host <> '' AND time >= " +
+	of, taken := map[string]int{}, map[string]bool{}
+	statement := "SELECT DISTINCT namespace, rtrim(lower(host), '.') AS host FROM " + store.Table + " WHERE class <> 'gap' AND host <> '' AND time >= " +
 		instant(window.Since) + " AND time < " + instant(window.Until)
 	err = log.SQL(ctx, statement, rows(func(cells []any) error {
-		host, _ := cells[0].(string)
-		if entry := f.Match(host); entry != "" && len(hits) < maxHits {
+		namespace, _ := cells[0].(string)
+		host, _ := cells[1].(string)
+		entry := f.Match(host)
+		if entry == "" || of[namespace] >= maxHitsOfOne || len(hits) >= maxHits {
+			return nil
+		}
+		of[namespace]++
+		if !taken[host] {
+			taken[host] = true
 			hits = append(hits, hit{host, entry})
 		}
 		return nil

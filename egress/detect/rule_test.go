@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +114,7 @@ func TestOwnRules(t *testing.T) {
 		"c-column.sql":   head("c-column") + "\nSELECT " + columns + "\nFROM traffic\nWHERE colour = 'red'",
 		"d-write.sql":    head("d-write") + "SELECT 1) LIMIT 1; DROP TABLE records; SELECT (1",
 		"e-missing.sql":  head("e-missing") + "SELECT 1 AS namespace",
+		"m-first.sql":    head("m-first") + "SELECT 'n' AS namespace, 'w' AS workload, 'h' AS host, 1 AS count",
 		"f-file.sql":     head("f-file") + "SELECT " + columns + ", content FROM read_text('/etc/passwd')",
 		"g-name.sql":     head("g-name") + "SELECT " + columns + "\nWHERE 1 = $nobody",
 		"h-slow.sql":     head("h-slow") + "SELECT " + columns + ", count(*) AS n FROM range(10000000) a, range(10000000) b WHERE a.range * b.range % 7 = 3",
@@ -140,7 +143,7 @@ func TestOwnRules(t *testing.T) {
 		why[note.Rule] = note.Why
 	}
 	for id, want := range map[string]string{
-		"b-syntax": "LINE 8", "c-column": `"colour" not found`, "d-write": "", "e-missing": `no column "workload"`, "f-file": "disabled by configuration",
+		"b-syntax": "LINE 8", "c-column": `"colour" not found`, "d-write": "", "e-missing": "must have the columns namespace, workload, host", "m-first": `no column "first"`, "f-file": "disabled by configuration",
 		"g-name": "line 6: there is no $nobody; there are $domain, $feed", "h-slow": "longer than 3s", "l-escape": "\uFFFD[31m", "j-type": `column "first": "soon" is no time`,
 	} {
 		if got, broke := why[id]; !broke || !strings.Contains(got, want) {
@@ -296,6 +299,28 @@ func TestOCSF(t *testing.T) {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("no %s in %s", want, b)
 		}
+	}
+}
+
+// TestNeighbours: however much one namespace does, what another one has is found.
+func TestNeighbours(t *testing.T) {
+	c := newCorpus(1)
+	for i := range 6000 {
+		c.one(end.Add(-time.Hour-time.Duration(i)*time.Second), "loud", fmt.Sprintf("a%d.bad.test", i), name, func(r *record.Record) { r.Workload.Namespace = "a" })
+	}
+	c.one(end.Add(-time.Hour), "quiet", "b.bad.test", name, func(r *record.Record) { r.Workload.Namespace = "b" })
+	feed, err := detect.ReadFeed(strings.NewReader("bad.test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := slices.DeleteFunc(detect.BuiltIn(), func(r *detect.Rule) bool { return r.ID != "feed" })
+	report := run(t, c.stored(t), rules, detect.Options{Inputs: detect.Inputs{Feed: feed}, Limit: 20})
+	of := map[string]int{}
+	for _, f := range report.Findings {
+		of[f.Namespace]++
+	}
+	if of["a"] != 20 || of["b"] != 1 || len(report.More) != 1 {
+		t.Errorf("%v, more of %v", of, report.More)
 	}
 }
 

@@ -40,13 +40,13 @@ const Usual = 14 * 24 * time.Hour
 type Options struct {
 	Inputs   Inputs
 	Settings Settings
-	Limit    int           // findings of one rule; default 200, MaxFindings at most
+	Limit    int           // findings of one rule in one namespace; default 200
 	Within   time.Duration // a rule may take so long; default a minute
 	// Rest waits after a rule that took so long; nil: not at all.
 	Rest func(ctx context.Context, took time.Duration)
 }
 
-// MaxFindings is how many findings of one rule there can be.
+// MaxFindings is how many findings of one rule there can be, of all namespaces.
 const MaxFindings = 5000
 
 // Report is what a run gives.
@@ -55,7 +55,7 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	Skipped  []Note    `json:"skipped"` // rules that need what was not given
 	Failed   []Note    `json:"failed"`  // rules that broke
-	More     []string  `json:"more"`    // rules that found more than Limit
+	More     []string  `json:"more"`    // rules that found more than that
 }
 
 // Note says of a rule what became of it.
@@ -70,7 +70,6 @@ func Run(ctx context.Context, log Log, rules []*Rule, window Window, o Options) 
 	if o.Limit <= 0 {
 		o.Limit = 200
 	}
-	o.Limit = min(o.Limit, MaxFindings)
 	if o.Within <= 0 {
 		o.Within = time.Minute
 	}
@@ -88,17 +87,26 @@ func Run(ctx context.Context, log Log, rules []*Rule, window Window, o Options) 
 		if err != nil {
 			report.Failed = append(report.Failed, Note{rule.ID, rule.File, printable(err.Error())})
 		}
-		if len(found) > o.Limit {
-			found = found[:o.Limit]
+		kept := limited(found, o.Limit)
+		if len(kept) < len(found) || len(found) == MaxFindings {
 			report.More = append(report.More, rule.ID)
 		}
-		report.Findings = append(report.Findings, found...)
+		report.Findings = append(report.Findings, kept...)
 		if o.Rest != nil {
 			o.Rest(ctx, time.Since(began))
 		}
 	}
 	slices.SortStableFunc(report.Findings, order)
 	return report, nil
+}
+
+// limited keeps so many findings of each namespace.
+func limited(found []Finding, most int) []Finding {
+	of := map[string]int{}
+	return slices.DeleteFunc(slices.Clone(found), func(f Finding) bool {
+		of[f.Namespace]++
+		return of[f.Namespace] > most
+	})
 }
 
 // printable makes a message safe for terminals: DuckDB quotes what it could not convert.
@@ -139,6 +147,9 @@ func ended(ctx context.Context, err error, within time.Duration) error {
 	}
 	var wrong query.StatementError
 	if errors.As(err, &wrong) {
+		if text := wrong.Error(); strings.Contains(text, "QUALIFY row_number()") && strings.Contains(text, "Referenced column") { // what is put behind the rule asks for its columns
+			return fmt.Errorf("its SELECT must have the columns %s", strings.Join(needed, ", "))
+		}
 		return wrong.Err
 	}
 	return err

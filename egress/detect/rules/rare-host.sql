@@ -5,7 +5,7 @@
 -- finds: hosts let through without a registration (ALLOW_ANY) that one workload alone used, in the window and the two weeks before it, on few days.
 -- why: what many use is seldom one attacker's. It is a list to look through, and to narrow another finding by.
 -- tuning: days and workloads.
--- false positives: most of them. Register what is meant, and it is gone from here.
+-- false positives: most of them. Register what is meant, and it is gone from here. Who has a second workload use the host is not found here.
 -- param workloads integer = 10: so many the mesh has to have
 -- param days integer = 2: used on so many days at most
 

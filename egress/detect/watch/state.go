@@ -19,7 +19,7 @@ import (
 
 // Bounds of the state.
 const (
-	maxEntries    = 10_000 // of one sink; older ones go first
+	maxEntries    = 10_000 // of one sink
 	maxStateBytes = 64 << 20
 )
 
@@ -30,10 +30,11 @@ type state struct {
 	sent map[string]map[string]entry
 }
 
-// entry is when a finding was sent, and how far it went then.
+// entry is when a finding was sent, how far it went then, and whose it is.
 type entry struct {
-	Sent time.Time `json:"sent"`
-	Last time.Time `json:"last"`
+	Sent      time.Time `json:"sent"`
+	Last      time.Time `json:"last"`
+	Namespace string    `json:"namespace,omitempty"`
 }
 
 // load reads the file. One that is not there is empty, and so is one that cannot be read, which is said.
@@ -76,15 +77,33 @@ func (s *state) keep(sink string, findings []detect.Finding, now time.Time) erro
 		s.sent[sink] = entries
 	}
 	for i := range findings {
-		entries[findings[i].ID] = entry{now.UTC(), findings[i].Last}
+		entries[findings[i].ID] = entry{now.UTC(), findings[i].Last, findings[i].Namespace}
 	}
-	if over := len(entries) - maxEntries; over > 0 {
-		ids := slices.SortedFunc(maps.Keys(entries), func(a, b string) int { return cmp.Or(entries[a].Sent.Compare(entries[b].Sent), cmp.Compare(a, b)) })
-		for _, id := range ids[:over] {
-			delete(entries, id)
-		}
-	}
+	crowd(entries)
 	return s.write()
+}
+
+// crowd brings what is known of a sink to its bound: the oldest go, of the namespace that has most. So nobody's findings make those of
+// others be sent again.
+func crowd(entries map[string]entry) {
+	of := map[string][]string{}
+	for id, e := range entries {
+		of[e.Namespace] = append(of[e.Namespace], id)
+	}
+	for _, ids := range of {
+		slices.SortFunc(ids, func(a, b string) int { return cmp.Or(entries[b].Sent.Compare(entries[a].Sent), cmp.Compare(a, b)) })
+	}
+	for len(entries) > maxEntries {
+		most := ""
+		for ns, ids := range of {
+			if len(ids) > len(of[most]) || len(ids) == len(of[most]) && ns < most {
+				most = ns
+			}
+		}
+		last := len(of[most]) - 1
+		delete(entries, of[most][last])
+		of[most] = of[most][:last]
+	}
 }
 
 // forget drops what was sent before a time and is found no more.

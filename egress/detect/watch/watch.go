@@ -43,7 +43,7 @@ const (
 	ruleWithin  = time.Minute
 	restAtMost  = 10 * time.Second
 	sendWithin  = 2 * time.Minute // for all that one sink gets
-	perRule     = 200
+	perRule     = 50              // and namespace
 	messageMost = 300
 )
 

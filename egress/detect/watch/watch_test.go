@@ -227,6 +227,9 @@ func TestBounded(t *testing.T) {
 	if n := len(known.sent["box"]); n != maxEntries {
 		t.Errorf("%d entries", n)
 	}
+	if err := known.keep("box", []detect.Finding{{ID: "neighbour", Namespace: "shop"}}, epoch.Add(-time.Hour)); err != nil || known.due("box", &detect.Finding{ID: "neighbour"}, epoch, time.Hour) {
+		t.Errorf("one namespace pushes out another's: %v", err)
+	}
 	if !known.due("box", &detect.Finding{ID: "0-1"}, epoch, time.Hour) || known.due("box", &detect.Finding{ID: "2-1"}, epoch, time.Hour) {
 		t.Error("the newest went first")
 	}
