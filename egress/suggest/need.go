@@ -36,7 +36,7 @@ type needID struct {
 func (w *world) needs(uses []*use) map[needID]*need {
 	found, wrong := map[needID]*need{}, map[needID]string{}
 	for _, u := range uses {
-		if u.wrong {
+		if u.idle {
 			continue
 		}
 		if u.wasAllowed() && !u.base.Allowed {
@@ -45,6 +45,10 @@ func (w *world) needs(uses []*use) map[needID]*need {
 		}
 		if u.base.Allowed && u.base.Service != nil || u.base.Ruling != nil && !u.base.Allowed || inCluster(u) {
 			continue // registered, or a policy's to say, or not outside
+		}
+		if by := w.closedBy(u); by.Rule != nil && !u.base.Allowed {
+			w.result.leave(u.Flow, meant(by))
+			continue
 		}
 		extend := w.lacksPort(u)
 		if !u.base.Missing && extend == (config.Key{}) {

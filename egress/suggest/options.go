@@ -23,6 +23,10 @@ type Options struct {
 	Now time.Time
 	// Namespace and Workload keep it to workloads of a namespace, and of these to a service account or an application; "" for all.
 	Namespace, Workload string
+	// Only, where it is set, keeps what is made to some flows; all others are still held to what they may do today.
+	Only func(*seen.Flow) bool
+	// Added keeps policies to rules that those in force lack: for whom none closes anything, none is made.
+	Added bool
 	// Denied suggests what would let through what was denied, too.
 	Denied bool
 	// ByApp makes policies for applications, by their labels, instead of service accounts.

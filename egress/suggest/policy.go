@@ -46,7 +46,7 @@ type governed struct {
 func (w *world) policies(uses []*use, s *registry.Snapshot, o Options) (out []Change) {
 	subjects := map[subject]*governed{}
 	for _, u := range uses {
-		if u.wrong {
+		if u.idle {
 			continue
 		}
 		who := o.subjectOf(u.Flow)
@@ -67,6 +67,7 @@ func (w *world) policies(uses []*use, s *registry.Snapshot, o Options) (out []Ch
 			}
 		case g.open && g.closed:
 			w.result.note("no policy is suggested for %s: labels tell its workloads apart in policies that are there, and one for all of them would widen those; try --by app", who)
+		case g.open && o.Added:
 		case g.open && len(g.all) > 0:
 			out = append(out, w.policiesFor(who, nil, g.all, g.flows, v1alpha1.Mode_Enforce, s, o, taken)...)
 		case g.closed && len(g.missing) > 0:
@@ -96,7 +97,7 @@ func (w *world) govern(g *governed, u *use, s *registry.Snapshot, o Options) {
 		r := set.Rule(v.Asked)
 		if r.Action == permit.Deny && (r.Rule != nil || r.Path || r.Unknown || !slices.Contains(set.Own, r.Policy)) {
 			if !u.wasAllowed() {
-				w.result.leave(u.Flow, fmt.Sprintf("denied by %s (%s): what is meant to be denied is not suggested", r.Policy.Key, r.RuleName()))
+				w.result.leave(u.Flow, meant(r))
 			}
 			continue
 		}
@@ -110,6 +111,11 @@ func (w *world) govern(g *governed, u *use, s *registry.Snapshot, o Options) {
 			g.observed = g.observed || enforced != permit.Deny
 		}
 	}
+}
+
+// meant says that a ruling is not to be suggested away.
+func meant(r permit.Ruling) string {
+	return fmt.Sprintf("denied by %s (%s): what is meant to be denied is not suggested", r.Policy.Key, r.RuleName())
 }
 
 // policiesFor makes the policy of a subject, or adds rules to the one that is for it alone; of many rules, several policies.

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/seen"
+	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 )
 
@@ -19,8 +21,8 @@ type use struct {
 	// tries are requests or connections that stand for all of it, and allowed those that are let through by what is in force.
 	tries, allowed []policy.Destination
 	base           policy.Verdict // of the first that is allowed, else of the first
-	// wrong says that the host is none: nothing is made of it, and nothing that is made may close what is open.
-	wrong bool
+	// wrong says that the host is none, and idle that nothing is made of it: nothing that is made of others may close it.
+	wrong, idle bool
 }
 
 // guessedPort is what a name is suggested with that DNS refused: nobody knows the port that would have been connected to.
@@ -41,6 +43,7 @@ func (w *world) uses(o Options) (out []*use) {
 		}
 		for _, u := range w.usesOf(f) {
 			u.wrong = why != ""
+			u.idle = u.wrong || o.Only != nil && !o.Only(f)
 			out = append(out, u)
 		}
 	}
@@ -109,3 +112,31 @@ func (u *use) wasAllowed() bool { return u.Verdict == record.Allowed }
 
 // keeps says whether it was seen allowed, and is today.
 func (u *use) keeps() bool { return u.wasAllowed() && len(u.allowed) > 0 }
+
+// closedBy is the rule in force that denies all of a use, were it registered; zero without one. What is meant to be denied is not suggested.
+func (w *world) closedBy(u *use) (by permit.Ruling) {
+	set := w.base.PolicySet(u.Namespace, u.Account, u.who.Labels).Enforced()
+	for _, to := range u.tries {
+		path, _, _ := strings.Cut(cmp.Or(to.Path, "/"), "?")
+		by = set.Rule(&permit.Asked{
+			Host: to.Host, Port: to.Port, Protocol: seenAs(u), Method: cmp.Or(to.Method, "GET"), Path: path, At: w.now,
+			Header: func(string) (string, bool) { return "", false },
+		})
+		if by.Action != permit.Deny || by.Rule == nil {
+			return permit.Ruling{}
+		}
+	}
+	return by
+}
+
+// seenAs is how policies call what a proxy sees of a use.
+func seenAs(u *use) permit.Protocol {
+	switch u.Protocol {
+	case "http":
+		return permit.HTTP
+	case "tcp":
+		return permit.TCP
+	default:
+		return permit.TLS
+	}
+}

@@ -1,0 +1,343 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/review"
+	"github.com/sallyport/sallyport/egress/seen"
+	"github.com/sallyport/sallyport/egress/suggest"
+)
+
+type reviewFlags struct {
+	observed
+	decisions, output, reason, write, until, forTime string
+	all, again                                       bool
+}
+
+const reviewMeans = `What waits is a workload (namespace and service account), a host and a port that was seen, and of which the
+configuration in force says nothing: nobody registered the host, or no rule of the policies that close the
+workload is for it. Its id is always the same.
+
+Decisions are kept beside the log, in DATA/review, with who decided, when and why. Of a cluster they are kept
+in the folder that --decisions names, which reviewers share.`
+
+func reviewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "review",
+		Short: "Decide about hosts that were seen first: list, approve, reject, snooze",
+		Long:  "Decide about hosts that workloads were seen to use, or to try, for the first time.\n\n" + reviewMeans,
+		Example: `  sallyport review list --up ./egress
+  sallyport review approve b9dd30d8802c --up ./egress --write ./egress/partner.yaml`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(reviewListCommand(), reviewApproveCommand(), reviewRejectCommand(), reviewSnoozeCommand())
+	return cmd
+}
+
+func (f *reviewFlags) add(cmd *cobra.Command) {
+	cmd.Flags().SortFlags = false
+	f.observed.add(cmd)
+	cmd.Flags().StringVar(&f.decisions, "decisions", "", "folder of the decisions (default DATA/review)")
+}
+
+const reviewSource = "{--config-dir DIR | --up DIR | --kubeconfig FILE}"
+
+func reviewListCommand() *cobra.Command {
+	f := &reviewFlags{}
+	cmd := &cobra.Command{
+		Use:   "list " + reviewSource,
+		Short: "List what waits for a word",
+		Long:  "List what waits for a word, the oldest first; with --all also what was decided.\n\n" + reviewMeans,
+		Example: `  sallyport review list --up ./egress
+  sallyport review list --kubeconfig ~/.kube/config --decisions ./decisions --all -o json`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.list(cmd) },
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.all, "all", false, "what was decided, too")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func reviewApproveCommand() *cobra.Command {
+	f := &reviewFlags{}
+	cmd := &cobra.Command{
+		Use:   "approve " + reviewSource + " ID",
+		Short: "Approve it: print the objects that let it through, and keep who said so",
+		Long: `Approve what waits under an id: print the objects that let it through, or --write them into a file that is not
+there yet, and keep the decision. Apply them with your own rights: pipe them to kubectl apply -f -.
+
+An id whose evidence is gone, or that was decided already, is refused: exit code 1.`,
+		Example: `  sallyport review approve b9dd30d8802c --up ./egress --write ./egress/partner.yaml --reason 'asked for in OPS-7'
+  sallyport review approve b9dd30d8802c --kubeconfig ~/.kube/config --decisions ./decisions | kubectl apply -f -`,
+		Args: oneArgument("ID", "b9dd30d8802c"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.approve(cmd, args[0]) },
+	}
+	f.addWord(cmd)
+	cmd.Flags().StringVar(&f.write, "write", "", "file that the objects are written to, such as one in the configuration's directory")
+	return cmd
+}
+
+func reviewRejectCommand() *cobra.Command {
+	f := &reviewFlags{}
+	cmd := &cobra.Command{
+		Use:   "reject " + reviewSource + " --reason TEXT ID",
+		Short: "Reject it: it waits no more",
+		Long:  "Reject what waits under an id. Nothing is closed by that: what happens to the traffic is the configuration's to say.",
+		Example: `  sallyport review reject b9dd30d8802c --up ./egress --reason 'a typo, the job is mended'
+  sallyport review list --up ./egress --all`,
+		Args: oneArgument("ID", "b9dd30d8802c"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.reason == "" {
+				return usageError{errors.New("--reason: say why, for those who come after")}
+			}
+			return f.decide(cmd, args[0], review.StateRejected, time.Time{}, nil)
+		},
+	}
+	f.addWord(cmd)
+	return cmd
+}
+
+func reviewSnoozeCommand() *cobra.Command {
+	f := &reviewFlags{}
+	cmd := &cobra.Command{
+		Use:   "snooze " + reviewSource + " {--for DURATION | --until TIME} ID",
+		Short: "Put it off: it waits again later",
+		Example: `  sallyport review snooze b9dd30d8802c --up ./egress --for 7d
+  sallyport review snooze b9dd30d8802c --up ./egress --until 2030-01-31T00:00:00Z --reason 'after the audit'`,
+		Args: oneArgument("ID", "b9dd30d8802c"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (f.until == "") == (f.forTime == "") {
+				return usageError{errors.New("--for and --until: give one of them")}
+			}
+			until, err := later(cmp.Or(f.until, f.forTime), time.Now())
+			if err != nil {
+				return usageError{fmt.Errorf("--for and --until: %w", err)}
+			}
+			return f.decide(cmd, args[0], review.StateSnoozed, until, nil)
+		},
+	}
+	f.addWord(cmd)
+	cmd.Flags().StringVar(&f.forTime, "for", "", "for how long: 12h, 7d")
+	cmd.Flags().StringVar(&f.until, "until", "", "until when, like 2030-01-31T00:00:00Z")
+	return cmd
+}
+
+// addWord declares the flags of decisions.
+func (f *reviewFlags) addWord(cmd *cobra.Command) {
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why, at most 256 bytes")
+	cmd.Flags().BoolVar(&f.again, "again", false, "decide anew about what was decided already")
+}
+
+// files is where decisions are.
+func (f *reviewFlags) files() (review.Files, error) {
+	if f.decisions != "" {
+		return review.Files{Dir: f.decisions}, nil
+	}
+	if f.log.cluster.given() {
+		return review.Files{}, usageError{errors.New("--decisions: name the folder in which this cluster's reviewers keep their decisions")}
+	}
+	data, err := auditData(f.log.data)
+	return review.Files{Dir: filepath.Join(data, "review")}, err
+}
+
+// looked is what there is to decide about.
+type looked struct {
+	now     time.Time
+	files   review.Files
+	inForce suggest.Config
+	log     *seen.Log
+	waiting []suggest.Wait
+}
+
+// look reads the configuration and the log.
+func (f *reviewFlags) look(ctx context.Context, errs io.Writer) (l looked, err error) {
+	if err := f.check(); err != nil {
+		return l, usageError{err}
+	}
+	l.now = time.Now()
+	since, err := query.ParseTime(f.since, l.now)
+	if err != nil {
+		return l, usageError{fmt.Errorf("--since: %w", err)}
+	}
+	if l.files, err = f.files(); err != nil {
+		return l, err
+	}
+	if l.inForce, err = f.inForce(ctx, errs); err != nil {
+		return l, err
+	}
+	logs, err := f.seen(ctx, "", since)
+	if err != nil {
+		return l, err
+	}
+	l.log = logs[0]
+	l.waiting = suggest.Waiting(l.inForce, l.log, l.now)
+	return l, nil
+}
+
+func (f *reviewFlags) list(cmd *cobra.Command) error {
+	if f.output != "table" && f.output != "json" {
+		return usageError{fmt.Errorf("-o %q: must be table or json", f.output)}
+	}
+	l, err := f.look(cmd.Context(), cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	decisions, err := l.files.Read()
+	if err != nil {
+		return err
+	}
+	items := []review.Item{}
+	for _, i := range review.Items(l.waiting, decisions, l.now) {
+		if f.all || i.State == review.StateWaiting {
+			items = append(items, i)
+		}
+	}
+	if f.output == "json" {
+		return printJSON(cmd.OutOrStdout(), items)
+	}
+	return printItems(cmd.OutOrStdout(), items)
+}
+
+func printItems(out io.Writer, items []review.Item) error {
+	b := bufio.NewWriter(out)
+	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tSTATE\tWORKLOAD\tHOST\tPORT\tFIRST\tLAST\tDAYS\tRECORDS\tWHY")
+	for _, i := range items {
+		port, first, last, why := "?", "", "", i.Why
+		if i.Port != 0 {
+			port = strconv.FormatUint(uint64(i.Port), 10)
+		}
+		if !i.First.IsZero() {
+			first, last = i.First.UTC().Format("2006-01-02 15:04"), i.Last.UTC().Format("2006-01-02 15:04")
+		}
+		if d := i.Decision; d != nil {
+			why = fmt.Sprintf("%s by %s at %s", d.Action, d.By, d.At.UTC().Format("2006-01-02 15:04"))
+			if !d.Until.IsZero() {
+				why += " until " + d.Until.UTC().Format("2006-01-02 15:04")
+			}
+			if d.Reason != "" {
+				why += ": " + d.Reason
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s/%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", i.ID, i.State, i.Namespace, i.Workload, i.Host, port, first, last, i.Days, i.Records, why)
+	}
+	return errors.Join(t.Flush(), b.Flush())
+}
+
+// approve writes the objects before the decision is kept: who has no objects has approved nothing.
+func (f *reviewFlags) approve(cmd *cobra.Command, id string) error {
+	return f.decide(cmd, id, review.StateApproved, time.Time{}, func(l looked, i *review.Item) error {
+		r := suggest.Suggest(l.inForce, l.log, suggest.Options{
+			Now: l.now, Denied: true, Policies: true, Added: true, Paths: true, Limit: 1,
+			Only: func(flow *seen.Flow) bool {
+				return flow.Namespace == i.Namespace && flow.Account == i.Workload && flow.Host == i.Host && flow.Port == i.Port
+			},
+		})
+		if len(r.Changes) == 0 {
+			why := "nothing is to be written for it"
+			for _, left := range r.LeftOut {
+				if left.Workload == i.Namespace+"/"+i.Workload && left.Host == i.Host && left.Port == i.Port {
+					why = left.Why
+				}
+			}
+			return fmt.Errorf("%s: %s:%d cannot be approved by this: %s", i.ID, i.Host, i.Port, why)
+		}
+		r.LeftOut, r.Notes, r.NotTold = nil, nil, 0 // they are about others
+		var text bytes.Buffer
+		if err := r.WriteYAML(&text); err != nil {
+			return err
+		}
+		if f.write == "" {
+			_, err := cmd.OutOrStdout().Write(text.Bytes())
+			return err
+		}
+		return writeNew(f.write, text.Bytes())
+	})
+}
+
+// writeNew writes a file that is not there.
+func writeNew(path string, text []byte) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return usageError{fmt.Errorf("--write %q: the file is there already: name another", path)}
+	} else if err != nil {
+		return fmt.Errorf("--write: %w", err)
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("--write: %w", errors.Join(err, os.Remove(path)))
+	}
+	return nil
+}
+
+// decide keeps a decision about an id, once act, if any, has done what it is about. A stale id is refused.
+func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.Time, act func(looked, *review.Item) error) error {
+	if !review.IsID(id) {
+		return usageError{fmt.Errorf("ID %q: ids are 12 hexadecimal digits, as sallyport review list prints them", id)}
+	}
+	if err := review.CheckReason(f.reason); err != nil {
+		return usageError{fmt.Errorf("--reason: %w", err)}
+	}
+	l, err := f.look(cmd.Context(), cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	who, err := caller()
+	if err != nil {
+		return err
+	}
+	stale := false
+	err = l.files.Decide(func(before []review.Decision) (d review.Decision, err error) {
+		item, err := review.Find(review.Items(l.waiting, before, l.now), id, f.again)
+		if err != nil {
+			stale = true
+			return d, err
+		}
+		if act != nil {
+			if err := act(l, item); err != nil {
+				return d, err
+			}
+		}
+		return review.Decision{
+			ID: id, Action: action, At: l.now.UTC().Truncate(time.Second), By: who, Reason: f.reason, Until: until,
+			Namespace: item.Namespace, Workload: item.Workload, Host: item.Host, Port: item.Port, Last: item.Last, Records: item.Records,
+		}, nil
+	})
+	switch {
+	case stale:
+		fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: %v\n", err)
+		return answerNo{}
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: %s is %s, by %s\n", id, action, who)
+	return nil
+}
+
+// caller is who runs this, by the operating system's word: the user's name, or its number where it has none.
+func caller() (string, error) {
+	u, err := user.Current()
+	if err != nil {
+		return "uid " + strconv.Itoa(os.Getuid()), nil
+	}
+	return cmp.Or(u.Username, "uid "+u.Uid), nil
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sallyport/sallyport/egress/review"
+)
+
+// TestReview decides about what a real `sallyport up` closed: what is approved is let through, a stale id is refused, and it is kept who decided.
+func TestReview(t *testing.T) {
+	programs := upPrograms(t)
+	server := upServer(t)
+	dir, data := programs.dir(t), filepath.Join(programs.dir(t), "data")
+	hosts := []string{"good.test", "bad.test", "later.test"}
+	names := upNameServer(t, map[string]string{"good.test.": "127.0.0.1"})
+	up := programs.start(t, "up", dir, "--data", data, "--proxy-addr", "127.0.0.1:0", "--console-addr", "127.0.0.1:0", "--dns-server", names)
+	up.says(t, "sallyport: ready")
+	proxy := up.proxy(t)
+	for _, host := range hosts {
+		upEventually(t, "a host that nobody registered", asks(proxy, "GET", fmt.Sprintf("http://%s:%d/", host, server), 403))
+	}
+	where := []string{"--up", dir, "--data", data}
+	call := func(args ...string) (string, int) {
+		out, err := programs.run(t, append(append([]string{"review"}, args...), where...)...)
+		return out, exitStatus(err)
+	}
+	list := func(more ...string) (items []review.Item, err error) {
+		out, code := call(append([]string{"list", "-o", "json"}, more...)...)
+		if code != 0 {
+			return nil, fmt.Errorf("exit code %d: %s", code, out)
+		}
+		return items, json.Unmarshal([]byte(out), &items)
+	}
+	ids := map[string]string{}
+	upEventually(t, "that all three wait", func() error {
+		items, err := list()
+		for _, i := range items {
+			ids[i.Host] = i.ID
+			if i.State != review.StateWaiting || i.Workload != upAccount || i.Port != uint32(server) || i.Records == 0 || i.Why == "" {
+				return fmt.Errorf("%+v", i)
+			}
+		}
+		if err != nil || len(items) != len(hosts) {
+			return fmt.Errorf("%d items (%w)", len(items), err)
+		}
+		return nil
+	})
+	file := filepath.Join(dir, "good.yaml")
+	if out, code := call("approve", ids["good.test"], "--write", file, "--reason", "asked for"); code != 0 {
+		t.Fatal(code, out)
+	}
+	upEventually(t, "what was approved", asks(proxy, "GET", fmt.Sprintf("http://good.test:%d/", server), 200))
+	if out, code := call("reject", ids["bad.test"], "--reason", "a typo"); code != 0 {
+		t.Error(code, out)
+	}
+	if out, code := call("snooze", ids["later.test"], "--for", "7d"); code != 0 {
+		t.Error(code, out)
+	}
+	if items, err := list(); err != nil || len(items) != 0 {
+		t.Error(items, err)
+	}
+	states := map[string]string{}
+	items, err := list("--all")
+	for _, i := range items {
+		if i.Decision == nil || i.Decision.By == "" || i.Decision.At.IsZero() {
+			t.Errorf("nobody decided: %+v", i)
+		}
+		states[i.Host] = i.State
+	}
+	if err != nil || states["good.test"] != review.StateApproved || states["bad.test"] != review.StateRejected || states["later.test"] != review.StateSnoozed {
+		t.Error(states, err)
+	}
+	out, code := call("list", "--all")
+	if code != 0 || !strings.Contains(out, "rejected by ") || !strings.Contains(out, ": a typo") {
+		t.Error(code, out)
+	}
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"approve", ids["good.test"]}, exitNo, "waits no more"},
+		{[]string{"approve", ids["bad.test"]}, exitNo, "decided already: rejected by"},
+		{[]string{"approve", ids["bad.test"], "--again"}, 0, "hosts: [bad.test]"},
+		{[]string{"approve", ids["later.test"], "--again", "--write", file}, exitUsage, "the file is there already"},
+		{[]string{"reject", "0123456789ab", "--reason", "x"}, exitNo, "nothing with this id waits"},
+		{[]string{"reject", "../..", "--reason", "x"}, exitUsage, "12 hexadecimal digits"},
+		{[]string{"reject", ids["later.test"]}, exitUsage, "--reason"},
+		{[]string{"reject", ids["later.test"], "--reason", "a\nb"}, exitUsage, "control characters"},
+		{[]string{"snooze", ids["later.test"]}, exitUsage, "give one of them"},
+		{[]string{"snooze", ids["later.test"], "--for", "-1h"}, exitUsage, "must be in the future"},
+		{[]string{"list", "-o", "yaml"}, exitUsage, "table or json"},
+	} {
+		if out, code := call(tt.args...); code != tt.code || !strings.Contains(out, tt.want) {
+			t.Errorf("%v: exit code %d, want %d and %q: %s", tt.args, code, tt.code, tt.want, out)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package review
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/suggest"
+)
+
+// The states of an item.
+const (
+	StateWaiting  = "waiting"
+	StateApproved = "approved"
+	StateRejected = "rejected"
+	StateSnoozed  = "snoozed"
+)
+
+// Item is one workload, host and port.
+type Item struct {
+	ID        string    `json:"id"`
+	State     string    `json:"state"`
+	Namespace string    `json:"namespace"`
+	Workload  string    `json:"workload"` // its service account
+	Host      string    `json:"host"`
+	Port      uint32    `json:"port,omitempty"` // 0 where DNS refused the name: nobody knows it
+	Why       string    `json:"why,omitempty"`  // it waits; "" where the evidence is gone
+	First     time.Time `json:"first,omitzero"`
+	Last      time.Time `json:"last,omitzero"`
+	Days      int       `json:"daysActive,omitempty"`
+	Replicas  int       `json:"replicas,omitempty"`
+	Records   uint64    `json:"records,omitempty"`
+	Denied    uint64    `json:"denied,omitempty"` // of the records
+	Sent      uint64    `json:"bytesSent,omitempty"`
+	Received  uint64    `json:"bytesReceived,omitempty"`
+	Decision  *Decision `json:"decision,omitempty"` // the last one
+}
+
+// ID is what an item is called: a hash of what it is about, so it is the same tomorrow, and on another machine.
+func ID(namespace, workload, host string, port uint32) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "sallyport review\x00%s\x00%s\x00%s\x00%d", namespace, workload, host, port))
+	return hex.EncodeToString(sum[:idBytes])
+}
+
+const idBytes = 6
+
+// IsID says whether a text could be one.
+func IsID(text string) bool {
+	return len(text) == 2*idBytes && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// Items gives what waits, with what was decided about it, and what was decided and waits no more.
+func Items(waiting []suggest.Wait, decisions []Decision, now time.Time) (out []Item) {
+	last := map[string]*Decision{}
+	for i := range decisions {
+		last[decisions[i].ID] = &decisions[i]
+	}
+	there := map[string]bool{}
+	for _, w := range waiting {
+		i := Item{
+			ID: ID(w.Namespace, w.Account, w.Host, w.Port), State: StateWaiting, Namespace: w.Namespace, Workload: w.Account, Host: w.Host, Port: w.Port, Why: w.Why,
+			First: w.First, Last: w.Last, Days: len(w.Days), Replicas: len(w.Replicas), Records: w.Records, Denied: w.Denied, Sent: w.BytesSent, Received: w.BytesReceived,
+		}
+		if d := last[i.ID]; d != nil {
+			i.Decision = d
+			if d.Action != StateSnoozed || now.Before(d.Until) {
+				i.State = d.Action
+			}
+		}
+		there[i.ID] = true
+		out = append(out, i)
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		if !there[d.ID] && last[d.ID] == d {
+			out = append(out, Item{ID: d.ID, State: d.Action, Namespace: d.Namespace, Workload: d.Workload, Host: d.Host, Port: d.Port, Decision: d})
+		}
+	}
+	return out
+}
+
+// Find gives the item that a word is to be said about. The error says why there is none: the id is stale.
+func Find(items []Item, id string, again bool) (*Item, error) {
+	at := slices.IndexFunc(items, func(i Item) bool { return i.ID == id })
+	if at < 0 {
+		return nil, fmt.Errorf("%s: nothing with this id waits: its evidence is older than --since, or the configuration in force has a word about it now; see sallyport review list --all", id)
+	}
+	i := &items[at]
+	d := i.Decision
+	switch {
+	case i.Why == "":
+		return nil, fmt.Errorf("%s: it was %s by %s at %s, and waits no more: its evidence is older than --since, or the configuration in force has a word about it now", id, d.Action, d.By, d.At.Format(time.RFC3339))
+	case i.State != StateWaiting && !again:
+		return nil, fmt.Errorf("%s: it was decided already: %s by %s at %s; --again decides anew", id, d.Action, d.By, d.At.Format(time.RFC3339))
+	}
+	return i, nil
+}
