@@ -68,7 +68,7 @@ func TestCIRunsTheREADMEsTestCommand(t *testing.T) {
 func checkCall(t *testing.T, file, call string, words []string, help func([]string) (string, error)) {
 	t.Helper()
 	sub := words[:1]
-	if len(words) > 1 && words[0] == "audit" {
+	if len(words) > 1 && (words[0] == "audit" || words[0] == "review") {
 		sub = words[:2]
 	}
 	text, err := help(sub)
