@@ -106,7 +106,7 @@ func checkExportTo(field string, values []string) (problems []strict.Problem) {
 // applyOurs reads the sallyport block.
 func (c *Config) applyOurs(tree any) []strict.Problem {
 	b := block{}
-	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy")
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused")
 	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
 		g, err := ParseGateway(s)
 		if err != nil {
@@ -117,6 +117,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	c.DNS = b.dns(top["dns"])
 	c.ClusterNetworks = b.networks("sallyport.clusterNetworks", top["clusterNetworks"])
 	c.Injection = b.injection(top["injection"])
+	c.applyFetch(&b, top)
 	c.Policy = b.policy(top["policy"])
 	c.CertificateFolders = b.certificateFolders(top["certificateFolders"])
 	c.Exports = b.exports(top["exports"])

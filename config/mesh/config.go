@@ -41,7 +41,10 @@ type Config struct {
 	// ClusterNetworks are where the cluster's pods and nodes are; empty: as its Nodes say. What goes there is not outside.
 	ClusterNetworks []netip.Prefix
 	Injection       Injection
-	Policy          Policy
+	// Fetch is which hosts sidecars hold: All, or those in OnUse, of which one that is not used any more stays for KeepUnused.
+	Fetch      string
+	KeepUnused time.Duration
+	Policy     Policy
 	// Ignored are the settings that the file has and that are not applied: what lint and the controller's log say of them.
 	Ignored []strict.Problem
 }
@@ -64,6 +67,12 @@ const (
 	Deny = "deny"
 )
 
+// What Fetch may be.
+const (
+	All   = "all"
+	OnUse = "onUse"
+)
+
 // defaultRecordsPerSecond is more than a busy service has, and less than fills a disk in an hour.
 const defaultRecordsPerSecond = 1000
 
@@ -83,5 +92,7 @@ func Default() Config {
 		ConnectTimeout:                 10 * time.Second,
 		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond, WhenFull: Drop},
 		Exports:                        DefaultExports(),
+		Fetch:                          All,
+		KeepUnused:                     24 * time.Hour,
 	}
 }

@@ -80,13 +80,18 @@ func (a Answer) metadata() *structpb.Struct {
 
 // Row answers the questions that match.
 func (a Answer) Row(match *routev3.RouteMatch) *routev3.Route {
+	return &routev3.Route{Name: a.Route, Match: match, Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+		Status: 200, Body: &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: a.body()}},
+	}}}
+}
+
+// body is the message that the connection's filter takes.
+func (a Answer) body() []byte {
 	body, err := stable.Marshal(&servicev3.RateLimitResponse{OverallCode: servicev3.RateLimitResponse_OK, DynamicMetadata: a.metadata()})
 	if err != nil {
 		panic("translate: an answer does not marshal: " + err.Error()) // only invalid UTF-8 can do that; admission refuses it
 	}
-	return &routev3.Route{Name: a.Route, Match: match, Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
-		Status: 200, Body: &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: body}},
-	}}}
+	return body
 }
 
 // Nothing is the answer for what is closed.

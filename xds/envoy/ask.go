@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -40,15 +41,17 @@ type Question struct {
 // The headers of questions. Nobody else's request gets to where they are read, so nobody else can write them.
 const (
 	headerName  = "x-sallyport-name" // what is looked up
-	headerTable = "x-sallyport-table"
-	HeaderKind  = "x-sallyport-kind"  // KindTLS or KindTCP
-	HeaderTo    = "x-sallyport-to"    // the address that the client connected to
-	HeaderRange = "x-sallyport-range" // what is asked for after an address that nobody has, "host:port"
-	HeaderPeer  = "x-sallyport-peer"  // the client, as the gateway verified it
-	HeaderFrom  = "x-sallyport-from"  // the client's address
+	headerTable = ondemand.TableHeader
+	HeaderKind  = "x-sallyport-kind"   // KindTLS or KindTCP
+	HeaderTo    = ondemand.ToHeader    // the address that the client connected to
+	HeaderRange = ondemand.RangeHeader // what is asked for after an address that nobody has, "host:port"
+	HeaderPeer  = "x-sallyport-peer"   // the client, as the gateway verified it
+	HeaderFrom  = "x-sallyport-from"   // the client's address
 	// HeaderAsked is what was asked before, of a question that comes again: "sni:port", ":port" for TLS that shows no name, or the
 	// connection's address, where a range is asked for.
 	HeaderAsked = "x-sallyport-asked"
+	// HeaderFetched is there when the rows that a question may be for have been fetched (FetchForQuestion).
+	HeaderFetched = "x-sallyport-fetched"
 )
 
 // What a question says of the bytes.

@@ -41,6 +41,7 @@ type HCM struct {
 	Gateway bool // it faces the mesh
 
 	OnDemand bool // a cluster that is not there is asked for
+	Fetch    bool // rows of its table are asked for
 }
 
 // Filter makes the network filter.
@@ -90,6 +91,9 @@ func (m HCM) Filter() *listenerv3.Filter {
 // that few routes need are off until a route configures them; but who may use a host is always looked at.
 func (m HCM) filters() []*hcmv3.HttpFilter {
 	filters := []*hcmv3.HttpFilter{off(httpFilter(filterState, &httpstatev3.Config{}))}
+	if m.Fetch {
+		filters = append(filters, off(fetchRow()))
+	}
 	if m.Exit {
 		filters = append(filters, policies()...)
 		if m.Gateway { // a forward proxy follows no routes that lead elsewhere, and has nothing to ask about them

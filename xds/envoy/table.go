@@ -6,12 +6,13 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Nobody is a host that cannot be (RFC 6761 section 6.4).
-const Nobody = "nobody.invalid"
+const Nobody = ondemand.FirstRow
 
 // FirstRow is a row of a table that leads nowhere. A listener waits until its table's rows
 // have come, and Envoy does not count an answer without any: one whose table is empty would open after 15 s only. Tables

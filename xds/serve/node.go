@@ -37,6 +37,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		Account:   meta[MetaAccount].GetStringValue(),
 		Forward:   meta[MetaForward].GetStringValue(),
 		OnDemand:  meta[ondemand.Metadata].GetStringValue() != "",
+		Fetch:     meta[ondemand.FetchMetadata].GetStringValue(),
 		Labels:    map[string]string{},
 	}
 	of := NamespaceOf(out.ID)

@@ -48,6 +48,9 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) outbound.Inputs {
 		Outside: who.Rest(), Detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), Connect: s.Mesh.ConnectTimeout, IPv6: c.IPv6,
 	}
 	in.Names = sidecarRest(s, in.Outside)
+	if c.Fetch {
+		in.Fetch = s.Mesh.KeepUnused
+	}
 	legs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b part.Leg) int { return cmp.Compare(a.Cluster(), b.Cluster()) })
 	for _, to := range legs {
 		in.Gateways = append(in.Gateways, gatewayAt(s, to))

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
 // Kind is the kind of a proxy.
@@ -29,6 +31,7 @@ type Node struct {
 	IPv6      bool   // one of its addresses is IPv6
 	Forward   string // ip:port for explicit proxying; makes it a Forward
 	OnDemand  bool   // its agent hands it clusters when they are used
+	Fetch     string // what its agent says of rows (ondemand.FetchMetadata); "" where it cannot hand them out
 	Inline    bool   // it cannot do VHDS: state-of-the-world streams
 	Plain     bool   // it came without TLS: it gets no secrets
 }
@@ -51,6 +54,7 @@ type Class struct {
 	IPv6      bool
 	Inline    bool
 	Plain     bool
+	Fetch     bool // for sidecars: its agent hands it rows when they are used
 }
 
 // Classify finds a node's class. A gateway's pod that no service selects is a class that gets nothing to
@@ -68,6 +72,7 @@ func Classify(s *registry.Snapshot, n Node) Class {
 		}
 		return c
 	}
+	c.Fetch = n.fetches(s)
 	c.View = s.View(n.Namespace)
 	c.Selected = s.Selecting(n.Namespace, n.Labels)
 	if scope := s.Scope(n.Namespace, n.Labels); scope != nil {
@@ -75,6 +80,18 @@ func Classify(s *registry.Snapshot, n Node) Class {
 		c.View = n.Namespace // "./host" in a scope depends on it
 	}
 	return c
+}
+
+// fetches says whether a sidecar is given rows when they are used: as its workload says, else as the mesh does.
+func (n Node) fetches(s *registry.Snapshot) bool {
+	switch {
+	case n.Inline || n.Fetch == "":
+		return false
+	case n.Fetch == ondemand.FetchAsMesh:
+		return s.Mesh.Fetch == mesh.OnUse
+	default:
+		return n.Fetch == ondemand.OnUse
+	}
 }
 
 // exitService picks, of the services that select the pod, the one that the mesh names as its default gateway,

@@ -84,6 +84,16 @@ func RouteName(port uint32) string { return strconv.FormatUint(uint64(port), 10)
 // port's tunnels.
 func DecideName(port uint32) string { return "decide-" + RouteName(port) }
 
+// AgainName is the internal listener, and the cluster in front of it, where requests come again whose host's row was
+// fetched meanwhile.
+func AgainName(port uint32) string { return "again-" + RouteName(port) }
+
+// FetchName is the internal listener, and the cluster in front of it, by which questions come again.
+const FetchName = "fetch"
+
+// FetchRoute takes what no row of a table that is fetched on use is for. The log shows it where that ended there.
+const FetchRoute = ClosedRoute + "what is registered for it could not be had: the proxy's agent does not answer, or Envoy refused it"
+
 // CatchAllDecide is the same for ports without a listener of their own.
 const CatchAllDecide = "decide-any"
 
@@ -124,6 +134,7 @@ const (
 	StateOutside  = "sallyport.outside"  // says at a sidecar that it leaves the mesh from there
 	StateSpoken   = "sallyport.spoken"   // "tls" or "tcp", of a connection; nothing of a request
 	StateSubset   = "sallyport.subset"   // the namespace whose registration the client means
+	StateFetched  = "sallyport.fetched"  // of a request that comes again: its host's row was fetched, if there is one
 	StateDialled  = "sallyport.dialled"  // the address that the client connected to, where the host leads there
 
 	StateTCPCluster  = "envoy.tcp_proxy.cluster"

@@ -8,6 +8,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/config/host"
@@ -37,6 +38,9 @@ func base(in Inputs) []*resource.Resource {
 		envoy.Seal(resource.Route, wire.CatchAllDecide, envoy.Table(wire.CatchAllDecide, lastResort(in.Outside), envoy.Inline{}, true)),
 	}
 	out = append(out, envoy.AskBase()...)
+	if in.Fetch > 0 {
+		out = append(out, envoy.FetchBase()...)
+	}
 	if in.Outside.Dynamic {
 		out = append(out, envoy.SealCluster(byHostOfRequest()))
 	}
@@ -50,11 +54,24 @@ func base(in Inputs) []*resource.Resource {
 			envoy.SealCluster(envoy.AskCluster(decide)),
 			envoy.Seal(resource.Listener, name, portListener(name, p, in)),
 			envoy.Seal(resource.Listener, decide, envoy.TableListener(decide, wire.RouteName(p.Number), false)),
-			envoy.Seal(resource.Route, wire.RouteName(p.Number), envoy.Table(wire.RouteName(p.Number), lastResort(in.Outside, append(askAgain(p), answerHeld(in.Outside))...), in.Hosts, true)),
+			envoy.Seal(resource.Route, wire.RouteName(p.Number), in.table(p)),
 		)
+		if in.Fetch > 0 {
+			out = append(out, envoy.AgainAt(wire.AgainName(p.Number), in.requests(envoy.HCM{Stat: wire.AgainName(p.Number), Route: wire.RouteName(p.Number), Log: wire.SidecarHTTP})...)...)
+		}
 		out = append(out, envoy.FirstRow(wire.RouteName(p.Number), in.Hosts)...)
 	}
 	return out
+}
+
+// table is a port's route table.
+func (in Inputs) table(p Listening) *routev3.RouteConfiguration {
+	name := wire.RouteName(p.Number)
+	last := lastResort(in.Outside, append(askAgain(p), answerHeld(in.Outside))...)
+	if in.Fetch == 0 {
+		return envoy.Table(name, last, in.Hosts, true)
+	}
+	return envoy.FetchedOnUse(envoy.Table(name, afterFetching(p.Number, last), in.Hosts, true), in.Fetch)
 }
 
 // gatewayCluster is the leg to an egress gateway, over mTLS: requests share an HTTP/2 connection, an upgrade has an
@@ -102,7 +119,7 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 
 // requests reads requests, and follows the port's table.
 func (p Listening) requests(name string, in Inputs) []*listenerv3.Filter {
-	return in.requests(envoy.HCM{Stat: "outbound_" + name, Route: wire.RouteName(p.Number), Log: wire.SidecarHTTP})
+	return in.requests(envoy.HCM{Stat: "outbound_" + name, Route: wire.RouteName(p.Number), Log: wire.SidecarHTTP, Fetch: in.Fetch > 0})
 }
 
 // requests lets the rows for what nobody registered know where a request was sent to.

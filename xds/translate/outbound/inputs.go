@@ -29,6 +29,8 @@ type Inputs struct {
 	Hosts    envoy.Inline
 	Names    name.Rest // what DNS does with what is in no name table
 	Secrets  []farend.Material
+	// Fetch says that Envoy is given rows when they are used, and for how long one stays that is not; 0: it has all of them.
+	Fetch time.Duration
 }
 
 // Listening is a port that some host is registered at.

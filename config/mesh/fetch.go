@@ -1,0 +1,23 @@
+package mesh
+
+import "time"
+
+// leastKept is how short KeepUnused may be: what leaves and comes back all the time costs more than it saves.
+const leastKept = time.Minute
+
+// applyFetch reads which hosts sidecars hold.
+func (c *Config) applyFetch(b *block, top map[string]any) {
+	if s := b.text("sallyport.fetch", top["fetch"]); s != "" {
+		if s != All && s != OnUse {
+			b.add("sallyport.fetch", s, "is neither", `write "all", so that sidecars hold every host that they see, or "onUse" for those that their pods use`)
+		}
+		c.Fetch = s
+	}
+	if s := b.text("sallyport.keepUnused", top["keepUnused"]); s != "" {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < leastKept {
+			b.add("sallyport.keepUnused", s, "is no duration of a minute or more", `write how long a sidecar holds a host that its pod does not use any more, as in "24h"`)
+		}
+		c.KeepUnused = d
+	}
+}
