@@ -1,6 +1,7 @@
 package dnsproxy
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -16,8 +17,11 @@ type call struct {
 	client netip.AddrPort
 	tcp    bool
 	start  time.Time
-	held   bool // it came before the name table
-	known  bool // the name table has the name, but no addresses for it
+	held   bool                  // it came before the name table
+	known  bool                  // the name table has the name, but no addresses for it
+	means  []byte                // the name that a guess of the client's stands for; nil without a guess
+	used   bool                  // View.Use was told
+	wait   func(context.Context) // what it gave
 
 	filtered bool   // addresses were taken out of the answer
 	reason   string // of a denial
@@ -25,7 +29,7 @@ type call struct {
 
 // clone makes a call that outlives the buffer that its question was read into.
 func (c *call) clone(msg []byte) *call {
-	kept := &call{client: c.client, tcp: c.tcp, start: c.start, held: c.held}
+	kept := &call{client: c.client, tcp: c.tcp, start: c.start, held: c.held, used: c.used, wait: c.wait}
 	_ = kept.Parse(append([]byte(nil), msg...)) // it parsed before
 	return kept
 }

@@ -1,6 +1,7 @@
 package dnsproxy
 
 import (
+	"context"
 	"crypto/x509"
 	"log/slog"
 	"net/netip"
@@ -79,6 +80,9 @@ type View struct {
 	Names bool
 	// Search are domains that clients append to what they look up: NAME.DOMAIN is answered from the table's NAME.
 	Search []string
+	// Use is told of each name that is asked for the addresses of, in lower case and wire format, or that stands for one by a search
+	// domain. What it gives is waited for before the answer; nil: nothing. It must be quick.
+	Use func(name []byte) (wait func(context.Context))
 	// Policy decides about names that the table does not answer, cached or not. nil: all are forwarded. It is called
 	// for each such question: it must be quick.
 	Policy func(Question) Action

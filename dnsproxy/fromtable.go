@@ -2,6 +2,7 @@ package dnsproxy
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/miekg/dns"
 
@@ -26,6 +27,9 @@ func (v *view) fromTable(c *call, out []byte) (answer []byte, known bool) {
 	}
 	if l == nil {
 		return nil, false
+	}
+	if guess > 0 && v.Use != nil {
+		c.means = append(slices.Clone(c.Lower()[:guess]), 0)
 	}
 	if len(l.addrs) == 0 || !c.ofTable() {
 		return nil, true

@@ -54,7 +54,11 @@ func (v *view) quick(c *call, out []byte) (answer []byte, ok bool) {
 			c.held = true
 			return nil, false
 		}
-		if answer, c.known = v.fromTable(c, out); answer != nil {
+		answer, c.known = v.fromTable(c, out)
+		if v.waits(c) {
+			return nil, false
+		}
+		if answer != nil {
 			return v.done(c, FromTable, dns.RcodeSuccess, answer, nil), true
 		}
 	}
@@ -94,7 +98,27 @@ func (v *view) slow(ctx context.Context, c *call, out []byte) []byte {
 			return answer
 		}
 	}
+	if c.wait != nil {
+		c.wait(ctx)
+		c.wait = nil
+		if answer, ok := v.quick(c, out); ok {
+			return answer
+		}
+	}
 	return v.ask(ctx, c, out)
+}
+
+// waits says whether the answer has to wait for something that View.Use gave, once.
+func (v *view) waits(c *call) bool {
+	if v.Use == nil || c.used || !c.isAddress() {
+		return false
+	}
+	name := c.means
+	if name == nil {
+		name = c.Lower()
+	}
+	c.used, c.wait = true, v.Use(name)
+	return c.wait != nil
 }
 
 var (

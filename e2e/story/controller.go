@@ -3,10 +3,12 @@ package story
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +24,10 @@ var (
 // readyWithin is how long a program may take from its start until it says that it is ready.
 const readyWithin = 30 * time.Second
 
+// FetchVariable is the environment variable that holds scenes' sallyport.fetch: with "onUse" all tests are about sidecars that hold what
+// their pods use.
+const FetchVariable = "SALLYPORT_E2E_FETCH"
+
 // Controller is `sallyport controller` on its host.
 type Controller struct {
 	scene    *Scene
@@ -32,6 +38,7 @@ type Controller struct {
 	flags    []string       // beside those that it always has
 	mode     string         // of the outbound traffic policy
 	dns      string         // the mesh's sallyport.dns, as YAML
+	fetch    string         // the mesh's sallyport.fetch
 	process  *world.Process // nil when it does not run
 }
 
@@ -44,7 +51,7 @@ func newController(s *Scene, host *world.Host) (*Controller, error) {
 	if err := os.Mkdir(settings, 0o755); err != nil {
 		return nil, err
 	}
-	c := &Controller{scene: s, host: host, dataDir: data, meshFile: filepath.Join(settings, "mesh.yaml"), staging: s.Config.staging}
+	c := &Controller{scene: s, host: host, dataDir: data, meshFile: filepath.Join(settings, "mesh.yaml"), staging: s.Config.staging, fetch: os.Getenv(FetchVariable)}
 	return c, c.setPolicy("ALLOW_ANY")
 }
 
@@ -62,8 +69,12 @@ func (c *Controller) setDNS(dns string) error {
 
 func (c *Controller) writeSettings() error {
 	text := fmt.Sprintf("outboundTrafficPolicy:\n  mode: %s\n", c.mode)
-	if c.dns != "" {
-		text += fmt.Sprintf("sallyport:\n  dns: %s\n", c.dns)
+	ours := map[string]string{"dns": c.dns, "fetch": c.fetch}
+	text += "sallyport:\n"
+	for _, key := range slices.Sorted(maps.Keys(ours)) {
+		if ours[key] != "" {
+			text += fmt.Sprintf("  %s: %s\n", key, ours[key])
+		}
 	}
 	return replaceFile(c.staging, c.meshFile, text)
 }

@@ -23,6 +23,12 @@ func (s *Scene) Call(ctx context.Context, args ...string) ([]byte, error) {
 // MeshConfig is the file with the mesh's settings.
 func (s *Scene) MeshConfig() string { return s.Controller.meshFile }
 
+// SetFetch writes which hosts sidecars hold: all, or onUse.
+func (s *Scene) SetFetch(fetch string) error {
+	s.Controller.fetch = fetch
+	return s.Controller.writeSettings()
+}
+
 // SetPolicy writes what is to happen with hosts that nobody registered, ALLOW_ANY or REGISTRY_ONLY, and waits until
 // requests show it.
 func (s *Scene) SetPolicy(ctx context.Context, mode string) error {

@@ -8,12 +8,14 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/status/appprobe"
+	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
 // Config says who the proxy is, where its controller is and where its files are.
@@ -92,6 +94,9 @@ func (c *Config) check() error {
 		return invalid("resolver address %q: must be IP:PORT", resolver)
 	}
 	c.Proxy.DNSCapture = c.sidecar()
+	if chosen, ok := c.Proxy.Metadata[ondemand.FetchMetadata]; ok && !slices.Contains([]any{ondemand.OnUse, ondemand.All, ondemand.FetchAsMesh}, chosen) {
+		return invalid("metadata %s (ISTIO_META_%[1]s) %[2]q: write %[3]s, %[4]s or %[5]s", ondemand.FetchMetadata, chosen, ondemand.OnUse, ondemand.All, ondemand.FetchAsMesh)
+	}
 	if _, err := inside.Parse(c.AllowPrivate); err != nil {
 		return invalid("allow-private %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -209,6 +210,7 @@ func (a *agent) openRelay() error {
 		cfg.Watches = append(cfg.Watches, a.clusters.Watch())
 	}
 	a.relay, err = relay.New(cfg)
+	a.dns.relay = a.relay
 	return err
 }
 
@@ -232,6 +234,9 @@ func (a *agent) openServer() error {
 	}
 	if a.identity != nil {
 		a.identity.RegisterSDS(a.server)
+	}
+	if a.cfg.sidecar() {
+		authv3.RegisterAuthorizationServer(a.server, &fetches{log: a.cfg.Log, use: a.relay.Use})
 	}
 	accesslogv3.RegisterAccessLogServiceServer(a.server, &accessLogs{log: a.cfg.Log, spool: a.spool, records: a.cfg.Records})
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/sidecar/relay"
 )
 
 const resolvConf = "/etc/resolv.conf"
@@ -33,6 +34,7 @@ type resolver struct {
 	*dnsproxy.Server
 	config   *Config
 	refusals *refusals
+	relay    *relay.Relay            // of a sidecar: has what names lead to; it comes after the server, before its first question
 	flags    inside.Allowed          // what may be private whatever the controller says
 	allowed  atomic.Pointer[answers] // the same, and what the controller says
 	deny     func(bool)              // takes what the controller says of what cannot be recorded, beside what is about names
@@ -62,7 +64,7 @@ func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals, den
 		}
 		r.flags = r.flags.With(mesh)
 		envoys.Listen = []string{c.ResolverAddr}
-		config.Views = []dnsproxy.View{{Name: appView, Listen: []string{c.DNSAddr}, Names: true, Search: c.searchDomains()}, envoys}
+		config.Views = []dnsproxy.View{{Name: appView, Listen: []string{c.DNSAddr}, Names: true, Search: c.searchDomains(), Use: r.useName}, envoys}
 	}
 	r.allowed.Store(&answers{private: r.flags})
 	if r.Server, err = dnsproxy.New(config); err != nil {

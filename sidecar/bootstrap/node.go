@@ -45,6 +45,7 @@ func NewNode(o Options) Node {
 	}
 	if o.Role == Sidecar {
 		metadata["INTERCEPTION_MODE"] = "REDIRECT"
+		metadata[ondemand.FetchMetadata] = ondemand.FetchAsMesh
 	} else {
 		metadata[ondemand.Metadata] = "true"
 	}

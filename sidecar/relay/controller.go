@@ -37,6 +37,9 @@ func (m *machine) controllerResponse(resp *discoveryv3.DeltaDiscoveryResponse) {
 		m.apply(k, resp)
 	case !k.subscribed: // nobody is there to accept it; the next stream will ask again
 	default:
+		if k.url == RouteType {
+			m.seeTables(resp.GetResources(), resp.GetRemovedResources())
+		}
 		m.forward(k, resp)
 	}
 	if !was { // what Envoy already asked for by name need not wait any longer
@@ -51,6 +54,9 @@ func (m *machine) controllerResponse(resp *discoveryv3.DeltaDiscoveryResponse) {
 func (m *machine) forward(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
 	j := &job{upstream: resp.GetNonce(), came: m.came}
 	for _, r := range resp.GetResources() {
+		if m.holdsRow(k, r) {
+			continue
+		}
 		held, ok := k.has[r.GetName()]
 		if ok && held == r.GetVersion() && !repeats(k.url) {
 			m.recover(k, r)
@@ -60,7 +66,11 @@ func (m *machine) forward(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
 			j.resources = append(j.resources, r)
 		}
 	}
+	if m.rows != nil && k.url == VirtualHost {
+		m.rows.complete.Store(true)
+	}
 	for _, name := range resp.GetRemovedResources() {
+		m.lostRow(k, name)
 		_, named := k.names[name]
 		if _, held := k.has[name]; held || named {
 			j.removed = append(j.removed, name)
@@ -147,6 +157,9 @@ func refusal(refused map[string]error) string {
 
 // restore hands everything on disk to the watchers. What a watcher refuses is forgotten.
 func (m *machine) restore() {
+	if k := m.kind(RouteType); k.table.Known() {
+		m.seeTables(m.bodies(k), nil)
+	}
 	for _, k := range m.ordered() {
 		if k.watch == nil || !k.table.Known() {
 			continue

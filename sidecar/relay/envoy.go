@@ -27,6 +27,7 @@ func (m *machine) envoyRequest(req *discoveryv3.DeltaDiscoveryRequest) {
 		for name, version := range req.GetInitialResourceVersions() {
 			k.has[name] = version
 		}
+		m.adopt(k)
 	} else {
 		for _, name := range add { // asking again means that Envoy has forgotten it
 			delete(k.has, name)
@@ -62,6 +63,7 @@ func (m *machine) settle(k *kind, nonce string, reason *statuspb.Status) {
 		half.came = j.came
 		m.send(k, half)
 	}
+	m.tellUses()
 	m.letGo()
 }
 
@@ -77,6 +79,7 @@ func (m *machine) accept(k *kind, j *job) {
 		if held, ok := k.table.Version(r.GetName()); !ok || held != r.GetVersion() {
 			k.table.Put(r)
 		}
+		m.settleRow(k, r.GetName(), true)
 	}
 	for _, name := range j.removed {
 		delete(k.rejected, name)
@@ -100,6 +103,7 @@ func (m *machine) reject(k *kind, i int, reason *statuspb.Status) []*job {
 			k.has[r.GetName()] = j.before[n]
 		}
 		open = append(open, r)
+		m.settleRow(k, r.GetName(), false)
 	}
 	for _, name := range j.removed { // a removal cannot be wrong; its neighbours were
 		if !k.later(i, name) {

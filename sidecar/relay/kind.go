@@ -55,6 +55,7 @@ type job struct {
 	upstream  string // nonce of the controller's response that it carries; "" if there is none to acknowledge
 	resources []*discoveryv3.Resource
 	removed   []string
+	released  []string // removed from Envoy only: they are not in use
 	before    []string // versions that Envoy had before, one for each resource
 	size      int      // bytes
 	came      uint64   // its place among all that the controller said
@@ -154,7 +155,7 @@ func (k *kind) request() *discoveryv3.DeltaDiscoveryRequest {
 // later tells whether a response sent after job i carries the name too.
 func (k *kind) later(i int, name string) bool {
 	for _, j := range k.inflight[i+1:] {
-		if slices.Contains(j.removed, name) || slices.ContainsFunc(j.resources, func(r *discoveryv3.Resource) bool { return r.GetName() == name }) {
+		if slices.Contains(j.removed, name) || slices.Contains(j.released, name) || slices.ContainsFunc(j.resources, func(r *discoveryv3.Resource) bool { return r.GetName() == name }) {
 			return true
 		}
 	}

@@ -20,6 +20,8 @@ const (
 	envoyDue = 3 * time.Second
 	// holdTime is how long what comes last waits for an Envoy that says nothing.
 	holdTime = 10 * time.Second
+	// sweepEvery is how often is looked for what is not used any more.
+	sweepEvery = 15 * time.Second
 )
 
 // loop is the relay's goroutine: one select, one event at a time.
@@ -33,7 +35,7 @@ type loop struct {
 	backoff Backoff
 	trouble string // the last error on the way to the controller
 
-	grace, retry, purge, hold <-chan time.Time
+	grace, retry, purge, hold, sweep <-chan time.Time
 }
 
 func (l *loop) run() {
@@ -77,8 +79,14 @@ func (l *loop) run() {
 		case <-l.hold:
 			l.hold = nil
 			m.waitNoLonger()
+		case <-l.sweep:
+			l.sweep = nil
+			m.sweep()
 		case f := <-l.calls:
 			f()
+		}
+		if l.sweep == nil && m.rows != nil {
+			l.sweep = time.After(sweepEvery)
 		}
 		if l.purge == nil && m.leaving() {
 			l.purge = time.After(purgeAfter)

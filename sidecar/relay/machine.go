@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"sync/atomic"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -13,7 +15,7 @@ import (
 )
 
 // machine decides what goes to Envoy and to the controller. Its methods take one event each and append the messages
-// that follow to toEnvoy and toController, whose order must be kept. One goroutine uses it.
+// that follow to toEnvoy and toController, whose order must be kept. One goroutine uses it; others may read published.
 type machine struct {
 	log   *slog.Logger
 	store *state.Store
@@ -31,6 +33,11 @@ type machine struct {
 	alone     bool // waiting for the controller is over: the disk answers
 	first     bool // the next request on the stream needs the node
 
+	rows      *rows                // nil where Envoy is given all virtual hosts
+	published atomic.Pointer[rows] // rows, for others than the relay's goroutine
+	uses      []*use
+	now       func() time.Time
+
 	nonce   uint64
 	came    uint64 // responses of the controller's
 	flying  int    // bytes sent to Envoy that await its word
@@ -39,7 +46,7 @@ type machine struct {
 }
 
 func newMachine(log *slog.Logger, store *state.Store, node *corev3.Node, watches []Watch) *machine {
-	m := &machine{log: log, store: store, node: node, kinds: map[string]*kind{}}
+	m := &machine{log: log, store: store, node: node, kinds: map[string]*kind{}, now: time.Now}
 	for _, watch := range watches {
 		k := m.kind(watch.TypeURL)
 		k.watch, k.subscribed, k.all = &watch, true, true
@@ -96,6 +103,7 @@ func (m *machine) envoyGone() {
 			k.reset()
 		}
 	}
+	m.rowsGone()
 	m.letGo()
 }
 
@@ -223,22 +231,38 @@ func (m *machine) missing(k *kind, sent []*discoveryv3.Resource, removed []strin
 	for name, version := range k.table.Versions() {
 		_, skip := except[name]
 		_, held := k.has[name] // older or newer: the controller decides what replaces it
-		if !skip && !held && k.wants(name) && version != k.rejected[name].Version {
+		if !skip && !held && k.wants(name) && m.gives(k, name) && version != k.rejected[name].Version {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	found := make([]*discoveryv3.Resource, 0, len(names))
 	for _, name := range names {
-		r, err := k.table.Resource(name)
-		if err != nil {
-			m.log.Warn("an accepted resource cannot be read back; the controller is asked for it again", "err", err)
-			k.table.Remove(name)
-			continue
+		if r, ok := m.body(k, name); ok {
+			found = append(found, r)
 		}
-		found = append(found, r)
 	}
 	return found
+}
+
+// bodies gives all that is on disk of a type.
+func (m *machine) bodies(k *kind) (found []*discoveryv3.Resource) {
+	for name := range k.table.Versions() {
+		if r, ok := m.body(k, name); ok {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// body reads a resource back.
+func (m *machine) body(k *kind, name string) (*discoveryv3.Resource, bool) {
+	r, err := k.table.Resource(name)
+	if err != nil {
+		m.log.Warn("an accepted resource cannot be read back; the controller is asked for it again", "err", err)
+		k.table.Remove(name)
+	}
+	return r, err == nil
 }
 
 // send puts a response on its way to Envoy. Versions count as held from now on, so that nothing is sent twice.
@@ -250,11 +274,12 @@ func (m *machine) send(k *kind, j *job) {
 		j.before[i] = k.has[r.GetName()]
 		k.has[r.GetName()] = r.GetVersion()
 	}
-	for _, name := range j.removed {
+	removed := slices.Concat(j.removed, j.released)
+	for _, name := range removed {
 		delete(k.has, name)
 	}
 	response := &discoveryv3.DeltaDiscoveryResponse{
-		TypeUrl: k.url, Nonce: j.nonce, Resources: j.resources, RemovedResources: j.removed,
+		TypeUrl: k.url, Nonce: j.nonce, Resources: j.resources, RemovedResources: removed,
 	}
 	j.size = proto.Size(response)
 	m.flying += j.size

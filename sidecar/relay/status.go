@@ -16,11 +16,14 @@ type Status struct {
 
 // TypeStatus is the state of one resource type.
 type TypeStatus struct {
-	Type     string               `json:"type"`
-	Wildcard bool                 `json:"wildcard"`
-	Named    int                  `json:"named"`    // names subscribed to
-	Accepted int                  `json:"accepted"` // resources that are kept
-	Waiting  int                  `json:"waiting"`  // responses without Envoy's word
+	Type     string `json:"type"`
+	Wildcard bool   `json:"wildcard"`
+	Named    int    `json:"named"`    // names subscribed to
+	Accepted int    `json:"accepted"` // resources that are kept
+	Waiting  int    `json:"waiting"`  // responses without Envoy's word
+	// OnUse says that Envoy is given what is used of them, and Given how many that are.
+	OnUse    bool                 `json:"onUse,omitempty"`
+	Given    int                  `json:"given,omitempty"`
 	Versions map[string]string    `json:"versions,omitempty"`
 	Rejected map[string]Rejection `json:"rejected,omitempty"`
 }
@@ -38,6 +41,9 @@ func (m *machine) status(versions bool) Status {
 	out := Status{Connected: m.heard, FromDisk: m.alone, Streams: m.streams, NACKs: m.nacks}
 	for _, k := range m.ordered() {
 		t := TypeStatus{Type: k.url, Wildcard: k.all, Named: len(k.names), Accepted: k.table.Len(), Waiting: len(k.inflight)}
+		if m.rows != nil && k.url == VirtualHost {
+			t.OnUse, t.Given = true, len(k.has)
+		}
 		if versions {
 			t.Versions = map[string]string{}
 			for name, version := range k.table.Versions() {
