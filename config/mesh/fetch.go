@@ -3,7 +3,7 @@ package mesh
 import "time"
 
 // leastKept is how short KeepUnused may be: what leaves and comes back all the time costs more than it saves.
-const leastKept = time.Minute
+const leastKept = 10 * time.Second
 
 // applyFetch reads which hosts sidecars hold.
 func (c *Config) applyFetch(b *block, top map[string]any) {
@@ -16,7 +16,7 @@ func (c *Config) applyFetch(b *block, top map[string]any) {
 	if s := b.text("sallyport.keepUnused", top["keepUnused"]); s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < leastKept {
-			b.add("sallyport.keepUnused", s, "is no duration of a minute or more", `write how long a sidecar holds a host that its pod does not use any more, as in "24h"`)
+			b.add("sallyport.keepUnused", s, "is no duration of ten seconds or more", `write how long a sidecar holds a host that its pod does not use any more, as in "24h"`)
 		}
 		c.KeepUnused = d
 	}

@@ -38,6 +38,8 @@ sallyport:
   certificateFolders: {gateway: /etc/gateway, sidecar: /etc/certs}
   audit: {retention: 720h, recordsPerSecond: 20, whenFull: deny}
   policy: {require: [reason, owner, ticket, expires<=90d]}
+  fetch: onUse
+  keepUnused: 1h
 `
 
 func TestParse(t *testing.T) {
@@ -57,6 +59,7 @@ func TestParse(t *testing.T) {
 	want.CertificateFolders = CertificateFolders{Gateway: "/etc/gateway", Sidecar: "/etc/certs"}
 	want.Audit = Audit{Retention: 720 * time.Hour, Written: true, RecordsPerSecond: 20, WhenFull: Deny}
 
+	want.Fetch, want.KeepUnused = OnUse, time.Hour
 	want.Policy = Policy{Require: Require{Reason: true, Owner: true, Ticket: true, Expires: true, Within: 90 * 24 * time.Hour}}
 
 	closed, dynamic := Default(), Default()
@@ -133,6 +136,9 @@ func TestParseErrors(t *testing.T) {
 		"sallyport: {dns: {forward: {corp: [10.0.0.1], CORP: [10.0.0.1]}}}": `is there twice`,
 		"sallyport: {audit: {whenFull: block}}":                             `sallyport.audit.whenFull: "block": is neither; write "drop" or "deny"; without it records that a proxy's disk does not take are dropped, and counted`,
 		"sallyport: {audit: {recordsPerSecond: -1}}":                        `sallyport.audit.recordsPerSecond: -1: is no rate; write a number of records a second, 0 for no limit`,
+		"sallyport: {fetch: lazy}":                                          `sallyport.fetch: "lazy": is neither; write "all", so that sidecars hold every host that they see, or "onUse" for those that their pods use`,
+		"sallyport: {keepUnused: 3s}":                                       `sallyport.keepUnused: "3s": is no duration of ten seconds or more; write how long`,
+		"sallyport: {keepUnused: day}":                                      `sallyport.keepUnused: "day": is no duration`,
 		"sallyport: {policy: {require: reason}}":                            `sallyport.policy.require: "reason": is not a list`,
 		"sallyport: {policy: {require: [why]}}":                             `sallyport.policy.require[0]: "why": is nothing that can be required; write reason, owner, ticket, expires, or expires<=90d`,
 		"sallyport: {policy: {require: [expires<=90]}}":                     `sallyport.policy.require[0]: "expires<=90": "90" is no length of time`,

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/sallyport/sallyport/e2e/world"
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -58,6 +60,22 @@ func (s *Scene) AddSidecar(ctx context.Context, name, ns, serviceAccount string,
 // RunDir is where the pod's agent keeps its files.
 func (p *Pod) RunDir() string { return filepath.Join(p.dir, "run") }
 
+// Restart ends the pod's agent and Envoy at once, and starts them again: with what they had on disk, or without.
+func (p *Pod) Restart(ctx context.Context, forget bool) error {
+	if err := p.kill(ctx); err != nil {
+		return err
+	}
+	if forget {
+		if err := os.RemoveAll(filepath.Join(p.RunDir(), "state", "xds")); err != nil {
+			return err
+		}
+	}
+	return p.up(ctx)
+}
+
+// Signal sends the pod's agent a signal.
+func (p *Pod) Signal(s syscall.Signal) error { return syscall.Kill(p.agent.PID(), s) }
+
 // Host is where the pod runs.
 func (p *Pod) Host() *world.Host { return p.host }
 
@@ -106,5 +124,11 @@ func (p *Pod) EnvoyMemory() (int64, error) {
 	return 0, fmt.Errorf("%s has no Envoy", p.name)
 }
 
+// AgentMemory is the resident memory of the pod's agent, in bytes.
+func (p *Pod) AgentMemory() (int64, error) { return p.agent.Resident() }
+
 // Kill ends the controller as a crash does.
 func (c *Controller) Kill(ctx context.Context) error { return c.kill(ctx) }
+
+// Start starts the controller unless it runs, and waits until it is ready.
+func (c *Controller) Start(ctx context.Context) error { return c.up(ctx) }

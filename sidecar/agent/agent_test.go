@@ -24,6 +24,7 @@ import (
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/relay"
+	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
 func TestMain(m *testing.M) {
@@ -282,6 +283,7 @@ func TestRefusedConfig(t *testing.T) {
 		"at least one address": func(c *Config) { c.Proxy.IPs = nil },
 		"resolver address":     func(c *Config) { c.ResolverAddr = "localhost" },
 		"the path of its sock": func(c *Config) { c.RunDir = "/" + strings.Repeat("x", 100) },
+		"SALLYPORT_FETCH":      func(c *Config) { c.Proxy.Metadata = map[string]any{ondemand.FetchMetadata: "never"} },
 		"name: must not be em": func(c *Config) { c.Proxy.Name = "" },
 	} {
 		cfg := good

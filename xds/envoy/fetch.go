@@ -54,6 +54,13 @@ func fetchRow() *hcmv3.HttpFilter {
 	})
 }
 
+// notFetched is what a client reads where the agent gave no answer. (What the agent answers says itself why.)
+func notFetched() *hcmv3.ResponseMapper {
+	body := text("sallyport: %REQ(:AUTHORITY)% has not been used by this pod before, and the proxy's agent, which has what is registered for it, does not answer. Try again.\n")
+	body.ContentType = "text/plain; charset=utf-8"
+	return &hcmv3.ResponseMapper{Filter: when(`response.code_details == "ext_authz_error"`), BodyFormatOverride: body}
+}
+
 // withFetching has a route ask the agent first, and tells it something beside.
 func withFetching(r *routev3.Route, key, value string) *routev3.Route {
 	return Configured(r, FilterFetch, Packed(&authzv3.ExtAuthzPerRoute{Override: &authzv3.ExtAuthzPerRoute_CheckSettings{

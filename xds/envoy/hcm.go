@@ -68,6 +68,9 @@ func (m HCM) Filter() *listenerv3.Filter {
 		LocalReplyConfig:                denials(),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
+	if m.Fetch {
+		hcm.LocalReplyConfig.Mappers = append(hcm.LocalReplyConfig.Mappers, notFetched())
+	}
 	if m.Exit {
 		hcm.EarlyHeaderMutationExtensions = withoutOrders()
 	}

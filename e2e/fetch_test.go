@@ -1,0 +1,228 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/story"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// TestFetchOnUse: a sidecar holds what its pod uses, however the pod comes to use it, and what that leads to is what it
+// would lead to otherwise.
+func TestFetchOnUse(t *testing.T) {
+	needRoot(t)
+	ctx, s := setScene(t, story.InNamespaces)
+	if _, err := s.World.Outside.Run(ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
+		t.Fatal(err)
+	}
+	polyglot{s.Outside.CA}.serve(t, s.World.Outside, otherAddr, []uint16{80, 443, 7001})
+	f := &fetch{scene: s, app: appOf(s), made: map[string]netip.Addr{}}
+	f.write(t, ctx)
+	if err := s.SetPolicy(ctx, "REGISTRY_ONLY"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.SetFetch("onUse\n  keepUnused: 10s"), s.App.Restart(ctx, true)); err != nil {
+		t.Fatal(err)
+	}
+	f.holds(t, ctx)
+
+	f.leads(t, ctx, "a name", "http", "named", world.GatewayAddr)
+	f.knowing(netip.Addr{}).leads(t, ctx, "a name's TLS", "https", "named", world.GatewayAddr)
+	fixed := f.knowing(f.made["other"])
+	fixed.leads(t, ctx, "a Host without a question of DNS", "http", "by-host", world.GatewayAddr)
+	fixed.leads(t, ctx, "a TLS name without one", "https", "by-sni", world.GatewayAddr)
+	f.knowing(f.made["by-address"]).leads(t, ctx, "an address", "tcp", "by-address", world.GatewayAddr)
+	// a name leads to all of its ports, and a connection is asked about by its address, too
+	f.holds(t, ctx, "443/by-sni", "443/named", "443/other", "7001/by-address", "7001/named", "80/by-host", "80/named")
+
+	f.leads(t, ctx, "what a pattern stands for", "http", "x.wild", world.GatewayAddr)
+	fixed.leads(t, ctx, "what is registered below it", "http", "straight.wild", world.AppAddr)
+	fixed.closed(t, ctx, "http", "nobody")
+	fixed.closed(t, ctx, "https", "nobody")
+	f.knowing(otherAddr).closed(t, ctx, "tcp", "nobody")
+
+	f.withoutController(t, ctx, fixed)
+	f.agentSilent(t, ctx, fixed)
+
+	if err := world.Within(ctx, time.Minute, func() error { return f.missing(ctx, "80/by-host") }); err != nil {
+		t.Errorf("what is not used any more: %v", err)
+	}
+	fixed.leads(t, ctx, "what left, and is used again", "http", "by-host", world.GatewayAddr)
+
+	if err := s.Config.Remove("fetch-by-host.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if err := world.Within(ctx, time.Minute, func() error { return f.missing(ctx, "80/by-host") }); err != nil {
+		t.Errorf("what is not registered any more: %v", err)
+	}
+	fixed.closed(t, ctx, "http", "by-host")
+
+	if err := s.SetFetch("all"); err != nil {
+		t.Fatal(err)
+	}
+	if err := world.Within(ctx, time.Minute, func() error {
+		if rows, err := f.rows(ctx); err != nil || !slices.Contains(rows, "80/unused-7") {
+			return fmt.Errorf("Envoy has %v (%w)", rows, err)
+		}
+		return nil
+	}); err != nil {
+		t.Errorf("all that is registered: %v", err)
+	}
+	fixed.leads(t, ctx, "what was never used", "http", "unused-3", world.GatewayAddr)
+}
+
+// fetch is the test's pod and hosts, whose names are NAME.fetch.test.
+type fetch struct {
+	scene *story.Scene
+	app   caller
+	made  map[string]netip.Addr // their made-up addresses
+}
+
+const fetchDomain = ".fetch.test"
+
+// write registers the hosts, and waits until the pod's DNS has all of them. It asks for their addresses while nothing is fetched.
+func (f *fetch) write(t *testing.T, ctx context.Context) {
+	t.Helper()
+	names := []string{"named", "by-host", "by-sni", "by-address", "other", "later", "*.wild", "straight.wild"}
+	for i := range 20 {
+		names = append(names, fmt.Sprintf("unused-%d", i))
+	}
+	for _, name := range names {
+		f.scene.Outside.Set(strings.Replace(name, "*", "x", 1)+fetchDomain, time.Minute, otherAddr)
+		gateway := "istio-system/istio-egressgateway"
+		if name == "straight.wild" {
+			gateway = "direct"
+		}
+		object := strings.ReplaceAll(name, "*.", "any-")
+		if err := f.scene.Config.Write("fetch-"+object+".yaml", fmt.Sprintf(`apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: %q, namespace: default, annotations: {egress.sallyport.io/gateway: %s}}
+spec:
+  hosts: [%q]
+  location: MESH_EXTERNAL
+  resolution: %s
+  ports: [{number: 80, name: http, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}%s]
+`, object, gateway, name+fetchDomain, map[bool]string{true: "DYNAMIC_DNS", false: "DNS"}[name[0] == '*'], map[bool]string{false: ", {number: 7001, name: tcp, protocol: TCP}"}[name[0] == '*'])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		if name[0] == '*' {
+			continue
+		}
+		addr, err := f.app.answered(ctx, name+fetchDomain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.made[name] = addr
+	}
+}
+
+// knowing is the pod, knowing an address without having asked for it; the zero Addr has it ask.
+func (f *fetch) knowing(addr netip.Addr) *fetch {
+	out := *f
+	out.app.known = addr
+	return &out
+}
+
+var fetchPorts = map[string]uint16{"http": 80, "https": 443, "tcp": 7001}
+
+// leads tries a host, once, and says whence the server was reached.
+func (f *fetch) leads(t *testing.T, ctx context.Context, how, scheme, name string, want netip.Addr) {
+	t.Helper()
+	peer, err := f.app.try(ctx, scheme, name+fetchDomain, fetchPorts[scheme], "/")
+	if err != nil {
+		t.Errorf("%s (%s, %s): %v", how, scheme, name, err)
+	} else if peer != want {
+		t.Errorf("%s (%s, %s): reached from %s, want %s", how, scheme, name, peer, want)
+	}
+}
+
+func (f *fetch) closed(t *testing.T, ctx context.Context, scheme, name string) {
+	t.Helper()
+	if peer, err := f.app.try(ctx, scheme, name+fetchDomain, fetchPorts[scheme], "/"); err == nil {
+		t.Errorf("%s by %s was reached from %s", name, scheme, peer)
+	}
+}
+
+var fetchRow = regexp.MustCompile(`"name": "([0-9]+/[^"]+)` + regexp.QuoteMeta(fetchDomain) + `"`)
+
+// rows are those of the test's hosts that the pod's Envoy has.
+func (f *fetch) rows(ctx context.Context) (out []string, err error) {
+	dump, err := f.scene.App.Admin(ctx, "/config_dump?resource=dynamic_route_configs")
+	for _, found := range fetchRow.FindAllSubmatch(dump, -1) {
+		out = append(out, string(found[1]))
+	}
+	slices.Sort(out)
+	return slices.Compact(out), err
+}
+
+func (f *fetch) holds(t *testing.T, ctx context.Context, want ...string) {
+	t.Helper()
+	if rows, err := f.rows(ctx); err != nil || !slices.Equal(rows, want) {
+		t.Errorf("Envoy has %v (%v), want %v", rows, err, want)
+	}
+}
+
+func (f *fetch) missing(ctx context.Context, row string) error {
+	rows, err := f.rows(ctx)
+	if slices.Contains(rows, row) {
+		err = fmt.Errorf("Envoy has %s", row)
+	}
+	return err
+}
+
+// withoutController: what was used works, and what was not, since all of it is on the pod's disk; what nobody registered stays closed. So it is
+// when the proxy, too, was killed.
+func (f *fetch) withoutController(t *testing.T, ctx context.Context, fixed *fetch) {
+	t.Helper()
+	if err := f.scene.Controller.Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"without a controller", "without a controller, started again"} {
+		f.leads(t, ctx, when+", what was used", "http", "named", world.GatewayAddr)
+		fixed.leads(t, ctx, when+", what was not", "http", "unused-1", world.GatewayAddr)
+		f.leads(t, ctx, when+", what was not, by its name", "https", "unused-2", world.GatewayAddr)
+		fixed.closed(t, ctx, "http", "nobody")
+		fixed.closed(t, ctx, "https", "nobody")
+		if err := f.scene.App.Restart(ctx, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.scene.Controller.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// agentSilent: while the pod's agent does nothing, what was used works, and what was not is closed, with a reason.
+func (f *fetch) agentSilent(t *testing.T, ctx context.Context, fixed *fetch) {
+	t.Helper()
+	f.leads(t, ctx, "used before", "http", "named", world.GatewayAddr)
+	if err := f.scene.App.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	fixed.leads(t, ctx, "while the agent is silent, what was used", "http", "named", world.GatewayAddr)
+	known := fixed.app
+	known.patience = time.Minute
+	status, text, err := known.get(ctx, time.Minute, "later"+fetchDomain, 80, "/", http.Header{})
+	if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(text, "agent") {
+		t.Errorf("what was not used before: %d %q (%v), want a 503 that says why", status, text, err)
+	}
+	if peer, err := known.try(ctx, "tls", "later"+fetchDomain, 443, "/"); err == nil {
+		t.Errorf("TLS to what was not used before was reached from %s", peer)
+	}
+	if err := f.scene.App.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	fixed.leads(t, ctx, "when it speaks again", "https", "later", world.GatewayAddr)
+}
