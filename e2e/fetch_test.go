@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,37 +30,40 @@ func TestFetchOnUse(t *testing.T) {
 	}
 	polyglot{s.Outside.CA}.serve(t, s.World.Outside, otherAddr, []uint16{80, 443, 7001})
 	f := &fetch{scene: s, app: appOf(s), made: map[string]netip.Addr{}}
-	f.write(t, ctx)
+	f.write(ctx, t)
 	if err := s.SetPolicy(ctx, "REGISTRY_ONLY"); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.SetFetch("onUse\n  keepUnused: 10s"), s.App.Restart(ctx, true)); err != nil {
+	if err := errors.Join(s.SetFetch("onUse"), s.App.Restart(ctx, true)); err != nil {
 		t.Fatal(err)
 	}
-	f.holds(t, ctx)
+	f.holds(ctx, t)
 
-	f.leads(t, ctx, "a name", "http", "named", world.GatewayAddr)
-	f.knowing(netip.Addr{}).leads(t, ctx, "a name's TLS", "https", "named", world.GatewayAddr)
+	f.leads(ctx, t, "a name", "http", "named", world.GatewayAddr)
+	f.knowing(netip.Addr{}).leads(ctx, t, "a name's TLS", "https", "named", world.GatewayAddr)
 	fixed := f.knowing(f.made["other"])
-	fixed.leads(t, ctx, "a Host without a question of DNS", "http", "by-host", world.GatewayAddr)
-	fixed.leads(t, ctx, "a TLS name without one", "https", "by-sni", world.GatewayAddr)
-	f.knowing(f.made["by-address"]).leads(t, ctx, "an address", "tcp", "by-address", world.GatewayAddr)
+	fixed.leads(ctx, t, "a Host without a question of DNS", "http", "by-host", world.GatewayAddr)
+	fixed.leads(ctx, t, "a TLS name without one", "https", "by-sni", world.GatewayAddr)
+	f.knowing(f.made["by-address"]).leads(ctx, t, "an address", "tcp", "by-address", world.GatewayAddr)
 	// a name leads to all of its ports, and a connection is asked about by its address, too
-	f.holds(t, ctx, "443/by-sni", "443/named", "443/other", "7001/by-address", "7001/named", "80/by-host", "80/named")
+	f.holds(ctx, t, "443/by-sni", "443/named", "443/other", "7001/by-address", "7001/named", "80/by-host", "80/named")
 
-	f.leads(t, ctx, "what a pattern stands for", "http", "x.wild", world.GatewayAddr)
-	fixed.leads(t, ctx, "what is registered below it", "http", "straight.wild", world.AppAddr)
-	fixed.closed(t, ctx, "http", "nobody")
-	fixed.closed(t, ctx, "https", "nobody")
-	f.knowing(otherAddr).closed(t, ctx, "tcp", "nobody")
+	f.leads(ctx, t, "what a pattern stands for", "http", "x.wild", world.GatewayAddr)
+	fixed.leads(ctx, t, "what is registered below it", "http", "straight.wild", world.AppAddr)
+	fixed.closed(ctx, t, "http", "nobody")
+	fixed.closed(ctx, t, "https", "nobody")
+	f.knowing(otherAddr).closed(ctx, t, "tcp", "nobody")
 
-	f.withoutController(t, ctx, fixed)
-	f.agentSilent(t, ctx, fixed)
+	f.withoutController(ctx, t, fixed)
+	f.agentSilent(ctx, t, fixed)
 
+	if err := s.SetFetch("onUse\n  keepUnused: 10s"); err != nil {
+		t.Fatal(err)
+	}
 	if err := world.Within(ctx, time.Minute, func() error { return f.missing(ctx, "80/by-host") }); err != nil {
 		t.Errorf("what is not used any more: %v", err)
 	}
-	fixed.leads(t, ctx, "what left, and is used again", "http", "by-host", world.GatewayAddr)
+	fixed.leads(ctx, t, "what left, and is used again", "http", "by-host", world.GatewayAddr)
 
 	if err := s.Config.Remove("fetch-by-host.yaml"); err != nil {
 		t.Fatal(err)
@@ -65,7 +71,7 @@ func TestFetchOnUse(t *testing.T) {
 	if err := world.Within(ctx, time.Minute, func() error { return f.missing(ctx, "80/by-host") }); err != nil {
 		t.Errorf("what is not registered any more: %v", err)
 	}
-	fixed.closed(t, ctx, "http", "by-host")
+	fixed.closed(ctx, t, "http", "by-host")
 
 	if err := s.SetFetch("all"); err != nil {
 		t.Fatal(err)
@@ -78,7 +84,7 @@ func TestFetchOnUse(t *testing.T) {
 	}); err != nil {
 		t.Errorf("all that is registered: %v", err)
 	}
-	fixed.leads(t, ctx, "what was never used", "http", "unused-3", world.GatewayAddr)
+	fixed.leads(ctx, t, "what was never used", "http", "unused-3", world.GatewayAddr)
 }
 
 // fetch is the test's pod and hosts, whose names are NAME.fetch.test.
@@ -91,7 +97,7 @@ type fetch struct {
 const fetchDomain = ".fetch.test"
 
 // write registers the hosts, and waits until the pod's DNS has all of them. It asks for their addresses while nothing is fetched.
-func (f *fetch) write(t *testing.T, ctx context.Context) {
+func (f *fetch) write(ctx context.Context, t *testing.T) {
 	t.Helper()
 	names := []string{"named", "by-host", "by-sni", "by-address", "other", "later", "*.wild", "straight.wild"}
 	for i := range 20 {
@@ -138,7 +144,7 @@ func (f *fetch) knowing(addr netip.Addr) *fetch {
 var fetchPorts = map[string]uint16{"http": 80, "https": 443, "tcp": 7001}
 
 // leads tries a host, once, and says whence the server was reached.
-func (f *fetch) leads(t *testing.T, ctx context.Context, how, scheme, name string, want netip.Addr) {
+func (f *fetch) leads(ctx context.Context, t *testing.T, how, scheme, name string, want netip.Addr) {
 	t.Helper()
 	peer, err := f.app.try(ctx, scheme, name+fetchDomain, fetchPorts[scheme], "/")
 	if err != nil {
@@ -148,7 +154,7 @@ func (f *fetch) leads(t *testing.T, ctx context.Context, how, scheme, name strin
 	}
 }
 
-func (f *fetch) closed(t *testing.T, ctx context.Context, scheme, name string) {
+func (f *fetch) closed(ctx context.Context, t *testing.T, scheme, name string) {
 	t.Helper()
 	if peer, err := f.app.try(ctx, scheme, name+fetchDomain, fetchPorts[scheme], "/"); err == nil {
 		t.Errorf("%s by %s was reached from %s", name, scheme, peer)
@@ -167,7 +173,7 @@ func (f *fetch) rows(ctx context.Context) (out []string, err error) {
 	return slices.Compact(out), err
 }
 
-func (f *fetch) holds(t *testing.T, ctx context.Context, want ...string) {
+func (f *fetch) holds(ctx context.Context, t *testing.T, want ...string) {
 	t.Helper()
 	if rows, err := f.rows(ctx); err != nil || !slices.Equal(rows, want) {
 		t.Errorf("Envoy has %v (%v), want %v", rows, err, want)
@@ -184,17 +190,20 @@ func (f *fetch) missing(ctx context.Context, row string) error {
 
 // withoutController: what was used works, and what was not, since all of it is on the pod's disk; what nobody registered stays closed. So it is
 // when the proxy, too, was killed.
-func (f *fetch) withoutController(t *testing.T, ctx context.Context, fixed *fetch) {
+func (f *fetch) withoutController(ctx context.Context, t *testing.T, fixed *fetch) {
 	t.Helper()
+	if err := world.Within(ctx, time.Minute, func() error { return f.onDisk("80/unused-1", "80/straight.wild") }); err != nil {
+		t.Fatal(err)
+	}
 	if err := f.scene.Controller.Kill(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for _, when := range []string{"without a controller", "without a controller, started again"} {
-		f.leads(t, ctx, when+", what was used", "http", "named", world.GatewayAddr)
-		fixed.leads(t, ctx, when+", what was not", "http", "unused-1", world.GatewayAddr)
-		f.leads(t, ctx, when+", what was not, by its name", "https", "unused-2", world.GatewayAddr)
-		fixed.closed(t, ctx, "http", "nobody")
-		fixed.closed(t, ctx, "https", "nobody")
+		f.leads(ctx, t, when+", what was used", "http", "named", world.GatewayAddr)
+		fixed.leads(ctx, t, when+", what was not", "http", "unused-1", world.GatewayAddr)
+		f.leads(ctx, t, when+", what was not, by its name", "https", "unused-2", world.GatewayAddr)
+		fixed.closed(ctx, t, "http", "nobody")
+		fixed.closed(ctx, t, "https", "nobody")
 		if err := f.scene.App.Restart(ctx, false); err != nil {
 			t.Fatal(err)
 		}
@@ -204,14 +213,37 @@ func (f *fetch) withoutController(t *testing.T, ctx context.Context, fixed *fetc
 	}
 }
 
+// onDisk says whether the pod's agent has written rows down. It takes its time for that, and what comes by kill -9 before is
+// as if the controller had not said it.
+func (f *fetch) onDisk(rows ...string) error {
+	files, err := filepath.Glob(filepath.Join(f.scene.App.RunDir(), "state", "xds", "*"))
+	if err != nil {
+		return err
+	}
+	var all []byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		all = append(all, text...)
+	}
+	for _, row := range rows {
+		if !bytes.Contains(all, []byte(row+fetchDomain)) {
+			return fmt.Errorf("%s is not on disk yet", row)
+		}
+	}
+	return nil
+}
+
 // agentSilent: while the pod's agent does nothing, what was used works, and what was not is closed, with a reason.
-func (f *fetch) agentSilent(t *testing.T, ctx context.Context, fixed *fetch) {
+func (f *fetch) agentSilent(ctx context.Context, t *testing.T, fixed *fetch) {
 	t.Helper()
-	f.leads(t, ctx, "used before", "http", "named", world.GatewayAddr)
+	f.leads(ctx, t, "used before", "http", "named", world.GatewayAddr)
 	if err := f.scene.App.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	fixed.leads(t, ctx, "while the agent is silent, what was used", "http", "named", world.GatewayAddr)
+	fixed.leads(ctx, t, "while the agent is silent, what was used", "http", "named", world.GatewayAddr)
 	known := fixed.app
 	known.patience = time.Minute
 	status, text, err := known.get(ctx, time.Minute, "later"+fetchDomain, 80, "/", http.Header{})
@@ -224,5 +256,5 @@ func (f *fetch) agentSilent(t *testing.T, ctx context.Context, fixed *fetch) {
 	if err := f.scene.App.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	fixed.leads(t, ctx, "when it speaks again", "https", "later", world.GatewayAddr)
+	fixed.leads(ctx, t, "when it speaks again", "https", "later", world.GatewayAddr)
 }

@@ -35,6 +35,7 @@ var plays = map[string]string{
 	"close-dns-as-a-way-out.md": "machine",
 	"close-the-ways-around.md":  "cluster",
 	"detect.md":                 "machine",
+	"hold-what-is-used.md":      "mesh",
 	"install-on-kubernetes.md":  "cluster",
 	"run-from-files.md":         "mesh",
 	"simulate.md":               "machine",

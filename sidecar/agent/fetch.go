@@ -95,7 +95,7 @@ func closed(answer string, hosts []string, why error) *authv3.CheckResponse {
 
 // useName has what a name leads to given to Envoy before the name is answered. It has the shape of dnsproxy.View.Use.
 func (r *resolver) useName(name []byte) func(context.Context) {
-	if !r.relay.Fetches() {
+	if r.relay == nil || !r.relay.Fetches() {
 		return nil
 	}
 	wait := r.relay.Uses(packet.Text(name))

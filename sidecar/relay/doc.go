@@ -9,9 +9,10 @@
 //   - tell the controller on every new stream what is held already: nothing equal is sent twice;
 //   - answer Envoy from disk when the controller does not answer within Config.Grace;
 //   - hold back the ACK to the controller until Envoy has given its own;
-//   - hold back names until Envoy has given its word about what they lead to (Watch.Last).
+//   - hold back names until Envoy has given its word about what they lead to (Watch.Last);
+//   - give Envoy virtual hosts when they are used (Relay.Use), where its route tables say so. These are kept without Envoy's word.
 //
-// What Envoy rejected is never kept. Of a rejected response with several resources the relay finds the bad ones by
+// What Envoy rejected is not kept otherwise. Of a rejected response with several resources the relay finds the bad ones by
 // sending halves of it, so that the good ones are kept.
 //
 // All decisions are in machine, which has no goroutine and no clock; Relay moves messages to and from it. The package

@@ -333,7 +333,7 @@ func (r *Relay) uses(rows *rows, table string, hosts []string) func(context.Cont
 		case err := <-u.done:
 			return err
 		case <-ctx.Done():
-			return fmt.Errorf("Envoy does not answer: %w", ctx.Err())
+			return fmt.Errorf("no word of Envoy's: %w", ctx.Err())
 		}
 	}
 }
