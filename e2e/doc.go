@@ -3,5 +3,5 @@
 // directions of the module's imports, and the commands that the README shows. Meshes are set side by side.
 //
 // Its packages: world makes hosts of network namespaces, outside plays what is beyond the mesh, story is the ordered
-// list of what must hold, demo prints it.
+// list of what must hold, demo prints it. With SALLYPORT_E2E_FETCH=onUse the sidecars of all scenes hold what their pods use.
 package e2e

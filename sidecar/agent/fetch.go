@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -31,8 +32,9 @@ const (
 // would be wrong, it is that it must not go on.
 type fetches struct {
 	authv3.UnimplementedAuthorizationServer
-	log *slog.Logger
-	use func(ctx context.Context, table string, hosts ...string) error
+	log  *slog.Logger
+	use  func(ctx context.Context, table string, hosts ...string) error
+	said atomic.Int64 // the second in which the log was told last: a pod may ask as often as it likes
 }
 
 // Check has Envoy get what there is for a host.
@@ -42,7 +44,9 @@ func (f *fetches) Check(ctx context.Context, req *authv3.CheckRequest) (*authv3.
 	ctx, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
 	if err := f.use(ctx, table, hosts...); err != nil {
-		f.log.Warn("what there is for a host could not be had; the connection is closed", "table", table, "hosts", hosts, "err", err)
+		if now := time.Now().Unix(); f.said.Swap(now) != now {
+			f.log.Warn("what there is for a host could not be had; the connection is closed", "table", table, "hosts", hosts, "err", err)
+		}
 		return closed(attributes.GetContextExtensions()[ondemand.FetchClosed], hosts, err), nil
 	}
 	return &authv3.CheckResponse{

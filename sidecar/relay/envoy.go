@@ -103,7 +103,7 @@ func (m *machine) reject(k *kind, i int, reason *statuspb.Status) []*job {
 			k.has[r.GetName()] = j.before[n]
 		}
 		open = append(open, r)
-		m.settleRow(k, r.GetName(), false)
+		m.settleRow(k, r.GetName(), j.before[n] != "")
 	}
 	for _, name := range j.removed { // a removal cannot be wrong; its neighbours were
 		if !k.later(i, name) {

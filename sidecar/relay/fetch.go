@@ -214,6 +214,11 @@ func (m *machine) over(u *use) bool {
 // tellUses answers all who wait for no more.
 func (m *machine) tellUses() { m.uses = slices.DeleteFunc(m.uses, m.over) }
 
+// giveUp forgets who waits no longer.
+func (m *machine) giveUp(gone *use) {
+	m.uses = slices.DeleteFunc(m.uses, func(u *use) bool { return u == gone })
+}
+
 // flies says whether a resource is on its way to Envoy.
 func (k *kind) flies(name string) bool {
 	return slices.ContainsFunc(k.inflight, func(j *job) bool {
@@ -231,13 +236,13 @@ func (m *machine) rowsGone() {
 	m.tellUses()
 }
 
-// settleRow notes Envoy's word about a row.
-func (m *machine) settleRow(k *kind, name string, taken bool) {
+// settleRow notes whether Envoy has a row, as it was sent or as it was before.
+func (m *machine) settleRow(k *kind, name string, has bool) {
 	if m.rows == nil || k.url != VirtualHost {
 		return
 	}
 	if is := m.rows.byName[name]; is != nil {
-		is.ready.Store(taken && is.given)
+		is.ready.Store(has && is.given)
 	}
 }
 
@@ -333,6 +338,7 @@ func (r *Relay) uses(rows *rows, table string, hosts []string) func(context.Cont
 		case err := <-u.done:
 			return err
 		case <-ctx.Done():
+			_ = r.call(context.WithoutCancel(ctx), func() { r.machine.giveUp(u) })
 			return fmt.Errorf("no word of Envoy's: %w", ctx.Err())
 		}
 	}

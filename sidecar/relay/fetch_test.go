@@ -215,14 +215,21 @@ func TestRefusedIsNotThere(t *testing.T) {
 	f.want("a better version is", f.sent(), []string{"+80/a.test@good"})
 	f.ack(VirtualHost)
 	f.want("and is there", answered(f.uses("a.test")), "<nil>")
+	f.controllerSays(VirtualHost, "o", nil, vhost(t, "80/a.test", "worse"))
+	f.nack(VirtualHost, "no such thing")
+	f.want("the one that Envoy keeps is, too", answered(f.uses("a.test")), "<nil>")
 }
 
 // TestEnvoyThatBegins: who uses something while no Envoy has asked yet waits for it.
 func TestEnvoyThatBegins(t *testing.T) {
 	f := newFetching(t, t.TempDir(), vhost(t, "80/a.test", "1"))
 	f.envoyGone()
-	u := f.uses("a.test")
+	u, impatient := f.uses("a.test"), f.uses("a.test")
 	f.want("without Envoy", answered(u), "waits")
+	f.giveUp(impatient)
+	if len(f.machine.uses) != 1 {
+		t.Errorf("%d wait, one has given up", len(f.machine.uses)-1)
+	}
 	f.stopWaiting()
 	f.subscribe(RouteType, "80")
 	f.subscribe(VirtualHost)
