@@ -74,6 +74,7 @@ func TestCases(t *testing.T) {
 		}()}, options(),
 			[]string{"it was reached at 169.254.169.254"}, []string{"ServiceEntry"}},
 		{"no name", []*seen.Flow{flow("shop", "cart", "", "x\nkind: Secret\r", 80, "http", "GET /")}, options(), []string{`left out: shop/cart to "x\nkind: Secret\r":80`}, []string{"\nkind"}},
+		{"no workload", []*seen.Flow{flow("shop", "x\x1b]0;y\nkind: Secret", "", "new.test", 443, "tls")}, options(), []string{`left out: "shop/x\x1b]0;y\nkind: Secret" to new.test:443`}, []string{"\nkind", "\x1b"}},
 		{"one port, two protocols", []*seen.Flow{flow("shop", "cart", "", "new.test", 8080, "tls"), flow("shop", "cart", "", "new.test", 8080, "http", "GET /")}, options(),
 			[]string{"port 8080 was seen with HTTP and with TLS"}, []string{"ServiceEntry"}},
 		{"siblings", siblings(6, "many.example"), options(), []string{

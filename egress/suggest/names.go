@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/config/inside"
+	"github.com/sallyport/sallyport/egress/seen"
 )
 
 // insideNames are suffixes of names that lead nowhere outside (RFC 6761, 6762, 8375, 9476), and what clouds and offices use likewise: a name
@@ -24,6 +27,14 @@ func wrongName(text string) string {
 	}
 	if n, err := host.ParseExact(text); err != nil || string(n) != text {
 		return "it is no host name: whoever sent it wrote something else"
+	}
+	return ""
+}
+
+// wrongWorkload says why nothing can be written for a flow's workload; "" where its names are such as Kubernetes has.
+func wrongWorkload(f *seen.Flow) string {
+	if len(validation.IsDNS1123Label(f.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(f.Account)) > 0 {
+		return "its workload's names are not those of a namespace and a service account"
 	}
 	return ""
 }

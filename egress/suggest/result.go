@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -65,7 +66,13 @@ type LeftOut struct {
 	Records  uint64 `json:"records"`
 }
 
-func workloadOf(f *seen.Flow) string { return f.Namespace + "/" + f.Account }
+func workloadOf(f *seen.Flow) string {
+	name := f.Namespace + "/" + f.Account
+	if wrongWorkload(f) != "" {
+		return fmt.Sprintf("%+q", name)
+	}
+	return name
+}
 
 func lineOf(f *seen.Flow) Line {
 	return Line{Workload: workloadOf(f), Host: f.Host, Port: f.Port, Protocol: f.Protocol, Verdict: string(f.Verdict), Evidence: f.Evidence}

@@ -37,7 +37,7 @@ func (w *world) uses(o Options) (out []*use) {
 		if _, app := f.App(); o.Workload != "" && f.Account != o.Workload && app != o.Workload {
 			continue
 		}
-		why := wrongName(f.Host)
+		why := cmp.Or(wrongWorkload(f), wrongName(f.Host))
 		if why != "" {
 			w.result.leave(f, why)
 		}
