@@ -6,17 +6,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/store"
 	"github.com/sallyport/sallyport/egress/audit/store/server"
 	"github.com/sallyport/sallyport/egress/detect"
+	"github.com/sallyport/sallyport/egress/detect/watch"
 )
 
 // detects runs "sallyport detect ARGS".
@@ -169,5 +176,36 @@ spec:
 		if exitCode(err) != tt.code || !strings.Contains(said, tt.want) {
 			t.Errorf("%v: %d, want %d and %q: %s", tt.args, exitCode(err), tt.code, tt.want, said)
 		}
+	}
+}
+
+// TestServeMetrics: what the watch counts is served, until the end.
+func TestServeMetrics(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(watch.NewMetrics())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- serveMetrics(ctx, l, registry) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get("http://" + l.Addr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || !strings.Contains(string(body), "sallyport_detect_passes_total 0") {
+		t.Errorf("%s %v", body, err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	f := watchFlags{every: "0", window: "1h", repeat: "1h", least: "low", metricsAddr: "nowhere"}
+	if _, err := f.beside(t.TempDir(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), `--metrics-addr "nowhere"`) {
+		t.Error(err)
 	}
 }

@@ -222,8 +222,14 @@ func (c *corpus) bad() what {
 	return found
 }
 
-// stored puts the corpus into a store.
+// stored is the log of a store with the corpus in it.
 func (c *corpus) stored(tb testing.TB) detect.DB {
+	tb.Helper()
+	return detect.DB{DB: c.kept(tb).DB()}
+}
+
+// kept puts the corpus into a store.
+func (c *corpus) kept(tb testing.TB) *store.Store {
 	tb.Helper()
 	s, err := store.Open(context.Background(), filepath.Join(tb.TempDir(), "audit"), store.Options{})
 	if err != nil {
@@ -244,5 +250,5 @@ func (c *corpus) stored(tb testing.TB) detect.DB {
 		}
 		c.out = c.out[n:]
 	}
-	return detect.DB{DB: s.DB()}
+	return s
 }
