@@ -90,7 +90,8 @@ type Why struct {
 	Why      string   `json:"why"`
 	Inputs   int      `json:"inputs"`
 	Records  uint64   `json:"records"`
-	Examples []string `json:"examples"`
+	Examples []string `json:"examples"` // of the inputs, where there are any; else of the records
+	own      bool     // they are of inputs
 }
 
 // Notes are what no report can say.

@@ -48,7 +48,7 @@ type world struct {
 	revisions map[config.Key]string
 }
 
-func read(t *testing.T, texts ...string) world {
+func read(t testing.TB, texts ...string) world {
 	t.Helper()
 	cfg := mesh.Default()
 	cfg.OutboundAllowAny = false

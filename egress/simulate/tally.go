@@ -96,7 +96,18 @@ func (t *tally) because(a *asked, why string, list []inputs.Input, questions int
 	for i := range list {
 		w.Records += list[i].Count
 	}
-	w.Examples = append(w.Examples, describe(a))
+	w.mention(questions > 0, describe(a))
+}
+
+// mention adds examples. Those of inputs without an answer take the place of others.
+func (w *Why) mention(own bool, examples ...string) {
+	switch {
+	case w.own && !own:
+		return
+	case own && !w.own:
+		w.own, w.Examples = true, nil
+	}
+	w.Examples = append(w.Examples, examples...)
 	slices.Sort(w.Examples)
 	w.Examples = slices.Compact(w.Examples)
 	w.Examples = w.Examples[:min(len(w.Examples), maxExamples)]
@@ -167,8 +178,7 @@ func (t *tally) merge(o *tally) {
 	for why, w := range o.why {
 		if has := t.why[why]; has != nil {
 			w.Inputs, w.Records = w.Inputs+has.Inputs, w.Records+has.Records
-			w.Examples = slices.Compact(slices.Sorted(slices.Values(append(w.Examples, has.Examples...))))
-			w.Examples = w.Examples[:min(len(w.Examples), maxExamples)]
+			w.mention(has.own, has.Examples...)
 		}
 		t.why[why] = w
 	}

@@ -62,7 +62,7 @@ type Input struct {
 	Count       uint64 // records
 	Lost        uint64 // of gaps: how many records are missing
 	First, Last time.Time
-	Days        uint32 // of UTC, on which there were records
+	Days        uint32 // of UTC, on which there were records; 126 at most
 	// Replicas is the greatest number of different pods among the records that were gathered at one time: there were at least so many.
 	Replicas                 uint32
 	BytesSent, BytesReceived uint64

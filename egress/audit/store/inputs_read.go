@@ -69,7 +69,7 @@ func selectInputs(from string, filter *InputsFilter, args *[]any) string {
 		switch c.name {
 		case ingestedColumn:
 		case "day":
-			list = append(list, "count(DISTINCT day)::UINTEGER AS days")
+			list = append(list, "bit_count(bit_or(1::HUGEINT << ((day - DATE '2000-01-01') % 126)::HUGEINT))::UINTEGER AS days")
 		default:
 			list = append(list, c.merge())
 		}
