@@ -148,7 +148,7 @@ func (c caller) send(ctx context.Context, within time.Duration, method, host str
 	if _, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s:%d\r\n%sConnection: close\r\n\r\n", method, path, host, port, &lines); err != nil {
 		return 0, "", err
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	if err != nil {
 		return 0, "", err
 	}

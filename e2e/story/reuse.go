@@ -25,6 +25,9 @@ func (s *Scene) Call(ctx context.Context, args ...string) ([]byte, error) {
 // MeshConfig is the file with the mesh's settings.
 func (s *Scene) MeshConfig() string { return s.Controller.meshFile }
 
+// DataDir is the controller's folder of data, with the log.
+func (s *Scene) DataDir() string { return s.dataDir() }
+
 // SetFetch writes which hosts sidecars hold: all, or onUse.
 func (s *Scene) SetFetch(fetch string) error {
 	s.Controller.fetch = fetch
