@@ -57,8 +57,8 @@ func TestSimulateForetells(t *testing.T) {
 	all, since := askings(methods, paths), time.Now() // what was tried before is none of it
 	before := p.askAll(t, all)
 	rng := rand.New(rand.NewPCG(5, uint64(rounds)))
-	folder, err := os.MkdirTemp("", "foretold")                       //nolint:usetesting // t.TempDir is closed to other users
-	if err := errors.Join(err, os.Chmod(folder, 0o755)); err != nil { //nolint:gosec // the control plane's user reads it
+	folder, err := os.MkdirTemp("", "foretold") //nolint:usetesting // t.TempDir is closed to other users
+	if err := errors.Join(err, os.Chmod(folder, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
