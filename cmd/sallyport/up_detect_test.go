@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -32,6 +33,12 @@ func (h *hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	for _, f := range message.Findings {
 		h.got[f.Detection+" "+f.Host]++
 	}
+}
+
+func (h *hook) all() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.got)
 }
 
 func (h *hook) times(what string) int {
@@ -79,7 +86,7 @@ func TestUpDetects(t *testing.T) {
 	const burst, listed = "denied-burst www.closed.test", "feed www.listed.test"
 	upEventually(t, "the finding at the webhook", func() error {
 		if hook.times(burst) == 0 {
-			return fmt.Errorf("it has %v", hook.got)
+			return fmt.Errorf("it has %v", hook.all())
 		}
 		return nil
 	})
@@ -102,7 +109,7 @@ func TestUpDetects(t *testing.T) {
 	}
 	upEventually(t, "the next finding, of a new process", func() error {
 		if hook.times(listed) == 0 {
-			return fmt.Errorf("it has %v", hook.got)
+			return fmt.Errorf("it has %v", hook.all())
 		}
 		return nil
 	})
