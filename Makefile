@@ -66,7 +66,7 @@ lint: ## go vet, golangci-lint, and whether generated code is what its source sa
 test: cluster-tools envoy build ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
 	go vet ./...
 	go test -race $$(go list ./... | grep -v /e2e)
-	go test -p 1 -timeout 15m $$(go list ./e2e/... | grep -v /e2e/incluster)
+	go test -p 1 -timeout 25m $$(go list ./e2e/... | grep -v /e2e/incluster)
 	@if ((EUID == 0)); then $(MAKE) --no-print-directory e2e; fi
 
 .PHONY: e2e
