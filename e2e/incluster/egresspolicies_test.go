@@ -91,8 +91,9 @@ func (s *stage) endsAlone(app, other string) {
 	s.must(reaches(s.Context(), other, "https://"+external+"/other"))
 	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=2")
 	s.kubectl("rollout", "status", "-n", system, "deployment/sallyport", "--timeout=2m")
-	s.becomes("the proxies are back", time.Minute, func() error {
-		if got := s.sallyport("proxies", "-o", "json"); !strings.Contains(got, "sidecar~") {
+	pod := s.podName(shop, "app")
+	s.becomes("the proxies are back", time.Minute, func() error { // each comes when it next tries
+		if got := s.sallyport("proxies", "-o", "json"); !strings.Contains(got, pod) || strings.Count(got, `"router~`) < 2 {
 			return fmt.Errorf("connected are: %s", got)
 		}
 		return nil
