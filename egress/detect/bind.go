@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
@@ -35,7 +36,7 @@ const identity = `CASE WHEN coalesce(service_account, '') IN ('', 'default') AND
 // identity says, pod, and bytes_out and bytes_in as the workload sees them.
 func view(from, to time.Time) string {
 	return "(SELECT * REPLACE (rtrim(lower(host), '.') AS host, " + identity + " AS workload, bytes_sent::BIGINT AS bytes_sent), workload AS pod, " +
-		"bytes_received::BIGINT AS bytes_out, bytes_sent::BIGINT AS bytes_in FROM " + store.Table + " WHERE time >= " + instant(from) + " AND time < " + instant(to) +
+		"bytes_received::BIGINT AS bytes_out, bytes_sent::BIGINT AS bytes_in FROM " + store.Table + " WHERE time >= " + query.Instant(from) + " AND time < " + query.Instant(to) +
 		" AND class <> 'gap' AND coalesce(direction, 'outbound') = 'outbound' AND path <> 'mesh')"
 }
 
@@ -44,7 +45,7 @@ func view(from, to time.Time) string {
 // the line that DuckDB names in a message is the file's.
 func (r *Rule) statement(window Window, in Inputs, set map[string]string, rows int) (string, error) {
 	values := map[string]string{
-		"since": instant(window.Since), "until": instant(window.Until), "past": instant(window.Past), "domain": domain,
+		"since": query.Instant(window.Since), "until": query.Instant(window.Until), "past": query.Instant(window.Past), "domain": domain,
 		InputFeed: in.feed(), InputRules: in.rules(),
 	}
 	for _, p := range r.Params {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
@@ -87,7 +88,7 @@ func (f *Feed) Match(host string) string {
 func (f *Feed) match(ctx context.Context, log Log, window Window) (hits []hit, err error) {
 	of, taken := map[string]int{}, map[string]bool{}
 	statement := "SELECT DISTINCT namespace, rtrim(lower(host), '.') AS host FROM " + store.Table + " WHERE class <> 'gap' AND host <> '' AND time >= " +
-		instant(window.Since) + " AND time < " + instant(window.Until)
+		query.Instant(window.Since) + " AND time < " + query.Instant(window.Until)
 	err = log.SQL(ctx, statement, rows(func(cells []any) error {
 		namespace, _ := cells[0].(string)
 		host, _ := cells[1].(string)

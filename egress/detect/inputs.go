@@ -1,6 +1,10 @@
 package detect
 
-import "time"
+import (
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+)
 
 // Inputs are what rules are given beside the log. What is nil is not there, and rules that need it are skipped.
 type Inputs struct {
@@ -25,7 +29,7 @@ type hit struct{ host, entry string }
 func (in *Inputs) feed() string {
 	rows := make([][]string, len(in.hits))
 	for i, h := range in.hits {
-		rows[i] = []string{quote(h.host), quote(h.entry)}
+		rows[i] = []string{query.Literal(h.host), query.Literal(h.entry)}
 	}
 	return relation([]string{"host", "entry"}, []string{"VARCHAR", "VARCHAR"}, rows)
 }
@@ -33,7 +37,7 @@ func (in *Inputs) feed() string {
 func (in *Inputs) rules() string {
 	rows := make([][]string, len(in.Rules))
 	for i, r := range in.Rules {
-		rows[i] = []string{quote(r.Namespace), quote(r.Policy), quote(r.Rule), maybe(r.Ends), maybe(r.Since)}
+		rows[i] = []string{query.Literal(r.Namespace), query.Literal(r.Policy), query.Literal(r.Rule), maybe(r.Ends), maybe(r.Since)}
 	}
 	return relation([]string{"namespace", "policy", "rule", "ends", "since"}, []string{"VARCHAR", "VARCHAR", "VARCHAR", "TIMESTAMPTZ", "TIMESTAMPTZ"}, rows)
 }
@@ -42,7 +46,7 @@ func maybe(t time.Time) string {
 	if t.IsZero() {
 		return "NULL"
 	}
-	return instant(t)
+	return query.Instant(t)
 }
 
 // missing says why a rule cannot run with these inputs; "" when it can.

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
 )
@@ -38,20 +37,11 @@ func (p *Param) literal(value string) (string, error) {
 		var list []string
 		for item := range strings.SplitSeq(value, ",") {
 			if item = strings.TrimSpace(item); item != "" {
-				list = append(list, quote(item))
+				list = append(list, query.Literal(item))
 			}
 		}
 		return "[" + strings.Join(list, ", ") + "]::VARCHAR[]", nil
 	}
-}
-
-// quote writes a text as SQL. DuckDB knows no escapes but the doubled quote; a NUL ends its statements.
-func quote(text string) string {
-	return "'" + strings.ReplaceAll(strings.ReplaceAll(text, "\x00", "\uFFFD"), "'", "''") + "'"
-}
-
-func instant(t time.Time) string {
-	return "TIMESTAMPTZ " + quote(t.UTC().Format("2006-01-02 15:04:05.000000+00"))
 }
 
 // relation writes rows as a table expression with the columns named; it may be empty.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
@@ -44,21 +43,16 @@ const outside = "class IN ('network', 'http', 'dns') AND coalesce(direction, '')
 func (q Question) where(condition string) string {
 	out := condition
 	if !q.Since.IsZero() {
-		out += " AND time >= " + moment(q.Since)
+		out += " AND time >= " + query.Instant(q.Since)
 	}
 	if !q.Until.IsZero() {
-		out += " AND time < " + moment(q.Until)
+		out += " AND time < " + query.Instant(q.Until)
 	}
 	if q.Namespace != "" {
-		out += " AND namespace = " + literal(q.Namespace)
+		out += " AND namespace = " + query.Literal(q.Namespace)
 	}
 	return out
 }
-
-func moment(t time.Time) string { return "TIMESTAMPTZ " + literal(t.UTC().Format(time.RFC3339Nano)) }
-
-// literal writes a text for SQL.
-func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // keys are the columns that tell flows apart, but for their verdicts and protocols.
 const keys = "namespace, service_account, coalesce(labels, '') AS labels, host, port, protocol, verdict, path"
@@ -118,7 +112,7 @@ func (l *Log) readRequests(ctx context.Context, s Source, q Question) error {
 // readRules reads which rules allowed something.
 func (l *Log) readRules(ctx context.Context, s Source, q Question) error {
 	statement := "SELECT DISTINCT allowed_by_namespace, allowed_by_name, allowed_by_rule FROM records WHERE " +
-		q.where("class IN ('network', 'http') AND allowed_by_kind = "+literal(record.EgressPolicy))
+		q.where("class IN ('network', 'http') AND allowed_by_kind = "+query.Literal(record.EgressPolicy))
 	l.Rules = map[Rule]bool{}
 	return s.SQL(ctx, statement, rows{3, func(c cells) { l.Rules[Rule{c.text(0), c.text(1), c.text(2)}] = true }})
 }

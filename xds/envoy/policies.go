@@ -60,18 +60,18 @@ func policiesOfLed() []*hcmv3.HttpFilter {
 
 // LedTo is what a destination that is another host than the request's needs of an exit's filters, by their names.
 func LedTo(host string, port uint32) map[string]*anypb.Any {
-	return map[string]*anypb.Any{filterAskedLed: Packed(Asked(host, port)), FilterRootLed: turnedOn(), FilterOwnLed: turnedOn()}
+	return map[string]*anypb.Any{filterAskedLed: Packed(askedAbout(host, port)), FilterRootLed: turnedOn(), FilterOwnLed: turnedOn()}
 }
 
 // LeavesFor is what a destination outside needs of a sidecar's filters, by their names, where policies are kept there.
 func LeavesFor(host string, port uint32) map[string]*anypb.Any {
-	asked := Asked(host, port)
+	asked := askedAbout(host, port)
 	asked.OnRequestHeaders = append(asked.OnRequestHeaders, State(wire.StateOutside, "1", Stay))
 	return map[string]*anypb.Any{filterAsked: Packed(asked), FilterRoot: turnedOn(), FilterOwn: turnedOn()}
 }
 
-// Asked has policies asked about a host and port that a route leads to; of a pattern, about the host that is asked for.
-func Asked(host string, port uint32) *httpstatev3.Config {
+// askedAbout has policies asked about a host and port that a route leads to; of a pattern, about the host that is asked for.
+func askedAbout(host string, port uint32) *httpstatev3.Config {
 	value := hostAsked()
 	if host[0] != '*' {
 		value = State(wire.StateHost, host, Stay)
@@ -82,7 +82,7 @@ func Asked(host string, port uint32) *httpstatev3.Config {
 // LedThere makes an answer to questions about connections that are led to another host, of which nobody reads anything: policies are
 // asked about that one.
 func LedThere(row *routev3.Route, host string, port uint32) *routev3.Route {
-	return Configured(row, filterAsked, Packed(Asked(host, port)))
+	return Configured(row, filterAsked, Packed(askedAbout(host, port)))
 }
 
 func portText(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }

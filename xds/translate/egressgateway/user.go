@@ -103,8 +103,8 @@ func (r exitRow) userAnswers(route *resolve.Route) []*routev3.Route {
 			return farend.InPatterns(inner.name(), r.clusterTo(t), t.Service, t.Port).Row(match)
 		default:
 			row := envoy.Answer{Route: "default", Cluster: r.clusterTo(t), Revision: t.Service.RevisionOf(t.Port)}.Row(match)
-			if t.Service.Host != r.Service.Host || t.Port.Number != r.Port.Number {
-				envoy.LedThere(row, t.Service.Host, t.Port.Number)
+			if besides := route.Besides(t, r.Service.Host, r.Port.Number); besides != nil {
+				envoy.LedThere(row, besides.Service.Host, besides.Port.Number)
 			}
 			return row
 		}
