@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,8 +82,30 @@ func (f *auditFilterFlags) add(cmd *cobra.Command, since string, limit int) {
 	flags.IntVar(&f.limit, "limit", limit, "the newest N only; 0 for all")
 }
 
-// filter checks the flags.
-func (f *auditFilterFlags) filter(now time.Time) (filter query.Filter, err error) {
+// filterArguments says what arguments in the language of filters are.
+const filterArguments = `FILTER is what the page takes, too: KEY:VALUE terms that all have to hold, with - before what must not, such as
+'verdict:denied host:*.example.com -workload:shop/cart since:7d'. It and the flags have to hold both. Behind -- it may begin with -.
+docs/reference-filters.md has the keys.`
+
+// filter checks the flags, and the words of an expression beside them.
+func (f *auditFilterFlags) filter(cmd *cobra.Command, words []string, now time.Time) (filter query.Filter, err error) {
+	e, err := query.ParseExpression(strings.Join(words, " "))
+	if err != nil {
+		return filter, usageError{err}
+	}
+	for _, bound := range []struct {
+		flag, said string
+		to         *string
+	}{{"since", e.Since, &f.since}, {"until", e.Until, &f.until}} {
+		switch {
+		case bound.said == "":
+		case cmd.Flags().Changed(bound.flag):
+			return filter, usageError{fmt.Errorf("--%s and %s:%s: give one of them", bound.flag, bound.flag, bound.said)}
+		default:
+			*bound.to = bound.said
+		}
+	}
+	filter.Terms = e.Terms
 	var errs [5]error
 	filter.Since, errs[0] = query.ParseTime(f.since, now)
 	filter.Until, errs[1] = query.ParseTime(f.until, now)

@@ -22,13 +22,14 @@ func auditExportCommand() *cobra.Command {
 	var log auditOrigin
 	var flags auditFilterFlags
 	cmd := &cobra.Command{
-		Use:   "export FILE",
+		Use:   "export FILE [FILTER]",
 		Short: "Write the records that fit to a new file",
+		Long:  "Write the records that fit to a new file.\n\n" + filterArguments,
 		Example: `  sallyport audit export --since 30d march.parquet
   sallyport audit export --since 24h --format ocsf - | gzip > day.ocsf.gz`,
-		Args: auditArgs(cobra.ExactArgs(1)),
+		Args: auditArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			filter, err := flags.filter(time.Now())
+			filter, err := flags.filter(cmd, args[1:], time.Now())
 			if err != nil {
 				return err
 			}

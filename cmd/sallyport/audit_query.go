@@ -24,15 +24,17 @@ func auditQueryCommand() *cobra.Command {
 	var log auditOrigin
 	var flags auditFilterFlags
 	cmd := &cobra.Command{
-		Use:   "query",
+		Use:   "query [FILTER]",
 		Short: "Print the records that fit, oldest first",
+		Long:  "Print the records that fit, oldest first.\n\n" + filterArguments,
 		Example: `  sallyport audit query --since 1h --verdict denied
+  sallyport audit query 'host:*.example.com -workload:shop/cart bytes:>1MB since:7d'
   sallyport audit query --since 7d --host '*.evil.test' --from shop/checkout -o json
   sallyport audit query --since 7d --would-deny --policy shop/allowed
   sallyport audit query --since 2026-03-01T00:00:00Z --until 2026-03-02T00:00:00Z --limit 0 -o ocsf`,
-		Args: auditArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			filter, err := flags.filter(time.Now())
+		Args: auditArgs(cobra.ArbitraryArgs),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			filter, err := flags.filter(cmd, args, time.Now())
 			if err != nil {
 				return err
 			}
@@ -108,13 +110,14 @@ func auditTailCommand() *cobra.Command {
 	var log auditOrigin
 	var flags auditFilterFlags
 	cmd := &cobra.Command{
-		Use:   "tail",
+		Use:   "tail [FILTER]",
 		Short: "Print the latest records that fit, then new ones as they come in",
+		Long:  "Print the latest records that fit, then new ones as they come in.\n\n" + filterArguments,
 		Example: `  sallyport audit tail --verdict denied
   sallyport audit tail --from shop/checkout -o json | jq -r .host`,
-		Args: auditArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			filter, err := flags.filter(time.Now())
+		Args: auditArgs(cobra.ArbitraryArgs),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			filter, err := flags.filter(cmd, args, time.Now())
 			if err != nil {
 				return err
 			}

@@ -24,7 +24,7 @@ func audit(t *testing.T, data string, args ...string) (stdout, stderr string, er
 	var out, errs bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)
-	cmd.SetArgs(append(args, "--data", data))
+	cmd.SetArgs(append([]string{args[0], "--data", data}, args[1:]...))
 	err = cmd.ExecuteContext(t.Context())
 	return out.String(), errs.String(), err
 }
@@ -58,7 +58,7 @@ func TestAuditQueryJSON(t *testing.T) {
 	}{
 		{nil, 1}, {[]string{"--since", "7d"}, 2}, {[]string{"--since", "7d", "--limit", "1"}, 1},
 		{[]string{"--host", "*.evil.test", "--verdict", "denied", "--from", "shop/cart"}, 1},
-		{[]string{"--verdict", "allowed"}, 0},
+		{[]string{"--verdict", "allowed"}, 0}, {[]string{"verdict:denied", "since:7d"}, 2}, {[]string{"--since", "7d", "--", "-host:*.evil.test"}, 0},
 		{[]string{"--policy", "shop/l*", "--rule", "default"}, 1}, {[]string{"--policy", "shop/other"}, 0}, {[]string{"--rule", "one"}, 0}, {[]string{"--would-deny"}, 0},
 	} {
 		out, _, err := audit(t, data, append([]string{"query", "-o", "json"}, tt.args...)...)
@@ -102,7 +102,7 @@ func TestAuditExitCodes(t *testing.T) {
 	for want, calls := range map[int][][]string{
 		exitUsage: {
 			{"query", "--since", "yesterday"}, {"query", "--verdict", "maybe"}, {"query", "--from", "a/b/c"}, {"query", "--policy", "a/b/c"},
-			{"query", "--limit", "-1"}, {"query", "-o", "xml"}, {"query", "extra"}, {"sql"}, {"sql", "DROP TABLE records"},
+			{"query", "--limit", "-1"}, {"query", "-o", "xml"}, {"query", "extra:word"}, {"query", "since:1h", "--since", "2h"}, {"query", "verdict:maybe"}, {"sql"}, {"sql", "DROP TABLE records"},
 			{"sql", "SELECT 1", "-o", "ocsf"}, {"export", "-"}, {"export", "x", "--format", "xml"},
 			{"server", "--retention", "soon"}, {"tail", "-o", "xml"},
 		},

@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,8 @@ type Filter struct {
 	Rule      Rule `json:"rule,omitzero"`
 	WouldDeny bool `json:"wouldDeny,omitempty"` // what would have been denied if the policies that are observed were enforced
 	Limit     int  `json:"limit,omitempty"`     // the newest ones; 0: no limit
+	// Terms have to hold, too.
+	Terms []Term `json:"terms,omitempty"`
 }
 
 // Workload names senders: a namespace, and in it a pod or a service account. Both may be globs; empty fits all.
@@ -104,7 +107,7 @@ func (f Filter) Match(r *record.Record) bool {
 	case (f.WouldDeny || f.Rule != Rule{}) && !f.Rule.match(r, f.WouldDeny):
 		return false
 	}
-	return true
+	return !slices.ContainsFunc(f.Terms, func(t Term) bool { return !t.match(r) })
 }
 
 // where writes the filter as a condition with its parameters.
@@ -144,6 +147,10 @@ func (f Filter) fits() (string, []any) {
 	}
 	if (f.WouldDeny || f.Rule != Rule{}) {
 		condition, values := f.Rule.where(f.WouldDeny)
+		add(condition, values...)
+	}
+	for _, t := range f.Terms {
+		condition, values := t.where()
 		add(condition, values...)
 	}
 	return strings.Join(conditions, " AND "), args
