@@ -16,6 +16,7 @@ import (
 
 // fleet is all clients together.
 type fleet struct {
+	plain      bool // they are clients that read no compressed messages
 	proxies    []*proxy
 	gateway    *proxy
 	references references
@@ -28,10 +29,11 @@ type fleet struct {
 	done   sync.WaitGroup
 }
 
-// assemble connects the gateway and that many sidecars, all at once, and waits until each has everything.
-func assemble(ctx context.Context, addr string, sidecars int) (*fleet, error) {
+// assemble connects the gateway and that many sidecars, all at once, and waits until each has everything. Unless they are plain,
+// they say what agents say: that they read compressed messages.
+func assemble(ctx context.Context, addr string, sidecars int, plain bool) (*fleet, error) {
 	ctx, stop := context.WithCancel(ctx)
-	f := &fleet{stop: stop, proxies: make([]*proxy, sidecars)}
+	f := &fleet{plain: plain, stop: stop, proxies: make([]*proxy, sidecars)}
 	joins := make(chan error)
 	join := func(n *core.Node, to **proxy) {
 		p, err := f.connect(ctx, addr, n)

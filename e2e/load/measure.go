@@ -20,6 +20,7 @@ type Options struct {
 	Streams   int    // sidecars; there is one gateway besides
 	Crowd     int    // sidecars that connect at once to a second controller; 0 for none
 	Changes   int    // files that are added, changed and removed, in turn
+	Plain     bool   // nobody reads compressed messages, as no client but our agents does
 	Profiles  string // directory for the controller's profiles; "" for none
 	Progress  io.Writer
 }
@@ -122,7 +123,7 @@ func (m *measurement) connect(ctx context.Context, streams int) (err error) {
 	}
 	began := time.Now()
 	err = m.profiled(ctx, fmt.Sprintf("cpu-sync-%d", streams), 3*time.Second, func() error {
-		m.fleet, err = assemble(ctx, m.controller.xds, streams)
+		m.fleet, err = assemble(ctx, m.controller.xds, streams, m.Plain)
 		m.figures.SyncTime = time.Since(began)
 		return err
 	})

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/sallyport/sallyport/xds/compress"
 )
 
 // proxy is one client: an Envoy and its agent, as a control plane sees them.
@@ -65,7 +67,7 @@ func node(kind, ip, pod, ns string, more map[string]any) *core.Node {
 func (f *fleet) connect(ctx context.Context, addr string, n *core.Node) (*proxy, error) {
 	conn, err := grpc.NewClient("passthrough:"+addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(1<<30)),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newWireCodec()), grpc.MaxCallRecvMsgSize(maxMessage)),
 		// Envoy's own windows; without them this library would ping the server about its bandwidth.
 		grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(1<<20))
 	if err != nil {
@@ -74,6 +76,9 @@ func (f *fleet) connect(ctx context.Context, addr string, n *core.Node) (*proxy,
 	p := &proxy{
 		fleet: f, node: n, conn: conn, asked: map[string]map[string]bool{}, answered: map[string]bool{},
 		synced: make(chan struct{}),
+	}
+	if !f.plain {
+		ctx = compress.Want(ctx)
 	}
 	p.stream, err = conn.NewStream(ctx, &grpc.StreamDesc{StreamName: "DeltaAggregatedResources", ServerStreams: true, ClientStreams: true},
 		"/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources")

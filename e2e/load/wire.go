@@ -5,9 +5,12 @@ import (
 	"io"
 	"strings"
 
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/sallyport/sallyport/xds/compress"
 )
 
 // keepLimit is the largest response, in bytes, whose resources are kept to look into them.
@@ -79,6 +82,20 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	return in.err
 }
+
+// wireCodec reads what may be compressed, and notes what came over the wire.
+type wireCodec struct{ encoding.CodecV2 }
+
+func newWireCodec() wireCodec { return wireCodec{compress.Codec(rawCodec{}, maxMessage)} }
+
+func (c wireCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	err := c.CodecV2.Unmarshal(data, v)
+	v.(*response).size = data.Len()
+	return err
+}
+
+// maxMessage is the largest message that is taken, in bytes.
+const maxMessage = 1 << 30
 
 // input reads fields of protobuf's wire format, of which only length-delimited ones come here. After an error it
 // reads nothing.

@@ -14,16 +14,18 @@ import (
 
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/relay"
+	"github.com/sallyport/sallyport/xds/compress"
 )
 
 // connect makes the one connection to the controller, which carries configuration, certificates and audit records.
 // It does not wait for it. Pings find a controller that vanished without a word.
 func connect(target string, security []grpc.DialOption) (*grpc.ClientConn, error) {
-	options := append([]grpc.DialOption{
+	options := append(compress.Client(relay.MaxMessage),
 		grpc.WithUserAgent("sallyport-agent"),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(relay.MaxMessage), grpc.MaxCallSendMsgSize(relay.MaxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-	}, security...)
+	)
+	options = append(options, security...)
 	// passthrough: the name is looked up at every attempt, a controller that moved is found
 	conn, err := grpc.NewClient("passthrough:///"+target, options...)
 	if err != nil {

@@ -11,41 +11,50 @@ import (
 	_ "google.golang.org/grpc/encoding/proto" // the codec for all other messages
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/sallyport/sallyport/xds/compress"
 )
 
 // body is the resources of an answer as they go over the wire: fields of the message that the envelope is the rest of.
 type body interface {
 	bytes() int // all of it
 	appendTo(mem.BufferSlice) mem.BufferSlice
+	frames() mem.BufferSlice // compressed; nil where that is not worth it
 }
 
 // outgoing is what goes by the side of a stream: go-control-plane hands on the envelopes that it got, and the resources
 // belong to the one that is sent next.
 type outgoing struct {
-	ctx     context.Context
-	next    body   // nil for none
-	written func() // called when all of it was written to the connection; nil for nothing
+	ctx        context.Context
+	compresses bool   // the client reads compressed answers
+	next       body   // nil for none
+	written    func() // called when all of it was written to the connection; nil for nothing
 }
 
 type outgoingKey struct{}
 
 func newOutgoing(ctx context.Context) *outgoing {
-	o := &outgoing{}
+	o := &outgoing{compresses: compress.Wanted(ctx)}
 	o.ctx = context.WithValue(ctx, outgoingKey{}, o)
 	return o
 }
 
 // message joins an envelope and what belongs to it.
 func (o *outgoing) message(envelope proto.Message) *sealedResponse {
-	r := &sealedResponse{envelope, o.next, o.written}
+	r := &sealedResponse{envelope, o.next, o.compresses, o.written}
 	o.next, o.written = nil, nil
 	return r
 }
 
 // nextBytes is the size of what goes with the next envelope.
 func (o *outgoing) nextBytes() int {
-	if o.next == nil {
+	switch {
+	case o.next == nil:
 		return 0
+	case o.compresses:
+		if frames := o.next.frames(); frames != nil {
+			return frames.Len()
+		}
 	}
 	return o.next.bytes()
 }
@@ -85,9 +94,10 @@ func viaWhole(s wholeStream) wholeOut { return wholeOut{s, newOutgoing(s.Context
 
 // sealedResponse is a response whose resources are encoded already.
 type sealedResponse struct {
-	envelope proto.Message
-	body     body
-	written  func()
+	envelope   proto.Message
+	body       body
+	compresses bool
+	written    func()
 }
 
 // services are go-control-plane's, on outgoing streams.
@@ -128,11 +138,17 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out mem.BufferSlice
-	if r.body != nil {
-		out = r.body.appendTo(out)
+	if r.body == nil {
+		return mem.BufferSlice{r.last(envelope)}, nil
 	}
-	return append(out, r.last(envelope)), nil
+	if r.compresses {
+		if frames := r.body.frames(); frames != nil {
+			head := compress.Head(r.body.bytes() + len(envelope))
+			frames = slices.Insert(frames, 0, mem.Buffer(mem.SliceBuffer(head)))
+			return append(frames, r.last(compress.Frame(slices.Values([][]byte{envelope})))), nil
+		}
+	}
+	return append(r.body.appendTo(nil), r.last(envelope)), nil
 }
 
 // last makes the buffer that is written last. gRPC lets go of it when it was.

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/sallyport/sallyport/xds/compress"
 	"github.com/sallyport/sallyport/xds/resource"
 
 	"github.com/cespare/xxhash/v2"
@@ -13,13 +15,36 @@ import (
 )
 
 // payload is the resources of an answer: the bytes that were sealed, one after the other. Whoever is sent a resource
-// is sent the same bytes, which are never copied for it.
+// is sent the same bytes, which are never copied for it, and whoever reads compressed answers the same frames.
 type payload struct {
-	runs    [][]*resource.Resource // one after the other
-	count   int                    // resources
-	size    int                    // bytes
-	version string                 // hash over the resources' versions
-	ends    bool                   // it will be let go of
+	runs    []*run // one after the other
+	count   int    // resources
+	size    int    // bytes
+	version string // hash over the resources' versions
+	ends    bool   // it will be let go of
+}
+
+// run is resources that are compressed together, none of them empty. Payloads share it.
+type run struct {
+	resources []*resource.Resource
+	size      int
+	frame     func() []byte
+}
+
+// runSize is about how many bytes a run has: enough to compress well, and few enough that most of what a class has, which is
+// nearly like another one, is in runs of both. Tests change it.
+var runSize = 64 << 10
+
+func newRun(resources []*resource.Resource, size int) *run {
+	return &run{resources, size, sync.OnceValue(func() []byte {
+		return compress.Frame(func(yield func([]byte) bool) {
+			for _, r := range resources {
+				if !yield(r.Wire) {
+					return
+				}
+			}
+		})
+	})}
 }
 
 func pack(resources []*resource.Resource) *payload {
@@ -32,41 +57,74 @@ func pack(resources []*resource.Resource) *payload {
 	return p
 }
 
-func (p *payload) add(run []*resource.Resource) {
-	p.runs, p.count = append(p.runs, run), p.count+len(run)
-	for _, r := range run {
-		p.size += len(r.Wire)
+// add puts resources behind the others, in runs of their own.
+func (p *payload) add(list []*resource.Resource) {
+	begin, size := 0, 0
+	for i, r := range list {
+		if size += len(r.Wire); size >= runSize || i == len(list)-1 {
+			p.addRun(newRun(list[begin:i+1:i+1], size))
+			begin, size = i+1, 0
+		}
 	}
 }
 
-// but is everything of a type, of one run in order of names, as a view has them that is kept as what differs in these names,
-// in order. What does not differ is not listed again.
+func (p *payload) addRun(r *run) {
+	p.runs, p.count, p.size = append(p.runs, r), p.count+len(r.resources), p.size+r.size
+}
+
+// but is everything of a type, in order of names, as a view has them that is kept as what differs in these names,
+// in order. Runs in which nothing differs are shared.
 func (p *payload) but(names iter.Seq[string], get func(name string) (*resource.Resource, bool)) *payload {
 	out, h := &payload{}, xxhash.New()
 	_, _ = h.WriteString(p.version)
-	rest := p.runs[0]
-	for name := range names {
-		i, there := slices.BinarySearchFunc(rest, name, func(r *resource.Resource, name string) int { return strings.Compare(r.Name, name) })
-		out.add(rest[:i])
-		if rest = rest[i:]; there {
-			rest = rest[1:]
-		}
+	next, stop := iter.Pull(names)
+	defer stop()
+	name, more := next()
+	own := func(list []*resource.Resource) []*resource.Resource {
 		_, _ = h.WriteString(name)
-		if r, ok := get(name); ok {
-			out.add([]*resource.Resource{r})
-			_, _ = h.WriteString(r.Version)
+		r, ok := get(name)
+		if name, more = next(); !ok {
+			return list
 		}
+		_, _ = h.WriteString(r.Version)
+		return append(list, r)
 	}
-	out.add(rest)
+	for _, r := range p.runs {
+		var list []*resource.Resource
+		rest := r.resources
+		for last := rest[len(rest)-1].Name; more && name <= last; {
+			before, after := around(rest, name)
+			list, rest = own(append(list, before...)), after
+		}
+		if len(list) == 0 && len(rest) == len(r.resources) {
+			out.addRun(r)
+			continue
+		}
+		out.add(append(list, rest...))
+	}
+	var list []*resource.Resource
+	for more {
+		list = own(list)
+	}
+	out.add(list)
 	out.version = strconv.FormatUint(h.Sum64(), 16)
 	return out
+}
+
+// around splits a list, in order of names, where a name is or would be; it is in neither part.
+func around(list []*resource.Resource, name string) (before, after []*resource.Resource) {
+	i, there := slices.BinarySearchFunc(list, name, func(r *resource.Resource, name string) int { return strings.Compare(r.Name, name) })
+	if there {
+		return list[:i], list[i+1:]
+	}
+	return list[:i], list[i:]
 }
 
 // all goes through the resources in order.
 func (p *payload) all() iter.Seq[*resource.Resource] {
 	return func(yield func(*resource.Resource) bool) {
 		for _, run := range p.runs {
-			for _, r := range run {
+			for _, r := range run.resources {
 				if !yield(r) {
 					return
 				}
@@ -81,6 +139,22 @@ func (p *payload) appendTo(out mem.BufferSlice) mem.BufferSlice {
 	out = slices.Grow(out, p.count+1)
 	for r := range p.all() {
 		out = append(out, (*mem.SliceBuffer)(&r.Wire)) // by pointer: nothing is allocated for it
+	}
+	return out
+}
+
+// worthCompressing is from how many bytes on frames are smaller than what they hold.
+const worthCompressing = 192
+
+// frames are the bytes as they go to who reads compressed answers; nil where they go as they are. Keys are not compressed: how well they do
+// together with what others wrote would tell of them.
+func (p *payload) frames() mem.BufferSlice {
+	if p.size < worthCompressing || p.runs[0].resources[0].Type == resource.Secret {
+		return nil
+	}
+	var out mem.BufferSlice
+	for _, r := range p.runs {
+		out = append(out, mem.SliceBuffer(r.frame()))
 	}
 	return out
 }

@@ -12,6 +12,8 @@ import (
 
 // TestBut holds that everything of a view that is kept as what differs from another one is packed as if it were packed alone.
 func TestBut(t *testing.T) {
+	defer func(size int) { runSize = size }(runSize)
+	runSize = 60 // a few resources
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 500 {
 		under, here, differ := map[string]*resource.Resource{}, map[string]*resource.Resource{}, map[string]bool{}

@@ -94,10 +94,10 @@ func pod(name, ns string) *core.Node {
 	return &core.Node{Id: fmt.Sprintf("sidecar~10.1.2.3~%s.%s~%s.svc.cluster.local", name, ns, ns)}
 }
 
-func (p *plane) join(n *core.Node) *peer {
+func (p *plane) join(n *core.Node, options ...grpc.DialOption) *peer {
 	p.t.Helper()
-	conn, err := grpc.NewClient("passthrough:"+p.addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
+	conn, err := grpc.NewClient("passthrough:"+p.addr, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))...)
 	if err != nil {
 		p.t.Fatal(err)
 	}

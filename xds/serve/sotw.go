@@ -39,6 +39,9 @@ func wholeField(wire []byte) mem.SliceBuffer {
 
 func (i *inventory) bytes() int { return i.size }
 
+// frames gives nothing: agents do not ask for the state of the world.
+func (i *inventory) frames() mem.BufferSlice { return nil }
+
 func (i *inventory) appendTo(out mem.BufferSlice) mem.BufferSlice {
 	out = slices.Grow(out, len(i.fields)+1)
 	for n := range i.fields {

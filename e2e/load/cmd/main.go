@@ -25,6 +25,7 @@ func main() {
 	flag.IntVar(&o.Streams, "streams", 100, "how many sidecars are connected")
 	flag.IntVar(&o.Crowd, "crowd", 1000, "how many connect at once to a second controller; 0 for none")
 	flag.IntVar(&o.Changes, "changes", 51, "how many changes are made")
+	flag.BoolVar(&o.Plain, "plain", false, "the clients read no compressed messages: any that speaks xDS, and not our agents")
 	flag.StringVar(&o.Profiles, "profiles", "", "existing `directory` to put the controller's profiles into")
 	flag.IntVar(&a.runs, "runs", 1, "how often each size is measured; the medians count")
 	flag.StringVar(&a.output, "o", "table", "table or json")

@@ -1,0 +1,74 @@
+package compress
+
+import (
+	"bytes"
+	"encoding/binary"
+	"iter"
+	"runtime"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// window is how far back, in bytes, a frame refers: what both ends keep while they work on one.
+const window = 256 << 10
+
+// compressors are used again, since each has about a megabyte of tables, and there are no more than can work at a time.
+var compressors = make(chan *compressor, runtime.GOMAXPROCS(0))
+
+func init() {
+	for range cap(compressors) {
+		compressors <- nil
+	}
+}
+
+type compressor struct {
+	*zstd.Encoder
+	out bytes.Buffer
+}
+
+func newCompressor() *compressor {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		panic(err) // the options are constant
+	}
+	return &compressor{Encoder: e}
+}
+
+// A message that is compressed begins with a skippable frame, which says how large it will be: whoever reads it makes room once.
+const (
+	skippable = 0x184d2a50
+	headSize  = 12 // bytes
+)
+
+// Head is what a compressed message begins with that has so many bytes when it is decompressed.
+func Head(size int) []byte {
+	head := binary.LittleEndian.AppendUint32(make([]byte, 0, headSize), skippable)
+	head = binary.LittleEndian.AppendUint32(head, headSize-8)
+	return binary.LittleEndian.AppendUint32(head, uint32(size))
+}
+
+// headed reads it. No message that is not compressed begins so, of a service that is sent compressed ones: its first byte would be field 10 as a
+// number.
+func headed(message []byte) (size int, ok bool) {
+	if len(message) < headSize || binary.LittleEndian.Uint32(message) != skippable || binary.LittleEndian.Uint32(message[4:]) != headSize-8 {
+		return 0, false
+	}
+	return int(binary.LittleEndian.Uint32(message[8:])), true
+}
+
+// Frame compresses parts, one after the other, as one frame.
+func Frame(parts iter.Seq[[]byte]) []byte {
+	p := <-compressors
+	defer func() { compressors <- p }()
+	if p == nil {
+		p = newCompressor()
+	}
+	p.out.Reset()
+	p.Reset(&p.out)
+	for part := range parts {
+		_, _ = p.Write(part) // to memory
+	}
+	_ = p.Close()
+	return bytes.Clone(p.out.Bytes())
+}
