@@ -5,5 +5,6 @@
 // and metadata as Istio's, Envoy's order of subscriptions, an acknowledgement for each response.
 //
 // Clients and controller share the machine, so the clients are kept cheap: a response is looked through where it
-// lies, its resources are counted and not unmarshalled. The package must not import the programs that it measures.
+// lies, its resources are counted and not unmarshalled. The package must not import the programs that it measures; how
+// agents say what they read, and read it, is xds/compress.
 package load
