@@ -16,7 +16,7 @@ import (
 func auditServerCommand() *cobra.Command {
 	var data, retention string
 	var options server.Options
-	ports, watching := &auditPorts{}, &watchFlags{}
+	ports, watching, pages := &auditPorts{}, &watchFlags{}, &consoleFlags{}
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Keep the audit log: take records, answer questions, serve the web page",
@@ -43,8 +43,11 @@ sends it on as well.`,
 				return err
 			}
 			options.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-			if options.Beside, err = watching.beside(options.Data, options.Logger); err != nil {
+			if options.Beside, options.Found, err = watching.beside(options.Data, options.Logger); err != nil {
 				return usageError{err}
+			}
+			if options.Config, err = pages.reader(); err != nil {
+				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
@@ -59,6 +62,7 @@ sends it on as well.`,
 	ports.add(cmd)
 	watching.add(flags)
 	watching.addServers(flags)
+	pages.add(flags)
 	flags.StringVar(&options.MemoryLimit, "memory-limit", "512MB", "DuckDB's memory; larger sorts spill to DATA/audit")
 	return cmd
 }

@@ -205,7 +205,7 @@ func TestServeMetrics(t *testing.T) {
 		t.Error(err)
 	}
 	f := watchFlags{every: "0", window: "1h", repeat: "1h", least: "low", metricsAddr: "nowhere"}
-	if _, err := f.beside(t.TempDir(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), `--metrics-addr "nowhere"`) {
+	if _, _, err := f.beside(t.TempDir(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), `--metrics-addr "nowhere"`) {
 		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -111,10 +112,16 @@ func (f *watchFlags) check() (err error) {
 	return nil
 }
 
-// beside gives what runs beside the audit server: the watch, and its metrics. It is nil where nothing is asked for.
-func (f *watchFlags) beside(data string, log *slog.Logger) (func(context.Context, *sql.DB) error, error) {
+// beside gives what runs beside the audit server, the watch and its metrics, and what the watch found when it looked last; nil where it never
+// looks.
+func (f *watchFlags) beside(data string, log *slog.Logger) (func(context.Context, *sql.DB) error, func() *detect.Report, error) {
 	if err := f.check(); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	var last atomic.Pointer[detect.Report]
+	found := last.Load
+	if f.duration.every <= 0 {
+		found = nil
 	}
 	registry, metrics := prometheus.NewRegistry(), watch.NewMetrics()
 	registry.MustRegister(metrics)
@@ -122,7 +129,7 @@ func (f *watchFlags) beside(data string, log *slog.Logger) (func(context.Context
 	if f.metricsAddr != "" {
 		var err error
 		if listener, err = net.Listen("tcp", f.metricsAddr); err != nil {
-			return nil, fmt.Errorf("--metrics-addr %q: %w", f.metricsAddr, err)
+			return nil, nil, fmt.Errorf("--metrics-addr %q: %w", f.metricsAddr, err)
 		}
 	}
 	return func(ctx context.Context, db *sql.DB) error {
@@ -134,12 +141,12 @@ func (f *watchFlags) beside(data string, log *slog.Logger) (func(context.Context
 			g.Go(func() error {
 				return watch.Run(ctx, watch.Options{
 					Log: detect.DB{DB: db}, Plan: f.plan, Every: f.duration.every, Window: f.duration.window, Repeat: f.duration.repeat, Least: f.severity,
-					Sinks: f.sinks, State: filepath.Join(data, "findings.json"), Logger: log, Metrics: metrics,
+					Sinks: f.sinks, State: filepath.Join(data, "findings.json"), Logger: log, Metrics: metrics, Found: last.Store,
 				})
 			})
 		}
 		return g.Wait()
-	}, nil
+	}, found, nil
 }
 
 // plan reads rules, feed and policies as they are now.

@@ -27,6 +27,7 @@ type upFlags struct {
 	envoy, agent, logLevel            string
 	retention                         time.Duration
 	watching                          watchFlags
+	pages                             consoleFlags
 }
 
 func upCommand() *cobra.Command {
@@ -115,6 +116,7 @@ func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
 		return err
 	}
 	f.watching.configDir, f.watching.meshConfig = f.dir, f.meshConfig
+	f.pages.up, f.pages.meshConfig = f.dir, f.meshConfig
 	if err := f.watching.check(); err != nil {
 		return usageError{err}
 	}
@@ -146,7 +148,7 @@ type embedded struct {
 
 func (u *embedded) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	audit, err := auditServer(u.log, u.flags.data, u.flags.consoleAddr, u.flags.retention, u.flags.watching.args()...)
+	audit, err := auditServer(u.log, u.flags.data, u.flags.consoleAddr, u.flags.retention, append(u.flags.watching.args(), u.flags.pages.args()...)...)
 	if err != nil {
 		return err
 	}

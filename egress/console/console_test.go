@@ -1,111 +1,192 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
-	"go.uber.org/goleak"
+	"golang.org/x/net/html"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var noon = time.Date(2027, 5, 1, 12, 0, 0, 0, time.UTC)
-
-const hostile = `<img src=x onerror=alert(1)>"'&`
-
-func servedPage(t *testing.T) http.Handler {
+// body gets a page, which must be there.
+func body(t testing.TB, h http.Handler, path string) string {
 	t.Helper()
-	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	response := get(t, h, "localhost", path)
+	text, _ := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s\n%s", path, response.Status, text)
+	}
+	return strings.ReplaceAll(string(text), "<wbr>", "")
+}
+
+// TestEveryLinkLeadsSomewhere walks the console from its first page: what it links to is there, and its own.
+func TestEveryLinkLeadsSomewhere(t *testing.T) {
+	h := served(t, scene(t), nil)
+	seen, queue := map[string]bool{"/": true}, []string{"/"}
+	shape := map[string]int{} // of addresses: what differs in values alone is looked at a few times
+	for n := 0; len(queue) > 0; n++ {
+		at := queue[0]
+		queue = queue[1:]
+		response := get(t, h, "localhost", at)
+		text, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s %.300s", at, response.Status, text)
+			continue
+		}
+		if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/html") {
+			continue
+		}
+		for _, to := range links(t, text) {
+			u, err := url.Parse(to)
+			if err != nil || u.IsAbs() || u.Host != "" {
+				t.Errorf("%s links to %s", at, to)
+				continue
+			}
+			if u.Path == "" { // a place on the page
+				continue
+			}
+			u.Fragment = ""
+			kind := u.Path + regexp.MustCompile(`=[^&]*`).ReplaceAllString(u.RawQuery, "")
+			if e, err := query.ParseExpression(u.Query().Get("q")); err == nil {
+				for _, term := range e.Terms {
+					kind += " " + term.Key
+				}
+			}
+			if shape[kind]++; seen[u.String()] || shape[kind] > 1 || len(seen) > 90 {
+				continue
+			}
+			seen[u.String()] = true
+			queue = append(queue, u.String())
+		}
+	}
+	for _, want := range []string{"/log", "/flows", "/host", "/workload", "/record", "/log.csv"} {
+		found := false
+		for at := range seen {
+			found = found || at == want || strings.HasPrefix(at, want+"?")
+		}
+		if !found {
+			t.Errorf("nothing leads to %s", want)
+		}
+	}
+}
+
+// links are the addresses of a page; what is hostile is in it as text only.
+func links(t *testing.T, page []byte) (out []string) {
+	t.Helper()
+	root, err := html.Parse(bytes.NewReader(page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		for _, a := range n.Attr {
+			switch {
+			case strings.HasPrefix(a.Key, "on") || a.Key == "style", a.Key == "src" && !strings.HasPrefix(a.Val, "/static/"):
+				t.Errorf("an element %s has %s=%s", n.Data, a.Key, a.Val)
+			case n.Data == "a" && a.Key == "href":
+				out = append(out, a.Val)
+			}
+		}
+		if n.Data == "script" && n.FirstChild != nil || n.Data == "style" {
+			t.Errorf("there is an inline %s", n.Data)
+		}
+	}
+	return out
+}
+
+func TestPagesSay(t *testing.T) {
+	h := served(t, scene(t), nil)
+	for path, want := range map[string][]string{
+		"/":                                      {"Denied most", "x1.tracker.example.net", "Regular connections", "the disk was full", "Records that are missing"},
+		"/log":                                   {"of 598", "certificate not trusted: self-signed", "12 records of router", ">why<", ">allow<", "Older"},
+		"/log?q=verdict:denied+-host:*.tracker*": {"1 record,", "&lt;img src=x onerror"},
+		"/log?q=host:nothing":                    {"Nothing fits."},
+		"/log?q=verdict:denied&group=domain":     {"example.net", "60"},
+		"/log?group=rule":                        {"EgressPolicy shop/checkout partners", "ServiceEntry shop/partners"},
+		"/log?col=sni&col=seq":                   {"c-seq"},
+		"/log?page=2":                            {"Records 201 to 300 of 598"},
+		"/flows":                                 {"shop/cart", "cdn.example.org", "<path"},
+		"/flows?by=bytes":                        {"shop/checkout"},
+		"/host?name=api.partner.example":         {"shop/checkout", "203.0.113.7", "In the log since 2027"},
+		"/workload?name=legacy/report":           {"report-0", "Regular connections", "not registered"},
+		"/explain?from=shop/cart&url=https://a.test/": {"not known to this server", "sallyport explain --from shop/cart https://a.test/"},
+	} {
+		text := body(t, h, path)
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s does not say %q\n%.300s", path, w, text)
+			}
+		}
+		if strings.Contains(text, "<img src=x") || strings.Contains(text, "ZgotmplZ") {
+			t.Errorf("%s: markup comes through", path)
+		}
+	}
+}
+
+func TestDenialIsExplained(t *testing.T) {
+	h := served(t, scene(t), nil)
+	text := body(t, h, "/log?q=host:old.partner.example")
+	at := regexp.MustCompile(`/record\?[^"]*`).FindString(text)
+	record := body(t, h, strings.ReplaceAll(at, "&amp;", "&"))
+	if !strings.Contains(record, "certificate not trusted: self-signed") || !strings.Contains(record, "As the proxy said it") || !strings.Contains(record, "CERTIFICATE VERIFY FAILED") {
+		t.Errorf("%.6000s", record)
+	}
+}
+
+func TestDownloads(t *testing.T) {
+	h := served(t, scene(t), nil)
 	var records []record.Record
-	for i, verdict := range []record.Verdict{record.Allowed, record.Denied, record.Denied} {
-		records = append(records, record.Record{Proxy: "p", Epoch: 1, Seq: uint64(i + 1), Class: record.HTTP,
-			Time: noon.Add(time.Duration(i-10) * time.Minute), Verdict: verdict, Host: hostile,
-			Workload: record.Workload{Namespace: "shop", Name: "cart-1"}})
+	if err := json.Unmarshal([]byte(body(t, h, "/log.json?q=verdict:denied")), &records); err != nil || len(records) != 60 {
+		t.Errorf("%d records, %v", len(records), err)
 	}
-	if err := s.Store(t.Context(), records); err != nil {
-		t.Fatal(err)
+	if lines := strings.Count(body(t, h, "/log.csv?q=host:cdn*"), "cdn.example.org"); lines != 133 {
+		t.Errorf("%d lines", lines)
 	}
-	return newHandler(s.DB(), testLog(t), func() time.Time { return noon }, isLoopbackHost)
-}
-
-func get(t *testing.T, h http.Handler, host, path string) *http.Response {
-	t.Helper()
-	request := httptest.NewRequest(http.MethodGet, path, nil)
-	request.Host = host
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, request)
-	return w.Result()
-}
-
-func TestRecordsAndSummary(t *testing.T) {
-	h := servedPage(t)
-	tests := []struct {
-		query string
-		want  int
-	}{
-		{"", 3}, {"verdict=denied", 2}, {"since=9m30s", 2}, {"limit=1", 1}, {"host=nothing*", 0},
-		{"from=shop/cart-1", 3}, {"from=pay/cart-1", 0},
+	if text := body(t, h, "/log.parquet?q=verdict:denied"); !strings.HasPrefix(text, "PAR1") || !strings.HasSuffix(text, "PAR1") {
+		t.Errorf("%.20q is no Parquet", text)
 	}
-	for _, tt := range tests {
-		response := get(t, h, "localhost:8181", "/api/records?"+tt.query)
-		body, _ := io.ReadAll(response.Body)
-		var records []record.Record
-		if err := json.Unmarshal(body, &records); err != nil || records == nil || len(records) != tt.want {
-			t.Errorf("%s: %s, %v", tt.query, body, err)
-		}
-		if strings.ContainsAny(string(body), "<>") {
-			t.Errorf("markup comes through: %s", body)
-		}
-		if got := response.Header.Get("Content-Type"); got != "application/json" {
-			t.Error(got)
-		}
-	}
-	var s query.Summary
-	if err := json.NewDecoder(get(t, h, "localhost", "/api/summary?since=1h").Body).Decode(&s); err != nil {
-		t.Fatal(err)
-	}
-	if len(s.Denied) != chartSlices || len(s.TopDenied) != 1 || s.TopDenied[0] != (query.HostCount{Host: hostile, Count: 2}) {
-		t.Errorf("%+v", s)
-	}
-}
-
-func TestWrongParameters(t *testing.T) {
-	h := servedPage(t)
-	for _, q := range []string{"since=yesterday", "until=x", "verdict=maybe", "from=a/b/c", "limit=0", "limit=1000000", "limit=x"} {
-		if response := get(t, h, "localhost", "/api/records?"+q); response.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: %s", q, response.Status)
-		}
-	}
-	if response := get(t, h, "localhost", "/nothing"); response.StatusCode != http.StatusNotFound {
+	if response := get(t, h, "localhost", "/log.json?q=colour:red"); response.StatusCode != http.StatusBadRequest {
 		t.Error(response.Status)
 	}
 }
 
+func TestWrongAddresses(t *testing.T) {
+	h := served(t, scene(t), nil)
+	for path, want := range map[string]int{
+		"/log?q=colour:red": 400, "/?q=since:tomorrow": 400, "/log?group=colour": 400, "/log?page=101": 400, "/host": 400, "/record": 400,
+		"/record?proxy=p&epoch=1&seq=1": 404, "/nothing": 404, "/log?q=%00": 400,
+	} {
+		response := get(t, h, "localhost", path)
+		text, _ := io.ReadAll(response.Body)
+		if response.StatusCode != want {
+			t.Errorf("%s: %s", path, response.Status)
+		}
+		if want == 400 && !strings.Contains(string(text), `role="alert"`) {
+			t.Errorf("%s does not say what is wrong", path)
+		}
+	}
+}
+
 func TestHostHeader(t *testing.T) {
-	h := servedPage(t)
+	h := served(t, nil, nil)
 	for host, want := range map[string]int{
 		"localhost": 200, "LOCALHOST:8181": 200, "127.0.0.1:8181": 200, "127.8.8.8": 200, "[::1]:8181": 200, "[::1]": 200,
 		"evil.test": 421, "127.0.0.1.evil.test:8181": 421, "localhost.evil.test": 421, "10.0.0.1:8181": 421, "": 421,
 		"evil.test:8181@localhost": 421,
 	} {
-		for _, path := range []string{"/", "/api/records"} {
+		for _, path := range []string{"/", "/log", "/log.csv"} {
 			if response := get(t, h, host, path); response.StatusCode != want {
 				t.Errorf("%s%s: %s, want %d", host, path, response.Status, want)
 			}
@@ -117,24 +198,19 @@ func TestHostHeader(t *testing.T) {
 	}
 }
 
-func TestPageIsSelfContained(t *testing.T) {
-	h := servedPage(t)
-	inline := regexp.MustCompile(`(?i)<script(?:>|[^>]*>\s*\S[^<]*</script)|<style|\son\w+=|\sstyle=|https?://`)
-	for _, path := range []string{"/", "/app.js", "/style.css", "/icon.svg"} {
+func TestBrowserIsKeptStrict(t *testing.T) {
+	h := served(t, nil, nil)
+	for _, path := range []string{"/", "/log", "/static/live.js", "/static/style.css", "/static/icon.svg"} {
 		response := get(t, h, "localhost", path)
-		body, _ := io.ReadAll(response.Body)
-		if response.StatusCode != http.StatusOK || len(body) == 0 {
+		text, _ := io.ReadAll(response.Body)
+		if response.StatusCode != http.StatusOK || len(text) == 0 {
 			t.Fatalf("%s: %s", path, response.Status)
 		}
 		csp := response.Header.Get("Content-Security-Policy")
 		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
 			t.Errorf("%s: policy %q", path, csp)
 		}
-		text := strings.ReplaceAll(string(body), "http://www.w3.org/2000/svg", "")
-		if path != "/app.js" && inline.MatchString(text) {
-			t.Errorf("%s: %s", path, inline.FindString(text))
-		}
-		if path == "/app.js" && regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(`).MatchString(text) {
+		if strings.HasSuffix(path, ".js") && regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(`).Match(text) {
 			t.Error("the script writes markup")
 		}
 	}
@@ -147,9 +223,9 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- Serve(ctx, listener, nil, nil) }()
+	go func() { done <- Serve(ctx, listener, Options{}) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Get("http://" + listener.Addr().String() + "/")
+	response, err := client.Get("http://" + listener.Addr().String() + "/static/style.css")
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatal(err)
 	}
@@ -159,5 +235,3 @@ func TestServeEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func testLog(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }

@@ -1,27 +1,25 @@
 package console
 
 import (
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 )
 
-var errLimit = errors.New("limit: give a number from 1 to " + strconv.Itoa(maxRecords))
+// contentPolicy lets the pages load their own files and nothing else; no other page may frame them.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// policy lets the page load its own files and nothing else; no other page may frame it.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-// guard refuses requests for other hosts and sets the headers that keep a browser strict.
+// guard refuses requests for other hosts, and those that another site's page makes and that would change something, and sets the headers
+// that keep a browser strict.
 func guard(next http.Handler, allowed func(host string) bool) http.Handler {
+	next = http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
-		header.Set("Content-Security-Policy", policy)
+		header.Set("Content-Security-Policy", contentPolicy)
 		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Referrer-Policy", "same-origin")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		if !allowed(r.Host) {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 	"net"
@@ -10,22 +9,21 @@ import (
 	"time"
 )
 
-// Serve serves the page on the listener until ctx ends, and closes the listener. db needs to be for reading only.
-func Serve(ctx context.Context, listener net.Listener, db *sql.DB, logger *slog.Logger) error {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
+// Serve serves the pages on the listener until ctx ends, and closes the listener.
+func Serve(ctx context.Context, listener net.Listener, o Options) error {
+	o = o.withDefaults()
 	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-		logger.Warn("console: everybody who reaches this address can read the audit log; there is no login",
+		o.Logger.Warn("console: everybody who reaches this address can read the audit log; there is no login",
 			"address", listener.Addr().String())
 	}
 	server := &http.Server{
-		Handler:           newHandler(db, logger, time.Now, hostCheck(listener.Addr())),
+		Handler:           newHandler(o, hostCheck(listener.Addr())),
 		ReadHeaderTimeout: 5 * time.Second,
-		WriteTimeout:      30 * time.Second,
+		ReadTimeout:       20 * time.Second,
+		WriteTimeout:      time.Minute,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
 	stopped := make(chan struct{})
 	go func() {

@@ -91,7 +91,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return total + d, err
 }
 
-// Match says whether a record fits; Limit is not looked at. It agrees with where.
+// Match says whether a record fits; Limit is not looked at. It agrees with Condition.
 func (f Filter) Match(r *record.Record) bool {
 	switch {
 	case !f.Since.IsZero() && r.Time.Before(f.Since), !f.Until.IsZero() && !r.Time.Before(f.Until):
@@ -110,8 +110,8 @@ func (f Filter) Match(r *record.Record) bool {
 	return !slices.ContainsFunc(f.Terms, func(t Term) bool { return !t.match(r) })
 }
 
-// where writes the filter as a condition with its parameters.
-func (f Filter) where() (string, []any) {
+// Condition writes the filter as a condition on the table records, with its parameters. Limit is not in it.
+func (f Filter) Condition() (string, []any) {
 	condition, args := f.fits()
 	for _, bound := range []struct {
 		condition string

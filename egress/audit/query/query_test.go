@@ -377,14 +377,3 @@ func TestRowFormats(t *testing.T) {
 		t.Error("rows have no OCSF")
 	}
 }
-
-func TestSummarise(t *testing.T) {
-	db := filled(t, sample()...)
-	s, err := Summarise(t.Context(), db, Filter{Since: noon, Until: noon.Add(10 * time.Minute)}, 5, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(s.Allowed, s.Denied, s.Lost, s.TopDenied) != "[1 0 2 0 0] [0 2 0 0 0] 3 [{Evil.TEST 1}]" {
-		t.Errorf("%+v", s)
-	}
-}

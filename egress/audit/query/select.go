@@ -12,7 +12,7 @@ import (
 
 // Each calls f with the records that fit the filter, oldest first. An error of f ends it and is returned.
 func Each(ctx context.Context, db *sql.DB, filter Filter, f func(record.Record) error) error {
-	where, args := filter.where()
+	where, args := filter.Condition()
 	query := "SELECT " + store.Columns() + " FROM " + store.Table + " WHERE " + where
 	if filter.Limit > 0 {
 		query = "SELECT * FROM (" + query + " ORDER BY time DESC, proxy DESC, epoch DESC, seq DESC LIMIT " +

@@ -34,8 +34,9 @@ type Options struct {
 	State  string // the file
 	Logger *slog.Logger
 
-	Metrics *Metrics         // nil: none
-	Now     func() time.Time // nil: the clock
+	Found   func(*detect.Report) // nil, or gets what each pass finds, all of it
+	Metrics *Metrics             // nil: none
+	Now     func() time.Time     // nil: the clock
 }
 
 // Bounds of a pass.
@@ -108,13 +109,16 @@ func (w *watch) pass(ctx context.Context) {
 		return // the end
 	}
 	w.Metrics.passed(report, time.Since(began))
+	if w.Found != nil {
+		w.Found(report)
+	}
 	for _, note := range report.Failed {
 		w.warn(said, "detect: a rule broke", "rule", note.Rule, "file", note.File, "err", note.Why)
 	}
 	for _, id := range report.More {
 		w.warn(said, "detect: a rule finds more than is looked at; tune it", "rule", id, "findings", perRule)
 	}
-	findings := slices.DeleteFunc(report.Findings, func(f detect.Finding) bool { return f.Severity < w.Least })
+	findings := slices.DeleteFunc(slices.Clone(report.Findings), func(f detect.Finding) bool { return f.Severity < w.Least })
 	var all sync.WaitGroup
 	errs := make([]error, len(w.sinks))
 	for i, sink := range w.sinks {

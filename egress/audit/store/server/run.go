@@ -19,6 +19,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
 	"github.com/sallyport/sallyport/egress/console"
+	"github.com/sallyport/sallyport/egress/detect"
 )
 
 // Options of the audit server.
@@ -29,6 +30,9 @@ type Options struct {
 	MemoryLimit string        // see store.Options
 	Logger      *slog.Logger
 	Ports       []Port // beside the socket
+	// Config and Found are the console's, see console.Options.
+	Config func(context.Context) (*console.Config, error)
+	Found  func() *detect.Report
 	// Beside, if set, runs beside the server until ctx ends, and may read the database. An error of it ends the server.
 	Beside func(ctx context.Context, db *sql.DB) error
 
@@ -107,7 +111,9 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 			return errors.Join(fmt.Errorf("audit server: the console's address: %w", err), rpcListener.Close())
 		}
 		consoleAddr = pageListener.Addr().String()
-		group.Go(func() error { return console.Serve(ctx, pageListener, s.DB(), o.Logger) })
+		group.Go(func() error {
+			return console.Serve(ctx, pageListener, console.Options{DB: s.DB(), Config: o.Config, Decisions: filepath.Join(o.Data, "review"), Found: o.Found, Logger: o.Logger})
+		})
 	}
 	if o.Beside != nil {
 		group.Go(func() error { return o.Beside(ctx, s.DB()) })

@@ -299,7 +299,7 @@ func TestConsoleIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Get("http://" + r.console + "/api/records?since=1h&verdict=denied")
+	response, err := client.Get("http://" + r.console + "/log.json?q=since:1h+verdict:denied")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,81 @@
+package console
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+)
+
+// asked is what a request chooses.
+type asked struct {
+	Text       string // as it was written
+	Expression query.Expression
+	Filter     query.Filter // its Since and Until are always there
+	Path       string       // of the page
+	values     url.Values
+}
+
+// ask reads a request's address.
+func ask(u *url.URL, now time.Time) (a asked, err error) {
+	a = asked{Text: u.Query().Get("q"), Path: u.Path, values: u.Query()}
+	if a.Expression, err = query.ParseExpression(a.Text); err != nil {
+		return a, err
+	}
+	if a.Filter, err = a.Expression.Filter(now, usualSince); err != nil {
+		return a, err
+	}
+	if a.Filter.Until.IsZero() {
+		a.Filter.Until = now
+		if !a.Filter.Since.Before(now) { // what is to come: clocks differ
+			a.Filter.Until = a.Filter.Since.Add(time.Hour)
+		}
+	}
+	return a, nil
+}
+
+// with narrows what is asked for, for this page.
+func (a asked) with(terms ...query.Term) asked {
+	for _, t := range terms {
+		a.Expression = a.Expression.With(t)
+	}
+	a.Filter.Terms = a.Expression.Terms
+	return a
+}
+
+// is is a term that a key has a value; of a list of values one.
+func is(key string, values ...string) query.Term { return query.Term{Key: key, Values: values} }
+
+// link writes an address: of a page, with a filter and further parameters, name and value after one another. What is "" is left out.
+func link(path string, e query.Expression, more ...string) string {
+	v := url.Values{}
+	if q := e.String(); q != "" {
+		v.Set("q", q)
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		if more[i+1] != "" {
+			v.Add(more[i], more[i+1])
+		}
+	}
+	if len(v) == 0 {
+		return path
+	}
+	return path + "?" + v.Encode()
+}
+
+// here is this page, with another filter: its other parameters stay, but not where in a list one is.
+func (a asked) here(e query.Expression) string {
+	v := url.Values{}
+	for name, values := range a.values {
+		if name != "q" && name != "page" {
+			v[name] = values
+		}
+	}
+	if q := e.String(); q != "" {
+		v.Set("q", q)
+	}
+	if len(v) == 0 {
+		return a.Path
+	}
+	return a.Path + "?" + v.Encode()
+}

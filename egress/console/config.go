@@ -1,0 +1,157 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/serviceentry/policy"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Config is the configuration in force.
+type Config struct {
+	Snapshot *registry.Snapshot
+	Objects  []config.Change
+	// Forward is the namespace that an explicit forward proxy acts for; "" where sidecars decide.
+	Forward string
+}
+
+func (c *Config) decide(s *registry.Snapshot, w policy.Workload, d policy.Destination) policy.Verdict {
+	if c.Forward != "" {
+		return policy.DecideForward(s, c.Forward, d)
+	}
+	return policy.Decide(s, w, d)
+}
+
+var errNoConfig = errors.New("the configuration in force is not known to this server: it reads that of sallyport up, or of --config-dir")
+
+// config reads the configuration.
+func (h *handler) config(ctx context.Context) (*Config, error) {
+	if h.Config == nil {
+		return nil, missing{errNoConfig}
+	}
+	c, err := h.inForce.read(ctx, h.Config, h.Now())
+	if err != nil {
+		return nil, missing{fmt.Errorf("the configuration cannot be read: %w", err)}
+	}
+	return c, nil
+}
+
+// remembered is a configuration for as long as a few clicks take.
+type remembered struct {
+	mu sync.Mutex
+	at time.Time
+	*Config
+}
+
+func (r *remembered) read(ctx context.Context, read func(context.Context) (*Config, error), now time.Time) (*Config, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if age := now.Sub(r.at); r.Config != nil && age >= 0 && age < 3*time.Second {
+		return r.Config, nil
+	}
+	c, err := read(ctx)
+	if err == nil {
+		r.Config, r.at = c, now
+	}
+	return c, err
+}
+
+// explained is what the configuration in force says of a destination.
+type explained struct {
+	From, URL string // what was asked
+	Error     string // why there is no answer
+	Command   string // which asks it elsewhere
+	*policy.Explanation
+}
+
+// Allow is the YAML that would let it through, if any would.
+func (x explained) Allow() string {
+	if x.Explanation == nil {
+		return ""
+	}
+	return x.Suggestion
+}
+
+// explainPage answers what would become of a destination.
+func (h *handler) explainPage(ctx context.Context, r *http.Request, _ asked) (view, error) {
+	x := explained{From: r.URL.Query().Get("from"), URL: r.URL.Query().Get("url")}
+	if x.URL != "" {
+		x = h.explain(ctx, x.From, x.URL, "", "", "")
+	}
+	return view{Template: "explain", Title: "Explain", Fixed: true, Data: x}, nil
+}
+
+// explain asks about a workload, with labels and account if they are known, and a URL.
+func (h *handler) explain(ctx context.Context, from, to, account, labels, method string) explained {
+	x := explained{From: from, URL: to, Command: "sallyport explain --from " + shellWord(from) + " " + shellWord(to)}
+	c, err := h.config(ctx)
+	if err != nil {
+		x.Error = err.Error()
+		return x
+	}
+	w := policy.Workload{}
+	if c.Forward == "" {
+		if w, err = policy.ParseWorkload(from); err != nil {
+			x.Error = "who? " + err.Error()
+			return x
+		}
+		w.Account = account
+		for pair := range strings.SplitSeq(labels, ",") {
+			if k, v, ok := strings.Cut(pair, "="); ok {
+				w.Labels[k] = v
+			}
+		}
+	} else {
+		w.Namespace = c.Forward
+	}
+	d, err := policy.Question{URL: to, Method: method}.Destination()
+	if err != nil {
+		x.Error = err.Error()
+		return x
+	}
+	d.At = h.Now()
+	e := policy.Explain(w, d, c.decide(c.Snapshot, w, d))
+	x.Explanation = &e
+	return x
+}
+
+// explainRecord asks what would become of a record's request today.
+func (h *handler) explainRecord(ctx context.Context, r *record.Record) explained {
+	if r.Host == "" {
+		return explained{Error: "the record names no host"}
+	}
+	to := net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port)))
+	method := ""
+	switch r.Protocol {
+	case "http":
+		to, method = "http://"+to+r.URLPath, r.Method
+	case "tls":
+		to = "tls://" + to
+	default:
+		to = "tcp://" + to
+	}
+	w := r.Workload
+	name := w.Name
+	if name == "" {
+		name = w.ServiceAccount
+	}
+	return h.explain(ctx, w.Namespace+"/"+name, to, w.ServiceAccount, w.Labels, method)
+}
+
+// shellWord writes a text so that a shell takes it as one word.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:*@%+=,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(visible(s), "'", `'\''`) + "'"
+}

@@ -1,0 +1,91 @@
+package console
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/detect"
+)
+
+// Options of the pages.
+type Options struct {
+	DB *sql.DB // needs to be for reading only
+	// Config reads the configuration in force; nil where it is not known. The pages about it say so then.
+	Config func(ctx context.Context) (*Config, error)
+	// Decisions is the folder of what reviewers decided; "" where they decide elsewhere.
+	Decisions string
+	// Found gives what detections found when they looked last; nil where nothing looks.
+	Found  func() *detect.Report
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Bounds of one answer.
+const (
+	usualSince  = "24h" // where the filter does not say
+	answerTime  = 15 * time.Second
+	atOnce      = 3      // pages that are made at the same time; the others wait
+	chartSlices = 72     // of a chart
+	perPage     = 100    // records
+	mostPages   = 100    // that can be turned
+	mostGroups  = 50     // of what is added up
+	shortList   = 8      // of a list beside others
+	mostFlows   = 60     // of a picture
+	mostRecords = 50_000 // of a download
+)
+
+// handler makes the pages.
+type handler struct {
+	Options
+	turns   chan struct{} // one for each page that is being made
+	inForce remembered
+}
+
+//go:embed static
+var static embed.FS
+
+// newHandler makes the routes; allowed decides about the Host header.
+func newHandler(o Options, allowed func(host string) bool) http.Handler {
+	h := &handler{Options: o.withDefaults(), turns: make(chan struct{}, atOnce)}
+	files, err := fs.Sub(static, "static")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(files)))
+	for path, page := range h.pages() {
+		mux.Handle(path, h.serve(page))
+	}
+	for format := range downloads {
+		mux.HandleFunc("GET /log."+format, h.download(format))
+	}
+	return guard(mux, allowed)
+}
+
+// pages are what there is, by their routes.
+func (h *handler) pages() map[string]page {
+	return map[string]page{
+		"GET /{$}":      h.overview,
+		"GET /log":      h.logPage,
+		"GET /record":   h.recordPage,
+		"GET /host":     h.hostPage,
+		"GET /workload": h.workloadPage,
+		"GET /flows":    h.flowsPage,
+		"GET /explain":  h.explainPage,
+	}
+}

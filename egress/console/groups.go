@@ -1,0 +1,184 @@
+package console
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/store"
+)
+
+// dimension is what records can be added up by.
+type dimension struct {
+	Name, Title string
+	column      string // SQL, a text
+	terms       func(value string) []query.Term
+	page        string // "host" or "workload": such have a page of their own
+}
+
+// who is a workload: NAMESPACE/ACCOUNT, or the pod where no account is known.
+const who = `CASE WHEN coalesce(namespace, '') = '' THEN coalesce(principal, '')
+	ELSE namespace || '/' || coalesce(nullif(service_account, ''), nullif(workload, ''), '') END`
+
+// decider is the object whose rule, or which, decided: NAMESPACE/NAME and the rule for policies, KIND NAMESPACE/NAME otherwise.
+const decider = `CASE WHEN coalesce(allowed_by_kind, '') <> '' AND verdict = 'allowed' THEN allowed_by_kind || ' ' || allowed_by_namespace || '/' || allowed_by_name || ' ' || coalesce(allowed_by_rule, '')
+	WHEN decided_by_kind <> '' THEN trim(decided_by_kind || ' ' || decided_by_namespace || '/' || decided_by_name || ' ' || decided_by_rule) ELSE '' END`
+
+var dimensions = []dimension{
+	{Name: "host", Title: "Host", column: "coalesce(host, '')", terms: key("host"), page: "host"},
+	{Name: "domain", Title: "Domain", column: "lower(coalesce(host, ''))", terms: func(v string) []query.Term { return []query.Term{is("host", v, "*."+v)} }},
+	{Name: "workload", Title: "Workload", column: who, terms: termsOfWorkload, page: "workload"},
+	{Name: "rule", Title: "Decided by", column: decider, terms: termsOfRule},
+	{Name: "reason", Title: "Reason", column: "coalesce(reason, '')", terms: key("reason")},
+	{Name: "way", Title: "Way", column: "coalesce(path, '')", terms: key("path")},
+	{Name: "address", Title: "Address", column: "regexp_replace(coalesce(destination, ''), ':[0-9]+$', '')", terms: func(v string) []query.Term { return []query.Term{is("address", v, v+":*")} }},
+	{Name: "pod", Title: "Pod", column: "coalesce(workload, '')", terms: func(v string) []query.Term { return []query.Term{is("workload", "/"+v)} }},
+	{Name: "port", Title: "Port", column: "coalesce(port, 0)::VARCHAR", terms: key("port")},
+	{Name: "proxy", Title: "Proxy", column: "proxy", terms: key("proxy")},
+}
+
+func key(name string) func(string) []query.Term {
+	return func(v string) []query.Term { return []query.Term{is(name, v)} }
+}
+
+func termsOfWorkload(v string) []query.Term {
+	if strings.Count(v, "/") != 1 || strings.HasPrefix(v, "/") { // a SPIFFE id, or nobody
+		return []query.Term{is("principal", v)}
+	}
+	return []query.Term{is("workload", v)}
+}
+
+func termsOfRule(v string) []query.Term {
+	kind, rest, _ := strings.Cut(v, " ")
+	object, rule, _ := strings.Cut(rest, " ")
+	namespace, name, _ := strings.Cut(object, "/")
+	switch {
+	case v == "":
+		return []query.Term{is("decided", "")}
+	case kind == "EgressPolicy" && rule != "":
+		return []query.Term{is("policy", object), is("rule", rule)}
+	}
+	return []query.Term{is("decided", kind+"/"+namespace+"/"+name)}
+}
+
+func dimensionOf(name string) (dimension, bool) {
+	at := slices.IndexFunc(dimensions, func(d dimension) bool { return d.Name == name })
+	if at < 0 {
+		return dimension{}, false
+	}
+	return dimensions[at], true
+}
+
+// group is what is added up for one value.
+type group struct {
+	Value           string
+	Records, Denied uint64
+	Bytes           uint64
+	Others          uint64 // of hosts: workloads; of all others: hosts. About so many
+	First, Last     time.Time
+	Only, Not, Page string // addresses
+}
+
+// groups are those with the most records.
+type groups struct {
+	By    dimension
+	Other string // what Others counts
+	List  []group
+	More  bool // there are others
+}
+
+// domains is how many hosts are looked at for the domains that they are of.
+const domains = 20_000
+
+// groups adds up by a dimension; most is how many there can be, and order an expression of SQL, the greatest first.
+func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, order string) (g groups, err error) {
+	g.By, g.Other = d, "hosts"
+	others, limit := "host", most+1
+	if d.page == "host" || d.Name == "domain" {
+		g.Other, others = "workloads", who
+	}
+	if d.Name == "domain" {
+		limit = domains
+	}
+	where, args := a.Filter.Condition()
+	err = h.rows(ctx, fmt.Sprintf(`SELECT %s AS value, count(*)::UBIGINT AS records, count(*) FILTER (verdict = 'denied')::UBIGINT AS denied,
+			coalesce(least(sum(bytes_sent::HUGEINT + bytes_received), 18446744073709551615), 0)::UBIGINT AS bytes, approx_count_distinct(%s)::UBIGINT, min(time), max(time)
+		FROM %s WHERE class <> 'gap' AND %s GROUP BY value ORDER BY %s DESC, records DESC, value LIMIT %d`, d.column, others, store.Table, where, order, limit), args,
+		func(rows *sql.Rows) error {
+			var x group
+			err := rows.Scan(&x.Value, &x.Records, &x.Denied, &x.Bytes, &x.Others, &x.First, &x.Last)
+			g.List = append(g.List, x)
+			return err
+		})
+	if err != nil {
+		return g, err
+	}
+	if d.Name == "domain" {
+		g.More = len(g.List) == domains
+		g.List = byDomain(g.List)
+	}
+	if len(g.List) > most {
+		g.List, g.More = g.List[:most], true
+	}
+	for i := range g.List {
+		g.List[i].address(a, d)
+	}
+	return g, nil
+}
+
+// address fills in where a group leads.
+func (x *group) address(a asked, d dimension) {
+	terms := d.terms(x.Value)
+	only := a.Expression
+	for _, t := range terms {
+		only = only.With(t)
+	}
+	x.Only = link("/log", only)
+	if len(terms) == 1 {
+		terms[0].Not = true
+		x.Not = a.here(a.Expression.With(terms[0]))
+	}
+	if d.page != "" && x.Value != "" && (d.page == "host" || strings.Contains(x.Value, "/")) {
+		x.Page = link("/"+d.page, query.Expression{Since: a.Expression.Since, Until: a.Expression.Until}, "name", x.Value)
+	}
+}
+
+// byDomain adds up hosts of one registrable domain.
+func byDomain(hosts []group) (out []group) {
+	at := map[string]int{}
+	for _, x := range hosts {
+		if domain, err := publicsuffix.EffectiveTLDPlusOne(strings.TrimSuffix(x.Value, ".")); err == nil {
+			x.Value = domain
+		}
+		i, known := at[x.Value]
+		if !known {
+			at[x.Value] = len(out)
+			out = append(out, x)
+			continue
+		}
+		o := &out[i]
+		o.Records, o.Denied, o.Bytes, o.Others = plus(o.Records, x.Records), plus(o.Denied, x.Denied), plus(o.Bytes, x.Bytes), max(o.Others, x.Others)
+		if x.First.Before(o.First) {
+			o.First = x.First
+		}
+		if x.Last.After(o.Last) {
+			o.Last = x.Last
+		}
+	}
+	slices.SortStableFunc(out, func(a, b group) int {
+		switch {
+		case a.Records > b.Records:
+			return -1
+		case a.Records < b.Records:
+			return 1
+		}
+		return strings.Compare(a.Value, b.Value)
+	})
+	return out
+}

@@ -1,0 +1,106 @@
+package console
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/store"
+	"github.com/sallyport/sallyport/egress/detect"
+)
+
+// subject is the page of a host, or of a workload.
+type subject struct {
+	totals
+	Name        string
+	Kind        string    // host or workload
+	First, Last time.Time // in the whole log
+	Days        uint64
+	Lists       []groups
+	LogLink     string
+	Findings    []detect.Finding
+	Explain     explained // what is asked in its box
+}
+
+func (h *handler) hostPage(ctx context.Context, r *http.Request, a asked) (view, error) {
+	return h.subject(ctx, r, a, "host", "workload", "rule", "reason", "address", "port")
+}
+
+func (h *handler) workloadPage(ctx context.Context, r *http.Request, a asked) (view, error) {
+	return h.subject(ctx, r, a, "workload", "host", "rule", "reason", "pod", "address")
+}
+
+func (h *handler) subject(ctx context.Context, r *http.Request, a asked, kind string, lists ...string) (v view, err error) {
+	s := subject{Name: r.URL.Query().Get("name"), Kind: kind}
+	if s.Name == "" {
+		return v, wrong{errors.New("name: which " + kind + "?")}
+	}
+	d, _ := dimensionOf(kind)
+	terms := d.terms(s.Name)
+	narrowed := a
+	narrowed.Filter.Terms = append(a.Filter.Terms[:len(a.Filter.Terms):len(a.Filter.Terms)], terms...)
+	s.LogLink = link("/log", a.with(terms...).Expression)
+	if s.totals, err = h.total(ctx, narrowed); err != nil {
+		return v, err
+	}
+	for _, name := range lists {
+		by, _ := dimensionOf(name)
+		g, err := h.groups(ctx, narrowed, by, shortList, "records")
+		if err != nil {
+			return v, err
+		}
+		for i := range g.List { // what leads on keeps the subject
+			e := a.with(append(terms[:len(terms):len(terms)], by.terms(g.List[i].Value)...)...).Expression
+			g.List[i].Only, g.List[i].Not = link("/log", e), ""
+		}
+		if kind == "host" || g.Other != "hosts" {
+			g.Other = ""
+		}
+		s.Lists = append(s.Lists, g)
+	}
+	if err := h.history(ctx, &s, terms); err != nil {
+		return v, err
+	}
+	s.Findings = h.findingsOf(&s)
+	s.Explain = explained{URL: "https://"}
+	if kind == "host" {
+		s.Explain.URL += s.Name
+	} else {
+		s.Explain.From = s.Name
+	}
+	return view{Template: "subject", Title: visible(s.Name), Data: s}, nil
+}
+
+// history says since when, and on how many days, it is in the log.
+func (h *handler) history(ctx context.Context, s *subject, terms []query.Term) error {
+	where, args := query.Filter{Terms: terms}.Condition()
+	if !askable(terms) {
+		return nil
+	}
+	return h.rows(ctx, `SELECT min(first), max(last), count(DISTINCT day)::UBIGINT FROM `+store.Sightings+` WHERE `+where, args, func(rows *sql.Rows) error {
+		var first, last sql.NullTime
+		err := rows.Scan(&first, &last, &s.Days)
+		s.First, s.Last = first.Time, last.Time
+		return err
+	})
+}
+
+// findingsOf are those about it.
+func (h *handler) findingsOf(s *subject) (out []detect.Finding) {
+	if h.Found == nil {
+		return nil
+	}
+	report := h.Found()
+	if report == nil {
+		return nil
+	}
+	for _, f := range report.Findings {
+		if len(out) < shortList && (s.Kind == "host" && f.Host == s.Name || s.Kind == "workload" && f.Namespace+"/"+f.Workload == s.Name) {
+			out = append(out, f)
+		}
+	}
+	return out
+}

@@ -1,0 +1,263 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+)
+
+//go:embed page
+var sources embed.FS
+
+// page makes what a template shows. Its name is that of a file in the folder page.
+type page func(ctx context.Context, r *http.Request, a asked) (view, error)
+
+// view is a page.
+type view struct {
+	Template string // "log" for page/log.html
+	Title    string
+	Fixed    bool // the page is not about a time: it has no filter
+	Data     any
+}
+
+// shown is what all templates see.
+type shown struct {
+	view
+	asked
+	Error  string
+	Ranges []choice
+	Chips  []choice
+	Nav    []choice
+}
+
+// choice is something to click.
+type choice struct {
+	Text, Link string
+	Current    bool
+}
+
+// wrong is an error that is the reader's to mend.
+type wrong struct{ error }
+
+// missing is an error about what is not there.
+type missing struct{ error }
+
+var templates = parseTemplates()
+
+func parseTemplates() map[string]*template.Template {
+	base := template.Must(template.New("base.html").Funcs(functions).ParseFS(sources, "page/base.html", "page/parts.html"))
+	files, err := fs.Glob(sources, "page/*.html")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	out := map[string]*template.Template{}
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "page/"), ".html")
+		if name == "base" || name == "parts" {
+			continue
+		}
+		out[name] = template.Must(template.Must(base.Clone()).ParseFS(sources, file))
+	}
+	return out
+}
+
+var functions = template.FuncMap{
+	"count": func(n uint64) string { return thousands(n) }, "bytes": byteSize, "moment": moment, "iso": iso, "link": link, "is": is,
+	"plural": plural, "visible": visible, "percent": percent, "short": short, "soft": soft,
+}
+
+// serve makes a page: bounded in time, and few at a time.
+func (h *handler) serve(p page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), answerTime)
+		defer cancel()
+		s, status := h.make(ctx, r, p)
+		var body bytes.Buffer
+		if err := templates[s.Template].ExecuteTemplate(&body, "base.html", s); err != nil {
+			h.Logger.Error("console: a page could not be written", "page", r.URL.Path, "err", err)
+			http.Error(w, "the page could not be written; the server's log says why", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(status)
+		_, _ = body.WriteTo(w) // nobody is there to hear that the client left
+	})
+}
+
+func (h *handler) make(ctx context.Context, r *http.Request, p page) (s shown, status int) {
+	a, err := ask(r.URL, h.Now())
+	s = shown{asked: a}
+	if err != nil {
+		err = wrong{err}
+	} else {
+		s.view, err = h.inTurn(ctx, r, a, p)
+	}
+	status = http.StatusOK
+	if err != nil {
+		s.Template, s.Title = "error", "No answer"
+		s.Error, status = h.say(ctx, r, err)
+	}
+	s.Nav, s.Ranges, s.Chips = nav(a), ranges(a), chips(a)
+	return s, status
+}
+
+// inTurn waits until few enough other pages are being made.
+func (h *handler) inTurn(ctx context.Context, r *http.Request, a asked, p page) (view, error) {
+	select {
+	case h.turns <- struct{}{}:
+		defer func() { <-h.turns }()
+		return p(ctx, r, a)
+	case <-ctx.Done():
+		return view{}, ctx.Err()
+	}
+}
+
+// say tells a reader what is wrong.
+func (h *handler) say(ctx context.Context, r *http.Request, err error) (string, int) {
+	var mend wrong
+	var gone missing
+	switch {
+	case errors.As(err, &mend):
+		return mend.Error(), http.StatusBadRequest
+	case errors.As(err, &gone):
+		return gone.Error(), http.StatusNotFound
+	case ctx.Err() != nil:
+		return fmt.Sprintf("The answer took longer than %v. Look at less time, or at fewer records.", answerTime), http.StatusServiceUnavailable
+	}
+	h.Logger.Warn("console: no answer", "page", r.URL.Path, "err", err)
+	return "The audit log could not be read; the server's log says why.", http.StatusInternalServerError
+}
+
+// nav are the pages; the filter stays where it means something.
+func nav(a asked) (out []choice) {
+	for _, p := range []struct{ path, text string }{
+		{"/", "Overview"}, {"/log", "Log"}, {"/flows", "Flows"},
+	} {
+		out = append(out, choice{p.text, link(p.path, a.Expression), a.Path == p.path})
+	}
+	return out
+}
+
+// ranges are times that are often asked for.
+func ranges(a asked) (out []choice) {
+	now := a.Expression.Since
+	if now == "" {
+		now = usualSince
+	}
+	for _, since := range []string{"15m", "1h", "24h", "7d", "30d"} {
+		out = append(out, choice{since, a.here(a.Expression.Between(since, "")), a.Expression.Until == "" && now == since})
+	}
+	return out
+}
+
+// chips are the terms, each of which can be taken away.
+func chips(a asked) (out []choice) {
+	for i, t := range a.Expression.Terms {
+		out = append(out, choice{Text: visible(t.String()), Link: a.here(a.Expression.Without(i))})
+	}
+	if !slices.Contains([]string{"", "15m", "1h", "24h", "7d", "30d"}, a.Expression.Since) || a.Expression.Until != "" {
+		out = append(out, choice{Text: strings.TrimSpace(query.Expression{Since: a.Expression.Since, Until: a.Expression.Until}.String()),
+			Link: a.here(a.Expression.Between("", ""))})
+	}
+	return out
+}
+
+// Params are further parameters of the page, which its form keeps.
+func (s shown) Params() (out []choice) {
+	for _, name := range []string{"name", "group", "col", "by"} {
+		for _, v := range s.values[name] {
+			out = append(out, choice{Text: name, Link: v})
+		}
+	}
+	return out
+}
+
+// visible makes a text safe to read: what does not print (escape sequences, marks that turn the direction of writing) is shown as its code.
+func visible(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+func thousands(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return s
+}
+
+func byteSize(n uint64) string {
+	if n < 1000 {
+		return strconv.FormatUint(n, 10) + " B"
+	}
+	f, unit := float64(n), ""
+	for _, unit = range []string{"kB", "MB", "GB", "TB", "PB", "EB"} {
+		if f /= 1000; f < 999.5 {
+			break
+		}
+	}
+	if f < 9.95 {
+		return strconv.FormatFloat(f, 'f', 1, 64) + " " + unit
+	}
+	return strconv.FormatFloat(f, 'f', 0, 64) + " " + unit
+}
+
+func percent(part, whole uint64) string {
+	if whole == 0 {
+		return "0 %"
+	}
+	return strconv.FormatFloat(100*float64(part)/float64(whole), 'f', 1, 64) + " %"
+}
+
+func plural(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return thousands(n) + " " + what + "s"
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}
+
+func short(t time.Time) string { return t.UTC().Format("01-02 15:04:05") }
+
+// soft is a text that is broken behind its punctuation first.
+func soft(s string) template.HTML {
+	var b strings.Builder
+	for part := range strings.SplitAfterSeq(visible(s), "") {
+		b.WriteString(template.HTMLEscapeString(part))
+		if strings.Contains("./~-_:@", part) {
+			b.WriteString("<wbr>")
+		}
+	}
+	return template.HTML(b.String()) //nolint:gosec // each part is escaped
+}
+
+func iso(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
