@@ -23,13 +23,14 @@ const (
 	KindNode            Kind = "Node"
 	KindMeshConfig      Kind = "MeshConfig"
 	KindEgressPolicy    Kind = "EgressPolicy"
+
+	KindAuthorizationPolicy Kind = "AuthorizationPolicy"
 )
 
 // The kinds that are read and judged, and that nothing is programmed by: what config/fields says of them is what
 // becomes of them.
 const (
 	KindWorkloadGroup         Kind = "WorkloadGroup"
-	KindAuthorizationPolicy   Kind = "AuthorizationPolicy"
 	KindPeerAuthentication    Kind = "PeerAuthentication"
 	KindRequestAuthentication Kind = "RequestAuthentication"
 	KindProxyConfig           Kind = "ProxyConfig"

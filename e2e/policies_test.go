@@ -57,6 +57,7 @@ func TestPolicies(t *testing.T) {
 		{"by service account", p.accounts},
 		{"by labels", p.labels},
 		{"observed", p.observed},
+		{"AuthorizationPolicies", p.authorization},
 		{"a rule that ends while nobody is there", p.expires},
 	} {
 		if !t.Run(step.name, step.test) {

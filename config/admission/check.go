@@ -6,6 +6,7 @@ import (
 	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
@@ -51,6 +52,8 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.checkRouteHosts(r, spec)
 			w.checkDestinations(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
+		case *security.AuthorizationPolicy:
+			w.judgeAuthorization(r, spec)
 		case *networking.Sidecar:
 			w.checkHidden(r, spec)
 			w.checkImports(r, spec)

@@ -2,6 +2,7 @@ package admission
 
 import (
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -19,6 +20,8 @@ func Validate(o config.Object) []Finding {
 	switch spec := o.Spec.(type) {
 	case *v1alpha1.EgressPolicy:
 		r.egressPolicy(spec)
+	case *security.AuthorizationPolicy:
+		r.authorizationPolicy(spec)
 	case *networking.ServiceEntry:
 		r.serviceEntry(spec)
 	case *networking.Gateway:

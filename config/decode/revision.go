@@ -23,7 +23,7 @@ func Stamp(o *config.Object) {
 const revisionBytes = 16
 
 // counted are the beginnings of the annotations that say something about traffic. Others are notes, and change nothing.
-var counted = []string{"egress.sallyport.io/", "networking.istio.io/", "traffic.istio.io/"}
+var counted = []string{"egress.sallyport.io/", "networking.istio.io/", "traffic.istio.io/", "istio.io/dry-run"}
 
 // revision is the content hash of what an object says: its kind, its names, its spec and the annotations that count. What a server
 // or a tool notes on it does not, so an object that is only labelled, annotated or made again keeps its revision.

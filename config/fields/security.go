@@ -1,25 +1,51 @@
 package fields
 
 import (
+	"slices"
+
 	security "istio.io/api/security/v1"
 )
 
 const notEnforced = "it is not enforced: "
 
+const keptAtGateways = "AuthorizationPolicies are kept at egress gateways only, "
+
 var authorizationPolicy = Kind{
 	Name: "AuthorizationPolicy", API: "security.istio.io/v1", Message: &security.AuthorizationPolicy{},
-	Fields: []Field{
-		{Fate: Warned, When: allowsAll, Why: notEnforced + "everything is let through, as it says", Fix: "remove it"},
-		{Fate: Warned, When: auditsOnly, Why: notEnforced + "no request is marked by it; all that leaves the mesh is in the audit log anyway", Fix: "remove it"},
-		{Fate: Refused, Why: notEnforced + "requests that it denies, or does not allow, would be let through",
-			Fix: "remove it, and close the way otherwise: NetworkPolicies for traffic between pods, exportTo and Sidecars for traffic that leaves the mesh"},
-	},
+	Fields: slices.Concat(
+		[]Field{
+			{Fate: Warned, When: auditsOnly, Why: notEnforced + "no request is marked by it; all that leaves the mesh is in the audit log anyway", Fix: "remove it"},
+			{Fate: Warned, When: allowsAll, Why: keptAtGateways + "and elsewhere everything is let through, as it says", Fix: "select the pods of an egress gateway, or remove it"},
+			{Fate: Refused, When: isForAll, Why: keptAtGateways + "and for all other workloads requests that it denies, or does not allow, would be let through",
+				Fix: "select the pods of an egress gateway (spec.selector, or spec.targetRefs with its Service), and close the ways between pods otherwise: by NetworkPolicies"},
+		},
+		applied("selector.matchLabels"),
+		idle("targetRef.group", "targetRef.namespace", "targetRefs.group", "targetRefs.namespace"),
+		applied("targetRef.kind", "targetRef.name", "targetRefs.kind", "targetRefs.name"),
+		[]Field{
+			{Path: "action", Fate: Refused, When: is("CUSTOM"), Why: notEnforced + "no request is handed to a provider, and those that it would deny would be let through", Fix: "write ALLOW or DENY rules"},
+			{Path: "action", Fate: Applied},
+			{Path: "provider.name", Fate: Idle, Why: "CUSTOM is refused"},
+		},
+		below("rules.from.source", slices.Concat(
+			applied("principals", "notPrincipals", "namespaces", "notNamespaces", "serviceAccounts", "notServiceAccounts", "ipBlocks", "notIpBlocks", "remoteIpBlocks", "notRemoteIpBlocks", "trustDomains", "notTrustDomains"),
+			refused("no gateway verifies tokens of requests", "remove it, and let the server verify its tokens", "requestPrincipals", "notRequestPrincipals"),
+		)),
+		below("rules.to.operation", applied("hosts", "notHosts", "ports", "notPorts", "methods", "notMethods", "paths", "notPaths")),
+		below("rules.when", applied("key", "values", "notValues")),
+	),
 }
 
-// allowsAll says whether a policy lets everything through.
+// isForAll says whether a policy names no workloads.
+func isForAll(v any) bool {
+	p, ok := v.(*security.AuthorizationPolicy)
+	return ok && len(p.GetSelector().GetMatchLabels()) == 0 && p.TargetRef == nil && len(p.TargetRefs) == 0
+}
+
+// allowsAll says whether a policy for all lets everything through.
 func allowsAll(v any) bool {
 	p, ok := v.(*security.AuthorizationPolicy)
-	if !ok || p.Action != security.AuthorizationPolicy_ALLOW {
+	if !ok || p.Action != security.AuthorizationPolicy_ALLOW || !isForAll(p) {
 		return false
 	}
 	for _, r := range p.Rules {

@@ -20,6 +20,7 @@ type Workload struct {
 	Namespace, Name string
 	Account         string // "": that of the workloads that are known by these labels
 	Labels          map[string]string
+	Address         netip.Addr // not valid: nobody knows
 }
 
 // The paths that traffic takes.
@@ -47,6 +48,8 @@ type Verdict struct {
 	Ruling, WouldDeny *permit.Ruling
 	Asked             *permit.Asked
 	Policies          permit.Set
+	// Authorization is what the gateway's AuthorizationPolicies say.
+	Authorization Authorization
 }
 
 // Object is the configuration object that decides, and the rule in it.
@@ -145,11 +148,12 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		name = shown.Name
 	}
 	row := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Row(name, port.Number, a.workload.Namespace, means)
-	what := asked(name, port.Number, spokenThere(shown.Kind, svc, port), shown.Request, a.at)
+	speaks := spokenThere(shown.Kind, svc, port)
+	what := asked(name, port.Number, speaks, shown.Request, a.at)
 	if to := a.ledUnread(row, shown); to != nil {
 		what.Host, what.Port = to.Service.Host, to.Port.Number
 	}
-	if !a.permitted(&v, what) {
+	if !a.permitted(&v, what) || !a.authorized(&v, svc.Exit, name, port.Number, speaks, shown.Request) {
 		return v
 	}
 	if row == nil { // names of the gateway's own host, which a pattern covers

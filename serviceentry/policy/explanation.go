@@ -19,6 +19,8 @@ type Explanation struct {
 	Policies []PolicyStep `json:"policies"`
 	// WouldDeny is what would deny it, if the policies that are observed were enforced.
 	WouldDeny *DecidedBy `json:"wouldDeny,omitempty"`
+	// Authorization are the rules of AuthorizationPolicies that the gateway asks, in order.
+	Authorization []PolicyStep `json:"authorization,omitempty"`
 }
 
 // DecidedBy names an object, and the rule in it.
@@ -35,7 +37,10 @@ func Explain(from Workload, d Destination, v Verdict) Explanation {
 		Verdict: "deny", Path: v.Path, Cluster: v.Cluster, Reason: v.Reason,
 		DecidedBy:  DecidedBy{string(v.DecidedBy.Kind), v.DecidedBy.Namespace, v.DecidedBy.Name, v.DecidedBy.Rule},
 		Suggestion: Suggestion(from, d, v),
-		Policies:   policySteps(v),
+		Policies:   policySteps(v), Authorization: v.Authorization.steps(),
+	}
+	if w := v.Authorization.WouldDeny; w != nil {
+		e.WouldDeny = &DecidedBy{string(w.Policy.Key.Kind), w.Policy.Key.Namespace, w.Policy.Key.Name, w.RuleName()}
 	}
 	if w := v.WouldDeny; w != nil {
 		e.WouldDeny = &DecidedBy{string(w.Policy.Key.Kind), w.Policy.Key.Namespace, w.Policy.Key.Name, w.RuleName()}

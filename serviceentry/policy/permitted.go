@@ -53,17 +53,21 @@ func asked(host string, port uint32, protocol permit.Protocol, r route.Request, 
 		at = time.Now()
 	}
 	asked := &permit.Asked{
-		Host: host, Port: port, Protocol: protocol, Method: r.Method, Path: path, At: at,
-		Header: func(name string) (string, bool) {
-			r.HeaderAsked(name)
-			values, has := r.Headers[name]
-			return strings.Join(values, ","), has
-		},
+		Host: host, Port: port, Protocol: protocol, Method: r.Method, Path: path, At: at, Header: headersOf(r),
 	}
 	if r.Unknown != nil && r.Unknown.Path {
 		asked.PathUnknown = func() { r.PathAsked() }
 	}
 	return asked
+}
+
+// headersOf finds a request's headers.
+func headersOf(r route.Request) func(name string) (string, bool) {
+	return func(name string) (string, bool) {
+		r.HeaderAsked(name)
+		values, has := r.Headers[name]
+		return strings.Join(values, ","), has
+	}
 }
 
 // spokenAs is how they call what a proxy sees.

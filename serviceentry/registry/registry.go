@@ -10,6 +10,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 )
@@ -46,7 +47,7 @@ func New(cfg *mesh.Config) *Registry {
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
-			policies: map[string]permit.Level{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{},
+			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{},
 			nets:      clusterNetworks(cfg.ClusterNetworks, nil),
 			endpoints: ordered.New[*EndpointSet](), patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
@@ -128,6 +129,8 @@ type batch struct {
 	partial []string // of the patterns of rules that changed, those whose "*" is a part of a label
 	unseen  bool     // something is new that shows in no host yet
 
+	authorized map[string]bool // namespaces with other AuthorizationPolicies
+
 	policed   map[string]bool // namespaces with other EgressPolicies, or other people that they select by labels
 	populated map[string]bool // namespaces whose people may be others
 
@@ -148,7 +151,7 @@ func (r *Registry) begin() *batch {
 		peopled: map[config.Key]bool{}, repopulated: map[string]bool{},
 		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
-		policed: map[string]bool{}, populated: map[string]bool{},
+		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{},
 	}
 }
 
@@ -179,6 +182,8 @@ func (b *batch) apply(c config.Change) {
 		b.setScope(c)
 	case config.KindEgressPolicy:
 		b.setPolicy(c)
+	case config.KindAuthorizationPolicy:
+		b.setAuthorization(c)
 	case config.KindNamespace:
 		b.setNamespaceLabels(c)
 		for key := range b.hostsOf {
@@ -229,6 +234,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	}
 	b.followDestinations()
 	b.settlePolicies()
+	b.changed.Authorization = slices.Sorted(maps.Keys(b.authorized))
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
 	b.changed.Endpoints = slices.Sorted(maps.Keys(b.repopulated))
 	b.next.hosts, b.next.rules, b.next.virtual, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.virtual.Done(), b.kube.Done(), b.written.Done()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 )
@@ -30,19 +31,21 @@ type Snapshot struct {
 	// credentials are the Secrets that rules may name.
 	credentials map[CredentialRef]held
 	// selecting are the rules that are for single workloads, by namespace.
-	selecting  map[string][]*Rule
-	virtual    ordered.Map[[]*VirtualService] // by tailOf of their hosts; each list sorted by VirtualService.compare
-	sources    map[string][]source            // sourceLabels in them, by their first pair
-	gateways   map[config.Key]*Gateway
-	aliases    ordered.Map[*Alias]          // by their own full names
-	aliasesOf  ordered.Map[[]Ref]           // by their targets
-	made       map[string]map[string]uint32 // by namespace: hosts that it sees at another slot of made-up addresses
-	find       lookups
-	patterns   ordered.Map[[]*Service]      // those of hosts that are wildcards, by tailOf
-	policies   map[string]permit.Level      // EgressPolicies, by namespace
-	namespaces map[string]map[string]string // their labels
-	people     map[string][]Person          // of namespaces where policies select by labels
-	written    ordered.Map[[]*Service]      // by the single addresses that were written for them; each list sorted by Service.compare
+	selecting map[string][]*Rule
+	virtual   ordered.Map[[]*VirtualService] // by tailOf of their hosts; each list sorted by VirtualService.compare
+	sources   map[string][]source            // sourceLabels in them, by their first pair
+	gateways  map[config.Key]*Gateway
+	aliases   ordered.Map[*Alias]          // by their own full names
+	aliasesOf ordered.Map[[]Ref]           // by their targets
+	made      map[string]map[string]uint32 // by namespace: hosts that it sees at another slot of made-up addresses
+	find      lookups
+	patterns  ordered.Map[[]*Service] // those of hosts that are wildcards, by tailOf
+	policies  map[string]permit.Level // EgressPolicies, by namespace
+	// authorizing are the AuthorizationPolicies, by namespace.
+	authorizing map[string]authz.Set
+	namespaces  map[string]map[string]string // their labels
+	people      map[string][]Person          // of namespaces where policies select by labels
+	written     ordered.Map[[]*Service]      // by the single addresses that were written for them; each list sorted by Service.compare
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
@@ -67,13 +70,15 @@ type Changed struct {
 	Nets   bool // the cluster's own networks
 	// Policies are the namespaces whose EgressPolicies, or the people whom they select by labels, are others, sorted.
 	Policies []string
+	// Authorization are the namespaces whose AuthorizationPolicies are others, sorted.
+	Authorization []string
 	// Credentials says that a Secret changed: what proxies are given, if not the hosts themselves.
 	Credentials bool
 }
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0
+	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0
 }
 
 // Len is the number of hosts.

@@ -205,13 +205,13 @@ func TableListener(name, table string, verified bool) *listenerv3.Listener {
 		httpFilter("sallyport.question", &httpstatev3.Config{ClearRouteCache: true, OnRequestHeaders: said}),
 	)
 	if verified {
-		hcm.HttpFilters = append(hcm.HttpFilters, policies()...)
+		hcm.HttpFilters = append(append(hcm.HttpFilters, policies()...), authorization())
 	} else {
 		// a filter that looks at its row has it found, which those that put values into the filter state do not
 		hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("sallyport.row", &httprbacv3.RBAC{}))
 		hcm.HttpFilters = append(hcm.HttpFilters, sidecarPolicies(askedOutside()...)...)
 	}
-	hcm.LocalReplyConfig = deniedAnswers()
+	hcm.LocalReplyConfig = deniedAnswers(verified)
 	hcm.HttpFilters = append(hcm.HttpFilters,
 		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 	)

@@ -71,6 +71,16 @@ func denials() *hcmv3.LocalReplyConfig {
 	}}
 }
 
+// isRefused says that a rule of an AuthorizationPolicy denies.
+const isRefused = `response.code_details.startsWith('rbac_access_denied_matched_policy[` + wire.RuleDenies + `|` + wire.AuthorizationPolicy + `/')`
+
+// refused is what clients read whose request an AuthorizationPolicy denies.
+func refused() *hcmv3.ResponseMapper {
+	said := text("sallyport: access denied by " + deniedPart("1") + ", " + deniedPart("2") + "\n")
+	said.ContentType, said.Formatters = "text/plain; charset=utf-8", celFormatters()
+	return &hcmv3.ResponseMapper{Filter: when(isRefused), BodyFormatOverride: said}
+}
+
 // when filters by an expression (CEL).
 func when(expression string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{ExtensionFilter: &accesslogv3.ExtensionFilter{
@@ -84,19 +94,24 @@ const ruleRoom = 1536
 
 // deniedAnswers are the answers to questions about connections that a policy denies, and what policies say of others, which is
 // added to what the row answers: messages that follow one another are one.
-func deniedAnswers() *hcmv3.LocalReplyConfig {
+func deniedAnswers(verified bool) *hcmv3.LocalReplyConfig {
 	denied := Answer{Route: wire.PolicyRoute, Cluster: wire.BlackHoleCluster}.metadata()
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
 		{Filter: when(isDenied), StatusCode: wrapperspb.UInt32(200), BodyFormatOverride: withRoom("", denied, wire.AnswerDenied, deniedRule)},
-		{Filter: when("'" + FilterAccess + "' in metadata.filter_metadata"), BodyFormatOverride: withRoom("%LOCAL_REPLY_BODY%", nil, wire.AnswerRules, ruled())},
+		{Filter: when("'" + FilterAccess + "' in metadata.filter_metadata"), BodyFormatOverride: withRoom("%LOCAL_REPLY_BODY%", nil, wire.AnswerRules, ruled(verified))},
 	}}
 }
 
-// ruled is an expression for the rules of both levels, enforced and observed, as wire.ParseRuled reads them.
-func ruled() string {
+// ruled is an expression for the rules of both levels, enforced and observed, and, where clients are verified, of
+// AuthorizationPolicies, as wire.ParseRuled reads them.
+func ruled(verified bool) string {
 	m := "metadata.filter_metadata['" + FilterAccess + "']"
 	var parts []string
-	for _, key := range []string{wire.StatRoot + wire.EnforcedRule, wire.StatOwn + wire.EnforcedRule, wire.StatRoot + wire.ShadowRule, wire.StatOwn + wire.ShadowRule} {
+	keys := []string{wire.StatRoot + wire.EnforcedRule, wire.StatOwn + wire.EnforcedRule, wire.StatRoot + wire.ShadowRule, wire.StatOwn + wire.ShadowRule}
+	if verified {
+		keys = append(keys, wire.StatAuthz+wire.EnforcedRule, wire.StatAuthz+wire.ShadowRule)
+	}
+	for _, key := range keys {
 		parts = append(parts, "('"+key+"' in "+m+" ? "+m+"['"+key+"'] : '')")
 	}
 	return strings.Join(parts, " + ' ' + ")

@@ -71,6 +71,9 @@ func (m HCM) Filter() *listenerv3.Filter {
 	if m.Fetch {
 		hcm.LocalReplyConfig.Mappers = append(hcm.LocalReplyConfig.Mappers, notFetched())
 	}
+	if m.Gateway {
+		hcm.LocalReplyConfig.Mappers = append([]*hcmv3.ResponseMapper{refused()}, hcm.LocalReplyConfig.Mappers...)
+	}
 	if m.Exit {
 		hcm.EarlyHeaderMutationExtensions = withoutOrders()
 	}
@@ -100,7 +103,7 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 	if m.Exit {
 		filters = append(filters, policies()...)
 		if m.Gateway { // a forward proxy follows no routes that lead elsewhere, and has nothing to ask about them
-			filters = append(filters, policiesOfLed()...)
+			filters = append(append(filters, authorization()), policiesOfLed()...)
 		}
 	} else {
 		for _, f := range sidecarPolicies(hostAsked(), portDialled()) {

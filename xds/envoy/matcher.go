@@ -1,17 +1,21 @@
 package envoy
 
 import (
+	"net/netip"
 	"time"
 
 	cncfcorev3 "github.com/cncf/xds/go/xds/core/v3"
 	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	cncftypev3 "github.com/cncf/xds/go/xds/type/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	inputsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/network/v3"
+	ipmatcherv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/input_matchers/ip/v3"
 	metadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/input_matchers/metadata/v3"
 	typematcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	celv1 "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // What follows builds matching trees: of what a request shows, of which an action comes.
@@ -118,6 +122,15 @@ func IsLike(input *cncfcorev3.TypedExtensionConfig, expression string) *Predicat
 	return asks(input, &cncfmatcherv3.StringMatcher{MatchPattern: &cncfmatcherv3.StringMatcher_SafeRegex{SafeRegex: &cncfmatcherv3.RegexMatcher{
 		EngineType: &cncfmatcherv3.RegexMatcher_GoogleRe2{GoogleRe2: &cncfmatcherv3.RegexMatcher_GoogleRE2{}}, Regex: expression,
 	}}})
+}
+
+// InRanges asks whether an input, an address, is in one of the ranges.
+func InRanges(input *cncfcorev3.TypedExtensionConfig, ranges []netip.Prefix) *Predicate {
+	m := &ipmatcherv3.Ip{StatPrefix: "in"}
+	for _, p := range ranges {
+		m.CidrRanges = append(m.CidrRanges, &corev3.CidrRange{AddressPrefix: p.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(p.Bits()))})
+	}
+	return asksBy(input, extension("ip", m))
 }
 
 // All asks several things; of one, that.

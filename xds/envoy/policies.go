@@ -31,6 +31,10 @@ const (
 	led = ".led"
 )
 
+// FilterAuthz keeps the AuthorizationPolicies that are for a proxy. What it holds comes by a resource of this name
+// (xds/translate/authorizing).
+const FilterAuthz = "sallyport.authorization"
+
 // The types of what they hold: rules, or, at a gateway, an index of rules.
 const (
 	AccessType = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC"
@@ -50,6 +54,11 @@ func ByECDS(types ...string) *corev3.ExtensionConfigSource {
 func policies() []*hcmv3.HttpFilter {
 	asked := httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostAsked(), portAsked()}})
 	return []*hcmv3.HttpFilter{off(asked), off(byPolicy(FilterRoot)), off(byPolicy(FilterOwn))}
+}
+
+// authorization is the filter of a gateway's AuthorizationPolicies, off like the others. It asks for nothing that filterAsked notes.
+func authorization() *hcmv3.HttpFilter {
+	return off(&hcmv3.HttpFilter{Name: FilterAuthz, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(AccessType)}})
 }
 
 // policiesOfLed are the same once more, for requests that a user's route leads from the host that they are for to another one: both
@@ -87,8 +96,8 @@ func LedThere(row *routev3.Route, host string, port uint32) *routev3.Route {
 
 func portText(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
 
-// Kept says which levels of policies there are.
-type Kept struct{ Root, Own bool }
+// Kept says which levels of policies there are, and whether there are AuthorizationPolicies.
+type Kept struct{ Root, Own, Authz bool }
 
 // Keep turns the filters on for whatever an exit's table is asked for. A table can be changed without ending a connection, which a
 // listener cannot.
@@ -102,6 +111,9 @@ func Keep(table *routev3.RouteConfiguration, which Kept) {
 	}
 	if which.Own {
 		filters = append(filters, FilterOwn)
+	}
+	if which.Authz {
+		filters = append(filters, FilterAuthz)
 	}
 	for _, f := range filters {
 		if table.TypedPerFilterConfig == nil {

@@ -62,9 +62,12 @@ func TrustsOf(m *mesh.Config) Trusts {
 	return Trusts(strings.Join(append([]string{m.TrustDomain}, m.TrustDomainAliases...), " "))
 }
 
+// Domains are the trust domain and its aliases.
+func (t Trusts) Domains() []string { return strings.Fields(string(t)) }
+
 // names gives what begins with each of the trust domains: "spiffe://DOMAIN/" and the rest.
 func (t Trusts) names(rest string) []string {
-	domains := strings.Fields(string(t))
+	domains := t.Domains()
 	out := make([]string, len(domains))
 	for i, d := range domains {
 		out[i] = "spiffe://" + d + "/" + rest

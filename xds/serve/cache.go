@@ -51,7 +51,7 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	c.snapshot = s
 	c.translator.Forget(changed.Hosts)
 	c.advance(s, changed)
-	if changed.Mesh || len(changed.Policies) > 0 {
+	if changed.Mesh || len(changed.Policies) > 0 || len(changed.Authorization) > 0 {
 		for _, cl := range c.policed {
 			view, refs := translate.UpdatePolicies(cl.view, s, cl.police, changed)
 			if cl.view = view; len(refs) > 0 {
@@ -60,9 +60,11 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 		}
 	}
 	reclassify := changed.Mesh || len(changed.Scopes) > 0 || changed.Views || changed.Kube || len(changed.Policies) > 0
-	if reclassify {
+	if reclassify || len(changed.Authorization) > 0 {
 		for _, st := range c.streams {
-			c.place(st)
+			if reclassify || st.proxy.IsRouter() {
+				c.place(st)
+			}
 		}
 	}
 	// the gateway first, which others send to
@@ -154,11 +156,21 @@ func (c *Cache) police(st *stream) {
 	cl := c.policed[key]
 	if cl == nil {
 		c.made++
-		cl = &class{id: c.made, police: key, view: translate.BuildPolicies(c.snapshot, key)}
+		cl = &class{id: c.made, police: key, view: c.policies(key)}
 		c.policed[key] = cl
 	}
 	cl.users++
 	st.policed = cl
+}
+
+// policies makes the view of a kind: of a gateway, from that of another one, since they differ in little.
+func (c *Cache) policies(key translate.Policed) *translate.View {
+	for other, cl := range c.policed {
+		if key.Kind == translate.Gateway && other.Kind == translate.Gateway {
+			return translate.Reauthorize(cl.view, c.snapshot, key)
+		}
+	}
+	return translate.BuildPolicies(c.snapshot, key)
 }
 
 func (c *Cache) leavePoliced(st *stream) {

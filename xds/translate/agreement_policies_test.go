@@ -212,6 +212,9 @@ func ruledBy(e interpret.Entry) (rule, would string, denied config.Key) {
 	if said := e.Metadata[wire.AnswerFilter][wire.AnswerDenied]; said != "" {
 		r.Own = strings.TrimSpace(said)
 	}
+	if by, ok := wire.ParseRule(of[wire.StatAuthz+wire.EnforcedRule]); ok && by.Verdict == wire.RuleDenies {
+		r.Own = by.String()
+	}
 	by, ok := wire.ParseRule(r.Own)
 	if !ok {
 		by, ok = wire.ParseRule(r.Root)
@@ -220,8 +223,12 @@ func ruledBy(e interpret.Entry) (rule, would string, denied config.Key) {
 		rule = by.Policy + "/" + by.Rule
 	}
 	if by.Verdict == wire.RuleDenies {
-		ns, name, _ := strings.Cut(by.Policy, "/")
-		return rule, "", config.Key{Kind: config.KindEgressPolicy, Namespace: ns, Name: name}
+		denied.Kind = config.KindEgressPolicy
+		if of, ok := strings.CutPrefix(by.Policy, wire.AuthorizationPolicy+"/"); ok {
+			denied.Kind, by.Policy = config.KindAuthorizationPolicy, of
+		}
+		denied.Namespace, denied.Name, _ = strings.Cut(by.Policy, "/")
+		return rule, "", denied
 	}
 	for _, text := range []string{r.RootObserved, r.OwnObserved} {
 		if by, ok := wire.ParseRule(text); ok && by.Verdict == wire.RuleDenies && would == "" {

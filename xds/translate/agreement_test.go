@@ -31,16 +31,19 @@ type observed struct {
 	DecidedBy config.Key
 	// Rule is the rule of a policy that allows or denies, and WouldDeny the one that would, if those that are observed were enforced.
 	Rule, WouldDeny string
+	// Authorized and WouldRefuse are the same of AuthorizationPolicies.
+	Authorized, WouldRefuse string
 }
 
 func (o observed) String() string {
 	verdict := map[bool]string{true: "allowed", false: "denied"}[o.Allowed]
-	return fmt.Sprintf("%s, %s, cluster %q, gateway %q, decided by %q, rule %q, would deny %q", verdict, o.Path, o.Cluster, o.Gateway, o.DecidedBy, o.Rule, o.WouldDeny)
+	return fmt.Sprintf("%s, %s, cluster %q, gateway %q, decided by %q, rule %q, would deny %q, authorized by %q, would refuse %q", verdict, o.Path, o.Cluster, o.Gateway, o.DecidedBy, o.Rule, o.WouldDeny, o.Authorized, o.WouldRefuse)
 }
 
 // decided is what policy says.
 func decided(v policy.Verdict) observed {
-	o := observed{v.Allowed, v.Path, v.Cluster, v.Gateway, v.DecidedBy.Key, saidOf(v.Ruling), saidOf(v.WouldDeny)}
+	o := observed{Allowed: v.Allowed, Path: v.Path, Cluster: v.Cluster, Gateway: v.Gateway, DecidedBy: v.DecidedBy.Key, Rule: saidOf(v.Ruling), WouldDeny: saidOf(v.WouldDeny)}
+	o.authorized(v)
 	if o.Path == policy.PathBlackhole {
 		o.Cluster = "BlackHoleCluster" // also where a route answers by itself
 	}
@@ -192,7 +195,7 @@ func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 		return o, steps, err
 	}
 	class := translate.Class{Kind: translate.Gateway, Gateway: o.Gateway, Port: uint32(gatewayAddress.Port()), OnDemand: true}
-	_, gateway := e.class(class, translate.Policed{Kind: translate.Gateway}, "")
+	_, gateway := e.class(class, translate.GatewayPoliced(e.snapshot.AuthorizingExit(o.Gateway)), "")
 	arrives := out.Upstream.Arrives(gatewayAddress, pod)
 	arrives.At = x.At
 	there, err := gateway.Connect(arrives)
@@ -218,6 +221,7 @@ func (o *observed) governed(entries []interpret.Entry) {
 		return
 	}
 	o.Rule, o.WouldDeny, _ = ruledBy(entries[0])
+	o.Authorized, o.WouldRefuse = authorizedBy(entries[0])
 }
 
 // forwarded follows what a program asks of the forward proxy: a request to it, or a CONNECT with the bytes behind.

@@ -140,6 +140,36 @@ var pairs = map[string]string{
 	"EgressPolicy rules.owner":            `{rules: [{action: Deny, owner: a}]} ⇒ {rules: [{action: Deny, owner: b}]}`,
 	"EgressPolicy rules.final":            `{rules: [{action: Allow, final: true}]} ⇒ {rules: [{action: Allow}]}`,
 
+	"AuthorizationPolicy selector.matchLabels":                 `{selector: {matchLabels: {istio: egress}}} ⇒ {selector: {matchLabels: {istio: other}}}`,
+	"AuthorizationPolicy targetRef.kind":                       `{targetRef: {kind: Service, name: istio-egressgateway}} ⇒ {targetRef: {kind: Gateway, name: istio-egressgateway}}`,
+	"AuthorizationPolicy targetRef.name":                       `{targetRef: {kind: Service, name: istio-egressgateway}} ⇒ {targetRef: {kind: Service, name: other}}`,
+	"AuthorizationPolicy targetRefs.kind":                      `{targetRefs: [{kind: Service, name: istio-egressgateway}]} ⇒ {targetRefs: [{kind: Gateway, name: istio-egressgateway}]}`,
+	"AuthorizationPolicy targetRefs.name":                      `{targetRefs: [{kind: Service, name: istio-egressgateway}]} ⇒ {targetRefs: [{kind: Service, name: other}]}`,
+	"AuthorizationPolicy action":                               `{selector: {matchLabels: {istio: egress}}, action: ALLOW} ⇒ {selector: {matchLabels: {istio: egress}}, action: DENY}`,
+	"AuthorizationPolicy rules.from.source.principals":         `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {principals: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {principals: [b]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.notPrincipals":      `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notPrincipals: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notPrincipals: [b]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.namespaces":         `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {namespaces: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {namespaces: [b]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.notNamespaces":      `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notNamespaces: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notNamespaces: [b]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.serviceAccounts":    `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {serviceAccounts: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {serviceAccounts: [b]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.notServiceAccounts": `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notServiceAccounts: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notServiceAccounts: [b]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.trustDomains":       `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {trustDomains: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {trustDomains: [b]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.notTrustDomains":    `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notTrustDomains: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notTrustDomains: [b]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.ipBlocks":           `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {ipBlocks: [192.0.2.1]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {ipBlocks: [192.0.2.0/24]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.notIpBlocks":        `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notIpBlocks: [192.0.2.1]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notIpBlocks: [192.0.2.0/24]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.remoteIpBlocks":     `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {remoteIpBlocks: [192.0.2.1]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {remoteIpBlocks: [192.0.2.0/24]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.notRemoteIpBlocks":  `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notRemoteIpBlocks: [192.0.2.1]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notRemoteIpBlocks: [192.0.2.0/24]}}]}]}`,
+	"AuthorizationPolicy rules.to.operation.hosts":             `{selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {hosts: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {hosts: [b]}}]}]}`,
+	"AuthorizationPolicy rules.to.operation.notHosts":          `{selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {notHosts: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {notHosts: [b]}}]}]}`,
+	"AuthorizationPolicy rules.to.operation.methods":           `{selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {methods: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {methods: [b]}}]}]}`,
+	"AuthorizationPolicy rules.to.operation.notMethods":        `{selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {notMethods: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {notMethods: [b]}}]}]}`,
+	"AuthorizationPolicy rules.to.operation.ports":             `{selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {ports: ['80']}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {ports: ['81']}}]}]}`,
+	"AuthorizationPolicy rules.to.operation.notPorts":          `{selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {notPorts: ['80']}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {notPorts: ['81']}}]}]}`,
+	"AuthorizationPolicy rules.to.operation.paths":             `{selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {paths: [/a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {paths: [/b]}}]}]}`,
+	"AuthorizationPolicy rules.to.operation.notPaths":          `{selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {notPaths: [/a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{to: [{operation: {notPaths: [/b]}}]}]}`,
+	"AuthorizationPolicy rules.when.key":                       `{selector: {matchLabels: {istio: egress}}, rules: [{when: [{key: 'request.headers[a]', values: [x]}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{when: [{key: 'request.headers[b]', values: [x]}]}]}`,
+	"AuthorizationPolicy rules.when.values":                    `{selector: {matchLabels: {istio: egress}}, rules: [{when: [{key: source.principal, values: [x]}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{when: [{key: source.principal, values: [z]}]}]}`,
+	"AuthorizationPolicy rules.when.notValues":                 `{selector: {matchLabels: {istio: egress}}, rules: [{when: [{key: source.principal, notValues: [x]}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{when: [{key: source.principal, notValues: [z]}]}]}`,
+
 	"WorkloadEntry labels":  `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.1, labels: {app: v}}`,
 	"WorkloadEntry address": `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.2, labels: {app: w}}`,
 	"WorkloadEntry ports":   `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.1, labels: {app: w}, ports: {http: 81}}`,
@@ -367,7 +397,7 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar", "VirtualService", "Gateway", "EgressPolicy"} {
+	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar", "VirtualService", "Gateway", "EgressPolicy", "AuthorizationPolicy"} {
 		for _, f := range fields.Of(kind).Fields {
 			if f.Fate != fields.Applied {
 				continue
@@ -382,6 +412,9 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 				ns = "other"
 			}
 			if kind == "EgressPolicy" && (strings.HasPrefix(f.Path, "namespaces.") || f.Path == "rules.final") {
+				ns = settings.RootNamespace
+			}
+			if kind == "AuthorizationPolicy" { // where the gateway is
 				ns = settings.RootNamespace
 			}
 			if given(t, settings, kind, ns, one) == given(t, settings, kind, ns, other) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
@@ -20,12 +21,13 @@ type Policed struct {
 	Kind      Kind
 	Namespace string
 	Root, Own string // of proxies of one workload: the names of the policies that select it
+	Authz     string // of gateways: the names of the AuthorizationPolicies that do, with their namespaces
 }
 
 // PolicedBy finds a node's.
 func PolicedBy(s *registry.Snapshot, n Node) Policed {
 	if n.IsRouter() && n.Forward == "" {
-		return Policed{Kind: Gateway}
+		return GatewayPoliced(s.Authorizing(n.Namespace, n.Labels))
 	}
 	set := s.PolicySet(n.Namespace, n.Account, n.Labels)
 	p := Policed{Kind: Sidecar, Root: keys(set.Root), Own: keys(set.Own)}
@@ -36,6 +38,15 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 		p.Namespace = n.Namespace
 	}
 	return p
+}
+
+// GatewayPoliced is that of a gateway's pods that AuthorizationPolicies are for.
+func GatewayPoliced(set authz.Set) Policed {
+	names := make([]string, len(set))
+	for i, p := range set {
+		names[i] = p.Key.Namespace + "/" + p.Key.Name
+	}
+	return Policed{Kind: Gateway, Authz: strings.Join(names, ",")}
 }
 
 func keys(l permit.Level) string {
@@ -80,6 +91,12 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 		namespaces = s.PolicedNamespaces()
 	}
 	trust := envoy.TrustsOf(s.Mesh)
+	if changed.Mesh || len(changed.Authorization) > 0 {
+		e.replace(nil, []*resource.Resource{authorization(authorizedBy(s, p), trust)})
+	}
+	if !changed.Mesh && len(changed.Policies) == 0 {
+		return e.commit()
+	}
 	for _, ns := range namespaces {
 		if list := s.OwnPolicies(ns); len(list) > 0 {
 			e.replace(nil, []*resource.Resource{policing.Own(ownName(ns), ns, resolve.Govern(list, s.People(ns)), trust)})
@@ -89,6 +106,13 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	}
 	e.indexes(s, trust)
 	return e.commit()
+}
+
+// Reauthorize makes, of a gateway's view, that of one that other AuthorizationPolicies are for.
+func Reauthorize(v *View, s *registry.Snapshot, p Policed) *View {
+	e := newEdit(v)
+	e.replace(nil, []*resource.Resource{authorization(authorizedBy(s, p), envoy.TrustsOf(s.Mesh))})
+	return e.done()
 }
 
 // policyNames are those of the levels that a gateway's indexes lead to, in order.

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Rule is a rule of an EgressPolicy that decided, as proxies name it in their metadata and answers. As text its parts are
+// Rule is a rule of a policy that decided, as proxies name it in their metadata and answers. As text its parts are
 // joined by "|", and hold no white space, which Envoy replaces in some places.
 type Rule struct {
 	Verdict  string // one of those below
-	Policy   string // "namespace/name"
+	Policy   string // "namespace/name" of an EgressPolicy; else with the kind before, "AuthorizationPolicy/namespace/name"
 	Rule     string
 	Revision string
 	Reason   string
@@ -23,6 +23,9 @@ const (
 	RuleAllows = "allow"
 	RuleFinal  = "final" // allows, whatever the workload's own namespace says
 )
+
+// AuthorizationPolicy is Istio's kind, as Rule.Policy begins with it.
+const AuthorizationPolicy = "AuthorizationPolicy"
 
 // NoRule is what a level says that says nothing.
 const NoRule = "-"
@@ -65,13 +68,14 @@ func ParseRule(text string) (Rule, bool) {
 	return Rule{out[0], out[1], out[2], out[3], out[4], out[5]}, true
 }
 
-// Ruled is what the levels' policies said: what was kept, and what would have been kept if those that are observed were enforced.
-type Ruled struct{ Root, Own, RootObserved, OwnObserved string }
+// Ruled is what the levels' policies said, and the gateway's AuthorizationPolicies: what was kept, and what would have been kept if
+// those that are observed were enforced.
+type Ruled struct{ Root, Own, RootObserved, OwnObserved, Authz, AuthzObserved string }
 
-// ParseRuled reads what an answer says of it: the four, with a space between.
+// ParseRuled reads what an answer says of it: the six, with a space between.
 func ParseRuled(text string) (r Ruled) {
-	parts := strings.SplitN(text, " ", 5)
-	for i, to := range []*string{&r.Root, &r.Own, &r.RootObserved, &r.OwnObserved} {
+	parts := strings.SplitN(text, " ", 7)
+	for i, to := range []*string{&r.Root, &r.Own, &r.RootObserved, &r.OwnObserved, &r.Authz, &r.AuthzObserved} {
 		if i < len(parts) {
 			*to = parts[i]
 		}
@@ -79,11 +83,12 @@ func ParseRuled(text string) (r Ruled) {
 	return r
 }
 
-// The prefixes of the keys under which proxies tell of the levels' rules: of the root namespace's policies, and of those of the
-// workload's own.
+// The prefixes of the keys under which proxies tell of rules: of the root namespace's EgressPolicies, of those of the workload's own,
+// and of AuthorizationPolicies.
 const (
-	StatRoot = "root_"
-	StatOwn  = "own_"
+	StatRoot  = "root_"
+	StatOwn   = "own_"
+	StatAuthz = "authz_"
 )
 
 // Where proxies tell of rules. Of requests, the metadata of the filter of access has them, under the levels' prefixes; of connections

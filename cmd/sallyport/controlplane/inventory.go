@@ -119,7 +119,7 @@ func (v *inventory) check(o config.Object, cfg mesh.Config) []admission.Finding 
 
 // countsFor tells the objects that admission.Check looks at for what it says of o. They are all of the kinds that
 // others refer to; but of ServiceEntries, where o is one, those that share a host or an address with it. Who is selected, and what
-// is asked before, is looked at for EgressPolicies only.
+// is asked before, is looked at for policies only.
 func countsFor(o config.Object) func(other *config.Object) bool {
 	entry, isEntry := o.Spec.(*networking.ServiceEntry)
 	hosts, addresses := map[string]bool{}, map[string]bool{}
@@ -134,7 +134,7 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 		case config.KindNamespace, config.KindService, config.KindGateway, config.KindDestinationRule:
 			return true
 		case config.KindPod, config.KindWorkloadEntry:
-			return o.Key.Kind == config.KindEgressPolicy
+			return o.Key.Kind == config.KindEgressPolicy || o.Key.Kind == config.KindAuthorizationPolicy
 		case config.KindEgressPolicy:
 			return o.Key.Kind == other.Key.Kind && o.Namespace == other.Key.Namespace
 		case config.KindVirtualService: // of several for one host the oldest leads

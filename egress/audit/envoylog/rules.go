@@ -102,6 +102,10 @@ func (l *logged) setRule(key, value string) {
 		l.said().RootObserved = value
 	case wire.StatOwn + wire.ShadowRule:
 		l.said().OwnObserved = value
+	case wire.StatAuthz + wire.EnforcedRule:
+		l.said().Authz = value
+	case wire.StatAuthz + wire.ShadowRule:
+		l.said().AuthzObserved = value
 	}
 }
 
@@ -138,7 +142,7 @@ func (r *entry) forbid(details string) bool {
 
 // whyForbidden says it in words.
 func whyForbidden(rule wire.Rule) string {
-	why, name := rule.Reason, ", rule "+rule.Rule
+	why, name, by := rule.Reason, ", rule "+rule.Rule, objectOf(rule)
 	switch {
 	case rule.Rule == "default":
 		why, name = "no rule allows it", ""
@@ -147,7 +151,7 @@ func whyForbidden(rule wire.Rule) string {
 	case strings.HasSuffix(rule.Rule, ".paths"):
 		why, name = "the path can be taken for another one", ", rule "+strings.TrimSuffix(rule.Rule, ".paths")
 	}
-	text := "denied by " + record.EgressPolicy + " " + rule.Policy + name
+	text := "denied by " + by.Kind + " " + by.Namespace + "/" + by.Name + name
 	if why != "" {
 		text += ": " + why
 	}
@@ -172,6 +176,10 @@ func (r *entry) tellRules() {
 		r.AllowedBy = objectOf(own)
 	case root.Verdict == wire.RuleAllows, root.Verdict == wire.RuleFinal:
 		r.AllowedBy = objectOf(root)
+	default:
+		if authz := ruleOf(said.Authz); authz.Verdict == wire.RuleAllows {
+			r.AllowedBy = objectOf(authz)
+		}
 	}
 	if said.RootObserved != "" {
 		root = ruleOf(said.RootObserved)
@@ -184,6 +192,10 @@ func (r *entry) tellRules() {
 		r.WouldDeny = objectOf(root)
 	case own.Verdict == wire.RuleDenies && root.Verdict != wire.RuleFinal:
 		r.WouldDeny = objectOf(own)
+	default:
+		if authz := ruleOf(said.AuthzObserved); authz.Verdict == wire.RuleDenies {
+			r.WouldDeny = objectOf(authz)
+		}
 	}
 }
 
@@ -195,6 +207,11 @@ func ruleOf(text string) wire.Rule {
 
 // objectOf names a rule as records do.
 func objectOf(r wire.Rule) record.Object {
-	namespace, name, _ := strings.Cut(r.Policy, "/")
-	return record.Object{Kind: record.EgressPolicy, Namespace: namespace, Name: name, Rule: r.Rule, Revision: r.Revision}
+	kind := record.EgressPolicy
+	policy, other := strings.CutPrefix(r.Policy, wire.AuthorizationPolicy+"/")
+	if other {
+		kind = wire.AuthorizationPolicy
+	}
+	namespace, name, _ := strings.Cut(policy, "/")
+	return record.Object{Kind: kind, Namespace: namespace, Name: name, Rule: r.Rule, Revision: r.Revision}
 }

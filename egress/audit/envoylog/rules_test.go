@@ -17,6 +17,8 @@ import (
 const (
 	rootEnforced, ownEnforced = wire.StatRoot + wire.EnforcedRule, wire.StatOwn + wire.EnforcedRule
 	rootObserved, ownObserved = wire.StatRoot + wire.ShadowRule, wire.StatOwn + wire.ShadowRule
+
+	authzEnforced, authzObserved = wire.StatAuthz + wire.EnforcedRule, wire.StatAuthz + wire.ShadowRule
 )
 
 // The rules that are met here, as proxies write them, and as records name them.
@@ -26,6 +28,12 @@ var (
 	meshDenies = wire.Rule{Verdict: wire.RuleDenies, Policy: "istio-system/mesh", Rule: "default", Revision: revisionTag}
 	meshAllows = wire.Rule{Verdict: wire.RuleAllows, Policy: "istio-system/mesh", Rule: "all", Revision: revisionTag}
 	meshFinal  = wire.Rule{Verdict: wire.RuleFinal, Policy: "istio-system/mesh", Rule: "backups", Revision: revisionTag}
+
+	authzDenies = wire.Rule{Verdict: wire.RuleDenies, Policy: "AuthorizationPolicy/istio-system/way", Rule: "rules[0]", Revision: revisionTag}
+	authzAllows = wire.Rule{Verdict: wire.RuleAllows, Policy: "AuthorizationPolicy/istio-system/way", Rule: "rules[1]", Revision: revisionTag}
+
+	byAuthz    = record.Object{Kind: "AuthorizationPolicy", Namespace: "istio-system", Name: "way", Rule: "rules[0]", Revision: revisionTag}
+	byAuthzAll = record.Object{Kind: "AuthorizationPolicy", Namespace: "istio-system", Name: "way", Rule: "rules[1]", Revision: revisionTag}
 
 	byList     = record.Object{Kind: "EgressPolicy", Namespace: "default", Name: "list", Rule: "one", Revision: revisionTag}
 	byAllowed  = record.Object{Kind: "EgressPolicy", Namespace: "default", Name: "list", Rule: "rules[1]", Revision: revisionTag}
@@ -90,6 +98,10 @@ func ruledRequests() map[string]logCase {
 			denied(func(r *record.Record) {
 				r.DecidedBy, r.Reason = byMesh, "denied by EgressPolicy istio-system/mesh: no rule allows it"
 			})},
+		"a request that an AuthorizationPolicy denies": {wire.GatewayHTTP, httpLog(ruled(peered(common("", "")), wire.RuleFilter, ownEnforced, allowed.String()), get, "external.com", "/bets", 403, details(authzDenies)),
+			denied(func(r *record.Record) {
+				r.DecidedBy, r.Reason = byAuthz, "denied by AuthorizationPolicy istio-system/way, rule rules[0]"
+			})},
 		"a request whose path can be taken for another one": {wire.GatewayHTTP, httpLog(
 			peered(common("", "")), get, "external.com", "/bets", 403, details(wire.Rule{Verdict: wire.RuleDenies, Policy: "default/list", Rule: "one.paths", Revision: revisionTag, Reason: "downloads"})),
 			denied(func(r *record.Record) {
@@ -132,6 +144,9 @@ func ruledRequests() map[string]logCase {
 		"an observed rule that the root overrules":   expecting(leaves(rootObserved, meshFinal.String(), ownObserved, list.String()), none, none),
 		"an observed rule that an enforced one does": expecting(leaves(rootEnforced, meshFinal.String(), ownObserved, list.String()), byMeshLast, none),
 		"an observed rule beside one that allows":    expecting(leaves(rootEnforced, meshAllows.String(), rootObserved, meshAllows.String(), ownObserved, list.String()), byMeshAll, byList),
+		"an AuthorizationPolicy allows":              expecting(leaves(rootEnforced, wire.NoRule, authzEnforced, authzAllows.String()), byAuthzAll, none),
+		"two kinds of policies allow":                expecting(leaves(ownEnforced, allowed.String(), authzEnforced, authzAllows.String()), byAllowed, none),
+		"a dry run would deny":                       expecting(leaves(authzEnforced, wire.NoRule, authzObserved, authzDenies.String()), none, byAuthz),
 		"observed rules that allow":                  expecting(leaves(rootObserved, meshAllows.String(), ownObserved, allowed.String()), none, none),
 	}
 }
@@ -181,6 +196,19 @@ func ruledConnections() map[string]logCase {
 				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443, SNI: "external.com",
 				Authority: "external.com:443", Protocol: "tls", Cluster: "outbound|443||external.com", Route: "default", DecidedBy: entry, Reason: "registered",
 				AllowedBy: byMeshAll, WouldDeny: byMesh,
+			})},
+		"TLS that an AuthorizationPolicy denies": {wire.GatewayTLS, tcpLog(
+			answered(behind("BlackHoleCluster", "policy", "external.com:443", "role", "blackhole"), wire.AnswerDenied, authzDenies.String()), "external.com", ""),
+			denied("gateway", "gateway", client, func(r *record.Record) {
+				r.DecidedBy, r.Reason = byAuthz, "denied by AuthorizationPolicy istio-system/way, rule rules[0]"
+			})},
+		"TLS that an AuthorizationPolicy allows, and a dry run would not": {wire.GatewayTLS, tcpLog(
+			answered(behind("outbound|443||external.com", "default", "external.com:443", "role", "external", "config", entryTag), wire.AnswerRules,
+				"    "+authzAllows.String()+" "+authzDenies.String()), "external.com", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443, SNI: "external.com",
+				Authority: "external.com:443", Protocol: "tls", Cluster: "outbound|443||external.com", Route: "default", DecidedBy: entry, Reason: "registered",
+				AllowedBy: byAuthzAll, WouldDeny: byAuthz,
 			})},
 		"TLS that nobody registered, which an observed rule would deny": {wire.SidecarTunnel, tcpLog(
 			answered(at(common("PassthroughCluster", "", "role", "passthrough", "policy", policyTag, "route", "allow_any", "authority", "other.test:443"), address("203.0.113.9", 443), address("203.0.113.9", 443)),

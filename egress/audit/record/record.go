@@ -89,7 +89,7 @@ type Record struct {
 	Route     string `json:"route,omitempty"`   // Envoy's route name
 	DecidedBy Object `json:"decidedBy"`
 	Reason    string `json:"reason,omitempty"`
-	// AllowedBy is the rule of an EgressPolicy that allowed it: the last that was asked.
+	// AllowedBy is the rule of an EgressPolicy that allowed it, the last that was asked; without one, that of an AuthorizationPolicy.
 	AllowedBy Object `json:"allowedBy,omitzero"`
 	// WouldDeny is the rule by which it would have been denied if the policies that are observed were enforced.
 	WouldDeny Object `json:"wouldDeny,omitzero"`

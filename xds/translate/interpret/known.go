@@ -163,6 +163,7 @@ var knownMatchers = map[string]fields{
 	"envoy.extensions.matching.common_inputs.network.v3.DynamicMetadataInput":             set("filter path", ""),
 	"envoy.extensions.matching.common_inputs.network.v3.DynamicMetadataInput.PathSegment": set("key", ""),
 	"envoy.extensions.matching.input_matchers.metadata.v3.Metadata":                       set("value invert", ""),
+	"envoy.extensions.matching.input_matchers.ip.v3.Ip":                                   set("cidr_ranges", "stat_prefix"),
 	"envoy.extensions.matching.common_inputs.ssl.v3.UriSanInput":                          set("", ""),
 	"envoy.type.v3.Int32Range":                                                            set("start end", ""),
 	"envoy.type.v3.Int64Range":                                                            set("start end", ""),

@@ -1,13 +1,17 @@
 package interpret
 
 import (
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	cncfcorev3 "github.com/cncf/xds/go/xds/core/v3"
 	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	networkv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/network/v3"
 	sslv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/ssl/v3"
+	ipv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/input_matchers/ip/v3"
 	metadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/input_matchers/metadata/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
@@ -112,6 +116,13 @@ func (s *scope) custom(input, matcher proto.Message) bool {
 		}
 		v, err := evaluate(fromProto(m.ExprMatch.GetParsedExpr().GetExpr()), s) //nolint:staticcheck // as proxies are given it
 		return err == nil && v.truth()
+	case *ipv3.Ip:
+		text, _ := s.inputOf(input)
+		ip, err := netip.ParseAddr(text)
+		return err == nil && slices.ContainsFunc(m.CidrRanges, func(r *corev3.CidrRange) bool {
+			p, err := netip.ParsePrefix(r.AddressPrefix + "/" + strconv.Itoa(int(r.PrefixLen.GetValue())))
+			return err == nil && p.Contains(ip)
+		})
 	case *metadatav3.Metadata:
 		in, ok := input.(*networkv3.DynamicMetadataInput)
 		if !ok {
@@ -129,7 +140,11 @@ func (s *scope) custom(input, matcher proto.Message) bool {
 }
 
 func (s *scope) input(in *cncfcorev3.TypedExtensionConfig) (string, bool) {
-	switch m := extension(in).(type) {
+	return s.inputOf(extension(in))
+}
+
+func (s *scope) inputOf(in proto.Message) (string, bool) {
+	switch m := in.(type) {
 	case *matcherv3.HttpRequestHeaderMatchInput:
 		if s.request == nil {
 			return "", false
@@ -141,7 +156,7 @@ func (s *scope) input(in *cncfcorev3.TypedExtensionConfig) (string, bool) {
 	case *sslv3.UriSanInput:
 		return strings.Join(s.peer, ","), len(s.peer) > 0
 	default:
-		unknown("input %s: %T", in.Name, m)
+		unknown("input %T", m)
 		return "", false
 	}
 }

@@ -1,0 +1,211 @@
+package admission
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	security "istio.io/api/security/v1"
+	typev1beta1 "istio.io/api/type/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// authorizationPolicy judges what Istio's own admission does, and what would mean nothing here.
+func (r *report) authorizationPolicy(p *security.AuthorizationPolicy) {
+	targets := slices.Clone(p.TargetRefs)
+	if p.TargetRef != nil {
+		targets = append(targets, p.TargetRef)
+	}
+	if p.Selector != nil && len(targets) > 0 {
+		r.reject("spec.selector", nil, "a policy has a selector, or it has targets", "remove one of the two")
+	}
+	for i, t := range targets {
+		r.target(at("spec.targetRefs", i), t)
+	}
+	if dry := r.of.Annotations[authz.DryRunAnnotation]; dry != "" && dry != "true" && dry != "false" {
+		r.reject("metadata.annotations", dry, "the annotation "+authz.DryRunAnnotation+" is neither true nor false", "write true, or remove it")
+	}
+	for i, rule := range p.Rules {
+		r.authorizationRule(at("spec.rules", i), rule)
+	}
+	policy := authz.FromSpec(&r.of, p)
+	for i := range policy.Rules {
+		if rule := &policy.Rules[i]; policy.Action == authz.Deny && rule.OfRequests() && !rule.Tells() {
+			r.warn(at("spec.rules", i), nil, "of TLS and TCP, whose requests nobody reads, it denies all that the rest of the rule does not tell apart: methods, paths, hosts and headers are of requests alone",
+				"add the ports that requests go to")
+		}
+	}
+	if policy.Action == authz.Deny && len(p.Rules) == 0 {
+		r.warn("spec.rules", nil, "a policy that denies by no rule denies nothing", "write rules, or ALLOW without rules to deny everything")
+	}
+}
+
+func (r *report) target(field string, t *typev1beta1.PolicyTargetReference) {
+	switch {
+	case t.Kind != "Service" || t.Group != "" && t.Group != "core":
+		r.reject(field+".kind", t.Kind, "policies target Services of egress gateways alone, and would be kept nowhere", "name a Service, or select the gateway's pods by labels")
+	case t.Namespace != "" && t.Namespace != r.of.Namespace:
+		r.reject(field+".namespace", t.Namespace, "a policy targets Services of its own namespace", "remove it, or write the policy into that namespace")
+	case t.Name == "":
+		r.reject(field+".name", nil, "it is missing", "name the Service")
+	}
+}
+
+func (r *report) authorizationRule(field string, rule *security.Rule) {
+	for i, from := range rule.From {
+		r.source(at(field+".from", i, "source"), from.GetSource())
+	}
+	for i, to := range rule.To {
+		r.operation(at(field+".to", i, "operation"), to.GetOperation())
+	}
+	for i, c := range rule.When {
+		r.condition(at(field+".when", i), c)
+	}
+}
+
+func (r *report) source(field string, s *security.Source) {
+	accounts := slices.Concat(s.GetServiceAccounts(), s.GetNotServiceAccounts())
+	named := slices.Concat(s.GetPrincipals(), s.GetNotPrincipals(), s.GetNamespaces(), s.GetNotNamespaces(), s.GetTrustDomains(), s.GetNotTrustDomains())
+	blocks := slices.Concat(s.GetIpBlocks(), s.GetNotIpBlocks(), s.GetRemoteIpBlocks(), s.GetNotRemoteIpBlocks())
+	if len(accounts)+len(named)+len(blocks)+len(s.GetRequestPrincipals())+len(s.GetNotRequestPrincipals()) == 0 {
+		r.reject(field, nil, "it names nobody", "name somebody, or remove it to mean all")
+	}
+	if len(accounts) > 0 && len(s.GetPrincipals())+len(s.GetNotPrincipals())+len(s.GetNamespaces())+len(s.GetNotNamespaces()) > 0 {
+		r.reject(field+".serviceAccounts", nil, "service accounts cannot be beside principals or namespaces", "use one of them")
+	}
+	for _, a := range accounts {
+		if strings.Contains(a, "*") || strings.Count(a, "/") > 1 || strings.HasPrefix(a, "/") || strings.HasSuffix(a, "/") || a == "" {
+			r.reject(field+".serviceAccounts", a, "is no service account", "write NAMESPACE/ACCOUNT, or ACCOUNT of the policy's own namespace")
+		}
+	}
+	r.texts(field, named)
+	r.blocks(field, blocks)
+}
+
+func (r *report) operation(field string, o *security.Operation) {
+	ports := slices.Concat(o.GetPorts(), o.GetNotPorts())
+	paths := slices.Concat(o.GetPaths(), o.GetNotPaths())
+	others := slices.Concat(o.GetHosts(), o.GetNotHosts(), o.GetMethods(), o.GetNotMethods())
+	if len(ports)+len(paths)+len(others) == 0 {
+		r.reject(field, nil, "it asks for nothing", "say what is asked for, or remove it to mean everything")
+	}
+	r.ports(field+".ports", ports)
+	r.texts(field, others)
+	r.texts(field, paths)
+	for _, p := range paths {
+		if strings.ContainsAny(p, "{}") && !isTemplate(p) {
+			r.reject(field+".paths", p, "is no path template", "use {*} for a segment, and as the last of them {**} for any number of segments")
+		}
+	}
+}
+
+// isTemplate says whether a path with braces is one that Istio takes: {*} and {**} are whole segments, {**} is the last of them, and
+// there is no other "*".
+func isTemplate(p string) bool {
+	last := false
+	for _, segment := range strings.Split(p, "/") {
+		operator := segment == "{*}" || segment == "{**}"
+		if !operator && strings.ContainsAny(segment, "*{}") || operator && last {
+			return false
+		}
+		last = last || segment == "{**}"
+	}
+	return true
+}
+
+func (r *report) condition(field string, c *security.Condition) {
+	t, known := authz.ConditionTerm(r.of.Namespace, c)
+	values := slices.Concat(c.Values, c.NotValues)
+	switch {
+	case !known:
+		r.reject(field+".key", c.Key, "no gateway can tell it", "ask for source.ip, remote.ip, source.namespace, source.principal, source.serviceAccount, destination.port, connection.sni or request.headers[NAME]")
+	case len(values) == 0:
+		r.reject(field, nil, "it has no values", "add values or notValues")
+	case t.Attribute == authz.Header && !isHeaderName(t.Header):
+		r.reject(field+".key", c.Key, "names no header", "write request.headers[NAME]")
+	case t.Attribute == authz.SourceIP || t.Attribute == authz.RemoteIP:
+		r.blocks(field, values)
+	case t.Attribute == authz.Port:
+		r.ports(field+".values", values)
+	default:
+		r.texts(field, values)
+	}
+}
+
+func isHeaderName(name string) bool {
+	return name != "" && strings.IndexFunc(name, func(c rune) bool {
+		return c <= ' ' || c > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
+	}) < 0
+}
+
+func (r *report) texts(field string, list []string) {
+	if slices.Contains(list, "") {
+		r.reject(field, nil, "a value is empty", "remove it; * stands for any value that is there")
+	}
+}
+
+func (r *report) blocks(field string, list []string) {
+	for _, text := range list {
+		if _, err := authz.Range(text); err != nil {
+			r.reject(field, text, "is no address, and no range of them", "write it as 203.0.113.4 or 203.0.113.0/24")
+		}
+	}
+}
+
+func (r *report) ports(field string, list []string) {
+	for _, text := range list {
+		if n, err := strconv.ParseUint(text, 10, 16); err != nil || n == 0 || strconv.FormatUint(n, 10) != text {
+			r.reject(field, text, "is no port", "write a number from 1 to 65535")
+		}
+	}
+}
+
+// judgeAuthorization rejects a policy that selects none of the egress gateways that are known: it is kept nowhere else.
+func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
+	if p.Action == security.AuthorizationPolicy_AUDIT || p.Selector == nil && p.TargetRef == nil && len(p.TargetRefs) == 0 {
+		return // what is said of it does not depend on others
+	}
+	policy := authz.FromSpec(&r.of, p)
+	known := false
+	for _, g := range w.exits() {
+		known = true
+		if policy.Selects(w.cfg.RootNamespace, g.namespace, g.selector, []string{g.name}) {
+			return
+		}
+		for _, pod := range w.workloads[g.namespace] {
+			if hasLabels(pod.labels, g.selector) && policy.Selects(w.cfg.RootNamespace, g.namespace, pod.labels, []string{g.name}) {
+				return
+			}
+		}
+	}
+	if known {
+		r.reject("spec", nil, "no egress gateway that is known is selected, and the policy is kept nowhere else: what it denies, or does not allow, is let through",
+			"select the pods of an egress gateway, in its namespace or from the root namespace, or target its Service; close the ways between pods by NetworkPolicies")
+	}
+}
+
+// exit is an egress gateway's Service.
+type exit struct {
+	namespace, name string
+	selector        map[string]string
+}
+
+// exits are the egress gateways whose Services are known: the mesh's, and those that annotations name.
+func (w *world) exits() (out []exit) {
+	names := map[string]bool{w.cfg.DefaultGateway.Namespace + "/" + w.cfg.DefaultGateway.Name: true}
+	for _, o := range w.objects {
+		if named := o.Annotations[registry.GatewayAnnotation]; named != "" {
+			names[named] = true
+		}
+	}
+	for _, o := range w.objects {
+		if svc, ok := o.Spec.(*corev1.Service); ok && o.Kind == config.KindService && names[o.Namespace+"/"+o.Name] && len(svc.Spec.Selector) > 0 {
+			out = append(out, exit{o.Namespace, o.Name, svc.Spec.Selector})
+		}
+	}
+	return out
+}

@@ -1,0 +1,83 @@
+package authz
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Asked is what a proxy sees of a request or a connection.
+type Asked struct {
+	Domains []string // the mesh's trust domain, and its aliases
+	Client  string   // the SPIFFE id that it showed; "" for none
+	// From and Remote are the client's addresses: that of the connection, and that of whoever is behind. Not valid where nobody knows.
+	From, Remote netip.Addr
+	// Authority is the host that is asked for and its port, which may be missing for 80.
+	Authority string
+	TLS       bool     // the workload speaks TLS itself, and the host is the name that it says there
+	Request   *Request // nil of a connection whose bytes nobody reads
+}
+
+// Request is what is seen of one.
+type Request struct {
+	Method, Path string // the path with its query
+	Header       func(name string) (value string, has bool)
+	// PathUnknown, where nobody knows the path, is told that a rule asks for it; the rule is then taken not to match.
+	PathUnknown func()
+}
+
+func (r *Rule) matches(a *Asked, action Action) bool {
+	if a.Request == nil {
+		if r = r.OfConnections(action); r == nil {
+			return false
+		}
+	}
+	all := func(terms []Term) bool {
+		return !slices.ContainsFunc(terms, func(t Term) bool { return !t.holds(a, action) })
+	}
+	any := func(list [][]Term) bool { return len(list) == 0 || slices.ContainsFunc(list, all) }
+	return any(r.From) && any(r.To) && all(r.When)
+}
+
+func (t Term) holds(a *Asked, action Action) bool {
+	if t.Attribute == Path && a.Request.PathUnknown != nil {
+		a.Request.PathUnknown()
+		return false
+	}
+	if t.Attribute == Path && matches(Abnormal, a.Request.Path) {
+		return action == Deny
+	}
+	one := func(values []string, ranges []netip.Prefix) bool {
+		if t.Attribute == SourceIP || t.Attribute == RemoteIP {
+			return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a.address(t.Attribute)) })
+		}
+		text, has := a.text(t)
+		return has && len(values) > 0 && matches(t.Expression(values, a.Domains), text)
+	}
+	wants := len(t.Values)+len(t.Ranges) > 0
+	return (!wants || one(t.Values, t.Ranges)) && !one(t.Not, t.NotRanges)
+}
+
+func (a *Asked) address(of Attribute) netip.Addr {
+	if of == RemoteIP {
+		return a.Remote
+	}
+	return a.From
+}
+
+// text is what a term's expression is held against; false for what is not there.
+func (a *Asked) text(t Term) (string, bool) {
+	switch t.Attribute {
+	case Principal, Namespace, ServiceAccount, TrustDomain:
+		return a.Client, a.Client != ""
+	case SNI:
+		return a.Authority, a.TLS
+	case Method:
+		return a.Request.Method, true
+	case Path:
+		return a.Request.Path, true
+	case Header:
+		return a.Request.Header(t.Header)
+	default:
+		return a.Authority, true
+	}
+}

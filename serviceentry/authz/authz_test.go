@@ -1,0 +1,181 @@
+package authz
+
+import (
+	"net/netip"
+	"testing"
+
+	security "istio.io/api/security/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/sallyport/sallyport/config"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+func policy(t *testing.T, name, spec string, dry bool) *Policy {
+	t.Helper()
+	text, err := yaml.YAMLToJSON([]byte(spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &security.AuthorizationPolicy{}
+	if err := protojson.Unmarshal(text, p); err != nil {
+		t.Fatal(err)
+	}
+	o := &config.Object{Key: config.Key{Kind: config.KindAuthorizationPolicy, Namespace: "istio-system", Name: name}, Spec: p}
+	if dry {
+		o.Annotations = map[string]string{DryRunAnnotation: "true"}
+	}
+	return FromSpec(o, p)
+}
+
+var domains = []string{"mesh.test", "old.test"}
+
+// asked is a request of shop/web's to a.com, as changed.
+func asked(change func(*Asked)) *Asked {
+	a := &Asked{
+		Domains: domains, Client: "spiffe://mesh.test/ns/shop/sa/web", From: netip.MustParseAddr("10.0.0.7"), Remote: netip.MustParseAddr("10.0.0.7"), Authority: "a.com",
+		Request: &Request{Method: "GET", Path: "/api/x?y=1", Header: func(name string) (string, bool) { return "blue", name == "x-team" }},
+	}
+	if change != nil {
+		change(a)
+	}
+	return a
+}
+
+func connection(a *Asked) { a.Request, a.Authority = nil, "a.com:443" }
+func tls(a *Asked)        { connection(a); a.TLS = true }
+
+// TestRules: what a rule that allows matches, and one that denies.
+func TestRules(t *testing.T) {
+	path := func(p string) func(*Asked) { return func(a *Asked) { a.Request.Path = p } }
+	to := func(authority string) func(*Asked) { return func(a *Asked) { a.Authority = authority } }
+	for _, c := range []struct {
+		rule          string
+		change        func(*Asked)
+		allow, denies bool
+	}{
+		{`{}`, nil, true, true},
+		{`{from: [{source: {principals: [mesh.test/ns/shop/sa/web]}}]}`, nil, true, true},
+		{`{from: [{source: {principals: [cluster.local/ns/shop/sa/web]}}]}`, nil, true, true},
+		{`{from: [{source: {principals: [old.test/ns/shop/sa/web]}}]}`, nil, true, true},
+		{`{from: [{source: {principals: [else.test/ns/shop/sa/web]}}]}`, nil, false, false},
+		{`{from: [{source: {principals: ["mesh.test/ns/shop/*"]}}]}`, nil, true, true},
+		{`{from: [{source: {principals: ["*/sa/web"]}}]}`, nil, true, true},
+		{`{from: [{source: {principals: ["*"]}}]}`, func(a *Asked) { a.Client = "" }, false, false},
+		{`{from: [{source: {notPrincipals: ["*"]}}]}`, func(a *Asked) { a.Client = "" }, true, true},
+		{`{from: [{source: {namespaces: [shop]}}]}`, nil, true, true},
+		{`{from: [{source: {namespaces: [sh]}}]}`, nil, false, false},
+		{`{from: [{source: {namespaces: ["sh*"]}}]}`, nil, true, true},
+		{`{from: [{source: {namespaces: [shop], notPrincipals: ["*/sa/web"]}}]}`, nil, false, false},
+		{`{from: [{source: {serviceAccounts: [shop/web]}}]}`, nil, true, true},
+		{`{from: [{source: {serviceAccounts: [web]}}]}`, nil, false, false}, // of the policy's own namespace
+		{`{from: [{source: {trustDomains: [mesh.test]}}]}`, nil, true, true},
+		{`{from: [{source: {trustDomains: ["old*"]}}]}`, nil, false, false},
+		{`{from: [{source: {ipBlocks: [10.0.0.0/8]}}]}`, nil, true, true},
+		{`{from: [{source: {notIpBlocks: [10.0.0.7]}}]}`, nil, false, false},
+		{`{from: [{source: {namespaces: [else]}}, {source: {namespaces: [shop]}}]}`, nil, true, true},
+		{`{to: [{operation: {hosts: [a.com]}}]}`, nil, true, true},
+		{`{to: [{operation: {hosts: [A.com]}}]}`, to("a.COM:8080"), true, true},
+		{`{to: [{operation: {hosts: ["a.com:80"]}}]}`, nil, false, false},
+		{`{to: [{operation: {hosts: ["a.com:*"]}}]}`, to("a.com:8080"), true, true},
+		{`{to: [{operation: {hosts: [a.com]}}]}`, to("xa.com"), false, false},
+		{`{to: [{operation: {hosts: [a.com]}}]}`, to("a.com."), true, true},
+		{`{to: [{operation: {hosts: ["*.com"]}}]}`, nil, true, true},
+		{`{to: [{operation: {notHosts: ["*.com"]}}]}`, nil, false, false},
+		{`{to: [{operation: {ports: ["80"]}}]}`, nil, true, true},
+		{`{to: [{operation: {ports: ["80"]}}]}`, to("[2001:db8::1]"), true, true},
+		{`{to: [{operation: {ports: ["80"]}}]}`, to("a.com:8080"), false, false},
+		{`{to: [{operation: {ports: ["8080"]}}]}`, to("a.com:8080"), true, true},
+		{`{to: [{operation: {methods: [GET], notPaths: [/admin]}}]}`, nil, true, true},
+		{`{to: [{operation: {paths: ["/api/*"]}}]}`, nil, true, true},
+		{`{to: [{operation: {paths: ["/api/x"]}}]}`, nil, true, true},
+		{`{to: [{operation: {paths: ["*/x"]}}]}`, nil, true, true},
+		{`{to: [{operation: {paths: ["/api"]}}]}`, nil, false, false},
+		{`{to: [{operation: {paths: ["/api/{*}"]}}]}`, nil, true, true},
+		{`{to: [{operation: {paths: ["/{*}"]}}]}`, nil, false, false},
+		{`{to: [{operation: {paths: ["/{**}"]}}]}`, nil, true, true},
+		{`{to: [{operation: {paths: ["*/x"]}}]}`, path("/z?/x"), false, false},
+		// what servers may take for another path denies, and allows nothing
+		{`{to: [{operation: {paths: ["/admin"]}}]}`, path("/x/../admin"), false, true},
+		{`{to: [{operation: {notPaths: ["/admin"]}}]}`, path("//admin"), false, true},
+		{`{to: [{operation: {paths: ["/admin"]}}]}`, path("/%61dmin"), false, true},
+		{`{when: [{key: "request.headers[X-Team]", values: ["blue"]}]}`, nil, true, true},
+		{`{when: [{key: "request.headers[x-team]", notValues: ["bl*"]}]}`, nil, false, false},
+		{`{when: [{key: "request.headers[x-none]", values: ["*"]}]}`, nil, false, false},
+		{`{when: [{key: source.ip, values: [10.0.0.7/32]}, {key: destination.port, values: ["80"]}]}`, nil, true, true},
+		{`{when: [{key: remote.ip, values: [10.0.1.0/24]}]}`, nil, false, false},
+		{`{when: [{key: request.auth.claims, values: [x]}]}`, nil, false, true}, // nobody can tell
+		{`{from: [{source: {requestPrincipals: ["*"]}}]}`, nil, false, true},
+		// of connections, requests' attributes allow nothing, and deny what is left of the rule
+		{`{to: [{operation: {ports: ["443"]}}]}`, connection, true, true},
+		{`{to: [{operation: {ports: ["443"], methods: [GET]}}]}`, connection, false, true},
+		{`{to: [{operation: {ports: ["444"], methods: [GET]}}]}`, connection, false, false},
+		{`{to: [{operation: {methods: [GET]}}, {operation: {ports: ["444"]}}]}`, connection, false, true},
+		{`{from: [{source: {namespaces: [else]}}], to: [{operation: {hosts: [a.com]}}]}`, connection, false, false},
+		{`{when: [{key: "request.headers[x-team]", values: [red]}]}`, connection, false, true},
+		{`{when: [{key: connection.sni, values: ["*.com"]}]}`, tls, true, true},
+		{`{when: [{key: connection.sni, values: ["*.com"]}]}`, connection, false, false},
+		{`{when: [{key: connection.sni, values: ["*.com"]}]}`, nil, false, false},
+		{`{when: [{key: connection.sni, notValues: [b.com]}]}`, tls, true, true},
+	} {
+		allow := Set{policy(t, "allow", "{rules: ["+c.rule+"]}", false)}
+		if got := allow.Rule(asked(c.change)); got.Allows != c.allow || !got.Decides {
+			t.Errorf("%s allows: %v", c.rule, got.Allows)
+		}
+		deny := Set{policy(t, "deny", "{action: DENY, rules: ["+c.rule+"]}", false)}
+		if got := deny.Rule(asked(c.change)); got.Decides != c.denies || got.Allows {
+			t.Errorf("%s denies: %v", c.rule, got.Decides)
+		}
+	}
+}
+
+// TestOrder: who denies comes first, one that allows is enough, and where some allow, the rest is denied.
+func TestOrder(t *testing.T) {
+	const other, this, all = `{rules: [{to: [{operation: {hosts: [b.com]}}]}]}`, `{action: DENY, rules: [{to: [{operation: {hosts: [a.com]}}]}]}`, `{rules: [{}]}`
+	for _, c := range []struct {
+		name string
+		set  Set
+		want string
+	}{
+		{"nothing", nil, "nothing"},
+		{"audited", Set{policy(t, "p", `{action: AUDIT, rules: [{}]}`, false)}, "nothing"},
+		{"denied", Set{policy(t, "a", all, false), policy(t, "b", this, false)}, "deny b rules[0]"},
+		{"not denied", Set{policy(t, "a", `{action: DENY}`, false)}, "nothing"},
+		{"one allows", Set{policy(t, "a", other, false), policy(t, "b", all, false)}, "allow b rules[0]"},
+		{"none allows", Set{policy(t, "a", other, false), policy(t, "b", `{}`, false)}, "deny a default"},
+		{"a dry run", Set{policy(t, "a", this, true)}.Enforced(), "nothing"},
+		{"a dry run, enforced", Set{policy(t, "a", this, true)}, "deny a rules[0]"},
+	} {
+		r, got := c.set.Rule(asked(nil)), "nothing"
+		if r.Decides {
+			got = map[bool]string{true: "allow ", false: "deny "}[r.Allows] + r.Policy.Key.Name + " " + r.RuleName()
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestSelects: a policy of the root namespace is for all, others for their own, and targets are the policy's own.
+func TestSelects(t *testing.T) {
+	labels := map[string]string{"istio": "egressgateway", "x": "y"}
+	for spec, want := range map[string]map[string]bool{
+		`{}`: {"istio-system": true, "shop": true},
+		`{selector: {matchLabels: {istio: egressgateway}}}`:       {"istio-system": true, "shop": true},
+		`{selector: {matchLabels: {istio: other}}}`:               {"istio-system": false, "shop": false},
+		`{targetRefs: [{kind: Service, name: gw}]}`:               {"istio-system": true, "shop": false},
+		`{targetRefs: [{kind: Gateway, name: gw}]}`:               {"istio-system": false, "shop": false},
+		`{targetRef: {kind: Service, name: none}}`:                {"istio-system": false, "shop": false},
+		`{selector: {matchLabels: {istio: egressgateway, a: b}}}`: {"istio-system": false},
+	} {
+		p := policy(t, "p", spec, false)
+		for ns, selects := range want {
+			if got := p.Selects("istio-system", ns, labels, []string{"gw"}); got != selects {
+				t.Errorf("%s, %s: %v", spec, ns, got)
+			}
+			if p.Selects("root", "else", labels, []string{"gw"}) {
+				t.Errorf("%s is for another namespace", spec)
+			}
+		}
+	}
+}

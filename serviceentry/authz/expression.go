@@ -1,0 +1,122 @@
+package authz
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sallyport/sallyport/serviceentry/permit"
+)
+
+// Abnormal is an expression (RE2) for paths that servers may take for others. Of rules that deny, all that is asked of a path holds
+// for them, and of rules that allow, nothing.
+const Abnormal = permit.Abnormal
+
+// Expression is an expression (RE2) for the whole text of an attribute that one of the values means: of Principal, Namespace,
+// ServiceAccount and TrustDomain the client's SPIFFE id; of Host, SNI and Port what is asked for, "host:port", where the port may be
+// missing for 80; of Path the path with its query; else the value itself.
+func (t Term) Expression(values, domains []string) string {
+	var out []string
+	for _, v := range values {
+		out = append(out, t.expression(v, domains)...)
+	}
+	slices.Sort(out)
+	joined := strings.Join(slices.Compact(out), "|")
+	if t.Attribute == Host || t.Attribute == SNI {
+		return "(?i)(" + joined + ")"
+	}
+	return "(" + joined + ")"
+}
+
+func (t Term) expression(v string, domains []string) []string {
+	switch t.Attribute {
+	case Principal:
+		return principals(v, domains)
+	case Namespace:
+		return []string{"spiffe://[^/]+/ns/" + glob(v, "[^/]") + "/.*"}
+	case ServiceAccount:
+		ns, account, _ := strings.Cut(v, "/")
+		return []string{"spiffe://[^/]+/ns/" + regexp.QuoteMeta(ns) + "/sa/" + regexp.QuoteMeta(account)}
+	case TrustDomain:
+		return []string{"spiffe://" + glob(v, "[^/]") + "/.*"}
+	case Port:
+		if v == "80" {
+			return []string{`[^:]*`, `\[.*\]`, `.*:80`}
+		}
+		return []string{".*:" + regexp.QuoteMeta(v)}
+	case Host:
+		return []string{authority(v)}
+	case SNI:
+		return []string{glob(v, ".") + `\.?(:[0-9]+)?`}
+	case Path:
+		return []string{path(v) + `(\?.*)?`}
+	default:
+		return []string{glob(v, ".")}
+	}
+}
+
+// local stands for the mesh's own trust domain, as in Istio, whatever that is called.
+const local = "cluster.local"
+
+// principals are expressions for a principal in each of the mesh's trust domains, where it names one of them.
+func principals(v string, domains []string) (out []string) {
+	if v == "*" {
+		return []string{".+"}
+	}
+	if strings.HasPrefix(v, "*") {
+		return []string{"spiffe://" + glob(v, ".")}
+	}
+	domain, rest, full := strings.Cut(v, "/")
+	if !full || domain != local && !slices.Contains(domains, domain) {
+		return []string{"spiffe://" + glob(v, ".")}
+	}
+	for _, d := range domains {
+		out = append(out, "spiffe://"+glob(d+"/"+rest, "."))
+	}
+	return out
+}
+
+// glob is an expression for what Istio's patterns mean: "abc", "abc*", "*abc", and "*" for what is not empty. "*" stands for signs of
+// a class.
+func glob(v, sign string) string {
+	if v == "*" {
+		return sign + "+"
+	}
+	if rest, ok := strings.CutPrefix(v, "*"); ok {
+		return sign + "*" + regexp.QuoteMeta(rest)
+	}
+	if rest, ok := strings.CutSuffix(v, "*"); ok {
+		return regexp.QuoteMeta(rest) + sign + "*"
+	}
+	return regexp.QuoteMeta(v)
+}
+
+// authority is an expression for a host as requests have it. One without a port is meant at every port.
+func authority(v string) string {
+	if strings.Contains(v[strings.LastIndexByte(v, ']')+1:], ":") {
+		return glob(v, ".")
+	}
+	return glob(v, ".") + `\.?(:[0-9]+)?`
+}
+
+// path is an expression for a path: a pattern as others are, or a template with {*} for a segment and {**} for any number.
+func path(v string) string {
+	if !strings.Contains(v, "{") {
+		return glob(v, "[^?]")
+	}
+	text := regexp.QuoteMeta(v)
+	text = strings.ReplaceAll(text, regexp.QuoteMeta("{**}"), "[^?]*")
+	return strings.ReplaceAll(text, regexp.QuoteMeta("{*}"), "[^/?]+")
+}
+
+var compiled sync.Map // expression → *regexp.Regexp
+
+// matches says whether all of a text is what an expression means.
+func matches(expression, text string) bool {
+	re, ok := compiled.Load(expression)
+	if !ok {
+		re, _ = compiled.LoadOrStore(expression, regexp.MustCompile(`^(?:`+expression+`)$`))
+	}
+	return re.(*regexp.Regexp).MatchString(text)
+}

@@ -1,0 +1,134 @@
+package authz
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/config"
+)
+
+// Policy is one AuthorizationPolicy.
+type Policy struct {
+	Key      config.Key
+	Revision string
+	Action   Action
+	DryRun   bool // what it denies is let through, and recorded
+	Selector map[string]string
+	// Services are the names of the Services that the policy targets, of its own namespace. nil where it targets none.
+	Services []string
+	Rules    []Rule
+}
+
+// Action is what becomes of what a rule matches.
+type Action uint8
+
+// The actions. Audited and Custom ones decide nothing here: the first only marks, and the second is refused by admission.
+const (
+	Allow Action = iota
+	Deny
+	Audit
+	Custom
+)
+
+// Rule matches when one of its sources, one of its operations and all of its conditions do.
+type Rule struct {
+	Name string // rules[N]
+	// From and To are alternatives, each of terms that all have to hold; nil asks for nothing.
+	From, To [][]Term
+	When     []Term
+}
+
+// Attribute is what a term is about.
+type Attribute uint8
+
+// The attributes. Those from Host on are of requests alone.
+const (
+	Principal Attribute = iota
+	Namespace
+	ServiceAccount // "NAMESPACE/ACCOUNT"
+	TrustDomain
+	SourceIP
+	RemoteIP
+	Port
+	SNI
+	Host
+	Method
+	Path
+	Header
+)
+
+// Term asks for an attribute: for one of Values, if there are any, and for none of Not.
+type Term struct {
+	Attribute
+	Header      string // its name, in lower case
+	Values, Not []string
+	// Ranges and NotRanges are the values of addresses.
+	Ranges, NotRanges []netip.Prefix
+}
+
+// OfRequests says whether the term is about requests alone, that a proxy reads.
+func (t Term) OfRequests() bool { return t.Attribute >= Host }
+
+// OfRequests says whether a term of the rule is about requests alone.
+func (r *Rule) OfRequests() bool { return r.any(Term.OfRequests) }
+
+// Tells says whether the rule asks for anything that is seen of connections.
+func (r *Rule) Tells() bool { return r.any(func(t Term) bool { return !t.OfRequests() }) }
+
+func (r *Rule) any(is func(Term) bool) bool {
+	has := func(list []Term) bool { return slices.ContainsFunc(list, is) }
+	return slices.ContainsFunc(r.From, has) || slices.ContainsFunc(r.To, has) || has(r.When)
+}
+
+// OfConnections is the rule as it is asked about what is no request, by a policy with that action; nil where it never matches. As in Istio, a
+// rule that allows is not for what it cannot see, and one that denies takes what it cannot see for what it means.
+func (r *Rule) OfConnections(action Action) *Rule {
+	if !r.OfRequests() {
+		return r
+	}
+	if action == Allow {
+		return nil
+	}
+	return &Rule{Name: r.Name, From: r.From, To: connectionTerms(r.To), When: withoutRequests(r.When)}
+}
+
+// connectionTerms are alternatives without what is about requests; one of which nothing is left asks for nothing.
+func connectionTerms(list [][]Term) (out [][]Term) {
+	for _, terms := range list {
+		left := withoutRequests(terms)
+		if len(left) == 0 {
+			return nil
+		}
+		out = append(out, left)
+	}
+	return out
+}
+
+func withoutRequests(terms []Term) []Term {
+	return slices.DeleteFunc(slices.Clone(terms), Term.OfRequests)
+}
+
+// Selects says whether the policy is for a workload, by its namespace and labels, and the names of the Services of that namespace
+// which select it. root is the mesh's root namespace, whose policies are for all others, too.
+func (p *Policy) Selects(root, ns string, labels map[string]string, services []string) bool {
+	own := p.Key.Namespace == ns
+	if p.Services != nil {
+		return own && slices.ContainsFunc(p.Services, func(s string) bool { return slices.Contains(services, s) })
+	}
+	if !own && p.Key.Namespace != root {
+		return false
+	}
+	for k, v := range p.Selector {
+		if has, ok := labels[k]; !ok || has != v {
+			return false
+		}
+	}
+	return true
+}
+
+// Compare puts policies in order, which has no meaning but for which of several is named: by namespace and name.
+func (p *Policy) Compare(o *Policy) int {
+	return cmp.Or(strings.Compare(p.Key.Namespace, o.Key.Namespace), strings.Compare(p.Key.Name, o.Key.Name))
+}

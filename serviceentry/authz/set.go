@@ -1,0 +1,99 @@
+package authz
+
+import "slices"
+
+// Set is all policies of a workload, in order.
+type Set []*Policy
+
+// Ruling is what a set says.
+type Ruling struct {
+	Decides bool // false: it says nothing
+	Allows  bool
+	Policy  *Policy
+	Rule    *Rule // nil where no rule that allows matches
+}
+
+// RuleName is what records and explanations call what decided.
+func (r Ruling) RuleName() string {
+	if r.Rule == nil {
+		return "default"
+	}
+	return r.Rule.Name
+}
+
+// Enforced is the set without what is a dry run.
+func (s Set) Enforced() Set {
+	if !s.DryRuns() {
+		return s
+	}
+	return slices.DeleteFunc(slices.Clone(s), func(p *Policy) bool { return p.DryRun })
+}
+
+// DryRuns says whether a policy is a dry run.
+func (s Set) DryRuns() bool { return slices.ContainsFunc(s, func(p *Policy) bool { return p.DryRun }) }
+
+// Deciding are those with an action, in order.
+func (s Set) Deciding(a Action) (out Set) {
+	for _, p := range s {
+		if p.Action == a {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Rule says what the set says of what is asked: a rule that denies, else one that allows, and where there are policies that allow and
+// none of their rules matches, the first of them denies.
+func (s Set) Rule(a *Asked) Ruling {
+	for _, p := range s.Deciding(Deny) {
+		if r := p.matching(a); r != nil {
+			return Ruling{Decides: true, Policy: p, Rule: r}
+		}
+	}
+	allowing := s.Deciding(Allow)
+	for _, p := range allowing {
+		if r := p.matching(a); r != nil {
+			return Ruling{Decides: true, Allows: true, Policy: p, Rule: r}
+		}
+	}
+	if len(allowing) == 0 {
+		return Ruling{}
+	}
+	return Ruling{Decides: true, Policy: allowing[0]}
+}
+
+// matching is the policy's first rule that matches; nil without one.
+func (p *Policy) matching(a *Asked) *Rule {
+	for i := range p.Rules {
+		if p.Rules[i].matches(a, p.Action) {
+			return &p.Rules[i]
+		}
+	}
+	return nil
+}
+
+// Step is one rule, or the default, that was asked.
+type Step struct {
+	Ruling
+	Matches, Decides bool
+}
+
+// Steps are the rules that lead to what is enforced, in the order in which they are asked, and beside them those of dry runs.
+func (s Set) Steps(a *Asked) (out []Step) {
+	decides := s.Enforced().Rule(a)
+	for _, action := range []Action{Deny, Allow} {
+		for _, p := range s.Deciding(action) {
+			for i := range p.Rules {
+				r := Ruling{Decides: true, Allows: action == Allow, Policy: p, Rule: &p.Rules[i]}
+				out = append(out, Step{r, p.Rules[i].matches(a, action), r == decides})
+				if r == decides {
+					return out
+				}
+			}
+		}
+	}
+	if decides.Decides {
+		out = append(out, Step{decides, true, true})
+	}
+	return out
+}

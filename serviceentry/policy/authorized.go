@@ -1,0 +1,101 @@
+package policy
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
+
+// Authorization is what AuthorizationPolicies say of something, at the proxy where they are kept.
+type Authorization struct {
+	Policies authz.Set
+	Asked    *authz.Asked // nil where there are no policies
+	// Ruling is what decides, where one says something, and WouldDeny what would deny it, if dry runs were enforced.
+	Ruling, WouldDeny *authz.Ruling
+}
+
+// authorized asks the AuthorizationPolicies of a gateway's pods, as it sees what the workload sends. false: v is the denial.
+func (a asking) authorized(v *Verdict, gateway registry.Ref, name string, port uint32, spoken permit.Protocol, r route.Request) bool {
+	set := a.snap.AuthorizingExit(gateway)
+	if len(set) == 0 {
+		return true
+	}
+	return v.authorize(set, &authz.Asked{
+		Domains: append([]string{a.snap.Mesh.TrustDomain}, a.snap.Mesh.TrustDomainAliases...),
+		Client:  "spiffe://" + a.snap.Mesh.TrustDomain + "/ns/" + a.workload.Namespace + "/sa/" + a.account(),
+		From:    a.workload.Address, Remote: a.workload.Address,
+		Authority: authorityThere(name, port, spoken), TLS: spoken == permit.TLS, Request: requestAsked(spoken, r),
+	})
+}
+
+// authorityThere is what a gateway is asked for: sidecars leave out the port of requests that go to 80.
+func authorityThere(name string, port uint32, spoken permit.Protocol) string {
+	if spoken == permit.HTTP && port == 80 {
+		return name
+	}
+	if ip, err := netip.ParseAddr(name); err == nil && ip.Is6() || spoken == permit.HTTP {
+		return net.JoinHostPort(name, strconv.FormatUint(uint64(port), 10))
+	}
+	return name + ":" + strconv.FormatUint(uint64(port), 10)
+}
+
+func requestAsked(spoken permit.Protocol, r route.Request) *authz.Request {
+	if spoken != permit.HTTP {
+		return nil
+	}
+	out := &authz.Request{Method: r.Method, Path: r.Path, Header: headersOf(r)}
+	if r.Unknown != nil && r.Unknown.Path {
+		out.PathUnknown = func() { r.PathAsked() }
+	}
+	return out
+}
+
+// authorize takes over what a set says.
+func (v *Verdict) authorize(set authz.Set, what *authz.Asked) bool {
+	v.Authorization = Authorization{Policies: set, Asked: what}
+	r := set.Enforced().Rule(what)
+	if r.Decides {
+		v.Authorization.Ruling = &r
+	}
+	if r.Decides && !r.Allows {
+		v.Allowed, v.DecidedBy, v.Reason = false, Object{r.Policy.Key, r.RuleName()}, refusal(r)
+		return false
+	}
+	if would := set.Rule(what); would.Decides && !would.Allows {
+		v.Authorization.WouldDeny = &would
+	}
+	return true
+}
+
+// refusal says why a ruling denies.
+func refusal(r authz.Ruling) string {
+	if r.Rule == nil {
+		return fmt.Sprintf("denied by %s: no rule that allows matches", r.Policy.Key)
+	}
+	return fmt.Sprintf("denied by %s: %s", r.Policy.Key, r.Rule.Name)
+}
+
+// steps are the rules that lead to what policies say, in the order in which they are asked.
+func (a Authorization) steps() (out []PolicyStep) {
+	if a.Asked == nil {
+		return nil
+	}
+	for _, s := range a.Policies.Steps(a.Asked) {
+		mode := "Enforce"
+		if s.Policy.DryRun {
+			mode = "Observe"
+		}
+		action := map[bool]string{true: permit.Allow.String(), false: permit.Deny.String()}[s.Allows]
+		out = append(out, PolicyStep{
+			Level: "gateway", Namespace: s.Policy.Key.Namespace, Name: s.Policy.Key.Name, Rule: s.RuleName(), Action: action, Mode: mode,
+			Matched: s.Matches, Why: map[bool]string{false: "asks for something else"}[s.Matches], Decides: s.Decides,
+		})
+	}
+	return out
+}

@@ -1,0 +1,93 @@
+package registry
+
+import (
+	"maps"
+	"slices"
+
+	security "istio.io/api/security/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/authz"
+)
+
+// Authorizing gives the AuthorizationPolicies that are for a workload, in order: of the root namespace and of its own.
+func (s *Snapshot) Authorizing(ns string, labels map[string]string) authz.Set {
+	own, root := s.authorizing[ns], s.authorizing[s.Mesh.RootNamespace]
+	if ns == s.Mesh.RootNamespace {
+		root = nil
+	}
+	if len(own)+len(root) == 0 {
+		return nil
+	}
+	var services []string
+	for _, k := range s.GatewaysOf(ns, labels) {
+		services = append(services, k.Ref.Name)
+	}
+	var out authz.Set
+	for _, p := range slices.Concat(root, own) {
+		if p.Selects(s.Mesh.RootNamespace, ns, labels, services) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, (*authz.Policy).Compare)
+	return out
+}
+
+// AuthorizationPolicy finds one; nil when there is none.
+func (s *Snapshot) AuthorizationPolicy(ns, name string) *authz.Policy {
+	list := s.authorizing[ns]
+	if i := slices.IndexFunc(list, func(p *authz.Policy) bool { return p.Key.Name == name }); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
+// AuthorizesIn says whether there are AuthorizationPolicies that may be for workloads of a namespace.
+func (s *Snapshot) AuthorizesIn(ns string) bool {
+	return len(s.authorizing[ns])+len(s.authorizing[s.Mesh.RootNamespace]) > 0
+}
+
+// AuthorizingExit gives those that are for the pods of a gateway's Service, as far as they are known: else for one that has no other
+// labels than the Service asks for.
+func (s *Snapshot) AuthorizingExit(ref Ref) authz.Set {
+	if !s.AuthorizesIn(ref.Namespace) {
+		return nil
+	}
+	var out authz.Set
+	for _, labels := range s.exitLabels(ref) {
+		for _, p := range s.Authorizing(ref.Namespace, labels) {
+			if !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	slices.SortFunc(out, (*authz.Policy).Compare)
+	return out
+}
+
+func (s *Snapshot) exitLabels(ref Ref) (out []map[string]string) {
+	if svc := s.GatewayService(ref); svc != nil {
+		for _, e := range s.EndpointsOf(svc) {
+			if len(e.Labels) > 0 && !slices.ContainsFunc(out, func(l map[string]string) bool { return maps.Equal(l, e.Labels) }) {
+				out = append(out, e.Labels)
+			}
+		}
+	}
+	if k, ok := s.KubeService(ref); ok && len(out) == 0 {
+		out = append(out, k.Selector)
+	}
+	return out
+}
+
+func (b *batch) setAuthorization(c config.Change) {
+	list := slices.DeleteFunc(slices.Clone(b.next.authorizing[c.Key.Namespace]), func(p *authz.Policy) bool { return p.Key == c.Key })
+	if c.Object != nil {
+		list = append(list, authz.FromSpec(c.Object, c.Object.Spec.(*security.AuthorizationPolicy)))
+	}
+	slices.SortFunc(list, (*authz.Policy).Compare)
+	b.next.authorizing = maps.Clone(b.next.authorizing)
+	if b.next.authorizing[c.Key.Namespace] = list; len(list) == 0 {
+		delete(b.next.authorizing, c.Key.Namespace)
+	}
+	b.authorized[c.Key.Namespace] = true
+}

@@ -1,0 +1,141 @@
+package registrytest
+
+import (
+	"fmt"
+
+	security "istio.io/api/security/v1"
+	typev1beta1 "istio.io/api/type/v1beta1"
+
+	"github.com/sallyport/sallyport/config"
+)
+
+// Authorized makes random AuthorizationPolicies: of the gateways' namespaces, and of others, which count for no gateway of theirs.
+func (w *World) Authorized(hosts []string) {
+	for range 1 + w.rand.IntN(6) {
+		w.put(w.Authorization(pick(w, []string{"istio-system", "istio-system", "istio-system", "team-a", "store", "default"}), hosts))
+	}
+}
+
+// Authorization is a random AuthorizationPolicy about the hosts.
+func (w *World) Authorization(ns string, hosts []string) *config.Object {
+	p := &security.AuthorizationPolicy{Action: pick(w, []security.AuthorizationPolicy_Action{
+		security.AuthorizationPolicy_ALLOW, security.AuthorizationPolicy_ALLOW, security.AuthorizationPolicy_DENY, security.AuthorizationPolicy_DENY, security.AuthorizationPolicy_AUDIT,
+	})}
+	switch w.rand.IntN(6) {
+	case 0: // for all
+	case 1:
+		p.TargetRefs = []*typev1beta1.PolicyTargetReference{{Kind: "Service", Name: pick(w, []string{"istio-egressgateway", "own-gateway", "web"})}}
+	default:
+		p.Selector = &typev1beta1.WorkloadSelector{MatchLabels: map[string]string{"istio": pick(w, []string{"istio-egressgateway", "egressgateway", "own-gateway", "other"})}}
+	}
+	for range w.rand.IntN(4) {
+		p.Rules = append(p.Rules, w.authorizationRule(hosts))
+	}
+	if w.rand.IntN(4) == 0 && p.Action == security.AuthorizationPolicy_ALLOW {
+		p.Rules = append(p.Rules, &security.Rule{})
+	}
+	var dry map[string]string
+	if w.rand.IntN(4) == 0 {
+		dry = map[string]string{"istio.io/dry-run": "true"}
+	}
+	return w.made(config.KindAuthorizationPolicy, ns, fmt.Sprintf("a%d", w.rand.IntN(6)), p, dry)
+}
+
+func (w *World) authorizationRule(hosts []string) *security.Rule {
+	r := &security.Rule{}
+	for range w.rand.IntN(3) {
+		r.From = append(r.From, &security.Rule_From{Source: w.source()})
+	}
+	for range w.rand.IntN(3) {
+		r.To = append(r.To, &security.Rule_To{Operation: w.operation(hosts)})
+	}
+	if w.rand.IntN(3) == 0 {
+		r.When = append(r.When, w.condition(hosts))
+	}
+	return r
+}
+
+func (w *World) source() *security.Source {
+	one := func(in int) bool { return w.rand.IntN(in) == 0 }
+	s := &security.Source{}
+	if one(3) {
+		s.Principals = pick(w, [][]string{{"cluster.local/ns/default/sa/app"}, {"*/sa/other"}, {"cluster.local/ns/team-a/*"}, {"*"}, {"old.local/ns/default/sa/app"}})
+	}
+	if one(4) {
+		s.NotPrincipals = pick(w, [][]string{{"cluster.local/ns/default/sa/app"}, {"*/sa/other"}})
+	}
+	if one(3) {
+		s.Namespaces = pick(w, [][]string{{"default"}, {"team-*"}, {"*-a", "store"}, {"*"}})
+	}
+	if one(5) {
+		s.NotNamespaces = pick(w, [][]string{{"default"}, {"team-*"}})
+	}
+	if one(5) {
+		s.ServiceAccounts = pick(w, [][]string{{"default/app"}, {"other"}, {"team-a/default", "store/app"}})
+	}
+	if one(6) {
+		s.NotServiceAccounts = []string{"default/app"}
+	}
+	if one(6) {
+		s.IpBlocks = pick(w, [][]string{{"10.4.1.0/25"}, {"10.244.0.9"}, {"10.0.0.0/8"}, {"fd00::/8"}})
+	}
+	if one(8) {
+		s.NotRemoteIpBlocks = pick(w, [][]string{{"10.4.1.0/25"}, {"10.244.0.9"}})
+	}
+	if one(8) {
+		s.TrustDomains = pick(w, [][]string{{"cluster.local"}, {"*.local"}, {"old*"}})
+	}
+	return s
+}
+
+func (w *World) operation(hosts []string) *security.Operation {
+	one := func(in int) bool { return w.rand.IntN(in) == 0 }
+	o := &security.Operation{}
+	if one(3) {
+		o.Hosts = w.authorizationHosts(hosts)
+	}
+	if one(6) {
+		o.NotHosts = w.authorizationHosts(hosts)
+	}
+	if one(4) {
+		o.Ports = pick(w, [][]string{{"80"}, {"443"}, {"80", "8080"}, {"443", "5432"}, {"9000"}})
+	}
+	if one(6) {
+		o.NotPorts = pick(w, [][]string{{"80"}, {"443"}})
+	}
+	if one(6) {
+		o.Methods = pick(w, [][]string{{"GET"}, {"P*"}, {"*"}})
+	}
+	if one(8) {
+		o.NotMethods = []string{"POST"}
+	}
+	if one(4) {
+		o.Paths = pick(w, [][]string{{"/api*"}, {"/", "/b*"}, {"*/x"}, {"/api/{*}"}, {"/api/{*}/{**}"}, {"/admin"}})
+	}
+	if one(6) {
+		o.NotPaths = pick(w, [][]string{{"/api*"}, {"/admin*"}})
+	}
+	return o
+}
+
+func (w *World) authorizationHosts(hosts []string) []string {
+	h := w.policyHost(hosts)
+	return pick(w, [][]string{{h}, {h + ":443"}, {h + ":*"}, {"*." + h}, {"q*"}})
+}
+
+func (w *World) condition(hosts []string) *security.Condition {
+	host := w.policyHost(hosts)
+	c := pick(w, []*security.Condition{
+		{Key: "connection.sni", Values: []string{host}},
+		{Key: "connection.sni", NotValues: []string{host}},
+		{Key: "destination.port", Values: []string{"443"}},
+		{Key: "request.headers[X-Team]", Values: []string{"a*"}},
+		{Key: "request.headers[x-team]", NotValues: []string{"*"}},
+		{Key: "source.namespace", Values: []string{"default"}},
+		{Key: "source.principal", NotValues: []string{"*/sa/app"}},
+		{Key: "source.ip", NotValues: []string{"10.4.1.0/25"}},
+		{Key: "remote.ip", Values: []string{"10.244.0.0/16"}},
+		{Key: "source.serviceAccount", Values: []string{"default/app"}},
+	})
+	return c
+}

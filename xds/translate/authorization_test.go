@@ -1,0 +1,116 @@
+package translate_test
+
+import (
+	"os/exec"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	security "istio.io/api/security/v1"
+	typev1beta1 "istio.io/api/type/v1beta1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/envoy/envoytest"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// TestEnvoyAcceptsAuthorization runs the real Envoy over what gateways are given of random AuthorizationPolicies, in the place of what
+// comes by ECDS.
+func TestEnvoyAcceptsAuthorization(t *testing.T) {
+	binary := envoytest.Binary(t)
+	for seed := range uint64(3) {
+		c := cases(t)["gateway"]
+		made := registrytest.NewWorld(seed)
+		for i := range 40 {
+			o := made.Authorization("istio-system", []string{"external.com", "*.wild.com"})
+			o.Name, o.Key.Name = o.Name+string(rune('a'+i%26)), o.Key.Name+string(rune('a'+i%26))
+			c.objects = append(c.objects, *o)
+		}
+		s := c.snapshot()
+		of := translate.PolicedBy(s, c.node)
+		if of.Authz == "" {
+			t.Fatal("no policy selects the gateway")
+		}
+		b := static(t, c.view())
+		r, ok := translate.BuildPolicies(s, of).Get(resource.Extension, envoy.FilterAuthz)
+		if !ok {
+			t.Fatal("nothing for the filter")
+		}
+		m, err := r.Any().UnmarshalNew()
+		if err != nil {
+			t.Fatal(err)
+		}
+		replaced := 0
+		for _, l := range b.StaticResources.Listeners {
+			for _, chain := range append(l.FilterChains, l.DefaultFilterChain) {
+				for _, f := range chain.GetFilters() {
+					hcm := &hcmv3.HttpConnectionManager{}
+					if f.GetTypedConfig().UnmarshalTo(hcm) != nil {
+						continue
+					}
+					for _, h := range hcm.HttpFilters {
+						if h.Name == envoy.FilterAuthz {
+							h.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: m.(*corev3.TypedExtensionConfig).TypedConfig}
+							replaced++
+						}
+					}
+					f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: wrap(t, hcm)}
+				}
+			}
+		}
+		if replaced != 2 {
+			t.Fatalf("%d filters: want that of requests, and that of questions", replaced)
+		}
+		file := envoytest.Write(t, b)
+		if out, err := exec.CommandContext(t.Context(), binary, "--mode", "validate", "-l", "error", "-c", file).CombinedOutput(); err != nil {
+			t.Errorf("Envoy refuses it: %v\n%s", err, out)
+		}
+	}
+}
+
+// TestAuthorizationTouchesWhomItSelects: a policy changes what the gateways have that it selects, and nothing of others, whoever writes
+// it; and of a gateway's own resources it is one that changes.
+func TestAuthorizationTouchesWhomItSelects(t *testing.T) {
+	c := cases(t)["gateway"]
+	given := func(ns string, labels map[string]string, more ...config.Object) map[resource.Ref]string {
+		with := c
+		with.objects = append(append([]config.Object{}, c.objects...), more...)
+		s := with.snapshot()
+		node := c.node
+		node.Namespace, node.Labels = ns, labels
+		return policyVersions(translate.BuildPolicies(s, translate.PolicedBy(s, node)))
+	}
+	own := c.node.Labels
+	made := registrytest.NewWorld(1)
+	policy := func(ns string, labels map[string]string) config.Object {
+		o := *made.Authorization(ns, []string{"external.com"})
+		o.Spec = authorizationFor(labels)
+		return o
+	}
+	for _, at := range []struct {
+		name   string
+		policy config.Object
+		ns     string
+		labels map[string]string
+		want   int
+	}{
+		{"its own", policy("istio-system", own), "istio-system", own, 1},
+		{"from the root namespace", policy("istio-system", own), "team-a", own, 1},
+		{"other labels", policy("istio-system", map[string]string{"istio": "else"}), "istio-system", own, 0},
+		{"a neighbour's", policy("team-b", own), "istio-system", own, 0},
+		{"a neighbour's, at a team's gateway", policy("team-b", own), "team-a", own, 0},
+	} {
+		if got := differing(given(at.ns, at.labels), given(at.ns, at.labels, at.policy)); len(got) != at.want {
+			t.Errorf("%s: %v differs", at.name, got)
+		}
+	}
+}
+
+func authorizationFor(labels map[string]string) *security.AuthorizationPolicy {
+	return &security.AuthorizationPolicy{Selector: &typev1beta1.WorkloadSelector{MatchLabels: labels}}
+}
