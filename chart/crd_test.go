@@ -195,7 +195,7 @@ func printsColumns(t *testing.T, config *rest.Config, policies dynamic.ResourceI
 		t.Fatal(err)
 	}
 	status := `{"status": {"rules": 2, "observedRevision": "abc", "proxies": {"selected": 2, "current": 1}, "conditions": [
-		{"type": "egress.sallyport.io/Accepted", "status": "True", "observedGeneration": 1}, {"type": "egress.sallyport.io/Enforced", "status": "False"}]}}`
+		{"type": "egress.sallyport.io/Accepted", "status": "True", "observedGeneration": 1}, {"type": "Enforced", "status": "False"}]}}`
 	if _, err := policies.Patch(t.Context(), o.GetName(), types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}

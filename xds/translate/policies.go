@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -47,6 +48,18 @@ func GatewayPoliced(set authz.Set) Policed {
 		names[i] = p.Key.Namespace + "/" + p.Key.Name
 	}
 	return Policed{Kind: Gateway, Authz: strings.Join(names, ",")}
+}
+
+// Keeps says whether proxies of the kind keep an EgressPolicy: gateways keep all of them.
+func (p Policed) Keeps(policy config.Key, root string) bool {
+	switch {
+	case p.Kind == Gateway:
+		return true
+	case policy.Namespace == root:
+		return slices.Contains(strings.Split(p.Root, ","), policy.Name)
+	default:
+		return policy.Namespace == p.Namespace && slices.Contains(strings.Split(p.Own, ","), policy.Name)
+	}
 }
 
 func keys(l permit.Level) string {

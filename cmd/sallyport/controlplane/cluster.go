@@ -83,6 +83,7 @@ func (c *cluster) lead(ctx context.Context, p *plane) error {
 	election, err := leader.New(c.REST, leader.Options{Namespace: c.Namespace, Identity: c.Replica, Logger: p.log},
 		leader.Job{Name: "statuses", Run: c.statuses.Run},
 		leader.Job{Name: "policies", Run: func(ctx context.Context) error { return p.judgePolicies(ctx) }},
+		leader.Job{Name: "enforced", Run: func(ctx context.Context) error { return p.watchEnforced(ctx) }},
 		leader.Job{Name: "trust bundle", Run: func(ctx context.Context) error { return c.spread(ctx, p) }},
 	)
 	if err != nil {

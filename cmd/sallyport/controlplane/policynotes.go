@@ -10,7 +10,9 @@ import (
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/config/source/kube/status"
+	"github.com/sallyport/sallyport/xds/serve"
 )
 
 // policyNotes are what is said of EgressPolicies among the other objects, for their statuses. It is found now and then, since
@@ -18,6 +20,8 @@ import (
 type policyNotes struct {
 	mu sync.Mutex // held while statuses are told, so that what is told last is the newest
 	by map[config.Key][]admission.Finding
+	// enforced is how far proxies were with policies when they were asked.
+	enforced map[config.Key]serve.Enforcement
 }
 
 // updateStatuses tells the statuses' writer what became of objects.
@@ -29,7 +33,14 @@ func (p *plane) updateStatuses(details func() map[config.Key]status.Details) {
 
 // policyDetails are what became of a policy. The caller holds the notes' lock.
 func (p *plane) policyDetails(o *config.Object) status.Details {
-	return status.Details{Revision: o.Revision, Rules: len(o.Spec.(*v1alpha1.EgressPolicy).Rules), Warnings: p.policies.by[o.Key]}
+	e := p.policies.enforced[o.Key]
+	d := status.Details{
+		Revision: o.Revision, Rules: len(o.Spec.(*v1alpha1.EgressPolicy).Rules), Warnings: p.policies.by[o.Key], Enforced: enforcement(o, e),
+	}
+	if d.Enforced != nil {
+		d.Proxies = &condition.Proxies{Selected: e.Selected, Current: e.Current}
+	}
+	return d
 }
 
 // How often policies are judged: when something moved, and when nothing did.

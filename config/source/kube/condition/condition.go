@@ -15,7 +15,7 @@ const (
 	// Accepted says whether the object is used as it is written; if not, its message says why.
 	Accepted = "egress.sallyport.io/Accepted"
 	// Enforced says whether every proxy that an EgressPolicy is for has it.
-	Enforced = "egress.sallyport.io/Enforced"
+	Enforced = "Enforced"
 	// Gateway says where the hosts of a ServiceEntry leave the mesh: True with "NS/SERVICE", False with "direct".
 	Gateway = "egress.sallyport.io/Gateway"
 	// Reconciled is Istio's: the control plane's configuration holds this generation of the object.
@@ -50,6 +50,14 @@ type Status struct {
 	// ObservedRevision is the revision of an EgressPolicy that is in use, and Rules how many rules that has.
 	ObservedRevision string `json:"observedRevision,omitempty"`
 	Rules            int    `json:"rules,omitempty"`
+	// Proxies says how far proxies are with it; nil where nobody looked.
+	Proxies *Proxies `json:"proxies,omitempty"`
+}
+
+// Proxies are how many an EgressPolicy is for, and how many of those have it.
+type Proxies struct {
+	Selected int `json:"selected"`
+	Current  int `json:"current"`
 }
 
 // Generation is an int64 that Istio's JSON writes as a string.
@@ -97,5 +105,8 @@ func (s Status) Digest() uint64 {
 		text(a.Value, a.Host)
 	}
 	text(s.ObservedRevision, strconv.Itoa(s.Rules))
+	if s.Proxies != nil {
+		text(strconv.Itoa(s.Proxies.Selected), strconv.Itoa(s.Proxies.Current))
+	}
 	return d.Sum64()
 }

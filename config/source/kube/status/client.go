@@ -88,7 +88,7 @@ func (c *client) write(ctx context.Context, j kube.Assessment, want condition.St
 	case config.KindServiceEntry:
 		status["addresses"] = want.Addresses // null, which removes it, when there are none
 	case config.KindEgressPolicy:
-		status["observedRevision"], status["rules"] = nil, nil
+		status["observedRevision"], status["rules"], status["proxies"] = nil, nil, want.Proxies
 		if want.ObservedRevision != "" {
 			status["observedRevision"], status["rules"] = want.ObservedRevision, want.Rules
 		}

@@ -21,6 +21,9 @@ type Details struct {
 	// Revision is the one of an EgressPolicy that is in use, and Rules how many rules that has.
 	Revision string
 	Rules    int
+	// Enforced says whether all proxies that an EgressPolicy is for have it, and Proxies how many do; nil before anybody looked.
+	Enforced *condition.Condition
+	Proxies  *condition.Proxies
 	// Warnings are findings beyond those of the source: how the object gets on with others.
 	Warnings []admission.Finding
 }
@@ -50,7 +53,12 @@ func wanted(j kube.Assessment, d Details) condition.Status {
 		s.Conditions = append(s.Conditions, g)
 	}
 	if j.LastGood {
-		s.Addresses, s.ObservedRevision, s.Rules = d.Addresses, d.Revision, d.Rules
+		s.Addresses, s.ObservedRevision, s.Rules, s.Proxies = d.Addresses, d.Revision, d.Rules, d.Proxies
+	}
+	if j.LastGood && d.Enforced != nil {
+		c := *d.Enforced
+		c.ObservedGeneration = generation
+		s.Conditions = append(s.Conditions, c)
 	}
 	return s
 }

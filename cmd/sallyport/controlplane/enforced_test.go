@@ -1,0 +1,100 @@
+package controlplane
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/kube/condition"
+	"github.com/sallyport/sallyport/config/source/kube/status"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/serve"
+)
+
+// TestEnforcement: what a policy's status says of its proxies.
+func TestEnforcement(t *testing.T) {
+	const policy = "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: checkout, namespace: shop}\nspec: {default: Deny"
+	read := func(text string) *config.Object {
+		r := decode.File("a.yaml", []byte(text))
+		if len(r.Objects) != 1 {
+			t.Fatal(r.Findings)
+		}
+		return &r.Objects[0]
+	}
+	o := read(policy + "}")
+	for _, c := range []struct {
+		name           string
+		object         *config.Object
+		e              serve.Enforcement
+		status, reason string
+	}{
+		{"nobody looked", o, serve.Enforcement{}, "", ""},
+		{"at another edition", o, serve.Enforcement{Revision: "old", Selected: 1, Current: 1}, "", ""},
+		{"nobody is there", o, serve.Enforcement{Revision: o.Revision}, "False", "NoProxies"},
+		{"one is behind", o, serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 1, Behind: "x"}, "False", "Behind"},
+		{"all have it", o, serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}, "True", "Enforced"},
+		{"observed", read(policy + ", mode: Observe}"), serve.Enforcement{Revision: read(policy + ", mode: Observe}").Revision, Selected: 2, Current: 2}, "False", "Observed"},
+	} {
+		got := enforcement(c.object, c.e)
+		if got == nil {
+			got = &condition.Condition{}
+		}
+		if got.Status != c.status || got.Reason != c.reason || (got.Type != condition.Enforced) != (c.status == "") {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// TestEnforcementIsWatched: a policy's status follows what is connected, and what is gone is forgotten.
+func TestEnforcementIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := mesh.Default()
+		statuses, err := status.New(&rest.Config{Host: "192.0.2.1"}, status.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &plane{registry: registry.New(&cfg), known: newInventory(), ready: make(chan struct{}), cluster: &cluster{statuses: statuses}}
+		p.cache = serve.NewCache(p.registry.Snapshot())
+		r := decode.File("a.yaml", []byte("apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: checkout, namespace: shop}\nspec: {default: Deny}\n"))
+		o := &r.Objects[0]
+		apply := func(c config.Change) {
+			p.known.apply([]config.Change{c})
+			s, changed := p.registry.Apply([]config.Change{c})
+			p.snapshot.Store(s)
+			p.cache.Publish(s, changed)
+		}
+		said := func() (d status.Details) {
+			p.updateStatuses(func() map[config.Key]status.Details { d = p.policyDetails(o); return nil })
+			return d
+		}
+		apply(config.Change{Key: o.Key, Object: o})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- p.watchEnforced(ctx) }()
+		synctest.Wait()
+		if d := said(); d.Enforced != nil || d.Proxies != nil {
+			t.Errorf("before all is known: %+v", d)
+		}
+		close(p.ready)
+		synctest.Wait()
+		if d := said(); d.Enforced == nil || d.Enforced.Reason != "NoProxies" || *d.Proxies != (condition.Proxies{}) {
+			t.Errorf("nobody is there: %+v", d)
+		}
+		apply(config.Change{Key: o.Key})
+		time.Sleep(enforceEvery)
+		synctest.Wait()
+		if d := said(); d.Enforced != nil {
+			t.Errorf("it is gone: %+v", d)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
