@@ -37,11 +37,12 @@ tools: ## Install what is missing: Debian packages (as root) and Envoy.
 	@e2e/tools/envoy
 
 .PHONY: cluster-tools
-cluster-tools: ## Build what a Kubernetes node consists of, once: about ten minutes.
+cluster-tools: ## Build what a Kubernetes node consists of, and an S3 server for tests, once: about twelve minutes.
 	@e2e/tools/packages
 	@e2e/tools/kubernetes
 	@e2e/tools/coredns
 	@e2e/tools/helm
+	@e2e/tools/versitygw
 
 .PHONY: cluster
 cluster: cluster-tools envoy build ## Bring up a Kubernetes of one node with Sallyport's images, as root; see e2e/cluster.

@@ -21,7 +21,8 @@ func auditCommand() *cobra.Command {
 		Long: `The audit log: who tried to reach what, and what was decided.
 
 "server" keeps the log; the others read it, by the server's socket DATA/audit.sock or, while no server runs, from the
-database file itself. With --kubeconfig or --context they ask the audit server of a cluster, through its API server.`,
+database file itself. With --kubeconfig or --context they ask the audit server of a cluster, through its API server; with --lake they
+read what audit servers brought to object storage.`,
 		Example: `  sallyport audit query --since 1h --verdict denied
   sallyport audit sql "SELECT host, count(*) AS n FROM records GROUP BY host ORDER BY n DESC LIMIT 10"
   sallyport audit tail --from shop/checkout --kubeconfig ~/.kube/config`,
@@ -33,7 +34,7 @@ database file itself. With --kubeconfig or --context they ask the audit server o
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(auditServerCommand(), auditQueryCommand(), auditSQLCommand(), auditTailCommand(), auditExportCommand())
+	cmd.AddCommand(auditServerCommand(), auditQueryCommand(), auditSQLCommand(), auditTailCommand(), auditExportCommand(), auditLakeCommand())
 	return cmd
 }
 

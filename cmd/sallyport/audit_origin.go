@@ -17,19 +17,27 @@ import (
 // auditPort is where an audit server's pod answers questions on its loopback.
 const auditPort = 15018
 
-// auditOrigin says which log is read: a data folder's or a cluster's.
+// auditOrigin says which log is read: a data folder's, a cluster's, or a lake.
 type auditOrigin struct {
 	data    string
 	cluster clusterFlags
+	lake    lakeReading
 }
 
 func (l *auditOrigin) add(cmd *cobra.Command) {
 	auditDataFlag(cmd, &l.data)
 	l.cluster.add(cmd.Flags())
+	l.lake.add(cmd.Flags())
 }
 
 // open opens the log for reading.
 func (l *auditOrigin) open(ctx context.Context) (query.Source, error) {
+	if l.lake.where != "" {
+		if l.data != "" {
+			return nil, usageError{errors.New("--data and --lake exclude each other: the log is in one place")}
+		}
+		return l.lake.open()
+	}
 	if l.cluster.given() {
 		if l.data != "" {
 			return nil, usageError{errors.New("--data and --kubeconfig exclude each other: the log is in one place")}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
@@ -16,7 +17,8 @@ import (
 func auditServerCommand() *cobra.Command {
 	var data, retention string
 	var options server.Options
-	ports, watching, pages := &auditPorts{}, &watchFlags{}, &consoleFlags{}
+	var metricsAddr string
+	ports, watching, pages, lake := &auditPorts{}, &watchFlags{}, &consoleFlags{}, &lakeFlags{}
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Keep the audit log: take records, answer questions, serve the web page",
@@ -27,10 +29,11 @@ at a time serves a data folder. In a cluster, controllers hand records in by --t
 --query-addr. SIGTERM and SIGINT end it after what was handed in is stored.
 
 Every --detect-every it looks in the log for what should not be there (see "sallyport detect"), and logs what is new; --detect-send
-sends it on as well.`,
+sends it on as well. With --lake what comes in goes on to object storage, every --lake-every: see "sallyport audit lake".`,
 		Example: `  sallyport audit server --data /var/lib/sallyport
   sallyport audit server --data /var/lib/sallyport --retention 90d --console-addr ''
   sallyport audit server --detect-send slack=/etc/sallyport/slack-url --detect-send alertmanager=/etc/sallyport/alertmanager-url
+  sallyport audit server --lake 's3://logs/egress?endpoint=https://s3.example.com' --lake-cluster prod-1 --lake-credentials /etc/sallyport/s3
   sallyport audit server --tls-addr :15016 --ca-address sallyport.istio-system.svc:15012 \
     --ca-root /var/run/secrets/istio/root-cert.pem --token /var/run/secrets/tokens/istio-token`,
 		Args: auditArgs(cobra.NoArgs),
@@ -43,12 +46,23 @@ sends it on as well.`,
 				return err
 			}
 			options.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-			if options.Beside, options.Found, err = watching.beside(options.Data, options.Logger); err != nil {
-				return usageError{err}
-			}
 			if options.Config, err = pages.reader(); err != nil {
 				return err
 			}
+			registry := prometheus.NewRegistry()
+			watch, found, err := watching.beside(options.Data, options.Logger, registry)
+			if err != nil {
+				return usageError{err}
+			}
+			export, err := lake.beside(&options, registry)
+			if err != nil {
+				return usageError{err}
+			}
+			metrics, err := metricsJob(metricsAddr, registry)
+			if err != nil {
+				return usageError{err}
+			}
+			options.Found, options.Beside = found, together([]auditJob{metrics, watch, export})
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return serveAudit(ctx, options, ports)
@@ -63,6 +77,8 @@ sends it on as well.`,
 	watching.add(flags)
 	watching.addServers(flags)
 	pages.add(flags)
+	lake.add(flags)
+	flags.StringVar(&metricsAddr, "metrics-addr", "", "where /metrics is, like :15014; empty for none")
 	flags.StringVar(&options.MemoryLimit, "memory-limit", "512MB", "DuckDB's memory; larger sorts spill to DATA/audit")
 	return cmd
 }

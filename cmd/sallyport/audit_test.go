@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,6 +118,73 @@ func TestAuditExitCodes(t *testing.T) {
 	}
 	if _, _, err := audit(t, t.TempDir(), "query"); exitCode(err) != exitFailed {
 		t.Errorf("no log: %v", err)
+	}
+}
+
+// TestAuditLake: a server brings its log to a lake, which answers like the server; calls that cannot work say so.
+func TestAuditLake(t *testing.T) {
+	data, where := auditLog(t), filepath.Join(t.TempDir(), "lake")
+	if _, _, err := audit(t, data, "lake", "status"); exitCode(err) != exitFailed {
+		t.Errorf("nothing was brought yet: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	cmd := auditCommand()
+	cmd.SetErr(io.Discard)
+	cmd.SetArgs([]string{"server", "--data", data, "--console-addr", "", "--detect-every", "0", "--lake", where, "--lake-region", "eu"})
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+	var status []struct{ Records, Waiting int }
+	for {
+		out, _, err := audit(t, data, "lake", "status", "-o", "json")
+		if err == nil {
+			if err := json.Unmarshal([]byte(out), &status); err != nil || len(status) != 1 || status[0].Records != 2 || status[0].Waiting != 0 {
+				t.Errorf("%s, %v", out, err)
+			}
+			break
+		}
+		select {
+		case err := <-done:
+			t.Fatal(err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	run := func(args ...string) (string, error) {
+		cmd := auditCommand()
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetArgs(args)
+		err := cmd.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	for _, question := range [][]string{
+		{"query", "--since", "7d", "-o", "csv"}, {"query", "--policy", "shop/*", "--since", "7d", "-o", "jsonl"}, {"sql", "SELECT host, count(*) FROM records GROUP BY host", "-o", "csv"},
+	} {
+		live, err := run(append(question, "--data", data)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := run(append(question, "--lake", where)...); err != nil || got != live {
+			t.Errorf("%v: %s, %v, want %s", question, got, err, live)
+		}
+	}
+	if out, err := run("sql", "SELECT count(*) FROM records", "-o", "csv", "--lake", where, "--lake-since", "1d"); err != nil || !strings.HasSuffix(out, "\n1\n") {
+		t.Errorf("%s, %v", out, err)
+	}
+	if out, err := run("lake", "status", "--lake", where); err != nil || !strings.Contains(out, "WAITING") {
+		t.Errorf("%s, %v", out, err)
+	}
+	for _, call := range [][]string{
+		{"query", "--lake", where, "--data", data}, {"query", "--lake", "http://x"}, {"query", "--lake", "s3://u:p@b"}, {"query", "--lake", where, "--lake-cache", "much"},
+		{"lake", "status", "-o", "csv"}, {"server", "--data", data, "--lake", where, "--lake-every", "0"}, {"server", "--data", data, "--lake", where, "--lake-region", "a/b"},
+	} {
+		if _, err := run(call...); exitCode(err) != exitUsage {
+			t.Errorf("%v: %v", call, err)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -204,8 +203,7 @@ func TestServeMetrics(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	f := watchFlags{every: "0", window: "1h", repeat: "1h", least: "low", metricsAddr: "nowhere"}
-	if _, _, err := f.beside(t.TempDir(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), `--metrics-addr "nowhere"`) {
+	if _, err := metricsJob("nowhere", nil); err == nil || !strings.Contains(err.Error(), `--metrics-addr "nowhere"`) {
 		t.Error(err)
 	}
 }

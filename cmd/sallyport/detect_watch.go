@@ -2,23 +2,19 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/store"
 	"github.com/sallyport/sallyport/egress/detect"
 	"github.com/sallyport/sallyport/egress/detect/send"
 	"github.com/sallyport/sallyport/egress/detect/watch"
@@ -32,7 +28,6 @@ type watchFlags struct {
 	send                  []string
 	ca                    string
 	configDir, meshConfig string
-	metricsAddr           string
 
 	duration struct{ every, window, repeat time.Duration }
 	severity detect.Severity
@@ -53,7 +48,6 @@ func (f *watchFlags) add(fs *pflag.FlagSet) {
 func (f *watchFlags) addServers(fs *pflag.FlagSet) {
 	fs.StringVar(&f.configDir, "detect-config-dir", "", "directory of YAML files with the policies, for the detections about policies")
 	fs.StringVar(&f.meshConfig, "detect-mesh-config", "", "file with Istio's MeshConfig")
-	fs.StringVar(&f.metricsAddr, "metrics-addr", "", "where /metrics is, like :15014; empty for none")
 }
 
 // args are the flags for another process.
@@ -112,41 +106,23 @@ func (f *watchFlags) check() (err error) {
 	return nil
 }
 
-// beside gives what runs beside the audit server, the watch and its metrics, and what the watch found when it looked last; nil where it never
-// looks.
-func (f *watchFlags) beside(data string, log *slog.Logger) (func(context.Context, *sql.DB) error, func() *detect.Report, error) {
+// beside gives what runs beside the audit server, the watch, and what the watch found when it looked last; nil where it never looks.
+func (f *watchFlags) beside(data string, log *slog.Logger, registry *prometheus.Registry) (auditJob, func() *detect.Report, error) {
 	if err := f.check(); err != nil {
 		return nil, nil, err
 	}
-	var last atomic.Pointer[detect.Report]
-	found := last.Load
-	if f.duration.every <= 0 {
-		found = nil
-	}
-	registry, metrics := prometheus.NewRegistry(), watch.NewMetrics()
+	metrics := watch.NewMetrics()
 	registry.MustRegister(metrics)
-	var listener net.Listener
-	if f.metricsAddr != "" {
-		var err error
-		if listener, err = net.Listen("tcp", f.metricsAddr); err != nil {
-			return nil, nil, fmt.Errorf("--metrics-addr %q: %w", f.metricsAddr, err)
-		}
+	if f.duration.every <= 0 {
+		return nil, nil, nil
 	}
-	return func(ctx context.Context, db *sql.DB) error {
-		g, ctx := errgroup.WithContext(ctx)
-		if listener != nil {
-			g.Go(func() error { return serveMetrics(ctx, listener, registry) })
-		}
-		if f.duration.every > 0 {
-			g.Go(func() error {
-				return watch.Run(ctx, watch.Options{
-					Log: detect.DB{DB: db}, Plan: f.plan, Every: f.duration.every, Window: f.duration.window, Repeat: f.duration.repeat, Least: f.severity,
-					Sinks: f.sinks, State: filepath.Join(data, "findings.json"), Logger: log, Metrics: metrics, Found: last.Store,
-				})
-			})
-		}
-		return g.Wait()
-	}, found, nil
+	var last atomic.Pointer[detect.Report]
+	return func(ctx context.Context, s *store.Store) error {
+		return watch.Run(ctx, watch.Options{
+			Log: detect.DB{DB: s.DB()}, Plan: f.plan, Every: f.duration.every, Window: f.duration.window, Repeat: f.duration.repeat, Least: f.severity,
+			Sinks: f.sinks, State: filepath.Join(data, "findings.json"), Logger: log, Metrics: metrics, Found: last.Store,
+		})
+	}, last.Load, nil
 }
 
 // plan reads rules, feed and policies as they are now.
@@ -163,17 +139,4 @@ func (f *watchFlags) plan(ctx context.Context) (*watch.Plan, error) {
 		}
 	}
 	return plan, chosen.broken
-}
-
-// serveMetrics answers /metrics until ctx ends.
-func serveMetrics(ctx context.Context, l net.Listener, registry *prometheus.Registry) error {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("--metrics-addr: %w", err)
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ type upFlags struct {
 	retention                         time.Duration
 	watching                          watchFlags
 	pages                             consoleFlags
+	lake                              lakeFlags
 }
 
 func upCommand() *cobra.Command {
@@ -75,6 +77,7 @@ unless --allow-private, or sallyport.dns.allowPrivate in the file of --mesh-conf
 	fs.DurationVar(&f.retention, "audit-retention", 30*24*time.Hour, "how long audit records are kept; without it sallyport.audit.retention of the mesh settings counts")
 	fs.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
 	f.watching.add(fs)
+	f.lake.add(fs)
 	return cmd
 }
 
@@ -117,6 +120,9 @@ func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
 	}
 	f.watching.configDir, f.watching.meshConfig = f.dir, f.meshConfig
 	f.pages.up, f.pages.meshConfig = f.dir, f.meshConfig
+	if _, _, err := f.lake.check(); err != nil {
+		return usageError{err}
+	}
 	if err := f.watching.check(); err != nil {
 		return usageError{err}
 	}
@@ -148,7 +154,7 @@ type embedded struct {
 
 func (u *embedded) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	audit, err := auditServer(u.log, u.flags.data, u.flags.consoleAddr, u.flags.retention, append(u.flags.watching.args(), u.flags.pages.args()...)...)
+	audit, err := auditServer(u.log, u.flags.data, u.flags.consoleAddr, u.flags.retention, slices.Concat(u.flags.watching.args(), u.flags.pages.args(), u.flags.lake.args())...)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 // TestModulesArePinnedAlike holds the names of folders in the cache to the modules that are built into them.
 func TestModulesArePinnedAlike(t *testing.T) {
-	for name, module := range map[string]string{"KUBERNETES": "k8s.io/kubernetes", "COREDNS": "github.com/coredns/coredns", "HELM": "helm.sh/helm/v3"} {
+	for name, module := range map[string]string{"KUBERNETES": "k8s.io/kubernetes", "COREDNS": "github.com/coredns/coredns", "HELM": "helm.sh/helm/v3", "VERSITYGW": "github.com/versity/versitygw"} {
 		gomod, err := os.ReadFile("../cluster/tools/" + strings.ToLower(name) + "/go.mod")
 		if err != nil {
 			t.Fatal(err)
@@ -21,7 +21,7 @@ func TestModulesArePinnedAlike(t *testing.T) {
 }
 
 func TestScriptsParse(t *testing.T) {
-	for _, script := range []string{"packages", "envoy", "kubernetes", "coredns", "helm", "golangci-lint", "lib.sh"} {
+	for _, script := range []string{"packages", "envoy", "kubernetes", "coredns", "helm", "versitygw", "golangci-lint", "lib.sh"} {
 		if out, err := exec.Command("bash", "-n", script).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", script, err, out)
 		}

@@ -11,6 +11,9 @@ import (
 // SchemaVersion is the version of OCSF that the events follow.
 const SchemaVersion = "1.4.0"
 
+// Profiles are those of the schema that the events have.
+var Profiles = []string{"host", "network_proxy", "security_control"}
+
 // FromRecord writes a record as an event.
 func FromRecord(r record.Record) Event {
 	e := Event{
@@ -19,7 +22,7 @@ func FromRecord(r record.Record) Event {
 		Metadata: Metadata{
 			Version:  SchemaVersion,
 			Product:  Product{Name: "Sallyport", VendorName: "Sallyport"},
-			Profiles: []string{"host", "network_proxy", "security_control"},
+			Profiles: Profiles,
 			UID:      fmt.Sprintf("%s/%d/%d", r.Proxy, r.Epoch, r.Seq),
 			Sequence: r.Seq,
 		},

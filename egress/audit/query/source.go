@@ -63,6 +63,9 @@ func Open(ctx context.Context, data string) (Source, error) {
 // Through asks the audit server at the other end of a connection, which the source closes.
 func Through(conn *grpc.ClientConn) Source { return remote{conn} }
 
+// Over is a source that reads a database with the table of records; closing it closes the database.
+func Over(db *sql.DB) Source { return file{db} }
+
 // dial says whether somebody listens on the socket.
 func dial(ctx context.Context, socket string) error {
 	var d net.Dialer

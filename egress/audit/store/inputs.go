@@ -38,7 +38,7 @@ type inputColumn struct {
 
 // inputColumns are the table's, in the order of EachInput.
 var inputColumns = []inputColumn{
-	{"day", "DATE", "CAST(" + believedTime + " AS DATE)", ""},
+	{"day", "DATE", "CAST(" + BelievedTime + " AS DATE)", ""},
 	told("namespace"), told("service_account"), told("workload"), told("labels"), told("claim"), told("reporter"), told("direction"),
 	told("class"), told("protocol"), told("host"),
 	{"sni", "VARCHAR", "CASE WHEN sni <> host THEN sni ELSE '' END", ""},
@@ -49,17 +49,17 @@ var inputColumns = []inputColumn{
 	{"reason", "VARCHAR", "CASE WHEN verdict = 'denied' AND coalesce(decided_by_kind, '') = '' AND class <> 'dns' THEN reason ELSE '' END", ""},
 	{"records", "UBIGINT", "count(*)", total("records")},
 	{"lost", "UBIGINT", total("lost"), total("lost")},
-	{"first", "TIMESTAMPTZ", "min(" + believedTime + ")", "min(first)"},
-	{"last", "TIMESTAMPTZ", "max(" + believedTime + ")", "max(last)"},
+	{"first", "TIMESTAMPTZ", "min(" + BelievedTime + ")", "min(first)"},
+	{"last", "TIMESTAMPTZ", "max(" + BelievedTime + ")", "max(last)"},
 	{"replicas", "UINTEGER", "1", "max(replicas)"},
 	{"bytes_sent", "UBIGINT", total("bytes_sent"), total("bytes_sent")},
 	{"bytes_received", "UBIGINT", total("bytes_received"), total("bytes_received")},
 	{ingestedColumn, "TIMESTAMPTZ", "max(" + ingestedColumn + ")", "max(" + ingestedColumn + ")"},
 }
 
-// believedTime is a record's time where it can be right, the nearest to it otherwise: a proxy whose clock is wrong, or which lies, makes no
+// BelievedTime is a record's time where it can be right, the nearest to it otherwise: a proxy whose clock is wrong, or which lies, makes no
 // days.
-const believedTime = "least(greatest(time, " + ingestedColumn + " - INTERVAL 30 DAY), " + ingestedColumn + " + INTERVAL 1 DAY)"
+const BelievedTime = "least(greatest(time, " + ingestedColumn + " - INTERVAL 30 DAY), " + ingestedColumn + " + INTERVAL 1 DAY)"
 
 // replica is a regular expression of what Kubernetes adds to a workload's name to name a pod: the hash of a ReplicaSet, or the minute of a
 // CronJob, and five characters; or the number in a StatefulSet.

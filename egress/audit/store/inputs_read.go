@@ -114,4 +114,4 @@ func unpack(text string) record.Object {
 // Sightings is a relation with what was told apart, by day, and each record that is not gathered yet: who, what, when, how often.
 const Sightings = "(SELECT namespace, service_account, workload, class, protocol, host, port, method, verdict, path, day, first, last, records FROM " + InputsTable + `
 	UNION ALL SELECT coalesce(namespace, ''), coalesce(service_account, ''), regexp_replace(coalesce(workload, ''), '` + replica + `', ''), class, protocol, host, port, method, verdict, path,
-		CAST(` + believedTime + ` AS DATE), ` + believedTime + `, ` + believedTime + `, 1 FROM ` + Table + ` WHERE ` + ingestedColumn + ` > (SELECT max(until) FROM ` + inputsState + "))"
+		CAST(` + BelievedTime + ` AS DATE), ` + BelievedTime + `, ` + BelievedTime + `, 1 FROM ` + Table + ` WHERE ` + ingestedColumn + ` > (SELECT max(until) FROM ` + inputsState + "))"

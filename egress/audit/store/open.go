@@ -29,8 +29,12 @@ type Options struct {
 	MemoryLimit string        // of DuckDB, in its notation; default "512MB". Larger sorts spill beside the file
 	Threads     int           // of DuckDB; default 2
 	Retention   time.Duration // records older than this are deleted, hourly; default: kept for ever
-	Logger      *slog.Logger
-	Now         func() time.Time
+	// Held are names of those who bring records elsewhere: none goes by its age before all of them let it (Release), or heldAtMost later.
+	Held []string
+	// Scratch is a folder in which SQL may read and write files, and nowhere else; "": none. Only what was copied from the records may be there.
+	Scratch string
+	Logger  *slog.Logger
+	Now     func() time.Time
 }
 
 func (o Options) withDefaults() Options {
@@ -72,7 +76,6 @@ func connect(ctx context.Context, file string, readOnly bool, o Options) (*sql.D
 		"threads":                      {strconv.Itoa(o.Threads)},
 		"checkpoint_threshold":         {checkpointAfter},
 		"max_temp_directory_size":      {"4GB"},
-		"enable_external_access":       {"false"},
 		"autoinstall_known_extensions": {"false"},
 		"autoload_known_extensions":    {"false"},
 		"allow_community_extensions":   {"false"},
@@ -80,10 +83,14 @@ func connect(ctx context.Context, file string, readOnly bool, o Options) (*sql.D
 	if readOnly {
 		settings.Set("access_mode", "read_only")
 	}
+	scratch := "SET allowed_directories = []"
+	if o.Scratch != "" {
+		scratch = "SET allowed_directories = ['" + strings.ReplaceAll(o.Scratch, "'", "''") + "/']"
+	}
 	var first sync.Once
 	connector, err := duckdb.NewConnector(file+"?"+settings.Encode(), func(c driver.ExecerContext) (err error) {
 		first.Do(func() {
-			for _, s := range []string{"SET GLOBAL TimeZone = 'UTC'", "SET lock_configuration = true"} {
+			for _, s := range []string{"SET GLOBAL TimeZone = 'UTC'", scratch, "SET enable_external_access = false", "SET lock_configuration = true"} {
 				_, e := c.ExecContext(context.Background(), s, nil)
 				err = errors.Join(err, e)
 			}

@@ -10,7 +10,8 @@ import (
 const spoolMemory = 30 * 24 * time.Hour
 
 // Prune deletes the records that are older than before, by their own time as well as by when they came in (a clock
-// that is wrong does not cost a record its life, and one that was ahead for a while keeps none for ever). It returns how many went.
+// that is wrong does not cost a record its life, and one that was ahead for a while keeps none for ever). Those that somebody has yet to
+// take stay (Options.Held). It returns how many went.
 func (s *Store) Prune(ctx context.Context, before time.Time) (deleted int64, err error) {
 	err = s.hand(ctx, request{work: func(ctx context.Context) error {
 		deleted, err = s.prune(ctx, before)
@@ -22,8 +23,16 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (deleted int64, err
 // prune is Prune on the writer's goroutine. The file does not shrink; DuckDB uses the blocks again.
 func (s *Store) prune(ctx context.Context, before time.Time) (int64, error) {
 	ahead := s.options.Now().UTC().Add(24 * time.Hour) // nothing can have come in after it
-	result, err := s.db.ExecContext(ctx,
-		"DELETE FROM "+Table+" WHERE time < ? AND ("+ingestedColumn+" < ? OR "+ingestedColumn+" > ?)", before.UTC(), before.UTC(), ahead)
+	old := Table + " WHERE time < ? AND (" + ingestedColumn + " < ? OR " + ingestedColumn + " > ?)"
+	args := []any{before.UTC(), before.UTC(), ahead}
+	if mark, some := s.held.mark(); some {
+		if err := s.held.count(ctx, s.db, old, args, before); err != nil {
+			return 0, s.fail("count old records", err)
+		}
+		old += " AND (" + ingestedColumn + " <= ? OR " + ingestedColumn + " < ?)"
+		args = append(args, mark, before.Add(-heldAtMost).UTC())
+	}
+	result, err := s.db.ExecContext(ctx, "DELETE FROM "+old, args...)
 	if err != nil {
 		return 0, s.fail("delete old records", err)
 	}

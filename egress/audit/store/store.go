@@ -33,6 +33,7 @@ type Store struct {
 
 	gatherer  gatherer
 	lastIn    time.Time // when the last records came in; of the writer's goroutine
+	held      held
 	followers followers
 	stored    atomic.Uint64
 	copies    atomic.Uint64
@@ -71,7 +72,7 @@ func start(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		db: db, options: o, log: o.Logger, layout: columns, seen: known, lastIn: last,
+		db: db, options: o, log: o.Logger, layout: columns, seen: known, lastIn: last, held: newHeld(o.Held),
 		requests: make(chan request, 64), closing: make(chan struct{}), done: make(chan struct{}),
 		failed: make(chan struct{}), gatherer: gatherer{enough: make(chan struct{}, 1), done: make(chan struct{})},
 	}

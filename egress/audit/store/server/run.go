@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,8 +32,11 @@ type Options struct {
 	// Config and Found are the console's, see console.Options.
 	Config func(context.Context) (*console.Config, error)
 	Found  func() *detect.Report
-	// Beside, if set, runs beside the server until ctx ends, and may read the database. An error of it ends the server.
-	Beside func(ctx context.Context, db *sql.DB) error
+	// Beside, if set, runs beside the server until ctx ends. An error of it ends the server.
+	Beside func(ctx context.Context, s *store.Store) error
+	Held   []string // see store.Options
+	// Scratch is the name of a folder in the store's, for store.Options.
+	Scratch string
 
 	// Ready, if set, is called once everything listens; console is the page's address, empty without one.
 	Ready func(socket, console string)
@@ -79,7 +81,13 @@ func Run(ctx context.Context, o Options) (err error) {
 
 // openStore waits a little for a reader that has the file open just now.
 func openStore(ctx context.Context, dir string, o Options) (*store.Store, error) {
-	options := store.Options{Retention: o.Retention, MemoryLimit: o.MemoryLimit, Logger: o.Logger}
+	options := store.Options{Retention: o.Retention, MemoryLimit: o.MemoryLimit, Logger: o.Logger, Held: o.Held}
+	if o.Scratch != "" {
+		var err error
+		if options.Scratch, err = filepath.Abs(filepath.Join(dir, o.Scratch)); err != nil {
+			return nil, fmt.Errorf("audit server: %w", err)
+		}
+	}
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		s, err := store.Open(ctx, dir, options)
 		if err == nil || time.Now().After(deadline) || !store.IsLocked(err) {
@@ -116,7 +124,7 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 		})
 	}
 	if o.Beside != nil {
-		group.Go(func() error { return o.Beside(ctx, s.DB()) })
+		group.Go(func() error { return o.Beside(ctx, s) })
 	}
 	for _, port := range ports {
 		rpc := port.server(s, o.Logger)

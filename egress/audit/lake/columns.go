@@ -1,0 +1,152 @@
+package lake
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/egress/audit/ocsf"
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/schema"
+	"github.com/sallyport/sallyport/egress/audit/store"
+)
+
+// A file's columns are those of OCSF events, as package ocsf writes them, without the names that stand beside numbers. What a record says
+// in more words than the schema is under unmapped, by the names of the record's own columns: nothing is lost on the way.
+
+// event are a file's columns: name, and what it is made of in SQL over the store's table.
+var event = [][2]string{
+	{"class_uid", "CASE class WHEN 'http' THEN 4002 WHEN 'dns' THEN 4003 WHEN 'gap' THEN 0 ELSE 4001 END::INTEGER"},
+	{"category_uid", "CASE class WHEN 'gap' THEN 0 ELSE 4 END::INTEGER"},
+	{"activity_id", activity + "::INTEGER"},
+	{"type_uid", "(class_uid::BIGINT * 100 + activity_id)::BIGINT"},
+	{"severity_id", "CASE WHEN class = 'gap' THEN 3 WHEN verdict = 'denied' THEN 2 ELSE 1 END::INTEGER"},
+	{"action_id", "CASE WHEN verdict = 'denied' THEN 2 WHEN verdict = 'allowed' AND " + would + " THEN 3 WHEN verdict = 'allowed' THEN 1 END::INTEGER"},
+	{"disposition_id", "CASE WHEN verdict = 'denied' THEN 2 WHEN verdict = 'allowed' AND " + would + " THEN 17 WHEN verdict = 'allowed' THEN 1 END::INTEGER"},
+	{"time", "epoch_ms(time)"},
+	{"time_dt", "time"},
+	{"duration", "CASE WHEN duration_ns > 0 THEN duration_ns // 1000000 END"},
+	{"message", "reason"},
+	{"count", "CASE WHEN class = 'gap' THEN lost END"},
+	{"metadata", "struct_pack(version := " + query.Literal(ocsf.SchemaVersion) + ", product := struct_pack(name := 'Sallyport', vendor_name := 'Sallyport'), profiles := " +
+		"['" + strings.Join(ocsf.Profiles, "', '") + "'], sequence := seq, logged_time := epoch_ms(ingested), logged_time_dt := ingested)"},
+	{"actor", "struct_pack(user := struct_pack(uid := principal, name := concat_ws('/', nullif(namespace, ''), service_account), type_id := 4))"},
+	{"src_endpoint", "struct_pack(ip := " + sourceIP + ", port := " + sourcePort + ", name := workload)"},
+	{"dst_endpoint", "struct_pack(hostname := CASE WHEN class <> 'dns' THEN host END, ip := " + address("destination", 1) + ", port := nullif(port, 0), name := destination_workload)"},
+	{"proxy_endpoint", "struct_pack(name := proxy)"},
+	{"connection_info", "struct_pack(direction_id := CASE direction WHEN 'inbound' THEN 1 WHEN 'outbound' THEN 2 WHEN 'lateral' THEN 3 ELSE 0 END::INTEGER, " +
+		"protocol_num := CASE WHEN class = 'dns' THEN 17 ELSE 6 END::INTEGER)"},
+	{"traffic", "struct_pack(bytes_in := bytes_sent, bytes_out := bytes_received)"},
+	{"tls", "struct_pack(sni := nullif(sni, ''))"},
+	{"http_request", "struct_pack(http_method := method, url := struct_pack(hostname := host, port := nullif(port, 0), path := url_path, " +
+		"scheme := CASE protocol WHEN 'tls' THEN 'https' ELSE 'http' END))"},
+	{"http_response", "struct_pack(code := nullif(status, 0))"},
+	{"query", "struct_pack(hostname := CASE WHEN class = 'dns' THEN host END)"},
+	{"policy", "CASE WHEN " + policyOf("kind") + " IS NOT NULL THEN struct_pack(uid := " + policyOf("namespace") + " || '/' || " + policyOf("name") + ", name := " + policyOf("name") +
+		", version := " + policyOf("revision") + ", is_applied := NOT (" + would + ")) END"},
+	{"firewall_rule", "struct_pack(name := concat_ws('/', nullif(decided_by_namespace, ''), decided_by_name), uid := decided_by_rule, version := decided_by_revision, " +
+		"type := decided_by_kind, \"desc\" := reason)"},
+	{"unmapped", "struct_pack(" + strings.Join(unmapped(schema.Version), ", ") + ", source := CASE WHEN " + sourceIP + " IS NULL THEN source END)"},
+}
+
+const would = "coalesce(would_deny_kind, '') <> ''"
+
+// activity is OCSF's, by class and method.
+const activity = "CASE class WHEN 'gap' THEN 99 WHEN 'dns' THEN 6 WHEN 'http' THEN CASE method WHEN '' THEN 0 WHEN 'CONNECT' THEN 1 WHEN 'DELETE' THEN 2 WHEN 'GET' THEN 3 " +
+	"WHEN 'HEAD' THEN 4 WHEN 'OPTIONS' THEN 5 WHEN 'POST' THEN 6 WHEN 'PUT' THEN 7 WHEN 'TRACE' THEN 8 ELSE 99 END ELSE CASE verdict WHEN 'denied' THEN 5 ELSE 6 END END"
+
+// policyOf is a part of the rule that an event is about, like ocsf's.
+func policyOf(part string) string {
+	return "CASE WHEN " + would + " THEN would_deny_" + part + " WHEN coalesce(allowed_by_kind, '') <> '' THEN allowed_by_" + part +
+		" WHEN decided_by_kind = 'EgressPolicy' THEN decided_by_" + part + " END"
+}
+
+// address is a part of ADDRESS:PORT, as programs write it; NULL of what is not.
+func address(column string, part int) string {
+	const form = `^(?:\[([0-9a-f.]{0,39}:[0-9a-f:.]{1,45})\]|([0-9]{1,3}(?:\.[0-9]{1,3}){3})):(0|[1-9][0-9]{0,4})$`
+	match := func(group int) string {
+		return fmt.Sprintf("nullif(regexp_extract(%s, '%s', %d), '')", column, form, group)
+	}
+	if part == 1 {
+		return "coalesce(" + match(1) + ", " + match(2) + ")"
+	}
+	return match(3) + "::UINTEGER"
+}
+
+var sourceIP, sourcePort = address("source", 1), address("source", 2)
+
+// exact are the columns that a record gets back from where the schema has a place for them: those with many values.
+var exact = map[string]string{
+	"time": "time_dt", "seq": "metadata.sequence", "bytes_sent": "traffic.bytes_in", "bytes_received": "traffic.bytes_out", "url_path": "http_request.url.path",
+	"source": "coalesce(unmapped.source, CASE WHEN contains(src_endpoint.ip, ':') THEN '[' || src_endpoint.ip || ']' ELSE src_endpoint.ip END || ':' || src_endpoint.port)",
+}
+
+// unmapped are the other columns of a version of the schema.
+func unmapped(version int) (list []string) {
+	for i := range schema.Columns {
+		if c := &schema.Columns[i]; c.Since <= version && exact[c.Name] == "" {
+			list = append(list, c.Name+" := "+c.Name)
+		}
+	}
+	return list
+}
+
+// events is a SELECT of the events of the records for which a condition holds, ordered by time.
+func events(condition string) string {
+	var list []string
+	for _, c := range event {
+		sql := c[1]
+		if c[0] == "type_uid" { // made of two others
+			at := func(name string) string {
+				return "(" + event[slices.IndexFunc(event, func(e [2]string) bool { return e[0] == name })][1] + ")"
+			}
+			sql = strings.NewReplacer("class_uid", at("class_uid"), "activity_id", at("activity_id")).Replace(sql)
+		}
+		list = append(list, sql+" AS \""+c[0]+"\"")
+	}
+	return "SELECT " + strings.Join(list, ", ") + " FROM " + store.Table + " WHERE " + condition + " ORDER BY " + store.Table + ".time, proxy, epoch, seq"
+}
+
+// merged is a SELECT of the events of files of one version of the schema, in the order of events.
+func merged(files []string) string {
+	return "SELECT * FROM " + parquet(files) + " ORDER BY time_dt, proxy_endpoint.name, unmapped.epoch, metadata.sequence"
+}
+
+func parquet(files []string) string {
+	var list []string
+	for _, file := range files {
+		list = append(list, query.Literal(file))
+	}
+	return "read_parquet([" + strings.Join(list, ", ") + "], hive_partitioning = false)"
+}
+
+// records is a SELECT of the records that are in files, with the store's columns; versions are those of the files' schemas.
+func records(files map[int][]string) string {
+	var parts []string
+	for version := range schema.Version + 1 {
+		if len(files[version]) == 0 {
+			continue
+		}
+		var list []string
+		for i := range schema.Columns {
+			c := &schema.Columns[i]
+			from := exact[c.Name]
+			switch {
+			case c.Since > version:
+				from = "NULL::" + c.Type
+			case from == "":
+				from = "unmapped." + c.Name
+			}
+			list = append(list, from+" AS "+c.Name)
+		}
+		parts = append(parts, "SELECT "+strings.Join(list, ", ")+", metadata.logged_time_dt AS ingested FROM "+parquet(files[version]))
+	}
+	if len(parts) == 0 {
+		var list []string
+		for i := range schema.Columns {
+			list = append(list, "NULL::"+schema.Columns[i].Type+" AS "+schema.Columns[i].Name)
+		}
+		return "SELECT " + strings.Join(list, ", ") + ", NULL::TIMESTAMPTZ AS ingested WHERE false"
+	}
+	return strings.Join(parts, " UNION ALL ")
+}
