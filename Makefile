@@ -32,9 +32,10 @@ envoy: ## Fetch the pinned stock Envoy to bin/envoy.
 	@e2e/tools/envoy
 
 .PHONY: tools
-tools: ## Install what is missing: Debian packages (as root) and Envoy.
+tools: ## Install what is missing: Debian packages (as root), Envoy, and OCSF's schema for tests.
 	@e2e/tools/packages
 	@e2e/tools/envoy
+	@e2e/tools/ocsf
 
 .PHONY: cluster-tools
 cluster-tools: ## Build what a Kubernetes node consists of, and an S3 server for tests, once: about twelve minutes.
@@ -64,7 +65,7 @@ lint: ## go vet, golangci-lint, and whether generated code is what its source sa
 	e2e/tools/proto --check
 
 .PHONY: test
-test: cluster-tools envoy build ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
+test: cluster-tools tools build ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
 	go vet ./...
 	go test -race $$(go list ./... | grep -v /e2e)
 	go test -p 1 -timeout 25m $$(go list ./e2e/... | grep -v /e2e/incluster)

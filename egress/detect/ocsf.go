@@ -7,7 +7,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/ocsf"
 )
 
-// Event is an OCSF Detection Finding (class 2004). Field names are the schema's: https://schema.ocsf.io/1.4.0/classes/detection_finding.
+// Event is an OCSF Detection Finding (class 2004). Field names are the schema's: https://schema.ocsf.io/1.8.0/classes/detection_finding.
 type Event struct {
 	ClassUID     int           `json:"class_uid"`
 	ClassName    string        `json:"class_name"`
@@ -91,7 +91,7 @@ func (f *Finding) OCSF(at time.Time) Event {
 	}
 	proof := evidence{Data: f.Evidence}
 	if who := f.Who(); who != "" {
-		proof.Actor = &ocsf.Actor{User: ocsf.User{Name: who, Type: "System", TypeID: 3}}
+		proof.Actor = &ocsf.Actor{User: ocsf.User{Name: who, Type: "Service", TypeID: 4}}
 	}
 	if f.Host != "" {
 		proof.DstEndpoint = &ocsf.Endpoint{Hostname: f.Host, Port: f.Port}

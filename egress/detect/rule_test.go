@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/ocsf/ocsftest"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/detect"
@@ -291,6 +292,7 @@ func TestOCSF(t *testing.T) {
 	f := detect.Finding{ID: "beacon-1", Detection: "beacon", Title: "T", Severity: detect.High, Attack: []string{"T1071.001", "TA0011"}, Namespace: "shop",
 		Workload: "cart", Host: "c2.test", Port: 443, First: end.Add(-time.Hour), Last: end, Count: 12, Score: 0.8, Evidence: map[string]any{"every": 300}}
 	b, err := json.Marshal(f.OCSF(end))
+	ocsftest.Check(t, b)
 	if err != nil {
 		t.Fatal(err)
 	}

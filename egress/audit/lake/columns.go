@@ -37,15 +37,15 @@ var event = [][2]string{
 	{"connection_info", "struct_pack(direction_id := CASE direction WHEN 'inbound' THEN 1 WHEN 'outbound' THEN 2 WHEN 'lateral' THEN 3 ELSE 0 END::INTEGER, " +
 		"protocol_num := CASE WHEN class = 'dns' THEN 17 ELSE 6 END::INTEGER)"},
 	{"traffic", "struct_pack(bytes_in := bytes_sent, bytes_out := bytes_received)"},
-	{"tls", "struct_pack(sni := nullif(sni, ''))"},
-	{"http_request", "struct_pack(http_method := method, url := struct_pack(hostname := host, port := nullif(port, 0), path := url_path, " +
-		"scheme := CASE protocol WHEN 'tls' THEN 'https' ELSE 'http' END))"},
-	{"http_response", "struct_pack(code := nullif(status, 0))"},
-	{"query", "struct_pack(hostname := CASE WHEN class = 'dns' THEN host END)"},
+	{"tls", "CASE WHEN sni <> '' THEN struct_pack(sni := sni, version := 'Unknown') END"},
+	{"http_request", "CASE WHEN class = 'http' OR url_path <> '' THEN struct_pack(http_method := CASE WHEN " + activity + " NOT IN (0, 99) THEN method END, url := struct_pack(hostname := host, port := nullif(port, 0), path := url_path, " +
+		"scheme := CASE protocol WHEN 'tls' THEN 'https' ELSE 'http' END)) END"},
+	{"http_response", "CASE WHEN status <> 0 THEN struct_pack(code := status) END"},
+	{"query", "CASE WHEN class = 'dns' THEN struct_pack(hostname := host) END"},
 	{"policy", "CASE WHEN " + policyOf("kind") + " IS NOT NULL THEN struct_pack(uid := " + policyOf("namespace") + " || '/' || " + policyOf("name") + ", name := " + policyOf("name") +
 		", version := " + policyOf("revision") + ", is_applied := NOT (" + would + ")) END"},
-	{"firewall_rule", "struct_pack(name := concat_ws('/', nullif(decided_by_namespace, ''), decided_by_name), uid := decided_by_rule, version := decided_by_revision, " +
-		"type := decided_by_kind, \"desc\" := reason)"},
+	{"firewall_rule", "CASE WHEN decided_by_name <> '' OR decided_by_rule <> '' THEN struct_pack(name := concat_ws('/', nullif(decided_by_namespace, ''), decided_by_name), uid := decided_by_rule, version := decided_by_revision, " +
+		"type := decided_by_kind, \"desc\" := reason) END"},
 	{"unmapped", "struct_pack(" + strings.Join(unmapped(schema.Version), ", ") + ", source := CASE WHEN " + sourceIP + " IS NULL THEN source END)"},
 }
 
@@ -77,7 +77,7 @@ var sourceIP, sourcePort = address("source", 1), address("source", 2)
 
 // exact are the columns that a record gets back from where the schema has a place for them: those with many values.
 var exact = map[string]string{
-	"time": "time_dt", "seq": "metadata.sequence", "bytes_sent": "traffic.bytes_in", "bytes_received": "traffic.bytes_out", "url_path": "http_request.url.path",
+	"time": "time_dt", "seq": "metadata.sequence", "bytes_sent": "traffic.bytes_in", "bytes_received": "traffic.bytes_out", "url_path": "coalesce(http_request.url.path, '')",
 	"source": "coalesce(unmapped.source, CASE WHEN contains(src_endpoint.ip, ':') THEN '[' || src_endpoint.ip || ']' ELSE src_endpoint.ip END || ':' || src_endpoint.port)",
 }
 

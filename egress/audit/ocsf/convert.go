@@ -2,14 +2,16 @@ package ocsf
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 // SchemaVersion is the version of OCSF that the events follow.
-const SchemaVersion = "1.4.0"
+const SchemaVersion = "1.8.0"
 
 // Profiles are those of the schema that the events have.
 var Profiles = []string{"host", "network_proxy", "security_control"}
@@ -60,6 +62,8 @@ func (e *Event) classify(uid int, name string, activity int, activityName string
 func gap(e Event, r record.Record) Event {
 	e.classify(0, "Base Event", 99, "Audit Records Lost")
 	e.CategoryName = "Uncategorized"
+	e.ProxyEndpoint = nil // the class has none
+	e.Unmapped["proxy"] = r.Proxy
 	e.SeverityID, e.Severity = 3, "Medium"
 	e.Count = r.Count
 	e.Message = fmt.Sprintf("%d audit records of %s are missing: %s", r.Count, r.Proxy, r.Reason)
@@ -78,7 +82,7 @@ func (e *Event) setVerdict(r record.Record) {
 	}
 	e.Message = r.Reason
 	e.Policy = policy(r)
-	if d := r.DecidedBy; d != (record.Object{}) || r.Reason != "" {
+	if d := r.DecidedBy; d.Name != "" || d.Rule != "" {
 		name := d.Name
 		if d.Namespace != "" {
 			name = d.Namespace + "/" + d.Name
@@ -111,12 +115,17 @@ func ruleOf(r record.Record) (rule record.Object, applied bool) {
 }
 
 func (e *Event) setEndpoints(r record.Record) {
-	e.SrcEndpoint = endpoint(r.Source)
-	e.SrcEndpoint.Name = r.Workload.Name
-	e.DstEndpoint = endpoint(r.Destination)
-	e.DstEndpoint.Hostname, e.DstEndpoint.Name = r.Host, r.DestinationWorkload.Name
+	src, dst := endpoint(r.Source), endpoint(r.Destination)
+	src.Name, dst.Name = r.Workload.Name, r.DestinationWorkload.Name
+	if r.Class != record.DNS {
+		dst.Hostname = r.Host
+	}
 	if r.Port != 0 {
-		e.DstEndpoint.Port = r.Port
+		dst.Port = r.Port
+	}
+	e.SrcEndpoint, e.DstEndpoint = named(src), named(dst)
+	if e.SrcEndpoint == nil && e.DstEndpoint == nil { // one of them must be there
+		e.SrcEndpoint = &Endpoint{Name: r.Proxy}
 	}
 	e.ConnectionInfo = &ConnectionInfo{ProtocolName: "tcp", ProtocolNum: 6, Direction: "Unknown"}
 	if id, known := directions[r.Direction]; known {
@@ -159,7 +168,13 @@ func (e *Event) setHTTP(r record.Record) {
 	if r.Protocol == "tls" {
 		url.Scheme = "https"
 	}
-	e.HTTPRequest = &HTTPRequest{Method: r.Method, URL: url}
+	if path == "" {
+		url.String = url.Scheme + "://" + net.JoinHostPort(r.Host, strconv.FormatUint(uint64(r.Port), 10))
+	}
+	e.HTTPRequest = &HTTPRequest{URL: url}
+	if known { // the schema has no others
+		e.HTTPRequest.Method = r.Method
+	}
 	if r.Status != 0 {
 		e.HTTPResponse = &HTTPResponse{Code: r.Status}
 	}
@@ -168,7 +183,6 @@ func (e *Event) setHTTP(r record.Record) {
 func (e *Event) setDNS(r record.Record) {
 	e.classify(4003, "DNS Activity", 6, "Traffic")
 	e.Query = &DNSQuery{Hostname: r.Host}
-	e.DstEndpoint.Hostname = ""
 	e.ConnectionInfo.ProtocolName, e.ConnectionInfo.ProtocolNum = "udp", 17
 }
 
@@ -179,6 +193,14 @@ func endpoint(address string) *Endpoint {
 	return &Endpoint{}
 }
 
+// named is an endpoint of which there is something to tell, for the schema nothing else is one.
+func named(e *Endpoint) *Endpoint {
+	if e.Hostname == "" && e.IP == "" && e.Name == "" {
+		return nil
+	}
+	return e
+}
+
 func actor(w record.Workload) *Actor {
 	name := w.ServiceAccount
 	if w.Namespace != "" {
@@ -187,7 +209,7 @@ func actor(w record.Workload) *Actor {
 	if w.Principal == "" && name == "" {
 		return nil
 	}
-	return &Actor{User{UID: w.Principal, Name: name, Type: "System", TypeID: 3}}
+	return &Actor{User{UID: w.Principal, Name: name, Type: "Service", TypeID: 4}}
 }
 
 // unmapped holds what the schema has no word for.
@@ -195,7 +217,7 @@ func unmapped(r record.Record) map[string]string {
 	out := map[string]string{}
 	rule, _ := ruleOf(r)
 	for key, value := range map[string]string{
-		"path": r.Path, "reporter": r.Reporter, "cluster": r.Cluster, "route": r.Route, "authority": r.Authority,
+		"path": r.Path, "method": r.Method, "reporter": r.Reporter, "cluster": r.Cluster, "route": r.Route, "authority": r.Authority,
 		"protocol": r.Protocol, "namespace": r.Workload.Namespace, "response_flags": strings.Join(r.Flags, ","),
 		"labels": r.Workload.Labels, "dialled": r.Dialled, "destination_principal": r.DestinationWorkload.Principal,
 		"destination_namespace": r.DestinationWorkload.Namespace, "destination_service_account": r.DestinationWorkload.ServiceAccount,

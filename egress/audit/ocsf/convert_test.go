@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sallyport/sallyport/egress/audit/ocsf/ocsftest"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -38,7 +39,7 @@ func TestFromRecord(t *testing.T) {
 			"dst_endpoint.hostname": "api.example.com", "dst_endpoint.ip": "192.0.2.1", "dst_endpoint.port": 443.0,
 			"actor.user.uid": "spiffe://cluster.local/ns/shop/sa/cart", "actor.user.name": "shop/cart",
 			"tls.sni": "api.example.com", "traffic.bytes": 15.0, "traffic.bytes_in": 10.0, "unmapped.path": "gateway",
-			"metadata.product.name": "Sallyport", "metadata.version": "1.4.0",
+			"metadata.product.name": "Sallyport", "metadata.version": "1.8.0",
 			"metadata.uid": "sidecar~10.0.0.1~cart-1.shop~shop/5/9", "http_request": nil, "policy": nil,
 		}},
 		{"denied connection", with(func(r *record.Record) {
@@ -83,7 +84,7 @@ func TestFromRecord(t *testing.T) {
 			"http_request.url.hostname": "api.example.com", "http_response.code": 403.0,
 		}},
 		{"request with another method", with(func(r *record.Record) { r.Class, r.Method = record.HTTP, "PROPFIND" }),
-			map[string]any{"type_uid": 400299.0, "activity_name": "PROPFIND", "disposition_id": nil}},
+			map[string]any{"type_uid": 400299.0, "activity_name": "PROPFIND", "unmapped.method": "PROPFIND", "http_request.http_method": nil, "disposition_id": nil}},
 		{"request that was none", with(func(r *record.Record) { r.Class = record.HTTP }),
 			map[string]any{"type_uid": 400200.0}},
 		{"name", with(func(r *record.Record) { r.Class, r.Verdict = record.DNS, record.Denied }), map[string]any{
@@ -91,7 +92,7 @@ func TestFromRecord(t *testing.T) {
 			"connection_info.protocol_name": "udp", "dst_endpoint.hostname": nil,
 		}},
 		{"gap", record.Record{Proxy: "p", Class: record.Gap, Count: 12, Reason: "full", Time: base.Time}, map[string]any{
-			"class_uid": 0.0, "category_uid": 0.0, "type_uid": 99.0, "count": 12.0, "severity_id": 3.0, "actor": nil,
+			"class_uid": 0.0, "category_uid": 0.0, "type_uid": 99.0, "count": 12.0, "severity_id": 3.0, "actor": nil, "proxy_endpoint": nil, "unmapped.proxy": "p",
 			"message": "12 audit records of p are missing: full",
 		}},
 	}
@@ -105,6 +106,7 @@ func TestFromRecord(t *testing.T) {
 			if err := json.Unmarshal(b, &event); err != nil {
 				t.Fatal(err)
 			}
+			ocsftest.Check(t, b)
 			got := map[string]any{}
 			for path := range tt.want {
 				got[path] = lookup(event, path)

@@ -1,6 +1,6 @@
 package ocsf
 
-// Event is one OCSF event. Field names are the schema's: https://schema.ocsf.io/1.4.0/classes/network_activity.
+// Event is one OCSF event. Field names are the schema's: https://schema.ocsf.io/1.8.0/classes/network_activity.
 type Event struct {
 	ClassUID     int    `json:"class_uid"`
 	ClassName    string `json:"class_name"`
@@ -64,7 +64,7 @@ type User struct {
 	UID    string `json:"uid,omitempty"`
 	Name   string `json:"name,omitempty"`
 	Type   string `json:"type"`
-	TypeID int    `json:"type_id"` // 3: System
+	TypeID int    `json:"type_id"` // 4: Service
 }
 
 // Endpoint is an end of the connection, or the proxy between.
@@ -122,6 +122,7 @@ type HTTPRequest struct {
 
 // URL is split as the schema wants it.
 type URL struct {
+	String   string `json:"url_string,omitempty"` // where there is no path
 	Scheme   string `json:"scheme,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
 	Port     uint32 `json:"port,omitempty"`
