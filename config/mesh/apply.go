@@ -14,7 +14,7 @@ import (
 
 // applyIstio takes over what in sets.
 func (c *Config) applyIstio(in *meshconfig.MeshConfig) (problems []strict.Problem) {
-	problems = c.applyOutbound(in.OutboundTrafficPolicy)
+	problems = append(c.applyOutbound(in.OutboundTrafficPolicy), c.Ingress.applyTopology(in.GetDefaultConfig().GetGatewayTopology())...)
 	if ns := in.RootNamespace; ns != "" {
 		if len(validation.IsDNS1123Label(ns)) > 0 {
 			problems = append(problems, problem("rootNamespace", ns, "is no namespace's name", "use lower-case letters, digits and hyphens, at most 63"))
@@ -106,7 +106,7 @@ func checkExportTo(field string, values []string) (problems []strict.Problem) {
 // applyOurs reads the sallyport block.
 func (c *Config) applyOurs(tree any) []strict.Problem {
 	b := block{}
-	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused")
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress")
 	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
 		g, err := ParseGateway(s)
 		if err != nil {
@@ -119,6 +119,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	c.Injection = b.injection(top["injection"])
 	c.applyFetch(&b, top)
 	c.Policy = b.policy(top["policy"])
+	b.ingress(&c.Ingress, top["ingress"])
 	c.CertificateFolders = b.certificateFolders(top["certificateFolders"])
 	c.Exports = b.exports(top["exports"])
 	audit := b.fields("sallyport.audit", top["audit"], "retention", "recordsPerSecond", "whenFull")

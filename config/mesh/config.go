@@ -45,6 +45,7 @@ type Config struct {
 	Fetch      string
 	KeepUnused time.Duration
 	Policy     Policy
+	Ingress    Ingress
 	// Ignored are the settings that the file has and that are not applied: what lint and the controller's log say of them.
 	Ignored []strict.Problem
 }

@@ -63,7 +63,7 @@ func (ca *CA) Issue(name string) (*tls.Certificate, error) {
 	template := certificateFor(name)
 	template.DNSNames = []string{name}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key)
 	if err != nil {
 		return nil, fmt.Errorf("issuing for %s: %w", name, err)
@@ -71,6 +71,14 @@ func (ca *CA) Issue(name string) (*tls.Certificate, error) {
 	leaf := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	ca.leaves[name] = leaf
 	return leaf, nil
+}
+
+// Renew is Issue of another one, which from then on is the name's.
+func (ca *CA) Renew(name string) (*tls.Certificate, error) {
+	ca.mu.Lock()
+	delete(ca.leaves, name)
+	ca.mu.Unlock()
+	return ca.Issue(name)
 }
 
 func certificateFor(name string) *x509.Certificate {

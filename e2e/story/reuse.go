@@ -49,11 +49,20 @@ func (s *Scene) AuditRecords(ctx context.Context, flags ...string) ([]record.Rec
 // AddSidecar puts one more pod into the scene, whose proxy is a sidecar. The objects that show it to the control plane are
 // the caller's to write.
 func (s *Scene) AddSidecar(ctx context.Context, name, ns, serviceAccount string, addr netip.Addr, labels ...string) (*Pod, error) {
+	return s.addPod(ctx, "sidecar", name, ns, serviceAccount, addr, labels)
+}
+
+// AddRouter is AddSidecar for a gateway.
+func (s *Scene) AddRouter(ctx context.Context, name, ns, serviceAccount string, addr netip.Addr, labels ...string) (*Pod, error) {
+	return s.addPod(ctx, "router", name, ns, serviceAccount, addr, labels)
+}
+
+func (s *Scene) addPod(ctx context.Context, role, name, ns, serviceAccount string, addr netip.Addr, labels []string) (*Pod, error) {
 	host, err := s.World.AddPod(name, addr)
 	if err != nil {
 		return nil, err
 	}
-	p := &Pod{scene: s, host: host, role: "sidecar", name: name, ns: ns, sa: serviceAccount, ip: addr, labels: labels}
+	p := &Pod{scene: s, host: host, role: role, name: name, ns: ns, sa: serviceAccount, ip: addr, labels: labels}
 	if err := p.prepare(ctx); err != nil {
 		return nil, err
 	}

@@ -4,16 +4,18 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config"
 )
 
-// Gateway is a Gateway object, as far as it says which egress gateways lead to which hosts.
+// Gateway is a Gateway object: which gateways lead to which hosts, and, of ingress gateways, what they open for that.
 type Gateway struct {
 	Key      config.Key
 	Revision string
+	Created  time.Time
 	Selector map[string]string // of the gateway's pods; empty: all
 	Servers  []GatewayServer
 	Hash     uint64
@@ -26,10 +28,17 @@ type GatewayServer struct {
 	// Opaque says that what comes is not read: TLS that is passed on, TCP.
 	Opaque bool
 	Hosts  []HostFilter // a namespace is that of the VirtualServices which may be bound
+	// What an ingress gateway makes of it.
+	Serves ServerKind
+	Why    string // it does not serve it
+	Name   string // of its port
+	// Redirect says that requests have to come by TLS, and are told so.
+	Redirect bool
+	TLS      *ServerTLS // where it ends TLS
 }
 
 func fromGateway(o *config.Object, spec *networking.Gateway) *Gateway {
-	g := &Gateway{Key: o.Key, Revision: o.Revision, Selector: spec.Selector, Hash: o.Hash}
+	g := &Gateway{Key: o.Key, Revision: o.Revision, Created: o.Created, Selector: spec.Selector, Hash: o.Hash}
 	for _, s := range spec.Servers {
 		server := GatewayServer{Port: s.GetPort().GetNumber(), Protocol: ParseProtocol(s.GetPort().GetProtocol())}
 		mode := s.GetTls().GetMode()
@@ -42,6 +51,7 @@ func fromGateway(o *config.Object, spec *networking.Gateway) *Gateway {
 			}
 			server.Hosts = append(server.Hosts, f)
 		}
+		server.open(s)
 		g.Servers = append(g.Servers, server)
 	}
 	return g
@@ -92,28 +102,32 @@ func (s *Snapshot) GatewaysSelecting(ref Ref) (out []*Gateway) {
 	return out
 }
 
-// setGateway replaces or removes a Gateway, and touches the hosts whose VirtualServices are for it.
+// setGateway replaces or removes a Gateway, and touches the hosts whose VirtualServices are for it, and the names that ingress
+// gateways are asked for by it.
 func (b *batch) setGateway(c config.Change) {
 	b.unseen = true
 	if b.next.gateways = maps.Clone(b.next.gateways); b.next.gateways == nil {
 		b.next.gateways = map[config.Key]*Gateway{}
 	}
+	b.touchServed(b.next.gateways[c.Key])
 	if c.Object == nil {
 		delete(b.next.gateways, c.Key)
 	} else {
 		b.next.gateways[c.Key] = fromGateway(c.Object, c.Object.Spec.(*networking.Gateway))
 	}
+	b.touchServed(b.next.gateways[c.Key])
 	b.touchBound(c.Key)
 }
 
-// touchSelecting marks the hosts that are led from Gateways which were or are about a Service.
+// touchSelecting marks the hosts that are led from Gateways which were or are about a Service, and the names that those serve.
 func (b *batch) touchSelecting(was, is *KubeService) {
-	if len(b.index.virtual.boundTo) == 0 {
-		return
-	}
 	for key, g := range b.next.gateways {
-		if (was != nil && g.Selects(was)) != (is != nil && g.Selects(is)) {
+		selected, selects := was != nil && g.Selects(was), is != nil && g.Selects(is)
+		if selected != selects {
 			b.touchBound(key)
+		}
+		if selected || selects {
+			b.touchServed(g)
 		}
 	}
 }

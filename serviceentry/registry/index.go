@@ -26,6 +26,7 @@ type index struct {
 	// credentials are the rules that name a Secret.
 	credentials map[CredentialRef]map[config.Key]bool
 	virtual     virtuals
+	names       map[config.Key][]string // what ingress gateways are asked for by a VirtualService, or a Gateway
 }
 
 func newIndex() index {
@@ -42,6 +43,7 @@ func newIndex() index {
 
 		credentials: map[CredentialRef]map[config.Key]bool{},
 		virtual:     newVirtuals(),
+		names:       map[config.Key][]string{},
 	}
 }
 

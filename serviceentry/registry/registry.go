@@ -48,7 +48,8 @@ func New(cfg *mesh.Config) *Registry {
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
 			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{},
-			nets:      clusterNetworks(cfg.ClusterNetworks, nil),
+			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
+			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{},
 			endpoints: ordered.New[*EndpointSet](), patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
 	}
@@ -83,6 +84,10 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	}
 	b.next.Mesh = cfg
 	b.changed.Mesh, b.netsMoved = true, true
+	b.next.opened = &openedServers{}
+	for key := range b.next.gateways {
+		b.askedAgain[key] = true
+	}
 	for key := range r.hostsOf {
 		b.dirty[key] = true // exits and visibility may follow the settings
 	}
@@ -91,6 +96,7 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	}
 	for _, key := range slices.Collect(maps.Keys(r.index.virtual.made)) {
 		b.makeVirtualService(key)
+		b.askedAgain[key] = true
 	}
 	for key, o := range r.objects {
 		if key.Kind == config.KindService {
@@ -134,6 +140,11 @@ type batch struct {
 	policed   map[string]bool // namespaces with other EgressPolicies, or other people that they select by labels
 	populated map[string]bool // namespaces whose people may be others
 
+	names      *ordered.Edit[[]asker]
+	leading    *ordered.Edit[[]*VirtualService]
+	askedAgain map[config.Key]bool // VirtualServices and Gateways by which ingress gateways may be asked for other names, or lead elsewhere
+	named      map[string]bool     // the names that are to be looked at again
+
 	netsMoved     bool         // what the cluster's networks are made from
 	specialCopied bool         // next has a map of its own
 	madeCopied    bool         // next has a map of its own
@@ -152,6 +163,7 @@ func (r *Registry) begin() *batch {
 		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{},
+		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
 	}
 }
 
@@ -230,9 +242,11 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	for ref, was := range b.exitWas {
 		if was != (b.next.exits[ref] > 0) {
 			b.touched[ref.Host()] = true // it is programmed as a gateway now, or as a service like others
+			b.changed.Gateways = true
 		}
 	}
 	b.followDestinations()
+	b.settleNamesAsked()
 	b.settlePolicies()
 	b.changed.Authorization = slices.Sorted(maps.Keys(b.authorized))
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
@@ -240,6 +254,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.next.hosts, b.next.rules, b.next.virtual, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.virtual.Done(), b.kube.Done(), b.written.Done()
 	b.next.aliases, b.next.aliasesOf = b.aliases.Done(), b.aliasesOf.Done()
 	b.next.patterns, b.next.endpoints = b.patterns.Done(), b.endpoints.Done()
+	b.next.names, b.next.leading = b.names.Done(), b.leading.Done()
 	b.next.find.madeUp, b.next.find.ranges, b.next.find.spoken = b.find.madeUp.Done(), b.find.ranges.Done(), b.find.spoken.Done()
 	if b.changed.Empty() && len(b.index.ruled) == 0 && !b.unseen { // a rule counts later, for a host that is not there yet
 		return b.snap, b.changed

@@ -43,9 +43,12 @@ type Snapshot struct {
 	policies  map[string]permit.Level // EgressPolicies, by namespace
 	// authorizing are the AuthorizationPolicies, by namespace.
 	authorizing map[string]authz.Set
-	namespaces  map[string]map[string]string // their labels
-	people      map[string][]Person          // of namespaces where policies select by labels
-	written     ordered.Map[[]*Service]      // by the single addresses that were written for them; each list sorted by Service.compare
+	namespaces  map[string]map[string]string   // their labels
+	people      map[string][]Person            // of namespaces where policies select by labels
+	written     ordered.Map[[]*Service]        // by the single addresses that were written for them; each list sorted by Service.compare
+	names       ordered.Map[[]asker]           // what ingress gateways may be asked for, with the VirtualServices and Gateways that say so
+	leading     ordered.Map[[]*VirtualService] // by the hosts that they lead to
+	opened      *openedServers
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
@@ -72,13 +75,16 @@ type Changed struct {
 	Policies []string
 	// Authorization are the namespaces whose AuthorizationPolicies are others, sorted.
 	Authorization []string
+	// Names are what ingress gateways may be asked for, as far as something about it changed, sorted; of TCP, ":PORT".
+	Names    []string
+	Gateways bool // which Gateway objects there are, or what they select, or which gateways are egress gateways
 	// Credentials says that a Secret changed: what proxies are given, if not the hosts themselves.
 	Credentials bool
 }
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0
+	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Names) == 0 && !c.Gateways
 }
 
 // Len is the number of hosts.

@@ -115,7 +115,9 @@ func (b *batch) noteVirtual(v *VirtualService, there bool) {
 	}
 	for host := range v.ends {
 		b.index.virtual.leadTo.note(host, v.Key, there)
+		b.putLeading(host, v, there)
 	}
+	b.askedAgain[v.Key] = true
 	for _, g := range v.Gateways {
 		b.index.virtual.boundTo.note(g, v.Key, there)
 	}
@@ -149,6 +151,7 @@ func (b *batch) followDestinations() {
 		maps.Copy(again, b.index.virtual.leadTo[host])
 	}
 	for key := range again {
+		b.askedAgain[key] = true
 		for _, host := range b.index.virtual.made[key].Hosts {
 			b.covered(host, func(host string) {
 				if list, _ := b.hosts.Get(host); len(list) > 0 {
@@ -162,6 +165,10 @@ func (b *batch) followDestinations() {
 // touchBound marks the hosts whose VirtualServices are for a Gateway.
 func (b *batch) touchBound(gateway config.Key) {
 	for key := range b.index.virtual.boundTo[gateway.Namespace+"/"+gateway.Name] {
+		b.askedAgain[key] = true
+		for host := range b.index.virtual.made[key].ends {
+			b.touched[host] = true
+		}
 		for _, host := range b.index.virtual.made[key].Hosts {
 			b.touchCovered(host)
 		}

@@ -11,9 +11,12 @@ var orders = []string{"x-envoy-", "x-forwarded-client-cert", "x-sallyport-"}
 
 // withoutOrders takes such headers out of requests before anything reads them: the clients of an exit are strangers, and
 // what proxies tell each other does not go outside.
-func withoutOrders() []*corev3.TypedExtensionConfig {
+func withoutOrders() []*corev3.TypedExtensionConfig { return without(orders...) }
+
+// without takes headers out by how their names begin.
+func without(all ...string) []*corev3.TypedExtensionConfig {
 	mutation := &earlyv3.HeaderMutation{}
-	for _, begins := range orders {
+	for _, begins := range all {
 		mutation.Mutations = append(mutation.Mutations, &mutationv3.HeaderMutation{Action: &mutationv3.HeaderMutation_RemoveOnMatch_{
 			RemoveOnMatch: &mutationv3.HeaderMutation_RemoveOnMatch{KeyMatcher: Prefix(begins)},
 		}})

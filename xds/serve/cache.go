@@ -49,7 +49,7 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.snapshot = s
-	c.translator.Forget(changed.Hosts)
+	c.translator.Forget(changed)
 	c.advance(s, changed)
 	if changed.Mesh || len(changed.Policies) > 0 || len(changed.Authorization) > 0 {
 		for _, cl := range c.policed {
@@ -59,7 +59,7 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 			}
 		}
 	}
-	reclassify := changed.Mesh || len(changed.Scopes) > 0 || changed.Views || changed.Kube || len(changed.Policies) > 0
+	reclassify := changed.Mesh || len(changed.Scopes) > 0 || changed.Views || changed.Kube || changed.Gateways || len(changed.Policies) > 0
 	if reclassify || len(changed.Authorization) > 0 {
 		for _, st := range c.streams {
 			if reclassify || st.proxy.IsRouter() {

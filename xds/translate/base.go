@@ -26,6 +26,9 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInp
 		in.Hosts, in.Secrets = hosts, materials(s, u)
 		return in
 	}
+	if c.Kind == Ingress {
+		return ingressInputs(s, c, u, hosts)
+	}
 	in := egressgateway.Inputs{
 		Hosts:  hosts,
 		Listen: cmp.Or(c.Port, defaultListenPort), Forward: c.Forward, Verified: c.Kind == Gateway, Trust: envoy.TrustsOf(s.Mesh),

@@ -20,6 +20,7 @@ const (
 	Sidecar Kind = iota
 	Gateway      // an egress gateway's pod
 	Forward      // the explicit forward proxy of `sallyport up`
+	Ingress      // a pod by which others come into the mesh
 )
 
 // Node is what is known of one connected proxy.
@@ -55,6 +56,7 @@ type Class struct {
 	Inline    bool
 	Plain     bool
 	Fetch     bool // for sidecars: its agent hands it rows when they are used
+	Ingress   registry.Ingress
 }
 
 // Classify finds a node's class. A gateway's pod that no service selects is a class that gets nothing to
@@ -69,6 +71,9 @@ func Classify(s *registry.Snapshot, n Node) Class {
 		c.Kind, c.OnDemand = Gateway, n.OnDemand
 		if k := exitService(s, n); k != nil {
 			c.Gateway, c.Port = k.Ref, listenPort(k)
+		}
+		if who, is := s.IngressFor(n.Namespace, n.Labels, ingressService(s, n, c.Gateway)); is {
+			return Class{Kind: Ingress, Ingress: who, IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain}
 		}
 		return c
 	}
@@ -107,6 +112,15 @@ func exitService(s *registry.Snapshot, n Node) *registry.KubeService {
 		return nil
 	}
 	return list[i]
+}
+
+// ingressService is the Service that says where an ingress gateway's pods listen: the one that an egress gateway's would be, else the
+// first that selects them.
+func ingressService(s *registry.Snapshot, n Node, exit registry.Ref) registry.Ref {
+	if list := s.GatewaysOf(n.Namespace, n.Labels); exit.IsZero() && len(list) > 0 {
+		return list[0].Ref
+	}
+	return exit
 }
 
 // defaultListenPort is where a gateway listens when its service names the target port instead of numbering it.

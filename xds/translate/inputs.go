@@ -62,6 +62,9 @@ func inputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 		}
 		return &outbound.Host{SidecarHost: h}
 	}
+	if c.Kind == Ingress {
+		return ingressInputsOf(s, c, host)
+	}
 	h, leaves := c.exit(s).Host(host)
 	if !leaves {
 		return nil

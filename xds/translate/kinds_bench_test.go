@@ -50,7 +50,7 @@ func newFleet(entries int) *fleet {
 // publish moves all views on and gives how many resources changed in them together.
 func (f *fleet) publish(c config.Change) (refs int) {
 	s, changed := f.r.Apply([]config.Change{c})
-	f.t.Forget(changed.Hosts)
+	f.t.Forget(changed)
 	var common []resource.Ref
 	for i, v := range f.views {
 		var r []resource.Ref

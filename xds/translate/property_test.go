@@ -147,7 +147,7 @@ func (l *trial) change() *registry.Snapshot {
 	} else {
 		s, changed = l.registry.Apply(l.some())
 	}
-	l.made.Forget(changed.Hosts)
+	l.made.Forget(changed)
 	commons := map[translate.Class][]resource.Ref{}
 	classes := slices.SortedFunc(maps.Keys(l.views), func(a, b translate.Class) int { return cmp.Compare(depth(a), depth(b)) })
 	for _, class := range classes {

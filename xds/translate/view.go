@@ -95,10 +95,13 @@ type remembered struct {
 // NewTranslator makes one without memories.
 func NewTranslator() *Translator { return &Translator{memo: map[string][]remembered{}} }
 
-// Forget drops what is remembered of hosts that changed, but for their endpoints. Call it once for each snapshot, before Update.
-func (t *Translator) Forget(hosts []string) {
-	for _, h := range hosts {
+// Forget drops what is remembered of hosts and names that changed, but for their endpoints. Call it once for each snapshot, before Update.
+func (t *Translator) Forget(changed registry.Changed) {
+	for _, h := range changed.Hosts {
 		delete(t.memo, h)
+	}
+	for _, n := range changed.Names {
+		delete(t.memo, asked+n)
 	}
 }
 
@@ -109,9 +112,7 @@ func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
 		v.resources[i] = ordered.NewLayer(sameResource)
 	}
 	e := newEdit(v)
-	for host := range s.Hosts() {
-		e.setHost(host, t.host(s, c, host))
-	}
+	e.setEach(s, t)
 	e.setBase(s, t)
 	return e.done()
 }
@@ -127,7 +128,7 @@ func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Chan
 
 // move takes an edit to what the snapshot says.
 func (t *Translator) move(e *edit, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
-	for _, hosts := range [...][]string{changed.Hosts, changed.Endpoints} {
+	for _, hosts := range toldOf(changed, e.next.Class) {
 		for _, host := range hosts {
 			e.setHost(host, t.host(s, e.next.Class, host))
 		}
@@ -141,7 +142,7 @@ func (t *Translator) move(e *edit, s *registry.Snapshot, changed registry.Change
 
 // affects says whether a change is about all hosts of a class.
 func affects(changed registry.Changed, c Class) bool {
-	return changed.Mesh || slices.Contains(changed.Scopes, c.Scope)
+	return changed.Mesh || slices.Contains(changed.Scopes, c.Scope) || turnsIngress(changed, c)
 }
 
 // edit is one view being made from another.
@@ -187,7 +188,7 @@ func (e *edit) setHost(host string, p *part.Part) {
 func (e *edit) setAllHosts(s *registry.Snapshot, t *Translator) {
 	var gone []string
 	e.next.hosts.Walk(func(host string, _ *part.Part) bool {
-		if len(s.Services(host)) == 0 {
+		if !there(s, host) {
 			gone = append(gone, host)
 		}
 		return true
@@ -195,8 +196,18 @@ func (e *edit) setAllHosts(s *registry.Snapshot, t *Translator) {
 	for _, host := range gone {
 		e.setHost(host, nil)
 	}
+	e.setEach(s, t)
+}
+
+// setEach sets the shares of all hosts, and names, that there are.
+func (e *edit) setEach(s *registry.Snapshot, t *Translator) {
 	for host := range s.Hosts() {
 		e.setHost(host, t.host(s, e.next.Class, host))
+	}
+	if e.next.Class.Kind == Ingress {
+		for name := range s.Names() {
+			e.setHost(asked+name, t.host(s, e.next.Class, asked+name))
+		}
 	}
 }
 

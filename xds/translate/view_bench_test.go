@@ -86,7 +86,7 @@ func BenchmarkUpdate(b *testing.B) {
 					b.StopTimer()
 					s, changed := r.Apply([]config.Change{entry(7, i)})
 					b.StartTimer()
-					t.Forget(changed.Hosts)
+					t.Forget(changed)
 					next, refs := t.Update(view, s, changed)
 					if len(refs) == 0 {
 						b.Fatal("nothing changed")

@@ -11,6 +11,9 @@ const (
 	GatewayHTTP   Place = "gateway-http"   // a request at the gateway, or a CONNECT that it refused
 	GatewayTLS    Place = "gateway-tls"    // a TLS connection through the gateway, after its name was checked
 	GatewayTCP    Place = "gateway-tcp"    // a TCP connection through the gateway
+	IngressHTTP   Place = "ingress-http"   // a request that came into the mesh
+	IngressTLS    Place = "ingress-tls"    // a TLS connection that came into the mesh, decided by its name
+	IngressTCP    Place = "ingress-tcp"    // a connection that came into the mesh
 	ForwardHTTP   Place = "forward-http"   // the same three at the explicit forward proxy
 	ForwardTLS    Place = "forward-tls"
 	ForwardTCP    Place = "forward-tcp"

@@ -28,14 +28,15 @@ const (
 	ByAddressRoute      = "by_address"
 	MadeUpRoute         = "made_up"
 	LoopRoute           = "loop"
-	PolicyRoute         = "policy"   // a policy's rule denies it
-	NoRoute             = "no_route" // none of a user's routes means it
+	PolicyRoute         = "policy"      // a policy's rule denies it
+	NoRoute             = "no_route"    // none of a user's routes means it
+	MisdirectedRoute    = "misdirected" // a request over a connection that was opened for another name
 )
 
 // Tells says whether a route's name has a meaning in the log, so that no user's route may have it.
 func Tells(name string) bool {
 	return strings.HasPrefix(name, ClosedRoute) || slices.Contains([]string{
-		AllowAnyRoute, BlockAllRoute, ClusterRoute, WrongProtocolRoute, ByAddressRoute, MadeUpRoute, LoopRoute, NoRoute, NotExportedRoute,
+		AllowAnyRoute, BlockAllRoute, ClusterRoute, WrongProtocolRoute, ByAddressRoute, MadeUpRoute, LoopRoute, NoRoute, NotExportedRoute, MisdirectedRoute,
 	}, name)
 }
 
@@ -147,3 +148,18 @@ const (
 
 // ClusterDomain is what all names of a cluster are below: its own DNS answers them, and sends nothing of them out.
 const ClusterDomain = "cluster.local"
+
+// IngressTable is the table of an ingress gateway's port: of plain requests, of those inside of TLS that it ends in the usual way, or
+// of connections by their TLS name, or as they come.
+func IngressTable(kind string, port uint32) string { return kind + "." + RouteName(port) }
+
+// The kinds of such tables; Istio's where it has them.
+const (
+	TableRequests    = "http"
+	TableTLSRequests = "https"
+	TableTLS         = "tls"
+	TableTCP         = "tcp"
+)
+
+// IngressAny is what is looked up in the table of a port whose connections say nothing.
+const IngressAny = "any"

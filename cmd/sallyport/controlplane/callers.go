@@ -50,10 +50,10 @@ func (p *plane) ownRole(id identity.ID, n translate.Node) error {
 		return nil
 	}
 	s := p.snapshot.Load()
-	if slices.ContainsFunc(append(s.ExitsIn(id.Namespace), s.SharedExitsIn(id.Namespace)...), func(g registry.Ref) bool { return standsBehind(s, g, id.ServiceAccount) }) {
+	if slices.ContainsFunc(slices.Concat(s.ExitsIn(id.Namespace), s.SharedExitsIn(id.Namespace), s.IngressesIn(id.Namespace)), func(g registry.Ref) bool { return standsBehind(s, g, id.ServiceAccount) }) {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied, "xds: %s may not be the gateway %q: no egress gateway's Service in namespace %q has a pod with the service account %q; write the Service, and a Pod or WorkloadEntry with that account", id, n.ID, id.Namespace, id.ServiceAccount)
+	return status.Errorf(codes.PermissionDenied, "xds: %s may not be the gateway %q: no gateway's Service in namespace %q has a pod with the service account %q; write the Service (of an ingress gateway, a Gateway that selects its pods, too), and a Pod or WorkloadEntry with that account", id, n.ID, id.Namespace, id.ServiceAccount)
 }
 
 // ownRecord stamps who reported: a proxy speaks for its own workload only. Only shared gateways are believed about others,

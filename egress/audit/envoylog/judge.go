@@ -105,6 +105,9 @@ func (r *entry) judge(details string) {
 			r.Path = record.PathDirect
 		}
 	}
+	if r.comesIn() {
+		r.judgeIngress(policy)
+	}
 	if r.DecidedBy != (record.Object{}) && r.DecidedBy.Revision == "" { // a policy's rule says its own
 		r.DecidedBy.Revision = revision(r.tags.revision)
 	}
@@ -133,7 +136,7 @@ func userRoute(policy string) bool { return strings.HasPrefix(policy, "VirtualSe
 // undecided says whether a connection that is asked about had no answer.
 func (r *entry) undecided(role string) bool {
 	switch r.place {
-	case wire.SidecarTunnel, wire.GatewayTLS, wire.GatewayTCP:
+	case wire.SidecarTunnel, wire.GatewayTLS, wire.GatewayTCP, wire.IngressTLS, wire.IngressTCP:
 		return role == "" && r.Cluster == "" && r.Route == "" && !slices.Contains(r.Flags, "NC")
 	default:
 		return false
@@ -160,7 +163,7 @@ func (r *entry) deny(path, reason string) {
 // nameByCluster gives a connection that was told by its address the name of the host that owns it, which is in the
 // cluster's: "outbound|5432||db.example.com".
 func (r *entry) nameByCluster() {
-	if r.Reporter != record.ReporterSidecar {
+	if r.Reporter != record.ReporterSidecar && r.place != wire.IngressTCP {
 		return
 	}
 	if _, err := netip.ParseAddr(r.Host); err != nil {

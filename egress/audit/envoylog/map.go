@@ -96,6 +96,8 @@ func (r *Reader) connection(l *logged, into *record.Record) {
 		e.setTarget(e.Authority, 443)
 	case wire.GatewayTCP, wire.ForwardTCP:
 		e.setTarget(e.Authority, 0)
+	case wire.IngressTCP:
+		e.Authority, e.Host, e.Port = "", l.local.ip, l.local.port
 	default:
 		e.Host, e.Port = e.SNI, l.local.port
 		if e.Host == "" {
@@ -131,6 +133,8 @@ func (e *entry) start() {
 	case wire.GatewayHTTP, wire.GatewayTLS, wire.GatewayTCP:
 		e.Reporter = record.ReporterGateway
 		e.Workload = l.client()
+	case wire.IngressHTTP, wire.IngressTLS, wire.IngressTCP: // who is outside nobody knows
+		e.Reporter, e.Workload, e.Dialled = record.ReporterGateway, e.node.Workload, l.local.String()
 	case wire.ForwardHTTP, wire.ForwardTLS, wire.ForwardTCP:
 		e.Reporter, e.Workload = record.ReporterProxy, e.node.Workload
 	default:
@@ -184,10 +188,10 @@ func workload(id string) record.Workload {
 	return w
 }
 
-// localPort is the port that a client of a sidecar connected to; gateways and forward proxies take all requests on
+// localPort is the port that a client of a sidecar, or of an ingress gateway, connected to; gateways and forward proxies take all requests on
 // one port, so theirs says nothing and 80 is HTTP's.
 func (e *entry) localPort() uint32 {
-	if e.place == wire.SidecarHTTP && e.local.port != 0 {
+	if (e.place == wire.SidecarHTTP || e.place == wire.IngressHTTP) && e.local.port != 0 {
 		return e.local.port
 	}
 	return 80

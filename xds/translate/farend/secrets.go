@@ -9,12 +9,12 @@ import (
 	"github.com/sallyport/sallyport/xds/resource"
 )
 
-// pairName and rootsName are the names by which a proxy asks its agent for what a Secret holds.
-func pairName(ref registry.CredentialRef) string {
+// PairName and RootsName are the names by which a proxy asks its agent for what a Secret holds.
+func PairName(ref registry.CredentialRef) string {
 	return "kubernetes://" + ref.Namespace + "/" + ref.Name
 }
 
-func rootsName(ref registry.CredentialRef) string {
+func RootsName(ref registry.CredentialRef) string {
 	return "kubernetes-roots://" + ref.Namespace + "/" + ref.Name
 }
 
@@ -30,7 +30,7 @@ func SealSecrets(all []Material) []*resource.Resource {
 	add := func(s *tlsv3.Secret) { out = append(out, envoy.Seal(resource.Secret, s.Name, s)) }
 	for _, m := range all {
 		if m.Given.Pair {
-			add(&tlsv3.Secret{Name: pairName(m.Given.Ref), Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
+			add(&tlsv3.Secret{Name: PairName(m.Given.Ref), Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
 				CertificateChain: inlineBytes(m.Credential.Certificate), PrivateKey: inlineBytes(m.Credential.Key),
 			}}})
 		}
@@ -39,7 +39,7 @@ func SealSecrets(all []Material) []*resource.Resource {
 			if len(m.Credential.CRL) > 0 {
 				v.Crl = inlineBytes(m.Credential.CRL)
 			}
-			add(&tlsv3.Secret{Name: rootsName(m.Given.Ref), Type: &tlsv3.Secret_ValidationContext{ValidationContext: v}})
+			add(&tlsv3.Secret{Name: RootsName(m.Given.Ref), Type: &tlsv3.Secret_ValidationContext{ValidationContext: v}})
 		}
 	}
 	return out

@@ -27,7 +27,7 @@ func originateTLS(host string, sans []string, t *registry.TLSSettings, given reg
 	}
 	if t.Mode == registry.TLSMutual {
 		if given.Pair {
-			ctx.CommonTlsContext.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{envoy.Secret(pairName(given.Ref))}
+			ctx.CommonTlsContext.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{envoy.Secret(PairName(given.Ref))}
 		} else {
 			ctx.CommonTlsContext.TlsCertificates = []*tlsv3.TlsCertificate{{
 				CertificateChain: file(t.ClientCertificate), PrivateKey: file(t.PrivateKey),
@@ -62,7 +62,7 @@ func setTrust(ctx *tlsv3.CommonTlsContext, host string, sans []string, t *regist
 			TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED,
 		}}
 	case given.Roots:
-		ctx.ValidationContextType = envoy.Validation(rootsName(given.Ref), own)
+		ctx.ValidationContextType = envoy.Validation(RootsName(given.Ref), own)
 	case t.CACertificates != "" && t.CACertificates != "system":
 		own.TrustedCa = file(t.CACertificates)
 		ctx.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: own}

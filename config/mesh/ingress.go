@@ -1,0 +1,59 @@
+package mesh
+
+import (
+	"fmt"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/sallyport/sallyport/config/decode/strict"
+)
+
+// Ingress is what holds for ingress gateways.
+type Ingress struct {
+	// OwnNamespace leaves out Gateway objects of other namespaces than the gateway's pods'; Istio's PILOT_SCOPE_GATEWAY_TO_NAMESPACE.
+	OwnNamespace bool
+	// TrustedProxies is how many proxies in front of them are believed about the client's address, in X-Forwarded-For.
+	TrustedProxies uint32
+	// ProxyProtocol says that connections begin with a header of the PROXY protocol, by which their client is known.
+	ProxyProtocol bool
+	// ClientCertificates is what becomes of X-Forwarded-Client-Cert.
+	ClientCertificates ClientCertificates
+}
+
+// ClientCertificates is one of Envoy's ways with X-Forwarded-Client-Cert; the zero value, as Istio's, writes it anew.
+type ClientCertificates uint8
+
+// The ways.
+const (
+	WriteAnew ClientCertificates = iota
+	Sanitize
+	ForwardOnly
+	AppendForward
+	AlwaysForward
+)
+
+// maxTrustedProxies is more than anybody has in front of a gateway.
+const maxTrustedProxies = 64
+
+// applyTopology reads defaultConfig.gatewayTopology.
+func (i *Ingress) applyTopology(t *meshconfig.Topology) (problems []strict.Problem) {
+	if i.TrustedProxies = t.GetNumTrustedProxies(); i.TrustedProxies > maxTrustedProxies {
+		problems = append(problems, problem("defaultConfig.gatewayTopology.numTrustedProxies", fmt.Sprint(i.TrustedProxies), "is more than 64", "write how many proxies a request passes before it comes here"))
+	}
+	i.ProxyProtocol = t.GetProxyProtocol() != nil
+	i.ClientCertificates = map[meshconfig.ForwardClientCertDetails]ClientCertificates{
+		meshconfig.ForwardClientCertDetails_SANITIZE: Sanitize, meshconfig.ForwardClientCertDetails_FORWARD_ONLY: ForwardOnly,
+		meshconfig.ForwardClientCertDetails_APPEND_FORWARD: AppendForward, meshconfig.ForwardClientCertDetails_ALWAYS_FORWARD_ONLY: AlwaysForward,
+	}[t.GetForwardClientCertDetails()]
+	return problems
+}
+
+// ingress reads sallyport.ingress.
+func (b *block) ingress(i *Ingress, v any) {
+	fields := b.fields("sallyport.ingress", v, "ownNamespace")
+	if own, ok := fields["ownNamespace"].(bool); ok {
+		i.OwnNamespace = own
+	} else if fields["ownNamespace"] != nil {
+		b.add("sallyport.ingress.ownNamespace", fields["ownNamespace"], "is neither true nor false", "write one of them")
+	}
+}

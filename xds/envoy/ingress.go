@@ -1,0 +1,155 @@
+package envoy
+
+import (
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
+	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
+	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// clientRest is how long a client from outside may keep a connection without a request: longer than balancers in front do, which
+// otherwise would send requests into connections that just end.
+const clientRest = 15 * time.Minute
+
+// IngressHCM reads requests that come into the mesh. What a client says of itself, and of those before it, counts as far as the
+// mesh trusts proxies in front of the gateway.
+func IngressHCM(route string, m mesh.Ingress) *listenerv3.Filter {
+	return NetworkFilter("envoy.filters.network.http_connection_manager", &hcmv3.HttpConnectionManager{
+		StatPrefix:        route,
+		CodecType:         hcmv3.HttpConnectionManager_AUTO,
+		RouteSpecifier:    byRDS(route),
+		HttpFilters:       ingressFilters(),
+		AccessLog:         accessLog(wire.IngressHTTP, true),
+		StreamIdleTimeout: durationpb.New(idleTimeout),
+
+		UseRemoteAddress:              wrapperspb.Bool(true),
+		XffNumTrustedHops:             m.TrustedProxies,
+		ForwardClientCertDetails:      clientCertificates(m.ClientCertificates),
+		SetCurrentClientCertDetails:   &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Subject: wrapperspb.Bool(true), Cert: true, Dns: true, Uri: true},
+		EarlyHeaderMutationExtensions: without("x-envoy-", "x-sallyport-"),
+		// what the path says is what routes, and everybody behind, read
+		NormalizePath:        wrapperspb.Bool(true),
+		StripTrailingHostDot: true,
+
+		ServerHeaderTransformation:      hcmv3.HttpConnectionManager_PASS_THROUGH,
+		RequestHeadersTimeout:           durationpb.New(patience),
+		MaxRequestHeadersKb:             wrapperspb.UInt32(96),
+		HttpProtocolOptions:             &corev3.Http1ProtocolOptions{AcceptHttp_10: true},
+		CommonHttpProtocolOptions:       &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(clientRest), HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_ALLOW},
+		Http2ProtocolOptions:            http2Limits(),
+		StreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
+		DrainTimeout:                    durationpb.New(drainTime),
+		DelayedCloseTimeout:             durationpb.New(0),
+		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+	})
+}
+
+func clientCertificates(c mesh.ClientCertificates) hcmv3.HttpConnectionManager_ForwardClientCertDetails {
+	return map[mesh.ClientCertificates]hcmv3.HttpConnectionManager_ForwardClientCertDetails{
+		mesh.WriteAnew: hcmv3.HttpConnectionManager_SANITIZE_SET, mesh.Sanitize: hcmv3.HttpConnectionManager_SANITIZE,
+		mesh.ForwardOnly: hcmv3.HttpConnectionManager_FORWARD_ONLY, mesh.AppendForward: hcmv3.HttpConnectionManager_APPEND_FORWARD,
+		mesh.AlwaysForward: hcmv3.HttpConnectionManager_ALWAYS_FORWARD_ONLY,
+	}[c]
+}
+
+// ingressFilters are what requests go through that come in; those that few routes need are off.
+func ingressFilters() []*hcmv3.HttpFilter {
+	return []*hcmv3.HttpFilter{
+		off(httpFilter(filterState, &httpstatev3.Config{})),
+		off(httpFilter(FilterCORS, &corsv3.Cors{})),
+		off(httpFilter(FilterFault, &faultv3.HTTPFault{})),
+		off(httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{})),
+		upgradesAlone(),
+		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
+	}
+}
+
+// IngressTable is a table of what comes in. It has no last resort: "*" is a name like others, which somebody may have.
+func IngressTable(name string, hosts Inline) *routev3.RouteConfiguration {
+	r := Table(name, nil, hosts, true)
+	r.VirtualHosts = hosts.of(name)
+	r.RequestHeadersToRemove = []string{"x-envoy-original-path", "x-envoy-decorator-operation"}
+	return r
+}
+
+// IngressQuestions is the internal listener, and the cluster in front of it, where a table of connections that come in answers questions.
+func IngressQuestions(table string, hosts Inline) []*resource.Resource {
+	hcm := asksOnly(table)
+	hcm.RouteSpecifier = byRDS(table)
+	hcm.HttpFilters = []*hcmv3.HttpFilter{
+		httpFilter("sallyport.question", &httpstatev3.Config{ClearRouteCache: true, OnRequestHeaders: []*statev3.FilterStateValue{
+			sayHeader(wire.StateQuestion, HeaderKind), sayHeader(wire.StateSpoken, HeaderKind),
+		}}),
+		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
+	}
+	l := InternalListener(table, nil, Chain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
+	return append([]*resource.Resource{
+		SealCluster(AskCluster(table)), Seal(resource.Listener, table, l), Seal(resource.Route, table, IngressTable(table, hosts)),
+	}, FirstRow(table, hosts)...)
+}
+
+// IngressBytes asks a table where a connection goes that comes in, by name (a format string), and passes everything on to there.
+func IngressBytes(table, name, kind string, log wire.Place) []*listenerv3.Filter {
+	q := Question{Table: table, Name: name, Also: map[string]string{HeaderKind: kind}}
+	return []*listenerv3.Filter{q.Filter(), GoBy(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: AskedTags(name)}.Filter()}
+}
+
+// PROXYProtocol reads the header of the PROXY protocol that balancers put before a connection's bytes.
+// https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt
+func PROXYProtocol() *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.proxy_protocol", &proxyprotocolv3.ProxyProtocol{})
+}
+
+// ServerTLS is how a gateway ends TLS of clients outside.
+type ServerTLS struct {
+	Certificates     []string // by the names of their secrets
+	Roots            string   // of who clients may be; "" where none is asked
+	Required         bool     // that a client shows a certificate
+	SANs, SPKI, Hash []string // of clients
+	Min, Max         uint32   // as Envoy numbers versions; 0: as usual
+	Ciphers          []string
+	ALPN             []string
+}
+
+// Socket makes it.
+func (t ServerTLS) Socket() *corev3.TransportSocket {
+	params := MinTLS()
+	if t.Min != 0 {
+		params.TlsMinimumProtocolVersion = tlsv3.TlsParameters_TlsProtocol(t.Min)
+	}
+	params.TlsMaximumProtocolVersion, params.CipherSuites = tlsv3.TlsParameters_TlsProtocol(t.Max), t.Ciphers
+	ctx := &tlsv3.DownstreamTlsContext{
+		SessionTimeout:   durationpb.New(sessionTimeout),
+		CommonTlsContext: &tlsv3.CommonTlsContext{TlsParams: params, AlpnProtocols: t.ALPN},
+	}
+	for _, name := range t.Certificates {
+		ctx.CommonTlsContext.TlsCertificateSdsSecretConfigs = append(ctx.CommonTlsContext.TlsCertificateSdsSecretConfigs, Secret(name))
+	}
+	if t.Roots != "" {
+		ctx.RequireClientCertificate = wrapperspb.Bool(t.Required)
+		own := &tlsv3.CertificateValidationContext{VerifyCertificateSpki: t.SPKI, VerifyCertificateHash: t.Hash}
+		for _, san := range t.SANs {
+			for _, kind := range [...]tlsv3.SubjectAltNameMatcher_SanType{tlsv3.SubjectAltNameMatcher_DNS, tlsv3.SubjectAltNameMatcher_URI} {
+				own.MatchTypedSubjectAltNames = append(own.MatchTypedSubjectAltNames, SAN(kind, Exact(san)))
+			}
+		}
+		ctx.CommonTlsContext.ValidationContextType = Validation(t.Roots, own)
+	}
+	return TLSSocket(ctx)
+}

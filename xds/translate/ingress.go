@@ -1,0 +1,81 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/translate/ingress"
+)
+
+// asked begins, among a view's hosts, the names that an ingress gateway is asked for: they are no hosts of the registry, which it
+// leads to.
+const asked = "/"
+
+// there says whether there is such a host, or name.
+func there(s *registry.Snapshot, host string) bool {
+	if name, of := strings.CutPrefix(host, asked); of {
+		return s.HasName(name)
+	}
+	return len(s.Services(host)) > 0
+}
+
+// ingress is what a class of ingress gateways is.
+func (c Class) ingress(s *registry.Snapshot) resolve.Ingress {
+	return resolve.IngressOf(s, c.Ingress, c.secretsAt())
+}
+
+// ingressInputsOf are those of a name that an ingress gateway is asked for, or of a host of the mesh that it leads to.
+func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
+	if name, of := strings.CutPrefix(host, asked); of {
+		if n, there := c.ingress(s).Name(name); there {
+			return &ingress.Name{IngressName: n}
+		}
+		return nil
+	}
+	if t, led := c.ingress(s).Target(host); led {
+		return &ingress.Target{IngressTarget: t}
+	}
+	return nil
+}
+
+// ingressInputs is what an ingress gateway's base is made from.
+func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) ingress.Inputs {
+	in := ingress.Inputs{
+		Servers: c.ingress(s).Servers(), Mesh: s.Mesh.Ingress, IPv6: c.IPv6, Hosts: hosts,
+		Rest: name.Rest{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny},
+	}
+	u = u.clone()
+	for _, server := range in.Servers {
+		for _, g := range server.Given {
+			u.secrets[g]++
+		}
+		if server.Roots != nil {
+			u.secrets[*server.Roots]++
+		}
+	}
+	in.Secrets = materials(s, u)
+	return in
+}
+
+// toldOf are the names, and hosts, of a class that a change is about.
+func toldOf(changed registry.Changed, c Class) [][]string {
+	if c.Kind != Ingress {
+		return [][]string{changed.Hosts, changed.Endpoints}
+	}
+	names := make([]string, len(changed.Names))
+	for i, n := range changed.Names {
+		names[i] = asked + n
+	}
+	return [][]string{changed.Hosts, changed.Endpoints, names}
+}
+
+// turnsIngress says whether a change is about all that an ingress gateway leads to: its own pods, or the mesh's other doors.
+func turnsIngress(changed registry.Changed, c Class) bool {
+	own := c.Ingress.Service.Host()
+	return c.Kind == Ingress && (changed.Doors || slices.Contains(changed.Hosts, own) || slices.Contains(changed.Endpoints, own))
+}

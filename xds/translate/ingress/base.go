@@ -1,0 +1,144 @@
+package ingress
+
+import (
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Inputs is what an ingress gateway's base is made from: what Gateway objects open, and never which names are asked for.
+type Inputs struct {
+	Servers []resolve.IngressServer
+	Mesh    mesh.Ingress
+	IPv6    bool
+	Hosts   envoy.Inline
+	Rest    name.Rest
+	Secrets []farend.Material
+}
+
+// Resources are everything of an ingress gateway that is not about single names, or hosts of the mesh.
+func (in Inputs) Resources() []*resource.Resource {
+	out := append(farend.SealSecrets(in.Secrets), envoy.SealCluster(envoy.BlackHole()))
+	ports := in.ports()
+	tables := map[string]bool{}
+	asked := false
+	for _, p := range ports {
+		l := p.listener(in)
+		out = append(out, envoy.Seal(resource.Listener, l.Name, l))
+		for _, s := range p.servers {
+			if tables[s.Table] {
+				continue
+			}
+			tables[s.Table] = true
+			if s.Serves.ReadsRequests() {
+				out = append(out, envoy.Seal(resource.Route, s.Table, envoy.IngressTable(s.Table, in.Hosts)))
+				out = append(out, envoy.FirstRow(s.Table, in.Hosts)...)
+				continue
+			}
+			asked = true
+			out = append(out, envoy.IngressQuestions(s.Table, in.Hosts)...)
+		}
+	}
+	if asked {
+		out = append(out, envoy.AskBase()...)
+	}
+	return append(out, part.SealRest(in.Rest))
+}
+
+// port is what is opened at one.
+type port struct {
+	number  uint32
+	servers []resolve.IngressServer
+}
+
+// ports are those of the servers, in order.
+func (in Inputs) ports() (out []port) {
+	for _, s := range in.Servers {
+		i := slices.IndexFunc(out, func(p port) bool { return p.number == s.Listen })
+		if i < 0 {
+			i, out = len(out), append(out, port{number: s.Listen})
+		}
+		out[i].servers = append(out[i].servers, s)
+	}
+	slices.SortFunc(out, func(a, b port) int { return int(a.number) - int(b.number) })
+	return out
+}
+
+// listener takes a port's connections. What is said first on it is of one kind: requests, TLS, or whatever comes.
+func (p port) listener(in Inputs) *listenerv3.Listener {
+	l := envoy.At(&listenerv3.Listener{Name: "0.0.0.0_" + wire.RouteName(p.number), TrafficDirection: corev3.TrafficDirection_OUTBOUND}, p.number, in.IPv6)
+	if in.Mesh.ProxyProtocol {
+		l.ListenerFilters = append(l.ListenerFilters, envoy.PROXYProtocol())
+	}
+	switch first := p.servers[0]; first.Serves.Family() {
+	case registry.ServesRequests:
+		l.FilterChains = []*listenerv3.FilterChain{envoy.Chain(first.Table, nil, envoy.IngressHCM(first.Table, in.Mesh))}
+	case registry.ServesBytes:
+		l.FilterChains = []*listenerv3.FilterChain{envoy.Chain(first.Table, nil, envoy.IngressBytes(first.Table, wire.IngressAny+":%DOWNSTREAM_LOCAL_PORT%", envoy.KindTCP, wire.IngressTCP)...)}
+	default:
+		l.ListenerFilters = append(l.ListenerFilters, envoy.InspectTLS())
+		for _, s := range p.servers {
+			l.FilterChains = append(l.FilterChains, tlsChain(s, in.Mesh))
+		}
+		envoy.SpeakWithin(l)
+		// what names nobody's host, or is no TLS, ends here, and is told
+		closed := envoy.Nowhere()
+		closed.Log = wire.IngressTLS
+		l.DefaultFilterChain = envoy.Chain("nobody", nil, closed.Filter())
+	}
+	if in.Mesh.ProxyProtocol {
+		envoy.SpeakWithin(l)
+	}
+	return l
+}
+
+// tlsChain takes the TLS of a server's names. Gateway objects change seldom: a chain that comes or goes drains no other's connections.
+func tlsChain(s resolve.IngressServer, m mesh.Ingress) *listenerv3.FilterChain {
+	match := envoy.TLSSpoken()
+	if !slices.Contains(s.Hosts, "*") {
+		match.ServerNames = s.Hosts
+	}
+	name := s.Gateway.Namespace + "/" + s.Gateway.Name + "/" + s.Field
+	if s.Closed != "" {
+		closed := envoy.Nowhere()
+		closed.Log, closed.Policy, closed.Revision = wire.IngressTLS, envoy.ConfigOf(s.Gateway), s.Revision
+		return envoy.Chain(name, match, closed.Filter())
+	}
+	asks := func() []*listenerv3.Filter {
+		return envoy.IngressBytes(s.Table, "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS, wire.IngressTLS)
+	}
+	switch s.Serves {
+	case registry.ServesTLSRequests:
+		c := envoy.Chain(name, match, envoy.IngressHCM(s.Table, m))
+		c.TransportSocket = endTLS(s, "h2", envoy.HTTP11)
+		return envoy.HandshakeWithin(c)
+	case registry.ServesTLSBytes:
+		c := envoy.Chain(name, match, asks()...)
+		c.TransportSocket = endTLS(s)
+		return envoy.HandshakeWithin(c)
+	default:
+		return envoy.Chain(name, match, asks()...)
+	}
+}
+
+func endTLS(s resolve.IngressServer, alpn ...string) *corev3.TransportSocket {
+	t := envoy.ServerTLS{Required: s.TLS.Clients == registry.Required, SANs: s.TLS.SANs, SPKI: s.TLS.SPKI, Hash: s.TLS.Hash, Min: s.TLS.Min, Max: s.TLS.Max, Ciphers: s.TLS.Ciphers, ALPN: alpn}
+	for _, g := range s.Given {
+		t.Certificates = append(t.Certificates, farend.PairName(g.Ref))
+	}
+	if s.Roots != nil {
+		t.Roots = farend.RootsName(s.Roots.Ref)
+	}
+	return t.Socket()
+}

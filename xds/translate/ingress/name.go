@@ -1,0 +1,107 @@
+package ingress
+
+import (
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/httproute"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Name is what a name's part is made from.
+type Name struct{ resolve.IngressName }
+
+// Part is a name's rows.
+func (n *Name) Part() *part.Part {
+	p := &part.Part{}
+	for i := range n.Rows {
+		p.Resources = append(p.Resources, n.row(&n.Rows[i]))
+	}
+	return p
+}
+
+// Endpoints are those of hosts, not of names.
+func (n *Name) Endpoints([]registry.Endpoint) []*resource.Resource { return nil }
+
+func (n *Name) row(r *resolve.IngressRow) *resource.Resource {
+	domain := n.Name
+	if strings.HasPrefix(domain, ":") {
+		domain = wire.IngressAny
+	}
+	vh := &routev3.VirtualHost{Name: wire.VhostName(r.Table, domain), Domains: []string{domain}}
+	if r.Redirect {
+		vh.RequireTls = routev3.VirtualHost_ALL
+	}
+	if r.Elsewhere {
+		vh.Routes = []*routev3.Route{envoy.Refuse(wire.MisdirectedRoute, envoy.AnyRequest(), 421, misdirected, nil)}
+	}
+	routes := r.Routes()
+	for i := range routes {
+		vh.Routes = append(vh.Routes, rows(r, &routes[i])...)
+	}
+	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
+}
+
+// misdirected is what a client reads that asks over a connection which it opened for another name (RFC 9110 section 15.5.20).
+const misdirected = "sallyport: %REQ(:AUTHORITY)% asks for a connection of its own\n"
+
+// rows renders one of the name's routes.
+func rows(row *resolve.IngressRow, r *resolve.Route) []*routev3.Route {
+	switch {
+	case r.Does == resolve.Unrouted && r.For == resolve.Requests:
+		return []*routev3.Route{farend.NoRoute(r.By, r.Revision, envoy.AnyRequest())}
+	case r.Does == resolve.Unrouted:
+		return []*routev3.Route{farend.NoRouteAnswer(r.By, r.Revision).Row(envoy.AsksAbout(""))}
+	case r.Does == resolve.Close && r.For == resolve.Requests:
+		out := farend.ClosedRequests(*r.Closed)
+		out.Match = httproute.Match(r.Match)
+		return []*routev3.Route{out}
+	case r.Does == resolve.Close:
+		out := farend.ClosedAnswer(*r.Closed)
+		httproute.Within(out.Match, r.L4)
+		return []*routev3.Route{out}
+	case r.For == resolve.Requests:
+		out := httproute.Render(r.HTTP, r.Match, row.Port, ends(r.To), ends(r.Mirrors))
+		return []*routev3.Route{envoy.WithRevision(out, r.Revision)}
+	default:
+		return httproute.Shares(r, func(t *resolve.To) *routev3.Route { return answer(t, r).Row(envoy.AsksAbout("")) })
+	}
+}
+
+// answer is where connections go that take a route's share.
+func answer(t *resolve.To, r *resolve.Route) envoy.Answer {
+	if t.Closed != nil {
+		return farend.ClosedTo(*t.Closed)
+	}
+	return envoy.Answer{Route: "default", Config: envoy.ConfigOf(r.By), Revision: r.Revision, Cluster: clusterOf(t)}
+}
+
+func ends(list []resolve.To) []httproute.End {
+	out := make([]httproute.End, len(list))
+	for i := range list {
+		out[i] = end(&list[i])
+	}
+	return out
+}
+
+// end is a destination as requests reach it.
+func end(t *resolve.To) httproute.End {
+	if t.Closed != nil {
+		return httproute.End{Cluster: wire.BlackHoleCluster}
+	}
+	return httproute.End{
+		Cluster: clusterOf(t), Traffic: t.Rule.SubsetTraffic(t.Subset, t.Port.Number),
+		Filters: envoy.Through(&routev3.Route{}, farend.Translations(t.Port)...).TypedPerFilterConfig,
+	}
+}
+
+func clusterOf(t *resolve.To) string {
+	return wire.SubsetName(t.Port.Number, t.Subset, t.Service.Host)
+}

@@ -1,0 +1,87 @@
+package ingress
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/sallyport/sallyport/config/inside"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Target is what the part of a host of the mesh is made from that routes lead to.
+type Target struct{ resolve.IngressTarget }
+
+// Part is its clusters: one a port and subset.
+func (t *Target) Part() *part.Part {
+	p := &part.Part{Secrets: t.Far.Secrets()}
+	for _, port := range t.ports() {
+		for _, s := range t.subsets() {
+			p.Resources = append(p.Resources, t.cluster(port, s)...)
+		}
+	}
+	return p
+}
+
+// ports are those that something may be led to.
+func (t *Target) ports() []registry.Port {
+	return slices.DeleteFunc(slices.Clone(t.Service.Ports), func(p registry.Port) bool {
+		_, closed := t.Far.Closed[p.Number]
+		return closed || p.Protocol == registry.UDP
+	})
+}
+
+// subsets are all of its endpoints, and those that its rule tells apart.
+func (t *Target) subsets() []registry.Subset {
+	all := []registry.Subset{{}}
+	if t.Rule == nil {
+		return all
+	}
+	return append(all, t.Rule.Subsets...)
+}
+
+func (t *Target) cluster(port registry.Port, s registry.Subset) []*resource.Resource {
+	svc := *t.Service
+	svc.Resolution = registry.Static // of a headless Service too: the client chose no pod
+	svc.Endpoints = t.reached(farend.Reachable(svc.Endpoints, t.Far))
+	part := farend.Within(&svc, s)
+	name := wire.SubsetName(port.Number, s.Name, svc.Host)
+	way := farend.Options{
+		TLS: t.Rule.TLSFor(port.Number), Given: t.Far.Given[port.Number], Connect: t.Rule.ConnectTimeoutOf(s.Name, port.Number, time.Duration(t.Connect)),
+		Traffic: t.Rule.SubsetTraffic(s.Name, port.Number),
+	}
+	return farend.Cluster(resource.Cluster, name, part, port, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))
+}
+
+// Endpoints are those of a Service, one resource a cluster.
+func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
+	if !t.Service.Tabled() {
+		return nil
+	}
+	list = t.reached(list)
+	for _, port := range t.ports() {
+		for _, s := range t.subsets() {
+			out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, t.Service.Host), port, s.Of(list)))
+		}
+	}
+	return out
+}
+
+// reached leaves addresses out that a gateway does not connect to, whoever writes them: its own host, its own pods, and the mesh's
+// other doors.
+func (t *Target) reached(list []registry.Endpoint) []registry.Endpoint {
+	return slices.DeleteFunc(slices.Clone(list), func(e registry.Endpoint) bool {
+		addr, err := netip.ParseAddr(e.Address)
+		if err != nil {
+			return true
+		}
+		_, own := slices.BinarySearchFunc(t.Refused, addr.WithZone("").Unmap(), netip.Addr.Compare)
+		return own || inside.OwnHost(addr) || addr.IsLinkLocalUnicast() || addr.IsMulticast()
+	})
+}
