@@ -13,6 +13,11 @@ var MeshConfig = Kind{
 		applied("connectTimeout", "protocolDetectionTimeout", "outboundTrafficPolicy.mode", "trustDomain", "trustDomainAliases",
 			"defaultServiceExportTo", "defaultDestinationRuleExportTo", "rootNamespace"),
 		applied("defaultVirtualServiceExportTo"),
+		[]Field{
+			{Path: "defaultConfig.gatewayTopology.numTrustedProxies", Fate: Applied, Why: "by ingress gateways"},
+			{Path: "defaultConfig.gatewayTopology.forwardClientCertDetails", Fate: Applied, Why: "by ingress gateways"},
+			{Path: "defaultConfig.gatewayTopology.proxyProtocol", Fate: Applied, Why: "by ingress gateways: what does not begin with such a header is closed"},
+		},
 		idle("inboundClusterStatName", "outboundClusterStatName", "defaultConfig.discoveryAddress", "defaultConfig.configPath", "defaultConfig.binaryPath",
 			"defaultConfig.serviceCluster", "defaultConfig.tracingServiceName", "defaultConfig.meshId", "defaultConfig.discoveryRefreshDelay",
 			"enablePrometheusMerge", "defaultConfig.controlPlaneAuthPolicy", "defaultConfig.sds", "ingressControllerMode", "ingressClass", "ingressService", "ingressSelector"),
@@ -29,7 +34,7 @@ func meshProxies() []Field {
 			"defaultConfig.statNameLength", "defaultConfig.concurrency", "defaultConfig.proxyBootstrapTemplatePath", "defaultConfig.interceptionMode",
 			"defaultConfig.proxyMetadata", "defaultConfig.runtimeValues", "defaultConfig.statusPort", "defaultConfig.terminationDrainDuration",
 			"defaultConfig.readinessProbe", "defaultConfig.holdApplicationUntilProxyStarts", "defaultConfig.image", "defaultConfig.fileFlushInterval",
-			"defaultConfig.fileFlushMinSizeKb", "defaultConfig.proxyHeaders", "defaultConfig.gatewayTopology",
+			"defaultConfig.fileFlushMinSizeKb", "defaultConfig.proxyHeaders",
 			"defaultConfig.privateKeyProvider", "defaultConfig.statsCompression", "defaultConfig.connectionSettings"),
 	)
 }

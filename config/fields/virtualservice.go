@@ -10,8 +10,8 @@ var virtualService = Kind{
 	Name: "VirtualService", API: "networking.istio.io/v1", Message: &networking.VirtualService{},
 	Fields: slices.Concat(
 		[]Field{
-			{Path: "hosts", Fate: Applied, Why: "hosts that a ServiceEntry or a Service registers, of the object's own namespace, or where its namespace registered them, or the root namespace is the object's"},
-			{Path: "gateways", Fate: Applied, Why: "mesh, and Gateways that select an egress gateway's pods"},
+			{Path: "hosts", Fate: Applied, Why: "at ingress gateways, names that clients outside ask for; elsewhere hosts that a ServiceEntry or a Service registers, of the object's own namespace, or where its namespace registered them, or the root namespace is the object's"},
+			{Path: "gateways", Fate: Applied, Why: "mesh, and Gateways that select an ingress gateway's or an egress gateway's pods"},
 		},
 		applied("exportTo"),
 		below("http", httpRoute()),
@@ -69,22 +69,31 @@ func headerOperations() []Field {
 	return applied("request.set", "request.add", "request.remove", "response.set", "response.add", "response.remove")
 }
 
-const nothingListens = "no listener is made of it: sidecars reach egress gateways over the mesh's own mTLS, and nobody else does"
+// notOpened is why a server, or what it says, is none that an ingress gateway opens.
+const notOpened = "ingress gateways do not open such a server"
 
 var gateway = Kind{
 	Name: "Gateway", API: "networking.istio.io/v1", Message: &networking.Gateway{},
 	Fields: slices.Concat(
 		[]Field{
-			{Path: "selector", Fate: Applied, Why: "egress gateways, by the selector of their Service; " + nothingListens},
-			{Path: "servers.port.number", Fate: Applied, Why: "what VirtualServices name as match.port"},
-			{Path: "servers.tls.mode", Fate: Warned, When: is("SIMPLE", "MUTUAL", "OPTIONAL_MUTUAL"), Why: nothingListens, Fix: "write ISTIO_MUTUAL, or PASSTHROUGH for TLS that is passed on"},
-			{Path: "servers.tls.mode", Fate: Applied, Why: "whether routes of requests or of connections count"},
+			{Path: "selector", Fate: Applied, Why: "of an ingress gateway's pods, by their labels; of egress gateways, by the selector of their Service: those open no listeners by it"},
+			{Path: "servers.port.number", Fate: Applied, Why: "a port of the ingress gateway's Service, whose target port is opened; what VirtualServices name as match.port"},
+			{Path: "servers.tls.mode", Fate: Warned, When: is("AUTO_PASSTHROUGH"), Why: notOpened, Fix: "write PASSTHROUGH, and VirtualServices with tls routes"},
+			{Path: "servers.tls.mode", Fate: Applied, Why: "ISTIO_MUTUAL at egress gateways, where it says whether routes of requests count; the others at ingress gateways"},
+			{Path: "servers.hosts", Fate: Applied, Why: "of what several Gateways name at a port of an ingress gateway, the oldest has it"},
 		},
-		applied("servers.port.protocol", "servers.hosts"),
+		applied("servers.port.protocol", "servers.tls.httpsRedirect", "servers.tls.subjectAltNames", "servers.tls.verifyCertificateSpki", "servers.tls.verifyCertificateHash",
+			"servers.tls.minProtocolVersion", "servers.tls.maxProtocolVersion", "servers.tls.cipherSuites"),
+		[]Field{
+			{Path: "servers.tls.credentialName", Fate: Applied, Why: "a Secret of the ingress gateway's namespace"},
+			{Path: "servers.tls.credentialNames", Fate: Applied, Why: "Secrets of the ingress gateway's namespace"},
+			{Path: "servers.tls.caCertCredentialName", Fate: Applied, Why: "a Secret of the ingress gateway's namespace"},
+		},
 		idle("servers.port.name", "servers.port.targetPort", "servers.name"),
-		warned(nothingListens, "remove it", "servers.bind", "servers.defaultEndpoint",
-			"servers.tls.httpsRedirect", "servers.tls.serverCertificate", "servers.tls.privateKey", "servers.tls.caCertificates", "servers.tls.caCrl",
-			"servers.tls.credentialName", "servers.tls.credentialNames", "servers.tls.caCertCredentialName", "servers.tls.tlsCertificates", "servers.tls.subjectAltNames", "servers.tls.insecureSkipVerify",
-			"servers.tls.verifyCertificateSpki", "servers.tls.verifyCertificateHash", "servers.tls.minProtocolVersion", "servers.tls.maxProtocolVersion", "servers.tls.cipherSuites"),
+		warned(notOpened+": it listens at all of its addresses", "remove it", "servers.bind"),
+		warned("it is not applied, in Istio neither", "remove it", "servers.defaultEndpoint"),
+		warned(notOpened+": certificates are in Secrets, and files of the gateway's are not read", "write credentialName",
+			"servers.tls.serverCertificate", "servers.tls.privateKey", "servers.tls.caCertificates", "servers.tls.caCrl", "servers.tls.tlsCertificates"),
+		warned(notOpened+": certificates that clients show are verified", "remove it", "servers.tls.insecureSkipVerify"),
 	),
 }

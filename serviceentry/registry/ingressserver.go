@@ -97,7 +97,7 @@ func servesAs(s *networking.Server) (ServerKind, string) {
 	}
 	names := credentialNames(tls)
 	switch {
-	case len(names) == 0:
+	case len(names) == 0 || tls.CaCertificates != "" || tls.CaCrl != "":
 		return NotServed, "tls: the certificate has to be in a Secret that credentialName names; files of the gateway's are not read"
 	case slices.ContainsFunc(append(names, tls.CaCertCredentialName), func(n string) bool { return strings.ContainsAny(n, "/:") }):
 		return NotServed, "tls.credentialName: Secrets are of the gateway's own namespace, and are named without it"

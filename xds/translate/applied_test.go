@@ -1,9 +1,19 @@
 package translate_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
+	"math/big"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/fields"
@@ -111,11 +121,21 @@ var pairs = map[string]string{
 	"VirtualService gateways": `{hosts: [d.com], http: [{directResponse: {status: 403}}]} ⇒ {hosts: [d.com], gateways: [a], http: [{directResponse: {status: 403}}]}`,
 	"VirtualService exportTo": `{hosts: [o.com], exportTo: ['*'], http: [{directResponse: {status: 403}}]} ⇒ {hosts: [o.com], exportTo: [else], http: [{directResponse: {status: 403}}]}`,
 
-	"Gateway selector":              `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: other}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]}`,
-	"Gateway servers.port.number":   `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 81, name: h, protocol: HTTP}, hosts: ['*']}]}`,
-	"Gateway servers.port.protocol": `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: TCP}, hosts: ['*']}]}`,
-	"Gateway servers.hosts":         `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: [other.com]}]}`,
-	"Gateway servers.tls.mode":      `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTPS}, hosts: ['*'], tls: {mode: ISTIO_MUTUAL}}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTPS}, hosts: ['*'], tls: {mode: PASSTHROUGH}}]}`,
+	"Gateway selector":                          `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: other}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]}`,
+	"Gateway servers.port.number":               `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 81, name: h, protocol: HTTP}, hosts: ['*']}]}`,
+	"Gateway servers.port.protocol":             `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: TCP}, hosts: ['*']}]}`,
+	"Gateway servers.hosts":                     `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: ['*']}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: [other.com]}]}`,
+	"Gateway servers.tls.httpsRedirect":         `{selector: {istio: in}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: [a.com]}]} ⇒ {selector: {istio: in}, servers: [{port: {number: 80, name: h, protocol: HTTP}, hosts: [a.com], tls: {httpsRedirect: true}}]}`,
+	"Gateway servers.tls.credentialName":        `{selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: cert}}]} ⇒ {selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: cert2}}]}`,
+	"Gateway servers.tls.credentialNames":       `{selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialNames: [cert]}}]} ⇒ {selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialNames: [cert, cert2]}}]}`,
+	"Gateway servers.tls.caCertCredentialName":  `{selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: MUTUAL, credentialName: cert}}]} ⇒ {selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: MUTUAL, credentialName: cert, caCertCredentialName: cert2}}]}`,
+	"Gateway servers.tls.subjectAltNames":       `{selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: MUTUAL, credentialName: cert}}]} ⇒ {selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: MUTUAL, credentialName: cert, subjectAltNames: [x]}}]}`,
+	"Gateway servers.tls.verifyCertificateSpki": `{selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: MUTUAL, credentialName: cert}}]} ⇒ {selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: MUTUAL, credentialName: cert, verifyCertificateSpki: ["NvqYIYSbgK2vCJpQhObf77vv+bQWtc5ek5RIOwPiC9A="]}}]}`,
+	"Gateway servers.tls.verifyCertificateHash": `{selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: MUTUAL, credentialName: cert}}]} ⇒ {selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: MUTUAL, credentialName: cert, verifyCertificateHash: [df6ff72fe9116521268f6f2dd4966f51df479883fe7037b39f75916ac3049d1a]}}]}`,
+	"Gateway servers.tls.minProtocolVersion":    `{selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: cert}}]} ⇒ {selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: cert, minProtocolVersion: TLSV1_3}}]}`,
+	"Gateway servers.tls.maxProtocolVersion":    `{selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: cert}}]} ⇒ {selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: cert, maxProtocolVersion: TLSV1_2}}]}`,
+	"Gateway servers.tls.cipherSuites":          `{selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: cert}}]} ⇒ {selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: cert, cipherSuites: [ECDHE-RSA-AES256-GCM-SHA384]}}]}`,
+	"Gateway servers.tls.mode":                  `{selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTPS}, hosts: ['*'], tls: {mode: ISTIO_MUTUAL}}]} ⇒ {selector: {istio: egress}, servers: [{port: {number: 80, name: h, protocol: HTTPS}, hosts: ['*'], tls: {mode: PASSTHROUGH}}]}`,
 
 	"WorkloadEntry serviceAccount": `{address: 192.0.2.1, labels: {app: w}, serviceAccount: a} ⇒ {address: 192.0.2.1, labels: {app: w}, serviceAccount: b}`,
 
@@ -424,10 +444,10 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 	}
 }
 
-// given is what a sidecar and the gateway get with an object of that spec.
+// given is what a sidecar, the egress gateway and an ingress gateway get with an object of that spec.
 func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
 	t.Helper()
-	r := decode.File("a.yaml", []byte(around+"---\napiVersion: "+fields.Of(kind).API+"\nkind: "+kind+"\nmetadata: {name: x, namespace: "+ns+"}\nspec: "+spec+"\n"))
+	r := decode.File("a.yaml", []byte(around+certificates()+"---\napiVersion: "+fields.Of(kind).API+"\nkind: "+kind+"\nmetadata: {name: x, namespace: "+ns+"}\nspec: "+spec+"\n"))
 	for _, f := range r.Findings {
 		t.Fatalf("%s: %s", spec, f)
 	}
@@ -435,6 +455,7 @@ func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
 	for _, node := range []translate.Node{
 		{ID: "sidecar~10.0.0.1~app.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"app": "x"}},
 		{ID: "router~10.0.0.2~istio-egressgateway.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Labels: map[string]string{"istio": "egress"}},
+		{ID: "router~10.0.0.3~in.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"istio": "in"}},
 	} {
 		c := testCase{objects: r.Objects, mesh: settings, node: node}
 		s := c.snapshot()
@@ -446,3 +467,18 @@ func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
 	}
 	return b.String()
 }
+
+// certificates are Secrets with a certificate, its key, and whom to trust.
+var certificates = sync.OnceValue(func() (out string) {
+	for _, name := range []string{"cert", "cert2"} {
+		key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour)}
+		der, _ := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		secret, _ := x509.MarshalPKCS8PrivateKey(key)
+		text := func(kind string, der []byte) string {
+			return strconv.Quote(string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
+		}
+		out += fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s}\nstringData: {cert: %s, key: %s, cacert: %[2]s}\n", name, text("CERTIFICATE", der), text("PRIVATE KEY", secret))
+	}
+	return out
+})
