@@ -10,7 +10,6 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/route"
-	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Ingress is a gateway by which others come into the mesh.
@@ -32,8 +31,8 @@ type IngressServer struct {
 	Field    string // "spec.servers[0]"
 	Listen   uint32 // where the pods listen
 	Serves   registry.ServerKind
-	Hosts    []string // that clients name: exact ones and patterns, "*" for all
-	Table    string   // that says what happens
+	Hosts    []string     // that clients name: exact ones and patterns, "*" for all
+	Table    IngressTable // that says what happens
 	TLS      *registry.ServerTLS
 	Given    []registry.Given // what it needs of Secrets; the first ones are its certificates
 	Roots    *registry.Given  // who clients may be
@@ -98,23 +97,24 @@ func (a Ingress) give(s *IngressServer) string {
 	return ""
 }
 
-// tableOf is the table that says what happens at a server. Requests inside of TLS that it ends in the usual way share one for a port:
-// of each of its hosts a client may ask whose certificate covers another. Where more is asked of clients, nobody else's connection leads.
-func tableOf(o *registry.OpenedServer) string {
-	switch o.Serves {
-	case registry.ServesRequests:
-		return wire.IngressTable(wire.TableRequests, o.Listen)
-	case registry.ServesTLSRequests:
-		table := wire.IngressTable(wire.TableTLSRequests, o.Listen)
-		if o.TLS.Plain() {
-			return table
-		}
-		return table + "." + o.Name + "." + o.Gateway.Key.Name + "." + o.Gateway.Key.Namespace
-	case registry.ServesBytes:
-		return wire.IngressTable(wire.TableTCP, o.Listen)
-	default:
-		return wire.IngressTable(wire.TableTLS, o.Listen)
+// IngressTable is a table of rows, by which it is said what happens at servers.
+type IngressTable struct {
+	Serves registry.ServerKind
+	Listen uint32
+	Own    string // what tells it from others of its kind at the port: "PORTNAME.GATEWAY.NAMESPACE"; "" for the shared one
+}
+
+// tableOf is the table of a server. Requests inside of TLS that it ends in the usual way share one for a port: of each of its hosts a
+// client may ask whose certificate covers another. Where more is asked of clients, nobody else's connection leads.
+func tableOf(o *registry.OpenedServer) IngressTable {
+	t := IngressTable{Serves: o.Serves, Listen: o.Listen}
+	switch {
+	case o.Serves == registry.ServesTLSBytes: // by their TLS names, too
+		t.Serves = registry.PassesTLS
+	case o.Serves == registry.ServesTLSRequests && !o.TLS.Plain():
+		t.Own = o.Name + "." + o.Gateway.Key.Name + "." + o.Gateway.Key.Namespace
 	}
+	return t
 }
 
 // IngressName is everything that what happens to a name at an ingress gateway depends on. Equal values mean that the same happens.
@@ -125,7 +125,7 @@ type IngressName struct {
 
 // IngressRow is what a table says of a name.
 type IngressRow struct {
-	Table  string
+	Table  IngressTable
 	Serves registry.ServerKind
 	Port   uint32 // as clients know it: the Service's
 	Listen uint32

@@ -35,7 +35,7 @@ func versions(v *translate.View) map[string]string {
 	return out
 }
 
-// nodes are a sidecar in each namespace, and old sidecars and forward proxies in some.
+// nodes are a sidecar in each namespace, and old sidecars, forward proxies and ingress gateways in some.
 func nodes() []translate.Node {
 	var out []translate.Node
 	for i, ns := range registrytest.Namespaces {
@@ -47,6 +47,9 @@ func nodes() []translate.Node {
 				translate.Node{ID: "sidecar~10.0.0.1~old." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Inline: true},
 				translate.Node{ID: "router~127.0.0.1~up." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Forward: "127.0.0.1:3128", OnDemand: true})
 		}
+	}
+	for _, ns := range []string{"istio-system", "team-a"} { // ingress gateways, where a Gateway object selects them
+		out = append(out, translate.Node{ID: "router~10.0.0.5~in." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Labels: map[string]string{"istio": "other"}, Plain: ns == "team-a"})
 	}
 	return append(out, translate.Node{
 		ID: "router~10.0.0.2~g1.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system",

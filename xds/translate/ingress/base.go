@@ -31,7 +31,7 @@ type Inputs struct {
 func (in Inputs) Resources() []*resource.Resource {
 	out := append(farend.SealSecrets(in.Secrets), envoy.SealCluster(envoy.BlackHole()))
 	ports := in.ports()
-	tables := map[string]bool{}
+	tables := map[resolve.IngressTable]bool{}
 	asked := false
 	for _, p := range ports {
 		l := p.listener(in)
@@ -41,19 +41,32 @@ func (in Inputs) Resources() []*resource.Resource {
 				continue
 			}
 			tables[s.Table] = true
+			table := tableName(s.Table)
 			if s.Serves.ReadsRequests() {
-				out = append(out, envoy.Seal(resource.Route, s.Table, envoy.IngressTable(s.Table, in.Hosts)))
-				out = append(out, envoy.FirstRow(s.Table, in.Hosts)...)
+				out = append(out, envoy.Seal(resource.Route, table, envoy.IngressTable(table, in.Hosts)))
+				out = append(out, envoy.FirstRow(table, in.Hosts)...)
 				continue
 			}
 			asked = true
-			out = append(out, envoy.IngressQuestions(s.Table, in.Hosts)...)
+			out = append(out, envoy.IngressQuestions(table, in.Hosts)...)
 		}
 	}
 	if asked {
 		out = append(out, envoy.AskBase()...)
 	}
 	return append(out, part.SealRest(in.Rest))
+}
+
+// tableName is the name of a table; Istio's where it has one.
+func tableName(t resolve.IngressTable) string {
+	kind := map[registry.ServerKind]string{
+		registry.ServesRequests: wire.TableRequests, registry.ServesTLSRequests: wire.TableTLSRequests, registry.PassesTLS: wire.TableTLS, registry.ServesBytes: wire.TableTCP,
+	}[t.Serves]
+	name := wire.IngressTable(kind, t.Listen)
+	if t.Own != "" {
+		name += "." + t.Own
+	}
+	return name
 }
 
 // port is what is opened at one.
@@ -81,11 +94,12 @@ func (p port) listener(in Inputs) *listenerv3.Listener {
 	if in.Mesh.ProxyProtocol {
 		l.ListenerFilters = append(l.ListenerFilters, envoy.PROXYProtocol())
 	}
-	switch first := p.servers[0]; first.Serves.Family() {
+	table := tableName(p.servers[0].Table)
+	switch p.servers[0].Serves.Family() {
 	case registry.ServesRequests:
-		l.FilterChains = []*listenerv3.FilterChain{envoy.Chain(first.Table, nil, envoy.IngressHCM(first.Table, in.Mesh))}
+		l.FilterChains = []*listenerv3.FilterChain{envoy.Chain(table, nil, envoy.IngressHCM(table, in.Mesh))}
 	case registry.ServesBytes:
-		l.FilterChains = []*listenerv3.FilterChain{envoy.Chain(first.Table, nil, envoy.IngressBytes(first.Table, wire.IngressAny+":%DOWNSTREAM_LOCAL_PORT%", envoy.KindTCP, wire.IngressTCP)...)}
+		l.FilterChains = []*listenerv3.FilterChain{envoy.Chain(table, nil, envoy.IngressBytes(table, wire.IngressAny+":%DOWNSTREAM_LOCAL_PORT%", envoy.KindTCP, wire.IngressTCP)...)}
 	default:
 		l.ListenerFilters = append(l.ListenerFilters, envoy.InspectTLS())
 		for _, s := range p.servers {
@@ -116,11 +130,11 @@ func tlsChain(s resolve.IngressServer, m mesh.Ingress) *listenerv3.FilterChain {
 		return envoy.Chain(name, match, closed.Filter())
 	}
 	asks := func() []*listenerv3.Filter {
-		return envoy.IngressBytes(s.Table, "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS, wire.IngressTLS)
+		return envoy.IngressBytes(tableName(s.Table), "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS, wire.IngressTLS)
 	}
 	switch s.Serves {
 	case registry.ServesTLSRequests:
-		c := envoy.Chain(name, match, envoy.IngressHCM(s.Table, m))
+		c := envoy.Chain(name, match, envoy.IngressHCM(tableName(s.Table), m))
 		c.TransportSocket = endTLS(s, "h2", envoy.HTTP11)
 		return envoy.HandshakeWithin(c)
 	case registry.ServesTLSBytes:

@@ -35,7 +35,7 @@ func (n *Name) row(r *resolve.IngressRow) *resource.Resource {
 	if strings.HasPrefix(domain, ":") {
 		domain = wire.IngressAny
 	}
-	vh := &routev3.VirtualHost{Name: wire.VhostName(r.Table, domain), Domains: []string{domain}}
+	vh := &routev3.VirtualHost{Name: wire.VhostName(tableName(r.Table), domain), Domains: []string{domain}}
 	if r.Redirect {
 		vh.RequireTls = routev3.VirtualHost_ALL
 	}
