@@ -1,0 +1,177 @@
+package translate_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// ingressTrial is the mesh of the golden, and its gateway's view, which follows what is applied.
+type ingressTrial struct {
+	*testing.T
+	golden   testCase
+	registry *registry.Registry
+	made     *translate.Translator
+	view     *translate.View
+}
+
+func newIngressTrial(t *testing.T) *ingressTrial {
+	t.Helper()
+	c := load(t, "testdata/ingress.txtar")
+	l := &ingressTrial{T: t, golden: c, registry: registry.New(&c.mesh), made: translate.NewTranslator()}
+	var changes []config.Change
+	for i := range c.objects {
+		changes = append(changes, config.Change{Key: c.objects[i].Key, Object: &c.objects[i]})
+	}
+	s, _ := l.registry.Apply(changes)
+	l.view = l.made.Build(s, translate.Classify(s, c.node))
+	return l
+}
+
+// apply gives what a file with one object changes; remove takes the object away.
+func (l *ingressTrial) apply(text string, remove bool) (refs []string) {
+	l.Helper()
+	r := decode.File("a.yaml", []byte(text))
+	if len(r.Objects) != 1 || len(r.Findings) > 0 {
+		l.Fatalf("%d objects, %v", len(r.Objects), r.Findings)
+	}
+	c := config.Change{Key: r.Objects[0].Key, Object: &r.Objects[0]}
+	if remove {
+		c.Object = nil
+	}
+	s, changed := l.registry.Apply([]config.Change{c})
+	l.made.Forget(changed)
+	var all []resource.Ref
+	l.view, all = l.made.Update(l.view, s, changed)
+	for _, ref := range all {
+		refs = append(refs, fmt.Sprint(ref.Type, " ", ref.Name))
+	}
+	fresh := translate.NewTranslator().Build(s, l.view.Class)
+	if digest(fresh) != digest(l.view) {
+		l.Errorf("after %s the view is not what it would be from nothing", c.Key)
+	}
+	return refs
+}
+
+const oneName = `apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: more, namespace: shop}
+spec: {hosts: [%s], gateways: [public], http: [{route: [{destination: {host: web, port: {number: 80}}}]}]}
+`
+
+// TestNameCostsItsRow: a name that comes or goes is its row in the tables that have it, and nothing else: no listener, no table,
+// no cluster.
+func TestNameCostsItsRow(t *testing.T) {
+	l := newIngressTrial(t)
+	row := fmt.Sprint(resource.VirtualHost, " https.8443/other.example.com")
+	if refs := l.apply(fmt.Sprintf(oneName, "other.example.com"), false); !slices.Equal(refs, []string{row}) {
+		t.Errorf("routes for a name that is there change %q, want its row", refs)
+	}
+	gateway := `apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: wide, namespace: shop, creationTimestamp: "2026-03-01T00:00:00Z"}
+spec: {selector: {istio: ingressgateway}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*.wide.example"]}]}
+`
+	if refs := l.apply(gateway, false); len(refs) != 0 {
+		t.Errorf("a server of requests at a port that is open changes %q", refs)
+	}
+	wide := `apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: wide, namespace: shop}
+spec: {hosts: [a.wide.example], gateways: [wide], http: [{route: [{destination: {host: web, port: {number: 80}}}]}]}
+`
+	want := []string{fmt.Sprint(resource.VirtualHost, " http.8080/a.wide.example")}
+	for _, remove := range []bool{false, true} {
+		if refs := l.apply(wide, remove); !slices.Equal(refs, want) {
+			t.Errorf("a name that comes (or goes: %v) changes %q, want %q", remove, refs, want)
+		}
+	}
+}
+
+// TestNeighbourTakesNoName: what a younger object of another namespace writes about a name, or one below a pattern, changes nothing of it.
+func TestNeighbourTakesNoName(t *testing.T) {
+	for what, c := range map[string]struct{ gateway, host string }{
+		"the name":        {"shop/public", "plain.example.com"},
+		"by a Gateway":    {"theirs", "shop.example.com"},
+		"below a pattern": {"theirs", "a.wide.example"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newIngressTrial(t)
+			l.apply(`apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: wide, namespace: shop, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {selector: {istio: ingressgateway}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*.wide.example"]}]}
+`, false)
+			before := versions(l.view)
+			l.apply(`apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: theirs, namespace: neighbour, creationTimestamp: "2026-05-01T00:00:00Z"}
+spec:
+  selector: {istio: ingressgateway}
+  servers:
+  - {port: {number: 80, name: http, protocol: HTTP}, hosts: [a.wide.example, shop.example.com]}
+  - {port: {number: 443, name: https, protocol: HTTPS}, hosts: [shop.example.com, bank.example.com], tls: {mode: SIMPLE, credentialName: web-cert}}
+  - {port: {number: 5432, name: tcp, protocol: HTTP}, hosts: ["*"]}
+`, false)
+			l.apply(fmt.Sprintf(`apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: theirs2, namespace: neighbour, creationTimestamp: "2026-05-01T00:00:00Z"}
+spec: {hosts: [%s], gateways: [%s], http: [{directResponse: {status: 418}}]}
+`, c.host, c.gateway), false)
+			after := versions(l.view)
+			for name, version := range before {
+				if after[name] != version {
+					t.Errorf("%s is another", name)
+				}
+			}
+		})
+	}
+}
+
+// TestKeysStayAtHome: the gateway's own namespace's Secrets are given to it, over TLS, and to no gateway elsewhere.
+func TestKeysStayAtHome(t *testing.T) {
+	l := newIngressTrial(t)
+	s := l.registry.Snapshot()
+	for what, c := range map[string]struct {
+		change func(*translate.Node)
+		keys   bool
+	}{
+		"its own":      {func(*translate.Node) {}, true},
+		"another's":    {func(n *translate.Node) { n.Namespace = "neighbour" }, false},
+		"in plaintext": {func(n *translate.Node) { n.Plain = true }, false},
+	} {
+		n := l.golden.node
+		c.change(&n)
+		class := translate.Classify(s, n)
+		v := l.made.Build(s, class)
+		if class.Kind != translate.Ingress || (v.Len(resource.Secret) > 0) != c.keys {
+			t.Errorf("%s: class %+v has %d secrets", what, class, v.Len(resource.Secret))
+		}
+	}
+}
+
+// TestWhatIsAnIngress: pods whose labels differ in what no Gateway asks for are one class; who lets others leave is an egress gateway,
+// whatever Gateways select it.
+func TestWhatIsAnIngress(t *testing.T) {
+	l := newIngressTrial(t)
+	s := l.registry.Snapshot()
+	n := l.golden.node
+	n.Labels = map[string]string{"istio": "ingressgateway", "pod-template-hash": "y"}
+	if class := translate.Classify(s, n); class != l.view.Class {
+		t.Errorf("another pod is of class %+v, and not %+v", class, l.view.Class)
+	}
+	l.apply(`apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: leaves, namespace: istio-ingress, annotations: {egress.sallyport.io/gateway: istio-ingress/istio-ingressgateway}}
+spec: {hosts: [leaves.example], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
+`, false)
+	if class := translate.Classify(l.registry.Snapshot(), n); class.Kind != translate.Gateway {
+		t.Errorf("a gateway that a host leaves by is of class %+v", class)
+	}
+}
