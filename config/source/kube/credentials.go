@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -16,7 +17,7 @@ import (
 	"github.com/sallyport/sallyport/config/admission"
 )
 
-// credentials watches the Secrets that DestinationRules name, each by itself: no other Secret is ever asked for, so rights
+// credentials watches the Secrets that DestinationRules and Gateways name, each by itself: no other Secret is ever asked for, so rights
 // on a few namespaces, or on a few names, are enough, and nobody's else are in this process's memory.
 type credentials struct {
 	clients    *clients
@@ -127,7 +128,7 @@ func (o oneSecret) Replace(list []any, _ string) error {
 	return nil
 }
 
-// namedSecrets are those that good DestinationRules name, and whether a rule changed since this was last asked.
+// namedSecrets are those that good DestinationRules and Gateways name, and whether one of them, or a Service, changed since this was last asked.
 func (s *store) namedSecrets() (map[config.Key]bool, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +154,59 @@ func (s *store) namedSecrets() (map[config.Key]bool, bool) {
 			}
 		}
 	}
+	s.servedSecrets(out)
 	return out, true
+}
+
+// servedSecrets adds those that Gateways name: they are of the namespaces of the gateways, which the selectors of Services tell. The
+// caller holds the lock.
+func (s *store) servedSecrets(out map[config.Key]bool) {
+	for _, g := range s.objects[config.KindGateway] {
+		if g.good == nil || g.gone {
+			continue
+		}
+		spec := g.good.Spec.(*networking.Gateway)
+		names := servedBy(spec)
+		if len(names) == 0 {
+			continue
+		}
+		for key, r := range s.objects[config.KindService] {
+			if r.good == nil || r.gone || !carries(r.good.Spec.(*corev1.Service).Spec.Selector, spec.Selector) {
+				continue
+			}
+			for _, name := range names {
+				out[config.Key{Kind: config.KindSecret, Namespace: key.Namespace, Name: name}] = true
+			}
+		}
+	}
+}
+
+// namesSecrets says whether objects of a kind may say which Secrets are read.
+func namesSecrets(k config.Kind) bool {
+	return k == config.KindDestinationRule || k == config.KindGateway || k == config.KindService
+}
+
+// servedBy are the names of a Gateway's Secrets.
+func servedBy(g *networking.Gateway) (names []string) {
+	for _, server := range g.Servers {
+		t := server.GetTls()
+		for _, name := range append([]string{t.GetCredentialName(), t.GetCaCertCredentialName()}, t.GetCredentialNames()...) {
+			if name != "" && !strings.ContainsAny(name, "/:") {
+				names = append(names, name, name+"-cacert")
+			}
+		}
+	}
+	return names
+}
+
+// carries says whether a Service's selector has all that a Gateway's asks for.
+func carries(selector, asked map[string]string) bool {
+	for k, v := range asked {
+		if has, ok := selector[k]; !ok || has != v {
+			return false
+		}
+	}
+	return len(selector) > 0
 }
 
 // expectSecret notes that the first batch waits for a Secret.
@@ -188,7 +241,7 @@ func (s *store) secretResult(key config.Key, err error) {
 	} else if answered(err) {
 		f := admission.Finding{Severity: admission.Error, Key: key, Origin: origin, Message: "cannot be read: " + reason(err), Fix: "see the API server's log; this is tried again"}
 		if apierrors.IsForbidden(err) {
-			f.Message = "a DestinationRule names this Secret, and the control plane may not read it"
+			f.Message = "a DestinationRule or a Gateway names this Secret, and the control plane may not read it"
 			f.Fix = fmt.Sprintf("let the chart's value credentials.namespaces hold %s, or remove credentialName", key.Namespace)
 		}
 		s.notes.Set(key, []admission.Finding{f})

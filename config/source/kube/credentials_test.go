@@ -100,4 +100,20 @@ func namedSecrets(t *testing.T, c *cluster) {
 	}
 	c.delete("DestinationRule", "networking.istio.io/v1", "creds", "first")
 	c.delete("DestinationRule", "networking.istio.io/v1", "others", "strange")
+	// a Gateway of any namespace names Secrets of the namespace where the Service of its pods is
+	for _, o := range []string{
+		secretOf("creds", "served", "four"),
+		"apiVersion: v1\nkind: Service\nmetadata: {name: ingress, namespace: creds}\nspec: {selector: {istio: in, app: in}, ports: [{name: https, port: 443}]}",
+		"apiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata: {name: public, namespace: others}\nspec: {selector: {istio: in}, servers: [{port: {number: 443, name: h, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: served}}]}",
+	} {
+		c.apply(o)
+	}
+	for value(key("creds", "served")) != "four" {
+		r.next()
+	}
+	c.delete("Gateway", "networking.istio.io/v1", "others", "public")
+	for r.state[key("creds", "served")] != nil {
+		r.next()
+	}
+	c.delete("Service", "v1", "creds", "ingress")
 }

@@ -18,9 +18,9 @@
 // A kind whose CRD is absent has no objects until the CRD comes. One that cannot be listed (forbidden, or the server
 // fails) is reported, holds up the first batch for a while, and comes when it can.
 //
-// Secrets are read one by one: those that DestinationRules name in credentialName, in the rule's namespace, with the one of
-// the name and "-cacert". Which it may read is for the rights to say: get, list and watch on secrets in the namespaces of such
-// rules, and in no others.
+// Secrets are read one by one: those that DestinationRules name in credentialName, in the rule's namespace, and those that Gateways
+// name, in the namespaces of the Services of their pods; each with the one of the name and "-cacert". Which it may read is for the rights to say: get, list and watch on secrets in the namespaces of such
+// rules and gateways, and in no others.
 //
 // The rights that it needs, in all namespaces: get, list and watch the resources of kinds.go and
 // customresourcedefinitions.apiextensions.k8s.io (without these, discovery is asked every ten seconds for what CRDs

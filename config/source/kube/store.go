@@ -130,7 +130,7 @@ func (s *store) set(k kind, v version) {
 	s.notes.Set(v.key, v.findings)
 	s.objects[k.Kind][v.key] = now
 	s.dirty[v.key] = true
-	s.rulesChanged = s.rulesChanged || k.Kind == config.KindDestinationRule
+	s.rulesChanged = s.rulesChanged || namesSecrets(k.Kind)
 }
 
 func (s *store) drop(k kind, key config.Key) {
@@ -139,7 +139,7 @@ func (s *store) drop(k kind, key config.Key) {
 		return
 	}
 	s.notes.Set(key, nil)
-	s.rulesChanged = s.rulesChanged || k.Kind == config.KindDestinationRule
+	s.rulesChanged = s.rulesChanged || namesSecrets(k.Kind)
 	s.objects[k.Kind][key] = record{gone: true, sent: was.sent, wasSent: was.wasSent, judged: was.judged}
 	s.dirty[key] = true
 }
