@@ -18,7 +18,7 @@ func auditServerCommand() *cobra.Command {
 	var data, retention string
 	var options server.Options
 	var metricsAddr string
-	ports, watching, pages, lake := &auditPorts{}, &watchFlags{}, &consoleFlags{}, &lakeFlags{}
+	ports, watching, pages, lake, sending := &auditPorts{}, &watchFlags{}, &consoleFlags{}, &lakeFlags{}, &sendFlags{}
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Keep the audit log: take records, answer questions, serve the web page",
@@ -29,7 +29,8 @@ at a time serves a data folder. In a cluster, controllers hand records in by --t
 --query-addr. SIGTERM and SIGINT end it after what was handed in is stored.
 
 Every --detect-every it looks in the log for what should not be there (see "sallyport detect"), and logs what is new; --detect-send
-sends it on as well. With --lake what comes in goes on to object storage, every --lake-every: see "sallyport audit lake".`,
+sends it on as well. With --lake what comes in goes on to object storage, every --lake-every: see "sallyport audit lake".
+--send-records passes each record on as it comes in, at least once.`,
 		Example: `  sallyport audit server --data /var/lib/sallyport
   sallyport audit server --data /var/lib/sallyport --retention 90d --console-addr ''
   sallyport audit server --detect-send slack=/etc/sallyport/slack-url --detect-send alertmanager=/etc/sallyport/alertmanager-url
@@ -58,11 +59,15 @@ sends it on as well. With --lake what comes in goes on to object storage, every 
 			if err != nil {
 				return usageError{err}
 			}
+			forward, err := sending.beside(&options, registry)
+			if err != nil {
+				return usageError{err}
+			}
 			metrics, err := metricsJob(metricsAddr, registry)
 			if err != nil {
 				return usageError{err}
 			}
-			options.Found, options.Beside = found, together([]auditJob{metrics, watch, export})
+			options.Found, options.Beside = found, together([]auditJob{metrics, watch, export, forward})
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return serveAudit(ctx, options, ports)
@@ -78,6 +83,7 @@ sends it on as well. With --lake what comes in goes on to object storage, every 
 	watching.addServers(flags)
 	pages.add(flags)
 	lake.add(flags)
+	sending.add(flags)
 	flags.StringVar(&metricsAddr, "metrics-addr", "", "where /metrics is, like :15014; empty for none")
 	flags.StringVar(&options.MemoryLimit, "memory-limit", "512MB", "DuckDB's memory; larger sorts spill to DATA/audit")
 	return cmd

@@ -30,6 +30,7 @@ type upFlags struct {
 	watching                          watchFlags
 	pages                             consoleFlags
 	lake                              lakeFlags
+	sending                           sendFlags
 }
 
 func upCommand() *cobra.Command {
@@ -78,6 +79,7 @@ unless --allow-private, or sallyport.dns.allowPrivate in the file of --mesh-conf
 	fs.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
 	f.watching.add(fs)
 	f.lake.add(fs)
+	f.sending.add(fs)
 	return cmd
 }
 
@@ -123,6 +125,9 @@ func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
 	if _, _, err := f.lake.check(); err != nil {
 		return usageError{err}
 	}
+	if _, err := f.sending.check(); err != nil {
+		return usageError{err}
+	}
 	if err := f.watching.check(); err != nil {
 		return usageError{err}
 	}
@@ -154,7 +159,7 @@ type embedded struct {
 
 func (u *embedded) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	audit, err := auditServer(u.log, u.flags.data, u.flags.consoleAddr, u.flags.retention, slices.Concat(u.flags.watching.args(), u.flags.pages.args(), u.flags.lake.args())...)
+	audit, err := auditServer(u.log, u.flags.data, u.flags.consoleAddr, u.flags.retention, slices.Concat(u.flags.watching.args(), u.flags.pages.args(), u.flags.lake.args(), u.flags.sending.args())...)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ var plays = map[string]string{
 	"install-on-kubernetes.md":          "cluster",
 	"keep-the-log-in-object-storage.md": "machine",
 	"run-from-files.md":                 "mesh",
+	"send-records.md":                   "machine",
 	"simulate.md":                       "machine",
 	"speak-tls-to-a-host.md":            "apiserver",
 	"suggest-and-review.md":             "machine",

@@ -1,4 +1,5 @@
-// Package send brings findings to where people look: webhooks (JSON, or as Slack shows it), Alertmanager, syslog, OTLP logs.
+// Package send brings findings to where people look: webhooks (JSON, or as Slack shows it), Alertmanager, syslog, OTLP logs; and records to where
+// logs are kept (records.go).
 //
 // In: targets, KIND=FILE, where the file holds the URL, which mostly is a secret, and headers. Out: a Sink for each, whose Send is nil
 // when the other side has taken everything.

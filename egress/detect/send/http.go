@@ -32,15 +32,19 @@ func (t *to) client() (*http.Client, error) {
 
 // post sends JSON to the target's URL and what is below it, again where that may help.
 func (t *to) post(ctx context.Context, below string, body any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return t.postBytes(ctx, below, raw)
+}
+
+func (t *to) postBytes(ctx context.Context, below string, raw []byte) error {
 	a, err := t.read()
 	if err != nil {
 		return err
 	}
 	client, err := t.client()
-	if err != nil {
-		return err
-	}
-	raw, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,12 @@ import (
 type otlp struct{ *to }
 
 // Send implements Sink.
-func (o otlp) Send(ctx context.Context, findings []detect.Finding) (err error) {
+func (o otlp) Send(ctx context.Context, findings []detect.Finding) error {
+	return o.export(ctx, o.records(ctx, len(findings), func(i int) log.Record { return o.record(&findings[i]) }))
+}
+
+// export sends log records, all of them or, as far as the other side says, none.
+func (o otlp) export(ctx context.Context, records []sdk.Record) (err error) {
 	a, err := o.read()
 	if err != nil {
 		return err
@@ -35,7 +40,6 @@ func (o otlp) Send(ctx context.Context, findings []detect.Finding) (err error) {
 		return fmt.Errorf("%s: %w", o.Name(), a.secretive(err))
 	}
 	defer func() { err = errors.Join(err, exporter.Shutdown(context.WithoutCancel(ctx))) }()
-	records := o.records(ctx, findings)
 	return o.again(ctx, func() error {
 		if err := exporter.Export(ctx, records); err != nil {
 			return a.secretive(err)
@@ -45,12 +49,12 @@ func (o otlp) Send(ctx context.Context, findings []detect.Finding) (err error) {
 }
 
 // records makes log records: the SDK makes none but by a logger.
-func (o otlp) records(ctx context.Context, findings []detect.Finding) []sdk.Record {
+func (o otlp) records(ctx context.Context, n int, record func(i int) log.Record) []sdk.Record {
 	all := &collector{}
 	provider := sdk.NewLoggerProvider(sdk.WithProcessor(all), sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "sallyport"))))
 	logger := provider.Logger("github.com/sallyport/sallyport/egress/detect")
-	for i := range findings {
-		logger.Emit(ctx, o.record(&findings[i]))
+	for i := range n {
+		logger.Emit(ctx, record(i))
 	}
 	return all.records
 }

@@ -28,6 +28,18 @@ var severities = map[detect.Severity]int{detect.Informational: 6, detect.Low: 5,
 
 // Send implements Sink.
 func (s syslog) Send(ctx context.Context, findings []detect.Finding) error {
+	return s.over(ctx, func(conn net.Conn, scheme string) error {
+		for i := range findings {
+			if err := s.write(conn, scheme, &findings[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// over writes messages to a connection, and again where that fails.
+func (s syslog) over(ctx context.Context, write func(conn net.Conn, scheme string) error) error {
 	a, err := s.read()
 	if err != nil {
 		return err
@@ -46,10 +58,8 @@ func (s syslog) Send(ctx context.Context, findings []detect.Finding) error {
 		if err := conn.SetDeadline(time.Now().Add(s.options.Timeout)); err != nil {
 			return backoff.Permanent(a.secretive(err))
 		}
-		for i := range findings {
-			if err := s.write(conn, a.Scheme, &findings[i]); err != nil {
-				return a.secretive(err)
-			}
+		if err := write(conn, a.Scheme); err != nil {
+			return a.secretive(err)
 		}
 		return nil
 	})
@@ -96,11 +106,13 @@ func (s syslog) message(f *detect.Finding) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return framed(severities[f.Severity], s.options.Now(), f.Detection, body), nil // an id has 40 letters, MSGID 32
+}
+
+func framed(severity int, at time.Time, id string, body []byte) []byte {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
 		host = "-"
 	}
-	// An id has 40 letters, MSGID 32.
-	return fmt.Appendf(nil, "<%d>1 %s %.255s sallyport %d %.32s - %s", logAudit*8+severities[f.Severity],
-		s.options.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), host, os.Getpid(), f.Detection, body), nil
+	return fmt.Appendf(nil, "<%d>1 %s %.255s sallyport %d %.32s - %s", logAudit*8+severity, at.UTC().Format("2006-01-02T15:04:05.000000Z"), host, os.Getpid(), id, body)
 }

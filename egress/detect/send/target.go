@@ -43,6 +43,7 @@ const tries = 4
 // Kinds of targets, and the schemes that their URLs may have.
 var kinds = map[string][]string{
 	"webhook": {"https", "http"}, "slack": {"https", "http"}, "alertmanager": {"https", "http"}, "otlp": {"https", "http"}, "syslog": {"tls", "tcp", "udp"},
+	"ocsf": {"https", "http"}, "splunk": {"https", "http"},
 }
 
 // Kinds are their names.
@@ -50,9 +51,28 @@ var Kinds = []string{"webhook", "slack", "alertmanager", "syslog", "otlp"}
 
 // New makes the sink of KIND=FILE. It reads the file once, to say what is wrong with it.
 func New(target string, o Options) (Sink, error) {
+	t, err := newTo(target, Kinds, o)
+	if err != nil {
+		return nil, err
+	}
+	switch t.kind {
+	case "slack":
+		return slack{t}, nil
+	case "alertmanager":
+		return alertmanager{t}, nil
+	case "syslog":
+		return syslog{t}, nil
+	case "otlp":
+		return otlp{t}, nil
+	}
+	return webhook{t}, nil
+}
+
+// newTo reads a target of one of some kinds.
+func newTo(target string, known []string, o Options) (*to, error) {
 	kind, file, ok := strings.Cut(target, "=")
-	if !ok || kinds[kind] == nil || file == "" {
-		return nil, fmt.Errorf("%q: write KIND=FILE; KIND is one of %s, and FILE holds the URL", target, strings.Join(Kinds, ", "))
+	if !ok || !slices.Contains(known, kind) || file == "" {
+		return nil, fmt.Errorf("%q: write KIND=FILE; KIND is one of %s, and FILE holds the URL", target, strings.Join(known, ", "))
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -70,17 +90,7 @@ func New(target string, o Options) (Sink, error) {
 	if _, err := t.tls(); err != nil {
 		return nil, err
 	}
-	switch kind {
-	case "slack":
-		return slack{t}, nil
-	case "alertmanager":
-		return alertmanager{t}, nil
-	case "syslog":
-		return syslog{t}, nil
-	case "otlp":
-		return otlp{t}, nil
-	}
-	return webhook{t}, nil
+	return t, nil
 }
 
 // to is where a sink sends.

@@ -1,0 +1,145 @@
+package send
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/log"
+
+	"github.com/sallyport/sallyport/egress/audit/ocsf"
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// RecordKinds are the kinds of receivers of records.
+var RecordKinds = []string{"ocsf", "splunk", "otlp", "syslog"}
+
+// Records is a receiver of records, each of which it gets as an OCSF event; metadata.uid tells copies apart.
+type Records struct {
+	*to
+	send func(context.Context, []record.Record) error
+}
+
+// NewRecords makes the receiver of KIND=FILE: ocsf takes a JSON array of events, splunk is Splunk's HTTP Event Collector (its URL ends in
+// services/collector/event), otlp takes log records whose body is the event, syslog messages by TLS or TCP.
+func NewRecords(target string, o Options) (*Records, error) {
+	t, err := newTo(target, RecordKinds, o)
+	if err != nil {
+		return nil, err
+	}
+	r := &Records{to: t}
+	switch t.kind {
+	case "splunk":
+		r.send = r.splunk
+	case "otlp":
+		r.send = r.otlp
+	case "syslog":
+		if a, err := t.read(); err != nil {
+			return nil, err
+		} else if a.Scheme == "udp" {
+			return nil, fmt.Errorf("syslog: %s: records go by tls:// or tcp://: nobody knows what becomes of a datagram", t.file)
+		}
+		r.send = r.syslog
+	default:
+		r.send = r.ocsf
+	}
+	return r, nil
+}
+
+// Send is nil when the other side has taken all of them.
+func (r *Records) Send(ctx context.Context, records []record.Record) error {
+	return r.send(ctx, records)
+}
+
+func (r *Records) ocsf(ctx context.Context, records []record.Record) error {
+	events := make([]ocsf.Event, len(records))
+	for i := range records {
+		events[i] = ocsf.FromRecord(records[i])
+	}
+	return r.post(ctx, "", events)
+}
+
+// splunk writes events one after the other, as the collector takes them.
+func (r *Records) splunk(ctx context.Context, records []record.Record) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	for i := range records {
+		err := enc.Encode(struct {
+			Time       float64    `json:"time"` // seconds
+			Source     string     `json:"source"`
+			Sourcetype string     `json:"sourcetype"`
+			Event      ocsf.Event `json:"event"`
+		}{float64(records[i].Time.UnixMilli()) / 1000, "sallyport", "ocsf", ocsf.FromRecord(records[i])})
+		if err != nil {
+			return err
+		}
+	}
+	return r.postBytes(ctx, "", b.Bytes())
+}
+
+func (r *Records) otlp(ctx context.Context, records []record.Record) error {
+	o := otlp{r.to}
+	return o.export(ctx, o.records(ctx, len(records), func(i int) (out log.Record) {
+		e := ocsf.FromRecord(records[i])
+		body, _ := json.Marshal(e) // of plain values
+		out.SetTimestamp(records[i].Time)
+		out.SetObservedTimestamp(r.options.Now())
+		out.SetSeverity(log.SeverityInfo)
+		if records[i].Verdict == record.Denied || records[i].Class == record.Gap {
+			out.SetSeverity(log.SeverityWarn)
+		}
+		out.SetEventName("sallyport.record")
+		out.SetBody(attribute.StringValue(string(body)))
+		out.AddAttributes(attribute.String("log.record.uid", e.Metadata.UID), attribute.String("sallyport.verdict", string(records[i].Verdict)), attribute.String("server.address", records[i].Host))
+		return out
+	}))
+}
+
+func (r *Records) syslog(ctx context.Context, records []record.Record) error {
+	s := syslog{r.to}
+	return s.over(ctx, func(conn net.Conn, _ string) error {
+		for i := range records {
+			body, err := json.Marshal(ocsf.FromRecord(records[i]))
+			if err != nil {
+				return backoff.Permanent(err)
+			}
+			message := framed(6, records[i].Time, "record", body)
+			if _, err := fmt.Fprintf(conn, "%d %s", len(message), message); err != nil {
+				return err
+			}
+		}
+		return ended(conn, r.options.Timeout)
+	})
+}
+
+// ended says that nothing more comes, and waits for the other side to end, so that what was written was read. That it does not end is no error: not all do.
+func ended(conn net.Conn, within time.Duration) error {
+	half, can := conn.(interface{ CloseWrite() error })
+	if !can {
+		return nil
+	}
+	if err := half.CloseWrite(); err != nil {
+		return err
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(min(within, time.Second))); err != nil {
+		return err
+	}
+	var one [1]byte
+	if _, err := conn.Read(one[:]); err != nil && !quiet(err) {
+		return err
+	}
+	return nil
+}
+
+// quiet says whether an error of reading is no reset.
+func quiet(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, io.EOF) || errors.As(err, &timeout) && timeout.Timeout()
+}
