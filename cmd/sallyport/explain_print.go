@@ -37,6 +37,7 @@ func printText(w io.Writer, e policy.Explanation) {
 		fmt.Fprintf(w, "%-11s%s\n", "would deny", decidedBy(*e.WouldDeny))
 	}
 	printSteps(w, e.Policies)
+	printSteps(w, e.Authorization)
 	switch {
 	case e.Suggestion == "":
 	case strings.HasPrefix(e.Suggestion, "#"):

@@ -17,6 +17,7 @@ func (f *explainFlags) addQuestion(fs *pflag.FlagSet) {
 	fs.StringVar(&f.identity, "identity", "", "the same with its namespace: a SPIFFE id, or NAMESPACE/ACCOUNT; --from may be left out")
 	fs.StringVar(&q.Method, "method", "", "method of the request (GET)")
 	fs.StringArrayVar(&q.Headers, "header", nil, "header of the request, NAME=VALUE; repeat it")
+	fs.StringVar(&q.Address, "address", "", "address of the workload, where AuthorizationPolicies ask for it")
 	fs.StringVar(&q.At, "at", "", "when, like 2030-12-31T00:00:00Z (now)")
 }
 

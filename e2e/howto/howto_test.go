@@ -31,6 +31,7 @@ var plays = map[string]string{
 	"routes.md":                         "machine",
 	"ask-a-cluster.md":                  "cluster",
 	"audit-log.md":                      "machine",
+	"authorize-at-the-gateway.md":       "mesh",
 	"choose-dns-upstreams.md":           "machine",
 	"close-dns-as-a-way-out.md":         "machine",
 	"close-the-ways-around.md":          "cluster",

@@ -15,6 +15,8 @@ type Asked struct {
 	Authority string
 	TLS       bool     // the workload speaks TLS itself, and the host is the name that it says there
 	Request   *Request // nil of a connection whose bytes nobody reads
+	// AddressAsked, if there is one, is told that a rule asks for an address that nobody knows; the rule is then taken not to match.
+	AddressAsked func()
 }
 
 // Request is what is seen of one.
@@ -39,6 +41,12 @@ func (r *Rule) matches(a *Asked, action Action) bool {
 }
 
 func (t Term) holds(a *Asked, action Action) bool {
+	if (t.Attribute == SourceIP || t.Attribute == RemoteIP) && !a.address(t.Attribute).IsValid() {
+		if a.AddressAsked != nil {
+			a.AddressAsked()
+		}
+		return false
+	}
 	if t.Attribute == Path && a.Request.PathUnknown != nil {
 		a.Request.PathUnknown()
 		return false

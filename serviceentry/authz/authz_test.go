@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -176,6 +177,43 @@ func TestSelects(t *testing.T) {
 			if p.Selects("root", "else", labels, []string{"gw"}) {
 				t.Errorf("%s is for another namespace", spec)
 			}
+		}
+	}
+}
+
+// TestDepends: what is not asked about makes a difference only where the rest of a rule holds, and nothing else decides anyway.
+func TestDepends(t *testing.T) {
+	const all, posts, admin, other, near, nobodys = `{rules: [{}]}`, `{rules: [{to: [{operation: {methods: [POST]}}]}]}`,
+		`{action: DENY, rules: [{to: [{operation: {paths: ["/admin*"], hosts: [a.com]}}]}]}`, `{action: DENY, rules: [{to: [{operation: {paths: ["/admin*"], hosts: [b.com]}}]}]}`,
+		`{rules: [{from: [{source: {ipBlocks: [10.0.0.0/8]}}], when: [{key: "request.headers[x]", values: [z]}]}]}`, `{rules: [{from: [{source: {namespaces: [nobodys]}}]}]}`
+	nowhere := func(a *Asked) { a.From, a.Remote = netip.Addr{}, netip.Addr{} }
+	for _, c := range []struct {
+		specs  []string
+		change func(*Asked)
+		want   string
+	}{
+		{nil, nil, "[]"},
+		{[]string{all}, nil, "[]"},
+		{[]string{posts}, nil, "[method]"},
+		{[]string{posts, all}, nil, "[]"},
+		{[]string{admin}, nil, "[path]"},
+		{[]string{admin, all}, nil, "[path]"},
+		{[]string{admin, nobodys}, nil, "[]"},
+		{[]string{other, all}, nil, "[]"},
+		{[]string{admin, posts}, nil, "[method path]"},
+		{[]string{near}, nil, "[header]"},
+		{[]string{near}, nowhere, "[address header]"},
+		{[]string{near}, func(a *Asked) { a.From = netip.MustParseAddr("192.0.2.1") }, "[]"},
+		{[]string{`{action: DENY, rules: [{}]}`, posts}, nil, "[]"},
+		{[]string{posts}, connection, "[]"},
+		{[]string{`{rules: [{from: [{source: {notRemoteIpBlocks: [10.0.0.0/8]}}]}]}`}, func(a *Asked) { connection(a); nowhere(a) }, "[address]"},
+	} {
+		var set Set
+		for i, spec := range c.specs {
+			set = append(set, policy(t, fmt.Sprint(i), spec, false))
+		}
+		if got := fmt.Sprint(set.Depends(asked(c.change))); got != c.want {
+			t.Errorf("%v: %s, want %s", c.specs, got, c.want)
 		}
 	}
 }

@@ -18,6 +18,16 @@ type Authorization struct {
 	Asked    *authz.Asked // nil where there are no policies
 	// Ruling is what decides, where one says something, and WouldDeny what would deny it, if dry runs were enforced.
 	Ruling, WouldDeny *authz.Ruling
+	// AddressUnknown says that a rule asks for the client's address, which nobody said.
+	AddressUnknown bool
+}
+
+// Depends says what of requests, or of the client, the word depends on; see authz.Set.
+func (a Authorization) Depends() []string {
+	if a.Asked == nil {
+		return nil
+	}
+	return a.Policies.Depends(a.Asked)
 }
 
 // authorized asks the AuthorizationPolicies of a gateway's pods, as it sees what the workload sends. false: v is the denial.
@@ -26,13 +36,23 @@ func (a asking) authorized(v *Verdict, gateway registry.Ref, name string, port u
 	if len(set) == 0 {
 		return true
 	}
-	return v.authorize(set, &authz.Asked{
+	unknown := false
+	what := &authz.Asked{
 		Domains: append([]string{a.snap.Mesh.TrustDomain}, a.snap.Mesh.TrustDomainAliases...),
 		Client:  "spiffe://" + a.snap.Mesh.TrustDomain + "/ns/" + a.workload.Namespace + "/sa/" + a.account(),
 		From:    a.workload.Address, Remote: a.workload.Address,
 		Authority: authorityThere(name, port, spoken), TLS: spoken == permit.TLS, Request: requestAsked(spoken, r),
-	})
+		AddressAsked: func() { unknown = true; r.AddressAsked() },
+	}
+	open := v.authorize(set, what)
+	if v.Authorization.AddressUnknown = unknown; unknown && !open {
+		v.Reason += addressUnknown
+	}
+	return open
 }
+
+// addressUnknown ends the reason of what depends on the client's address.
+const addressUnknown = "; a rule asks for the client's address, which is not known here: say it with --address"
 
 // authorityThere is what a gateway is asked for: sidecars leave out the port of requests that go to 80.
 func authorityThere(name string, port uint32, spoken permit.Protocol) string {

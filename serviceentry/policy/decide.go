@@ -193,6 +193,9 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	default:
 		v.Allowed, v.Reason = true, "registered; leaves by the egress gateway"
 	}
+	if v.Allowed && v.Authorization.AddressUnknown {
+		v.Reason += addressUnknown
+	}
 	if v.Allowed && len(gatewayEndpoints(a.snap, svc.Exit)) == 0 {
 		v.Reason += ", of which no endpoint is known: until one is, requests fail"
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -12,16 +13,17 @@ type Question struct {
 	URL, From, Account, Method string
 	Headers                    []string // NAME=VALUE
 	At                         string   // RFC 3339; "" is now
+	Address                    string   // the workload's; "" where nobody knows
 }
 
 // Values writes it for a query.
 func (q Question) Values() url.Values {
-	return url.Values{"url": {q.URL}, "from": {q.From}, "account": {q.Account}, "method": {q.Method}, "header": q.Headers, "at": {q.At}}
+	return url.Values{"url": {q.URL}, "from": {q.From}, "account": {q.Account}, "method": {q.Method}, "header": q.Headers, "at": {q.At}, "address": {q.Address}}
 }
 
 // QuestionOf reads a query.
 func QuestionOf(v url.Values) Question {
-	return Question{v.Get("url"), v.Get("from"), v.Get("account"), v.Get("method"), v["header"], v.Get("at")}
+	return Question{v.Get("url"), v.Get("from"), v.Get("account"), v.Get("method"), v["header"], v.Get("at"), v.Get("address")}
 }
 
 // Workload reads who asks.
@@ -31,6 +33,11 @@ func (q Question) Workload() (Workload, error) {
 		return w, fmt.Errorf("--from %w", err)
 	}
 	w.Account = q.Account
+	if q.Address != "" {
+		if w.Address, err = netip.ParseAddr(q.Address); err != nil {
+			return w, fmt.Errorf("--address %q: must be an address like 10.0.0.7", q.Address)
+		}
+	}
 	return w, nil
 }
 

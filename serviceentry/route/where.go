@@ -85,6 +85,13 @@ type Unknown struct {
 	Asked                string
 }
 
+// AddressAsked notes that something depends on the client's address, where that is not known.
+func (r Request) AddressAsked() {
+	if r.Unknown != nil {
+		r.Unknown.asks("the client's address")
+	}
+}
+
 // asks notes that something depends on what is not known.
 func (u *Unknown) asks(what string) {
 	if u.Asked == "" {

@@ -17,7 +17,7 @@ type Cell struct {
 	Port      uint32   `json:"port"`
 	Protocol  string   `json:"protocol"`            // HTTP, TLS or TCP, as it is tried
 	Verdict   string   `json:"verdict"`             // allow, deny, or depends
-	DependsOn []string `json:"dependsOn,omitempty"` // method, path, header
+	DependsOn []string `json:"dependsOn,omitempty"` // method, path, header; address, of AuthorizationPolicies
 	By        []By     `json:"by"`                  // one, or those that depend
 	WouldDeny bool     `json:"wouldDeny,omitempty"` // if the policies that are observed were enforced, to a GET of / where it is HTTP
 }
@@ -40,11 +40,19 @@ func decide(s *registry.Snapshot, subject Subject, t target, at time.Time) Cell 
 	w, d := subject.workload(), t.destination(at)
 	c := Cell{Subject: subject, Host: t.host, Port: t.port, Protocol: protocols[t.scheme]}
 	first := policy.Decide(s, w, d)
-	c.WouldDeny = first.WouldDeny != nil
+	c.WouldDeny = first.WouldDeny != nil || first.Authorization.WouldDeny != nil
 	c.take(first)
-	if first.Asked == nil || first.Asked.Protocol != permit.HTTP {
-		return c
+	if first.Asked != nil && first.Asked.Protocol == permit.HTTP {
+		c.probe(s, w, d, first)
 	}
+	if on := first.Authorization.Depends(); len(on) > 0 {
+		c.Verdict, c.DependsOn = Depends, slices.Compact(slices.Sorted(slices.Values(append(c.DependsOn, on...))))
+	}
+	return c
+}
+
+// probe takes what is said of requests of each sort that rules of EgressPolicies tell apart.
+func (c *Cell) probe(s *registry.Snapshot, w policy.Workload, d policy.Destination, first policy.Verdict) {
 	requests, all := probes(d, telling(first))
 	for _, r := range requests {
 		c.take(policy.Decide(s, w, r))
@@ -55,7 +63,6 @@ func decide(s *registry.Snapshot, subject Subject, t target, at time.Time) Cell 
 	if c.Verdict != Depends {
 		c.DependsOn = nil
 	}
-	return c
 }
 
 // take adds what is said of a request.
@@ -63,6 +70,9 @@ func (c *Cell) take(v policy.Verdict) {
 	by := By{Deny, policy.DecidedBy{Kind: string(v.DecidedBy.Kind), Namespace: v.DecidedBy.Namespace, Name: v.DecidedBy.Name, Rule: v.DecidedBy.Rule}}
 	if v.Allowed {
 		by.Verdict = Allow
+		if r := v.Authorization.Ruling; r != nil {
+			by.DecidedBy = policy.DecidedBy{Kind: string(r.Policy.Key.Kind), Namespace: r.Policy.Key.Namespace, Name: r.Policy.Key.Name, Rule: r.RuleName()}
+		}
 		if r := v.Ruling; r != nil {
 			by.DecidedBy = policy.DecidedBy{Kind: string(r.Policy.Key.Kind), Namespace: r.Policy.Key.Namespace, Name: r.Policy.Key.Name, Rule: r.RuleName()}
 		}

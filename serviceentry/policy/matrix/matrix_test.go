@@ -173,3 +173,23 @@ func BenchmarkWhatCan(b *testing.B) {
 		WhatCan(s, subject.workload(), time.Unix(1e9, 0), 10_000)
 	}
 }
+
+// TestAuthorizationInCells: what a gateway's AuthorizationPolicies tell apart by the request is said to depend on that.
+func TestAuthorizationInCells(t *testing.T) {
+	s, _ := read(t, hosts+`---
+apiVersion: v1
+kind: Service
+metadata: {name: istio-egressgateway, namespace: istio-system}
+spec: {selector: {istio: egressgateway}, ports: [{name: tls, port: 443}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: admin, namespace: istio-system}
+spec: {selector: {matchLabels: {istio: egressgateway}}, action: DENY, rules: [{to: [{operation: {paths: [/admin], hosts: [a.test], ports: ["80"]}}]}]}
+`)
+	for host, want := range map[string]string{"a.test": "depends on path", "b.test": Allow} {
+		if got := decide(s, Subject{Namespace: "shop"}, target{host: host, port: 80, scheme: policy.HTTP}, time.Time{}).Words(); got != want {
+			t.Errorf("%s: %s, want %s", host, got, want)
+		}
+	}
+}
