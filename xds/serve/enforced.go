@@ -31,8 +31,8 @@ func (c *Cache) Enforcing(policies []config.Key) map[config.Key]Enforcement {
 	for _, st := range c.streams {
 		current := st.keepsPolicies()
 		for key, e := range out {
-			if !st.policed.police.Keeps(key, c.snapshot.Mesh.RootNamespace) {
-				continue
+			if st.class.view.Class.Kind != st.policed.police.Kind || !st.policed.police.Keeps(key, c.snapshot.Mesh.RootNamespace) {
+				continue // an ingress gateway's pods let nothing out
 			}
 			e.Selected++
 			switch id := st.node.GetId(); {
