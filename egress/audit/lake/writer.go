@@ -3,7 +3,6 @@ package lake
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -312,8 +311,5 @@ func (w *Writer) write(ctx context.Context, statement string, f *File) error {
 // waiting counts the records that are not in the lake.
 func (w *Writer) waiting(ctx context.Context) (n int64, err error) {
 	err = w.Store.DB().QueryRowContext(ctx, "SELECT count(*) FROM "+store.Table+" WHERE ingested > ?", w.status.Until).Scan(&n)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
 	return n, err
 }

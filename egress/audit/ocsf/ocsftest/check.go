@@ -115,8 +115,8 @@ func (c *checker) object(where string, d definition, values map[string]any) {
 			c.say(where+"."+name, "is missing")
 		}
 	}
-	if any := d.Constraints["at_least_one"]; len(any) > 0 && !slices.ContainsFunc(any, func(name string) bool { return values[name] != nil }) {
-		c.say(where, fmt.Sprint("has none of ", any))
+	if some := d.Constraints["at_least_one"]; len(some) > 0 && !slices.ContainsFunc(some, func(name string) bool { return values[name] != nil }) {
+		c.say(where, fmt.Sprint("has none of ", some))
 	}
 }
 
