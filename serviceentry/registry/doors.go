@@ -81,9 +81,9 @@ func (b *batch) doors() []Ref {
 	return refs
 }
 
-// leadsByAddress says whether a gateway would connect to addresses that the service wrote.
+// leadsByAddress says whether a gateway would connect to addresses that the service wrote: also one that only a VirtualService leads to.
 func (s *Service) leadsByAddress() bool {
-	return s.Dialled() || s.External && !s.Exit.IsZero() && slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool {
+	return s.Dialled() || s.External && slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool {
 		_, err := netip.ParseAddr(e.Address)
 		return err == nil
 	})
