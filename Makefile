@@ -32,14 +32,16 @@ envoy: ## Fetch the pinned stock Envoy to bin/envoy.
 	@e2e/tools/envoy
 
 .PHONY: tools
-tools: ## Install what is missing: Debian packages (as root), Envoy, and OCSF's schema for tests.
+tools: ## Install what is missing: Debian packages (as root), Envoy, axe-core, and OCSF's schema for tests.
 	@e2e/tools/packages
 	@e2e/tools/envoy
 	@e2e/tools/ocsf
+	@e2e/tools/axe
 
 .PHONY: cluster-tools
 cluster-tools: ## Build what a Kubernetes node consists of, and an S3 server for tests, once: about twelve minutes.
 	@e2e/tools/packages
+	@e2e/tools/axe
 	@e2e/tools/kubernetes
 	@e2e/tools/coredns
 	@e2e/tools/helm

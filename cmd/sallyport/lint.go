@@ -17,6 +17,7 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/source/dir"
+	"github.com/sallyport/sallyport/egress/simulate"
 )
 
 type lintFlags struct {
@@ -130,26 +131,11 @@ func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, object
 		result.Objects = len(there) - pods
 		return nil
 	}
-	result.add(slices.DeleteFunc(admission.CheckAt(applied(there, objects), cfg, now), func(x admission.Finding) bool {
+	result.add(slices.DeleteFunc(admission.CheckAt(simulate.Applied(there, objects), cfg, now), func(x admission.Finding) bool {
 		return !slices.ContainsFunc(objects, func(o config.Object) bool { return o.Key == x.Key }) && slices.Contains(before, x)
 	}))
 	result.Objects = len(objects)
 	return nil
-}
-
-// applied gives a cluster's objects as they are after others are applied.
-func applied(there, more []config.Object) []config.Object {
-	replaced := map[config.Key]bool{}
-	for _, o := range more {
-		replaced[o.Key] = true
-	}
-	all := slices.Clone(more)
-	for _, o := range there {
-		if !replaced[o.Key] {
-			all = append(all, o)
-		}
-	}
-	return all
 }
 
 // lintArgument reads a file, a directory or standard input, and adds what is wrong with each object.

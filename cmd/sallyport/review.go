@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -246,31 +245,15 @@ func printItems(out io.Writer, items []review.Item) error {
 // approve writes the objects before the decision is kept: who has no objects has approved nothing.
 func (f *reviewFlags) approve(cmd *cobra.Command, id string) error {
 	return f.decide(cmd, id, review.StateApproved, time.Time{}, func(l looked, i *review.Item) error {
-		r := suggest.Suggest(l.inForce, l.log, suggest.Options{
-			Now: l.now, Denied: true, Policies: true, Added: true, Paths: true, Limit: 1,
-			Only: func(flow *seen.Flow) bool {
-				return flow.Namespace == i.Namespace && flow.Account == i.Workload && flow.Host == i.Host && flow.Port == i.Port
-			},
-		})
-		if len(r.Changes) == 0 {
-			why := "nothing is to be written for it"
-			for _, left := range r.LeftOut {
-				if left.Workload == i.Namespace+"/"+i.Workload && left.Host == i.Host && left.Port == i.Port {
-					why = left.Why
-				}
-			}
-			return fmt.Errorf("%s: %s:%d cannot be approved by this: %s", i.ID, i.Host, i.Port, why)
-		}
-		r.LeftOut, r.Notes, r.NotTold = nil, nil, 0 // they are about others
-		var text bytes.Buffer
-		if err := r.WriteYAML(&text); err != nil {
+		text, err := review.Approval(l.inForce, l.log, i, l.now)
+		if err != nil {
 			return err
 		}
 		if f.write == "" {
-			_, err := cmd.OutOrStdout().Write(text.Bytes())
+			_, err := cmd.OutOrStdout().Write(text)
 			return err
 		}
-		return writeNew(f.write, text.Bytes())
+		return writeNew(f.write, text)
 	})
 }
 
@@ -317,10 +300,7 @@ func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.T
 				return d, err
 			}
 		}
-		return review.Decision{
-			ID: id, Action: action, At: l.now.UTC().Truncate(time.Second), By: who, Reason: f.reason, Until: until,
-			Namespace: item.Namespace, Workload: item.Workload, Host: item.Host, Port: item.Port, Last: item.Last, Records: item.Records,
-		}, nil
+		return item.Word(action, who, f.reason, l.now, until), nil
 	})
 	switch {
 	case stale:

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/egress/simulate"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -21,23 +20,16 @@ func (f *simulateFlags) sides(cmd *cobra.Command, now time.Time) (*simulate.Side
 		return nil, err
 	}
 	var there []config.Object
-	revisions := map[config.Key]string{}
 	for _, c := range changes {
 		if c.Object != nil {
 			there = append(there, *c.Object)
-			revisions[c.Key] = c.Object.Revision
 		}
 	}
 	objects, err := f.candidate(cmd, base, there, now)
 	if err != nil {
 		return nil, err
 	}
-	would := make([]config.Change, len(objects))
-	for i := range objects {
-		would[i] = config.Change{Key: objects[i].Key, Object: &objects[i]}
-	}
-	candidate, _ := registry.New(base.Mesh).Apply(would)
-	return &simulate.Sides{Base: base, Candidate: candidate, Now: now, Revision: func(k config.Key) string { return revisions[k] }}, nil
+	return simulate.Propose(base, changes, objects, now), nil
 }
 
 // readBase reads the configuration as it is.
@@ -76,13 +68,8 @@ func (f *simulateFlags) candidate(cmd *cobra.Command, base *registry.Snapshot, t
 		return nil, usageError{err}
 	}
 	dated(more, there, f.source.cluster.given(), now)
-	would := applied(left, more)
-	before := admission.CheckAt(there, *base.Mesh, now)
-	for _, x := range admission.CheckAt(would, *base.Mesh, now) {
-		if slices.ContainsFunc(more, func(o config.Object) bool { return o.Key == x.Key }) && !slices.Contains(before, x) && x.Severity != admission.Info {
-			said.add([]admission.Finding{x})
-		}
-	}
+	would := simulate.Applied(left, more)
+	said.add(simulate.Objections(there, would, more, *base.Mesh, now))
 	if err := said.text(cmd.ErrOrStderr()); err != nil {
 		return nil, err
 	}

@@ -35,6 +35,7 @@ var plays = map[string]string{
 	"choose-dns-upstreams.md":           "machine",
 	"close-dns-as-a-way-out.md":         "machine",
 	"close-the-ways-around.md":          "cluster",
+	"console.md":                        "machine",
 	"detect.md":                         "machine",
 	"hold-what-is-used.md":              "mesh",
 	"install-on-kubernetes.md":          "cluster",

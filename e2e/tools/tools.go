@@ -57,7 +57,7 @@ func cached(dir, program, run string) (string, error) {
 }
 
 func target(tool string) string {
-	if tool == "envoy" {
+	if tool == "envoy" || tool == "axe" {
 		return "tools"
 	}
 	return "cluster-tools"

@@ -8,11 +8,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/sallyport/sallyport/e2e/tools"
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 var shots = flag.String("shots", "", "a folder that pictures of the pages are written to")
@@ -84,11 +91,11 @@ func TestShots(t *testing.T) {
 	if *shots == "" {
 		t.Skip("no -shots")
 	}
-	server := httptest.NewServer(served(t, scene(t), nil))
+	server := httptest.NewServer(served(t, scene(t), configured(t, objects)))
 	defer server.Close()
 	b := browser(t)
 	for _, l := range []look{{1280, false}, {400, false}, {1280, true}} {
-		for name, path := range looked {
+		for name, path := range pictured {
 			b.look(l)
 			b.do(chromedp.Navigate(server.URL + path))
 			picture := given(b, chromedp.FullScreenshot(100))
@@ -100,8 +107,100 @@ func TestShots(t *testing.T) {
 	}
 }
 
-// looked are the pages that are looked at.
-var looked = map[string]string{
-	"overview": "/", "log": "/log", "groups": "/log?group=domain&q=verdict:denied", "flows": "/flows", "host": "/host?name=api.partner.example",
+// pictured are the pages that are looked at.
+var pictured = map[string]string{
+	"policies": "/policies?host=api.partner.example", "review": "/review", "simulate": "/simulate", "findings": "/findings",
+	"why":      "/explain?from=legacy/report&url=tls://x1.tracker.example.net:443",
+	"overview": "/", "log": "/log?q=since:3h", "groups": "/log?group=domain&q=verdict:denied", "flows": "/flows", "host": "/host?name=api.partner.example",
 	"workload": "/workload?name=shop/cart", "explain": "/explain?from=shop/cart&url=https://a.test/", "wrong": "/log?q=colour:red",
+}
+
+// TestInBrowser looks at each page in Chromium, wide and narrow, light and dark: nothing keeps people from using it as far as axe-core can
+// tell, nothing is wider than the window, and nothing breaks.
+func TestInBrowser(t *testing.T) {
+	b := browser(t)
+	at, err := tools.Cached("axe", "axe.min.js")
+	if err != nil {
+		t.Skip(err)
+	}
+	axe, err := os.ReadFile(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(served(t, scene(t), configured(t, objects)))
+	defer server.Close()
+	for _, l := range []look{{1280, false}, {400, true}} {
+		b.look(l)
+		for name, path := range pictured {
+			if l.dark && !slices.Contains([]string{"overview", "log", "review"}, name) {
+				continue
+			}
+			b.do(chromedp.Navigate(server.URL + path))
+			given(b, chromedp.Evaluate[any](string(axe)+";0"))
+			found := given(b, chromedp.Evaluate[[]string](`axe.run(document, {resultTypes: ["violations"]}).then((r) =>
+				r.violations.flatMap((v) => v.nodes.slice(0, 3).map((n) => v.id + ": " + v.help + ": " + n.html.slice(0, 200))))`, chromedp.EvalAwaitPromise))
+			for _, f := range found {
+				t.Errorf("%s at %d: %s", name, l.width, f)
+			}
+			if wide := given(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); wide > 0 {
+				t.Errorf("%s at %d: it is %d pixels too wide", name, l.width, wide)
+			}
+			if n := given(b, chromedp.Evaluate[int](`document.querySelectorAll("img:not([src^='/static/'])").length`)); n != 0 {
+				t.Errorf("%s: markup of the log's came through", name)
+			}
+		}
+	}
+}
+
+// TestWithoutScripts filters by keyboard alone, in a browser that runs no scripts.
+func TestWithoutScripts(t *testing.T) {
+	b := browser(t)
+	server := httptest.NewServer(served(t, scene(t), nil))
+	defer server.Close()
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Navigate(server.URL+"/log"), chromedp.SendKeys("#q", "verdict:denied host:x1.*"+kb.Enter), chromedp.WaitReady(".chips"))
+	if at := given(b, chromedp.Location()); !strings.HasSuffix(at, "/log?q=verdict%3Adenied+host%3Ax1.*") {
+		t.Error(at)
+	}
+	if text := given(b, chromedp.TextContent("main")); !strings.Contains(text, "7 records") || strings.Contains(text, "x2.tracker") {
+		t.Errorf("%.2000s", text)
+	}
+	b.do(chromedp.Click(".chips a"), chromedp.WaitNotPresent(".chips li:nth-child(2)"))
+	if shown := given(b, chromedp.Evaluate[bool](`document.getElementById("live").hidden`)); !shown {
+		t.Error("the page offers what needs scripts")
+	}
+}
+
+// TestWithScripts chooses a time by dragging, and follows the log.
+func TestWithScripts(t *testing.T) {
+	b := browser(t)
+	s := stored(t, scene(t))
+	server := httptest.NewServer(console(t, s, nil))
+	defer server.Close()
+	b.look(look{1280, false})
+	b.do(chromedp.Navigate(server.URL+"/log?q=host:live.test"), chromedp.Click("#live button"), chromedp.WaitReady("#live button[aria-pressed=true]"))
+	r := scene(t)[0]
+	r.Seq, r.Epoch, r.Host, r.Time = 1, 2, "live.test", noon.Add(-time.Minute)
+	if err := s.Store(t.Context(), []record.Record{r}); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.WaitReady("table.log"))
+	if text := given(b, chromedp.TextContent("main")); !strings.Contains(text, "1 record,") {
+		t.Errorf("%.2000s", text)
+	}
+	b.do(chromedp.Navigate(server.URL + "/log?q=verdict:denied"))
+	box := given(b, chromedp.Evaluate[[]float64](`(({x, y, width, height}) => [x, y, width, height])(document.querySelector(".chart svg").getBoundingClientRect())`))
+	y := box[1] + box[3]/2
+	b.do(chromedp.DragAndDropXY(box[0]+box[2]*0.5, y, box[0]+box[2]*0.75, y, 5), chromedp.WaitReady(".chips li:nth-child(2)"))
+	q := given(b, chromedp.Evaluate[string](`new URL(location).searchParams.get("q")`))
+	e, err := query.ParseExpression(q)
+	if err != nil || !strings.HasPrefix(q, "verdict:denied ") {
+		t.Fatal(q, err)
+	}
+	f, err := e.Filter(noon, "")
+	if err != nil || f.Since.Sub(noon.Add(-12*time.Hour)).Abs() > 10*time.Minute || f.Until.Sub(noon.Add(-6*time.Hour)).Abs() > 10*time.Minute {
+		t.Errorf("%s: %v – %v, %v", q, f.Since, f.Until, err)
+	}
 }

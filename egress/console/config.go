@@ -155,3 +155,13 @@ func shellWord(s string) string {
 	}
 	return "'" + strings.ReplaceAll(visible(s), "'", `'\''`) + "'"
 }
+
+// objects are those that there are.
+func (c *Config) objects() (out []config.Object) {
+	for _, x := range c.Objects {
+		if x.Object != nil {
+			out = append(out, *x.Object)
+		}
+	}
+	return out
+}

@@ -52,8 +52,9 @@ const (
 // handler makes the pages.
 type handler struct {
 	Options
-	turns   chan struct{} // one for each page that is being made
-	inForce remembered
+	turns    chan struct{} // one for each page that is being made
+	inForce  remembered
+	evidence evidence
 }
 
 //go:embed static
@@ -80,12 +81,18 @@ func newHandler(o Options, allowed func(host string) bool) http.Handler {
 // pages are what there is, by their routes.
 func (h *handler) pages() map[string]page {
 	return map[string]page{
-		"GET /{$}":      h.overview,
-		"GET /log":      h.logPage,
-		"GET /record":   h.recordPage,
-		"GET /host":     h.hostPage,
-		"GET /workload": h.workloadPage,
-		"GET /flows":    h.flowsPage,
-		"GET /explain":  h.explainPage,
+		"GET /{$}":       h.overview,
+		"GET /log":       h.logPage,
+		"GET /record":    h.recordPage,
+		"GET /host":      h.hostPage,
+		"GET /workload":  h.workloadPage,
+		"GET /flows":     h.flowsPage,
+		"GET /explain":   h.explainPage,
+		"GET /policies":  h.policiesPage,
+		"GET /review":    h.reviewPage,
+		"POST /review":   h.decide,
+		"GET /simulate":  h.simulatePage,
+		"POST /simulate": h.simulate,
+		"GET /findings":  h.findingsPage,
 	}
 }

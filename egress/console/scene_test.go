@@ -78,8 +78,8 @@ func scene(t testing.TB) []record.Record {
 	return out
 }
 
-// served is the console of a log.
-func served(t testing.TB, records []record.Record, change func(*Options)) http.Handler {
+// stored is a store of records.
+func stored(t testing.TB, records []record.Record) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{Now: func() time.Time { return noon }})
 	if err != nil {
@@ -89,6 +89,17 @@ func served(t testing.TB, records []record.Record, change func(*Options)) http.H
 	if err := s.Store(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// served is the console of a log.
+func served(t testing.TB, records []record.Record, change func(*Options)) http.Handler {
+	t.Helper()
+	return console(t, stored(t, records), change)
+}
+
+func console(t testing.TB, s *store.Store, change func(*Options)) http.Handler {
+	t.Helper()
 	o := Options{DB: s.DB(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: func() time.Time { return noon }, Found: func() *detect.Report {
 		return &detect.Report{Window: detect.Window{Since: noon.Add(-24 * time.Hour), Until: noon.Add(-time.Minute)}, Findings: []detect.Finding{
 			{ID: "beacon-1", Detection: "beacon", Title: "Regular connections", Severity: 4, Namespace: "legacy", Workload: "report", Host: "x1.tracker.example.net", Port: 443, First: noon.Add(-9 * time.Hour), Last: noon, Count: 60, Evidence: map[string]any{"interval": 660, "why": hostile}},

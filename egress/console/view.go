@@ -48,6 +48,9 @@ type choice struct {
 	Current    bool
 }
 
+// filtered are the pages that are about what a filter chooses.
+var filtered = map[string]bool{"/": true, "/log": true, "/flows": true, "/host": true, "/workload": true}
+
 // wrong is an error that is the reader's to mend.
 type wrong struct{ error }
 
@@ -83,6 +86,7 @@ func (h *handler) serve(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 		defer cancel()
+		r.Body = http.MaxBytesReader(w, r.Body, mostPasted)
 		s, status := h.make(ctx, r, p)
 		var body bytes.Buffer
 		if err := templates[s.Template].ExecuteTemplate(&body, "base.html", s); err != nil {
@@ -107,10 +111,10 @@ func (h *handler) make(ctx context.Context, r *http.Request, p page) (s shown, s
 	}
 	status = http.StatusOK
 	if err != nil {
-		s.Template, s.Title = "error", "No answer"
+		s.Template, s.Title, s.Fixed = "error", "No answer", !filtered[a.Path]
 		s.Error, status = h.say(ctx, r, err)
 	}
-	s.Nav, s.Ranges, s.Chips = nav(a), ranges(a), chips(a)
+	s.Nav, s.Ranges, s.Chips = h.nav(a), ranges(a), chips(a)
 	return s, status
 }
 
@@ -141,11 +145,18 @@ func (h *handler) say(ctx context.Context, r *http.Request, err error) (string, 
 	return "The audit log could not be read; the server's log says why.", http.StatusInternalServerError
 }
 
-// nav are the pages; the filter stays where it means something.
-func nav(a asked) (out []choice) {
-	for _, p := range []struct{ path, text string }{
-		{"/", "Overview"}, {"/log", "Log"}, {"/flows", "Flows"},
+// nav are the pages, with the filter; those about the configuration where it is known.
+func (h *handler) nav(a asked) (out []choice) {
+	for _, p := range []struct {
+		path, text string
+		shown      bool
+	}{
+		{"/", "Overview", true}, {"/log", "Log", true}, {"/flows", "Flows", true}, {"/findings", "Findings", true},
+		{"/policies", "Policies", h.Config != nil}, {"/explain", "Explain", h.Config != nil}, {"/review", "Review", h.Config != nil}, {"/simulate", "Simulate", h.Config != nil},
 	} {
+		if !p.shown {
+			continue
+		}
 		out = append(out, choice{p.text, link(p.path, a.Expression), a.Path == p.path})
 	}
 	return out

@@ -15,7 +15,7 @@ const markdownLines = 50
 // writeMarkdown writes it for a pull request, as GitHub and others show Markdown.
 func writeMarkdown(w io.Writer, r *simulate.Report) error {
 	var b bytes.Buffer
-	v := viewOf(r)
+	v := ViewOf(r)
 	fmt.Fprintf(&b, "### What this change would do\n\n%s.\n", escape(v.Summary))
 	for _, l := range v.Lists {
 		fmt.Fprintf(&b, "\n#### %s: %s\n\n", l.Title, count(l.Inputs, "input"))

@@ -33,7 +33,7 @@ func Write(w io.Writer, format string, r *simulate.Report) error {
 			Notes []string `json:"notes"`
 		}{r, simulate.Notes})
 	case "html":
-		return page.Execute(w, viewOf(r))
+		return page.Execute(w, ViewOf(r))
 	case "markdown":
 		return writeMarkdown(w, r)
 	default:
@@ -55,8 +55,8 @@ type change struct {
 	Examples                                             []string
 }
 
-// view is a report in words.
-type view struct {
+// View is a report in words.
+type View struct {
 	*simulate.Report
 	Summary string
 	Lists   []list
@@ -64,8 +64,9 @@ type view struct {
 	Notes   []string
 }
 
-func viewOf(r *simulate.Report) view {
-	v := view{Report: r, Summary: summary(r), Notes: simulate.Notes, Lists: []list{
+// ViewOf writes a report in words, which are but texts.
+func ViewOf(r *simulate.Report) View {
+	v := View{Report: r, Summary: summary(r), Notes: simulate.Notes, Lists: []list{
 		{Title: "Newly denied", Empty: "Nothing that is allowed now would be denied.", Inputs: r.Inputs.NewlyDenied, Lines: lines(r.NewlyDenied)},
 		{Title: "Newly allowed", Empty: "Nothing that is denied now would be allowed.", Inputs: r.Inputs.NewlyAllowed, Lines: lines(r.NewlyAllowed)},
 	}}

@@ -11,7 +11,7 @@ import (
 // writeText writes it for a terminal.
 func writeText(w io.Writer, r *simulate.Report) error {
 	var b bytes.Buffer
-	v := viewOf(r)
+	v := ViewOf(r)
 	fmt.Fprintln(&b, v.Summary)
 	for _, l := range v.Lists {
 		fmt.Fprintf(&b, "\n%s: %s\n", l.Title, count(l.Inputs, "input"))

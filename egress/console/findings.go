@@ -1,0 +1,62 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/detect"
+)
+
+// findingsPage is what detections found when they looked last.
+type findingsPage struct {
+	Looks  bool
+	Report *detect.Report
+	List   []finding
+	More   int // that are not shown
+}
+
+// finding is one of them, and where it leads.
+type finding struct {
+	detect.Finding
+	Who      string
+	Evidence []string
+	Link     string
+}
+
+// mostFindings are shown.
+const mostFindings = 300
+
+func (h *handler) findingsPage(_ context.Context, _ *http.Request, _ asked) (view, error) {
+	p := findingsPage{Looks: h.Found != nil}
+	if p.Looks {
+		p.Report = h.Found()
+	}
+	if p.Report != nil {
+		p.More = max(0, len(p.Report.Findings)-mostFindings)
+		for _, f := range p.Report.Findings[:len(p.Report.Findings)-p.More] {
+			p.List = append(p.List, show(f))
+		}
+	}
+	return view{Template: "findings", Title: "Findings", Fixed: true, Data: p}, nil
+}
+
+func show(f detect.Finding) finding {
+	out := finding{Finding: f, Who: strings.Trim(f.Namespace+"/"+f.Workload, "/")}
+	for _, name := range slices.Sorted(maps.Keys(f.Evidence)) {
+		out.Evidence = append(out.Evidence, visible(fmt.Sprintf("%s: %v", strings.ReplaceAll(name, "_", " "), f.Evidence[name])))
+	}
+	e := query.Expression{Since: iso(f.First), Until: iso(f.Last.Add(around))}
+	if f.Namespace != "" {
+		e = e.With(is("workload", f.Namespace+"/"+f.Workload+"*"))
+	}
+	if f.Host != "" {
+		e = e.With(is("host", f.Host, "*."+f.Host))
+	}
+	out.Link = link("/log", e)
+	return out
+}

@@ -1,0 +1,161 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/detect"
+	"github.com/sallyport/sallyport/egress/review"
+	"github.com/sallyport/sallyport/egress/seen"
+	"github.com/sallyport/sallyport/egress/suggest"
+)
+
+// reviewPage is what waits for a word, and what was decided.
+type reviewPage struct {
+	Waiting, Decided []item
+	More             int // that wait, and are not shown
+	Said             string
+	YAML             string // of what was approved just now
+}
+
+// item is one of them, and its records.
+type item struct {
+	review.Item
+	Link string
+}
+
+// Bounds of the page.
+const (
+	reviewSince = 30 * 24 * time.Hour
+	mostItems   = 200
+	// byPage is who decides: nobody logs in.
+	byPage = "whoever reaches the console"
+)
+
+// evidence is what was seen, for as long as somebody goes through a list.
+type evidence struct {
+	mu  sync.Mutex
+	at  time.Time
+	log *seen.Log
+}
+
+func (e *evidence) read(ctx context.Context, h *handler) (*seen.Log, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := h.Now()
+	if age := now.Sub(e.at); e.log != nil && age >= 0 && age < time.Minute {
+		return e.log, nil
+	}
+	log, err := seen.Read(ctx, detect.DB{DB: h.DB}, seen.Question{Since: now.Add(-reviewSince), Until: now})
+	if err == nil {
+		e.log, e.at = log, now
+	}
+	return log, err
+}
+
+var errElsewhere = errors.New("decisions are not kept by this server")
+
+// looked is what there is to decide about.
+type looked struct {
+	inForce suggest.Config
+	log     *seen.Log
+	waiting []suggest.Wait
+	files   review.Files
+	now     time.Time
+}
+
+func (h *handler) look(ctx context.Context) (l looked, err error) {
+	c, err := h.config(ctx)
+	if err != nil {
+		return l, err
+	}
+	if h.Decisions == "" {
+		return l, missing{errElsewhere}
+	}
+	l = looked{inForce: suggest.Config{Mesh: c.Snapshot.Mesh, Objects: c.Objects, Decide: c.decide}, files: review.Files{Dir: h.Decisions}, now: h.Now()}
+	if l.log, err = h.evidence.read(ctx, h); err != nil {
+		return l, err
+	}
+	l.waiting = suggest.Waiting(l.inForce, l.log, l.now)
+	return l, nil
+}
+
+func (h *handler) reviewPage(ctx context.Context, _ *http.Request, _ asked) (v view, err error) {
+	l, err := h.look(ctx)
+	if err != nil {
+		return v, err
+	}
+	return l.page("", "")
+}
+
+// page lists the items.
+func (l looked) page(said, yaml string) (v view, err error) {
+	p := reviewPage{Said: said, YAML: yaml}
+	decisions, err := l.files.Read()
+	if err != nil {
+		return v, err
+	}
+	for _, i := range review.Items(l.waiting, decisions, l.now) {
+		x := item{i, link("/log", query.Expression{Terms: []query.Term{is("workload", i.Namespace+"/"+i.Workload), is("host", i.Host)}, Since: "30d"})}
+		switch {
+		case i.State != review.StateWaiting:
+			p.Decided = append(p.Decided, x)
+		case len(p.Waiting) < mostItems:
+			p.Waiting = append(p.Waiting, x)
+		default:
+			p.More++
+		}
+	}
+	if len(p.Decided) > mostItems { // the newest stay
+		p.Decided = p.Decided[len(p.Decided)-mostItems:]
+	}
+	return view{Template: "review", Title: "Review", Fixed: true, Data: p}, nil
+}
+
+// decide takes a word about an item. It is kept with the others, which sallyport review reads, too.
+func (h *handler) decide(ctx context.Context, r *http.Request, _ asked) (v view, err error) {
+	if err := r.ParseForm(); err != nil {
+		return v, wrong{err}
+	}
+	id, reason, action, until := r.PostForm.Get("id"), r.PostForm.Get("reason"), r.PostForm.Get("action"), time.Time{}
+	switch {
+	case !review.IsID(id):
+		return v, wrong{errors.New("id: it is no item's")}
+	case review.CheckReason(reason) != nil:
+		return v, wrong{fmt.Errorf("reason: %w", review.CheckReason(reason))}
+	case action == review.StateRejected && reason == "":
+		return v, wrong{errors.New("reason: say why it is rejected, for those who come after")}
+	}
+	l, err := h.look(ctx)
+	if err != nil {
+		return v, err
+	}
+	switch action {
+	case review.StateApproved, review.StateRejected:
+	case review.StateSnoozed:
+		until = l.now.Add(7 * 24 * time.Hour).UTC().Truncate(time.Second)
+	default:
+		return v, wrong{errors.New("action: it is approved, rejected or snoozed")}
+	}
+	var yaml []byte
+	err = l.files.Decide(func(before []review.Decision) (review.Decision, error) {
+		i, err := review.Find(review.Items(l.waiting, before, l.now), id, false)
+		if err == nil && action == review.StateApproved {
+			yaml, err = review.Approval(l.inForce, l.log, i, l.now)
+		}
+		if err != nil {
+			return review.Decision{}, wrong{err}
+		}
+		return i.Word(action, byPage, reason, l.now, until), nil
+	})
+	if err != nil {
+		return v, err
+	}
+	h.Logger.Info("console: a decision", "id", id, "action", action, "by", byPage, "from", r.RemoteAddr)
+	return l.page(id+" is "+action+".", string(yaml))
+}

@@ -1,0 +1,41 @@
+package review
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/seen"
+	"github.com/sallyport/sallyport/egress/suggest"
+)
+
+// Approval writes the objects that let an item through. The error says why there are none.
+func Approval(inForce suggest.Config, log *seen.Log, i *Item, now time.Time) ([]byte, error) {
+	r := suggest.Suggest(inForce, log, suggest.Options{
+		Now: now, Denied: true, Policies: true, Added: true, Paths: true, Limit: 1,
+		Only: func(flow *seen.Flow) bool {
+			return flow.Namespace == i.Namespace && flow.Account == i.Workload && flow.Host == i.Host && flow.Port == i.Port
+		},
+	})
+	if len(r.Changes) == 0 {
+		why := "nothing is to be written for it"
+		for _, left := range r.LeftOut {
+			if left.Workload == i.Namespace+"/"+i.Workload && left.Host == i.Host && left.Port == i.Port {
+				why = left.Why
+			}
+		}
+		return nil, fmt.Errorf("%s: %s:%d cannot be approved by this: %s", i.ID, i.Host, i.Port, why)
+	}
+	r.LeftOut, r.Notes, r.NotTold = nil, nil, 0 // they are about others
+	var text bytes.Buffer
+	err := r.WriteYAML(&text)
+	return text.Bytes(), err
+}
+
+// Word is the decision that somebody takes about an item.
+func (i *Item) Word(action, by, reason string, now, until time.Time) Decision {
+	return Decision{
+		ID: i.ID, Action: action, At: now.UTC().Truncate(time.Second), By: by, Reason: reason, Until: until,
+		Namespace: i.Namespace, Workload: i.Workload, Host: i.Host, Port: i.Port, Last: i.Last, Records: i.Records,
+	}
+}

@@ -1,0 +1,53 @@
+package simulate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Propose makes the sides of a change: what is in force beside what would be, all of its objects.
+func Propose(base *registry.Snapshot, inForce []config.Change, would []config.Object, now time.Time) *Sides {
+	revisions := map[config.Key]string{}
+	for _, c := range inForce {
+		if c.Object != nil {
+			revisions[c.Key] = c.Object.Revision
+		}
+	}
+	changes := make([]config.Change, len(would))
+	for i := range would {
+		changes[i] = config.Change{Key: would[i].Key, Object: &would[i]}
+	}
+	candidate, _ := registry.New(base.Mesh).Apply(changes)
+	return &Sides{Base: base, Candidate: candidate, Now: now, Revision: func(k config.Key) string { return revisions[k] }}
+}
+
+// Applied gives the objects that there would be: more take the places of those of the same names.
+func Applied(there, more []config.Object) []config.Object {
+	replaced := map[config.Key]bool{}
+	for _, o := range more {
+		replaced[o.Key] = true
+	}
+	all := slices.Clone(more)
+	for _, o := range there {
+		if !replaced[o.Key] {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// Objections are what admission says of the objects that change, among all that there would be, and did not say before.
+func Objections(there, would, more []config.Object, m mesh.Config, now time.Time) (out []admission.Finding) {
+	before := admission.CheckAt(there, m, now)
+	for _, x := range admission.CheckAt(would, m, now) {
+		if slices.ContainsFunc(more, func(o config.Object) bool { return o.Key == x.Key }) && !slices.Contains(before, x) && x.Severity != admission.Info {
+			out = append(out, x)
+		}
+	}
+	return out
+}
