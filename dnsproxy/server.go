@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type Server struct {
 
 	mu        sync.Mutex
 	listeners []*listener
+	opened    []*listener    // by Open
+	reading   sync.WaitGroup // from those
 }
 
 // New makes a server that does not listen yet. Errors name the field of config.
@@ -162,10 +165,15 @@ func (s *Server) Serve(ctx context.Context) error {
 		})
 	}
 	<-ctx.Done()
+	s.mu.Lock()
+	listeners = append(slices.Clip(listeners), s.opened...)
+	s.listeners = listeners
+	s.mu.Unlock()
 	for _, l := range listeners {
 		l.stop()
 	}
 	reading.Wait()
+	s.reading.Wait()
 	s.drain()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ Exit codes: 0 done, 2 the call was wrong, 3 it failed.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(guardCommand(), cleanCommand())
+	root.AddCommand(agentCommand(), cniCommand(), podCommand(), guardCommand(), cleanCommand())
 	return root
 }
 

@@ -13,6 +13,7 @@ var Sallyport = []Field{
 	{Path: "clusterNetworks", Fate: Applied}, {Path: "exports", Fate: Applied}, {Path: "injection.allow", Fate: Applied},
 	{Path: "fetch", Fate: Applied, Why: "by sidecars whose agents can; a workload may say otherwise"}, {Path: "keepUnused", Fate: Applied},
 	{Path: "ingress.ownNamespace", Fate: Applied},
+	{Path: "nodeAgents", Fate: Applied},
 	{Path: "policy.require", Fate: Applied, Why: "by lint and the webhook: a policy that is there already stays in use"},
 }
 

@@ -106,7 +106,7 @@ func checkExportTo(field string, values []string) (problems []strict.Problem) {
 // applyOurs reads the sallyport block.
 func (c *Config) applyOurs(tree any) []strict.Problem {
 	b := block{}
-	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress")
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents")
 	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
 		g, err := ParseGateway(s)
 		if err != nil {
@@ -118,6 +118,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	c.ClusterNetworks = b.networks("sallyport.clusterNetworks", top["clusterNetworks"])
 	c.Injection = b.injection(top["injection"])
 	c.applyFetch(&b, top)
+	c.NodeAgents = b.accounts("sallyport.nodeAgents", top["nodeAgents"])
 	c.Policy = b.policy(top["policy"])
 	b.ingress(&c.Ingress, top["ingress"])
 	c.CertificateFolders = b.certificateFolders(top["certificateFolders"])

@@ -46,6 +46,8 @@ type Config struct {
 	KeepUnused time.Duration
 	Policy     Policy
 	Ingress    Ingress
+	// NodeAgents are the service accounts, NAMESPACE/NAME, of agents that serve the pods of their nodes (ambient).
+	NodeAgents []string
 	// Ignored are the settings that the file has and that are not applied: what lint and the controller's log say of them.
 	Ignored []strict.Problem
 }

@@ -26,7 +26,11 @@ func Listen(network, addr string) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn := packets.(*net.UDPConn)
+	return Of(packets.(*net.UDPConn))
+}
+
+// Of makes one of a socket that is bound already.
+func Of(conn *net.UDPConn) (*Socket, error) {
 	bound := conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	s := &Socket{UDPConn: conn, addr: bound, v4: bound.Addr().Is4()}
 	if bound.Addr().IsUnspecified() {

@@ -10,7 +10,7 @@ import (
 
 // Programs are the files that the story runs.
 type Programs struct {
-	Sallyport, Agent, Envoy string
+	Sallyport, Agent, Node, Envoy string
 }
 
 // FindPrograms looks into the directory that `make build envoy` fills. $SALLYPORT_BIN names another one.
@@ -26,10 +26,11 @@ func FindPrograms(root string) (Programs, error) {
 	p := Programs{
 		Sallyport: filepath.Join(dir, "sallyport"),
 		Agent:     filepath.Join(dir, "sallyport-agent"),
+		Node:      filepath.Join(dir, "sallyport-node"),
 		Envoy:     filepath.Join(dir, "envoy"),
 	}
 	var errs []error
-	for _, file := range []string{p.Sallyport, p.Agent, p.Envoy} {
+	for _, file := range []string{p.Sallyport, p.Agent, p.Node, p.Envoy} {
 		if _, err := os.Stat(file); err != nil {
 			errs = append(errs, err)
 		}
@@ -64,7 +65,7 @@ func (p Programs) CopyTo(dir string) (Programs, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return p, err
 	}
-	for _, file := range []*string{&p.Sallyport, &p.Agent, &p.Envoy} {
+	for _, file := range []*string{&p.Sallyport, &p.Agent, &p.Node, &p.Envoy} {
 		target := filepath.Join(dir, filepath.Base(*file))
 		if err := copyProgram(*file, target); err != nil {
 			return p, err

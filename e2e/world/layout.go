@@ -34,6 +34,9 @@ const (
 	ControlUID = 1338
 )
 
+// bridgeAddress is that of the pods' router on their network, locally administered.
+const bridgeAddress = "02:00:00:77:00:01"
+
 const (
 	podNetwork     = "10.77.0.1/24"
 	outsideNetwork = "203.0.113.1/24"
@@ -80,7 +83,8 @@ func (r *Run) addHost(name string) (*Host, error) {
 func (w *World) wire() error {
 	router := "-n " + w.Router.namespace + " "
 	calls := []string{
-		router + "link add pods type bridge",
+		// with an address of its own: otherwise it takes the lowest of its ports', and when a pod is added others go on sending to the one before
+		router + "link add pods address " + bridgeAddress + " type bridge",
 		router + "addr add " + podNetwork + " dev pods",
 		router + "link set pods up",
 	}

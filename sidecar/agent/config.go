@@ -51,6 +51,9 @@ type Config struct {
 	ReadyAddr    string
 	AppProbes    appprobe.Probes // the application's, which the agent performs for the kubelet
 
+	// Pods makes what a node's agent serves its pods by; it is that role's alone.
+	Pods func(PodParts) (Pods, error)
+
 	// Records makes a reader for a stream of Envoy's access log service.
 	Records func() LogReader
 }
@@ -87,13 +90,19 @@ func (c *Config) check() error {
 		return invalid("run directory %q: the path of its socket would have %d bytes, the kernel takes %d", dir, len(c.Proxy.Socket), maxSocketPath)
 	}
 	resolver := c.DNSAddr
-	if c.sidecar() {
+	if c.node() != (c.Pods != nil) {
+		return invalid("role %q: who serves a node's pods goes with the role %s", c.Proxy.Role, bootstrap.Ztunnel)
+	}
+	if c.node() && c.Plaintext {
+		return invalid("a node's agent shows its pods' certificates, which takes TLS")
+	}
+	if c.forApps() {
 		resolver = c.ResolverAddr
 	}
 	if c.Proxy.Resolver, err = netip.ParseAddrPort(resolver); err != nil || c.Proxy.Resolver.Port() == 0 {
 		return invalid("resolver address %q: must be IP:PORT", resolver)
 	}
-	c.Proxy.DNSCapture = c.sidecar()
+	c.Proxy.DNSCapture = c.forApps()
 	if chosen, ok := c.Proxy.Metadata[ondemand.FetchMetadata]; ok && !slices.Contains([]any{ondemand.OnUse, ondemand.All, ondemand.FetchAsMesh}, chosen) {
 		return invalid("metadata %s (ISTIO_META_%[1]s) %[2]q: write %[3]s, %[4]s or %[5]s", ondemand.FetchMetadata, chosen, ondemand.OnUse, ondemand.All, ondemand.FetchAsMesh)
 	}
@@ -107,6 +116,12 @@ func (c *Config) check() error {
 const maxSocketPath = 107
 
 func (c *Config) sidecar() bool { return c.Proxy.Role == bootstrap.Sidecar }
+
+// node says whether it is the agent of a node, for pods without sidecars.
+func (c *Config) node() bool { return c.Proxy.Role == bootstrap.Ztunnel }
+
+// forApps says whether it answers the DNS of applications.
+func (c *Config) forApps() bool { return c.sidecar() || c.node() }
 
 func (c *Config) admin() string { return "127.0.0.1:" + strconv.Itoa(int(c.Proxy.AdminPort)) }
 

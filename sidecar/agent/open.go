@@ -49,6 +49,9 @@ type agent struct {
 	server   *grpc.Server
 	status   *status.Server
 	envoy    *supervise.Supervisor
+
+	pods         Pods // of a node's agent; nil on others
+	certificates *secrets.Pods
 }
 
 // open makes everything ready to run, with every address bound. On an error it has given back what it took.
@@ -64,7 +67,7 @@ func open(cfg Config) (a *agent, err error) {
 		return a, fmt.Errorf("run directory: %w", err)
 	}
 	for _, step := range []func() error{
-		a.setBounds, a.openSocket, a.openConnection, a.openSpool, a.openNames, a.openRelay, a.openServer, a.openEnvoy, a.openStatus,
+		a.setBounds, a.openSocket, a.openConnection, a.openSpool, a.openNames, a.openPods, a.openRelay, a.openServer, a.openEnvoy, a.openStatus,
 	} {
 		if err := step(); err != nil {
 			return a, err
@@ -179,7 +182,7 @@ func (c *Config) origin() record.Record {
 			Namespace: c.Proxy.Namespace, ServiceAccount: c.Proxy.ServiceAccount, Name: c.Proxy.Name,
 		},
 	}
-	if c.sidecar() {
+	if c.forApps() {
 		r.Reporter = record.ReporterSidecar
 	} else if _, forward := c.Proxy.Metadata[forwardProxy]; forward {
 		r.Reporter = record.ReporterProxy
@@ -191,21 +194,24 @@ func (c *Config) origin() record.Record {
 var podListeners = []string{"virtualOutbound", "virtualInbound"}
 
 func (a *agent) openRelay() error {
-	node, err := protoNode(a.cfg.Proxy)
+	self, err := protoNode(a.cfg.Proxy)
 	if err != nil {
 		return err
 	}
 	cfg := relay.Config{
-		Log: a.cfg.Log, Node: node, StateDir: a.cfg.path("state", "xds"),
+		Log: a.cfg.Log, Node: self, StateDir: a.cfg.path("state", "xds"),
 		Controller: discoveryv3.NewAggregatedDiscoveryServiceClient(a.conn),
 	}
 	cfg.Watches = []relay.Watch{a.dns.watch()}
 	if a.identity != nil {
 		cfg.Watches = append(cfg.Watches, relay.Watch{TypeURL: secrets.Type, Secret: true, Apply: a.identity.Give})
 	}
-	if a.cfg.sidecar() {
+	switch {
+	case a.cfg.sidecar():
 		cfg.Listeners = podListeners
-	} else {
+	case a.cfg.node():
+		cfg.Watches = append(cfg.Watches, a.pods.Watches()...)
+	default:
 		a.clusters = relay.NewOnDemand(a.cfg.Log)
 		cfg.Watches = append(cfg.Watches, a.clusters.Watch())
 	}
@@ -237,6 +243,9 @@ func (a *agent) openServer() error {
 	}
 	if a.cfg.sidecar() {
 		authv3.RegisterAuthorizationServer(a.server, &fetches{log: a.cfg.Log, use: a.relay.Use})
+	}
+	if a.pods != nil {
+		a.pods.Register(a.server)
 	}
 	accesslogv3.RegisterAccessLogServiceServer(a.server, &accessLogs{log: a.cfg.Log, spool: a.spool, records: a.cfg.Records})
 	return nil
@@ -279,7 +288,11 @@ func (a *agent) ready() error {
 	case a.leaving():
 		return errors.New("the proxy is ending")
 	}
-	if lacks := a.relay.Lacks(); lacks != "" {
+	if a.pods != nil {
+		if !a.pods.Taken() {
+			return errors.New("envoy has not accepted all listeners yet")
+		}
+	} else if lacks := a.relay.Lacks(); lacks != "" {
 		return errors.New(lacks)
 	}
 	if full := a.full.says(); full != "" {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type refusals struct {
 	append func(record.Record) error
 	origin record.Record // who reports
 	now    func() time.Time
+	whose  func(netip.Addr) (record.Workload, bool) // of a node's agent: the pod at an address
 
 	mu        sync.Mutex
 	seen      map[string]*refused // by what is the same about them
@@ -121,6 +123,11 @@ func (r *refusals) record(of refusal, count int) {
 	one.Direction, one.Host, one.Destination, one.Path = record.Outbound, own.Host, own.Destination, own.Path
 	if own.Source != "" {
 		one.Source = own.Source
+		if from, err := netip.ParseAddrPort(own.Source); err == nil && r.whose != nil {
+			if w, ok := r.whose(from.Addr()); ok {
+				one.Workload = w
+			}
+		}
 	}
 	if own.Path == record.PathBlackhole {
 		one.DecidedBy = r.decidedBy

@@ -57,14 +57,14 @@ func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals, den
 	}
 	envoys := dnsproxy.View{Name: resolverView, Listen: []string{c.DNSAddr}, Refuse: r.refuses}
 	config.Views = []dnsproxy.View{envoys}
-	if c.sidecar() {
+	if c.forApps() {
 		mesh, err := inside.Parse([]string{meshNames})
 		if err != nil {
 			return nil, err
 		}
 		r.flags = r.flags.With(mesh)
 		envoys.Listen = []string{c.ResolverAddr}
-		config.Views = []dnsproxy.View{{Name: appView, Listen: []string{c.DNSAddr}, Names: true, Search: c.searchDomains(), Use: r.useName}, envoys}
+		config.Views = []dnsproxy.View{{Name: appView, Listen: c.appsAt(), Names: true, Search: c.searchDomains(), Use: r.useName}, envoys}
 	}
 	r.allowed.Store(&answers{private: r.flags})
 	if r.Server, err = dnsproxy.New(config); err != nil {
@@ -73,8 +73,19 @@ func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals, den
 	return r, metrics.Register(r.Server)
 }
 
+// appsAt is where a sidecar's pod asks. A node's pods ask in their own networks.
+func (c *Config) appsAt() []string {
+	if c.node() {
+		return nil
+	}
+	return []string{c.DNSAddr}
+}
+
 // searchDomains are those that Kubernetes writes into every pod's resolv.conf.
 func (c *Config) searchDomains() []string {
+	if c.node() { // its pods are of several namespaces
+		return []string{"svc.cluster.local", "cluster.local"}
+	}
 	return []string{c.Proxy.Namespace + ".svc.cluster.local", "svc.cluster.local", "cluster.local"}
 }
 
@@ -103,7 +114,7 @@ func (r *resolver) use(rest name.Rest) error {
 }
 
 func (r *resolver) usePolicy(rest name.Rest) error {
-	if !r.config.sidecar() {
+	if !r.config.forApps() {
 		return nil
 	}
 	r.refusals.decides(record.ParseObject(rest.DecidedBy))

@@ -70,6 +70,7 @@ func (a *agent) serve(ctx context.Context, group *errgroup.Group) {
 	if a.identity != nil {
 		group.Go(func() error { a.identity.Run(ctx, a.conn); return nil })
 	}
+	a.servePods(ctx, group)
 	group.Go(func() error { giveMemoryBack(ctx); return nil })
 	group.Go(func() error { a.drops.run(ctx); return nil })
 	group.Go(func() error { a.full.run(ctx); return nil })

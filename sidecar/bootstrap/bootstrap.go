@@ -38,7 +38,7 @@ func JSON(o Options) ([]byte, error) {
 				"grpc_services": list{object{"envoy_grpc": object{"cluster_name": XDSCluster}}},
 			},
 			"cds_config": ads,
-			"lds_config": ads,
+			"lds_config": listeners(o, ads),
 		},
 		"static_resources": object{
 			"clusters": list{
@@ -66,6 +66,21 @@ func JSON(o Options) ([]byte, error) {
 		return nil, fmt.Errorf("bootstrap: metadata of %s.%s: %w", o.Name, o.Namespace, err)
 	}
 	return append(out, '\n'), nil
+}
+
+// listeners are a node's proxy's agent's to make, which sends them again when they are refused (sidecar/node): they come on a stream of
+// their own.
+func listeners(o Options, ads object) object {
+	if o.Role != Ztunnel {
+		return ads
+	}
+	return object{
+		"initial_fetch_timeout": "0s", "resource_api_version": "V3",
+		"api_config_source": object{
+			"api_type": "DELTA_GRPC", "transport_api_version": "V3", "set_node_on_first_message_only": true,
+			"grpc_services": list{object{"envoy_grpc": object{"cluster_name": XDSCluster}}},
+		},
+	}
 }
 
 // resolver makes Envoy ask nobody but the agent: no search domains, no resolv.conf to fall back to.

@@ -87,7 +87,7 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, breakIt := range map[string]func(*Options){
-		`role "ztunnel"`:   func(o *Options) { o.Role = "ztunnel" },
+		`role "other"`:     func(o *Options) { o.Role = "other" },
 		"name: must":       func(o *Options) { o.Name = "" },
 		"namespace":        func(o *Options) { o.Namespace = "" },
 		"service account":  func(o *Options) { o.ServiceAccount = "" },

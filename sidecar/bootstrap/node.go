@@ -43,7 +43,9 @@ func NewNode(o Options) Node {
 		"ENVOY_STATUS_PORT":  15021,
 		"SALLYPORT_RESOLVER": o.Resolver.String(),
 	}
-	if o.Role == Sidecar {
+	if o.Role == Ztunnel {
+		metadata["INTERCEPTION_MODE"] = "NONE"
+	} else if o.Role == Sidecar {
 		metadata["INTERCEPTION_MODE"] = "REDIRECT"
 		metadata[ondemand.FetchMetadata] = ondemand.FetchAsMesh
 	} else {

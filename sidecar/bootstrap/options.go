@@ -11,6 +11,7 @@ const (
 	Sidecar  = "sidecar"
 	Router   = "router"
 	Waypoint = "waypoint"
+	Ztunnel  = "ztunnel" // the proxy of a node, for its pods without sidecars
 )
 
 // Version is what the proxy says in ISTIO_VERSION: the Istio API that it understands.
@@ -50,7 +51,7 @@ type Options struct {
 // check says which option makes a bootstrap impossible.
 func (o *Options) check() error {
 	switch o.Role {
-	case Sidecar, Router, Waypoint:
+	case Sidecar, Router, Waypoint, Ztunnel:
 	default:
 		return fmt.Errorf("role %q: must be %s, %s or %s", o.Role, Sidecar, Router, Waypoint)
 	}

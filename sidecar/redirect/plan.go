@@ -55,6 +55,7 @@ type FamilyPlan struct {
 // Divert is the pair "ip rule add fwmark MARK lookup TABLE" and "ip route add local default dev lo table TABLE".
 type Divert struct {
 	Mark  uint32 `json:"mark"`
+	Mask  uint32 `json:"mask,omitempty"` // of the mark's bits that count; 0 for all
 	Table uint32 `json:"table"`
 }
 
@@ -89,10 +90,11 @@ const (
 	chainQUIC       = "SALLYPORT_QUIC"
 	chainStray      = "SALLYPORT_STRAY"
 	chainGuests     = "SALLYPORT_GUESTS"
+	chainPrerouting = "ISTIO_PRERT"
 )
 
 // ours are the chains that this package owns in every table.
-var ours = []string{chainOutput, chainOutputDNS, chainRedirect, chainInRedirect, chainInbound, chainDivert, chainTProxy, chainQUIC, chainStray, chainGuests}
+var ours = []string{chainOutput, chainOutputDNS, chainRedirect, chainInRedirect, chainInbound, chainDivert, chainTProxy, chainQUIC, chainStray, chainGuests, chainPrerouting}
 
 func isOurs(chain string) bool { return slices.Contains(ours, chain) }
 

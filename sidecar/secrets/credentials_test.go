@@ -36,7 +36,7 @@ func TestTokenThenCertificate(t *testing.T) {
 	for tokenFile, want := range map[string]codes.Code{o.TokenFile: codes.OK, "/nonexistent": codes.Unauthenticated, "": codes.Unauthenticated} {
 		o.TokenFile = tokenFile
 		w := newWorkload(t, o)
-		if _, _, err := request(t.Context(), dial(t, w, c.address), 0); status.Code(err) != want {
+		if _, _, err := request(t.Context(), dial(t, w, c.address), 0, ""); status.Code(err) != want {
 			t.Errorf("token file %q: %v, want %s", tokenFile, err, want)
 		}
 	}
@@ -66,7 +66,7 @@ func TestUselessCertificateIsNotShown(t *testing.T) {
 				held.certificate.leaf = &leaf
 			}
 			before := len(c.proofs())
-			if _, _, err := request(t.Context(), dial(t, w, c.address), 0); err != nil {
+			if _, _, err := request(t.Context(), dial(t, w, c.address), 0, ""); err != nil {
 				t.Fatal(err)
 			}
 			if got := c.proofs()[before:]; !slices.Equal(got, []string{"token"}) {
@@ -123,7 +123,7 @@ func TestWrongControllerIsRefused(t *testing.T) {
 	m, impostor := newMesh(t), newMesh(t)
 	c := impostor.serve(time.Hour)
 	w := newWorkload(t, Options{Folder: filepath.Join(t.TempDir(), "identity"), CARootFile: m.rootFile(), TokenFile: m.tokenFile("checkout")})
-	_, _, err := request(t.Context(), dial(t, w, c.address), 0)
+	_, _, err := request(t.Context(), dial(t, w, c.address), 0, "")
 	if err == nil || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
 		t.Errorf("error %v", err)
 	}
@@ -142,7 +142,7 @@ func TestHandshakeFollowsTheRootFile(t *testing.T) {
 	}
 	w := newWorkload(t, Options{Folder: filepath.Join(t.TempDir(), "identity"), CARootFile: file, TokenFile: m.tokenFile("checkout")})
 	conn := dial(t, w, c.address)
-	if _, _, err := request(t.Context(), conn, 0); err == nil {
+	if _, _, err := request(t.Context(), conn, 0, ""); err == nil {
 		t.Fatal("a controller without a trusted root was believed")
 	}
 	if err := os.WriteFile(file, m.ca.BundlePEM(), 0o644); err != nil {

@@ -14,6 +14,7 @@ type material struct {
 	issued      []*x509.Certificate // roots that came with the certificate
 	given       []*x509.Certificate // roots of the --ca-root file
 	others      map[string]secret   // what the controller gives for hosts outside, by name
+	pods        map[string]secret   // the certificates of pods that a node's agent serves, by their identities
 }
 
 // roots is what to trust: the controller's word and the file's, so that a rotation which reached only one of them
@@ -29,8 +30,10 @@ func (m *material) equal(o *material) bool {
 	same := (*x509.Certificate).Equal
 	return m.certificate == o.certificate && slices.EqualFunc(m.issued, o.issued, same) &&
 		slices.EqualFunc(m.given, o.given, same) &&
-		maps.EqualFunc(m.others, o.others, func(a, b secret) bool { return a.version == b.version })
+		maps.EqualFunc(m.others, o.others, sameSecret) && maps.EqualFunc(m.pods, o.pods, sameSecret)
 }
+
+func sameSecret(a, b secret) bool { return a.version == b.version }
 
 // board shows the current material to any number of readers, and tells them of changes.
 type board struct {

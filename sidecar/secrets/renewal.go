@@ -3,6 +3,7 @@ package secrets
 import (
 	"context"
 	"crypto/x509"
+	"fmt"
 	"slices"
 	"time"
 
@@ -52,9 +53,12 @@ func (r *renewal) overdue(now time.Time) bool {
 // attempt asks once and returns how long to wait before the next time.
 func (r *renewal) attempt(ctx context.Context) time.Duration {
 	w := r.workload
-	c, roots, err := request(ctx, r.conn, w.options.TTL)
+	c, roots, err := request(ctx, r.conn, w.options.TTL, w.options.As)
 	if err == nil {
 		err = c.checkAccount(w.options.Namespace, w.options.ServiceAccount)
+	}
+	if err == nil && w.options.As != "" && c.spiffeID() != w.options.As {
+		err = fmt.Errorf("the certificate is of %q, asked for was %q", c.spiffeID(), w.options.As)
 	}
 	if ctx.Err() != nil {
 		return 0

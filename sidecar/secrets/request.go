@@ -13,23 +13,30 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
 	securityv1alpha1 "istio.io/api/security/v1alpha1"
 )
+
+// impersonated is the key by which Istio's proxies of nodes ask for the certificate of another identity.
+const impersonated = "ImpersonatedIdentity"
 
 // requestTimeout bounds one CreateCertificate call.
 const requestTimeout = 10 * time.Second
 
 // request makes a new key, has the controller certify it, and returns the certificate with the roots that came
 // with it. Names are not asked for: the controller puts in the identity that it authenticated.
-func request(ctx context.Context, conn grpc.ClientConnInterface, ttl time.Duration) (*certificate, []*x509.Certificate, error) {
+func request(ctx context.Context, conn grpc.ClientConnInterface, ttl time.Duration, as string) (*certificate, []*x509.Certificate, error) {
 	key, csr, err := newRequest()
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	response, err := securityv1alpha1.NewIstioCertificateServiceClient(conn).CreateCertificate(ctx,
-		&securityv1alpha1.IstioCertificateRequest{Csr: string(csr), ValidityDuration: int64(ttl / time.Second)})
+	asked := &securityv1alpha1.IstioCertificateRequest{Csr: string(csr), ValidityDuration: int64(ttl / time.Second)}
+	if as != "" {
+		asked.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{impersonated: structpb.NewStringValue(as)}}
+	}
+	response, err := securityv1alpha1.NewIstioCertificateServiceClient(conn).CreateCertificate(ctx, asked)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -33,22 +33,14 @@ type secret struct {
 func (m *material) secrets(now time.Time) (map[string]secret, error) {
 	all := map[string]secret{}
 	maps.Copy(all, m.others)
+	maps.Copy(all, m.pods)
 	add := func(s *tlsv3.Secret) error {
-		content, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
-		if err != nil {
-			return fmt.Errorf("secret %q: %w", s.GetName(), err)
-		}
-		hash := sha256.Sum256(content)
-		all[s.GetName()] = secret{
-			version: hex.EncodeToString(hash[:16]),
-			body:    &anypb.Any{TypeUrl: secretType, Value: content},
-		}
-		return nil
+		made, err := pack(s)
+		all[s.GetName()] = made
+		return err
 	}
 	if c := m.certificate; c != nil && !c.expired(now) {
-		if err := add(&tlsv3.Secret{Name: CertificateName, Type: &tlsv3.Secret_TlsCertificate{
-			TlsCertificate: &tlsv3.TlsCertificate{CertificateChain: inline(c.chain), PrivateKey: inline(c.key)},
-		}}); err != nil {
+		if err := add(c.secret(CertificateName)); err != nil {
 			return nil, err
 		}
 	}
@@ -69,6 +61,22 @@ func (m *material) secrets(now time.Time) (map[string]secret, error) {
 		}
 	}
 	return all, nil
+}
+
+// secret is the certificate with its key.
+func (c *certificate) secret(name string) *tlsv3.Secret {
+	return &tlsv3.Secret{Name: name, Type: &tlsv3.Secret_TlsCertificate{
+		TlsCertificate: &tlsv3.TlsCertificate{CertificateChain: inline(c.chain), PrivateKey: inline(c.key)},
+	}}
+}
+
+func pack(s *tlsv3.Secret) (secret, error) {
+	content, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
+	if err != nil {
+		return secret{}, fmt.Errorf("secret %q: %w", s.GetName(), err)
+	}
+	hash := sha256.Sum256(content)
+	return secret{version: hex.EncodeToString(hash[:16]), body: &anypb.Any{TypeUrl: secretType, Value: content}}, nil
 }
 
 func inline(content []byte) *corev3.DataSource {

@@ -27,6 +27,8 @@ type Options struct {
 	TokenFile string
 	// Namespace and ServiceAccount are the agent's own; certificates of another account are refused. Empty: any.
 	Namespace, ServiceAccount string
+	// As is the SPIFFE id to ask for where it is not the token's own (see Pods).
+	As string
 	// TTL is the lifetime to ask for, in whole seconds; 0 leaves it to the controller.
 	TTL     time.Duration
 	Log     *slog.Logger

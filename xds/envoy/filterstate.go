@@ -10,7 +10,8 @@ import (
 // How far a value travels.
 const (
 	Stay = statev3.FilterStateValue_NONE
-	Once = statev3.FilterStateValue_ONCE // to the internal listener behind this connection
+	Once = statev3.FilterStateValue_ONCE       // to the internal listener behind this connection
+	Far  = statev3.FilterStateValue_TRANSITIVE // and on, however many are behind
 )
 
 // State makes a value of the filter state from a format string. Keys that Envoy does not know hold strings, and those
@@ -24,7 +25,7 @@ func State(key, format string, shared statev3.FilterStateValue_SharedWithUpstrea
 		SkipIfEmpty:        true,
 	}
 	switch key {
-	case wire.StateOutside, wire.StateAt, wire.StateFrom, wire.StateHost, wire.StateSpoken, wire.StateAuthority, wire.StateConfig, wire.StatePeer, wire.StateSource, wire.StateCluster, wire.StatePort, wire.StateClient, wire.StateQuestion, wire.StateSubset, wire.StateDialled, wire.StateFetched:
+	case wire.StateOutside, wire.StateAt, wire.StateFrom, wire.StateHost, wire.StateSpoken, wire.StateAuthority, wire.StateConfig, wire.StatePeer, wire.StateSource, wire.StateCluster, wire.StatePort, wire.StateClient, wire.StateQuestion, wire.StateSubset, wire.StateDialled, wire.StateFetched, wire.StatePod, wire.StateIdentity, wire.StateNetwork:
 		v.FactoryKey = "envoy.hashable_string"
 	}
 	return v

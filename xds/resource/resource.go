@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
@@ -30,6 +31,8 @@ const (
 	Route
 	VirtualHost
 	Name
+	// Pod is what the agent of a node is told of one of its pods.
+	Pod
 	Count
 )
 
@@ -43,6 +46,7 @@ var urls = [Count]string{
 	Route:           "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
 	VirtualHost:     "type.googleapis.com/envoy.config.route.v3.VirtualHost",
 	Name:            "type.googleapis.com/sallyport.dnsproxy.v1.Name",
+	Pod:             ambient.PodType,
 }
 
 // URL is the type's name on the wire.
@@ -50,7 +54,7 @@ func (t Type) URL() string { return urls[t] }
 
 // Types gives all of them in sending order.
 func Types() []Type {
-	return []Type{Secret, Cluster, OnDemandCluster, Endpoints, Listener, Extension, Route, VirtualHost, Name}
+	return []Type{Secret, Cluster, OnDemandCluster, Endpoints, Listener, Extension, Route, VirtualHost, Name, Pod}
 }
 
 // ParseType finds a type by its URL.

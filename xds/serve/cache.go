@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -26,7 +27,9 @@ type Cache struct {
 	translator *translate.Translator
 	classes    map[translate.Class]*class
 	policed    map[translate.Policed]*class // what they are governed by, which is few kinds beside that
-	made       uint64                       // classes so far
+	pods       map[string]*class            // of the nodes whose proxies are connected, by their names; "" is of all other proxies
+	on         func(node string) []ambient.Pod
+	made       uint64 // classes so far
 	streams    map[*core.Node]*stream
 	holds      *holds
 }
@@ -38,6 +41,7 @@ func NewCache(s *registry.Snapshot) *Cache {
 		translator: translate.NewTranslator(),
 		classes:    map[translate.Class]*class{},
 		policed:    map[translate.Policed]*class{},
+		pods:       map[string]*class{},
 		streams:    map[*core.Node]*stream{},
 		holds:      newHolds(),
 	}
@@ -66,6 +70,7 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 				c.place(st)
 			}
 		}
+		c.lookAtPods()
 	}
 	// the gateway first, which others send to
 	for st := range c.holds.exits {
@@ -131,6 +136,7 @@ func (c *Cache) join(st *stream, authorize func() (translate.Node, error)) (err 
 // place puts a stream into the class it belongs to now, and forgets classes that nobody is in any more.
 func (c *Cache) place(st *stream) {
 	c.police(st)
+	c.putOn(st)
 	key := translate.Classify(c.snapshot, st.proxy)
 	if st.class != nil && st.class.view.Class == key {
 		c.countExit(st) // the mesh may have another gateway now
@@ -215,6 +221,7 @@ func (c *Cache) leave(node *core.Node) {
 	if st := c.streams[node]; st != nil {
 		c.release(st.class)
 		c.leavePoliced(st)
+		c.leavePods(st)
 		delete(c.streams, node)
 		delete(c.holds.waiting, st)
 		delete(c.holds.exits, st)

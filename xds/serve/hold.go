@@ -58,7 +58,7 @@ func (s *stream) settled() bool {
 func (s *stream) holdsNames(w *watch) bool {
 	h := s.holds
 	begins := s.sent[resource.Name].view == nil && len(w.sub.ReturnedResources()) == 0
-	if begins || s.overdue || s.class.view.Class.Kind != translate.Sidecar || (s.settled() && !h.behind) {
+	if begins || s.overdue || (s.class.view.Class.Kind != translate.Sidecar && s.class.view.Class.Kind != translate.Ambient) || (s.settled() && !h.behind) {
 		delete(h.waiting, s)
 		s.overdue = false
 		return false

@@ -7,6 +7,7 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
+	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -26,9 +27,9 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		return translate.Node{}, fmt.Errorf("node id %q: want TYPE~IP~POD.NAMESPACE~DOMAIN", n.GetId())
 	}
 	switch parts[0] {
-	case "sidecar", "router", "waypoint":
+	case "sidecar", "router", "waypoint", ambient.ProxyType:
 	default:
-		return translate.Node{}, fmt.Errorf("node id %q: the type %q is none of sidecar, router, waypoint", n.GetId(), parts[0])
+		return translate.Node{}, fmt.Errorf("node id %q: the type %q is none of sidecar, router, waypoint, ztunnel", n.GetId(), parts[0])
 	}
 	meta := n.GetMetadata().GetFields()
 	out := translate.Node{

@@ -120,7 +120,7 @@ func TestNodes(t *testing.T) {
 		{"no node", nil, "must carry the node"},
 		{"no id", &core.Node{}, "want TYPE~IP~POD.NAMESPACE~DOMAIN"},
 		{"three parts", &core.Node{Id: "sidecar~10.0.0.1~a.default"}, "want TYPE~IP~POD.NAMESPACE~DOMAIN"},
-		{"a type of its own", &core.Node{Id: "ztunnel~10.0.0.1~a.default~default.svc.cluster.local"}, `"ztunnel" is none of`},
+		{"a type of its own", &core.Node{Id: "proxy~10.0.0.1~a.default~default.svc.cluster.local"}, `"proxy" is none of`},
 		{"no namespace", &core.Node{Id: "sidecar~10.0.0.1~a~default.svc.cluster.local"}, "namespace"},
 		{"two namespaces", &core.Node{Id: "sidecar~10.0.0.1~a.default~default.svc.cluster.local", Metadata: meta("shop")}, "namespace"},
 		{"no metadata", &core.Node{Id: "sidecar~10.0.0.1~a.default~default.svc.cluster.local"}, ""},

@@ -12,7 +12,7 @@ import (
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
-const typeCount = int(resource.Name) + 1
+const typeCount = int(resource.Count)
 
 // absent is the version under which a subscription remembers that it was told a name does not exist.
 const absent = "-"
@@ -24,6 +24,7 @@ type stream struct {
 	proxy   translate.Node
 	class   *class
 	policed *class // of resource.Extension
+	pods    *class // of resource.Pod
 	watches [typeCount]*watch
 	sent    [typeCount]position
 	at      [typeCount]uint64 // pushes when sent was set
@@ -105,10 +106,14 @@ func (s *stream) push() {
 
 // of is the class that a type is of.
 func (s *stream) of(t resource.Type) *class {
-	if t == resource.Extension {
+	switch t {
+	case resource.Extension:
 		return s.policed
+	case resource.Pod:
+		return s.pods
+	default:
+		return s.class
 	}
-	return s.class
 }
 
 func (s *stream) caughtUp(t resource.Type) { s.sent[t], s.at[t] = s.of(t).now(), s.pushes }
@@ -272,7 +277,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 // who refuses the listener that asks for it will not ask, and gets the index, which closes.
 func (s *stream) leadsTooFar(index string, known map[string]string) bool {
 	prefix := translate.LeadsTo(index)
-	if prefix == "" || s.policed.police.Kind != translate.Gateway || s.stats.refuses(resource.Listener) {
+	if prefix == "" || (s.policed.police.Kind != translate.Gateway && s.policed.police.Kind != translate.Ambient) || s.stats.refuses(resource.Listener) {
 		return false
 	}
 	far := false

@@ -12,6 +12,7 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/egressgateway"
+	"github.com/sallyport/sallyport/xds/translate/node"
 	"github.com/sallyport/sallyport/xds/translate/outbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
 )
@@ -21,9 +22,13 @@ import (
 type baseInputs interface{ Resources() []*resource.Resource }
 
 func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInputs {
-	if c.Kind == Sidecar {
+	if c.Kind == Sidecar || c.Kind == Ambient {
 		in := sidecarInputs(s, c, u)
 		in.Hosts, in.Secrets = hosts, materials(s, u)
+		if c.Kind == Ambient {
+			in.Pods = true
+			return node.Inputs{Inputs: in, Policies: policyNames(s)}
+		}
 		return in
 	}
 	if c.Kind == Ingress {

@@ -9,6 +9,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
@@ -21,6 +22,7 @@ const (
 	Gateway      // an egress gateway's pod
 	Forward      // the explicit forward proxy of `sallyport up`
 	Ingress      // a pod by which others come into the mesh
+	Ambient      // the proxy of a node, for its pods that have no sidecars
 )
 
 // Node is what is known of one connected proxy.
@@ -35,10 +37,14 @@ type Node struct {
 	Fetch     string // what its agent says of rows (ondemand.FetchMetadata); "" where it cannot hand them out
 	Inline    bool   // it cannot do VHDS: state-of-the-world streams
 	Plain     bool   // it came without TLS: it gets no secrets
+	On        string // of the proxy of a node: the node
 }
 
 // IsRouter says whether the node id is a gateway's.
 func (n Node) IsRouter() bool { return strings.HasPrefix(n.ID, "router~") }
+
+// IsAmbient says whether the node id is that of a node's proxy.
+func (n Node) IsAmbient() bool { return strings.HasPrefix(n.ID, ambient.ProxyType+"~") }
 
 // Class is a kind of proxies that get the same bytes. It is comparable, and everything that a view depends on
 // beside the snapshot is in it.
@@ -63,6 +69,10 @@ type Class struct {
 // forward.
 func Classify(s *registry.Snapshot, n Node) Class {
 	c := Class{IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain}
+	if n.IsAmbient() {
+		c.Kind = Ambient
+		return c
+	}
 	if addr, err := netip.ParseAddrPort(n.Forward); err == nil && n.IsRouter() {
 		c.Kind, c.Forward, c.Namespace, c.OnDemand = Forward, addr, n.Namespace, n.OnDemand
 		return c

@@ -8,6 +8,7 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/egressgateway"
+	"github.com/sallyport/sallyport/xds/translate/node"
 	"github.com/sallyport/sallyport/xds/translate/outbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
 )
@@ -55,12 +56,16 @@ func peopled(in hostInputs, bare *part.Part, set *registry.EndpointSet) *part.Pa
 func same(a, b hostInputs) bool { return reflect.DeepEqual(a, b) }
 
 func inputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
-	if c.Kind == Sidecar {
+	if c.Kind == Sidecar || c.Kind == Ambient {
 		h, seen := c.sidecar(s).Host(host)
-		if !seen {
+		switch {
+		case !seen:
 			return nil
+		case c.Kind == Ambient:
+			return &node.Host{Host: outbound.Host{SidecarHost: h}}
+		default:
+			return &outbound.Host{SidecarHost: h}
 		}
-		return &outbound.Host{SidecarHost: h}
 	}
 	if c.Kind == Ingress {
 		return ingressInputsOf(s, c, host)

@@ -27,7 +27,10 @@ type Policed struct {
 
 // PolicedBy finds a node's.
 func PolicedBy(s *registry.Snapshot, n Node) Policed {
-	if n.IsRouter() && n.Forward == "" {
+	switch {
+	case n.IsAmbient():
+		return Policed{Kind: Ambient}
+	case n.IsRouter() && n.Forward == "":
 		return GatewayPoliced(s.Authorizing(n.Namespace, n.Labels))
 	}
 	set := s.PolicySet(n.Namespace, n.Account, n.Labels)
@@ -94,7 +97,7 @@ func BuildPolicies(s *registry.Snapshot, p Policed) *View {
 // UpdatePolicies makes the next view from the last one. The references are of resources that differ.
 func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.Changed) (*View, []resource.Ref) {
 	e := newEdit(v)
-	if p.Kind != Gateway {
+	if p.Kind != Gateway && p.Kind != Ambient {
 		set := permit.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
 		e.replace(nil, policing.Self(set, p.Kind == Sidecar))
 		return e.commit()
@@ -104,7 +107,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 		namespaces = s.PolicedNamespaces()
 	}
 	trust := envoy.TrustsOf(s.Mesh)
-	if changed.Mesh || len(changed.Authorization) > 0 {
+	if p.Kind == Gateway && (changed.Mesh || len(changed.Authorization) > 0) {
 		e.replace(nil, []*resource.Resource{authorization(authorizedBy(s, p), trust)})
 	}
 	if !changed.Mesh && len(changed.Policies) == 0 {
@@ -117,7 +120,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 			e.remove(resource.Extension, ownName(ns))
 		}
 	}
-	e.indexes(s, trust)
+	e.indexes(s, trust, p.Kind)
 	return e.commit()
 }
 
@@ -150,8 +153,12 @@ func policiesKept(s *registry.Snapshot) (k envoy.Kept) {
 
 func ownName(ns string) string { return "own/" + ns }
 
-// indexes are what a gateway finds a client's levels by, and the root namespace's levels.
-func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts) {
+// indexes are what a gateway, or a node's proxy, finds a client's levels by, and the root namespace's levels.
+func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts, kind Kind) {
+	index := policing.Index
+	if kind == Ambient {
+		index = policing.IndexOutside
+	}
 	of := map[string]string{}
 	for _, ns := range s.PolicedNamespaces() {
 		if ns != s.Mesh.RootNamespace {
@@ -160,10 +167,10 @@ func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts) {
 	}
 	root := resolve.Root(s)
 	now := []*resource.Resource{
-		policing.Index(envoy.FilterOwn, of, "", trust),
-		policing.Index(envoy.FilterOwnLed, of, "", trust),
-		policing.Index(envoy.FilterRoot, root.Of, root.Others, trust),
-		policing.Index(envoy.FilterRootLed, root.Of, root.Others, trust),
+		index(envoy.FilterOwn, of, "", trust),
+		index(envoy.FilterOwnLed, of, "", trust),
+		index(envoy.FilterRoot, root.Of, root.Others, trust),
+		index(envoy.FilterRootLed, root.Of, root.Others, trust),
 	}
 	for name, level := range root.Levels {
 		now = append(now, policing.Root(name, level.Namespace, level.Governed(), trust))

@@ -12,6 +12,9 @@ const (
 	InboundPort  = 15006
 )
 
+// ProxyMark is what a node's proxy marks its connections in a pod's network with, so that the pod's rules let them pass; Istio's.
+const ProxyMark = 0x539
+
 // The names that Istio's tools know.
 const (
 	VirtualOutbound     = "virtualOutbound"
@@ -137,6 +140,12 @@ const (
 	StateSubset   = "sallyport.subset"   // the namespace whose registration the client means
 	StateFetched  = "sallyport.fetched"  // of a request that comes again: its host's row was fetched, if there is one
 	StateDialled  = "sallyport.dialled"  // the address that the client connected to, where the host leads there
+
+	StatePod = "sallyport.pod" // NAMESPACE/NAME of the pod that a connection at a node's proxy is of
+	// StateIdentity names the certificate that a node's proxy shows for a pod, and StateNetwork the network namespace that it connects
+	// from: Envoy's names.
+	StateIdentity = "envoy.tls.certificate_mappers.on_demand_secret"
+	StateNetwork  = "envoy.network.upstream_bind_override.network_namespace"
 
 	StateTCPCluster  = "envoy.tcp_proxy.cluster"
 	StateDynamicHost = "envoy.upstream.dynamic_host"

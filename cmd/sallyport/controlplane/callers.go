@@ -27,6 +27,11 @@ func (p *plane) ownNode(ctx context.Context, n translate.Node) (translate.Node, 
 		return n, status.Errorf(codes.PermissionDenied, "xds: %s may not be the node %q: its namespace is %q", id, n.ID, id.Namespace)
 	}
 	n.Account = id.ServiceAccount
+	if n.IsAmbient() {
+		on, err := p.nodeOf(id, n.ID)
+		n.On, n.Forward = on, ""
+		return n, err
+	}
 	if p.cluster == nil {
 		return n, p.ownRole(id, n)
 	}
@@ -77,6 +82,9 @@ func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 		}
 	}
 	r.Claim, r.Workload.Labels, r.DestinationWorkload = "", "", record.Workload{} // of these no proxy's word counts
+	if p.stampOfPod(r, id) {
+		return nil
+	}
 	p.stamp(r, id, pod)
 	if p.cluster != nil {
 		p.enrich(r, id)

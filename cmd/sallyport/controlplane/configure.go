@@ -35,6 +35,7 @@ type plane struct {
 	ready     chan struct{} // closed after the first batch
 	readyOnce sync.Once
 	known     *inventory
+	nodes     *nodes
 	cluster   *cluster // nil without one
 	policies  policyNotes
 }
@@ -80,8 +81,12 @@ func (p *plane) apply(changes []config.Change) {
 	if p.cluster != nil {
 		relabelled = p.known.apply(changes) // before proxies learn of it: what a pod is decides what it gets
 	}
+	moved := p.nodes.apply(changes)
 	s, changed := p.registry.Apply(changes)
 	p.publish(s, changed)
+	if moved {
+		p.cache.PodsChanged()
+	}
 	p.cache.Relabel(relabelled)
 	if p.cluster != nil {
 		p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, changes, changed) })

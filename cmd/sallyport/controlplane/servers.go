@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"github.com/sallyport/sallyport/egress/audit/ingest"
 	"github.com/sallyport/sallyport/xds/identity"
@@ -54,6 +56,9 @@ func options(more ...grpc.ServerOption) []grpc.ServerOption {
 func (p *plane) plainServer(ctx context.Context) *grpc.Server {
 	g := grpc.NewServer(options()...)
 	serve.NewServer(p.cache, func(_ context.Context, n translate.Node) (translate.Node, error) {
+		if n.IsAmbient() {
+			return n, status.Error(codes.PermissionDenied, "xds: nodes' proxies are served on the secure port only")
+		}
 		n.Plain = true // no keys go over this port
 		return n, nil
 	}, p.xds, p.log).Register(ctx, g)
@@ -84,7 +89,7 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 	g := grpc.NewServer(options(
 		grpc.Creds(credentials.NewTLS(tls)), grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))...)
 	serve.NewServer(p.cache, p.ownNode, p.xds, p.log).Register(ctx, g)
-	istioca.New(istioca.Options{CA: authority, Tokens: tokens, OfPod: p.cluster != nil, TTL: p.cfg.CertTTL, Metrics: p.metrics, Log: p.log}).Register(g)
+	istioca.New(istioca.Options{CA: authority, Tokens: tokens, OfPod: p.cluster != nil, Impersonate: p.impersonate, TTL: p.cfg.CertTTL, Metrics: p.metrics, Log: p.log}).Register(g)
 	s := &secure{server: g, jobs: []func(context.Context){func(ctx context.Context) { authority.Watch(ctx, 10*time.Second) }}}
 	conn, err := p.auditConnection(authority)
 	if err != nil || conn == nil {

@@ -48,7 +48,7 @@ func leanSlice(s *discoveryv1.EndpointSlice) version {
 func leanPod(p *corev1.Pod) version {
 	trimmed := &corev1.Pod{
 		ObjectMeta: leanMeta(&p.ObjectMeta),
-		Spec:       corev1.PodSpec{ServiceAccountName: p.Spec.ServiceAccountName, HostNetwork: p.Spec.HostNetwork},
+		Spec:       corev1.PodSpec{ServiceAccountName: p.Spec.ServiceAccountName, HostNetwork: p.Spec.HostNetwork, NodeName: p.Spec.NodeName},
 		Status:     corev1.PodStatus{Phase: p.Status.Phase, PodIP: p.Status.PodIP},
 	}
 	if len(p.Status.PodIPs) > 1 { // else PodIP says it

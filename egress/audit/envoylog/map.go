@@ -139,6 +139,10 @@ func (e *entry) start() {
 		e.Reporter, e.Workload = record.ReporterProxy, e.node.Workload
 	default:
 		e.Reporter, e.Workload = record.ReporterSidecar, e.node.Workload
+		if _, name, ok := strings.Cut(l.tags.pod, "/"); ok { // a node's proxy, which stands for many
+			e.Workload = workload(l.tags.peer)
+			e.Workload.Name = name
+		}
 		// An internal listener has no address of its own; there the tag has what came with the connection.
 		if e.Dialled = l.tags.target; e.Dialled == "" {
 			e.Dialled = l.local.String()

@@ -47,6 +47,9 @@ func (netlinkLinks) SetDivert(_ context.Context, f redirect.Family, d redirect.D
 	}
 	rule := netlink.NewRule()
 	rule.Family, rule.Table, rule.Mark = family, int(d.Table), d.Mark
+	if d.Mask != 0 {
+		rule.Mask = &d.Mask
+	}
 	exists, err := ruleExists(family, d)
 	if err != nil {
 		return false, err

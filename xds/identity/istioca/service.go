@@ -35,8 +35,8 @@ type Options struct {
 	// MaxTTL is the longest lifetime; requests for more get this. 0 is TTL: nobody gets more than the default.
 	MaxTTL time.Duration
 	// Impersonate decides whether a caller may have a certificate of another identity (a node's proxy for the pods
-	// of its node); nil: nobody may.
-	Impersonate func(ctx context.Context, caller, wanted identity.ID) error
+	// of its node); nil: nobody may. of is the pod that its token is bound to, if it is.
+	Impersonate func(ctx context.Context, caller identity.ID, of identity.Pod, wanted identity.ID) error
 	Metrics     prometheus.Registerer
 	Log         *slog.Logger
 }
@@ -83,10 +83,11 @@ func (s *Service) create(ctx context.Context, r *securityv1alpha1.IstioCertifica
 	if !ok {
 		return nil, status.Error(codes.Unauthenticated, "the call was not authenticated")
 	}
-	if err := s.vouch(ctx, caller); err != nil {
+	pod, err := s.vouch(ctx, caller)
+	if err != nil {
 		return nil, err
 	}
-	subject, err := s.subject(ctx, caller, r)
+	subject, err := s.subject(ctx, caller, pod, r)
 	if err != nil {
 		return nil, err
 	}
@@ -108,23 +109,23 @@ func (s *Service) create(ctx context.Context, r *securityv1alpha1.IstioCertifica
 }
 
 // vouch wants a fresh token of the caller's.
-func (s *Service) vouch(ctx context.Context, caller identity.ID) error {
+func (s *Service) vouch(ctx context.Context, caller identity.ID) (identity.Pod, error) {
 	if s.options.Tokens == nil {
-		return status.Error(codes.Unimplemented, "there is nobody here who knows tokens")
+		return identity.Pod{}, status.Error(codes.Unimplemented, "there is nobody here who knows tokens")
 	}
 	id, pod, err := identity.Authenticate(ctx, s.options.Tokens)
 	switch {
 	case errors.Is(err, identity.ErrNoCredentials):
-		return status.Error(codes.Unauthenticated, `a certificate is given for a token only, not for a certificate: send the metadata "authorization: Bearer TOKEN" (audience istio-ca)`)
+		return pod, status.Error(codes.Unauthenticated, `a certificate is given for a token only, not for a certificate: send the metadata "authorization: Bearer TOKEN" (audience istio-ca)`)
 	case err != nil:
 		_, refusal := identity.Refusal(err)
-		return refusal
+		return pod, refusal
 	case id != caller:
-		return status.Errorf(codes.PermissionDenied, "the token is of %s, the certificate of %s", id, caller)
+		return pod, status.Errorf(codes.PermissionDenied, "the token is of %s, the certificate of %s", id, caller)
 	case s.options.OfPod && pod.Name == "":
-		return status.Error(codes.PermissionDenied, "the token is bound to no pod, so that it would outlive the one it is used in: use the pod's projected token")
+		return pod, status.Error(codes.PermissionDenied, "the token is bound to no pod, so that it would outlive the one it is used in: use the pod's projected token")
 	}
-	return nil
+	return pod, nil
 }
 
 // lifetime turns the requested validity (seconds, 0: none requested) into the granted one.
@@ -145,7 +146,7 @@ func (s *Service) lifetime(seconds int64) (time.Duration, error) {
 const impersonated = "ImpersonatedIdentity"
 
 // subject is the identity to certify: the caller's own, or the one it may stand in for.
-func (s *Service) subject(ctx context.Context, caller identity.ID, r *securityv1alpha1.IstioCertificateRequest) (identity.ID, error) {
+func (s *Service) subject(ctx context.Context, caller identity.ID, of identity.Pod, r *securityv1alpha1.IstioCertificateRequest) (identity.ID, error) {
 	wanted := r.GetMetadata().GetFields()[impersonated].GetStringValue()
 	if wanted == "" || wanted == caller.String() {
 		return caller, nil
@@ -157,7 +158,7 @@ func (s *Service) subject(ctx context.Context, caller identity.ID, r *securityv1
 	if s.options.Impersonate == nil {
 		return identity.ID{}, status.Errorf(codes.PermissionDenied, "%s may not have a certificate of %s", caller, id)
 	}
-	if err := s.options.Impersonate(ctx, caller, id); err != nil {
+	if err := s.options.Impersonate(ctx, caller, of, id); err != nil {
 		return identity.ID{}, status.Errorf(codes.PermissionDenied, "%s may not have a certificate of %s: %v", caller, id, err)
 	}
 	return id, nil

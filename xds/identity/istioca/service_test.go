@@ -283,7 +283,7 @@ func (noCA) Sign([]byte, identity.ID, time.Duration) ([]string, error) {
 func TestImpersonation(t *testing.T) {
 	node := identity.ID{TrustDomain: "cluster.local", Namespace: "istio-system", ServiceAccount: "ztunnel"}
 	pod := identity.ID{TrustDomain: "cluster.local", Namespace: "shop", ServiceAccount: "checkout"}
-	o := Options{CA: noCA{}, Impersonate: func(_ context.Context, caller, wanted identity.ID) error {
+	o := Options{CA: noCA{}, Impersonate: func(_ context.Context, caller identity.ID, _ identity.Pod, wanted identity.ID) error {
 		if caller != node {
 			return errors.New("only nodes may")
 		}
@@ -294,13 +294,13 @@ func TestImpersonation(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &securityv1alpha1.IstioCertificateRequest{Metadata: wanted}
-	if id, err := New(o).subject(t.Context(), node, r); err != nil || id != pod {
+	if id, err := New(o).subject(t.Context(), node, identity.Pod{}, r); err != nil || id != pod {
 		t.Errorf("subject = %s, %v", id, err)
 	}
-	if id, err := New(o).subject(t.Context(), identity.ID{Namespace: "x"}, r); status.Code(err) != codes.PermissionDenied {
+	if id, err := New(o).subject(t.Context(), identity.ID{Namespace: "x"}, identity.Pod{}, r); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("subject = %s, %v", id, err)
 	}
-	if id, err := New(o).subject(t.Context(), pod, r); err != nil || id != pod {
+	if id, err := New(o).subject(t.Context(), pod, identity.Pod{}, r); err != nil || id != pod {
 		t.Errorf("its own: subject = %s, %v", id, err)
 	}
 }

@@ -12,6 +12,12 @@ type claim struct {
 	pod, namespace string
 }
 
+// PodOf gives the name of the pod in a node id.
+func PodOf(id string) (string, error) {
+	c, err := parseID(id)
+	return c.pod, err
+}
+
 // CheckID says what is wrong with a node id that is not of the form TYPE~IP~POD.NAMESPACE~DOMAIN.
 func CheckID(id string) error {
 	_, err := parseID(id)

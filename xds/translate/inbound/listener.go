@@ -5,6 +5,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
+	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -25,6 +26,27 @@ func Listener(ipv6 bool) *listenerv3.Listener {
 			envoy.Chain(wire.VirtualInbound+"6", envoy.Within("::", 0), envoy.TCPProxy{Stat: wire.InboundPassthrough6, Cluster: wire.InboundPassthrough6}.Filter()),
 		),
 	}, wire.InboundPort, ipv6)
+}
+
+// PodListener is Listener for the proxy of a node, which opens it in the pod: what comes goes on to the pod's own app from there, by the
+// pod's network and with its client's address.
+func PodListener(ipv6 bool, whose *listenerv3.Filter) *listenerv3.Listener {
+	on := envoy.TCPProxy{Stat: wire.InboundPassthrough, Cluster: wire.InboundPassthrough}.Filter()
+	return envoy.At(&listenerv3.Listener{
+		Name:             ambient.PodInbound,
+		TrafficDirection: corev3.TrafficDirection_INBOUND,
+		ListenerFilters:  []*listenerv3.ListenerFilter{envoy.OriginalDst(), envoy.OriginalSrc()},
+		FilterChains: append(envoy.ToItself(wire.VirtualInbound, envoy.Nowhere()),
+			envoy.ClosedChain(wire.VirtualInbound+"-loopback", envoy.Within("127.0.0.0", 8)),
+			envoy.ClosedChain(wire.VirtualInbound+"-loopback6", envoy.Within("::1", 128)),
+			envoy.Chain(wire.VirtualInbound, nil, whose, on),
+		),
+	}, wire.InboundPort, ipv6)
+}
+
+// PodCluster connects to a pod's app, by the pod's network.
+func PodCluster() *clusterv3.Cluster {
+	return envoy.OriginalDestination(wire.InboundPassthrough, wire.RoleMesh)
 }
 
 // Cluster connects to the app from an address that the redirection leaves alone.

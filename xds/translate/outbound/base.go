@@ -27,16 +27,13 @@ func base(in Inputs) []*resource.Resource {
 	out := []*resource.Resource{
 		envoy.SealCluster(envoy.BlackHole()),
 		envoy.SealCluster(envoy.Connecting(envoy.OriginalDestination(wire.PassthroughCluster, wire.RolePassthrough), in.Connect)),
-		envoy.SealCluster(inbound.Cluster(wire.InboundPassthrough, "127.0.0.6")),
-		envoy.SealCluster(inbound.Cluster(wire.InboundPassthrough6, "::6")),
-		envoy.Seal(resource.Listener, wire.VirtualInbound, inbound.Listener(in.IPv6)),
-		envoy.Seal(resource.Listener, wire.VirtualOutbound, outboundListener(in)),
 		envoy.SealCluster(envoy.AskCluster(wire.CatchAllDecide)),
 		envoy.Seal(resource.Listener, wire.CatchAllDecide, envoy.TableListener(wire.CatchAllDecide, wire.CatchAllDecide, false)),
 		envoy.SealCluster(envoy.Internal(patternsInside)),
 		envoy.Seal(resource.Listener, patternsInside, patternsListener()),
 		envoy.Seal(resource.Route, wire.CatchAllDecide, envoy.Table(wire.CatchAllDecide, lastResort(in.Outside), envoy.Inline{}, true)),
 	}
+	out = append(out, in.doors()...)
 	out = append(out, envoy.AskBase()...)
 	if in.Fetch > 0 {
 		out = append(out, envoy.FetchBase()...)
@@ -52,16 +49,31 @@ func base(in Inputs) []*resource.Resource {
 		decide := wire.DecideName(p.Number)
 		out = append(out,
 			envoy.SealCluster(envoy.AskCluster(decide)),
-			envoy.Seal(resource.Listener, name, portListener(name, p, in)),
 			envoy.Seal(resource.Listener, decide, envoy.TableListener(decide, wire.RouteName(p.Number), false)),
 			envoy.Seal(resource.Route, wire.RouteName(p.Number), in.table(p)),
 		)
+		if !in.Pods {
+			out = append(out, envoy.Seal(resource.Listener, name, portListener(name, p, in)))
+		}
 		if in.Fetch > 0 {
 			out = append(out, envoy.AgainAt(wire.AgainName(p.Number), in.requests(envoy.HCM{Stat: wire.AgainName(p.Number), Route: wire.RouteName(p.Number), Log: wire.SidecarHTTP})...)...)
 		}
 		out = append(out, envoy.FirstRow(wire.RouteName(p.Number), in.Hosts)...)
 	}
 	return out
+}
+
+// doors are the listeners that the kernel hands connections to, and what belongs to them.
+func (in Inputs) doors() []*resource.Resource {
+	if in.Pods {
+		return in.podDoors()
+	}
+	return []*resource.Resource{
+		envoy.SealCluster(inbound.Cluster(wire.InboundPassthrough, "127.0.0.6")),
+		envoy.SealCluster(inbound.Cluster(wire.InboundPassthrough6, "::6")),
+		envoy.Seal(resource.Listener, wire.VirtualInbound, inbound.Listener(in.IPv6)),
+		envoy.Seal(resource.Listener, wire.VirtualOutbound, outboundListener(in)),
+	}
 }
 
 // table is a port's route table.

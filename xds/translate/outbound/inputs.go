@@ -31,6 +31,8 @@ type Inputs struct {
 	Secrets  []farend.Material
 	// Fetch says that Envoy is given rows when they are used, and for how long one stays that is not; 0: it has all of them.
 	Fetch time.Duration
+	// Pods says that it is the proxy of a node: its listeners are templates, of which its agent opens some in each pod.
+	Pods bool
 }
 
 // Listening is a port that some host is registered at.

@@ -44,20 +44,36 @@ func Own(name, ns string, g resolve.Governed, trust envoy.Trusts) *resource.Reso
 // Index is a gateway's filter that keeps the level of the client's namespace: of is its resource, by the namespace; others is that
 // of all others, "" where there is none.
 func Index(name string, of map[string]string, others string, trust envoy.Trusts) *resource.Resource {
+	return sealIndex(name, index(of, others, trust))
+}
+
+// IndexOutside is Index for the proxy of a node, whose rows say what goes outside from there: it is about that alone.
+func IndexOutside(name string, of map[string]string, others string, trust envoy.Trusts) *resource.Resource {
+	m := index(of, others, trust)
+	if len(of) > 0 || others != "" {
+		m = envoy.InMap(envoy.StateInput(wire.StateOutside), map[string]*envoy.OnMatch{"1": envoy.Further(m)}, nil)
+	}
+	return sealIndex(name, m)
+}
+
+func index(of map[string]string, others string, trust envoy.Trusts) *cncfmatcherv3.Matcher {
 	var otherwise *envoy.OnMatch
 	if others != "" {
 		otherwise = keep(others)
 	}
-	m := &cncfmatcherv3.Matcher{OnNoMatch: otherwise}
-	if len(of) > 0 {
-		namespaces := map[string]*envoy.OnMatch{}
-		for ns, resource := range of {
-			for _, accounts := range trust.Account(ns, "") {
-				namespaces[accounts] = keep(resource)
-			}
-		}
-		m = envoy.ByPrefix(client(), namespaces, otherwise)
+	if len(of) == 0 {
+		return &cncfmatcherv3.Matcher{OnNoMatch: otherwise}
 	}
+	namespaces := map[string]*envoy.OnMatch{}
+	for ns, resource := range of {
+		for _, accounts := range trust.Account(ns, "") {
+			namespaces[accounts] = keep(resource)
+		}
+	}
+	return envoy.ByPrefix(client(), namespaces, otherwise)
+}
+
+func sealIndex(name string, m *cncfmatcherv3.Matcher) *resource.Resource {
 	return seal(name, &matchingv3.ExtensionWithMatcher{
 		XdsMatcher:      m,
 		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.composite", TypedConfig: envoy.Packed(&compositev3.Composite{})},

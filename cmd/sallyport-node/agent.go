@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sallyport/sallyport/egress/audit/envoylog"
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/sidecar/agent"
+	"github.com/sallyport/sallyport/sidecar/bootstrap"
+	"github.com/sallyport/sallyport/sidecar/node"
+)
+
+// runDir is where the agent and the CNI plugin meet.
+const runDir = "/var/run/sallyport-node"
+
+// agentCommand serves a node's pods without sidecars.
+func agentCommand() *cobra.Command {
+	c := agent.Config{Proxy: bootstrap.Options{Role: bootstrap.Ztunnel, TrustDomain: "cluster.local"}}
+	var ip string
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Serve this node's pods that have no sidecars, by one Envoy",
+		Long: `Serve this node's pods that have no sidecars, by one Envoy.
+
+Pods are in the mesh that are labelled istio.io/dataplane-mode=ambient, or whose namespace is; the label "none" on a pod lets it out. Which
+of them are, and who they are, the controller says. Where their networks are, the CNI plugin does ("sallyport-node cni"), or
+"sallyport-node pod add". In each pod's network the agent writes the rules that lead its traffic to Envoy, opens Envoy's listeners and
+answers DNS; each pod's traffic leaves with its own certificate and address.
+
+Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
+		Example: `  sallyport-node agent --discovery-addr sallyport.istio-system.svc:15012 --name $POD_NAME --namespace $POD_NAMESPACE \
+    --service-account sallyport-node --ip $INSTANCE_IP --ca-root /etc/ca/root-cert.pem --token /var/run/secrets/tokens/istio-token`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			addr, err := netip.ParseAddr(ip)
+			if err != nil {
+				return usageError{fmt.Errorf("--ip %q: %w", ip, err)}
+			}
+			path, err := exec.LookPath(c.Envoy)
+			if err != nil {
+				return usageError{fmt.Errorf("--envoy: %w", err)}
+			}
+			c.Envoy, c.Proxy.IPs = path, []netip.Addr{addr}
+			c.Log, c.Output = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), cmd.ErrOrStderr()
+			self := envoylog.Node{ID: bootstrap.NewNode(c.Proxy).ID, Workload: record.Workload{
+				Principal: fmt.Sprintf("spiffe://%s/ns/%s/sa/%s", c.Proxy.TrustDomain, c.Proxy.Namespace, c.Proxy.ServiceAccount),
+				Namespace: c.Proxy.Namespace, ServiceAccount: c.Proxy.ServiceAccount, Name: c.Proxy.Name,
+			}}
+			c.Records = func() agent.LogReader { return envoylog.NewReader(self) }
+			c.Pods = func(parts agent.PodParts) (agent.Pods, error) {
+				return node.New(node.Config{Log: parts.Log, Folder: parts.Folder, Certificates: parts.Certificates, DNS: parts.DNS})
+			}
+			err = agent.Run(cmd.Context(), c)
+			if errors.Is(err, agent.ErrConfig) {
+				return usageError{err}
+			}
+			return err
+		},
+	}
+	bindAgent(cmd.Flags(), &c, &ip)
+	return cmd
+}
+
+func bindAgent(fs *pflag.FlagSet, c *agent.Config, ip *string) {
+	fs.SortFlags = false
+	p := &c.Proxy
+	fs.StringVar(&c.Discovery, "discovery-addr", "", "HOST:PORT of the controller")
+	fs.StringVar(&c.CARoot, "ca-root", "/etc/sallyport/ca/root-cert.pem", "file with the roots that vouch for the controller")
+	fs.StringVar(&c.Token, "token", "/var/run/secrets/tokens/istio-token", "file with the agent's token")
+	fs.StringVar(&p.Name, "name", "", "the agent's pod, which says which node it is on")
+	fs.StringVar(&p.Namespace, "namespace", "", "its namespace")
+	fs.StringVar(&p.ServiceAccount, "service-account", "sallyport-node", "its service account, one of sallyport.nodeAgents")
+	fs.StringVar(ip, "ip", "", "its address")
+	fs.StringVar(&p.TrustDomain, "trust-domain", "cluster.local", "the trust domain of the mesh")
+	fs.StringVar(&c.Envoy, "envoy", "envoy", "Envoy's binary")
+	fs.StringVar(&c.RunDir, "run-dir", runDir, "directory for the sockets, the last good configuration and the spool")
+	fs.StringVar(&c.ResolverAddr, "resolver-addr", "127.0.0.1:15054", "where Envoy's DNS is answered")
+	fs.StringSliceVar(&c.DNSUpstream, "dns-upstream", nil, "the resolvers to ask, IP[:PORT], tcp://IP or tls://IP#NAME; by default those of /etc/resolv.conf")
+	fs.StringArrayVar(&c.AllowPrivate, "allow-private", nil, "a host, *.SUFFIX, * or address range that may be private, loopback, link-local or metadata; repeat it")
+	fs.Uint16Var(&p.AdminPort, "admin-port", 15000, "Envoy's admin interface, on 127.0.0.1")
+	fs.Uint16Var(&p.StatsPort, "stats-port", 15090, "Envoy's statistics for Prometheus")
+	fs.StringVar(&c.StatusAddr, "status-addr", ":15020", "metrics, health, debugging")
+	fs.StringVar(&c.ReadyAddr, "ready-addr", ":15021", "readiness")
+	fs.IntVar(&c.Concurrency, "concurrency", 0, "Envoy's worker threads; 0: one for each CPU")
+	fs.Uint32Var(&p.MaxConnections, "max-connections", 100_000, "connections that Envoy takes at most, of all pods together")
+	fs.StringVar(&c.LogLevel, "envoy-log-level", "warning", "Envoy's log level")
+	fs.DurationVar(&c.DrainTime, "drain-time", 5*time.Second, "how long connections may take to end when the agent is told to end")
+}

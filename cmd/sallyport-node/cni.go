@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+	current "github.com/containernetworking/cni/pkg/types/100"
+	cniversion "github.com/containernetworking/cni/pkg/version"
+	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/sidecar/node"
+)
+
+// cniCommand is a chained CNI plugin.
+func cniCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cni",
+		Short: "The CNI plugin: tell the node's agent of each pod, and wait until it is served",
+		Long: `The CNI plugin: tell the node's agent of each pod, and wait until it is served.
+
+It comes last in the list of plugins, and is called by the container runtime as the CNI specification says (1.0): by environment variables
+and the configuration on standard input, whose "runDir" is the agent's. A pod of the mesh that cannot be served does not start.`,
+		Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			if err := skel.PluginMainFuncsWithError(skel.CNIFuncs{
+				Add:   func(a *skel.CmdArgs) error { return cniDo(a, node.Add) },
+				Del:   func(a *skel.CmdArgs) error { return cniDo(a, node.Remove) },
+				Check: func(a *skel.CmdArgs) error { return cniDo(a, node.Check) },
+			}, cniversion.All, "sallyport-node cni "+version); err != nil {
+				_ = err.Print() // on standard output, where the runtime reads it
+				return err
+			}
+			return nil
+		},
+	}
+}
+
+// cniConfig is the plugin's part of the network's configuration.
+type cniConfig struct {
+	types.PluginConf
+	RunDir string `json:"runDir"`
+}
+
+// cniArgs are those by which Kubernetes' runtimes name the pod.
+type cniArgs struct {
+	types.CommonArgs
+	K8S_POD_NAMESPACE, K8S_POD_NAME, K8S_POD_UID types.UnmarshallableString //nolint:revive // the names are the specification's
+}
+
+// cniPatience is how long a pod may take to be served: less than a runtime waits for its plugins.
+const cniPatience = 30 * time.Second
+
+func cniDo(a *skel.CmdArgs, do string) error {
+	c := cniConfig{RunDir: runDir}
+	if err := json.Unmarshal(a.StdinData, &c); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	if err := cniversion.ParsePrevResult(&c.PluginConf); err != nil {
+		return err
+	}
+	var pod cniArgs
+	if err := types.LoadArgs(a.Args, &pod); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cniPatience+5*time.Second)
+	defer cancel()
+	if pod.K8S_POD_NAME != "" { // else it is no pod of Kubernetes'
+		err := node.Ask(ctx, c.RunDir, node.Request{Do: do, Patience: cniPatience, Local: node.Local{
+			Namespace: string(pod.K8S_POD_NAMESPACE), Name: string(pod.K8S_POD_NAME), UID: string(pod.K8S_POD_UID), Network: a.Netns,
+		}})
+		if err != nil && do != node.Remove { // an agent that is away finds out by itself that a pod's network is gone
+			return err
+		}
+	}
+	if do != node.Add {
+		return nil
+	}
+	if c.PrevResult == nil {
+		return types.PrintResult(&current.Result{CNIVersion: c.CNIVersion}, c.CNIVersion)
+	}
+	return types.PrintResult(c.PrevResult, c.CNIVersion)
+}

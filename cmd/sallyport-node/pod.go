@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/sidecar/node"
+)
+
+// podCommand tells the agent of pods, on hosts whose networks nobody's CNI makes.
+func podCommand() *cobra.Command {
+	var folder, network, uid string
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:   "pod add|remove|check NAMESPACE/NAME",
+		Short: "Tell the node's agent of a pod's network, as the CNI plugin does",
+		Long: `Tell the node's agent of a pod's network, as the CNI plugin does.
+
+add returns when the pod is served, or is none of the mesh's. check says why one is not served as it should be.`,
+		Example: `  sallyport-node pod add shop/cart-1 --netns /run/netns/cart-1
+  sallyport-node pod remove shop/cart-1`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.ExactArgs(2)(cmd, args); err != nil {
+				return usageError{err}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ns, name, ok := strings.Cut(args[1], "/")
+			if !ok {
+				return usageError{fmt.Errorf("%q: write NAMESPACE/NAME", args[1])}
+			}
+			if network != "" {
+				path, err := filepath.Abs(network)
+				if err != nil {
+					return err
+				}
+				network = path
+			}
+			return node.Ask(cmd.Context(), folder, node.Request{Do: args[0], Patience: wait, Local: node.Local{Namespace: ns, Name: name, UID: uid, Network: network}})
+		},
+	}
+	cmd.Flags().StringVar(&folder, "run-dir", runDir, "the agent's run directory")
+	cmd.Flags().StringVar(&network, "netns", "", "path of the pod's network namespace")
+	cmd.Flags().StringVar(&uid, "uid", "", "the pod's uid, where it has one")
+	cmd.Flags().DurationVar(&wait, "wait", 10*time.Second, "how long add may take")
+	return cmd
+}

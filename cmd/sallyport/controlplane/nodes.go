@@ -1,0 +1,218 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/xds/ambient"
+	"github.com/sallyport/sallyport/xds/identity"
+	"github.com/sallyport/sallyport/xds/identity/workload"
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// nodes is which pods run where, and which namespaces are in the mesh without sidecars. Whoever asks may do so at the same time.
+type nodes struct {
+	mu         sync.RWMutex
+	pods       map[string]map[config.Key]*config.Object // by node
+	at         map[config.Key]string                    // a pod's node
+	namespaces map[string]string                        // by name: the value of ambient.Label
+}
+
+func newNodes() *nodes {
+	return &nodes{pods: map[string]map[config.Key]*config.Object{}, at: map[config.Key]string{}, namespaces: map[string]string{}}
+}
+
+// apply takes changes, and says whether any is about pods or who is in the mesh.
+func (n *nodes) apply(changes []config.Change) (changed bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range changes {
+		switch c.Key.Kind {
+		case config.KindPod:
+			changed = true
+			n.replace(c.Key, c.Object)
+		case config.KindNamespace:
+			mode := ""
+			if c.Object != nil {
+				mode = c.Object.Labels[ambient.Label]
+			}
+			changed = changed || n.namespaces[c.Key.Name] != mode
+			n.namespaces[c.Key.Name] = mode
+		}
+	}
+	return changed
+}
+
+func (n *nodes) replace(key config.Key, now *config.Object) {
+	if was, ok := n.at[key]; ok {
+		delete(n.at, key)
+		if delete(n.pods[was], key); len(n.pods[was]) == 0 {
+			delete(n.pods, was)
+		}
+	}
+	if now == nil {
+		return
+	}
+	on := now.Spec.(*corev1.Pod).Spec.NodeName
+	if on == "" {
+		return
+	}
+	if n.pods[on] == nil {
+		n.pods[on] = map[config.Key]*config.Object{}
+	}
+	n.pods[on][key], n.at[key] = now, on
+}
+
+// on are the pods of a node that have a network of their own, in order.
+func (n *nodes) on(node string) []*config.Object {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var out []*config.Object
+	for _, o := range n.pods[node] {
+		if !o.Spec.(*corev1.Pod).Spec.HostNetwork && running(o) {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, func(a, b *config.Object) int { return a.Key.Compare(b.Key) })
+	return out
+}
+
+// inMesh says whether a pod asks for the proxy of its node.
+func (n *nodes) inMesh(o *config.Object) bool {
+	if mode := o.Labels[ambient.Label]; mode != "" {
+		return mode == ambient.In
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.namespaces[o.Namespace] == ambient.In
+}
+
+// serves finds a pod in the mesh with that identity that runs on the node, by its name where several do; nil if none does.
+func (n *nodes) serves(node string, id identity.ID, name string) (found *config.Object) {
+	for _, o := range n.on(node) {
+		if isOf(o, id) && n.inMesh(o) && (found == nil || o.Name == name) {
+			found = o
+		}
+	}
+	return found
+}
+
+// of are the nodes that pods of an account run on.
+func (n *nodes) of(id identity.ID) (out []string) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for node, pods := range n.pods {
+		for _, o := range pods {
+			if isOf(o, id) {
+				out = append(out, node)
+				break
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// podsOn has the shape that serve.Cache follows.
+func (p *plane) podsOn(node string) (out []ambient.Pod) {
+	s := p.snapshot.Load()
+	for _, o := range p.nodes.on(node) {
+		id := identity.ID{TrustDomain: s.Mesh.TrustDomain, Namespace: o.Namespace, ServiceAccount: account(o)}
+		pod := o.Spec.(*corev1.Pod)
+		out = append(out, ambient.Pod{
+			Namespace: o.Namespace, Name: o.Name, UID: string(pod.UID), Account: id.ServiceAccount, Identity: id.String(), Addresses: podIPs(pod),
+			In: p.nodes.inMesh(o), Why: translate.Unserved(s, o.Namespace, o.Labels),
+		})
+	}
+	return out
+}
+
+// nodeAgent says whether an account is that of agents of nodes.
+func (p *plane) nodeAgent(id identity.ID) bool {
+	return slices.Contains(p.snapshot.Load().Mesh.NodeAgents, id.Namespace+"/"+id.ServiceAccount)
+}
+
+// errNoAgent is what others read that say they are a node's proxy.
+const errNoAgent = "xds: %s may not be the proxy of a node: its account is none of sallyport.nodeAgents in the mesh's settings"
+
+// nodeOf finds the node that a caller with a node's proxy's id is on: where its pod runs.
+func (p *plane) nodeOf(id identity.ID, nodeID string) (string, error) {
+	if !p.nodeAgent(id) {
+		return "", status.Errorf(codes.PermissionDenied, errNoAgent, id)
+	}
+	pod, err := workload.PodOf(nodeID)
+	if err != nil {
+		return "", status.Errorf(codes.InvalidArgument, "xds: node id %q: %v", nodeID, err)
+	}
+	key := config.Key{Kind: config.KindPod, Namespace: id.Namespace, Name: pod}
+	p.nodes.mu.RLock()
+	defer p.nodes.mu.RUnlock()
+	on := p.nodes.at[key]
+	if on == "" {
+		return "", status.Errorf(codes.Unavailable, "xds: which node the pod %s/%s runs on is not known (yet)", id.Namespace, pod)
+	}
+	if o := p.nodes.pods[on][key]; !isOf(o, id) {
+		return "", status.Errorf(codes.PermissionDenied, "xds: %s may not be the pod %s/%s: that is %s's", id, id.Namespace, pod, account(o))
+	}
+	return on, nil
+}
+
+// impersonate lets a node's agent have the certificates of the pods in the mesh that run on its node, and no others. The node is that of
+// the pod that its token is bound to; tokens that are bound to none are those of hosts without Kubernetes, where an account's nodes are
+// those of its pods.
+func (p *plane) impersonate(_ context.Context, caller identity.ID, of identity.Pod, wanted identity.ID) error {
+	if !p.nodeAgent(caller) {
+		return fmt.Errorf("it is no agent of a node: sallyport.nodeAgents in the mesh's settings does not name it")
+	}
+	if wanted.TrustDomain != caller.TrustDomain {
+		return fmt.Errorf("that is of another trust domain")
+	}
+	on := p.nodes.of(caller)
+	if of.Name != "" {
+		p.nodes.mu.RLock()
+		on = []string{p.nodes.at[config.Key{Kind: config.KindPod, Namespace: caller.Namespace, Name: of.Name}]}
+		p.nodes.mu.RUnlock()
+	}
+	for _, node := range on {
+		if node != "" && p.nodes.serves(node, wanted, "") != nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("no pod of that account that is in the mesh runs on its node (%s)", strings.Join(on, ", "))
+}
+
+// stampOfPod says of a record of a node's proxy whose it is: of a pod in the mesh that runs on that node. It is false for records of
+// other proxies, and for what nobody's pod is behind, of which the agent's own word counts.
+func (p *plane) stampOfPod(r *record.Record, id identity.ID) bool {
+	if !strings.HasPrefix(r.Proxy, ambient.ProxyType+"~") || !p.nodeAgent(id) {
+		return false
+	}
+	of, err := identity.ParseID(r.Workload.Principal)
+	if err != nil || of == id {
+		return false
+	}
+	on, err := p.nodeOf(id, r.Proxy)
+	if err != nil {
+		return false
+	}
+	pod := p.nodes.serves(on, of, r.Workload.Name)
+	if pod == nil { // it is gone, or was never there: then its identity is no more than a claim
+		r.Claim = r.Workload.Principal
+		return false
+	}
+	r.Workload = record.Workload{Principal: of.String(), Namespace: of.Namespace, ServiceAccount: of.ServiceAccount, Name: pod.Name}
+	label(r, &r.Workload, "workload.labels", pod.Labels)
+	if p.cluster != nil {
+		p.enrich(r, of)
+	}
+	return true
+}

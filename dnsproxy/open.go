@@ -1,0 +1,42 @@
+package dnsproxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+
+	"github.com/sallyport/sallyport/dnsproxy/datagram"
+)
+
+// Open answers a view's questions on further sockets, of the caller's making, from now on until end is called or Serve ends; then they are
+// closed. A node's agent opens them in its pods' networks.
+func (s *Server) Open(view string, packets net.PacketConn, streams net.Listener) (end func(), err error) {
+	v := s.view(view)
+	udp, isUDP := packets.(*net.UDPConn)
+	tcp, isTCP := streams.(*net.TCPListener)
+	if v == nil || !isUDP || !isTCP {
+		return nil, fmt.Errorf("dns: view %q: unknown, or not a UDP and a TCP socket", view)
+	}
+	socket, err := datagram.Of(udp)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{view: v, udp: socket, tcp: tcp, addr: socket.Addr(), conns: map[*held]struct{}{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.base.Err() != nil {
+		return nil, errors.New("dns: the server has stopped")
+	}
+	s.opened = append(s.opened, l)
+	s.reading.Go(func() { l.serveUDP(s.base) })
+	s.reading.Go(func() { l.serveTCP(s.base) })
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		s.opened = slices.DeleteFunc(s.opened, func(o *listener) bool { return o == l })
+		s.mu.Unlock()
+		l.stop()
+		l.close()
+	}), nil
+}

@@ -1,0 +1,91 @@
+package story
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// Node is a host whose agent serves pods without sidecars by one Envoy. The pods are hosts of their own.
+type Node struct {
+	Host    *world.Host
+	name    string
+	scene   *Scene
+	dir     string
+	ip      netip.Addr
+	Process *world.Process // nil when it does not run
+}
+
+// nodeObjects is a node's agent as a cluster shows it.
+const nodeObjects = `apiVersion: v1
+kind: Pod
+metadata: {name: agent-%[1]s, namespace: istio-system}
+spec: {serviceAccountName: %[1]s, nodeName: %[1]s, hostNetwork: true, containers: []}
+status: {podIP: %[2]s, phase: Running}
+`
+
+// AddNode brings up a node with its agent. Its service account is called like itself.
+func (s *Scene) AddNode(ctx context.Context, name string, ip netip.Addr) (*Node, error) {
+	host, err := s.World.AddPod(name, ip)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Host: host, name: name, scene: s, ip: ip}
+	if n.dir, err = s.Run.MkdirOwned(name, 0); err != nil {
+		return nil, err
+	}
+	s.Controller.nodes = fmt.Sprintf("[istio-system/%s]", name)
+	if err := errors.Join(s.Controller.writeSettings(), s.Config.Write(name+".yaml", fmt.Sprintf(nodeObjects, name, ip))); err != nil {
+		return nil, err
+	}
+	tok, err := s.Controller.token(ctx, "istio-system/"+name)
+	if err != nil {
+		return nil, err
+	}
+	root, err := s.Controller.trustBundle()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(n.dir, "token"), []byte(tok), 0o600), os.WriteFile(filepath.Join(n.dir, "root-cert.pem"), root, 0o600)); err != nil {
+		return nil, err
+	}
+	// What leaves from here directly trusts the outside's CA, as real nodes trust the public ones.
+	if err := host.Etc("ssl/certs/ca-certificates.crt", s.Outside.CA.PEM()); err != nil {
+		return nil, err
+	}
+	return n, n.Up(ctx)
+}
+
+// RunDir is the agent's.
+func (n *Node) RunDir() string { return filepath.Join(n.dir, "run") }
+
+// Up starts the agent.
+func (n *Node) Up(ctx context.Context) (err error) {
+	n.Process, err = n.Host.Start(n.name+"-agent", 0,
+		n.scene.Programs.Node, "agent", "--discovery-addr", secureXDS.String(),
+		"--ca-root", filepath.Join(n.dir, "root-cert.pem"), "--token", filepath.Join(n.dir, "token"),
+		"--name", "agent-"+n.name, "--namespace", "istio-system", "--service-account", n.name, "--ip", n.ip.String(),
+		"--envoy", n.scene.Programs.Envoy, "--run-dir", n.RunDir(), "--concurrency", "2",
+		"--dns-upstream", netip.AddrPortFrom(world.NameServerAddr, 53).String())
+	if err != nil {
+		return err
+	}
+	return ready(ctx, n.Host, n.Process, podReady)
+}
+
+// Tell asks the agent about a pod, whose network is the host's: "add", "remove" or "check".
+func (n *Node) Tell(ctx context.Context, what, pod string, h *world.Host) error {
+	_, err := n.Host.Run(ctx, 0, n.scene.Programs.Node, "pod", what, pod, "--netns", "/run/netns/"+h.Namespace(), "--run-dir", n.RunDir())
+	return err
+}
+
+// KillController ends the controller as a crash does; StartController starts it again.
+func (s *Scene) KillController(ctx context.Context) error { return s.Controller.kill(ctx) }
+
+// StartController starts the controller unless it runs.
+func (s *Scene) StartController(ctx context.Context) error { return s.Controller.up(ctx) }

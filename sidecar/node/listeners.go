@@ -1,0 +1,263 @@
+package node
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	listenerservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/sallyport/sallyport/xds/ambient"
+)
+
+// ListenerType is the type URL of Envoy's listeners.
+const ListenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
+
+// Listeners is what Envoy has of listeners: those that the controller gave, and of its templates one set for each pod. Envoy takes them on
+// a stream of its own, since what is refused has to be tried again: a pod's network may not be there yet, or a cluster.
+type Listeners struct {
+	listenerservicev3.UnimplementedListenerDiscoveryServiceServer
+	log *slog.Logger
+
+	mu        sync.Mutex
+	templates map[string]*listenerv3.Listener
+	pods      map[string]map[string]string // by the pod's key: the values of its metadata
+	now       map[string]*discoveryv3.Resource
+	changed   chan struct{} // closed when now is replaced
+	taken     bool          // the connected Envoy has said yes to all there was
+}
+
+func newListeners(log *slog.Logger) *Listeners {
+	return &Listeners{log: log, templates: map[string]*listenerv3.Listener{}, pods: map[string]map[string]string{}, now: map[string]*discoveryv3.Resource{}, changed: make(chan struct{})}
+}
+
+// apply takes what the controller gives.
+func (l *Listeners) apply(changed []*discoveryv3.Resource, removed []string) map[string]error {
+	refused := map[string]error{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range changed {
+		m := &listenerv3.Listener{}
+		if err := proto.Unmarshal(r.GetResource().GetValue(), m); err != nil {
+			refused[r.GetName()] = err
+			continue
+		}
+		l.templates[r.GetName()] = m
+	}
+	for _, name := range removed {
+		delete(l.templates, name)
+	}
+	l.make()
+	return refused
+}
+
+// open and close say which pods have listeners.
+func (l *Listeners) open(pod string, values map[string]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pods[pod] = values
+	l.make()
+}
+
+func (l *Listeners) close(pod string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pods, pod)
+	l.make()
+}
+
+// make puts together what Envoy should have.
+func (l *Listeners) make() {
+	now := map[string]*discoveryv3.Resource{}
+	for _, name := range slices.Sorted(maps.Keys(l.templates)) {
+		t := l.templates[name]
+		if name != ambient.PodOutbound && name != ambient.PodInbound {
+			l.put(now, t)
+			continue
+		}
+		for pod, values := range l.pods {
+			l.put(now, of(t, pod, values))
+		}
+	}
+	l.now, l.taken = now, false
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// of is a template's listener in one pod.
+func of(template *listenerv3.Listener, pod string, values map[string]string) *listenerv3.Listener {
+	m := proto.Clone(template).(*listenerv3.Listener)
+	m.Name = template.Name + "/" + pod
+	inNetwork := func(a *corev3.Address) {
+		if s := a.GetSocketAddress(); s != nil {
+			s.NetworkNamespaceFilepath = values[ambient.Network]
+		}
+	}
+	inNetwork(m.Address)
+	for _, a := range m.AdditionalAddresses {
+		inNetwork(a.Address)
+	}
+	own := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	for k, v := range values {
+		own.Fields[k] = structpb.NewStringValue(v)
+	}
+	if m.Metadata == nil {
+		m.Metadata = &corev3.Metadata{}
+	}
+	if m.Metadata.FilterMetadata == nil {
+		m.Metadata.FilterMetadata = map[string]*structpb.Struct{}
+	}
+	m.Metadata.FilterMetadata[ambient.MetadataKey] = own
+	return m
+}
+
+func (l *Listeners) put(into map[string]*discoveryv3.Resource, m *listenerv3.Listener) {
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		l.log.Error("a listener cannot be written", "listener", m.Name, "err", err)
+		return
+	}
+	hash := sha256.Sum256(body)
+	into[m.Name] = &discoveryv3.Resource{Name: m.Name, Version: hex.EncodeToString(hash[:16]), Resource: &anypb.Any{TypeUrl: ListenerType, Value: body}}
+}
+
+// Taken says whether the connected Envoy has taken all that there is.
+func (l *Listeners) Taken() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.taken && len(l.templates) > 0
+}
+
+// How long it takes until what was refused is sent again.
+const (
+	againFirst = 50 * time.Millisecond
+	againMost  = 5 * time.Second
+)
+
+// DeltaListeners serves Envoy. One response is under way at a time.
+func (l *Listeners) DeltaListeners(stream grpc.BidiStreamingServer[discoveryv3.DeltaDiscoveryRequest, discoveryv3.DeltaDiscoveryResponse]) error {
+	requests, failed := make(chan *discoveryv3.DeltaDiscoveryRequest), make(chan error, 1)
+	go func() {
+		for {
+			r, err := stream.Recv()
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case requests <- r:
+			case <-stream.Context().Done():
+				return
+			}
+		}
+	}()
+	s := conversation{has: map[string]string{}, wait: againFirst}
+	first := true
+	for {
+		l.mu.Lock()
+		now, changed := l.now, l.changed
+		l.mu.Unlock()
+		if !first && s.nonce == "" && s.again == nil {
+			response := s.response(now)
+			if response != nil {
+				if err := stream.Send(response); err != nil {
+					return err
+				}
+			} else {
+				l.settle(changed)
+			}
+		}
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-changed:
+		case <-s.again:
+			s.again = nil
+		case r := <-requests:
+			if first {
+				first = false
+				for name, version := range r.GetInitialResourceVersions() {
+					s.has[name] = version
+				}
+			}
+			if why := s.heard(r); why != "" {
+				l.log.Warn("Envoy refused listeners; they are tried again", "why", why, "in", s.wait)
+			}
+		}
+	}
+}
+
+// settle notes that Envoy has everything, unless there is something new.
+func (l *Listeners) settle(seen chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken = l.taken || seen == l.changed
+}
+
+// conversation is one stream: what Envoy has, and what is under way.
+type conversation struct {
+	has   map[string]string // name → version
+	sent  []string          // names of what is under way
+	nonce string            // of what is under way; "" when nothing is
+	count int
+	again <-chan time.Time // when what was refused is tried again
+	wait  time.Duration
+}
+
+// response is what Envoy lacks; nil when it has everything.
+func (c *conversation) response(now map[string]*discoveryv3.Resource) *discoveryv3.DeltaDiscoveryResponse {
+	out := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: ListenerType}
+	c.sent = nil
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if c.has[name] != now[name].Version {
+			out.Resources = append(out.Resources, now[name])
+			c.has[name] = now[name].Version
+			c.sent = append(c.sent, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.has)) {
+		if now[name] == nil {
+			out.RemovedResources = append(out.RemovedResources, name)
+			delete(c.has, name)
+		}
+	}
+	if len(out.Resources)+len(out.RemovedResources) == 0 && c.count > 0 {
+		return nil
+	}
+	c.count++
+	c.nonce = fmt.Sprint(c.count)
+	out.Nonce = c.nonce
+	return out
+}
+
+// heard takes Envoy's word. Of what it refused, the good ones are taken, and nothing is done when they come again.
+func (c *conversation) heard(r *discoveryv3.DeltaDiscoveryRequest) (refusal string) {
+	if r.GetResponseNonce() == "" || r.GetResponseNonce() != c.nonce {
+		return ""
+	}
+	c.nonce = ""
+	if r.GetErrorDetail() == nil {
+		c.wait = againFirst
+		return ""
+	}
+	for _, name := range c.sent {
+		c.has[name] = ""
+	}
+	c.again = time.After(c.wait)
+	c.wait = min(2*c.wait, againMost)
+	return r.GetErrorDetail().GetMessage()
+}

@@ -1,0 +1,78 @@
+package node
+
+import (
+	"log/slog"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/sallyport/sallyport/xds/ambient"
+)
+
+func template(t *testing.T, name string) *discoveryv3.Resource {
+	t.Helper()
+	body, err := proto.Marshal(&listenerv3.Listener{Name: name, Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "0.0.0.0"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &discoveryv3.Resource{Name: name, Resource: &anypb.Any{TypeUrl: ListenerType, Value: body}}
+}
+
+// TestTemplates: a pod has one of each template, in its own network and with its own values; other listeners are as they came; pods that
+// come and go change nothing of others.
+func TestTemplates(t *testing.T) {
+	l := newListeners(slog.New(slog.DiscardHandler))
+	if refused := l.apply([]*discoveryv3.Resource{template(t, ambient.PodOutbound), template(t, ambient.PodInbound), template(t, "ask")}, nil); len(refused) > 0 {
+		t.Fatal(refused)
+	}
+	if len(l.now) != 1 || l.now["ask"] == nil {
+		t.Errorf("without pods: %v", l.now)
+	}
+	l.open("a/1", map[string]string{ambient.Network: "/n/1", ambient.Identity: "spiffe://x"})
+	first := l.now["pod-outbound/a/1"]
+	var m listenerv3.Listener
+	if first == nil || proto.Unmarshal(first.GetResource().GetValue(), &m) != nil {
+		t.Fatalf("no listener of the pod: %v", l.now)
+	}
+	if at := m.GetAddress().GetSocketAddress().GetNetworkNamespaceFilepath(); at != "/n/1" {
+		t.Errorf("it is opened in %q", at)
+	}
+	if got := m.GetMetadata().GetFilterMetadata()[ambient.MetadataKey].GetFields()[ambient.Identity].GetStringValue(); got != "spiffe://x" {
+		t.Errorf("it is of %q", got)
+	}
+	l.open("b/1", map[string]string{ambient.Network: "/n/2"})
+	l.close("b/1")
+	if now := l.now["pod-outbound/a/1"]; now.Version != first.Version || len(l.now) != 3 {
+		t.Errorf("another pod changed it, or stayed: %v", l.now)
+	}
+}
+
+// TestRefusedListenersComeAgain: of what Envoy refused all comes again, and of what it took nothing.
+func TestRefusedListenersComeAgain(t *testing.T) {
+	c := conversation{has: map[string]string{}, wait: againFirst}
+	now := map[string]*discoveryv3.Resource{"a": {Name: "a", Version: "1"}, "b": {Name: "b", Version: "1"}}
+	first := c.response(now)
+	if len(first.Resources) != 2 {
+		t.Fatalf("first: %v", first)
+	}
+	if why := c.heard(&discoveryv3.DeltaDiscoveryRequest{ResponseNonce: first.Nonce, ErrorDetail: &status.Status{Message: "no such network"}}); why == "" || c.again == nil {
+		t.Errorf("refused with %q", why)
+	}
+	second := c.response(now)
+	if len(second.Resources) != 2 {
+		t.Errorf("what was refused came again as %v", second)
+	}
+	c.heard(&discoveryv3.DeltaDiscoveryRequest{ResponseNonce: second.Nonce})
+	if third := c.response(now); third != nil {
+		t.Errorf("what was taken came again: %v", third)
+	}
+	delete(now, "b")
+	if gone := c.response(now); len(gone.GetRemovedResources()) != 1 {
+		t.Errorf("what is gone: %v", gone)
+	}
+}

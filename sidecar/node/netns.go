@@ -1,0 +1,83 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+)
+
+// inside calls f on a thread in a network namespace. Sockets that f opens, and processes that it starts, stay there.
+func inside(path string, f func() error) error {
+	n, err := ns.GetNS(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = n.Close() }()
+	return n.Do(func(ns.NetNS) error { return f() })
+}
+
+// inodeOf tells network namespaces apart: a path may come to mean another one.
+func inodeOf(path string) (uint64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, fmt.Errorf("%s: no inode", path)
+	}
+	return st.Ino, nil
+}
+
+// link gives a network namespace a path that has never meant another one and never will: Envoy goes on using the namespace that it
+// found by a path. It holds nothing: the namespace ends with its pod.
+func link(folder string, l Local) (string, error) {
+	inode, err := inodeOf(l.Network)
+	if err != nil {
+		return "", fmt.Errorf("network namespace of %s: %w", l.Key(), err)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, fmt.Sprintf("%s.%s-%d", l.Name, l.Namespace, inode))
+	_ = os.Remove(path)
+	return path, os.Symlink(l.Network, path)
+}
+
+// listening says whether ports are open for TCP in the namespace of the calling thread.
+func listening(ports ...uint16) (bool, error) {
+	open := map[uint16]bool{}
+	for _, file := range []string{"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"} {
+		text, err := os.ReadFile(file)
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) < 4 || f[3] != tcpListen {
+				continue
+			}
+			_, hex, _ := strings.Cut(f[1], ":")
+			if port, err := strconv.ParseUint(hex, 16, 16); err == nil {
+				open[uint16(port)] = true
+			}
+		}
+	}
+	for _, p := range ports {
+		if !open[p] {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// tcpListen is TCP_LISTEN of net/tcp_states.h, as /proc writes it.
+const tcpListen = "0A"

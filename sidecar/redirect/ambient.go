@@ -1,0 +1,64 @@
+package redirect
+
+import "fmt"
+
+// The ports and marks of pods in the mesh that have no sidecars; Istio's.
+const (
+	AmbientOutboundPort = 15001
+	AmbientInboundPort  = 15006
+	AmbientTunnelPort   = 15008
+	AmbientDNSPort      = 15053
+
+	ambientMark      = "0x539/0xfff" // on what the node's proxy sends in the pod
+	ambientAnswer    = "0x111/0xfff" // on connections of the proxy to the app, and so on the app's answers
+	ambientAnswerTo  = "0x111"
+	ambientMark111   = 0x111
+	ambientMarksMask = 0xfff
+	ambientTable     = 100
+)
+
+// AmbientDivert is the route by which an app's answers to the proxy, which took its client's address, come back to the proxy.
+var AmbientDivert = Divert{Mark: ambientMark111, Mask: ambientMarksMask, Table: ambientTable}
+
+// BuildAmbient says what the kernel must hold in the network namespace of a pod that is served by the proxy of its node, which opens
+// its listeners inside of it and marks what it sends there. The rules are Istio's.
+func BuildAmbient(ipv6 bool) Plan {
+	var plan Plan
+	for _, f := range Families {
+		if f == IPv6 && !ipv6 {
+			continue
+		}
+		divert := AmbientDivert
+		plan.Families = append(plan.Families, FamilyPlan{Family: f, Divert: &divert, Tables: ambientTables(f)})
+	}
+	return plan
+}
+
+// ambientTables are the rules of a family, in the order of tableOrder.
+func ambientTables(f Family) []Table {
+	jumps := []Jump{{"PREROUTING", "-j " + chainPrerouting}, {"OUTPUT", "-j " + chainOutput}}
+	ours, lo := "-m mark ! --mark "+ambientMark, f.loopback()
+	notTo := func(port int) string { return fmt.Sprintf("-p tcp -m tcp ! --dport %d %s", port, ours) }
+	return []Table{
+		{Name: "mangle", Jumps: jumps, Chains: []Chain{
+			{chainPrerouting, []string{"-m mark --mark " + ambientMark + " -j CONNMARK --set-xmark " + ambientAnswerTo + "/0xfff"}},
+			{chainOutput, []string{"-m connmark --mark " + ambientAnswer + " -j CONNMARK --restore-mark --nfmask 0xffffffff --ctmask 0xffffffff"}},
+		}},
+		{Name: "filter", Jumps: []Jump{{"FORWARD", "-p tcp -j " + chainStray}}, Chains: []Chain{
+			{chainStray, []string{"-p tcp -j REJECT --reject-with tcp-reset"}},
+		}},
+		{Name: "nat", Jumps: jumps, Chains: []Chain{
+			{chainPrerouting, []string{
+				strays,
+				fmt.Sprintf("! -d %s %s -j REDIRECT --to-ports %d", lo, notTo(AmbientTunnelPort), AmbientInboundPort),
+			}},
+			{chainOutput, []string{
+				fmt.Sprintf("! -o lo -p udp -m udp --dport %d %s -j REDIRECT --to-ports %d", dnsServerPort, ours, AmbientDNSPort),
+				fmt.Sprintf("! -d %s -p tcp -m tcp --dport %d %s -j REDIRECT --to-ports %d", lo, dnsServerPort, ours, AmbientDNSPort),
+				"-p tcp -m mark --mark " + ambientAnswer + " -j ACCEPT",
+				fmt.Sprintf("! -d %s -o lo %s -j ACCEPT", lo, ours),
+				fmt.Sprintf("! -d %s -p tcp %s -j REDIRECT --to-ports %d", lo, ours, AmbientOutboundPort),
+			}},
+		}},
+	}
+}

@@ -1,0 +1,66 @@
+// Package ambient is what the controller and a node's agent must write alike: the pods of the node, and the listeners that it opens in
+// them.
+//
+// It imports nothing of ours.
+package ambient
+
+import "encoding/json"
+
+// PodType is the type of the resources that tell a node's agent of its pods: which of them are in the mesh, and who they are.
+const PodType = "type.googleapis.com/sallyport.ambient.v1.Pod"
+
+// The listeners of each pod. What comes by these names are templates: the agent opens one of each in every pod of its node, with the
+// pod's own values in the metadata that is below MetadataKey.
+const (
+	PodOutbound = "pod-outbound"
+	PodInbound  = "pod-inbound"
+)
+
+// MetadataKey is where a pod's listeners have what differs from those of other pods.
+const MetadataKey = "sallyport"
+
+// What is there.
+const (
+	Identity = "identity" // the pod's SPIFFE id, by which its certificate is asked for
+	Network  = "network"  // the path of its network namespace
+	Name     = "pod"      // NAMESPACE/NAME
+	Address  = "address"  // the pod's address
+)
+
+// ProxyType is the first part of the node id of a node's proxy; Istio's.
+const ProxyType = "ztunnel"
+
+// Label is Istio's, of a pod or its namespace. A pod's own word counts.
+const (
+	Label = "istio.io/dataplane-mode"
+	In    = "ambient"
+	Out   = "none"
+)
+
+// Pod is one of a node's pods.
+type Pod struct {
+	In        bool     `json:"in"` // it is in the mesh
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	UID       string   `json:"uid,omitempty"` // "" where nobody knows
+	Account   string   `json:"account"`
+	Identity  string   `json:"identity"` // SPIFFE id
+	Addresses []string `json:"addresses,omitempty"`
+	// Why says why the pod cannot be served by the node's proxy; "" where it can.
+	Why string `json:"why,omitempty"`
+}
+
+// Key is the name of its resource: NAMESPACE/NAME.
+func (p Pod) Key() string { return p.Namespace + "/" + p.Name }
+
+// Marshal writes it.
+func (p Pod) Marshal() []byte {
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic("ambient: a pod does not marshal: " + err.Error()) // texts always do
+	}
+	return b
+}
+
+// Unmarshal reads it.
+func Unmarshal(b []byte) (p Pod, err error) { return p, json.Unmarshal(b, &p) }

@@ -1,0 +1,69 @@
+package serve
+
+import (
+	"github.com/sallyport/sallyport/xds/ambient"
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// FollowPods says who knows which pods of a node are in the mesh. Call it before the cache is used; it is called while the cache is
+// held, and must not wait.
+func (c *Cache) FollowPods(on func(node string) []ambient.Pod) { c.on = on }
+
+// PodsChanged tells that pods came, went or changed on some nodes; the proxies there learn of it.
+func (c *Cache) PodsChanged() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.lookAtPods() {
+		return
+	}
+	for _, st := range c.streams {
+		if st.proxy.On != "" {
+			st.push()
+			c.heardFrom(st)
+		}
+	}
+}
+
+// putOn puts a stream among those that are told of a node's pods.
+func (c *Cache) putOn(st *stream) {
+	if st.pods != nil {
+		return
+	}
+	on := st.proxy.On
+	cl := c.pods[on]
+	if cl == nil {
+		c.made++
+		cl = &class{id: c.made, view: translate.BuildPods(c.snapshot, c.podsOn(on))}
+		c.pods[on] = cl
+	}
+	cl.users++
+	st.pods = cl
+}
+
+func (c *Cache) leavePods(st *stream) {
+	if st.pods.users--; st.pods.users == 0 {
+		delete(c.pods, st.proxy.On)
+	}
+}
+
+func (c *Cache) podsOn(node string) []ambient.Pod {
+	if node == "" || c.on == nil {
+		return nil
+	}
+	return c.on(node)
+}
+
+// lookAtPods brings what is known of the nodes' pods up to date, and says whether anything changed.
+func (c *Cache) lookAtPods() (changed bool) {
+	for node, cl := range c.pods {
+		if node == "" {
+			continue
+		}
+		view, refs := translate.UpdatePods(cl.view, c.snapshot, c.podsOn(node))
+		if cl.view = view; len(refs) > 0 {
+			cl.note(refs)
+			changed = true
+		}
+	}
+	return changed
+}

@@ -1,0 +1,119 @@
+// Package node renders what the proxy of a node does for its pods: what their sidecars would do, by one Envoy.
+//
+// In: what outbound renders. Out: the same, connecting from the pod's network, as the pod, and saying in the log whose it was. Listeners are
+// templates (xds/ambient).
+package node
+
+import (
+	"maps"
+	"slices"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	grpclogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/grpc/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	netratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ratelimit/v3"
+	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	tracingv3 "github.com/envoyproxy/go-control-plane/envoy/type/tracing/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/outbound"
+	"github.com/sallyport/sallyport/xds/translate/part"
+)
+
+// Host is what a node's part is made from.
+type Host struct{ outbound.Host }
+
+// Part is one host's share of it.
+func (h *Host) Part() *part.Part {
+	p := *h.Host.Part()
+	p.Resources = render(p.Resources)
+	return &p
+}
+
+// Inputs is what its base is made from.
+type Inputs struct {
+	outbound.Inputs
+	Policies []string // the names of the levels of EgressPolicies, which are asked with a pod's identity
+}
+
+// Resources are everything that is not about single hosts.
+func (in Inputs) Resources() []*resource.Resource {
+	out := render(in.Inputs.Resources())
+	if len(in.Policies) > 0 {
+		out = append(out, envoy.HoldPolicies(in.Policies))
+	}
+	return out
+}
+
+func render(list []*resource.Resource) []*resource.Resource {
+	out := slices.Clone(list)
+	for i, r := range out {
+		switch r.Type {
+		case resource.Cluster:
+			c := &clusterv3.Cluster{}
+			unmarshal(r, c)
+			out[i] = resource.Seal(r.Type, r.Name, envoy.FromPod(c))
+		case resource.Listener:
+			l := &listenerv3.Listener{}
+			unmarshal(r, l)
+			for _, c := range append(l.FilterChains, l.DefaultFilterChain) {
+				for _, f := range c.GetFilters() {
+					tell(f)
+				}
+			}
+			out[i] = resource.Seal(r.Type, r.Name, l)
+		}
+	}
+	return out
+}
+
+func unmarshal(r *resource.Resource, m proto.Message) {
+	if err := proto.Unmarshal(r.Value(), m); err != nil {
+		panic("translate: " + r.Name + " does not unmarshal: " + err.Error()) // it was made here
+	}
+}
+
+// tell has a filter's log, and its questions, say whose a connection is.
+func tell(f *listenerv3.Filter) {
+	m, err := f.GetTypedConfig().UnmarshalNew()
+	if err != nil {
+		return
+	}
+	var logs []*accesslogv3.AccessLog
+	switch m := m.(type) {
+	case *netratelimitv3.RateLimit:
+		envoy.AskForPod(m)
+		f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: envoy.Packed(m)}
+	case *hcmv3.HttpConnectionManager:
+		logs = m.AccessLog
+	case *tcpv3.TcpProxy:
+		logs = m.AccessLog
+	}
+	if len(logs) == 0 {
+		return
+	}
+	for _, l := range logs {
+		config, err := l.GetTypedConfig().UnmarshalNew()
+		if err != nil {
+			continue
+		}
+		switch config := config.(type) {
+		case *grpclogv3.HttpGrpcAccessLogConfig:
+			tag(config.CommonConfig)
+		case *grpclogv3.TcpGrpcAccessLogConfig:
+			tag(config.CommonConfig)
+		}
+		l.ConfigType = &accesslogv3.AccessLog_TypedConfig{TypedConfig: envoy.Packed(config)}
+	}
+	f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: envoy.Packed(m)}
+}
+
+func tag(c *grpclogv3.CommonGrpcAccessLogConfig) {
+	for _, name := range slices.Sorted(maps.Keys(envoy.TagsOfPod)) {
+		c.CustomTags = append(c.CustomTags, &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Value{Value: envoy.TagsOfPod[name]}})
+	}
+}

@@ -1,0 +1,46 @@
+package translate
+
+import (
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
+	"github.com/sallyport/sallyport/xds/ambient"
+	"github.com/sallyport/sallyport/xds/resource"
+)
+
+// BuildPods is the view of a node's pods, which its agent is given.
+func BuildPods(s *registry.Snapshot, pods []ambient.Pod) *View {
+	v := &View{hosts: ordered.NewLayer(samePart)}
+	for i := range v.resources {
+		v.resources[i] = ordered.NewLayer(sameResource)
+	}
+	next, _ := UpdatePods(v, s, pods)
+	return next
+}
+
+// UpdatePods makes the next view from the last one. The references are of pods that differ.
+func UpdatePods(v *View, s *registry.Snapshot, pods []ambient.Pod) (*View, []resource.Ref) {
+	var was, now []*resource.Resource
+	v.Walk(resource.Pod, func(r *resource.Resource) bool { was = append(was, r); return true })
+	for _, p := range pods {
+		now = append(now, resource.SealBytes(resource.Pod, p.Key(), p.Marshal()))
+	}
+	e := newEdit(v)
+	e.replace(was, now)
+	return e.commit()
+}
+
+// Unserved says why the proxy of a node cannot do for a pod what its sidecar would; "" where it can. All pods of a node share what is
+// for everybody.
+func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) string {
+	c := Classify(s, Node{ID: "sidecar~~.~", Namespace: namespace, Labels: labels})
+	switch {
+	case c.Scope.Name != "":
+		return "the Sidecar " + c.Scope.Namespace + "/" + c.Scope.Name + " is about it"
+	case c.Selected != "":
+		return "a DestinationRule with a workloadSelector is about it"
+	case c.View != "":
+		return "some hosts are exported to its namespace, or by it, and not to everybody"
+	default:
+		return ""
+	}
+}
