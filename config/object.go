@@ -9,20 +9,21 @@ type Kind string
 
 // The kinds that are read.
 const (
-	KindServiceEntry    Kind = "ServiceEntry"
-	KindGateway         Kind = "Gateway"
-	KindVirtualService  Kind = "VirtualService"
-	KindDestinationRule Kind = "DestinationRule"
-	KindSidecar         Kind = "Sidecar"
-	KindWorkloadEntry   Kind = "WorkloadEntry"
-	KindService         Kind = "Service"
-	KindEndpointSlice   Kind = "EndpointSlice"
-	KindPod             Kind = "Pod"
-	KindNamespace       Kind = "Namespace"
-	KindSecret          Kind = "Secret"
-	KindNode            Kind = "Node"
-	KindMeshConfig      Kind = "MeshConfig"
-	KindEgressPolicy    Kind = "EgressPolicy"
+	KindServiceEntry       Kind = "ServiceEntry"
+	KindGateway            Kind = "Gateway"
+	KindVirtualService     Kind = "VirtualService"
+	KindDestinationRule    Kind = "DestinationRule"
+	KindSidecar            Kind = "Sidecar"
+	KindWorkloadEntry      Kind = "WorkloadEntry"
+	KindService            Kind = "Service"
+	KindEndpointSlice      Kind = "EndpointSlice"
+	KindPod                Kind = "Pod"
+	KindNamespace          Kind = "Namespace"
+	KindSecret             Kind = "Secret"
+	KindNode               Kind = "Node"
+	KindMeshConfig         Kind = "MeshConfig"
+	KindEgressPolicy       Kind = "EgressPolicy"
+	KindPeerAuthentication Kind = "PeerAuthentication"
 
 	KindAuthorizationPolicy Kind = "AuthorizationPolicy"
 )
@@ -31,7 +32,6 @@ const (
 // becomes of them.
 const (
 	KindWorkloadGroup         Kind = "WorkloadGroup"
-	KindPeerAuthentication    Kind = "PeerAuthentication"
 	KindRequestAuthentication Kind = "RequestAuthentication"
 	KindProxyConfig           Kind = "ProxyConfig"
 	KindTelemetry             Kind = "Telemetry"
@@ -78,7 +78,7 @@ type Object struct {
 	// "cluster".
 	Origin string
 	// Spec is the API type's value: *networking.ServiceEntry, *networking.Gateway, *networking.VirtualService,
-	// *networking.DestinationRule, *networking.Sidecar (istio.io/api/networking/v1alpha3 types, which
+	// *networking.DestinationRule, *networking.Sidecar, *security.PeerAuthentication (istio.io/api/networking/v1alpha3 types, which
 	// networking/v1 aliases), *v1alpha1.EgressPolicy (config/api), *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Pod, *corev1.Namespace,
 	// *corev1.Secret, or, of the kinds that nothing is programmed by, the message of their table in config/fields.
 	Spec any

@@ -52,6 +52,8 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.checkRouteHosts(r, spec)
 			w.checkDestinations(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
+		case *security.PeerAuthentication:
+			w.checkMutualTLS(r, spec)
 		case *security.AuthorizationPolicy:
 			w.judgeAuthorization(r, spec)
 		case *networking.Sidecar:

@@ -81,16 +81,16 @@ func (r *report) configMap(field, credential string) {
 	}
 }
 
-// checkRuleTLS warns of TLS that a rule asks for and that is not its to give: between pods, and around TLS of the client's
-// own.
+// checkRuleTLS warns of TLS that a rule asks for and that is not its to give: between pods of a mesh without mutual TLS, and around TLS of
+// the client's own.
 func (w *world) checkRuleTLS(r *report, d *networking.DestinationRule) {
 	n := w.fullName(d.Host, r.of.Namespace)
 	check := func(field string, t *networking.ClientTLSSettings, port uint32) {
 		if t == nil || t.Mode == networking.ClientTLSSettings_DISABLE {
 			return
 		}
-		if t.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL && w.inside(n) {
-			r.warn(at(field, "mode"), t.Mode, "connections between pods are not encrypted by the mesh, with this rule or without it", "do not rely on it; encrypt in the applications what must not be read inside the cluster")
+		if t.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL && !w.cfg.MutualTLS && w.inside(n) {
+			r.warn(at(field, "mode"), t.Mode, "connections between pods are not encrypted by the mesh, with this rule or without it", "set sallyport.mutualTLS in the mesh's settings, or encrypt in the applications what must not be read inside the cluster")
 		}
 		for _, e := range w.hosts[n] {
 			for _, p := range e.spec.Ports {

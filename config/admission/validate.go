@@ -36,6 +36,8 @@ func Validate(o config.Object) []Finding {
 		r.workloadEntry(spec)
 	case *networking.WorkloadGroup:
 		r.workloadGroup(spec)
+	case *security.PeerAuthentication:
+		r.peerAuthentication(spec)
 	case *corev1.Secret:
 		if err := registry.CheckSecret(spec); err != nil {
 			r.reject("data", nil, err.Error(), "write values that belong together; the last good version stays in use")

@@ -34,10 +34,6 @@ func TestRemarks(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	strict := &security.PeerAuthentication{PortLevelMtls: map[uint32]*security.PeerAuthentication_MutualTLS{8080: {Mode: security.PeerAuthentication_MutualTLS_STRICT}}}
-	if r := Of("PeerAuthentication").Remarks(strict, "spec"); len(r) != 1 || r[0].Fate != Refused || r[0].Path != `spec.portLevelMtls["8080"].mode` || r[0].Value != "STRICT" {
-		t.Errorf("STRICT on one port: %+v", r)
-	}
 	deny := &security.AuthorizationPolicy{Action: security.AuthorizationPolicy_DENY, Rules: []*security.Rule{{}}}
 	if r := Of("AuthorizationPolicy").Remarks(deny, "spec"); len(r) != 1 || r[0].Fate != Refused || r[0].Path != "" {
 		t.Errorf("DENY for all: %+v", r)

@@ -64,13 +64,9 @@ func auditsOnly(v any) bool {
 var peerAuthentication = Kind{
 	Name: "PeerAuthentication", API: "security.istio.io/v1", Message: &security.PeerAuthentication{},
 	Fields: []Field{
-		{Path: "selector", Fate: Idle},
-		{Path: "mtls.mode", Fate: Refused, When: is("STRICT"), Why: notEnforced + "plain text would be taken where only mutual TLS should be",
-			Fix: "remove it, or write PERMISSIVE; NetworkPolicies say which pods may connect"},
-		{Path: "mtls.mode", Fate: Idle, Why: "pods take what comes"},
-		{Path: "portLevelMtls.mode", Fate: Refused, When: is("STRICT"), Why: notEnforced + "plain text would be taken where only mutual TLS should be",
-			Fix: "remove it, or write PERMISSIVE; NetworkPolicies say which pods may connect"},
-		{Path: "portLevelMtls.mode", Fate: Idle, Why: "pods take what comes"},
+		{Path: "selector.matchLabels", Fate: Applied, Why: "in the root namespace it is for nobody, as in Istio"},
+		{Path: "mtls.mode", Fate: Applied, Why: "with `sallyport.mutualTLS`; without it STRICT is refused"},
+		{Path: "portLevelMtls.mode", Fate: Applied, Why: "by the pod's own ports, of one with a selector"},
 	},
 }
 

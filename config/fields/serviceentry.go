@@ -21,7 +21,6 @@ func workloadEntryFields() []Field {
 		{Path: "network", Fate: Warned, Why: "endpoints in other networks are asked straight, not by their network's gateway",
 			Fix: "write an address that proxies can reach, and remove it"},
 		{Path: "locality", Fate: Warned, Why: "endpoints far away are asked as often as near ones", Fix: "remove it, or give near endpoints more weight"},
-		{Path: "serviceAccount", Fate: Warned, Why: "the endpoint's identity is not asked for: proxies speak to it without mutual TLS of the mesh",
-			Fix: "remove it; to have the server's certificate checked, write a DestinationRule with tls.mode SIMPLE or MUTUAL"},
+		{Path: "serviceAccount", Fate: Applied, Why: "whom an endpoint of the mesh (MESH_INTERNAL) has to be that takes mutual TLS, as its label security.istio.io/tlsMode says"},
 	})
 }

@@ -11,7 +11,7 @@ var workloadEntry = Kind{
 	Fields: slices.Concat(
 		[]Field{
 			{Path: "labels", Fate: Applied},
-			{Path: "serviceAccount", Fate: Applied, Why: "with the address and the labels, whom EgressPolicies select; proxies do not ask the endpoint for it"},
+			{Path: "serviceAccount", Fate: Applied, Why: "with the address and the labels, whom EgressPolicies select; and whom an endpoint of the mesh has to be that takes mutual TLS"},
 		},
 		slices.DeleteFunc(workloadEntryFields(), func(f Field) bool { return f.Path == "labels" || f.Path == "serviceAccount" }),
 	),

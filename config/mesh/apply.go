@@ -32,6 +32,9 @@ func (c *Config) applyIstio(in *meshconfig.MeshConfig) (problems []strict.Proble
 			problems = append(problems, problem(fmt.Sprintf("trustDomainAliases[%d]", i), alias, "is no domain", `write it as in "cluster.local"`))
 		}
 	}
+	if auto := in.EnableAutoMtls; auto != nil {
+		c.AutoMTLS = auto.Value
+	}
 	c.TrustDomainAliases = slices.Clone(in.TrustDomainAliases)
 
 	exports := []struct {
@@ -106,7 +109,7 @@ func checkExportTo(field string, values []string) (problems []strict.Problem) {
 // applyOurs reads the sallyport block.
 func (c *Config) applyOurs(tree any) []strict.Problem {
 	b := block{}
-	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents")
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents", "mutualTLS")
 	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
 		g, err := ParseGateway(s)
 		if err != nil {
@@ -118,6 +121,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	c.ClusterNetworks = b.networks("sallyport.clusterNetworks", top["clusterNetworks"])
 	c.Injection = b.injection(top["injection"])
 	c.applyFetch(&b, top)
+	c.MutualTLS = b.yes("sallyport.mutualTLS", top["mutualTLS"])
 	c.NodeAgents = b.accounts("sallyport.nodeAgents", top["nodeAgents"])
 	c.Policy = b.policy(top["policy"])
 	b.ingress(&c.Ingress, top["ingress"])

@@ -67,3 +67,12 @@ func (b *block) texts(at string, v any) iter.Seq2[string, string] {
 		}
 	}
 }
+
+// yes reads a setting that is true or false, which is what it is where nothing is said.
+func (b *block) yes(at string, v any) bool {
+	yes, ok := v.(bool)
+	if !ok && v != nil {
+		b.add(at, v, "is neither true nor false", "write one of them")
+	}
+	return yes
+}

@@ -32,6 +32,10 @@ type Config struct {
 	ProtocolDetectionTimeout time.Duration
 	// ConnectTimeout bounds connecting to an endpoint where no DestinationRule says otherwise.
 	ConnectTimeout time.Duration
+	// MutualTLS says that pods with proxies take mutual TLS, as PeerAuthentications say, and speak it to each other.
+	MutualTLS bool
+	// AutoMTLS says that pods which take mutual TLS are spoken to by it where no DestinationRule says otherwise.
+	AutoMTLS bool
 	// Exports says whose registrations count beyond their own namespace.
 	Exports Exports
 	DNS     DNS
@@ -92,6 +96,7 @@ func Default() Config {
 		DefaultServiceEntryExportTo:    everyone,
 		DefaultVirtualServiceExportTo:  everyone,
 		DefaultDestinationRuleExportTo: everyone,
+		AutoMTLS:                       true,
 		ConnectTimeout:                 10 * time.Second,
 		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond, WhenFull: Drop},
 		Exports:                        DefaultExports(),

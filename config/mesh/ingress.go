@@ -51,9 +51,5 @@ func (i *Ingress) applyTopology(t *meshconfig.Topology) (problems []strict.Probl
 // ingress reads sallyport.ingress.
 func (b *block) ingress(i *Ingress, v any) {
 	fields := b.fields("sallyport.ingress", v, "ownNamespace")
-	if own, ok := fields["ownNamespace"].(bool); ok {
-		i.OwnNamespace = own
-	} else if fields["ownNamespace"] != nil {
-		b.add("sallyport.ingress.ownNamespace", fields["ownNamespace"], "is neither true nor false", "write one of them")
-	}
+	i.OwnNamespace = b.yes("sallyport.ingress.ownNamespace", fields["ownNamespace"])
 }

@@ -18,6 +18,11 @@ type Endpoint struct {
 	Weight         uint32            // 0 counts as 1
 	Labels         map[string]string // of the pod or workload
 	Locality       string            // "region/zone/subzone", "" if unknown
+	// Proxied says that a proxy of the mesh stands before it, Plain that it takes no mutual TLS, and PlainAt where that is otherwise, by the
+	// endpoint's own ports: see Meshed.
+	Proxied bool            `json:",omitzero"`
+	Plain   bool            `json:",omitzero"`
+	PlainAt map[uint32]bool `json:",omitzero"`
 }
 
 // PortOf gives the endpoint's port for a service port.
@@ -30,12 +35,15 @@ func (e Endpoint) PortOf(p Port) uint32 {
 
 func (e Endpoint) equal(o Endpoint) bool {
 	return e.Address == o.Address && e.ServiceAccount == o.ServiceAccount && e.Weight == o.Weight && e.Locality == o.Locality &&
-		maps.Equal(e.Ports, o.Ports) && maps.Equal(e.Labels, o.Labels)
+		e.Proxied == o.Proxied && e.Plain == o.Plain && maps.Equal(e.PlainAt, o.PlainAt) && maps.Equal(e.Ports, o.Ports) && maps.Equal(e.Labels, o.Labels)
 }
 
 // EndpointSet is the endpoints of one Kubernetes Service, in order. They are a table of their own beside the Services: one that
 // comes or goes touches its set, and neither the Service nor what was made of it. Equal sets are one value.
-type EndpointSet struct{ List []Endpoint }
+type EndpointSet struct {
+	List     []Endpoint
+	Accounts []string // of those that take mutual TLS, see AccountsOf
+}
 
 // Tabled says whether a service's endpoints are in that table, rather than written with it.
 func (s *Service) Tabled() bool { return s.Source.Kind == config.KindService }
@@ -64,6 +72,7 @@ func (b *batch) findEndpoints(service config.Key) {
 	var list []Endpoint
 	if b.index.services[service.Namespace][service] != nil {
 		list = b.index.endpoints(service)
+		b.next.authenticate(service.Namespace, list)
 	}
 	was, _ := b.endpoints.Get(host)
 	if was == nil && len(list) == 0 || was != nil && slices.EqualFunc(was.List, list, Endpoint.equal) {
@@ -72,7 +81,7 @@ func (b *batch) findEndpoints(service config.Key) {
 	if len(list) == 0 {
 		b.endpoints.Delete(host)
 	} else {
-		b.endpoints.Put(host, &EndpointSet{list})
+		b.endpoints.Put(host, &EndpointSet{list, AccountsOf(list)})
 	}
 	b.repopulated[host] = true
 	if spec := b.index.services[service.Namespace][service]; spec != nil && headless(spec) {

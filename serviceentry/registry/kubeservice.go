@@ -61,7 +61,7 @@ func kubePorts(in []corev1.ServicePort) []Port {
 		}
 		out = append(out, Port{
 			Name: p.Name, Number: uint32(p.Port), TargetPort: target,
-			Explicit: p.TargetPort.IntVal != 0, Protocol: kubeProtocol(p),
+			Explicit: p.TargetPort.IntVal != 0, Named: p.TargetPort.StrVal != "", Protocol: kubeProtocol(p),
 		})
 	}
 	slices.SortFunc(out, func(a, b Port) int { return int(a.Number) - int(b.Number) })

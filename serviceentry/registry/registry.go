@@ -47,7 +47,7 @@ func New(cfg *mesh.Config) *Registry {
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
-			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{},
+			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{},
 			endpoints: ordered.New[*EndpointSet](), patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
@@ -139,6 +139,8 @@ type batch struct {
 
 	policed   map[string]bool // namespaces with other EgressPolicies, or other people that they select by labels
 	populated map[string]bool // namespaces whose people may be others
+	// authenticated are the namespaces with other PeerAuthentications.
+	authenticated map[string]bool
 
 	names      *ordered.Edit[[]asker]
 	leading    *ordered.Edit[[]*VirtualService]
@@ -162,7 +164,7 @@ func (r *Registry) begin() *batch {
 		peopled: map[config.Key]bool{}, repopulated: map[string]bool{},
 		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
-		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{},
+		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
 	}
 }
@@ -196,6 +198,8 @@ func (b *batch) apply(c config.Change) {
 		b.setPolicy(c)
 	case config.KindAuthorizationPolicy:
 		b.setAuthorization(c)
+	case config.KindPeerAuthentication:
+		b.setPeerAuth(c)
 	case config.KindNamespace:
 		b.setNamespaceLabels(c)
 		for key := range b.hostsOf {
@@ -224,6 +228,7 @@ func (b *batch) apply(c config.Change) {
 }
 
 func (b *batch) commit() (*Snapshot, Changed) {
+	b.settlePeerAuths()
 	for key := range b.peopled {
 		b.findEndpoints(key)
 	}
@@ -303,6 +308,11 @@ func (b *batch) make(key config.Key) []*Service {
 		if len(spec.GetWorkloadSelector().GetLabels()) > 0 {
 			for _, s := range services {
 				s.Endpoints = b.index.selected(o.Namespace, spec.WorkloadSelector.Labels, s.Resolution)
+			}
+		}
+		for _, s := range services {
+			if !s.External {
+				b.next.authenticate(o.Namespace, s.Endpoints)
 			}
 		}
 		return services

@@ -41,6 +41,7 @@ type Port struct {
 	Number     uint32
 	TargetPort uint32
 	Explicit   bool // the user wrote a targetPort
+	Named      bool `json:",omitzero"` // the user wrote its name: each pod has a number for it
 	Protocol   Protocol
 	// From is the object that registered the port, where that is not the service's own Source.
 	From config.Key `json:",omitzero"`

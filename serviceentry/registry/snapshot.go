@@ -44,6 +44,7 @@ type Snapshot struct {
 	// authorizing are the AuthorizationPolicies, by namespace.
 	authorizing map[string]authz.Set
 	namespaces  map[string]map[string]string   // their labels
+	peerAuths   map[string][]*PeerAuth         // PeerAuthentications, by namespace, the oldest first
 	people      map[string][]Person            // of namespaces where policies select by labels
 	written     ordered.Map[[]*Service]        // by the single addresses that were written for them; each list sorted by Service.compare
 	names       ordered.Map[[]asker]           // what ingress gateways may be asked for, with the VirtualServices and Gateways that say so
@@ -78,13 +79,15 @@ type Changed struct {
 	// Names are what ingress gateways may be asked for, as far as something about it changed, sorted; of TCP, ":PORT".
 	Names    []string
 	Gateways bool // which Gateway objects there are, or what they select, or which gateways are egress gateways
+	// Inbound are the namespaces with other PeerAuthentications, sorted.
+	Inbound []string
 	// Credentials says that a Secret changed: what proxies are given, if not the hosts themselves.
 	Credentials bool
 }
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Names) == 0 && !c.Gateways
+	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Names) == 0 && !c.Gateways
 }
 
 // Len is the number of hosts.

@@ -19,7 +19,7 @@ func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *Rule, p Place)
 			return "trafficPolicy.tls.mode: ISTIO_MUTUAL would show a certificate of the mesh to a host outside of it",
 				"write SIMPLE, or MUTUAL with the credentialName of a secret"
 		}
-		return "", "" // inside, nobody expects TLS: admission says so
+		return "", ""
 	}
 	if t.InsecureSkipVerify && len(t.SANs) > 0 {
 		return "trafficPolicy.tls.subjectAltNames: cannot be checked while insecureSkipVerify is true", "remove one of the two"

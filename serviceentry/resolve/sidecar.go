@@ -53,7 +53,14 @@ type SidecarHost struct {
 	Contested bool             // other namespaces registered it too, so the gateway must be told whose registration is meant
 	Foreign   bool             // it is another namespace's, which does not decide how its ports are read
 	Shut      []uint32         // ports at which a pattern of another namespace would take the host
-	Led       *Led             // what a VirtualService makes of the way to it; nil without one
+	// Meshed says that it is a service of a mesh that speaks mutual TLS.
+	Meshed bool
+	// Accounts are the service accounts of a mesh service's endpoints that take mutual TLS ("" for those of which none is known), Auto
+	// says that they are spoken to by it, and AllTake names the ports of a headless one that all of its pods take it at.
+	Accounts []string
+	Auto     bool
+	AllTake  []uint32
+	Led      *Led // what a VirtualService makes of the way to it; nil without one
 	// Rest is what happens to connections by address that the host does not take: they are nobody's. It is set where single
 	// addresses were written for the host, or ports are shut.
 	Rest Rest
@@ -110,11 +117,13 @@ func (a Sidecar) Reached(svc *registry.Service) SidecarHost {
 
 func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 	rule := a.snap.Rule(svc, a.Namespace, a.selected)
-	return SidecarHost{
+	h := SidecarHost{
 		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout, Led: a.led(svc),
 		Far:     a.snap.FarEnd(svc, rule, registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets}),
 		Gateway: a.isGateway(svc.Host),
 	}
+	h.mutual(a.snap)
+	return h
 }
 
 // isGateway says whether a host is the full name of a Service that something leaves by. Whoever registers that name, an egress

@@ -54,8 +54,11 @@ func accessLog(place wire.Place, http bool) []*accesslogv3.AccessLog {
 	return accessLogOf(place, http, nil)
 }
 
-// accessLogOf is accessLog with tags of its own, or other values (format strings) of those of the place.
+// accessLogOf is accessLog, none for no place, with tags of its own, or other values (format strings) of those of the place.
 func accessLogOf(place wire.Place, http bool, own map[string]string) []*accesslogv3.AccessLog {
+	if place == "" {
+		return nil
+	}
 	common := &grpclogv3.CommonGrpcAccessLogConfig{
 		LogName: string(place),
 		GrpcService: &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{

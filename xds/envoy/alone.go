@@ -4,6 +4,7 @@ import (
 	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
 	skipv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/matcher/action/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
@@ -26,6 +27,11 @@ const filterAlone = "sallyport.alone"
 // window: docs/adr/0011-bytes-arrive-whole.md.
 func alone() *httpstatev3.Config {
 	return &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{State(wire.StateProtocols, HTTP11, Stay)}}
+}
+
+// WithoutAlone leaves that out for a route to where the TLS of the cluster's own says what is spoken.
+func WithoutAlone(r *routev3.Route) *routev3.Route {
+	return Configured(r, filterAlone, Packed(&routev3.FilterConfig{Disabled: true}))
 }
 
 // upgradesAlone is alone for requests that ask for an upgrade, such as WebSocket's.

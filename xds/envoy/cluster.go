@@ -241,6 +241,24 @@ func Internal(listener string) *clusterv3.Cluster {
 	}
 }
 
+// The metadata of endpoints by which a cluster's transport sockets are chosen; Istio's.
+const (
+	socketMatch = "envoy.transport_socket_match"
+	tlsMode     = "tlsMode"
+	tlsIstio    = "istio"
+)
+
+// WhereTaken uses a transport socket for the endpoints of a cluster that are marked as TakingTLS, and none for others.
+func WhereTaken(c *clusterv3.Cluster, socket *corev3.TransportSocket) {
+	c.TransportSocketMatches = []*clusterv3.Cluster_TransportSocketMatch{{Name: tlsMode + "-" + tlsIstio, Match: fields(tlsMode, tlsIstio), TransportSocket: socket}}
+}
+
+// TakingTLS marks an endpoint.
+func TakingTLS(e *endpointv3.LbEndpoint) *endpointv3.LbEndpoint {
+	e.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{socketMatch: fields(tlsMode, tlsIstio)}}
+	return e
+}
+
 // LBEndpoint is an endpoint; weight 0 leaves it out.
 func LBEndpoint(a *corev3.Address, weight uint32) *endpointv3.LbEndpoint {
 	e := &endpointv3.LbEndpoint{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: a}}}

@@ -5,6 +5,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	dfpfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
@@ -42,6 +43,13 @@ type HCM struct {
 
 	OnDemand bool // a cluster that is not there is asked for
 	Fetch    bool // rows of its table are asked for
+
+	// Inbound says that what comes is for the pod's own app, by Routes; Peer that the client has shown who it is, and Before are filters
+	// that a request goes through first.
+	Inbound bool
+	Peer    bool
+	Routes  *routev3.RouteConfiguration
+	Before  []*hcmv3.HttpFilter
 }
 
 // Filter makes the network filter.
@@ -74,8 +82,16 @@ func (m HCM) Filter() *listenerv3.Filter {
 	if m.Gateway {
 		hcm.LocalReplyConfig.Mappers = append([]*hcmv3.ResponseMapper{refused()}, hcm.LocalReplyConfig.Mappers...)
 	}
-	if m.Exit {
+	if m.Exit || m.Inbound {
 		hcm.EarlyHeaderMutationExtensions = withoutOrders()
+	}
+	if m.Inbound {
+		hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: m.Routes}
+		hcm.LocalReplyConfig = nil
+	}
+	if m.Peer {
+		hcm.ForwardClientCertDetails = hcmv3.HttpConnectionManager_SANITIZE_SET
+		hcm.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Uri: true}
 	}
 	if m.Connect {
 		hcm.UpgradeConfigs = append(hcm.UpgradeConfigs, &hcmv3.HttpConnectionManager_UpgradeConfig{UpgradeType: "CONNECT"})
@@ -96,6 +112,9 @@ func (m HCM) Filter() *listenerv3.Filter {
 // filters are what a request goes through. Each one costs every request (docs/adr/0008-what-the-path-costs.md), so those
 // that few routes need are off until a route configures them; but who may use a host is always looked at.
 func (m HCM) filters() []*hcmv3.HttpFilter {
+	if m.Inbound {
+		return append(m.Before, router())
+	}
 	filters := []*hcmv3.HttpFilter{off(httpFilter(filterState, &httpstatev3.Config{}))}
 	if m.Fetch {
 		filters = append(filters, off(fetchRow()))
@@ -132,7 +151,11 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 			Odcds: &ondemandv3.OnDemandCds{Source: clustersOnDemand()},
 		}))
 	}
-	return append(filters, httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}))
+	return append(filters, router())
+}
+
+func router() *hcmv3.HttpFilter {
+	return httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true})
 }
 
 // off leaves a filter out until a route configures it.

@@ -13,6 +13,7 @@ import (
 	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
 	netstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/set_filter_state/v3"
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -33,6 +34,27 @@ func InspectTLS() *listenerv3.ListenerFilter {
 // InspectHTTP reads the beginning of a request.
 func InspectHTTP() *listenerv3.ListenerFilter {
 	return listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
+}
+
+// AmongPorts is true of connections to one of some ports: for listener filters.
+func AmongPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
+	set := &listenerv3.ListenerFilterChainMatchPredicate_MatchSet{}
+	for _, p := range ports {
+		set.Rules = append(set.Rules, &listenerv3.ListenerFilterChainMatchPredicate{
+			Rule: &listenerv3.ListenerFilterChainMatchPredicate_DestinationPortRange{
+				DestinationPortRange: &typev3.Int32Range{Start: int32(p), End: int32(p) + 1},
+			},
+		})
+	}
+	if len(ports) == 1 { // a set has two at least
+		return set.Rules[0]
+	}
+	return &listenerv3.ListenerFilterChainMatchPredicate{Rule: &listenerv3.ListenerFilterChainMatchPredicate_OrMatch{OrMatch: set}}
+}
+
+// NotAmongPorts is true of all others.
+func NotAmongPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
+	return &listenerv3.ListenerFilterChainMatchPredicate{Rule: &listenerv3.ListenerFilterChainMatchPredicate_NotMatch{NotMatch: AmongPorts(ports)}}
 }
 
 // OriginalDst finds where a redirected connection wanted to go.

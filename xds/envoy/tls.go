@@ -78,6 +78,9 @@ func (t Trusts) names(rest string) []string {
 // Account is the identities that a service account may show.
 func (t Trusts) Account(ns, account string) []string { return t.names("ns/" + ns + "/sa/" + account) }
 
+// Namespace gives how the identities of a namespace begin.
+func (t Trusts) Namespace(ns string) []string { return t.names("ns/" + ns + "/sa/") }
+
 // AccountAnywhere is an expression (RE2) for those of accounts of a name in any namespace.
 func (t Trusts) AccountAnywhere(account string) string {
 	out := t.names("")
@@ -107,6 +110,27 @@ func MeshClientTLS(sni string, identities []string) *corev3.TransportSocket {
 		CommonTlsContext: &tlsv3.CommonTlsContext{
 			TlsParams:                      MinTLS(),
 			AlpnProtocols:                  []string{"h2"}, // tunnels offer another, see alone
+			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{Secret(wire.SecretIdentity)},
+			ValidationContextType:          Validation(wire.SecretMeshRoots, &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: names}),
+		},
+	})
+}
+
+// PeerTLS is a sidecar's side of a connection to another pod: its own certificate, and one of the identities asked for, or of those
+// that begin with one of the prefixes.
+func PeerTLS(sni string, identities, prefixes []string, alpn ...string) *corev3.TransportSocket {
+	var names []*tlsv3.SubjectAltNameMatcher
+	for _, id := range identities {
+		names = append(names, SAN(tlsv3.SubjectAltNameMatcher_URI, Exact(id)))
+	}
+	for _, begins := range prefixes {
+		names = append(names, SAN(tlsv3.SubjectAltNameMatcher_URI, Prefix(begins)))
+	}
+	return TLSSocket(&tlsv3.UpstreamTlsContext{
+		Sni: sni,
+		CommonTlsContext: &tlsv3.CommonTlsContext{
+			TlsParams:                      MinTLS(),
+			AlpnProtocols:                  alpn,
 			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{Secret(wire.SecretIdentity)},
 			ValidationContextType:          Validation(wire.SecretMeshRoots, &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: names}),
 		},

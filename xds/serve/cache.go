@@ -63,10 +63,11 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 			}
 		}
 	}
-	reclassify := changed.Mesh || len(changed.Scopes) > 0 || changed.Views || changed.Kube || changed.Gateways || len(changed.Policies) > 0
-	if reclassify || len(changed.Authorization) > 0 {
+	reclassify := changed.Mesh || len(changed.Scopes) > 0 || changed.Views || changed.Kube || changed.Gateways || len(changed.Policies) > 0 || len(changed.Inbound) > 0
+	renumbered := s.Renumbered(changed)
+	if reclassify || len(changed.Authorization) > 0 || len(renumbered) > 0 {
 		for _, st := range c.streams {
-			if reclassify || st.proxy.IsRouter() {
+			if reclassify || st.proxy.IsRouter() || renumbered[st.proxy.Namespace] {
 				c.place(st)
 			}
 		}
@@ -88,15 +89,18 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 // advance makes all classes' next views.
 func (c *Cache) advance(s *registry.Snapshot, changed registry.Changed) {
 	differ := map[*class][]resource.Ref{}
-	for _, cl := range c.classes {
-		if cl.over == nil {
-			differ[cl] = cl.advance(c.translator, s, changed, nil)
+	var advance func(cl *class)
+	advance = func(cl *class) {
+		if _, done := differ[cl]; done {
+			return
 		}
+		if cl.over != nil {
+			advance(cl.over)
+		}
+		differ[cl] = cl.advance(c.translator, s, changed, differ[cl.over])
 	}
 	for _, cl := range c.classes {
-		if cl.over != nil {
-			cl.advance(c.translator, s, changed, differ[cl.over])
-		}
+		advance(cl)
 	}
 }
 

@@ -90,7 +90,7 @@ metadata: {name: p, labels: {app: p}}
 spec: {containers: [{name: c, image: i}]}
 status: {podIP: 10.0.0.7, phase: Running}
 `
-	folders = "sallyport: {certificateFolders: {sidecar: /s}}"
+	folders = "sallyport: {certificateFolders: {sidecar: /s}, mutualTLS: true}"
 )
 
 // pairs are, for each field that is called applied, two specs that differ in it, as "one ⇒ other".
@@ -109,6 +109,12 @@ var pairs = map[string]string{
 	"ServiceEntry endpoints.address":       `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.2}]}`,
 	"ServiceEntry endpoints.ports":         `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, ports: {h: 81}}]}`,
 	"ServiceEntry endpoints.weight":        `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, weight: 2}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, weight: 3}]}`,
+
+	"ServiceEntry endpoints.serviceAccount": `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, labels: {security.istio.io/tlsMode: istio}, serviceAccount: a}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, labels: {security.istio.io/tlsMode: istio}, serviceAccount: b}]}`,
+
+	"PeerAuthentication selector.matchLabels": `{selector: {matchLabels: {app: x}}, mtls: {mode: STRICT}} ⇒ {selector: {matchLabels: {app: other}}, mtls: {mode: STRICT}}`,
+	"PeerAuthentication mtls.mode":            `{mtls: {mode: STRICT}} ⇒ {mtls: {mode: DISABLE}}`,
+	"PeerAuthentication portLevelMtls.mode":   `{selector: {matchLabels: {app: x}}, portLevelMtls: {"80": {mode: STRICT}}} ⇒ {selector: {matchLabels: {app: x}}, portLevelMtls: {"80": {mode: DISABLE}}}`,
 
 	"DestinationRule host": `{host: d.com, trafficPolicy: {tls: {mode: SIMPLE}}} ⇒ {host: e.com, trafficPolicy: {tls: {mode: SIMPLE}}}`,
 	"DestinationRule subsets.trafficPolicy.portLevelSettings.port.number": `{host: w.com, subsets: [{name: s, trafficPolicy: {portLevelSettings: [{port: {number: 80}, loadBalancer: {simple: RANDOM}}]}}]} ⇒ {host: w.com, subsets: [{name: s, trafficPolicy: {portLevelSettings: [{port: {number: 81}, loadBalancer: {simple: RANDOM}}]}}]}`,
@@ -417,7 +423,7 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar", "VirtualService", "Gateway", "EgressPolicy", "AuthorizationPolicy"} {
+	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar", "VirtualService", "Gateway", "EgressPolicy", "AuthorizationPolicy", "PeerAuthentication"} {
 		for _, f := range fields.Of(kind).Fields {
 			if f.Fate != fields.Applied {
 				continue

@@ -46,6 +46,13 @@ func (n Node) IsRouter() bool { return strings.HasPrefix(n.ID, "router~") }
 // IsAmbient says whether the node id is that of a node's proxy.
 func (n Node) IsAmbient() bool { return strings.HasPrefix(n.ID, ambient.ProxyType+"~") }
 
+// address is the pod's, as the node id says it.
+func (n Node) address() string {
+	_, rest, _ := strings.Cut(n.ID, "~")
+	address, _, _ := strings.Cut(rest, "~")
+	return address
+}
+
 // Class is a kind of proxies that get the same bytes. It is comparable, and everything that a view depends on
 // beside the snapshot is in it.
 type Class struct {
@@ -63,6 +70,7 @@ type Class struct {
 	Plain     bool
 	Fetch     bool // for sidecars: its agent hands it rows when they are used
 	Ingress   registry.Ingress
+	Inbound   registry.Inbound // for sidecars: what it lets in, where that is not what everybody does
 }
 
 // Classify finds a node's class. A gateway's pod that no service selects is a class that gets nothing to
@@ -88,6 +96,7 @@ func Classify(s *registry.Snapshot, n Node) Class {
 		return c
 	}
 	c.Fetch = n.fetches(s)
+	c.Inbound = s.Inbound(n.Namespace, n.Labels, n.address())
 	c.View = s.View(n.Namespace)
 	c.Selected = s.Selecting(n.Namespace, n.Labels)
 	if scope := s.Scope(n.Namespace, n.Labels); scope != nil {

@@ -62,9 +62,9 @@ func inputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 		case !seen:
 			return nil
 		case c.Kind == Ambient:
-			return &node.Host{Host: outbound.Host{SidecarHost: h}}
+			return &node.Host{Host: outbound.Host{SidecarHost: h.WithoutMutual()}}
 		default:
-			return &outbound.Host{SidecarHost: h}
+			return &outbound.Host{SidecarHost: h, Trust: envoy.TrustsOf(s.Mesh)}
 		}
 	}
 	if c.Kind == Ingress {

@@ -13,10 +13,13 @@ import (
 // Workloads of many namespaces get nearly what everybody gets: they see a few hosts of their own, or at another address. Their
 // views are kept as what differs from everybody's, and cost that: in memory, when they are made, and when something changes.
 
-// Common is the class that a class of sidecars is like, but for what its namespace, its Sidecar object and its DestinationRules make of
-// it; the class itself where there is none.
+// Common is the class that a class of sidecars is like, but for what it lets in; or else but for what its namespace, its Sidecar object and
+// its DestinationRules make of it; the class itself where there is none.
 func (c Class) Common() Class {
-	if c.Kind == Sidecar {
+	switch {
+	case c.Inbound != "":
+		c.Inbound = ""
+	case c.Kind == Sidecar:
 		c.View, c.Scope, c.Selected = "", config.Key{}, ""
 	}
 	return c
@@ -25,6 +28,9 @@ func (c Class) Common() Class {
 // BuildOver is Build over the view of the class's Common, of the same snapshot. Where most of it would be other than there, it stands
 // alone.
 func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *View {
+	if c.Inbound != "" {
+		return buildInward(common, s, c)
+	}
 	type share struct {
 		host string
 		part *part.Part
@@ -68,6 +74,9 @@ func (v *View) Own(t resource.Type) iter.Seq[string] { return v.resources[t].Own
 
 // UpdateOver is Update for a view over one that was updated already, with the references of what changed in that one.
 func (t *Translator) UpdateOver(v, common *View, differ []resource.Ref, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
+	if v.Class.Inbound != "" {
+		return inward(v.following(common, differ), s).commit()
+	}
 	if v.Alone() { // most of it was other than there when it was made
 		return t.Update(v, s, changed)
 	}

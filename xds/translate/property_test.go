@@ -57,10 +57,10 @@ func nodes() []translate.Node {
 	})
 }
 
-// depth is 1 for views over others, which come after those.
+// depth is how many views lie under a class's, which come before it.
 func depth(c translate.Class) int {
-	if c.Common() != c {
-		return 1
+	if common := c.Common(); common != c {
+		return 1 + depth(common)
 	}
 	return 0
 }
@@ -72,7 +72,7 @@ func build(tr *translate.Translator, s *registry.Snapshot, class translate.Class
 		return tr.Build(s, class)
 	}
 	if others[common] == nil {
-		others[common] = tr.Build(s, common)
+		others[common] = build(tr, s, common, others)
 	}
 	return tr.BuildOver(others[common], s, class)
 }
@@ -104,6 +104,7 @@ func newTrial(t *testing.T, seed uint64) *trial {
 // settings let everything be exported with every other seed.
 func settings(seed uint64) mesh.Config {
 	cfg := mesh.Default()
+	cfg.MutualTLS = true
 	if seed%2 == 0 {
 		cfg.Exports = mesh.IstioExports()
 	}
@@ -124,7 +125,9 @@ func (l *trial) run(changes, every int) {
 		live := map[translate.Class]bool{}
 		for _, n := range nodes() {
 			class := translate.Classify(s, n)
-			live[class], live[class.Common()] = true, true
+			for c := class; !live[c]; c = c.Common() {
+				live[c] = true
+			}
 			if l.views[class] == nil {
 				l.views[class] = build(l.made, s, class, l.views)
 			}
@@ -142,6 +145,7 @@ func (l *trial) change() *registry.Snapshot {
 	var changed registry.Changed
 	if l.steps%97 == 0 {
 		l.cfg.OutboundAllowAny = !l.cfg.OutboundAllowAny
+		l.cfg.MutualTLS = l.steps%291 != 0
 		if l.steps%194 == 0 {
 			l.cfg.Exports = settings(uint64(l.steps / 194)).Exports
 		}
@@ -161,8 +165,8 @@ func (l *trial) change() *registry.Snapshot {
 			next, refs = l.made.UpdateOver(v, l.views[common], commons[common], s, changed)
 		} else {
 			next, refs = l.made.Update(v, s, changed)
-			commons[class] = refs
 		}
+		commons[class] = refs
 		l.holdRefs(v, next, refs)
 		for _, ref := range refs {
 			if r, ok := next.Get(ref.Type, ref.Name); ok {
@@ -178,6 +182,9 @@ func (l *trial) change() *registry.Snapshot {
 func (l *trial) some() (all []config.Change) {
 	for range 1 + l.rand.IntN(9) {
 		c := l.world.Change()
+		if l.changes%9 == 8 {
+			c = l.world.Mutual()
+		}
 		l.changes++
 		if e, ok := specOf(c.Object); ok {
 			for _, h := range e.Hosts {
@@ -340,6 +347,7 @@ func FuzzIncrementalIsFull(f *testing.F) {
 // TestAnyOrderSameBytes holds law 8: what is made does not depend on the order in which objects came.
 func TestAnyOrderSameBytes(t *testing.T) {
 	cfg := mesh.Default()
+	cfg.MutualTLS = true
 	world := registrytest.NewWorld(9)
 	for range 400 {
 		world.Change()

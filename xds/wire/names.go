@@ -54,6 +54,21 @@ func ClusterName(port uint32, host string) string {
 	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "||" + host
 }
 
+// InboundName is Istio's name for the cluster of a pod's own port, and for the routes that lead there.
+func InboundName(port uint32) string { return "inbound|" + strconv.FormatUint(uint64(port), 10) + "||" }
+
+// The protocols that proxies of a mesh offer each other in TLS (ALPN), besides those that are spoken inside; Istio's. By them a pod's proxy
+// knows TLS that is meant for it from its app's own.
+const (
+	ALPNMesh      = "istio"
+	ALPNMeshTCP   = "istio-peer-exchange"
+	ALPNMeshHTTP  = "istio-http/1.1"
+	ALPNMeshHTTP2 = "istio-h2"
+)
+
+// MeshALPN are all of them.
+var MeshALPN = []string{ALPNMesh, ALPNMeshTCP, "istio-http/1.0", ALPNMeshHTTP, ALPNMeshHTTP2}
+
 // SubsetName is the name of a cluster that is one of several for a host's port; Istio's form.
 func SubsetName(port uint32, subset, host string) string {
 	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "|" + subset + "|" + host

@@ -6,8 +6,9 @@ import "iter"
 // all the rest, also when that changes. Like a Map it is immutable. The zero V is no value: it says that a key of the map
 // under it is not there.
 type Layer[V comparable] struct {
-	under, own Map[V]
-	same       func(a, b V) bool
+	under *Layer[V]
+	own   Map[V]
+	same  func(a, b V) bool
 }
 
 // NewLayer is an empty map with nothing under it. Values that are the same may stand for each other.
@@ -15,11 +16,11 @@ func NewLayer[V comparable](same func(a, b V) bool) Layer[V] {
 	return Layer[V]{own: New[V](), same: same}
 }
 
-// Over is a map that is the same as another one, which has nothing under it itself.
-func (l Layer[V]) Over() Layer[V] { return Layer[V]{under: l.own, own: New[V](), same: l.same} }
+// Over is a map that is the same as another one.
+func (l Layer[V]) Over() Layer[V] { return Layer[V]{under: &l, own: New[V](), same: l.same} }
 
 // Alone says that there is nothing under it.
-func (l Layer[V]) Alone() bool { return l.under.tree == nil }
+func (l Layer[V]) Alone() bool { return l.under == nil }
 
 // Own goes through the keys that are not as in the map under it; through all of them without one.
 func (l Layer[V]) Own() iter.Seq[string] {
@@ -102,7 +103,7 @@ func (l Layer[V]) Edit() *LayerEdit[V] {
 // most. What the layer says of them stays as it was.
 func (l Layer[V]) EditOver(under Layer[V], keys []string) *LayerEdit[V] {
 	e := l.Edit()
-	e.under = under.own
+	e.under = &under
 	for _, key := range keys {
 		if v, ok := l.Get(key); ok {
 			e.Put(key, v)
@@ -111,6 +112,19 @@ func (l Layer[V]) EditOver(under Layer[V], keys []string) *LayerEdit[V] {
 		}
 	}
 	return e
+}
+
+// EditOnto begins a new version over a later version of the map under it, which it follows where it says nothing itself.
+func (l Layer[V]) EditOnto(under Layer[V]) *LayerEdit[V] {
+	e := l.Edit()
+	e.under = &under
+	return e
+}
+
+// Says whether the layer itself says something of a key.
+func (l Layer[V]) Says(key string) bool {
+	_, ok := l.own.Get(key)
+	return ok
 }
 
 // LayerEdit is a version being made, as Edit is.

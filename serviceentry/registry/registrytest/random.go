@@ -7,6 +7,7 @@ import (
 	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1"
 	typev1beta1 "istio.io/api/type/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -36,6 +37,18 @@ func (w *World) Change() config.Change {
 	if w.rand.IntN(4) == 0 {
 		delete(w.Objects, o.Key)
 		return config.Change{Key: o.Key}
+	}
+	w.Objects[o.Key] = o
+	return config.Change{Key: o.Key, Object: o}
+}
+
+// Mutual makes one change of what says who speaks mutual TLS: a PeerAuthentication, or a pod with a proxy.
+func (w *World) Mutual() config.Change {
+	o := w.aged(w.made(config.KindPeerAuthentication, pick(w, Namespaces), pick(w, []string{"p1", "p2", "p3"}), w.peerAuthentication(), nil))
+	if w.rand.IntN(3) == 0 {
+		p := w.pod()
+		p.Labels["security.istio.io/tlsMode"] = "istio"
+		o = w.made(config.KindPod, "istio-system", pick(w, []string{"g1", "g2"}), p, nil)
 	}
 	w.Objects[o.Key] = o
 	return config.Change{Key: o.Key, Object: o}
@@ -279,6 +292,21 @@ func (w *World) workload() *networking.WorkloadEntry {
 		Labels: map[string]string{"istio": pick(w, []string{"egressgateway", "app"})}, Ports: pick(w, []map[string]uint32{nil, {"p0": 8080}}),
 		ServiceAccount: pick(w, []string{"", "vm"}),
 	}
+}
+
+func (w *World) peerAuthentication() *security.PeerAuthentication {
+	mode := func() *security.PeerAuthentication_MutualTLS {
+		return &security.PeerAuthentication_MutualTLS{Mode: security.PeerAuthentication_MutualTLS_Mode(w.rand.IntN(4))}
+	}
+	p := &security.PeerAuthentication{}
+	if w.rand.IntN(4) > 0 {
+		p.Mtls = mode()
+	}
+	if w.rand.IntN(2) == 0 {
+		p.Selector = &typev1beta1.WorkloadSelector{MatchLabels: map[string]string{"istio": pick(w, []string{"egressgateway", "app"})}}
+		p.PortLevelMtls = map[uint32]*security.PeerAuthentication_MutualTLS{pick(w, []uint32{80, 443, 8080}): mode()}
+	}
+	return p
 }
 
 func pick[T any](w *World, of []T) T { return of[w.rand.IntN(len(of))] }

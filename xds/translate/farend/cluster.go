@@ -25,6 +25,7 @@ type Options struct {
 	Given   registry.Given        // what of a Secret that needs
 	Connect time.Duration         // how long connecting may take
 	Traffic registry.Traffic
+	Mutual  Mutual // TLS of the mesh
 }
 
 // Cluster connects to the host itself, by sidecar or gateway; kind says how it is fetched.
@@ -61,6 +62,7 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 			c.TypedExtensionProtocolOptions = envoy.NameFromRequest(http2)
 		}
 	}
+	way.Mutual.apply(c, port, http2)
 	applyTraffic(c, way.Traffic, port)
 	return append(out, envoy.Seal(kind, clusterName, c))
 }

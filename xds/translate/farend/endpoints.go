@@ -23,7 +23,11 @@ func Load(cluster string, port registry.Port, endpoints []registry.Endpoint) *en
 	}
 	group := &endpointv3.LocalityLbEndpoints{}
 	for _, e := range endpoints {
-		group.LbEndpoints = append(group.LbEndpoints, envoy.LBEndpoint(envoy.TCPAddress(e.Address, e.PortOf(port)), e.Weight))
+		to := envoy.LBEndpoint(envoy.TCPAddress(e.Address, e.PortOf(port)), e.Weight)
+		if e.Meshed(e.PortOf(port)) {
+			envoy.TakingTLS(to)
+		}
+		group.LbEndpoints = append(group.LbEndpoints, to)
 	}
 	l.Endpoints = append(l.Endpoints, group)
 	return l

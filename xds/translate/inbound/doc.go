@@ -1,2 +1,3 @@
-// Package inbound renders what a sidecar does with what comes for its pod (docs/adr/0010-inbound.md).
+// Package inbound renders what a sidecar lets in: from serviceentry/resolve's Inbound, the listener that the pod's incoming
+// connections are redirected to, and the clusters of its app.
 package inbound

@@ -41,7 +41,7 @@ var knownNetwork = map[string]fields{
 		"rds route_config http_filters access_log upgrade_configs early_header_mutation_extensions local_reply_config",
 		// these change headers that nothing here asks for, or what is refused of broken requests
 		"stat_prefix codec_type common_http_protocol_options http_protocol_options http2_protocol_options delayed_close_timeout drain_timeout generate_request_id "+
-			"max_request_headers_kb request_headers_timeout server_header_transformation skip_xff_append stream_error_on_invalid_http_message stream_idle_timeout use_remote_address forward_client_cert_details"),
+			"max_request_headers_kb request_headers_timeout server_header_transformation skip_xff_append stream_error_on_invalid_http_message stream_idle_timeout use_remote_address forward_client_cert_details set_current_client_cert_details"),
 	"envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager.UpgradeConfig": set("upgrade_type enabled", ""),
 	"envoy.extensions.filters.network.http_connection_manager.v3.HttpFilter":                          set("name typed_config config_discovery disabled", ""),
 	"envoy.extensions.filters.network.http_connection_manager.v3.Rds":                                 set("route_config_name", "config_source"),
@@ -127,15 +127,16 @@ var knownRoutes = map[string]fields{
 
 var knownClusters = map[string]fields{
 	"envoy.config.cluster.v3.Cluster": set(
-		"name type cluster_type eds_cluster_config load_assignment transport_socket typed_extension_protocol_options metadata",
+		"name type cluster_type eds_cluster_config load_assignment transport_socket transport_socket_matches typed_extension_protocol_options metadata",
 		"circuit_breakers common_lb_config connect_timeout dns_failure_refresh_rate dns_lookup_family dns_refresh_rate lb_policy least_request_lb_config maglev_lb_config ring_hash_lb_config round_robin_lb_config "+
 			"outlier_detection per_connection_buffer_limit_bytes respect_dns_ttl upstream_bind_config upstream_connection_options"),
+	"envoy.config.cluster.v3.Cluster.TransportSocketMatch":                                            set("name match transport_socket", ""),
 	"envoy.config.cluster.v3.Cluster.CustomClusterType":                                               set("name typed_config", ""),
 	"envoy.config.cluster.v3.Cluster.EdsClusterConfig":                                                set("service_name", "eds_config"),
 	"envoy.extensions.clusters.dynamic_forward_proxy.v3.ClusterConfig":                                set("", "allow_insecure_cluster_options dns_cache_config"),
 	"envoy.config.endpoint.v3.ClusterLoadAssignment":                                                  set("cluster_name endpoints", ""),
 	"envoy.config.endpoint.v3.LocalityLbEndpoints":                                                    set("lb_endpoints", "locality load_balancing_weight priority"),
-	"envoy.config.endpoint.v3.LbEndpoint":                                                             set("endpoint", "load_balancing_weight"),
+	"envoy.config.endpoint.v3.LbEndpoint":                                                             set("endpoint metadata", "load_balancing_weight"),
 	"envoy.config.endpoint.v3.Endpoint":                                                               set("address", ""),
 	"envoy.extensions.transport_sockets.internal_upstream.v3.InternalUpstreamTransport":               set("transport_socket", ""),
 	"envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer":                                      set("", ""),

@@ -2,6 +2,7 @@ package interpret
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	internalv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/internal_upstream/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // sending is something to be sent to a cluster.
@@ -51,8 +53,8 @@ func (t *try) send(g *sending) {
 	if len(u.Addresses) == 0 {
 		g.flag("UH")
 	}
-	if c.TransportSocket != nil {
-		u.Bytes = t.wrapped(g)
+	if socket := t.socket(c); socket != nil {
+		u.Bytes = t.wrapped(g, socket)
 	}
 	t.step("connects to %v of cluster %s", u.Addresses, c.Name)
 	t.out.Upstream = u
@@ -86,7 +88,6 @@ func (t *try) addresses(g *sending) []string {
 		unpack("cluster "+c.Name, custom.TypedConfig, &dfpclusterv3.ClusterConfig{})
 		return t.dynamic(g)
 	}
-	load := c.LoadAssignment
 	switch c.GetType() {
 	case clusterv3.Cluster_ORIGINAL_DST:
 		if v, ok := g.state[keyOriginalDst]; ok {
@@ -96,18 +97,12 @@ func (t *try) addresses(g *sending) []string {
 			return nil
 		}
 		return []string{g.conn.to.String()}
-	case clusterv3.Cluster_EDS:
-		name := c.Name
-		if alias := c.GetEdsClusterConfig().GetServiceName(); alias != "" {
-			name = alias
-		}
-		load = t.proxy.endpoints[name]
-	case clusterv3.Cluster_STATIC, clusterv3.Cluster_STRICT_DNS, clusterv3.Cluster_LOGICAL_DNS:
+	case clusterv3.Cluster_EDS, clusterv3.Cluster_STATIC, clusterv3.Cluster_STRICT_DNS, clusterv3.Cluster_LOGICAL_DNS:
 	default:
 		unknown("cluster %q: type %v", c.Name, c.GetType())
 	}
 	var out []string
-	for _, a := range endpointsOf(load) {
+	for _, a := range endpointsOf(t.load(c)) {
 		s := a.GetSocketAddress()
 		if s == nil {
 			unknown("cluster %q: an endpoint's address %v", c.Name, a)
@@ -115,6 +110,54 @@ func (t *try) addresses(g *sending) []string {
 		out = append(out, net.JoinHostPort(s.Address, strconv.FormatUint(uint64(s.GetPortValue()), 10)))
 	}
 	return out
+}
+
+// socket is the transport socket of a cluster's endpoint, of which chance decides.
+func (t *try) socket(c *clusterv3.Cluster) *corev3.TransportSocket {
+	if len(c.TransportSocketMatches) == 0 {
+		return c.TransportSocket
+	}
+	var found []*corev3.TransportSocket
+	for _, group := range t.load(c).GetEndpoints() {
+		for _, e := range group.LbEndpoints {
+			is := c.TransportSocket
+			marks := e.GetMetadata().GetFilterMetadata()["envoy.transport_socket_match"].GetFields()
+			for _, m := range c.TransportSocketMatches {
+				if carries(marks, m.Match.GetFields()) {
+					is = m.TransportSocket
+					break
+				}
+			}
+			if !slices.Contains(found, is) {
+				found = append(found, is)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return found[t.chance%uint64(len(found))]
+}
+
+func carries(marks, wanted map[string]*structpb.Value) bool {
+	for k, v := range wanted {
+		if marks[k].GetStringValue() != v.GetStringValue() {
+			return false
+		}
+	}
+	return true
+}
+
+// load are the endpoints of a cluster that has a list of them.
+func (t *try) load(c *clusterv3.Cluster) *endpointv3.ClusterLoadAssignment {
+	if c.GetType() != clusterv3.Cluster_EDS {
+		return c.LoadAssignment
+	}
+	name := c.Name
+	if alias := c.GetEdsClusterConfig().GetServiceName(); alias != "" {
+		name = alias
+	}
+	return t.proxy.endpoints[name]
 }
 
 // dynamic is the address of a cluster that connects to the name that it is told. What was not looked up before has none.
@@ -140,9 +183,9 @@ func (t *try) dynamic(g *sending) []string {
 }
 
 // wrapped are the bytes inside of the TLS that a cluster speaks.
-func (t *try) wrapped(g *sending) Bytes {
+func (t *try) wrapped(g *sending, socket *corev3.TransportSocket) Bytes {
 	c := g.cluster
-	ctx := unpack("cluster "+c.Name, c.TransportSocket.GetTypedConfig(), &tlsv3.UpstreamTlsContext{})
+	ctx := unpack("cluster "+c.Name, socket.GetTypedConfig(), &tlsv3.UpstreamTlsContext{})
 	inside := g.bytes
 	h := &Hello{SNI: ctx.Sni, ALPN: ctx.GetCommonTlsContext().GetAlpnProtocols(), Inside: &inside}
 	if options, ok := httpOptionsOf(c); ok && g.bytes.Request != nil && options.GetUpstreamHttpProtocolOptions().GetAutoSni() {

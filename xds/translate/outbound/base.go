@@ -16,7 +16,6 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/farend"
-	"github.com/sallyport/sallyport/xds/translate/inbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -68,12 +67,7 @@ func (in Inputs) doors() []*resource.Resource {
 	if in.Pods {
 		return in.podDoors()
 	}
-	return []*resource.Resource{
-		envoy.SealCluster(inbound.Cluster(wire.InboundPassthrough, "127.0.0.6")),
-		envoy.SealCluster(inbound.Cluster(wire.InboundPassthrough6, "::6")),
-		envoy.Seal(resource.Listener, wire.VirtualInbound, inbound.Listener(in.IPv6)),
-		envoy.Seal(resource.Listener, wire.VirtualOutbound, outboundListener(in)),
-	}
+	return append(in.Inbound.Resources(), envoy.Seal(resource.Listener, wire.VirtualOutbound, outboundListener(in)))
 }
 
 // table is a port's route table.

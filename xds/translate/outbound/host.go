@@ -20,7 +20,10 @@ import (
 )
 
 // Host is what a sidecar's part is made from.
-type Host struct{ resolve.SidecarHost }
+type Host struct {
+	resolve.SidecarHost
+	Trust envoy.Trusts
+}
 
 // Part is one host's share of a sidecar's configuration: a virtual host for each port, the name that its DNS answers, and, where
 // it does not leave by a gateway, its clusters.
@@ -194,7 +197,11 @@ func (h *Host) requests(port registry.Port) *routev3.Route {
 	svc := h.Service
 	if svc.Exit.IsZero() {
 		action := farend.Hashed(envoy.Retried(wire.ClusterName(port.Number, svc.Host)), h.Rule.TrafficFor(port.Number))
-		return envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), svc, port.TargetPort), farend.Translations(port)...)
+		row := envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), svc, port.TargetPort), farend.Translations(port)...)
+		if h.Mutual(port) != resolve.MutualNever {
+			envoy.WithoutAlone(row)
+		}
+		return row
 	}
 	action := envoy.Retried(part.LegOf(svc).Cluster())
 	if as := asRegistered(svc, port); as != "" {
@@ -244,7 +251,8 @@ func (h *Host) clusters(port registry.Port) (out []*resource.Resource) {
 	reach := &resolve.Reach{Rule: h.Rule, Far: h.Far}
 	for _, part := range h.parts() {
 		name := wire.SubsetName(port.Number, part.Name, h.Service.Host)
-		out = append(out, clusterOf(name, h.Service, port, h.Rule.TLSFor(port.Number), h.Far.Given[port.Number], reach, part.Name, h)...)
+		mutual := farend.MutualTo(h.Mutual(port), h.Service, port, part.Name, h.Accounts, h.Rule.TLSFor(port.Number), h.Trust)
+		out = append(out, clusterOf(name, h.Service, port, h.Rule.TLSFor(port.Number), h.Far.Given[port.Number], reach, part.Name, mutual, h)...)
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/inbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
 )
 
@@ -26,6 +27,7 @@ type Inputs struct {
 	Detect   time.Duration
 	Connect  time.Duration // the mesh's connectTimeout
 	IPv6     bool
+	Inbound  inbound.Inputs // what comes to the pods
 	Hosts    envoy.Inline
 	Names    name.Rest // what DNS does with what is in no name table
 	Secrets  []farend.Material

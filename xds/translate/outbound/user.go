@@ -54,6 +54,9 @@ func (h *Host) end(t *resolve.To) httproute.End {
 			e.Headers = []*corev3.HeaderValueOption{registeredIn(svc)}
 		}
 	}
+	if !svc.External && t.TLS == nil {
+		envoy.WithoutAlone(own)
+	}
 	if svc.External && svc.Exit.IsZero() {
 		envoy.AllConfigured(own, envoy.LeavesFor(svc.Host, t.Port.Number))
 	}
@@ -118,13 +121,13 @@ func (h *Host) wrapped(routes []resolve.Route) (out []*resource.Resource) {
 				continue
 			}
 			seen[h.clusterTo(&t)] = true
-			out = append(out, clusterOf(h.clusterTo(&t), t.Service, t.Port, t.TLS, t.Given(), t.Reach, "", h)...)
+			out = append(out, clusterOf(h.clusterTo(&t), t.Service, t.Port, t.TLS, t.Given(), t.Reach, "", farend.Mutual{}, h)...)
 		}
 	}
 	return out
 }
 
-func clusterOf(name string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, given registry.Given, r *resolve.Reach, subset string, h *Host) []*resource.Resource {
+func clusterOf(name string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, given registry.Given, r *resolve.Reach, subset string, mutual farend.Mutual, h *Host) []*resource.Resource {
 	if len(r.Far.Refused) > 0 {
 		left := *svc
 		left.Endpoints = farend.Reachable(svc.Endpoints, r.Far)
@@ -137,7 +140,7 @@ func clusterOf(name string, svc *registry.Service, port registry.Port, tls *regi
 	if !svc.External {
 		role = wire.RoleMesh
 	}
-	way := farend.Options{TLS: tls, Given: given, Connect: r.Rule.ConnectTimeoutOf(subset, port.Number, h.Connect), Traffic: r.Rule.SubsetTraffic(subset, port.Number)}
+	way := farend.Options{Mutual: mutual, TLS: tls, Given: given, Connect: r.Rule.ConnectTimeoutOf(subset, port.Number, h.Connect), Traffic: r.Rule.SubsetTraffic(subset, port.Number)}
 	return farend.Cluster(resource.Cluster, name, svc, port, way, farend.OpaqueRevision(envoy.Metadata(role, envoy.ConfigOf(svc.SourceOf(port))), svc, port))
 }
 

@@ -1,0 +1,168 @@
+package registry
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"istio.io/api/label"
+)
+
+// Meshed says whether an endpoint takes mutual TLS of the mesh at a port of its own: a proxy stands before it, as its label says, and no
+// PeerAuthentication turns it off there.
+func (e Endpoint) Meshed(port uint32) bool {
+	if !e.Proxied {
+		return false
+	}
+	if off, said := e.PlainAt[port]; said {
+		return !off
+	}
+	return !e.Plain
+}
+
+// authenticate notes of endpoints of a namespace what their clients have to know.
+func (s *Snapshot) authenticate(ns string, list []Endpoint) {
+	for i := range list {
+		e := &list[i]
+		e.Proxied, e.Plain, e.PlainAt = e.Labels[label.SecurityTlsMode.Name] == "istio", false, nil
+		if !e.Proxied {
+			continue
+		}
+		modes := s.Modes(ns, e.Labels)
+		e.Plain = modes.Default == Disable
+		for port, mode := range modes.Ports {
+			if off := mode == Disable; off != e.Plain {
+				if e.PlainAt == nil {
+					e.PlainAt = map[uint32]bool{}
+				}
+				e.PlainAt[port] = off
+			}
+		}
+	}
+}
+
+// AccountsOf are the service accounts of endpoints that take mutual TLS, sorted; "" stands for those of which none is known.
+func AccountsOf(list []Endpoint) []string {
+	var out []string
+	for _, e := range list {
+		if e.Proxied && !slices.Contains(out, e.ServiceAccount) {
+			out = append(out, e.ServiceAccount)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Inbound is what a workload lets in, in one text that can be compared: workloads of which it is equal take in the same. It is the mode,
+// and each of the pod's own ports that Services lead to, or that a PeerAuthentication names, in order: "PERMISSIVE
+// 8080/HTTP 9000/TCP/STRICT". "" is that of a mesh without mutual TLS: what comes passes, and nothing is told apart.
+type Inbound string
+
+// InboundPort is one of the pod's own ports.
+type InboundPort struct {
+	Number uint32
+	HTTP   bool // requests are read; otherwise bytes pass
+	Mode   MTLSMode
+}
+
+// Inbound gives that of a workload. Which number a port has that a Service names is known from its endpoints: addresses are the
+// pod's own.
+func (s *Snapshot) Inbound(ns string, labels map[string]string, address string) Inbound {
+	if !s.Mesh.MutualTLS {
+		return ""
+	}
+	modes := s.Modes(ns, labels)
+	ports := map[uint32]InboundPort{}
+	for _, k := range s.GatewaysOf(ns, labels) {
+		for _, p := range k.Ports {
+			number := s.ownPort(k, p, address)
+			if _, taken := ports[number]; taken || p.Protocol == UDP || number == 0 {
+				continue
+			}
+			ports[number] = InboundPort{Number: number, HTTP: p.Protocol.IsHTTP()}
+		}
+	}
+	for number := range modes.Ports {
+		if _, there := ports[number]; !there {
+			ports[number] = InboundPort{Number: number}
+		}
+	}
+	out := []string{modes.Default.String()}
+	for _, number := range slices.Sorted(maps.Keys(ports)) {
+		p := ports[number]
+		p.Mode, _ = modes.At(number)
+		out = append(out, p.text(modes.Default))
+	}
+	return Inbound(strings.Join(out, " "))
+}
+
+// Renumbered gives the namespaces in which pods may have other numbers now for ports that Services name.
+func (s *Snapshot) Renumbered(changed Changed) map[string]bool {
+	out := map[string]bool{}
+	for _, host := range changed.Endpoints {
+		for _, svc := range s.Services(host) {
+			if svc.Tabled() && slices.ContainsFunc(svc.Ports, func(p Port) bool { return p.Named }) {
+				out[svc.Namespace] = true
+			}
+		}
+	}
+	return out
+}
+
+// ownPort is the port of a pod that a Service's leads to; 0 where that is not known.
+func (s *Snapshot) ownPort(k *KubeService, p Port, address string) uint32 {
+	if p.Explicit {
+		return p.TargetPort
+	}
+	if set := s.EndpointSet(k.Ref.Host()); set != nil {
+		i, found := slices.BinarySearchFunc(set.List, address, func(e Endpoint, at string) int { return cmp.Compare(e.Address, at) })
+		if found {
+			return set.List[i].PortOf(p)
+		}
+	}
+	if p.Named {
+		return 0
+	}
+	return p.TargetPort
+}
+
+func (p InboundPort) text(usual MTLSMode) string {
+	out := fmt.Sprintf("%d/%s", p.Number, map[bool]string{true: "HTTP", false: "TCP"}[p.HTTP])
+	if p.Mode != usual {
+		out += "/" + p.Mode.String()
+	}
+	return out
+}
+
+// Parse gives what the text says.
+func (in Inbound) Parse() (usual MTLSMode, ports []InboundPort) {
+	words := strings.Fields(string(in))
+	if len(words) == 0 {
+		return Disable, nil
+	}
+	usual = modeOf(words[0])
+	for _, word := range words[1:] {
+		parts := strings.Split(word, "/")
+		p := InboundPort{HTTP: parts[1] == "HTTP", Mode: usual}
+		if n, err := strconv.ParseUint(parts[0], 10, 16); err == nil { // this package wrote it
+			p.Number = uint32(n)
+		}
+		if len(parts) > 2 {
+			p.Mode = modeOf(parts[2])
+		}
+		ports = append(ports, p)
+	}
+	return usual, ports
+}
+
+func modeOf(word string) MTLSMode {
+	for _, m := range [...]MTLSMode{Disable, Strict} {
+		if m.String() == word {
+			return m
+		}
+	}
+	return Permissive
+}

@@ -1,0 +1,163 @@
+package registry
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	security "istio.io/api/security/v1"
+
+	"github.com/sallyport/sallyport/config"
+)
+
+// MTLSMode is what a pod takes at a port: Istio's modes of a PeerAuthentication. UNSET is none of them; it leaves what the wider
+// policy says.
+type MTLSMode uint8
+
+// The modes.
+const (
+	Permissive MTLSMode = iota // mutual TLS of the mesh, and whatever else comes
+	Disable                    // whatever comes: mutual TLS is the app's own
+	Strict                     // mutual TLS of the mesh only
+)
+
+// String gives Istio's word.
+func (m MTLSMode) String() string { return [...]string{"PERMISSIVE", "DISABLE", "STRICT"}[m] }
+
+// PeerAuth is a PeerAuthentication.
+type PeerAuth struct {
+	Key      config.Key
+	Revision string
+	Created  time.Time
+	Selector map[string]string    // of workloads in its namespace; nil for all
+	Mode     *MTLSMode            // nil leaves it
+	Ports    map[uint32]*MTLSMode // by the pod's own ports; nil is as for the others
+}
+
+// Modes is what a workload takes. By are the objects that say so; the zero Key where none does.
+type Modes struct {
+	Default MTLSMode
+	By      config.Key
+	Ports   map[uint32]MTLSMode // those that are otherwise than the default
+	PortsBy config.Key
+}
+
+// At gives the mode of a port, and the object that says so.
+func (m Modes) At(port uint32) (MTLSMode, config.Key) {
+	if mode, ok := m.Ports[port]; ok {
+		return mode, m.PortsBy
+	}
+	return m.Default, m.By
+}
+
+// Modes finds what workloads of a namespace with these labels take. As in Istio the mesh's policy (of the root namespace) comes
+// before the namespace's and that before the workload's, each where it says something; of several at one level the oldest counts;
+// ports are told apart by the workload's only; and one with a selector in the root namespace is for nobody.
+func (s *Snapshot) Modes(ns string, labels map[string]string) Modes {
+	var m Modes
+	root := s.Mesh.RootNamespace
+	m.take(widePeerAuth(s.peerAuths[root]))
+	if ns == root {
+		return m
+	}
+	m.take(widePeerAuth(s.peerAuths[ns]))
+	i := slices.IndexFunc(s.peerAuths[ns], func(p *PeerAuth) bool { return p.Selector != nil && selects(p.Selector, labels) })
+	if i < 0 {
+		return m
+	}
+	p := s.peerAuths[ns][i]
+	m.take(p)
+	for port, mode := range p.Ports {
+		if mode == nil || *mode == m.Default {
+			continue
+		}
+		if m.Ports == nil {
+			m.Ports, m.PortsBy = map[uint32]MTLSMode{}, p.Key
+		}
+		m.Ports[port] = *mode
+	}
+	return m
+}
+
+func (m *Modes) take(p *PeerAuth) {
+	if p != nil && p.Mode != nil {
+		m.Default, m.By = *p.Mode, p.Key
+	}
+}
+
+// widePeerAuth is the first that is for all workloads; nil without one.
+func widePeerAuth(list []*PeerAuth) *PeerAuth {
+	if i := slices.IndexFunc(list, func(p *PeerAuth) bool { return p.Selector == nil }); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
+// AuthenticatesByLabels says whether workloads of a namespace are told apart by their labels.
+func (s *Snapshot) AuthenticatesByLabels(ns string) bool {
+	return ns != s.Mesh.RootNamespace && slices.ContainsFunc(s.peerAuths[ns], func(p *PeerAuth) bool { return p.Selector != nil })
+}
+
+func fromPeerAuthentication(o *config.Object, spec *security.PeerAuthentication) *PeerAuth {
+	p := &PeerAuth{Key: o.Key, Revision: o.Revision, Created: o.Created, Mode: mtlsMode(spec.GetMtls())}
+	if labels := spec.GetSelector().GetMatchLabels(); len(labels) > 0 {
+		p.Selector = labels
+	}
+	for port, m := range spec.GetPortLevelMtls() {
+		if p.Ports == nil {
+			p.Ports = map[uint32]*MTLSMode{}
+		}
+		p.Ports[port] = mtlsMode(m)
+	}
+	return p
+}
+
+func mtlsMode(m *security.PeerAuthentication_MutualTLS) *MTLSMode {
+	switch m.GetMode() {
+	case security.PeerAuthentication_MutualTLS_DISABLE:
+		return new(Disable)
+	case security.PeerAuthentication_MutualTLS_PERMISSIVE:
+		return new(Permissive)
+	case security.PeerAuthentication_MutualTLS_STRICT:
+		return new(Strict)
+	default:
+		return nil
+	}
+}
+
+// setPeerAuth replaces or removes a PeerAuthentication. Whether its pods are spoken to by mutual TLS is told with the endpoints of
+// whatever selects them, so these are looked at again: those of its namespace, or after one of the root namespace all.
+func (b *batch) setPeerAuth(c config.Change) {
+	ns := c.Key.Namespace
+	list := slices.DeleteFunc(slices.Clone(b.next.peerAuths[ns]), func(p *PeerAuth) bool { return p.Key == c.Key })
+	if c.Object != nil {
+		list = append(list, fromPeerAuthentication(c.Object, c.Object.Spec.(*security.PeerAuthentication)))
+	}
+	slices.SortFunc(list, func(x, y *PeerAuth) int { return cmp.Or(x.Created.Compare(y.Created), x.Key.Compare(y.Key)) })
+	b.next.peerAuths = maps.Clone(b.next.peerAuths)
+	if b.next.peerAuths[ns] = list; len(list) == 0 {
+		delete(b.next.peerAuths, ns)
+	}
+	b.authenticated[ns] = true
+}
+
+// settlePeerAuths looks at the endpoints again whose pods may be authenticated otherwise. It comes before they are gathered.
+func (b *batch) settlePeerAuths() {
+	b.changed.Inbound = slices.Sorted(maps.Keys(b.authenticated))
+	all := b.authenticated[b.next.Mesh.RootNamespace] || b.authenticated[b.snap.Mesh.RootNamespace] || b.next.Mesh.AutoMTLS != b.snap.Mesh.AutoMTLS
+	for ns := range b.index.services {
+		if all || b.authenticated[ns] {
+			for key := range b.index.services[ns] {
+				b.peopled[key] = true
+			}
+		}
+	}
+	if all || len(b.authenticated) > 0 {
+		for key := range b.hostsOf {
+			if key.Kind == config.KindServiceEntry && (all || b.authenticated[key.Namespace]) {
+				b.dirty[key] = true
+			}
+		}
+	}
+}

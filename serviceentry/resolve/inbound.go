@@ -1,0 +1,78 @@
+package resolve
+
+import (
+	"slices"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Inbound is what a workload's own proxy does about what comes for its app.
+type Inbound struct {
+	Mode  registry.MTLSMode // of all ports but Ports
+	Ports []registry.InboundPort
+}
+
+// InboundOf is that of workloads with this text.
+func InboundOf(text registry.Inbound) Inbound {
+	mode, ports := text.Parse()
+	return Inbound{mode, ports}
+}
+
+// Shows is how a connection that comes begins.
+type Shows uint8
+
+// The ways.
+const (
+	ShowsPlain  Shows = iota // without TLS
+	ShowsMutual              // with TLS whose ALPN says that it is the mesh's
+	ShowsTLS                 // with other TLS, which is the app's own
+)
+
+// Let is what happens to it.
+type Let uint8
+
+// The ways.
+const (
+	LetNothing  Let = iota // it is closed
+	LetBytes               // its bytes go to the app
+	LetRequests            // its requests do, one by one
+	EndMutual              // its TLS ends here, after the client has shown who it is; then as with ShowsPlain, whatever the mode
+)
+
+// Lets says what happens to a connection to one of the pod's own ports.
+func (in Inbound) Lets(port uint32, shows Shows) Let {
+	if slices.Contains(OwnPorts, port) {
+		return LetBytes
+	}
+	p := in.port(port)
+	switch {
+	case shows == ShowsMutual && p.Mode != registry.Disable:
+		return EndMutual
+	case p.Mode == registry.Strict:
+		return LetNothing
+	default:
+		return p.inside(shows)
+	}
+}
+
+// Inside says what happens to what a client of the mesh sends in its TLS.
+func (in Inbound) Inside(port uint32) Let { return in.port(port).inside(ShowsPlain) }
+
+func (in Inbound) port(number uint32) inboundPort {
+	if i := slices.IndexFunc(in.Ports, func(p registry.InboundPort) bool { return p.Number == number }); i >= 0 {
+		return inboundPort(in.Ports[i])
+	}
+	return inboundPort{Number: number, Mode: in.Mode}
+}
+
+type inboundPort registry.InboundPort
+
+func (p inboundPort) inside(shows Shows) Let {
+	if p.HTTP && shows == ShowsPlain {
+		return LetRequests
+	}
+	return LetBytes
+}
+
+// OwnPorts are the agent's own: probes and metrics, which come from outside of the mesh.
+var OwnPorts = []uint32{15020, 15021, 15090}

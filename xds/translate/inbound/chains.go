@@ -1,0 +1,108 @@
+package inbound
+
+import (
+	"fmt"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// port is some of what comes: to one of the pod's ports, or to all that nothing is said of.
+type port struct {
+	name    string
+	number  uint32 // 0 of the others
+	cluster string
+	match   func() *listenerv3.FilterChainMatch
+	in      Inputs
+}
+
+// chains are the filter chains of a port. Each connection is matched with the port first, so all that may come is told here again.
+func (p port) chains() []*listenerv3.FilterChain {
+	loopback := p.match()
+	loopback.PrefixRanges = append(envoy.Within("127.0.0.0", 8).PrefixRanges, envoy.Within("::1", 128).PrefixRanges...)
+	return append([]*listenerv3.FilterChain{envoy.ClosedChain(p.name+"-loopback", loopback)}, p.shown()...)
+}
+
+func (in Inputs) port(number uint32) port {
+	p := port{name: fmt.Sprintf("0.0.0.0_%d", number), number: number, cluster: wire.InboundPassthrough, in: in, match: func() *listenerv3.FilterChainMatch {
+		m := envoy.Within("0.0.0.0", 0)
+		m.PrefixRanges = append(m.PrefixRanges, envoy.Within("::", 0).PrefixRanges...)
+		m.DestinationPort = wrapperspb.UInt32(number)
+		return m
+	}}
+	for _, listed := range in.Inbound.Ports {
+		if listed.Number == number {
+			p.cluster = wire.InboundName(number)
+		}
+	}
+	return p
+}
+
+// others are the chains of the ports that nothing is said of, of one address family.
+func (in Inputs) others(name, cluster, family string) []*listenerv3.FilterChain {
+	return port{name: name, cluster: cluster, in: in, match: func() *listenerv3.FilterChainMatch { return envoy.Within(family, 0) }}.shown()
+}
+
+// shown tells apart how connections begin, where that makes a difference. A chain that is for one kind of TLS needs one for the
+// rest of it: Envoy looks no further.
+func (p port) shown() (out []*listenerv3.FilterChain) {
+	lets := func(shows resolve.Shows) resolve.Let { return p.in.Inbound.Lets(p.number, shows) }
+	mutual, tls, plain := lets(resolve.ShowsMutual), lets(resolve.ShowsTLS), lets(resolve.ShowsPlain)
+	if mutual == resolve.EndMutual {
+		out = append(out, p.endMutual())
+	}
+	if mutual == resolve.EndMutual || tls != plain {
+		match := p.match()
+		match.TransportProtocol = "tls"
+		out = append(out, p.chain(p.name+"-tls", match, tls, false))
+	}
+	return append(out, p.chain(p.name, p.match(), plain, false))
+}
+
+func (p port) endMutual() *listenerv3.FilterChain {
+	match := p.match()
+	match.TransportProtocol, match.ApplicationProtocols = "tls", wire.MeshALPN
+	inside := p.in.Inbound.Inside(p.number)
+	c := p.chain(p.name+"-mtls", match, inside, true)
+	var offers []string
+	if inside == resolve.LetRequests {
+		offers = []string{"h2", envoy.HTTP11}
+	}
+	c.TransportSocket = envoy.MeshServerTLS(p.in.Trust, offers...)
+	return envoy.HandshakeWithin(c)
+}
+
+// chain does what is said; peer is that the client has shown who it is.
+func (p port) chain(name string, match *listenerv3.FilterChainMatch, let resolve.Let, peer bool) *listenerv3.FilterChain {
+	if let == resolve.LetNothing {
+		return envoy.ClosedChain(name, match)
+	}
+	return envoy.Chain(name, match, append(p.before(), p.onwards(let, peer))...)
+}
+
+// before are the filters that a connection goes through before it goes on; those of requests are HCM's Before.
+func (p port) before() []*listenerv3.Filter { return nil }
+
+func (p port) onwards(let resolve.Let, peer bool) *listenerv3.Filter {
+	if let == resolve.LetRequests {
+		return envoy.HCM{Stat: "inbound_" + p.name, Inbound: true, Peer: peer, Routes: p.routes()}.Filter()
+	}
+	return envoy.TCPProxy{Stat: p.cluster, Cluster: p.cluster, AfterHello: peer}.Filter()
+}
+
+// routes is the table of a port whose requests all go to the app.
+func (p port) routes() *routev3.RouteConfiguration {
+	return &routev3.RouteConfiguration{
+		Name: p.cluster,
+		VirtualHosts: []*routev3.VirtualHost{{
+			Name: "inbound|http|" + wire.RouteName(p.number), Domains: []string{"*"},
+			Routes: []*routev3.Route{envoy.Route("default", envoy.AnyRequest(), envoy.Retried(p.cluster))},
+		}},
+		ValidateClusters: wrapperspb.Bool(false),
+	}
+}

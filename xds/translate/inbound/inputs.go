@@ -1,0 +1,56 @@
+package inbound
+
+import (
+	"time"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Inputs is what the way in of a class of sidecars is made from.
+type Inputs struct {
+	Inbound resolve.Inbound
+	Trust   envoy.Trusts  // of whose certificates are taken
+	Detect  time.Duration // how long a client may say nothing until it is taken for one that waits for the server
+	IPv6    bool
+}
+
+// Resources are all of the way in.
+func (in Inputs) Resources() []*resource.Resource {
+	out := []*resource.Resource{
+		envoy.SealCluster(toApp(wire.InboundPassthrough, "127.0.0.6", "::6")),
+		envoy.SealCluster(toApp(wire.InboundPassthrough6, "::6", "127.0.0.6")),
+		envoy.Seal(resource.Listener, wire.VirtualInbound, in.listener()),
+	}
+	for _, p := range in.Inbound.Ports {
+		out = append(out, envoy.SealCluster(toApp(wire.InboundName(p.Number), "127.0.0.6", "::6")))
+	}
+	return out
+}
+
+// inspector reads how a connection begins; nil where that makes no difference at any port. Where it makes none, nobody waits for the
+// client's first bytes.
+func (in Inputs) inspector() *listenerv3.ListenerFilter {
+	reads := in.Inbound.Mode != registry.Disable
+	var others []uint32
+	for _, p := range in.Inbound.Ports {
+		if (p.HTTP || p.Mode != registry.Disable) != reads {
+			others = append(others, p.Number)
+		}
+	}
+	f := envoy.InspectTLS()
+	switch {
+	case reads:
+		f.FilterDisabled = envoy.AmongPorts(append(others, resolve.OwnPorts...))
+	case len(others) > 0:
+		f.FilterDisabled = envoy.NotAmongPorts(others)
+	default:
+		return nil
+	}
+	return f
+}
