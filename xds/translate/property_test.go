@@ -181,10 +181,11 @@ func (l *trial) change() *registry.Snapshot {
 // some are one to nine changes, which come at once.
 func (l *trial) some() (all []config.Change) {
 	for range 1 + l.rand.IntN(9) {
-		c := l.world.Change()
+		draw := l.world.Change
 		if l.changes%9 == 8 {
-			c = l.world.Mutual()
+			draw = l.world.Mutual
 		}
+		c := draw()
 		l.changes++
 		if e, ok := specOf(c.Object); ok {
 			for _, h := range e.Hosts {
