@@ -161,6 +161,8 @@ func auditLakeCommand() *cobra.Command {
 		Long: `The log as Parquet in object storage, or in a folder: OCSF events by region, cluster and day, which other engines read too.
 
 "sallyport audit server --lake" fills it; query, sql, export, detect, suggest and simulate read it with the same --lake.`,
+		Example: `  sallyport audit lake status --lake /srv/lake
+  sallyport audit query --lake s3://logs/egress --since 7d`,
 		Args: auditArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
