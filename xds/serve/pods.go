@@ -9,15 +9,23 @@ import (
 // held, and must not wait.
 func (c *Cache) FollowPods(on func(node string) []ambient.Pod) { c.on = on }
 
-// PodsChanged tells that pods came, went or changed on some nodes; the proxies there learn of it.
-func (c *Cache) PodsChanged() {
+// PodsChanged tells that pods came, went or changed on these nodes; the proxies there learn of it.
+func (c *Cache) PodsChanged(on map[string]bool) {
+	if len(on) == 0 {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.lookAtPods() {
+	for node := range on {
+		if cl := c.pods[node]; cl == nil || !c.lookAtPodsOn(node, cl) {
+			delete(on, node)
+		}
+	}
+	if len(on) == 0 {
 		return
 	}
 	for _, st := range c.streams {
-		if st.proxy.On != "" {
+		if on[st.proxy.On] {
 			st.push()
 			c.heardFrom(st)
 		}
@@ -53,17 +61,20 @@ func (c *Cache) podsOn(node string) []ambient.Pod {
 	return c.on(node)
 }
 
-// lookAtPods brings what is known of the nodes' pods up to date, and says whether anything changed.
-func (c *Cache) lookAtPods() (changed bool) {
+// lookAtPods brings what is known of all nodes' pods up to date.
+func (c *Cache) lookAtPods() {
 	for node, cl := range c.pods {
-		if node == "" {
-			continue
-		}
-		view, refs := translate.UpdatePods(cl.view, c.snapshot, c.podsOn(node))
-		if cl.view = view; len(refs) > 0 {
-			cl.note(refs)
-			changed = true
+		if node != "" {
+			c.lookAtPodsOn(node, cl)
 		}
 	}
-	return changed
+}
+
+// lookAtPodsOn does it for one node, and says whether anything changed.
+func (c *Cache) lookAtPodsOn(node string, cl *class) bool {
+	view, refs := translate.UpdatePods(cl.view, c.snapshot, c.podsOn(node))
+	if cl.view = view; len(refs) > 0 {
+		cl.note(refs)
+	}
+	return len(refs) > 0
 }

@@ -84,9 +84,7 @@ func (p *plane) apply(changes []config.Change) {
 	moved := p.nodes.apply(changes)
 	s, changed := p.registry.Apply(changes)
 	p.publish(s, changed)
-	if moved {
-		p.cache.PodsChanged()
-	}
+	p.cache.PodsChanged(moved)
 	p.cache.Relabel(relabelled)
 	if p.cluster != nil {
 		p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, changes, changed) })

@@ -31,25 +31,42 @@ func newNodes() *nodes {
 	return &nodes{pods: map[string]map[config.Key]*config.Object{}, at: map[config.Key]string{}, namespaces: map[string]string{}}
 }
 
-// apply takes changes, and says whether any is about pods or who is in the mesh.
-func (n *nodes) apply(changes []config.Change) (changed bool) {
+// apply takes changes, and gives the nodes on which pods came, went or changed, or are in the mesh now and were not, or the reverse.
+func (n *nodes) apply(changes []config.Change) map[string]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	moved := map[string]bool{}
 	for _, c := range changes {
 		switch c.Key.Kind {
 		case config.KindPod:
-			changed = true
+			moved[n.at[c.Key]] = true
 			n.replace(c.Key, c.Object)
+			moved[n.at[c.Key]] = true
 		case config.KindNamespace:
-			mode := ""
-			if c.Object != nil {
-				mode = c.Object.Labels[ambient.Label]
-			}
-			changed = changed || n.namespaces[c.Key.Name] != mode
-			n.namespaces[c.Key.Name] = mode
+			n.label(c, moved)
 		}
 	}
-	return changed
+	delete(moved, "") // on no node
+	return moved
+}
+
+// label notes what a namespace's label says, and on which nodes that makes a difference.
+func (n *nodes) label(c config.Change, moved map[string]bool) {
+	mode := ""
+	if c.Object != nil {
+		mode = c.Object.Labels[ambient.Label]
+	}
+	if n.namespaces[c.Key.Name] == mode {
+		return
+	}
+	if n.namespaces[c.Key.Name] = mode; mode == "" {
+		delete(n.namespaces, c.Key.Name)
+	}
+	for pod, node := range n.at {
+		if pod.Namespace == c.Key.Name {
+			moved[node] = true
+		}
+	}
 }
 
 func (n *nodes) replace(key config.Key, now *config.Object) {

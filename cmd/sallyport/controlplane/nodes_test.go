@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -76,12 +77,31 @@ func TestPodsOfANode(t *testing.T) {
 	if len(in) != len(want) {
 		t.Errorf("the node is told of %v", in)
 	}
-	p.nodes.apply([]config.Change{{Key: config.Key{Kind: config.KindPod, Namespace: "shop", Name: "cart-0"}}})
+	if moved := p.nodes.apply([]config.Change{{Key: config.Key{Kind: config.KindPod, Namespace: "shop", Name: "cart-0"}}}); !maps.Equal(moved, map[string]bool{"one": true}) {
+		t.Errorf("a pod of one node is gone, and that is told to %v", moved)
+	}
 	if list := p.podsOn("one"); len(list) != 2 {
 		t.Errorf("a pod that is gone is told of: %v", list)
 	}
 	if list := p.podsOn("nowhere"); list != nil {
 		t.Errorf("pods of no node: %v", list)
+	}
+}
+
+// TestANamespaceLeaves: who runs pods of a namespace is told that it left the mesh, and nobody else.
+func TestANamespaceLeaves(t *testing.T) {
+	p := nodesPlane()
+	left := []config.Change{{Key: config.Key{Kind: config.KindNamespace, Name: "shop"}, Object: &config.Object{Key: config.Key{Kind: config.KindNamespace, Name: "shop"}}}}
+	if moved := p.nodes.apply(left); !maps.Equal(moved, map[string]bool{"one": true}) {
+		t.Errorf("told to %v", moved)
+	}
+	if moved := p.nodes.apply(left); len(moved) > 0 {
+		t.Errorf("the same again is told to %v", moved)
+	}
+	for _, pod := range p.podsOn("one") {
+		if pod.In && pod.Namespace == "shop" {
+			t.Errorf("%s is still in the mesh", pod.Key())
+		}
 	}
 }
 
