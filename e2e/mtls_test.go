@@ -114,7 +114,9 @@ func newMeshed(t *testing.T) *meshed {
 		t.Fatal(err)
 	}
 	m.serve(t)
-	m.until(t, scene.App, "dynamic_active_clusters", "outbound|9001||"+meshedHost)
+	for _, port := range []int{meshedHTTP, meshedGRPC, meshedTLS, meshedGreets, meshedEcho} {
+		m.until(t, scene.App, "dynamic_active_clusters", fmt.Sprintf("outbound_.%d_._.%s", port, meshedHost))
+	}
 	m.until(t, pod, "dynamic_listeners", "0.0.0.0_9001-mtls")
 	return m
 }

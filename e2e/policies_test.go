@@ -118,10 +118,11 @@ func (p *policed) write(t *testing.T, spec string) {
 	}
 }
 
-// recorded waits for a record of one of the test's own hosts. It goes on trying one: what was tried before the policy came is no use.
+// recorded waits for a record of one of the test's own hosts. It goes on trying two: what was tried before the policy came is no use.
 func (p *policed) recorded(t *testing.T, what string, fits func(record.Record) bool) {
 	t.Helper()
 	if err := world.Within(p.ctx, time.Minute, func() error {
+		p.tries("one.policed.test")
 		p.tries("two.policed.test")
 		records, err := p.scene.AuditRecords(p.ctx, "--host", "*.policed.test")
 		if err == nil && !slices.ContainsFunc(records, fits) {

@@ -71,6 +71,9 @@ func checkCall(t *testing.T, file, call string, words []string, help func([]stri
 	if len(words) > 1 && (words[0] == "audit" || words[0] == "review") {
 		sub = words[:2]
 	}
+	if len(words) > 2 && words[1] == "lake" {
+		sub = words[:3]
+	}
 	text, err := help(sub)
 	if err != nil {
 		t.Errorf("%s: %q: %v", file, call, err)

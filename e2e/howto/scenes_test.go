@@ -105,10 +105,6 @@ func kit(t *testing.T, dir string) (string, story.Programs) {
 	if programs, err = programs.CopyTo(bin); err != nil {
 		t.Fatal(err)
 	}
-	node := filepath.Join(root, "bin", "sallyport-node")
-	if err := os.Symlink(node, filepath.Join(bin, "sallyport-node")); err != nil {
-		t.Fatal(err)
-	}
 	if helm, err := tools.Cached("helm", "helm"); err == nil {
 		if err := os.Symlink(helm, filepath.Join(bin, "helm")); err != nil {
 			t.Fatal(err)
