@@ -224,7 +224,7 @@ func onMachine(t *testing.T, document string) (*Reader, func()) {
 	switch document {
 	case "README.md":
 		checkout(t, s.folder)
-	case "audit-log.md", "simulate.md", "detect.md":
+	case "audit-log.md", "console.md", "detect.md", "simulate.md":
 		s.used(t, r)
 	case "choose-dns-upstreams.md":
 		s.resolveByTLS(t)
