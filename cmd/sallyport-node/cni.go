@@ -48,7 +48,7 @@ type cniConfig struct {
 // cniArgs are those by which Kubernetes' runtimes name the pod.
 type cniArgs struct {
 	types.CommonArgs
-	K8S_POD_NAMESPACE, K8S_POD_NAME, K8S_POD_UID types.UnmarshallableString //nolint:revive // the names are the specification's
+	K8S_POD_NAMESPACE, K8S_POD_NAME, K8S_POD_UID types.UnmarshallableString // named by the specification
 }
 
 // cniPatience is how long a pod may take to be served: less than a runtime waits for its plugins.

@@ -232,7 +232,7 @@ func (s *served) lacks() error {
 	return inside(s.network, func() error {
 		open, err := listening(redirect.AmbientOutboundPort, redirect.AmbientInboundPort)
 		if err == nil && !open {
-			err = errors.New("Envoy has not opened its listeners yet")
+			err = errors.New("its listeners are not open yet")
 		}
 		return err
 	})

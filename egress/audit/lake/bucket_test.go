@@ -60,7 +60,7 @@ func serveS3(t *testing.T) *s3 {
 		t.Skip("there is no S3 server: run `make cluster-tools`")
 	}
 	slices.Sort(built)
-	dir, err := os.MkdirTemp("", "s3-") // a socket's path is short
+	dir, err := os.MkdirTemp("", "s3-") //nolint:usetesting // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,12 @@ import (
 	"github.com/sallyport/sallyport/xds/resource"
 )
 
-// PairName and RootsName are the names by which a proxy asks its agent for what a Secret holds.
+// PairName is the name by which a proxy asks its agent for the certificate and key that a Secret holds.
 func PairName(ref registry.CredentialRef) string {
 	return "kubernetes://" + ref.Namespace + "/" + ref.Name
 }
 
+// RootsName is that for the roots in it.
 func RootsName(ref registry.CredentialRef) string {
 	return "kubernetes-roots://" + ref.Namespace + "/" + ref.Name
 }
