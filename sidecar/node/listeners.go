@@ -63,27 +63,39 @@ func (l *Listeners) apply(changed []*discoveryv3.Resource, removed []string) map
 	return refused
 }
 
-// open and close say which pods have listeners.
+// ofPods are the templates that each pod has a copy of.
+var ofPods = []string{ambient.PodOutbound, ambient.PodInbound}
+
+// open and close say which pods have listeners. The others' are not looked at for it.
 func (l *Listeners) open(pod string, values map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pods[pod] = values
-	l.make()
+	now := maps.Clone(l.now)
+	for _, name := range ofPods {
+		if t := l.templates[name]; t != nil {
+			l.put(now, of(t, pod, values))
+		}
+	}
+	l.replace(now)
 }
 
 func (l *Listeners) close(pod string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.pods, pod)
-	l.make()
+	now := maps.Clone(l.now)
+	for _, name := range ofPods {
+		delete(now, nameIn(name, pod))
+	}
+	l.replace(now)
 }
 
 // make puts together what Envoy should have.
 func (l *Listeners) make() {
 	now := map[string]*discoveryv3.Resource{}
-	for _, name := range slices.Sorted(maps.Keys(l.templates)) {
-		t := l.templates[name]
-		if name != ambient.PodOutbound && name != ambient.PodInbound {
+	for name, t := range l.templates {
+		if !slices.Contains(ofPods, name) {
 			l.put(now, t)
 			continue
 		}
@@ -91,15 +103,23 @@ func (l *Listeners) make() {
 			l.put(now, of(t, pod, values))
 		}
 	}
+	l.replace(now)
+}
+
+// replace has Envoy told what it should have now, a map that nobody changes any more.
+func (l *Listeners) replace(now map[string]*discoveryv3.Resource) {
 	l.now, l.taken = now, false
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// of is a template's listener in one pod.
+// nameIn is the name of a template's listener in one pod.
+func nameIn(template, pod string) string { return template + "/" + pod }
+
+// of is that listener.
 func of(template *listenerv3.Listener, pod string, values map[string]string) *listenerv3.Listener {
 	m := proto.Clone(template).(*listenerv3.Listener)
-	m.Name = template.Name + "/" + pod
+	m.Name = nameIn(template.Name, pod)
 	inNetwork := func(a *corev3.Address) {
 		if s := a.GetSocketAddress(); s != nil {
 			s.NetworkNamespaceFilepath = values[ambient.Network]

@@ -41,9 +41,6 @@ func link(folder string, l Local) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("network namespace of %s: %w", l.Key(), err)
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", err
-	}
 	path := filepath.Join(folder, fmt.Sprintf("%s.%s-%d", l.Name, l.Namespace, inode))
 	_ = os.Remove(path)
 	return path, os.Symlink(l.Network, path)

@@ -65,7 +65,7 @@ type Pods struct {
 	kick    chan struct{}
 }
 
-// served is a pod that has listeners, or is about to.
+// served is a pod that has listeners, or could not be given them.
 type served struct {
 	local    Local
 	remote   ambient.Pod
@@ -190,8 +190,12 @@ func (p *Pods) await(ctx context.Context, l Local) error {
 	defer tick.Stop()
 	for {
 		p.mu.Lock()
-		why, changed := p.lacks(l), p.changed
+		s, why := p.servedAs(l)
+		changed := p.changed
 		p.mu.Unlock()
+		if s != nil {
+			why = s.lacks()
+		}
 		if why == nil {
 			return nil
 		}
@@ -204,26 +208,28 @@ func (p *Pods) await(ctx context.Context, l Local) error {
 	}
 }
 
-// lacks says what a pod waits for; nil when it waits for nothing.
-func (p *Pods) lacks(l Local) error {
+// servedAs gives how a pod is served, or says what it waits for before that; neither where it is none of the mesh's. The lock is held.
+func (p *Pods) servedAs(l Local) (*served, error) {
 	remote, known := p.remote[l.Key()]
 	switch s := p.served[l.Key()]; {
 	case !known || remote.UID != "" && l.UID != "" && remote.UID != l.UID:
-		return errors.New("the controller has not told of it yet")
+		return nil, errors.New("the controller has not told of it yet")
 	case !remote.In:
-		return nil
+		return nil, nil
 	case remote.Why != "":
-		return errors.New(remote.Why)
+		return nil, errors.New(remote.Why)
 	case s == nil || s.local != l:
-		return errors.New("it is being taken in")
-	case s.err != nil:
-		return s.err
+		return nil, errors.New("it is being taken in")
 	default:
-		return s.lacks()
+		return s, nil
 	}
 }
 
+// lacks says what a pod that is taken in waits for; nil when it waits for nothing.
 func (s *served) lacks() error {
+	if s.err != nil {
+		return s.err
+	}
 	select {
 	case <-s.ready:
 	default:
@@ -258,12 +264,17 @@ func (p *Pods) Remove(l Local) error {
 // Check says why a pod that was added is not served as it should be.
 func (p *Pods) Check(l Local) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	was, ok := p.local[l.Key()]
-	if !ok {
+	s, why := p.servedAs(was)
+	p.mu.Unlock()
+	switch {
+	case !ok:
 		return fmt.Errorf("%s was not added", l.Key())
+	case s != nil:
+		return s.lacks()
+	default:
+		return why
 	}
-	return p.lacks(was)
 }
 
 // Whose finds a pod by one of its addresses.
@@ -317,9 +328,7 @@ func (p *Pods) reconcile(ctx context.Context) {
 		}
 		r, known := p.remote[key]
 		if known && r.In && r.Why == "" && (p.served[key] == nil || p.served[key].err != nil) {
-			s := &served{local: l, remote: r}
-			p.served[key] = s
-			begin = append(begin, s)
+			begin = append(begin, &served{local: l, remote: r})
 		}
 	}
 	letOut := map[*served]bool{}
@@ -332,11 +341,11 @@ func (p *Pods) reconcile(ctx context.Context) {
 		p.end(ctx, s, letOut[s])
 	}
 	for _, s := range begin {
-		err := p.begin(ctx, s)
-		p.mu.Lock()
-		if s.err = err; err != nil {
-			p.cfg.Log.Error("a pod is not served, and its traffic goes nowhere; it is tried again", "pod", s.local.Key(), "err", err)
+		if s.err = p.begin(ctx, s); s.err != nil {
+			p.cfg.Log.Error("a pod is not served, and its traffic goes nowhere; it is tried again", "pod", s.local.Key(), "err", s.err)
 		}
+		p.mu.Lock()
+		p.served[s.local.Key()] = s // nothing of it changes from now on
 		p.tell()
 		p.mu.Unlock()
 	}
