@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 	"unicode"
+
+	"github.com/sallyport/sallyport/egress/audit/durable"
 )
 
 // Decision is somebody's word about an item.
@@ -142,7 +144,7 @@ func (f Files) append(before []Decision, whole int64, d Decision) error {
 	if err != nil { // what is there may be a part of it
 		err = errors.Join(err, file.Truncate(whole))
 	}
-	return errors.Join(err, file.Close(), syncDir(f.Dir))
+	return errors.Join(err, file.Close(), durable.SyncDir(f.Dir))
 }
 
 func (f Files) most() int {
@@ -163,7 +165,7 @@ func (f Files) turn(newest []Decision) error {
 		text = append(append(text, line...), '\n')
 	}
 	path, next := filepath.Join(f.Dir, fileName), filepath.Join(f.Dir, fileName+".next")
-	if err := writeSynced(next, text); err != nil {
+	if err := durable.Write(next, text); err != nil {
 		return err
 	}
 	older := filepath.Join(f.Dir, olderName)
@@ -173,22 +175,5 @@ func (f Files) turn(newest []Decision) error {
 	if err := os.Link(path, older); err != nil {
 		return err
 	}
-	return errors.Join(os.Rename(next, path), syncDir(f.Dir))
-}
-
-func writeSynced(path string, text []byte) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	return errors.Join(err, file.Sync(), file.Close())
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return errors.Join(os.Rename(next, path), durable.SyncDir(f.Dir))
 }

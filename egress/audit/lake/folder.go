@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sallyport/sallyport/egress/audit/durable"
 )
 
 // folder is a lake on a file system. What is written has a name that begins with a dot until it is whole.
@@ -60,9 +62,9 @@ func (f folder) write(ctx context.Context, name string, from io.Reader, once boo
 		} else if err != nil {
 			return err
 		}
-		return errors.Join(os.Remove(part.Name()), syncDir(dir))
+		return errors.Join(os.Remove(part.Name()), durable.SyncDir(dir))
 	}
-	return errors.Join(os.Rename(part.Name(), path), syncDir(dir))
+	return errors.Join(os.Rename(part.Name(), path), durable.SyncDir(dir))
 }
 
 func remove(file string) error {
@@ -70,15 +72,6 @@ func remove(file string) error {
 		return err
 	}
 	return nil
-}
-
-// syncDir makes a name last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 func (f folder) Get(ctx context.Context, name, file string) (err error) {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/durable"
 )
 
 // stateFile, in the store's folder, has who the writer is and what it is about to do.
@@ -68,13 +70,5 @@ func writeJSON(file string, v any) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(file+".part", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(data, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return errors.Join(os.Rename(f.Name(), file), syncDir(filepath.Dir(file)))
+	return durable.Replace(file, append(data, '\n'))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sallyport/sallyport/egress/audit/durable"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
@@ -197,15 +198,7 @@ func (s *Sink) save() error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(s.State+".part", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), s.State)
+	return durable.Replace(s.State, data)
 }
 
 // Metrics of sinks; register them where they are served.

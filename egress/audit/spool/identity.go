@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport/sallyport/egress/audit/durable"
 )
 
 // epochFile is the content of the file "epoch".
@@ -48,35 +50,10 @@ func loadEpoch(dir, boot string, now time.Time) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("spool: %w", err)
 	}
-	if err := replaceFile(path, append(b, '\n')); err != nil {
+	if err := durable.Replace(path, append(b, '\n')); err != nil {
 		return 0, fmt.Errorf("spool: write the epoch: %w", err)
 	}
 	return fresh.Epoch, nil
-}
-
-// replaceFile writes a file so that after a crash either the old or the new content is there.
-func replaceFile(path string, content []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // lockDir takes the folder for this process; the lock goes with the process.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/durable"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -179,7 +180,7 @@ func (s *Spool) syncLoop() {
 }
 
 func (s *Spool) finish(f *os.File) {
-	if err := errors.Join(f.Sync(), f.Close(), syncDir(s.dir)); err != nil {
+	if err := errors.Join(f.Sync(), f.Close(), durable.SyncDir(s.dir)); err != nil {
 		s.log.Warn("audit spool: a full segment could not be synced", "file", f.Name(), "err", err)
 	}
 }

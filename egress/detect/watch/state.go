@@ -9,11 +9,11 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/durable"
 	"github.com/sallyport/sallyport/egress/detect"
 )
 
@@ -135,23 +135,5 @@ func (s *state) write() error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(s.file)
-	fresh := s.file + ".new"
-	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(fresh, s.file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(fresh))
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Replace(s.file, text)
 }

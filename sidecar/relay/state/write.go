@@ -9,6 +9,8 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/sallyport/sallyport/egress/audit/durable"
 )
 
 // A file is compacted when it has this much dead weight, and at least as much as it has live.
@@ -111,7 +113,7 @@ func (t *Table) compact(owner string) error {
 	if err := os.Rename(temp, t.path); err != nil {
 		return errors.Join(err, file.Close(), os.Remove(temp))
 	}
-	err = errors.Join(t.file.Close(), syncDir(filepath.Dir(t.path)))
+	err = errors.Join(t.file.Close(), durable.SyncDir(filepath.Dir(t.path)))
 	t.file, t.index, t.size, t.live = file, moved, out.off, out.off-size
 	return err
 }
@@ -169,13 +171,5 @@ func create(path string, head []byte) (*os.File, int64, error) {
 	if _, err := file.Write(first); err != nil {
 		return nil, 0, errors.Join(err, file.Close())
 	}
-	return file, int64(len(first)), syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return file, int64(len(first)), durable.SyncDir(filepath.Dir(path))
 }
