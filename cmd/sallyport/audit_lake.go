@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -220,12 +219,10 @@ func lakeStatuses(ctx context.Context, data string, at *lakePlace) ([]lake.Statu
 
 func writeLakeStatuses(w io.Writer, format string, all []lake.Status) error {
 	if format == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
 		if all == nil {
 			all = []lake.Status{}
 		}
-		return enc.Encode(all)
+		return printJSON(w, all)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "WRITER\tHAS ALL UNTIL\tRECORDS\tFILES\tMIB\tWAITING\tMISSED\tLAST TRY\tFAILING")

@@ -3,6 +3,8 @@ package authz
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/sallyport/sallyport/serviceentry/permit"
 )
 
 // Asked is what a proxy sees of a request or a connection.
@@ -51,7 +53,7 @@ func (t Term) holds(a *Asked, action Action) bool {
 		a.Request.PathUnknown()
 		return false
 	}
-	if t.Attribute == Path && matches(Abnormal, a.Request.Path) {
+	if t.Attribute == Path && permit.Matches(Abnormal, a.Request.Path) {
 		return action == Deny
 	}
 	one := func(values []string, ranges []netip.Prefix) bool {
@@ -59,7 +61,7 @@ func (t Term) holds(a *Asked, action Action) bool {
 			return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a.address(t.Attribute)) })
 		}
 		text, has := a.text(t)
-		return has && len(values) > 0 && matches(t.Expression(values, a.Domains), text)
+		return has && len(values) > 0 && permit.Matches(t.Expression(values, a.Domains), text)
 	}
 	wants := len(t.Values)+len(t.Ranges) > 0
 	return (!wants || one(t.Values, t.Ranges)) && !one(t.Not, t.NotRanges)

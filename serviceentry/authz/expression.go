@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/sallyport/sallyport/serviceentry/permit"
 )
@@ -108,15 +107,4 @@ func path(v string) string {
 	text := regexp.QuoteMeta(v)
 	text = strings.ReplaceAll(text, regexp.QuoteMeta("{**}"), "[^?]*")
 	return strings.ReplaceAll(text, regexp.QuoteMeta("{*}"), "[^/?]+")
-}
-
-var compiled sync.Map // expression → *regexp.Regexp
-
-// matches says whether all of a text is what an expression means.
-func matches(expression, text string) bool {
-	re, ok := compiled.Load(expression)
-	if !ok {
-		re, _ = compiled.LoadOrStore(expression, regexp.MustCompile(`^(?:`+expression+`)$`))
-	}
-	return re.(*regexp.Regexp).MatchString(text)
 }

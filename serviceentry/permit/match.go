@@ -86,7 +86,7 @@ func (r *Rule) missesRequest(a *Asked) Miss {
 	}
 	for _, h := range r.Headers {
 		value, has := a.Header(h.Name)
-		if !has || !matches(ValueRegex(h.Value), value) {
+		if !has || !Matches(ValueRegex(h.Value), value) {
 			return OtherHeaders
 		}
 	}
@@ -94,7 +94,7 @@ func (r *Rule) missesRequest(a *Asked) Miss {
 		a.PathUnknown()
 		return OtherPath
 	}
-	if len(r.Paths) > 0 && !slices.ContainsFunc(r.Paths, func(p string) bool { return matches(PathRegex(p, r.Action == Deny), a.Path) }) {
+	if len(r.Paths) > 0 && !slices.ContainsFunc(r.Paths, func(p string) bool { return Matches(PathRegex(p, r.Action == Deny), a.Path) }) {
 		return OtherPath
 	}
 	return Hit

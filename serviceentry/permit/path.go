@@ -94,8 +94,8 @@ func isSign(c byte) bool {
 
 var compiled sync.Map // expression → *regexp.Regexp
 
-// matches says whether all of a text is what an expression means.
-func matches(expression, text string) bool {
+// Matches says whether all of a text is what an expression (RE2) means.
+func Matches(expression, text string) bool {
 	re, ok := compiled.Load(expression)
 	if !ok {
 		re, _ = compiled.LoadOrStore(expression, regexp.MustCompile(`^(?:`+expression+`)$`))

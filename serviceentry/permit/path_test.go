@@ -41,10 +41,10 @@ func TestPathRegex(t *testing.T) {
 		{"/api/*/y", "/api/?/y", false, false},
 		{"/api/**", "/z?/api/x", false, false},
 	} {
-		if got := matches(PathRegex(c.pattern, false), c.path); got != c.allows {
+		if got := Matches(PathRegex(c.pattern, false), c.path); got != c.allows {
 			t.Errorf("%s allows %s: %v", c.pattern, c.path, got)
 		}
-		if got := matches(PathRegex(c.pattern, true), c.path); got != c.denies {
+		if got := Matches(PathRegex(c.pattern, true), c.path); got != c.denies {
 			t.Errorf("%s denies %s: %v", c.pattern, c.path, got)
 		}
 	}
@@ -79,10 +79,10 @@ func FuzzDeniedPath(f *testing.F) {
 		asked, _, _ = strings.Cut(asked, "?")
 		served, ok := normalised(asked)
 		means, ok2 := normalised(pattern)
-		if !ok || !ok2 || strings.Count(means, "*") != strings.Count(pattern, "*") || !matches(PathRegex(means, false), served) {
+		if !ok || !ok2 || strings.Count(means, "*") != strings.Count(pattern, "*") || !Matches(PathRegex(means, false), served) {
 			t.Skip()
 		}
-		if IsNormal(asked) && !matches(PathRegex(pattern, true), asked) {
+		if IsNormal(asked) && !Matches(PathRegex(pattern, true), asked) {
 			t.Errorf("a server takes %q for %q, which %q denies, but that does not mean the first", asked, served, pattern)
 		}
 	})

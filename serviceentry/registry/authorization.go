@@ -80,14 +80,8 @@ func (s *Snapshot) exitLabels(ref Ref) (out []map[string]string) {
 }
 
 func (b *batch) setAuthorization(c config.Change) {
-	list := slices.DeleteFunc(slices.Clone(b.next.authorizing[c.Key.Namespace]), func(p *authz.Policy) bool { return p.Key == c.Key })
-	if c.Object != nil {
-		list = append(list, authz.FromSpec(c.Object, c.Object.Spec.(*security.AuthorizationPolicy)))
-	}
-	slices.SortFunc(list, (*authz.Policy).Compare)
-	b.next.authorizing = maps.Clone(b.next.authorizing)
-	if b.next.authorizing[c.Key.Namespace] = list; len(list) == 0 {
-		delete(b.next.authorizing, c.Key.Namespace)
-	}
+	b.next.authorizing = afterChange(b.next.authorizing, c, func(o *config.Object) *authz.Policy {
+		return authz.FromSpec(o, o.Spec.(*security.AuthorizationPolicy))
+	}, func(p *authz.Policy) config.Key { return p.Key }, (*authz.Policy).Compare)
 	b.authorized[c.Key.Namespace] = true
 }

@@ -59,7 +59,7 @@ func fromGateway(o *config.Object, spec *networking.Gateway) *Gateway {
 
 // has says whether VirtualServices of a namespace may lead from the server to a host.
 func (s GatewayServer) has(ns, host string) bool {
-	return slices.ContainsFunc(s.Hosts, func(f HostFilter) bool { return (f.Namespace == "*" || f.Namespace == ns) && covers(f.Host, host) })
+	return slices.ContainsFunc(s.Hosts, func(f HostFilter) bool { return (f.Namespace == "*" || f.Namespace == ns) && Covers(f.Host, host) })
 }
 
 // Lets says whether VirtualServices of a namespace may lead from the Gateway to a host.

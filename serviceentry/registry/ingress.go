@@ -21,6 +21,20 @@ type Ingress struct {
 	Service   Ref
 }
 
+// PodLabels are the labels.
+func (i Ingress) PodLabels() map[string]string {
+	out := map[string]string{}
+	for pair := range strings.SplitSeq(i.Labels, ",") {
+		if k, v, ok := strings.Cut(pair, "="); ok {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// NameOfPort is what connections to a port that say nothing are asked for by: of a server that passes everything on.
+func NameOfPort(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
+
 // IngressFor gives what a router's pods are as an ingress gateway, by their labels and Service; false where no Gateway object selects
 // them, or where they are an egress gateway: something leaves by the Service, or is led to it.
 func (s *Snapshot) IngressFor(ns string, labels map[string]string, service Ref) (Ingress, bool) {
@@ -158,7 +172,8 @@ type OpenedServer struct {
 	Closed []string
 }
 
-// Lets gives the name by which a VirtualService's host is asked for at the server: the narrower of the two; "" for none.
+// Lets gives the names by which a VirtualService's host is asked for at the server: of it and each host that the server opens to the
+// VirtualService's namespace, the narrower.
 func (o *OpenedServer) Lets(ns, host string) (names []string) { return letsOf(o.Hosts, ns, host) }
 
 func letsOf(hosts []HostFilter, ns, host string) (names []string) {
@@ -176,9 +191,9 @@ func letsOf(hosts []HostFilter, ns, host string) (names []string) {
 // narrower is what two patterns have in common; "" for nothing.
 func narrower(a, b string) string {
 	switch {
-	case covers(a, b):
+	case Covers(a, b):
 		return b
-	case covers(b, a):
+	case Covers(b, a):
 		return a
 	default:
 		return ""
@@ -208,7 +223,7 @@ func (s *Snapshot) Opened(i Ingress) *Opened {
 }
 
 func (s *Snapshot) open(i Ingress) *Opened {
-	labels := parseSelector(i.Labels)
+	labels := i.PodLabels()
 	var list []*Gateway
 	for _, g := range s.gateways {
 		if s.mayOpen(g, i.Namespace) && selects(g.Selector, labels) {
@@ -315,17 +330,6 @@ func listensAt(k *KubeService, number uint32) uint32 {
 	return number
 }
 
-// parseSelector reads selectorText.
-func parseSelector(text string) map[string]string {
-	out := map[string]string{}
-	for _, pair := range strings.Split(text, ",") {
-		if k, v, ok := strings.Cut(pair, "="); ok {
-			out[k] = v
-		}
-	}
-	return out
-}
-
 // putLeading notes a VirtualService with the hosts that it leads to. Those of ingress gateways are looked at again.
 func (b *batch) putLeading(host string, v *VirtualService, there bool) {
 	old, _ := b.leading.Get(host)
@@ -360,7 +364,7 @@ func (b *batch) touchServed(g *Gateway) {
 	}
 	b.askedAgain[g.Key] = true
 	for _, s := range g.Servers {
-		b.nameCovered(":" + strconv.FormatUint(uint64(s.Port), 10))
+		b.nameCovered(NameOfPort(s.Port))
 		for _, f := range s.Hosts {
 			b.nameCovered(f.Host)
 		}
@@ -377,7 +381,7 @@ func (b *batch) nameCovered(pattern string) {
 		return
 	}
 	b.names.Walk(func(name string, _ []asker) bool {
-		if covers(pattern, name) {
+		if Covers(pattern, name) {
 			b.named[name] = true
 		}
 		return true
@@ -446,7 +450,7 @@ func (b *batch) namesOf(key config.Key) []string {
 			for _, host := range v.Hosts {
 				for _, n := range letsOf(s.Hosts, v.Key.Namespace, host) {
 					if s.Serves == ServesBytes {
-						n = ":" + strconv.FormatUint(uint64(s.Port), 10)
+						n = NameOfPort(s.Port)
 					}
 					found[n] = true
 				}

@@ -129,17 +129,10 @@ func mtlsMode(m *security.PeerAuthentication_MutualTLS) *MTLSMode {
 // setPeerAuth replaces or removes a PeerAuthentication. Whether its pods are spoken to by mutual TLS is told with the endpoints of
 // whatever selects them, so these are looked at again: those of its namespace, or after one of the root namespace all.
 func (b *batch) setPeerAuth(c config.Change) {
-	ns := c.Key.Namespace
-	list := slices.DeleteFunc(slices.Clone(b.next.peerAuths[ns]), func(p *PeerAuth) bool { return p.Key == c.Key })
-	if c.Object != nil {
-		list = append(list, fromPeerAuthentication(c.Object, c.Object.Spec.(*security.PeerAuthentication)))
-	}
-	slices.SortFunc(list, func(x, y *PeerAuth) int { return cmp.Or(x.Created.Compare(y.Created), x.Key.Compare(y.Key)) })
-	b.next.peerAuths = maps.Clone(b.next.peerAuths)
-	if b.next.peerAuths[ns] = list; len(list) == 0 {
-		delete(b.next.peerAuths, ns)
-	}
-	b.authenticated[ns] = true
+	b.next.peerAuths = afterChange(b.next.peerAuths, c, func(o *config.Object) *PeerAuth {
+		return fromPeerAuthentication(o, o.Spec.(*security.PeerAuthentication))
+	}, func(p *PeerAuth) config.Key { return p.Key }, func(x, y *PeerAuth) int { return cmp.Or(x.Created.Compare(y.Created), x.Key.Compare(y.Key)) })
+	b.authenticated[c.Key.Namespace] = true
 }
 
 // settlePeerAuths looks at the endpoints again whose pods may be authenticated otherwise. It comes before they are gathered.

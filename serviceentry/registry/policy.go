@@ -80,15 +80,9 @@ func (s *Snapshot) PolicySet(ns, account string, labels map[string]string) permi
 }
 
 func (b *batch) setPolicy(c config.Change) {
-	list := slices.DeleteFunc(slices.Clone(b.next.policies[c.Key.Namespace]), func(p *permit.Policy) bool { return p.Key == c.Key })
-	if c.Object != nil {
-		list = append(list, permit.FromSpec(c.Object, c.Object.Spec.(*v1alpha1.EgressPolicy)))
-	}
-	slices.SortFunc(list, (*permit.Policy).Compare)
-	b.next.policies = maps.Clone(b.next.policies)
-	if b.next.policies[c.Key.Namespace] = list; len(list) == 0 {
-		delete(b.next.policies, c.Key.Namespace)
-	}
+	b.next.policies = afterChange(b.next.policies, c, func(o *config.Object) *permit.Policy {
+		return permit.FromSpec(o, o.Spec.(*v1alpha1.EgressPolicy))
+	}, func(p *permit.Policy) config.Key { return p.Key }, (*permit.Policy).Compare)
 	b.policed[c.Key.Namespace] = true
 }
 

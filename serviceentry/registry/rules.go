@@ -84,7 +84,7 @@ func (b *batch) covered(pattern string, f func(host string)) {
 		b.below(pattern[2:], f)
 	default:
 		b.hosts.Walk(func(host string, _ []*Service) bool {
-			if covers(pattern, host) {
+			if Covers(pattern, host) {
 				f(host)
 			}
 			return true
@@ -106,5 +106,5 @@ func (b *batch) ruleTouched(host string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(b.partial, func(pattern string) bool { return covers(pattern, host) })
+	return slices.ContainsFunc(b.partial, func(pattern string) bool { return Covers(pattern, host) })
 }

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -114,7 +113,7 @@ func anyOf(filters []HostFilter, own string, svc *Service) bool {
 		if ns == "." {
 			ns = own
 		}
-		return (ns == "*" || ns == svc.Namespace) && covers(f.Host, svc.Host)
+		return (ns == "*" || ns == svc.Namespace) && Covers(f.Host, svc.Host)
 	})
 }
 
@@ -146,8 +145,8 @@ func (s *Scope) narrow(own string, svc *Service) *Service {
 	return &less
 }
 
-// covers says whether a pattern ("*", "*.suffix", exact) covers a host, which may be a wildcard itself.
-func covers(pattern, host string) bool {
+// Covers says whether a pattern ("*", "*.suffix", exact) covers a host, which may be a wildcard itself.
+func Covers(pattern, host string) bool {
 	if pattern == "*" || pattern == host {
 		return true
 	}
@@ -167,13 +166,9 @@ func selects(selector, labels map[string]string) bool {
 
 func (b *batch) setScope(c config.Change) {
 	b.changed.Scopes = append(b.changed.Scopes, c.Key)
-	b.next.scopes = maps.Clone(b.next.scopes)
-	list := slices.DeleteFunc(slices.Clone(b.next.scopes[c.Key.Namespace]), func(s *Scope) bool { return s.Key == c.Key })
-	if c.Object != nil {
-		list = append(list, fromSidecar(c.Object, c.Object.Spec.(*networking.Sidecar)))
-	}
-	slices.SortFunc(list, func(x, y *Scope) int {
+	b.next.scopes = afterChange(b.next.scopes, c, func(o *config.Object) *Scope {
+		return fromSidecar(o, o.Spec.(*networking.Sidecar))
+	}, func(s *Scope) config.Key { return s.Key }, func(x, y *Scope) int {
 		return cmp.Or(-cmp.Compare(min(len(x.Selector), 1), min(len(y.Selector), 1)), x.Key.Compare(y.Key))
 	})
-	b.next.scopes[c.Key.Namespace] = list
 }

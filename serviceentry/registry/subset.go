@@ -83,3 +83,12 @@ func (r *Rule) readSubsets(in []*networking.Subset) {
 	}
 	slices.SortFunc(r.Subsets, func(a, b Subset) int { return strings.Compare(a.Name, b.Name) })
 }
+
+// Parts are all of a host's endpoints, and those that its rule, if it has one, tells apart.
+func (r *Rule) Parts() []Subset {
+	all := []Subset{{}}
+	if r == nil {
+		return all
+	}
+	return append(all, r.Subsets...)
+}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -159,7 +159,7 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 		for _, at := range v.Gateways {
 			for _, o := range opened.Of(at) {
 				if a.lets(o, v, name) {
-					n.add(a, o, v, older)
+					n.add(a, opened, o, v, older)
 				}
 			}
 		}
@@ -171,7 +171,7 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 			}
 		}
 	}
-	n.turnAway(a, opened)
+	n.turnAway(opened)
 	return n, len(n.Rows) > 0
 }
 
@@ -180,7 +180,7 @@ func (a Ingress) lets(o *registry.OpenedServer, v *registry.VirtualService, name
 	if o.Serves == registry.NotServed || (o.Serves == registry.ServesBytes) != strings.HasPrefix(name, ":") {
 		return false
 	}
-	if o.Serves == registry.ServesBytes && name != ":"+strconv.FormatUint(uint64(o.Port), 10) {
+	if o.Serves == registry.ServesBytes && name != registry.NameOfPort(o.Port) {
 		return false
 	}
 	for _, h := range v.Hosts {
@@ -206,12 +206,12 @@ func (n *IngressName) row(o *registry.OpenedServer) *IngressRow {
 
 // add gives the routes of a VirtualService to a server's row. The oldest one's namespace has the name; whoever has a pattern that covers
 // it, and is older still, has it too.
-func (n *IngressName) add(a Ingress, o *registry.OpenedServer, v *registry.VirtualService, older []*registry.VirtualService) {
+func (n *IngressName) add(a Ingress, opened *registry.Opened, o *registry.OpenedServer, v *registry.VirtualService, older []*registry.VirtualService) {
 	taken := func(x *registry.VirtualService) bool {
 		return x.Key.Namespace != v.Key.Namespace && x.Created.Before(v.Created) && x.ExportTo.Includes(a.Namespace) && slices.ContainsFunc(x.Gateways, func(at string) bool {
-			return slices.ContainsFunc(a.snap.Opened(a.Ingress).Of(at), func(other *registry.OpenedServer) bool {
+			return slices.ContainsFunc(opened.Of(at), func(other *registry.OpenedServer) bool {
 				return other.Serves != registry.NotServed && tableOf(other) == tableOf(o) && slices.ContainsFunc(x.Hosts, func(h string) bool {
-					return slices.ContainsFunc(other.Lets(x.Key.Namespace, h), func(p string) bool { return p != "*" && covers(p, n.Name) })
+					return slices.ContainsFunc(other.Lets(x.Key.Namespace, h), func(p string) bool { return p != "*" && registry.Covers(p, n.Name) })
 				})
 			})
 		})
@@ -223,7 +223,7 @@ func (n *IngressName) add(a Ingress, o *registry.OpenedServer, v *registry.Virtu
 	if len(r.By) > 0 && r.By[0].Key.Namespace != v.Key.Namespace {
 		return
 	}
-	place := route.Place{Gateway: o.Gateway.Key.Namespace + "/" + o.Gateway.Key.Name, Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.labels())}
+	place := route.Place{Gateway: o.Gateway.Key.Namespace + "/" + o.Gateway.Key.Name, Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels())}
 	switch o.Serves {
 	case registry.ServesRequests, registry.ServesTLSRequests:
 		r.HTTP = route.Join(r.HTTP, route.HTTPAt(v.HTTP, place))
@@ -243,22 +243,8 @@ func (n *IngressName) add(a Ingress, o *registry.OpenedServer, v *registry.Virtu
 	}
 }
 
-func covers(pattern, name string) bool {
-	return pattern == name || (pattern[0] == '*' && strings.HasSuffix(name, pattern[1:]))
-}
-
-func (a Ingress) labels() map[string]string {
-	out := map[string]string{}
-	for _, pair := range strings.Split(a.Labels, ",") {
-		if k, v, ok := strings.Cut(pair, "="); ok {
-			out[k] = v
-		}
-	}
-	return out
-}
-
 // turnAway says, in the port's other tables of requests inside of TLS, that the name is not theirs.
-func (n *IngressName) turnAway(a Ingress, opened *registry.Opened) {
+func (n *IngressName) turnAway(opened *registry.Opened) {
 	for i := range slices.Clone(n.Rows) {
 		own := n.Rows[i]
 		if own.Serves.Family() != registry.PassesTLS {
@@ -286,8 +272,7 @@ func (a Ingress) end(v *registry.VirtualService, host string) IngressEnd {
 	if why, fix := a.unfit(svc); why != "" {
 		return IngressEnd{Closed: why, Fix: fix}
 	}
-	e := IngressEnd{Reach: a.reach(svc)}
-	return e
+	return IngressEnd{Reach: a.reach(svc)}
 }
 
 // unfit says why an ingress gateway does not lead to a registration, and what to do.
@@ -367,7 +352,7 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 // IngressTarget is a host of the mesh that an ingress gateway leads to.
 type IngressTarget struct {
 	Reach
-	Connect int64 // the mesh's connectTimeout, in nanoseconds
+	Connect time.Duration // the mesh's connectTimeout
 	// Refused are addresses that the gateway does not connect to: its own, the mesh's other doors'.
 	Refused []netip.Addr
 }
@@ -384,7 +369,7 @@ func (a Ingress) Target(host string) (IngressTarget, bool) {
 	if why, _ := a.unfit(svc); why != "" {
 		return IngressTarget{}, false
 	}
-	return IngressTarget{Reach: a.reach(svc), Connect: int64(a.snap.Mesh.ConnectTimeout), Refused: a.refused()}, true
+	return IngressTarget{Reach: a.reach(svc), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused()}, true
 }
 
 // refused are the doors, and the gateway's own pods.

@@ -3,7 +3,6 @@ package ingress
 import (
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -22,7 +21,7 @@ type Target struct{ resolve.IngressTarget }
 func (t *Target) Part() *part.Part {
 	p := &part.Part{Secrets: t.Far.Secrets()}
 	for _, port := range t.ports() {
-		for _, s := range t.subsets() {
+		for _, s := range t.Rule.Parts() {
 			p.Resources = append(p.Resources, t.cluster(port, s)...)
 		}
 	}
@@ -37,15 +36,6 @@ func (t *Target) ports() []registry.Port {
 	})
 }
 
-// subsets are all of its endpoints, and those that its rule tells apart.
-func (t *Target) subsets() []registry.Subset {
-	all := []registry.Subset{{}}
-	if t.Rule == nil {
-		return all
-	}
-	return append(all, t.Rule.Subsets...)
-}
-
 func (t *Target) cluster(port registry.Port, s registry.Subset) []*resource.Resource {
 	svc := *t.Service
 	svc.Resolution = registry.Static // of a headless Service too: the client chose no pod
@@ -53,7 +43,7 @@ func (t *Target) cluster(port registry.Port, s registry.Subset) []*resource.Reso
 	part := farend.Within(&svc, s)
 	name := wire.SubsetName(port.Number, s.Name, svc.Host)
 	way := farend.Options{
-		TLS: t.Rule.TLSFor(port.Number), Given: t.Far.Given[port.Number], Connect: t.Rule.ConnectTimeoutOf(s.Name, port.Number, time.Duration(t.Connect)),
+		TLS: t.Rule.TLSFor(port.Number), Given: t.Far.Given[port.Number], Connect: t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect),
 		Traffic: t.Rule.SubsetTraffic(s.Name, port.Number),
 	}
 	return farend.Cluster(resource.Cluster, name, part, port, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))
@@ -66,7 +56,7 @@ func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 	}
 	list = t.reached(list)
 	for _, port := range t.ports() {
-		for _, s := range t.subsets() {
+		for _, s := range t.Rule.Parts() {
 			out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, t.Service.Host), port, s.Of(list)))
 		}
 	}

@@ -229,7 +229,7 @@ func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 	}
 	for _, port := range h.Service.Ports {
 		if h.Takes(port) && h.Direct(port) {
-			for _, part := range h.parts() {
+			for _, part := range h.Rule.Parts() {
 				out = append(out, farend.SealLoad(wire.SubsetName(port.Number, part.Name, h.Service.Host), port, part.Of(list)))
 			}
 		}
@@ -237,19 +237,10 @@ func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 	return out
 }
 
-// parts are all of the host's endpoints, and those that its rule tells apart.
-func (h *Host) parts() []registry.Subset {
-	all := []registry.Subset{{}}
-	if h.Rule == nil {
-		return all
-	}
-	return append(all, h.Rule.Subsets...)
-}
-
 // clusters are the host's own of one port, with their endpoints where they are written down: a cluster for each part.
 func (h *Host) clusters(port registry.Port) (out []*resource.Resource) {
 	reach := &resolve.Reach{Rule: h.Rule, Far: h.Far}
-	for _, part := range h.parts() {
+	for _, part := range h.Rule.Parts() {
 		name := wire.SubsetName(port.Number, part.Name, h.Service.Host)
 		mutual := farend.MutualTo(h.Mutual(port), h.Service, port, part.Name, h.Accounts, h.Rule.TLSFor(port.Number), h.Trust)
 		out = append(out, clusterOf(name, h.Service, port, h.Rule.TLSFor(port.Number), h.Far.Given[port.Number], reach, part.Name, mutual, h)...)
