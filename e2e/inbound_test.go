@@ -114,21 +114,9 @@ func newInbound(t *testing.T) *inbound {
 	t.Helper()
 	ctx, scene := setScene(t, story.InNamespaces)
 	scene.Outside.Set("bank.test", theTTL, world.OutsideAddrs[3])
-	if err := scene.Config.Write("peer.yaml", peerObjects); err != nil {
-		t.Fatal(err)
-	}
-	setting, cancel := context.WithTimeout(ctx, sceneLimit)
-	defer cancel()
-	peer, err := scene.AddSidecar(setting, "peer-1", "default", "peer", peerAddr, "app=peer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := &inbound{scene: scene, peer: peer}
-	if in.stranger, err = scene.World.AddPod("stranger", strangerAddr); err != nil {
-		t.Fatal(err)
-	}
-	in.apps = startPeerApps(t, peer.Host())
-	err = world.Within(ctx, 30*time.Second, func() error { // both proxies know the peer's ports
+	peer, stranger := withNeighbours(t, ctx, scene, peerObjects, "peer", peerAddr, "stranger", strangerAddr)
+	in := &inbound{scene: scene, peer: peer, stranger: stranger, apps: startPeerApps(t, peer.Host())}
+	err := world.Within(ctx, 30*time.Second, func() error { // both proxies know the peer's ports
 		for _, pod := range []*story.Pod{scene.App, peer} {
 			if dump, err := pod.Admin(ctx, "/config_dump?resource=dynamic_listeners"); err != nil || !strings.Contains(string(dump), "0.0.0.0_7777") {
 				return fmt.Errorf("no listener 0.0.0.0_7777 yet (%w)", err)
@@ -140,6 +128,25 @@ func newInbound(t *testing.T) *inbound {
 		t.Fatal(err)
 	}
 	return in
+}
+
+// withNeighbours adds to a scene's app a second injected pod, APP-1, of which the objects tell, and a neighbour that has no proxy.
+func withNeighbours(t *testing.T, ctx context.Context, scene *story.Scene, objects, app string, addr netip.Addr, neighbour string, at netip.Addr) (*story.Pod, *world.Host) {
+	t.Helper()
+	if err := scene.Config.Write(app+".yaml", objects); err != nil {
+		t.Fatal(err)
+	}
+	setting, cancel := context.WithTimeout(ctx, sceneLimit)
+	defer cancel()
+	pod, err := scene.AddSidecar(setting, app+"-1", "default", app, addr, "app="+app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := scene.World.AddPod(neighbour, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod, host
 }
 
 // TestInbound: who connects to a pod reaches its app, and nothing else.

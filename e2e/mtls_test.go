@@ -100,19 +100,11 @@ func TestMutualTLS(t *testing.T) {
 func newMeshed(t *testing.T) *meshed {
 	t.Helper()
 	ctx, scene := setScene(t, story.InNamespaces)
-	if err := errors.Join(scene.Controller.SpeakMutualTLS(), scene.Config.Write("meshed.yaml", meshedObjects)); err != nil {
+	if err := scene.Controller.SpeakMutualTLS(); err != nil {
 		t.Fatal(err)
 	}
-	setting, cancel := context.WithTimeout(ctx, sceneLimit)
-	defer cancel()
-	pod, err := scene.AddSidecar(setting, "meshed-1", "default", "meshed", meshedAddr, "app=meshed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &meshed{scene: scene, pod: pod}
-	if m.bystander, err = scene.World.AddPod("bystander", bystanderAddr); err != nil {
-		t.Fatal(err)
-	}
+	pod, bystander := withNeighbours(t, ctx, scene, meshedObjects, "meshed", meshedAddr, "bystander", bystanderAddr)
+	m := &meshed{scene: scene, pod: pod, bystander: bystander}
 	m.serve(t)
 	for _, port := range []int{meshedHTTP, meshedGRPC, meshedTLS, meshedGreets, meshedEcho} {
 		m.until(t, scene.App, "dynamic_active_clusters", fmt.Sprintf("outbound_.%d_._.%s", port, meshedHost))

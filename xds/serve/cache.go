@@ -71,6 +71,8 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 				c.place(st)
 			}
 		}
+	}
+	if reclassify {
 		c.lookAtPods()
 	}
 	// the gateway first, which others send to
