@@ -114,7 +114,7 @@ func newInbound(t *testing.T) *inbound {
 	t.Helper()
 	ctx, scene := setScene(t, story.InNamespaces)
 	scene.Outside.Set("bank.test", theTTL, world.OutsideAddrs[3])
-	peer, stranger := withNeighbours(t, ctx, scene, peerObjects, "peer", peerAddr, "stranger", strangerAddr)
+	peer, stranger := withNeighbours(ctx, t, scene, peerObjects, "peer", peerAddr, "stranger", strangerAddr)
 	in := &inbound{scene: scene, peer: peer, stranger: stranger, apps: startPeerApps(t, peer.Host())}
 	err := world.Within(ctx, 30*time.Second, func() error { // both proxies know the peer's ports
 		for _, pod := range []*story.Pod{scene.App, peer} {
@@ -131,7 +131,7 @@ func newInbound(t *testing.T) *inbound {
 }
 
 // withNeighbours adds to a scene's app a second injected pod, APP-1, of which the objects tell, and a neighbour that has no proxy.
-func withNeighbours(t *testing.T, ctx context.Context, scene *story.Scene, objects, app string, addr netip.Addr, neighbour string, at netip.Addr) (*story.Pod, *world.Host) {
+func withNeighbours(ctx context.Context, t *testing.T, scene *story.Scene, objects, app string, addr netip.Addr, neighbour string, at netip.Addr) (*story.Pod, *world.Host) {
 	t.Helper()
 	if err := scene.Config.Write(app+".yaml", objects); err != nil {
 		t.Fatal(err)

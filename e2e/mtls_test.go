@@ -103,7 +103,7 @@ func newMeshed(t *testing.T) *meshed {
 	if err := scene.Controller.SpeakMutualTLS(); err != nil {
 		t.Fatal(err)
 	}
-	pod, bystander := withNeighbours(t, ctx, scene, meshedObjects, "meshed", meshedAddr, "bystander", bystanderAddr)
+	pod, bystander := withNeighbours(ctx, t, scene, meshedObjects, "meshed", meshedAddr, "bystander", bystanderAddr)
 	m := &meshed{scene: scene, pod: pod, bystander: bystander}
 	m.serve(t)
 	for _, port := range []int{meshedHTTP, meshedGRPC, meshedTLS, meshedGreets, meshedEcho} {

@@ -40,12 +40,16 @@ func TestWrongCalls(t *testing.T) {
 		"guard --node-name n extra":                        `"extra"`,
 		"clean extra":                                      `"extra"`,
 		"nothing":                                          `"nothing"`,
+		"pod ad shop/cart-1":                               `"ad" is none of add, remove, check`,
+		"pod add shop":                                     `"shop": write NAMESPACE/NAME`,
+		"pod add":                                          "accepts 2 arg(s)",
+		"agent --ip x":                                     `--ip "x"`,
 	} {
 		if _, code, err := call(strings.Fields(args)...); code != program.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: exit code %d, %v, want %q", args, code, err, want)
 		}
 	}
-	for _, args := range []string{"", "--help", "guard --help", "clean --help"} {
+	for _, args := range []string{"", "--help", "guard --help", "clean --help", "agent --help", "pod --help", "cni --help"} {
 		out, code, err := call(strings.Fields(args)...)
 		if code != program.Done || !strings.Contains(out, "Usage:") {
 			t.Errorf("%s: %d, %v: %s", args, code, err, out)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,9 @@ add returns when the pod is served, or is none of the mesh's. check says why one
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains(node.Questions, args[0]) {
+				return usageError{fmt.Errorf("%q is none of %s", args[0], strings.Join(node.Questions, ", "))}
+			}
 			ns, name, ok := strings.Cut(args[1], "/")
 			if !ok {
 				return usageError{fmt.Errorf("%q: write NAMESPACE/NAME", args[1])}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,9 @@ const (
 	Remove = "remove"
 	Check  = "check"
 )
+
+// Questions are they.
+var Questions = []string{Add, Remove, Check}
 
 // Request is one question; one connection carries one.
 type Request struct {
@@ -114,6 +118,6 @@ func (p *Pods) do(ctx context.Context, r Request) error {
 	case Check:
 		return p.Check(r.Local)
 	default:
-		return fmt.Errorf("%q: say %s, %s or %s", r.Do, Add, Remove, Check)
+		return fmt.Errorf("%q is none of %s", r.Do, strings.Join(Questions, ", "))
 	}
 }
