@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,11 +14,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	duckdb "github.com/duckdb/duckdb-go/v2"
-
+	"github.com/sallyport/sallyport/egress/audit/duck"
 	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -259,21 +256,6 @@ func (r *reader) database(files map[int][]string) (*sql.DB, error) {
 		"memory_limit": {"512MB"}, "threads": {"2"}, "temp_directory": {r.scratch},
 		"autoinstall_known_extensions": {"false"}, "autoload_known_extensions": {"false"}, "allow_community_extensions": {"false"},
 	}
-	var first sync.Once
-	connector, err := duckdb.NewConnector("?"+settings.Encode(), func(c driver.ExecerContext) (err error) {
-		first.Do(func() {
-			for _, s := range []string{
-				"SET GLOBAL TimeZone = 'UTC'", "SET allowed_paths = [" + strings.Join(paths, ", ") + "]", "SET enable_external_access = false",
-				"CREATE VIEW " + store.Table + " AS " + records(files), "SET lock_configuration = true",
-			} {
-				_, e := c.ExecContext(context.Background(), s, nil)
-				err = errors.Join(err, e)
-			}
-		})
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(connector), nil
+	return duck.Open("", settings, "SET GLOBAL TimeZone = 'UTC'", "SET allowed_paths = ["+strings.Join(paths, ", ")+"]",
+		"SET enable_external_access = false", "CREATE VIEW "+store.Table+" AS "+records(files), "SET lock_configuration = true")
 }

@@ -5,13 +5,14 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"testing"
 	"time"
 
-	duckdb "github.com/duckdb/duckdb-go/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport/sallyport/egress/audit/duck"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -50,11 +51,10 @@ func BenchmarkBareAppender(b *testing.B) {
 	for _, size := range batchSizes {
 		b.Run(fmt.Sprintf("batches of %d", size), func(b *testing.B) {
 			ctx := context.Background()
-			connector, err := duckdb.NewConnector(filepath.Join(b.TempDir(), FileName)+"?threads=2&memory_limit=512MB", nil)
+			db, err := duck.Open(filepath.Join(b.TempDir(), FileName), url.Values{"memory_limit": {"512MB"}, "threads": {"2"}})
 			if err != nil {
 				b.Fatal(err)
 			}
-			db := sql.OpenDB(connector)
 			defer func() { _ = db.Close() }()
 			if err := migrate(ctx, db, time.Now()); err != nil {
 				b.Fatal(err)
@@ -67,7 +67,7 @@ func BenchmarkBareAppender(b *testing.B) {
 			measure(b, size, func() error {
 				return transact(ctx, db, func(conn *sql.Conn) error {
 					return conn.Raw(func(raw any) error {
-						return appendRows(raw.(driver.Conn), Table, int(size), func(int) []driver.Value {
+						return appendRows(raw, Table, int(size), func(int) []driver.Value {
 							r := usual(seq)
 							seq++
 							row = columns.row(row, &r, now)

@@ -11,6 +11,7 @@ import (
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
 
+	"github.com/sallyport/sallyport/egress/audit/duck"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -29,8 +30,7 @@ func (s *Store) commit(ctx context.Context, batches [][]record.Record) error {
 	records := make([]driver.Value, 0, len(s.layout))
 	err := transact(ctx, s.db, func(conn *sql.Conn) error {
 		return conn.Raw(func(raw any) error {
-			c := raw.(driver.Conn)
-			err := appendRows(c, Table, len(news), func(i int) []driver.Value {
+			err := appendRows(raw, Table, len(news), func(i int) []driver.Value {
 				records = s.layout.row(records, &news[i], now)
 				return records
 			})
@@ -38,7 +38,7 @@ func (s *Store) commit(ctx context.Context, batches [][]record.Record) error {
 				return err
 			}
 			spools := s.seen.rows(changed, now)
-			return appendRows(c, "spools", len(spools), func(i int) []driver.Value { return spools[i] })
+			return appendRows(raw, "spools", len(spools), func(i int) []driver.Value { return spools[i] })
 		})
 	})
 	if err != nil {
@@ -78,9 +78,9 @@ func lastIngested(ctx context.Context, db *sql.DB) (time.Time, error) {
 	return until.UTC(), nil
 }
 
-// appendRows appends n rows to a table by DuckDB's appender, within the connection's transaction.
-func appendRows(c driver.Conn, table string, n int, row func(i int) []driver.Value) error {
-	appender, err := duckdb.NewAppenderFromConn(c, "", table)
+// appendRows appends n rows to a table by DuckDB's appender, within the transaction of the connection that sql.Conn.Raw gave.
+func appendRows(raw any, table string, n int, row func(i int) []driver.Value) error {
+	appender, err := duck.Appender(raw, table)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"database/sql/driver"
 	"fmt"
 	"strings"
 	"time"
@@ -116,13 +116,17 @@ func transact(ctx context.Context, db *sql.DB, f func(*sql.Conn) error) error {
 		return err
 	}
 	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, "BEGIN TRANSACTION"); err != nil {
-		return err
+	if _, err = conn.ExecContext(ctx, "BEGIN TRANSACTION"); err == nil {
+		err = f(conn)
 	}
-	if err := f(conn); err != nil {
-		_, rollback := conn.ExecContext(ctx, "ROLLBACK")
-		return errors.Join(err, rollback)
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "COMMIT")
 	}
-	_, err = conn.ExecContext(ctx, "COMMIT")
+	if err != nil {
+		// The connection does not go back with a transaction on it, whatever ended this one.
+		if _, rollback := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); rollback != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+		}
+	}
 	return err
 }

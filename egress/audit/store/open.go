@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,11 +12,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	duckdb "github.com/duckdb/duckdb-go/v2"
-
+	"github.com/sallyport/sallyport/egress/audit/duck"
 	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
@@ -87,20 +84,10 @@ func connect(ctx context.Context, file string, readOnly bool, o Options) (*sql.D
 	if o.Scratch != "" {
 		scratch = "SET allowed_directories = ['" + strings.ReplaceAll(o.Scratch, "'", "''") + "/']"
 	}
-	var first sync.Once
-	connector, err := duckdb.NewConnector(file+"?"+settings.Encode(), func(c driver.ExecerContext) (err error) {
-		first.Do(func() {
-			for _, s := range []string{"SET GLOBAL TimeZone = 'UTC'", scratch, "SET enable_external_access = false", "SET lock_configuration = true"} {
-				_, e := c.ExecContext(context.Background(), s, nil)
-				err = errors.Join(err, e)
-			}
-		})
-		return err
-	})
+	db, err := duck.Open(file, settings, "SET GLOBAL TimeZone = 'UTC'", scratch, "SET enable_external_access = false", "SET lock_configuration = true")
 	if err != nil {
 		return nil, fmt.Errorf("audit store: open %s: %w", file, err)
 	}
-	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(readers + 2) // the writer's, and the gatherer's
 	db.SetMaxIdleConns(2)
 	if err := db.PingContext(ctx); err != nil {

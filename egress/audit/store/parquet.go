@@ -6,13 +6,13 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	duckdb "github.com/duckdb/duckdb-go/v2"
-
+	"github.com/sallyport/sallyport/egress/audit/duck"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -41,11 +41,9 @@ func NewParquetWriter(ctx context.Context, file string) (w *ParquetWriter, err e
 			err = errors.Join(fmt.Errorf("audit export: %w", err), w.Close())
 		}
 	}()
-	connector, err := duckdb.NewConnector(filepath.Join(w.scratch, FileName)+"?memory_limit=512MB&threads=2", nil)
-	if err != nil {
+	if w.db, err = duck.Open(filepath.Join(w.scratch, FileName), url.Values{"memory_limit": {"512MB"}, "threads": {"2"}}); err != nil {
 		return nil, err
 	}
-	w.db = sql.OpenDB(connector)
 	if err := migrate(ctx, w.db, time.Now().UTC()); err != nil {
 		return nil, err
 	}
@@ -63,7 +61,7 @@ func (w *ParquetWriter) Write(ctx context.Context, records []record.Record) erro
 	}
 	var values []driver.Value
 	err := w.conn.Raw(func(raw any) error {
-		return appendRows(raw.(driver.Conn), Table, len(records), func(i int) []driver.Value {
+		return appendRows(raw, Table, len(records), func(i int) []driver.Value {
 			values = w.layout.row(values, &records[i], time.Time{})
 			return values
 		})
