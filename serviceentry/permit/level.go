@@ -41,6 +41,13 @@ func (l Level) Enforced() Level {
 // Observes says whether one of them is observed only.
 func (l Level) Observes() bool { return slices.ContainsFunc(l, (*Policy).observed) }
 
+// Unsettles says whether what the level allows for good might be narrowed if what it observes were enforced: another rule decides then.
+func (l Level) Unsettles() bool {
+	return l.Observes() && slices.ContainsFunc(l, func(p *Policy) bool {
+		return !p.Observe && slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Final })
+	})
+}
+
 // Rule says what the level says of what is asked: the first rule that matches decides, else the default. A path that servers may
 // take for another one is denied where a rule with paths comes to be asked.
 func (l Level) Rule(a *Asked) Ruling {

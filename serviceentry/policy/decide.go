@@ -139,10 +139,6 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Path: PathGateway, Gateway: svc.Exit,
 		Cluster: wire.GatewayCluster(registry.GatewayPort, svc.Exit.Host(), svc.Borrowed),
 	}
-	if port.Protocol == registry.TLS && shown.Name != "" && !svc.Wildcard() && shown.Name != svc.Host {
-		v.Reason = fmt.Sprintf("%s is another name of %s, but the gateway takes TLS for that name only: give it as the server's name (SNI)", shown.Name, svc.Host)
-		return v
-	}
 	name := svc.Host
 	if svc.Wildcard() {
 		name = shown.Name
@@ -150,10 +146,19 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	row := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Row(name, port.Number, a.workload.Namespace, means)
 	speaks := spokenThere(shown.Kind, svc, port)
 	what := asked(name, port.Number, speaks, shown.Request, a.at)
+	called := shown.Name
+	otherName := port.Protocol == registry.TLS && called != "" && !svc.Wildcard() && called != svc.Host
+	if otherName { // the sidecar asks for the host; the ClientHello comes after that
+		shown.Name, shown.Request.SNI = svc.Host, svc.Host
+	}
 	if to := a.ledUnread(row, shown); to != nil {
 		what.Host, what.Port = to.Service.Host, to.Port.Number
 	}
 	if !a.permitted(&v, what) || !a.authorized(&v, svc.Exit, name, port.Number, speaks, shown.Request) {
+		return v
+	}
+	if otherName {
+		v.Reason = fmt.Sprintf("%s is another name of %s, but the gateway takes TLS for that name only: give it as the server's name (SNI)", called, svc.Host)
 		return v
 	}
 	if row == nil { // names of the gateway's own host, which a pattern covers

@@ -21,9 +21,7 @@ func DecideForward(s *registry.Snapshot, namespace string, d Destination) Verdic
 	if denied {
 		return said
 	}
-	v := routedForward(s, namespace, d, row)
-	v.Ruling, v.WouldDeny, v.Asked, v.Policies = said.Ruling, said.WouldDeny, said.Asked, said.Policies
-	return v
+	return routedForward(s, namespace, d, row).ruledAs(said)
 }
 
 // routedForward is what becomes of what no policy denies.

@@ -11,12 +11,14 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// led is the verdict of a user's route that hands on: that of the destination which gets the most. Others are told in words.
+// led is the verdict of a user's route that hands on: that of the destination which gets the most. Others are told in words. What leaves
+// from the pod policies are asked about before a fault answers.
 func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
-	if v, refuses := aborted(svc, r); refuses {
-		return v
-	}
 	to := most(r.To)
+	fault, refuses := aborted(svc, r)
+	if refuses && (to.Closed != nil || !to.Service.Exit.IsZero()) {
+		return fault
+	}
 	if to.Closed != nil {
 		return Verdict{Service: svc, Path: PathBlackhole, Cluster: wire.BlackHoleCluster, DecidedBy: Object{Key: to.Closed.By}, Reason: to.Closed.String()}
 	}
@@ -24,7 +26,11 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 	r.By = to.Service.SourceOf(to.Port)
 	var v Verdict
 	if to.Service.Exit.IsZero() {
-		if v = a.direct(to.Service, to.Port, r, shown); v.Allowed {
+		v = a.direct(to.Service, to.Port, r, shown)
+		if v.Allowed && refuses {
+			return fault.ruledAs(v)
+		}
+		if v.Allowed {
 			v.Cluster = ledTo(svc, to)
 		}
 	} else {
@@ -119,22 +125,22 @@ func (a asking) ledUnread(row *resolve.ExitRow, shown resolve.Shown) *resolve.To
 // ledAtGateway is the verdict of a user's route at an egress gateway: of the destination that gets the most. What policies were asked
 // about the host of a request they are asked about that one, too.
 func (a asking) ledAtGateway(v Verdict, r *resolve.Route, what *permit.Asked) Verdict {
-	if refused, refuses := aborted(v.Service, r); refuses {
-		v.DecidedBy, v.Reason = refused.DecidedBy, "at the egress gateway "+refused.Reason
-		return v
-	}
 	to := most(r.To)
-	if to.Closed != nil {
-		v.DecidedBy, v.Reason = Object{Key: to.Closed.By}, "the egress gateway sends nothing: "+to.Closed.String()
-		return v
-	}
-	if besides := r.Besides(&to, what.Host, what.Port); besides != nil {
+	if besides := r.Besides(&to, what.Host, what.Port); besides != nil && to.Closed == nil {
 		v.WouldDeny = nil // what is said last is in the record
 		what.Host, what.Port = besides.Service.Host, besides.Port.Number
 		if !a.permitted(&v, what) {
 			v.Reason += "; led there by " + ruleOf(r)
 			return v
 		}
+	}
+	if fault, refuses := aborted(v.Service, r); refuses {
+		v.DecidedBy, v.Reason = fault.DecidedBy, "at the egress gateway "+fault.Reason
+		return v
+	}
+	if to.Closed != nil {
+		v.DecidedBy, v.Reason = Object{Key: to.Closed.By}, "the egress gateway sends nothing: "+to.Closed.String()
+		return v
 	}
 	v.Allowed, v.DecidedBy = true, Object{to.Service.SourceOf(to.Port), "hosts: " + to.Service.Host}
 	v.Reason = "registered; leaves by the egress gateway; led there by " + ruleOf(r)

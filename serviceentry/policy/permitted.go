@@ -108,6 +108,12 @@ func (a asking) permitted(v *Verdict, what *permit.Asked) bool {
 	return true
 }
 
+// ruledAs is the verdict with what policies say of another one.
+func (v Verdict) ruledAs(o Verdict) Verdict {
+	v.Ruling, v.WouldDeny, v.Asked, v.Policies = o.Ruling, o.WouldDeny, o.Asked, o.Policies
+	return v
+}
+
 // denial says why a ruling denies.
 func denial(r permit.Ruling) string {
 	var why string

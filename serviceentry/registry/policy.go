@@ -119,6 +119,11 @@ func (b *batch) settlePolicies() {
 			b.populated[ns] = true
 		}
 	}
+	if b.snap.policies[root].Unsettles() != b.next.policies[root].Unsettles() { // other namespaces' levels say more, or less
+		for ns := range b.next.policies {
+			b.policed[ns] = true
+		}
+	}
 	for ns := range b.policed {
 		b.populated[ns] = true
 	}

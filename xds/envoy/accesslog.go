@@ -24,6 +24,7 @@ var TagFormats = map[string]string{
 	wire.TagPeer:      "%FILTER_STATE(" + wire.StatePeer + ":PLAIN)%",
 	wire.TagTarget:    "%FILTER_STATE(" + wire.StateDialled + ":PLAIN)%",
 	wire.TagSource:    "%FILTER_STATE(" + wire.StateSource + ":PLAIN)%",
+	wire.TagRules:     "%FILTER_STATE(" + wire.StateRules + ":PLAIN)%",
 }
 
 // AskedTags are those of a connection that was asked about by this name (a format string).

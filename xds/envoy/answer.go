@@ -123,6 +123,11 @@ func SaidIn(value string) string {
 	return "metadata.filter_metadata['" + FilterAsk + "']['" + value + "']"
 }
 
+// RulesAlong tells the internal listener behind, which logs the connection, what policies said when it was asked about.
+func RulesAlong() *statev3.FilterStateValue {
+	return Computed(wire.StateRules, SaidIn(SayThere)+" + "+SaidIn(wire.AnswerRules), Once)
+}
+
 // Computed is a value of the filter state from an expression (CEL).
 func Computed(key, expression string, shared statev3.FilterStateValue_SharedWithUpstream) *statev3.FilterStateValue {
 	v := State(key, "%CEL("+expression+")%", shared)

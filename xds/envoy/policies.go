@@ -209,12 +209,12 @@ func portDialled() *statev3.FilterStateValue {
 // (RFC 6761 section 6.4), and only rows ask for it.
 const Held = "held.invalid"
 
-// askedOutside is what a sidecar's policies are asked about: the host that a question is about, or the address; of a question that comes
-// again by an address, the name that it came by first, if there was one; and the port of the connection.
+// askedOutside is what a sidecar's policies are asked about: the host that a question is about, or, where it names none, the address; of a
+// question that comes again by an address, the name that it came by first, if there was one; and the port of the connection.
 func askedOutside() []*statev3.FilterStateValue {
-	to := "request.headers['" + HeaderTo + "']"
+	to, named := "request.headers['"+HeaderTo+"']", "request.host"
 	return []*statev3.FilterStateValue{
-		Computed(wire.StateHost, "request.host == '"+Held+"' ? ("+hostIn(to)+") : ("+hostIn("request.host")+")", Stay),
+		Computed(wire.StateHost, named+" == '"+Held+"' || "+named+".startsWith(':') ? ("+hostIn(to)+") : ("+hostIn(named)+")", Stay),
 		Computed(wire.StateHost, hostIn("request.headers['"+HeaderAsked+"']"), Stay),
 		State(wire.StateAt, "%REQ("+HeaderTo+")%", Stay),
 	}

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -16,7 +17,8 @@ import (
 )
 
 // TestAgreementCases holds single worlds in which policy and proxies said different things, or might: each a file with
-// objects.yaml, mesh.yaml (may be missing) and tries, a line each: FROM URL = VERDICT PATH OBJECT.
+// objects.yaml, mesh.yaml (may be missing) and tries, a line each: FROM URL = VERDICT PATH OBJECT, where it matters with the rule of a policy that
+// decides and the one that would deny: ", RULE, would deny RULE".
 func TestAgreementCases(t *testing.T) {
 	files, err := filepath.Glob("testdata/agreement/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -28,12 +30,16 @@ func TestAgreementCases(t *testing.T) {
 			e := w.envoys(newDecoder())
 			for line := range strings.Lines(tries) {
 				x, want := readTry(t, line)
-				if got := verdictOf(decided(policy.Decide(e.snapshot, x.from, x.Destination))); got != want {
+				says := verdictOf
+				if strings.Contains(want, ", ") {
+					says = rulesOf
+				}
+				if got := says(decided(policy.Decide(e.snapshot, x.from, x.Destination))); got != want {
 					t.Errorf("%s: Decide says %s, want %s", x, got, want)
 				}
 				got, steps, err := e.happens(x)
-				if verdictOf(got) != want || err != nil {
-					t.Errorf("%s: the proxies say %s, want %s (%v)\n  %s", x, verdictOf(got), want, err, strings.Join(steps, "\n  "))
+				if says(got) != want || err != nil {
+					t.Errorf("%s: the proxies say %s, want %s (%v)\n  %s", x, says(got), want, err, strings.Join(steps, "\n  "))
 				}
 			}
 		})
@@ -43,6 +49,10 @@ func TestAgreementCases(t *testing.T) {
 func verdictOf(o observed) string {
 	verdict := map[bool]string{true: "allow", false: "deny"}[o.Allowed]
 	return fmt.Sprintf("%s %s %s/%s/%s", verdict, o.Path, o.DecidedBy.Kind, o.DecidedBy.Namespace, o.DecidedBy.Name)
+}
+
+func rulesOf(o observed) string {
+	return fmt.Sprintf("%s, %s, would deny %s", verdictOf(o), cmp.Or(o.Rule, "-"), cmp.Or(o.WouldDeny, "-"))
 }
 
 func readWorld(t *testing.T, file string) (w world, tries string) {

@@ -76,7 +76,12 @@ func policedTry(try func(*rand.Rand, *envoys) tried) func(*rand.Rand, *envoys) t
 			p := one(r, all)
 			x.at = one(r, p.Addresses)
 			if r.IntN(6) > 0 {
-				x.from.Account, x.from.Labels = p.Account, p.Labels
+				x.from.Account = p.Account
+			}
+			for _, there := range all { // who has that account at that address is that workload, and explain is asked about no other
+				if there.Account == x.from.Account && slices.Contains(there.Addresses, x.at) {
+					x.from.Labels = there.Labels
+				}
 			}
 		}
 		if x.Scheme == policy.HTTP {
@@ -206,7 +211,7 @@ func ruledBy(e interpret.Entry) (rule, would string, denied config.Key) {
 		Root: of[wire.StatRoot+wire.EnforcedRule], Own: of[wire.StatOwn+wire.EnforcedRule],
 		RootObserved: of[wire.StatRoot+wire.ShadowRule], OwnObserved: of[wire.StatOwn+wire.ShadowRule],
 	}
-	if said := e.Metadata[wire.AnswerFilter][wire.AnswerRules]; said != "" {
+	if said := answeredRules(e); said != "" {
 		r = wire.ParseRuled(said)
 	}
 	if said := e.Metadata[wire.AnswerFilter][wire.AnswerDenied]; said != "" {
@@ -236,6 +241,14 @@ func ruledBy(e interpret.Entry) (rule, would string, denied config.Key) {
 		}
 	}
 	return rule, would, denied
+}
+
+// answeredRules is what the question about a connection was answered of rules: here, or where the listener before asked it.
+func answeredRules(e interpret.Entry) string {
+	if said := e.Tags[wire.TagRules]; said != "" && said != "-" {
+		return said
+	}
+	return e.Metadata[wire.AnswerFilter][wire.AnswerRules]
 }
 
 // saidOf is a ruling in the same words.

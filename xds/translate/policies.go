@@ -106,7 +106,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	if changed.Mesh {
 		namespaces = s.PolicedNamespaces()
 	}
-	trust := envoy.TrustsOf(s.Mesh)
+	trust, unsettled := envoy.TrustsOf(s.Mesh), s.Policies(s.Mesh.RootNamespace).Unsettles()
 	if p.Kind == Gateway && (changed.Mesh || len(changed.Authorization) > 0) {
 		e.replace(nil, []*resource.Resource{authorization(authorizedBy(s, p), trust)})
 	}
@@ -115,7 +115,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	}
 	for _, ns := range namespaces {
 		if list := s.OwnPolicies(ns); len(list) > 0 {
-			e.replace(nil, []*resource.Resource{policing.Own(ownName(ns), ns, resolve.Govern(list, s.People(ns)), trust)})
+			e.replace(nil, []*resource.Resource{policing.Own(ownName(ns), ns, resolve.Govern(list, s.People(ns)), unsettled, trust)})
 		} else {
 			e.remove(resource.Extension, ownName(ns))
 		}

@@ -32,6 +32,7 @@ const (
 	TagTarget    = "target"   // the address that the client connected to, in the same place
 	TagRoute     = "route"    // the name of the row that decided about a connection
 	TagBy        = "by"       // ByAddress, where that row was not found by the connection's name
+	TagRules     = "rules"    // what policies said of a connection, in the same place: what ParseRuled reads
 	TagPod       = "pod"      // at a node's proxy: NAMESPACE/NAME of the pod that it is of
 	TagRevision  = "revision" // the revision of the object that decided: of the row, and behind it the upstream cluster's
 )

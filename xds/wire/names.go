@@ -144,6 +144,7 @@ const (
 	StateSource    = "sallyport.source"    // the client's address
 	StateCluster   = "sallyport.cluster"   // where to, if the check passes
 	StatePort      = "sallyport.port"
+	StateRules     = "sallyport.rules"  // what policies said when it was asked about
 	StateClient    = "sallyport.client" // the SPIFFE id of whoever made the connection, for its requests' routes
 
 	StateQuestion = "sallyport.question" // "tls" or "tcp", of a question about a connection

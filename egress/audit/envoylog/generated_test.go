@@ -152,7 +152,7 @@ func fill(m protoreflect.Message, with *filler) {
 			}
 			for j, name := range []string{
 				wire.TagConfig, wire.TagRole, wire.TagPolicy, wire.TagAuthority, wire.TagPeer, wire.TagSource,
-				wire.TagTarget, wire.TagRoute, wire.TagBy, wire.TagRevision, "another",
+				wire.TagTarget, wire.TagRoute, wire.TagBy, wire.TagRevision, wire.TagRules, "another",
 			} {
 				value := fmt.Sprint("tag", with.next())
 				if (j+with.round)%7 == 0 {

@@ -52,7 +52,7 @@ func (s socket) String() string {
 }
 
 // tags are the custom tags. A value that Envoy does not know is "".
-type tags struct{ config, role, policy, authority, peer, source, target, route, by, revision, pod string }
+type tags struct{ config, role, policy, authority, peer, source, target, route, by, revision, rules, pod string }
 
 func (t *tags) set(name, value string) {
 	if value == "-" {
@@ -79,6 +79,8 @@ func (t *tags) set(name, value string) {
 		t.by = value
 	case wire.TagRevision:
 		t.revision = value
+	case wire.TagRules:
+		t.rules = value
 	case wire.TagPod:
 		t.pod = value
 	}

@@ -163,12 +163,16 @@ func whyForbidden(rule wire.Rule) string {
 
 // tellRules fills in which rules something met that was allowed: the one that allowed it, and the one that would deny it.
 func (r *entry) tellRules() {
-	if r.rules == nil {
+	var said wire.Ruled
+	switch {
+	case r.tags.rules != "":
+		said = wire.ParseRuled(r.tags.rules)
+	case r.rules == nil:
 		return
-	}
-	said := r.rules.Ruled
-	if r.rules.answered != "" {
+	case r.rules.answered != "":
 		said = wire.ParseRuled(r.rules.answered)
+	default:
+		said = r.rules.Ruled
 	}
 	root, own := ruleOf(said.Root), ruleOf(said.Own)
 	switch {

@@ -197,6 +197,13 @@ func ruledConnections() map[string]logCase {
 				Authority: "external.com:443", Protocol: "tls", Cluster: "outbound|443||external.com", Route: "default", DecidedBy: entry, Reason: "registered",
 				AllowedBy: byMeshAll, WouldDeny: byMesh,
 			})},
+		"TLS to a pattern's host, which was asked about before": {wire.GatewayTLS, tcpLog(
+			behind("outbound|443||*.com", "default", "external.com:443", "role", "external", "config", entryTag, "rules", meshAllows.String()+" - "+meshDenies.String()+strings.Repeat(" ", 40)), "external.com", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 443, SNI: "external.com",
+				Authority: "external.com:443", Protocol: "tls", Cluster: "outbound|443||*.com", Route: "default", DecidedBy: entry, Reason: "registered",
+				AllowedBy: byMeshAll, WouldDeny: byMesh,
+			})},
 		"TLS that an AuthorizationPolicy denies": {wire.GatewayTLS, tcpLog(
 			answered(behind("BlackHoleCluster", "policy", "external.com:443", "role", "blackhole"), wire.AnswerDenied, authzDenies.String()), "external.com", ""),
 			denied("gateway", "gateway", client, func(r *record.Record) {

@@ -151,15 +151,16 @@ func (i innerListener) name() string {
 // the ClientHello must name the host that was asked for. Elsewhere nothing can be read, since the server may speak
 // first, and the name is the one that was asked for.
 func (i innerListener) listener(log wire.Place, onDemand bool) *listenerv3.Listener {
-	out := envoy.TCPProxy{Stat: i.name(), Cluster: wire.BlackHoleCluster, Log: log, OnDemand: onDemand}.Filter()
+	out := envoy.TCPProxy{Stat: i.name(), Cluster: wire.BlackHoleCluster, Log: log, OnDemand: onDemand}
 	where := []*listenerv3.Filter{envoy.SetState(envoy.State(wire.StateTCPCluster, "%FILTER_STATE("+wire.StateCluster+":PLAIN)%", envoy.Stay))}
 	if i.wildcard {
-		where = envoy.LookUp()
+		where, out.Tags = envoy.LookUp(), map[string]string{wire.TagRules: envoy.TagFormats[wire.TagRules]}
 	}
+	where = append(where, out.Filter())
 	if !i.tls {
-		return envoy.InternalListener(i.name(), nil, envoy.Chain("tcp", nil, append(where, out)...))
+		return envoy.InternalListener(i.name(), nil, envoy.Chain("tcp", nil, where...))
 	}
-	filters := append([]*listenerv3.Filter{sameName(i.wildcard)}, append(where, out)...)
+	filters := append([]*listenerv3.Filter{sameName(i.wildcard)}, where...)
 	l := envoy.InternalListener(i.name(), []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", envoy.TLSSpoken(), filters...))
 	l.DefaultFilterChain = envoy.Chain("not-tls", nil, envoy.TCPProxy{
 		Stat: i.name(), Cluster: wire.BlackHoleCluster, Log: log, Tags: map[string]string{wire.TagPolicy: "%FILTER_STATE(" + wire.StateConfig + ":PLAIN)%"},

@@ -84,7 +84,7 @@ func tunnelsTLSListener(onDemand bool) *listenerv3.Listener {
 	l := envoy.InternalListener(tunnelsTLS, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", envoy.TLSSpoken(),
 		askAbout(envoy.KindTLS),
 		sameNameHere(),
-		envoy.GoBy(along(wire.StateAuthority), along(wire.StatePeer), along(wire.StateSource), envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.Once), envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once)),
+		envoy.GoBy(along(wire.StateAuthority), along(wire.StatePeer), along(wire.StateSource), envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.Once), envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once), envoy.RulesAlong()),
 		envoy.TCPProxy{Stat: tunnelsTLS, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTLS, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
 	// the answer is for the log: which object says that it has to be TLS
 	l.DefaultFilterChain = envoy.Chain("not-tls", nil, askAbout(envoy.KindTCP),

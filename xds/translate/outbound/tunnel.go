@@ -42,6 +42,7 @@ func (t tunnel) filters() []*listenerv3.Filter {
 			envoy.Computed(wire.StateDialled, envoy.SaidIn(envoy.SayThere)+" + destination.address", envoy.Once),
 			envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.Once),
 			envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once),
+			envoy.RulesAlong(),
 		)
 	}
 	return []*listenerv3.Filter{q.Filter(), envoy.GoBy(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Tags: envoy.AskedTags(q.Name)}.Filter()}
@@ -54,7 +55,7 @@ const patternsInside = "outbound-any"
 func patternsListener() *listenerv3.Listener {
 	out := envoy.TCPProxy{Stat: patternsInside, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Tags: map[string]string{
 		wire.TagAuthority: envoy.TagFormats[wire.TagAuthority], wire.TagSource: envoy.TagFormats[wire.TagSource],
-		wire.TagTarget: envoy.TagFormats[wire.TagTarget],
+		wire.TagTarget: envoy.TagFormats[wire.TagTarget], wire.TagRules: envoy.TagFormats[wire.TagRules],
 	}}
 	// what was read before is read again: Envoy looks names up only where it knows one
 	return envoy.SpeakWithin(envoy.InternalListener(patternsInside, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", nil, append(envoy.LookUp(), out.Filter())...)))

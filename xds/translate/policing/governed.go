@@ -10,13 +10,14 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// filter is the filter of access for a level: what decides, and, where policies are observed, what would if they were enforced.
-func filter(stat string, g resolve.Governed, render renders) *httprbacv3.RBAC {
+// filter is the filter of access for a level: what decides, and, where policies of it or before it are observed, what would if they were
+// enforced.
+func filter(stat string, g resolve.Governed, observedBefore bool, render renders) *httprbacv3.RBAC {
 	f := &httprbacv3.RBAC{RulesStatPrefix: stat}
 	if enforced := g.Enforced(); !enforced.Empty() {
 		f.Matcher = whole(render(enforced, false))
 	}
-	if g.Observes() {
+	if g.Observes() || observedBefore && !g.Empty() {
 		f.ShadowMatcher, f.ShadowRulesStatPrefix = whole(render(g, true)), stat
 	}
 	return f

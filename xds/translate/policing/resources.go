@@ -26,19 +26,19 @@ func Self(set permit.Set, sidecar bool) []*resource.Resource {
 		}
 	}
 	return []*resource.Resource{
-		seal(envoy.FilterRoot, filter(wire.StatRoot, resolve.Alone(set.Root), outside(alone))),
-		seal(envoy.FilterOwn, filter(wire.StatOwn, resolve.Alone(set.Own), outside(notNarrowed(alone)))),
+		seal(envoy.FilterRoot, filter(wire.StatRoot, resolve.Alone(set.Root), false, outside(alone))),
+		seal(envoy.FilterOwn, filter(wire.StatOwn, resolve.Alone(set.Own), set.Root.Unsettles(), outside(notNarrowed(alone)))),
 	}
 }
 
 // Root is the root namespace's level for some namespaces; where it tells their workloads apart, it is for ns alone.
 func Root(name, ns string, g resolve.Governed, trust envoy.Trusts) *resource.Resource {
-	return seal(name, filter(wire.StatRoot, g, governed(ns, trust)))
+	return seal(name, filter(wire.StatRoot, g, false, governed(ns, trust)))
 }
 
-// Own is a namespace's own level.
-func Own(name, ns string, g resolve.Governed, trust envoy.Trusts) *resource.Resource {
-	return seal(name, filter(wire.StatOwn, g, notNarrowed(governed(ns, trust))))
+// Own is a namespace's own level, beside one of the root namespace that may be unsettled (permit.Level).
+func Own(name, ns string, g resolve.Governed, unsettled bool, trust envoy.Trusts) *resource.Resource {
+	return seal(name, filter(wire.StatOwn, g, unsettled, notNarrowed(governed(ns, trust))))
 }
 
 // Index is a gateway's filter that keeps the level of the client's namespace: of is its resource, by the namespace; others is that
