@@ -25,7 +25,7 @@ func level(l permit.Level) *envoy.OnMatch {
 	exact, suffixes := patterns(l)
 	var below []*line
 	for _, suffix := range suffixes {
-		below = append(below, envoy.If(envoy.EndsIn(host(), "."+suffix), rules(l, "x."+suffix)))
+		below = append(below, envoy.If(envoy.EndsIn(host(), "."+suffix), rules(l, "*."+suffix)))
 	}
 	otherwise := envoy.Further(envoy.InOrder(below, rules(l, "")))
 	if len(exact) == 0 {
@@ -56,7 +56,8 @@ func patterns(l permit.Level) (exact, suffixes []string) {
 	return slices.Compact(exact), slices.Compact(suffixes)
 }
 
-// rules are those of a level that mean a host, in order, up to one that asks for nothing more. "" is what only "*" means.
+// rules are those of a level that mean a host, in order, up to one that asks for nothing more. "*.suffix" is what only patterns mean, and
+// "" what only "*" does: no host has such a name, which a rule could name.
 func rules(l permit.Level, name string) *envoy.OnMatch {
 	var lines []*line
 	for _, p := range l {
