@@ -90,7 +90,7 @@ func (w *world) checkRuleTLS(r *report, d *networking.DestinationRule) {
 			return
 		}
 		if t.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL && !w.cfg.MutualTLS && w.inside(n) {
-			r.warn(at(field, "mode"), t.Mode, "connections between pods are not encrypted by the mesh, with this rule or without it", "set sallyport.mutualTLS in the mesh's settings, or encrypt in the applications what must not be read inside the cluster")
+			r.warn(at(field, "mode"), t.Mode, "connections between pods are not encrypted by the mesh, with this rule or without it", "remove sallyport.mutualTLS: false from the mesh's settings, or encrypt in the applications what must not be read inside the cluster")
 		}
 		for _, e := range w.hosts[n] {
 			for _, p := range e.spec.Ports {

@@ -27,7 +27,7 @@ func (w *world) checkMutualTLS(r *report, p *security.PeerAuthentication) {
 	strict := func(field string, m *security.PeerAuthentication_MutualTLS) {
 		if m.GetMode() == security.PeerAuthentication_MutualTLS_STRICT {
 			r.reject(field, m.Mode, "is not enforced in this mesh: plain text would be taken where only mutual TLS should be",
-				"set sallyport.mutualTLS: true in the mesh's settings, or write PERMISSIVE; NetworkPolicies say which pods may connect")
+				"remove sallyport.mutualTLS: false from the mesh's settings, or write PERMISSIVE; NetworkPolicies say which pods may connect")
 		}
 	}
 	strict("spec.mtls.mode", p.Mtls)

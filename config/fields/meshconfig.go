@@ -50,7 +50,7 @@ func meshSecurity() []Field {
 			{Path: "serviceEntryVisibility", Fate: Idle, Why: "the API holds it for sidecars only with applyToSidecars"},
 			{Path: "discoverySelectors", Fate: Refused, Why: "objects of namespaces that it leaves out would count", Fix: "remove it; export objects to the namespaces that are meant"},
 			{Path: "outboundTrafficPolicy.tls", Fate: Refused, Why: "requests that it encrypts would leave in plain text", Fix: "remove it, and register the hosts"},
-			{Path: "enableAutoMtls", Fate: Applied, Why: "with `sallyport.mutualTLS`"},
+			{Path: "enableAutoMtls", Fate: Applied, Why: "unless `sallyport.mutualTLS` is false"},
 			{Path: "caCertificates", Fate: Warned, Why: "they are not trusted", Fix: "remove it; a CA of your own is given in the Secret cacerts"},
 			{Path: "defaultConfig.caCertificatesPem", Fate: Warned, Why: "they are not trusted", Fix: "remove it; a CA of your own is given in the Secret cacerts"},
 			{Path: "ca", Fate: Warned, Why: "the controller's own CA signs", Fix: "remove it; a CA of your own is given in the Secret cacerts"},

@@ -11,7 +11,7 @@ var Sallyport = []Field{
 	{Path: "audit.recordsPerSecond", Fate: Applied}, {Path: "audit.whenFull", Fate: Applied},
 	{Path: "certificateFolders.gateway", Fate: Applied}, {Path: "certificateFolders.sidecar", Fate: Applied},
 	{Path: "clusterNetworks", Fate: Applied}, {Path: "exports", Fate: Applied}, {Path: "injection.allow", Fate: Applied},
-	{Path: "mutualTLS", Fate: Applied, Why: "pods with proxies speak it to each other, and PeerAuthentications are kept; off unless it is set"},
+	{Path: "mutualTLS", Fate: Applied, Why: "pods with proxies speak it to each other, and PeerAuthentications are kept, unless it is false"},
 	{Path: "fetch", Fate: Applied, Why: "by sidecars whose agents can; a workload may say otherwise"}, {Path: "keepUnused", Fate: Applied},
 	{Path: "ingress.ownNamespace", Fate: Applied},
 	{Path: "nodeAgents", Fate: Applied},

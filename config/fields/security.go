@@ -65,7 +65,7 @@ var peerAuthentication = Kind{
 	Name: "PeerAuthentication", API: "security.istio.io/v1", Message: &security.PeerAuthentication{},
 	Fields: []Field{
 		{Path: "selector.matchLabels", Fate: Applied, Why: "in the root namespace it is for nobody, as in Istio"},
-		{Path: "mtls.mode", Fate: Applied, Why: "with `sallyport.mutualTLS`; without it STRICT is refused"},
+		{Path: "mtls.mode", Fate: Applied, Why: "where `sallyport.mutualTLS` is false STRICT is refused"},
 		{Path: "portLevelMtls.mode", Fate: Applied, Why: "by the pod's own ports, of one with a selector"},
 	},
 }

@@ -121,7 +121,9 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	c.ClusterNetworks = b.networks("sallyport.clusterNetworks", top["clusterNetworks"])
 	c.Injection = b.injection(top["injection"])
 	c.applyFetch(&b, top)
-	c.MutualTLS = b.yes("sallyport.mutualTLS", top["mutualTLS"])
+	if v := top["mutualTLS"]; v != nil {
+		c.MutualTLS = b.yes("sallyport.mutualTLS", v)
+	}
 	c.NodeAgents = b.accounts("sallyport.nodeAgents", top["nodeAgents"])
 	c.Policy = b.policy(top["policy"])
 	b.ingress(&c.Ingress, top["ingress"])

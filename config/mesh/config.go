@@ -96,6 +96,7 @@ func Default() Config {
 		DefaultServiceEntryExportTo:    everyone,
 		DefaultVirtualServiceExportTo:  everyone,
 		DefaultDestinationRuleExportTo: everyone,
+		MutualTLS:                      true,
 		AutoMTLS:                       true,
 		ConnectTimeout:                 10 * time.Second,
 		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond, WhenFull: Drop},

@@ -19,7 +19,7 @@ import (
 // TestApps comes before anything about egress: pods that are taken in go on working, whatever is to happen with the
 // world outside.
 func TestApps(t *testing.T) {
-	s := set(t)
+	s := set(t, "meshConfig.sallyport.mutualTLS=true")
 	text, err := os.ReadFile("testdata/apps.yaml")
 	s.must(err)
 	began := time.Now()
@@ -33,6 +33,7 @@ func TestApps(t *testing.T) {
 	}
 	s.Logf("all apps are ready after %s", since(began))
 	s.kubectl("create", "job", "-n", shop, "--from=cronjob/yearly", "this-year")
+	s.speak(true)
 	for _, mode := range []string{"REGISTRY_ONLY", "ALLOW_ANY"} {
 		t.Run(mode, func(t *testing.T) {
 			s := s.in(t)
@@ -40,6 +41,12 @@ func TestApps(t *testing.T) {
 			s.table()
 		})
 	}
+	t.Run("without mutual TLS", func(t *testing.T) {
+		s := s.in(t)
+		s.setMesh("mutualTLS: true", "mutualTLS: false")
+		s.speak(false)
+		s.table()
+	})
 	t.Run("jobs end", func(t *testing.T) {
 		s := s.in(t)
 		for _, job := range []string{"once", "this-year"} {
@@ -65,20 +72,48 @@ func TestApps(t *testing.T) {
 // setPolicy says what the mesh does with hosts that nobody registered, and waits until the client's proxy does it.
 func (s *stage) setPolicy(mode string) {
 	s.Helper()
-	text := s.kubectl("get", "configmap", "-n", system, "istio", "-o", "jsonpath={.data.mesh}")
 	for _, other := range []string{"REGISTRY_ONLY", "ALLOW_ANY"} {
-		text = strings.ReplaceAll(text, other, mode)
+		if other != mode {
+			s.setMesh(other, mode)
+		}
 	}
-	if !strings.Contains(text, mode) {
-		s.Fatalf("the mesh's settings name no policy: %s", text)
-	}
-	s.kubectl("patch", "configmap", "-n", system, "istio", "--type=merge", "-p", fmt.Sprintf(`{"data":{"mesh":%q}}`, text))
 	check := reaches
 	if mode == "REGISTRY_ONLY" {
 		check = blocked
 	}
 	ip := s.podIP(shop, "app") // it has the outside's roots
 	s.becomes(mode, 30*time.Second, func() error { return check(s.Context(), ip, "http://"+nobody+"/policy") })
+}
+
+// setMesh writes a text of the mesh's settings anew, everywhere. What is written anew already stays.
+func (s *stage) setMesh(from, to string) {
+	s.Helper()
+	text := s.kubectl("get", "configmap", "-n", system, "istio", "-o", "jsonpath={.data.mesh}")
+	text = strings.ReplaceAll(text, from, to)
+	if !strings.Contains(text, to) {
+		s.Fatalf("the mesh's settings do not say %q: %s", from, text)
+	}
+	s.kubectl("patch", "configmap", "-n", system, "istio", "--type=merge", "-p", fmt.Sprintf(`{"data":{"mesh":%q}}`, text))
+}
+
+// speak waits until all pods with proxies speak mutual TLS to each other, or none does, as the apps' requests say.
+func (s *stage) speak(mutual bool) {
+	s.Helper()
+	for _, from := range []string{"client", "client-classic", "web"} {
+		for _, host := range []string{"web.shop", "web-headless.shop", "db-0.db.shop", "db-1.db.shop"} {
+			if from == "web" && host == "web-headless.shop" {
+				continue // a pod that connects to its own address passes no proxy
+			}
+			ip := s.podIP(shop, from)
+			s.becomes(fmt.Sprintf("mutual TLS from %s to %s: %t", from, host, mutual), 90*time.Second, func() error {
+				body, err := get(s.Context(), "http://"+ip+":8080/fetch?url="+url.QueryEscape("http://"+host+":8080/"))
+				if err == nil && strings.Contains(body, "X-Forwarded-Client-Cert") != mutual {
+					err = fmt.Errorf("the request that came is not so: %s", shortened(body))
+				}
+				return err
+			})
+		}
+	}
 }
 
 // row is one thing that must work: a pod makes a call, and the answer holds what is wanted.

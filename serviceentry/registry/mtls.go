@@ -23,11 +23,14 @@ func (e Endpoint) Meshed(port uint32) bool {
 	return !e.Plain
 }
 
+// proxied says whether a pod's or a WorkloadEntry's labels tell clients that a proxy stands before it, which takes mutual TLS.
+func proxied(labels map[string]string) bool { return labels[label.SecurityTlsMode.Name] == "istio" }
+
 // authenticate notes of endpoints of a namespace what their clients have to know.
 func (s *Snapshot) authenticate(ns string, list []Endpoint) {
 	for i := range list {
 		e := &list[i]
-		e.Proxied, e.Plain, e.PlainAt = e.Labels[label.SecurityTlsMode.Name] == "istio", false, nil
+		e.Proxied, e.Plain, e.PlainAt = proxied(e.Labels), false, nil
 		if !e.Proxied {
 			continue
 		}
@@ -58,7 +61,8 @@ func AccountsOf(list []Endpoint) []string {
 
 // Inbound is what a workload lets in, in one text that can be compared: workloads of which it is equal take in the same. It is the mode,
 // and each of the pod's own ports that Services lead to, or that a PeerAuthentication names, in order: "PERMISSIVE
-// 8080/HTTP 9000/TCP/STRICT". "" is that of a mesh without mutual TLS: what comes passes, and nothing is told apart.
+// 8080/HTTP 9000/TCP/STRICT". "" is that of a mesh without mutual TLS: what comes passes, and nothing is told apart. But a pod whose label
+// says that it takes mutual TLS takes it, also when the mesh's setting is off: clients may hear of that later than the pod.
 type Inbound string
 
 // InboundPort is one of the pod's own ports.
@@ -71,10 +75,13 @@ type InboundPort struct {
 // Inbound gives that of a workload. Which number a port has that a Service names is known from its endpoints: addresses are the
 // pod's own.
 func (s *Snapshot) Inbound(ns string, labels map[string]string, address string) Inbound {
-	if !s.Mesh.MutualTLS {
+	var modes Modes // where it is switched off no PeerAuthentication counts
+	switch {
+	case s.Mesh.MutualTLS:
+		modes = s.Modes(ns, labels)
+	case !proxied(labels):
 		return ""
 	}
-	modes := s.Modes(ns, labels)
 	ports := map[uint32]InboundPort{}
 	for _, k := range s.GatewaysOf(ns, labels) {
 		for _, p := range k.Ports {

@@ -309,3 +309,19 @@ func TestQUIC(t *testing.T) {
 		}
 	}
 }
+
+// Pods tell clients that they take mutual TLS, unless it is known that the mesh speaks none.
+func TestMutualTLSIsTold(t *testing.T) {
+	ns := Namespace{Name: "shop", Labels: map[string]string{"istio-injection": "enabled"}}
+	for none, want := range map[bool]string{false: "istio", true: ""} {
+		s := Default()
+		s.NoMutualTLS = none
+		result, err := Inject(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}, ns, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, said := result.Pod.Labels["security.istio.io/tlsMode"]; got != want || said != (want != "") {
+			t.Errorf("a mesh without mutual TLS (%v): the label says %q", none, got)
+		}
+	}
+}

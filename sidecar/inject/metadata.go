@@ -24,8 +24,12 @@ const maxLabel = 63
 
 // describe sets labels and annotations, and no one that is there already.
 func describe(out, original *corev1.Pod, o options, work workload) {
+	takes := "istio" // clients are told that they may speak mutual TLS to it
+	if o.NoMutualTLS {
+		takes = ""
+	}
 	labels := map[string]string{
-		label.SecurityTlsMode.Name:          "istio",
+		label.SecurityTlsMode.Name:          takes,
 		label.ServiceCanonicalName.Name:     cmp.Or(original.Labels["app.kubernetes.io/name"], original.Labels["app"], work.name),
 		label.ServiceCanonicalRevision.Name: cmp.Or(original.Labels["app.kubernetes.io/version"], original.Labels["version"], "latest"),
 		label.IoIstioRev.Name:               o.Revision,

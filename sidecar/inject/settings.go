@@ -59,6 +59,8 @@ type Settings struct {
 
 	// NoNative says that the cluster is known to run no native sidecars. It is not in the file.
 	NoNative bool `json:"-"`
+	// NoMutualTLS says that the mesh is known to speak none, so that pods do not say that they take it. It is not in the file.
+	NoMutualTLS bool `json:"-"`
 	// Permissions are from the mesh's settings; nil permits everything.
 	Permissions Permissions `json:"-"`
 	// Closed says whether what nobody registered stays in, for a pod with these labels; nil: that is not known, and is not so.

@@ -98,7 +98,7 @@ func (n namespaces) NamespaceLabels(ctx context.Context, name string) (map[strin
 // injectionSettings are those of the file, with what is known of the cluster and what the mesh's settings say.
 func (c *cluster) injectionSettings(snap *registry.Snapshot) inject.Settings {
 	s := *c.injection.Load()
-	s.NoNative, s.Permissions = c.noNative.Load(), snap.Mesh.Injection
+	s.NoNative, s.NoMutualTLS, s.Permissions = c.noNative.Load(), !snap.Mesh.MutualTLS, snap.Mesh.Injection
 	s.Closed = func(ns string, labels map[string]string) bool { return !snap.AllowAny(snap.Scope(ns, labels)) }
 	return s
 }
