@@ -69,7 +69,7 @@ lint: ## go vet, golangci-lint, and whether generated code is what its source sa
 .PHONY: test
 test: cluster-tools tools build ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
 	go vet ./...
-	go test -race $$(go list ./... | grep -v /e2e)
+	go test -race -timeout 25m $$(go list ./... | grep -v /e2e)
 	go test -p 1 -timeout 25m $$(go list ./e2e/... | grep -v /e2e/incluster)
 	@if ((EUID == 0)); then $(MAKE) --no-print-directory e2e; fi
 
