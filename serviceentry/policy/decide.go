@@ -125,7 +125,7 @@ func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Rou
 	}
 	name := svc.Host
 	if svc.Wildcard() {
-		name = shown.Name
+		name = hostShown(shown)
 	}
 	if !a.permitted(&v, asked(name, port.Number, spokenAs(shown.Kind), shown.Request, a.at)) {
 		v.Path, v.Cluster = PathBlackhole, wire.BlackHoleCluster

@@ -44,13 +44,17 @@ func (a asking) follows(r resolve.RestRoute, d Destination, shown resolve.Shown)
 
 // leaves asks the policies about what nobody registered and is let through all the same: by the name that the proxy sees, or the address.
 func (a asking) leaves(v *Verdict, d Destination, shown resolve.Shown) {
-	host := shown.Name
-	if host == "" && shown.Address.IsValid() {
-		host = shown.Address.String()
-	}
-	if !a.permitted(v, asked(host, d.Port, spokenAs(shown.Kind), shown.Request, a.at)) {
+	if !a.permitted(v, asked(hostShown(shown), d.Port, spokenAs(shown.Kind), shown.Request, a.at)) {
 		v.Path, v.Cluster, v.Missing = PathBlackhole, wire.BlackHoleCluster, false
 	}
+}
+
+// hostShown is the host that a proxy sees: by its name, or the address.
+func hostShown(x resolve.Shown) string {
+	if x.Name == "" && x.Address.IsValid() {
+		return x.Address.String()
+	}
+	return x.Name
 }
 
 // rule quotes the field that says what happens.

@@ -119,7 +119,7 @@ func (b *batch) settlePolicies() {
 			b.populated[ns] = true
 		}
 	}
-	if b.snap.policies[root].Unsettles() != b.next.policies[root].Unsettles() { // other namespaces' levels say more, or less
+	if b.policed[root] && b.snap.policies[root].Unsettles() != b.next.policies[root].Unsettles() { // other namespaces' levels say more, or less
 		for ns := range b.next.policies {
 			b.policed[ns] = true
 		}
