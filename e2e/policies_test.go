@@ -24,6 +24,8 @@ const (
 	policedHTTP = 9581
 	policedTLS  = 9582
 	policedTCP  = 9583
+	// policedUnknown is registered for no host.
+	policedUnknown = 9584
 )
 
 type policed struct {
@@ -56,6 +58,8 @@ func TestPolicies(t *testing.T) {
 		{"the root namespace's word", p.root},
 		{"by service account", p.accounts},
 		{"by labels", p.labels},
+		{"a pattern beside one of its hosts", p.patterns},
+		{"an address on a port of nobody's", p.addresses},
 		{"observed", p.observed},
 		{"AuthorizationPolicies", p.authorization},
 		{"a rule that ends while nobody is there", p.expires},
@@ -69,7 +73,7 @@ func TestPolicies(t *testing.T) {
 func (p *policed) serve(t *testing.T) {
 	t.Helper()
 	var objects strings.Builder
-	polyglot{p.scene.Outside.CA}.serve(t, p.scene.World.Outside, world.OutsideAddrs[0], []uint16{policedHTTP, policedTLS, policedTCP})
+	polyglot{p.scene.Outside.CA}.serve(t, p.scene.World.Outside, world.OutsideAddrs[0], []uint16{policedHTTP, policedTLS, policedTCP, policedUnknown})
 	for name, gateway := range map[string]string{"one": "istio-system/istio-egressgateway", "two": "istio-system/istio-egressgateway", "straight": "direct", "free": ""} {
 		host := name + ".policed.test"
 		p.scene.Outside.Set(host, time.Minute, world.OutsideAddrs[0])
@@ -161,6 +165,59 @@ func (p *policed) allowlist(t *testing.T) {
 	p.recorded(t, "what is allowed", func(r record.Record) bool {
 		return r.Host == "one.policed.test" && r.Verdict == record.Allowed && r.AllowedBy.Name == "list" && r.AllowedBy.Rule == "one"
 	})
+}
+
+// patterns: a rule for one host is for no other that a pattern beside it covers, and the record of bytes to a pattern's host names the
+// rule that let them pass.
+func (p *policed) patterns(t *testing.T) {
+	const entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: wild, namespace: default}\n" +
+		"spec: {hosts: ['*.wild.policed.test'], location: MESH_EXTERNAL, ports: [{number: %d, name: http, protocol: HTTP}, {number: %d, name: tls, protocol: TLS}]}\n"
+	if err := p.scene.Config.Write("policed-wild.yaml", fmt.Sprintf(entry, policedHTTP, policedTLS)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x", "y"} {
+		p.scene.Outside.Set(name+".wild.policed.test", time.Minute, world.OutsideAddrs[0])
+	}
+	p.write(t, "  rules: [{name: x, hosts: [x.wild.policed.test], action: Allow}, {hosts: ['*.wild.policed.test'], action: Deny}]\n")
+	tries := func() error {
+		if _, err := p.app.try(p.ctx, "tls", "x.wild.policed.test", policedTLS, "/"); err != nil {
+			return err
+		}
+		if _, err := p.app.try(p.ctx, "tls", "y.wild.policed.test", policedTLS, "/"); err == nil {
+			return errors.New("y.wild.policed.test is open")
+		}
+		return nil
+	}
+	if err := world.Within(p.ctx, time.Minute, func() error {
+		if err := tries(); err != nil {
+			return err
+		}
+		records, err := p.scene.AuditRecords(p.ctx, "--host", "x.wild.policed.test")
+		if err == nil && !slices.ContainsFunc(records, func(r record.Record) bool {
+			return r.Reporter == record.ReporterGateway && r.Verdict == record.Allowed && r.AllowedBy.Name == "list" && r.AllowedBy.Rule == "x"
+		}) {
+			err = fmt.Errorf("TLS to a pattern's host: none of %d records", len(records))
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// addresses: TLS that shows no name, to an address and a port that nobody registered, is held to rules about the address.
+func (p *policed) addresses(t *testing.T) {
+	to := world.OutsideAddrs[0].String()
+	p.write(t, fmt.Sprintf("  default: Allow\n  rules: [{name: there, hosts: [%q], ports: [%d], action: Deny}]\n", to, policedUnknown))
+	for port, open := range map[uint16]bool{policedTLS: true, policedUnknown: false} {
+		if err := world.Within(p.ctx, time.Minute, func() error {
+			if _, err := p.app.try(p.ctx, "tls", to, port, "/"); (err == nil) != open {
+				return fmt.Errorf("tls://%s:%d is open: %t, want %t (%w)", to, port, err == nil, open, err)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func (p *policed) observed(t *testing.T) {
