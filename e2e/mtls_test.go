@@ -29,6 +29,8 @@ const (
 	meshedTLS    = 8443
 	meshedGreets = 9000 // the server speaks first
 	meshedEcho   = 9001 // answers when the client has ended
+	meshedLive   = 9002 // answers at once
+	meshedOther  = 7070 // does so, too, and no Service names it
 	meshedBulk   = 3 << 20
 )
 
@@ -52,6 +54,7 @@ spec:
   - {name: https, port: 8443, targetPort: 8443}
   - {name: tcp-greets, port: 9000, targetPort: 9000}
   - {name: tcp-echo, port: 9001, targetPort: 9001}
+  - {name: tcp-live, port: 9002, targetPort: 9002}
 ---
 apiVersion: v1
 kind: Service
@@ -106,10 +109,10 @@ func newMeshed(t *testing.T) *meshed {
 	pod, bystander := withNeighbours(ctx, t, scene, meshedObjects, "meshed", meshedAddr, "bystander", bystanderAddr)
 	m := &meshed{scene: scene, pod: pod, bystander: bystander}
 	m.serve(t)
-	for _, port := range []int{meshedHTTP, meshedGRPC, meshedTLS, meshedGreets, meshedEcho} {
+	for _, port := range []int{meshedHTTP, meshedGRPC, meshedTLS, meshedGreets, meshedEcho, meshedLive} {
 		m.until(t, scene.App, "dynamic_active_clusters", fmt.Sprintf("outbound_.%d_._.%s", port, meshedHost))
 	}
-	m.until(t, pod, "dynamic_listeners", "0.0.0.0_9001-mtls")
+	m.until(t, pod, "dynamic_listeners", "0.0.0.0_9002-mtls")
 	return m
 }
 
@@ -181,6 +184,9 @@ func (m *meshed) serve(t *testing.T) {
 			_, _ = c.Write(all)
 		}
 	}))
+	for _, port := range []int{meshedLive, meshedOther} {
+		listen(port, each(func(c net.Conn) { _, _ = io.Copy(c, c) }))
+	}
 }
 
 // meshedPage says what the app sees of a request, and speaks WebSocket's beginning.
@@ -416,7 +422,7 @@ func (m *meshed) strict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, port := range []uint16{meshedHTTP, meshedGreets, 7070} {
+		for _, port := range []uint16{meshedHTTP, meshedGreets, meshedOther} {
 			if got, err := m.mutual(t.Context(), netip.AddrPortFrom(meshedAddr, port), shown); err == nil {
 				t.Errorf("with %s certificate at port %d: %q", what, port, got)
 			}

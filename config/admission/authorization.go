@@ -122,7 +122,7 @@ func (r *report) condition(field string, c *security.Condition) {
 	values := slices.Concat(c.Values, c.NotValues)
 	switch {
 	case !known:
-		r.reject(field+".key", c.Key, "no gateway can tell it", "ask for source.ip, remote.ip, source.namespace, source.principal, source.serviceAccount, destination.port, connection.sni or request.headers[NAME]")
+		r.reject(field+".key", c.Key, "no proxy can tell it", "ask for source.ip, remote.ip, source.namespace, source.principal, source.serviceAccount, destination.port, connection.sni or request.headers[NAME]")
 	case len(values) == 0:
 		r.reject(field, nil, "it has no values", "add values or notValues")
 	case t.Attribute == authz.Header && !isHeaderName(t.Header):
@@ -164,28 +164,53 @@ func (r *report) ports(field string, list []string) {
 	}
 }
 
-// judgeAuthorization rejects a policy that selects none of the egress gateways that are known: it is kept nowhere else.
+// judgeAuthorization says where a policy is kept nowhere: of one that targets a Service, where no egress gateway that is known has it; of
+// others the same in a mesh without mutual TLS, where sidecars keep none.
 func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
-	if p.Action == security.AuthorizationPolicy_AUDIT || p.Selector == nil && p.TargetRef == nil && len(p.TargetRefs) == 0 {
-		return // what is said of it does not depend on others
+	targets := p.TargetRef != nil || len(p.TargetRefs) > 0
+	if p.Action == security.AuthorizationPolicy_AUDIT || w.cfg.MutualTLS && !targets {
+		return // what is said of it does not depend on others, or it is kept
 	}
 	policy := authz.FromSpec(&r.of, p)
-	known := false
+	switch known, selected := w.exitsSelected(policy); {
+	case targets && known && !selected:
+		r.reject("spec", nil, "no egress gateway that is known is targeted, and the policy is kept nowhere else: what it denies, or does not allow, is let through",
+			"target the Service of an egress gateway in its namespace; select pods by labels")
+	case targets:
+	case len(policy.Selector) == 0 && allowsAll(policy):
+		r.warn("spec", nil, keptAtGateways+", and elsewhere everything is let through, as it says", "select the pods of an egress gateway, or remove it")
+	case len(policy.Selector) == 0:
+		r.reject("spec", nil, keptAtGateways+", and for all other workloads requests that it denies, or does not allow, would be let through", fixKept)
+	case known && !selected:
+		r.reject("spec", nil, keptAtGateways+", and no egress gateway that is known is selected: what it denies, or does not allow, is let through", fixKept)
+	}
+}
+
+const (
+	keptAtGateways = "AuthorizationPolicies are kept at egress gateways only in this mesh"
+	fixKept        = "set sallyport.mutualTLS: true in the mesh's settings, which has sidecars keep them; or select the pods of an egress gateway, in its namespace or from the root namespace, " +
+		"and close the ways between pods by NetworkPolicies"
+)
+
+// allowsAll says whether a policy lets everything through.
+func allowsAll(p *authz.Policy) bool {
+	return p.Action == authz.Allow && slices.ContainsFunc(p.Rules, func(r authz.Rule) bool { return len(r.From)+len(r.To)+len(r.When) == 0 })
+}
+
+// exitsSelected says whether egress gateways are known, and whether the policy is for pods of one.
+func (w *world) exitsSelected(p *authz.Policy) (known, selected bool) {
 	for _, g := range w.exits() {
 		known = true
-		if policy.Selects(w.cfg.RootNamespace, g.namespace, g.selector, []string{g.name}) {
-			return
+		if p.Selects(w.cfg.RootNamespace, g.namespace, g.selector, []string{g.name}) {
+			return true, true
 		}
 		for _, pod := range w.workloads[g.namespace] {
-			if hasLabels(pod.labels, g.selector) && policy.Selects(w.cfg.RootNamespace, g.namespace, pod.labels, []string{g.name}) {
-				return
+			if hasLabels(pod.labels, g.selector) && p.Selects(w.cfg.RootNamespace, g.namespace, pod.labels, []string{g.name}) {
+				return true, true
 			}
 		}
 	}
-	if known {
-		r.reject("spec", nil, "no egress gateway that is known is selected, and the policy is kept nowhere else: what it denies, or does not allow, is let through",
-			"select the pods of an egress gateway, in its namespace or from the root namespace, or target its Service; close the ways between pods by NetworkPolicies")
-	}
+	return known, false
 }
 
 // exit is an egress gateway's Service.

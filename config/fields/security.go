@@ -8,18 +8,13 @@ import (
 
 const notEnforced = "it is not enforced: "
 
-const keptAtGateways = "AuthorizationPolicies are kept at egress gateways only, "
-
 var authorizationPolicy = Kind{
 	Name: "AuthorizationPolicy", API: "security.istio.io/v1", Message: &security.AuthorizationPolicy{},
 	Fields: slices.Concat(
 		[]Field{
 			{Fate: Warned, When: auditsOnly, Why: notEnforced + "no request is marked by it; all that leaves the mesh is in the audit log anyway", Fix: "remove it"},
-			{Fate: Warned, When: allowsAll, Why: keptAtGateways + "and elsewhere everything is let through, as it says", Fix: "select the pods of an egress gateway, or remove it"},
-			{Fate: Refused, When: isForAll, Why: keptAtGateways + "and for all other workloads requests that it denies, or does not allow, would be let through",
-				Fix: "select the pods of an egress gateway (spec.selector, or spec.targetRefs with its Service), and close the ways between pods otherwise: by NetworkPolicies"},
 		},
-		applied("selector.matchLabels"),
+		[]Field{{Path: "selector.matchLabels", Fate: Applied, Why: "at egress gateways, and with `sallyport.mutualTLS` before all pods with sidecars; without it one that selects no egress gateway is refused"}},
 		idle("targetRef.group", "targetRef.namespace", "targetRefs.group", "targetRefs.namespace"),
 		applied("targetRef.kind", "targetRef.name", "targetRefs.kind", "targetRefs.name"),
 		[]Field{
@@ -29,31 +24,11 @@ var authorizationPolicy = Kind{
 		},
 		below("rules.from.source", slices.Concat(
 			applied("principals", "notPrincipals", "namespaces", "notNamespaces", "serviceAccounts", "notServiceAccounts", "ipBlocks", "notIpBlocks", "remoteIpBlocks", "notRemoteIpBlocks", "trustDomains", "notTrustDomains"),
-			refused("no gateway verifies tokens of requests", "remove it, and let the server verify its tokens", "requestPrincipals", "notRequestPrincipals"),
+			refused("no proxy verifies tokens of requests", "remove it, and let the server verify its tokens", "requestPrincipals", "notRequestPrincipals"),
 		)),
 		below("rules.to.operation", applied("hosts", "notHosts", "ports", "notPorts", "methods", "notMethods", "paths", "notPaths")),
 		below("rules.when", applied("key", "values", "notValues")),
 	),
-}
-
-// isForAll says whether a policy names no workloads.
-func isForAll(v any) bool {
-	p, ok := v.(*security.AuthorizationPolicy)
-	return ok && len(p.GetSelector().GetMatchLabels()) == 0 && p.TargetRef == nil && len(p.TargetRefs) == 0
-}
-
-// allowsAll says whether a policy for all lets everything through.
-func allowsAll(v any) bool {
-	p, ok := v.(*security.AuthorizationPolicy)
-	if !ok || p.Action != security.AuthorizationPolicy_ALLOW || !isForAll(p) {
-		return false
-	}
-	for _, r := range p.Rules {
-		if len(r.From)+len(r.To)+len(r.When) == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func auditsOnly(v any) bool {

@@ -33,6 +33,15 @@ func (s *Snapshot) Authorizing(ns string, labels map[string]string) authz.Set {
 	return out
 }
 
+// AuthorizingInbound gives those that a workload's own proxy keeps of what comes for its app, in order: those that say by labels, or of all,
+// whom they are for. What a policy that targets a Service is for is a gateway.
+func (s *Snapshot) AuthorizingInbound(ns string, labels map[string]string) authz.Set {
+	if !s.Mesh.MutualTLS {
+		return nil
+	}
+	return slices.DeleteFunc(s.Authorizing(ns, labels), func(p *authz.Policy) bool { return p.Services != nil })
+}
+
 // AuthorizationPolicy finds one; nil when there is none.
 func (s *Snapshot) AuthorizationPolicy(ns, name string) *authz.Policy {
 	list := s.authorizing[ns]
@@ -45,6 +54,11 @@ func (s *Snapshot) AuthorizationPolicy(ns, name string) *authz.Policy {
 // AuthorizesIn says whether there are AuthorizationPolicies that may be for workloads of a namespace.
 func (s *Snapshot) AuthorizesIn(ns string) bool {
 	return len(s.authorizing[ns])+len(s.authorizing[s.Mesh.RootNamespace]) > 0
+}
+
+// AuthorizedFrom says whether AuthorizationPolicies of one of the namespaces may be for sidecars of another.
+func (s *Snapshot) AuthorizedFrom(namespaces []string, of string) bool {
+	return s.Mesh.MutualTLS && slices.ContainsFunc(namespaces, func(ns string) bool { return ns == of || ns == s.Mesh.RootNamespace })
 }
 
 // AuthorizingExit gives those that are for the pods of a gateway's Service, as far as they are known: else for one that has no other

@@ -8,14 +8,20 @@ import (
 
 // Inbound is what a workload's own proxy does about what comes for its app.
 type Inbound struct {
-	Mode  registry.MTLSMode // of all ports but Ports
-	Ports []registry.InboundPort
+	Mode       registry.MTLSMode // of all ports but Ports
+	Ports      []registry.InboundPort
+	Authorized bool // AuthorizationPolicies are asked
 }
 
 // InboundOf is that of workloads with this text.
 func InboundOf(text registry.Inbound) Inbound {
 	mode, ports := text.Parse()
-	return Inbound{mode, ports}
+	return Inbound{Mode: mode, Ports: ports, Authorized: text != ""}
+}
+
+// Authorizes says whether AuthorizationPolicies are asked about what comes to a port, or with 0 to those that nothing is said of.
+func (in Inbound) Authorizes(port uint32) bool {
+	return in.Authorized && !slices.Contains(OwnPorts, port)
 }
 
 // Shows is how a connection that comes begins.

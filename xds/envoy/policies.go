@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
@@ -35,10 +36,17 @@ const (
 // (xds/translate/authorizing).
 const FilterAuthz = "sallyport.authorization"
 
+// FilterAuthzRequests and FilterAuthzConnections keep those that are for a sidecar's pod, of what comes for its app.
+const (
+	FilterAuthzRequests    = FilterAuthz + ".requests"
+	FilterAuthzConnections = FilterAuthz + ".connections"
+)
+
 // The types of what they hold: rules, or, at a gateway, an index of rules.
 const (
-	AccessType = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC"
-	indexType  = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher"
+	AccessType     = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC"
+	connectionType = "type.googleapis.com/envoy.extensions.filters.network.rbac.v3.RBAC"
+	indexType      = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher"
 )
 
 // ByECDS is where an extension's configuration is asked for. Until it is there, Envoy answers by itself that it is not, which closes.
@@ -58,7 +66,19 @@ func policies() []*hcmv3.HttpFilter {
 
 // authorization is the filter of a gateway's AuthorizationPolicies, off like the others. It asks for nothing that filterAsked notes.
 func authorization() *hcmv3.HttpFilter {
-	return off(&hcmv3.HttpFilter{Name: FilterAuthz, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(AccessType)}})
+	return off(authorizedBy(FilterAuthz))
+}
+
+func authorizedBy(name string) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(AccessType)}}
+}
+
+// AuthorizeRequests is the filter of a sidecar's AuthorizationPolicies for requests to its pod's app.
+func AuthorizeRequests() *hcmv3.HttpFilter { return authorizedBy(FilterAuthzRequests) }
+
+// AuthorizeConnections is that for connections whose bytes nobody reads. It asks when the client's first bytes come, and after TLS.
+func AuthorizeConnections() *listenerv3.Filter {
+	return &listenerv3.Filter{Name: FilterAuthzConnections, ConfigType: &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: ByECDS(connectionType)}}
 }
 
 // policiesOfLed are the same once more, for requests that a user's route leads from the host that they are for to another one: both

@@ -67,7 +67,8 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	renumbered := s.Renumbered(changed)
 	if reclassify || len(changed.Authorization) > 0 || len(renumbered) > 0 {
 		for _, st := range c.streams {
-			if reclassify || st.proxy.IsRouter() || renumbered[st.proxy.Namespace] {
+			ns := st.proxy.Namespace
+			if reclassify || renumbered[ns] || len(changed.Authorization) > 0 && (st.proxy.IsRouter() || s.AuthorizedFrom(changed.Authorization, ns)) {
 				c.place(st)
 			}
 		}

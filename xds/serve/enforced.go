@@ -3,6 +3,7 @@ package serve
 import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // Enforcement is how far the connected proxies are with an EgressPolicy.
@@ -65,7 +66,7 @@ func (s *stream) keepsPolicies() bool {
 	}
 	known, has := w.sub.ReturnedResources(), true
 	s.policed.view.Walk(resource.Extension, func(r *resource.Resource) bool { // an index may wait for what it leads to
-		has = known[r.Name] == r.Version
+		has = known[r.Name] == r.Version || translate.IsInboundAuthorization(r.Name)
 		return has
 	})
 	return has

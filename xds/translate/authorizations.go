@@ -1,9 +1,11 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -24,6 +26,14 @@ func authorizedBy(s *registry.Snapshot, p Policed) (out authz.Set) {
 	return out
 }
 
+// authorizedFrom says whether one of the namespaces wrote an AuthorizationPolicy in a Policed.
+func (p Policed) authorizedFrom(namespaces []string) bool {
+	return p.Authz != "" && slices.ContainsFunc(strings.Split(p.Authz, ","), func(name string) bool {
+		ns, _, _ := strings.Cut(name, "/")
+		return slices.Contains(namespaces, ns)
+	})
+}
+
 // authorization is what a gateway keeps of AuthorizationPolicies. Connections are asked about there, in place of being requests.
 func authorization(set authz.Set, trust envoy.Trusts) *resource.Resource {
 	see := atGateway(trust)
@@ -33,7 +43,7 @@ func authorization(set authz.Set, trust envoy.Trusts) *resource.Resource {
 			envoy.KindTLS: connections, envoy.KindTCP: connections,
 		}, authorizing.Requests(set, see)))
 	})
-	return envoy.Seal(resource.Extension, envoy.FilterAuthz, &corev3.TypedExtensionConfig{Name: envoy.FilterAuthz, TypedConfig: envoy.Packed(f)})
+	return sealFilter(envoy.FilterAuthz, f)
 }
 
 // atGateway is how an egress gateway sees its clients: by their certificates, and by what it is asked for, of which the port is the one
@@ -49,4 +59,42 @@ func atGateway(trust envoy.Trusts) authorizing.Sight {
 			return envoy.All(envoy.Is(envoy.StateInput(wire.StateSpoken), envoy.KindTLS), envoy.IsLike(asked, expression))
 		},
 	}
+}
+
+// inboundAuthorization is what a sidecar keeps of them, of what comes for its pod's app: of requests, and of connections whose bytes
+// nobody reads. They are there without policies, too, so that the first one is no other listener.
+func inboundAuthorization(set authz.Set, trust envoy.Trusts) []*resource.Resource {
+	see := atPod(trust)
+	requests := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Requests(set, see) })
+	connections := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Connections(set, see) })
+	return []*resource.Resource{
+		sealFilter(envoy.FilterAuthzRequests, requests),
+		sealFilter(envoy.FilterAuthzConnections, authorizing.OfConnections(connections)),
+	}
+}
+
+// IsInboundAuthorization says whether a resource is one of these. What a pod has no ports for is not asked for.
+func IsInboundAuthorization(name string) bool {
+	return name == envoy.FilterAuthzRequests || name == envoy.FilterAuthzConnections
+}
+
+// atPod is how a pod's own proxy sees who comes: by the certificate that the client showed in TLS of the mesh, and by the connection's
+// addresses, of which the port is the pod's.
+func atPod(trust envoy.Trusts) authorizing.Sight {
+	from := envoy.ClientAddressInput()
+	return authorizing.Sight{
+		Domains: trust.Domains(), Client: envoy.ClientNameInput(), From: from, Remote: from,
+		Port: func(_ authz.Term, values []string) *envoy.Predicate {
+			var any []*envoy.Predicate
+			for _, port := range values {
+				any = append(any, envoy.Is(envoy.PortInput(), port))
+			}
+			return envoy.Any(any...)
+		},
+		SNI: func(expression string) *envoy.Predicate { return envoy.IsLike(envoy.SNIInput(), expression) },
+	}
+}
+
+func sealFilter(name string, config proto.Message) *resource.Resource {
+	return envoy.Seal(resource.Extension, name, &corev3.TypedExtensionConfig{Name: name, TypedConfig: envoy.Packed(config)})
 }

@@ -22,7 +22,8 @@ type Policed struct {
 	Kind      Kind
 	Namespace string
 	Root, Own string // of proxies of one workload: the names of the policies that select it
-	Authz     string // of gateways: the names of the AuthorizationPolicies that do, with their namespaces
+	Authz     string // of gateways and sidecars: the names of the AuthorizationPolicies that do, with their namespaces
+	Inbound   bool   // of sidecars: they keep AuthorizationPolicies of what comes in
 }
 
 // PolicedBy finds a node's.
@@ -37,6 +38,8 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 	p := Policed{Kind: Sidecar, Root: keys(set.Root), Own: keys(set.Own)}
 	if n.IsRouter() {
 		p.Kind = Forward
+	} else if p.Inbound = s.Mesh.MutualTLS; p.Inbound {
+		p.Authz = authzNames(s.AuthorizingInbound(n.Namespace, n.Labels))
 	}
 	if p.Own != "" {
 		p.Namespace = n.Namespace
@@ -46,11 +49,15 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 
 // GatewayPoliced is that of a gateway's pods that AuthorizationPolicies are for.
 func GatewayPoliced(set authz.Set) Policed {
+	return Policed{Kind: Gateway, Authz: authzNames(set)}
+}
+
+func authzNames(set authz.Set) string {
 	names := make([]string, len(set))
 	for i, p := range set {
 		names[i] = p.Key.Namespace + "/" + p.Key.Name
 	}
-	return Policed{Kind: Gateway, Authz: strings.Join(names, ",")}
+	return strings.Join(names, ",")
 }
 
 // Keeps says whether proxies of the kind keep an EgressPolicy: gateways keep all of them.
@@ -98,8 +105,13 @@ func BuildPolicies(s *registry.Snapshot, p Policed) *View {
 func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.Changed) (*View, []resource.Ref) {
 	e := newEdit(v)
 	if p.Kind != Gateway && p.Kind != Ambient {
-		set := permit.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
-		e.replace(nil, policing.Self(set, p.Kind == Sidecar))
+		if changed.Mesh || len(changed.Policies) > 0 {
+			set := permit.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
+			e.replace(nil, policing.Self(set, p.Kind == Sidecar))
+		}
+		if p.Inbound && (changed.Mesh || p.authorizedFrom(changed.Authorization)) {
+			e.replace(nil, inboundAuthorization(authorizedBy(s, p), envoy.TrustsOf(s.Mesh)))
+		}
 		return e.commit()
 	}
 	namespaces := changed.Policies

@@ -3,6 +3,7 @@ package authorizing
 import (
 	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	netrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
 
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/xds/envoy"
@@ -20,6 +21,11 @@ func Filter(set authz.Set, render func(authz.Set) *envoy.OnMatch) *httprbacv3.RB
 		f.ShadowMatcher, f.ShadowRulesStatPrefix = whole(render(set)), wire.StatAuthz
 	}
 	return f
+}
+
+// OfConnections is the filter of access for connections that asks the same.
+func OfConnections(f *httprbacv3.RBAC) *netrbacv3.RBAC {
+	return &netrbacv3.RBAC{StatPrefix: wire.StatAuthz, Matcher: f.Matcher, ShadowMatcher: f.ShadowMatcher, ShadowRulesStatPrefix: f.ShadowRulesStatPrefix}
 }
 
 // whole is a matcher of what comes anyway.

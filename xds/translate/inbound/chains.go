@@ -5,6 +5,7 @@ import (
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -82,17 +83,24 @@ func (p port) chain(name string, match *listenerv3.FilterChainMatch, let resolve
 	if let == resolve.LetNothing {
 		return envoy.ClosedChain(name, match)
 	}
-	return envoy.Chain(name, match, append(p.before(), p.onwards(let, peer))...)
+	return envoy.Chain(name, match, p.onwards(let, peer)...)
 }
 
-// before are the filters that a connection goes through before it goes on; those of requests are HCM's Before.
-func (p port) before() []*listenerv3.Filter { return nil }
-
-func (p port) onwards(let resolve.Let, peer bool) *listenerv3.Filter {
+// onwards are the filters that take a connection, or its requests, to the app, as far as AuthorizationPolicies let them.
+func (p port) onwards(let resolve.Let, peer bool) []*listenerv3.Filter {
+	authorized := p.in.Inbound.Authorizes(p.number)
 	if let == resolve.LetRequests {
-		return envoy.HCM{Stat: "inbound_" + p.name, Inbound: true, Peer: peer, Routes: p.routes()}.Filter()
+		m := envoy.HCM{Stat: "inbound_" + p.name, Inbound: true, Peer: peer, Routes: p.routes()}
+		if authorized {
+			m.Before = []*hcmv3.HttpFilter{envoy.AuthorizeRequests()}
+		}
+		return []*listenerv3.Filter{m.Filter()}
 	}
-	return envoy.TCPProxy{Stat: p.cluster, Cluster: p.cluster, AfterHello: peer}.Filter()
+	on := envoy.TCPProxy{Stat: p.cluster, Cluster: p.cluster, AfterHello: peer}.Filter()
+	if authorized {
+		return []*listenerv3.Filter{envoy.AuthorizeConnections(), on}
+	}
+	return []*listenerv3.Filter{on}
 }
 
 // routes is the table of a port whose requests all go to the app.

@@ -31,7 +31,7 @@ func (in Inputs) listener() *listenerv3.Listener {
 		envoy.ClosedChain(wire.VirtualInbound+"-loopback", envoy.Within("127.0.0.0", 8)),
 		envoy.ClosedChain(wire.VirtualInbound+"-loopback6", envoy.Within("::1", 128)),
 	)
-	if inspector != nil { // otherwise they are as all others are
+	if inspector != nil || in.Inbound.Authorized { // otherwise they are as all others are
 		for _, own := range resolve.OwnPorts {
 			l.FilterChains = append(l.FilterChains, in.port(own).chains()...)
 		}
