@@ -112,5 +112,108 @@ func TestAuthorizationTouchesWhomItSelects(t *testing.T) {
 }
 
 func authorizationFor(labels map[string]string) *security.AuthorizationPolicy {
+	if labels == nil {
+		return &security.AuthorizationPolicy{}
+	}
 	return &security.AuthorizationPolicy{Selector: &typev1beta1.WorkloadSelector{MatchLabels: labels}}
+}
+
+// TestInboundAuthorization: what a sidecar keeps of policies is of those that select it, by labels or without, of its own namespace and the
+// root namespace; one that targets a Service is a gateway's. Its listener is the same whatever they say.
+func TestInboundAuthorization(t *testing.T) {
+	c := cases(t)["mtls-sidecar"]
+	given := func(more ...config.Object) (policies, others map[resource.Ref]string) {
+		with := c
+		with.objects = append(append([]config.Object{}, c.objects...), more...)
+		return policyVersions(translate.BuildPolicies(with.snapshot(), translate.PolicedBy(with.snapshot(), c.node))), policyVersions(with.view())
+	}
+	own, other := map[string]string{"app": "web"}, map[string]string{"app": "else"}
+	of := func(ns string, p *security.AuthorizationPolicy) config.Object {
+		key := config.Key{Kind: config.KindAuthorizationPolicy, Namespace: ns, Name: "p"}
+		return config.Object{Key: key, Spec: p}
+	}
+	for _, at := range []struct {
+		name   string
+		policy config.Object
+		kept   bool
+	}{
+		{"its own", of("default", authorizationFor(own)), true},
+		{"its namespace's", of("default", authorizationFor(nil)), true},
+		{"the root namespace's for it", of("istio-system", authorizationFor(own)), true},
+		{"the root namespace's for all", of("istio-system", &security.AuthorizationPolicy{}), true},
+		{"another pod's", of("default", authorizationFor(other)), false},
+		{"a neighbour's", of("team-a", authorizationFor(own)), false},
+		{"a neighbour's for all", of("team-a", &security.AuthorizationPolicy{}), false},
+		{"a gateway's", of("default", &security.AuthorizationPolicy{TargetRefs: []*typev1beta1.PolicyTargetReference{{Kind: "Service", Name: "web"}}}), false},
+		{"one that only marks", of("default", &security.AuthorizationPolicy{Action: security.AuthorizationPolicy_AUDIT, Rules: []*security.Rule{{}}}), true},
+	} {
+		before, listener := given()
+		after, listenerAfter := given(at.policy)
+		if differ := differing(listener, listenerAfter); len(differ) > 0 {
+			t.Errorf("%s: beside policies %v differs", at.name, differ)
+		}
+		want := 0
+		if at.kept {
+			want = 2 // of requests, and of connections
+		}
+		if differ := differing(before, after); len(differ) != want {
+			t.Errorf("%s: %v differs", at.name, differ)
+		}
+	}
+}
+
+// TestEnvoyAcceptsInboundAuthorization runs the real Envoy over what sidecars are given of random policies, in the place of what comes by
+// ECDS.
+func TestEnvoyAcceptsInboundAuthorization(t *testing.T) {
+	binary := envoytest.Binary(t)
+	c := cases(t)["mtls-sidecar"]
+	made := registrytest.NewWorld(5)
+	for i := range 60 {
+		o := made.Authorization("istio-system", []string{"web.default", "a.test"})
+		o.Spec.(*security.AuthorizationPolicy).Selector, o.Spec.(*security.AuthorizationPolicy).TargetRefs = nil, nil
+		o.Name, o.Key.Name = o.Name+string(rune('a'+i%26)), o.Key.Name+string(rune('a'+i%26))
+		c.objects = append(c.objects, *o)
+	}
+	s := c.snapshot()
+	kept := translate.BuildPolicies(s, translate.PolicedBy(s, c.node))
+	held := func(name string) *corev3.TypedExtensionConfig {
+		r, ok := kept.Get(resource.Extension, name)
+		if !ok {
+			t.Fatalf("nothing for %s", name)
+		}
+		m, err := r.Any().UnmarshalNew()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.(*corev3.TypedExtensionConfig)
+	}
+	b, requests, connections := static(t, c.view()), 0, 0
+	for _, l := range b.StaticResources.Listeners {
+		for _, chain := range l.FilterChains {
+			for _, f := range chain.GetFilters() {
+				if f.Name == envoy.FilterAuthzConnections {
+					f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: held(f.Name).TypedConfig}
+					connections++
+				}
+				hcm := &hcmv3.HttpConnectionManager{}
+				if f.GetTypedConfig().UnmarshalTo(hcm) != nil {
+					continue
+				}
+				for _, h := range hcm.HttpFilters {
+					if h.Name == envoy.FilterAuthzRequests {
+						h.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: held(h.Name).TypedConfig}
+						requests++
+					}
+				}
+				f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: wrap(t, hcm)}
+			}
+		}
+	}
+	if requests == 0 || connections == 0 {
+		t.Fatalf("%d filters of requests, %d of connections", requests, connections)
+	}
+	file := envoytest.Write(t, b)
+	if out, err := exec.CommandContext(t.Context(), binary, "--mode", "validate", "-l", "error", "-c", file).CombinedOutput(); err != nil {
+		t.Errorf("Envoy refuses it: %v\n%s", err, out)
+	}
 }

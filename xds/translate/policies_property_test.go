@@ -33,21 +33,35 @@ func policyVersions(v *translate.View) map[resource.Ref]string {
 // that the references name what differs.
 func TestPolicyUpdates(t *testing.T) {
 	for seed := range uint64(20) {
-		holdPolicyUpdates(t, seed)
+		holdPolicyUpdates(t, seed, nil)
+	}
+	for seed := range uint64(3) {
+		holdPolicyUpdates(t, seed, &translate.Node{ID: "sidecar~10.0.0.1~app.team-a~team-a.svc.cluster.local", Namespace: "team-a", Labels: map[string]string{"istio": "other"}})
 	}
 }
 
-func holdPolicyUpdates(t *testing.T, seed uint64) {
+// holdPolicyUpdates holds it of a gateway, or of a sidecar, which is among others whenever another policy is for it.
+func holdPolicyUpdates(t *testing.T, seed uint64, sidecar *translate.Node) {
 	t.Helper()
 	settings, of := mesh.Default(), translate.Policed{Kind: translate.Gateway}
+	settings.MutualTLS = true
 	r := registry.New(&settings)
 	s, _ := r.Apply(nil)
+	if sidecar != nil {
+		of = translate.PolicedBy(s, *sidecar)
+	}
 	view := translate.BuildPolicies(s, of)
 	for step, changes := range policyEdits(seed) {
+		if sidecar != nil {
+			if now := translate.PolicedBy(s, *sidecar); now != of {
+				of, view = now, translate.BuildPolicies(s, now)
+			}
+		}
 		was := policyVersions(view)
 		next, changed := r.Apply(changes)
 		var refs []resource.Ref
 		view, refs = translate.UpdatePolicies(view, next, of, changed)
+		s = next
 		now, fresh := policyVersions(view), policyVersions(translate.BuildPolicies(next, of))
 		for _, ref := range differing(now, fresh) {
 			t.Errorf("seed %d, step %d, after %v: %v is %q, and made from nothing %q (changed: %v)", seed, step, changes[0].Key, ref, now[ref], fresh[ref], changed.Policies)
@@ -70,6 +84,7 @@ func policyEdits(seed uint64) (steps [][]config.Change) {
 	for i := range uint64(12) {
 		made := registrytest.NewWorld(seed*100 + i)
 		made.Governed(registrytest.Namespaces, []string{"a.test", "*.b.test", "203.0.113.7"})
+		made.Authorized([]string{"a.test", "b.test"})
 		w := world{objects: made.Objects}
 		for _, key := range w.keys() {
 			if r.IntN(3) > 0 {
