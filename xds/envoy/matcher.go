@@ -10,7 +10,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	inputsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/network/v3"
-	sslinputsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/ssl/v3"
 	ipmatcherv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/input_matchers/ip/v3"
 	metadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/input_matchers/metadata/v3"
 	typematcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
@@ -40,11 +39,6 @@ func StateInput(key string) *cncfcorev3.TypedExtensionConfig {
 // HeaderInput is a request's header.
 func HeaderInput(name string) *cncfcorev3.TypedExtensionConfig {
 	return extension("header", &typematcherv3.HttpRequestHeaderMatchInput{HeaderName: name})
-}
-
-// ClientNameInput is the SPIFFE id of the client's certificate, which TLS verified; nothing where there was none.
-func ClientNameInput() *cncfcorev3.TypedExtensionConfig {
-	return extension("client", &sslinputsv3.UriSanInput{})
 }
 
 // ClientAddressInput is the address that connected, whatever a request says.

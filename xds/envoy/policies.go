@@ -12,6 +12,7 @@ import (
 	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
+	netstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/set_filter_state/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -244,4 +245,14 @@ func askedOutside() []*statev3.FilterStateValue {
 func hostIn(authority string) string {
 	return authority + ".startsWith('[') ? " + authority + ".lowerAscii().split(']')[0].replace('[', '') : " +
 		"(" + authority + ".lowerAscii().split(':')[0] + '/').replace('./', '').replace('/', '')"
+}
+
+// KnowClient keeps who made a connection, and from where, for what is asked of it and of its requests: known once its certificate was verified.
+func KnowClient() *listenerv3.Filter {
+	return NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{
+		OnDownstreamTlsHandshake: []*statev3.FilterStateValue{
+			State(wire.StateClient, "%DOWNSTREAM_PEER_URI_SAN%", Stay),
+			State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", Stay),
+		},
+	})
 }

@@ -83,7 +83,7 @@ func IsInboundAuthorization(name string) bool {
 func atPod(trust envoy.Trusts) authorizing.Sight {
 	from := envoy.ClientAddressInput()
 	return authorizing.Sight{
-		Domains: trust.Domains(), Client: envoy.ClientNameInput(), From: from, Remote: from,
+		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from,
 		Port: func(_ authz.Term, values []string) *envoy.Predicate {
 			var any []*envoy.Predicate
 			for _, port := range values {

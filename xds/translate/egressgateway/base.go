@@ -8,9 +8,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	netrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
-	netstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/set_filter_state/v3"
 	celv1 "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -97,7 +95,7 @@ func exitListener(in Inputs, log wire.Place) *listenerv3.Listener {
 			TrafficDirection: corev3.TrafficDirection_OUTBOUND,
 		})
 	}
-	front.Filters = append([]*listenerv3.Filter{oneName(), knowClient()}, front.Filters...)
+	front.Filters = append([]*listenerv3.Filter{oneName(), envoy.KnowClient()}, front.Filters...)
 	front.TransportSocket = envoy.MeshServerTLS(in.Trust, "h2", envoy.HTTP11)
 	envoy.HandshakeWithin(front)
 	return envoy.At(&listenerv3.Listener{
@@ -108,16 +106,6 @@ func exitListener(in Inputs, log wire.Place) *listenerv3.Listener {
 		FilterChains:           []*listenerv3.FilterChain{tunnelChain(in.Trust, wire.ALPNTLS), tunnelChain(in.Trust, wire.ALPNTCP), front},
 		TrafficDirection:       corev3.TrafficDirection_OUTBOUND,
 	}, in.Listen, in.IPv6)
-}
-
-// knowClient keeps, for the routes of a connection's requests, who made it: known once its certificate was verified.
-func knowClient() *listenerv3.Filter {
-	return envoy.NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{
-		OnDownstreamTlsHandshake: []*statev3.FilterStateValue{
-			envoy.State(wire.StateClient, "%DOWNSTREAM_PEER_URI_SAN%", envoy.Stay),
-			envoy.State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", envoy.Stay),
-		},
-	})
 }
 
 // refuseAll answers for every host that is not in the table.

@@ -83,7 +83,11 @@ func (p port) chain(name string, match *listenerv3.FilterChainMatch, let resolve
 	if let == resolve.LetNothing {
 		return envoy.ClosedChain(name, match)
 	}
-	return envoy.Chain(name, match, p.onwards(let, peer)...)
+	filters := p.onwards(let, peer)
+	if peer && p.in.Inbound.Authorizes(p.number) {
+		filters = append([]*listenerv3.Filter{envoy.KnowClient()}, filters...)
+	}
+	return envoy.Chain(name, match, filters...)
 }
 
 // onwards are the filters that take a connection, or its requests, to the app, as far as AuthorizationPolicies let them.
