@@ -29,7 +29,7 @@ var knownListeners = map[string]fields{
 	"envoy.config.listener.v3.ListenerFilterChainMatchPredicate.MatchSet": set("rules", ""),
 	"envoy.config.listener.v3.FilterChain":                                set("name filter_chain_match filters transport_socket", "transport_socket_connect_timeout"),
 	"envoy.config.listener.v3.FilterChainMatch":                           set("destination_port prefix_ranges server_names transport_protocol application_protocols", ""),
-	"envoy.config.listener.v3.Filter":                                     set("name typed_config", ""),
+	"envoy.config.listener.v3.Filter":                                     set("name typed_config config_discovery", ""),
 	"envoy.extensions.filters.listener.http_inspector.v3.HttpInspector":   set("", ""),
 	"envoy.extensions.filters.listener.original_dst.v3.OriginalDst":       set("", ""),
 	"envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector":     set("", ""),
@@ -52,7 +52,7 @@ var knownNetwork = map[string]fields{
 	"envoy.config.common.mutation_rules.v3.HeaderMutation.RemoveOnMatch":                              set("key_matcher", ""),
 	"envoy.extensions.filters.network.ratelimit.v3.RateLimit":                                         set("rate_limit_service failure_mode_deny", "descriptors domain stat_prefix timeout"),
 	"envoy.config.ratelimit.v3.RateLimitServiceConfig":                                                set("grpc_service", "transport_api_version"),
-	"envoy.extensions.filters.network.rbac.v3.RBAC":                                                   set("rules matcher", "stat_prefix"),
+	"envoy.extensions.filters.network.rbac.v3.RBAC":                                                   set("rules matcher", "stat_prefix shadow_matcher shadow_rules_stat_prefix"),
 	"envoy.extensions.filters.network.set_filter_state.v3.Config":                                     set("on_new_connection on_downstream_tls_handshake", ""),
 	"envoy.extensions.filters.network.sni_dynamic_forward_proxy.v3.FilterConfig":                      set("", "dns_cache_config port_value"),
 	"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy":                                          set("cluster access_log on_demand", "idle_timeout max_early_data_bytes stat_prefix upstream_connect_mode"),
@@ -151,6 +151,9 @@ var knownClusters = map[string]fields{
 }
 
 var knownMatchers = map[string]fields{
+	"envoy.extensions.matching.common_inputs.network.v3.DestinationPortInput":             set("", ""),
+	"envoy.extensions.matching.common_inputs.network.v3.DirectSourceIPInput":              set("", ""),
+	"envoy.extensions.matching.common_inputs.network.v3.ServerNameInput":                  set("", ""),
 	"envoy.type.matcher.v3.StringMatcher":                                                 set("exact prefix suffix contains safe_regex ignore_case", ""),
 	"envoy.type.matcher.v3.RegexMatcher":                                                  set("regex", "google_re2"),
 	"envoy.type.matcher.v3.RegexMatchAndSubstitute":                                       set("pattern substitution", ""),
