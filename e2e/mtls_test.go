@@ -103,9 +103,6 @@ func TestMutualTLS(t *testing.T) {
 func newMeshed(t *testing.T) *meshed {
 	t.Helper()
 	ctx, scene := setScene(t, story.InNamespaces)
-	if err := scene.Controller.SpeakMutualTLS(); err != nil {
-		t.Fatal(err)
-	}
 	pod, bystander := withNeighbours(ctx, t, scene, meshedObjects, "meshed", meshedAddr, "bystander", bystanderAddr)
 	m := &meshed{scene: scene, pod: pod, bystander: bystander}
 	m.serve(t)

@@ -188,7 +188,7 @@ func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
 
 const (
 	keptAtGateways = "AuthorizationPolicies are kept at egress gateways only in this mesh"
-	fixKept        = "set sallyport.mutualTLS: true in the mesh's settings, which has sidecars keep them; or select the pods of an egress gateway, in its namespace or from the root namespace, " +
+	fixKept        = "remove sallyport.mutualTLS: false from the mesh's settings, so that sidecars keep them; or select the pods of an egress gateway, in its namespace or from the root namespace, " +
 		"and close the ways between pods by NetworkPolicies"
 )
 

@@ -14,7 +14,7 @@ var authorizationPolicy = Kind{
 		[]Field{
 			{Fate: Warned, When: auditsOnly, Why: notEnforced + "no request is marked by it; all that leaves the mesh is in the audit log anyway", Fix: "remove it"},
 		},
-		[]Field{{Path: "selector.matchLabels", Fate: Applied, Why: "at egress gateways, and with `sallyport.mutualTLS` before all pods with sidecars; without it one that selects no egress gateway is refused"}},
+		[]Field{{Path: "selector.matchLabels", Fate: Applied, Why: "at egress gateways and before all pods with sidecars; where `sallyport.mutualTLS` is false one that selects no egress gateway is refused"}},
 		idle("targetRef.group", "targetRef.namespace", "targetRefs.group", "targetRefs.namespace"),
 		applied("targetRef.kind", "targetRef.name", "targetRefs.kind", "targetRefs.name"),
 		[]Field{

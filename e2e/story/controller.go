@@ -40,7 +40,6 @@ type Controller struct {
 	dns      string         // the mesh's sallyport.dns, as YAML
 	fetch    string         // the mesh's sallyport.fetch
 	nodes    string         // the mesh's sallyport.nodeAgents, as YAML
-	mutual   string         // the mesh's sallyport.mutualTLS
 	process  *world.Process // nil when it does not run
 }
 
@@ -69,15 +68,9 @@ func (c *Controller) setDNS(dns string) error {
 	return c.writeSettings()
 }
 
-// SpeakMutualTLS lets pods with proxies speak it to each other.
-func (c *Controller) SpeakMutualTLS() error {
-	c.mutual = "true"
-	return c.writeSettings()
-}
-
 func (c *Controller) writeSettings() error {
 	text := fmt.Sprintf("outboundTrafficPolicy:\n  mode: %s\n", c.mode)
-	ours := map[string]string{"dns": c.dns, "fetch": c.fetch, "nodeAgents": c.nodes, "mutualTLS": c.mutual}
+	ours := map[string]string{"dns": c.dns, "fetch": c.fetch, "nodeAgents": c.nodes}
 	text += "sallyport:\n"
 	for _, key := range slices.Sorted(maps.Keys(ours)) {
 		if ours[key] != "" {
