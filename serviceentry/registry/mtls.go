@@ -26,6 +26,12 @@ func (e Endpoint) Meshed(port uint32) bool {
 // proxied says whether a pod's or a WorkloadEntry's labels tell clients that a proxy stands before it, which takes mutual TLS.
 func proxied(labels map[string]string) bool { return labels[label.SecurityTlsMode.Name] == "istio" }
 
+// TakesMutual says whether a workload takes mutual TLS, and looks into what comes to it: where the mesh speaks it, and where clients were
+// told that it does.
+func (s *Snapshot) TakesMutual(labels map[string]string) bool {
+	return s.Mesh.MutualTLS || proxied(labels)
+}
+
 // authenticate notes of endpoints of a namespace what their clients have to know.
 func (s *Snapshot) authenticate(ns string, list []Endpoint) {
 	for i := range list {
@@ -75,12 +81,12 @@ type InboundPort struct {
 // Inbound gives that of a workload. Which number a port has that a Service names is known from its endpoints: addresses are the
 // pod's own.
 func (s *Snapshot) Inbound(ns string, labels map[string]string, address string) Inbound {
-	var modes Modes // where it is switched off no PeerAuthentication counts
-	switch {
-	case s.Mesh.MutualTLS:
-		modes = s.Modes(ns, labels)
-	case !proxied(labels):
+	if !s.TakesMutual(labels) {
 		return ""
+	}
+	var modes Modes // where it is switched off no PeerAuthentication counts
+	if s.Mesh.MutualTLS {
+		modes = s.Modes(ns, labels)
 	}
 	ports := map[uint32]InboundPort{}
 	for _, k := range s.GatewaysOf(ns, labels) {

@@ -38,7 +38,7 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 	p := Policed{Kind: Sidecar, Root: keys(set.Root), Own: keys(set.Own)}
 	if n.IsRouter() {
 		p.Kind = Forward
-	} else if p.Inbound = s.Mesh.MutualTLS; p.Inbound {
+	} else if p.Inbound = s.TakesMutual(n.Labels); p.Inbound {
 		p.Authz = authzNames(s.AuthorizingInbound(n.Namespace, n.Labels))
 	}
 	if p.Own != "" {
