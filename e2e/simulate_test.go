@@ -51,6 +51,17 @@ func TestSimulateForetells(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.without(t)
+	if err := world.Within(ctx, time.Minute, func() error { // before that bytes are recorded by the address
+		at, err := s.App.Admin(ctx, "/listeners")
+		for _, port := range []int{policedTLS, policedTCP} {
+			if err == nil && !strings.Contains(string(at), fmt.Sprintf("decide-%d::", port)) {
+				err = fmt.Errorf("no listener for port %d", port)
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 	rounds, methods, paths := 3, []string{http.MethodGet, http.MethodPost, http.MethodPut}, 100
 	if os.Getenv("SALLYPORT_LONG") != "" {
 		rounds, methods, paths = 10, append(methods, http.MethodDelete, http.MethodPatch, http.MethodOptions, http.MethodHead), 190 // of 200 that are told apart
