@@ -75,10 +75,7 @@ func TestAmbient(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.alpha, a.beta = a.pod(t, "alpha", alphaAddr), a.pod(t, "beta", betaAddr)
-	for _, step := range []struct {
-		name string
-		test func(*testing.T)
-	}{
+	inOrder(t, []part{
 		{"out by the gateway, each as itself", a.throughGateway},
 		{"straight, and what nobody registered", a.straight},
 		{"a policy about one of them", a.policy},
@@ -89,11 +86,7 @@ func TestAmbient(t *testing.T) {
 		{"the controller is away", a.controllerAway},
 		{"Envoy is killed", a.envoyKilled},
 		{"let out, and gone", a.letGo},
-	} {
-		if !t.Run(step.name, step.test) {
-			return
-		}
-	}
+	})
 }
 
 func (a *ambientNode) serve(t *testing.T) {

@@ -28,10 +28,7 @@ func TestAuthorizationInbound(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	a := &authorizedPod{meshed: newMeshed(t)}
-	for _, part := range []struct {
-		name string
-		test func(*testing.T)
-	}{
+	inOrder(t, []part{
 		{"nobody says anything", a.nothing},
 		{"deny a principal", a.denyPrincipal},
 		{"allow a namespace", a.allowNamespace},
@@ -40,11 +37,7 @@ func TestAuthorizationInbound(t *testing.T) {
 		{"dry run", a.dryRun},
 		{"other namespaces", a.others},
 		{"live", a.live},
-	} {
-		if !t.Run(part.name, part.test) {
-			return
-		}
-	}
+	})
 }
 
 // authorize writes policies in the place of those before, each a namespace, annotations and a spec, and waits until the pod's proxy has them

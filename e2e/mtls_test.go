@@ -81,10 +81,7 @@ func TestMutualTLS(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	m := newMeshed(t)
-	for _, part := range []struct {
-		name string
-		test func(*testing.T)
-	}{
+	inOrder(t, []part{
 		{"permissive", m.permissive},
 		{"on the wire", m.onTheWire},
 		{"protocols", m.protocols},
@@ -93,11 +90,7 @@ func TestMutualTLS(t *testing.T) {
 		{"one port otherwise", m.port},
 		{"live", m.live},
 		{"disabled", m.disabled},
-	} {
-		if !t.Run(part.name, part.test) {
-			return
-		}
-	}
+	})
 }
 
 func newMeshed(t *testing.T) *meshed {

@@ -44,10 +44,7 @@ func TestPolicies(t *testing.T) {
 	if err := s.SetPolicy(ctx, "ALLOW_ANY"); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []struct {
-		name string
-		test func(*testing.T)
-	}{
+	inOrder(t, []part{
 		{"without a policy", p.without},
 		{"an allowlist", p.allowlist},
 		{"the host in other letters", p.letters},
@@ -63,11 +60,7 @@ func TestPolicies(t *testing.T) {
 		{"observed", p.observed},
 		{"AuthorizationPolicies", p.authorization},
 		{"a rule that ends while nobody is there", p.expires},
-	} {
-		if !t.Run(step.name, step.test) {
-			return
-		}
-	}
+	})
 }
 
 func (p *policed) serve(t *testing.T) {

@@ -33,10 +33,7 @@ func TestNotForRent(t *testing.T) {
 	ctx, s := setScene(t, story.InNamespaces)
 	r := &rent{ctx: ctx, scene: s}
 	r.serve(t)
-	for _, step := range []struct {
-		name string
-		test func(*testing.T)
-	}{
+	inOrder(t, []part{
 		{"a secret that is missing", r.missing},
 		{"a secret that comes", r.comes},
 		{"a secret that is exchanged", r.exchanged},
@@ -48,11 +45,7 @@ func TestNotForRent(t *testing.T) {
 		{"addresses that are not for strangers", r.insideAddresses},
 		{"keys stay where they belong", r.keysStay},
 		{"without the controller", r.alone},
-	} {
-		if !t.Run(step.name, step.test) {
-			return
-		}
-	}
+	})
 }
 
 type rent struct {

@@ -29,6 +29,22 @@ func needRoot(t *testing.T) {
 	}
 }
 
+// part is a step of what is tried in a scene.
+type part struct {
+	name string
+	test func(*testing.T)
+}
+
+// inOrder tries parts until one fails, since each builds on those before it.
+func inOrder(t *testing.T, parts []part) {
+	t.Helper()
+	for _, p := range parts {
+		if !t.Run(p.name, p.test) {
+			return
+		}
+	}
+}
+
 // setScene sets a scene in a run of its own, which ends with the test or when it is interrupted; so does the context.
 func setScene(t *testing.T, set setting) (context.Context, *story.Scene) {
 	t.Helper()

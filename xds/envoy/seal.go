@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -13,6 +14,11 @@ import (
 
 // SealCluster is Seal for a cluster, by its own name.
 func SealCluster(c *clusterv3.Cluster) *resource.Resource { return Seal(resource.Cluster, c.Name, c) }
+
+// SealExtension is the configuration of an extension that is asked for by ECDS, by its name.
+func SealExtension(name string, config proto.Message) *resource.Resource {
+	return Seal(resource.Extension, name, &corev3.TypedExtensionConfig{Name: name, TypedConfig: Packed(config)})
+}
 
 // Seal marshals a message for good. Listeners and clusters are bounded, whoever made them.
 func Seal(t resource.Type, name string, m proto.Message) *resource.Resource {

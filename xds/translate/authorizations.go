@@ -4,9 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/envoy"
@@ -43,7 +40,7 @@ func authorization(set authz.Set, trust envoy.Trusts) *resource.Resource {
 			envoy.KindTLS: connections, envoy.KindTCP: connections,
 		}, authorizing.Requests(set, see)))
 	})
-	return sealFilter(envoy.FilterAuthz, f)
+	return envoy.SealExtension(envoy.FilterAuthz, f)
 }
 
 // atGateway is how an egress gateway sees its clients: by their certificates, and by what it is asked for, of which the port is the one
@@ -68,8 +65,8 @@ func inboundAuthorization(set authz.Set, trust envoy.Trusts) []*resource.Resourc
 	requests := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Requests(set, see) })
 	connections := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Connections(set, see) })
 	return []*resource.Resource{
-		sealFilter(envoy.FilterAuthzRequests, requests),
-		sealFilter(envoy.FilterAuthzConnections, authorizing.OfConnections(connections)),
+		envoy.SealExtension(envoy.FilterAuthzRequests, requests),
+		envoy.SealExtension(envoy.FilterAuthzConnections, authorizing.OfConnections(connections)),
 	}
 }
 
@@ -93,8 +90,4 @@ func atPod(trust envoy.Trusts) authorizing.Sight {
 		},
 		SNI: func(expression string) *envoy.Predicate { return envoy.IsLike(envoy.SNIInput(), expression) },
 	}
-}
-
-func sealFilter(name string, config proto.Message) *resource.Resource {
-	return envoy.Seal(resource.Extension, name, &corev3.TypedExtensionConfig{Name: name, TypedConfig: envoy.Packed(config)})
 }

@@ -5,7 +5,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
 	compositev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/composite/v3"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -26,19 +25,19 @@ func Self(set permit.Set, sidecar bool) []*resource.Resource {
 		}
 	}
 	return []*resource.Resource{
-		seal(envoy.FilterRoot, filter(wire.StatRoot, resolve.Alone(set.Root), false, outside(alone))),
-		seal(envoy.FilterOwn, filter(wire.StatOwn, resolve.Alone(set.Own), set.Root.Unsettles(), outside(notNarrowed(alone)))),
+		envoy.SealExtension(envoy.FilterRoot, filter(wire.StatRoot, resolve.Alone(set.Root), false, outside(alone))),
+		envoy.SealExtension(envoy.FilterOwn, filter(wire.StatOwn, resolve.Alone(set.Own), set.Root.Unsettles(), outside(notNarrowed(alone)))),
 	}
 }
 
 // Root is the root namespace's level for some namespaces; where it tells their workloads apart, it is for ns alone.
 func Root(name, ns string, g resolve.Governed, trust envoy.Trusts) *resource.Resource {
-	return seal(name, filter(wire.StatRoot, g, false, governed(ns, trust)))
+	return envoy.SealExtension(name, filter(wire.StatRoot, g, false, governed(ns, trust)))
 }
 
 // Own is a namespace's own level, beside one of the root namespace that may be unsettled (permit.Level).
 func Own(name, ns string, g resolve.Governed, unsettled bool, trust envoy.Trusts) *resource.Resource {
-	return seal(name, filter(wire.StatOwn, g, unsettled, notNarrowed(governed(ns, trust))))
+	return envoy.SealExtension(name, filter(wire.StatOwn, g, unsettled, notNarrowed(governed(ns, trust))))
 }
 
 // Index is a gateway's filter that keeps the level of the client's namespace: of is its resource, by the namespace; others is that
@@ -74,7 +73,7 @@ func index(of map[string]string, others string, trust envoy.Trusts) *cncfmatcher
 }
 
 func sealIndex(name string, m *cncfmatcherv3.Matcher) *resource.Resource {
-	return seal(name, &matchingv3.ExtensionWithMatcher{
+	return envoy.SealExtension(name, &matchingv3.ExtensionWithMatcher{
 		XdsMatcher:      m,
 		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.composite", TypedConfig: envoy.Packed(&compositev3.Composite{})},
 	})
@@ -85,8 +84,4 @@ func keep(name string) *envoy.OnMatch {
 	return envoy.Does("keep", &compositev3.ExecuteFilterAction{DynamicConfig: &compositev3.DynamicConfig{
 		Name: name, ConfigDiscovery: envoy.ByECDS(envoy.AccessType),
 	}})
-}
-
-func seal(name string, config proto.Message) *resource.Resource {
-	return envoy.Seal(resource.Extension, name, &corev3.TypedExtensionConfig{Name: name, TypedConfig: envoy.Packed(config)})
 }
