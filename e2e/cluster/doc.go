@@ -5,7 +5,8 @@
 //	go run ./e2e/cluster/cmd up|load|status|kubeconfig|logs|dns|exec|down
 //	make cluster-down     leaves nothing behind
 //
-// It outlives the shell that started it, and the tests: Open finds it from any process. Only one is on a machine.
+// It outlives the shell that started it, and the tests: Open finds it from any process. One is on a machine,
+// and others of other numbers (SALLYPORT_CLUSTER).
 //
 // Everything runs in namespaces of its own (package node), so that nothing on the host changes but for a cable and
 // a route, and ending its first process ends all of it, whatever state a crash left. From the host, the addresses of

@@ -3,32 +3,40 @@ package cluster
 import (
 	"net/netip"
 	"path/filepath"
+
+	"github.com/sallyport/sallyport/e2e/cluster/node"
 )
 
 // Dir holds all that the cluster writes. Its place is fixed, so that every process finds the cluster and what one that
 // died left; it is short, for paths of sockets are.
-const Dir = "/var/lib/sallyport-e2e"
+var Dir = "/var/lib/" + node.Name
 
 // Networks and addresses. Nothing on the host may meet Network.
 var (
-	Network     = netip.MustParsePrefix("10.78.0.0/16")
-	PodNetwork  = netip.MustParsePrefix("10.78.0.0/24")
-	Services    = netip.MustParsePrefix("10.78.128.0/18")
-	NodeAddr    = netip.MustParseAddr("10.78.255.2")
-	HostAddr    = netip.MustParseAddr("10.78.255.1") // this host, as pods see it
-	DNSAddr     = netip.MustParseAddr("10.78.128.10")
-	apiAddr     = netip.MustParseAddr("10.78.128.1")
+	Network     = netip.PrefixFrom(address(0, 0), 16)
+	PodNetwork  = netip.PrefixFrom(address(0, 0), 24)
+	Services    = netip.PrefixFrom(address(128, 0), 18)
+	NodeAddr    = address(255, 2)
+	HostAddr    = address(255, 1) // this host, as pods see it
+	DNSAddr     = address(128, 10)
+	apiAddr     = address(128, 1)
 	nodeAddress = netip.PrefixFrom(NodeAddr, 30)
 )
+
+// firstNetwork is the second byte of the first cluster's network; each further one has the next.
+const firstNetwork = 78
+
+func address(third, fourth byte) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(firstNetwork + node.Number), third, fourth})
+}
 
 // NodeName is the node's name in Kubernetes, and its host name.
 const NodeName = "node"
 
-const (
-	apiURL = "https://10.78.255.2:6443"
-	// containerdState is inside the node: a tmpfs.
-	containerdState = "/run/containerd"
-)
+var apiURL = "https://" + netip.AddrPortFrom(NodeAddr, 6443).String()
+
+// containerdState is inside the node: a tmpfs.
+const containerdState = "/run/containerd"
 
 func in(elements ...string) string { return filepath.Join(append([]string{Dir}, elements...)...) }
 

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sallyport/sallyport/e2e/cluster"
+	"github.com/sallyport/sallyport/e2e/cluster/node"
 )
 
 // host is what a cluster could change on this machine.
@@ -32,7 +35,7 @@ func snapshot(t *testing.T) host {
 	}
 	// Other tests of this machine come and go with links of their own.
 	ours := func(line string) bool {
-		return strings.Contains(line, "sp-e2e") || strings.Contains(line, "10.78.") || strings.Contains(line, "cni") || strings.Contains(line, "kube")
+		return strings.Contains(line, node.Link) || strings.Contains(line, strings.TrimSuffix(cluster.Network.Addr().String(), "0.0")) || strings.Contains(line, "cni") || strings.Contains(line, "kube")
 	}
 	h.Links = keep(lines(t, "ip", "-o", "link"), ours)
 	h.Routes = keep(lines(t, "ip", "route", "show", "table", "all"), ours)
@@ -60,7 +63,7 @@ func snapshot(t *testing.T) host {
 		}
 	}
 	h.Processes = keep(lines(t, "ps", "-eo", "args"), func(line string) bool {
-		return strings.Contains(line, "/var/lib/sallyport-e2e") || strings.Contains(line, "containerd-shim")
+		return strings.Contains(line, cluster.Dir) || strings.Contains(line, "containerd-shim")
 	})
 	return h
 }

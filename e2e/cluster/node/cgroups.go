@@ -11,7 +11,7 @@ import (
 )
 
 // Cgroup is the control group that the kubelet makes the pods' groups in.
-const Cgroup = "/sallyport-e2e"
+var Cgroup = "/" + Name
 
 const cgroupRoot = "/sys/fs/cgroup"
 

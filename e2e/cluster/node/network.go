@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 )
 
 // Link is the name of the host's end of the cable to the node. The kernel removes it with the node.
-const Link = "sp-e2e"
+var Link = strings.Replace(Name, "sallyport", "sp", 1)
 
 // connect lays the cable and makes the host reach the networks of the cluster through the node. The node gets no
 // default route: what runs in it reaches this host, and what a test wires up, nothing else.
