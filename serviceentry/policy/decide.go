@@ -144,6 +144,9 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		name = shown.Name
 	}
 	row := resolve.GatewayOf(a.snap, svc.Exit, registry.GivesSecrets).Row(name, port.Number, a.workload.Namespace, means)
+	if port.Protocol == registry.TLS {
+		shown = shown.Read()
+	}
 	speaks := spokenThere(shown.Kind, svc, port)
 	what := asked(name, port.Number, speaks, shown.Request, a.at)
 	called := shown.Name

@@ -21,7 +21,7 @@ import (
 func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
 	seen := a.shown(d)
 	svc, x := a.lookUp(seen)
-	x.Request = requestOf(d, x)
+	x.Request, x.Hello = requestOf(d, x), helloOf(d)
 	if svc == nil {
 		return nil, x
 	}
@@ -60,6 +60,15 @@ func (a Sidecar) lookUp(d Destination) (*registry.Service, Shown) {
 		return svc, Shown{Kind: TLSConnections, Name: d.Host, Again: true, Address: ip}
 	}
 	return named, Shown{Kind: TLSConnections, Name: d.Host, Address: ip}
+}
+
+// helloOf is what a destination's TLS begins with. TLS to an address sends no name.
+func helloOf(d Destination) Hello {
+	h := Hello{TLS: d.Scheme.IsTLS()}
+	if _, err := netip.ParseAddr(d.Host); h.TLS && err != nil {
+		h.Name = d.Host
+	}
+	return h
 }
 
 // address is the one that a workload connects to, as far as it is known, and says whether the destination is an address itself.

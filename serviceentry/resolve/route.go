@@ -79,10 +79,26 @@ type Shown struct {
 	Name string
 	// Again says of TLS that it was found by its address, since its name led nowhere.
 	Again bool
+	// Hello is what connections that are not read begin with, for whoever reads them farther on.
+	Hello Hello
 	// Address is the one that was dialled; the zero Addr where that is not known.
 	Address netip.Addr
 	// Request is what routes of users ask for; of connections, its SNI.
 	Request route.Request
+}
+
+// Hello is the beginning of TLS; the zero value is of none.
+type Hello struct {
+	TLS  bool
+	Name string // in lower case; "" for none
+}
+
+// Read is what a proxy sees that looks for TLS in connections which were handed on unread.
+func (x Shown) Read() Shown {
+	if x.Kind == Connections && x.Hello.TLS {
+		x.Kind, x.Name, x.Request.SNI = TLSConnections, x.Hello.Name, x.Hello.Name
+	}
+	return x
 }
 
 // Takes says whether a route is for what is shown. own is the host's own name.

@@ -97,10 +97,15 @@ func resolver(o Options) object {
 }
 
 // runtime has the admin layer last, so that an operator's change in place wins.
+//
+// The http inspector reads with Envoy's older parser, which knows methods by their names. With the newer one any letters and digits may
+// be a method, so that of bytes which are none the first 64 KiB are waited for, and a connection without a line's end in them is closed
+// (source/extensions/filters/listener/http_inspector). Requests are read by the newer one all the same.
 func runtime() object {
 	return object{"layers": list{
 		object{"name": "sallyport", "static_layer": object{
 			"re2": object{"max_program_size": object{"error_level": 32768}},
+			"envoy.reloadable_features.http_inspector_use_balsa_parser": false,
 		}},
 		object{"name": "admin", "admin_layer": object{}},
 	}}
