@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1"
 	typev1beta1 "istio.io/api/type/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -172,23 +173,23 @@ func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
 		return // what is said of it does not depend on others, or it is kept
 	}
 	policy := authz.FromSpec(&r.of, p)
-	switch known, selected := w.exitsSelected(policy); {
+	switch known, selected := w.gatewaysSelected(policy); {
 	case targets && known && !selected:
 		r.reject("spec", nil, "no egress gateway that is known is targeted, and the policy is kept nowhere else: what it denies, or does not allow, is let through",
 			"target the Service of an egress gateway in its namespace; select pods by labels")
 	case targets:
 	case len(policy.Selector) == 0 && allowsAll(policy):
-		r.warn("spec", nil, keptAtGateways+", and elsewhere everything is let through, as it says", "select the pods of an egress gateway, or remove it")
+		r.warn("spec", nil, keptAtGateways+", and elsewhere everything is let through, as it says", "select the pods of a gateway, or remove it")
 	case len(policy.Selector) == 0:
 		r.reject("spec", nil, keptAtGateways+", and for all other workloads requests that it denies, or does not allow, would be let through", fixKept)
 	case known && !selected:
-		r.reject("spec", nil, keptAtGateways+", and no egress gateway that is known is selected: what it denies, or does not allow, is let through", fixKept)
+		r.reject("spec", nil, keptAtGateways+", and none that is known is selected: what it denies, or does not allow, is let through", fixKept)
 	}
 }
 
 const (
-	keptAtGateways = "AuthorizationPolicies are kept at egress gateways only in this mesh"
-	fixKept        = "remove sallyport.mutualTLS: false from the mesh's settings, so that sidecars keep them; or select the pods of an egress gateway, in its namespace or from the root namespace, " +
+	keptAtGateways = "AuthorizationPolicies are kept at gateways only in this mesh"
+	fixKept        = "remove sallyport.mutualTLS: false from the mesh's settings, so that sidecars keep them; or select the pods of a gateway, in its namespace or from the root namespace, " +
 		"and close the ways between pods by NetworkPolicies"
 )
 
@@ -197,10 +198,10 @@ func allowsAll(p *authz.Policy) bool {
 	return p.Action == authz.Allow && slices.ContainsFunc(p.Rules, func(r authz.Rule) bool { return len(r.From)+len(r.To)+len(r.When) == 0 })
 }
 
-// exitsSelected says whether egress gateways are known, and whether the policy is for pods of one.
-func (w *world) exitsSelected(p *authz.Policy) (known, selected bool) {
-	for _, g := range w.exits() {
-		known = true
+// gatewaysSelected says whether egress gateways are known, and whether the policy is for pods of one, or of an ingress gateway.
+func (w *world) gatewaysSelected(p *authz.Policy) (known, selected bool) {
+	exits := w.exits()
+	for _, g := range append(exits, w.ingresses()...) {
 		if p.Selects(w.cfg.RootNamespace, g.namespace, g.selector, []string{g.name}) {
 			return true, true
 		}
@@ -210,17 +211,17 @@ func (w *world) exitsSelected(p *authz.Policy) (known, selected bool) {
 			}
 		}
 	}
-	return known, false
+	return len(exits) > 0, false
 }
 
-// exit is an egress gateway's Service.
-type exit struct {
+// door is a gateway's Service.
+type door struct {
 	namespace, name string
 	selector        map[string]string
 }
 
 // exits are the egress gateways whose Services are known: the mesh's, and those that annotations name.
-func (w *world) exits() (out []exit) {
+func (w *world) exits() (out []door) {
 	names := map[string]bool{w.cfg.DefaultGateway.Namespace + "/" + w.cfg.DefaultGateway.Name: true}
 	for _, o := range w.objects {
 		if named := o.Annotations[registry.GatewayAnnotation]; named != "" {
@@ -229,7 +230,24 @@ func (w *world) exits() (out []exit) {
 	}
 	for _, o := range w.objects {
 		if svc, ok := o.Spec.(*corev1.Service); ok && o.Kind == config.KindService && names[o.Namespace+"/"+o.Name] && len(svc.Spec.Selector) > 0 {
-			out = append(out, exit{o.Namespace, o.Name, svc.Spec.Selector})
+			out = append(out, door{o.Namespace, o.Name, svc.Spec.Selector})
+		}
+	}
+	return out
+}
+
+// ingresses are the Services whose pods Gateway objects select.
+func (w *world) ingresses() (out []door) {
+	for _, o := range w.objects {
+		svc, ok := o.Spec.(*corev1.Service)
+		if !ok || o.Kind != config.KindService || len(svc.Spec.Selector) == 0 {
+			continue
+		}
+		if slices.ContainsFunc(w.objects, func(g config.Object) bool {
+			spec, ok := g.Spec.(*networking.Gateway)
+			return ok && len(spec.Selector) > 0 && hasLabels(svc.Spec.Selector, spec.Selector)
+		}) {
+			out = append(out, door{o.Namespace, o.Name, svc.Spec.Selector})
 		}
 	}
 	return out

@@ -14,7 +14,8 @@ import (
 // led is the verdict of a user's route that hands on: that of the destination which gets the most. Others are told in words. What leaves
 // from the pod policies are asked about before a fault answers.
 func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
-	to := most(r.To)
+	which := most(r.To)
+	to := r.To[which]
 	fault, refuses := aborted(svc, r)
 	if refuses && (to.Closed != nil || !to.Service.Exit.IsZero()) {
 		return fault
@@ -38,6 +39,9 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 		if to.Contested {
 			means = to.Service.Namespace
 		}
+		if r.HTTP != nil { // the gateway reads what the sidecar sends
+			shown.Request = r.HTTP.Sent(r.Match, which, shown.Request)
+		}
 		v = a.byGateway(to.Service, to.Port, r, shown, means)
 	}
 	v.Reason += fmt.Sprintf("; led there by %s", rule)
@@ -56,12 +60,12 @@ func ledTo(svc *registry.Service, to resolve.To) string {
 	return wire.SubsetName(to.Port.Number, to.Subset, to.Service.Host)
 }
 
-// most is the destination with the greatest weight, of equals the first that is open.
-func most(list []resolve.To) resolve.To {
-	best := list[0]
-	for _, t := range list[1:] {
-		if t.Weight > best.Weight || (t.Weight == best.Weight && best.Closed != nil && t.Closed == nil) {
-			best = t
+// most is the number of the destination with the greatest weight, of equals the first that is open.
+func most(list []resolve.To) int {
+	best := 0
+	for i, t := range list {
+		if b := list[best]; t.Weight > b.Weight || (t.Weight == b.Weight && b.Closed != nil && t.Closed == nil) {
+			best = i
 		}
 	}
 	return best
@@ -116,7 +120,7 @@ func (a asking) ledUnread(row *resolve.ExitRow, shown resolve.Shown) *resolve.To
 	if r == nil || r.Does != resolve.Forward || len(r.To) == 0 || r.Audience != nil && !slices.Contains(r.Audience, a.workload.Namespace) {
 		return nil
 	}
-	if to := most(r.To); to.Closed == nil {
+	if to := r.To[most(r.To)]; to.Closed == nil {
 		return &to
 	}
 	return nil
@@ -125,7 +129,7 @@ func (a asking) ledUnread(row *resolve.ExitRow, shown resolve.Shown) *resolve.To
 // ledAtGateway is the verdict of a user's route at an egress gateway: of the destination that gets the most. What policies were asked
 // about the host of a request they are asked about that one, too.
 func (a asking) ledAtGateway(v Verdict, r *resolve.Route, what *permit.Asked) Verdict {
-	to := most(r.To)
+	to := r.To[most(r.To)]
 	if besides := r.Besides(&to, what.Host, what.Port); besides != nil && to.Closed == nil {
 		v.WouldDeny = nil // what is said last is in the record
 		what.Host, what.Port = besides.Service.Host, besides.Port.Number

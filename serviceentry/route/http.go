@@ -1,6 +1,7 @@
 package route
 
 import (
+	"regexp"
 	"slices"
 	"time"
 
@@ -105,7 +106,19 @@ type Rewrite struct {
 }
 
 // RegexRewrite replaces what an expression (RE2) finds in the path, without its query. "\1" is its first group.
-type RegexRewrite struct{ Match, Rewrite string }
+type RegexRewrite struct {
+	Match, Rewrite string
+
+	found *regexp.Regexp // of Match
+}
+
+// NewRegexRewrite is one; nil where the expression is none (CheckRegex).
+func NewRegexRewrite(match, rewrite string) *RegexRewrite {
+	if CheckRegex(match) != nil {
+		return nil
+	}
+	return &RegexRewrite{match, rewrite, regexp.MustCompile(latin1(match))}
+}
 
 // Retries are for requests that fail: https://istio.io/latest/docs/reference/config/networking/virtual-service/#HTTPRetry
 type Retries struct {

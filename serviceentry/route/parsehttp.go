@@ -149,8 +149,8 @@ func rewriteOf(w *networking.HTTPRewrite) *Rewrite {
 		return nil
 	}
 	out := &Rewrite{URI: w.Uri, Authority: w.Authority}
-	if x := w.UriRegexRewrite; x != nil && CheckRegex(x.Match) == nil {
-		out.Regex = &RegexRewrite{Match: x.Match, Rewrite: x.Rewrite}
+	if x := w.UriRegexRewrite; x != nil {
+		out.Regex = NewRegexRewrite(x.Match, x.Rewrite)
 	}
 	return out
 }

@@ -71,6 +71,7 @@ func clientCertificates(c mesh.ClientCertificates) hcmv3.HttpConnectionManager_F
 // ingressFilters are what requests go through that come in; those that few routes need are off.
 func ingressFilters() []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{
+		AuthorizeRequests(),
 		off(httpFilter(filterState, &httpstatev3.Config{})),
 		off(httpFilter(FilterCORS, &corsv3.Cors{})),
 		off(httpFilter(FilterFault, &faultv3.HTTPFault{})),
@@ -107,7 +108,7 @@ func IngressQuestions(table string, hosts Inline) []*resource.Resource {
 // IngressBytes asks a table where a connection goes that comes in, by name (a format string), and passes everything on to there.
 func IngressBytes(table, name, kind string, log wire.Place) []*listenerv3.Filter {
 	q := Question{Table: table, Name: name, Also: map[string]string{HeaderKind: kind}}
-	return []*listenerv3.Filter{q.Filter(), GoBy(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: AskedTags(name)}.Filter()}
+	return []*listenerv3.Filter{AuthorizeConnections(), q.Filter(), GoBy(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: AskedTags(name)}.Filter()}
 }
 
 // PROXYProtocol reads the header of the PROXY protocol that balancers put before a connection's bytes.

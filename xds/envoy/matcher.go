@@ -46,6 +46,12 @@ func ClientAddressInput() *cncfcorev3.TypedExtensionConfig {
 	return extension("from", &inputsv3.DirectSourceIPInput{})
 }
 
+// RemoteAddressInput is the address that a request is from, as far as those who handed it on are trusted; of a connection, that of whoever
+// connected.
+func RemoteAddressInput() *cncfcorev3.TypedExtensionConfig {
+	return extension("remote", &inputsv3.SourceIPInput{})
+}
+
 // PortInput is the port that was connected to.
 func PortInput() *cncfcorev3.TypedExtensionConfig {
 	return extension("port", &inputsv3.DestinationPortInput{})

@@ -36,7 +36,8 @@ const (
 // (xds/translate/authorizing).
 const FilterAuthz = "sallyport.authorization"
 
-// FilterAuthzRequests and FilterAuthzConnections keep those that are for a sidecar's pod, of what comes for its app.
+// FilterAuthzRequests and FilterAuthzConnections keep those that are for a sidecar's pod, of what comes for its app, and those for an ingress
+// gateway's pods.
 const (
 	FilterAuthzRequests    = FilterAuthz + ".requests"
 	FilterAuthzConnections = FilterAuthz + ".connections"
@@ -73,7 +74,7 @@ func authorizedBy(name string) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(AccessType)}}
 }
 
-// AuthorizeRequests is the filter of a sidecar's AuthorizationPolicies for requests to its pod's app.
+// AuthorizeRequests is the filter of a sidecar's AuthorizationPolicies for requests to its pod's app, or an ingress gateway's.
 func AuthorizeRequests() *hcmv3.HttpFilter { return authorizedBy(FilterAuthzRequests) }
 
 // AuthorizeConnections is that for connections whose bytes nobody reads. It asks when the client's first bytes come, and after TLS.

@@ -162,6 +162,31 @@ func TestInboundAuthorization(t *testing.T) {
 	}
 }
 
+// TestIngressAuthorization: what an ingress gateway keeps is of those that select its pods in its own namespace and the root namespace, and
+// no listener nor table differs for it; EgressPolicies are nothing to it.
+func TestIngressAuthorization(t *testing.T) {
+	c := cases(t)["ingress"]
+	given := func(more ...config.Object) (policies, others map[resource.Ref]string) {
+		with := c
+		with.objects = append(append([]config.Object{}, c.objects...), more...)
+		return policyVersions(translate.BuildPolicies(with.snapshot(), translate.PolicedBy(with.snapshot(), c.node))), policyVersions(with.view())
+	}
+	before, base := given()
+	if len(before) != 2 {
+		t.Errorf("%v: want that of requests, and that of connections", before)
+	}
+	for ns, want := range map[string]int{c.node.Namespace: 2, "istio-system": 2, "elsewhere": 0} {
+		o := config.Object{Key: config.Key{Kind: config.KindAuthorizationPolicy, Namespace: ns, Name: "p"}, Spec: authorizationFor(c.node.Labels)}
+		after, others := given(o)
+		if differ := differing(before, after); len(differ) != want {
+			t.Errorf("of namespace %s: %v differs", ns, differ)
+		}
+		if differ := differing(base, others); len(differ) > 0 {
+			t.Errorf("of namespace %s: beside policies %v differs", ns, differ)
+		}
+	}
+}
+
 // TestEnvoyAcceptsInboundAuthorization runs the real Envoy over what sidecars are given of random policies, in the place of what comes by
 // ECDS.
 func TestEnvoyAcceptsInboundAuthorization(t *testing.T) {

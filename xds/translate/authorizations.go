@@ -58,10 +58,10 @@ func atGateway(trust envoy.Trusts) authorizing.Sight {
 	}
 }
 
-// inboundAuthorization is what a sidecar keeps of them, of what comes for its pod's app: of requests, and of connections whose bytes
-// nobody reads. They are there without policies, too, so that the first one is no other listener.
-func inboundAuthorization(set authz.Set, trust envoy.Trusts) []*resource.Resource {
-	see := atPod(trust)
+// inboundAuthorization is what a sidecar keeps of them, of what comes for its pod's app, or an ingress gateway, of what comes into the
+// mesh: of requests, and of connections whose bytes nobody reads. They are there without policies, too, so that the first one is no other
+// listener.
+func inboundAuthorization(set authz.Set, see authorizing.Sight) []*resource.Resource {
 	requests := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Requests(set, see) })
 	connections := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Connections(set, see) })
 	return []*resource.Resource{
@@ -90,4 +90,12 @@ func atPod(trust envoy.Trusts) authorizing.Sight {
 		},
 		SNI: func(expression string) *envoy.Predicate { return envoy.IsLike(envoy.SNIInput(), expression) },
 	}
+}
+
+// atIngress is how an ingress gateway sees who comes: nobody outside has a name of the mesh, whatever certificate is shown. Who is behind
+// the connection is told by as many proxies as the mesh trusts. The port is the one that the gateway's pods listen at.
+func atIngress(trust envoy.Trusts) authorizing.Sight {
+	see := atPod(trust)
+	see.Remote = envoy.RemoteAddressInput()
+	return see
 }

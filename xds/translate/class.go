@@ -90,7 +90,7 @@ func Classify(s *registry.Snapshot, n Node) Class {
 		if k := exitService(s, n); k != nil {
 			c.Gateway, c.Port = k.Ref, listenPort(k)
 		}
-		if who, is := s.IngressFor(n.Namespace, n.Labels, ingressService(s, n, c.Gateway)); is {
+		if who, is := n.ingress(s); is {
 			return Class{Kind: Ingress, Ingress: who, IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain}
 		}
 		return c
@@ -140,6 +140,15 @@ func ingressService(s *registry.Snapshot, n Node, exit registry.Ref) registry.Re
 		return list[0].Ref
 	}
 	return exit
+}
+
+// ingress is what a router is by which others come into the mesh; false of others.
+func (n Node) ingress(s *registry.Snapshot) (registry.Ingress, bool) {
+	var exit registry.Ref
+	if k := exitService(s, n); k != nil {
+		exit = k.Ref
+	}
+	return s.IngressFor(n.Namespace, n.Labels, ingressService(s, n, exit))
 }
 
 // defaultListenPort is where a gateway listens when its service names the target port instead of numbering it.

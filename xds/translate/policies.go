@@ -23,7 +23,7 @@ type Policed struct {
 	Namespace string
 	Root, Own string // of proxies of one workload: the names of the policies that select it
 	Authz     string // of gateways and sidecars: the names of the AuthorizationPolicies that do, with their namespaces
-	Inbound   bool   // of sidecars: they keep AuthorizationPolicies of what comes in
+	Inbound   bool   // of sidecars: they keep AuthorizationPolicies of what comes in, as ingress gateways always do
 }
 
 // PolicedBy finds a node's.
@@ -32,7 +32,11 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 	case n.IsAmbient():
 		return Policed{Kind: Ambient}
 	case n.IsRouter() && n.Forward == "":
-		return GatewayPoliced(s.Authorizing(n.Namespace, n.Labels))
+		p := GatewayPoliced(s.Authorizing(n.Namespace, n.Labels))
+		if _, is := n.ingress(s); is {
+			p.Kind = Ingress // what comes in goes to nobody outside
+		}
+		return p
 	}
 	set := s.PolicySet(n.Namespace, n.Account, n.Labels)
 	p := Policed{Kind: Sidecar, Root: keys(set.Root), Own: keys(set.Own)}
@@ -104,13 +108,19 @@ func BuildPolicies(s *registry.Snapshot, p Policed) *View {
 // UpdatePolicies makes the next view from the last one. The references are of resources that differ.
 func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.Changed) (*View, []resource.Ref) {
 	e := newEdit(v)
+	if p.Kind == Ingress {
+		if changed.Mesh || p.authorizedFrom(changed.Authorization) {
+			e.replace(nil, inboundAuthorization(authorizedBy(s, p), atIngress(envoy.TrustsOf(s.Mesh))))
+		}
+		return e.commit()
+	}
 	if p.Kind != Gateway && p.Kind != Ambient {
 		if changed.Mesh || len(changed.Policies) > 0 {
 			set := permit.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
 			e.replace(nil, policing.Self(set, p.Kind == Sidecar))
 		}
 		if p.Inbound && (changed.Mesh || p.authorizedFrom(changed.Authorization)) {
-			e.replace(nil, inboundAuthorization(authorizedBy(s, p), envoy.TrustsOf(s.Mesh)))
+			e.replace(nil, inboundAuthorization(authorizedBy(s, p), atPod(envoy.TrustsOf(s.Mesh))))
 		}
 		return e.commit()
 	}
