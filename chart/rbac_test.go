@@ -81,7 +81,8 @@ func (c *cluster) accountsMay(t *testing.T) {
 			{"get update", "admissionregistration.k8s.io/mutatingwebhookconfigurations", "", "sallyport-injector-" + namespace},
 			{"get update", "admissionregistration.k8s.io/validatingwebhookconfigurations", "", "sallyport-validator-" + namespace},
 		},
-		"sallyport-node": {{read, "/namespaces", "", ""}, {read, "/nodes", "", ""}, {read, "/pods", "", ""}, {read, "/services", "", ""}},
+		"sallyport-ambient": {{"get", "apps/daemonsets", namespace, "sallyport-ambient"}},
+		"sallyport-node":    {{read, "/namespaces", "", ""}, {read, "/nodes", "", ""}, {read, "/pods", "", ""}, {read, "/services", "", ""}},
 	} {
 		for _, line := range lines {
 			for verb, allowed := range c.ask(t, account, line) {
@@ -117,6 +118,10 @@ func (c *cluster) accountsMayNot(t *testing.T) {
 		"sallyport-node": {
 			{all, "/secrets", "", ""}, {all, "/configmaps", "", ""}, {"create update patch delete", "/pods", "", ""},
 			{"create update patch delete", "/nodes", "", ""}, {"patch update", "/nodes/status", "", ""}, {"create", "/pods/exec", "", ""},
+		},
+		"sallyport-ambient": {
+			{all, "/secrets", "", ""}, {all, "/pods", "", ""}, {all, "/nodes", "", ""}, {all, "/configmaps", namespace, ""}, {"list watch create update patch delete", "apps/daemonsets", namespace, ""},
+			{"update patch delete", "apps/daemonsets", namespace, "sallyport-ambient"}, {"get", "apps/daemonsets", namespace, "sallyport-node"}, {"create", "/serviceaccounts/token", namespace, "sallyport-ambient"},
 		},
 		"istio-egressgateway": {{all, "/secrets", "", ""}, {all, "/secrets", namespace, ""}, {all, "/pods", "", ""}, {all, "/services", namespace, ""}},
 		"sallyport-audit":     {{all, "/secrets", "", ""}, {all, "/secrets", namespace, ""}, {all, "/pods", "", ""}, {all, "/configmaps", namespace, ""}},

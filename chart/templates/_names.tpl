@@ -37,8 +37,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{/* Istio's mesh-wide settings: what the values say, over what follows from the release. */}}
 {{- define "sallyport.mesh" -}}
 {{- $base := dict "rootNamespace" .Release.Namespace "trustDomain" .Values.clusterDomain -}}
+{{- $own := dict -}}
 {{- if .Values.egressGateway.enabled -}}
-{{- $_ := set $base "sallyport" (dict "defaultGateway" (printf "%s/istio-egressgateway" .Release.Namespace)) -}}
+{{- $_ := set $own "defaultGateway" (printf "%s/istio-egressgateway" .Release.Namespace) -}}
+{{- end -}}
+{{- if .Values.ambient.enabled -}}
+{{- $_ := set $own "nodeAgents" (list (printf "%s/sallyport-ambient" .Release.Namespace)) -}}
+{{- end -}}
+{{- with $own -}}
+{{- $_ := set $base "sallyport" . -}}
 {{- end -}}
 {{- toYaml (mergeOverwrite $base (deepCopy .Values.meshConfig)) -}}
 {{- end }}

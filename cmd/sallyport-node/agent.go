@@ -25,6 +25,7 @@ const runDir = "/var/run/sallyport-node"
 func agentCommand() *cobra.Command {
 	c := agent.Config{Proxy: bootstrap.Options{Role: bootstrap.Ztunnel, TrustDomain: "cluster.local"}}
 	var ip string
+	var k kubernetesFlags
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Serve this node's pods that have no sidecars, by one Envoy",
@@ -34,6 +35,10 @@ Pods are in the mesh that are labelled istio.io/dataplane-mode=ambient, or whose
 of them are, and who they are, the controller says. Where their networks are, the CNI plugin does ("sallyport-node cni"), or
 "sallyport-node pod add". In each pod's network the agent writes the rules that lead its traffic to Envoy, opens Envoy's listeners and
 answers DNS; each pod's traffic leaves with its own certificate and address.
+
+With --cni-bin-dir and --cni-conf-dir the agent installs that plugin, once it can serve pods, and keeps it installed. When it ends, the plugin
+stays, and pods do not start until the agent is back; but where the DaemonSet that --daemonset names is gone, or its rights are, the mesh is
+being removed: then the plugin goes, and all pods are let out.
 
 Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
 		Example: `  sallyport-node agent --discovery-addr sallyport.istio-system.svc:15012 --name $POD_NAME --namespace $POD_NAMESPACE \
@@ -55,17 +60,29 @@ Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
 				Namespace: c.Proxy.Namespace, ServiceAccount: c.Proxy.ServiceAccount, Name: c.Proxy.Name,
 			}}
 			c.Records = func() agent.LogReader { return envoylog.NewReader(self) }
+			install, err := k.install(c)
+			if err != nil {
+				return usageError{err}
+			}
+			var pods *node.Pods
 			c.Pods = func(parts agent.PodParts) (agent.Pods, error) {
-				return node.New(node.Config{Log: parts.Log, Folder: parts.Folder, Certificates: parts.Certificates, DNS: parts.DNS})
+				pods, err = node.New(node.Config{
+					Log: parts.Log, Folder: parts.Folder, Certificates: parts.Certificates, DNS: parts.DNS, Found: k.found, Plugin: install,
+				})
+				return pods, err
 			}
 			err = agent.Run(cmd.Context(), c)
 			if errors.Is(err, agent.ErrConfig) {
 				return usageError{err}
 			}
+			if install != nil && pods != nil && k.removed(c) {
+				err = errors.Join(err, remove(install, pods, c.Log))
+			}
 			return err
 		},
 	}
 	bindAgent(cmd.Flags(), &c, &ip)
+	k.bind(cmd.Flags())
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/skel"
@@ -15,6 +16,9 @@ import (
 	"github.com/sallyport/sallyport/sidecar/node"
 )
 
+// pluginName is the plugin's binary among those of the runtime.
+const pluginName = "sallyport-cni"
+
 // cniCommand is a chained CNI plugin.
 func cniCommand() *cobra.Command {
 	return &cobra.Command{
@@ -23,7 +27,8 @@ func cniCommand() *cobra.Command {
 		Long: `The CNI plugin: tell the node's agent of each pod, and wait until it is served.
 
 It comes last in the list of plugins, and is called by the container runtime as the CNI specification says (1.0): by environment variables
-and the configuration on standard input, whose "runDir" is the agent's. A pod of the mesh that cannot be served does not start.`,
+and the configuration on standard input, whose "runDir" is the agent's. A pod of the mesh that cannot be served does not start, nor does any
+while the agent is away, but for those of the namespaces in "exempt". A binary that is called sallyport-cni is the plugin without being told.`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			if err := skel.PluginMainFuncsWithError(skel.CNIFuncs{
@@ -42,7 +47,8 @@ and the configuration on standard input, whose "runDir" is the agent's. A pod of
 // cniConfig is the plugin's part of the network's configuration.
 type cniConfig struct {
 	types.PluginConf
-	RunDir string `json:"runDir"`
+	RunDir string   `json:"runDir"`
+	Exempt []string `json:"exempt"`
 }
 
 // cniArgs are those by which Kubernetes' runtimes name the pod.
@@ -68,7 +74,7 @@ func cniDo(a *skel.CmdArgs, do string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cniPatience+5*time.Second)
 	defer cancel()
-	if pod.K8S_POD_NAME != "" { // else it is no pod of Kubernetes'
+	if pod.K8S_POD_NAME != "" && !slices.Contains(c.Exempt, string(pod.K8S_POD_NAMESPACE)) { // else it is no pod of Kubernetes', or none of the mesh's
 		err := node.Ask(ctx, c.RunDir, node.Request{Do: do, Patience: cniPatience, Local: node.Local{
 			Namespace: string(pod.K8S_POD_NAMESPACE), Name: string(pod.K8S_POD_NAME), UID: string(pod.K8S_POD_UID), Network: a.Netns,
 		}})

@@ -1,7 +1,10 @@
-// Command sallyport-node is a node's side of Sallyport: it keeps pods from going around their proxies.
+// Command sallyport-node is a node's side of Sallyport: it keeps pods from going around their proxies, and serves those that have none.
 package main
 
 import (
+	"os"
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/cmd/program"
@@ -10,7 +13,13 @@ import (
 // version is set at build time.
 var version = "dev"
 
-func main() { program.Main(rootCommand()) }
+func main() {
+	root := rootCommand()
+	if filepath.Base(os.Args[0]) == pluginName {
+		root.SetArgs([]string{"cni"})
+	}
+	program.Main(root)
+}
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"os"
+	"path/filepath"
 	"text/template"
 
 	"github.com/sallyport/sallyport/e2e/cluster/images"
@@ -41,13 +42,34 @@ func render(name string, v values) ([]byte, error) {
 
 // writeConfigs writes what containerd, the CNI plugins and the kubelet read.
 func writeConfigs() error {
-	errs := []error{os.MkdirAll(in("cni"), 0o755)}
+	errs := []error{os.MkdirAll(CNIConfDir, 0o755), linkPlugins()}
 	for name, path := range map[string]string{
-		"containerd.toml": in("containerd.toml"), "kubelet.yaml": in("kubelet.yaml"), "cni.conflist": in("cni", "10-e2e.conflist"),
+		"containerd.toml": in("containerd.toml"), "kubelet.yaml": in("kubelet.yaml"), "cni.conflist": cniFile,
 	} {
 		content, err := render(name, newValues())
 		errs = append(errs, err, os.WriteFile(path, content, 0o644))
 	}
 	// The node has no name server of its own; pods with dnsPolicy Default, such as CoreDNS, get none either.
 	return errors.Join(append(errs, os.WriteFile(in("resolv.conf"), nil, 0o644))...)
+}
+
+// cniFile is the configuration of the pods' network.
+var cniFile = filepath.Join(CNIConfDir, "10-e2e.conflist")
+
+// RestoreCNI takes out of the CNI configuration what somebody added, and left when it died.
+func RestoreCNI() error {
+	content, err := render("cni.conflist", newValues())
+	return errors.Join(err, os.WriteFile(cniFile, content, 0o644))
+}
+
+// systemPlugins is where Debian has CNI plugins.
+const systemPlugins = "/usr/lib/cni"
+
+func linkPlugins() error {
+	plugins, err := os.ReadDir(systemPlugins)
+	errs := []error{err, os.MkdirAll(CNIBinDir, 0o755)}
+	for _, p := range plugins {
+		errs = append(errs, os.Symlink(filepath.Join(systemPlugins, p.Name()), filepath.Join(CNIBinDir, p.Name())))
+	}
+	return errors.Join(errs...)
 }

@@ -30,6 +30,13 @@ func address(third, fourth byte) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(firstNetwork + node.Number), third, fourth})
 }
 
+// Where the container runtime finds CNI plugins, and what it is to do with them. The plugins are links to the system's: what a test adds is the
+// cluster's own.
+var (
+	CNIBinDir  = in("cni-bin")
+	CNIConfDir = in("cni")
+)
+
 // NodeName is the node's name in Kubernetes, and its host name.
 const NodeName = "node"
 

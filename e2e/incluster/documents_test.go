@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,7 @@ func TestDocuments(t *testing.T) {
 var givens = map[string]func(*stage, *howto.Reader){
 	"README.md":                nil,
 	"install-on-kubernetes.md": (*stage).runsSomething,
+	"ambient.md":               (*stage).isInstalled,
 	"ask-a-cluster.md":         (*stage).isInstalled,
 	"close-the-ways-around.md": (*stage).isInstalled,
 	"verify.md":                (*stage).isInstalled,
@@ -104,7 +106,7 @@ func (s *stage) reader() *howto.Reader {
 	tools := s.TempDir()
 	s.must(os.Symlink(s.Kubectl, filepath.Join(tools, "kubectl")))
 	s.must(os.WriteFile(filepath.Join(tools, "helm"), fmt.Appendf(nil,
-		"#!/bin/sh\ncase $1 in install|upgrade) exec %s \"$@\" --values %s ;; esac\nexec %[1]s \"$@\"\n", s.Helm, filepath.Join(root, "e2e/incluster/testdata/values.yaml")), 0o755))
+		"#!/bin/sh\ncase $1 in install|upgrade) exec %s \"$@\" --values %s --set %s ;; esac\nexec %[1]s \"$@\"\n", s.Helm, filepath.Join(root, "e2e/incluster/testdata/values.yaml"), strings.Join(placeValues(), ",")), 0o755))
 	cache, err := os.UserCacheDir()
 	s.must(err)
 	env := append(os.Environ(), "HOME="+home, "KUBECONFIG="+filepath.Join(home, ".kube", "config"), "XDG_CACHE_HOME="+cache,

@@ -160,7 +160,8 @@ func (s *stage) startApp(ns, name string, special ...appSpec) {
 func (s *stage) remove(ctx context.Context) {
 	s.Helper()
 	_, _ = s.run(ctx, s.Helm, "uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m")
-	_, _ = s.run(ctx, s.Kubectl, "delete", "namespace", system, shop, plain, "--ignore-not-found", "--timeout=90s")
+	s.removeAmbient(ctx)
+	_, _ = s.run(ctx, s.Kubectl, "delete", "namespace", system, shop, plain, calm, "--ignore-not-found", "--timeout=90s")
 	_ = s.NodeCommand(ctx, "nft", "delete", "table", "inet", "sallyport_guard").Run() // of a run that died with its guard
 }
 
@@ -173,6 +174,7 @@ func (s *stage) tell() {
 		{"logs", "-n", system, "-l", "app=sallyport", "--tail=60", "--prefix"},
 		{"logs", "-n", system, "-l", "istio=egressgateway", "--tail=40", "--prefix"},
 		{"logs", "-n", system, "-l", "app=sallyport-audit", "--tail=20", "--prefix"},
+		{"logs", "-n", system, "-l", agentLabel, "--tail=60", "--prefix"},
 		{"logs", "-n", shop, "-l", "app", "-c", "istio-proxy", "--tail=40", "--prefix"},
 	} {
 		out, _ := s.run(ctx, append([]string{s.Kubectl}, args...)...)

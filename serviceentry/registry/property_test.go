@@ -33,7 +33,7 @@ func contents(t *testing.T, s *registry.Snapshot) string {
 	for _, ns := range registrytest.Namespaces {
 		all["selecting "+ns] = s.Selecting(ns, map[string]string{"istio": "app"})
 		all["scope "+ns] = s.Scope(ns, nil)
-		all["view "+ns] = s.View(ns)
+		all["view "+ns] = fmt.Sprint(s.View(ns), s.Different(ns))
 		all["exits "+ns] = s.ExitsIn(ns)
 		scope := s.Scope(ns, nil)
 		for _, address := range registrytest.Addresses {

@@ -46,7 +46,7 @@ func New(cfg *mesh.Config) *Registry {
 		nodes: map[config.Key][]netip.Prefix{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
 			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{},
@@ -74,7 +74,7 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	if cfg.RootNamespace != b.next.Mesh.RootNamespace { // whose objects come before whose follows it
 		b.hosts.Walk(func(host string, _ []*Service) bool { b.renamed[host] = true; return true })
 		for ns := range b.next.made {
-			b.countView(ns, -1)
+			b.countView(ns, -1, true)
 		}
 		b.next.made, b.madeCopied = map[string]map[string]uint32{}, true
 		b.madeUp = newMadeUp() // every host claims its address anew

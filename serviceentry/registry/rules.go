@@ -38,10 +38,10 @@ func (b *batch) setRule(c config.Change) {
 // countViewers counts the namespaces whose workloads follow a rule where others do not: its own, and those that it is exported to
 // by name.
 func (b *batch) countViewers(r *Rule, by int) {
-	b.countView(r.Key.Namespace, by)
+	b.countView(r.Key.Namespace, by, true)
 	for _, ns := range r.ExportTo.Namespaces {
 		if ns != r.Key.Namespace {
-			b.countView(ns, by)
+			b.countView(ns, by, true)
 		}
 	}
 }

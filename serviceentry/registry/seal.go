@@ -103,14 +103,23 @@ func (b *batch) countExits(list []*Service, by int) {
 	}
 }
 
-// countView adds a reason, or takes one away, for a namespace to have a view of its own.
-func (b *batch) countView(ns string, by int) {
+// countView adds a reason, or takes one away, for a namespace to have a view of its own. With more it is another one than that something has a
+// shorter name there.
+func (b *batch) countView(ns string, by int, more bool) {
 	if !b.specialCopied {
-		b.next.special, b.specialCopied = maps.Clone(b.next.special), true
+		b.next.special, b.next.different, b.specialCopied = maps.Clone(b.next.special), maps.Clone(b.next.different), true
 	}
-	was := b.next.special[ns]
-	if b.next.special[ns] += by; b.next.special[ns] == 0 {
-		delete(b.next.special, ns)
+	count(b.next.special, ns, by, &b.changed.Views)
+	if more {
+		count(b.next.different, ns, by, &b.changed.Views)
 	}
-	b.changed.Views = b.changed.Views || was == 0 || was+by == 0
+}
+
+// count adds to a count, and says when it begins or ends.
+func count(counts map[string]int, ns string, by int, turned *bool) {
+	was := counts[ns]
+	if counts[ns] += by; counts[ns] == 0 {
+		delete(counts, ns)
+	}
+	*turned = *turned || was == 0 || was+by == 0
 }

@@ -23,6 +23,7 @@ type Snapshot struct {
 	rules     ordered.Map[[]*Rule]      // by tailOf of their hosts
 	scopes    map[string][]*Scope       // by namespace, those with a selector first
 	special   map[string]int            // namespaces that do not see just what everybody sees, with why-counts
+	different map[string]int            // those of them where it is more than that hosts have shorter names, likewise
 	exits     map[Ref]int               // gateways that services leave by, counted
 	shared    map[Ref]int               // of these, the ones that the root namespace's services leave by, counted
 	kube      ordered.Map[*KubeService] // by "namespace/name"
@@ -174,6 +175,9 @@ func (s *Snapshot) View(ns string) string {
 	}
 	return ""
 }
+
+// Different says whether a namespace sees something else than everybody, beside hosts that have a shorter name there.
+func (s *Snapshot) Different(ns string) bool { return s.different[ns] > 0 }
 
 // GatewaysOf finds the Kubernetes services that select a pod with these labels, in name order.
 func (s *Snapshot) GatewaysOf(ns string, labels map[string]string) []*KubeService {

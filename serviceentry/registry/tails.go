@@ -96,14 +96,14 @@ func (b *batch) countSpecial(host string) {
 	list, _ := b.hosts.Get(host)
 	now := b.specialOf(host, list)
 	was := b.specials[host]
-	for ns := range was {
-		if !now[ns] {
-			b.countView(ns, -1)
+	for ns, more := range was {
+		if still, there := now[ns]; !there || still != more {
+			b.countView(ns, -1, more)
 		}
 	}
-	for ns := range now {
-		if !was[ns] {
-			b.countView(ns, +1)
+	for ns, more := range now {
+		if before, there := was[ns]; !there || before != more {
+			b.countView(ns, +1, more)
 		}
 	}
 	if len(now) == 0 {
@@ -113,6 +113,7 @@ func (b *batch) countSpecial(host string) {
 	}
 }
 
+// specialOf are they, and whether there is more to it than that the host has a shorter name in its own namespace.
 func (b *batch) specialOf(host string, list []*Service) map[string]bool {
 	if len(list) == 0 {
 		return nil
@@ -120,8 +121,11 @@ func (b *batch) specialOf(host string, list []*Service) map[string]bool {
 	var special map[string]bool
 	for _, s := range list {
 		if s.Source.Kind == config.KindService {
-			special = with(special, s.Namespace) // there it has a shorter name
+			special = with(special, s.Namespace)
+			special[s.Namespace] = false
 		}
+	}
+	for _, s := range list {
 		if !s.ExportTo.All {
 			for _, ns := range s.ExportTo.Namespaces {
 				special = with(special, ns)

@@ -122,7 +122,7 @@ func (b *batch) noteVirtual(v *VirtualService, there bool) {
 		b.index.virtual.boundTo.note(g, v.Key, there)
 	}
 	for _, ns := range v.viewers() {
-		b.countView(ns, by)
+		b.countView(ns, by, true)
 	}
 }
 

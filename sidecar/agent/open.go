@@ -289,8 +289,8 @@ func (a *agent) ready() error {
 		return errors.New("the proxy is ending")
 	}
 	if a.pods != nil {
-		if !a.pods.Taken() {
-			return errors.New("envoy has not accepted all listeners yet")
+		if lacks := a.pods.Lacks(); lacks != "" {
+			return errors.New(lacks)
 		}
 	} else if lacks := a.relay.Lacks(); lacks != "" {
 		return errors.New(lacks)

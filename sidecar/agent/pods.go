@@ -20,7 +20,7 @@ type Pods interface {
 	Register(grpc.ServiceRegistrar)                                   // what Envoy asks for
 	Run(ctx context.Context)                                          // keeps them served
 	Serve(ctx context.Context, runDir string, log *slog.Logger) error // tells those who ask
-	Taken() bool                                                      // Envoy has all of their listeners
+	Lacks() string                                                    // why pods cannot be served yet; "" when they can
 	Whose(netip.Addr) (record.Workload, bool)
 }
 

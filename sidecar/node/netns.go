@@ -41,9 +41,35 @@ func link(folder string, l Local) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("network namespace of %s: %w", l.Key(), err)
 	}
-	path := filepath.Join(folder, fmt.Sprintf("%s.%s-%d", l.Name, l.Namespace, inode))
+	path := linkOf(folder, l, inode)
 	_ = os.Remove(path)
 	return path, os.Symlink(l.Network, path)
+}
+
+func linkOf(folder string, l Local, inode uint64) string {
+	return filepath.Join(folder, fmt.Sprintf("%s.%s-%d", l.Name, l.Namespace, inode))
+}
+
+// linked is the path that a pod's network was given, by this agent or an earlier one. As long as there is one, the rules may be there.
+func (p *Pods) linked(l Local) (string, bool) {
+	inode, err := inodeOf(l.Network)
+	if err != nil {
+		return "", false
+	}
+	path := linkOf(p.path("networks"), l, inode)
+	_, err = os.Lstat(path)
+	return path, err == nil
+}
+
+// unlink removes all paths of a pod that has ended.
+func (p *Pods) unlink(l Local) {
+	prefix := p.path("networks", fmt.Sprintf("%s.%s-", l.Name, l.Namespace))
+	paths, _ := filepath.Glob(prefix + "*")
+	for _, path := range paths {
+		if _, err := strconv.ParseUint(strings.TrimPrefix(path, prefix), 10, 64); err == nil { // else it is of a longer namespace
+			_ = os.Remove(path)
+		}
+	}
 }
 
 // listening says whether ports are open for TCP in the namespace of the calling thread.

@@ -20,8 +20,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/sidecar/node/plugin"
 	"github.com/sallyport/sallyport/sidecar/redirect"
-	"github.com/sallyport/sallyport/sidecar/redirect/kernel"
 	"github.com/sallyport/sallyport/sidecar/relay"
 	"github.com/sallyport/sallyport/xds/ambient"
 )
@@ -39,6 +39,11 @@ type Config struct {
 	Certificates Certificates
 	// DNS answers questions on sockets that were opened in a pod, until the function that it gives is called.
 	DNS func(net.PacketConn, net.Listener) (end func(), err error)
+	// Found is the folder where the runtime keeps what CNI plugins were called with (/var/lib/cni/results): pods that nobody told of are
+	// found there; "" where there is none.
+	Found string
+	// Plugin is installed once pods can be served; nil where somebody else tells of pods.
+	Plugin *plugin.Install
 }
 
 // Local is what the node knows of a pod: where its network is.
@@ -51,6 +56,17 @@ type Local struct {
 
 // Key is NAMESPACE/NAME.
 func (l Local) Key() string { return l.Namespace + "/" + l.Name }
+
+// valid says whether it can be a pod, whose name becomes those of files.
+func (l Local) valid() error {
+	if l.Namespace == "" || l.Name == "" || strings.ContainsAny(l.Namespace+l.Name, "/\\") {
+		return fmt.Errorf("pod %q: must be NAMESPACE/NAME", l.Key())
+	}
+	return nil
+}
+
+// is says whether the controller's pod is this one, and not another of its name.
+func (l Local) is(r ambient.Pod) bool { return r.UID == "" || l.UID == "" || r.UID == l.UID }
 
 // Pods are the node's. Its methods may be called at the same time.
 type Pods struct {
@@ -99,6 +115,9 @@ func New(cfg Config) (*Pods, error) {
 		}
 		p.local[l.Key()] = l
 	}
+	if cfg.Plugin != nil {
+		cfg.Plugin.Wait()
+	}
 	return p, err
 }
 
@@ -121,8 +140,18 @@ func (p *Pods) Register(s grpc.ServiceRegistrar) {
 	listenerservicev3.RegisterListenerDiscoveryServiceServer(s, p.Listeners)
 }
 
-// Taken implements agent.Pods.
-func (p *Pods) Taken() bool { return p.Listeners.Taken() }
+// Lacks implements agent.Pods.
+func (p *Pods) Lacks() string {
+	if !p.Listeners.Taken() {
+		return "Envoy has not accepted all listeners yet"
+	}
+	if p.cfg.Plugin != nil {
+		if err := p.cfg.Plugin.Lacks(); err != nil {
+			return "the CNI plugin is not installed: " + err.Error()
+		}
+	}
+	return ""
+}
 
 // apply takes what the controller says of pods (relay.Watch).
 func (p *Pods) apply(changed []*discoveryv3.Resource, removed []string) map[string]error {
@@ -165,17 +194,13 @@ func (p *Pods) asks() {
 // Add takes a pod in whose network is made, and returns when it is served, or is none of the mesh's. Where it can be neither
 // before ctx ends, the error says why, and traffic of the pod goes nowhere if it is the mesh's.
 func (p *Pods) Add(ctx context.Context, l Local) error {
-	if l.Namespace == "" || l.Name == "" || strings.ContainsAny(l.Namespace+l.Name, "/\\") {
-		return fmt.Errorf("pod %q: must be NAMESPACE/NAME", l.Key())
+	if err := l.valid(); err != nil {
+		return err
 	}
 	if _, err := inodeOf(l.Network); err != nil {
 		return fmt.Errorf("network namespace of %s: %w", l.Key(), err)
 	}
-	text, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	if err := writeFile(p.file(l), text); err != nil {
+	if err := p.write(l); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -183,6 +208,15 @@ func (p *Pods) Add(ctx context.Context, l Local) error {
 	p.asks()
 	p.mu.Unlock()
 	return p.await(ctx, l)
+}
+
+// write keeps what is known of a pod across restarts.
+func (p *Pods) write(l Local) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return writeFile(p.file(l), text)
 }
 
 func (p *Pods) await(ctx context.Context, l Local) error {
@@ -212,7 +246,7 @@ func (p *Pods) await(ctx context.Context, l Local) error {
 func (p *Pods) servedAs(l Local) (*served, error) {
 	remote, known := p.remote[l.Key()]
 	switch s := p.served[l.Key()]; {
-	case !known || remote.UID != "" && l.UID != "" && remote.UID != l.UID:
+	case !known || !l.is(remote):
 		return nil, errors.New("the controller has not told of it yet")
 	case !remote.In:
 		return nil, nil
@@ -287,157 +321,6 @@ func (p *Pods) Whose(addr netip.Addr) (record.Workload, bool) {
 		}
 	}
 	return record.Workload{}, false
-}
-
-// repair is how often what should be served is looked at again without a reason.
-const repair = 2 * time.Second
-
-// Run keeps who is served as it should be until ctx ends. Listeners stay as they are then: the next agent, and Envoy, begin anew.
-func (p *Pods) Run(ctx context.Context) {
-	tick := time.NewTicker(repair)
-	defer tick.Stop()
-	for {
-		p.reconcile(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.kick:
-		case <-tick.C:
-		}
-	}
-}
-
-// reconcile serves who should be, and no others. It is the only one that changes who is served.
-func (p *Pods) reconcile(ctx context.Context) {
-	p.mu.Lock()
-	var begin []*served
-	var end []*served
-	for key, s := range p.served {
-		l, here := p.local[key]
-		r, known := p.remote[key]
-		if !here || !known || !r.In || r.Why != "" || l != s.local || r.Identity != s.remote.Identity || s.gone() {
-			end = append(end, s)
-			delete(p.served, key)
-		}
-	}
-	for key, l := range p.local {
-		if _, err := os.Stat(l.Network); os.IsNotExist(err) {
-			delete(p.local, key) // it ended without a word
-			_ = os.Remove(p.file(l))
-			continue
-		}
-		r, known := p.remote[key]
-		if known && r.In && r.Why == "" && (p.served[key] == nil || p.served[key].err != nil) {
-			begin = append(begin, &served{local: l, remote: r})
-		}
-	}
-	letOut := map[*served]bool{}
-	for _, s := range end {
-		r, known := p.remote[s.local.Key()]
-		letOut[s] = !known || !r.In
-	}
-	p.mu.Unlock()
-	for _, s := range end {
-		p.end(ctx, s, letOut[s])
-	}
-	for _, s := range begin {
-		if s.err = p.begin(ctx, s); s.err != nil {
-			p.cfg.Log.Error("a pod is not served, and its traffic goes nowhere; it is tried again", "pod", s.local.Key(), "err", s.err)
-		}
-		p.mu.Lock()
-		p.served[s.local.Key()] = s // nothing of it changes from now on
-		p.tell()
-		p.mu.Unlock()
-	}
-}
-
-// gone says whether the namespace that a pod was served in is not the one at its path any more.
-func (s *served) gone() bool {
-	if s.network == "" {
-		return false
-	}
-	now, err := inodeOf(s.local.Network)
-	if err != nil {
-		return true
-	}
-	return !strings.HasSuffix(s.network, fmt.Sprintf("-%d", now))
-}
-
-// rulesPatience is how long others may hold iptables' lock.
-const rulesPatience = 10 * time.Second
-
-func (p *Pods) begin(ctx context.Context, s *served) (err error) {
-	key := s.local.Key()
-	if s.network, err = link(p.path("networks"), s.local); err != nil {
-		return err
-	}
-	// The rules come first: until there is somebody at their end, nothing leaves.
-	if err := inside(s.network, func() error {
-		ipv6, err := kernel.UseIPv6(os.DirFS("/proc"), redirect.IPv6Auto)
-		if err != nil {
-			return err
-		}
-		return kernel.Apply(ctx, redirect.BuildAmbient(ipv6), redirect.AmbientDivert, kernel.Run{Wait: rulesPatience, Log: p.cfg.Log})
-	}); err != nil {
-		return fmt.Errorf("rules: %w", err)
-	}
-	if s.ready, err = p.cfg.Certificates.Keep(s.remote.Identity); err != nil {
-		return fmt.Errorf("certificate: %w", err)
-	}
-	if s.endNames, err = p.openNames(s.network); err != nil {
-		p.cfg.Certificates.Drop(s.remote.Identity)
-		return fmt.Errorf("DNS: %w", err)
-	}
-	p.Listeners.open(key, map[string]string{
-		ambient.Identity: s.remote.Identity, ambient.Network: s.network, ambient.Name: key,
-	})
-	p.cfg.Log.Info("a pod is taken in", "pod", key, "identity", s.remote.Identity)
-	return nil
-}
-
-// openNames answers the DNS of a pod in its own network.
-func (p *Pods) openNames(network string) (end func(), err error) {
-	var packets net.PacketConn
-	var streams net.Listener
-	addr := fmt.Sprintf("127.0.0.1:%d", redirect.AmbientDNSPort)
-	if err := inside(network, func() (err error) {
-		if packets, err = net.ListenPacket("udp4", addr); err != nil {
-			return err
-		}
-		if streams, err = net.Listen("tcp4", addr); err != nil {
-			return errors.Join(err, packets.Close())
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	end, err = p.cfg.DNS(packets, streams)
-	if err != nil {
-		return nil, errors.Join(err, packets.Close(), streams.Close())
-	}
-	return end, nil
-}
-
-// end lets a pod go: at once where it ended, and with its rules removed where it was let out of the mesh.
-func (p *Pods) end(ctx context.Context, s *served, letOut bool) {
-	key := s.local.Key()
-	p.Listeners.close(key)
-	if s.endNames != nil {
-		s.endNames()
-		p.cfg.Certificates.Drop(s.remote.Identity)
-	}
-	if letOut {
-		err := inside(s.network, func() error {
-			return kernel.Clean(ctx, redirect.AmbientDivert, kernel.Run{Wait: rulesPatience, Log: p.cfg.Log})
-		})
-		if err != nil && !os.IsNotExist(err) {
-			p.cfg.Log.Debug("the rules of a pod that was let out could not be removed", "pod", key, "err", err)
-		}
-	}
-	if s.network != "" {
-		_ = os.Remove(s.network)
-	}
-	p.cfg.Log.Info("a pod is let go", "pod", key)
 }
 
 func writeFile(path string, content []byte) error {

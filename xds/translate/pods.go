@@ -30,7 +30,7 @@ func UpdatePods(v *View, s *registry.Snapshot, pods []ambient.Pod) (*View, []res
 }
 
 // Unserved says why the proxy of a node cannot do for a pod what its sidecar would; "" where it can. All pods of a node share what is
-// for everybody.
+// for everybody; that a Service has a shorter name in its own namespace makes no difference, since DNS has searched for it.
 func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) string {
 	c := Classify(s, Node{ID: "sidecar~~.~", Namespace: namespace, Labels: labels})
 	switch {
@@ -38,7 +38,7 @@ func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) 
 		return "the Sidecar " + c.Scope.Namespace + "/" + c.Scope.Name + " is about it"
 	case c.Selected != "":
 		return "a DestinationRule with a workloadSelector is about it"
-	case c.View != "":
+	case s.Different(namespace):
 		return "some hosts are exported to its namespace, or by it, and not to everybody"
 	default:
 		return ""

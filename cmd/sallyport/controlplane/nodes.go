@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"istio.io/api/annotation"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
@@ -21,14 +22,15 @@ import (
 
 // nodes is which pods run where, and which namespaces are in the mesh without sidecars. Whoever asks may do so at the same time.
 type nodes struct {
+	root       func() string // the mesh's root namespace
 	mu         sync.RWMutex
 	pods       map[string]map[config.Key]*config.Object // by node
 	at         map[config.Key]string                    // a pod's node
 	namespaces map[string]string                        // by name: the value of ambient.Label
 }
 
-func newNodes() *nodes {
-	return &nodes{pods: map[string]map[config.Key]*config.Object{}, at: map[config.Key]string{}, namespaces: map[string]string{}}
+func newNodes(root func() string) *nodes {
+	return &nodes{root: root, pods: map[string]map[config.Key]*config.Object{}, at: map[config.Key]string{}, namespaces: map[string]string{}}
 }
 
 // apply takes changes, and gives the nodes on which pods came, went or changed, or are in the mesh now and were not, or the reverse.
@@ -103,8 +105,11 @@ func (n *nodes) on(node string) []*config.Object {
 	return out
 }
 
-// inMesh says whether a pod asks for the proxy of its node.
+// inMesh says whether a pod asks for the proxy of its node. One with a sidecar is in the mesh by that, and nobody of the system is.
 func (n *nodes) inMesh(o *config.Object) bool {
+	if _, sidecar := o.Annotations[annotation.SidecarStatus.Name]; sidecar || o.Namespace == n.root() || slices.Contains(ambient.SystemNamespaces, o.Namespace) {
+		return false
+	}
 	if mode := o.Labels[ambient.Label]; mode != "" {
 		return mode == ambient.In
 	}

@@ -48,6 +48,39 @@ metadata: {name: vault-0, namespace: bank, labels: {istio.io/dataplane-mode: amb
 spec: {serviceAccountName: vault, nodeName: two}
 `
 
+const notForNodes = `
+apiVersion: v1
+kind: Pod
+metadata: {name: injected-0, namespace: shop, annotations: {sidecar.istio.io/status: ""}}
+spec: {nodeName: three}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: gateway-0, namespace: istio-system, labels: {istio.io/dataplane-mode: ambient}}
+spec: {nodeName: three}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: dns-0, namespace: kube-system, labels: {istio.io/dataplane-mode: ambient}}
+spec: {nodeName: three}
+`
+
+// TestNotForNodes: a pod with a sidecar is not served twice, and what the mesh needs to start is not served at all.
+func TestNotForNodes(t *testing.T) {
+	p := nodesPlane()
+	changes, _ := standing(notForNodes)
+	p.nodes.apply(changes)
+	pods := p.podsOn("three")
+	for _, pod := range pods {
+		if pod.In {
+			t.Errorf("%s is in the mesh by its node", pod.Key())
+		}
+	}
+	if len(pods) != 3 {
+		t.Errorf("the node is told of %v", pods)
+	}
+}
+
 func id(ns, account string) identity.ID {
 	return identity.ID{TrustDomain: "cluster.local", Namespace: ns, ServiceAccount: account}
 }
@@ -55,7 +88,7 @@ func id(ns, account string) identity.ID {
 func nodesPlane() *plane {
 	changes, s := standing(nodePods)
 	s.Mesh.NodeAgents = []string{"istio-system/node"}
-	p := &plane{known: newInventory(), nodes: newNodes()}
+	p := &plane{known: newInventory(), nodes: newNodes(func() string { return "istio-system" })}
 	p.nodes.apply(changes)
 	p.snapshot.Store(s)
 	return p

@@ -55,8 +55,9 @@ func newPlane(ctx context.Context, cfg Config) (*plane, error) {
 	p := &plane{
 		cfg: cfg, log: cfg.Log, metrics: metrics, registry: reg,
 		cache: serve.NewCache(reg.Snapshot()), xds: serve.NewMetrics(metrics), ready: make(chan struct{}),
-		settings: watched, known: newInventory(), nodes: newNodes(),
+		settings: watched, known: newInventory(),
 	}
+	p.nodes = newNodes(func() string { return p.snapshot.Load().Mesh.RootNamespace })
 	p.snapshot.Store(reg.Snapshot())
 	p.cache.FollowPods(p.podsOn)
 	metrics.MustRegister(policyEnds(p.snapshot.Load))

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"istio.io/api/annotation"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +45,7 @@ func leanSlice(s *discoveryv1.EndpointSlice) version {
 	return native(config.KindEndpointSlice, &s.ObjectMeta, nil, trimmed)
 }
 
-// leanPod keeps labels, the account, the addresses and whose they are, the phase and the names of ports.
+// leanPod keeps labels, the uid, the account, the addresses and whose they are, the phase, the names of ports, and that it has a sidecar.
 func leanPod(p *corev1.Pod) version {
 	trimmed := &corev1.Pod{
 		ObjectMeta: leanMeta(&p.ObjectMeta),
@@ -54,7 +55,7 @@ func leanPod(p *corev1.Pod) version {
 	if len(p.Status.PodIPs) > 1 { // else PodIP says it
 		trimmed.Status.PodIPs = p.Status.PodIPs
 	}
-	trimmed.DeletionTimestamp = p.DeletionTimestamp
+	trimmed.UID, trimmed.DeletionTimestamp = p.UID, p.DeletionTimestamp
 	for _, c := range p.Spec.Containers {
 		var named []corev1.ContainerPort
 		for _, port := range c.Ports {
@@ -66,7 +67,11 @@ func leanPod(p *corev1.Pod) version {
 			trimmed.Spec.Containers = append(trimmed.Spec.Containers, corev1.Container{Ports: named})
 		}
 	}
-	return native(config.KindPod, &p.ObjectMeta, nil, trimmed)
+	var kept map[string]string
+	if _, injected := p.Annotations[annotation.SidecarStatus.Name]; injected {
+		kept = map[string]string{annotation.SidecarStatus.Name: ""}
+	}
+	return native(config.KindPod, &p.ObjectMeta, kept, trimmed)
 }
 
 // leanNamespace keeps labels and annotations; the server sends nothing else.

@@ -26,3 +26,15 @@ func TestLeanPodAddresses(t *testing.T) {
 		t.Errorf("one address is held twice: %+v", s)
 	}
 }
+
+// TestLeanPodSidecar: who a pod is, and that it has a sidecar, is kept; what its other annotations say is not.
+func TestLeanPodSidecar(t *testing.T) {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u", Annotations: map[string]string{"a": "b"}}}
+	if o := leanPod(p).object; o.Annotations != nil || o.Spec.(*corev1.Pod).UID != "u" {
+		t.Errorf("kept of it: %v, uid %q", o.Annotations, o.Spec.(*corev1.Pod).UID)
+	}
+	p.Annotations["sidecar.istio.io/status"] = `{"version": 1}`
+	if o := leanPod(p).object; len(o.Annotations) != 1 {
+		t.Errorf("an injected one keeps %v", o.Annotations)
+	}
+}

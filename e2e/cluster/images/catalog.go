@@ -63,35 +63,14 @@ var recipes = map[string]recipe{
 		title:      "Sallyport's data plane: Envoy and its agent",
 		entrypoint: []string{"/usr/local/bin/sallyport-agent"}, user: proxyUser,
 		layers: func(_ context.Context, b *builder) ([][]file, error) {
-			agent, err := b.built("sallyport-agent")
-			if err != nil {
-				return nil, err
-			}
-			envoy, err := b.envoy()
-			if err != nil {
-				return nil, err
-			}
-			libraries, err := b.system.libraries(envoy)
-			if err != nil {
-				return nil, err
-			}
-			iptables, err := b.system.iptables()
-			if err != nil {
-				return nil, err
-			}
-			return [][]file{
-				append(append(base(), libraries...), iptables...),
-				{{Path: envoyPath, From: envoy, Mode: 0o755}, {Path: "/usr/bin/envoy", Link: "../local/bin/envoy"}},
-				{agent},
-			}, nil
+			return b.withEnvoy("sallyport-agent")
 		},
 	},
 	Node: {
-		title:      "Sallyport's guard of a node",
-		entrypoint: []string{"/usr/local/bin/sallyport-node"}, user: rootUser, // it writes the node's nftables rules
+		title:      "Sallyport's side of a node: its guard, and the proxy of its pods without sidecars",
+		entrypoint: []string{"/usr/local/bin/sallyport-node"}, user: rootUser, // it writes rules of the node's and of pods' networks
 		layers: func(_ context.Context, b *builder) ([][]file, error) {
-			program, err := b.built("sallyport-node")
-			return [][]file{base(), {program}}, err
+			return b.withEnvoy("sallyport-node")
 		},
 	},
 	App: {entrypoint: []string{"/usr/local/bin/app"}, user: "1000:1000", layers: func(ctx context.Context, b *builder) ([][]file, error) {
@@ -118,6 +97,31 @@ var recipes = map[string]recipe{
 
 // envoyPath is where Envoy is in the proxy's image.
 const envoyPath = "/usr/local/bin/envoy"
+
+// withEnvoy are the layers of a program that runs Envoy and writes pods' rules; all but the last are the same for each.
+func (b *builder) withEnvoy(name string) ([][]file, error) {
+	program, err := b.built(name)
+	if err != nil {
+		return nil, err
+	}
+	envoy, err := b.envoy()
+	if err != nil {
+		return nil, err
+	}
+	libraries, err := b.system.libraries(envoy)
+	if err != nil {
+		return nil, err
+	}
+	iptables, err := b.system.iptables()
+	if err != nil {
+		return nil, err
+	}
+	return [][]file{
+		append(append(base(), libraries...), iptables...),
+		{{Path: envoyPath, From: envoy, Mode: 0o755}, {Path: "/usr/bin/envoy", Link: "../local/bin/envoy"}},
+		{program},
+	}, nil
+}
 
 // envoy is the pinned stock Envoy.
 func (b *builder) envoy() (string, error) {

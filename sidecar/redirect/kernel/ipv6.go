@@ -9,7 +9,7 @@ import (
 	"github.com/sallyport/sallyport/sidecar/redirect"
 )
 
-// UseIPv6 decides --ipv6 for the namespace. proc is its /proc.
+// UseIPv6 decides --ipv6 for the network namespace of the calling thread. proc is /proc.
 //
 // With auto, IPv6 counts as there if any interface has an address of it, lo included, or an interface that comes later would get one.
 // Istio asks whether the pod's own address is IPv6; a pod with an IPv4 address and a link-local IPv6 one would then have an
@@ -18,7 +18,7 @@ func UseIPv6(proc fs.FS, choice redirect.IPv6Choice) (bool, error) {
 	if choice == redirect.IPv6Off {
 		return false, nil
 	}
-	addresses, err := fs.ReadFile(proc, "self/net/if_inet6")
+	addresses, err := fs.ReadFile(proc, "thread-self/net/if_inet6")
 	if errors.Is(err, fs.ErrNotExist) {
 		if choice == redirect.IPv6On {
 			return false, errors.New("--ipv6=on, but this kernel has no IPv6: say --ipv6=auto")

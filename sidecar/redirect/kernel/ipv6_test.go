@@ -12,7 +12,7 @@ func TestUseIPv6(t *testing.T) {
 	const linkLocal = "fe800000000000000000000000000001 02 40 20 80 eth0\n"
 	proc := func(addresses, disabled string) fstest.MapFS {
 		return fstest.MapFS{
-			"self/net/if_inet6":                      {Data: []byte(addresses)},
+			"thread-self/net/if_inet6":                      {Data: []byte(addresses)},
 			"sys/net/ipv6/conf/default/disable_ipv6": {Data: []byte(disabled)},
 		}
 	}
@@ -31,7 +31,7 @@ func TestUseIPv6(t *testing.T) {
 		{"disabled", proc("", "1\n"), redirect.IPv6Auto, false, ""},
 		{"disabled, but wanted", proc("", "1\n"), redirect.IPv6On, true, ""},
 		{"switched off", proc(linkLocal, "0\n"), redirect.IPv6Off, false, ""},
-		{"unknown", fstest.MapFS{"self/net/if_inet6": {}}, redirect.IPv6Auto, true, ""},
+		{"unknown", fstest.MapFS{"thread-self/net/if_inet6": {}}, redirect.IPv6Auto, true, ""},
 	} {
 		got, err := UseIPv6(c.proc, c.choice)
 		if got != c.want || (err != nil) != (c.err != "") || (err != nil && !strings.Contains(err.Error(), c.err)) {

@@ -1,0 +1,382 @@
+package incluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/cluster"
+	"github.com/sallyport/sallyport/e2e/cluster/images"
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// calm is the namespace whose pods are in the mesh without sidecars.
+const calm = "calm"
+
+const agentLabel = "app=sallyport-ambient"
+
+// pluginBinary is the CNI plugin that the agent installs.
+const pluginBinary = "sallyport-cni"
+
+// placeValues say where this cluster has its CNI plugins, and how little its node has.
+func placeValues() []string {
+	return []string{
+		"ambient.resources.requests.cpu=10m", "ambient.resources.requests.memory=32Mi", "ambient.drainSeconds=1",
+		"ambient.runDir=" + filepath.Join(cluster.Dir, "sallyport-node"), "ambient.cni.binDir=" + cluster.CNIBinDir, "ambient.cni.confDir=" + cluster.CNIConfDir,
+	}
+}
+
+// TestAmbient tells what the release does for pods without sidecars, in order.
+func TestAmbient(t *testing.T) {
+	s := prepare(t)
+	s.install(append(placeValues(), "ambient.enabled=true")...)
+	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=1m")
+	for _, step := range []struct {
+		name string
+		do   func(*stage)
+	}{
+		{"a namespace is labelled later", (*stage).labelledLater},
+		{"out by the gateway, as itself", (*stage).leavesAsItself},
+		{"pods reach each other", (*stage).reachEachOther},
+		{"probes", (*stage).probesWork},
+		{"a pod that says none", (*stage).saysNone},
+		{"a pod is deleted", (*stage).podDeleted},
+		{"the agent is killed", (*stage).agentKilled},
+		{"the agent is away", (*stage).agentAway},
+		{"the agents are rolled", (*stage).agentsRolled},
+		{"controllers are away", (*stage).controllersAway},
+		{"the namespace leaves the mesh, and comes back", (*stage).leavesAndComesBack},
+		{"uninstalled", (*stage).ambientUninstalled},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.do(s.in(t)) }) {
+			return // what comes next builds on it
+		}
+	}
+}
+
+// inside says whether a pod's app gets a 200, asked without its network.
+func (s *stage) inside(ns, name, url string) error {
+	_, err := s.run(s.Context(), s.Kubectl, "exec", "-n", ns, "deployment/"+name, "--", "/usr/local/bin/app", "-get="+url, "-patience=2s")
+	return err
+}
+
+// taken waits until a pod is in the mesh: what nobody registered is closed, and the node's listeners are open in its network.
+func (s *stage) taken(ns, name string) {
+	s.Helper()
+	s.becomes(name+" is taken in", 30*time.Second, func() error {
+		if err := s.inside(ns, name, "http://"+outsideAddrs[2].String()+"/taken"); err == nil {
+			return errors.New("what nobody registered is open")
+		}
+		return reaches(s.Context(), s.podIP(ns, name), "http://127.0.0.1:8080/healthz")
+	})
+}
+
+// free waits until a pod is out of it.
+func (s *stage) free(ns, name, when string) {
+	s.Helper()
+	s.becomes("the world is open "+when, 30*time.Second, func() error { return s.inside(ns, name, "http://"+nobody+"/free") })
+}
+
+// labelledLater: pods that run already are taken in as they are; those that come are before they start.
+func (s *stage) labelledLater() {
+	s.kubectl("create", "namespace", calm)
+	s.copyRoots(calm)
+	s.startApp(calm, "app")
+	s.free(calm, "app", "before the label")
+	started := s.startedAs(calm, "app")
+	began := time.Now()
+	s.kubectl("label", "namespace", calm, "istio.io/dataplane-mode=ambient")
+	s.taken(calm, "app")
+	s.Logf("taken in %s after the label", since(began))
+	if now := s.startedAs(calm, "app"); now != started {
+		s.Errorf("the pod is %s, and was %s", now, started)
+	}
+	s.startApp(calm, "second")
+	if err := s.inside(calm, "second", "http://"+outsideAddrs[2].String()+"/early"); err == nil || len(s.outside.Sightings("/early")) > 0 {
+		s.Errorf("a pod that came after the label went around the mesh: %v", err)
+	}
+}
+
+// startedAs is which pod runs, and how often it was started.
+func (s *stage) startedAs(ns, app string) string {
+	s.Helper()
+	return s.kubectl("get", "pods", "-n", ns, "-l", "app="+app, "-o", "jsonpath={.items[*].metadata.uid} {.items[*].status.containerStatuses[*].restartCount}")
+}
+
+// copyRoots gives a namespace what its apps verify the outside by.
+func (s *stage) copyRoots(ns string) {
+	s.Helper()
+	s.kubectl("create", "configmap", "-n", ns, "outside-roots", "--from-literal=roots.pem="+string(s.outside.CA.PEM()))
+}
+
+// leavesAsItself: what is registered leaves by the gateway with the pod's own identity, what is not goes nowhere, and both are recorded with
+// their names.
+func (s *stage) leavesAsItself() {
+	s.apply(entry(calm, "external", external))
+	app := s.podIP(calm, "app")
+	for _, url := range []string{"http://" + external + "/plain", "https://" + external + "/tls"} {
+		s.becomes(url, 20*time.Second, func() error { return reaches(s.Context(), app, url) })
+	}
+	gateways := s.kubectl("get", "pods", "-n", system, "-l", "istio=egressgateway", "-o", "jsonpath={.items[*].status.podIP} ")
+	for _, path := range []string{"/plain", "/tls"} {
+		for _, v := range s.outside.Sightings(path) {
+			if !strings.Contains(gateways, v.Peer.Addr().String()+" ") {
+				s.Errorf("the outside saw %s, want it from one of %s", v, gateways)
+			}
+		}
+	}
+	s.must(blocked(s.Context(), app, "http://"+nobody+"/"))
+	for _, raw := range []string{"http://" + nobody + "/raw", "https://" + nobody + "/raw"} { // without DNS, which refuses it
+		port := map[bool]string{true: ":443", false: ":80"}[strings.HasPrefix(raw, "https")]
+		if f, err := get(s.Context(), "http://"+app+":8080/fetch?timeout=5s&insecure=1&url="+raw+"&connect="+outsideAddrs[2].String()+port); err != nil || strings.Contains(f, `"status":200`) {
+			s.Errorf("%s: %s (%v)", raw, f, err)
+		}
+	}
+	s.becomes("all of it is recorded", 30*time.Second, func() error {
+		var all []record.Record
+		if err := json.Unmarshal([]byte(s.audit("query", "--since", "1h", "-o", "json")), &all); err != nil {
+			return err
+		}
+		seen := map[string]bool{}
+		for _, r := range all {
+			if r.Workload.Principal == "spiffe://cluster.local/ns/calm/sa/app" && strings.HasPrefix(r.Workload.Name, "app-") {
+				seen[fmt.Sprint(r.Host, r.Verdict, r.Path, r.Class == record.DNS)] = true
+			}
+			if r.Workload.Principal == "spiffe://cluster.local/ns/calm/sa/app" && r.Reporter == record.ReporterGateway {
+				seen["by the gateway"] = true
+			}
+		}
+		for _, want := range []string{
+			"by the gateway", fmt.Sprint(nobody, record.Denied, record.PathBlackhole, false), fmt.Sprint(nobody, record.Denied, record.PathBlackhole, true),
+		} {
+			if !seen[want] {
+				return fmt.Errorf("no record %q among %v", want, seen)
+			}
+		}
+		return nil
+	})
+}
+
+const appService = "apiVersion: v1\nkind: Service\nmetadata: {name: app, namespace: %s}\nspec: {selector: {app: app}, ports: [{name: http, port: 8080}, {name: tcp, port: 9090}]}\n"
+
+// reachEachOther: with a sidecar, by the node's proxy, or in no mesh, by addresses and by names.
+func (s *stage) reachEachOther() {
+	for _, ns := range []string{shop, plain} {
+		s.startApp(ns, "app")
+	}
+	for _, ns := range []string{shop, plain, calm} {
+		s.apply(fmt.Sprintf(appService, ns))
+	}
+	for _, from := range []string{calm, shop, plain} {
+		app := s.podIP(from, "app")
+		for _, to := range []string{calm, shop, plain} {
+			ip := s.podIP(to, "app")
+			for _, host := range []string{ip, "app." + to, "app." + to + ".svc.cluster.local"} {
+				s.becomes(from+" to "+to+" as "+host, 30*time.Second, func() error { return reaches(s.Context(), app, "http://"+host+":8080/") })
+				s.becomes(from+" to "+to+" as "+host+", bytes", 30*time.Second, func() error {
+					body, err := get(s.Context(), "http://"+app+":8080/tcp?timeout=3s&send=hello&addr="+host+":9090")
+					if err == nil && !strings.Contains(body, ": hello") {
+						err = errors.New(body)
+					}
+					return err
+				})
+			}
+			if from == calm && to == plain {
+				if f, err := fetch(s.Context(), app, "http://"+ip+":8080/"); err != nil || !strings.Contains(f.Body, app) {
+					s.Errorf("the server did not see the client's address %s: %s (%v)", app, f, err)
+				}
+			}
+		}
+	}
+}
+
+// probesWork: those of every kind are answered by the app.
+func (s *stage) probesWork() {
+	text, err := os.ReadFile("testdata/apps.yaml")
+	s.must(err)
+	for _, document := range strings.Split(string(text), "---\n") {
+		if strings.Contains(document, "metadata: {name: probes,") {
+			s.apply(strings.NewReplacer("$IMAGE", images.Ref(images.App), "namespace: "+shop, "namespace: "+calm).Replace(document))
+		}
+	}
+	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=1m")
+}
+
+// saysNone: a pod's own label counts more than its namespace's.
+func (s *stage) saysNone() {
+	s.startApp(calm, "out", appSpec{labels: "istio.io/dataplane-mode: none"})
+	s.free(calm, "out", "to a pod that says none")
+	s.endApp(calm, "out")
+}
+
+// podDeleted: nothing of a pod is held when it is gone.
+func (s *stage) podDeleted() {
+	s.startApp(calm, "brief")
+	listeners, cables := s.listeners(), s.cables()
+	s.endApp(calm, "brief")
+	s.becomes("its listeners are gone, and its cable", time.Second, func() error {
+		if now := s.listeners(); now != listeners-2 {
+			return fmt.Errorf("%d listeners, before there were %d", now, listeners)
+		}
+		if now := s.cables(); now != cables-1 {
+			return fmt.Errorf("%d cables, before there were %d", now, cables)
+		}
+		return nil
+	})
+}
+
+// endApp removes an app, and returns when its pod is gone.
+func (s *stage) endApp(ns, name string) {
+	s.Helper()
+	s.kubectl("delete", "deployment", "-n", ns, name, "--cascade=foreground")
+	s.kubectl("wait", "-n", ns, "--for=delete", "pod", "-l", "app="+name, "--timeout=30s")
+}
+
+// listeners is how many Envoy of the node has.
+func (s *stage) listeners() int {
+	s.Helper()
+	stats, err := get(s.Context(), "http://"+s.podIP(system, "sallyport-ambient")+":15090/stats/prometheus")
+	s.must(err)
+	for line := range strings.Lines(stats) {
+		if strings.HasPrefix(line, "envoy_listener_manager_total_listeners_active{") {
+			var n int
+			_, err := fmt.Sscanf(line[strings.LastIndexByte(line, ' '):], "%d", &n)
+			s.must(err)
+			return n
+		}
+	}
+	s.Fatalf("no count of listeners in %d bytes of statistics", len(stats))
+	return 0
+}
+
+// cables is how many pods' networks are connected to the node.
+func (s *stage) cables() int {
+	s.Helper()
+	out, err := s.NodeCommand(s.Context(), "ip", "-o", "link", "show", "type", "veth").Output()
+	s.must(err)
+	return strings.Count(string(out), " veth")
+}
+
+// worksAgain waits until what is registered is reached, while what is not stays closed.
+func (s *stage) worksAgain(when string) {
+	s.Helper()
+	began := time.Now()
+	s.becomes("it works "+when, time.Minute, func() error {
+		if s.inside(calm, "app", "http://"+outsideAddrs[2].String()+"/never") == nil {
+			s.Errorf("what nobody registered was open %s", when)
+		}
+		return s.inside(calm, "app", "http://"+external+"/again")
+	})
+	s.Logf("it works again after %s", since(began))
+	if seen := s.outside.Sightings("/never"); len(seen) > 0 {
+		s.Errorf("%s, the outside saw %v", when, seen)
+	}
+}
+
+// agentKilled: it is closed until the agent is back, which is soon.
+func (s *stage) agentKilled() {
+	s.node("pkill", "-KILL", "-f", "sallyport-node agent")
+	s.worksAgain("after the agent was killed")
+}
+
+// agentAway: running pods are closed, and none starts around the mesh; what the cluster itself needs starts.
+func (s *stage) agentAway() {
+	s.kubectl("patch", "-n", system, "daemonset/sallyport-ambient", "-p", `{"spec": {"template": {"spec": {"nodeSelector": {"no": "where"}}}}}`)
+	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", agentLabel, "--timeout=1m")
+	for _, url := range []string{"http://" + external + "/away", "http://" + outsideAddrs[2].String() + "/away"} {
+		if s.inside(calm, "app", url) == nil {
+			s.Errorf("%s is open while the agent is away", url)
+		}
+	}
+	s.kubectl("create", "deployment", "waits", "-n", calm, "--image", images.Ref(images.App))
+	s.kubectl("delete", "pod", "-n", "kube-system", "-l", "k8s-app=kube-dns")
+	s.kubectl("wait", "-n", "kube-system", "--for=condition=Ready", "pod", "-l", "k8s-app=kube-dns", "--timeout=1m")
+	s.becomes("the pod's event says why it does not start", time.Minute, func() error {
+		events := s.kubectl("get", "events", "-n", calm, "--field-selector", "reason=FailedCreatePodSandBox", "-o", "jsonpath={.items[*].message}")
+		if !strings.Contains(events, "the node's agent does not answer") {
+			return fmt.Errorf("events: %q", events)
+		}
+		return nil
+	})
+	s.kubectl("patch", "-n", system, "daemonset/sallyport-ambient", "--type=json", "-p", `[{"op": "remove", "path": "/spec/template/spec/nodeSelector"}]`)
+	s.worksAgain("after the agent was away")
+	s.kubectl("rollout", "status", "-n", calm, "deployment/waits", "--timeout=1m")
+}
+
+// agentsRolled: an upgrade closes for as long as no agent is there, and opens nothing.
+func (s *stage) agentsRolled() {
+	s.kubectl("rollout", "restart", "-n", system, "daemonset/sallyport-ambient")
+	s.worksAgain("while the agents are rolled")
+	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=1m")
+	s.worksAgain("after the agents were rolled")
+	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=1m") // whose probes failed meanwhile
+}
+
+// controllersAway: running pods do not notice; one that comes waits.
+func (s *stage) controllersAway() {
+	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=0")
+	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", "app=sallyport", "--timeout=1m")
+	app := s.podIP(calm, "app")
+	for range 10 {
+		s.must(reaches(s.Context(), app, "http://"+external+"/alone"))
+		s.must(blocked(s.Context(), app, "http://"+nobody+"/alone"))
+	}
+	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=2")
+	s.kubectl("rollout", "status", "-n", system, "deployment/sallyport", "--timeout=2m")
+	s.worksAgain("after controllers were away")
+}
+
+// leavesAndComesBack: without the label the pods are let out as they run, and taken in again with it.
+func (s *stage) leavesAndComesBack() {
+	s.kubectl("label", "namespace", calm, "istio.io/dataplane-mode-")
+	s.free(calm, "app", "after the label is gone")
+	s.kubectl("label", "namespace", calm, "istio.io/dataplane-mode=ambient")
+	s.taken(calm, "app")
+	s.worksAgain("after the label is back")
+}
+
+// ambientUninstalled: the node is as it was, and the pods go on without the mesh.
+func (s *stage) ambientUninstalled() {
+	s.helm("uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m")
+	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", agentLabel, "--timeout=1m")
+	s.free(calm, "app", "without the mesh")
+	if left := s.pluginLeft(); left != nil {
+		s.Error(left)
+	}
+	s.startApp(calm, "after")
+	s.free(calm, "after", "to a pod that came later")
+}
+
+// pluginLeft says what the node still has of the plugin.
+func (s *stage) pluginLeft() error {
+	var errs []error
+	if _, err := os.Stat(filepath.Join(cluster.CNIBinDir, pluginBinary)); err == nil {
+		errs = append(errs, errors.New("the plugin's binary is still there"))
+	}
+	files, err := filepath.Glob(filepath.Join(cluster.CNIConfDir, "*"))
+	errs = append(errs, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if errs = append(errs, err); strings.Contains(string(text), pluginBinary) {
+			errs = append(errs, fmt.Errorf("%s still calls the plugin: %s", file, text))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeAmbient takes away what a run that died left on the node, without which no pod would start.
+func (s *stage) removeAmbient(ctx context.Context) {
+	if s.pluginLeft() == nil {
+		return
+	}
+	_, _ = s.run(ctx, s.Kubectl, "wait", "-n", system, "--for=delete", "pod", "-l", agentLabel, "--timeout=1m")
+	if s.pluginLeft() != nil {
+		s.must(errors.Join(cluster.RestoreCNI(), os.Remove(filepath.Join(cluster.CNIBinDir, pluginBinary))))
+	}
+}

@@ -1,0 +1,101 @@
+package node
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sallyport/sallyport/xds/ambient"
+)
+
+// podsWith are a node's, one of which is served.
+func podsWith(t *testing.T) (*Pods, Local) {
+	t.Helper()
+	p, err := New(Config{Log: slog.New(slog.DiscardHandler), Folder: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Local{Namespace: "shop", Name: "cart-0", UID: "u1", Network: filepath.Join(t.TempDir(), "network")}
+	if err := os.WriteFile(l.Network, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path, err := link(p.path("networks"), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := ambient.Pod{In: true, Namespace: "shop", Name: "cart-0", UID: "u1", Identity: "spiffe://x"}
+	p.local[l.Key()], p.remote[l.Key()] = l, r
+	p.served[l.Key()] = &served{local: l, remote: r, network: path}
+	return p, l
+}
+
+// TestWhoIsLetOut: the mesh's rules go when the controller says that a pod is not the mesh's. Who is deleted, or another one by now, may still
+// run, and stays closed.
+func TestWhoIsLetOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		change          func(*Pods, Local)
+		ends, out, gone bool
+	}{
+		"nothing":                {func(*Pods, Local) {}, false, false, false},
+		"a label":                {func(p *Pods, l Local) { p.remote[l.Key()] = ambient.Pod{UID: "u1"} }, true, true, false},
+		"deleted":                {func(p *Pods, l Local) { delete(p.remote, l.Key()) }, true, false, false},
+		"another of its name":    {func(p *Pods, l Local) { p.remote[l.Key()] = ambient.Pod{UID: "u2"} }, true, false, false},
+		"what cannot be done":    {func(p *Pods, l Local) { p.remote[l.Key()] = ambient.Pod{In: true, UID: "u1", Why: "x"} }, true, false, false},
+		"gone from the node":     {func(p *Pods, l Local) { delete(p.local, l.Key()) }, true, false, true},
+		"its network is no more": {func(_ *Pods, l Local) { _ = os.Remove(l.Network) }, true, false, true},
+	} {
+		p, l := podsWith(t)
+		c.change(p, l)
+		begin, end := p.differs()
+		if len(begin) != 0 || (len(end) == 1) != c.ends || len(end) == 1 && (end[0].letOut != c.out || end[0].gone != c.gone) {
+			t.Errorf("%s: begin %v, end %+v", name, begin, end)
+		}
+	}
+}
+
+// TestLeftByAnEarlierAgent: who was served before and has left the mesh since is let out; who is in it is served again; who was never served is
+// not touched.
+func TestLeftByAnEarlierAgent(t *testing.T) {
+	p, l := podsWith(t)
+	clear(p.served)
+	if begin, end := p.differs(); len(begin) != 1 || len(end) != 0 {
+		t.Errorf("in the mesh: begin %v, end %v", begin, end)
+	}
+	p.remote[l.Key()] = ambient.Pod{UID: "u1"}
+	if begin, end := p.differs(); len(begin) != 0 || len(end) != 1 || !end[0].letOut {
+		t.Errorf("out of it: begin %v, end %v", begin, end)
+	}
+	p.unlink(Local{Namespace: "shop-1", Name: "cart-0"})
+	if _, there := p.linked(l); !there {
+		t.Error("the path of another pod's network is removed")
+	}
+	p.unlink(l)
+	if begin, end := p.differs(); len(begin)+len(end) != 0 {
+		t.Errorf("never served: begin %v, end %v", begin, end)
+	}
+}
+
+// TestFind: only a pod of the mesh that nobody told of is taken from what the runtime keeps, by its uid.
+func TestFind(t *testing.T) {
+	p, l := podsWith(t)
+	p.cfg.Found = t.TempDir()
+	if err := os.WriteFile(filepath.Join(p.cfg.Found, "x"), []byte(`{`+args+`, "netns": "`+l.Network+`"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		remote ambient.Pod
+		want   bool
+	}{
+		"in the mesh":         {ambient.Pod{In: true, UID: "u1"}, true},
+		"not in it":           {ambient.Pod{UID: "u1"}, false},
+		"another of its name": {ambient.Pod{In: true, UID: "u2"}, false},
+		"not to be served":    {ambient.Pod{In: true, UID: "u1", Why: "x"}, false},
+	} {
+		clear(p.local)
+		p.remote[l.Key()] = c.remote
+		if p.find(); (p.local[l.Key()] == l) != c.want {
+			t.Errorf("%s: %v", name, p.local)
+		}
+	}
+}
