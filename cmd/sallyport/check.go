@@ -30,7 +30,7 @@ func checkCommand() *cobra.Command {
 		Use:   "check {--kubeconfig FILE | -f FILE…}",
 		Short: "Find what breaks the mesh in a cluster, or lets traffic go around it",
 		Long: `Find what breaks the mesh in a cluster, or lets traffic go around it: pods without a proxy, or that can get
-around theirs; namespaces that nothing else keeps inside; proxies that are not connected, refuse a part of their
+around theirs, or that their node's proxy does not serve (ambient); namespaces that nothing else keeps inside; proxies that are not connected, refuse a part of their
 configuration or are of another version; webhooks that are missing or not trusted; a control plane, gateway or CA that is
 about to fail. Nothing is changed.
 
@@ -103,6 +103,9 @@ func (f *checkFlags) readCluster(ctx context.Context) (*check.Objects, error) {
 	objects := check.Read(ctx, access.client, access.system, f.namespace, settings)
 	if len(f.files) > 0 {
 		return objects, nil
+	}
+	if err := access.readServed(ctx, objects); err != nil {
+		objects.Unread[check.PartAmbient] = err
 	}
 	replicas, failed := access.controllers(ctx)
 	defer closeAll(replicas)

@@ -16,8 +16,11 @@ import (
 	"github.com/sallyport/sallyport/xds/serve"
 )
 
-// adminPort is where a controller's pod answers on its loopback.
-const adminPort = 15014
+// Where a controller's pod, and an agent's, answer on their loopback.
+const (
+	adminPort = 15014
+	agentPort = 15020
+)
 
 // replica is a controller to ask. The one of --admin-addr has no name.
 type replica struct {
@@ -54,7 +57,7 @@ func (a *clusterAccess) controllers(ctx context.Context) ([]replica, error) {
 	replicas, errs := make([]replica, len(ready)), make([]error, len(ready))
 	var wait sync.WaitGroup
 	for i, pod := range ready {
-		wait.Go(func() { replicas[i], errs[i] = a.reach(ctx, pod.Name) })
+		wait.Go(func() { replicas[i], errs[i] = a.reach(ctx, pod.Name, adminPort) })
 	}
 	wait.Wait()
 	var reached []replica
@@ -68,15 +71,15 @@ func (a *clusterAccess) controllers(ctx context.Context) ([]replica, error) {
 	return reached, errors.Join(failed...)
 }
 
-// reach opens a way to one replica.
-func (a *clusterAccess) reach(ctx context.Context, pod string) (replica, error) {
+// reach opens a way to one of the system's pods.
+func (a *clusterAccess) reach(ctx context.Context, pod string, port uint16) (replica, error) {
 	tunnel, err := forward.Open(ctx, a.config, a.system, pod)
 	if err != nil {
 		return replica{}, err
 	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return tunnel.Dial(ctx, adminPort) }
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return tunnel.Dial(ctx, port) }
 	client := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: readWithin}
-	return replica{name: pod, client: client, host: fmt.Sprintf("localhost:%d", adminPort), tunnel: tunnel}, nil
+	return replica{name: pod, client: client, host: fmt.Sprintf("localhost:%d", port), tunnel: tunnel}, nil
 }
 
 func closeAll(replicas []replica) {

@@ -271,10 +271,15 @@ func (a *agent) openStatus() (err error) {
 	if err := a.metrics.Register(newCollector(a)); err != nil {
 		return err
 	}
+	var pods func() any
+	if a.pods != nil {
+		pods = a.pods.Status
+	}
 	a.status, err = status.Listen(status.Config{
 		Log: a.cfg.Log, StatusAddr: a.cfg.StatusAddr, ReadyAddr: a.cfg.ReadyAddr, Admin: a.cfg.admin(), Metrics: a.metrics,
 		Ready: a.ready,
 		Relay: func(ctx context.Context, versions bool) (any, error) { return a.relay.Status(ctx, versions) },
+		Pods:  pods,
 		Quit:  func() { a.quit() },
 		DNS:   a.dns.Handler(),
 

@@ -22,6 +22,7 @@ type Pods interface {
 	Serve(ctx context.Context, runDir string, log *slog.Logger) error // tells those who ask
 	Lacks() string                                                    // why pods cannot be served yet; "" when they can
 	Whose(netip.Addr) (record.Workload, bool)
+	Status() any // of each pod in the mesh, for people
 }
 
 // PodParts is what the agent has for them.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -309,6 +310,49 @@ func (p *Pods) Check(l Local) error {
 	default:
 		return why
 	}
+}
+
+// State is how a pod in the mesh is served.
+type State struct {
+	Pod string `json:"pod"`           // NAMESPACE/NAME
+	Why string `json:"why,omitempty"` // why it is not; "" where it is
+}
+
+// Status implements agent.Pods: all pods of the node that are in the mesh, in order.
+func (p *Pods) Status() any {
+	p.mu.Lock()
+	type pod struct {
+		*served
+		why error
+	}
+	states := map[string]pod{}
+	for key, r := range p.remote {
+		if r.In {
+			l, here := p.local[key]
+			s, why := p.servedAs(l)
+			switch {
+			case r.Why != "":
+				why = errors.New(r.Why)
+			case !here:
+				s, why = nil, errors.New("where its network is, is not known")
+			}
+			states[key] = pod{s, why}
+		}
+	}
+	p.mu.Unlock()
+	out := []State{}
+	for _, key := range slices.Sorted(maps.Keys(states)) {
+		state := State{Pod: key}
+		s := states[key]
+		if s.why == nil && s.served != nil {
+			s.why = s.lacks()
+		}
+		if s.why != nil {
+			state.Why = s.why.Error()
+		}
+		out = append(out, state)
+	}
+	return out
 }
 
 // Whose finds a pod by one of its addresses.

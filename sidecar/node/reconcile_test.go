@@ -1,9 +1,11 @@
 package node
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/sallyport/sallyport/xds/ambient"
@@ -97,5 +99,18 @@ func TestFind(t *testing.T) {
 		if p.find(); (p.local[l.Key()] == l) != c.want {
 			t.Errorf("%s: %v", name, p.local)
 		}
+	}
+}
+
+// TestStatus: who is in the mesh is told of, and why one is not served; who is not in it is not.
+func TestStatus(t *testing.T) {
+	p, l := podsWith(t)
+	p.remote["a/out"] = ambient.Pod{Namespace: "a", Name: "out"}
+	p.remote["a/far"] = ambient.Pod{Namespace: "a", Name: "far", In: true}
+	p.remote["a/odd"] = ambient.Pod{Namespace: "a", Name: "odd", In: true, Why: "it is odd"}
+	p.served[l.Key()].err = errors.New("no rules")
+	want := []State{{"a/far", "where its network is, is not known"}, {"a/odd", "it is odd"}, {"shop/cart-0", "no rules"}}
+	if got := p.Status().([]State); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -28,7 +28,8 @@ type Config struct {
 	Metrics prometheus.Gatherer
 	Ready   func() error // why the agent's part is not ready; nil if it is
 	Relay   func(ctx context.Context, versions bool) (any, error)
-	Quit    func() // begins the agent's end
+	Pods    func() any // what a node's agent serves; nil: it serves none
+	Quit    func()     // begins the agent's end
 	// DNS shows and clears what the resolver keeps, below /dns/; nil: nothing is there.
 	DNS http.Handler
 	// AppProbes performs the probes of the application below /app-health/ and /app-lifecycle/; nil: there are none.
@@ -80,6 +81,9 @@ func (s *Server) Run(ctx context.Context) error {
 	all.HandleFunc("GET /stats/prometheus", s.serveMetrics) // where Istio's annotations point
 	all.HandleFunc("GET /debug/relay", local(s.serveRelay))
 	all.HandleFunc("POST /quitquitquit", local(s.serveQuit))
+	if s.cfg.Pods != nil {
+		all.HandleFunc("GET /debug/pods", local(s.servePods))
+	}
 	if s.cfg.DNS != nil {
 		all.Handle("/dns/", local(s.cfg.DNS.ServeHTTP))
 	}
@@ -137,11 +141,17 @@ func (s *Server) serveRelay(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
+	s.answer(w, r, status)
+}
+
+func (s *Server) servePods(w http.ResponseWriter, r *http.Request) { s.answer(w, r, s.cfg.Pods()) }
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, status any) {
 	w.Header().Set("Content-Type", "application/json")
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
 	if err := out.Encode(status); err != nil {
-		s.cfg.Log.Debug("the relay's status was not sent", "err", err)
+		s.cfg.Log.Debug("a status was not sent", "path", r.URL.Path, "err", err)
 	}
 }
 

@@ -48,6 +48,7 @@ func Cluster(o *Objects, now time.Time) []admission.Finding {
 		{(*survey).unguarded, []Part{PartPods, PartNamespaces, PartInjection, PartPolicies, PartGuard}},
 		{(*survey).guard, []Part{PartGuard}},
 		{(*survey).connections, []Part{PartPods, PartProxies}},
+		{(*survey).ambient, []Part{PartPods, PartNamespaces, PartAmbient}},
 		{(*survey).images, []Part{PartPods, PartInjection}},
 		{(*survey).holesForAll, []Part{PartInjection}},
 		{(*survey).injectors, []Part{PartWebhooks}},

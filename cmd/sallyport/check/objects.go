@@ -36,6 +36,7 @@ const (
 	PartRights     = Part("the controller's roles")
 	PartSigner     = Part("the CA's certificates in Secrets")
 	PartProxies    = Part("what the controllers say of their proxies")
+	PartAmbient    = Part("what nodes' agents say of the pods that they serve")
 )
 
 // Objects are what is looked at.
@@ -62,6 +63,7 @@ type Objects struct {
 	Kinds      map[string]bool     // resources of networking.istio.io and egress.sallyport.io that are served
 	Roles      []rbacv1.PolicyRule // what the controller's service account may do in the whole cluster
 	Proxies    []Proxy
+	Served     map[string][]Served // by node, what its agent says; nodes without one are not there
 
 	// Unread are the parts that could not be read, and why. Checks that need one are left out.
 	Unread map[Part]error
@@ -72,6 +74,12 @@ type Proxy struct {
 	ID      string // sidecar~IP~POD.NAMESPACE~DOMAIN
 	Synced  bool
 	Refused []string // in Envoy's words
+}
+
+// Served is what a node's agent says of one of its pods in the mesh.
+type Served struct {
+	Pod string `json:"pod"` // NAMESPACE/NAME
+	Why string `json:"why"` // why it is not served; "" when it is
 }
 
 // NotChecked says which parts could not be read, and why.
