@@ -29,6 +29,7 @@ var plays = map[string]string{
 	"README.md":                         "machine",
 	"allow-a-host.md":                   "machine",
 	"routes.md":                         "machine",
+	"ambient.md":                        "cluster",
 	"ask-a-cluster.md":                  "cluster",
 	"audit-log.md":                      "machine",
 	"authorize-at-the-gateway.md":       "mesh",
