@@ -78,6 +78,12 @@ e2e: cluster ## Install the chart on that cluster and hold it to its promises, a
 	go test -p 1 -timeout 30m -count=1 -v ./e2e/cluster ./e2e/incluster
 	@if [[ -z "$(KEEP)" ]]; then go run ./e2e/cluster/cmd down; fi
 
+.PHONY: conformance
+conformance: cluster ## Run the Gateway API's conformance suite on that cluster, as root; the report is in docs/conformance. RUN=NAME for one test.
+	SALLYPORT_CONFORMANCE=$(or $(RUN),all) SALLYPORT_CONFORMANCE_REPORT=$(if $(RUN),,$(CURDIR)/docs/conformance/v1.6.3-report.yaml) \
+	  go test -timeout 60m -count=1 -v ./e2e/conformance
+	@if [[ -z "$(KEEP)" ]]; then go run ./e2e/cluster/cmd down; fi
+
 .PHONY: bench
 bench: tools build ## What a mesh costs its control plane and its traffic, into docs/performance.md; all Go benchmarks.
 	go run ./e2e/load/cmd -runs 3 -doc docs/performance.md

@@ -56,7 +56,7 @@ func (c *cluster) ask(t *testing.T, account string, a access) (allowed map[strin
 }
 
 func (c *cluster) accountsMay(t *testing.T) {
-	const read = "get list watch"
+	const read, kept = "get list watch", "get list watch create patch delete"
 	for account, lines := range map[string][]access{
 		"sallyport": {
 			{read, "/namespaces", "", ""}, {read, "/nodes", "", ""}, {read, "/services", "", ""}, {read, "/pods", "shop", ""},
@@ -70,6 +70,9 @@ func (c *cluster) accountsMay(t *testing.T) {
 			{"patch", "security.istio.io/peerauthentications/status", "shop", "default"},
 			{"patch", "networking.istio.io/serviceentries/status", "shop", "external"},
 			{"create", "authentication.k8s.io/tokenreviews", "", ""},
+			{kept, "apps/deployments", "shop", ""}, {kept, "/services", "shop", ""}, {kept, "/serviceaccounts", "shop", ""}, // gatewayAPI.enabled
+			{read, "gateway.networking.k8s.io/gateways", "", ""}, {"patch", "gateway.networking.k8s.io/gateways/status", "shop", "web"},
+			{"create", "gateway.networking.k8s.io/gatewayclasses", "", ""},
 			{"create", "/configmaps", "shop", ""},
 			{"get list update delete", "/configmaps", "shop", "istio-ca-root-cert"},
 			{"get", "/secrets", namespace, "cacerts"},
@@ -103,17 +106,18 @@ func (c *cluster) accountsMayNot(t *testing.T) {
 			{"list watch update patch delete", "/secrets", namespace, "cacerts"}, {"delete", "/secrets", namespace, "istio-ca-secret"},
 			{"get list watch update patch delete", "/configmaps", "shop", ""}, {"get update", "/configmaps", "kube-system", "coredns"},
 			{"create update patch delete", "/pods", "shop", ""}, {"create", "/pods/exec", "shop", "web"}, {"get", "/pods/log", "shop", "web"},
-			{"create update patch delete", "/services", "shop", ""}, {"create update patch delete", "/namespaces", "", ""},
+			{"update deletecollection", "/services", "shop", ""}, {"create update patch delete", "/namespaces", "", ""},
 			{"create update patch delete", "networking.istio.io/serviceentries", "shop", ""},
 			{"create update patch delete", "egress.sallyport.io/egresspolicies", "shop", ""},
 			{"update patch delete create", "apiextensions.k8s.io/customresourcedefinitions", "", ""},
-			{"create", "/serviceaccounts/token", namespace, "sallyport-audit"}, {all, "/serviceaccounts", "", ""},
+			{"create", "/serviceaccounts/token", namespace, "sallyport-audit"}, {"update deletecollection", "/serviceaccounts", "", ""},
 			{"impersonate", "/users", "", ""}, {"escalate bind", "rbac.authorization.k8s.io/clusterroles", "", ""},
 			{all, "rbac.authorization.k8s.io/clusterrolebindings", "", ""},
 			{"get update", "admissionregistration.k8s.io/mutatingwebhookconfigurations", "", "somebodys"},
 			{"create delete", "admissionregistration.k8s.io/mutatingwebhookconfigurations", "", "sallyport-injector-" + namespace},
 			{"get update", "coordination.k8s.io/leases", namespace, "somebodys"}, {all, "coordination.k8s.io/leases", "kube-node-lease", ""},
-			{"create update patch delete", "/nodes", "", ""}, {"patch update", "/nodes/status", "", ""}, {all, "/persistentvolumeclaims", namespace, ""}, {all, "apps/deployments", "", ""},
+			{"create update patch delete", "/nodes", "", ""}, {"patch update", "/nodes/status", "", ""}, {all, "/persistentvolumeclaims", namespace, ""}, {"update deletecollection", "apps/deployments", "", ""}, {all, "apps/daemonsets", "", ""}, {all, "apps/statefulsets", "", ""},
+			{"create update patch delete", "gateway.networking.k8s.io/gateways", "shop", ""}, {"update patch delete", "gateway.networking.k8s.io/gatewayclasses", "", ""},
 		},
 		"sallyport-node": {
 			{all, "/secrets", "", ""}, {all, "/configmaps", "", ""}, {"create update patch delete", "/pods", "", ""},

@@ -54,6 +54,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- define "sallyport.kinds" -}}
 {{- dict
   "egress.sallyport.io" (list "egresspolicies")
+  "gateway.networking.k8s.io" (list "backendtlspolicies" "gatewayclasses" "gateways" "grpcroutes" "httproutes" "listenersets" "referencegrants" "tcproutes" "tlsroutes" "udproutes")
   "networking.istio.io" (list "destinationrules" "envoyfilters" "gateways" "proxyconfigs" "serviceentries" "sidecars" "virtualservices" "workloadentries" "workloadgroups")
   "security.istio.io" (list "authorizationpolicies" "peerauthentications" "requestauthentications")
   "telemetry.istio.io" (list "telemetries")

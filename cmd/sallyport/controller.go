@@ -23,6 +23,7 @@ type controllerFlags struct {
 	cluster   clusterFlags
 	webhooks  string
 	injection string
+	gateways  string
 	logLevel  string
 	audit     bool
 	retention time.Duration
@@ -66,6 +67,7 @@ watches; it keeps them in DATA/audit. It is asked with "sallyport audit --data D
 	fs.StringVar(&f.out.HealthAddr, "health-addr", "", "/readyz, /healthz, /metrics for kubelets and Prometheus, like :8080; empty for none")
 	fs.StringVar(&f.webhooks, "webhook-addr", ":15017", "in a cluster: where the API server asks about pods and objects; empty for none")
 	fs.StringVar(&f.injection, "injection-config", "", "in a cluster: file with the injector's settings, watched; without it no pod gets a proxy")
+	fs.StringVar(&f.gateways, "gateway-config", "", "in a cluster: file with the settings of gateways that are made of the Gateway API's Gateways; without it none is")
 	fs.StringSliceVar(&f.out.Hosts, "host", nil, "further name or address that agents reach the secure port by; repeat it")
 	fs.StringVar(&f.out.CACertsDir, "ca-certs", "", "directory with a CA to use, in the layout of Istio's cacerts secret")
 	fs.DurationVar(&f.out.CertTTL, "cert-ttl", ca.DefaultTTL, "lifetime of workload certificates, at least 1m")
@@ -140,7 +142,7 @@ func (f *controllerFlags) configuration(cfg *controlplane.Config, log *slog.Logg
 	}
 	cfg.Cluster = &controlplane.Cluster{
 		REST: config, Namespace: f.cluster.namespace, Service: "sallyport", Replica: f.cluster.replica(),
-		WebhookAddr: f.webhooks, InjectionConfigFile: f.injection,
+		WebhookAddr: f.webhooks, InjectionConfigFile: f.injection, GatewayConfigFile: f.gateways,
 	}
 	return nil
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/e2e/cluster/images"
@@ -76,4 +78,19 @@ func (c *Cluster) importImages(ctx context.Context, missing []images.Image) erro
 		return errors.Join(fmt.Errorf("importing images: %w", err), r.Close())
 	}
 	return r.Close()
+}
+
+// LoadAs brings images to the node under other references: those that manifests of others say.
+func (c *Cluster) LoadAs(ctx context.Context, names map[string]string) error {
+	for _, image := range slices.Compact(slices.Sorted(maps.Values(names))) {
+		if _, err := c.LoadImages(ctx, image); err != nil {
+			return err
+		}
+	}
+	for ref, image := range names {
+		if _, err := output(c.ctr(ctx, "images", "tag", "--force", images.Ref(image), ref)); err != nil {
+			return fmt.Errorf("naming the image %s as %s: %w", image, ref, err)
+		}
+	}
+	return nil
 }

@@ -33,19 +33,14 @@ func initContainer(o options) corev1.Container {
 func (r *reader) proxyContainer(pod *corev1.Pod, o options, work workload, probes string) corev1.Container {
 	c := corev1.Container{
 		Name: ProxyName, Image: o.Image, ImagePullPolicy: o.ImagePullPolicy,
-		Args:  proxyArgs(o),
-		Env:   r.proxyEnv(pod, o, work, probes),
-		Ports: []corev1.ContainerPort{{Name: "http-envoy-prom", ContainerPort: StatsPort, Protocol: corev1.ProtocolTCP}},
-		SecurityContext: &corev1.SecurityContext{
-			RunAsUser: ptr(int64(proxyID)), RunAsGroup: ptr(int64(proxyID)), RunAsNonRoot: ptr(true),
-			Privileged: ptr(false), AllowPrivilegeEscalation: ptr(false), ReadOnlyRootFilesystem: ptr(true),
-			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-		Resources:      *o.Resources.DeepCopy(),
-		VolumeMounts:   volumeMounts(),
-		ReadinessProbe: readyProbe(15, 4),
-		StartupProbe:   readyProbe(1, 600),
+		Args:            proxyArgs(o),
+		Env:             r.proxyEnv(pod, o, work, probes),
+		Ports:           []corev1.ContainerPort{{Name: "http-envoy-prom", ContainerPort: StatsPort, Protocol: corev1.ProtocolTCP}},
+		SecurityContext: ProxySecurity(),
+		Resources:       *o.Resources.DeepCopy(),
+		VolumeMounts:    VolumeMounts(),
+		ReadinessProbe:  ReadyProbe(15, 4),
+		StartupProbe:    ReadyProbe(1, 600),
 	}
 	switch {
 	case o.native:
@@ -58,6 +53,16 @@ func (r *reader) proxyContainer(pod *corev1.Pod, o options, work workload, probe
 	return c
 }
 
+// ProxySecurity is that of a container that runs the agent and Envoy: no rights.
+func ProxySecurity() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		RunAsUser: ptr(int64(proxyID)), RunAsGroup: ptr(int64(proxyID)), RunAsNonRoot: ptr(true),
+		Privileged: ptr(false), AllowPrivilegeEscalation: ptr(false), ReadOnlyRootFilesystem: ptr(true),
+		Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}
+
 func proxyArgs(o options) []string {
 	args := []string{"proxy", "sidecar", "--envoy-log-level", o.LogLevel}
 	for _, allowed := range o.AllowPrivate {
@@ -66,8 +71,8 @@ func proxyArgs(o options) []string {
 	return args
 }
 
-// readyProbe asks the agent's readiness port, every period seconds.
-func readyProbe(period, failures int32) *corev1.Probe {
+// ReadyProbe asks the agent's readiness port, every period seconds.
+func ReadyProbe(period, failures int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 			Path: "/healthz/ready", Port: intstr.FromInt32(ReadyPort), Scheme: corev1.URISchemeHTTP,

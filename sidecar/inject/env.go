@@ -14,14 +14,7 @@ import (
 // proxyEnv tells the agent what only the cluster knows: the variables are those of "sallyport-agent proxy". Labels
 // come from the downward API's file, as they may change while the pod waits for its node.
 func (r *reader) proxyEnv(pod *corev1.Pod, o options, work workload, probes string) []corev1.EnvVar {
-	env := []corev1.EnvVar{
-		field("POD_NAME", "metadata.name"),
-		field("POD_NAMESPACE", "metadata.namespace"),
-		field("INSTANCE_IP", "status.podIP"),
-		field("INSTANCE_IPS", "status.podIPs"),
-		field("SERVICE_ACCOUNT", "spec.serviceAccountName"),
-		field("HOST_IP", "status.hostIP"),
-		field("ISTIO_META_NODE_NAME", "spec.nodeName"),
+	env := append(PodEnv(), []corev1.EnvVar{
 		{Name: "DISCOVERY_ADDRESS", Value: o.DiscoveryAddress},
 		{Name: "TRUST_DOMAIN", Value: o.TrustDomain},
 		{Name: "TERMINATION_DRAIN_DURATION", Value: o.drain.String()},
@@ -29,7 +22,7 @@ func (r *reader) proxyEnv(pod *corev1.Pod, o options, work workload, probes stri
 		{Name: "ISTIO_META_CLUSTER_ID", Value: o.ClusterID},
 		{Name: "ISTIO_META_INTERCEPTION_MODE", Value: o.Redirect.Mode},
 		{Name: "ISTIO_META_APP_CONTAINERS", Value: appContainers(pod)},
-	}
+	}...)
 	if o.Concurrency != nil {
 		env = append(env, corev1.EnvVar{Name: "CONCURRENCY", Value: strconv.Itoa(int(*o.Concurrency))})
 	}
@@ -57,6 +50,19 @@ func (r *reader) proxyEnv(pod *corev1.Pod, o options, work workload, probes stri
 		env = append(env, e)
 	}
 	return env
+}
+
+// PodEnv tells the agent which pod it is in.
+func PodEnv() []corev1.EnvVar {
+	return []corev1.EnvVar{
+		field("POD_NAME", "metadata.name"),
+		field("POD_NAMESPACE", "metadata.namespace"),
+		field("INSTANCE_IP", "status.podIP"),
+		field("INSTANCE_IPS", "status.podIPs"),
+		field("SERVICE_ACCOUNT", "spec.serviceAccountName"),
+		field("HOST_IP", "status.hostIP"),
+		field("ISTIO_META_NODE_NAME", "spec.nodeName"),
+	}
 }
 
 // initEnv is what of the proxyMetadata the init step knows.

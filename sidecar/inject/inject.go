@@ -54,7 +54,7 @@ func Inject(pod *corev1.Pod, ns Namespace, s Settings) (Result, error) {
 		initial = append(initial, container)
 	}
 	place(&out.Spec, initial, proxy, o)
-	out.Spec.Volumes = append(out.Spec.Volumes, volumes(o)...)
+	out.Spec.Volumes = append(out.Spec.Volumes, Volumes(o.RunSize, o.StateSize)...)
 	addPullSecrets(&out.Spec, o.ImagePullSecrets)
 	describe(out, pod, o, work)
 	return Result{Pod: out, Warnings: r.warnings}, nil

@@ -96,7 +96,7 @@ func status(o options) string {
 	} else {
 		s.Containers = append(s.Containers, ProxyName)
 	}
-	for _, v := range volumes(o) {
+	for _, v := range Volumes(o.RunSize, o.StateSize) {
 		s.Volumes = append(s.Volumes, v.Name)
 	}
 	text, err := json.Marshal(s)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Names and places of what is mounted. Those of Istio are Istio's.
@@ -21,12 +22,14 @@ const (
 	runDir = "/var/run/sallyport" // the agent's default
 )
 
-func volumes(o options) []corev1.Volume {
+// Volumes are what an agent mounts: at most so much disk for sockets and records that wait, and so much memory for keys and
+// the last good configuration.
+func Volumes(run, state resource.Quantity) []corev1.Volume {
 	mode := ptr(int32(0o644))
 	return []corev1.Volume{
-		{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr(o.RunSize.DeepCopy())}}},
+		{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr(run.DeepCopy())}}},
 		{Name: stateVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			Medium: corev1.StorageMediumMemory, SizeLimit: ptr(o.StateSize.DeepCopy()),
+			Medium: corev1.StorageMediumMemory, SizeLimit: ptr(state.DeepCopy()),
 		}}},
 		{Name: podInfoVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{DefaultMode: mode, Items: []corev1.DownwardAPIVolumeFile{
 			{Path: "labels", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels"}},
@@ -41,7 +44,8 @@ func volumes(o options) []corev1.Volume {
 	}
 }
 
-func volumeMounts() []corev1.VolumeMount {
+// VolumeMounts are where an agent finds them.
+func VolumeMounts() []corev1.VolumeMount {
 	return []corev1.VolumeMount{
 		{Name: runVolume, MountPath: runDir},
 		{Name: stateVolume, MountPath: runDir + "/state"},

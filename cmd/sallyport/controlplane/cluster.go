@@ -7,10 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/sallyport/sallyport/config/source/kube"
+	"github.com/sallyport/sallyport/config/source/kube/deploy"
 	"github.com/sallyport/sallyport/config/source/kube/leader"
 	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/sidecar/inject"
@@ -31,6 +33,8 @@ type Cluster struct {
 	WebhookAddr string
 	// InjectionConfigFile has the injector's settings, watched; "" for none: pods are not injected.
 	InjectionConfigFile string
+	// GatewayConfigFile has the settings of what Gateways of the Gateway API are made of; "" for none: nothing is made of them.
+	GatewayConfigFile string
 }
 
 // cluster is a Cluster at work.
@@ -41,6 +45,8 @@ type cluster struct {
 	authority *ca.CA
 	injection atomic.Pointer[inject.Settings]
 	noNative  atomic.Bool // the cluster runs no native sidecars
+	gateways  gateways
+	deployed  *deploy.Keeper // nil when nothing is made of Gateways
 }
 
 // join makes the clients of a cluster, and the source of p's configuration.
@@ -54,6 +60,11 @@ func (p *plane) join(ctx context.Context, trustDomain string) (*cluster, error) 
 	}
 	if c.client, err = kubernetes.NewForConfig(c.REST); err != nil {
 		return nil, fmt.Errorf("clients of the API server: %w", err)
+	}
+	if c.GatewayConfigFile != "" {
+		if c.deployed, err = c.keepGateways(p, func(types.NamespacedName) {}); err != nil {
+			return nil, err
+		}
 	}
 	if c.statuses, err = status.New(c.REST, status.Options{Logger: p.log}); err != nil {
 		return nil, err
@@ -80,12 +91,16 @@ func (c *cluster) tokens(p *plane, trustDomain string) (identity.Authenticator, 
 
 // lead does what only one replica does, while it is that one.
 func (c *cluster) lead(ctx context.Context, p *plane) error {
-	election, err := leader.New(c.REST, leader.Options{Namespace: c.Namespace, Identity: c.Replica, Logger: p.log},
-		leader.Job{Name: "statuses", Run: c.statuses.Run},
-		leader.Job{Name: "policies", Run: func(ctx context.Context) error { return p.judgePolicies(ctx) }},
-		leader.Job{Name: "enforced", Run: func(ctx context.Context) error { return p.watchEnforced(ctx) }},
-		leader.Job{Name: "trust bundle", Run: func(ctx context.Context) error { return c.spread(ctx, p) }},
-	)
+	jobs := []leader.Job{
+		{Name: "statuses", Run: c.statuses.Run},
+		{Name: "policies", Run: func(ctx context.Context) error { return p.judgePolicies(ctx) }},
+		{Name: "enforced", Run: func(ctx context.Context) error { return p.watchEnforced(ctx) }},
+		{Name: "trust bundle", Run: func(ctx context.Context) error { return c.spread(ctx, p) }},
+	}
+	if c.deployed != nil {
+		jobs = append(jobs, leader.Job{Name: "gateways", Run: c.deployed.Run})
+	}
+	election, err := leader.New(c.REST, leader.Options{Namespace: c.Namespace, Identity: c.Replica, Logger: p.log}, jobs...)
 	if err != nil {
 		return err
 	}

@@ -141,10 +141,10 @@ func (b *builder) labels(title string) map[string]string {
 	}
 }
 
-// compile builds a static program of tests, whose bytes depend on its source alone.
+// compile builds a static program of tests, a package of this module or of one that it requires; its bytes depend on its source alone.
 func (b *builder) compile(ctx context.Context, source, name string) (string, error) {
 	path := filepath.Join(b.scratch, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=", "-o", path, "./"+source)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=", "-o", path, source)
 	cmd.Dir = b.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+b.system.arch)
 	if out, err := cmd.CombinedOutput(); err != nil {

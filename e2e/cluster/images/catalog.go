@@ -21,6 +21,7 @@ const (
 	Curl       = "sallyport-e2e-curl" // the same with curl and a shell
 	Pause      = "sallyport-e2e-pause"
 	CoreDNS    = "sallyport-e2e-coredns"
+	Echo       = "sallyport-e2e-echo" // the Gateway API's server of its conformance suite
 )
 
 // All are the images that tests use in pods of their own; System are those that the cluster itself needs.
@@ -84,6 +85,10 @@ var recipes = map[string]recipe{
 		}
 		shell, err := b.system.programs("sh", "curl", "sleep", "cat", "ls", "id", "env", "getent")
 		return [][]file{append(base(), shell...), {program}}, err
+	}},
+	Echo: {entrypoint: []string{"/usr/local/bin/echo-basic"}, user: "65532:65532", layers: func(ctx context.Context, b *builder) ([][]file, error) {
+		path, err := b.compile(ctx, "sigs.k8s.io/gateway-api/conformance/echo-basic", "echo-basic")
+		return [][]file{base(), {{Path: "/usr/local/bin/echo-basic", From: path, Mode: 0o755}}}, err
 	}},
 	Pause: {entrypoint: []string{"/usr/local/bin/pause"}, user: "65534:65534", layers: func(ctx context.Context, b *builder) ([][]file, error) {
 		program, err := b.static(ctx, "e2e/cluster/pause", "pause")
@@ -149,6 +154,6 @@ func (b *builder) static(ctx context.Context, source, name string) (file, error)
 	if _, err := os.Stat(filepath.Join(b.root, source)); errors.Is(err, fs.ErrNotExist) {
 		return file{}, fmt.Errorf("%s: %w", source, ErrNoSource)
 	}
-	path, err := b.compile(ctx, source, name)
+	path, err := b.compile(ctx, "./"+source, name)
 	return file{Path: "/usr/local/bin/" + name, From: path, Mode: 0o755}, err
 }

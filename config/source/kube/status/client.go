@@ -14,9 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/source/kube"
-	"github.com/sallyport/sallyport/config/source/kube/condition"
 )
 
 // requestTimeout bounds one request.
@@ -56,8 +54,8 @@ func isStale(err error) bool {
 
 // write makes what the status of an object holds of ours equal to want. It fails with a conflict when somebody else
 // writes the object at the same time.
-func (c *client) write(ctx context.Context, j kube.Assessment, want condition.Status) error {
-	path := []string{"/apis", j.Resource.Group, j.Resource.Version, "namespaces", j.Key.Namespace, j.Resource.Resource, j.Key.Name}
+func (c *client) write(ctx context.Context, j kube.Assessment, want wish) error {
+	path := pathOf(j)
 	data, err := c.rest.Get().MaxRetries(0).AbsPath(path...).DoRaw(ctx)
 	if err != nil {
 		return err
@@ -75,23 +73,9 @@ func (c *client) write(ctx context.Context, j kube.Assessment, want condition.St
 	if held.Metadata.Generation != j.Generation {
 		return stale{j.Generation, held.Metadata.Generation}
 	}
-	var has struct {
-		Conditions []map[string]any `json:"conditions"`
-	}
-	_ = json.Unmarshal(held.Status, &has) // a status of another shape is replaced
-	conditions, differs := merge(has.Conditions, condition.Parse(held.Status), want, time.Now())
-	if !differs {
+	status := want.Over(held.Status, time.Now())
+	if status == nil {
 		return nil
-	}
-	status := map[string]any{"conditions": conditions}
-	switch j.Key.Kind {
-	case config.KindServiceEntry:
-		status["addresses"] = want.Addresses // null, which removes it, when there are none
-	case config.KindEgressPolicy:
-		status["observedRevision"], status["rules"], status["proxies"] = nil, nil, want.Proxies
-		if want.ObservedRevision != "" {
-			status["observedRevision"], status["rules"] = want.ObservedRevision, want.Rules
-		}
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": held.Metadata.ResourceVersion},
@@ -102,4 +86,13 @@ func (c *client) write(ctx context.Context, j kube.Assessment, want condition.St
 	}
 	_, err = c.rest.Patch(types.MergePatchType).MaxRetries(0).AbsPath(append(path, "status")...).Param("fieldManager", "sallyport").Body(patch).DoRaw(ctx)
 	return err
+}
+
+// pathOf is where an object is.
+func pathOf(j kube.Assessment) []string {
+	path := []string{"/apis", j.Resource.Group, j.Resource.Version}
+	if j.Key.Namespace != "" {
+		path = append(path, "namespaces", j.Key.Namespace)
+	}
+	return append(path, j.Resource.Resource, j.Key.Name)
 }

@@ -24,6 +24,9 @@ type Details struct {
 	// Enforced says whether all proxies that an EgressPolicy is for have it, and Proxies how many do; nil before anybody looked.
 	Enforced *condition.Condition
 	Proxies  *condition.Proxies
+	// Standard is the status of an object of the Gateway API: a value of one of the API's status types, in which only what is ours
+	// is, and no times and generations; nil when it is not ours to say.
+	Standard any
 	// Warnings are findings beyond those of the source: how the object gets on with others.
 	Warnings []admission.Finding
 }

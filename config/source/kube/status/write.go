@@ -22,12 +22,12 @@ func (w *Writer) work(ctx context.Context, q queue, limit *rate.Limiter, key con
 	}
 	w.mu.Lock()
 	o := w.objects[key]
-	if o == nil || o.want == 0 || o.want == o.have {
+	if o == nil || !o.waits() {
 		w.mu.Unlock()
 		q.Forget(key)
 		return
 	}
-	assessment, want := o.assessment, wanted(o.assessment, o.details)
+	assessment, want := o.assessment, wishFor(o)
 	w.mu.Unlock()
 
 	err := w.client.write(ctx, assessment, want)

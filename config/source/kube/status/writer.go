@@ -25,6 +25,9 @@ type Writer struct {
 	queue   queue // while Run runs
 }
 
+// waits says whether an object's status is to be written.
+func (o *object) waits() bool { return o.known && o.want != o.have }
+
 type queue = workqueue.TypedRateLimitingInterface[config.Key]
 
 // object is what is known of one.
@@ -32,7 +35,8 @@ type object struct {
 	assessment kube.Assessment // as the source gave it
 	details    Details
 	detailed   bool      // Update told of it
-	want       uint64    // the digest of the wanted status, 0 while there is none
+	known      bool      // it is known what the status is to say
+	want       uint64    // the digest of that
 	have       uint64    // the digest of what the server holds
 	written    time.Time // when it was written last
 }
@@ -82,11 +86,11 @@ func (w *Writer) Update(all map[config.Key]Details) {
 
 // decide computes the status that an object should have, and has it written if it has another.
 func (w *Writer) decide(key config.Key, o *object) {
-	detailed := key.Kind == config.KindServiceEntry || key.Kind == config.KindEgressPolicy
-	if detailed && !o.detailed && o.assessment.LastGood {
+	want := wishFor(o)
+	if o.known = want != nil; !o.known {
 		return
 	}
-	o.want = wanted(o.assessment, o.details).Digest()
+	o.want = want.Digest()
 	if o.want != o.have && w.queue != nil {
 		w.queue.AddAfter(key, w.options.Settle)
 	}
@@ -98,7 +102,7 @@ func (w *Writer) Pending() int {
 	defer w.mu.Unlock()
 	n := 0
 	for _, o := range w.objects {
-		if o.want != 0 && o.want != o.have {
+		if o.waits() {
 			n++
 		}
 	}
@@ -113,7 +117,7 @@ func (w *Writer) Run(ctx context.Context) error {
 	w.mu.Lock()
 	w.queue = q
 	for key, o := range w.objects {
-		if o.want != 0 && o.want != o.have {
+		if o.waits() {
 			q.AddAfter(key, w.options.Settle)
 		}
 	}

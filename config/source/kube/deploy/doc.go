@@ -1,0 +1,15 @@
+// Package deploy keeps, for each Gateway of the Gateway API whose GatewayClass is this controller's, the objects that it is
+// made of in the cluster, and the GatewayClass itself.
+//
+// In: the API server's Gateways, GatewayClasses and ListenerSets, and a function that says what objects a Gateway consists of. Out:
+// these objects, by server-side apply under an own field manager, and for each Gateway its State: the addresses that its Service has,
+// or why it is not deployed. Run is for the leader. Nothing is asked for before the cluster has the API's CRDs.
+//
+// Objects are owned by their Gateway (a controller's ownerReference), so the cluster's garbage collection removes them with it. They are
+// repaired when somebody changes what is applied; other fields are others' to write, such as replicas by an autoscaler. An object of
+// the same name that is not the Gateway's is never taken over: the State says so. What a Gateway whose class is no longer ours
+// leaves is removed.
+//
+// The rights that it needs: get, list and watch on the three kinds of the Gateway API, create on gatewayclasses, and get, list,
+// watch, create, patch and delete on deployments, services and serviceaccounts wherever Gateways may be.
+package deploy

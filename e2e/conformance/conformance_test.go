@@ -1,0 +1,68 @@
+package conformance
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apis/v1alpha2"
+	"sigs.k8s.io/gateway-api/apis/v1alpha3"
+	"sigs.k8s.io/gateway-api/apis/v1beta1"
+	suites "sigs.k8s.io/gateway-api/conformance"
+	confv1 "sigs.k8s.io/gateway-api/conformance/apis/v1"
+	"sigs.k8s.io/gateway-api/conformance/utils/config"
+	"sigs.k8s.io/gateway-api/conformance/utils/suite"
+)
+
+// Variables of the environment: what is run (all, or one test by its short name; nothing without), and where the report goes.
+const (
+	runVariable    = "SALLYPORT_CONFORMANCE"
+	reportVariable = "SALLYPORT_CONFORMANCE_REPORT"
+)
+
+// TestConformance runs the suite.
+func TestConformance(t *testing.T) {
+	only := os.Getenv(runVariable)
+	switch only {
+	case "":
+		t.Skip("it takes its time: `make conformance`")
+	case "all":
+		only = ""
+	}
+	s := set(t)
+	log.SetLogger(logr.Discard())
+	known := scheme.Scheme
+	for _, add := range []func() error{
+		func() error { return gatewayv1.Install(known) }, func() error { return v1beta1.Install(known) }, func() error { return v1alpha2.Install(known) },
+		func() error { return v1alpha3.Install(known) }, func() error { return apiextensionsv1.AddToScheme(known) },
+	} {
+		if err := add(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	access, err := client.New(s.Config, client.Options{Scheme: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	timeouts := config.DefaultTimeoutConfig()
+	timeouts.DefaultPollInterval = 200 * time.Millisecond
+	suites.RunConformanceWithOptions(t, suite.ConformanceOptions{
+		Client: access, ClientOptions: client.Options{Scheme: known}, Clientset: kubernetes.NewForConfigOrDie(s.Config), RestConfig: s.Config,
+		ConfigurableOptions: suite.ConfigurableOptions{
+			GatewayClassName: "sallyport", SupportedFeatures: supported(), ConformanceProfiles: profiles, TimeoutConfig: timeouts,
+			CleanupBaseResources: os.Getenv("SALLYPORT_KEEP") == "", CleanupTestResources: true,
+			RunTest: only, ReportOutputPath: os.Getenv(reportVariable),
+			Implementation: confv1.Implementation{
+				Organization: "sallyport", Project: "sallyport", URL: "https://github.com/sallyport/sallyport",
+				Version: "main", Contact: []string{"https://github.com/sallyport/sallyport/issues"},
+			},
+		},
+	})
+}

@@ -1,0 +1,36 @@
+package conformance
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/gateway-api/conformance/utils/suite"
+	"sigs.k8s.io/gateway-api/pkg/features"
+)
+
+// profiles are those that the suite runs.
+var profiles = []suite.ConformanceProfileName{
+	suite.GatewayHTTPConformanceProfileName,
+}
+
+// unsupported are the extended features of the profiles that are not claimed, with the reason.
+var unsupported = map[features.FeatureName]string{
+	features.SupportGatewayStaticAddresses: "the load balancer chooses addresses; spec.addresses with a value is refused by name",
+}
+
+// claimed are the kinds' features of which all but the unsupported are claimed.
+var claimed = []sets.Set[features.Feature]{features.GatewayExtendedFeatures, features.HTTPRouteExtendedFeatures}
+
+// supported are the extended features that are claimed.
+func supported() []features.FeatureName {
+	var out []features.FeatureName
+	for _, kind := range claimed {
+		for f := range kind {
+			if unsupported[f.Name] == "" {
+				out = append(out, f.Name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"regexp"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// ServiceTypeAnnotation of a Gateway is Istio's word for the type of its Service.
+const ServiceTypeAnnotation = "networking.istio.io/service-type"
+
+// classLabel is beside the standard's label of a Gateway's name.
+const classLabel = "gateway.networking.k8s.io/gateway-class-name"
+
+// Objects are those of one Gateway.
+type Objects struct {
+	ServiceAccount *corev1.ServiceAccount
+	Deployment     *appsv1.Deployment
+	Service        *corev1.Service
+}
+
+// Render gives the objects of a Gateway; more are the ports of ListenerSets that are attached to it. The error says in the
+// user's terms what of the Gateway cannot be deployed.
+func Render(of *gatewayv1.Gateway, more []Port, s Settings) (Objects, error) {
+	if problems := validation.IsValidLabelValue(of.Name); len(problems) > 0 {
+		return Objects{}, fmt.Errorf("metadata.name: %q: pods are labelled with it, so it has at most 63 characters: give the Gateway a shorter name", of.Name)
+	}
+	if i := of.Spec.Infrastructure; i != nil && i.ParametersRef != nil {
+		return Objects{}, fmt.Errorf("spec.infrastructure.parametersRef: %q: Gateways have no parameters of their own: remove it; gatewayAPI.settings of the chart are those of all", i.ParametersRef.Name)
+	}
+	for i, a := range of.Spec.Addresses {
+		if a.Value != "" {
+			return Objects{}, fmt.Errorf("spec.addresses[%d].value: %q: addresses are the load balancer's to choose: remove it", i, a.Value)
+		}
+	}
+	kind := s.ServiceType
+	if value, says := of.Annotations[ServiceTypeAnnotation]; says {
+		if kind = corev1.ServiceType(value); !serviceTypes[kind] {
+			return Objects{}, fmt.Errorf("metadata.annotations[%q]: %q: write LoadBalancer, NodePort or ClusterIP", ServiceTypeAnnotation, value)
+		}
+	}
+	g := made{Gateway: of, settings: s, name: Name(of), ports: ports(of, more)}
+	return Objects{ServiceAccount: g.account(), Deployment: g.deployment(), Service: g.service(kind)}, nil
+}
+
+// made is a Gateway whose objects are made.
+type made struct {
+	*gatewayv1.Gateway
+	settings Settings
+	name     string
+	ports    []Port
+}
+
+// plainName is a name that Services can have and that leaves room for nothing else.
+var plainName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// Name is that of a Gateway's objects: GATEWAY-CLASS, or, where a Service could not be called so, a digest of it.
+func Name(of *gatewayv1.Gateway) string {
+	name := of.Name + "-" + string(of.Spec.GatewayClassName)
+	if plainName.MatchString(name) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return "gateway-" + hex.EncodeToString(sum[:8])
+}
+
+// meta is the metadata of an object of the Gateway.
+func (g made) meta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: g.name, Namespace: g.Namespace, Labels: g.labels(), Annotations: g.annotations(),
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: g.Gateway.Name, UID: g.UID, Controller: new(true),
+		}},
+	}
+}
+
+// selector are the labels by which Deployment and Service find the pods, and Gateways their proxies.
+func (g made) selector() map[string]string {
+	return map[string]string{gatewayv1.GatewayNameLabelKey: g.Gateway.Name}
+}
+
+// labels are those of every object and pod.
+func (g made) labels() map[string]string {
+	out := map[string]string{}
+	if i := g.Spec.Infrastructure; i != nil {
+		for k, v := range i.Labels {
+			out[string(k)] = string(v)
+		}
+	}
+	maps.Copy(out, g.selector())
+	out[classLabel] = string(g.Spec.GatewayClassName)
+	out["app.kubernetes.io/managed-by"] = "sallyport"
+	return out
+}
+
+func (g made) annotations() map[string]string {
+	out := map[string]string{}
+	if i := g.Spec.Infrastructure; i != nil {
+		for k, v := range i.Annotations {
+			out[string(k)] = string(v)
+		}
+	}
+	return out
+}
+
+// account is who the proxies are.
+func (g made) account() *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+		ObjectMeta: g.meta(), AutomountServiceAccountToken: new(false),
+	}
+}

@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden file")
+
+// example is a Gateway with everything that its objects depend on.
+func example() *gatewayv1.Gateway {
+	return &gatewayv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0b9f0a1c"},
+		Spec: gatewayv1.GatewaySpec{
+			GatewayClassName: "sallyport",
+			Infrastructure: &gatewayv1.GatewayInfrastructure{
+				Labels: map[gatewayv1.LabelKey]gatewayv1.LabelValue{
+					"team": "a", gatewayv1.GatewayNameLabelKey: "other", "sidecar.istio.io/inject": "true",
+				},
+				Annotations: map[gatewayv1.AnnotationKey]gatewayv1.AnnotationValue{"example.com/balancer": "internal"},
+			},
+			Listeners: []gatewayv1.Listener{
+				{Name: "https", Port: 443, Protocol: gatewayv1.HTTPSProtocolType},
+				{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType},
+				{Name: "again", Port: 80, Protocol: gatewayv1.HTTPProtocolType},
+				{Name: "dns", Port: 53, Protocol: gatewayv1.UDPProtocolType},
+				{Name: "ours", Port: 15021, Protocol: gatewayv1.HTTPProtocolType},
+			},
+		},
+	}
+}
+
+// TestRender compares with the objects of a golden file.
+func TestRender(t *testing.T) {
+	o, err := Render(example(), []Port{PortOf(8443, gatewayv1.HTTPSProtocolType)}, Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, object := range []any{o.ServiceAccount, o.Deployment, o.Service} {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.WriteString("---\n" + string(text))
+	}
+	const golden = "testdata/web.yaml"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("run with -update if this is right: %s", diff)
+	}
+}
+
+// TestRefused are Gateways that cannot be deployed as they say.
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*gatewayv1.Gateway)
+		want   string
+	}{
+		"service type": {func(g *gatewayv1.Gateway) { g.Annotations = map[string]string{ServiceTypeAnnotation: "ExternalName"} }, `"ExternalName": write LoadBalancer`},
+		"long name":    {func(g *gatewayv1.Gateway) { g.Name = strings.Repeat("a", 64) }, "at most 63"},
+		"parameters": {func(g *gatewayv1.Gateway) {
+			g.Spec.Infrastructure.ParametersRef = &gatewayv1.LocalParametersReference{Kind: "ConfigMap", Name: "web"}
+		}, "spec.infrastructure.parametersRef"},
+		"address": {func(g *gatewayv1.Gateway) { g.Spec.Addresses = []gatewayv1.GatewaySpecAddress{{Value: "192.0.2.1"}} }, `spec.addresses[0].value: "192.0.2.1"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := example()
+			c.change(g)
+			if _, err := Render(g, nil, Default()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestName: whatever a Gateway is called, a Service can be called as its objects are, and others' are called otherwise.
+func TestName(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range []string{"web", "web.shop", "9web", strings.Repeat("a", 60), strings.Repeat("a", 60) + ".b"} {
+		g := example()
+		g.Name = name
+		got := Name(g)
+		if !plainName.MatchString(got) || seen[got] != "" {
+			t.Errorf("%s: %q, as %q", name, got, seen[got])
+		}
+		seen[got] = name
+	}
+	if seen["web-sallyport"] != "web" {
+		t.Error("web is not called web-sallyport")
+	}
+}
+
+// TestSettings: what is wrong is named by its field.
+func TestSettings(t *testing.T) {
+	for text, want := range map[string]string{
+		"image: ''":                   "image",
+		"serviceType: ExternalName":   "serviceType",
+		"discoveryAddress: sallyport": "discoveryAddress",
+		"maxConnections: 0":           "maxConnections",
+		"drain: {min: -1s}":           "drain.min",
+		"replicas: -1":                "replicas",
+		"colour: red":                 "colour",
+	} {
+		if _, err := ParseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	s, err := ParseSettings([]byte("replicas: 3\ndrain: {max: 10s}\n"))
+	if err != nil || *s.Replicas != 3 || s.Drain.Max.Seconds() != 10 || s.Drain.Min.Seconds() != 5 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}

@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/sallyport/sallyport/sidecar/inject"
+)
+
+// Port is one that a gateway opens.
+type Port struct {
+	Number   int32
+	Protocol corev1.Protocol
+}
+
+// PortOf is the port of a listener.
+func PortOf(number gatewayv1.PortNumber, protocol gatewayv1.ProtocolType) Port {
+	p := Port{Number: number, Protocol: corev1.ProtocolTCP}
+	if protocol == gatewayv1.UDPProtocolType {
+		p.Protocol = corev1.ProtocolUDP
+	}
+	return p
+}
+
+// ownPorts are the proxy's, which no listener gets.
+var ownPorts = map[int32]bool{15000: true, 15001: true, 15006: true, 15053: true, inject.StatusPort: true, inject.ReadyPort: true, inject.StatsPort: true}
+
+// ports are those of a Gateway's listeners and of the listeners attached to it, each once, in order.
+func ports(of *gatewayv1.Gateway, more []Port) []Port {
+	all := slices.Clone(more)
+	for _, l := range of.Spec.Listeners {
+		all = append(all, PortOf(l.Port, l.Protocol))
+	}
+	all = slices.DeleteFunc(all, func(p Port) bool { return p.Protocol == corev1.ProtocolTCP && ownPorts[p.Number] })
+	slices.SortFunc(all, func(a, b Port) int {
+		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Protocol, b.Protocol))
+	})
+	return slices.Compact(all)
+}
+
+// service is where others come. Its first port is the one that load balancers ask whether the pods are ready.
+func (g made) service(kind corev1.ServiceType) *corev1.Service {
+	s := &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: g.meta(),
+		Spec: corev1.ServiceSpec{
+			Type: kind, Selector: g.selector(), IPFamilyPolicy: new(corev1.IPFamilyPolicyPreferDualStack),
+			Ports: []corev1.ServicePort{{Name: "status-port", Port: inject.ReadyPort, TargetPort: intstr.FromInt32(inject.ReadyPort), Protocol: corev1.ProtocolTCP}},
+		},
+	}
+	for _, p := range g.ports {
+		name := "tcp"
+		if p.Protocol == corev1.ProtocolUDP {
+			name = "udp"
+		}
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{
+			Name: fmt.Sprintf("%s-%d", name, p.Number), Port: p.Number, TargetPort: intstr.FromInt32(p.Number), Protocol: p.Protocol,
+		})
+	}
+	return s
+}
