@@ -35,7 +35,8 @@ func guardCommand() *cobra.Command {
 		Short: "Let guarded pods leave the node to the cluster only, and so to the world by the gateway",
 		Long: `Let guarded pods leave the node to the cluster only, and so to the world by the gateway.
 
-Pods of namespaces that get sidecars (istio-injection=enabled, istio.io/rev) are guarded, with or without a sidecar, whichever user
+Pods of namespaces that get sidecars (istio-injection=enabled, istio.io/rev), or are served by their nodes
+(istio.io/dataplane-mode=ambient), are guarded, with or without a sidecar, whichever user
 they run as and whatever protocol they speak. They reach pods, nodes and Services of the cluster, and what --allow names. The
 rest is refused at once, counted, and logged by samples. Pods of the system's namespace, of kube-system and what --exempt
 names reach everything.

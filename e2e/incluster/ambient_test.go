@@ -46,6 +46,7 @@ func TestAmbient(t *testing.T) {
 		{"pods reach each other", (*stage).reachEachOther},
 		{"probes", (*stage).probesWork},
 		{"a pod that says none", (*stage).saysNone},
+		{"what is not kept closes, and is said", (*stage).notKept},
 		{"a pod is deleted", (*stage).podDeleted},
 		{"the agent is killed", (*stage).agentKilled},
 		{"the agent is away", (*stage).agentAway},
@@ -213,6 +214,34 @@ func (s *stage) saysNone() {
 	s.startApp(calm, "out", appSpec{labels: "istio.io/dataplane-mode: none"})
 	s.free(calm, "out", "to a pod that says none")
 	s.endApp(calm, "out")
+}
+
+const strictForCalm = "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: strict, namespace: calm}\nspec: {mtls: {mode: STRICT}}\n"
+
+// notKept: nobody would keep the object, so what it is for is closed while it is there, and check names it.
+func (s *stage) notKept() {
+	program, err := filepath.Abs("../../bin/sallyport")
+	s.must(err)
+	says := func() string { // its answer is no: of other pods there is something to say, too
+		out, _ := s.run(s.Context(), program, "check", "--kubeconfig", s.Kubeconfig, "-n", calm, "-o", "json")
+		return out
+	}
+	const by = "PeerAuthentication calm/strict"
+	if out := says(); !strings.Contains(out, "findings") || strings.Contains(out, "without a sidecar") {
+		s.Errorf("of pods that are served: %s", out)
+	}
+	s.apply(strictForCalm)
+	s.becomes("it is closed", 20*time.Second, func() error {
+		if s.inside(calm, "app", "http://"+external+"/strict") == nil {
+			return errors.New("it is open")
+		}
+		if out := says(); !strings.Contains(out, by) {
+			return fmt.Errorf("check does not name %s: %s", by, out)
+		}
+		return nil
+	})
+	s.kubectl("delete", "peerauthentication", "-n", calm, "strict")
+	s.worksAgain("after the object is gone")
 }
 
 // podDeleted: nothing of a pod is held when it is gone.

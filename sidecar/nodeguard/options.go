@@ -26,8 +26,8 @@ type Options struct {
 	NoLog bool
 }
 
-// DefaultSelectors are the namespaces whose pods get sidecars, by Istio's labels.
-const DefaultSelectors = "istio-injection=enabled;istio.io/rev"
+// DefaultSelectors are the namespaces whose pods get sidecars, or are served by their nodes, by Istio's labels.
+const DefaultSelectors = "istio-injection=enabled;istio.io/rev;istio.io/dataplane-mode=ambient"
 
 // SystemNamespaces are never guarded: the cluster's own.
 var SystemNamespaces = []string{"kube-system", "kube-public", "kube-node-lease"}

@@ -73,7 +73,7 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 			}
 		}
 	}
-	if reclassify {
+	if reclassify || len(changed.Authorization) > 0 {
 		c.lookAtPods()
 	}
 	// the gateway first, which others send to
