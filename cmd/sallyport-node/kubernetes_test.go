@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/sallyport/sallyport/sidecar/agent"
+	"github.com/sallyport/sallyport/sidecar/node"
+)
+
+// TestWhenThePluginGoes: with the DaemonSet, or with the right to ask for it; an API server that does not answer takes nothing away.
+func TestWhenThePluginGoes(t *testing.T) {
+	set := schema.GroupResource{Group: "apps", Resource: "daemonsets"}
+	now := metav1.NewTime(time.Unix(1, 0))
+	for name, c := range map[string]struct {
+		deleted *metav1.Time
+		err     error
+		want    bool
+	}{
+		"there":         {nil, nil, false},
+		"being deleted": {&now, nil, true},
+		"gone":          {nil, apierrors.NewNotFound(set, "x"), true},
+		"no rights":     {nil, apierrors.NewForbidden(set, "x", nil), true},
+		"no account":    {nil, apierrors.NewUnauthorized("x"), true},
+		"no answer":     {nil, errors.New("connection refused"), false},
+		"busy":          {nil, apierrors.NewTooManyRequests("x", 1), false},
+		"late":          {nil, apierrors.NewTimeoutError("x", 1), false},
+	} {
+		if got := isGone(c.deleted, c.err); got != c.want {
+			t.Errorf("%s: the mesh is removed: %t", name, got)
+		}
+	}
+}
+
+// TestInstallFlags: without folders nothing is installed; what the mesh and the cluster need to start is exempt, whatever else is.
+func TestInstallFlags(t *testing.T) {
+	c := agent.Config{RunDir: "/run/x", Log: slog.New(slog.DiscardHandler)}
+	c.Proxy.Namespace = "istio-system"
+	if i, err := (&kubernetesFlags{}).install(c); i != nil || err != nil {
+		t.Errorf("without folders: %v, %v", i, err)
+	}
+	if _, err := (&kubernetesFlags{binDir: "/x"}).install(c); err == nil {
+		t.Error("one folder is enough")
+	}
+	i, err := (&kubernetesFlags{binDir: "/x", confDir: "/y", exempt: []string{"storage", "kube-system"}}).install(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"istio-system", "kube-node-lease", "kube-public", "kube-system", "storage"}; !slices.Equal(i.Entry.Exempt, want) || i.Entry.RunDir != "/run/x" {
+		t.Errorf("%+v, want exempt %v", i.Entry, want)
+	}
+}
+
+// TestNobodyAnswers: while the agent is away a pod does not start, but one that is exempt does, and each may end.
+func TestNobodyAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		do, namespace string
+		fails         bool
+	}{
+		"starts":         {node.Add, "shop", true},
+		"exempt":         {node.Add, "kube-system", false},
+		"ends":           {node.Remove, "shop", false},
+		"is looked at":   {node.Check, "shop", true},
+		"exempt, looked": {node.Check, "kube-system", false},
+	} {
+		err := cniDo(&skel.CmdArgs{
+			Netns: "/nowhere", Args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=" + c.namespace + ";K8S_POD_NAME=web",
+			StdinData: []byte(`{"cniVersion": "1.0.0", "name": "n", "type": "sallyport-cni", "runDir": "` + t.TempDir() + `", "exempt": ["kube-system"]}`),
+		}, c.do)
+		if (err != nil) != c.fails {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
