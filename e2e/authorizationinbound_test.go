@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/e2e/world"
+	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 const meshedApp = "cluster.local/ns/default/sa/app"
@@ -37,6 +38,7 @@ func TestAuthorizationInbound(t *testing.T) {
 		{"dry run", a.dryRun},
 		{"other namespaces", a.others},
 		{"live", a.live},
+		{"the log", a.log},
 	})
 }
 
@@ -217,4 +219,66 @@ func (a *authorizedPod) live(t *testing.T) {
 		t.Errorf("%d requests were made, which says little", asked.Load())
 	}
 	say("after")
+}
+
+// log: what was denied is in the log, by the pod's own proxy: which policy, who came by its certificate, and of a dry run what would be. So is
+// what STRICT closes; what was let in is not.
+func (a *authorizedPod) log(t *testing.T) {
+	a.authorize(t, own(`action: DENY, rules: [{to: [{operation: {ports: ["8080"], paths: [/logged]}}]}, {from: [{source: {principals: [`+meshedApp+`]}}], to: [{operation: {ports: ["9002"]}}]}]`),
+		[3]string{"default", `istio.io/dry-run: "true"`, `{selector: {matchLabels: {app: meshed}}, action: DENY, rules: [{to: [{operation: {paths: [/dry-logged]}}]}, {to: [{operation: {ports: ["7070"]}}]}]}`})
+	policy, dry := fmt.Sprintf("edition-%d-0", a.written), fmt.Sprintf("edition-%d-1", a.written)
+	a.holds(t, "/logged", false, false, false, true, true)
+	a.holds(t, "/dry-logged", true, true, false, true, true)
+	a.authenticate(t, true, "{mtls: {mode: STRICT}}")
+	if body, err := a.ask(t.Context(), a.bystander, "/plain"); err == nil {
+		t.Errorf("plain text where STRICT is: %q", body)
+	}
+	for _, x := range []struct {
+		name string
+		is   func(*record.Record) bool
+	}{
+		{"the app's request", func(r *record.Record) bool {
+			return r.Verdict == record.Denied && r.URLPath == "/logged" && r.Claim == "spiffe://"+meshedApp && r.DecidedBy.Name == policy && r.Status == 403
+		}},
+		{"the bystander's request", func(r *record.Record) bool {
+			return r.Verdict == record.Denied && r.URLPath == "/logged" && r.Claim == "" && r.DecidedBy.Name == policy && strings.HasPrefix(r.Source, bystanderAddr.String()+":")
+		}},
+		{"the app's connection", func(r *record.Record) bool {
+			return r.Verdict == record.Denied && r.Class == record.Network && r.Port == meshedLive && r.Host == meshedHost && r.Claim == "spiffe://"+meshedApp && r.DecidedBy.Name == policy
+		}},
+		{"the dry run's request", func(r *record.Record) bool {
+			return r.Verdict == record.Allowed && r.URLPath == "/dry-logged" && r.WouldDeny.Name == dry
+		}},
+		{"the dry run's connection", func(r *record.Record) bool {
+			return r.Verdict == record.Allowed && r.Port == meshedOther && r.WouldDeny.Name == dry
+		}},
+		{"plain text", func(r *record.Record) bool {
+			return r.Verdict == record.Denied && r.Port == meshedHTTP && r.DecidedBy.Kind == "PeerAuthentication" && strings.HasPrefix(r.Source, bystanderAddr.String()+":")
+		}},
+	} {
+		err := world.Within(t.Context(), 20*time.Second, func() error {
+			records, err := a.scene.AuditRecords(t.Context(), "reporter:destination", "--limit", "2000")
+			for i := range records {
+				r := &records[i]
+				if r.Direction != record.Lateral || r.DestinationWorkload.ServiceAccount != "meshed" || r.Workload != (record.Workload{}) {
+					return fmt.Errorf("the record is %+v", r)
+				}
+				if x.is(r) {
+					return nil
+				}
+			}
+			last := records[max(len(records)-6, 0):]
+			return fmt.Errorf("not among %d records, of which the last are %+v (%w)", len(records), last, err)
+		})
+		if err != nil {
+			t.Errorf("%s: %v", x.name, err)
+		}
+	}
+	records, err := a.scene.AuditRecords(t.Context(), "reporter:destination", "verdict:allowed", "--limit", "2000")
+	for i := range records {
+		if records[i].WouldDeny.IsZero() {
+			t.Errorf("what was let in is recorded: %+v (%v)", records[i], err)
+			break
+		}
+	}
 }

@@ -8,7 +8,7 @@ var Sallyport = []Field{
 	{Path: "dns.ech", Fate: Applied}, {Path: "dns.upstreams", Fate: Applied}, {Path: "dns.forward", Fate: Applied},
 	{Path: "dns.allowPrivate", Fate: Applied}, {Path: "dns.allowPrivateFor", Fate: Applied},
 	{Path: "audit.retention", Fate: Applied, Why: "from the audit server's next start on, where its own flag is not given"},
-	{Path: "audit.recordsPerSecond", Fate: Applied}, {Path: "audit.whenFull", Fate: Applied},
+	{Path: "audit.recordsPerSecond", Fate: Applied}, {Path: "audit.whenFull", Fate: Applied}, {Path: "audit.mesh", Fate: Applied},
 	{Path: "certificateFolders.gateway", Fate: Applied}, {Path: "certificateFolders.sidecar", Fate: Applied},
 	{Path: "clusterNetworks", Fate: Applied}, {Path: "exports", Fate: Applied}, {Path: "injection.allow", Fate: Applied},
 	{Path: "mutualTLS", Fate: Applied, Why: "pods with proxies speak it to each other, and PeerAuthentications are kept, unless it is false"},

@@ -129,7 +129,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	b.ingress(&c.Ingress, top["ingress"])
 	c.CertificateFolders = b.certificateFolders(top["certificateFolders"])
 	c.Exports = b.exports(top["exports"])
-	audit := b.fields("sallyport.audit", top["audit"], "retention", "recordsPerSecond", "whenFull")
+	audit := b.fields("sallyport.audit", top["audit"], "retention", "recordsPerSecond", "whenFull", "mesh")
 	if s := b.text("sallyport.audit.retention", audit["retention"]); s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < 0 {
@@ -145,6 +145,12 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 			b.add("sallyport.audit.whenFull", s, "is neither", `write "drop" or "deny"; without it records that a proxy's disk does not take are dropped, and counted`)
 		}
 		c.Audit.WhenFull = s
+	}
+	if s := b.text("sallyport.audit.mesh", audit["mesh"]); s != "" {
+		if s != MeshOff && s != MeshDenied && s != MeshAll {
+			b.add("sallyport.audit.mesh", s, "is none of what may be recorded of what comes to pods", `write "off", "denied" or "all"; without it what policies deny is recorded`)
+		}
+		c.Audit.Mesh = s
 	}
 	return b.problems
 }

@@ -64,6 +64,8 @@ type Audit struct {
 	// RecordsPerSecond is how many records are taken of one identity, on the average of a minute; 0 means all. What is more
 	// is dropped, and a record of class gap says how many those were.
 	RecordsPerSecond float64
+	// Mesh is what is recorded of what comes to pods, by their own proxies: MeshOff, MeshDenied, or MeshAll.
+	Mesh string
 	// WhenFull is what a proxy does whose disk takes no more records: Drop, and tell how many those were, or Deny what would be recorded.
 	WhenFull string
 }
@@ -72,6 +74,13 @@ type Audit struct {
 const (
 	Drop = "drop"
 	Deny = "deny"
+)
+
+// What Audit.Mesh may be.
+const (
+	MeshOff    = "off"
+	MeshDenied = "denied"
+	MeshAll    = "all"
 )
 
 // What Fetch may be.
@@ -99,7 +108,7 @@ func Default() Config {
 		MutualTLS:                      true,
 		AutoMTLS:                       true,
 		ConnectTimeout:                 10 * time.Second,
-		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond, WhenFull: Drop},
+		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond, WhenFull: Drop, Mesh: MeshDenied},
 		Exports:                        DefaultExports(),
 		Fetch:                          All,
 		KeepUnused:                     24 * time.Hour,

@@ -36,7 +36,7 @@ sallyport:
     allowPrivate: ["*.corp.example", Db.Example, 10.1.2.3/16, 10.9.0.1]
     allowPrivateFor: {shop: [Pay.Example, 10.2.2.3/16, 10.2.0.0/16], bank: []}
   certificateFolders: {gateway: /etc/gateway, sidecar: /etc/certs}
-  audit: {retention: 720h, recordsPerSecond: 20, whenFull: deny}
+  audit: {retention: 720h, recordsPerSecond: 20, whenFull: deny, mesh: all}
   policy: {require: [reason, owner, ticket, expires<=90d]}
   fetch: onUse
   keepUnused: 1h
@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 		AllowPrivateFor: map[string][]string{"shop": {"10.2.0.0/16", "pay.example"}, "bank": nil},
 	}
 	want.CertificateFolders = CertificateFolders{Gateway: "/etc/gateway", Sidecar: "/etc/certs"}
-	want.Audit = Audit{Retention: 720 * time.Hour, Written: true, RecordsPerSecond: 20, WhenFull: Deny}
+	want.Audit = Audit{Retention: 720 * time.Hour, Written: true, RecordsPerSecond: 20, WhenFull: Deny, Mesh: MeshAll}
 
 	want.Fetch, want.KeepUnused = OnUse, time.Hour
 	want.Policy = Policy{Require: Require{Reason: true, Owner: true, Ticket: true, Expires: true, Within: 90 * 24 * time.Hour}}
@@ -134,6 +134,7 @@ func TestParseErrors(t *testing.T) {
 		"sallyport: {dns: {forward: {corp: []}}}":                           `sallyport.dns.forward.corp: []: names no resolver`,
 		"sallyport: {dns: {forward: {corp: [x]}}}":                          `sallyport.dns.forward.corp[0]: "x": is no resolver's address`,
 		"sallyport: {dns: {forward: {corp: [10.0.0.1], CORP: [10.0.0.1]}}}": `is there twice`,
+		"sallyport: {audit: {mesh: some}}":                                  `sallyport.audit.mesh: "some": is none of what may be recorded of what comes to pods; write "off", "denied" or "all"; without it what policies deny is recorded`,
 		"sallyport: {audit: {whenFull: block}}":                             `sallyport.audit.whenFull: "block": is neither; write "drop" or "deny"; without it records that a proxy's disk does not take are dropped, and counted`,
 		"sallyport: {audit: {recordsPerSecond: -1}}":                        `sallyport.audit.recordsPerSecond: -1: is no rate; write a number of records a second, 0 for no limit`,
 		"sallyport: {fetch: lazy}":                                          `sallyport.fetch: "lazy": is neither; write "all", so that sidecars hold every host that they see, or "onUse" for those that their pods use`,

@@ -76,7 +76,10 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	}
 	host := a.Reached(svc)
 	port, there := svc.Port(d.Port)
-	if !there || !host.Takes(port) {
+	switch {
+	case !there && shown.Kind == resolve.TLSConnections && shown.Name != "" && !shown.Again: // it is asked for again, by its address
+		return a.unregistered(d, shown)
+	case !there || !host.Takes(port):
 		return a.follows(a.Held(d), d, shown)
 	}
 	r := resolve.First(host.Routes(port), shown, svc.Host)

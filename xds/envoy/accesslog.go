@@ -42,6 +42,8 @@ func AskedTags(name string) map[string]string {
 func logTags(place wire.Place) []string {
 	tags := []string{wire.TagConfig, wire.TagRole, wire.TagPolicy, wire.TagRevision}
 	switch place {
+	case wire.InboundHTTP, wire.InboundTCP: // all of it goes to the app
+		return nil
 	case wire.GatewayTLS, wire.GatewayTCP, wire.ForwardTLS, wire.ForwardTCP:
 		return append(tags, wire.TagAuthority, wire.TagPeer, wire.TagSource)
 	default:
@@ -53,6 +55,19 @@ func logTags(place wire.Place) []string {
 // most its buffer; what it has to drop it counts, and the agent turns the count into a gap record.
 func accessLog(place wire.Place, http bool) []*accesslogv3.AccessLog {
 	return accessLogOf(place, http, nil)
+}
+
+// deniedAlone leaves of a log of what comes to a pod what policies deny, or would if they were enforced. Metadata say so, which is cheap to
+// ask; but of connections that are denied, only how they ended.
+func deniedAlone(log []*accesslogv3.AccessLog, http bool) []*accesslogv3.AccessLog {
+	for _, l := range log {
+		if http {
+			l.Filter = anyOf(saidBy(wire.RuleFilter, wire.StatAuthz+wire.EnforcedResult, "denied"), saidBy(wire.RuleFilter, wire.StatAuthz+wire.ShadowResult, "denied"))
+		} else {
+			l.Filter = anyOf(expression("connection.termination_details.startsWith('rbac_')"), saidBy(wire.RuleFilterTCP, wire.StatAuthz+wire.ShadowResult, "denied"))
+		}
+	}
+	return log
 }
 
 // accessLogOf is accessLog, none for no place, with tags of its own, or other values (format strings) of those of the place.

@@ -37,6 +37,7 @@ type HCM struct {
 	Stat    string
 	Route   string // routes by this name
 	Log     wire.Place
+	Denied  bool // of that, what policies deny is logged alone
 	Connect bool // CONNECT is taken
 	Exit    bool // its clients are strangers: they give no orders
 	Gateway bool // it faces the mesh
@@ -84,6 +85,9 @@ func (m HCM) Filter() *listenerv3.Filter {
 	}
 	if m.Exit || m.Inbound {
 		hcm.EarlyHeaderMutationExtensions = withoutOrders()
+	}
+	if m.Denied {
+		hcm.AccessLog = deniedAlone(hcm.AccessLog, true)
 	}
 	if m.Inbound {
 		hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: m.Routes}

@@ -98,6 +98,7 @@ type TCPProxy struct {
 	Stat    string
 	Cluster string
 	Log     wire.Place // none: what is behind it logs
+	Denied  bool       // of that, what policies deny is logged alone
 
 	OnDemand   bool              // a cluster that is not there is asked for
 	Policy     string            // the object that decides, where no route says so
@@ -126,6 +127,9 @@ func (p TCPProxy) Filter() *listenerv3.Filter {
 			tags = map[string]string{wire.TagPolicy: p.Policy, wire.TagRevision: p.Revision}
 		}
 		t.AccessLog = accessLogOf(p.Log, false, tags)
+	}
+	if p.Denied {
+		t.AccessLog = deniedAlone(t.AccessLog, false)
 	}
 	return NetworkFilter("envoy.filters.network.tcp_proxy", t)
 }

@@ -41,13 +41,20 @@ func worthTelling(place wire.Place, tags map[string]string) *accesslogv3.AccessL
 // nobodyElseTells is true of connections whose answer (see there) names nobody who logs them too, and of those without
 // an answer.
 func nobodyElseTells() *accesslogv3.AccessLogFilter {
+	f := saidBy(FilterAsk, SayLoggedBy, "nobody")
+	f.GetMetadataFilter().MatchIfKeyNotFound = wrapperspb.Bool(true)
+	return f
+}
+
+// saidBy is true of what a filter's metadata say of it under a key.
+func saidBy(filter, key, value string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_MetadataFilter{MetadataFilter: &accesslogv3.MetadataFilter{
 		Matcher: &matcherv3.MetadataMatcher{
-			Filter: FilterAsk,
-			Path:   []*matcherv3.MetadataMatcher_PathSegment{{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: SayLoggedBy}}},
-			Value:  &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: Exact("nobody")}},
+			Filter: filter,
+			Path:   []*matcherv3.MetadataMatcher_PathSegment{{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: key}}},
+			Value:  &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: Exact(value)}},
 		},
-		MatchIfKeyNotFound: wrapperspb.Bool(true),
+		MatchIfKeyNotFound: wrapperspb.Bool(false),
 	}}}
 }
 

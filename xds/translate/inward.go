@@ -18,6 +18,7 @@ import (
 func inboundInputs(s *registry.Snapshot, c Class) inbound.Inputs {
 	return inbound.Inputs{
 		Inbound: resolve.InboundOf(c.Inbound), Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault),
+		Log: s.Mesh.Audit.Mesh,
 	}
 }
 

@@ -14,6 +14,8 @@ const (
 	IngressHTTP   Place = "ingress-http"   // a request that came into the mesh
 	IngressTLS    Place = "ingress-tls"    // a TLS connection that came into the mesh, decided by its name
 	IngressTCP    Place = "ingress-tcp"    // a connection that came into the mesh
+	InboundHTTP   Place = "inbound-http"   // a request that came to a pod, by its own proxy
+	InboundTCP    Place = "inbound-tcp"    // a connection that came to a pod
 	ForwardHTTP   Place = "forward-http"   // the same three at the explicit forward proxy
 	ForwardTLS    Place = "forward-tls"
 	ForwardTCP    Place = "forward-tcp"

@@ -94,9 +94,13 @@ const (
 // Where proxies tell of rules. Of requests, the metadata of the filter of access has them, under the levels' prefixes; of connections
 // that were asked about, the answer has them among its values.
 const (
-	RuleFilter   = "envoy.filters.http.rbac"
-	EnforcedRule = "enforced_effective_policy_id"
-	ShadowRule   = "shadow_effective_policy_id"
+	RuleFilter    = "envoy.filters.http.rbac"
+	RuleFilterTCP = "envoy.filters.network.rbac" // of connections that are asked about directly
+
+	EnforcedRule   = "enforced_effective_policy_id"
+	ShadowRule     = "shadow_effective_policy_id"
+	EnforcedResult = "enforced_engine_result" // "denied" or "allowed"
+	ShadowResult   = "shadow_engine_result"
 
 	AnswerFilter = "envoy.filters.network.ratelimit"
 	AnswerDenied = "denied" // the rule that denied it

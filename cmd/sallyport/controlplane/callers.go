@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -81,8 +82,14 @@ func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 			return err
 		}
 	}
+	here := r.DestinationWorkload.Name
 	r.Claim, r.Workload.Labels, r.DestinationWorkload = "", "", record.Workload{} // of these no proxy's word counts
 	if p.stampOfPod(r, id) {
+		return nil
+	}
+	if r.Reporter == record.ReporterDestination {
+		r.DestinationWorkload.Name = here
+		p.stampDestination(r, id, pod)
 		return nil
 	}
 	p.stamp(r, id, pod)
@@ -90,6 +97,33 @@ func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 		p.enrich(r, id)
 	}
 	return nil
+}
+
+// stampDestination makes a record one of what came to its reporter's own workload. Whom that saw come is its claim.
+func (p *plane) stampDestination(r *record.Record, id identity.ID, pod *workload.Pod) {
+	r.Claim, r.Direction = r.Workload.Principal, record.Lateral
+	r.DestinationWorkload = record.Workload{Principal: id.String(), Namespace: id.Namespace, ServiceAccount: id.ServiceAccount, Name: r.DestinationWorkload.Name}
+	r.Workload = record.Workload{}
+	var labels map[string]string
+	if pod != nil {
+		r.DestinationWorkload.Name, labels = pod.Name, pod.Labels
+		label(r, &r.DestinationWorkload, "destinationWorkload.labels", labels)
+	}
+	if r.Verdict == record.Denied && r.DecidedBy.IsZero() {
+		p.authenticated(r, labels)
+	}
+}
+
+// authenticated says which PeerAuthentication asks for the TLS that was not there, as far as the pod's labels are known.
+func (p *plane) authenticated(r *record.Record, labels map[string]string) {
+	at, err := netip.ParseAddrPort(r.Dialled)
+	if err != nil {
+		return
+	}
+	mode, by := p.snapshot.Load().Modes(r.DestinationWorkload.Namespace, labels).At(uint32(at.Port()))
+	if mode == registry.Strict {
+		r.DecidedBy = record.Object{Kind: string(by.Kind), Namespace: by.Namespace, Name: by.Name}
+	}
 }
 
 // stamp makes a record one of its reporter's own workload, unless the reporter is believed about others.

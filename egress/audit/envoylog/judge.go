@@ -105,8 +105,11 @@ func (r *entry) judge(details string) {
 			r.Path = record.PathDirect
 		}
 	}
-	if r.comesIn() {
+	switch {
+	case r.comesIn():
 		r.judgeIngress(policy)
+	case r.Reporter == record.ReporterDestination:
+		r.judgeInbound()
 	}
 	if r.DecidedBy != (record.Object{}) && r.DecidedBy.Revision == "" { // a policy's rule says its own
 		r.DecidedBy.Revision = revision(r.tags.revision)

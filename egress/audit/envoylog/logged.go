@@ -116,7 +116,11 @@ func (l *logged) readTCP(entry string) error {
 			f.Fail(l.readConnection(f.Text))
 		}
 	}
-	if err := f.Err(); err != nil || !l.answerTells() {
+	err := f.Err()
+	if err == nil && strings.Contains(l.metadata, wire.RuleFilterTCP) {
+		err = l.readMetadata(wire.RuleFilterTCP)
+	}
+	if err != nil || !l.answerTells() {
 		return err
 	}
 	return l.readMetadata(wire.AnswerFilter)

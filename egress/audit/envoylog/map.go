@@ -98,6 +98,11 @@ func (r *Reader) connection(l *logged, into *record.Record) {
 		e.setTarget(e.Authority, 0)
 	case wire.IngressTCP:
 		e.Authority, e.Host, e.Port = "", l.local.ip, l.local.port
+	case wire.InboundTCP:
+		e.Host, e.Port = meant(l.sni), l.local.port
+		if e.Host == "" {
+			e.Host = l.local.ip
+		}
 	default:
 		e.Host, e.Port = e.SNI, l.local.port
 		if e.Host == "" {
@@ -135,6 +140,9 @@ func (e *entry) start() {
 		e.Workload = l.client()
 	case wire.IngressHTTP, wire.IngressTLS, wire.IngressTCP: // who is outside nobody knows
 		e.Reporter, e.Workload, e.Dialled = record.ReporterGateway, e.node.Workload, l.local.String()
+	case wire.InboundHTTP, wire.InboundTCP:
+		e.Reporter, e.Workload, e.DestinationWorkload = record.ReporterDestination, l.client(), e.node.Workload
+		e.Dialled, e.SNI = l.local.String(), l.sni
 	case wire.ForwardHTTP, wire.ForwardTLS, wire.ForwardTCP:
 		e.Reporter, e.Workload = record.ReporterProxy, e.node.Workload
 	default:
@@ -192,11 +200,15 @@ func workload(id string) record.Workload {
 	return w
 }
 
-// localPort is the port that a client of a sidecar, or of an ingress gateway, connected to; gateways and forward proxies take all requests on
+// localPort is the port that a client of a sidecar, an ingress gateway or a pod connected to; gateways and forward proxies take all requests on
 // one port, so theirs says nothing and 80 is HTTP's.
 func (e *entry) localPort() uint32 {
-	if (e.place == wire.SidecarHTTP || e.place == wire.IngressHTTP) && e.local.port != 0 {
+	switch {
+	case e.local.port == 0:
+		return 80
+	case e.place == wire.SidecarHTTP, e.place == wire.IngressHTTP, e.place == wire.InboundHTTP:
 		return e.local.port
+	default:
+		return 80
 	}
-	return 80
 }

@@ -46,6 +46,8 @@ const (
 	ReporterSidecar = "sidecar"
 	ReporterGateway = "gateway"
 	ReporterProxy   = "proxy" // the explicit forward proxy
+	// ReporterDestination is the proxy of the workload that was reached. Nobody else vouches for who it says came.
+	ReporterDestination = "destination"
 )
 
 // Record is one line of the audit log. (Proxy, Epoch, Seq) identifies it: a store that has seen the triple
@@ -68,7 +70,7 @@ type Record struct {
 	// DestinationWorkload is who was reached, where that is a workload of the mesh and known.
 	DestinationWorkload Workload `json:"destinationWorkload,omitzero"`
 	// Claim is whom a gateway says that the traffic came from, by SPIFFE id, where only its own identity is believed:
-	// then that is the Workload.
+	// then that is the Workload. Of a destination it is the client whose certificate that verified.
 	Claim string `json:"claim,omitempty"`
 	// ForwardedFor is the address that the client's X-Forwarded-For ends with: what the client says, and nobody verified.
 	ForwardedFor string `json:"forwardedFor,omitempty"`

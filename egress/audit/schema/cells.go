@@ -63,10 +63,21 @@ func workload(r *record.Record) string {
 	if name == "" {
 		name = w.ServiceAccount
 	}
+	if w == (record.Workload{}) && r.Claim != "" {
+		return claimed(r.Claim)
+	}
 	if w.Namespace == "" && name == "" {
 		return w.Principal
 	}
 	return w.Namespace + "/" + name
+}
+
+// claimed is a SPIFFE id that one proxy alone vouches for: "NAMESPACE/ACCOUNT?".
+func claimed(id string) string {
+	if _, rest, ok := strings.Cut(id, "/ns/"); ok {
+		return strings.Replace(rest, "/sa/", "/", 1) + "?"
+	}
+	return id + "?"
 }
 
 func port(r *record.Record) string {

@@ -21,7 +21,7 @@ var Columns = []Column{
 		shown("VERDICT", 7, func(r *record.Record) string { return string(r.Verdict) }),
 	ofText("path", "path", "the way that it took, see above", func(r *record.Record) *string { return &r.Path }).
 		shown("PATH", 11, nil),
-	ofText("reporter", "reporter", "`sidecar`, `gateway`, or `proxy`, the explicit forward proxy", func(r *record.Record) *string { return &r.Reporter }),
+	ofText("reporter", "reporter", "`sidecar`, `gateway`, `destination` (the proxy of the pod that was reached), or `proxy`, the explicit forward proxy", func(r *record.Record) *string { return &r.Reporter }),
 	ofText("direction", "direction", "as seen from the mesh: `outbound`, `inbound`, or `lateral` from workload to workload", func(r *record.Record) *string { return &r.Direction }).
 		since(2),
 	ofText("principal", "workload.principal", "who sent it, by SPIFFE id; at a gateway from the verified certificate", func(r *record.Record) *string { return &r.Workload.Principal }),
@@ -32,7 +32,7 @@ var Columns = []Column{
 	ofText("labels", "workload.labels", "that pod's labels, `key=value,…` in order, as the control plane knew them when the record came in: no proxy's word counts. 1 KiB at most", func(r *record.Record) *string { return &r.Workload.Labels }).
 		since(2),
 	ofText("source", "source", "the address that the connection came from", func(r *record.Record) *string { return &r.Source }),
-	ofText("claim", "claim", "whom a gateway names that is not believed about others: one that neither the mesh's settings nor an object of the root namespace name. `principal` is the gateway then", func(r *record.Record) *string { return &r.Claim }),
+	ofText("claim", "claim", "whom a gateway names that is not believed about others: one that neither the mesh's settings nor an object of the root namespace name. `principal` is the gateway then. Of a `destination`, whose certificate it verified; nobody else vouches for that, so no sender is told", func(r *record.Record) *string { return &r.Claim }),
 	ofText("forwarded_for", "forwardedFor", "the last address in the client's `X-Forwarded-For`: anybody can write that", func(r *record.Record) *string { return &r.ForwardedFor }),
 	ofText("host", "host", "the name that was tried, without its port", func(r *record.Record) *string { return &r.Host }).
 		shown("HOST", 32, nil),

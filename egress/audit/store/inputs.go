@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/inputs"
+	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 // InputsTable has the distinct inputs of the records, by day: what package inputs describes. It is made from the records, and has
@@ -65,6 +66,9 @@ const BelievedTime = "least(greatest(time, " + ingestedColumn + " - INTERVAL 30 
 // CronJob, and five characters; or the number in a StatefulSet.
 const replica = `((-[bcdfghjklmnpqrstvwxz2456789]{6,10}|-[0-9]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}|-[0-9]+)$`
 
+// byWhoSent leaves out what destinations tell of who came to them: no sender's word, and nothing that is decided where it is sent.
+const byWhoSent = "coalesce(reporter, '') <> '" + record.ReporterDestination + "'"
+
 // told is a column of a record's text.
 func told(name string) inputColumn {
 	return inputColumn{name, "VARCHAR", "coalesce(" + name + ", '')", ""}
@@ -98,7 +102,7 @@ func gathered(condition string) string {
 			merged = append(merged, c.merge())
 		}
 	}
-	return "SELECT " + strings.Join(merged, ", ") + " FROM (SELECT " + strings.Join(of, ", ") + " FROM " + Table + " WHERE " + condition + " GROUP BY ALL) GROUP BY ALL"
+	return "SELECT " + strings.Join(merged, ", ") + " FROM (SELECT " + strings.Join(of, ", ") + " FROM " + Table + " WHERE " + condition + " AND " + byWhoSent + " GROUP BY ALL) GROUP BY ALL"
 }
 
 // merge is the column in a SELECT of rows that are one input.

@@ -2,12 +2,14 @@ package inbound
 
 import (
 	"fmt"
+	"slices"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -81,7 +83,11 @@ func (p port) endMutual() *listenerv3.FilterChain {
 // chain does what is said; peer is that the client has shown who it is.
 func (p port) chain(name string, match *listenerv3.FilterChainMatch, let resolve.Let, peer bool) *listenerv3.FilterChain {
 	if let == resolve.LetNothing {
-		return envoy.ClosedChain(name, match)
+		closed := envoy.Nowhere()
+		if p.in.Log != mesh.MeshOff {
+			closed.Log, closed.Tags = wire.InboundTCP, map[string]string{wire.TagRoute: wire.ClosedRoute + notMutual}
+		}
+		return envoy.Chain(name, match, closed.Filter())
 	}
 	filters := p.onwards(let, peer)
 	if peer && p.in.Inbound.Authorizes(p.number) {
@@ -95,16 +101,38 @@ func (p port) onwards(let resolve.Let, peer bool) []*listenerv3.Filter {
 	authorized := p.in.Inbound.Authorizes(p.number)
 	if let == resolve.LetRequests {
 		m := envoy.HCM{Stat: "inbound_" + p.name, Inbound: true, Peer: peer, Routes: p.routes()}
+		if p.recorded() {
+			m.Log, m.Denied = wire.InboundHTTP, p.in.Log == mesh.MeshDenied
+		}
 		if authorized {
 			m.Before = []*hcmv3.HttpFilter{envoy.AuthorizeRequests()}
 		}
 		return []*listenerv3.Filter{m.Filter()}
 	}
-	on := envoy.TCPProxy{Stat: p.cluster, Cluster: p.cluster, AfterHello: peer}.Filter()
-	if authorized {
-		return []*listenerv3.Filter{envoy.AuthorizeConnections(), on}
+	on := envoy.TCPProxy{Stat: p.cluster, Cluster: p.cluster, AfterHello: peer}
+	if p.recorded() {
+		on.Log, on.Denied = wire.InboundTCP, p.in.Log == mesh.MeshDenied
 	}
-	return []*listenerv3.Filter{on}
+	if authorized {
+		return []*listenerv3.Filter{envoy.AuthorizeConnections(), on.Filter()}
+	}
+	return []*listenerv3.Filter{on.Filter()}
+}
+
+// notMutual is what the record says of connections that are closed since they are no TLS of the mesh. Which object asks for that the control
+// plane adds.
+const notMutual = "the pod takes mutual TLS of the mesh only, and this was something else"
+
+// recorded says whether what comes is in the log: not what is the agent's own, nor what no policy could deny where that is all there is.
+func (p port) recorded() bool {
+	switch {
+	case slices.Contains(resolve.OwnPorts, p.number):
+		return false
+	case p.in.Log == mesh.MeshDenied:
+		return p.in.Inbound.Authorizes(p.number)
+	default:
+		return p.in.Log == mesh.MeshAll
+	}
 }
 
 // routes is the table of a port whose requests all go to the app.

@@ -18,6 +18,7 @@ type Inputs struct {
 	Trust   envoy.Trusts  // of whose certificates are taken
 	Detect  time.Duration // how long a client may say nothing until it is taken for one that waits for the server
 	IPv6    bool
+	Log     string // what is recorded: one of mesh's words
 }
 
 // Resources are all of the way in.

@@ -1,0 +1,26 @@
+package envoylog
+
+import (
+	"strings"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// judgeInbound says what of a verdict is otherwise about what comes to a pod, by its own proxy: everything goes to the app that is not
+// denied.
+func (r *entry) judgeInbound() {
+	r.Direction, r.Path = record.Lateral, record.PathMesh
+	if r.Verdict == record.Allowed {
+		r.Reason, r.DecidedBy = "it came to the pod", record.Object{}
+	}
+}
+
+// meant is the host that TLS between pods is for, by the name that it asks for: "outbound_.PORT_.SUBSET_.HOST". What the app's own TLS asks
+// for is a host.
+func meant(sni string) string {
+	if !strings.HasPrefix(sni, "outbound_.") {
+		return sni
+	}
+	parts := strings.SplitN(sni, "_.", 4)
+	return strings.TrimPrefix(parts[len(parts)-1], ".")
+}
