@@ -28,6 +28,20 @@ const (
 	KindAuthorizationPolicy Kind = "AuthorizationPolicy"
 )
 
+// The kinds of the Gateway API. Its Gateway has the name of Istio's, and is told from it as kubectl does: by its group.
+const (
+	KindGatewayClass     Kind = "GatewayClass"
+	KindKubeGateway      Kind = "Gateway.gateway.networking.k8s.io"
+	KindListenerSet      Kind = "ListenerSet"
+	KindHTTPRoute        Kind = "HTTPRoute"
+	KindGRPCRoute        Kind = "GRPCRoute"
+	KindTLSRoute         Kind = "TLSRoute"
+	KindTCPRoute         Kind = "TCPRoute"
+	KindUDPRoute         Kind = "UDPRoute"
+	KindReferenceGrant   Kind = "ReferenceGrant"
+	KindBackendTLSPolicy Kind = "BackendTLSPolicy"
+)
+
 // The kinds that are read and judged, and that nothing is programmed by: what config/fields says of them is what
 // becomes of them.
 const (
@@ -80,7 +94,7 @@ type Object struct {
 	// Spec is the API type's value: *networking.ServiceEntry, *networking.Gateway, *networking.VirtualService,
 	// *networking.DestinationRule, *networking.Sidecar, *security.PeerAuthentication (istio.io/api/networking/v1alpha3 types, which
 	// networking/v1 aliases), *v1alpha1.EgressPolicy (config/api), *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Pod, *corev1.Namespace,
-	// *corev1.Secret, or, of the kinds that nothing is programmed by, the message of their table in config/fields.
+	// *corev1.Secret, of the Gateway API its specs (sigs.k8s.io/gateway-api/apis/v1, as *HTTPRouteSpec), or, of the kinds that nothing is programmed by, the message of their table in config/fields.
 	Spec any
 	// Refused is why the object is not applied, although it is handed on: hosts that it is about are closed instead. See
 	// admission.Shut.

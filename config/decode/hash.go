@@ -2,6 +2,7 @@ package decode
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,7 +61,11 @@ func encode(spec any) []byte {
 		trim(&c.ObjectMeta)
 		b, err = c.Marshal()
 	default:
-		err = fmt.Errorf("no such spec: %T", spec)
+		if !isGatewaySpec(spec) {
+			err = fmt.Errorf("no such spec: %T", spec)
+			break
+		}
+		b, err = json.Marshal(spec) // maps in order of their keys
 	}
 	if err != nil {
 		// Neither kind of message can fail to be written once it was read; a hash of the reason still differs

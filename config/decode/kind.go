@@ -85,6 +85,13 @@ func readerOf(e envelope) (read, string) {
 		}
 		return readIstio, ""
 	}
+	if kind, of := gatewayKindOf(e.APIVersion, string(e.Kind)); of {
+		k := gatewayKinds[kind]
+		if !slices.Contains(k.versions, version) {
+			return wrongVersion(e, istioKind{GatewayGroup, k.versions}), ""
+		}
+		return readGatewayAPI(k.spec), ""
+	}
 	if made := kubeKinds[e.APIVersion+"/"+string(e.Kind)]; made != nil {
 		return readKube(made), ""
 	}
@@ -108,6 +115,11 @@ func meantBy(e envelope) string {
 	for id := range kubeKinds {
 		i := strings.LastIndexByte(id, '/')
 		versions[id[i+1:]] = id[:i]
+	}
+	for kind, k := range gatewayKinds {
+		if name := plainName(kind); versions[name] == "" {
+			versions[name] = GatewayGroup + "/" + k.versions[0]
+		}
 	}
 	kind := strict.Closest(string(e.Kind), slices.Collect(maps.Keys(versions)))
 	group, _, _ := strings.Cut(e.APIVersion, "/")

@@ -11,9 +11,6 @@ import (
 	"github.com/sallyport/sallyport/config/decode/strict"
 )
 
-// gatewayGroup is the API group of the Gateway API.
-const gatewayGroup = "gateway.networking.k8s.io"
-
 // defaultNamespace is where objects belong that name none, as for kubectl.
 const defaultNamespace = "default"
 
@@ -89,13 +86,14 @@ func (r *reader) object(line int, e envelope, plain []byte) {
 	if o.Namespace == "" {
 		o.Namespace = defaultNamespace
 	}
-	if e.Kind == config.KindNamespace || e.Kind == config.KindNode {
+	o.Kind = KindOf(e.APIVersion, string(e.Kind))
+	if o.Kind == config.KindNamespace || o.Kind == config.KindNode || o.Kind == config.KindGatewayClass {
 		o.Namespace = ""
 	}
 	read, meant := readerOf(e)
 	if read == nil {
 		severity, fix := admission.Warning, "nothing needs to be done; it has no effect here"
-		if group, _, _ := strings.Cut(e.APIVersion, "/"); group == gatewayGroup {
+		if group, _, _ := strings.Cut(e.APIVersion, "/"); group == GatewayGroup {
 			fix = "remove it, or let another controller have it: nothing listens, is routed or is closed by it here"
 		}
 		if meant != "" {

@@ -101,7 +101,7 @@ func (i *item) UnmarshalJSON(data []byte) error {
 func readCustom(e envelope) version {
 	m := e.Metadata
 	v := version{
-		key:        config.Key{Kind: config.Kind(e.Kind), Namespace: m.Namespace, Name: m.Name},
+		key:        config.Key{Kind: decode.KindOf(e.APIVersion, e.Kind), Namespace: m.Namespace, Name: m.Name},
 		generation: m.Generation,
 		reported:   condition.Parse(e.Status).Digest(),
 	}

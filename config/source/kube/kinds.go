@@ -16,7 +16,8 @@ type kind struct {
 	config.Kind
 	schema.GroupResource
 	versions []string // the first that is served is watched
-	custom   bool     // a CustomResourceDefinition makes it, and its objects have a status that we write
+	custom   bool     // a CustomResourceDefinition makes it
+	told     bool     // its objects have a status that says how they were judged
 	selector string   // of fields: which objects are sent at all; empty for all
 	// namespace is the only one that is asked about; empty for all.
 	namespace string
@@ -43,6 +44,16 @@ func kinds() []kind {
 		istio(config.KindWasmPlugin, "wasmplugins"),
 		istio(config.KindTrafficExtension, "trafficextensions"),
 		istio(config.KindEgressPolicy, "egresspolicies"),
+		gatewayAPI(config.KindGatewayClass, "gatewayclasses"),
+		gatewayAPI(config.KindKubeGateway, "gateways"),
+		gatewayAPI(config.KindListenerSet, "listenersets"),
+		gatewayAPI(config.KindHTTPRoute, "httproutes"),
+		gatewayAPI(config.KindGRPCRoute, "grpcroutes"),
+		gatewayAPI(config.KindTLSRoute, "tlsroutes"),
+		gatewayAPI(config.KindTCPRoute, "tcproutes"),
+		gatewayAPI(config.KindUDPRoute, "udproutes"),
+		gatewayAPI(config.KindReferenceGrant, "referencegrants"),
+		gatewayAPI(config.KindBackendTLSPolicy, "backendtlspolicies"),
 		own(config.KindService, schema.GroupVersion{Version: "v1"}, "services", "", leanService),
 		own(config.KindEndpointSlice, discoveryv1.SchemeGroupVersion, "endpointslices", "", leanSlice),
 		// A pod that ended has no address any more, though it may still say one.
@@ -55,7 +66,14 @@ func kinds() []kind {
 // istio is one of Istio's kinds, or of ours, which are read alike. All its versions are one schema.
 func istio(k config.Kind, resource string) kind {
 	group, versions := decode.IstioKind(k)
-	return custom(k, schema.GroupResource{Group: group, Resource: resource}, versions...)
+	out := custom(k, schema.GroupResource{Group: group, Resource: resource}, versions...)
+	out.told = true
+	return out
+}
+
+// gatewayAPI is one of the Gateway API's kinds. What becomes of their objects is said in statuses of the API's own.
+func gatewayAPI(k config.Kind, resource string) kind {
+	return custom(k, schema.GroupResource{Group: decode.GatewayGroup, Resource: resource}, decode.GatewayVersions(k)...)
 }
 
 // custom is a kind that a CRD makes.

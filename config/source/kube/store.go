@@ -113,7 +113,7 @@ func (s *store) signalDirty() {
 func (s *store) set(k kind, v version) {
 	was := s.objects[k.Kind][v.key]
 	now := was
-	now.gone, now.refused, now.judged = false, v.object == nil, k.custom
+	now.gone, now.refused, now.judged = false, v.object == nil, k.told
 	now.generation, now.reported = v.generation, v.reported
 	if v.object != nil && (was.good == nil || was.good.Hash != v.object.Hash) {
 		now.good = v.object
