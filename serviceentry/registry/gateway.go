@@ -9,6 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 )
 
 // Gateway is a Gateway object: which gateways lead to which hosts, and, of ingress gateways, what they open for that.
@@ -35,6 +36,40 @@ type GatewayServer struct {
 	// Redirect says that requests have to come by TLS, and are told so.
 	Redirect bool
 	TLS      *ServerTLS // where it ends TLS
+	// Ref is how routes name it, where it is a listener of the Gateway API's; "" otherwise.
+	Ref string
+	// Alone says that its hosts are nobody else's of the Gateway, though another's pattern covers them, and that its routes of several
+	// objects are one list, as the Gateway API has it.
+	Alone bool
+}
+
+// refs are the names by which routes are for it.
+func (g *Gateway) refs() []string {
+	if g.Key.Kind != config.KindKubeGateway {
+		return []string{g.Key.Namespace + "/" + g.Key.Name}
+	}
+	out := make([]string, len(g.Servers))
+	for i := range g.Servers {
+		out[i] = g.Servers[i].Ref
+	}
+	return out
+}
+
+// serversOf are the servers that routes name so.
+func (s *Snapshot) serversOf(ref string) []GatewayServer {
+	if key, _, of := gatewayapi.ParseRef(ref); of {
+		if g := s.gateways[key]; g != nil {
+			if i := slices.IndexFunc(g.Servers, func(x GatewayServer) bool { return x.Ref == ref }); i >= 0 {
+				return g.Servers[i : i+1]
+			}
+		}
+		return nil
+	}
+	ns, name, _ := strings.Cut(ref, "/")
+	if g := s.gateways[config.Key{Kind: config.KindGateway, Namespace: ns, Name: name}]; g != nil {
+		return g.Servers
+	}
+	return nil
 }
 
 func fromGateway(o *config.Object, spec *networking.Gateway) *Gateway {
@@ -87,14 +122,14 @@ func (g *Gateway) Selects(k *KubeService) bool {
 // Gateway finds a Gateway object; nil when there is none.
 func (s *Snapshot) Gateway(key config.Key) *Gateway { return s.gateways[key] }
 
-// GatewaysSelecting gives the Gateway objects that are about the pods of a Service, in order of their names.
+// GatewaysSelecting gives Istio's Gateway objects that are about the pods of a Service, in order of their names.
 func (s *Snapshot) GatewaysSelecting(ref Ref) (out []*Gateway) {
 	k, ok := s.KubeService(ref)
 	if !ok {
 		return nil
 	}
 	for _, g := range s.gateways {
-		if g.Selects(k) {
+		if g.Key.Kind == config.KindGateway && g.Selects(k) {
 			out = append(out, g)
 		}
 	}
@@ -109,22 +144,33 @@ func (b *batch) setGateway(c config.Change) {
 	if b.next.gateways = maps.Clone(b.next.gateways); b.next.gateways == nil {
 		b.next.gateways = map[config.Key]*Gateway{}
 	}
-	b.touchServed(b.next.gateways[c.Key])
-	if c.Object == nil {
-		delete(b.next.gateways, c.Key)
-	} else {
-		b.next.gateways[c.Key] = fromGateway(c.Object, c.Object.Spec.(*networking.Gateway))
+	var g *Gateway
+	if c.Object != nil {
+		g = fromGateway(c.Object, c.Object.Spec.(*networking.Gateway))
 	}
-	b.touchServed(b.next.gateways[c.Key])
-	b.touchBound(c.Key)
+	b.putGateway(c.Key, g)
+}
+
+// putGateway replaces one, or takes it out; its names are those of both.
+func (b *batch) putGateway(key config.Key, is *Gateway) {
+	was := b.next.gateways[key]
+	b.touchServed(was)
+	b.touchBound(was)
+	if is == nil {
+		delete(b.next.gateways, key)
+	} else {
+		b.next.gateways[key] = is
+	}
+	b.touchServed(is)
+	b.touchBound(is)
 }
 
 // touchSelecting marks the hosts that are led from Gateways which were or are about a Service, and the names that those serve.
 func (b *batch) touchSelecting(was, is *KubeService) {
-	for key, g := range b.next.gateways {
+	for _, g := range b.next.gateways {
 		selected, selects := was != nil && g.Selects(was), is != nil && g.Selects(is)
 		if selected != selects {
-			b.touchBound(key)
+			b.touchBound(g)
 		}
 		if selected || selects {
 			b.touchServed(g)

@@ -26,6 +26,7 @@ type index struct {
 	// credentials are the rules that name a Secret.
 	credentials map[CredentialRef]map[config.Key]bool
 	virtual     virtuals
+	gatewayAPI  gatewayAPIUses
 	names       map[config.Key][]string // what ingress gateways are asked for by a VirtualService, or a Gateway
 }
 
@@ -43,6 +44,7 @@ func newIndex() index {
 
 		credentials: map[CredentialRef]map[config.Key]bool{},
 		virtual:     newVirtuals(),
+		gatewayAPI:  gatewayAPIUses{users[config.Key]{}, users[string]{}, users[config.Key]{}},
 		names:       map[config.Key][]string{},
 	}
 }

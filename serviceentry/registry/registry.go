@@ -50,6 +50,7 @@ func New(cfg *mesh.Config) *Registry {
 			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{},
+			gatewayAPI: ordered.New[*config.Object](), attached: ordered.New[int](),
 			endpoints: ordered.New[*EndpointSet](), patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
 	}
@@ -95,7 +96,9 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 		b.setRule(config.Change{Key: key, Object: r.objects[key]}) // so may whom a rule is exported to
 	}
 	for _, key := range slices.Collect(maps.Keys(r.index.virtual.made)) {
-		b.makeVirtualService(key)
+		if !r.index.virtual.made[key].ofGatewayAPI() {
+			b.makeVirtualService(key)
+		}
 		b.askedAgain[key] = true
 	}
 	for key, o := range r.objects {
@@ -147,6 +150,11 @@ type batch struct {
 	askedAgain map[config.Key]bool // VirtualServices and Gateways by which ingress gateways may be asked for other names, or lead elsewhere
 	named      map[string]bool     // the names that are to be looked at again
 
+	gatewayAPI *ordered.Edit[*config.Object]
+	attached   *ordered.Edit[int]
+	remade     map[config.Key]bool // Gateways and routes of the Gateway API that are to be made again
+	retold     map[config.Key]bool // its objects of which something else may be to be told
+
 	netsMoved     bool         // what the cluster's networks are made from
 	specialCopied bool         // next has a map of its own
 	madeCopied    bool         // next has a map of its own
@@ -166,6 +174,7 @@ func (r *Registry) begin() *batch {
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
+		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), remade: map[config.Key]bool{}, retold: map[config.Key]bool{},
 	}
 }
 
@@ -200,8 +209,12 @@ func (b *batch) apply(c config.Change) {
 		b.setAuthorization(c)
 	case config.KindPeerAuthentication:
 		b.setPeerAuth(c)
+	case config.KindGatewayClass, config.KindKubeGateway, config.KindListenerSet, config.KindHTTPRoute, config.KindGRPCRoute, config.KindTLSRoute,
+		config.KindTCPRoute, config.KindUDPRoute, config.KindReferenceGrant, config.KindBackendTLSPolicy:
+		b.setGatewayAPI(c)
 	case config.KindNamespace:
 		b.setNamespaceLabels(c)
+		b.relabel()
 		for key := range b.hostsOf {
 			if key.Kind == config.KindServiceEntry && key.Namespace == c.Key.Name {
 				b.dirty[key] = true
@@ -218,6 +231,7 @@ func (b *batch) apply(c config.Change) {
 		b.repopulate(b.index.setSlice(c.Key, c.Object))
 	case config.KindSecret:
 		b.setSecret(c)
+		b.retellShowing(c.Key)
 	case config.KindWorkloadEntry:
 		b.repopulate(b.index.setWorkload(c.Key, c.Object))
 		b.peopleMoved(c.Key.Namespace)
@@ -229,6 +243,7 @@ func (b *batch) apply(c config.Change) {
 
 func (b *batch) commit() (*Snapshot, Changed) {
 	b.settlePeerAuths()
+	b.settleGatewayAPI()
 	for key := range b.peopled {
 		b.findEndpoints(key)
 	}
@@ -252,6 +267,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	}
 	b.followDestinations()
 	b.settleNamesAsked()
+	b.tellGatewayAPI()
 	b.settlePolicies()
 	b.changed.Authorization = slices.Sorted(maps.Keys(b.authorized))
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
@@ -259,6 +275,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.next.hosts, b.next.rules, b.next.virtual, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.virtual.Done(), b.kube.Done(), b.written.Done()
 	b.next.aliases, b.next.aliasesOf = b.aliases.Done(), b.aliasesOf.Done()
 	b.next.patterns, b.next.endpoints = b.patterns.Done(), b.endpoints.Done()
+	b.next.gatewayAPI, b.next.attached = b.gatewayAPI.Done(), b.attached.Done()
 	b.next.names, b.next.leading = b.names.Done(), b.leading.Done()
 	b.next.find.madeUp, b.next.find.ranges, b.next.find.spoken = b.find.madeUp.Done(), b.find.ranges.Done(), b.find.spoken.Done()
 	if b.changed.Empty() && len(b.index.ruled) == 0 && !b.unseen { // a rule counts later, for a host that is not there yet

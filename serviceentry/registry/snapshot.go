@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/authz"
@@ -51,6 +53,11 @@ type Snapshot struct {
 	names       ordered.Map[[]asker]           // what ingress gateways may be asked for, with the VirtualServices and Gateways that say so
 	leading     ordered.Map[[]*VirtualService] // by the hosts that they lead to
 	opened      *openedServers
+	// gatewayAPI are the objects of the Gateway API, by their keys as text; grants are its ReferenceGrants, by namespace; and attached
+	// how many routes count at a listener.
+	gatewayAPI ordered.Map[*config.Object]
+	grants     map[string][]*gatewayv1.ReferenceGrantSpec
+	attached   ordered.Map[int]
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
@@ -82,13 +89,15 @@ type Changed struct {
 	Gateways bool // which Gateway objects there are, or what they select, or which gateways are egress gateways
 	// Inbound are the namespaces with other PeerAuthentications, sorted.
 	Inbound []string
+	// GatewayAPI are the objects of the Gateway API of which something else may be to be told, sorted.
+	GatewayAPI []config.Key
 	// Credentials says that a Secret changed: what proxies are given, if not the hosts themselves.
 	Credentials bool
 }
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Names) == 0 && !c.Gateways
+	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Names) == 0 && len(c.GatewayAPI) == 0 && !c.Gateways
 }
 
 // Len is the number of hosts.

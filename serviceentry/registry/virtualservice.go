@@ -13,6 +13,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
@@ -44,6 +45,11 @@ func virtualService(o *config.Object, spec *networking.VirtualService, cfg *mesh
 	}
 	slices.Sort(v.Hosts)
 	v.Hosts = slices.Compact(v.Hosts)
+	return v.seal()
+}
+
+// seal gives it its hash, and what follows from its routes.
+func (v *VirtualService) seal() *VirtualService {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("registry: a VirtualService does not marshal: %v", err)) // no field of it can fail
@@ -113,6 +119,7 @@ func (v *VirtualService) destinations() map[string]bool {
 			}
 		}
 	}
+	delete(out, "") // a backend that may not be named
 	return out
 }
 
@@ -246,6 +253,9 @@ func (s *Snapshot) LeadsBy(v *VirtualService, ref Ref) bool {
 		return true
 	}
 	return slices.ContainsFunc(v.Gateways, func(name string) bool {
+		if _, _, of := gatewayapi.ParseRef(name); of {
+			return false
+		}
 		ns, name, _ := strings.Cut(name, "/")
 		g := s.Gateway(config.Key{Kind: config.KindGateway, Namespace: ns, Name: name})
 		return g != nil && g.Selects(k)

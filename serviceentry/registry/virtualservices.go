@@ -110,8 +110,10 @@ func (b *batch) noteVirtual(v *VirtualService, there bool) {
 	if there {
 		by = +1
 	}
-	for _, host := range v.Hosts {
-		b.putVirtual(host, v, there)
+	if !v.ofGatewayAPI() { // whose hosts are not looked up: no sidecar follows it
+		for _, host := range v.Hosts {
+			b.putVirtual(host, v, there)
+		}
 	}
 	for host := range v.ends {
 		b.index.virtual.leadTo.note(host, v.Key, there)
@@ -120,6 +122,10 @@ func (b *batch) noteVirtual(v *VirtualService, there bool) {
 	b.askedAgain[v.Key] = true
 	for _, g := range v.Gateways {
 		b.index.virtual.boundTo.note(g, v.Key, there)
+	}
+	if v.ofGatewayAPI() {
+		b.countAttached(v)
+		return
 	}
 	for _, ns := range v.viewers() {
 		b.countView(ns, by, true)
@@ -152,6 +158,10 @@ func (b *batch) followDestinations() {
 	}
 	for key := range again {
 		b.askedAgain[key] = true
+		if b.index.virtual.made[key].ofGatewayAPI() {
+			b.retold[key] = true
+			continue
+		}
 		for _, host := range b.index.virtual.made[key].Hosts {
 			b.covered(host, func(host string) {
 				if list, _ := b.hosts.Get(host); len(list) > 0 {
@@ -163,14 +173,23 @@ func (b *batch) followDestinations() {
 }
 
 // touchBound marks the hosts whose VirtualServices are for a Gateway.
-func (b *batch) touchBound(gateway config.Key) {
-	for key := range b.index.virtual.boundTo[gateway.Namespace+"/"+gateway.Name] {
-		b.askedAgain[key] = true
-		for host := range b.index.virtual.made[key].ends {
-			b.touched[host] = true
-		}
-		for _, host := range b.index.virtual.made[key].Hosts {
-			b.touchCovered(host)
+func (b *batch) touchBound(g *Gateway) {
+	if g == nil {
+		return
+	}
+	for _, ref := range g.refs() {
+		for key := range b.index.virtual.boundTo[ref] {
+			b.askedAgain[key] = true
+			v := b.index.virtual.made[key]
+			for host := range v.ends {
+				b.touched[host] = true
+			}
+			if v.ofGatewayAPI() {
+				continue
+			}
+			for _, host := range v.Hosts {
+				b.touchCovered(host)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -70,6 +71,9 @@ func (a Ingress) give(s *IngressServer) string {
 	}
 	for _, name := range s.TLS.Credentials {
 		ref := registry.CredentialRef{Namespace: a.Namespace, Name: name}
+		if ns, name, other := strings.Cut(name, "/"); other { // as a ReferenceGrant lets it
+			ref.Namespace, ref.Name = ns, name
+		}
 		c, problem := a.snap.Credential(ref)
 		switch {
 		case c == nil:
@@ -109,8 +113,13 @@ type IngressTable struct {
 func tableOf(o *registry.OpenedServer) IngressTable {
 	t := IngressTable{Serves: o.Serves, Listen: o.Listen}
 	switch {
-	case o.Serves == registry.ServesTLSBytes: // by their TLS names, too
+	case o.Serves == registry.ServesTLSBytes && !o.Alone: // by their TLS names, too
 		t.Serves = registry.PassesTLS
+	case o.Alone && o.Serves.Family() == registry.PassesTLS: // what a listener's connections lead to is its own
+		t.Own = o.Name + "." + o.Gateway.Key.Name + "." + o.Gateway.Key.Namespace
+		if o.Serves == registry.ServesTLSBytes {
+			t.Serves = registry.PassesTLS
+		}
 	case o.Serves == registry.ServesTLSRequests && !o.TLS.Plain():
 		t.Own = o.Name + "." + o.Gateway.Key.Name + "." + o.Gateway.Key.Namespace
 	}
@@ -133,10 +142,12 @@ type IngressRow struct {
 	Redirect bool
 	// Elsewhere says that the name is another table's of the port, which a connection that came here does not lead to.
 	Elsewhere bool
-	By        []*registry.VirtualService // in order of age
-	HTTP      []route.HTTP
-	L4        []route.L4
-	Ends      map[string]IngressEnd // by their names
+	// Alone says that the name is the listener's, whether a route is for it or not (registry.GatewayServer).
+	Alone bool
+	By    []*registry.VirtualService // in order of age
+	HTTP  []route.HTTP
+	L4    []route.L4
+	Ends  map[string]IngressEnd // by their names
 }
 
 // IngressEnd is a destination as the gateway reaches it.
@@ -158,13 +169,15 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 		}
 		for _, at := range v.Gateways {
 			for _, o := range opened.Of(at) {
-				if a.lets(o, v, name) {
+				if a.lets(o, v, name) && !narrowed(opened, o, name) {
 					n.add(a, opened, o, v, older)
 				}
 			}
 		}
 	}
+	n.order()
 	for _, key := range redirected {
+		n.alone(a.snap, opened, key)
 		for _, o := range opened.Of(key.Namespace + "/" + key.Name) {
 			if o.Redirect && slices.ContainsFunc(o.Hosts, func(f registry.HostFilter) bool { return f.Host == name }) {
 				n.row(o).Redirect = true
@@ -216,17 +229,21 @@ func (n *IngressName) add(a Ingress, opened *registry.Opened, o *registry.Opened
 			})
 		})
 	}
-	if slices.ContainsFunc(older, taken) {
+	if !o.Alone && slices.ContainsFunc(older, taken) {
 		return
 	}
 	r := n.row(o)
-	if len(r.By) > 0 && r.By[0].Key.Namespace != v.Key.Namespace {
+	if !o.Alone && len(r.By) > 0 && r.By[0].Key.Namespace != v.Key.Namespace {
 		return
 	}
-	place := route.Place{Gateway: o.Gateway.Key.Namespace + "/" + o.Gateway.Key.Name, Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels())}
+	place := route.Place{Gateway: cmp.Or(o.Ref, o.Gateway.Key.Namespace+"/"+o.Gateway.Key.Name), Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels())}
 	switch o.Serves {
 	case registry.ServesRequests, registry.ServesTLSRequests:
-		r.HTTP = route.Join(r.HTTP, route.HTTPAt(v.HTTP, place))
+		if r.Alone = o.Alone; r.Alone {
+			r.HTTP = append(r.HTTP, everyAt(v.HTTP, place)...)
+		} else {
+			r.HTTP = route.Join(r.HTTP, route.HTTPAt(v.HTTP, place))
+		}
 	case registry.PassesTLS:
 		r.L4 = append(r.L4, anywhere(route.L4At(v.TLS, place))...)
 	default:
@@ -243,6 +260,55 @@ func (n *IngressName) add(a Ingress, opened *registry.Opened, o *registry.Opened
 	}
 }
 
+// narrowed says whether a name is that of another listener of the Gateway, whose host is narrower.
+func narrowed(opened *registry.Opened, o *registry.OpenedServer, name string) bool {
+	if !o.Alone {
+		return false
+	}
+	own := o.GatewayServer.Hosts[0].Host
+	return slices.ContainsFunc(opened.Servers, func(x *registry.OpenedServer) bool {
+		if !x.Alone || x.Listen != o.Listen || x.Ref == o.Ref || x.Serves == registry.NotServed {
+			return false
+		}
+		host := x.GatewayServer.Hosts[0].Host
+		return registry.Covers(host, name) && host != own && registry.Covers(own, host)
+	})
+}
+
+// alone gives a listener's host a row, that no wider listener's routes are followed for it.
+func (n *IngressName) alone(s *registry.Snapshot, opened *registry.Opened, gateway config.Key) {
+	g := s.Gateway(gateway)
+	if g == nil {
+		return
+	}
+	for i := range g.Servers {
+		for _, o := range opened.Of(g.Servers[i].Ref) {
+			if o.Alone && o.Serves != registry.NotServed && o.GatewayServer.Hosts[0].Host == n.Name {
+				n.row(o).Alone = true
+			}
+		}
+	}
+}
+
+// everyAt gives the routes that count at a place, with all that is behind one which means every request: they are yet to be put in order.
+func everyAt(routes []route.HTTP, p route.Place) (out []route.HTTP) {
+	for i := range routes {
+		if r, ok := routes[i].At(p); ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// order puts the routes of several objects of the Gateway API in their order; they come in that of the objects' age.
+func (n *IngressName) order() {
+	for i := range n.Rows {
+		if r := &n.Rows[i]; r.Alone {
+			slices.SortStableFunc(r.HTTP, func(a, b route.HTTP) int { return route.Precedence(&a, &b) })
+		}
+	}
+}
+
 // turnAway says, in the port's other tables of requests inside of TLS, that the name is not theirs.
 func (n *IngressName) turnAway(opened *registry.Opened) {
 	for i := range slices.Clone(n.Rows) {
@@ -254,7 +320,7 @@ func (n *IngressName) turnAway(opened *registry.Opened) {
 			if o.Serves != registry.ServesTLSRequests || o.Listen != own.Listen {
 				continue
 			}
-			if r := n.row(o); len(r.By) == 0 {
+			if r := n.row(o); len(r.By) == 0 && !r.Alone {
 				r.Elsewhere = true
 			}
 		}
@@ -328,6 +394,9 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 	t := To{Reach: &end.Reach, Subset: d.Subset}
 	svc := end.Service
 	if svc == nil {
+		if d.Host == "" {
+			end.Closed, end.Fix = "is no Service, or one that no ReferenceGrant lets be named", "see the route's status"
+		}
 		return t.close(by, d, end.Closed, end.Fix)
 	}
 	number := d.PortOf(numbersOf(svc), r.Port)

@@ -88,7 +88,9 @@ type Redirect struct {
 	// Port is 0 where the protocol says it. FromRequest stands for the one that the request came to.
 	Port        uint32 `json:",omitempty"`
 	FromRequest bool   `json:",omitempty"`
-	Code        uint32 // 301, 302, 303, 307 or 308
+	// Regex changes the path instead of the first two.
+	Regex *RegexRewrite `json:",omitempty"`
+	Code  uint32        // 301, 302, 303, 307 or 308
 }
 
 // DirectResponse answers by itself.

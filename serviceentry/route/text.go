@@ -14,6 +14,8 @@ const (
 	Exact
 	Prefix
 	Regex // RE2, of the whole value
+	// Elements is of a path: the value, or what is below it by whole elements. It does not end with "/".
+	Elements
 )
 
 // Text is a StringMatch: https://istio.io/latest/docs/reference/config/networking/virtual-service/#StringMatch
@@ -44,6 +46,9 @@ func (t Text) Matches(value string) bool {
 		return value == t.Value
 	case Prefix:
 		return strings.HasPrefix(value, t.Value)
+	case Elements:
+		rest, ok := strings.CutPrefix(value, t.Value)
+		return ok && (rest == "" || rest[0] == '/')
 	default:
 		return t.re != nil && t.re.MatchString(latin1(value))
 	}

@@ -21,6 +21,7 @@ const (
 	VirtualInbound      = "virtualInbound"
 	PassthroughCluster  = "PassthroughCluster"
 	BlackHoleCluster    = "BlackHoleCluster"
+	NoCluster           = "sallyport-no-cluster" // no proxy has it
 	InboundPassthrough  = "InboundPassthroughCluster"
 	InboundPassthrough6 = "InboundPassthroughClusterIpv6"
 	AllowAnyRoute       = "allow_any"

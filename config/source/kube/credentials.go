@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/tools/cache"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
@@ -161,6 +162,11 @@ func (s *store) namedSecrets() (map[config.Key]bool, bool) {
 // servedSecrets adds those that Gateways name: they are of the namespaces of the gateways, which the selectors of Services tell. The
 // caller holds the lock.
 func (s *store) servedSecrets(out map[config.Key]bool) {
+	for key, g := range s.objects[config.KindKubeGateway] {
+		if g.good != nil && !g.gone {
+			listenersSecrets(key.Namespace, g.good.Spec.(*gatewayv1.GatewaySpec), out)
+		}
+	}
 	for _, g := range s.objects[config.KindGateway] {
 		if g.good == nil || g.gone {
 			continue
@@ -181,9 +187,25 @@ func (s *store) servedSecrets(out map[config.Key]bool) {
 	}
 }
 
+// listenersSecrets adds those that a Gateway of the Gateway API names. Whether it may is asked where they are used.
+func listenersSecrets(own string, spec *gatewayv1.GatewaySpec, out map[config.Key]bool) {
+	for _, l := range spec.Listeners {
+		if l.TLS == nil {
+			continue
+		}
+		for _, ref := range l.TLS.CertificateRefs {
+			ns := own
+			if ref.Namespace != nil {
+				ns = string(*ref.Namespace)
+			}
+			out[config.Key{Kind: config.KindSecret, Namespace: ns, Name: string(ref.Name)}] = true
+		}
+	}
+}
+
 // namesSecrets says whether objects of a kind may say which Secrets are read.
 func namesSecrets(k config.Kind) bool {
-	return k == config.KindDestinationRule || k == config.KindGateway || k == config.KindService
+	return k == config.KindDestinationRule || k == config.KindGateway || k == config.KindKubeGateway || k == config.KindService
 }
 
 // servedBy are the names of a Gateway's Secrets.

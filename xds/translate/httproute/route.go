@@ -106,6 +106,8 @@ func Match(m *route.HTTPMatch) *routev3.RouteMatch {
 			out.PathSpecifier = &routev3.RouteMatch_Path{Path: m.URI.Value}
 		case route.Prefix:
 			out.PathSpecifier = &routev3.RouteMatch_Prefix{Prefix: m.URI.Value}
+		case route.Elements:
+			out.PathSpecifier = &routev3.RouteMatch_PathSeparatedPrefix{PathSeparatedPrefix: m.URI.Value}
 		case route.Regex:
 			out.PathSpecifier = &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: m.URI.Value}}
 		}
@@ -163,6 +165,9 @@ func redirect(d *route.Redirect, port uint32) *routev3.RedirectAction {
 	if d.FromRequest {
 		out.PortRedirect = port
 	}
+	if out.PortRedirect == 443 && d.FromRequest && d.Scheme == "" {
+		out.PortRedirect = 0 // TLS came to it
+	}
 	if (out.PortRedirect == 80 && d.Scheme != "https") || (out.PortRedirect == 443 && d.Scheme == "https") {
 		out.PortRedirect = 0 // the scheme's own needs no mention
 	}
@@ -172,10 +177,16 @@ func redirect(d *route.Redirect, port uint32) *routev3.RedirectAction {
 	switch {
 	case d.URI != "":
 		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: d.URI}
+	case d.Regex != nil:
+		out.PathRewriteSpecifier = &routev3.RedirectAction_RegexRewrite{RegexRewrite: substitute(d.Regex)}
 	case d.PrefixRewrite != "":
 		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: d.PrefixRewrite}
 	}
 	return out
+}
+
+func substitute(w *route.RegexRewrite) *matcherv3.RegexMatchAndSubstitute {
+	return &matcherv3.RegexMatchAndSubstitute{Pattern: &matcherv3.RegexMatcher{Regex: w.Match}, Substitution: w.Rewrite}
 }
 
 func directResponse(d *route.DirectResponse) *routev3.DirectResponseAction {
@@ -198,7 +209,7 @@ func forward(r *routev3.Route, h *route.HTTP, ends, mirrors []End) *routev3.Rout
 	if w := h.Rewrite; w != nil {
 		a.PrefixRewrite = w.URI
 		if w.Regex != nil {
-			a.RegexRewrite = &matcherv3.RegexMatchAndSubstitute{Pattern: &matcherv3.RegexMatcher{Regex: w.Regex.Match}, Substitution: w.Regex.Rewrite}
+			a.RegexRewrite = substitute(w.Regex)
 		}
 	}
 	for i, m := range mirrors {

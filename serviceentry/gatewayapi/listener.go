@@ -1,0 +1,217 @@
+package gatewayapi
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/sallyport/sallyport/config"
+)
+
+// Listener is one of a Gateway's.
+type Listener struct {
+	Name     string
+	Ref      string // "NAMESPACE/GATEWAY/LISTENER"
+	Host     string // a name, "*.suffix", or "*"
+	Port     uint32
+	Protocol gatewayv1.ProtocolType
+	Passes   bool // TLS goes through as it is
+	Kinds    []gatewayv1.RouteGroupKind
+	// Certificates are the Secrets that it shows.
+	Certificates []types.NamespacedName
+	// What is wrong: it is not accepted, contradicts another, or names what it may not. Any of the first two closes it.
+	Unaccepted, Conflict, Refs Problem
+
+	from     gatewayv1.FromNamespaces
+	selector *metav1.LabelSelector
+}
+
+// Opens says whether the gateway listens for it.
+func (l *Listener) Opens() bool {
+	return !l.Unaccepted.Is() && !l.Conflict.Is() && (l.Protocol != gatewayv1.HTTPSProtocolType && l.Protocol != gatewayv1.TLSProtocolType || l.Passes || len(l.Certificates) > 0)
+}
+
+// ListenerRef is how a route's matches name a listener.
+func ListenerRef(gateway config.Key, listener string) string {
+	return gateway.Namespace + "/" + gateway.Name + "/" + listener
+}
+
+// ParseRef takes a ListenerRef apart. Names of Istio's Gateways, "NAMESPACE/NAME", are none.
+func ParseRef(ref string) (gateway config.Key, listener string, ok bool) {
+	parts := strings.SplitN(ref, "/", 3)
+	if len(parts) != 3 {
+		return config.Key{}, "", false
+	}
+	return config.Key{Kind: config.KindKubeGateway, Namespace: parts[0], Name: parts[1]}, parts[2], true
+}
+
+// Listeners are those of a Gateway.
+func Listeners(w World, o *config.Object) []Listener {
+	spec := o.Spec.(*gatewayv1.GatewaySpec)
+	out := make([]Listener, len(spec.Listeners))
+	for i := range spec.Listeners {
+		out[i] = listener(w, o, spec, &spec.Listeners[i])
+	}
+	for i := range out {
+		for j := range out {
+			if i != j {
+				out[i].clash(&out[j])
+			}
+		}
+	}
+	return out
+}
+
+func listener(w World, o *config.Object, spec *gatewayv1.GatewaySpec, in *gatewayv1.Listener) Listener {
+	l := Listener{
+		Name: string(in.Name), Ref: ListenerRef(o.Key, string(in.Name)), Host: strings.ToLower(string(or(in.Hostname, ""))),
+		Port: uint32(in.Port), Protocol: in.Protocol, from: gatewayv1.NamespacesFromSame,
+	}
+	if l.Host == "" {
+		l.Host = "*"
+	}
+	if a := in.AllowedRoutes; a != nil && a.Namespaces != nil {
+		l.from, l.selector = or(a.Namespaces.From, gatewayv1.NamespacesFromSame), a.Namespaces.Selector
+	}
+	supported := l.supported(in)
+	l.Kinds = supported
+	if a := in.AllowedRoutes; a != nil && len(a.Kinds) > 0 {
+		l.Kinds = nil
+		for _, k := range a.Kinds {
+			k.Group = ptr(or(k.Group, gatewayv1.GroupName))
+			if slices.ContainsFunc(supported, func(s gatewayv1.RouteGroupKind) bool { return *s.Group == *k.Group && s.Kind == k.Kind }) {
+				l.Kinds = append(l.Kinds, k)
+			} else {
+				l.Refs = Problem{string(gatewayv1.ListenerReasonInvalidRouteKinds), "allowedRoutes.kinds: " + string(k.Kind) + " is no route of a listener of protocol " + string(l.Protocol)}
+			}
+		}
+	}
+	switch l.Protocol {
+	case gatewayv1.HTTPProtocolType, gatewayv1.TCPProtocolType:
+	case gatewayv1.HTTPSProtocolType, gatewayv1.TLSProtocolType:
+		l.tls(w, o, spec, in.TLS)
+	default:
+		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonUnsupportedProtocol), "protocol: " + string(l.Protocol) + " is not served"}
+	}
+	if config.IsBoundPort(l.Port) {
+		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonPortUnavailable), "port: proxies listen there themselves"}
+	}
+	return l
+}
+
+// supported are the kinds of routes that its protocol has.
+func (l *Listener) supported(in *gatewayv1.Listener) []gatewayv1.RouteGroupKind {
+	of := func(kinds ...gatewayv1.Kind) (out []gatewayv1.RouteGroupKind) {
+		for _, k := range kinds {
+			out = append(out, gatewayv1.RouteGroupKind{Group: ptr(gatewayv1.Group(gatewayv1.GroupName)), Kind: k})
+		}
+		return out
+	}
+	switch l.Protocol {
+	case gatewayv1.HTTPProtocolType, gatewayv1.HTTPSProtocolType:
+		return of("HTTPRoute", "GRPCRoute")
+	case gatewayv1.TLSProtocolType:
+		if in.TLS != nil && or(in.TLS.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModeTerminate {
+			return of("TLSRoute", "TCPRoute")
+		}
+		return of("TLSRoute")
+	case gatewayv1.TCPProtocolType:
+		return of("TCPRoute")
+	default:
+		return []gatewayv1.RouteGroupKind{}
+	}
+}
+
+// tls reads how it ends TLS.
+func (l *Listener) tls(w World, o *config.Object, spec *gatewayv1.GatewaySpec, in *gatewayv1.ListenerTLSConfig) {
+	unsupported := func(what string) { l.Unaccepted = Problem{string(gatewayv1.ListenerReasonUnsupportedValue), what} }
+	if in == nil {
+		unsupported("tls: it is missing")
+		return
+	}
+	l.Passes = or(in.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough
+	switch {
+	case l.Passes && l.Protocol == gatewayv1.HTTPSProtocolType:
+		unsupported("tls.mode: requests inside of TLS that passes are not read")
+		return
+	case l.Passes:
+		return
+	case spec.TLS != nil && spec.TLS.Frontend != nil && asksClients(spec.TLS.Frontend, in, l.Port):
+		unsupported("spec.tls.frontend: clients' certificates are not asked for, and who was to be turned away would come in")
+		return
+	case len(in.Options) > 0:
+		unsupported("tls.options: none is known")
+		return
+	}
+	for _, ref := range in.CertificateRefs {
+		to := party{string(or(ref.Group, "")), string(or(ref.Kind, "Secret")), string(or(ref.Namespace, gatewayv1.Namespace(o.Namespace))), string(ref.Name)}
+		switch {
+		case to.group != "" || to.kind != "Secret":
+			l.Refs = Problem{string(gatewayv1.ListenerReasonInvalidCertificateRef), "tls.certificateRefs: " + to.kind + " " + to.name + " is no Secret"}
+		case !granted(w, party{gatewayv1.GroupName, "Gateway", o.Namespace, o.Name}, to):
+			l.Refs = Problem{string(gatewayv1.ListenerReasonRefNotPermitted), "tls.certificateRefs: no ReferenceGrant in namespace " + to.namespace + " lets it name Secret " + to.name}
+		default:
+			l.Certificates = append(l.Certificates, types.NamespacedName{Namespace: to.namespace, Name: to.name})
+		}
+	}
+	if len(in.CertificateRefs) == 0 {
+		l.Refs = Problem{string(gatewayv1.ListenerReasonInvalidCertificateRef), "tls.certificateRefs: none is written"}
+	}
+}
+
+// asksClients says whether clients at a port are to show certificates.
+func asksClients(f *gatewayv1.FrontendTLSConfig, _ *gatewayv1.ListenerTLSConfig, port uint32) bool {
+	for _, p := range f.PerPort {
+		if uint32(p.Port) == port {
+			return p.TLS.Validation != nil
+		}
+	}
+	return f.Default.Validation != nil
+}
+
+// clash notes where another listener of the Gateway wants the same: both are closed.
+func (l *Listener) clash(o *Listener) {
+	switch {
+	case l.Port != o.Port || l.Unaccepted.Is() || o.Unaccepted.Is():
+	case l.family() != o.family():
+		l.Conflict = Problem{string(gatewayv1.ListenerReasonProtocolConflict), "port: listener " + o.Name + " speaks another protocol there"}
+	case !l.Conflict.Is() && l.Host == o.Host:
+		l.Conflict = Problem{string(gatewayv1.ListenerReasonHostnameConflict), "hostname: listener " + o.Name + " has it at this port, too"}
+	}
+}
+
+// family tells which listeners may share a port.
+func (l *Listener) family() gatewayv1.ProtocolType {
+	if l.Protocol == gatewayv1.HTTPSProtocolType {
+		return gatewayv1.TLSProtocolType
+	}
+	return l.Protocol
+}
+
+// takes says whether routes of a namespace may attach.
+func (l *Listener) takes(w World, own, ns string) bool {
+	switch l.from {
+	case gatewayv1.NamespacesFromAll:
+		return true
+	case gatewayv1.NamespacesFromSelector:
+		selector, err := metav1.LabelSelectorAsSelector(l.selector)
+		return err == nil && l.selector != nil && selector.Matches(labels.Set(w.NamespaceLabels(ns)))
+	case gatewayv1.NamespacesFromSame:
+		return own == ns
+	default:
+		return false
+	}
+}
+
+// BySelector says whether a Gateway asks for namespaces' labels.
+func BySelector(o *config.Object) bool {
+	return slices.ContainsFunc(o.Spec.(*gatewayv1.GatewaySpec).Listeners, func(l gatewayv1.Listener) bool {
+		return l.AllowedRoutes != nil && l.AllowedRoutes.Namespaces != nil && l.AllowedRoutes.Namespaces.Selector != nil
+	})
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,162 @@
+package gatewayapi
+
+import (
+	"slices"
+	"strings"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
+
+// Route is one of any kind, as far as they are alike.
+type Route struct {
+	Object    *config.Object
+	Kind      gatewayv1.Kind
+	Parents   []gatewayv1.ParentReference
+	Hostnames []string // in lower case; none: all
+}
+
+// RouteOf reads one; false for objects that are none.
+func RouteOf(o *config.Object) (Route, bool) {
+	r := Route{Object: o, Kind: gatewayv1.Kind(o.Kind)}
+	var names []gatewayv1.Hostname
+	switch spec := o.Spec.(type) {
+	case *gatewayv1.HTTPRouteSpec:
+		r.Parents, names = spec.ParentRefs, spec.Hostnames
+	case *gatewayv1.GRPCRouteSpec:
+		r.Parents, names = spec.ParentRefs, spec.Hostnames
+	case *gatewayv1.TLSRouteSpec:
+		r.Parents, names = spec.ParentRefs, spec.Hostnames
+	case *gatewayv1.TCPRouteSpec:
+		r.Parents = spec.ParentRefs
+	case *gatewayv1.UDPRouteSpec:
+		r.Parents = spec.ParentRefs
+	default:
+		return Route{}, false
+	}
+	for _, n := range names {
+		r.Hostnames = append(r.Hostnames, strings.ToLower(string(n)))
+	}
+	return r, true
+}
+
+// GatewayOf is the Gateway that a parent is; false where it is something else.
+func (r Route) GatewayOf(p gatewayv1.ParentReference) (config.Key, bool) {
+	if or(p.Group, gatewayv1.GroupName) != gatewayv1.GroupName || or(p.Kind, "Gateway") != "Gateway" {
+		return config.Key{}, false
+	}
+	return config.Key{Kind: config.KindKubeGateway, Namespace: string(or(p.Namespace, gatewayv1.Namespace(r.Object.Namespace))), Name: string(p.Name)}, true
+}
+
+// Attachment is what a parent that is ours makes of a route.
+type Attachment struct {
+	Parent  gatewayv1.ParentReference
+	Gateway config.Key
+	Refs    []string // the listeners at which it counts
+	Problem          // why there are none
+}
+
+// Attach says at which listeners of our Gateways a route counts, for each of its parents that is one.
+func (r Route) Attach(w World) (out []Attachment) {
+	unsupported := r.Unsupported()
+	for _, p := range r.Parents {
+		key, of := r.GatewayOf(p)
+		if !of {
+			continue
+		}
+		g := gateway(w, key.Namespace, key.Name)
+		if g == nil {
+			continue
+		}
+		a := Attachment{Parent: p, Gateway: key}
+		if a.Problem = unsupported; !a.Is() {
+			a.attach(w, r, Listeners(w, g))
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// attach finds the listeners. What comes closest says why there is none.
+func (a *Attachment) attach(w World, r Route, listeners []Listener) {
+	named, allowed := false, false
+	for i := range listeners {
+		l := &listeners[i]
+		if a.Parent.SectionName != nil && string(*a.Parent.SectionName) != l.Name || a.Parent.Port != nil && uint32(*a.Parent.Port) != l.Port {
+			continue
+		}
+		named = true
+		if !l.takes(w, a.Gateway.Namespace, r.Object.Namespace) || !slices.ContainsFunc(l.Kinds, func(k gatewayv1.RouteGroupKind) bool { return k.Kind == r.Kind && *k.Group == gatewayv1.GroupName }) {
+			continue
+		}
+		allowed = true
+		if r.meets(l.Host) {
+			a.Refs = append(a.Refs, l.Ref)
+		}
+	}
+	switch {
+	case len(a.Refs) > 0:
+	case allowed:
+		a.Problem = Problem{string(gatewayv1.RouteReasonNoMatchingListenerHostname), "hostnames: no listener of the Gateway has any of them"}
+	case named:
+		a.Problem = Problem{string(gatewayv1.RouteReasonNotAllowedByListeners), "no listener that it names lets routes of this kind and namespace attach"}
+	default:
+		a.Problem = Problem{string(gatewayv1.RouteReasonNoMatchingParent), "the Gateway has no listener of that name and port"}
+	}
+}
+
+// meets says whether a listener's host and one of the route's have something in common.
+func (r Route) meets(host string) bool {
+	return len(r.Hostnames) == 0 || slices.ContainsFunc(r.Hostnames, func(n string) bool { return covers(host, n) || covers(n, host) })
+}
+
+func covers(pattern, host string) bool {
+	suffix, wild := strings.CutPrefix(pattern, "*")
+	return pattern == host || wild && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
+}
+
+// Destination reads a backend that a route names. Its Host is empty where the Problem says why requests for it fail.
+func (r Route) Destination(w World, b gatewayv1.BackendObjectReference) (route.Destination, Problem) {
+	to := party{string(or(b.Group, "")), string(or(b.Kind, "Service")), string(or(b.Namespace, gatewayv1.Namespace(r.Object.Namespace))), string(b.Name)}
+	from := party{gatewayv1.GroupName, string(r.Kind), r.Object.Namespace, r.Object.Name}
+	switch {
+	case to.group != "" || to.kind != "Service":
+		return route.Destination{}, Problem{string(gatewayv1.RouteReasonInvalidKind), "backendRefs: " + to.kind + " " + to.name + " is no Service"}
+	case !granted(w, from, to):
+		return route.Destination{}, Problem{string(gatewayv1.RouteReasonRefNotPermitted), "backendRefs: no ReferenceGrant in namespace " + to.namespace + " lets it name Service " + to.name}
+	case b.Port == nil:
+		return route.Destination{}, Problem{string(gatewayv1.RouteReasonUnsupportedValue), "backendRefs: Service " + to.name + " is named without a port"}
+	}
+	return route.Destination{Host: route.FullName(to.name, to.namespace), Port: uint32(*b.Port)}, Problem{}
+}
+
+// Routes makes what it says neutral, for the listeners of refs.
+func (r Route) Routes(w World, refs []string) route.Routes {
+	return route.ParseGatewayAPI(r.Object, refs, func(b gatewayv1.BackendObjectReference) route.Destination {
+		d, _ := r.Destination(w, b)
+		return d
+	})
+}
+
+// Backends are all that it names, each once for every place.
+func (r Route) Backends() (out []gatewayv1.BackendObjectReference) {
+	return route.Backends(r.Object.Spec)
+}
+
+// Unsupported says what of it is not done: the whole is not accepted, since without it other requests would be answered than were meant.
+func (r Route) Unsupported() Problem {
+	if r.Kind == "UDPRoute" {
+		return Problem{string(gatewayv1.RouteReasonUnsupportedValue), "UDP is not served"}
+	}
+	field, why := route.Unsupported(r.Object.Spec)
+	switch {
+	case field == "":
+		return Problem{}
+	case why == route.Incompatible:
+		return Problem{string(gatewayv1.RouteReasonIncompatibleFilters), field + ": " + why}
+	default:
+		return Problem{string(gatewayv1.RouteReasonUnsupportedValue), field + ": " + why}
+	}
+}

@@ -1,0 +1,106 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Class is what is told of a GatewayClass; false where it is not ours.
+func Class(s *registry.Snapshot, key config.Key) ([]metav1.Condition, bool) {
+	o := s.World().Object(key)
+	if o == nil || key.Kind != config.KindGatewayClass {
+		return nil, false
+	}
+	spec := o.Spec.(*gatewayv1.GatewayClassSpec)
+	if spec.ControllerName != gatewayapi.Controller {
+		return nil, false
+	}
+	var p gatewayapi.Problem
+	if spec.ParametersRef != nil {
+		p = gatewayapi.Problem{Reason: string(gatewayv1.GatewayClassReasonInvalidParameters), Message: "parametersRef: none is known; write infrastructure.parametersRef of a Gateway"}
+	}
+	return []metav1.Condition{condition(string(gatewayv1.GatewayClassConditionStatusAccepted), string(gatewayv1.GatewayClassReasonAccepted), p)}, true
+}
+
+// Gateway is what is told of a Gateway, as far as it follows from what is written; false where it is not ours.
+func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, bool) {
+	w := s.World()
+	o := w.Object(key)
+	if o == nil || key.Kind != config.KindKubeGateway || !gatewayapi.IsOurs(w, o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName) {
+		return gatewayv1.GatewayStatus{}, false
+	}
+	var out gatewayv1.GatewayStatus
+	var bad []string
+	open := 0
+	for _, l := range gatewayapi.Listeners(w, o) {
+		refs := first(l.Refs, certificates(s, &l))
+		invalid := first(l.Unaccepted, l.Conflict, refs)
+		closed := first(l.Unaccepted, l.Conflict)
+		if refs.Is() && refs.Reason != string(gatewayv1.ListenerReasonInvalidRouteKinds) {
+			closed = first(closed, refs)
+		}
+		if invalid.Is() {
+			bad = append(bad, l.Name)
+		}
+		if !closed.Is() {
+			open++
+		}
+		out.Listeners = append(out.Listeners, listener(s, &l, refs))
+	}
+	accepted := metav1.Condition{Type: string(gatewayv1.GatewayConditionAccepted), Status: metav1.ConditionTrue, Reason: string(gatewayv1.GatewayReasonAccepted)}
+	programmed := metav1.Condition{Type: string(gatewayv1.GatewayConditionProgrammed), Status: metav1.ConditionTrue, Reason: string(gatewayv1.GatewayReasonProgrammed)}
+	if len(bad) > 0 {
+		accepted.Reason, accepted.Message = string(gatewayv1.GatewayReasonListenersNotValid), "listeners that are not valid: "+strings.Join(bad, ", ")
+	}
+	if open == 0 {
+		accepted.Status, programmed.Status, programmed.Reason = metav1.ConditionFalse, metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid)
+		accepted.Reason, programmed.Message = string(gatewayv1.GatewayReasonListenersNotValid), "no listener is open"
+	}
+	out.Conditions = []metav1.Condition{accepted, programmed}
+	return out, true
+}
+
+// certificates says what is wrong with those that a listener shows.
+func certificates(s *registry.Snapshot, l *gatewayapi.Listener) gatewayapi.Problem {
+	for _, ref := range l.Certificates {
+		c, problem := s.Credential(registry.CredentialRef(ref))
+		if c != nil && len(c.Key) == 0 {
+			problem = fmt.Sprintf("Secret %s holds no certificate with a key", ref)
+		}
+		if problem != "" {
+			return gatewayapi.Problem{Reason: string(gatewayv1.ListenerReasonInvalidCertificateRef), Message: "tls.certificateRefs: " + problem}
+		}
+	}
+	return gatewayapi.Problem{}
+}
+
+func listener(s *registry.Snapshot, l *gatewayapi.Listener, refs gatewayapi.Problem) gatewayv1.ListenerStatus {
+	kinds := l.Kinds
+	if kinds == nil {
+		kinds = []gatewayv1.RouteGroupKind{}
+	}
+	conflict := metav1.Condition{Type: string(gatewayv1.ListenerConditionConflicted), Status: metav1.ConditionFalse, Reason: string(gatewayv1.ListenerReasonNoConflicts)}
+	if l.Conflict.Is() {
+		conflict.Status, conflict.Reason, conflict.Message = metav1.ConditionTrue, l.Conflict.Reason, l.Conflict.Message
+	}
+	programmed := gatewayapi.Problem{}
+	if p := first(l.Unaccepted, l.Conflict, refs); p.Is() {
+		programmed = gatewayapi.Problem{Reason: string(gatewayv1.ListenerReasonInvalid), Message: p.Message}
+	}
+	return gatewayv1.ListenerStatus{
+		Name: gatewayv1.SectionName(l.Name), SupportedKinds: kinds, AttachedRoutes: int32(s.Attached(l.Ref)),
+		Conditions: []metav1.Condition{
+			condition(string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerReasonAccepted), first(l.Unaccepted, l.Conflict)),
+			condition(string(gatewayv1.ListenerConditionProgrammed), string(gatewayv1.ListenerReasonProgrammed), programmed),
+			condition(string(gatewayv1.ListenerConditionResolvedRefs), string(gatewayv1.ListenerReasonResolvedRefs), refs),
+			conflict,
+		},
+	}
+}

@@ -1,0 +1,58 @@
+package status
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Route is what is told of a route, for its parents that are Gateways of ours; false where it is no route, or none.
+func Route(s *registry.Snapshot, key config.Key) (gatewayv1.RouteStatus, bool) {
+	w := s.World()
+	o := w.Object(key)
+	if o == nil {
+		return gatewayv1.RouteStatus{}, false
+	}
+	r, is := gatewayapi.RouteOf(o)
+	if !is {
+		return gatewayv1.RouteStatus{}, false
+	}
+	out := gatewayv1.RouteStatus{Parents: []gatewayv1.RouteParentStatus{}}
+	refs := references(s, w, r)
+	for _, a := range r.Attach(w) {
+		out.Parents = append(out.Parents, gatewayv1.RouteParentStatus{
+			ParentRef: a.Parent, ControllerName: gatewayapi.Controller,
+			Conditions: []metav1.Condition{
+				condition(string(gatewayv1.RouteConditionAccepted), string(gatewayv1.RouteReasonAccepted), a.Problem),
+				condition(string(gatewayv1.RouteConditionResolvedRefs), string(gatewayv1.RouteReasonResolvedRefs), refs),
+			},
+		})
+	}
+	return out, true
+}
+
+// references is the first problem of the backends that a route names.
+func references(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route) gatewayapi.Problem {
+	for _, ref := range r.Backends() {
+		d, p := r.Destination(w, ref)
+		if p.Is() {
+			return p
+		}
+		missing := func(what string) gatewayapi.Problem {
+			return gatewayapi.Problem{Reason: string(gatewayv1.RouteReasonBackendNotFound), Message: fmt.Sprintf("backendRefs: %s %s", d.Host, what)}
+		}
+		list := s.Services(d.Host)
+		if len(list) == 0 {
+			return missing("is no Service that is known")
+		}
+		if _, has := list[0].Port(d.Port); !has {
+			return missing(fmt.Sprintf("has no port %d", d.Port))
+		}
+	}
+	return gatewayapi.Problem{}
+}

@@ -1,0 +1,80 @@
+package gatewayapi
+
+import (
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/sallyport/sallyport/config"
+)
+
+// Controller is who makes Gateways work, as GatewayClasses name it.
+const Controller gatewayv1.GatewayController = "egress.sallyport.io/gateway-controller"
+
+// DefaultClass is the class that is ours where no GatewayClass object of that name says whose it is.
+const DefaultClass = "sallyport"
+
+// GatewayLabel is on the pods of a Gateway, with its name.
+const GatewayLabel = gatewayv1.GatewayNameLabelKey
+
+// World is where objects are looked up that others name.
+type World interface {
+	// Object finds one of the Gateway API's; nil without one.
+	Object(config.Key) *config.Object
+	NamespaceLabels(ns string) map[string]string
+	// Grants are the ReferenceGrants of a namespace.
+	Grants(ns string) []*gatewayv1.ReferenceGrantSpec
+}
+
+// Problem is why something does not count. The zero value is none.
+type Problem struct{ Reason, Message string }
+
+// Is says whether there is one.
+func (p Problem) Is() bool { return p.Reason != "" }
+
+// IsOurs says whether Gateways of a class are ours.
+func IsOurs(w World, class gatewayv1.ObjectName) bool {
+	o := w.Object(config.Key{Kind: config.KindGatewayClass, Name: string(class)})
+	if o == nil {
+		return class == DefaultClass
+	}
+	return o.Spec.(*gatewayv1.GatewayClassSpec).ControllerName == Controller
+}
+
+// gateway finds a Gateway that is ours.
+func gateway(w World, ns, name string) *config.Object {
+	o := w.Object(config.Key{Kind: config.KindKubeGateway, Namespace: ns, Name: name})
+	if o == nil || !IsOurs(w, o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName) {
+		return nil
+	}
+	return o
+}
+
+// party is an object as grants name it.
+type party struct{ group, kind, namespace, name string }
+
+// granted says whether one object may name another: it is of its own namespace, or that one's ReferenceGrants say so.
+func granted(w World, from, to party) bool {
+	if from.namespace == to.namespace {
+		return true
+	}
+	for _, g := range w.Grants(to.namespace) {
+		asks, gives := false, false
+		for _, f := range g.From {
+			asks = asks || string(f.Group) == from.group && string(f.Kind) == from.kind && string(f.Namespace) == from.namespace
+		}
+		for _, t := range g.To {
+			gives = gives || string(t.Group) == to.group && string(t.Kind) == to.kind && (t.Name == nil || *t.Name == "" || string(*t.Name) == to.name)
+		}
+		if asks && gives {
+			return true
+		}
+	}
+	return false
+}
+
+// or gives what a pointer leads to, or what stands for none.
+func or[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}

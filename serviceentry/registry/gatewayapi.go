@@ -1,0 +1,289 @@
+package registry
+
+import (
+	"maps"
+	"slices"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
+)
+
+// World is how the Gateway API's objects find each other.
+func (s *Snapshot) World() gatewayapi.World { return world{s.gatewayAPI.Get, s} }
+
+type world struct {
+	find func(string) (*config.Object, bool)
+	*Snapshot
+}
+
+func (w world) Object(key config.Key) *config.Object {
+	o, _ := w.find(key.String())
+	return o
+}
+
+func (w world) NamespaceLabels(ns string) map[string]string { return w.namespaceLabels(ns) }
+
+func (w world) Grants(ns string) []*gatewayv1.ReferenceGrantSpec { return w.grants[ns] }
+
+// namespaceLabels are those of a namespace, with its own name, as the API server writes it.
+func (s *Snapshot) namespaceLabels(ns string) map[string]string {
+	own := s.namespaces[ns]
+	if own["kubernetes.io/metadata.name"] != "" {
+		return own
+	}
+	out := map[string]string{"kubernetes.io/metadata.name": ns}
+	maps.Copy(out, own)
+	return out
+}
+
+// Attached is how many routes count at a listener.
+func (s *Snapshot) Attached(listener string) int {
+	n, _ := s.attached.Get(listener)
+	return n
+}
+
+// gatewayAPIUses is the writer's memory of who names what.
+type gatewayAPIUses struct {
+	parents users[config.Key] // the routes that name a Gateway
+	within  users[string]     // Gateways and routes that name an object of another namespace
+	shown   users[config.Key] // the Gateways that name a Secret
+}
+
+// ofGatewayAPI says whether it is what became of a route of the Gateway API.
+func (v *VirtualService) ofGatewayAPI() bool { return v.Key.Kind != config.KindVirtualService }
+
+// setGatewayAPI takes an object of the Gateway API in. What follows is settled once all of the batch is there.
+func (b *batch) setGatewayAPI(c config.Change) {
+	b.unseen = true
+	b.retold[c.Key] = true
+	was, _ := b.gatewayAPI.Get(c.Key.String())
+	if c.Object == nil {
+		b.gatewayAPI.Delete(c.Key.String())
+	} else {
+		b.gatewayAPI.Put(c.Key.String(), c.Object)
+	}
+	switch c.Key.Kind {
+	case config.KindGatewayClass:
+		for key := range b.objects {
+			if key.Kind == config.KindKubeGateway {
+				b.remade[key] = true
+			}
+		}
+	case config.KindReferenceGrant:
+		b.setGrants(c.Key.Namespace)
+		for key := range b.index.gatewayAPI.within[c.Key.Namespace] {
+			b.remade[key] = true
+		}
+	case config.KindListenerSet, config.KindBackendTLSPolicy: // said to be left undone
+	default:
+		b.noteUses(was, false)
+		b.noteUses(c.Object, true)
+		b.remade[c.Key] = true
+	}
+}
+
+func (b *batch) setGrants(ns string) {
+	var list []*gatewayv1.ReferenceGrantSpec
+	b.gatewayAPI.WalkPrefix(string(config.KindReferenceGrant)+" "+ns+"/", func(_ string, o *config.Object) bool {
+		list = append(list, o.Spec.(*gatewayv1.ReferenceGrantSpec))
+		return true
+	})
+	if b.next.grants = maps.Clone(b.next.grants); b.next.grants == nil {
+		b.next.grants = map[string][]*gatewayv1.ReferenceGrantSpec{}
+	}
+	if b.next.grants[ns] = list; len(list) == 0 {
+		delete(b.next.grants, ns)
+	}
+}
+
+// noteUses remembers whom an object names.
+func (b *batch) noteUses(o *config.Object, uses bool) {
+	if o == nil {
+		return
+	}
+	x := &b.index.gatewayAPI
+	if spec, gateway := o.Spec.(*gatewayv1.GatewaySpec); gateway {
+		for _, l := range spec.Listeners {
+			if l.TLS == nil {
+				continue
+			}
+			for _, ref := range l.TLS.CertificateRefs {
+				ns := o.Namespace
+				if ref.Namespace != nil {
+					ns = string(*ref.Namespace)
+				}
+				x.within.note(ns, o.Key, uses)
+				x.shown.note(config.Key{Kind: config.KindSecret, Namespace: ns, Name: string(ref.Name)}, o.Key, uses)
+			}
+		}
+		return
+	}
+	r, is := gatewayapi.RouteOf(o)
+	if !is {
+		return
+	}
+	for _, p := range r.Parents {
+		if key, of := r.GatewayOf(p); of {
+			x.parents.note(key, o.Key, uses)
+		}
+	}
+	for _, ref := range r.Backends() {
+		if ref.Namespace != nil && string(*ref.Namespace) != o.Namespace {
+			x.within.note(string(*ref.Namespace), o.Key, uses)
+		}
+	}
+}
+
+// relabel looks at Gateways again that ask for namespaces' labels.
+func (b *batch) relabel() {
+	for gateway, routes := range b.index.gatewayAPI.parents {
+		if o := b.objects[gateway]; o != nil && gatewayapi.BySelector(o) {
+			for key := range routes {
+				b.remade[key] = true
+			}
+		}
+	}
+}
+
+// retellShowing is about Gateways that name a Secret.
+func (b *batch) retellShowing(secret config.Key) {
+	for key := range b.index.gatewayAPI.shown[secret] {
+		b.retold[key] = true
+	}
+}
+
+// settleGatewayAPI makes Gateways again, and then the routes that are for them.
+func (b *batch) settleGatewayAPI() {
+	if len(b.remade) == 0 {
+		return
+	}
+	w := world{b.gatewayAPI.Get, b.next}
+	gateways := map[config.Key]*Gateway{}
+	for key := range b.remade {
+		if key.Kind == config.KindKubeGateway {
+			gateways[key] = b.fromKubeGateway(w, key)
+		}
+	}
+	for key := range gateways {
+		for r := range b.index.gatewayAPI.parents[key] {
+			b.remade[r] = true
+		}
+	}
+	if len(gateways) > 0 {
+		if b.next.gateways = maps.Clone(b.next.gateways); b.next.gateways == nil {
+			b.next.gateways = map[config.Key]*Gateway{}
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(gateways), config.Key.Compare) {
+		b.putGateway(key, gateways[key])
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(b.remade), config.Key.Compare) {
+		b.retold[key] = true
+		if key.Kind != config.KindKubeGateway {
+			b.makeRoute(w, key)
+		}
+	}
+}
+
+// fromKubeGateway is what gateways' pods open for a Gateway of the Gateway API; nil where it is not ours.
+func (b *batch) fromKubeGateway(w world, key config.Key) *Gateway {
+	o := b.objects[key]
+	if o == nil || !gatewayapi.IsOurs(w, o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName) {
+		return nil
+	}
+	g := &Gateway{Key: key, Revision: o.Revision, Created: o.Created, Selector: map[string]string{gatewayapi.GatewayLabel: key.Name}, Hash: o.Hash}
+	for _, l := range gatewayapi.Listeners(w, o) {
+		g.Servers = append(g.Servers, fromKubeListener(&l))
+	}
+	return g
+}
+
+// fromKubeListener is one of its servers.
+func fromKubeListener(l *gatewayapi.Listener) GatewayServer {
+	s := GatewayServer{
+		Port: l.Port, Protocol: ParseProtocol(string(l.Protocol)), Opaque: l.Passes || l.Protocol == gatewayv1.TCPProtocolType || l.Protocol == gatewayv1.TLSProtocolType,
+		Hosts: []HostFilter{{"*", l.Host}}, Name: l.Name, Ref: l.Ref,
+	}
+	switch {
+	case !l.Opens():
+		s.Why = "the listener " + l.Name + ": " + l.Unaccepted.Message + l.Conflict.Message + l.Refs.Message
+		return s
+	case l.Protocol == gatewayv1.HTTPProtocolType:
+		s.Serves = ServesRequests
+	case l.Protocol == gatewayv1.TCPProtocolType:
+		s.Serves = ServesBytes
+	case l.Passes:
+		s.Serves = PassesTLS
+	case l.Protocol == gatewayv1.HTTPSProtocolType:
+		s.Serves = ServesTLSRequests
+	default:
+		s.Serves = ServesTLSBytes
+	}
+	s.Alone = s.Serves != ServesBytes
+	if s.Serves.EndsTLS() {
+		s.TLS = &ServerTLS{}
+		for _, c := range l.Certificates {
+			s.TLS.Credentials = append(s.TLS.Credentials, c.String())
+		}
+	}
+	return s
+}
+
+// makeRoute makes what gateways do by a route of the Gateway API.
+func (b *batch) makeRoute(w world, key config.Key) {
+	x := &b.index.virtual
+	was := x.made[key]
+	is := b.fromRoute(w, key)
+	if was != nil && is != nil && was.Hash == is.Hash {
+		return
+	}
+	if delete(x.made, key); is != nil {
+		x.made[key] = is
+	}
+	b.noteVirtual(was, false)
+	b.noteVirtual(is, true)
+}
+
+func (b *batch) fromRoute(w world, key config.Key) *VirtualService {
+	o := b.objects[key]
+	if o == nil {
+		return nil
+	}
+	r, _ := gatewayapi.RouteOf(o)
+	parents := r.Attach(w)
+	if len(parents) == 0 {
+		return nil
+	}
+	v := &VirtualService{Key: key, Revision: o.Revision, Created: o.Created, Hosts: slices.Clone(r.Hostnames), ExportTo: ExportTo{All: true}}
+	for _, p := range parents {
+		v.Gateways = append(v.Gateways, p.Refs...)
+	}
+	slices.Sort(v.Gateways)
+	v.Gateways = slices.Compact(v.Gateways)
+	if len(v.Hosts) == 0 {
+		v.Hosts = []string{"*"}
+	}
+	v.Routes = r.Routes(w, v.Gateways)
+	return v.seal()
+}
+
+// countAttached counts again at the listeners that a route is or was for.
+func (b *batch) countAttached(v *VirtualService) {
+	for _, ref := range v.Gateways {
+		if n := len(b.index.virtual.boundTo[ref]); n > 0 {
+			b.attached.Put(ref, n)
+		} else {
+			b.attached.Delete(ref)
+		}
+		if key, _, of := gatewayapi.ParseRef(ref); of {
+			b.retold[key] = true
+		}
+	}
+}
+
+// tellGatewayAPI says of which objects something else may be to be told.
+func (b *batch) tellGatewayAPI() {
+	b.changed.GatewayAPI = slices.SortedFunc(maps.Keys(b.retold), config.Key.Compare)
+}
