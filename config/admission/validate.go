@@ -47,6 +47,7 @@ func Validate(o config.Object) []Finding {
 	case *discoveryv1.EndpointSlice:
 		r.endpointSlice(spec)
 	}
+	r.gatewayAPI()
 	r.fields()
 	return r.findings
 }

@@ -49,6 +49,17 @@ func ParseRef(ref string) (gateway config.Key, listener string, ok bool) {
 	return config.Key{Kind: config.KindKubeGateway, Namespace: parts[0], Name: parts[1]}, parts[2], true
 }
 
+// Unacceptable says what of a Gateway as a whole is not done: none of it is opened then.
+func Unacceptable(spec *gatewayv1.GatewaySpec) Problem {
+	switch {
+	case spec.Infrastructure != nil && spec.Infrastructure.ParametersRef != nil:
+		return Problem{string(gatewayv1.GatewayReasonInvalidParameters), "infrastructure.parametersRef: none is known"}
+	case len(spec.Addresses) > 0:
+		return Problem{string(gatewayv1.GatewayReasonUnsupportedAddress), "addresses: they are given by the Service, and cannot be asked for"}
+	}
+	return Problem{}
+}
+
 // Listeners are those of a Gateway.
 func Listeners(w World, o *config.Object) []Listener {
 	spec := o.Spec.(*gatewayv1.GatewaySpec)

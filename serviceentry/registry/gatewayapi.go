@@ -76,12 +76,39 @@ func (b *batch) setGatewayAPI(c config.Change) {
 		for key := range b.index.gatewayAPI.within[c.Key.Namespace] {
 			b.remade[key] = true
 		}
-	case config.KindListenerSet, config.KindBackendTLSPolicy: // said to be left undone
+	case config.KindBackendTLSPolicy:
+		b.touchTargets(was)
+		b.touchTargets(c.Object)
+	case config.KindListenerSet: // lint says that it is left undone
 	default:
 		b.noteUses(was, false)
 		b.noteUses(c.Object, true)
 		b.remade[c.Key] = true
 	}
+}
+
+// touchTargets marks the Services that a BackendTLSPolicy is for.
+func (b *batch) touchTargets(o *config.Object) {
+	if o == nil {
+		return
+	}
+	for _, t := range o.Spec.(*gatewayv1.BackendTLSPolicySpec).TargetRefs {
+		if t.Group == "" && t.Kind == "Service" {
+			b.touched[Ref{o.Namespace, string(t.Name)}.Host()] = true
+		}
+	}
+}
+
+// BackendTLS finds a BackendTLSPolicy that is for a Service.
+func (s *Snapshot) BackendTLS(ref Ref) (found config.Key, there bool) {
+	s.gatewayAPI.WalkPrefix(string(config.KindBackendTLSPolicy)+" "+ref.Namespace+"/", func(_ string, o *config.Object) bool {
+		there = slices.ContainsFunc(o.Spec.(*gatewayv1.BackendTLSPolicySpec).TargetRefs, func(t gatewayv1.LocalPolicyTargetReferenceWithSectionName) bool {
+			return t.Group == "" && t.Kind == "Service" && string(t.Name) == ref.Name
+		})
+		found = o.Key
+		return !there
+	})
+	return found, there
 }
 
 func (b *batch) setGrants(ns string) {
@@ -190,7 +217,10 @@ func (b *batch) settleGatewayAPI() {
 // fromKubeGateway is what gateways' pods open for a Gateway of the Gateway API; nil where it is not ours.
 func (b *batch) fromKubeGateway(w world, key config.Key) *Gateway {
 	o := b.objects[key]
-	if o == nil || !gatewayapi.IsOurs(w, o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName) {
+	if o == nil {
+		return nil
+	}
+	if spec := o.Spec.(*gatewayv1.GatewaySpec); !gatewayapi.IsOurs(w, spec.GatewayClassName) || gatewayapi.Unacceptable(spec).Is() {
 		return nil
 	}
 	g := &Gateway{Key: key, Revision: o.Revision, Created: o.Created, Selector: map[string]string{gatewayapi.GatewayLabel: key.Name}, Hash: o.Hash}

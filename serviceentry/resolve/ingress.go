@@ -338,6 +338,11 @@ func (a Ingress) end(v *registry.VirtualService, host string) IngressEnd {
 	if why, fix := a.unfit(svc); why != "" {
 		return IngressEnd{Closed: why, Fix: fix}
 	}
+	if ref, kube := kubeOf(svc.Host); kube && v.Key.Kind != config.KindVirtualService {
+		if by, asks := a.snap.BackendTLS(ref); asks {
+			return IngressEnd{Closed: "takes TLS by " + by.String() + ", which gateways do not speak", Fix: "remove it, or write TLS settings of a DestinationRule"}
+		}
+	}
 	return IngressEnd{Reach: a.reach(svc)}
 }
 

@@ -63,6 +63,10 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 		accepted.Status, programmed.Status, programmed.Reason = metav1.ConditionFalse, metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid)
 		accepted.Reason, programmed.Message = string(gatewayv1.GatewayReasonListenersNotValid), "no listener is open"
 	}
+	if p := gatewayapi.Unacceptable(o.Spec.(*gatewayv1.GatewaySpec)); p.Is() {
+		accepted = condition(accepted.Type, "", p)
+		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid), p.Message
+	}
 	out.Conditions = []metav1.Condition{accepted, programmed}
 	return out, true
 }

@@ -1,0 +1,61 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
+)
+
+// gatewayAPI says what of an object of the Gateway API is left undone. Nothing is refused: what does not count is closed, and the object's
+// status says so in the API's own words.
+func (r *report) gatewayAPI() {
+	o := r.of
+	switch spec := o.Spec.(type) {
+	case *gatewayv1.GatewaySpec:
+		r.kubeGateway(spec)
+	case *gatewayv1.ListenerSetSpec:
+		r.warn("spec.listeners", nil, "listeners of ListenerSets are not opened", "write them in the Gateway")
+	case *gatewayv1.BackendTLSPolicySpec:
+		r.warn("spec.validation", nil, "gateways do not speak TLS by it: what leads to its targets is answered with 500", "remove it, or write TLS settings of a DestinationRule for the Service")
+	}
+	route, is := gatewayapi.RouteOf(&o)
+	if !is {
+		return
+	}
+	for i, p := range route.Parents {
+		if _, of := route.GatewayOf(p); !of && p.Kind != nil {
+			r.warn(fmt.Sprintf("spec.parentRefs[%d].kind", i), *p.Kind, "the route counts at Gateways only", "write a VirtualService for what goes from pod to pod")
+		}
+	}
+	if p := route.Unsupported(); p.Is() {
+		field, why, _ := strings.Cut(p.Message, ": ")
+		r.warn("spec."+field, nil, why+"; the whole route is not accepted", "remove it")
+	}
+}
+
+func (r *report) kubeGateway(spec *gatewayv1.GatewaySpec) {
+	if p := gatewayapi.Unacceptable(spec); p.Is() {
+		field, why, _ := strings.Cut(p.Message, ": ")
+		r.warn("spec."+field, nil, why+"; the Gateway is not accepted", "remove it")
+	}
+	if spec.TLS != nil && spec.TLS.Backend != nil {
+		r.warn("spec.tls.backend", nil, "no certificate is shown to backends", "write TLS settings of a DestinationRule for the Service")
+	}
+	if spec.AllowedListeners != nil {
+		r.warn("spec.allowedListeners", nil, "listeners of ListenerSets are not opened", "write them in the Gateway")
+	}
+	for i, l := range spec.Listeners {
+		at := fmt.Sprintf("spec.listeners[%d]", i)
+		switch {
+		case l.Protocol == gatewayv1.UDPProtocolType:
+			r.warn(at+".protocol", l.Protocol, "UDP is not served", "remove the listener")
+		case l.TLS != nil && len(l.TLS.Options) > 0:
+			r.warn(at+".tls.options", nil, "no option is known, and the listener is not opened", "remove them")
+		case spec.TLS != nil && spec.TLS.Frontend != nil && (l.Protocol == gatewayv1.HTTPSProtocolType || l.Protocol == gatewayv1.TLSProtocolType):
+			r.warn("spec.tls.frontend", nil, "clients' certificates are not asked for: listeners that were to ask are not opened", "write a Gateway of networking.istio.io with tls.mode MUTUAL")
+		}
+	}
+}
