@@ -93,9 +93,6 @@ func (r *reader) object(line int, e envelope, plain []byte) {
 	read, meant := readerOf(e)
 	if read == nil {
 		severity, fix := admission.Warning, "nothing needs to be done; it has no effect here"
-		if group, _, _ := strings.Cut(e.APIVersion, "/"); group == GatewayGroup {
-			fix = "remove it, or let another controller have it: nothing listens, is routed or is closed by it here"
-		}
 		if meant != "" {
 			severity, fix = admission.Error, "did you mean "+meant+"?"
 			r.State = max(r.State, Partial)

@@ -1,0 +1,164 @@
+package status_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi/status"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+const service = `
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.0.0.1, ports: [{name: http, port: 80}]}
+`
+
+const gateway = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: public, namespace: infra}
+spec:
+  gatewayClassName: sallyport
+  listeners:
+  - {name: http, port: 80, protocol: HTTP, hostname: "*.example.com", allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {open: "yes"}}}}}
+  - {name: same, port: 8080, protocol: HTTP}
+  - {name: again, port: 8080, protocol: HTTP}
+  - {name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: cert, namespace: keys}]}}
+`
+
+const routeText = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: r, namespace: shop}
+spec:
+  parentRefs: [{name: public, namespace: infra, sectionName: http}]
+  hostnames: [a.example.com]
+  rules: [{backendRefs: [{name: web, port: 80}]}]
+`
+
+const open = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {open: "yes"}}
+`
+
+var (
+	routeKey   = config.Key{Kind: config.KindHTTPRoute, Namespace: "shop", Name: "r"}
+	gatewayKey = config.Key{Kind: config.KindKubeGateway, Namespace: "infra", Name: "public"}
+)
+
+func settings() *mesh.Config {
+	c := mesh.Default()
+	return &c
+}
+
+// apply hands objects to a registry, one batch each.
+func apply(t *testing.T, r *registry.Registry, batches ...string) (*registry.Snapshot, registry.Changed) {
+	t.Helper()
+	var snap *registry.Snapshot
+	var changed registry.Changed
+	for _, text := range batches {
+		f := decode.File("a.yaml", []byte(text))
+		if len(f.Findings) > 0 {
+			t.Fatal(f.Findings)
+		}
+		var all []config.Change
+		for i := range f.Objects {
+			all = append(all, config.Change{Key: f.Objects[i].Key, Object: &f.Objects[i]})
+		}
+		snap, changed = r.Apply(all)
+	}
+	return snap, changed
+}
+
+func said(list []metav1.Condition) string {
+	var out []string
+	for _, c := range list {
+		out = append(out, c.Type+"="+string(c.Status)+"/"+c.Reason)
+	}
+	return strings.Join(out, " ")
+}
+
+func routeSaid(t *testing.T, s *registry.Snapshot) string {
+	t.Helper()
+	got, ok := status.Route(s, routeKey)
+	if !ok || len(got.Parents) != 1 {
+		t.Fatalf("parents: %v", got.Parents)
+	}
+	return said(got.Parents[0].Conditions)
+}
+
+// TestRoute: what a route is told follows what it depends on, in whatever order that comes.
+func TestRoute(t *testing.T) {
+	r := registry.New(settings())
+	s, _ := apply(t, r, routeText, gateway)
+	if got, want := routeSaid(t, s), "Accepted=False/NotAllowedByListeners ResolvedRefs=False/BackendNotFound"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	s, changed := apply(t, r, open)
+	if got, want := routeSaid(t, s), "Accepted=True/Accepted ResolvedRefs=False/BackendNotFound"; got != want || len(changed.GatewayAPI) != 2 {
+		t.Errorf("got %s\nwant %s; told of %v", got, want, changed.GatewayAPI)
+	}
+	s, changed = apply(t, r, service)
+	if got, want := routeSaid(t, s), "Accepted=True/Accepted ResolvedRefs=True/ResolvedRefs"; got != want || len(changed.GatewayAPI) != 1 {
+		t.Errorf("got %s\nwant %s; told of %v", got, want, changed.GatewayAPI)
+	}
+	for _, c := range []struct{ from, to, want string }{
+		{"a.example.com", "a.example.org", "Accepted=False/NoMatchingListenerHostname ResolvedRefs=True/ResolvedRefs"},
+		{"sectionName: http", "sectionName: none", "Accepted=False/NoMatchingParent ResolvedRefs=True/ResolvedRefs"},
+		{"port: 80}", "port: 81}", "Accepted=True/Accepted ResolvedRefs=False/BackendNotFound"},
+		{"{name: web,", "{name: web, namespace: bank,", "Accepted=True/Accepted ResolvedRefs=False/RefNotPermitted"},
+		{"{name: web,", "{name: web, kind: Bucket,", "Accepted=True/Accepted ResolvedRefs=False/InvalidKind"},
+		{"rules: [{", "rules: [{filters: [{type: ExtensionRef, extensionRef: {group: a.b, kind: C, name: d}}], ", "Accepted=False/UnsupportedValue ResolvedRefs=True/ResolvedRefs"},
+	} {
+		s, _ := apply(t, r, strings.Replace(routeText, c.from, c.to, 1))
+		if got := routeSaid(t, s); got != c.want {
+			t.Errorf("%s: got %s\nwant %s", c.to, got, c.want)
+		}
+	}
+}
+
+// TestGateway: listeners that want the same, and a certificate of another namespace.
+func TestGateway(t *testing.T) {
+	r := registry.New(settings())
+	s, _ := apply(t, r, gateway, open, routeText)
+	got, ok := status.Gateway(s, gatewayKey)
+	if !ok {
+		t.Fatal("no status")
+	}
+	want := []string{
+		"Accepted=True/ListenersNotValid Programmed=True/Programmed",
+		"Accepted=True/Accepted Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts",
+		"Accepted=False/HostnameConflict Programmed=False/Invalid ResolvedRefs=True/ResolvedRefs Conflicted=True/HostnameConflict",
+		"Accepted=False/HostnameConflict Programmed=False/Invalid ResolvedRefs=True/ResolvedRefs Conflicted=True/HostnameConflict",
+		"Accepted=True/Accepted Programmed=False/Invalid ResolvedRefs=False/RefNotPermitted Conflicted=False/NoConflicts",
+	}
+	list := []string{said(got.Conditions)}
+	for _, l := range got.Listeners {
+		list = append(list, said(l.Conditions))
+	}
+	for i := range want {
+		if list[i] != want[i] {
+			t.Errorf("%d: got %s\nwant %s", i, list[i], want[i])
+		}
+	}
+	if n := got.Listeners[0].AttachedRoutes; n != 1 {
+		t.Errorf("%d routes are attached", n)
+	}
+	s, _ = r.Apply([]config.Change{{Key: routeKey}})
+	if got, _ := status.Gateway(s, gatewayKey); got.Listeners[0].AttachedRoutes != 0 {
+		t.Errorf("%d routes are attached once it is gone", got.Listeners[0].AttachedRoutes)
+	}
+	s, changed := apply(t, r, "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: {name: g, namespace: keys}\nspec:\n  from: [{group: gateway.networking.k8s.io, kind: Gateway, namespace: infra}]\n  to: [{group: '', kind: Secret}]\n")
+	got, _ = status.Gateway(s, gatewayKey)
+	if got := said(got.Listeners[3].Conditions[2:3]); got != "ResolvedRefs=False/InvalidCertificateRef" || len(changed.GatewayAPI) < 2 {
+		t.Errorf("with a grant: %s, told of %v", got, changed.GatewayAPI)
+	}
+}
