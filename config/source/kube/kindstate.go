@@ -135,7 +135,7 @@ func (st *kindState) findings() []admission.Finding {
 		err = st.watched
 	}
 	switch {
-	case st.absent && st.kind.Group == decode.GatewayGroup:
+	case st.kind.Group == decode.GatewayGroup && (st.absent || apierrors.IsNotFound(err)):
 		return nil // most clusters have not all of it
 	case st.absent:
 		f.Severity = admission.Warning
