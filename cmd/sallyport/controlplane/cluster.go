@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -62,7 +61,7 @@ func (p *plane) join(ctx context.Context, trustDomain string) (*cluster, error) 
 		return nil, fmt.Errorf("clients of the API server: %w", err)
 	}
 	if c.GatewayConfigFile != "" {
-		if c.deployed, err = c.keepGateways(p, func(types.NamespacedName) {}); err != nil {
+		if c.deployed, err = c.keepGateways(p); err != nil {
 			return nil, err
 		}
 	}

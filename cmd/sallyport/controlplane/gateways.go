@@ -3,13 +3,19 @@ package controlplane
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/config/source/kube/deploy"
+	"github.com/sallyport/sallyport/config/source/kube/status"
+	gatewaystatus "github.com/sallyport/sallyport/serviceentry/gatewayapi/status"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/sidecar/gateway"
 )
 
@@ -44,8 +50,55 @@ func (g *gateways) get(key types.NamespacedName) (deploy.State, bool) {
 	return s, known
 }
 
-// keepGateways makes what keeps the objects of Gateways; changed is told of each whose State is another one.
-func (c *cluster) keepGateways(p *plane, changed func(types.NamespacedName)) (*deploy.Keeper, error) {
+// standard is the status of an object of the Gateway API, with what became of it in the cluster; nil where it is not ours to say.
+func (p *plane) standard(s *registry.Snapshot, key config.Key) any {
+	if conditions, ours := gatewaystatus.Class(s, key); ours {
+		return gatewayv1.GatewayClassStatus{Conditions: conditions}
+	}
+	if told, is := gatewaystatus.Route(s, key); is {
+		return told
+	}
+	told, ours := gatewaystatus.Gateway(s, key)
+	if !ours {
+		return nil
+	}
+	if c := p.cluster; c != nil && c.deployed != nil {
+		state, _ := c.gateways.get(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
+		place(&told, state)
+	}
+	return told
+}
+
+// place writes into a Gateway's status what became of it in the cluster.
+func place(told *gatewayv1.GatewayStatus, state deploy.State) {
+	told.Addresses = state.Addresses
+	i := slices.IndexFunc(told.Conditions, func(c metav1.Condition) bool { return c.Type == string(gatewayv1.GatewayConditionProgrammed) })
+	if i < 0 || told.Conditions[i].Status != metav1.ConditionTrue {
+		return
+	}
+	programmed := &told.Conditions[i]
+	switch {
+	case state.Problem != "":
+		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonNoResources), state.Problem
+	case len(state.Addresses) == 0:
+		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonAddressNotAssigned), "its Service has no address yet"
+	}
+}
+
+// replaced tells the status of a Gateway again, since it is deployed otherwise than before.
+func (p *plane) replaced(gateway types.NamespacedName) {
+	key := config.Key{Kind: config.KindKubeGateway, Namespace: gateway.Namespace, Name: gateway.Name}
+	p.updateStatuses(func() map[config.Key]status.Details {
+		told := p.standard(p.snapshot.Load(), key)
+		if told == nil {
+			return nil
+		}
+		return map[config.Key]status.Details{key: {Standard: told}}
+	})
+}
+
+// keepGateways makes what keeps the objects of Gateways.
+func (c *cluster) keepGateways(p *plane) (*deploy.Keeper, error) {
 	data, err := os.ReadFile(c.GatewayConfigFile)
 	if err != nil {
 		return nil, WrongSetting{fmt.Errorf("--gateway-config: %w", err)}
@@ -68,7 +121,7 @@ func (c *cluster) keepGateways(p *plane, changed func(types.NamespacedName)) (*d
 		},
 		Changed: func(key types.NamespacedName, s *deploy.State) {
 			c.gateways.set(key, s)
-			changed(key)
+			p.replaced(key)
 		},
 	})
 }

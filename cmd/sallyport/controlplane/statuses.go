@@ -13,7 +13,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// details are what became of the EgressPolicies, ServiceEntries and DestinationRules that a batch brought, and of those whose
+// details are what became of the EgressPolicies, ServiceEntries, DestinationRules and objects of the Gateway API that a batch brought, and of those whose
 // hosts it touched.
 func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed registry.Changed) map[config.Key]status.Details {
 	keys := map[config.Key]bool{}
@@ -28,6 +28,9 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 			}
 		}
 	}
+	for _, key := range changed.GatewayAPI {
+		keys[key] = true
+	}
 	out := map[config.Key]status.Details{}
 	for key, stands := range keys {
 		o := p.known.get(key)
@@ -39,6 +42,10 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 			out[key] = detailsOf(s, o)
 		case key.Kind == config.KindDestinationRule:
 			out[key] = status.Details{Warnings: closedBy(s, key, o.Spec.(*networking.DestinationRule))}
+		default:
+			if told := p.standard(s, key); told != nil {
+				out[key] = status.Details{Standard: told}
+			}
 		}
 	}
 	return out

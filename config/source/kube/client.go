@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -58,8 +59,9 @@ func typesOf(kinds []kind) *runtime.Scheme {
 		}
 		for _, v := range k.versions {
 			gv := schema.GroupVersion{Group: k.Group, Version: v}
-			types.AddKnownTypeWithName(gv.WithKind(string(k.Kind)), &item{})
-			types.AddKnownTypeWithName(gv.WithKind(string(k.Kind)+"List"), &itemList{})
+			name, _, _ := strings.Cut(string(k.Kind), ".") // the server's name has no group
+			types.AddKnownTypeWithName(gv.WithKind(name), &item{})
+			types.AddKnownTypeWithName(gv.WithKind(name+"List"), &itemList{})
 			metav1.AddToGroupVersion(types, gv)
 		}
 	}

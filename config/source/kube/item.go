@@ -3,6 +3,7 @@ package kube
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -103,7 +104,7 @@ func readCustom(e envelope) version {
 	v := version{
 		key:        config.Key{Kind: decode.KindOf(e.APIVersion, e.Kind), Namespace: m.Namespace, Name: m.Name},
 		generation: m.Generation,
-		reported:   condition.Parse(e.Status).Digest(),
+		reported:   reported(e),
 	}
 	e.Status, e.Metadata.ResourceVersion, e.Metadata.Generation = nil, "", 0
 	plain, err := json.Marshal(e)
@@ -131,6 +132,14 @@ func readCustom(e envelope) version {
 		v.findings[i].Key, v.findings[i].Origin = v.key, origin
 	}
 	return v
+}
+
+// reported is the digest of what a status holds of ours.
+func reported(e envelope) uint64 {
+	if strings.HasPrefix(e.APIVersion, condition.Group+"/") {
+		return condition.ParseStandard(e.Status).Digest()
+	}
+	return condition.Parse(e.Status).Digest()
 }
 
 // take judges an object that could be decoded, and keeps it when it is not refused.

@@ -71,9 +71,12 @@ func istio(k config.Kind, resource string) kind {
 	return out
 }
 
-// gatewayAPI is one of the Gateway API's kinds. What becomes of their objects is said in statuses of the API's own.
+// gatewayAPI is one of the Gateway API's kinds. What becomes of their objects is said in statuses of the API's own; a
+// ReferenceGrant has none.
 func gatewayAPI(k config.Kind, resource string) kind {
-	return custom(k, schema.GroupResource{Group: decode.GatewayGroup, Resource: resource}, decode.GatewayVersions(k)...)
+	out := custom(k, schema.GroupResource{Group: decode.GatewayGroup, Resource: resource}, decode.GatewayVersions(k)...)
+	out.told = k != config.KindReferenceGrant
+	return out
 }
 
 // custom is a kind that a CRD makes.
