@@ -1,0 +1,99 @@
+package status_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi/status"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// told is all that is said of objects, and asked at gateways.
+func told(s *registry.Snapshot, keys map[config.Key]*config.Object) map[string]any {
+	out := map[string]any{}
+	for key := range keys {
+		if v, ok := status.Gateway(s, key); ok {
+			out[key.String()] = v
+		}
+		if v, ok := status.Route(s, key); ok {
+			out[key.String()] = v
+		}
+		if v, ok := status.Class(s, key); ok {
+			out[key.String()] = v
+		}
+	}
+	for name := range s.Names() {
+		list, gateways := s.Asking(name)
+		text := fmt.Sprint(gateways)
+		for _, v := range list {
+			text += fmt.Sprintf(" %s %x", v.Key, v.Hash)
+		}
+		out["name "+name] = text
+	}
+	return out
+}
+
+// TestIncrementalIsFull: change by change comes to the same as all at once, and what is told differently is named.
+func TestIncrementalIsFull(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	pick := func(list ...string) string { return list[random.IntN(len(list))] }
+	text := func() string {
+		ns := pick("a", "b", "c")
+		switch random.IntN(6) {
+		case 0:
+			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: %s, namespace: %s}\nspec: {gatewayClassName: %s, listeners: [{name: one, port: %s, protocol: HTTP, hostname: %q, allowedRoutes: {namespaces: {from: %s}}}, {name: two, port: 80, protocol: HTTPS, tls: {certificateRefs: [{name: k, namespace: %s}]}}]}",
+				pick("g", "h"), ns, pick("sallyport", "sallyport", "other"), pick("80", "8080"), pick("*.x.com", "a.x.com"), pick("All", "Same", "Selector, selector: {matchLabels: {l: v}}"), pick("a", "b"))
+		case 1:
+			return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s, labels: {l: %s}}", ns, pick("v", "w"))
+		case 2:
+			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: {name: r, namespace: %s}\nspec: {from: [{group: gateway.networking.k8s.io, kind: %s, namespace: %s}], to: [{group: '', kind: %s}]}", ns, pick("Gateway", "HTTPRoute"), pick("a", "b"), pick("Secret", "Service"))
+		case 3:
+			return fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: %s}\nspec: {clusterIP: 10.0.0.1, ports: [{name: http, port: %s}]}", ns, pick("80", "81"))
+		case 4:
+			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: %s}\nspec: {controllerName: %s}", pick("sallyport", "other"), pick("egress.sallyport.io/gateway-controller", "some.one/else"))
+		default:
+			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: %s, namespace: %s}\nspec: {parentRefs: [{name: %s, namespace: %s}], hostnames: [%q], rules: [{backendRefs: [{name: web, namespace: %s, port: 80}]}]}",
+				pick("r", "s"), ns, pick("g", "h"), pick("a", "b", "c"), pick("a.x.com", "*.x.com", "y.com"), pick("a", "b"))
+		}
+	}
+	objects := map[config.Key]*config.Object{}
+	incremental := registry.New(settings())
+	before := map[string]any{}
+	for step := range 2000 {
+		f := decode.File("a.yaml", []byte(text()))
+		if len(f.Objects) != 1 {
+			t.Fatal(f.Findings)
+		}
+		c := config.Change{Key: f.Objects[0].Key, Object: &f.Objects[0]}
+		if random.IntN(4) == 0 {
+			c.Object = nil
+		}
+		if delete(objects, c.Key); c.Object != nil {
+			objects[c.Key] = c.Object
+		}
+		s, changed := incremental.Apply([]config.Change{c})
+		after := told(s, objects)
+		for key := range objects {
+			if cmp.Diff(before[key.String()], after[key.String()]) != "" && !slices.Contains(changed.GatewayAPI, key) {
+				t.Fatalf("step %d, %s: what is told of %s differs, and it is not named: %v\n%s", step, c.Key, key, changed.GatewayAPI, cmp.Diff(before[key.String()], after[key.String()]))
+			}
+		}
+		if before = after; step%20 != 0 {
+			continue
+		}
+		var all []config.Change
+		for key, o := range objects {
+			all = append(all, config.Change{Key: key, Object: o})
+		}
+		full, _ := registry.New(settings()).Apply(all)
+		if d := cmp.Diff(told(full, objects), after); d != "" {
+			t.Fatalf("step %d, %s (-full +incremental):\n%s", step, c.Key, d)
+		}
+	}
+}
