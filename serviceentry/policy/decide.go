@@ -151,6 +151,9 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		shown = shown.Read()
 	}
 	speaks := spokenThere(shown.Kind, svc, port)
+	if speaks == permit.TCP { // it is told that nobody reads it, whatever its own registration says
+		shown.Kind = resolve.Connections
+	}
 	what := asked(name, port.Number, speaks, shown.Request, a.at)
 	called := shown.Name
 	otherName := port.Protocol == registry.TLS && called != "" && !svc.Wildcard() && called != svc.Host
