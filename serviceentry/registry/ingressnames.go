@@ -66,7 +66,7 @@ func (b *batch) putLeading(host string, v *VirtualService, there bool) {
 		b.leading.Put(host, list)
 	}
 	if v.forGateways() {
-		b.touched[host] = true
+		b.beside[host] = true // nothing of its own differs
 	}
 	if v.At(route.Mesh) {
 		b.changed.Gateways = true // it may lead to an egress gateway

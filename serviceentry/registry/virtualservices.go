@@ -182,7 +182,7 @@ func (b *batch) touchBound(g *Gateway) {
 			b.askedAgain[key] = true
 			v := b.index.virtual.made[key]
 			for host := range v.ends {
-				b.touched[host] = true
+				b.beside[host] = true // nothing of its own differs
 			}
 			if v.ofGatewayAPI() {
 				continue
