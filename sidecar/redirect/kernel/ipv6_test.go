@@ -12,7 +12,7 @@ func TestUseIPv6(t *testing.T) {
 	const linkLocal = "fe800000000000000000000000000001 02 40 20 80 eth0\n"
 	proc := func(addresses, disabled string) fstest.MapFS {
 		return fstest.MapFS{
-			"thread-self/net/if_inet6":                      {Data: []byte(addresses)},
+			"thread-self/net/if_inet6":               {Data: []byte(addresses)},
 			"sys/net/ipv6/conf/default/disable_ipv6": {Data: []byte(disabled)},
 		}
 	}
