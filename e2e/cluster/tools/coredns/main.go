@@ -16,6 +16,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/ready"
 	_ "github.com/coredns/coredns/plugin/reload"
 	_ "github.com/coredns/coredns/plugin/template"
+	_ "github.com/coredns/coredns/plugin/whoami" // the Gateway API's conformance suite has a server of it
 )
 
 func main() { coremain.Run() }
