@@ -16,18 +16,8 @@ var (
 	web2Addr    = netip.MustParseAddr("10.77.0.62")
 )
 
-// ingressObjects are the gateway and what it leads to, as a cluster shows them.
-const ingressObjects = `apiVersion: v1
-kind: Service
-metadata: {name: istio-ingressgateway, namespace: istio-ingress}
-spec:
-  clusterIP: 10.96.0.60
-  selector: {istio: ingressgateway}
-  ports:
-  - {name: http, port: 80, targetPort: 8080}
-  - {name: https, port: 443, targetPort: 8443}
-  - {name: tcp, port: 9000, targetPort: 9000}
----
+// ingressPods are what is behind the gateway: a Service, and its pods.
+const ingressPods = `---
 apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: shop}
@@ -62,7 +52,20 @@ kind: Pod
 metadata: {name: web-2, namespace: shop, labels: {app: web, version: v2}}
 spec: {serviceAccountName: web, containers: []}
 status: {podIP: 10.77.0.62, phase: Running}
----
+`
+
+// ingressObjects are the gateway and what it leads to, as a cluster shows them.
+const ingressObjects = `apiVersion: v1
+kind: Service
+metadata: {name: istio-ingressgateway, namespace: istio-ingress}
+spec:
+  clusterIP: 10.96.0.60
+  selector: {istio: ingressgateway}
+  ports:
+  - {name: http, port: 80, targetPort: 8080}
+  - {name: https, port: 443, targetPort: 8443}
+  - {name: tcp, port: 9000, targetPort: 9000}
+` + ingressPods + `---
 apiVersion: v1
 kind: Service
 metadata: {name: door, namespace: shop}

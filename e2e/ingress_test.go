@@ -60,6 +60,12 @@ func TestIngress(t *testing.T) {
 
 func newIngress(t *testing.T) *ingressScene {
 	t.Helper()
+	return newIngressOf(t, ingressObjects, "istio=ingressgateway", "pod-template-hash=abc")
+}
+
+// newIngressOf is a scene with these objects, whose gateway's pod has these labels; plain.test leads to the first pod.
+func newIngressOf(t *testing.T, objects string, labels ...string) *ingressScene {
+	t.Helper()
 	ctx, scene := setScene(t, story.InNamespaces)
 	in := &ingressScene{scene: scene, client: scene.World.Outside, more: make(chan struct{})}
 	var err error
@@ -71,7 +77,7 @@ func newIngress(t *testing.T) *ingressScene {
 	}
 	in.writeCertificate(t, "shop-cert", "shop.test", nil)
 	in.writeCertificate(t, "bank-cert", "bank.test", in.clients.PEM())
-	if err := scene.Config.Write("ingress.yaml", ingressObjects); err != nil {
+	if err := scene.Config.Write("ingress.yaml", objects); err != nil {
 		t.Fatal(err)
 	}
 	setting, cancel := context.WithTimeout(ctx, sceneLimit)
@@ -86,7 +92,7 @@ func newIngress(t *testing.T) *ingressScene {
 	}
 	in.serve(t, web1.Host(), web1Addr, "v1")
 	in.serve(t, web2, web2Addr, "v2")
-	if in.gateway, err = scene.AddRouter(setting, "ingress-1", "istio-ingress", "istio-ingressgateway-service-account", ingressAddr, "istio=ingressgateway", "pod-template-hash=abc"); err != nil {
+	if in.gateway, err = scene.AddRouter(setting, "ingress-1", "istio-ingress", "istio-ingressgateway-service-account", ingressAddr, labels...); err != nil {
 		t.Fatal(err)
 	}
 	err = world.Within(ctx, 30*time.Second, func() error {
