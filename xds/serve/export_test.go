@@ -7,15 +7,15 @@ import (
 
 // SetTurnTime changes how long a turn lasts, until the test ends. It is for tests that are not parallel.
 func SetTurnTime(t *testing.T, d time.Duration) {
-	usual := heldAtMost
-	heldAtMost = d
-	t.Cleanup(func() { heldAtMost = usual })
+	usual := heldAtMost.get()
+	heldAtMost.set(d)
+	t.Cleanup(func() { heldAtMost.set(usual) })
 }
 
 // SetNameTime changes how long names wait for somebody who is silent, until the test ends. It is for tests that are not
 // parallel.
 func SetNameTime(t *testing.T, d time.Duration) {
-	usual := nameTime
-	nameTime = d
-	t.Cleanup(func() { nameTime = usual })
+	usual := nameTime.get()
+	nameTime.set(d)
+	t.Cleanup(func() { nameTime.set(usual) })
 }

@@ -28,7 +28,7 @@ type holds struct {
 }
 
 // nameTime is how long names wait for somebody who says nothing. Tests change it.
-var nameTime = 10 * time.Second
+var nameTime = newLimit(10 * time.Second)
 
 func newHolds() *holds { return &holds{waiting: map[*stream]time.Time{}, exits: map[*stream]bool{}} }
 
@@ -96,7 +96,7 @@ func (s *stream) takeBackNames() {
 // watchHolds sees to it that names do not wait for ever. The cache is held.
 func (c *Cache) watchHolds() {
 	if c.holds.timer == nil && len(c.holds.waiting) > 0 {
-		c.holds.timer = time.AfterFunc(nameTime, c.endHolds)
+		c.holds.timer = time.AfterFunc(nameTime.get(), c.endHolds)
 	}
 }
 
@@ -107,7 +107,7 @@ func (c *Cache) endHolds() {
 	c.holds.timer = nil
 	now := time.Now()
 	for st, since := range c.holds.waiting {
-		if now.Sub(since) < nameTime {
+		if now.Sub(since) < nameTime.get() {
 			continue
 		}
 		for exit := range c.holds.exits {

@@ -15,7 +15,7 @@ const (
 )
 
 // heldAtMost is how long a client may hold its place: a slow one goes on without. Tests change it.
-var heldAtMost = 5 * time.Second
+var heldAtMost = newLimit(5 * time.Second)
 
 // semaphore is what large answers wait for.
 type semaphore chan struct{}
@@ -30,6 +30,6 @@ func (t semaphore) acquire(done <-chan struct{}) func() {
 	}
 	var once sync.Once
 	end := func() { once.Do(func() { <-t }) }
-	timer := time.AfterFunc(heldAtMost, end)
+	timer := time.AfterFunc(heldAtMost.get(), end)
 	return func() { timer.Stop(); end() }
 }

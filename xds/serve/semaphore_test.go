@@ -31,8 +31,8 @@ func TestTurns(t *testing.T) {
 		}
 		go func() { got <- turns.acquire(never) }()
 		fourth := <-got // when the others' time is over
-		if waited := time.Since(began); waited != heldAtMost {
-			t.Errorf("the turn of a slow one was taken after %s, want %s", waited, heldAtMost)
+		if waited := time.Since(began); waited != heldAtMost.get() {
+			t.Errorf("the turn of a slow one was taken after %s, want %s", waited, heldAtMost.get())
 		}
 		for _, end := range []func(){first, second, third, fourth} {
 			end()
