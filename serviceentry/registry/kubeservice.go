@@ -75,10 +75,24 @@ func kubeProtocol(p corev1.ServicePort) Protocol {
 		return UDP
 	}
 	if p.AppProtocol != nil && *p.AppProtocol != "" {
-		return ParseProtocol(strings.TrimPrefix(*p.AppProtocol, "kubernetes.io/"))
+		return appProtocol(*p.AppProtocol)
 	}
 	name, _, _ := strings.Cut(p.Name, "-")
 	return ParseProtocol(name)
+}
+
+// appProtocol reads Kubernetes' own names (KEP-3726), and those of Istio's ports.
+func appProtocol(name string) Protocol {
+	switch name {
+	case "kubernetes.io/h2c":
+		return HTTP2
+	case "kubernetes.io/ws":
+		return HTTP
+	case "kubernetes.io/wss":
+		return TLS
+	default:
+		return ParseProtocol(strings.TrimPrefix(name, "kubernetes.io/"))
+	}
 }
 
 func clusterIPs(s *corev1.Service) []netip.Prefix {
