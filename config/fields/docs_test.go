@@ -70,8 +70,8 @@ func writeTable(b *strings.Builder, name, api string, lines []Field) {
 const tail = `
 ## What is not read
 
-Kinds of the Gateway API (gateway.networking.k8s.io) are not read: nothing listens, is routed or is closed by them, and lint
-says so of each. Of EndpointSlices and Pods, what says where a Service's endpoints are and who they are is applied; of
+Kinds of the Gateway API (gateway.networking.k8s.io) are not in these tables: what of them is not done closes what it is about, with the API's own
+reason in the status, and lint says so ([ADR 45](adr/0045-the-gateway-api-on-the-same-model.md)). Of EndpointSlices and Pods, what says where a Service's endpoints are and who they are is applied; of
 Namespaces, the annotation and the labels that this documentation names.
 `
 
