@@ -11,6 +11,8 @@ import (
 // profiles are those that the suite runs.
 var profiles = []suite.ConformanceProfileName{
 	suite.GatewayHTTPConformanceProfileName,
+	suite.GatewayGRPCConformanceProfileName,
+	suite.GatewayTLSConformanceProfileName,
 }
 
 // unsupported are the extended features of the profiles that are not claimed, with the reason.
@@ -24,7 +26,7 @@ var unsupported = map[features.FeatureName]string{
 }
 
 // claimed are the kinds' features of which all but the unsupported are claimed.
-var claimed = []sets.Set[features.Feature]{features.GatewayExtendedFeatures, features.HTTPRouteExtendedFeatures}
+var claimed = []sets.Set[features.Feature]{features.GatewayExtendedFeatures, features.HTTPRouteExtendedFeatures, features.TLSRouteExtendedFeatures}
 
 // supported are the extended features that are claimed.
 func supported() []features.FeatureName {
