@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -175,21 +173,11 @@ func (in *ingressScene) passesTLSAnyhow(t *testing.T) {
 }
 
 func (in *ingressScene) bytesAnyhow(t *testing.T) {
-	c, err := in.client.DialContext(t.Context(), "tcp", net.JoinHostPort(ingressAddr.String(), "9000"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	if err := c.SetDeadline(time.Now().Add(attackTimeout)); err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.WriteString(c, "back\n")
-	r := bufio.NewReader(c)
-	for _, want := range []string{"hello\n", "back\n"} {
-		line, readErr := r.ReadString('\n')
-		if err = errors.Join(err, readErr); err != nil || line != want {
-			t.Fatalf("%q (%v), want %q", line, err, want)
-		}
+	c, r := in.greeted(t)
+	_, err := io.WriteString(c, "back\n")
+	line, readErr := r.ReadString('\n')
+	if err = errors.Join(err, readErr); err != nil || line != "back\n" {
+		t.Errorf("%q (%v)", line, err)
 	}
 }
 

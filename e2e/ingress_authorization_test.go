@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -50,15 +49,10 @@ spec:
 // authorization: AuthorizationPolicies that select the gateway are kept of what comes in, by what the gateway itself knows; another
 // namespace's are not, and whoever came before a policy and said what it had to say goes on.
 func (in *ingressScene) authorization(t *testing.T) {
-	raw, err := in.client.DialContext(t.Context(), "tcp", net.JoinHostPort(ingressAddr.String(), "9000"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = raw.Close() }()
+	raw, lines := in.greeted(t)
 	if err := raw.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewReader(raw)
 	says := func(line string) error {
 		_, err := io.WriteString(raw, line)
 		got, readErr := lines.ReadString('\n')
@@ -66,9 +60,6 @@ func (in *ingressScene) authorization(t *testing.T) {
 			err = fmt.Errorf("%q came back", got)
 		}
 		return err
-	}
-	if _, err := lines.ReadString('\n'); err != nil {
-		t.Fatal(err)
 	}
 	if err := says("before\n"); err != nil {
 		t.Fatal(err)

@@ -344,13 +344,14 @@ func (in *ingressScene) passesTLS(t *testing.T) {
 	}
 }
 
-// bytes: the server speaks first, and all that is sent comes back, after the client has ended its side too.
-func (in *ingressScene) bytes(t *testing.T) {
+// greeted is a connection to the pods' bytes, whose server has spoken.
+func (in *ingressScene) greeted(t *testing.T) (net.Conn, *bufio.Reader) {
+	t.Helper()
 	c, err := in.client.DialContext(t.Context(), "tcp", net.JoinHostPort(ingressAddr.String(), "9000"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close() }()
+	t.Cleanup(func() { _ = c.Close() })
 	if err := c.SetDeadline(time.Now().Add(attackTimeout)); err != nil {
 		t.Fatal(err)
 	}
@@ -358,6 +359,12 @@ func (in *ingressScene) bytes(t *testing.T) {
 	if line, err := r.ReadString('\n'); err != nil || line != "hello\n" {
 		t.Fatalf("%q (%v)", line, err)
 	}
+	return c, r
+}
+
+// bytes: the server speaks first, and all that is sent comes back, after the client has ended its side too.
+func (in *ingressScene) bytes(t *testing.T) {
+	c, r := in.greeted(t)
 	const size = 4 << 20
 	sent := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	wrote := make(chan error, 1)
@@ -395,13 +402,8 @@ func (in *ingressScene) neighbour(t *testing.T) {
 
 // live: a name comes and goes while another one's response and connection go on.
 func (in *ingressScene) live(t *testing.T) {
-	raw, err := in.client.DialContext(t.Context(), "tcp", net.JoinHostPort(ingressAddr.String(), "9000"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = raw.Close() }()
-	bytes := bufio.NewReader(raw)
-	if _, err := bytes.ReadString('\n'); err != nil {
+	raw, bytes := in.greeted(t)
+	if err := raw.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	transport := in.transport(in.trusting())

@@ -2,13 +2,11 @@ package decode
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	sigsjson "sigs.k8s.io/json"
 
@@ -86,22 +84,16 @@ func readGatewayAPI(empty func() any) read {
 		}
 		var faults []fault
 		for _, name := range slices.Sorted(maps.Keys(top)) {
-			if !slices.Contains([]string{"apiVersion", "kind", "metadata", "spec", "status"}, name) {
+			if !slices.Contains(topFields, name) {
 				faults = append(faults, fault{Problem: strict.Problem{Field: name, Message: "unknown field", Fix: "remove it; an object has apiVersion, kind, metadata and spec"}})
 			}
 		}
-		var meta metav1.ObjectMeta
-		unknown, err := sigsjson.UnmarshalStrict(top["metadata"], &meta)
-		if err != nil {
-			return append(faults, broken("metadata", err)...)
-		}
-		faults = append(faults, unknownFields(unknown, "metadata", reflect.TypeOf(meta), false)...)
-		o.Labels, o.Annotations, o.Created = meta.Labels, meta.Annotations, meta.CreationTimestamp.Time
-		if top["spec"] == nil || string(top["spec"]) == "null" {
-			return append(faults, fault{Problem: strict.Problem{Field: "spec", Message: "it is missing", Fix: fmt.Sprintf("write the spec of the %s", plainName(o.Kind))}})
+		around, whole := readAround(o, top)
+		if faults = append(faults, around...); !whole {
+			return faults
 		}
 		spec := empty()
-		unknown, err = sigsjson.UnmarshalStrict(top["spec"], spec)
+		unknown, err := sigsjson.UnmarshalStrict(top["spec"], spec)
 		if err != nil {
 			return append(faults, broken("spec", err)...)
 		}

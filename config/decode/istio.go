@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigsjson "sigs.k8s.io/json"
 
 	"github.com/sallyport/sallyport/config"
@@ -27,7 +26,7 @@ func readIstio(o *config.Object, plain []byte) []fault {
 	descriptor := spec.ProtoReflect().Descriptor()
 	var faults []fault
 	for _, name := range slices.Sorted(maps.Keys(top)) {
-		if slices.Contains([]string{"apiVersion", "kind", "metadata", "spec", "status"}, name) {
+		if slices.Contains(topFields, name) {
 			continue
 		}
 		fix := "remove it; an object has apiVersion, kind, metadata and spec"
@@ -38,18 +37,9 @@ func readIstio(o *config.Object, plain []byte) []fault {
 		}
 		faults = append(faults, fault{Problem: strict.Problem{Field: name, Message: "unknown field", Fix: fix}})
 	}
-	var meta metav1.ObjectMeta
-	unknown, err := sigsjson.UnmarshalStrict(top["metadata"], &meta)
-	if err != nil {
-		return append(faults, broken("metadata", err)...)
-	}
-	faults = append(faults, unknownFields(unknown, "metadata", reflect.TypeOf(meta), false)...)
-	o.Labels, o.Annotations, o.Created = meta.Labels, meta.Annotations, meta.CreationTimestamp.Time
-
-	if top["spec"] == nil || string(top["spec"]) == "null" {
-		return append(faults, fault{Problem: strict.Problem{
-			Field: "spec", Message: "it is missing", Fix: "write the spec of the " + string(o.Kind),
-		}})
+	around, whole := readAround(o, top)
+	if faults = append(faults, around...); !whole {
+		return faults
 	}
 	var tree any
 	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(top["spec"], &tree); err != nil {

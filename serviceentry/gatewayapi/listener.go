@@ -93,7 +93,7 @@ func listener(w World, o *config.Object, spec *gatewayv1.GatewaySpec, in *gatewa
 	if a := in.AllowedRoutes; a != nil && len(a.Kinds) > 0 {
 		l.Kinds = nil
 		for _, k := range a.Kinds {
-			k.Group = ptr(or(k.Group, gatewayv1.GroupName))
+			k.Group = new(or(k.Group, gatewayv1.GroupName))
 			if slices.ContainsFunc(supported, func(s gatewayv1.RouteGroupKind) bool { return *s.Group == *k.Group && s.Kind == k.Kind }) {
 				l.Kinds = append(l.Kinds, k)
 			} else {
@@ -118,7 +118,7 @@ func listener(w World, o *config.Object, spec *gatewayv1.GatewaySpec, in *gatewa
 func (l *Listener) supported(in *gatewayv1.Listener) []gatewayv1.RouteGroupKind {
 	of := func(kinds ...gatewayv1.Kind) (out []gatewayv1.RouteGroupKind) {
 		for _, k := range kinds {
-			out = append(out, gatewayv1.RouteGroupKind{Group: ptr(gatewayv1.Group(gatewayv1.GroupName)), Kind: k})
+			out = append(out, gatewayv1.RouteGroupKind{Group: new(gatewayv1.Group(gatewayv1.GroupName)), Kind: k})
 		}
 		return out
 	}
@@ -151,7 +151,7 @@ func (l *Listener) tls(w World, o *config.Object, spec *gatewayv1.GatewaySpec, i
 		return
 	case l.Passes:
 		return
-	case spec.TLS != nil && spec.TLS.Frontend != nil && asksClients(spec.TLS.Frontend, in, l.Port):
+	case spec.TLS != nil && spec.TLS.Frontend != nil && asksClients(spec.TLS.Frontend, l.Port):
 		unsupported("spec.tls.frontend: clients' certificates are not asked for, and who was to be turned away would come in")
 		return
 	case len(in.Options) > 0:
@@ -175,7 +175,7 @@ func (l *Listener) tls(w World, o *config.Object, spec *gatewayv1.GatewaySpec, i
 }
 
 // asksClients says whether clients at a port are to show certificates.
-func asksClients(f *gatewayv1.FrontendTLSConfig, _ *gatewayv1.ListenerTLSConfig, port uint32) bool {
+func asksClients(f *gatewayv1.FrontendTLSConfig, port uint32) bool {
 	for _, p := range f.PerPort {
 		if uint32(p.Port) == port {
 			return p.TLS.Validation != nil
@@ -224,5 +224,3 @@ func BySelector(o *config.Object) bool {
 		return l.AllowedRoutes != nil && l.AllowedRoutes.Namespaces != nil && l.AllowedRoutes.Namespaces.Selector != nil
 	})
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -7,6 +7,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
+	hosts "github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
@@ -109,12 +110,7 @@ func (a *Attachment) attach(w World, r Route, listeners []Listener) {
 
 // meets says whether a listener's host and one of the route's have something in common.
 func (r Route) meets(host string) bool {
-	return len(r.Hostnames) == 0 || slices.ContainsFunc(r.Hostnames, func(n string) bool { return covers(host, n) || covers(n, host) })
-}
-
-func covers(pattern, host string) bool {
-	suffix, wild := strings.CutPrefix(pattern, "*")
-	return pattern == host || wild && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
+	return len(r.Hostnames) == 0 || slices.ContainsFunc(r.Hostnames, func(n string) bool { return hosts.Overlap(hosts.Name(host), hosts.Name(n)) })
 }
 
 // Destination reads a backend that a route names. Its Host is empty where the Problem says why requests for it fail.

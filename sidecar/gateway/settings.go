@@ -1,18 +1,16 @@
 package gateway
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
+
+	"github.com/sallyport/sallyport/sidecar/inject"
 )
 
 // Settings are those of all gateways that are made for Gateways: the key "gateways" of the ConfigMap sallyport-injector.
@@ -70,13 +68,7 @@ func Default() Settings {
 // ParseSettings reads YAML over the defaults. Errors name the field; an unknown one is an error.
 func ParseSettings(data []byte) (Settings, error) {
 	s := Default()
-	plain, err := yaml.YAMLToJSONStrict(data)
-	if err != nil {
-		return s, err
-	}
-	in := json.NewDecoder(bytes.NewReader(plain))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
+	if err := inject.ReadSettings(data, &s); err != nil {
 		return s, err
 	}
 	return s, s.check()

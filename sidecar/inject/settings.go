@@ -120,19 +120,27 @@ const MaxSettings = 1 << 20
 // an error.
 func ParseSettings(data []byte) (Settings, error) {
 	s := Default()
-	if len(data) > MaxSettings {
-		return s, fmt.Errorf("the settings have %d bytes, at most %d are read", len(data), MaxSettings)
-	}
-	plain, err := yaml.YAMLToJSONStrict(data)
-	if err != nil {
-		return s, err
-	}
-	in := json.NewDecoder(bytes.NewReader(plain))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
+	if err := ReadSettings(data, &s); err != nil {
 		return s, err
 	}
 	return s, s.check()
+}
+
+// ReadSettings reads YAML over what is there.
+func ReadSettings(data []byte, into any) error {
+	if len(data) > MaxSettings {
+		return fmt.Errorf("the settings have %d bytes, at most %d are read", len(data), MaxSettings)
+	}
+	plain, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return err
+	}
+	in := json.NewDecoder(bytes.NewReader(plain))
+	in.DisallowUnknownFields()
+	if err := in.Decode(into); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
 }
 
 // check says which setting would make every pod fail.

@@ -90,7 +90,7 @@ func Classify(s *registry.Snapshot, n Node) Class {
 		if k := exitService(s, n); k != nil {
 			c.Gateway, c.Port = k.Ref, listenPort(k)
 		}
-		if who, is := n.ingress(s); is {
+		if who, is := n.ingress(s, c.Gateway); is {
 			return Class{Kind: Ingress, Ingress: who, IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain}
 		}
 		return c
@@ -142,12 +142,8 @@ func ingressService(s *registry.Snapshot, n Node, exit registry.Ref) registry.Re
 	return exit
 }
 
-// ingress is what a router is by which others come into the mesh; false of others.
-func (n Node) ingress(s *registry.Snapshot) (registry.Ingress, bool) {
-	var exit registry.Ref
-	if k := exitService(s, n); k != nil {
-		exit = k.Ref
-	}
+// ingress is what a router is by which others come into the mesh; false of others. exit is what exitService gives for it.
+func (n Node) ingress(s *registry.Snapshot, exit registry.Ref) (registry.Ingress, bool) {
 	return s.IngressFor(n.Namespace, n.Labels, ingressService(s, n, exit))
 }
 

@@ -33,7 +33,7 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 		return Policed{Kind: Ambient}
 	case n.IsRouter() && n.Forward == "":
 		p := GatewayPoliced(s.Authorizing(n.Namespace, n.Labels))
-		if _, is := n.ingress(s); is {
+		if Classify(s, n).Kind == Ingress {
 			p.Kind = Ingress // what comes in goes to nobody outside
 		}
 		return p

@@ -11,7 +11,7 @@ import (
 func (r *entry) judgeInbound() {
 	r.Direction, r.Path = record.Lateral, record.PathMesh
 	if r.Verdict == record.Allowed {
-		r.Reason, r.DecidedBy = "it came to the pod", record.Object{}
+		r.Reason = "it came to the pod"
 	}
 }
 

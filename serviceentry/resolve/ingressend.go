@@ -1,0 +1,123 @@
+package resolve
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
+
+// end finds a destination of a VirtualService as the gateway reaches it: a host of the mesh that both the VirtualService's namespace and
+// the gateway's see, and never a gateway, nor the control plane.
+func (a Ingress) end(v *registry.VirtualService, host string) IngressEnd {
+	svc := a.snap.Visible(host, a.Namespace, nil)
+	theirs := a.snap.Visible(host, v.Key.Namespace, nil)
+	if svc == nil || theirs == nil || svc.Source != theirs.Source {
+		return IngressEnd{Closed: "is no host that namespaces " + v.Key.Namespace + " and " + a.Namespace + " both see", Fix: "name a Service, or export it to both"}
+	}
+	if why, fix := a.unfit(svc); why != "" {
+		return IngressEnd{Closed: why, Fix: fix}
+	}
+	if ref, kube := kubeOf(svc.Host); kube && v.Key.Kind != config.KindVirtualService {
+		if by, asks := a.snap.BackendTLS(ref); asks {
+			return IngressEnd{Closed: "takes TLS by " + by.String() + ", which gateways do not speak", Fix: "remove it, or write TLS settings of a DestinationRule"}
+		}
+	}
+	return IngressEnd{Reach: a.reach(svc)}
+}
+
+// unfit says why an ingress gateway does not lead to a registration, and what to do.
+func (a Ingress) unfit(svc *registry.Service) (why, fix string) {
+	ref, _ := kubeOf(svc.Host)
+	switch {
+	case svc.External:
+		return "is outside of the mesh, and ingress gateways lead inside", "name a Service of the mesh"
+	case svc.Wildcard():
+		return "is a pattern", "name one host"
+	case !svc.Tabled() && svc.Resolution != registry.Static:
+		return "is looked up by name, or by the address that a client chose", "give it resolution STATIC and endpoints, or name a Service"
+	case svc.Tabled() && (ref == a.Service || a.snap.IsGateway(ref)):
+		return "is a gateway itself", "name the Service that is behind it"
+	case slices.ContainsFunc(svc.Addresses, func(p netip.Prefix) bool { return p.IsSingleIP() && slices.Contains(a.snap.Doors(), p.Addr()) }):
+		return "is a gateway of the mesh, or its control plane", "name a Service of an app"
+	}
+	return "", ""
+}
+
+func (a Ingress) reach(svc *registry.Service) Reach {
+	r := Reach{Service: svc, Rule: a.snap.Rule(svc, a.Namespace, "")}
+	r.Far = a.snap.FarEnd(svc, r.Rule, registry.Place{Kind: registry.AtGateway, Namespace: a.Namespace, Secrets: a.secrets})
+	return r
+}
+
+// to is a destination of what came for the row.
+func (r *IngressRow) to(d route.Destination, kind Kind) To {
+	end := r.Ends[d.Host]
+	by := Route{By: r.By[0].Key, Revision: r.By[0].Revision}
+	t := To{Reach: &end.Reach, Subset: d.Subset}
+	svc := end.Service
+	if svc == nil {
+		if d.Host == "" {
+			end.Closed, end.Fix = "is no Service, or one that no ReferenceGrant lets be named", "see the route's status"
+		}
+		return t.close(by, d, end.Closed, end.Fix)
+	}
+	number := d.PortOf(numbersOf(svc), r.Port)
+	port, ok := svc.Port(number)
+	if !ok || port.Protocol == registry.UDP {
+		return t.close(by, d, fmt.Sprintf("has no port %d for this", number), "name one that it is registered with")
+	}
+	t.Port = port
+	if why, fix := t.subsetProblem(); why != "" {
+		return t.close(by, d, why, fix)
+	}
+	if c, closed := end.Far.Closed[number]; closed {
+		t.Closed = &c
+		return t
+	}
+	if kind == Requests && port.Protocol == registry.TLS && end.Rule.TLSFor(number) == nil {
+		return t.close(by, d, fmt.Sprintf("takes TLS at port %d, and requests to Services of the mesh are sent as they are", number), "name a port of plain HTTP")
+	}
+	return t
+}
+
+// IngressTarget is a host of the mesh that an ingress gateway leads to.
+type IngressTarget struct {
+	Reach
+	Connect time.Duration // the mesh's connectTimeout
+	// Refused are addresses that the gateway does not connect to: its own, the mesh's other doors'.
+	Refused []netip.Addr
+}
+
+// Target gathers what counts for a host of the registry; false where the gateway does not lead there.
+func (a Ingress) Target(host string) (IngressTarget, bool) {
+	if !a.snap.LedFrom(a.Ingress, host) {
+		return IngressTarget{}, false
+	}
+	svc := a.snap.Visible(host, a.Namespace, nil)
+	if svc == nil {
+		return IngressTarget{}, false
+	}
+	if why, _ := a.unfit(svc); why != "" {
+		return IngressTarget{}, false
+	}
+	return IngressTarget{Reach: a.reach(svc), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused()}, true
+}
+
+// refused are the doors, and the gateway's own pods.
+func (a Ingress) refused() []netip.Addr {
+	out := slices.Clone(a.snap.Doors())
+	if set := a.snap.EndpointSet(a.Service.Host()); set != nil && !a.Service.IsZero() {
+		for _, e := range set.List {
+			if addr, err := netip.ParseAddr(e.Address); err == nil {
+				out = append(out, addr.Unmap())
+			}
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out)
+}

@@ -1,0 +1,234 @@
+package resolve
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
+
+// IngressName is everything that what happens to a name at an ingress gateway depends on. Equal values mean that the same happens.
+type IngressName struct {
+	Name string // exact or a pattern; ":PORT" of connections that say nothing
+	Rows []IngressRow
+}
+
+// IngressRow is what a table says of a name.
+type IngressRow struct {
+	Table  IngressTable
+	Serves registry.ServerKind
+	Port   uint32 // as clients know it: the Service's
+	Listen uint32
+	// Redirect says that requests have to come by TLS.
+	Redirect bool
+	// Elsewhere says that the name is another table's of the port, which a connection that came here does not lead to.
+	Elsewhere bool
+	// Alone says that the name is the listener's, whether a route is for it or not (registry.GatewayServer).
+	Alone bool
+	By    []*registry.VirtualService // in order of age
+	HTTP  []route.HTTP
+	L4    []route.L4
+	Ends  map[string]IngressEnd // by their names
+}
+
+// IngressEnd is a destination as the gateway reaches it.
+type IngressEnd struct {
+	Reach
+	Closed string // why it is not reached
+	Fix    string
+}
+
+// Name gathers what counts for a name; false where nothing of the gateway's is about it.
+func (a Ingress) Name(name string) (IngressName, bool) {
+	n := IngressName{Name: name}
+	list, redirected := a.snap.Asking(name)
+	opened := a.snap.Opened(a.Ingress)
+	older := a.snap.AskedAlso(name)
+	for _, v := range list {
+		if !v.ExportTo.Includes(a.Namespace) {
+			continue
+		}
+		for _, at := range v.Gateways {
+			for _, o := range opened.Of(at) {
+				if a.lets(o, v, name) && !narrowed(opened, o, name) {
+					n.add(a, opened, o, v, older)
+				}
+			}
+		}
+	}
+	n.order()
+	for _, key := range redirected {
+		n.alone(a.snap, opened, key)
+		for _, o := range opened.Of(key.Namespace + "/" + key.Name) {
+			if o.Redirect && slices.ContainsFunc(o.Hosts, func(f registry.HostFilter) bool { return f.Host == name }) {
+				n.row(o).Redirect = true
+			}
+		}
+	}
+	n.turnAway(opened)
+	return n, len(n.Rows) > 0
+}
+
+// lets says whether a server takes a VirtualService's routes for a name.
+func (a Ingress) lets(o *registry.OpenedServer, v *registry.VirtualService, name string) bool {
+	if o.Serves == registry.NotServed || (o.Serves == registry.ServesBytes) != strings.HasPrefix(name, ":") {
+		return false
+	}
+	if o.Serves == registry.ServesBytes && name != registry.NameOfPort(o.Port) {
+		return false
+	}
+	for _, h := range v.Hosts {
+		names := o.Lets(v.Key.Namespace, h)
+		if len(names) > 0 && (o.Serves == registry.ServesBytes || slices.Contains(names, name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// row is the name's row of a server's table.
+func (n *IngressName) row(o *registry.OpenedServer) *IngressRow {
+	table := tableOf(o)
+	for i := range n.Rows {
+		if n.Rows[i].Table == table {
+			return &n.Rows[i]
+		}
+	}
+	n.Rows = append(n.Rows, IngressRow{Table: table, Serves: o.Serves, Port: o.Port, Listen: o.Listen, Ends: map[string]IngressEnd{}})
+	return &n.Rows[len(n.Rows)-1]
+}
+
+// add gives the routes of a VirtualService to a server's row. The oldest one's namespace has the name; whoever has a pattern that covers
+// it, and is older still, has it too.
+func (n *IngressName) add(a Ingress, opened *registry.Opened, o *registry.OpenedServer, v *registry.VirtualService, older []*registry.VirtualService) {
+	taken := func(x *registry.VirtualService) bool {
+		return x.Key.Namespace != v.Key.Namespace && x.Created.Before(v.Created) && x.ExportTo.Includes(a.Namespace) && slices.ContainsFunc(x.Gateways, func(at string) bool {
+			return slices.ContainsFunc(opened.Of(at), func(other *registry.OpenedServer) bool {
+				return other.Serves != registry.NotServed && tableOf(other) == tableOf(o) && slices.ContainsFunc(x.Hosts, func(h string) bool {
+					return slices.ContainsFunc(other.Lets(x.Key.Namespace, h), func(p string) bool { return p != "*" && registry.Covers(p, n.Name) })
+				})
+			})
+		})
+	}
+	if !o.Alone && slices.ContainsFunc(older, taken) {
+		return
+	}
+	r := n.row(o)
+	if !o.Alone && len(r.By) > 0 && r.By[0].Key.Namespace != v.Key.Namespace {
+		return
+	}
+	place := route.Place{Gateway: cmp.Or(o.Ref, o.Gateway.Key.Namespace+"/"+o.Gateway.Key.Name), Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels())}
+	switch o.Serves {
+	case registry.ServesRequests, registry.ServesTLSRequests:
+		if r.Alone = o.Alone; r.Alone {
+			r.HTTP = append(r.HTTP, everyAt(v.HTTP, place)...)
+		} else {
+			r.HTTP = route.Join(r.HTTP, route.HTTPAt(v.HTTP, place))
+		}
+	case registry.PassesTLS:
+		r.L4 = append(r.L4, anywhere(route.L4At(v.TLS, place))...)
+	default:
+		r.L4 = append(r.L4, anywhere(route.L4At(v.TCP, place))...)
+	}
+	if slices.Contains(r.By, v) {
+		return
+	}
+	r.By = append(r.By, v)
+	for host := range v.Ends() {
+		if _, known := r.Ends[host]; !known {
+			r.Ends[host] = a.end(v, host)
+		}
+	}
+}
+
+// narrowed says whether a name is that of another listener of the Gateway, whose host is narrower.
+func narrowed(opened *registry.Opened, o *registry.OpenedServer, name string) bool {
+	if !o.Alone {
+		return false
+	}
+	own := o.GatewayServer.Hosts[0].Host
+	return slices.ContainsFunc(opened.Servers, func(x *registry.OpenedServer) bool {
+		if !x.Alone || x.Listen != o.Listen || x.Ref == o.Ref || x.Serves == registry.NotServed {
+			return false
+		}
+		host := x.GatewayServer.Hosts[0].Host
+		return registry.Covers(host, name) && host != own && registry.Covers(own, host)
+	})
+}
+
+// alone gives a listener's host a row, that no wider listener's routes are followed for it.
+func (n *IngressName) alone(s *registry.Snapshot, opened *registry.Opened, gateway config.Key) {
+	g := s.Gateway(gateway)
+	if g == nil {
+		return
+	}
+	for i := range g.Servers {
+		for _, o := range opened.Of(g.Servers[i].Ref) {
+			if o.Alone && o.Serves != registry.NotServed && o.GatewayServer.Hosts[0].Host == n.Name {
+				n.row(o).Alone = true
+			}
+		}
+	}
+}
+
+// everyAt gives the routes that count at a place, with all that is behind one which means every request: they are yet to be put in order.
+func everyAt(routes []route.HTTP, p route.Place) (out []route.HTTP) {
+	for i := range routes {
+		if r, ok := routes[i].At(p); ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// order puts the routes of several objects of the Gateway API in their order; they come in that of the objects' age.
+func (n *IngressName) order() {
+	for i := range n.Rows {
+		if r := &n.Rows[i]; r.Alone {
+			slices.SortStableFunc(r.HTTP, func(a, b route.HTTP) int { return route.Precedence(&a, &b) })
+		}
+	}
+}
+
+// turnAway says, in the port's other tables of requests inside of TLS, that the name is not theirs.
+func (n *IngressName) turnAway(opened *registry.Opened) {
+	for i := range slices.Clone(n.Rows) {
+		own := n.Rows[i]
+		if own.Serves.Family() != registry.PassesTLS {
+			continue
+		}
+		for _, o := range opened.Servers {
+			if o.Serves != registry.ServesTLSRequests || o.Listen != own.Listen {
+				continue
+			}
+			if r := n.row(o); len(r.By) == 0 && !r.Alone {
+				r.Elsewhere = true
+			}
+		}
+	}
+}
+
+// Routes are the row's, in order.
+func (r *IngressRow) Routes() []Route {
+	if len(r.By) == 0 {
+		return nil
+	}
+	if r.Serves.ReadsRequests() {
+		return orUnrouted(userRequests(r.HTTP, r.By[0], func(d route.Destination) To { return r.to(d, Requests) }), len(r.HTTP), Requests, r.By[0])
+	}
+	if len(r.L4) == 0 {
+		return orUnrouted(nil, 0, Connections, r.By[0])
+	}
+	return userConnections(r.L4, r.By[0], Anyhow, func(d route.Destination) To { return r.to(d, Connections) })
+}
+
+// orUnrouted is for a VirtualService none of whose routes counts here: there is no host of its own that would be reached.
+func orUnrouted(routes []Route, n int, kind Kind, by *registry.VirtualService) []Route {
+	if n > 0 {
+		return routes
+	}
+	return []Route{{For: kind, Does: Unrouted, By: by.Key, Revision: by.Revision}}
+}
