@@ -262,7 +262,7 @@ func (a *agent) openEnvoy() error {
 	a.envoy = supervise.New(supervise.Config{
 		Log: a.cfg.Log, Path: a.cfg.Envoy, Args: a.cfg.envoyArgs(), Output: a.cfg.Output,
 		Admin: a.cfg.admin(), DrainTime: a.cfg.DrainTime, MinDrain: a.cfg.MinDrain,
-		Linger: logFlush, OnCrash: a.noteCrash, OnCut: a.noteCut,
+		Linger: logFlush, EasyHeap: bootstrap.EasyHeap, OnCrash: a.noteCrash, OnCut: a.noteCut,
 	})
 	return nil
 }

@@ -12,9 +12,10 @@ const (
 	// releaseEach is how much freed memory, in bytes, Envoy gives back to the kernel in each second.
 	releaseEach = 16 << 20
 
-	// easyHeap is how much, in bytes, the heap may hold before Envoy's allocator gives free memory back at any price, which is
-	// breaking huge pages. Below it, and without it, most of what a burst took stays for minutes.
-	easyHeap = 48 << 20
+	// EasyHeap is how much, in bytes, the heap may hold before Envoy's allocator gives free memory back at any price, which is
+	// breaking huge pages. Below it, and without it, most of what a burst took stays for minutes. The allocator looks at it when
+	// it needs pages; whoever supervises Envoy sees to it that it does.
+	EasyHeap = 48 << 20
 
 	// keptFree is how much freed memory, in bytes, Envoy may keep for what comes next.
 	keptFree = 8 << 20
@@ -154,6 +155,6 @@ func scaled(from, to float64) object {
 func allocator() object {
 	return object{
 		"bytes_to_release": releaseEach, "memory_release_interval": "1s", "max_unfreed_memory_bytes": keptFree,
-		"soft_memory_limit_bytes": easyHeap,
+		"soft_memory_limit_bytes": EasyHeap,
 	}
 }

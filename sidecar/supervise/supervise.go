@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -24,6 +25,9 @@ type Config struct {
 
 	OnCrash func()                // it ended unexpectedly; nil: nobody cares
 	OnCut   func(connections int) // the drain time was over with so many open; nil: nobody cares
+
+	EasyHeap  int64         // bytes of its heap above which it gives free memory back when it is asked; 0: it is not asked
+	LookEvery time.Duration // between looks at that; 0 for 10 s
 
 	MinBackoff, MaxBackoff time.Duration // between restarts; 0 for 100 ms and 10 s
 }
@@ -48,6 +52,9 @@ func New(cfg Config) *Supervisor {
 	}
 	if cfg.MaxBackoff == 0 {
 		cfg.MaxBackoff = 10 * time.Second
+	}
+	if cfg.LookEvery == 0 {
+		cfg.LookEvery = 10 * time.Second
 	}
 	if cfg.Output == nil {
 		cfg.Output = io.Discard
@@ -97,6 +104,13 @@ func (s *Supervisor) Run(ctx context.Context) error {
 
 // attend waits for the child's end or ctx's, and tells whether it was ctx's.
 func (s *Supervisor) attend(ctx context.Context, c *child) bool {
+	if s.cfg.Admin != "" && s.cfg.EasyHeap > 0 {
+		beside, stop := context.WithCancel(ctx)
+		var looking sync.WaitGroup
+		looking.Go(func() { s.giveBack(beside) })
+		defer looking.Wait()
+		defer stop()
+	}
 	select {
 	case <-c.done:
 		return false

@@ -288,3 +288,49 @@ func TestLines(t *testing.T) {
 		t.Errorf("got %d bytes %.20q, want %d", len(got), got, len(want))
 	}
 }
+
+// TestFreeMemoryIsAskedFor: an Envoy whose heap is large and largely free is made to give it back; one whose heap is used, or small, is
+// left alone.
+func TestFreeMemoryIsAskedFor(t *testing.T) {
+	const limit = 48 << 20
+	for _, c := range []struct {
+		name                 string
+		size, unmapped, free int64
+		asked                bool
+	}{
+		{"a burst is over", 180 << 20, 80 << 20, 60 << 20, true},
+		{"in use", 180 << 20, 80 << 20, 4 << 20, false},
+		{"small", 180 << 20, 140 << 20, 30 << 20, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			looks, asked := make(chan struct{}, 1000), make(chan struct{}, 1000)
+			envoy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/memory":
+					fmt.Fprintf(w, `{"heap_size": "%d", "pageheap_unmapped": "%d", "pageheap_free": "%d"}`, c.size, c.unmapped, c.free)
+					looks <- struct{}{}
+				case "/memory/tcmalloc":
+					asked <- struct{}{}
+				}
+			}))
+			defer envoy.Close()
+			out := newOutput()
+			cfg := config("steady", out)
+			cfg.Admin, cfg.EasyHeap, cfg.LookEvery = envoy.Listener.Addr().String(), limit, time.Millisecond
+			ctx, stop := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { _ = New(cfg).Run(ctx) })
+			for range 5 { // looks, after each but the last of which it would have been asked
+				<-looks
+			}
+			if c.asked {
+				<-asked
+			}
+			stop()
+			running.Wait()
+			if !c.asked && len(asked) > 0 {
+				t.Errorf("asked %d times", len(asked))
+			}
+		})
+	}
+}
