@@ -195,7 +195,8 @@ func meshedPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
-	_, _ = fmt.Fprintf(w, "meshed %s proto=%d peer=[%s] %s", r.URL.Path, r.ProtoMajor, r.Header.Get("X-Forwarded-Client-Cert"), body)
+	_, _ = fmt.Fprintf(w, "meshed %s token=[%s] group=[%s] payload=[%s] proto=%d peer=[%s] %s", r.URL.Path,
+		r.Header.Get("Authorization"), r.Header.Get("X-Group"), r.Header.Get("X-Payload"), r.ProtoMajor, r.Header.Get("X-Forwarded-Client-Cert"), body)
 }
 
 // ask gets a page of the pod by its Service from the app, or at its own address from the bystander.

@@ -13,20 +13,12 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/selection"
 )
 
 // authorizationPolicy judges what Istio's own admission does, and what would mean nothing here.
 func (r *report) authorizationPolicy(p *security.AuthorizationPolicy) {
-	targets := slices.Clone(p.TargetRefs)
-	if p.TargetRef != nil {
-		targets = append(targets, p.TargetRef)
-	}
-	if p.Selector != nil && len(targets) > 0 {
-		r.reject("spec.selector", nil, "a policy has a selector, or it has targets", "remove one of the two")
-	}
-	for i, t := range targets {
-		r.target(at("spec.targetRefs", i), t)
-	}
+	r.selection(p.Selector, p.TargetRef, p.TargetRefs)
 	if dry := r.of.Annotations[authz.DryRunAnnotation]; dry != "" && dry != "true" && dry != "false" {
 		r.reject("metadata.annotations", dry, "the annotation "+authz.DryRunAnnotation+" is neither true nor false", "write true, or remove it")
 	}
@@ -36,7 +28,7 @@ func (r *report) authorizationPolicy(p *security.AuthorizationPolicy) {
 	policy := authz.FromSpec(&r.of, p)
 	for i := range policy.Rules {
 		if rule := &policy.Rules[i]; policy.Action == authz.Deny && rule.OfRequests() && !rule.Tells() {
-			r.warn(at("spec.rules", i), nil, "of TLS and TCP, whose requests nobody reads, it denies all that the rest of the rule does not tell apart: methods, paths, hosts and headers are of requests alone",
+			r.warn(at("spec.rules", i), nil, "of TLS and TCP, whose requests nobody reads, it denies all that the rest of the rule does not tell apart: methods, paths, hosts, headers and tokens are of requests alone",
 				"add the ports that requests go to")
 		}
 	}
@@ -45,14 +37,29 @@ func (r *report) authorizationPolicy(p *security.AuthorizationPolicy) {
 	}
 }
 
+// selection judges whom a policy is for.
+func (r *report) selection(selector *typev1beta1.WorkloadSelector, target *typev1beta1.PolicyTargetReference, targets []*typev1beta1.PolicyTargetReference) {
+	targets = slices.Clone(targets)
+	if target != nil {
+		targets = append(targets, target)
+	}
+	if selector != nil && len(targets) > 0 {
+		r.reject("spec.selector", nil, "a policy has a selector, or it has targets", "remove one of the two")
+	}
+	for i, t := range targets {
+		r.target(at("spec.targetRefs", i), t)
+	}
+}
+
 func (r *report) target(field string, t *typev1beta1.PolicyTargetReference) {
 	switch {
-	case t.Kind != "Service" || t.Group != "" && t.Group != "core":
-		r.reject(field+".kind", t.Kind, "policies target Services of egress gateways alone, and would be kept nowhere", "name a Service, or select the gateway's pods by labels")
+	case !selection.IsService(t) && !selection.IsGateway(t):
+		r.reject(field+".kind", t.Kind, "policies target Services of gateways, and Gateways of the group "+selection.GatewayGroup+", and would be kept nowhere",
+			"name one of these, or select the gateway's pods by labels")
 	case t.Namespace != "" && t.Namespace != r.of.Namespace:
-		r.reject(field+".namespace", t.Namespace, "a policy targets Services of its own namespace", "remove it, or write the policy into that namespace")
+		r.reject(field+".namespace", t.Namespace, "a policy has targets in its own namespace", "remove it, or write the policy into that namespace")
 	case t.Name == "":
-		r.reject(field+".name", nil, "it is missing", "name the Service")
+		r.reject(field+".name", nil, "it is missing", "name the "+t.Kind)
 	}
 }
 
@@ -71,8 +78,9 @@ func (r *report) authorizationRule(field string, rule *security.Rule) {
 func (r *report) source(field string, s *security.Source) {
 	accounts := slices.Concat(s.GetServiceAccounts(), s.GetNotServiceAccounts())
 	named := slices.Concat(s.GetPrincipals(), s.GetNotPrincipals(), s.GetNamespaces(), s.GetNotNamespaces(), s.GetTrustDomains(), s.GetNotTrustDomains())
+	requests := slices.Concat(s.GetRequestPrincipals(), s.GetNotRequestPrincipals())
 	blocks := slices.Concat(s.GetIpBlocks(), s.GetNotIpBlocks(), s.GetRemoteIpBlocks(), s.GetNotRemoteIpBlocks())
-	if len(accounts)+len(named)+len(blocks)+len(s.GetRequestPrincipals())+len(s.GetNotRequestPrincipals()) == 0 {
+	if len(accounts)+len(named)+len(blocks)+len(requests) == 0 {
 		r.reject(field, nil, "it names nobody", "name somebody, or remove it to mean all")
 	}
 	if len(accounts) > 0 && len(s.GetPrincipals())+len(s.GetNotPrincipals())+len(s.GetNamespaces())+len(s.GetNotNamespaces()) > 0 {
@@ -84,6 +92,7 @@ func (r *report) source(field string, s *security.Source) {
 		}
 	}
 	r.texts(field, named)
+	r.texts(field, requests)
 	r.blocks(field, blocks)
 }
 
@@ -123,7 +132,7 @@ func (r *report) condition(field string, c *security.Condition) {
 	values := slices.Concat(c.Values, c.NotValues)
 	switch {
 	case !known:
-		r.reject(field+".key", c.Key, "no proxy can tell it", "ask for source.ip, remote.ip, source.namespace, source.principal, source.serviceAccount, destination.port, connection.sni or request.headers[NAME]")
+		r.reject(field+".key", c.Key, "no proxy can tell it", "ask for source.ip, remote.ip, source.namespace, source.principal, source.serviceAccount, destination.port, connection.sni, request.headers[NAME], request.auth.principal, request.auth.audiences, request.auth.presenter or request.auth.claims[NAME]")
 	case len(values) == 0:
 		r.reject(field, nil, "it has no values", "add values or notValues")
 	case t.Attribute == authz.Header && !isHeaderName(t.Header):
@@ -168,16 +177,14 @@ func (r *report) ports(field string, list []string) {
 // judgeAuthorization says where a policy is kept nowhere: of one that targets a Service, where no egress gateway that is known has it; of
 // others the same in a mesh without mutual TLS, where sidecars keep none.
 func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
-	targets := p.TargetRef != nil || len(p.TargetRefs) > 0
-	if p.Action == security.AuthorizationPolicy_AUDIT || w.cfg.MutualTLS && !targets {
+	policy := authz.FromSpec(&r.of, p)
+	if p.Action == security.AuthorizationPolicy_AUDIT || w.cfg.MutualTLS && !policy.Targeted {
 		return // what is said of it does not depend on others, or it is kept
 	}
-	policy := authz.FromSpec(&r.of, p)
-	switch known, selected := w.gatewaysSelected(policy); {
-	case targets && known && !selected:
-		r.reject("spec", nil, "no egress gateway that is known is targeted, and the policy is kept nowhere else: what it denies, or does not allow, is let through",
-			"target the Service of an egress gateway in its namespace; select pods by labels")
-	case targets:
+	switch known, selected := w.gatewaysSelected(policy.Workloads); {
+	case policy.Targeted && known && !selected:
+		r.reject("spec", nil, noTarget+"what it denies, or does not allow, is let through", fixTarget)
+	case policy.Targeted:
 	case len(policy.Selector) == 0 && allowsAll(policy):
 		r.warn("spec", nil, keptAtGateways+", and elsewhere everything is let through, as it says", "select the pods of a gateway, or remove it")
 	case len(policy.Selector) == 0:
@@ -188,6 +195,9 @@ func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
 }
 
 const (
+	noTarget  = "no gateway that is known is targeted, and the policy is kept nowhere else: "
+	fixTarget = "target the Service of a gateway in its namespace, or a Gateway; select pods by labels"
+
 	keptAtGateways = "AuthorizationPolicies are kept at gateways only in this mesh"
 	fixKept        = "remove sallyport.mutualTLS: false from the mesh's settings, so that sidecars keep them; or select the pods of a gateway, in its namespace or from the root namespace, " +
 		"and close the ways between pods by NetworkPolicies"
@@ -198,9 +208,16 @@ func allowsAll(p *authz.Policy) bool {
 	return p.Action == authz.Allow && slices.ContainsFunc(p.Rules, func(r authz.Rule) bool { return len(r.From)+len(r.To)+len(r.When) == 0 })
 }
 
-// gatewaysSelected says whether egress gateways are known, and whether the policy is for pods of one, or of an ingress gateway.
-func (w *world) gatewaysSelected(p *authz.Policy) (known, selected bool) {
+// gatewaysSelected says whether egress gateways are known, and whether a policy is for pods of one, or of an ingress gateway.
+func (w *world) gatewaysSelected(p selection.Workloads) (known, selected bool) {
 	exits := w.exits()
+	for _, name := range p.Gateways {
+		if slices.ContainsFunc(w.objects, func(o config.Object) bool {
+			return o.Key == config.Key{Kind: config.KindKubeGateway, Namespace: p.Namespace, Name: name}
+		}) {
+			return true, true
+		}
+	}
 	for _, g := range append(exits, w.ingresses()...) {
 		if p.Selects(w.cfg.RootNamespace, g.namespace, g.selector, []string{g.name}) {
 			return true, true

@@ -56,6 +56,8 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.checkMutualTLS(r, spec)
 		case *security.AuthorizationPolicy:
 			w.judgeAuthorization(r, spec)
+		case *security.RequestAuthentication:
+			w.judgeTokens(r, spec)
 		case *networking.Sidecar:
 			w.checkHidden(r, spec)
 			w.checkImports(r, spec)

@@ -36,6 +36,8 @@ func Validate(o config.Object) []Finding {
 		r.workloadEntry(spec)
 	case *networking.WorkloadGroup:
 		r.workloadGroup(spec)
+	case *security.RequestAuthentication:
+		r.requestAuthentication(spec)
 	case *security.PeerAuthentication:
 		r.peerAuthentication(spec)
 	case *corev1.Secret:

@@ -15,21 +15,25 @@ var authorizationPolicy = Kind{
 			{Fate: Warned, When: auditsOnly, Why: notEnforced + "no request is marked by it; all that leaves the mesh is in the audit log anyway", Fix: "remove it"},
 		},
 		[]Field{{Path: "selector.matchLabels", Fate: Applied, Why: "at egress gateways and before all pods with sidecars; where `sallyport.mutualTLS` is false one that selects no egress gateway is refused"}},
-		idle("targetRef.group", "targetRef.namespace", "targetRefs.group", "targetRefs.namespace"),
-		applied("targetRef.kind", "targetRef.name", "targetRefs.kind", "targetRefs.name"),
+		targeted,
 		[]Field{
 			{Path: "action", Fate: Refused, When: is("CUSTOM"), Why: notEnforced + "no request is handed to a provider, and those that it would deny would be let through", Fix: "write ALLOW or DENY rules"},
 			{Path: "action", Fate: Applied},
 			{Path: "provider.name", Fate: Idle, Why: "CUSTOM is refused"},
 		},
 		below("rules.from.source", slices.Concat(
-			applied("principals", "notPrincipals", "namespaces", "notNamespaces", "serviceAccounts", "notServiceAccounts", "ipBlocks", "notIpBlocks", "remoteIpBlocks", "notRemoteIpBlocks", "trustDomains", "notTrustDomains"),
-			refused("no proxy verifies tokens of requests", "remove it, and let the server verify its tokens", "requestPrincipals", "notRequestPrincipals"),
+			applied("principals", "notPrincipals", "namespaces", "notNamespaces", "serviceAccounts", "notServiceAccounts", "ipBlocks", "notIpBlocks", "remoteIpBlocks", "notRemoteIpBlocks", "trustDomains", "notTrustDomains", "requestPrincipals", "notRequestPrincipals"),
 		)),
 		below("rules.to.operation", applied("hosts", "notHosts", "ports", "notPorts", "methods", "notMethods", "paths", "notPaths")),
 		below("rules.when", applied("key", "values", "notValues")),
 	),
 }
+
+// targeted are the lines of what policies of this group are for, by its name.
+var targeted = slices.Concat(
+	idle("targetRef.namespace", "targetRefs.namespace"),
+	applied("targetRef.group", "targetRef.kind", "targetRef.name", "targetRefs.group", "targetRefs.kind", "targetRefs.name"),
+)
 
 func auditsOnly(v any) bool {
 	p, ok := v.(*security.AuthorizationPolicy)
@@ -47,11 +51,16 @@ var peerAuthentication = Kind{
 
 var requestAuthentication = Kind{
 	Name: "RequestAuthentication", API: "security.istio.io/v1", Message: &security.RequestAuthentication{},
-	Fields: []Field{
-		{Path: "selector", Fate: Idle},
-		{Path: "targetRef", Fate: Idle},
-		{Path: "targetRefs", Fate: Idle},
-		{Path: "jwtRules", Fate: Refused, Why: notEnforced + "requests with tokens that are forged or out of date would be let through",
-			Fix: "remove it, and let the app verify its tokens"},
-	},
+	Fields: slices.Concat(
+		[]Field{{Path: "selector.matchLabels", Fate: Applied, Why: "at gateways and before all pods with sidecars; where `sallyport.mutualTLS` is false one that selects no gateway is refused"}},
+		targeted,
+		below("jwtRules", slices.Concat(
+			applied("issuer", "audiences", "jwks", "fromHeaders.name", "fromHeaders.prefix", "fromParams", "fromCookies", "outputPayloadToHeader", "forwardOriginalToken",
+				"outputClaimToHeaders.header", "outputClaimToHeaders.claim", "spaceDelimitedClaims"),
+			[]Field{
+				{Path: "jwksUri", Fate: Refused, Why: notEnforced + "nobody fetches keys, so no token would be good", Fix: "write the keys into jwks"},
+				{Path: "timeout", Fate: Idle, Why: "it is about jwksUri"},
+			},
+		)),
+	),
 }

@@ -25,6 +25,10 @@ type Asked struct {
 type Request struct {
 	Method, Path string // the path with its query
 	Header       func(name string) (value string, has bool)
+	// Claim gives a claim's texts, of a token that was verified: of a list those in it. nil where there is no token.
+	Claim func(path []string) []string
+	// TokenAsked, if there is one, is told that a rule asks for a token.
+	TokenAsked func()
 	// PathUnknown, where nobody knows the path, is told that a rule asks for it; the rule is then taken not to match.
 	PathUnknown func()
 }
@@ -60,11 +64,34 @@ func (t Term) holds(a *Asked, action Action) bool {
 		if t.Attribute == SourceIP || t.Attribute == RemoteIP {
 			return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a.address(t.Attribute)) })
 		}
+		switch t.Attribute {
+		case RequestPrincipal:
+			return a.Request.isSubject(values)
+		case Claim:
+			return len(values) > 0 && slices.ContainsFunc(a.Request.claim(t.Claim), func(text string) bool { return permit.Matches(t.Expression(values, nil), text) })
+		}
 		text, has := a.text(t)
 		return has && len(values) > 0 && permit.Matches(t.Expression(values, a.Domains), text)
 	}
 	wants := len(t.Values)+len(t.Ranges) > 0
 	return (!wants || one(t.Values, t.Ranges)) && !one(t.Not, t.NotRanges)
+}
+
+func (r *Request) claim(path []string) []string {
+	if r.TokenAsked != nil {
+		r.TokenAsked()
+	}
+	if r.Claim == nil {
+		return nil
+	}
+	return r.Claim(path)
+}
+
+func (r *Request) isSubject(values []string) bool {
+	like := func(path, expression string) bool {
+		return slices.ContainsFunc(r.claim([]string{path}), func(text string) bool { return permit.Matches(expression, text) })
+	}
+	return slices.ContainsFunc(Subjects(values), func(s Subject) bool { return like("iss", s.Issuer) && like("sub", s.Subject) })
 }
 
 func (a *Asked) address(of Attribute) netip.Addr {

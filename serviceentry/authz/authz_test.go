@@ -3,6 +3,7 @@ package authz
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	security "istio.io/api/security/v1"
@@ -41,6 +42,15 @@ func asked(change func(*Asked)) *Asked {
 		change(a)
 	}
 	return a
+}
+
+// token is one of a request, of lists and of claims within others.
+func token(a *Asked) {
+	a.Request.Claim = func(path []string) []string {
+		return map[string][]string{
+			"iss": {"https://issuer.test"}, "sub": {"anna"}, "aud": {"app-1", "app-2"}, "azp": {"client"}, "group": {"admin"}, "realm roles": {"reader", "writer"},
+		}[strings.Join(path, " ")]
+	}
 }
 
 func connection(a *Asked) { a.Request, a.Authority = nil, "a.com:443" }
@@ -106,7 +116,30 @@ func TestRules(t *testing.T) {
 		{`{when: [{key: source.ip, values: [10.0.0.7/32]}, {key: destination.port, values: ["80"]}]}`, nil, true, true},
 		{`{when: [{key: remote.ip, values: [10.0.1.0/24]}]}`, nil, false, false},
 		{`{when: [{key: request.auth.claims, values: [x]}]}`, nil, false, true}, // nobody can tell
-		{`{from: [{source: {requestPrincipals: ["*"]}}]}`, nil, false, true},
+		{`{from: [{source: {requestPrincipals: ["*"]}}]}`, nil, false, false},
+		{`{from: [{source: {notRequestPrincipals: ["*"]}}]}`, nil, true, true},
+		{`{from: [{source: {requestPrincipals: ["*"]}}]}`, token, true, true},
+		{`{from: [{source: {notRequestPrincipals: ["*"]}}]}`, token, false, false},
+		{`{from: [{source: {requestPrincipals: ["https://issuer.test/anna"]}}]}`, token, true, true},
+		{`{from: [{source: {requestPrincipals: ["https://issuer.test/an*"]}}]}`, token, true, true},
+		{`{from: [{source: {requestPrincipals: ["https://issuer.test/*"]}}]}`, token, true, true},
+		{`{from: [{source: {requestPrincipals: ["*issuer.test/anna"]}}]}`, token, true, true},
+		{`{from: [{source: {requestPrincipals: ["*anna"]}}]}`, token, true, true},
+		{`{from: [{source: {requestPrincipals: ["https://issuer.test"]}}]}`, token, false, false},
+		{`{from: [{source: {requestPrincipals: ["https:*"]}}]}`, token, true, true},
+		{`{from: [{source: {requestPrincipals: ["issuer*"]}}]}`, token, false, false},
+		{`{from: [{source: {requestPrincipals: ["https://issuer.test/bert", "else/anna"]}}]}`, token, false, false},
+		{`{from: [{source: {requestPrincipals: ["https://*"]}}]}`, token, false, false}, // an issuer "https:/", any subject
+		{`{when: [{key: request.auth.principal, values: ["https://issuer.test/anna"]}]}`, token, true, true},
+		{`{when: [{key: request.auth.audiences, values: [app-2]}]}`, token, true, true},
+		{`{when: [{key: request.auth.audiences, notValues: [app-2]}]}`, token, false, false},
+		{`{when: [{key: request.auth.presenter, values: ["cli*"]}]}`, token, true, true},
+		{`{when: [{key: "request.auth.claims[group]", values: [admin]}]}`, token, true, true},
+		{`{when: [{key: "request.auth.claims[realm][roles]", values: ["r*"]}]}`, token, true, true},
+		{`{when: [{key: "request.auth.claims[realm]", values: ["*"]}]}`, token, false, false},
+		{`{when: [{key: "request.auth.claims[group]", notValues: ["*"]}]}`, nil, true, true},
+		{`{when: [{key: "request.auth.claims[a.b/c]", values: ["*"]}]}`, token, false, false},
+		{`{when: [{key: "request.auth.claims[group", values: ["*"]}]}`, token, false, true}, // no key
 		// of connections, requests' attributes allow nothing, and deny what is left of the rule
 		{`{to: [{operation: {ports: ["443"]}}]}`, connection, true, true},
 		{`{to: [{operation: {ports: ["443"], methods: [GET]}}]}`, connection, false, true},
@@ -114,6 +147,8 @@ func TestRules(t *testing.T) {
 		{`{to: [{operation: {methods: [GET]}}, {operation: {ports: ["444"]}}]}`, connection, false, true},
 		{`{from: [{source: {namespaces: [else]}}], to: [{operation: {hosts: [a.com]}}]}`, connection, false, false},
 		{`{when: [{key: "request.headers[x-team]", values: [red]}]}`, connection, false, true},
+		{`{from: [{source: {requestPrincipals: ["*"]}}]}`, connection, false, true},
+		{`{from: [{source: {notRequestPrincipals: ["*"], namespaces: [else]}}]}`, connection, false, false},
 		{`{when: [{key: connection.sni, values: ["*.com"]}]}`, tls, true, true},
 		{`{when: [{key: connection.sni, values: ["*.com"]}]}`, connection, false, false},
 		{`{when: [{key: connection.sni, values: ["*.com"]}]}`, nil, false, false},

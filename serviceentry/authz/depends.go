@@ -5,7 +5,7 @@ import "slices"
 // AddressUnknown is what depends on the client's address is said to depend on.
 const AddressUnknown = "address"
 
-// Depends says what the set's enforced word depends on beside what is asked: "method", "path" or "header" of requests, and the client's
+// Depends says what the set's enforced word depends on beside what is asked: "method", "path", "header" or "token" of requests, and the client's
 // "address" where nobody knows it. Nothing means that all requests like this one fare alike.
 func (s Set) Depends(a *Asked) (on []string) {
 	may := map[Action]bool{}  // some like it match
@@ -34,7 +34,7 @@ func (s Set) Depends(a *Asked) (on []string) {
 
 // without is the rule without what it asks of the request itself, and of an address that nobody knows; and what that is.
 func (r *Rule) without(a *Asked) (*Rule, []string) {
-	names := map[Attribute]string{Method: "method", Path: "path", Header: "header"}
+	names := map[Attribute]string{Method: "method", Path: "path", Header: "header", RequestPrincipal: "token", Claim: "token"}
 	if !a.From.IsValid() {
 		names[SourceIP], names[RemoteIP] = AddressUnknown, AddressUnknown
 	}

@@ -99,6 +99,38 @@ func authority(v string) string {
 	return glob(v, ".") + `\.?(:[0-9]+)?`
 }
 
+// Subject is one of the values of a request's principal, as expressions (RE2) for the token's issuer and its subject. They are not one
+// text: "a/b" of an issuer "a" is not "b" of an issuer "a/".
+type Subject struct{ Issuer, Subject string }
+
+// Subjects are the values of a term about RequestPrincipal, as Istio reads them: "ISSUER/SUBJECT", of which the issuer may begin in "*" and
+// the subject end in one; without a "/", "*" for any, "ISSUER*" and "*SUBJECT".
+func Subjects(values []string) (out []Subject) {
+	const any = ".+"
+	for _, v := range values {
+		i := strings.LastIndexByte(v, '/')
+		rest, ends := strings.CutPrefix(v, "*")
+		begin, begins := strings.CutSuffix(v, "*")
+		switch {
+		case i >= 0 && begins && !ends:
+			out = append(out, Subject{regexp.QuoteMeta(v[:i]), glob(v[i+1:], ".")})
+		case i >= 0 && ends:
+			out = append(out, Subject{glob(v[:i], "."), glob(v[i+1:], ".")})
+		case i >= 0:
+			out = append(out, Subject{regexp.QuoteMeta(v[:i]), regexp.QuoteMeta(v[i+1:])})
+		case v == "*":
+			out = append(out, Subject{any, any})
+		case ends:
+			out = append(out, Subject{any, ".*" + regexp.QuoteMeta(rest)})
+		case begins:
+			out = append(out, Subject{regexp.QuoteMeta(begin) + ".*", any})
+		default: // no token is without a subject and has one
+			out = append(out, Subject{regexp.QuoteMeta(v), "()"})
+		}
+	}
+	return out
+}
+
 // path is an expression for a path: a pattern as others are, or a template with {*} for a segment and {**} for any number.
 func path(v string) string {
 	if !strings.Contains(v, "{") {

@@ -9,6 +9,7 @@ import (
 	security "istio.io/api/security/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/selection"
 )
 
 // DryRunAnnotation makes a policy a dry run where it is "true".
@@ -17,22 +18,10 @@ const DryRunAnnotation = "istio.io/dry-run"
 // FromSpec makes a policy of an object that admission accepted.
 func FromSpec(o *config.Object, spec *security.AuthorizationPolicy) *Policy {
 	p := &Policy{
-		Key: o.Key, Revision: o.Revision, Selector: spec.GetSelector().GetMatchLabels(), DryRun: o.Annotations[DryRunAnnotation] == "true",
+		Key: o.Key, Revision: o.Revision, Workloads: selection.Of(o.Namespace, spec.Selector, spec.TargetRef, spec.TargetRefs), DryRun: o.Annotations[DryRunAnnotation] == "true",
 		Action: map[security.AuthorizationPolicy_Action]Action{
 			security.AuthorizationPolicy_DENY: Deny, security.AuthorizationPolicy_AUDIT: Audit, security.AuthorizationPolicy_CUSTOM: Custom,
 		}[spec.Action],
-	}
-	targets := spec.TargetRefs
-	if spec.TargetRef != nil {
-		targets = append(targets[:len(targets):len(targets)], spec.TargetRef)
-	}
-	for _, t := range targets {
-		if p.Services == nil {
-			p.Services = []string{}
-		}
-		if t.Kind == "Service" {
-			p.Services = append(p.Services, t.Name)
-		}
 	}
 	for i, r := range spec.Rules {
 		if p.Action == Deny || !asksUnknown(r) {
@@ -45,9 +34,7 @@ func FromSpec(o *config.Object, spec *security.AuthorizationPolicy) *Policy {
 // asksUnknown says whether a rule asks for what nobody here can tell. Admission refuses such rules; one that is there all the same
 // allows nothing, and denies without asking for that.
 func asksUnknown(r *security.Rule) bool {
-	return slices.ContainsFunc(r.From, func(f *security.Rule_From) bool {
-		return len(f.GetSource().GetRequestPrincipals())+len(f.GetSource().GetNotRequestPrincipals()) > 0
-	}) || slices.ContainsFunc(r.When, func(c *security.Condition) bool { _, ok := ConditionTerm("", c); return !ok })
+	return slices.ContainsFunc(r.When, func(c *security.Condition) bool { _, ok := ConditionTerm("", c); return !ok })
 }
 
 func ruleOf(ns string, i int, r *security.Rule) Rule {
@@ -74,6 +61,7 @@ func sourceTerms(ns string, s *security.Source) []Term {
 		Term{Attribute: TrustDomain, Values: s.GetTrustDomains(), Not: s.GetNotTrustDomains()},
 		Term{Attribute: SourceIP, Ranges: ranges(s.GetIpBlocks()), NotRanges: ranges(s.GetNotIpBlocks())},
 		Term{Attribute: RemoteIP, Ranges: ranges(s.GetRemoteIpBlocks()), NotRanges: ranges(s.GetNotRemoteIpBlocks())},
+		Term{Attribute: RequestPrincipal, Values: s.GetRequestPrincipals(), Not: s.GetNotRequestPrincipals()},
 	)
 }
 
@@ -100,6 +88,18 @@ func given(terms ...Term) (out []Term) {
 var conditions = map[string]Attribute{
 	"source.ip": SourceIP, "remote.ip": RemoteIP, "source.namespace": Namespace, "source.principal": Principal,
 	"source.serviceaccount": ServiceAccount, "source.trustdomain": TrustDomain, "destination.port": Port, "connection.sni": SNI,
+	"request.auth.principal": RequestPrincipal, "request.auth.audiences": Claim, "request.auth.presenter": Claim,
+}
+
+// claims are the claims that keys of conditions stand for (RFC 7519 section 4.1.3; OpenID Connect Core section 2).
+var claims = map[string]string{"request.auth.audiences": "aud", "request.auth.presenter": "azp"}
+
+// claimPath reads "request.auth.claims[a][b]".
+func claimPath(key string) ([]string, bool) {
+	rest, ok := strings.CutPrefix(key, "request.auth.claims[")
+	rest, closed := strings.CutSuffix(rest, "]")
+	path := strings.Split(rest, "][")
+	return path, ok && closed && !slices.Contains(path, "") && !strings.ContainsAny(strings.Join(path, ""), "[]")
 }
 
 // ConditionTerm reads a condition of a policy of a namespace; false where nothing knows its key.
@@ -107,9 +107,15 @@ func ConditionTerm(ns string, c *security.Condition) (Term, bool) {
 	if name, ok := strings.CutPrefix(c.Key, "request.headers["); ok && strings.HasSuffix(name, "]") {
 		return Term{Attribute: Header, Header: strings.ToLower(strings.TrimSuffix(name, "]")), Values: c.Values, Not: c.NotValues}, true
 	}
-	attribute, ok := conditions[strings.ToLower(c.Key)]
+	if path, ok := claimPath(c.Key); ok {
+		return Term{Attribute: Claim, Claim: path, Values: c.Values, Not: c.NotValues}, true
+	}
+	key := strings.ToLower(c.Key)
+	attribute, ok := conditions[key]
 	t := Term{Attribute: attribute, Values: c.Values, Not: c.NotValues}
 	switch attribute {
+	case Claim:
+		t.Claim = []string{claims[key]}
 	case SourceIP, RemoteIP:
 		t.Ranges, t.NotRanges, t.Values, t.Not = ranges(c.Values), ranges(c.NotValues), nil, nil
 	case ServiceAccount:

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/selection"
 )
 
 // Policy is one AuthorizationPolicy.
@@ -15,10 +16,8 @@ type Policy struct {
 	Revision string
 	Action   Action
 	DryRun   bool // what it denies is let through, and recorded
-	Selector map[string]string
-	// Services are the names of the Services that the policy targets, of its own namespace. nil where it targets none.
-	Services []string
-	Rules    []Rule
+	selection.Workloads
+	Rules []Rule
 }
 
 // Action is what becomes of what a rule matches.
@@ -57,12 +56,15 @@ const (
 	Method
 	Path
 	Header
+	RequestPrincipal // "ISSUER/SUBJECT" of a token that was verified
+	Claim            // one of its claims
 )
 
 // Term asks for an attribute: for one of Values, if there are any, and for none of Not.
 type Term struct {
 	Attribute
-	Header      string // its name, in lower case
+	Header      string   // its name, in lower case
+	Claim       []string // the claim's name, and those of claims within it
 	Values, Not []string
 	// Ranges and NotRanges are the values of addresses.
 	Ranges, NotRanges []netip.Prefix
@@ -91,7 +93,7 @@ func (r *Rule) OfConnections(action Action) *Rule {
 	if action == Allow {
 		return nil
 	}
-	return &Rule{Name: r.Name, From: r.From, To: connectionTerms(r.To), When: withoutRequests(r.When)}
+	return &Rule{Name: r.Name, From: connectionTerms(r.From), To: connectionTerms(r.To), When: withoutRequests(r.When)}
 }
 
 // connectionTerms are alternatives without what is about requests; one of which nothing is left asks for nothing.
@@ -108,24 +110,6 @@ func connectionTerms(list [][]Term) (out [][]Term) {
 
 func withoutRequests(terms []Term) []Term {
 	return slices.DeleteFunc(slices.Clone(terms), Term.OfRequests)
-}
-
-// Selects says whether the policy is for a workload, by its namespace and labels, and the names of the Services of that namespace
-// which select it. root is the mesh's root namespace, whose policies are for all others, too.
-func (p *Policy) Selects(root, ns string, labels map[string]string, services []string) bool {
-	own := p.Key.Namespace == ns
-	if p.Services != nil {
-		return own && slices.ContainsFunc(p.Services, func(s string) bool { return slices.Contains(services, s) })
-	}
-	if !own && p.Key.Namespace != root {
-		return false
-	}
-	for k, v := range p.Selector {
-		if has, ok := labels[k]; !ok || has != v {
-			return false
-		}
-	}
-	return true
 }
 
 // Compare puts policies in order, which has no meaning but for which of several is named: by namespace and name.

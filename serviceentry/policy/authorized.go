@@ -69,7 +69,7 @@ func requestAsked(spoken permit.Protocol, r route.Request) *authz.Request {
 	if spoken != permit.HTTP {
 		return nil
 	}
-	out := &authz.Request{Method: r.Method, Path: r.Path, Header: headersOf(r)}
+	out := &authz.Request{Method: r.Method, Path: r.Path, Header: headersOf(r), TokenAsked: r.TokenAsked}
 	if r.Unknown != nil && r.Unknown.Path {
 		out.PathUnknown = func() { r.PathAsked() }
 	}

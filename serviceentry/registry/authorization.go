@@ -12,34 +12,16 @@ import (
 
 // Authorizing gives the AuthorizationPolicies that are for a workload, in order: of the root namespace and of its own.
 func (s *Snapshot) Authorizing(ns string, labels map[string]string) authz.Set {
-	own, root := s.authorizing[ns], s.authorizing[s.Mesh.RootNamespace]
-	if ns == s.Mesh.RootNamespace {
-		root = nil
-	}
-	if len(own)+len(root) == 0 {
-		return nil
-	}
-	var services []string
-	for _, k := range s.GatewaysOf(ns, labels) {
-		services = append(services, k.Ref.Name)
-	}
-	var out authz.Set
-	for _, p := range slices.Concat(root, own) {
-		if p.Selects(s.Mesh.RootNamespace, ns, labels, services) {
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, (*authz.Policy).Compare)
-	return out
+	return selected(s, s.authorizing[s.Mesh.RootNamespace], s.authorizing[ns], ns, labels, (*authz.Policy).Compare)
 }
 
 // AuthorizingInbound gives those that a workload's own proxy keeps of what comes for its app, in order: those that say by labels, or of all,
-// whom they are for. What a policy that targets a Service is for is a gateway.
+// whom they are for. What a policy has targets for is a gateway.
 func (s *Snapshot) AuthorizingInbound(ns string, labels map[string]string) authz.Set {
 	if !s.Mesh.MutualTLS {
 		return nil
 	}
-	return slices.DeleteFunc(s.Authorizing(ns, labels), func(p *authz.Policy) bool { return p.Services != nil })
+	return slices.DeleteFunc(s.Authorizing(ns, labels), func(p *authz.Policy) bool { return p.Targeted })
 }
 
 // AuthorizationPolicy finds one; nil when there is none.

@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
+	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
 
 // Registry turns changes into snapshots. It is for one goroutine.
@@ -47,7 +48,7 @@ func New(cfg *mesh.Config) *Registry {
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
-			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
+			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{},
 			gatewayAPI: ordered.New[*config.Object](), attached: ordered.New[int](),
@@ -207,6 +208,8 @@ func (b *batch) apply(c config.Change) {
 		b.setPolicy(c)
 	case config.KindAuthorizationPolicy:
 		b.setAuthorization(c)
+	case config.KindRequestAuthentication:
+		b.setTokens(c)
 	case config.KindPeerAuthentication:
 		b.setPeerAuth(c)
 	case config.KindGatewayClass, config.KindKubeGateway, config.KindListenerSet, config.KindHTTPRoute, config.KindGRPCRoute, config.KindTLSRoute,

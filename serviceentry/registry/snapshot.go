@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
+	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
 
 // Snapshot is everything that the registry knew at one moment. It is immutable and shares what did not change
@@ -46,13 +47,15 @@ type Snapshot struct {
 	policies  map[string]permit.Level // EgressPolicies, by namespace
 	// authorizing are the AuthorizationPolicies, by namespace.
 	authorizing map[string]authz.Set
-	namespaces  map[string]map[string]string   // their labels
-	peerAuths   map[string][]*PeerAuth         // PeerAuthentications, by namespace, the oldest first
-	people      map[string][]Person            // of namespaces where policies select by labels
-	written     ordered.Map[[]*Service]        // by the single addresses that were written for them; each list sorted by Service.compare
-	names       ordered.Map[[]asker]           // what ingress gateways may be asked for, with the VirtualServices and Gateways that say so
-	leading     ordered.Map[[]*VirtualService] // by the hosts that they lead to
-	opened      *openedServers
+	// verifying are the RequestAuthentications, by namespace.
+	verifying  map[string]tokens.Set
+	namespaces map[string]map[string]string   // their labels
+	peerAuths  map[string][]*PeerAuth         // PeerAuthentications, by namespace, the oldest first
+	people     map[string][]Person            // of namespaces where policies select by labels
+	written    ordered.Map[[]*Service]        // by the single addresses that were written for them; each list sorted by Service.compare
+	names      ordered.Map[[]asker]           // what ingress gateways may be asked for, with the VirtualServices and Gateways that say so
+	leading    ordered.Map[[]*VirtualService] // by the hosts that they lead to
+	opened     *openedServers
 	// gatewayAPI are the objects of the Gateway API, by their keys as text; grants are its ReferenceGrants, by namespace; and attached
 	// how many routes count at a listener.
 	gatewayAPI ordered.Map[*config.Object]
@@ -82,7 +85,7 @@ type Changed struct {
 	Nets   bool // the cluster's own networks
 	// Policies are the namespaces whose EgressPolicies, or the people whom they select by labels, are others, sorted.
 	Policies []string
-	// Authorization are the namespaces whose AuthorizationPolicies are others, sorted.
+	// Authorization are the namespaces whose AuthorizationPolicies, or RequestAuthentications, are others, sorted.
 	Authorization []string
 	// Names are what ingress gateways may be asked for, as far as something about it changed, sorted; of TCP, ":PORT".
 	Names    []string

@@ -92,6 +92,13 @@ func (r Request) AddressAsked() {
 	}
 }
 
+// TokenAsked notes that something depends on the request's token, which nobody has of one of the past.
+func (r Request) TokenAsked() {
+	if r.Unknown != nil {
+		r.Unknown.asks("the request's token")
+	}
+}
+
 // asks notes that something depends on what is not known.
 func (u *Unknown) asks(what string) {
 	if u.Asked == "" {

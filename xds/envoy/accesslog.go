@@ -62,12 +62,20 @@ func accessLog(place wire.Place, http bool) []*accesslogv3.AccessLog {
 func deniedAlone(log []*accesslogv3.AccessLog, http bool) []*accesslogv3.AccessLog {
 	for _, l := range log {
 		if http {
-			l.Filter = anyOf(saidBy(wire.RuleFilter, wire.StatAuthz+wire.EnforcedResult, "denied"), saidBy(wire.RuleFilter, wire.StatAuthz+wire.ShadowResult, "denied"))
+			l.Filter = anyOf(saidBy(wire.RuleFilter, wire.StatAuthz+wire.EnforcedResult, "denied"), saidBy(wire.RuleFilter, wire.StatAuthz+wire.ShadowResult, "denied"), tokenDenied())
 		} else {
 			l.Filter = anyOf(expression("connection.termination_details.startsWith('rbac_')"), saidBy(wire.RuleFilterTCP, wire.StatAuthz+wire.ShadowResult, "denied"))
 		}
 	}
 	return log
+}
+
+// tokenDenied is true of requests whose token is not good. The status is cheap to ask, and the app answers with it, too.
+func tokenDenied() *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{
+		anyOf(statusIs(accesslogv3.ComparisonFilter_EQ, 401), statusIs(accesslogv3.ComparisonFilter_EQ, 403)),
+		expression("response.code_details.startsWith('" + wire.TokenDenied + "')"),
+	}}}}
 }
 
 // accessLogOf is accessLog, none for no place, with tags of its own, or other values (format strings) of those of the place.

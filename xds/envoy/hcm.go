@@ -126,7 +126,7 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 	if m.Exit {
 		filters = append(filters, policies()...)
 		if m.Gateway { // a forward proxy follows no routes that lead elsewhere, and has nothing to ask about them
-			filters = append(append(filters, authorization()), policiesOfLed()...)
+			filters = append(append(filters, authorization()...), policiesOfLed()...)
 		}
 	} else {
 		for _, f := range sidecarPolicies(hostAsked(), portDialled()) {

@@ -70,15 +70,14 @@ func clientCertificates(c mesh.ClientCertificates) hcmv3.HttpConnectionManager_F
 
 // ingressFilters are what requests go through that come in; those that few routes need are off.
 func ingressFilters() []*hcmv3.HttpFilter {
-	return []*hcmv3.HttpFilter{
-		AuthorizeRequests(),
+	return append(AuthorizeRequests(),
 		off(httpFilter(filterState, &httpstatev3.Config{})),
 		off(httpFilter(FilterCORS, &corsv3.Cors{})),
 		off(httpFilter(FilterFault, &faultv3.HTTPFault{})),
 		off(httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{})),
 		upgradesAlone(),
 		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
-	}
+	)
 }
 
 // IngressTable is a table of what comes in. It has no last resort: "*" is a name like others, which somebody may have.

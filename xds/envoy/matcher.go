@@ -183,6 +183,29 @@ func NotedBefore(key string) *Predicate {
 	return noted(key, &typematcherv3.StringMatcher{MatchPattern: &typematcherv3.StringMatcher_SafeRegex{SafeRegex: &typematcherv3.RegexMatcher{Regex: ".+"}}})
 }
 
+// TokenFilter is the name under which the filter that verifies tokens tells of them, and TokenPayload the key of what a good one says.
+const (
+	TokenFilter  = "envoy.filters.http.jwt_authn"
+	TokenPayload = "payload"
+)
+
+// ClaimIsLike asks whether an expression (RE2) means all of a claim of the request's token, or, of a list, one in it. A token that was not
+// verified has no claims.
+func ClaimIsLike(claim []string, expression string) *Predicate {
+	input := &inputsv3.DynamicMetadataInput{Filter: TokenFilter}
+	for _, key := range append([]string{TokenPayload}, claim...) {
+		input.Path = append(input.Path, &inputsv3.DynamicMetadataInput_PathSegment{Segment: &inputsv3.DynamicMetadataInput_PathSegment_Key{Key: key}})
+	}
+	text := &typematcherv3.ValueMatcher{MatchPattern: &typematcherv3.ValueMatcher_StringMatch{StringMatch: &typematcherv3.StringMatcher{
+		MatchPattern: &typematcherv3.StringMatcher_SafeRegex{SafeRegex: &typematcherv3.RegexMatcher{Regex: expression}},
+	}}}
+	among := &typematcherv3.ValueMatcher{MatchPattern: &typematcherv3.ValueMatcher_ListMatch{ListMatch: &typematcherv3.ListMatcher{
+		MatchPattern: &typematcherv3.ListMatcher_OneOf{OneOf: text},
+	}}}
+	either := &typematcherv3.ValueMatcher{MatchPattern: &typematcherv3.ValueMatcher_OrMatch{OrMatch: &typematcherv3.OrMatcher{ValueMatchers: []*typematcherv3.ValueMatcher{text, among}}}}
+	return asksBy(extension("claim", input), extension("claim", &metadatav3.Metadata{Value: either}))
+}
+
 func noted(key string, m *typematcherv3.StringMatcher) *Predicate {
 	input := extension("ruled", &inputsv3.DynamicMetadataInput{Filter: FilterAccess, Path: []*inputsv3.DynamicMetadataInput_PathSegment{
 		{Segment: &inputsv3.DynamicMetadataInput_PathSegment_Key{Key: key}},

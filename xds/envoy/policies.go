@@ -43,10 +43,14 @@ const (
 	FilterAuthzConnections = FilterAuthz + ".connections"
 )
 
+// FilterTokens verifies the tokens of requests, before they are asked about. What it holds comes by a resource of this name.
+const FilterTokens = "sallyport.tokens"
+
 // The types of what they hold: rules, or, at a gateway, an index of rules.
 const (
 	AccessType     = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC"
 	connectionType = "type.googleapis.com/envoy.extensions.filters.network.rbac.v3.RBAC"
+	tokensType     = "type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication"
 	indexType      = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher"
 )
 
@@ -65,17 +69,25 @@ func policies() []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{off(asked), off(byPolicy(FilterRoot)), off(byPolicy(FilterOwn))}
 }
 
-// authorization is the filter of a gateway's AuthorizationPolicies, off like the others. It asks for nothing that filterAsked notes.
-func authorization() *hcmv3.HttpFilter {
-	return off(authorizedBy(FilterAuthz))
+// authorization are the filters of a gateway's tokens and AuthorizationPolicies, off like the others. The latter asks for nothing that filterAsked notes.
+func authorization() []*hcmv3.HttpFilter {
+	return []*hcmv3.HttpFilter{off(VerifyTokens()), off(authorizedBy(FilterAuthz))}
 }
 
 func authorizedBy(name string) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(AccessType)}}
 }
 
-// AuthorizeRequests is the filter of a sidecar's AuthorizationPolicies for requests to its pod's app, or an ingress gateway's.
-func AuthorizeRequests() *hcmv3.HttpFilter { return authorizedBy(FilterAuthzRequests) }
+// VerifyTokens is the filter that verifies tokens.
+func VerifyTokens() *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: FilterTokens, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(tokensType)}}
+}
+
+// AuthorizeRequests are the filters that judge requests to a sidecar's pod's app, or to an ingress gateway: tokens are verified first, then
+// AuthorizationPolicies asked.
+func AuthorizeRequests() []*hcmv3.HttpFilter {
+	return []*hcmv3.HttpFilter{VerifyTokens(), authorizedBy(FilterAuthzRequests)}
+}
 
 // AuthorizeConnections is that for connections whose bytes nobody reads. It asks when the client's first bytes come, and after TLS.
 func AuthorizeConnections() *listenerv3.Filter {
@@ -117,8 +129,8 @@ func LedThere(row *routev3.Route, host string, port uint32) *routev3.Route {
 
 func portText(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
 
-// Kept says which levels of policies there are, and whether there are AuthorizationPolicies.
-type Kept struct{ Root, Own, Authz bool }
+// Kept says which levels of policies there are, and whether there are AuthorizationPolicies, and RequestAuthentications.
+type Kept struct{ Root, Own, Authz, Tokens bool }
 
 // Keep turns the filters on for whatever an exit's table is asked for. A table can be changed without ending a connection, which a
 // listener cannot.
@@ -132,6 +144,9 @@ func Keep(table *routev3.RouteConfiguration, which Kept) {
 	}
 	if which.Own {
 		filters = append(filters, FilterOwn)
+	}
+	if which.Tokens {
+		filters = append(filters, FilterTokens)
 	}
 	if which.Authz {
 		filters = append(filters, FilterAuthz)

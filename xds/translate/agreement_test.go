@@ -195,7 +195,7 @@ func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 		return o, steps, err
 	}
 	class := translate.Class{Kind: translate.Gateway, Gateway: o.Gateway, Port: uint32(gatewayAddress.Port()), OnDemand: true}
-	_, gateway := e.class(class, translate.GatewayPoliced(e.snapshot.AuthorizingExit(o.Gateway)), "")
+	_, gateway := e.class(class, translate.GatewayPoliced(e.snapshot.AuthorizingExit(o.Gateway), nil), "")
 	arrives := out.Upstream.Arrives(gatewayAddress, pod)
 	arrives.At = x.At
 	there, err := gateway.Connect(arrives)

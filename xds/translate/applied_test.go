@@ -196,6 +196,30 @@ var pairs = map[string]string{
 	"AuthorizationPolicy rules.when.values":                    `{selector: {matchLabels: {istio: egress}}, rules: [{when: [{key: source.principal, values: [x]}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{when: [{key: source.principal, values: [z]}]}]}`,
 	"AuthorizationPolicy rules.when.notValues":                 `{selector: {matchLabels: {istio: egress}}, rules: [{when: [{key: source.principal, notValues: [x]}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{when: [{key: source.principal, notValues: [z]}]}]}`,
 
+	"AuthorizationPolicy rules.from.source.requestPrincipals":    `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {requestPrincipals: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {requestPrincipals: [b]}}]}]}`,
+	"AuthorizationPolicy rules.from.source.notRequestPrincipals": `{selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notRequestPrincipals: [a]}}]}]} ⇒ {selector: {matchLabels: {istio: egress}}, rules: [{from: [{source: {notRequestPrincipals: [b]}}]}]}`,
+	"AuthorizationPolicy targetRef.group":                        `{targetRef: {kind: Service, name: istio-egressgateway}} ⇒ {targetRef: {group: gateway.networking.k8s.io, kind: Service, name: istio-egressgateway}}`,
+	"AuthorizationPolicy targetRefs.group":                       `{targetRefs: [{kind: Service, name: istio-egressgateway}]} ⇒ {targetRefs: [{group: gateway.networking.k8s.io, kind: Service, name: istio-egressgateway}]}`,
+	"RequestAuthentication selector.matchLabels":                 `{selector: {matchLabels: {istio: egress}}, jwtRules: [{issuer: a}]} ⇒ {selector: {matchLabels: {istio: other}}, jwtRules: [{issuer: a}]}`,
+	"RequestAuthentication targetRef.group":                      `{targetRef: {kind: Service, name: istio-egressgateway}, jwtRules: [{issuer: a}]} ⇒ {targetRef: {group: gateway.networking.k8s.io, kind: Service, name: istio-egressgateway}, jwtRules: [{issuer: a}]}`,
+	"RequestAuthentication targetRef.kind":                       `{targetRef: {kind: Service, name: istio-egressgateway}, jwtRules: [{issuer: a}]} ⇒ {targetRef: {kind: Gateway, name: istio-egressgateway}, jwtRules: [{issuer: a}]}`,
+	"RequestAuthentication targetRef.name":                       `{targetRef: {kind: Service, name: istio-egressgateway}, jwtRules: [{issuer: a}]} ⇒ {targetRef: {kind: Service, name: other}, jwtRules: [{issuer: a}]}`,
+	"RequestAuthentication targetRefs.group":                     `{targetRefs: [{kind: Service, name: istio-egressgateway}], jwtRules: [{issuer: a}]} ⇒ {targetRefs: [{group: gateway.networking.k8s.io, kind: Service, name: istio-egressgateway}], jwtRules: [{issuer: a}]}`,
+	"RequestAuthentication targetRefs.kind":                      `{targetRefs: [{kind: Service, name: istio-egressgateway}], jwtRules: [{issuer: a}]} ⇒ {targetRefs: [{kind: Gateway, name: istio-egressgateway}], jwtRules: [{issuer: a}]}`,
+	"RequestAuthentication targetRefs.name":                      `{targetRefs: [{kind: Service, name: istio-egressgateway}], jwtRules: [{issuer: a}]} ⇒ {targetRefs: [{kind: Service, name: other}], jwtRules: [{issuer: a}]}`,
+	"RequestAuthentication jwtRules.issuer":                      `{jwtRules: [{issuer: a}]} ⇒ {jwtRules: [{issuer: b}]}`,
+	"RequestAuthentication jwtRules.audiences":                   `{jwtRules: [{issuer: a, audiences: [a]}]} ⇒ {jwtRules: [{issuer: a, audiences: [b]}]}`,
+	"RequestAuthentication jwtRules.jwks":                        `{jwtRules: [{issuer: a, jwks: '{"keys": []}'}]} ⇒ {jwtRules: [{issuer: a, jwks: '{"keys": [{}]}'}]}`,
+	"RequestAuthentication jwtRules.fromHeaders.name":            `{jwtRules: [{issuer: a, fromHeaders: [{name: a}]}]} ⇒ {jwtRules: [{issuer: a, fromHeaders: [{name: b}]}]}`,
+	"RequestAuthentication jwtRules.fromHeaders.prefix":          `{jwtRules: [{issuer: a, fromHeaders: [{name: a}]}]} ⇒ {jwtRules: [{issuer: a, fromHeaders: [{name: a, prefix: b}]}]}`,
+	"RequestAuthentication jwtRules.fromParams":                  `{jwtRules: [{issuer: a, fromParams: [a]}]} ⇒ {jwtRules: [{issuer: a, fromParams: [b]}]}`,
+	"RequestAuthentication jwtRules.fromCookies":                 `{jwtRules: [{issuer: a, fromCookies: [a]}]} ⇒ {jwtRules: [{issuer: a, fromCookies: [b]}]}`,
+	"RequestAuthentication jwtRules.spaceDelimitedClaims":        `{jwtRules: [{issuer: a, spaceDelimitedClaims: [a]}]} ⇒ {jwtRules: [{issuer: a, spaceDelimitedClaims: [b]}]}`,
+	"RequestAuthentication jwtRules.outputPayloadToHeader":       `{jwtRules: [{issuer: a, outputPayloadToHeader: a}]} ⇒ {jwtRules: [{issuer: a, outputPayloadToHeader: b}]}`,
+	"RequestAuthentication jwtRules.forwardOriginalToken":        `{jwtRules: [{issuer: a, forwardOriginalToken: false}]} ⇒ {jwtRules: [{issuer: a, forwardOriginalToken: true}]}`,
+	"RequestAuthentication jwtRules.outputClaimToHeaders.header": `{jwtRules: [{issuer: a, outputClaimToHeaders: [{header: a, claim: c}]}]} ⇒ {jwtRules: [{issuer: a, outputClaimToHeaders: [{header: b, claim: c}]}]}`,
+	"RequestAuthentication jwtRules.outputClaimToHeaders.claim":  `{jwtRules: [{issuer: a, outputClaimToHeaders: [{header: a, claim: c}]}]} ⇒ {jwtRules: [{issuer: a, outputClaimToHeaders: [{header: a, claim: d}]}]}`,
+
 	"WorkloadEntry labels":  `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.1, labels: {app: v}}`,
 	"WorkloadEntry address": `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.2, labels: {app: w}}`,
 	"WorkloadEntry ports":   `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.1, labels: {app: w}, ports: {http: 81}}`,
@@ -423,7 +447,7 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar", "VirtualService", "Gateway", "EgressPolicy", "AuthorizationPolicy", "PeerAuthentication"} {
+	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar", "VirtualService", "Gateway", "EgressPolicy", "AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"} {
 		for _, f := range fields.Of(kind).Fields {
 			if f.Fate != fields.Applied {
 				continue
@@ -440,7 +464,7 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 			if kind == "EgressPolicy" && (strings.HasPrefix(f.Path, "namespaces.") || f.Path == "rules.final") {
 				ns = settings.RootNamespace
 			}
-			if kind == "AuthorizationPolicy" { // where the gateway is
+			if kind == "AuthorizationPolicy" || kind == "RequestAuthentication" { // where the gateway is
 				ns = settings.RootNamespace
 			}
 			if given(t, settings, kind, ns, one) == given(t, settings, kind, ns, other) {

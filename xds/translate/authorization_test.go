@@ -172,8 +172,8 @@ func TestIngressAuthorization(t *testing.T) {
 		return policyVersions(translate.BuildPolicies(with.snapshot(), translate.PolicedBy(with.snapshot(), c.node))), policyVersions(with.view())
 	}
 	before, base := given()
-	if len(before) != 2 {
-		t.Errorf("%v: want that of requests, and that of connections", before)
+	if len(before) != 3 {
+		t.Errorf("%v: want that of requests, that of connections, and that of tokens", before)
 	}
 	for ns, want := range map[string]int{c.node.Namespace: 2, "istio-system": 2, "elsewhere": 0} {
 		o := config.Object{Key: config.Key{Kind: config.KindAuthorizationPolicy, Namespace: ns, Name: "p"}, Spec: authorizationFor(c.node.Labels)}

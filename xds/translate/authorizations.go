@@ -6,6 +6,7 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/tokens"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/authorizing"
@@ -23,16 +24,28 @@ func authorizedBy(s *registry.Snapshot, p Policed) (out authz.Set) {
 	return out
 }
 
-// authorizedFrom says whether one of the namespaces wrote an AuthorizationPolicy in a Policed.
+// verifiedBy are the RequestAuthentications in a Policed, as far as they are there.
+func verifiedBy(s *registry.Snapshot, p Policed) (out tokens.Set) {
+	for _, name := range strings.Split(p.Tokens, ",") {
+		ns, name, _ := strings.Cut(name, "/")
+		if found := s.RequestAuthentication(ns, name); found != nil {
+			out = append(out, found)
+		}
+	}
+	return out
+}
+
+// authorizedFrom says whether one of the namespaces wrote an AuthorizationPolicy or a RequestAuthentication in a Policed.
 func (p Policed) authorizedFrom(namespaces []string) bool {
-	return p.Authz != "" && slices.ContainsFunc(strings.Split(p.Authz, ","), func(name string) bool {
-		ns, _, _ := strings.Cut(name, "/")
-		return slices.Contains(namespaces, ns)
+	return slices.ContainsFunc(strings.Split(p.Authz+","+p.Tokens, ","), func(name string) bool {
+		ns, _, of := strings.Cut(name, "/")
+		return of && slices.Contains(namespaces, ns)
 	})
 }
 
-// authorization is what a gateway keeps of AuthorizationPolicies. Connections are asked about there, in place of being requests.
-func authorization(set authz.Set, trust envoy.Trusts) *resource.Resource {
+// authorization is what a gateway keeps of AuthorizationPolicies, and of RequestAuthentications. Connections are asked about there, in place of
+// being requests.
+func authorization(set authz.Set, verifying tokens.Set, trust envoy.Trusts) []*resource.Resource {
 	see := atGateway(trust)
 	f := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch {
 		connections := authorizing.Connections(set, see)
@@ -40,7 +53,7 @@ func authorization(set authz.Set, trust envoy.Trusts) *resource.Resource {
 			envoy.KindTLS: connections, envoy.KindTCP: connections,
 		}, authorizing.Requests(set, see)))
 	})
-	return envoy.SealExtension(envoy.FilterAuthz, f)
+	return []*resource.Resource{envoy.SealExtension(envoy.FilterAuthz, f), envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifying))}
 }
 
 // atGateway is how an egress gateway sees its clients: by their certificates, and by what it is asked for, of which the port is the one
@@ -61,18 +74,19 @@ func atGateway(trust envoy.Trusts) authorizing.Sight {
 // inboundAuthorization is what a sidecar keeps of them, of what comes for its pod's app, or an ingress gateway, of what comes into the
 // mesh: of requests, and of connections whose bytes nobody reads. They are there without policies, too, so that the first one is no other
 // listener.
-func inboundAuthorization(set authz.Set, see authorizing.Sight) []*resource.Resource {
+func inboundAuthorization(set authz.Set, verifying tokens.Set, see authorizing.Sight) []*resource.Resource {
 	requests := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Requests(set, see) })
 	connections := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Connections(set, see) })
 	return []*resource.Resource{
 		envoy.SealExtension(envoy.FilterAuthzRequests, requests),
 		envoy.SealExtension(envoy.FilterAuthzConnections, authorizing.OfConnections(connections)),
+		envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifying)),
 	}
 }
 
 // IsInboundAuthorization says whether a resource is one of these. What a pod has no ports for is not asked for.
 func IsInboundAuthorization(name string) bool {
-	return name == envoy.FilterAuthzRequests || name == envoy.FilterAuthzConnections
+	return name == envoy.FilterAuthzRequests || name == envoy.FilterAuthzConnections || name == envoy.FilterTokens
 }
 
 // atPod is how a pod's own proxy sees who comes: by the certificate that the client showed in TLS of the mesh, and by the connection's

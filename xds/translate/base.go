@@ -40,7 +40,7 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInp
 		Policy: meshPolicy(s), IPv6: c.IPv6, OnDemand: c.OnDemand, Rest: exitRest(s, c.Kind == Gateway), Secrets: materials(s, u), Kept: policiesKept(s),
 	}
 	if c.Kind == Gateway {
-		in.Policies, in.Kept.Authz = policyNames(s), s.AuthorizesIn(c.Gateway.Namespace)
+		in.Policies, in.Kept.Authz, in.Kept.Tokens = policyNames(s), s.AuthorizesIn(c.Gateway.Namespace), s.VerifiesIn(c.Gateway.Namespace)
 	}
 	return in
 }

@@ -61,5 +61,9 @@ func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) 
 			return "the AuthorizationPolicy " + p.Key.Namespace + "/" + p.Key.Name + " is about what comes to it, which the proxy of a node does not ask"
 		}
 	}
+	if list := s.VerifyingInbound(namespace, labels); len(list) > 0 {
+		a := list[0]
+		return "the RequestAuthentication " + a.Key.Namespace + "/" + a.Key.Name + " is about tokens of requests to it, which the proxy of a node does not verify"
+	}
 	return ""
 }

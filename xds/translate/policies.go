@@ -11,6 +11,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/serviceentry/tokens"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/policing"
@@ -23,6 +24,7 @@ type Policed struct {
 	Namespace string
 	Root, Own string // of proxies of one workload: the names of the policies that select it
 	Authz     string // of gateways and sidecars: the names of the AuthorizationPolicies that do, with their namespaces
+	Tokens    string // likewise of RequestAuthentications
 	Inbound   bool   // of sidecars: they keep AuthorizationPolicies of what comes in, as ingress gateways always do
 }
 
@@ -32,7 +34,7 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 	case n.IsAmbient():
 		return Policed{Kind: Ambient}
 	case n.IsRouter() && n.Forward == "":
-		p := GatewayPoliced(s.Authorizing(n.Namespace, n.Labels))
+		p := GatewayPoliced(s.Authorizing(n.Namespace, n.Labels), s.Verifying(n.Namespace, n.Labels))
 		if Classify(s, n).Kind == Ingress {
 			p.Kind = Ingress // what comes in goes to nobody outside
 		}
@@ -43,7 +45,7 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 	if n.IsRouter() {
 		p.Kind = Forward
 	} else if p.Inbound = s.TakesMutual(n.Labels); p.Inbound {
-		p.Authz = authzNames(s.AuthorizingInbound(n.Namespace, n.Labels))
+		p.Authz, p.Tokens = authzNames(s.AuthorizingInbound(n.Namespace, n.Labels)), tokenNames(s.VerifyingInbound(n.Namespace, n.Labels))
 	}
 	if p.Own != "" {
 		p.Namespace = n.Namespace
@@ -51,15 +53,23 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 	return p
 }
 
-// GatewayPoliced is that of a gateway's pods that AuthorizationPolicies are for.
-func GatewayPoliced(set authz.Set) Policed {
-	return Policed{Kind: Gateway, Authz: authzNames(set)}
+// GatewayPoliced is that of a gateway's pods that AuthorizationPolicies and RequestAuthentications are for.
+func GatewayPoliced(set authz.Set, verifying tokens.Set) Policed {
+	return Policed{Kind: Gateway, Authz: authzNames(set), Tokens: tokenNames(verifying)}
 }
 
 func authzNames(set authz.Set) string {
 	names := make([]string, len(set))
 	for i, p := range set {
 		names[i] = p.Key.Namespace + "/" + p.Key.Name
+	}
+	return strings.Join(names, ",")
+}
+
+func tokenNames(set tokens.Set) string {
+	names := make([]string, len(set))
+	for i, a := range set {
+		names[i] = a.Key.Namespace + "/" + a.Key.Name
 	}
 	return strings.Join(names, ",")
 }
@@ -110,7 +120,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	e := newEdit(v)
 	if p.Kind == Ingress {
 		if changed.Mesh || p.authorizedFrom(changed.Authorization) {
-			e.replace(nil, inboundAuthorization(authorizedBy(s, p), atIngress(envoy.TrustsOf(s.Mesh))))
+			e.replace(nil, inboundAuthorization(authorizedBy(s, p), verifiedBy(s, p), atIngress(envoy.TrustsOf(s.Mesh))))
 		}
 		return e.commit()
 	}
@@ -120,7 +130,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 			e.replace(nil, policing.Self(set, p.Kind == Sidecar))
 		}
 		if p.Inbound && (changed.Mesh || p.authorizedFrom(changed.Authorization)) {
-			e.replace(nil, inboundAuthorization(authorizedBy(s, p), atPod(envoy.TrustsOf(s.Mesh))))
+			e.replace(nil, inboundAuthorization(authorizedBy(s, p), verifiedBy(s, p), atPod(envoy.TrustsOf(s.Mesh))))
 		}
 		return e.commit()
 	}
@@ -130,7 +140,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	}
 	trust, unsettled := envoy.TrustsOf(s.Mesh), s.Policies(s.Mesh.RootNamespace).Unsettles()
 	if p.Kind == Gateway && (changed.Mesh || len(changed.Authorization) > 0) {
-		e.replace(nil, []*resource.Resource{authorization(authorizedBy(s, p), trust)})
+		e.replace(nil, authorization(authorizedBy(s, p), verifiedBy(s, p), trust))
 	}
 	if !changed.Mesh && len(changed.Policies) == 0 {
 		return e.commit()
@@ -149,7 +159,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 // Reauthorize makes, of a gateway's view, that of one that other AuthorizationPolicies are for.
 func Reauthorize(v *View, s *registry.Snapshot, p Policed) *View {
 	e := newEdit(v)
-	e.replace(nil, []*resource.Resource{authorization(authorizedBy(s, p), envoy.TrustsOf(s.Mesh))})
+	e.replace(nil, authorization(authorizedBy(s, p), verifiedBy(s, p), envoy.TrustsOf(s.Mesh)))
 	return e.done()
 }
 

@@ -83,6 +83,7 @@ func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 		}
 	}
 	here := r.DestinationWorkload.Name
+	p.verified(r, id.Namespace, pod)
 	r.Claim, r.Workload.Labels, r.DestinationWorkload = "", "", record.Workload{} // of these no proxy's word counts
 	if p.stampOfPod(r, id) {
 		return nil
@@ -111,6 +112,20 @@ func (p *plane) stampDestination(r *record.Record, id identity.ID, pod *workload
 	}
 	if r.Verdict == record.Denied && r.DecidedBy.IsZero() {
 		p.authenticated(r, labels)
+	}
+}
+
+// verified says which RequestAuthentication asks for a good token of the request whose token was none, where one alone does for the proxy.
+func (p *plane) verified(r *record.Record, ns string, pod *workload.Pod) {
+	if r.DecidedBy != (record.Object{Kind: record.RequestAuthentication}) {
+		return
+	}
+	var labels map[string]string
+	if pod != nil {
+		labels = pod.Labels
+	}
+	if list := p.snapshot.Load().Verifying(ns, labels); len(list) == 1 {
+		r.DecidedBy.Namespace, r.DecidedBy.Name = list[0].Key.Namespace, list[0].Key.Name
 	}
 }
 

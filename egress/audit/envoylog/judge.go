@@ -46,6 +46,7 @@ func (r *entry) judge(details string) {
 	r.Verdict, r.Direction = record.Allowed, record.Outbound
 	switch {
 	case r.forbid(details):
+	case r.deniedToken(details):
 	case strings.HasPrefix(details, "rbac_access_denied"):
 		r.deny(r.pathDenied(), r.whyDenied())
 		if r.DecidedBy = record.ParseObject(config); r.DecidedBy == (record.Object{}) {

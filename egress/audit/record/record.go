@@ -119,6 +119,9 @@ type Workload struct {
 // EgressPolicy is the kind of an Object with rules.
 const EgressPolicy = "EgressPolicy"
 
+// RequestAuthentication is the kind of the objects that ask for good tokens.
+const RequestAuthentication = "RequestAuthentication"
+
 // Object names the configuration object, and the rule in it, that decided.
 type Object struct {
 	Kind      string `json:"kind,omitempty"`

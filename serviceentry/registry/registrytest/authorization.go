@@ -83,6 +83,12 @@ func (w *World) source() *security.Source {
 		s.NotRemoteIpBlocks = pick(w, [][]string{{"10.4.1.0/25"}, {"10.244.0.9"}})
 	}
 	if one(8) {
+		s.RequestPrincipals = pick(w, [][]string{{"*"}, {"https://issuer.test/anna"}, {"https://issuer.test/*", "*anna"}})
+	}
+	if one(10) {
+		s.NotRequestPrincipals = pick(w, [][]string{{"*"}, {"https://issuer.test/anna"}})
+	}
+	if one(8) {
 		s.TrustDomains = pick(w, [][]string{{"cluster.local"}, {"*.local"}, {"old*"}})
 	}
 	return s
@@ -136,6 +142,9 @@ func (w *World) condition(hosts []string) *security.Condition {
 		{Key: "source.ip", NotValues: []string{"10.4.1.0/25"}},
 		{Key: "remote.ip", Values: []string{"10.244.0.0/16"}},
 		{Key: "source.serviceAccount", Values: []string{"default/app"}},
+		{Key: "request.auth.claims[group]", Values: []string{"admin"}},
+		{Key: "request.auth.claims[realm][roles]", NotValues: []string{"*"}},
+		{Key: "request.auth.audiences", Values: []string{"a*"}},
 	})
 	return c
 }

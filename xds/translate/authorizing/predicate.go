@@ -60,6 +60,12 @@ func (s Sight) term(t authz.Term, action authz.Action) (out []*envoy.Predicate) 
 }
 
 func (s Sight) values(t authz.Term, values []string, ranges []netip.Prefix) *envoy.Predicate {
+	switch t.Attribute {
+	case authz.RequestPrincipal:
+		return subjects(values)
+	case authz.Claim:
+		return envoy.ClaimIsLike(t.Claim, t.Expression(values, nil))
+	}
 	expression := t.Expression(values, s.Domains)
 	switch t.Attribute {
 	case authz.SourceIP:
@@ -81,4 +87,13 @@ func (s Sight) values(t authz.Term, values []string, ranges []netip.Prefix) *env
 	default:
 		return envoy.IsLike(s.Client, expression)
 	}
+}
+
+// subjects ask for the principal of a request's token.
+func subjects(values []string) *envoy.Predicate {
+	var any []*envoy.Predicate
+	for _, s := range authz.Subjects(values) {
+		any = append(any, envoy.All(envoy.ClaimIsLike([]string{"iss"}, s.Issuer), envoy.ClaimIsLike([]string{"sub"}, s.Subject)))
+	}
+	return envoy.Any(any...)
 }

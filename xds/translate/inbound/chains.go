@@ -6,7 +6,6 @@ import (
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/config/mesh"
@@ -105,7 +104,7 @@ func (p port) onwards(let resolve.Let, peer bool) []*listenerv3.Filter {
 			m.Log, m.Denied = wire.InboundHTTP, p.in.Log == mesh.MeshDenied
 		}
 		if authorized {
-			m.Before = []*hcmv3.HttpFilter{envoy.AuthorizeRequests()}
+			m.Before = envoy.AuthorizeRequests()
 		}
 		return []*listenerv3.Filter{m.Filter()}
 	}

@@ -45,7 +45,8 @@ type Request struct {
 	Authority string
 	Path      string // with its query; "" of CONNECT
 	Headers   map[string]string
-	Tunnel    *Bytes // what follows a CONNECT
+	Tunnel    *Bytes         // what follows a CONNECT
+	Claims    map[string]any // of a good token that it has: texts, lists and maps, as encoding/json reads them
 }
 
 // header gives a header, or a pseudo header.

@@ -20,8 +20,9 @@ type scope struct {
 	metadata map[string]map[string]string
 	route    *routev3.Route
 	cluster  *clusterv3.Cluster
-	entry    *Entry // being written, or as far as it is known when the proxy answers by itself
-	body     string // of the answer that is being changed
+	claims   map[string]any // of the request's token, once it was verified
+	entry    *Entry         // being written, or as far as it is known when the proxy answers by itself
+	body     string         // of the answer that is being changed
 }
 
 // formatted fills a format string in, where what Envoy does not know is nothing.

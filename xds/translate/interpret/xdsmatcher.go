@@ -128,6 +128,9 @@ func (s *scope) custom(input, matcher proto.Message) bool {
 		if !ok {
 			unknown("metadata of %T", input)
 		}
+		if in.Filter == "envoy.filters.http.jwt_authn" {
+			return s.claimHolds(in, m.Value) != m.Invert
+		}
 		if len(in.Path) != 1 || m.GetValue().GetStringMatch() == nil {
 			unknown("metadata by %v, held against %v", in, m)
 		}
@@ -135,6 +138,35 @@ func (s *scope) custom(input, matcher proto.Message) bool {
 		return (there && matchString(m.Value.GetStringMatch(), text)) != m.Invert
 	default:
 		unknown("a predicate that is matched by %T", m)
+		return false
+	}
+}
+
+// claimHolds holds a claim of the request's token against a matcher.
+func (s *scope) claimHolds(in *networkv3.DynamicMetadataInput, m *matcherv3.ValueMatcher) bool {
+	if in.Path[0].GetKey() != "payload" {
+		unknown("metadata of tokens by %v", in)
+	}
+	var value any = s.claims
+	for _, p := range in.Path[1:] {
+		within, _ := value.(map[string]any)
+		value = within[p.GetKey()]
+	}
+	return valueHolds(value, m)
+}
+
+func valueHolds(value any, m *matcherv3.ValueMatcher) bool {
+	switch by := m.MatchPattern.(type) {
+	case *matcherv3.ValueMatcher_StringMatch:
+		text, is := value.(string)
+		return is && matchString(by.StringMatch, text)
+	case *matcherv3.ValueMatcher_ListMatch:
+		list, _ := value.([]any)
+		return slices.ContainsFunc(list, func(one any) bool { return valueHolds(one, by.ListMatch.GetOneOf()) })
+	case *matcherv3.ValueMatcher_OrMatch:
+		return slices.ContainsFunc(by.OrMatch.ValueMatchers, func(m *matcherv3.ValueMatcher) bool { return valueHolds(value, m) })
+	default:
+		unknown("a value held against %T", by)
 		return false
 	}
 }

@@ -1,0 +1,106 @@
+package admission
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	security "istio.io/api/security/v1"
+
+	"github.com/sallyport/sallyport/serviceentry/tokens"
+)
+
+// requestAuthentication judges what Istio's own admission does, and what would mean nothing here.
+func (r *report) requestAuthentication(p *security.RequestAuthentication) {
+	r.selection(p.Selector, p.TargetRef, p.TargetRefs)
+	for i, rule := range p.JwtRules {
+		r.tokenRule(at("spec.jwtRules", i), rule)
+	}
+}
+
+func (r *report) tokenRule(field string, rule *security.JWTRule) {
+	if rule.Issuer == "" {
+		r.reject(field+".issuer", nil, "it is missing", "write what tokens say as iss")
+	}
+	switch {
+	case rule.Jwks != "" && rule.JwksUri != "":
+		r.reject(field+".jwks", nil, "keys are given, or where they are", "remove jwks or jwksUri")
+	case rule.Jwks != "":
+		if err := tokens.CheckKeys(rule.Jwks); err != nil {
+			r.reject(field+".jwks", nil, "no token can be verified by it: "+err.Error(), "write a set of keys (RFC 7517 section 5) that holds the issuer's public keys")
+		}
+	case rule.JwksUri != "":
+		r.keysURI(field+".jwksUri", rule.JwksUri)
+	}
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"audiences", rule.Audiences}, {"fromParams", rule.FromParams}, {"fromCookies", rule.FromCookies}, {"spaceDelimitedClaims", rule.SpaceDelimitedClaims}} {
+		if slices.Contains(list.values, "") {
+			r.reject(field+"."+list.name, nil, "a value is empty", "remove it")
+		}
+	}
+	for i, h := range rule.FromHeaders {
+		r.tokenHeader(at(field+".fromHeaders", i, "name"), h.GetName())
+	}
+	if rule.OutputPayloadToHeader != "" {
+		r.tokenHeader(field+".outputPayloadToHeader", rule.OutputPayloadToHeader)
+	}
+	r.claimHeaders(field+".outputClaimToHeaders", rule)
+	if rule.Timeout != nil && rule.Timeout.AsDuration() <= 0 {
+		r.reject(field+".timeout", rule.Timeout.AsDuration(), "is no time to wait", "write a duration above 0s")
+	}
+}
+
+func (r *report) claimHeaders(field string, rule *security.JWTRule) {
+	seen := []string{strings.ToLower(rule.OutputPayloadToHeader)}
+	for i, c := range rule.OutputClaimToHeaders {
+		r.tokenHeader(at(field, i, "header"), c.GetHeader())
+		if c.GetClaim() == "" {
+			r.reject(at(field, i, "claim"), nil, "it is missing", "name the claim")
+		}
+		name := strings.ToLower(c.GetHeader())
+		if name != "" && slices.Contains(seen, name) {
+			r.reject(at(field, i, "header"), c.Header, "is written twice", "write each header once")
+		}
+		seen = append(seen, name)
+	}
+}
+
+// tokenHeader judges the name of a header that a token is in, or that is made of it.
+func (r *report) tokenHeader(field, name string) {
+	if !isHeaderName(name) {
+		r.reject(field, name, "is no name of a header", "write letters, digits and hyphens")
+	}
+}
+
+// keysURI judges where keys are.
+func (r *report) keysURI(field, text string) {
+	u, err := url.Parse(text)
+	bad := err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil
+	if !bad && u.Port() != "" {
+		n, err := strconv.ParseUint(u.Port(), 10, 16)
+		bad = err != nil || n == 0
+	}
+	if bad {
+		r.reject(field, text, "is no address of a set of keys", "write an http or https URL, as https://issuer.example/keys")
+	}
+}
+
+// judgeTokens says where a RequestAuthentication is kept nowhere: of one with targets, where no gateway that is known has it; of others the
+// same in a mesh without mutual TLS, where sidecars keep none.
+func (w *world) judgeTokens(r *report, p *security.RequestAuthentication) {
+	a := tokens.FromSpec(&r.of, p)
+	if len(a.Rules) == 0 || w.cfg.MutualTLS && !a.Targeted {
+		return
+	}
+	const open = "tokens that are forged or out of date are let through"
+	switch known, selected := w.gatewaysSelected(a.Workloads); {
+	case a.Targeted && known && !selected:
+		r.reject("spec", nil, noTarget+open, fixTarget)
+	case a.Targeted:
+	case len(a.Selector) == 0 || known && !selected:
+		r.reject("spec", nil, "tokens are verified at gateways only in this mesh, and elsewhere "+open, fixKept)
+	}
+}

@@ -1,0 +1,69 @@
+package registry
+
+import (
+	"slices"
+
+	security "istio.io/api/security/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/tokens"
+)
+
+// Verifying gives the RequestAuthentications that are for a workload, in order: of the root namespace and of its own.
+func (s *Snapshot) Verifying(ns string, labels map[string]string) tokens.Set {
+	return selected(s, s.verifying[s.Mesh.RootNamespace], s.verifying[ns], ns, labels, (*tokens.Authentication).Compare)
+}
+
+// VerifyingInbound gives those that a workload's own proxy keeps of what comes for its app.
+func (s *Snapshot) VerifyingInbound(ns string, labels map[string]string) tokens.Set {
+	if !s.Mesh.MutualTLS {
+		return nil
+	}
+	return slices.DeleteFunc(s.Verifying(ns, labels), func(a *tokens.Authentication) bool { return a.Targeted })
+}
+
+// VerifiesIn says whether there are RequestAuthentications that may be for workloads of a namespace.
+func (s *Snapshot) VerifiesIn(ns string) bool {
+	return len(s.verifying[ns])+len(s.verifying[s.Mesh.RootNamespace]) > 0
+}
+
+// RequestAuthentication finds one; nil when there is none.
+func (s *Snapshot) RequestAuthentication(ns, name string) *tokens.Authentication {
+	list := s.verifying[ns]
+	if i := slices.IndexFunc(list, func(a *tokens.Authentication) bool { return a.Key.Name == name }); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
+// selected are those of the root namespace's and a namespace's own objects that are for a workload of the latter, in order.
+func selected[T interface {
+	comparable
+	Selects(root, ns string, labels map[string]string, services []string) bool
+}](s *Snapshot, root, own []T, ns string, labels map[string]string, order func(a, b T) int) []T {
+	if ns == s.Mesh.RootNamespace {
+		root = nil
+	}
+	if len(own)+len(root) == 0 {
+		return nil
+	}
+	var services []string
+	for _, k := range s.GatewaysOf(ns, labels) {
+		services = append(services, k.Ref.Name)
+	}
+	var out []T
+	for _, one := range slices.Concat(root, own) {
+		if one.Selects(s.Mesh.RootNamespace, ns, labels, services) {
+			out = append(out, one)
+		}
+	}
+	slices.SortFunc(out, order)
+	return out
+}
+
+func (b *batch) setTokens(c config.Change) {
+	b.next.verifying = afterChange(b.next.verifying, c, func(o *config.Object) *tokens.Authentication {
+		return tokens.FromSpec(o, o.Spec.(*security.RequestAuthentication))
+	}, func(a *tokens.Authentication) config.Key { return a.Key }, (*tokens.Authentication).Compare)
+	b.authorized[c.Key.Namespace] = true
+}

@@ -1,0 +1,87 @@
+package tokens
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	security "istio.io/api/security/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/selection"
+)
+
+// Authentication is one RequestAuthentication.
+type Authentication struct {
+	Key      config.Key
+	Revision string
+	selection.Workloads
+	Rules []Rule
+}
+
+// Rule is what it asks of the tokens of one issuer.
+type Rule struct {
+	Name      string // "NAMESPACE/NAME/jwtRules[N]" of whoever wrote it
+	Issuer    string
+	Audiences []string // one of which a token is for; none: any
+	Keys      string   // a set of keys (JWKS, RFC 7517 section 5)
+	// Where a token may be. With none of them, in "Authorization: Bearer", or in the parameter access_token.
+	Headers         []Header
+	Params, Cookies []string
+	// What the app is told of a token that is good.
+	PayloadHeader string
+	ClaimHeaders  []ClaimHeader
+	Forward       bool // the token itself, too
+	// SpaceDelimited are claims whose words are values of their own.
+	SpaceDelimited []string
+}
+
+// Header is where a token may be, after a prefix.
+type Header struct{ Name, Prefix string }
+
+// ClaimHeader is a header that is made of a claim.
+type ClaimHeader struct{ Header, Claim string }
+
+// Set is all that are for a workload, in order.
+type Set []*Authentication
+
+// Rules are those of all, in the order in which they are asked: by issuer, as in Istio.
+func (s Set) Rules() []Rule {
+	var out []Rule
+	for _, a := range s {
+		out = append(out, a.Rules...)
+	}
+	slices.SortStableFunc(out, func(a, b Rule) int { return strings.Compare(a.Issuer, b.Issuer) })
+	return out
+}
+
+// Compare puts them in order: by namespace and name.
+func (a *Authentication) Compare(o *Authentication) int {
+	return cmp.Or(strings.Compare(a.Key.Namespace, o.Key.Namespace), strings.Compare(a.Key.Name, o.Key.Name))
+}
+
+// alwaysDelimited are claims whose words are values of their own, whatever a rule says (RFC 8693 section 4.2).
+var alwaysDelimited = []string{"permission", "scope"}
+
+// FromSpec makes one of an object that admission accepted.
+func FromSpec(o *config.Object, spec *security.RequestAuthentication) *Authentication {
+	a := &Authentication{Key: o.Key, Revision: o.Revision, Workloads: selection.Of(o.Namespace, spec.Selector, spec.TargetRef, spec.TargetRefs)}
+	for i, r := range spec.JwtRules {
+		rule := Rule{
+			Name: fmt.Sprintf("%s/%s/jwtRules[%d]", o.Namespace, o.Name, i), Issuer: r.Issuer, Audiences: r.Audiences, Keys: cmp.Or(r.Jwks, NoKeys()),
+			Params: r.FromParams, Cookies: r.FromCookies, PayloadHeader: r.OutputPayloadToHeader, Forward: r.ForwardOriginalToken,
+		}
+		for _, h := range r.FromHeaders {
+			rule.Headers = append(rule.Headers, Header{h.Name, h.Prefix})
+		}
+		for _, c := range r.OutputClaimToHeaders {
+			rule.ClaimHeaders = append(rule.ClaimHeaders, ClaimHeader{c.Header, c.Claim})
+		}
+		rule.SpaceDelimited = slices.Concat(alwaysDelimited, r.SpaceDelimitedClaims)
+		slices.Sort(rule.SpaceDelimited)
+		rule.SpaceDelimited = slices.Compact(rule.SpaceDelimited)
+		a.Rules = append(a.Rules, rule)
+	}
+	return a
+}
