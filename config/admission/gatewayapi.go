@@ -26,8 +26,13 @@ func (r *report) gatewayAPI() {
 		return
 	}
 	for i, p := range route.Parents {
-		if _, of := route.GatewayOf(p); !of && p.Kind != nil {
-			r.warn(fmt.Sprintf("spec.parentRefs[%d].kind", i), *p.Kind, "the route counts at Gateways only", "write a VirtualService for what goes from pod to pod")
+		_, gateway := route.GatewayOf(p)
+		_, service := route.ServiceOf(p)
+		if !gateway && !service && p.Kind != nil {
+			r.warn(fmt.Sprintf("spec.parentRefs[%d].kind", i), *p.Kind, "the route counts at Gateways and for Services only", "name one of them")
+		}
+		if service && len(route.Hostnames) > 0 {
+			r.warn("spec.hostnames", route.Hostnames[0], "what a Service is asked for by is the Service's own, so hostnames count at Gateways only", "remove them")
 		}
 	}
 	if p := route.Unsupported(); p.Is() {

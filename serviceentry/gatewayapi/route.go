@@ -1,9 +1,11 @@
 package gatewayapi
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
@@ -51,18 +53,39 @@ func (r Route) GatewayOf(p gatewayv1.ParentReference) (config.Key, bool) {
 	return config.Key{Kind: config.KindKubeGateway, Namespace: string(or(p.Namespace, gatewayv1.Namespace(r.Object.Namespace))), Name: string(p.Name)}, true
 }
 
+// ServiceOf is the Service that a parent is; false where it is something else.
+func (r Route) ServiceOf(p gatewayv1.ParentReference) (types.NamespacedName, bool) {
+	if or(p.Group, gatewayv1.GroupName) != "" || or(p.Kind, "Gateway") != "Service" {
+		return types.NamespacedName{}, false
+	}
+	return types.NamespacedName{Namespace: string(or(p.Namespace, gatewayv1.Namespace(r.Object.Namespace))), Name: string(p.Name)}, true
+}
+
 // Attachment is what a parent that is ours makes of a route.
 type Attachment struct {
 	Parent  gatewayv1.ParentReference
-	Gateway config.Key
-	Refs    []string // the listeners at which it counts
-	Problem          // why there are none
+	Gateway config.Key           // what the parent is: a Gateway,
+	Service types.NamespacedName // or a Service
+	Refs    []string             // the listeners of the Gateway at which it counts
+	Port    uint32               // the one of the Service; 0: all that speak what the route is about
+	Problem                      // why it counts nowhere
 }
 
-// Attach says at which listeners of our Gateways a route counts, for each of its parents that is one.
+// OfMesh says whether the parent is a Service: what goes from pod to pod.
+func (a Attachment) OfMesh() bool { return a.Service.Name != "" }
+
+// Attach says where a route counts, for each of its parents that is a Gateway of ours or a Service.
 func (r Route) Attach(w World) (out []Attachment) {
 	unsupported := r.Unsupported()
 	for _, p := range r.Parents {
+		if svc, of := r.ServiceOf(p); of {
+			a := Attachment{Parent: p, Service: svc, Port: uint32(or(p.Port, 0))}
+			if a.Problem = unsupported; !a.Is() {
+				a.Problem = r.unlike(w, svc, p)
+			}
+			out = append(out, a)
+			continue
+		}
 		key, of := r.GatewayOf(p)
 		if !of {
 			continue
@@ -78,6 +101,31 @@ func (r Route) Attach(w World) (out []Attachment) {
 		out = append(out, a)
 	}
 	return out
+}
+
+// unlike says why a route is not for a Service that is its parent.
+func (r Route) unlike(w World, svc types.NamespacedName, p gatewayv1.ParentReference) Problem {
+	ports, there := w.Ports(svc)
+	none := func(why string) Problem { return Problem{string(gatewayv1.RouteReasonNoMatchingParent), why} }
+	switch {
+	case !there:
+		return none("there is no Service " + svc.String())
+	case p.SectionName != nil:
+		return none("sectionName: a Service's ports are named by their numbers, as port")
+	}
+	named := p.Port == nil
+	for _, port := range ports {
+		if p.Port != nil && uint32(*p.Port) != port.Number {
+			continue
+		}
+		if named = true; port.speaks(r.Kind) {
+			return Problem{}
+		}
+	}
+	if !named {
+		return none(fmt.Sprintf("Service %s has no port %d", svc, *p.Port))
+	}
+	return Problem{string(gatewayv1.RouteReasonUnsupportedProtocol), fmt.Sprintf("Service %s speaks nothing there that a %s is about", svc, r.Kind)}
 }
 
 // attach finds the listeners. What comes closest says why there is none.
@@ -113,14 +161,21 @@ func (r Route) meets(host string) bool {
 	return len(r.Hostnames) == 0 || slices.ContainsFunc(r.Hostnames, func(n string) bool { return hosts.Overlap(hosts.Name(host), hosts.Name(n)) })
 }
 
-// Destination reads a backend that a route names. Its Host is empty where the Problem says why requests for it fail.
-func (r Route) Destination(w World, b gatewayv1.BackendObjectReference) (route.Destination, Problem) {
-	to := party{string(or(b.Group, "")), string(or(b.Kind, "Service")), string(or(b.Namespace, gatewayv1.Namespace(r.Object.Namespace))), string(b.Name)}
+// BackendOf is the name of a backend.
+func (r Route) BackendOf(b gatewayv1.BackendObjectReference) types.NamespacedName {
+	return types.NamespacedName{Namespace: string(or(b.Namespace, gatewayv1.Namespace(r.Object.Namespace))), Name: string(b.Name)}
+}
+
+// Destination reads a backend that a route names. Its Host is empty where the Problem says why requests for it fail. Pods are led by their
+// own proxies, which reach what they would reach anyway: no grant is asked for that.
+func (r Route) Destination(w World, b gatewayv1.BackendObjectReference, fromPods bool) (route.Destination, Problem) {
+	name := r.BackendOf(b)
+	to := party{string(or(b.Group, "")), string(or(b.Kind, "Service")), name.Namespace, name.Name}
 	from := party{gatewayv1.GroupName, string(r.Kind), r.Object.Namespace, r.Object.Name}
 	switch {
 	case to.group != "" || to.kind != "Service":
 		return route.Destination{}, Problem{string(gatewayv1.RouteReasonInvalidKind), "backendRefs: " + to.kind + " " + to.name + " is no Service"}
-	case !granted(w, from, to):
+	case !fromPods && !granted(w, from, to):
 		return route.Destination{}, Problem{string(gatewayv1.RouteReasonRefNotPermitted), "backendRefs: no ReferenceGrant in namespace " + to.namespace + " lets it name Service " + to.name}
 	case b.Port == nil:
 		return route.Destination{}, Problem{string(gatewayv1.RouteReasonUnsupportedValue), "backendRefs: Service " + to.name + " is named without a port"}
@@ -130,8 +185,17 @@ func (r Route) Destination(w World, b gatewayv1.BackendObjectReference) (route.D
 
 // Routes makes what it says neutral, for the listeners of refs.
 func (r Route) Routes(w World, refs []string) route.Routes {
-	return route.ParseGatewayAPI(r.Object, refs, func(b gatewayv1.BackendObjectReference) route.Destination {
-		d, _ := r.Destination(w, b)
+	return r.routes(w, route.Where{Gateways: refs}, false)
+}
+
+// ServiceRoutes makes what it says neutral, for pods that ask for a Service.
+func (a Attachment) ServiceRoutes(w World, r Route) route.Routes {
+	return r.routes(w, route.Where{Gateways: []string{route.Mesh}, Port: a.Port}, true)
+}
+
+func (r Route) routes(w World, where route.Where, fromPods bool) route.Routes {
+	return route.ParseGatewayAPI(r.Object, where, func(b gatewayv1.BackendObjectReference) route.Destination {
+		d, _ := r.Destination(w, b, fromPods)
 		return d
 	})
 }

@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
@@ -22,6 +23,30 @@ type World interface {
 	NamespaceLabels(ns string) map[string]string
 	// Grants are the ReferenceGrants of a namespace.
 	Grants(ns string) []*gatewayv1.ReferenceGrantSpec
+	// Ports are those of a Service; false without one.
+	Ports(types.NamespacedName) ([]Port, bool)
+}
+
+// Port is a Service's, with what is spoken there.
+type Port struct {
+	Number uint32
+	Reads  bool // requests
+	TLS    bool // of apps
+	UDP    bool
+}
+
+// speaks says whether routes of a kind are about what a port speaks.
+func (p Port) speaks(kind gatewayv1.Kind) bool {
+	switch kind {
+	case "HTTPRoute", "GRPCRoute":
+		return p.Reads
+	case "TLSRoute":
+		return p.TLS
+	case "TCPRoute":
+		return !p.Reads && !p.TLS && !p.UDP
+	default:
+		return false
+	}
 }
 
 // Problem is why something does not count. The zero value is none.

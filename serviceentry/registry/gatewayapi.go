@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
@@ -11,10 +12,11 @@ import (
 )
 
 // World is how the Gateway API's objects find each other.
-func (s *Snapshot) World() gatewayapi.World { return world{s.gatewayAPI.Get, s} }
+func (s *Snapshot) World() gatewayapi.World { return world{s.gatewayAPI.Get, s.hosts.Get, s} }
 
 type world struct {
-	find func(string) (*config.Object, bool)
+	find  func(string) (*config.Object, bool)
+	hosts func(string) ([]*Service, bool)
 	*Snapshot
 }
 
@@ -26,6 +28,18 @@ func (w world) Object(key config.Key) *config.Object {
 func (w world) NamespaceLabels(ns string) map[string]string { return w.namespaceLabels(ns) }
 
 func (w world) Grants(ns string) []*gatewayv1.ReferenceGrantSpec { return w.grants[ns] }
+
+func (w world) Ports(name types.NamespacedName) (out []gatewayapi.Port, there bool) {
+	list, _ := w.hosts(Ref(name).Host())
+	i := slices.IndexFunc(list, func(s *Service) bool { return s.Source.Kind == config.KindService })
+	if i < 0 {
+		return nil, false
+	}
+	for _, p := range list[i].Ports {
+		out = append(out, gatewayapi.Port{Number: p.Number, Reads: p.Protocol.IsHTTP(), TLS: p.Protocol == TLS, UDP: p.Protocol == UDP})
+	}
+	return out, true
+}
 
 // namespaceLabels are those of a namespace, with its own name, as the API server writes it.
 func (s *Snapshot) namespaceLabels(ns string) map[string]string {
@@ -46,9 +60,10 @@ func (s *Snapshot) Attached(listener string) int {
 
 // gatewayAPIUses is the writer's memory of who names what.
 type gatewayAPIUses struct {
-	parents users[config.Key] // the routes that name a Gateway
+	parents users[config.Key] // the routes that name a Gateway, or a Service, as a parent
 	within  users[string]     // Gateways and routes that name an object of another namespace
 	shown   users[config.Key] // the Gateways that name a Secret
+	backed  users[string]     // the routes that name a Service as a backend, by its host
 }
 
 // ofGatewayAPI says whether it is what became of a route of the Gateway API.
@@ -155,8 +170,12 @@ func (b *batch) noteUses(o *config.Object, uses bool) {
 		if key, of := r.GatewayOf(p); of {
 			x.parents.note(key, o.Key, uses)
 		}
+		if name, of := r.ServiceOf(p); of {
+			x.parents.note(config.Key{Kind: config.KindService, Namespace: name.Namespace, Name: name.Name}, o.Key, uses)
+		}
 	}
 	for _, ref := range r.Backends() {
+		x.backed.note(Ref(r.BackendOf(ref)).Host(), o.Key, uses)
 		if ref.Namespace != nil && string(*ref.Namespace) != o.Namespace {
 			x.within.note(string(*ref.Namespace), o.Key, uses)
 		}
@@ -166,7 +185,7 @@ func (b *batch) noteUses(o *config.Object, uses bool) {
 // relabel looks at Gateways again that ask for namespaces' labels.
 func (b *batch) relabel() {
 	for gateway, routes := range b.index.gatewayAPI.parents {
-		if o := b.objects[gateway]; o != nil && gatewayapi.BySelector(o) {
+		if o := b.objects[gateway]; o != nil && gateway.Kind == config.KindKubeGateway && gatewayapi.BySelector(o) {
 			for key := range routes {
 				b.remade[key] = true
 			}
@@ -186,7 +205,7 @@ func (b *batch) settleGatewayAPI() {
 	if len(b.remade) == 0 {
 		return
 	}
-	w := world{b.gatewayAPI.Get, b.next}
+	w := world{b.gatewayAPI.Get, b.hosts.Get, b.next}
 	gateways := map[config.Key]*Gateway{}
 	for key := range b.remade {
 		if key.Kind == config.KindKubeGateway {
@@ -210,8 +229,10 @@ func (b *batch) settleGatewayAPI() {
 		b.retold[key] = true
 		if key.Kind != config.KindKubeGateway {
 			b.makeRoute(w, key)
+			b.makeMeshRoute(w, key)
 		}
 	}
+	b.joinMeshRoutes()
 }
 
 // fromKubeGateway is what gateways' pods open for a Gateway of the Gateway API; nil where it is not ours.
@@ -282,13 +303,14 @@ func (b *batch) fromRoute(w world, key config.Key) *VirtualService {
 		return nil
 	}
 	r, _ := gatewayapi.RouteOf(o)
-	parents := r.Attach(w)
-	if len(parents) == 0 {
-		return nil
-	}
 	v := &VirtualService{Key: key, Revision: o.Revision, Created: o.Created, Hosts: slices.Clone(r.Hostnames), ExportTo: ExportTo{All: true}}
-	for _, p := range parents {
+	gateways := false
+	for _, p := range r.Attach(w) {
+		gateways = gateways || !p.OfMesh()
 		v.Gateways = append(v.Gateways, p.Refs...)
+	}
+	if !gateways {
+		return nil
 	}
 	slices.Sort(v.Gateways)
 	v.Gateways = slices.Compact(v.Gateways)
@@ -315,5 +337,8 @@ func (b *batch) countAttached(v *VirtualService) {
 
 // tellGatewayAPI says of which objects something else may be to be told.
 func (b *batch) tellGatewayAPI() {
+	for host := range b.touched {
+		maps.Copy(b.retold, b.index.gatewayAPI.backed[host])
+	}
 	b.changed.GatewayAPI = slices.SortedFunc(maps.Keys(b.retold), config.Key.Compare)
 }

@@ -27,6 +27,7 @@ type index struct {
 	credentials map[CredentialRef]map[config.Key]bool
 	virtual     virtuals
 	gatewayAPI  gatewayAPIUses
+	mesh        meshRoutes
 	names       map[config.Key][]string // what ingress gateways are asked for by a VirtualService, or a Gateway
 }
 
@@ -44,7 +45,8 @@ func newIndex() index {
 
 		credentials: map[CredentialRef]map[config.Key]bool{},
 		virtual:     newVirtuals(),
-		gatewayAPI:  gatewayAPIUses{users[config.Key]{}, users[string]{}, users[config.Key]{}},
+		mesh:        newMeshRoutes(),
+		gatewayAPI:  gatewayAPIUses{users[config.Key]{}, users[string]{}, users[config.Key]{}, users[string]{}},
 		names:       map[config.Key][]string{},
 	}
 }

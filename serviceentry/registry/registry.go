@@ -154,6 +154,7 @@ type batch struct {
 	gatewayAPI *ordered.Edit[*config.Object]
 	attached   *ordered.Edit[int]
 	remade     map[config.Key]bool // Gateways and routes of the Gateway API that are to be made again
+	rejoined   map[ledService]bool // and of what all routes that are for it make something else
 	retold     map[config.Key]bool // its objects of which something else may be to be told
 
 	netsMoved     bool         // what the cluster's networks are made from
@@ -175,7 +176,7 @@ func (r *Registry) begin() *batch {
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
-		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), remade: map[config.Key]bool{}, retold: map[config.Key]bool{},
+		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), remade: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{},
 	}
 }
 
@@ -246,13 +247,13 @@ func (b *batch) apply(c config.Change) {
 
 func (b *batch) commit() (*Snapshot, Changed) {
 	b.settlePeerAuths()
-	b.settleGatewayAPI()
 	for key := range b.peopled {
 		b.findEndpoints(key)
 	}
 	for key := range b.dirty {
 		b.rebuild(key)
 	}
+	b.settleGatewayAPI()
 	b.claimAddresses()
 	for host := range b.touched {
 		b.seal(host)
@@ -269,6 +270,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 		}
 	}
 	b.followDestinations()
+	b.followMeshRoutes()
 	b.settleNamesAsked()
 	b.tellGatewayAPI()
 	b.settlePolicies()
@@ -306,6 +308,9 @@ func (b *batch) rebuild(key config.Key) {
 		b.replace(host, key, nil)
 	}
 	delete(b.hostsOf, key)
+	if key.Kind == config.KindService {
+		maps.Copy(b.remade, b.index.gatewayAPI.parents[key])
+	}
 	for _, s := range b.make(key) {
 		b.touched[s.Host] = true
 		b.replace(s.Host, key, s)

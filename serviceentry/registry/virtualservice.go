@@ -23,6 +23,7 @@ type VirtualService struct {
 	Key      config.Key
 	Revision string
 	Created  time.Time
+	Joined   bool     `json:",omitempty"` // it is what all routes of the Gateway API of a namespace make of a Service; Key is the oldest's
 	Hosts    []string // full names and patterns, in lower case
 	Gateways []string // where it counts: route.Mesh, Gateway objects as "NAMESPACE/NAME"
 	ExportTo ExportTo
@@ -61,8 +62,14 @@ func (v *VirtualService) seal() *VirtualService {
 // At says whether it counts at sidecars (route.Mesh), or at a Gateway object ("NAMESPACE/NAME").
 func (v *VirtualService) At(gateway string) bool { return slices.Contains(v.Gateways, gateway) }
 
-// compare puts the oldest first, then by name.
+// compare puts the oldest first, then by name. Routes of the Gateway API come after objects that lead a host alone.
 func (v *VirtualService) compare(o *VirtualService) int {
+	if v.Joined != o.Joined {
+		if v.Joined {
+			return +1
+		}
+		return -1
+	}
 	if c := v.Created.Compare(o.Created); c != 0 {
 		return c
 	}

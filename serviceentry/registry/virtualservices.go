@@ -159,7 +159,6 @@ func (b *batch) followDestinations() {
 	for key := range again {
 		b.askedAgain[key] = true
 		if b.index.virtual.made[key].ofGatewayAPI() {
-			b.retold[key] = true
 			continue
 		}
 		for _, host := range b.index.virtual.made[key].Hosts {

@@ -16,10 +16,10 @@ import (
 // Find gives the destination that a backend is; one without a Host where requests for it fail.
 type Find func(gatewayv1.BackendObjectReference) Destination
 
-// ParseGatewayAPI reads a route of the Gateway API, for the listeners of gateways. Each match of a request is a route of its own: which of them
-// comes first is said by Precedence, among those of all objects.
-func ParseGatewayAPI(o *config.Object, gateways []string, find Find) Routes {
-	p := gatewayParser{o, Where{Gateways: gateways}, find}
+// ParseGatewayAPI reads a route of the Gateway API, for the listeners of gateways, or for a Service's port. Each match of a request is a route
+// of its own: which of them comes first is said by Precedence, among those of all objects.
+func ParseGatewayAPI(o *config.Object, where Where, find Find) Routes {
+	p := gatewayParser{o, where, find}
 	switch spec := o.Spec.(type) {
 	case *gatewayv1.HTTPRouteSpec:
 		return Routes{HTTP: p.http(spec)}

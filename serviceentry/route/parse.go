@@ -21,6 +21,11 @@ type Routes struct {
 	delegated []delegated // what is to be put into HTTP
 }
 
+// And is both, of objects that delegate nothing.
+func (r Routes) And(more Routes) Routes {
+	return Routes{HTTP: slices.Concat(r.HTTP, more.HTTP), TLS: slices.Concat(r.TLS, more.TLS), TCP: slices.Concat(r.TCP, more.TCP)}
+}
+
 // delegated is a route whose own ones another object writes: they stand before HTTP[before].
 type delegated struct {
 	root   HTTP

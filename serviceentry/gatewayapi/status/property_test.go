@@ -45,7 +45,7 @@ func TestIncrementalIsFull(t *testing.T) {
 	pick := func(list ...string) string { return list[random.IntN(len(list))] }
 	text := func() string {
 		ns := pick("a", "b", "c")
-		switch random.IntN(6) {
+		switch random.IntN(7) {
 		case 0:
 			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: %s, namespace: %s}\nspec: {gatewayClassName: %s, listeners: [{name: one, port: %s, protocol: HTTP, hostname: %q, allowedRoutes: {namespaces: {from: %s}}}, {name: two, port: 80, protocol: HTTPS, tls: {certificateRefs: [{name: k, namespace: %s}]}}]}",
 				pick("g", "h"), ns, pick("sallyport", "sallyport", "other"), pick("80", "8080"), pick("*.x.com", "a.x.com"), pick("All", "Same", "Selector, selector: {matchLabels: {l: v}}"), pick("a", "b"))
@@ -57,6 +57,9 @@ func TestIncrementalIsFull(t *testing.T) {
 			return fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: %s}\nspec: {clusterIP: 10.0.0.1, ports: [{name: http, port: %s}]}", ns, pick("80", "81"))
 		case 4:
 			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: %s}\nspec: {controllerName: %s}", pick("sallyport", "other"), pick("egress.sallyport.io/gateway-controller", "some.one/else"))
+		case 5:
+			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec: {parentRefs: [{group: '', kind: Service, name: web, namespace: %s%s}], rules: [{backendRefs: [{name: web, namespace: %s, port: 80}]}]}",
+				pick("HTTPRoute", "HTTPRoute", "TCPRoute"), pick("t", "u"), ns, pick("a", "b", "c"), pick("", ", port: 80"), pick("a", "b"))
 		default:
 			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: %s, namespace: %s}\nspec: {parentRefs: [{name: %s, namespace: %s}], hostnames: [%q], rules: [{backendRefs: [{name: web, namespace: %s, port: 80}]}]}",
 				pick("r", "s"), ns, pick("g", "h"), pick("a", "b", "c"), pick("a.x.com", "*.x.com", "y.com"), pick("a", "b"))

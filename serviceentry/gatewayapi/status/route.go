@@ -11,7 +11,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// Route is what is told of a route, for its parents that are Gateways of ours; false where it is no route, or none.
+// Route is what is told of a route, for its parents that are Gateways of ours or Services; false where it is no route.
 func Route(s *registry.Snapshot, key config.Key) (gatewayv1.RouteStatus, bool) {
 	w := s.World()
 	o := w.Object(key)
@@ -23,8 +23,8 @@ func Route(s *registry.Snapshot, key config.Key) (gatewayv1.RouteStatus, bool) {
 		return gatewayv1.RouteStatus{}, false
 	}
 	out := gatewayv1.RouteStatus{Parents: []gatewayv1.RouteParentStatus{}}
-	refs := references(s, w, r)
 	for _, a := range r.Attach(w) {
+		refs := references(s, w, r, a.OfMesh())
 		out.Parents = append(out.Parents, gatewayv1.RouteParentStatus{
 			ParentRef: a.Parent, ControllerName: gatewayapi.Controller,
 			Conditions: []metav1.Condition{
@@ -37,9 +37,9 @@ func Route(s *registry.Snapshot, key config.Key) (gatewayv1.RouteStatus, bool) {
 }
 
 // references is the first problem of the backends that a route names.
-func references(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route) gatewayapi.Problem {
+func references(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route, fromPods bool) gatewayapi.Problem {
 	for _, ref := range r.Backends() {
-		d, p := r.Destination(w, ref)
+		d, p := r.Destination(w, ref, fromPods)
 		if p.Is() {
 			return p
 		}

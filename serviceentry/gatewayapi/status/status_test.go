@@ -125,6 +125,42 @@ func TestRoute(t *testing.T) {
 	}
 }
 
+// TestServiceAsParent: what a route is told that has a Service as its parent.
+func TestServiceAsParent(t *testing.T) {
+	const text = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: r, namespace: team}
+spec:
+  parentRefs: [{group: "", kind: Service, name: web, namespace: shop}]
+  rules: [{backendRefs: [{name: web, namespace: shop, port: 80}]}]
+`
+	r := registry.New(settings())
+	for _, c := range []struct{ batch, from, to, want string }{
+		{"", "", "", "Accepted=False/NoMatchingParent ResolvedRefs=False/BackendNotFound"},
+		{service, "", "", "Accepted=True/Accepted ResolvedRefs=True/ResolvedRefs"}, // no grant is asked for
+		{"", "namespace: shop}]\n  rules", "namespace: shop, port: 80}]\n  rules", "Accepted=True/Accepted ResolvedRefs=True/ResolvedRefs"},
+		{"", "namespace: shop}]\n  rules", "namespace: shop, port: 81}]\n  rules", "Accepted=False/NoMatchingParent ResolvedRefs=True/ResolvedRefs"},
+		{"", "kind: HTTPRoute", "kind: TCPRoute", "Accepted=False/UnsupportedProtocol ResolvedRefs=True/ResolvedRefs"},
+		{"", "rules: [{", "rules: [{sessionPersistence: {}, ", "Accepted=False/UnsupportedValue ResolvedRefs=True/ResolvedRefs"},
+		{"", "port: 80}]}", "port: 82}]}", "Accepted=True/Accepted ResolvedRefs=False/BackendNotFound"},
+	} {
+		route := strings.Replace(text, c.from, c.to, 1)
+		s, _ := apply(t, r, route)
+		if c.batch != "" {
+			s, _ = apply(t, r, c.batch)
+		}
+		key := config.Key{Kind: config.KindHTTPRoute, Namespace: "team", Name: "r"}
+		if strings.Contains(route, "TCPRoute") {
+			key.Kind = config.KindTCPRoute
+		}
+		got, ok := status.Route(s, key)
+		if !ok || len(got.Parents) != 1 || said(got.Parents[0].Conditions) != c.want {
+			t.Errorf("%s: got %v\nwant %s", c.to, got.Parents, c.want)
+		}
+	}
+}
+
 // TestGateway: listeners that want the same, and a certificate of another namespace.
 func TestGateway(t *testing.T) {
 	r := registry.New(settings())

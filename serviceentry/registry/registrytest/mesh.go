@@ -59,7 +59,13 @@ func Mesh(seed uint64) (*World, mesh.Config) {
 	if w.rand.IntN(3) == 0 {
 		w.put(w.made(config.KindNamespace, "", pick(w, meshNamespaces), &corev1.Namespace{}, w.meshAnnotations()))
 	}
-	return w, w.settings()
+	settings := w.settings()
+	if w.rand.IntN(3) == 0 {
+		for range 1 + w.rand.IntN(4) {
+			w.put(w.serviceRoute(pick(w, meshNamespaces), meshNamespaces, []string{"web", "db", "api"}, []uint32{80, 443, 5432, 8080, 9000}))
+		}
+	}
+	return w, settings
 }
 
 var meshNamespaces = []string{"default", "team-a", "team-b", "store", "istio-system"}

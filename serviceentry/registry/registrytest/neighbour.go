@@ -38,7 +38,9 @@ func (w *World) Neighbour(ns string, prey Prey) config.Change {
 
 func (w *World) neighbour(ns string, prey Prey) *config.Object {
 	name := fmt.Sprintf("n%d", w.rand.IntN(8))
-	switch w.rand.IntN(18) {
+	switch w.rand.IntN(19) {
+	case 18:
+		return w.preyServiceRoute(ns, prey)
 	case 0:
 		return w.made(config.KindSidecar, ns, name, w.sidecar(), nil)
 	case 1, 2:

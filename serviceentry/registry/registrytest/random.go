@@ -82,6 +82,8 @@ func (w *World) object() *config.Object {
 		o := w.made(config.KindVirtualService, ns, pick(w, []string{"v1", "v2", "v3", "d1", "d2"}), w.virtualService(), nil)
 		o.Created = time.Unix(1_600_000_000+int64(w.rand.IntN(3)), 0)
 		return o
+	case 9:
+		return w.serviceRoute(ns, Namespaces, []string{"web", "other", "pods"}, Ports)
 	case 18:
 		return w.made(config.KindGateway, ns, pick(w, []string{"g1", "g2"}), w.gatewayObject(), nil)
 	case 8:

@@ -62,8 +62,8 @@ func rows(row *resolve.IngressRow, r *resolve.Route) []*routev3.Route {
 	case r.Does == resolve.Close && r.For == resolve.Requests:
 		out := farend.ClosedRequests(*r.Closed)
 		out.Match = httproute.Match(r.Match)
-		if d := out.GetDirectResponse(); row.Alone && d != nil {
-			d.Status = 500 // what leads to no backend, as the Gateway API has it
+		if row.Alone {
+			httproute.FailAll(out)
 		}
 		return []*routev3.Route{out}
 	case r.Does == resolve.Close:
@@ -73,24 +73,11 @@ func rows(row *resolve.IngressRow, r *resolve.Route) []*routev3.Route {
 	case r.For == resolve.Requests:
 		out := httproute.Render(r.HTTP, r.Match, row.Port, ends(r.To), ends(r.Mirrors))
 		if row.Alone {
-			failShares(out.GetRoute(), r.To)
+			httproute.FailShares(out.GetRoute(), r.To)
 		}
 		return []*routev3.Route{envoy.WithRevision(out, r.Revision)}
 	default:
 		return httproute.Shares(r, func(t *resolve.To) *routev3.Route { return answer(t, r).Row(envoy.AsksAbout("")) })
-	}
-}
-
-// failShares has the shares of backends that are none answered with 500, as the Gateway API has it.
-func failShares(a *routev3.RouteAction, to []resolve.To) {
-	if a == nil {
-		return
-	}
-	a.ClusterNotFoundResponseCode = routev3.RouteAction_INTERNAL_SERVER_ERROR
-	for i, w := range a.GetWeightedClusters().GetClusters() {
-		if to[i].Closed != nil {
-			w.Name = wire.NoCluster
-		}
 	}
 }
 

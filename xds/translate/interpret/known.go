@@ -114,7 +114,7 @@ var knownRoutes = map[string]fields{
 	"envoy.config.route.v3.HeaderMatcher":                    set("name string_match range_match present_match invert_match treat_missing_header_as_empty", ""),
 	"envoy.config.route.v3.QueryParameterMatcher":            set("name string_match present_match", ""),
 	"envoy.config.route.v3.RouteAction": set(
-		"cluster cluster_header weighted_clusters host_rewrite_header host_rewrite_literal prefix_rewrite regex_rewrite request_mirror_policies upgrade_configs",
+		"cluster cluster_header cluster_not_found_response_code weighted_clusters host_rewrite_header host_rewrite_literal prefix_rewrite regex_rewrite request_mirror_policies upgrade_configs",
 		"timeout idle_timeout max_stream_duration retry_policy hash_policy"),
 	"envoy.config.route.v3.RouteAction.RequestMirrorPolicy":         set("cluster", "runtime_fraction trace_sampled disable_shadow_host_suffix_append host_rewrite_literal request_headers_mutations"),
 	"envoy.config.route.v3.RouteAction.UpgradeConfig":               set("upgrade_type connect_config", ""),

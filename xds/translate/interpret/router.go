@@ -73,7 +73,7 @@ func (r *stream) forward(a *routev3.RouteAction) {
 	r.cluster = r.proxy.cluster(name, r.onDemand)
 	if r.cluster == nil {
 		r.step("no cluster %q", name)
-		r.reply(503, "cluster_not_found", "NC")
+		r.reply(notFound(r.route.GetRoute()), "cluster_not_found", "NC")
 		return
 	}
 	r.rewrite(a)
@@ -254,5 +254,17 @@ func (r *stream) addHeaders(add []*corev3.HeaderValueOption, remove []string) {
 			unknown("a route sets the header %s", name)
 		}
 		r.request.Headers[name] = value
+	}
+}
+
+// notFound is the answer where there is no such cluster.
+func notFound(a *routev3.RouteAction) uint32 {
+	switch a.GetClusterNotFoundResponseCode() {
+	case routev3.RouteAction_INTERNAL_SERVER_ERROR:
+		return 500
+	case routev3.RouteAction_NOT_FOUND:
+		return 404
+	default:
+		return 503
 	}
 }

@@ -133,6 +133,9 @@ func (h *Host) rows(port registry.Port, r *resolve.Route) []*routev3.Route {
 	envoy.WithRevision(row, r.Revision)
 	if r.Match != nil && r.Does == resolve.Close {
 		row.Match = httproute.Match(r.Match)
+		if h.joined() {
+			httproute.FailAll(row)
+		}
 	}
 	httproute.Within(row.Match, r.L4)
 	if h.Contested && r.Does == resolve.Forward && r.For == resolve.Requests && !h.Service.Exit.IsZero() {

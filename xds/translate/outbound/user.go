@@ -21,6 +21,9 @@ import (
 func (h *Host) userRequests(port registry.Port, r *resolve.Route) *routev3.Route {
 	out := httproute.Render(r.HTTP, r.Match, port.Number, h.ends(r.To), h.ends(r.Mirrors))
 	httproute.Within(out.Match, r.L4)
+	if h.joined() {
+		httproute.FailShares(out.GetRoute(), r.To)
+	}
 	switch {
 	case r.Does == resolve.Answer:
 		envoy.WithRevision(out, r.Revision)
@@ -29,6 +32,9 @@ func (h *Host) userRequests(port registry.Port, r *resolve.Route) *routev3.Route
 	}
 	return out
 }
+
+// joined says whether routes of the Gateway API lead to the host.
+func (h *Host) joined() bool { return h.Led != nil && h.Led.By.Joined }
 
 func (h *Host) ends(list []resolve.To) []httproute.End {
 	out := make([]httproute.End, len(list))
