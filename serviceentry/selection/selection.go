@@ -34,6 +34,7 @@ func Of(ns string, selector *typev1beta1.WorkloadSelector, target *typev1beta1.P
 	w.Targeted = len(targets) > 0
 	for _, t := range targets {
 		switch {
+		case t.Name == "":
 		case IsService(t):
 			w.Services = append(w.Services, t.Name)
 		case IsGateway(t):
