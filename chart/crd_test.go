@@ -131,6 +131,8 @@ var refusedByCRD = map[string]struct{ spec, words string }{
 	"empty namespaces":      {`{default: Deny, namespaces: {names: []}}`, "write names or matchLabels"},
 	"final Deny":            {`{rules: [{action: Deny, final: true}]}`, "final is for rules that allow"},
 	"unregistered Deny":     {`{rules: [{action: Deny, unregistered: true}]}`, "unregistered is for rules that allow"},
+	"unregistered host":     {`{rules: [{action: Allow, unregistered: true}]}`, "unregistered is for rules that name hosts"},
+	"unregistered any":      {`{rules: [{action: Allow, unregistered: true, hosts: [a.com, '*']}]}`, "unregistered is for rules that name hosts"},
 	"times":                 {`{rules: [{action: Allow, notBefore: "2030-01-02T00:00:00Z", expires: "2030-01-02T00:00:00Z"}]}`, "expires is not after notBefore"},
 	"no time":               {`{rules: [{action: Allow, expires: tomorrow}]}`, "spec.rules[0].expires"},
 	"methods of TLS":        {`{rules: [{action: Allow, methods: [GET], protocols: [TLS]}]}`, "are seen in HTTP only"},

@@ -61,7 +61,7 @@ func (c *call) sealed(out []byte, e *cache.Entry, now time.Duration, stale uint3
 	case age.Stale > 0:
 		ede = packet.EDEStale
 	case e.Hidden:
-		ede = packet.EDEFiltered
+		ede, c.Said = packet.EDEFiltered, reasonFiltered
 	}
 	return c.Finish(e.Answer.Answer(out, &c.Query, age), msg, rcode, ede, c.Limit(c.tcp))
 }

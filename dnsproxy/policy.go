@@ -17,6 +17,8 @@ type Policy struct {
 	// try their next search domain: musl takes REFUSED for no answer at all and waits 5 s, and stops at SERVFAIL; with
 	// either of them, or with NOERROR and no records, a name that is registered would not be found from a guess before it.
 	RefuseUnregistered bool
+	// Refusal is what clients that speak EDNS are told of it, in words (RFC 8914), beside the name; "" says no more than that it is refused.
+	Refusal string
 	// Known tells of registered names that the name table does not have. The host is in lower case, without the last
 	// dot. It is called for questions that would be refused otherwise; it must be quick. nil: none.
 	Known func(host string) bool

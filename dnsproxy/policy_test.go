@@ -3,6 +3,7 @@ package dnsproxy
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func TestUnregisteredNames(t *testing.T) {
 	if got := show(ask(t, s, "app", "ext.test", dns.TypeA)); got != "NOERROR | A 60 192.0.2.2" {
 		t.Errorf("without a policy: %s", got)
 	}
-	refuse := Policy{RefuseUnregistered: true, Local: []string{"cluster.local"}, LocalReverse: true, Known: func(host string) bool { return host == "late.test" }}
+	refuse := Policy{RefuseUnregistered: true, Refusal: "refused by so-and-so", Local: []string{"cluster.local"}, LocalReverse: true, Known: func(host string) bool { return host == "late.test" }}
 	if err := s.SetPolicy("app", refuse); err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +73,10 @@ func TestUnregisteredNames(t *testing.T) {
 		if a.count(host+" TXT")+a.count(host+" PTR") != 0 {
 			t.Errorf("%s went upstream", host)
 		}
+	}
+	refused := ask(t, s, "app", "other.exfil.test", dns.TypeA, func(m *dns.Msg) { m.SetEdns0(1232, false) })
+	if o := refused.IsEdns0(); o == nil || len(o.Option) != 1 || !strings.Contains(o.Option[0].String(), "refused by so-and-so") {
+		t.Errorf("what is refused says %v", o)
 	}
 	if err := s.SetPolicy("app", Policy{}); err != nil {
 		t.Fatal(err)

@@ -63,14 +63,14 @@ func (v *view) quick(c *call, out []byte) (answer []byte, ok bool) {
 		}
 	}
 	if !v.policy.Load().resolves(c.Lower(), c.known) {
-		return v.denied(c, out, dns.RcodeNameError, reasonUnregistered), true
+		return v.denied(c, out, dns.RcodeNameError, reasonUnregistered, v.policy.Load().Refusal), true
 	}
 	if v.Policy != nil {
 		switch v.Policy(v.question(c)) {
 		case NXDomain:
-			return v.denied(c, out, dns.RcodeNameError, reasonPolicy), true
+			return v.denied(c, out, dns.RcodeNameError, reasonPolicy, reasonPolicy), true
 		case Refused:
-			return v.denied(c, out, dns.RcodeRefused, reasonPolicy), true
+			return v.denied(c, out, dns.RcodeRefused, reasonPolicy, reasonPolicy), true
 		}
 	}
 	now := v.s.now()
@@ -79,6 +79,7 @@ func (v *view) quick(c *call, out []byte) (answer []byte, ok bool) {
 		if c.reason = v.limited(c); c.reason == "" {
 			return nil, false
 		}
+		c.Said = c.reason
 		answer := c.simple(out, dns.RcodeServerFailure, edeProhibited)
 		return v.done(c, FromLimit, dns.RcodeServerFailure, answer, nil), true
 	}
@@ -143,9 +144,9 @@ func (v *view) hold(ctx context.Context) bool {
 // edeProhibited says that this client may not (RFC 8914 section 4.19).
 const edeProhibited uint16 = 18
 
-// denied answers what the policy does not want resolved.
-func (v *view) denied(c *call, out []byte, rcode int, reason string) []byte {
-	c.reason = reason
+// denied answers what the policy does not want resolved; said is what the client is told.
+func (v *view) denied(c *call, out []byte, rcode int, reason, said string) []byte {
+	c.reason, c.Said = reason, said
 	return v.done(c, FromPolicy, rcode, c.simple(out, rcode, packet.EDEBlocked), nil)
 }
 

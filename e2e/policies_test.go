@@ -53,6 +53,7 @@ func TestPolicies(t *testing.T) {
 		{"paths that servers take for others", p.paths},
 		{"methods and headers", p.requests},
 		{"the root namespace's word", p.root},
+		{"what nobody registered", p.unregistered},
 		{"by service account", p.accounts},
 		{"by labels", p.labels},
 		{"a pattern beside one of its hosts", p.patterns},
@@ -116,11 +117,12 @@ func (p *policed) write(t *testing.T, spec string) {
 }
 
 // recorded waits for a record of one of the test's own hosts. It goes on trying two: what was tried before the policy came is no use.
-func (p *policed) recorded(t *testing.T, what string, fits func(record.Record) bool) {
+func (p *policed) recorded(t *testing.T, what string, fits func(record.Record) bool, also ...string) {
 	t.Helper()
 	if err := world.Within(p.ctx, time.Minute, func() error {
-		p.tries("one.policed.test")
-		p.tries("two.policed.test")
+		for _, host := range append(also, "one.policed.test", "two.policed.test") {
+			p.tries(host)
+		}
 		records, err := p.scene.AuditRecords(p.ctx, "--host", "*.policed.test")
 		if err == nil && !slices.ContainsFunc(records, fits) {
 			err = fmt.Errorf("%s: none of %d records", what, len(records))

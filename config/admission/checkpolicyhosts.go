@@ -21,7 +21,7 @@ func (w *world) checkPolicyHosts(r *report, p *policy) {
 		field := at("spec.rules", i, "hosts")
 		if p.matchers[i].any() && rule.Action == v1alpha1.Action_Allow {
 			if rule.Unregistered {
-				continue // it says so itself
+				continue // it is refused
 			}
 			r.warn(field, strings.Join(rule.Hosts, ", "), "the rule allows every host that anybody registers", "name the hosts that are meant, or a suffix as in \"*.example.com\"")
 			continue

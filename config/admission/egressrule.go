@@ -26,7 +26,10 @@ func (r *report) egressRule(field string, rule *v1alpha1.Rule) {
 	default:
 		r.reject(at(field, "action"), nil, "it is missing", "write Allow or Deny")
 	}
-	r.ruleHosts(at(field, "hosts"), rule.Hosts)
+	hosts := r.ruleHosts(at(field, "hosts"), rule.Hosts)
+	if rule.Unregistered && rule.Action == v1alpha1.Action_Allow {
+		r.unregisteredHosts(at(field, "unregistered"), rule, hosts)
+	}
 	r.atMost(at(field, "ports"), len(rule.Ports), maxRulePorts, "ports", "and the rest into another rule")
 	for i, port := range rule.Ports {
 		if r.port(at(field, "ports", i), port) && slices.Contains(rule.Ports[:i], port) {
@@ -48,7 +51,7 @@ func (r *report) onlyAllow(field string, set bool, why string) {
 }
 
 // ruleHosts judges names, wildcards and addresses.
-func (r *report) ruleHosts(field string, hosts []string) {
+func (r *report) ruleHosts(field string, hosts []string) (names []host.Name) {
 	r.atMost(field, len(hosts), maxRuleHosts, "hosts", "and the rest into another rule")
 	seen := map[host.Name]bool{}
 	for i, h := range hosts {
@@ -57,6 +60,21 @@ func (r *report) ruleHosts(field string, hosts []string) {
 			r.warn(at(field, i), h, "the host is there twice", "remove one")
 		}
 		seen[n] = true
+		names = append(names, n)
+	}
+	return names
+}
+
+// unregisteredHosts judges what a rule lets out that nobody registered: names, that the gateway can find.
+func (r *report) unregisteredHosts(field string, rule *v1alpha1.Rule, hosts []host.Name) {
+	if len(hosts) == 0 || slices.Contains(hosts, host.Any) {
+		r.reject(field, true, "the rule names no hosts: with this it would let out everything, as ALLOW_ANY does", `name hosts, or suffixes as in "*.example.com"; where everything is meant, let a Sidecar of the workloads say ALLOW_ANY`)
+	}
+	if i := slices.IndexFunc(hosts, func(n host.Name) bool { return host.IsAddress(string(n)) }); i >= 0 {
+		r.reject(field, true, fmt.Sprintf("the gateway finds hosts by their names, and %s is an address", hosts[i]), "write names, or register the address with a ServiceEntry")
+	}
+	if len(rule.Ports) == 0 && !slices.Contains([]string{"", protocolHTTP}, strings.Join(rule.Protocols, ",")) && slices.Contains(rule.Protocols, "TCP") {
+		r.reject(field, true, "the rule is for TCP, and names no ports: without any, it is for 80 and 443", "name the ports")
 	}
 }
 

@@ -27,7 +27,7 @@ var egressPolicy = Kind{
 		[]Field{
 			{Path: "rules.ticket", Fate: Idle, Why: "for people"},
 			{Path: "rules.final", Fate: Applied, Why: rootOnly},
-			{Path: "rules.unregistered", Fate: Warned, Why: "what nobody registered follows outboundTrafficPolicy, whatever the rule allows", Fix: "register the hosts, or let a Sidecar of the workloads say ALLOW_ANY: policies are kept for what it lets through"},
+			{Path: "rules.unregistered", Fate: Applied, Why: "under REGISTRY_ONLY, by the gateway; " + rootOnly},
 		},
 	),
 }

@@ -277,3 +277,34 @@ func FuzzSeal(f *testing.F) {
 		s.Answer(nil, &q, Age{Elapsed: 5})
 	})
 }
+
+// TestExtendedErrorSaysWhy: the words of an extended error come with it, to who speaks EDNS, as far as there is room.
+func TestExtendedErrorSaysWhy(t *testing.T) {
+	for _, c := range []struct {
+		edns  bool
+		limit int
+		want  string
+	}{{true, 1232, "closed by so-and-so"}, {true, 60, ""}, {false, 1232, ""}} {
+		var q Query
+		if err := q.Parse(pack(t, "refused.test", dns.TypeA, func(m *dns.Msg) {
+			if c.edns {
+				m.SetEdns0(1232, false)
+			}
+		})); err != nil {
+			t.Fatal(err)
+		}
+		q.Said = "closed by so-and-so"
+		m := unpack(t, q.Finish(q.Reply(nil, dns.RcodeNameError, 0), 0, dns.RcodeNameError, EDEBlocked, c.limit))
+		opt := m.IsEdns0()
+		if (opt != nil) != c.edns || m.Truncated {
+			t.Fatalf("%+v: %s", c, m)
+		}
+		if opt == nil {
+			continue
+		}
+		ede, ok := opt.Option[0].(*dns.EDNS0_EDE)
+		if !ok || ede.InfoCode != EDEBlocked || ede.ExtraText != c.want {
+			t.Errorf("%+v: %v", c, opt)
+		}
+	}
+}

@@ -39,6 +39,7 @@ type Query struct {
 	Type, Class uint16
 	EDNS, DO    bool
 	UDPSize     uint16 // what the client can take, as it says
+	Said        string // what the answer's extended error says in words (EXTRA-TEXT); it is left out where there is no room
 
 	name []byte            // as asked, in wire format
 	key  [maxName + 6]byte // see Key

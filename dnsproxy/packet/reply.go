@@ -61,11 +61,14 @@ func appendRecord(out []byte, msg int, kind uint16, ttl uint32, data []byte) []b
 // Finish adds EDNS where the client spoke it, with an extended error unless ede is EDENone, and cuts down to the
 // question what is larger than limit bytes. msg is where the answer began in out.
 func (q *Query) Finish(out []byte, msg int, rcode int, ede uint16, limit int) []byte {
-	opt := 0
+	opt, said := 0, ""
 	if q.EDNS {
 		opt = 11
 		if ede != EDENone {
 			opt += 6
+			if len(out)-msg+opt+len(q.Said) <= limit {
+				said = q.Said
+			}
 		}
 	}
 	if len(out)-msg+opt > limit {
@@ -86,8 +89,15 @@ func (q *Query) Finish(out []byte, msg int, rcode int, ede uint16, limit int) []
 	if ede == EDENone {
 		return append(out, 0, 0)
 	}
-	return append(out, 0, 6, 0, 15, 0, 2, byte(ede>>8), byte(ede))
+	out = binary.BigEndian.AppendUint16(out, uint16(6+len(said)))
+	out = append(out, 0, typeEDE)
+	out = binary.BigEndian.AppendUint16(out, uint16(2+len(said)))
+	out = binary.BigEndian.AppendUint16(out, ede)
+	return append(out, said...)
 }
+
+// typeEDE is the option of extended errors (RFC 8914 section 2).
+const typeEDE = 15
 
 func add16(b []byte, n uint16) {
 	binary.BigEndian.PutUint16(b, binary.BigEndian.Uint16(b)+n)

@@ -14,11 +14,18 @@ type Ruling struct {
 	Path bool
 	// Unknown says that the workload was refused, since nobody knows its labels.
 	Unknown bool
+	// Unregistered says that nobody registered the host, and no rule that decides lets it out.
+	Unregistered bool
 }
+
+// RuleUnregistered is what decides of what nobody registered and no rule lets out.
+const RuleUnregistered = "unregistered"
 
 // RuleName is what records and explanations call what decided.
 func (r Ruling) RuleName() string {
 	switch {
+	case r.Unregistered:
+		return RuleUnregistered
 	case r.Unknown:
 		return "selector"
 	case r.Path:
@@ -107,7 +114,7 @@ func (s Set) Observes() bool { return s.Root.Observes() || s.Own.Observes() }
 // Rule says what the set says: first the root namespace's level, then the workload's own. Allow means that no policy stands in
 // the way; Unset, that none says anything.
 func (s Set) Rule(a *Asked) Ruling {
-	root := s.Root.Rule(a)
+	root := s.Root.Rule(a).closing(a)
 	if root.final() {
 		return root
 	}
@@ -121,4 +128,22 @@ func (s Set) Rule(a *Asked) Ruling {
 // final says whether a ruling of the root namespace leaves nothing to others.
 func (r Ruling) final() bool {
 	return r.Action == Deny || r.Action == Allow && r.Rule != nil && r.Rule.Final
+}
+
+// closing is what a ruling of the root namespace comes to where nobody registered the host: only a rule that says so lets it out.
+func (r Ruling) closing(a *Asked) Ruling {
+	if a.Closed == nil || r.Action == Deny || r.LetsOut() {
+		return r
+	}
+	return Ruling{Action: Deny, Policy: a.Closed, Unregistered: true}
+}
+
+// LetsOut says whether it is a rule's that lets out what nobody registered.
+func (r Ruling) LetsOut() bool { return r.Action == Allow && r.Rule != nil && r.Rule.Unregistered }
+
+// LetsOut says whether a rule of the level that is enforced lets out what nobody registered.
+func (l Level) LetsOut() bool {
+	return slices.ContainsFunc(l, func(p *Policy) bool {
+		return !p.Observe && slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Unregistered })
+	})
 }

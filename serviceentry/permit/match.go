@@ -17,6 +17,9 @@ type Asked struct {
 	// PathUnknown, where nobody knows the path, is told that a rule asks for it; the rule is then taken not to match.
 	PathUnknown func()
 	At          time.Time
+	// Closed is, of a host that nobody registered and that only rules let out (Rule.Unregistered), what stands for its being closed
+	// otherwise; nil of what is registered.
+	Closed *Policy
 }
 
 // Active says whether the rule counts at a time.

@@ -30,7 +30,7 @@ func FromSpec(o *config.Object, spec *v1alpha1.EgressPolicy) *Policy {
 func ruleOf(i int, r *v1alpha1.Rule) Rule {
 	out := Rule{
 		Name: r.Name, Ports: r.Ports, Methods: r.Methods, Paths: r.Paths, Action: actionOf(r.Action),
-		From: timeOf(r.NotBefore), Until: timeOf(r.Expires), Reason: r.Reason, Owner: r.Owner, Final: r.Final,
+		From: timeOf(r.NotBefore), Until: timeOf(r.Expires), Reason: r.Reason, Owner: r.Owner, Final: r.Final, Unregistered: r.Unregistered,
 	}
 	if out.Name == "" {
 		out.Name = fmt.Sprintf("rules[%d]", i)

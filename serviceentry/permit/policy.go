@@ -79,6 +79,8 @@ type Rule struct {
 	Reason, Owner string
 	// Final lets nobody narrow it, of an Allow rule of the root namespace.
 	Final bool
+	// Unregistered says that it lets out to its hosts where nobody registered them, of an Allow rule of the root namespace.
+	Unregistered bool
 }
 
 // Header asks for one of a request's headers. "*" in Value stands for any characters.

@@ -14,10 +14,13 @@ type Step struct {
 func (s Set) Steps(a *Asked) []Step {
 	kept := s.Enforced()
 	out := s.Root.steps(a)
+	if closed := kept.Root.Rule(a).closing(a); closed.Unregistered {
+		out = append(out, Step{Ruling: closed})
+	}
 	for i := range out {
 		out[i].Root = true
 	}
-	if !kept.Root.Rule(a).final() || !s.Root.Rule(a).final() {
+	if !kept.Root.Rule(a).closing(a).final() || !s.Root.Rule(a).closing(a).final() {
 		out = append(out, s.Own.steps(a)...)
 	}
 	decides, would := kept.Rule(a), s.Rule(a)

@@ -130,7 +130,9 @@ func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Rou
 	if svc.Wildcard() {
 		name = hostShown(shown)
 	}
-	if !a.permitted(&v, asked(name, port.Number, spokenAs(shown.Kind), shown.Request, a.at)) {
+	what := asked(name, port.Number, spokenAs(shown.Kind), shown.Request, a.at)
+	what.Closed = a.snap.Closed(svc)
+	if !a.permitted(&v, what) {
 		v.Path, v.Cluster = PathBlackhole, wire.BlackHoleCluster
 	}
 	return v
@@ -160,8 +162,11 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	if otherName { // the sidecar asks for the host; the ClientHello comes after that
 		shown.Name, shown.Request.SNI = svc.Host, svc.Host
 	}
+	if row != nil {
+		what.Closed = a.snap.Closed(row.Service)
+	}
 	if to := a.ledUnread(row, shown); to != nil {
-		what.Host, what.Port = to.Service.Host, to.Port.Number
+		what.Host, what.Port, what.Closed = to.Service.Host, to.Port.Number, a.snap.Closed(to.Service)
 	}
 	if !a.permitted(&v, what) || !a.authorized(&v, svc.Exit, name, port.Number, speaks, shown.Request) {
 		return v

@@ -66,7 +66,11 @@ func deniedForward(s *registry.Snapshot, namespace string, d Destination, row *r
 	}
 	v := Verdict{Path: PathBlackhole, Cluster: wire.BlackHoleCluster}
 	a := asking{snap: s, workload: Workload{Namespace: namespace, Account: upAccount}}
-	return v, !a.permitted(&v, asked(d.Host, d.Port, protocol, requestTo(d), d.At))
+	what := asked(d.Host, d.Port, protocol, requestTo(d), d.At)
+	if row != nil {
+		what.Closed = s.Closed(row.Service)
+	}
+	return v, !a.permitted(&v, what)
 }
 
 // requestTo is the request that a destination stands for.

@@ -132,7 +132,7 @@ func (a asking) ledAtGateway(v Verdict, r *resolve.Route, what *permit.Asked) Ve
 	to := r.To[most(r.To)]
 	if besides := r.Besides(&to, what.Host, what.Port); besides != nil && to.Closed == nil {
 		v.WouldDeny = nil // what is said last is in the record
-		what.Host, what.Port = besides.Service.Host, besides.Port.Number
+		what.Host, what.Port, what.Closed = besides.Service.Host, besides.Port.Number, a.snap.Closed(besides.Service)
 		if !a.permitted(&v, what) {
 			v.Reason += "; led there by " + ruleOf(r)
 			return v

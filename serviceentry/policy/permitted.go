@@ -87,7 +87,7 @@ func spokenThere(k resolve.Kind, svc *registry.Service, port registry.Port) perm
 // permitted asks the workload's policies, where v is where it would go otherwise. false: v is the denial.
 func (a asking) permitted(v *Verdict, what *permit.Asked) bool {
 	set := a.policies()
-	if set.Empty() {
+	if set.Empty() && what.Closed == nil {
 		return true
 	}
 	v.Asked, v.Policies = what, set
@@ -118,6 +118,8 @@ func (v Verdict) ruledAs(o Verdict) Verdict {
 func denial(r permit.Ruling) string {
 	var why string
 	switch {
+	case r.Unregistered:
+		return "nobody registered the host, and no rule with unregistered: true lets this workload out to it; REGISTRY_ONLY closes it"
 	case r.Unknown:
 		why = "it selects by labels, and nobody knows the workload's"
 	case r.Path:

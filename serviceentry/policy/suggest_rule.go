@@ -11,7 +11,7 @@ import (
 // denied for its path's sake, which is to be mended in the request.
 func ruleFor(d Destination, v Verdict) string {
 	r, a := v.Ruling, v.Asked
-	if r.Path || r.Unknown {
+	if r.Path || r.Unknown || r.Unregistered {
 		return ""
 	}
 	var out strings.Builder

@@ -45,7 +45,7 @@ func (s *Snapshot) Foreign(svc *Service, ns string) bool { return s.rankOf(svc, 
 
 // seen gives a registration as a workload in ns has it, which may be with fewer ports; nil where it is none at all.
 func (s *Snapshot) seen(svc *Service, ns string, scope *Scope) *Service {
-	if !svc.ExportTo.Includes(ns) || s.isClusterName(svc, ns) {
+	if !svc.ExportTo.Includes(ns) || s.isClusterName(svc, ns) || svc.Unregistered && s.AllowAny(scope) {
 		return nil
 	}
 	return scope.narrow(ns, svc)

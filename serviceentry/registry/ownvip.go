@@ -4,8 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-
-	"github.com/sallyport/sallyport/config"
 )
 
 // madeUp gives hosts their made-up addresses: for everybody one table, in which the root namespace's hosts are apart; and
@@ -219,7 +217,7 @@ func (b *batch) claimAddresses() {
 // wantsAddress says whether a registration needs a made-up address: it is an entry without addresses, of one name, and
 // is not reached at the address that the client finds itself.
 func (s *Service) wantsAddress() bool {
-	return s.Source.Kind == config.KindServiceEntry && len(s.Addresses) == 0 && !s.Wildcard() && (s.Resolution != None || !s.Exit.IsZero())
+	return s.entry() && len(s.Addresses) == 0 && !s.Wildcard() && (s.Resolution != None || !s.Exit.IsZero())
 }
 
 // claimOf says whether a host needs a made-up address. Where the root namespace's registration does, no other counts.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/permit"
@@ -92,6 +93,9 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	}
 	for key := range r.hostsOf {
 		b.dirty[key] = true // exits and visibility may follow the settings
+	}
+	for _, p := range b.next.policies[cfg.RootNamespace] {
+		b.dirty[p.Key] = true // so may which policies let something out
 	}
 	for _, key := range slices.Collect(maps.Keys(r.index.rules)) {
 		b.setRule(config.Change{Key: key, Object: r.objects[key]}) // so may whom a rule is exported to
@@ -341,6 +345,8 @@ func (b *batch) make(key config.Key) []*Service {
 			}
 		}
 		return services
+	case *v1alpha1.EgressPolicy:
+		return b.letOut(o, spec)
 	case *corev1.Service:
 		if spec.Spec.Type == corev1.ServiceTypeExternalName {
 			return nil // see Alias

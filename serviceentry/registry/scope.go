@@ -108,12 +108,16 @@ func (s *Scope) listener(port uint32) *Listener {
 }
 
 func anyOf(filters []HostFilter, own string, svc *Service) bool {
+	in := svc.Namespace
+	if svc.Unregistered {
+		in = svc.Source.Namespace
+	}
 	return slices.ContainsFunc(filters, func(f HostFilter) bool {
 		ns := f.Namespace
 		if ns == "." {
 			ns = own
 		}
-		return (ns == "*" || ns == svc.Namespace) && Covers(f.Host, svc.Host)
+		return (ns == "*" || ns == in) && Covers(f.Host, svc.Host)
 	})
 }
 

@@ -7,8 +7,6 @@ import (
 	"net/netip"
 
 	"github.com/cespare/xxhash/v2"
-
-	"github.com/sallyport/sallyport/config"
 )
 
 // seal makes the final, immutable services of a touched host; registrations that did not change after all keep
@@ -57,7 +55,7 @@ func (b *batch) final(host string, list []*Service) []*Service {
 		fresh := *s
 		fresh.Ports = ownPorts(s.Ports)
 		fresh.VIP4, fresh.VIP6, fresh.Hash = v4, v6, 0
-		if len(fresh.Addresses) > 0 || fresh.Source.Kind != config.KindServiceEntry {
+		if len(fresh.Addresses) > 0 || !fresh.entry() {
 			fresh.VIP4, fresh.VIP6 = netip.Addr{}, netip.Addr{}
 		}
 		out[i] = &fresh

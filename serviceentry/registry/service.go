@@ -108,13 +108,15 @@ type Service struct {
 	Revision  string // of Source, see config.Object
 	Created   time.Time
 
-	External   bool // outside the mesh
-	Ports      []Port
-	Resolution Resolution
-	Addresses  []netip.Prefix // that the user wrote, or the cluster IPs
-	Endpoints  []Endpoint     // that were written with it, or that its workloadSelector picks; see also Tabled
-	ExportTo   ExportTo
-	SANs       []string // subjectAltNames that the server must show one of
+	External bool // outside the mesh
+	// Unregistered says that no object registers the host: a rule of an EgressPolicy lets it out (see unregistered.go).
+	Unregistered bool `json:",omitzero"`
+	Ports        []Port
+	Resolution   Resolution
+	Addresses    []netip.Prefix // that the user wrote, or the cluster IPs
+	Endpoints    []Endpoint     // that were written with it, or that its workloadSelector picks; see also Tabled
+	ExportTo     ExportTo
+	SANs         []string // subjectAltNames that the server must show one of
 	// Withheld says why the entry's exportTo does not count beyond its own namespace; zero where it does.
 	Withheld Withheld
 
@@ -160,9 +162,15 @@ func (s *Service) RevisionOf(p Port) string {
 	return s.Revision
 }
 
+// entry says whether the service is what a ServiceEntry registers, or stands for one.
+func (s *Service) entry() bool { return s.Source.Kind == config.KindServiceEntry || s.Unregistered }
+
 // compare orders services of one host by who wins where several are visible: the oldest object, then the
 // names. (A namespace's own service wins over all others; see Snapshot.Visible.)
 func (s *Service) compare(o *Service) int {
+	if s.Unregistered != o.Unregistered {
+		return cmp.Compare(map[bool]int{true: 1}[s.Unregistered], map[bool]int{true: 1}[o.Unregistered])
+	}
 	if c := s.Created.Compare(o.Created); c != 0 {
 		return c
 	}

@@ -128,7 +128,11 @@ func (b *batch) specialOf(host string, list []*Service) map[string]bool {
 	for _, s := range list {
 		if !s.ExportTo.All {
 			for _, ns := range s.ExportTo.Namespaces {
+				if _, there := special[ns]; s.Unregistered && there {
+					continue
+				}
 				special = with(special, ns)
+				special[ns] = !s.Unregistered // the proxy of a node leaves that closed
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func (e Exit) leaving(host string) []*registry.Service {
 	if e.verified() {
 		return e.attached(e.snap.Services(host))
 	}
-	if svc := e.snap.Visible(host, e.place.Namespace, nil); svc != nil && svc.External {
+	if svc := e.snap.LeavingFor(host, e.place.Namespace); svc != nil && svc.External {
 		return []*registry.Service{svc}
 	}
 	return nil

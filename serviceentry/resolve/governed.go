@@ -18,6 +18,10 @@ type Governed struct {
 	// Accounts are those that differ from the others, by name; Others is for all others.
 	Accounts []Account
 	Others   Subject
+
+	level  permit.Level // what it was made from
+	people []registry.Person
+	alone  bool
 }
 
 // Account is the workloads of one service account.
@@ -44,7 +48,9 @@ type At struct {
 }
 
 // Alone is for one workload, which a level selects whole.
-func Alone(level permit.Level) Governed { return Governed{Others: Subject{Level: level}} }
+func Alone(level permit.Level) Governed {
+	return Governed{Others: Subject{Level: level}, level: level, alone: true}
+}
 
 // Govern tells the workloads of a namespace apart for a level.
 func Govern(level permit.Level, people []registry.Person) Governed {
@@ -59,7 +65,7 @@ func Govern(level permit.Level, people []registry.Person) Governed {
 			named[p.Account] = append(named[p.Account], p)
 		}
 	}
-	g := Governed{Others: subject(level, "", nil)}
+	g := Governed{Others: subject(level, "", nil), level: level, people: people}
 	for account, of := range named {
 		g.Accounts = append(g.Accounts, Account{account, subject(level, account, of)})
 	}
@@ -93,42 +99,33 @@ func subject(level permit.Level, account string, people []registry.Person) Subje
 	return s
 }
 
-// decidingByLabels is the first policy that selects some of an account's workloads by labels, one that is enforced before others; nil
-// without one.
-func decidingByLabels(level permit.Level, account string) (found *permit.Policy) {
+// decidingByLabels is the first policy that selects some of an account's workloads by labels; nil without one.
+func decidingByLabels(level permit.Level, account string) *permit.Policy {
 	for _, p := range level {
-		if p.ByLabels() && (len(p.Accounts) == 0 || slices.Contains(p.Accounts, account)) && (found == nil || found.Observe && !p.Observe) {
-			found = p
+		if p.ByLabels() && (len(p.Accounts) == 0 || slices.Contains(p.Accounts, account)) {
+			return p
 		}
 	}
-	return found
+	return nil
 }
 
 // By is the policy for whose sake unknown addresses are closed.
 func (s *Subject) By() *permit.Policy { return s.by }
 
-// Enforced is the same without policies that are observed only.
+// Enforced is the same without policies that are observed only: those tell nobody apart.
 func (g Governed) Enforced() Governed {
-	if !g.Observes() {
+	switch {
+	case !g.Observes():
 		return g
+	case g.alone:
+		return Alone(g.level.Enforced())
+	default:
+		return Govern(g.level.Enforced(), g.people)
 	}
-	out := Governed{Others: g.Others.enforced()}
-	for _, a := range g.Accounts {
-		out.Accounts = append(out.Accounts, Account{a.Name, a.enforced()})
-	}
-	return out
 }
 
-func (s Subject) enforced() Subject {
-	out := Subject{Level: s.Level.Enforced(), Unknown: s.Unknown && !s.by.Observe, by: s.by}
-	for _, a := range s.At {
-		out.At = append(out.At, At{a.Address, a.Level.Enforced()})
-	}
-	return out
-}
-
-// Observes says whether a policy in it is observed only.
-func (g Governed) Observes() bool { return g.any(func(p *permit.Policy) bool { return p.Observe }) }
+// Observes says whether a policy is observed only, of those that it was made from.
+func (g Governed) Observes() bool { return g.level.Observes() }
 
 // Empty says that nobody is governed.
 func (g Governed) Empty() bool { return !g.any(func(*permit.Policy) bool { return true }) }

@@ -117,11 +117,20 @@ func (r *resolver) usePolicy(rest name.Rest) error {
 	if !r.config.forApps() {
 		return nil
 	}
-	r.refusals.decides(record.ParseObject(rest.DecidedBy))
+	by := record.ParseObject(rest.DecidedBy)
+	r.refusals.decides(by)
 	return r.SetPolicy(appView, dnsproxy.Policy{
-		RefuseUnregistered: rest.Refuse, Local: rest.Local, LocalReverse: true, StripECH: !rest.KeepECH,
+		RefuseUnregistered: rest.Refuse, Refusal: refusalBy(by), Local: rest.Local, LocalReverse: true, StripECH: !rest.KeepECH,
 		Upstream: limit.Rate{PerSecond: rest.Rate}, Odd: limit.Rate{PerSecond: rest.OddRate},
 	})
+}
+
+// refusalBy is what a pod's resolver says of names that it refuses.
+func refusalBy(o record.Object) string {
+	if o.IsZero() {
+		return "nobody registered the name"
+	}
+	return fmt.Sprintf("nobody registered the name: refused by %s %s/%s; a ServiceEntry with this host allows it", o.Kind, o.Namespace, o.Name)
 }
 
 func (r *resolver) useUpstreams(rest name.Rest) error {

@@ -44,7 +44,7 @@ func deniedReason() string {
 // policy, or the root namespace's, and nobody else's.
 func denials() *hcmv3.LocalReplyConfig {
 	host := "%FILTER_STATE(" + wire.StateHost + ":PLAIN)%"
-	allow := "- {hosts: [" + host + "], action: Allow}"
+	allow := "- {hosts: [" + host + "], action: Allow%CEL(" + rawPart("1") + ".startsWith('" + wire.MeshConfig + "/') ? ', unregistered: true' : '')%}"
 	said := &corev3.HeaderValueOption{
 		Header:       &corev3.HeaderValue{Key: wire.HeaderDenied, Value: "%RESPONSE_CODE_DETAILS%"}, // no functions can be had here that would cut it
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,

@@ -100,31 +100,46 @@ func policiesOfLed() []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{off(httpFilter(filterAskedLed, &httpstatev3.Config{})), off(byPolicy(FilterRootLed)), off(byPolicy(FilterOwnLed))}
 }
 
-// LedTo is what a destination that is another host than the request's needs of an exit's filters, by their names.
-func LedTo(host string, port uint32) map[string]*anypb.Any {
-	return map[string]*anypb.Any{filterAskedLed: Packed(askedAbout(host, port)), FilterRootLed: turnedOn(), FilterOwnLed: turnedOn()}
+// LedTo is what a destination that is another host than the request's needs of an exit's filters, by their names; outside is
+// what StateOutside says of it, "" for what it says already.
+func LedTo(host string, port uint32, outside string) map[string]*anypb.Any {
+	return map[string]*anypb.Any{filterAskedLed: Packed(askedAbout(host, port, outside)), FilterRootLed: turnedOn(), FilterOwnLed: turnedOn()}
 }
 
 // LeavesFor is what a destination outside needs of a sidecar's filters, by their names, where policies are kept there.
-func LeavesFor(host string, port uint32) map[string]*anypb.Any {
-	asked := askedAbout(host, port)
-	asked.OnRequestHeaders = append(asked.OnRequestHeaders, State(wire.StateOutside, "1", Stay))
-	return map[string]*anypb.Any{filterAsked: Packed(asked), FilterRoot: turnedOn(), FilterOwn: turnedOn()}
+func LeavesFor(host string, port uint32, outside string) map[string]*anypb.Any {
+	return map[string]*anypb.Any{filterAsked: Packed(askedAbout(host, port, outside)), FilterRoot: turnedOn(), FilterOwn: turnedOn()}
 }
 
 // askedAbout has policies asked about a host and port that a route leads to; of a pattern, about the host that is asked for.
-func askedAbout(host string, port uint32) *httpstatev3.Config {
+func askedAbout(host string, port uint32, outside string) *httpstatev3.Config {
 	value := hostAsked()
 	if host[0] != '*' {
 		value = State(wire.StateHost, host, Stay)
 	}
-	return &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{value, State(wire.StateAt, portText(port), Stay)}}
+	return asking(outside, value, State(wire.StateAt, portText(port), Stay))
+}
+
+// asking has policies asked about these values, and what StateOutside is to say.
+func asking(outside string, values ...*statev3.FilterStateValue) *httpstatev3.Config {
+	if outside != "" {
+		values = append(values, State(wire.StateOutside, outside, Stay))
+	}
+	return &httpstatev3.Config{OnRequestHeaders: values}
+}
+
+// AskLetOut marks an exit's row whose host nobody registered: only rules that say so let it out. A row that asks about another host says
+// of that one what it is.
+func AskLetOut(r *routev3.Route) {
+	if r.TypedPerFilterConfig[filterAsked] == nil {
+		Configured(r, filterAsked, Packed(asking(wire.LetOut, hostAsked(), portAsked())))
+	}
 }
 
 // LedThere makes an answer to questions about connections that are led to another host, of which nobody reads anything: policies are
 // asked about that one.
-func LedThere(row *routev3.Route, host string, port uint32) *routev3.Route {
-	return Configured(row, filterAsked, Packed(askedAbout(host, port)))
+func LedThere(row *routev3.Route, host string, port uint32, outside string) *routev3.Route {
+	return Configured(row, filterAsked, Packed(askedAbout(host, port, outside)))
 }
 
 func portText(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
@@ -189,15 +204,15 @@ const (
 )
 
 // Outside marks a sidecar's row whose traffic leaves the mesh from there, to a host, or, for "", to whatever is asked for; and to a port,
-// or, for 0, the one that is asked for. Policies are kept for it there, since no gateway will.
-func Outside(r *routev3.Route, host string, port uint32) *routev3.Route {
+// or, for 0, the one that is asked for. Policies are kept for it there, since no gateway will; outside is wire.Leaves or wire.LetOut.
+func Outside(r *routev3.Route, outside, host string, port uint32) *routev3.Route {
 	if r.Metadata == nil {
 		r.Metadata = &corev3.Metadata{}
 	}
 	if r.Metadata.FilterMetadata == nil {
 		r.Metadata.FilterMetadata = map[string]*structpb.Struct{}
 	}
-	m := fields(rowOutside, "1")
+	m := fields(rowOutside, outside)
 	maps.Copy(m.Fields, r.Metadata.FilterMetadata["sallyport"].GetFields())
 	if host != "" && host[0] != '*' {
 		m.Fields[rowHost] = structpb.NewStringValue(host)

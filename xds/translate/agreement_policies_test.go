@@ -174,6 +174,9 @@ func ruleAt(s *registry.Snapshot, set permit.Set, x tried, what *permit.Asked) p
 		return l.Selecting(x.from.Account, x.from.Labels).Rule(what)
 	}
 	root := of(set.Root)
+	if what != nil && what.Closed != nil && root.Action != permit.Deny && !root.LetsOut() {
+		return permit.Ruling{Action: permit.Deny, Policy: what.Closed, Unregistered: true}
+	}
 	if own := of(set.Own); root.Action != permit.Deny && (root.Rule == nil || !root.Rule.Final) && own.Action != permit.Unset {
 		return own
 	}
@@ -229,16 +232,17 @@ func ruledBy(e interpret.Entry) (rule, would string, denied config.Key) {
 		rule = by.Policy + "/" + by.Rule
 	}
 	if by.Verdict == wire.RuleDenies {
-		denied.Kind = config.KindEgressPolicy
-		if of, ok := strings.CutPrefix(by.Policy, wire.AuthorizationPolicy+"/"); ok {
-			denied.Kind, by.Policy = config.KindAuthorizationPolicy, of
+		kind, namespace, name := by.Object()
+		denied = config.Key{Kind: config.Kind(kind), Namespace: namespace, Name: name}
+		if kind == wire.MeshConfig {
+			rule = namespace + "/" + name + "/" + by.Rule
 		}
-		denied.Namespace, denied.Name, _ = strings.Cut(by.Policy, "/")
 		return rule, "", denied
 	}
 	for _, text := range []string{r.RootObserved, r.OwnObserved} {
 		if by, ok := wire.ParseRule(text); ok && by.Verdict == wire.RuleDenies && would == "" {
-			would = by.Policy + "/" + by.Rule
+			_, namespace, name := by.Object()
+			would = namespace + "/" + name + "/" + by.Rule
 		}
 	}
 	return rule, would, denied

@@ -165,6 +165,7 @@ var pairs = map[string]string{
 	"EgressPolicy rules.reason":           `{rules: [{action: Deny, reason: a}]} ⇒ {rules: [{action: Deny, reason: b}]}`,
 	"EgressPolicy rules.owner":            `{rules: [{action: Deny, owner: a}]} ⇒ {rules: [{action: Deny, owner: b}]}`,
 	"EgressPolicy rules.final":            `{rules: [{action: Allow, final: true}]} ⇒ {rules: [{action: Allow}]}`,
+	"EgressPolicy rules.unregistered":     `{rules: [{action: Allow, hosts: [a.com], unregistered: true}]} ⇒ {rules: [{action: Allow, hosts: [a.com]}]}`,
 
 	"AuthorizationPolicy selector.matchLabels":                 `{selector: {matchLabels: {istio: egress}}} ⇒ {selector: {matchLabels: {istio: other}}}`,
 	"AuthorizationPolicy targetRef.kind":                       `{targetRef: {kind: Service, name: istio-egressgateway}} ⇒ {targetRef: {kind: Gateway, name: istio-egressgateway}}`,
@@ -461,7 +462,7 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 			if f.Path == "exportTo" && (kind == "DestinationRule" || kind == "VirtualService") {
 				ns = "other"
 			}
-			if kind == "EgressPolicy" && (strings.HasPrefix(f.Path, "namespaces.") || f.Path == "rules.final") {
+			if kind == "EgressPolicy" && (strings.HasPrefix(f.Path, "namespaces.") || f.Path == "rules.final" || f.Path == "rules.unregistered") {
 				ns = settings.RootNamespace
 			}
 			if kind == "AuthorizationPolicy" || kind == "RequestAuthentication" { // where the gateway is

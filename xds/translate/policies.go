@@ -127,7 +127,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	if p.Kind != Gateway && p.Kind != Ambient {
 		if changed.Mesh || len(changed.Policies) > 0 {
 			set := permit.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
-			e.replace(nil, policing.Self(set, p.Kind == Sidecar))
+			e.replace(nil, policing.Self(set, p.Kind == Sidecar, closesRest(s)))
 		}
 		if p.Inbound && (changed.Mesh || p.authorizedFrom(changed.Authorization)) {
 			e.replace(nil, inboundAuthorization(authorizedBy(s, p), verifiedBy(s, p), atPod(envoy.TrustsOf(s.Mesh))))
@@ -205,7 +205,7 @@ func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts, kind Kind) {
 		index(envoy.FilterRootLed, root.Of, root.Others, trust),
 	}
 	for name, level := range root.Levels {
-		now = append(now, policing.Root(name, level.Namespace, level.Governed(), trust))
+		now = append(now, policing.Root(name, level.Namespace, level.Governed(), trust, closesRest(s)))
 	}
 	var gone []*resource.Resource
 	e.next.WalkPrefix(resource.Extension, "root", func(r *resource.Resource) bool { gone = append(gone, r); return true })
@@ -216,6 +216,14 @@ func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts, kind Kind) {
 		}
 		return true
 	})
+}
+
+// closesRest is the object that closes what nobody registered, where rules let some of it out; "" otherwise.
+func closesRest(s *registry.Snapshot) string {
+	if !s.LetsOut() {
+		return ""
+	}
+	return meshPolicy(s)
 }
 
 // LeadsTo is how the names of what an index leads to begin; "" of what is none.

@@ -152,7 +152,7 @@ const (
 	StateFrom     = "sallyport.from"     // the client's address, without its port
 	StateHost     = "sallyport.host"     // the host that is asked for, in lower case
 	StateAt       = "sallyport.at"       // the port that is asked for, after a colon and whatever
-	StateOutside  = "sallyport.outside"  // says at a sidecar that it leaves the mesh from there
+	StateOutside  = "sallyport.outside"  // says at a sidecar that it leaves the mesh from there (Leaves), and anywhere LetOut
 	StateSpoken   = "sallyport.spoken"   // "tls" or "tcp", of a connection; nothing of a request
 	StateSubset   = "sallyport.subset"   // the namespace whose registration the client means
 	StateFetched  = "sallyport.fetched"  // of a request that comes again: its host's row was fetched, if there is one
@@ -170,6 +170,12 @@ const (
 	StateProtocols   = "envoy.network.application_protocols"
 	StateServerName  = "envoy.network.upstream_server_name"
 	StateOriginalDst = "envoy.network.transport_socket.original_dst_address"
+)
+
+// The values of StateOutside.
+const (
+	Leaves = "1" // for a host that somebody registered, or by outboundTrafficPolicy
+	LetOut = "2" // for one that nobody registered, and that only rules of EgressPolicies let out
 )
 
 // ClusterDomain is what all names of a cluster are below: its own DNS answers them, and sends nothing of them out.

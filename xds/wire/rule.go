@@ -24,8 +24,22 @@ const (
 	RuleFinal  = "final" // allows, whatever the workload's own namespace says
 )
 
-// AuthorizationPolicy is Istio's kind, as Rule.Policy begins with it.
-const AuthorizationPolicy = "AuthorizationPolicy"
+// The kinds that Rule.Policy begins with; without one it is an EgressPolicy's.
+const (
+	EgressPolicy        = "EgressPolicy"
+	AuthorizationPolicy = "AuthorizationPolicy"
+	MeshConfig          = "MeshConfig" // closes what nobody registered
+)
+
+// Object takes Policy apart.
+func (r Rule) Object() (kind, namespace, name string) {
+	kind, object := EgressPolicy, r.Policy
+	if strings.Count(object, "/") == 2 {
+		kind, object, _ = strings.Cut(object, "/")
+	}
+	namespace, name, _ = strings.Cut(object, "/")
+	return kind, namespace, name
+}
 
 // NoRule is what a level says that says nothing.
 const NoRule = "-"

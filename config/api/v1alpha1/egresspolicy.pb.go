@@ -342,7 +342,7 @@ type Rule struct {
 	Ticket string `protobuf:"bytes,13,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	// final, of an Allow in the root namespace: policies of other namespaces do not narrow it.
 	Final bool `protobuf:"varint,14,opt,name=final,proto3" json:"final,omitempty"`
-	// unregistered, of an Allow in the root namespace: it is also for hosts that nobody registered. Not kept yet: those follow outboundTrafficPolicy.
+	// unregistered, of an Allow in the root namespace: under REGISTRY_ONLY it lets out to its hosts where nobody registered them, too.
 	Unregistered  bool `protobuf:"varint,15,opt,name=unregistered,proto3" json:"unregistered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -144,6 +144,8 @@ func (r *entry) forbid(details string) bool {
 func whyForbidden(rule wire.Rule) string {
 	why, name, by := rule.Reason, ", rule "+rule.Rule, objectOf(rule)
 	switch {
+	case by.Kind == wire.MeshConfig:
+		return rule.Reason
 	case rule.Rule == "default":
 		why, name = "no rule allows it", ""
 	case rule.Rule == "selector":
@@ -211,11 +213,6 @@ func ruleOf(text string) wire.Rule {
 
 // objectOf names a rule as records do.
 func objectOf(r wire.Rule) record.Object {
-	kind := record.EgressPolicy
-	policy, other := strings.CutPrefix(r.Policy, wire.AuthorizationPolicy+"/")
-	if other {
-		kind = wire.AuthorizationPolicy
-	}
-	namespace, name, _ := strings.Cut(policy, "/")
+	kind, namespace, name := r.Object()
 	return record.Object{Kind: kind, Namespace: namespace, Name: name, Rule: r.Rule, Revision: r.Revision}
 }

@@ -156,6 +156,7 @@ func (w *World) policyRule(root bool, i int, hosts []string) *v1alpha1.Rule {
 		r.Reason, r.Owner = pick(w, []string{"because it is so", "100% | [sure]"}), "team|a"
 	}
 	r.Final = root && r.Action == v1alpha1.Action_Allow && one(3)
+	r.Unregistered = root && r.Action == v1alpha1.Action_Allow && len(r.Hosts) > 0 && !slices.Contains(r.Hosts, "*") && one(2)
 	return r
 }
 

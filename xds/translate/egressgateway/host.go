@@ -116,6 +116,11 @@ func (r exitRow) routes() []*routev3.Route {
 			out = append(out, row)
 		}
 	}
+	if r.Service.Unregistered {
+		for _, row := range out {
+			envoy.AskLetOut(row)
+		}
+	}
 	if _, closed := r.Closed(); !closed && r.anyMayComeBack(routes) {
 		return countHops(out)
 	}

@@ -47,10 +47,22 @@ func (r exitRow) end(t, besides *resolve.To) httproute.End {
 	}
 	own := farend.Dialled(&routev3.Route{}, t.Service, t.Port.TargetPort)
 	if besides != nil {
-		envoy.AllConfigured(own, envoy.LedTo(besides.Service.Host, besides.Port.Number))
+		envoy.AllConfigured(own, envoy.LedTo(besides.Service.Host, besides.Port.Number, r.letOut(besides)))
 	}
 	e.Filters = envoy.Through(own, farend.Translations(t.Port)...).TypedPerFilterConfig
 	return e
+}
+
+// letOut is what policies are told of a destination that a route of the row leads to; "" where neither is one that nobody registered.
+func (r exitRow) letOut(to *resolve.To) string {
+	switch {
+	case to.Service.Unregistered:
+		return wire.LetOut
+	case r.Service.Unregistered:
+		return wire.Leaves
+	default:
+		return ""
+	}
 }
 
 // clusterTo is the name of a destination's cluster: its own, or, where the gateway speaks TLS at a port that apps speak it at, one of
@@ -104,7 +116,7 @@ func (r exitRow) userAnswers(route *resolve.Route) []*routev3.Route {
 		default:
 			row := envoy.Answer{Route: "default", Cluster: r.clusterTo(t), Revision: t.Service.RevisionOf(t.Port)}.Row(match)
 			if besides := route.Besides(t, r.Service.Host, r.Port.Number); besides != nil {
-				envoy.LedThere(row, besides.Service.Host, besides.Port.Number)
+				envoy.LedThere(row, besides.Service.Host, besides.Port.Number, r.letOut(besides))
 			}
 			return row
 		}
@@ -119,7 +131,7 @@ func (r exitRow) userTunnels(route *resolve.Route) []*routev3.Route {
 		}
 		row := envoy.WithRevision(tunnelRoute(t.Service, t.Port, r.clusterTo(t)), t.Service.RevisionOf(t.Port))
 		if besides := route.Besides(t, r.Service.Host, r.Port.Number); besides != nil {
-			envoy.AllConfigured(row, envoy.LedTo(besides.Service.Host, besides.Port.Number))
+			envoy.AllConfigured(row, envoy.LedTo(besides.Service.Host, besides.Port.Number, r.letOut(besides)))
 		}
 		return row
 	})

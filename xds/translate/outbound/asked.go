@@ -58,7 +58,7 @@ func askForHeld(port uint32) *routev3.Route {
 func answerHeld(rest resolve.Rest) *routev3.Route {
 	row := restRow(rest, rest.ForAddress())
 	if rest.ForAddress().Leaves() {
-		envoy.Outside(row, "", 0)
+		envoy.Outside(row, wire.Leaves, "", 0)
 	}
 	row.Match.Headers = []*routev3.HeaderMatcher{
 		askedBefore(), {Name: ":authority", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: envoy.Exact(envoy.Held)}},

@@ -172,9 +172,17 @@ func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
 // leaving marks a row whose traffic leaves the mesh straight from the sidecar, and, where a route says which, to what port.
 func leaving(row *routev3.Route, to *registry.Service, port uint32) *routev3.Route {
 	if to.External && to.Exit.IsZero() {
-		return envoy.Outside(row, to.Host, port)
+		return envoy.Outside(row, outsideOf(to), to.Host, port)
 	}
 	return row
+}
+
+// outsideOf is how a service outside is marked.
+func outsideOf(svc *registry.Service) string {
+	if svc.Unregistered {
+		return wire.LetOut
+	}
+	return wire.Leaves
 }
 
 // tunnel is the answer to connections that go on to the host.

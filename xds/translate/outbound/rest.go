@@ -36,7 +36,7 @@ func restRoute(rest resolve.Rest, r resolve.RestRoute) *routev3.Route {
 		envoy.WithRevision(out, restRevision(rest))
 	}
 	if r.Leaves() {
-		envoy.Outside(out, "", 0)
+		envoy.Outside(out, wire.Leaves, "", 0)
 	}
 	switch r.To {
 	case resolve.ToMadeUp:

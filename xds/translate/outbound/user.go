@@ -64,7 +64,7 @@ func (h *Host) end(t *resolve.To) httproute.End {
 		envoy.WithoutAlone(own)
 	}
 	if svc.External && svc.Exit.IsZero() {
-		envoy.AllConfigured(own, envoy.LeavesFor(svc.Host, t.Port.Number))
+		envoy.AllConfigured(own, envoy.LeavesFor(svc.Host, t.Port.Number, outsideOf(svc)))
 	}
 	e.Filters = envoy.Through(own, farend.Translations(t.Port)...).TypedPerFilterConfig
 	return e

@@ -11,10 +11,10 @@ import (
 )
 
 // filter is the filter of access for a level: what decides, and, where policies of it or before it are observed, what would if they were
-// enforced.
-func filter(stat string, g resolve.Governed, observedBefore bool, render renders) *httprbacv3.RBAC {
+// enforced. A filter that closes what nobody registered (closing) does so also to those whom no policy is for.
+func filter(stat string, g resolve.Governed, observedBefore, closes bool, render renders) *httprbacv3.RBAC {
 	f := &httprbacv3.RBAC{RulesStatPrefix: stat}
-	if enforced := g.Enforced(); !enforced.Empty() {
+	if enforced := g.Enforced(); !enforced.Empty() || closes {
 		f.Matcher = whole(render(enforced, false))
 	}
 	if g.Observes() || observedBefore && !g.Empty() {
@@ -35,19 +35,19 @@ func whole(m *envoy.OnMatch) *cncfmatcherv3.Matcher {
 }
 
 // governed tells the workloads of a namespace apart by their certificates, and where that is not enough by their addresses.
-func governed(ns string, trust envoy.Trusts) renders {
+func (say says) governed(ns string, trust envoy.Trusts) renders {
 	return func(g resolve.Governed, _ bool) *envoy.OnMatch {
-		others := subject(g.Others)
+		others := say.subject(g.Others)
 		if len(g.Accounts) == 0 {
 			return others
 		}
 		if ns == "" {
-			return inAnyNamespace(g, trust)
+			return say.inAnyNamespace(g, trust)
 		}
 		accounts := map[string]*envoy.OnMatch{}
 		for _, a := range g.Accounts {
 			for _, id := range trust.Account(ns, a.Name) {
-				accounts[id] = subject(a.Subject)
+				accounts[id] = say.subject(a.Subject)
 			}
 		}
 		return envoy.Further(envoy.InMap(client(), accounts, others))
@@ -55,25 +55,25 @@ func governed(ns string, trust envoy.Trusts) renders {
 }
 
 // inAnyNamespace tells accounts apart by their names alone.
-func inAnyNamespace(g resolve.Governed, trust envoy.Trusts) *envoy.OnMatch {
+func (say says) inAnyNamespace(g resolve.Governed, trust envoy.Trusts) *envoy.OnMatch {
 	var lines []*line
 	for _, a := range g.Accounts {
-		lines = append(lines, envoy.If(envoy.IsLike(client(), trust.AccountAnywhere(a.Name)), subject(a.Subject)))
+		lines = append(lines, envoy.If(envoy.IsLike(client(), trust.AccountAnywhere(a.Name)), say.subject(a.Subject)))
 	}
-	return envoy.Further(envoy.InOrder(lines, subject(g.Others)))
+	return envoy.Further(envoy.InOrder(lines, say.subject(g.Others)))
 }
 
-func subject(s resolve.Subject) *envoy.OnMatch {
-	others := level(s.Level)
+func (say says) subject(s resolve.Subject) *envoy.OnMatch {
+	others := say.level(s.Level)
 	if s.Unknown {
-		others = ruling(permit.Ruling{Action: permit.Deny, Policy: s.By(), Unknown: true})
+		others = say(permit.Ruling{Action: permit.Deny, Policy: s.By(), Unknown: true})
 	}
 	if len(s.At) == 0 {
 		return others
 	}
 	at := map[string]*envoy.OnMatch{}
 	for _, a := range s.At {
-		at[a.Address.String()] = level(a.Level)
+		at[a.Address.String()] = say.level(a.Level)
 	}
 	return envoy.Further(envoy.InMap(from(), at, others))
 }
@@ -88,5 +88,17 @@ func notNarrowed(render renders) renders {
 				envoy.All(envoy.Not(envoy.NotedBefore(wire.StatRoot+wire.ShadowRule)), final))
 		}
 		return envoy.Further(envoy.InOrder([]*line{envoy.If(final, nothing())}, render(g, observed)))
+	}
+}
+
+// letOut tells what nobody registered from the rest, where rules let something of it out: mesh is the object that closes it otherwise, ""
+// where none do.
+func letOut(mesh string, render func(says) renders) renders {
+	if mesh == "" {
+		return render(ruling)
+	}
+	return func(g resolve.Governed, observed bool) *envoy.OnMatch {
+		return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateOutside),
+			map[string]*envoy.OnMatch{wire.LetOut: render(closing(mesh))(g, observed)}, render(ruling)(g, observed)))
 	}
 }

@@ -13,31 +13,35 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// Self are the filters of a proxy that is for one workload: of a sidecar, they are about what a row says goes outside.
-func Self(set permit.Set, sidecar bool) []*resource.Resource {
-	alone := func(g resolve.Governed, _ bool) *envoy.OnMatch { return subject(g.Others) }
+// Self are the filters of a proxy that is for one workload: of a sidecar, they are about what a row says goes outside. Where rules let out
+// what nobody registered, mesh is the object that closes it otherwise.
+func Self(set permit.Set, sidecar bool, mesh string) []*resource.Resource {
+	alone := func(say says) renders {
+		return func(g resolve.Governed, _ bool) *envoy.OnMatch { return say.subject(g.Others) }
+	}
 	outside := func(render renders) renders {
 		if !sidecar {
 			return render
 		}
 		return func(g resolve.Governed, observed bool) *envoy.OnMatch {
-			return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateOutside), map[string]*envoy.OnMatch{"1": render(g, observed)}, nothing()))
+			leaving := render(g, observed)
+			return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateOutside), map[string]*envoy.OnMatch{wire.Leaves: leaving, wire.LetOut: leaving}, nothing()))
 		}
 	}
 	return []*resource.Resource{
-		envoy.SealExtension(envoy.FilterRoot, filter(wire.StatRoot, resolve.Alone(set.Root), false, outside(alone))),
-		envoy.SealExtension(envoy.FilterOwn, filter(wire.StatOwn, resolve.Alone(set.Own), set.Root.Unsettles(), outside(notNarrowed(alone)))),
+		envoy.SealExtension(envoy.FilterRoot, filter(wire.StatRoot, resolve.Alone(set.Root), false, mesh != "", outside(letOut(mesh, alone)))),
+		envoy.SealExtension(envoy.FilterOwn, filter(wire.StatOwn, resolve.Alone(set.Own), set.Root.Unsettles(), false, outside(notNarrowed(alone(ruling))))),
 	}
 }
 
-// Root is the root namespace's level for some namespaces; where it tells their workloads apart, it is for ns alone.
-func Root(name, ns string, g resolve.Governed, trust envoy.Trusts) *resource.Resource {
-	return envoy.SealExtension(name, filter(wire.StatRoot, g, false, governed(ns, trust)))
+// Root is the root namespace's level for some namespaces; where it tells their workloads apart, it is for ns alone. mesh is as of Self.
+func Root(name, ns string, g resolve.Governed, trust envoy.Trusts, mesh string) *resource.Resource {
+	return envoy.SealExtension(name, filter(wire.StatRoot, g, false, mesh != "", letOut(mesh, func(say says) renders { return say.governed(ns, trust) })))
 }
 
 // Own is a namespace's own level, beside one of the root namespace that may be unsettled (permit.Level).
 func Own(name, ns string, g resolve.Governed, unsettled bool, trust envoy.Trusts) *resource.Resource {
-	return envoy.SealExtension(name, filter(wire.StatOwn, g, unsettled, notNarrowed(governed(ns, trust))))
+	return envoy.SealExtension(name, filter(wire.StatOwn, g, unsettled, false, notNarrowed(says(ruling).governed(ns, trust))))
 }
 
 // Index is a gateway's filter that keeps the level of the client's namespace: of is its resource, by the namespace; others is that
@@ -50,7 +54,8 @@ func Index(name string, of map[string]string, others string, trust envoy.Trusts)
 func IndexOutside(name string, of map[string]string, others string, trust envoy.Trusts) *resource.Resource {
 	m := index(of, others, trust)
 	if len(of) > 0 || others != "" {
-		m = envoy.InMap(envoy.StateInput(wire.StateOutside), map[string]*envoy.OnMatch{"1": envoy.Further(m)}, nil)
+		leaving := envoy.Further(m)
+		m = envoy.InMap(envoy.StateInput(wire.StateOutside), map[string]*envoy.OnMatch{wire.Leaves: leaving, wire.LetOut: leaving}, nil)
 	}
 	return sealIndex(name, m)
 }

@@ -17,23 +17,26 @@ import (
 // line is one line of a matching tree.
 type line = cncfmatcherv3.Matcher_MatcherList_FieldMatcher
 
+// says is what comes of a ruling.
+type says func(permit.Ruling) *envoy.OnMatch
+
 // level renders a level: by the host that is asked for, then rule by rule. Every way ends in a ruling.
-func level(l permit.Level) *envoy.OnMatch {
+func (say says) level(l permit.Level) *envoy.OnMatch {
 	if len(l) == 0 {
-		return nothing()
+		return say(permit.Ruling{})
 	}
 	exact, suffixes := patterns(l)
 	var below []*line
 	for _, suffix := range suffixes {
-		below = append(below, envoy.If(envoy.EndsIn(host(), "."+suffix), rules(l, "*."+suffix)))
+		below = append(below, envoy.If(envoy.EndsIn(host(), "."+suffix), say.rules(l, "*."+suffix)))
 	}
-	otherwise := envoy.Further(envoy.InOrder(below, rules(l, "")))
+	otherwise := envoy.Further(envoy.InOrder(below, say.rules(l, "")))
 	if len(exact) == 0 {
 		return otherwise
 	}
 	values := map[string]*envoy.OnMatch{}
 	for _, name := range exact {
-		values[name] = rules(l, name)
+		values[name] = say.rules(l, name)
 	}
 	return envoy.Further(envoy.InMap(host(), values, otherwise))
 }
@@ -58,7 +61,7 @@ func patterns(l permit.Level) (exact, suffixes []string) {
 
 // rules are those of a level that mean a host, in order, up to one that asks for nothing more. "*.suffix" is what only patterns mean, and
 // "" what only "*" does: no host has such a name, which a rule could name.
-func rules(l permit.Level, name string) *envoy.OnMatch {
+func (say says) rules(l permit.Level, name string) *envoy.OnMatch {
 	var lines []*line
 	for _, p := range l {
 		for i := range p.Rules {
@@ -66,10 +69,10 @@ func rules(l permit.Level, name string) *envoy.OnMatch {
 			if !r.MeansHost(name) || r.ReadsRequests() && len(r.Protocols) > 0 && !slices.Contains(r.Protocols, permit.HTTP) {
 				continue // the latter means nothing at all
 			}
-			by := ruling(permit.Ruling{Action: r.Action, Policy: p, Rule: r})
+			by := say(permit.Ruling{Action: r.Action, Policy: p, Rule: r})
 			asked := conditions(r)
 			if len(r.Paths) > 0 {
-				lines = append(lines, envoy.If(envoy.All(append(asked, envoy.IsLike(path(), permit.Abnormal))...), ruling(permit.Ruling{Action: permit.Deny, Policy: p, Rule: r, Path: true})))
+				lines = append(lines, envoy.If(envoy.All(append(asked, envoy.IsLike(path(), permit.Abnormal))...), say(permit.Ruling{Action: permit.Deny, Policy: p, Rule: r, Path: true})))
 				asked = append(conditions(r), paths(r))
 			}
 			if len(asked) == 0 {
@@ -78,22 +81,35 @@ func rules(l permit.Level, name string) *envoy.OnMatch {
 			lines = append(lines, envoy.If(envoy.All(asked...), by))
 		}
 	}
-	return envoy.Further(envoy.InOrder(lines, byDefault(l)))
+	return envoy.Further(envoy.InOrder(lines, say.byDefault(l)))
 }
 
-func byDefault(l permit.Level) *envoy.OnMatch {
+func (say says) byDefault(l permit.Level) *envoy.OnMatch {
 	action, by := l.Default()
-	if action == permit.Unset {
-		return nothing()
-	}
-	return ruling(permit.Ruling{Action: action, Policy: by})
+	return say(permit.Ruling{Action: action, Policy: by})
 }
 
 // nothing is what a level says that says nothing.
 func nothing() *envoy.OnMatch { return envoy.Ruled(wire.NoRule, true) }
 
 func ruling(r permit.Ruling) *envoy.OnMatch {
+	if r.Action == permit.Unset {
+		return nothing()
+	}
 	return envoy.Ruled(Name(r), r.Action == permit.Allow)
+}
+
+const notRegistered = "nobody registered the host, and no rule lets this workload out to it"
+
+// closing is what comes of a ruling about a host that nobody registered: mesh stands for its being closed otherwise.
+func closing(mesh string) says {
+	closed := envoy.Ruled(wire.Rule{Verdict: wire.RuleDenies, Policy: mesh, Rule: permit.RuleUnregistered, Reason: notRegistered}.String(), false)
+	return func(r permit.Ruling) *envoy.OnMatch {
+		if r.Action == permit.Deny || r.LetsOut() {
+			return ruling(r)
+		}
+		return closed
+	}
 }
 
 // Name is a ruling as proxies tell of it.

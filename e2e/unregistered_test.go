@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/world"
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// unregistered: under REGISTRY_ONLY a rule of the root namespace lets out what nobody registered, by the gateway, those whom its policy
+// selects and nobody else.
+func (p *policed) unregistered(t *testing.T) {
+	const free = "free.policed.test"
+	if err := p.scene.SetPolicy(p.ctx, "REGISTRY_ONLY"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.scene.Config.Write("policy.yaml", ""); err != nil {
+		t.Fatal(err)
+	}
+	p.until(t, map[string]bool{free: false, "one.policed.test": true})
+	lets := func(selects string) {
+		p.writeRoot(t, selects+fmt.Sprintf("  default: Allow\n  rules:\n"+
+			"  - {name: free-http, hosts: [%s], ports: [%d], protocols: [HTTP], action: Allow, unregistered: true}\n"+
+			"  - {name: free-tls, hosts: [%s], ports: [%d], protocols: [TLS], action: Allow, unregistered: true}\n", free, policedHTTP, free, policedTLS))
+	}
+	lets("")
+	p.awaits(t, func() error {
+		if tries := p.tries(free); tries["http"] != nil || tries["tls"] != nil || tries["tcp"] == nil {
+			return fmt.Errorf("what a rule lets out: %v", tries)
+		}
+		return nil
+	})
+	for protocol, rule := range map[string]string{"http": "free-http", "tls": "free-tls"} {
+		p.recorded(t, protocol+" that a rule lets out", func(r record.Record) bool {
+			return r.Host == free && r.Protocol == protocol && r.Reporter == record.ReporterGateway && r.Verdict == record.Allowed && r.AllowedBy.Name == "mesh" && r.AllowedBy.Rule == rule
+		}, free)
+	}
+	lets("  serviceAccounts: [somebody]\n")
+	p.awaits(t, func() error {
+		status, text, err := p.app.get(p.ctx, time.Minute, free, policedHTTP, "/", http.Header{})
+		if err == nil && (status != http.StatusForbidden || !strings.Contains(text, "nobody registered the host") || !strings.Contains(text, "unregistered: true")) {
+			err = fmt.Errorf("somebody else's: %d %s", status, text)
+		}
+		return err
+	})
+	p.until(t, map[string]bool{free: false, "one.policed.test": true})
+	p.recorded(t, "what no rule lets this workload out to", func(r record.Record) bool {
+		return r.Host == free && r.Protocol == "tls" && r.Reporter == record.ReporterGateway && r.Verdict == record.Denied && r.DecidedBy.Kind == "MeshConfig" && r.DecidedBy.Rule == "unregistered"
+	}, free)
+	p.writeRoot(t, "")
+	p.awaits(t, func() error {
+		if addr, err := p.app.resolve(p.ctx, free); err == nil {
+			return fmt.Errorf("the name is still answered: %s", addr)
+		}
+		return nil
+	})
+	if err := p.scene.SetPolicy(p.ctx, "ALLOW_ANY"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *policed) awaits(t *testing.T, ready func() error) {
+	t.Helper()
+	if err := world.Within(p.ctx, time.Minute, ready); err != nil {
+		t.Fatal(err)
+	}
+}
