@@ -59,19 +59,31 @@ type Key struct {
 	Kind      Kind
 	Namespace string
 	Name      string
+	// Cluster is the name of another cluster that the object was read of; "" for the own one.
+	Cluster string `json:",omitempty"`
+}
+
+// In is the key of the object of that kind and name in another cluster; "" is the own one.
+func (k Key) In(cluster string) Key {
+	k.Cluster = cluster
+	return k
 }
 
 // String gives the form that errors use: "ServiceEntry default/external".
 func (k Key) String() string {
-	if k.Namespace == "" {
-		return string(k.Kind) + " " + k.Name
+	name := k.Name
+	if k.Namespace != "" {
+		name = k.Namespace + "/" + name
 	}
-	return string(k.Kind) + " " + k.Namespace + "/" + k.Name
+	if k.Cluster != "" {
+		name += " of cluster " + k.Cluster
+	}
+	return string(k.Kind) + " " + name
 }
 
-// Compare orders keys by kind, namespace, name.
+// Compare orders keys by kind, namespace, name, cluster.
 func (k Key) Compare(o Key) int {
-	for _, p := range [...][2]string{{string(k.Kind), string(o.Kind)}, {k.Namespace, o.Namespace}, {k.Name, o.Name}} {
+	for _, p := range [...][2]string{{string(k.Kind), string(o.Kind)}, {k.Namespace, o.Namespace}, {k.Name, o.Name}, {k.Cluster, o.Cluster}} {
 		if p[0] != p[1] {
 			if p[0] < p[1] {
 				return -1

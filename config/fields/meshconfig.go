@@ -11,7 +11,7 @@ var MeshConfig = Kind{
 	Name: "MeshConfig", API: "the ConfigMap istio", Message: &meshconfig.MeshConfig{},
 	Fields: slices.Concat(
 		applied("connectTimeout", "protocolDetectionTimeout", "outboundTrafficPolicy.mode", "trustDomain", "trustDomainAliases",
-			"defaultServiceExportTo", "defaultDestinationRuleExportTo", "rootNamespace"),
+			"defaultServiceExportTo", "defaultDestinationRuleExportTo", "rootNamespace", "serviceSettings.settings.clusterLocal", "serviceSettings.hosts"),
 		applied("defaultVirtualServiceExportTo"),
 		[]Field{
 			{Path: "defaultConfig.gatewayTopology.numTrustedProxies", Fate: Applied, Why: "by ingress gateways"},
@@ -67,7 +67,7 @@ func meshTraffic() []Field {
 	return slices.Concat(
 		warned("it does not change how traffic goes", "remove it",
 			"hboneIdleTimeout", "tcpKeepalive", "inboundTrafficPolicy", "localityLbSetting", "zoneAwareLbSetting", "dnsRefreshRate", "h2UpgradePolicy",
-			"serviceSettings", "serviceScopeConfigs", "pathNormalization", "defaultHttpRetryPolicy", "defaultTrafficPolicy"),
+			"serviceScopeConfigs", "pathNormalization", "defaultHttpRetryPolicy", "defaultTrafficPolicy"),
 		warned("objects are read of the API server, or of the directory, only", "remove it", "configSources"),
 	)
 }

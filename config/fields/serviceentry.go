@@ -18,8 +18,7 @@ var serviceEntry = Kind{
 // workloadEntryFields are those of an endpoint, wherever it is written.
 func workloadEntryFields() []Field {
 	return slices.Concat(applied("address", "ports", "weight"), idle("labels"), []Field{
-		{Path: "network", Fate: Warned, Why: "endpoints in other networks are asked straight, not by their network's gateway",
-			Fix: "write an address that proxies can reach, and remove it"},
+		{Path: "network", Fate: Applied, Why: "endpoints of the mesh (MESH_INTERNAL) with addresses are reached by the gateway of their network, by mutual TLS"},
 		{Path: "locality", Fate: Warned, Why: "endpoints far away are asked as often as near ones", Fix: "remove it, or give near endpoints more weight"},
 		{Path: "serviceAccount", Fate: Applied, Why: "whom an endpoint of the mesh (MESH_INTERNAL) has to be that takes mutual TLS, as its label security.istio.io/tlsMode says"},
 	})

@@ -36,6 +36,7 @@ func (c *Config) applyIstio(in *meshconfig.MeshConfig) (problems []strict.Proble
 		c.AutoMTLS = auto.Value
 	}
 	c.TrustDomainAliases = slices.Clone(in.TrustDomainAliases)
+	problems = append(problems, c.applyServiceSettings(in.ServiceSettings)...)
 
 	exports := []struct {
 		field string
@@ -109,7 +110,7 @@ func checkExportTo(field string, values []string) (problems []strict.Problem) {
 // applyOurs reads the sallyport block.
 func (c *Config) applyOurs(tree any) []strict.Problem {
 	b := block{}
-	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents", "mutualTLS")
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents", "mutualTLS", "cluster", "network", "networks")
 	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
 		g, err := ParseGateway(s)
 		if err != nil {
@@ -118,6 +119,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 		c.DefaultGateway = g
 	}
 	c.DNS = b.dns(top["dns"])
+	b.topology(&c.Topology, top)
 	c.ClusterNetworks = b.networks("sallyport.clusterNetworks", top["clusterNetworks"])
 	c.Injection = b.injection(top["injection"])
 	c.applyFetch(&b, top)

@@ -50,6 +50,7 @@ type Config struct {
 	KeepUnused time.Duration
 	Policy     Policy
 	Ingress    Ingress
+	Topology   Topology
 	// NodeAgents are the service accounts, NAMESPACE/NAME, of agents that serve the pods of their nodes (ambient).
 	NodeAgents []string
 	// Ignored are the settings that the file has and that are not applied: what lint and the controller's log say of them.
@@ -110,6 +111,7 @@ func Default() Config {
 		ConnectTimeout:                 10 * time.Second,
 		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond, WhenFull: Drop, Mesh: MeshDenied},
 		Exports:                        DefaultExports(),
+		Topology:                       defaultTopology(),
 		Fetch:                          All,
 		KeepUnused:                     24 * time.Hour,
 	}

@@ -43,8 +43,9 @@ func Parse(data []byte) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	var networks any
 	if tree["kind"] == "ConfigMap" {
-		if tree, err = fromConfigMap(tree); err != nil {
+		if tree, networks, err = fromConfigMap(tree); err != nil {
 			return Config{}, err
 		}
 	}
@@ -72,6 +73,9 @@ func Parse(data []byte) (Config, error) {
 	c := Default()
 	problems = c.applyIstio(istio)
 	problems = append(problems, c.applyOurs(ours)...)
+	b := block{}
+	b.meshNetworks(&c.Topology, "networks", networks)
+	problems = append(problems, b.problems...)
 	for _, r := range fields.MeshConfig.Remarks(istio, "") {
 		p := problem(r.Path, r.Value, "is not applied: "+r.Why, r.Fix)
 		if r.Fate == fields.Refused {
@@ -105,17 +109,24 @@ func readTree(data []byte) (map[string]any, error) {
 	}
 }
 
-func fromConfigMap(tree map[string]any) (map[string]any, error) {
+// fromConfigMap gives the MeshConfig in a ConfigMap, and its meshNetworks; nil without any.
+func fromConfigMap(tree map[string]any) (inner map[string]any, networks any, err error) {
 	data, _ := tree["data"].(map[string]any)
 	text, ok := data["mesh"].(string)
 	if !ok {
-		return nil, errors.New(`data.mesh: the ConfigMap has no such text: give the ConfigMap "istio", or the MeshConfig alone`)
+		return nil, nil, errors.New(`data.mesh: the ConfigMap has no such text: give the ConfigMap "istio", or the MeshConfig alone`)
 	}
-	inner, err := readTree([]byte(text))
-	if err != nil {
-		return nil, fmt.Errorf("data.mesh: %w", err)
+	if inner, err = readTree([]byte(text)); err != nil {
+		return nil, nil, fmt.Errorf("data.mesh: %w", err)
 	}
-	return inner, nil
+	if text, ok := data["meshNetworks"].(string); ok {
+		all, err := readTree([]byte(text))
+		if err != nil {
+			return nil, nil, fmt.Errorf("data.meshNetworks: %w", err)
+		}
+		networks = all["networks"]
+	}
+	return inner, networks, nil
 }
 
 func join(problems []strict.Problem) error {

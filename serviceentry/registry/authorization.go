@@ -64,7 +64,7 @@ func (s *Snapshot) AuthorizingExit(ref Ref) authz.Set {
 func (s *Snapshot) exitLabels(ref Ref) (out []map[string]string) {
 	if svc := s.GatewayService(ref); svc != nil {
 		for _, e := range s.EndpointsOf(svc) {
-			if len(e.Labels) > 0 && !slices.ContainsFunc(out, func(l map[string]string) bool { return maps.Equal(l, e.Labels) }) {
+			if e.Cluster == "" && len(e.Labels) > 0 && !slices.ContainsFunc(out, func(l map[string]string) bool { return maps.Equal(l, e.Labels) }) {
 				out = append(out, e.Labels)
 			}
 		}

@@ -50,7 +50,9 @@ func (b *batch) lockDoors() {
 				endpoints = set.List
 			}
 			for _, e := range endpoints {
-				add(e.Address)
+				if !b.next.topology.elsewhere(e) {
+					add(e.Address)
+				}
 			}
 		}
 	}

@@ -18,6 +18,9 @@ type Endpoint struct {
 	Weight         uint32            // 0 counts as 1
 	Labels         map[string]string // of the pod or workload
 	Locality       string            // "region/zone/subzone", "" if unknown
+	// Network is where its address is one; "" where nobody says. Cluster is whose it is, "" for the own one.
+	Network string `json:",omitzero"`
+	Cluster string `json:",omitzero"`
 	// Proxied says that a proxy of the mesh stands before it, Plain that it takes no mutual TLS, and PlainAt where that is otherwise, by the
 	// endpoint's own ports: see Meshed.
 	Proxied bool            `json:",omitzero"`
@@ -34,7 +37,7 @@ func (e Endpoint) PortOf(p Port) uint32 {
 }
 
 func (e Endpoint) equal(o Endpoint) bool {
-	return e.Address == o.Address && e.ServiceAccount == o.ServiceAccount && e.Weight == o.Weight && e.Locality == o.Locality &&
+	return e.Address == o.Address && e.ServiceAccount == o.ServiceAccount && e.Weight == o.Weight && e.Locality == o.Locality && e.Network == o.Network && e.Cluster == o.Cluster &&
 		e.Proxied == o.Proxied && e.Plain == o.Plain && maps.Equal(e.PlainAt, o.PlainAt) && maps.Equal(e.Ports, o.Ports) && maps.Equal(e.Labels, o.Labels)
 }
 
@@ -69,11 +72,7 @@ func (s *Snapshot) EndpointsOf(svc *Service) []Endpoint {
 // with other ones.
 func (b *batch) findEndpoints(service config.Key) {
 	host := Ref{service.Namespace, service.Name}.Host()
-	var list []Endpoint
-	if b.index.services[service.Namespace][service] != nil {
-		list = b.index.endpoints(service)
-		b.next.authenticate(service.Namespace, list)
-	}
+	list := b.endpointsOf(service)
 	was, _ := b.endpoints.Get(host)
 	if was == nil && len(list) == 0 || was != nil && slices.EqualFunc(was.List, list, Endpoint.equal) {
 		return
@@ -109,7 +108,7 @@ func compareEndpoints(a, b Endpoint) int {
 	if c := cmp.Or(cmp.Compare(a.ServiceAccount, b.ServiceAccount), cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.Locality, b.Locality)); c != 0 {
 		return c
 	}
-	if c := comparePorts(a.Ports, b.Ports); c != 0 {
+	if c := cmp.Or(compareClusters(a, b), comparePorts(a.Ports, b.Ports)); c != 0 {
 		return c
 	}
 	return cmp.Compare(selectorText(a.Labels), selectorText(b.Labels))

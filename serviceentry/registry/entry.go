@@ -127,7 +127,7 @@ func entryEndpoints(in []*networking.WorkloadEntry) []Endpoint {
 }
 
 func entryEndpoint(e *networking.WorkloadEntry) Endpoint {
-	return Endpoint{Address: strings.ToLower(e.Address), Ports: e.Ports, ServiceAccount: e.ServiceAccount, Weight: e.Weight, Labels: e.Labels, Locality: e.Locality}
+	return Endpoint{Address: strings.ToLower(e.Address), Ports: e.Ports, ServiceAccount: e.ServiceAccount, Weight: e.Weight, Labels: e.Labels, Locality: e.Locality, Network: e.Network}
 }
 
 // exportTo reads "*", "." and names; an empty list means the mesh's default, and without one everybody.

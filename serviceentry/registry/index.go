@@ -76,7 +76,7 @@ func (x *index) setSlice(key config.Key, o *config.Object) map[config.Key]bool {
 		return changed
 	}
 	slice := o.Spec.(*discoveryv1.EndpointSlice)
-	svc := config.Key{Kind: config.KindService, Namespace: key.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}
+	svc := config.Key{Kind: config.KindService, Namespace: key.Namespace, Name: o.Labels[discoveryv1.LabelServiceName], Cluster: key.Cluster}
 	if x.slices[svc] == nil {
 		x.slices[svc] = map[config.Key]*discoveryv1.EndpointSlice{}
 	}

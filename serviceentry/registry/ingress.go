@@ -133,7 +133,17 @@ type OpenedServer struct {
 
 // Lets gives the names by which a VirtualService's host is asked for at the server: of it and each host that the server opens to the
 // VirtualService's namespace, the narrower.
-func (o *OpenedServer) Lets(ns, host string) (names []string) { return letsOf(o.Hosts, ns, host) }
+func (o *OpenedServer) Lets(ns, host string) (names []string) {
+	if o.Serves == PassesMesh { // nobody's routes count there
+		return nil
+	}
+	return letsOf(o.Hosts, ns, host)
+}
+
+// Passes says whether mutual TLS for a host of the mesh is passed on at the server.
+func (o *OpenedServer) Passes(ns, host string) bool {
+	return o.Serves == PassesMesh && len(letsOf(o.Hosts, ns, host)) > 0
+}
 
 func letsOf(hosts []HostFilter, ns, host string) (names []string) {
 	for _, f := range hosts {

@@ -73,6 +73,16 @@ func (b *batch) putLeading(host string, v *VirtualService, there bool) {
 	}
 }
 
+// passes says whether any Gateway passes mutual TLS on.
+func (s *Snapshot) passes() bool {
+	for _, g := range s.gateways {
+		if slices.ContainsFunc(g.Servers, func(s GatewayServer) bool { return s.Serves == PassesMesh }) {
+			return true
+		}
+	}
+	return false
+}
+
 // forGateways says whether it is for any Gateway object.
 func (v *VirtualService) forGateways() bool {
 	return slices.ContainsFunc(v.Gateways, func(g string) bool { return g != route.Mesh })
@@ -81,11 +91,13 @@ func (v *VirtualService) forGateways() bool {
 // touchServed marks a Gateway, and the names that others have where it serves hosts: of which of them they are may change.
 func (b *batch) touchServed(g *Gateway) {
 	b.next.opened, b.changed.Gateways = &openedServers{}, true
+	b.changed.Passing = b.changed.Passing || b.next.passes()
 	if g == nil {
 		return
 	}
 	b.askedAgain[g.Key] = true
 	for _, s := range g.Servers {
+		b.changed.Passing = b.changed.Passing || s.Serves == PassesMesh
 		b.nameCovered(NameOfPort(s.Port))
 		for _, f := range s.Hosts {
 			b.nameCovered(f.Host)
@@ -166,6 +178,9 @@ func (b *batch) namesOf(key config.Key) []string {
 	}
 	for _, at := range v.Gateways {
 		for _, s := range b.next.serversOf(at) {
+			if s.Serves == PassesMesh {
+				continue
+			}
 			for _, host := range v.Hosts {
 				for _, n := range letsOf(s.Hosts, v.Key.Namespace, host) {
 					if s.Serves == ServesBytes {

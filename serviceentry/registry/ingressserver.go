@@ -18,6 +18,7 @@ const (
 	ServesTLSBytes               // ends TLS, and passes on what is in it
 	PassesTLS                    // reads the TLS name, and passes everything on
 	ServesBytes                  // passes everything on
+	PassesMesh                   // passes mutual TLS of the mesh on to the Service that its TLS name says
 )
 
 // EndsTLS says whether the gateway shows a certificate.
@@ -29,7 +30,7 @@ func (k ServerKind) ReadsRequests() bool { return k == ServesRequests || k == Se
 // Family tells which servers may share a port: what comes first there is of one of them.
 func (k ServerKind) Family() ServerKind {
 	switch k {
-	case ServesTLSRequests, ServesTLSBytes:
+	case ServesTLSRequests, ServesTLSBytes, PassesMesh:
 		return PassesTLS
 	default:
 		return k
@@ -91,6 +92,8 @@ func servesAs(s *networking.Server) (ServerKind, string) {
 	switch tls.GetMode() {
 	case networking.ServerTLSSettings_PASSTHROUGH:
 		return PassesTLS, ""
+	case networking.ServerTLSSettings_AUTO_PASSTHROUGH:
+		return PassesMesh, ""
 	case networking.ServerTLSSettings_SIMPLE, networking.ServerTLSSettings_MUTUAL, networking.ServerTLSSettings_OPTIONAL_MUTUAL:
 	default:
 		return NotServed, "tls.mode: " + tls.GetMode().String() + " is not served by ingress gateways"

@@ -8,11 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/config/mesh"
 )
 
 // fromKubeService makes the mesh's view of a Kubernetes Service. Of its endpoints a headless one has the addresses.
-func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *EndpointSet, cfg *mesh.Config) *Service {
+func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *EndpointSet, at *Snapshot) *Service {
 	s := &Service{
 		Host:       Ref{o.Namespace, o.Name}.Host(),
 		Namespace:  o.Namespace,
@@ -22,12 +21,12 @@ func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *Endpoint
 		Ports:      kubePorts(spec.Spec.Ports),
 		Resolution: Static,
 		Addresses:  clusterIPs(spec),
-		ExportTo:   exportTo(splitList(o.Annotations["networking.istio.io/exportTo"]), o.Namespace, cfg.DefaultServiceExportTo),
+		ExportTo:   exportTo(splitList(o.Annotations["networking.istio.io/exportTo"]), o.Namespace, at.Mesh.DefaultServiceExportTo),
 	}
 	if headless(spec) {
 		s.Resolution, s.Addresses = None, nil
 		if endpoints != nil {
-			s.Addresses = podAddresses(endpoints.List)
+			s.Addresses = podAddresses(at.Near(at.topology.Network(nil)).Here(endpoints.List))
 		}
 	}
 	return s
@@ -128,23 +127,35 @@ func splitList(s string) []string {
 	return out
 }
 
-func (b *batch) setKube(c config.Change) {
-	ref := Ref{c.Key.Namespace, c.Key.Name}
+// setKube notes that a Service of the own cluster, or of another one, came, changed or went.
+func (b *batch) setKube(ref Ref) {
 	b.changed.Kube = true
-	if _, ok := b.kube.Get(ref.String()); ok == (c.Object == nil) {
+	was, _ := b.kube.Get(ref.String())
+	is := b.kubeService(ref)
+	if (was == nil) != (is == nil) {
 		b.noteKubeNames(ref)
 	}
 	for _, r := range b.next.selecting[ref.Namespace] { // others may select the gateway
 		b.touchCovered(r.Host)
 	}
-	was, _ := b.kube.Get(ref.String())
-	if c.Object == nil {
+	if is == nil {
 		b.kube.Delete(ref.String())
-		b.touchSelecting(was, nil)
-		return
+	} else {
+		b.kube.Put(ref.String(), is)
 	}
-	spec := c.Object.Spec.(*corev1.Service)
-	is := &KubeService{Ref: ref, Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)}
-	b.kube.Put(ref.String(), is)
 	b.touchSelecting(was, is)
+}
+
+// kubeService is what gateways' pods need to know of a Service; of one that only other clusters have, that it is there.
+func (b *batch) kubeService(ref Ref) *KubeService {
+	key := config.Key{Kind: config.KindService, Namespace: ref.Namespace, Name: ref.Name}
+	if spec := b.index.services[ref.Namespace][key]; spec != nil {
+		return &KubeService{Ref: ref, Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)}
+	}
+	for cluster, x := range b.remotes {
+		if x.services[ref.Namespace][key.In(cluster)] != nil {
+			return &KubeService{Ref: ref}
+		}
+	}
+	return nil
 }

@@ -131,9 +131,11 @@ func (s *Snapshot) ownPort(k *KubeService, p Port, address string) uint32 {
 		return p.TargetPort
 	}
 	if set := s.EndpointSet(k.Ref.Host()); set != nil {
-		i, found := slices.BinarySearchFunc(set.List, address, func(e Endpoint, at string) int { return cmp.Compare(e.Address, at) })
-		if found {
-			return set.List[i].PortOf(p)
+		i, _ := slices.BinarySearchFunc(set.List, address, func(e Endpoint, at string) int { return cmp.Compare(e.Address, at) })
+		for ; i < len(set.List) && set.List[i].Address == address; i++ {
+			if set.List[i].Cluster == "" {
+				return set.List[i].PortOf(p)
+			}
 		}
 	}
 	if p.Named {

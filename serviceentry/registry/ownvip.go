@@ -217,7 +217,7 @@ func (b *batch) claimAddresses() {
 // wantsAddress says whether a registration needs a made-up address: it is an entry without addresses, of one name, and
 // is not reached at the address that the client finds itself.
 func (s *Service) wantsAddress() bool {
-	return s.entry() && len(s.Addresses) == 0 && !s.Wildcard() && (s.Resolution != None || !s.Exit.IsZero())
+	return (s.entry() || s.Elsewhere) && len(s.Addresses) == 0 && !s.Wildcard() && (s.Resolution != None || !s.Exit.IsZero())
 }
 
 // claimOf says whether a host needs a made-up address. Where the root namespace's registration does, no other counts.

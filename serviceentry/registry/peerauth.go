@@ -139,10 +139,12 @@ func (b *batch) setPeerAuth(c config.Change) {
 func (b *batch) settlePeerAuths() {
 	b.changed.Inbound = slices.Sorted(maps.Keys(b.authenticated))
 	all := b.authenticated[b.next.Mesh.RootNamespace] || b.authenticated[b.snap.Mesh.RootNamespace] || b.next.Mesh.AutoMTLS != b.snap.Mesh.AutoMTLS
-	for ns := range b.index.services {
-		if all || b.authenticated[ns] {
-			for key := range b.index.services[ns] {
-				b.peopled[key] = true
+	for _, cluster := range b.clusters() {
+		for ns, in := range b.of(cluster).services {
+			for key := range in {
+				if all || b.authenticated[ns] {
+					b.peopled[home(key)] = true
+				}
 			}
 		}
 	}

@@ -22,6 +22,7 @@ type Registry struct {
 	objects map[config.Key]*config.Object
 	hostsOf map[config.Key][]string // what each object registered
 	index   index
+	remotes map[string]*index // of other clusters, by their names
 	madeUp  *madeUp
 	// tails are all hosts by their labels turned round; specials, the namespaces that see something else of a host than
 	// everybody, as they are counted.
@@ -43,6 +44,7 @@ func New(cfg *mesh.Config) *Registry {
 		objects: map[config.Key]*config.Object{},
 		hostsOf: map[config.Key][]string{},
 		index:   newIndex(),
+		remotes: map[string]*index{},
 		madeUp:  newMadeUp(),
 		tails:   ordered.New[string]().Edit(), specials: map[string]map[string]bool{},
 		nodes: map[config.Key][]netip.Prefix{},
@@ -86,7 +88,10 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 		b.policed[ns] = true
 	}
 	b.next.Mesh = cfg
-	b.changed.Mesh, b.netsMoved = true, true
+	b.changed.Mesh, b.netsMoved, b.rewired = true, true, true
+	if !slices.Equal(cfg.Topology.Local, b.snap.Mesh.Topology.Local) {
+		b.peopleEverywhere()
+	}
 	b.next.opened = &openedServers{}
 	for key := range b.next.gateways {
 		b.askedAgain[key] = true
@@ -107,7 +112,7 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 		b.askedAgain[key] = true
 	}
 	for key, o := range r.objects {
-		if key.Kind == config.KindService {
+		if key.Kind == config.KindService && key.Cluster == "" {
 			b.setAlias(config.Change{Key: key, Object: o})
 		}
 	}
@@ -161,6 +166,7 @@ type batch struct {
 	rejoined   map[ledService]bool // and of what all routes that are for it make something else
 	retold     map[config.Key]bool // its objects of which something else may be to be told
 
+	rewired       bool         // which networks there are, and how they are reached, may be otherwise
 	netsMoved     bool         // what the cluster's networks are made from
 	specialCopied bool         // next has a map of its own
 	madeCopied    bool         // next has a map of its own
@@ -197,6 +203,10 @@ func (b *batch) apply(c config.Change) {
 	default:
 		b.objects[c.Key] = c.Object
 	}
+	if c.Key.Cluster != "" {
+		b.applyRemote(c)
+		return
+	}
 	switch c.Key.Kind {
 	case config.KindServiceEntry:
 		b.dirty[c.Key] = true
@@ -222,6 +232,7 @@ func (b *batch) apply(c config.Change) {
 		b.setGatewayAPI(c)
 	case config.KindNamespace:
 		b.setNamespaceLabels(c)
+		b.rewired = b.rewired || c.Key.Name == b.next.Mesh.RootNamespace
 		b.relabel()
 		for key := range b.hostsOf {
 			if key.Kind == config.KindServiceEntry && key.Namespace == c.Key.Name {
@@ -233,7 +244,8 @@ func (b *batch) apply(c config.Change) {
 	case config.KindService:
 		b.dirty[c.Key], b.peopled[c.Key] = true, true
 		b.index.setService(c.Key, c.Object)
-		b.setKube(c)
+		b.setNetworkGateway(c)
+		b.setKube(Ref{c.Key.Namespace, c.Key.Name})
 		b.setAlias(c)
 	case config.KindEndpointSlice:
 		b.repopulate(b.index.setSlice(c.Key, c.Object))
@@ -251,6 +263,7 @@ func (b *batch) apply(c config.Change) {
 
 func (b *batch) commit() (*Snapshot, Changed) {
 	b.settlePeerAuths()
+	b.settleTopology()
 	for key := range b.peopled {
 		b.findEndpoints(key)
 	}
@@ -325,6 +338,9 @@ func (b *batch) rebuild(key config.Key) {
 func (b *batch) make(key config.Key) []*Service {
 	o := b.objects[key]
 	if o == nil {
+		if key.Kind == config.KindService {
+			return b.fromRemote(key)
+		}
 		return nil
 	}
 	switch spec := o.Spec.(type) {
@@ -340,6 +356,7 @@ func (b *batch) make(key config.Key) []*Service {
 			}
 		}
 		for _, s := range services {
+			b.next.topology.place("", s.Endpoints)
 			if !s.External {
 				b.next.authenticate(o.Namespace, s.Endpoints)
 			}
@@ -352,7 +369,7 @@ func (b *batch) make(key config.Key) []*Service {
 			return nil // see Alias
 		}
 		set, _ := b.endpoints.Get(Ref{o.Namespace, o.Name}.Host())
-		return []*Service{fromKubeService(o, spec, set, b.next.Mesh)}
+		return []*Service{fromKubeService(o, spec, set, b.next)}
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (b *batch) final(host string, list []*Service) []*Service {
 		fresh := *s
 		fresh.Ports = ownPorts(s.Ports)
 		fresh.VIP4, fresh.VIP6, fresh.Hash = v4, v6, 0
-		if len(fresh.Addresses) > 0 || !fresh.entry() {
+		if len(fresh.Addresses) > 0 || !fresh.entry() && !fresh.Elsewhere {
 			fresh.VIP4, fresh.VIP6 = netip.Addr{}, netip.Addr{}
 		}
 		out[i] = &fresh

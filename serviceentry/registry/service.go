@@ -127,6 +127,8 @@ type Service struct {
 	// Borrowed says that the gateway is neither the mesh's, nor of the namespace that names it, nor named by the root
 	// namespace: nobody who could says that it is one, so it stays a Service like others for everybody else.
 	Borrowed bool
+	// Elsewhere says that only other clusters have it, so that it has none of their addresses here.
+	Elsewhere bool `json:",omitzero"`
 	// VIP4 and VIP6 are the addresses made up for a host that has none.
 	VIP4, VIP6 netip.Addr
 

@@ -61,6 +61,7 @@ type Snapshot struct {
 	gatewayAPI ordered.Map[*config.Object]
 	grants     map[string][]*gatewayv1.ReferenceGrantSpec
 	attached   ordered.Map[int]
+	topology   *Topology
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
@@ -78,17 +79,20 @@ type Changed struct {
 	Endpoints []string
 	Mesh      bool
 	// Scopes are the Sidecar objects that came, changed or went: what they select has to be looked at again, whole.
-	Scopes []config.Key
-	Views  bool // which namespaces see something of their own
-	Kube   bool // the set of Kubernetes services, or a selector
-	Doors  bool // the addresses of the mesh's own doors
-	Nets   bool // the cluster's own networks
+	Scopes   []config.Key
+	Views    bool // which namespaces see something of their own
+	Networks bool // which networks there are, and how they are reached
+	Kube     bool // the set of Kubernetes services, or a selector
+	Doors    bool // the addresses of the mesh's own doors
+	Nets     bool // the cluster's own networks
 	// Policies are the namespaces whose EgressPolicies, or the people whom they select by labels, are others, sorted.
 	Policies []string
 	// Authorization are the namespaces whose AuthorizationPolicies, or RequestAuthentications, are others, sorted.
 	Authorization []string
 	// Names are what ingress gateways may be asked for, as far as something about it changed, sorted; of TCP, ":PORT".
-	Names    []string
+	Names []string
+	// Passing says that gateways may pass mutual TLS of the mesh on to other Services.
+	Passing  bool
 	Gateways bool // which Gateway objects there are, or what they select, or which gateways are egress gateways
 	// Inbound are the namespaces with other PeerAuthentications, sorted.
 	Inbound []string
@@ -100,7 +104,7 @@ type Changed struct {
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Names) == 0 && len(c.GatewayAPI) == 0 && !c.Gateways
+	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Networks && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Names) == 0 && len(c.GatewayAPI) == 0 && !c.Gateways && !c.Passing
 }
 
 // Len is the number of hosts.

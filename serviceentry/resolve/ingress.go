@@ -14,11 +14,18 @@ type Ingress struct {
 	registry.Ingress
 	snap    *registry.Snapshot
 	secrets registry.SecretsAt
+	near    registry.Near
 }
 
 // IngressOf is the one that pods are.
 func IngressOf(s *registry.Snapshot, who registry.Ingress, secrets registry.SecretsAt) Ingress {
-	return Ingress{who, s, secrets}
+	return Ingress{Ingress: who, snap: s, secrets: secrets}
+}
+
+// At is the gateway in a network.
+func (a Ingress) At(network string) Ingress {
+	a.near = a.snap.Near(network)
+	return a
 }
 
 // IngressServer is a Gateway's server as the gateway opens it.

@@ -89,6 +89,7 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 type IngressTarget struct {
 	Reach
 	Connect time.Duration // the mesh's connectTimeout
+	Near    registry.Near // from where it is connected to
 	// Refused are addresses that the gateway does not connect to: its own, the mesh's other doors'.
 	Refused []netip.Addr
 }
@@ -105,7 +106,11 @@ func (a Ingress) Target(host string) (IngressTarget, bool) {
 	if why, _ := a.unfit(svc); why != "" {
 		return IngressTarget{}, false
 	}
-	return IngressTarget{Reach: a.reach(svc), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused()}, true
+	return a.target(a.reach(svc)), true
+}
+
+func (a Ingress) target(r Reach) IngressTarget {
+	return IngressTarget{Reach: r, Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused(), Near: a.near}
 }
 
 // refused are the doors, and the gateway's own pods.

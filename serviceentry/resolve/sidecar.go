@@ -19,11 +19,18 @@ type Sidecar struct {
 	scope    *registry.Scope
 	selected registry.Selected
 	secrets  registry.SecretsAt
+	near     registry.Near
+}
+
+// At is the workload in a network.
+func (a Sidecar) At(network string) Sidecar {
+	a.near = a.snap.Near(network)
+	return a
 }
 
 // Workload is the Sidecar of a workload with these labels.
 func Workload(s *registry.Snapshot, namespace string, labels map[string]string) Sidecar {
-	return Sidecar{Namespace: namespace, snap: s, scope: s.Scope(namespace, labels), selected: s.Selecting(namespace, labels)}
+	return Sidecar{Namespace: namespace, snap: s, scope: s.Scope(namespace, labels), selected: s.Selecting(namespace, labels), near: s.Near(s.Topology().Network(labels))}
 }
 
 // SidecarIn is that of workloads that a Sidecar object (the zero Key for none) and DestinationRules select.
@@ -45,6 +52,7 @@ type SidecarHost struct {
 	Rule    *registry.Rule  // the DestinationRule that counts there
 	Far     registry.FarEnd // what is left out and closed of the far end
 	Connect time.Duration   // the mesh's connectTimeout
+	Near    registry.Near   // from where it is connected to
 
 	Gateway   bool             // the host is an egress gateway's own
 	Names     []string         // short names of a Kubernetes service, and the names of ExternalName Services that mean the host
@@ -118,7 +126,7 @@ func (a Sidecar) Reached(svc *registry.Service) SidecarHost {
 func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 	rule := a.snap.Rule(svc, a.Namespace, a.selected)
 	h := SidecarHost{
-		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout, Led: a.led(svc),
+		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout, Led: a.led(svc), Near: a.near,
 		Far:     a.snap.FarEnd(svc, rule, registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets}),
 		Gateway: a.isGateway(svc.Host),
 	}

@@ -63,7 +63,7 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 			}
 		}
 	}
-	reclassify := changed.Mesh || len(changed.Scopes) > 0 || changed.Views || changed.Kube || changed.Gateways || len(changed.Policies) > 0 || len(changed.Inbound) > 0
+	reclassify := changed.Mesh || changed.Networks || len(changed.Scopes) > 0 || changed.Views || changed.Kube || changed.Gateways || len(changed.Policies) > 0 || len(changed.Inbound) > 0
 	renumbered := s.Renumbered(changed)
 	if reclassify || len(changed.Authorization) > 0 || len(renumbered) > 0 {
 		for _, st := range c.streams {

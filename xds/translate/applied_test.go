@@ -90,7 +90,7 @@ metadata: {name: p, labels: {app: p}}
 spec: {containers: [{name: c, image: i}]}
 status: {podIP: 10.0.0.7, phase: Running}
 `
-	folders = "sallyport: {certificateFolders: {sidecar: /s}, mutualTLS: true}"
+	folders = "sallyport: {certificateFolders: {sidecar: /s}, mutualTLS: true, network: n1, networks: {n2: {gateways: [{address: 192.0.2.200}]}}}"
 )
 
 // pairs are, for each field that is called applied, two specs that differ in it, as "one ⇒ other".
@@ -111,6 +111,9 @@ var pairs = map[string]string{
 	"ServiceEntry endpoints.weight":        `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, weight: 2}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, weight: 3}]}`,
 
 	"ServiceEntry endpoints.serviceAccount": `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, labels: {security.istio.io/tlsMode: istio}, serviceAccount: a}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, labels: {security.istio.io/tlsMode: istio}, serviceAccount: b}]}`,
+
+	"ServiceEntry endpoints.network": `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, labels: {security.istio.io/tlsMode: istio}}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, labels: {security.istio.io/tlsMode: istio}, network: n2}]}`,
+	"WorkloadEntry network":          `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.1, labels: {app: w}, network: n2}`,
 
 	"PeerAuthentication selector.matchLabels": `{selector: {matchLabels: {app: x}}, mtls: {mode: STRICT}} ⇒ {selector: {matchLabels: {app: other}}, mtls: {mode: STRICT}}`,
 	"PeerAuthentication mtls.mode":            `{mtls: {mode: STRICT}} ⇒ {mtls: {mode: DISABLE}}`,

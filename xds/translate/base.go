@@ -61,7 +61,7 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) outbound.Inputs {
 	}
 	legs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b part.Leg) int { return cmp.Compare(a.Cluster(), b.Cluster()) })
 	for _, to := range legs {
-		in.Gateways = append(in.Gateways, gatewayAt(s, to))
+		in.Gateways = append(in.Gateways, gatewayAt(s, to, s.Near(c.Network)))
 	}
 	return in
 }
@@ -110,12 +110,12 @@ func rangesAt(u uses, port uint32, owner func(hosts []string) string) []part.Ran
 
 // gatewayAt finds a gateway's endpoints and who they must prove to be. A gateway that is not there has no
 // endpoints: what should leave by it stays in.
-func gatewayAt(s *registry.Snapshot, to part.Leg) outbound.Gateway {
+func gatewayAt(s *registry.Snapshot, to part.Leg, near registry.Near) outbound.Gateway {
 	ref := to.Ref
 	g := outbound.Gateway{Leg: to, Port: registry.Port{Number: registry.GatewayPort, TargetPort: defaultListenPort}}
 	if svc := s.GatewayService(ref); svc != nil {
 		if p, ok := svc.Port(registry.GatewayPort); ok {
-			g.Port, g.Endpoints = p, s.EndpointsOf(svc)
+			g.Port, g.Endpoints = p, near.Here(s.EndpointsOf(svc))
 			if !p.Explicit {
 				g.Port.TargetPort = defaultListenPort
 			}

@@ -70,13 +70,14 @@ type Class struct {
 	Plain     bool
 	Fetch     bool // for sidecars: its agent hands it rows when they are used
 	Ingress   registry.Ingress
+	Network   string           // where it is, in a mesh of several
 	Inbound   registry.Inbound // for sidecars: what it lets in, where that is not what everybody does
 }
 
 // Classify finds a node's class. A gateway's pod that no service selects is a class that gets nothing to
 // forward.
 func Classify(s *registry.Snapshot, n Node) Class {
-	c := Class{IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain}
+	c := Class{IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: s.Topology().Network(n.Labels)}
 	if n.IsAmbient() {
 		c.Kind = Ambient
 		return c
@@ -91,7 +92,7 @@ func Classify(s *registry.Snapshot, n Node) Class {
 			c.Gateway, c.Port = k.Ref, listenPort(k)
 		}
 		if who, is := n.ingress(s, c.Gateway); is {
-			return Class{Kind: Ingress, Ingress: who, IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain}
+			return Class{Kind: Ingress, Ingress: who, IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: c.Network}
 		}
 		return c
 	}

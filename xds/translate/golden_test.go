@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the goldens")
 
-// testCase is one txtar file: objects.yaml, mesh.yaml (may be missing), proxy (a node as JSON), and want.yaml, the
+// testCase is one txtar file: objects.yaml, cluster/west.yaml and mesh.yaml (which may be missing), proxy (a node as JSON), and want.yaml, the
 // resources. The archive's comment says what the case is about; a line "only: NAME…" keeps the golden to the
 // resources whose names hold one of the words.
 type testCase struct {
@@ -57,6 +57,15 @@ func load(t *testing.T, file string) testCase {
 		case "mesh.yaml":
 			if c.mesh, err = mesh.Parse(f.Data); err != nil {
 				t.Fatal(err)
+			}
+		case "cluster/west.yaml": // of another cluster
+			r := decode.File(f.Name, f.Data)
+			for _, finding := range r.Findings {
+				t.Errorf("%s: %s", file, finding)
+			}
+			for _, o := range r.Objects {
+				o.Cluster = "west"
+				c.objects = append(c.objects, o)
 			}
 		case "proxy":
 			if err := json.Unmarshal(f.Data, &c.node); err != nil {

@@ -26,7 +26,7 @@ func there(s *registry.Snapshot, host string) bool {
 
 // ingress is what a class of ingress gateways is.
 func (c Class) ingress(s *registry.Snapshot) resolve.Ingress {
-	return resolve.IngressOf(s, c.Ingress, c.secretsAt())
+	return resolve.IngressOf(s, c.Ingress, c.secretsAt()).At(c.Network)
 }
 
 // ingressInputsOf are those of a name that an ingress gateway is asked for, or of a host of the mesh that it leads to.
@@ -37,8 +37,15 @@ func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 		}
 		return nil
 	}
-	if t, led := c.ingress(s).Target(host); led {
+	t, led := c.ingress(s).Target(host)
+	p, passed := c.ingress(s).Passed(host)
+	switch {
+	case led && passed:
+		return &ingress.Both{Target: ingress.Target{IngressTarget: t}, Passed: ingress.Passed{IngressPassed: p}}
+	case led:
 		return &ingress.Target{IngressTarget: t}
+	case passed:
+		return &ingress.Passed{IngressPassed: p}
 	}
 	return nil
 }
@@ -77,5 +84,5 @@ func toldOf(changed registry.Changed, c Class) [][]string {
 // turnsIngress says whether a change is about all that an ingress gateway leads to: its own pods, or the mesh's other doors.
 func turnsIngress(changed registry.Changed, c Class) bool {
 	own := c.Ingress.Service.Host()
-	return c.Kind == Ingress && (changed.Doors || slices.Contains(changed.Hosts, own) || slices.Contains(changed.Endpoints, own))
+	return c.Kind == Ingress && (changed.Doors || changed.Passing || slices.Contains(changed.Hosts, own) || slices.Contains(changed.Endpoints, own))
 }

@@ -48,6 +48,9 @@ func nodes() []translate.Node {
 				translate.Node{ID: "router~127.0.0.1~up." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Forward: "127.0.0.1:3128", OnDemand: true})
 		}
 	}
+	out = append(out, translate.Node{
+		ID: "sidecar~10.0.0.1~west.team-a~team-a.svc.cluster.local", Namespace: "team-a", Labels: map[string]string{"topology.istio.io/network": "west"},
+	})
 	for _, ns := range []string{"istio-system", "team-a"} { // ingress gateways, where a Gateway object selects them
 		out = append(out, translate.Node{ID: "router~10.0.0.5~in." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Labels: map[string]string{"istio": "other"}, Plain: ns == "team-a"})
 	}
@@ -182,8 +185,11 @@ func (l *trial) change() *registry.Snapshot {
 func (l *trial) some() (all []config.Change) {
 	for range 1 + l.rand.IntN(9) {
 		draw := l.world.Change
-		if l.changes%9 == 8 {
+		switch l.changes % 18 {
+		case 8, 17:
 			draw = l.world.Mutual
+		case 5, 11:
+			draw = l.world.Elsewhere
 		}
 		c := draw()
 		l.changes++
@@ -288,8 +294,10 @@ func (l *trial) holdPrivate(class translate.Class, r *resource.Resource) {
 	if !ok || !l.used[host] {
 		return
 	}
-	if name, ok := strings.CutSuffix(host, ".default.svc.cluster.local"); ok && l.world.Objects[config.Key{Kind: config.KindService, Namespace: "default", Name: name}] != nil {
-		return // the cluster's own
+	for _, cluster := range []string{"", "west", "north"} {
+		if name, ok := strings.CutSuffix(host, ".default.svc.cluster.local"); ok && l.world.Objects[config.Key{Kind: config.KindService, Namespace: "default", Name: name}.In(cluster)] != nil {
+			return // the clusters' own
+		}
 	}
 	for key, o := range l.world.Objects {
 		if e, ok := specOf(o); ok && slices.Contains(e.Hosts, host) && exported(e, key.Namespace, class.View) {
@@ -352,6 +360,9 @@ func TestAnyOrderSameBytes(t *testing.T) {
 	world := registrytest.NewWorld(9)
 	for range 400 {
 		world.Change()
+	}
+	for range 60 {
+		world.Elsewhere()
 	}
 	var first map[string]map[string]string
 	for range 5 {

@@ -97,6 +97,9 @@ func NewTranslator() *Translator { return &Translator{memo: map[string][]remembe
 
 // Forget drops what is remembered of hosts and names that changed, but for their endpoints. Call it once for each snapshot, before Update.
 func (t *Translator) Forget(changed registry.Changed) {
+	if changed.Networks {
+		clear(t.memo) // each host's part knows them
+	}
 	for _, h := range changed.Hosts {
 		delete(t.memo, h)
 	}
@@ -142,7 +145,7 @@ func (t *Translator) move(e *edit, s *registry.Snapshot, changed registry.Change
 
 // affects says whether a change is about all hosts of a class.
 func affects(changed registry.Changed, c Class) bool {
-	return changed.Mesh || slices.Contains(changed.Scopes, c.Scope) || turnsIngress(changed, c)
+	return changed.Mesh || changed.Networks || slices.Contains(changed.Scopes, c.Scope) || turnsIngress(changed, c)
 }
 
 // edit is one view being made from another.

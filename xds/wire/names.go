@@ -191,6 +191,7 @@ const (
 	TableTLSRequests = "https"
 	TableTLS         = "tls"
 	TableTCP         = "tcp"
+	TableMesh        = "mesh"
 )
 
 // IngressAny is what is looked up in the table of a port whose connections say nothing.

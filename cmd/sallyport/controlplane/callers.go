@@ -184,7 +184,7 @@ func standsBehind(s *registry.Snapshot, service registry.Ref, account string) bo
 	said := false
 	for _, svc := range s.Services(service.Host()) {
 		for _, e := range s.EndpointsOf(svc) {
-			if svc.External || svc.Namespace != service.Namespace || e.ServiceAccount == "" {
+			if e.Cluster != "" || svc.External || svc.Namespace != service.Namespace || e.ServiceAccount == "" {
 				continue
 			}
 			if e.ServiceAccount == account {

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -26,6 +27,7 @@ type Options struct {
 	Connect time.Duration         // how long connecting may take
 	Traffic registry.Traffic
 	Mutual  Mutual // TLS of the mesh
+	Near    registry.Near
 }
 
 // Cluster connects to the host itself, by sidecar or gateway; kind says how it is fetched.
@@ -39,7 +41,7 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 	case svc.Resolution == registry.Static:
 		c = envoy.ByDiscovery(clusterName, md)
 		if !svc.Tabled() {
-			out = append(out, SealLoad(clusterName, port, svc.Endpoints))
+			out = append(out, SealLoad(clusterName, port, way.Near.Reach(svc.Endpoints, port, way.Mutual.To != resolve.MutualNever)))
 		}
 	case len(svc.Endpoints) > 0:
 		c = envoy.ByNames(clusterName, md, Load(clusterName, port, svc.Endpoints))

@@ -60,7 +60,7 @@ func (in Inputs) Resources() []*resource.Resource {
 // tableName is the name of a table; Istio's where it has one.
 func tableName(t resolve.IngressTable) string {
 	kind := map[registry.ServerKind]string{
-		registry.ServesRequests: wire.TableRequests, registry.ServesTLSRequests: wire.TableTLSRequests, registry.PassesTLS: wire.TableTLS, registry.ServesBytes: wire.TableTCP,
+		registry.ServesRequests: wire.TableRequests, registry.ServesTLSRequests: wire.TableTLSRequests, registry.PassesTLS: wire.TableTLS, registry.ServesBytes: wire.TableTCP, registry.PassesMesh: wire.TableMesh,
 	}[t.Serves]
 	name := wire.IngressTable(kind, t.Listen)
 	if t.Own != "" {
@@ -141,6 +141,9 @@ func tlsChain(s resolve.IngressServer, m mesh.Ingress) *listenerv3.FilterChain {
 		c := envoy.Chain(name, match, asks()...)
 		c.TransportSocket = endTLS(s)
 		return envoy.HandshakeWithin(c)
+	case registry.PassesMesh:
+		match.ApplicationProtocols = wire.MeshALPN // an app's own TLS has no business here
+		return envoy.Chain(name, match, asks()...)
 	default:
 		return envoy.Chain(name, match, asks()...)
 	}

@@ -44,7 +44,7 @@ func (t *Target) cluster(port registry.Port, s registry.Subset) []*resource.Reso
 	name := wire.SubsetName(port.Number, s.Name, svc.Host)
 	way := farend.Options{
 		TLS: t.Rule.TLSFor(port.Number), Given: t.Far.Given[port.Number], Connect: t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect),
-		Traffic: t.Rule.SubsetTraffic(s.Name, port.Number),
+		Traffic: t.Rule.SubsetTraffic(s.Name, port.Number), Near: t.Near,
 	}
 	return farend.Cluster(resource.Cluster, name, part, port, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))
 }
@@ -54,7 +54,7 @@ func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 	if !t.Service.Tabled() {
 		return nil
 	}
-	list = t.reached(list)
+	list = t.Near.Here(t.reached(list)) // what is elsewhere takes mutual TLS, which is not spoken here
 	for _, port := range t.ports() {
 		for _, s := range t.Rule.Parts() {
 			out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, t.Service.Host), port, s.Of(list)))

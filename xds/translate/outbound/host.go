@@ -241,7 +241,7 @@ func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 	for _, port := range h.Service.Ports {
 		if h.Takes(port) && h.Direct(port) {
 			for _, part := range h.Rule.Parts() {
-				out = append(out, farend.SealLoad(wire.SubsetName(port.Number, part.Name, h.Service.Host), port, part.Of(list)))
+				out = append(out, farend.SealLoad(wire.SubsetName(port.Number, part.Name, h.Service.Host), port, h.Near.Reach(part.Of(list), port, h.Mutual(port) != resolve.MutualNever)))
 			}
 		}
 	}

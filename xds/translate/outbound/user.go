@@ -146,7 +146,7 @@ func clusterOf(name string, svc *registry.Service, port registry.Port, tls *regi
 	if !svc.External {
 		role = wire.RoleMesh
 	}
-	way := farend.Options{Mutual: mutual, TLS: tls, Given: given, Connect: r.Rule.ConnectTimeoutOf(subset, port.Number, h.Connect), Traffic: r.Rule.SubsetTraffic(subset, port.Number)}
+	way := farend.Options{Mutual: mutual, Near: h.Near, TLS: tls, Given: given, Connect: r.Rule.ConnectTimeoutOf(subset, port.Number, h.Connect), Traffic: r.Rule.SubsetTraffic(subset, port.Number)}
 	return farend.Cluster(resource.Cluster, name, svc, port, way, farend.OpaqueRevision(envoy.Metadata(role, envoy.ConfigOf(svc.SourceOf(port))), svc, port))
 }
 

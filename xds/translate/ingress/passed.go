@@ -1,0 +1,92 @@
+package ingress
+
+import (
+	"slices"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Passed is what the part of a host of the mesh is made from that mutual TLS is passed on to: a row and a cluster for each port and subset,
+// both under the name by which clients ask for it.
+type Passed struct{ resolve.IngressPassed }
+
+// Part is its rows and clusters.
+func (p *Passed) Part() *part.Part {
+	out := &part.Part{}
+	p.each(func(port registry.Port, s registry.Subset, name string) {
+		for _, table := range p.Tables {
+			out.Resources = append(out.Resources, passRow(tableName(table), name, envoy.ConfigOf(p.Service.SourceOf(port)), p.Service.RevisionOf(port)))
+		}
+		svc := *p.Service
+		svc.Endpoints = p.taking(s.Of(svc.Endpoints), port)
+		opaque := port
+		opaque.Protocol = registry.TCP // it is TLS that is not ended here
+		way := farend.Options{Connect: p.Rule.ConnectTimeoutOf(s.Name, port.Number, p.Connect), Traffic: p.Rule.SubsetTraffic(s.Name, port.Number)}
+		out.Resources = append(out.Resources, farend.Cluster(resource.Cluster, name, &svc, opaque, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))...)
+	})
+	return out
+}
+
+// Endpoints are those of a Service, one resource a cluster.
+func (p *Passed) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
+	if !p.Service.Tabled() {
+		return nil
+	}
+	p.each(func(port registry.Port, s registry.Subset, name string) {
+		out = append(out, farend.SealLoad(name, port, p.taking(s.Of(list), port)))
+	})
+	return out
+}
+
+func (p *Passed) each(do func(port registry.Port, s registry.Subset, name string)) {
+	for _, port := range p.Service.Ports {
+		if port.Protocol == registry.UDP {
+			continue
+		}
+		for _, s := range p.Rule.Parts() {
+			do(port, s, resolve.SNI(port.Number, s.Name, p.Service.Host))
+		}
+	}
+}
+
+// taking are the endpoints in the gateway's own network that take mutual TLS: what comes for others does not go round once more.
+func (p *Passed) taking(list []registry.Endpoint, port registry.Port) []registry.Endpoint {
+	t := Target{p.IngressTarget}
+	list = slices.DeleteFunc(p.Near.Own(t.reached(list)), func(e registry.Endpoint) bool { return !e.Meshed(e.PortOf(port)) })
+	for i := range list { // TLS passes as it is
+		list[i].Proxied = false
+	}
+	return list
+}
+
+// passRow answers questions about a name with its cluster. Envoy reads TLS names in lower case.
+func passRow(table, name, by, revision string) *resource.Resource {
+	domain := strings.ToLower(name)
+	vh := &routev3.VirtualHost{Name: wire.VhostName(table, domain), Domains: []string{domain}, Routes: []*routev3.Route{
+		envoy.Answer{Route: "default", Config: by, Revision: revision, Cluster: name}.Row(envoy.AsksAbout("")),
+	}}
+	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
+}
+
+// Both is a host that routes lead to, and that mutual TLS is passed on to.
+type Both struct {
+	Target Target
+	Passed Passed
+}
+
+// Part is what both are.
+func (b *Both) Part() *part.Part { return b.Target.Part().With(b.Passed.Part().Resources) }
+
+// Endpoints are those of both's clusters.
+func (b *Both) Endpoints(list []registry.Endpoint) []*resource.Resource {
+	return append(b.Target.Endpoints(list), b.Passed.Endpoints(list)...)
+}
