@@ -25,7 +25,11 @@ const (
 	KindEgressPolicy       Kind = "EgressPolicy"
 	KindPeerAuthentication Kind = "PeerAuthentication"
 
-	KindAuthorizationPolicy Kind = "AuthorizationPolicy"
+	KindAuthorizationPolicy   Kind = "AuthorizationPolicy"
+	KindRequestAuthentication Kind = "RequestAuthentication"
+
+	// KindKeySet is nobody's object: keys that were fetched for a namespace, by their address. Its spec is a string.
+	KindKeySet Kind = "KeySet"
 )
 
 // The kinds of the Gateway API. Its Gateway has the name of Istio's, and is told from it as kubectl does: by its group.
@@ -45,13 +49,12 @@ const (
 // The kinds that are read and judged, and that nothing is programmed by: what config/fields says of them is what
 // becomes of them.
 const (
-	KindWorkloadGroup         Kind = "WorkloadGroup"
-	KindRequestAuthentication Kind = "RequestAuthentication"
-	KindProxyConfig           Kind = "ProxyConfig"
-	KindTelemetry             Kind = "Telemetry"
-	KindEnvoyFilter           Kind = "EnvoyFilter"
-	KindWasmPlugin            Kind = "WasmPlugin"
-	KindTrafficExtension      Kind = "TrafficExtension"
+	KindWorkloadGroup    Kind = "WorkloadGroup"
+	KindProxyConfig      Kind = "ProxyConfig"
+	KindTelemetry        Kind = "Telemetry"
+	KindEnvoyFilter      Kind = "EnvoyFilter"
+	KindWasmPlugin       Kind = "WasmPlugin"
+	KindTrafficExtension Kind = "TrafficExtension"
 )
 
 // Key identifies an object. Cluster-scoped objects have no namespace.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -32,6 +33,8 @@ func (r *report) tokenRule(field string, rule *security.JWTRule) {
 		}
 	case rule.JwksUri != "":
 		r.keysURI(field+".jwksUri", rule.JwksUri)
+	case rule.Issuer != "" && !isWebURL(rule.Issuer):
+		r.warn(field+".issuer", rule.Issuer, "it says nowhere where its keys are, so no token of it is good", "write jwksUri or jwks; an issuer that is a URL says where its keys are by OpenID Connect Discovery")
 	}
 	for _, list := range []struct {
 		name   string
@@ -77,21 +80,25 @@ func (r *report) tokenHeader(field, name string) {
 
 // keysURI judges where keys are.
 func (r *report) keysURI(field, text string) {
-	u, err := url.Parse(text)
-	bad := err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil
-	if !bad && u.Port() != "" {
-		n, err := strconv.ParseUint(u.Port(), 10, 16)
-		bad = err != nil || n == 0
-	}
-	if bad {
+	if !isWebURL(text) {
 		r.reject(field, text, "is no address of a set of keys", "write an http or https URL, as https://issuer.example/keys")
 	}
+}
+
+// isWebURL says whether something can be fetched from there.
+func isWebURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		return false
+	}
+	n, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+	return err == nil && n != 0
 }
 
 // judgeTokens says where a RequestAuthentication is kept nowhere: of one with targets, where no gateway that is known has it; of others the
 // same in a mesh without mutual TLS, where sidecars keep none.
 func (w *world) judgeTokens(r *report, p *security.RequestAuthentication) {
-	a := tokens.FromSpec(&r.of, p)
+	a := tokens.FromSpec(&r.of, p, func(tokens.Source) string { return "" })
 	if len(a.Rules) == 0 || w.cfg.MutualTLS && !a.Targeted {
 		return
 	}

@@ -54,13 +54,7 @@ var requestAuthentication = Kind{
 	Fields: slices.Concat(
 		[]Field{{Path: "selector.matchLabels", Fate: Applied, Why: "at gateways and before all pods with sidecars; where `sallyport.mutualTLS` is false one that selects no gateway is refused"}},
 		targeted,
-		below("jwtRules", slices.Concat(
-			applied("issuer", "audiences", "jwks", "fromHeaders.name", "fromHeaders.prefix", "fromParams", "fromCookies", "outputPayloadToHeader", "forwardOriginalToken",
-				"outputClaimToHeaders.header", "outputClaimToHeaders.claim", "spaceDelimitedClaims"),
-			[]Field{
-				{Path: "jwksUri", Fate: Refused, Why: notEnforced + "nobody fetches keys, so no token would be good", Fix: "write the keys into jwks"},
-				{Path: "timeout", Fate: Idle, Why: "it is about jwksUri"},
-			},
-		)),
+		below("jwtRules", applied("issuer", "audiences", "jwks", "jwksUri", "timeout", "fromHeaders.name", "fromHeaders.prefix", "fromParams", "fromCookies", "outputPayloadToHeader", "forwardOriginalToken",
+			"outputClaimToHeaders.header", "outputClaimToHeaders.claim", "spaceDelimitedClaims")),
 	),
 }

@@ -225,6 +225,8 @@ func (b *batch) apply(c config.Change) {
 		b.setAuthorization(c)
 	case config.KindRequestAuthentication:
 		b.setTokens(c)
+	case config.KindKeySet:
+		b.setKeys(c)
 	case config.KindPeerAuthentication:
 		b.setPeerAuth(c)
 	case config.KindGatewayClass, config.KindKubeGateway, config.KindListenerSet, config.KindHTTPRoute, config.KindGRPCRoute, config.KindTLSRoute,

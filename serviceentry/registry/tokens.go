@@ -61,9 +61,39 @@ func selected[T interface {
 	return out
 }
 
+// KeysWanted gives whence keys are to be fetched, by the objects that they will be.
+func (s *Snapshot) KeysWanted() map[config.Key]tokens.Source {
+	out := map[config.Key]tokens.Source{}
+	for ns, list := range s.verifying {
+		for _, a := range list {
+			for _, r := range a.Rules {
+				if r.From.URI != "" {
+					out[r.From.Key(ns)] = r.From
+				}
+			}
+		}
+	}
+	return out
+}
+
+// setKeys looks again at the RequestAuthentications of the namespace that keys were fetched for.
+func (b *batch) setKeys(c config.Change) {
+	for _, a := range b.next.verifying[c.Key.Namespace] {
+		if o := b.objects[a.Key]; o != nil && slices.ContainsFunc(a.Rules, func(r tokens.Rule) bool { return r.From.Key(a.Key.Namespace) == c.Key }) {
+			b.setTokens(config.Change{Key: a.Key, Object: o})
+		}
+	}
+}
+
 func (b *batch) setTokens(c config.Change) {
+	fetched := func(from tokens.Source) string {
+		if o := b.objects[from.Key(c.Key.Namespace)]; o != nil {
+			return o.Spec.(string)
+		}
+		return ""
+	}
 	b.next.verifying = afterChange(b.next.verifying, c, func(o *config.Object) *tokens.Authentication {
-		return tokens.FromSpec(o, o.Spec.(*security.RequestAuthentication))
+		return tokens.FromSpec(o, o.Spec.(*security.RequestAuthentication), fetched)
 	}, func(a *tokens.Authentication) config.Key { return a.Key }, (*tokens.Authentication).Compare)
 	b.authorized[c.Key.Namespace] = true
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	security "istio.io/api/security/v1"
 
@@ -26,6 +27,7 @@ type Rule struct {
 	Issuer    string
 	Audiences []string // one of which a token is for; none: any
 	Keys      string   // a set of keys (JWKS, RFC 7517 section 5)
+	From      Source   // where they are fetched from, where the rule does not give them
 	// Where a token may be. With none of them, in "Authorization: Bearer", or in the parameter access_token.
 	Headers         []Header
 	Params, Cookies []string
@@ -35,6 +37,22 @@ type Rule struct {
 	Forward       bool // the token itself, too
 	// SpaceDelimited are claims whose words are values of their own.
 	SpaceDelimited []string
+}
+
+// Source is where keys are fetched from: their own URI, or that of the issuer, which says where they are. The zero value is nowhere.
+type Source struct {
+	URI      string
+	Discover bool
+	Timeout  time.Duration // 0: as usual
+}
+
+// Key is the object that keys from there are, fetched for a namespace.
+func (s Source) Key(ns string) config.Key {
+	name := s.URI
+	if s.Discover {
+		name = "issuer " + name
+	}
+	return config.Key{Kind: config.KindKeySet, Namespace: ns, Name: name}
 }
 
 // Header is where a token may be, after a prefix.
@@ -64,13 +82,17 @@ func (a *Authentication) Compare(o *Authentication) int {
 // alwaysDelimited are claims whose words are values of their own, whatever a rule says (RFC 8693 section 4.2).
 var alwaysDelimited = []string{"permission", "scope"}
 
-// FromSpec makes one of an object that admission accepted.
-func FromSpec(o *config.Object, spec *security.RequestAuthentication) *Authentication {
+// FromSpec makes one of an object that admission accepted. fetched gives the keys from somewhere; "" where there are none yet.
+func FromSpec(o *config.Object, spec *security.RequestAuthentication, fetched func(Source) string) *Authentication {
 	a := &Authentication{Key: o.Key, Revision: o.Revision, Workloads: selection.Of(o.Namespace, spec.Selector, spec.TargetRef, spec.TargetRefs)}
 	for i, r := range spec.JwtRules {
 		rule := Rule{
-			Name: fmt.Sprintf("%s/%s/jwtRules[%d]", o.Namespace, o.Name, i), Issuer: r.Issuer, Audiences: r.Audiences, Keys: cmp.Or(r.Jwks, NoKeys()),
+			Name: fmt.Sprintf("%s/%s/jwtRules[%d]", o.Namespace, o.Name, i), Issuer: r.Issuer, Audiences: r.Audiences, Keys: r.Jwks,
 			Params: r.FromParams, Cookies: r.FromCookies, PayloadHeader: r.OutputPayloadToHeader, Forward: r.ForwardOriginalToken,
+		}
+		if r.Jwks == "" {
+			rule.From = Source{cmp.Or(r.JwksUri, r.Issuer), r.JwksUri == "", r.Timeout.AsDuration()}
+			rule.Keys = cmp.Or(fetched(rule.From), NoKeys())
 		}
 		for _, h := range r.FromHeaders {
 			rule.Headers = append(rule.Headers, Header{h.Name, h.Prefix})

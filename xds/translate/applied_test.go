@@ -214,6 +214,8 @@ var pairs = map[string]string{
 	"RequestAuthentication jwtRules.issuer":                      `{jwtRules: [{issuer: a}]} ⇒ {jwtRules: [{issuer: b}]}`,
 	"RequestAuthentication jwtRules.audiences":                   `{jwtRules: [{issuer: a, audiences: [a]}]} ⇒ {jwtRules: [{issuer: a, audiences: [b]}]}`,
 	"RequestAuthentication jwtRules.jwks":                        `{jwtRules: [{issuer: a, jwks: '{"keys": []}'}]} ⇒ {jwtRules: [{issuer: a, jwks: '{"keys": [{}]}'}]}`,
+	"RequestAuthentication jwtRules.jwksUri":                     `{jwtRules: [{issuer: a, jwksUri: 'https://a.test'}]} ⇒ {jwtRules: [{issuer: a, jwksUri: 'https://b.test'}]}`,
+	"RequestAuthentication jwtRules.timeout":                     `{jwtRules: [{issuer: a, jwksUri: 'https://a.test'}]} ⇒ {jwtRules: [{issuer: a, jwksUri: 'https://a.test', timeout: 1s}]}`,
 	"RequestAuthentication jwtRules.fromHeaders.name":            `{jwtRules: [{issuer: a, fromHeaders: [{name: a}]}]} ⇒ {jwtRules: [{issuer: a, fromHeaders: [{name: b}]}]}`,
 	"RequestAuthentication jwtRules.fromHeaders.prefix":          `{jwtRules: [{issuer: a, fromHeaders: [{name: a}]}]} ⇒ {jwtRules: [{issuer: a, fromHeaders: [{name: a, prefix: b}]}]}`,
 	"RequestAuthentication jwtRules.fromParams":                  `{jwtRules: [{issuer: a, fromParams: [a]}]} ⇒ {jwtRules: [{issuer: a, fromParams: [b]}]}`,
@@ -486,6 +488,8 @@ func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
 		t.Fatalf("%s: %s", spec, f)
 	}
 	var b strings.Builder
+	fetched := testCase{objects: r.Objects, mesh: settings}
+	fmt.Fprintln(&b, fetched.snapshot().KeysWanted())
 	for _, node := range []translate.Node{
 		{ID: "sidecar~10.0.0.1~app.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"app": "x"}},
 		{ID: "router~10.0.0.2~istio-egressgateway.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Labels: map[string]string{"istio": "egress"}},

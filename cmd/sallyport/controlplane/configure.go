@@ -16,6 +16,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/keys"
 	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/serve"
@@ -38,6 +39,7 @@ type plane struct {
 	nodes     *nodes
 	cluster   *cluster // nil without one
 	policies  policyNotes
+	keys      *keys.Fetcher
 }
 
 // configure is the one writer: it takes the source's batches and new mesh settings, in turn, and publishes what
@@ -54,6 +56,8 @@ func (p *plane) configure(ctx context.Context) error {
 			}
 		})
 	}()
+	go p.keys.Run(ctx)
+	first := true
 	for {
 		select {
 		case <-ctx.Done():
@@ -65,18 +69,41 @@ func (p *plane) configure(ctx context.Context) error {
 			}
 			return err
 		case changes := <-batches:
-			p.apply(changes)
-			p.readyOnce.Do(func() {
-				close(p.ready)
-				debug.FreeOSMemory() // reading everything left as much garbage as there will ever be
-			})
+			if changed := p.apply(changes); first || len(changed.Authorization) > 0 {
+				p.wantKeys(ctx)
+			}
+			first = false
+		case fetched := <-p.keys.Batches():
+			if len(fetched.Changes) > 0 {
+				p.apply(fetched.Changes)
+			}
+			if fetched.Tried { // proxies that have keys are to be given none that nobody has asked for
+				p.readyOnce.Do(func() {
+					close(p.ready)
+					debug.FreeOSMemory() // reading everything left as much garbage as there will ever be
+				})
+			}
 		case <-p.settings:
 			p.reloadMesh()
+			p.wantKeys(ctx)
 		}
 	}
 }
 
-func (p *plane) apply(changes []config.Change) {
+// wantKeys says which keys are wanted for tokens. The first time, there is an answer once each was tried.
+func (p *plane) wantKeys(ctx context.Context) {
+	s := p.snapshot.Load()
+	var all []keys.Wanted
+	for key, from := range s.KeysWanted() {
+		all = append(all, keys.Wanted{
+			Source:  keys.Source{Key: key, URI: from.URI, Discover: from.Discover, Timeout: from.Timeout},
+			Allowed: s.Mesh.DNS.PrivateFor(key.Namespace),
+		})
+	}
+	p.keys.Want(ctx, all)
+}
+
+func (p *plane) apply(changes []config.Change) registry.Changed {
 	var relabelled map[string]map[string]string
 	if p.cluster != nil {
 		relabelled = p.known.apply(changes) // before proxies learn of it: what a pod is decides what it gets
@@ -89,6 +116,7 @@ func (p *plane) apply(changes []config.Change) {
 	if p.cluster != nil {
 		p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, changes, changed) })
 	}
+	return changed
 }
 
 func (p *plane) publish(s *registry.Snapshot, changed registry.Changed) {

@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/keys"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/tokens"
 	"github.com/sallyport/sallyport/xds/serve"
 )
 
@@ -55,7 +57,7 @@ func newPlane(ctx context.Context, cfg Config) (*plane, error) {
 	p := &plane{
 		cfg: cfg, log: cfg.Log, metrics: metrics, registry: reg,
 		cache: serve.NewCache(reg.Snapshot()), xds: serve.NewMetrics(metrics), ready: make(chan struct{}),
-		settings: watched, known: newInventory(),
+		settings: watched, known: newInventory(), keys: keys.NewFetcher(cfg.Log, tokens.CheckKeys),
 	}
 	p.nodes = newNodes(func() string { return p.snapshot.Load().Mesh.RootNamespace })
 	p.snapshot.Store(reg.Snapshot())

@@ -1,0 +1,182 @@
+package keys
+
+import (
+	"context"
+	"hash/fnv"
+	"log/slog"
+	"time"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/inside"
+)
+
+// Wanted is a set of keys that somebody wants.
+type Wanted struct {
+	Source
+	Allowed inside.Allowed
+}
+
+// Batch is what was fetched.
+type Batch struct {
+	Changes []config.Change
+	Tried   bool // each set that is wanted was tried
+}
+
+// Fetcher keeps sets of keys.
+type Fetcher struct {
+	Log *slog.Logger
+	// Check says what is wrong with a set.
+	Check func(text string) error
+	// Fresh is how long a set is good, and First and Last how long a fetch that failed waits for the next one, at first and at last.
+	Fresh, First, Last time.Duration
+
+	want    chan []Wanted
+	batches chan Batch
+}
+
+// NewFetcher makes one with the usual times.
+func NewFetcher(log *slog.Logger, check func(text string) error) *Fetcher {
+	return &Fetcher{
+		Log: log, Check: check, Fresh: 20 * time.Minute, First: time.Second, Last: time.Minute,
+		want: make(chan []Wanted), batches: make(chan Batch),
+	}
+}
+
+// Want says which sets are wanted from now on.
+func (f *Fetcher) Want(ctx context.Context, all []Wanted) {
+	select {
+	case f.want <- all:
+	case <-ctx.Done():
+	}
+}
+
+// Batches is what is fetched.
+func (f *Fetcher) Batches() <-chan Batch { return f.batches }
+
+// set is one that is wanted.
+type set struct {
+	Wanted
+	due     time.Time
+	busy    bool
+	tried   bool
+	text    string
+	failing time.Duration // how long it waits after a failure; 0 while it is well
+}
+
+type fetched struct {
+	key  config.Key
+	of   *set
+	text string
+	err  error
+}
+
+// most is how many sets are fetched at once.
+const most = 8
+
+// Run fetches until ctx ends. It holds what was fetched until somebody takes it.
+func (f *Fetcher) Run(ctx context.Context) {
+	sets, results := map[config.Key]*set{}, make(chan fetched)
+	var held []config.Change
+	told, busy := true, 0
+	for {
+		now := time.Now()
+		next := time.Hour
+		for key, s := range sets {
+			switch wait := s.due.Sub(now); {
+			case s.busy:
+			case wait > 0:
+				next = min(next, wait)
+			case busy < most:
+				s.busy = true
+				busy++
+				go func() {
+					text, err := fetch(ctx, s.Source, s.Allowed)
+					select {
+					case results <- fetched{key, s, text, err}:
+					case <-ctx.Done():
+					}
+				}()
+			}
+		}
+		tried := allTried(sets)
+		var out chan Batch
+		if len(held) > 0 || tried && !told {
+			out = f.batches
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case all := <-f.want:
+			held = append(held, wanted(sets, all)...)
+			told = false
+		case r := <-results:
+			busy--
+			if sets[r.key] == r.of {
+				held = append(held, f.took(r)...)
+			}
+		case out <- Batch{held, tried}:
+			held, told = nil, tried
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func allTried(sets map[config.Key]*set) bool {
+	for _, s := range sets {
+		if !s.tried {
+			return false
+		}
+	}
+	return true
+}
+
+// wanted makes the sets those that are wanted, and gives those that go.
+func wanted(sets map[config.Key]*set, all []Wanted) (gone []config.Change) {
+	now := map[config.Key]bool{}
+	for _, w := range all {
+		key := w.Key
+		now[key] = true
+		if s := sets[key]; s != nil {
+			s.Wanted = w
+		} else {
+			sets[key] = &set{Wanted: w}
+		}
+	}
+	for key, s := range sets {
+		if now[key] {
+			continue
+		}
+		delete(sets, key)
+		if s.text != "" {
+			gone = append(gone, config.Change{Key: key})
+		}
+	}
+	return gone
+}
+
+// took takes what a fetch gave: a set that is another one is a change, and after a failure the last good one stays.
+func (f *Fetcher) took(r fetched) []config.Change {
+	s := r.of
+	s.busy, s.tried = false, true
+	if r.err == nil {
+		r.err = f.Check(r.text)
+	}
+	if r.err != nil {
+		s.failing = min(max(2*s.failing, f.First), f.Last)
+		s.due = time.Now().Add(s.failing)
+		f.Log.Warn("keys for tokens cannot be fetched; tokens are verified by those that were fetched last, and without any none is good",
+			"namespace", s.Key.Namespace, "from", s.URI, "error", r.err, "fetched", s.text != "", "again", s.failing.String())
+		return nil
+	}
+	s.failing, s.due = 0, time.Now().Add(f.Fresh)
+	if s.text == r.text {
+		return nil
+	}
+	s.text = r.text
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(r.text))
+	return []config.Change{{Key: r.key, Object: &config.Object{Key: r.key, Origin: s.URI, Spec: r.text, Hash: sum.Sum64()}}}
+}

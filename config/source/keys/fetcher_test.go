@@ -1,0 +1,147 @@
+package keys
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/inside"
+)
+
+const limit = 10 * time.Second
+
+// issuerOf serves what a variable says, as keys and by discovery.
+func issuerOf(t *testing.T, says *atomic.Value) *httptest.Server {
+	t.Helper()
+	var s *httptest.Server
+	mux := http.NewServeMux()
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
+		if text := says.Load().(string); text != "" {
+			_, _ = w.Write([]byte(text))
+		} else {
+			http.Error(w, "away", http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc(wellKnown, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"jwks_uri": %q}`, s.URL+"/keys") })
+	mux.HandleFunc("/there", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) })
+	mux.HandleFunc("/round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/round", http.StatusFound) })
+	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", http.StatusFound) })
+	mux.HandleFunc("/much", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, largest+1)) })
+	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	s = httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func loopback(t *testing.T) inside.Allowed {
+	t.Helper()
+	a, err := inside.Parse([]string{"127.0.0.1", "::1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestFetch(t *testing.T) {
+	var says atomic.Value
+	says.Store("keys of a")
+	s := issuerOf(t, &says)
+	for _, c := range []struct {
+		name    string
+		from    Source
+		allowed inside.Allowed
+		want    string // the text, or a word of the error
+	}{
+		{"keys", Source{URI: s.URL + "/keys"}, loopback(t), "keys of a"},
+		{"discovery", Source{URI: s.URL, Discover: true}, loopback(t), "keys of a"},
+		{"discovery with a slash", Source{URI: s.URL + "/", Discover: true}, loopback(t), "keys of a"},
+		{"a redirect", Source{URI: s.URL + "/there"}, loopback(t), "keys of a"},
+		{"an address of the inside", Source{URI: s.URL + "/keys"}, inside.Allowed{}, "which is inside"},
+		{"a name of the inside", Source{URI: strings.Replace(s.URL, "127.0.0.1", "localhost", 1) + "/keys"}, inside.Allowed{}, "which is inside"},
+		{"metadata", Source{URI: "http://169.254.169.254/keys"}, inside.Allowed{}, "which is inside"},
+		{"round and round", Source{URI: s.URL + "/round"}, loopback(t), "too often"},
+		{"a file", Source{URI: s.URL + "/file"}, loopback(t), "unsupported protocol scheme"},
+		{"a file at once", Source{URI: "file:///etc/passwd"}, loopback(t), "http and https"},
+		{"too much", Source{URI: s.URL + "/much"}, loopback(t), "more than"},
+		{"nothing there", Source{URI: s.URL + "/none"}, loopback(t), "404"},
+		{"too slow", Source{URI: s.URL + "/slow", Timeout: 20 * time.Millisecond}, loopback(t), "deadline"},
+		{"no discovery", Source{URI: s.URL + "/none", Discover: true}, loopback(t), "404"},
+	} {
+		got, err := fetch(t.Context(), c.from, c.allowed)
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, c.want) || (err == nil) != (c.want == "keys of a") {
+			t.Errorf("%s: %q (%v)", c.name, got, err)
+		}
+	}
+}
+
+// TestFetcher: keys come, and others in their place; those that were fetched stay while the issuer is away, or says what is no set.
+func TestFetcher(t *testing.T) {
+	var says atomic.Value
+	says.Store("keys of a")
+	s := issuerOf(t, &says)
+	f := NewFetcher(slog.New(slog.DiscardHandler), func(text string) error {
+		if !strings.HasPrefix(text, "keys") {
+			return errors.New("no keys")
+		}
+		return nil
+	})
+	f.Fresh, f.First, f.Last = 10*time.Millisecond, time.Millisecond, 5*time.Millisecond
+	go f.Run(t.Context())
+	next := func() Batch {
+		t.Helper()
+		select {
+		case b := <-f.Batches():
+			return b
+		case <-time.After(limit):
+			t.Fatal("nothing comes")
+			return Batch{}
+		}
+	}
+	if f.Want(t.Context(), nil); !next().Tried {
+		t.Error("nothing is wanted, and it waits")
+	}
+	of := Source{Key: config.Key{Kind: config.KindKeySet, Namespace: "shop", Name: "a"}, URI: s.URL + "/keys"}
+	f.Want(t.Context(), []Wanted{{of, loopback(t)}})
+	text := func(b Batch) string {
+		t.Helper()
+		if len(b.Changes) != 1 || b.Changes[0].Key != of.Key || b.Changes[0].Object == nil {
+			t.Fatalf("%+v", b)
+		}
+		return b.Changes[0].Object.Spec.(string)
+	}
+	if b := next(); text(b) != "keys of a" || !b.Tried {
+		t.Errorf("%+v", b)
+	}
+	for _, bad := range []string{"", "an error's page"} {
+		says.Store(bad)
+		select { // it is asked for again many times, and says nothing
+		case b := <-f.Batches():
+			t.Errorf("%q: %+v", bad, b)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	says.Store("keys of b")
+	if got := text(next()); got != "keys of b" {
+		t.Error(got)
+	}
+	f.Want(t.Context(), nil)
+	if b := next(); len(b.Changes) != 1 || b.Changes[0].Object != nil || !b.Tried {
+		t.Errorf("%+v", b)
+	}
+	bad := of
+	bad.URI = s.URL + "/none"
+	f.Want(t.Context(), []Wanted{{bad, loopback(t)}})
+	if b := next(); len(b.Changes) != 0 || !b.Tried {
+		t.Errorf("what cannot be fetched was tried: %+v", b)
+	}
+}
