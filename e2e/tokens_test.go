@@ -8,7 +8,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,6 +119,8 @@ func TestTokens(t *testing.T) {
 		{"two issuers", p.twoIssuers},
 		{"who may", p.whoMay},
 		{"a neighbour", p.neighbour},
+		{"keys are fetched", p.fetched},
+		{"keys of the inside", p.inside},
 		{"live", p.live},
 		{"the log", p.log},
 	})
@@ -315,6 +320,64 @@ func (p *tokenPod) neighbour(t *testing.T) {
 	p.verify(t, authentication(p.rule(t, p.anna, "")), [3]string{"RequestAuthentication", "else", "{jwtRules: [" + p.rule(t, p.bert, "") + "]}"})
 	p.answers(t, "anna's", p.anna.token(t, "u1", nil), 200)
 	p.answers(t, "bert's", p.bert.token(t, "u1", nil), 401)
+}
+
+// fetched: keys come from their issuer, which may be away at first, and says itself where they are.
+func (p *tokenPod) fetched(t *testing.T) {
+	at := netip.AddrPortFrom(world.OutsideAddrs[0], 8899).String()
+	p.anna.name, p.bert.name = "https://anna.test", "http://"+at
+	p.verify(t, authentication(fmt.Sprintf("{issuer: %q, jwksUri: 'http://%s/keys'}", p.anna.name, at), fmt.Sprintf("{issuer: %q}", p.bert.name)))
+	p.answers(t, "nobody's", "", 200)
+	p.answers(t, "anna's, whose keys nobody has", p.anna.token(t, "u1", nil), 401)
+	p.keyServer(t, p.scene.World.Outside, at)
+	p.eventually(t, "anna's", p.anna.token(t, "u1", nil))
+	p.eventually(t, "bert's, by discovery", p.bert.token(t, "u1", nil))
+	p.answers(t, "another's", sign(t, jose.RS256, p.bert.key, p.anna.kid, p.anna.says("u1", nil)), 401)
+}
+
+// keyServer serves keys until the test ends, and says how often it was asked.
+func (p *tokenPod) keyServer(t *testing.T, host *world.Host, at string) *atomic.Int64 {
+	t.Helper()
+	l, err := host.Listen(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, text := new(atomic.Int64), keys(t, p.anna, p.bert)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); _, _ = io.WriteString(w, text) })
+	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"jwks_uri": "http://%s/keys"}`, at)
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: attackTimeout}
+	var running sync.WaitGroup
+	running.Go(func() { _ = server.Serve(l) })
+	t.Cleanup(func() { _ = server.Close(); running.Wait() })
+	return asked
+}
+
+func (p *tokenPod) eventually(t *testing.T, what, token string) {
+	t.Helper()
+	err := world.Within(t.Context(), 30*time.Second, func() error {
+		_, err := p.ask(t.Context(), p.scene.World.App, "/fetched", "Authorization", "Bearer "+token)
+		return err
+	})
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// inside: nobody has the control plane ask addresses of the inside.
+func (p *tokenPod) inside(t *testing.T) {
+	at := netip.AddrPortFrom(bystanderAddr, 8899).String()
+	asked := p.keyServer(t, p.bystander, at)
+	outside := netip.AddrPortFrom(world.OutsideAddrs[0], 8898).String()
+	p.keyServer(t, p.scene.World.Outside, outside)
+	p.verify(t, authentication(fmt.Sprintf("{issuer: %q, jwksUri: 'http://%s/keys'}", p.anna.name, at), fmt.Sprintf("{issuer: %q, jwksUri: 'http://%s/keys'}", p.bert.name, outside)))
+	p.eventually(t, "bert's", p.bert.token(t, "u1", nil))
+	p.answers(t, "anna's", p.anna.token(t, "u1", nil), 401)
+	if asked.Load() > 0 {
+		t.Errorf("it was asked %d times", asked.Load())
+	}
 }
 
 // live: an edit ends no connection and loses no request.

@@ -53,7 +53,7 @@ func (r *report) matchedHeader(field, name string, atGateways bool) {
 		if !atGateways {
 			r.reject(field, name, "claims are matched at gateways only", "name a gateway in spec.gateways, without mesh")
 		} else {
-			r.warn(field, name, "no token is read, so nothing matches", "remove the match")
+			r.warn(field, name, "routes read no tokens, so nothing matches", "remove the match")
 		}
 	case !headerForm.MatchString(name):
 		r.reject(field, name, "is no header's name", "write it in lower case with hyphens")
