@@ -46,6 +46,7 @@ var plays = map[string]string{
 	"simulate.md":                       "machine",
 	"speak-tls-to-a-host.md":            "apiserver",
 	"suggest-and-review.md":             "machine",
+	"tokens.md":                         "mesh",
 	"verify.md":                         "machine",
 	"write-a-policy.md":                 "mesh",
 }
