@@ -57,6 +57,7 @@ func TestPolicies(t *testing.T) {
 		{"by service account", p.accounts},
 		{"by labels", p.labels},
 		{"a pattern beside one of its hosts", p.patterns},
+		{"names in other scripts", p.scripts},
 		{"an address on a port of nobody's", p.addresses},
 		{"observed", p.observed},
 		{"AuthorizationPolicies", p.authorization},

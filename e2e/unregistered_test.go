@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -67,5 +69,44 @@ func (p *policed) awaits(t *testing.T, ready func() error) {
 	t.Helper()
 	if err := world.Within(p.ctx, time.Minute, ready); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// scripts: a rule for a name in punycode, in any letters, is for that one alone; in its own script it is no name at all. A pattern is for none of the
+// name that it is below.
+func (p *policed) scripts(t *testing.T) {
+	const puny, other = "xn--bcher-kva.wild.policed.test", "xn--bchre-kva.wild.policed.test"
+	p.write(t, fmt.Sprintf("  rules: [{name: books, hosts: [%s], action: Deny}, {hosts: ['*.wild.policed.test'], action: Allow}]\n", puny))
+	for _, name := range []string{puny, other} {
+		p.scene.Outside.Set(name, time.Minute, world.OutsideAddrs[0])
+	}
+	p.awaits(t, func() error {
+		for host, want := range map[string]int{puny: http.StatusForbidden, "XN--BCHER-KVA.wild.policed.test": http.StatusForbidden, other: http.StatusOK, "one.policed.test": http.StatusForbidden} {
+			if got, text, err := p.app.get(p.ctx, time.Minute, host, policedHTTP, "/", http.Header{}); err != nil || got != want {
+				return fmt.Errorf("%s: %d %s %w, want %d", host, got, text, err, want)
+			}
+		}
+		return nil
+	})
+	for host, open := range map[string]bool{puny: false, other: true} {
+		if _, err := p.app.try(p.ctx, "tls", host, policedTLS, "/"); (err == nil) != open {
+			t.Errorf("tls://%s is open: %t (%v)", host, err == nil, err)
+		}
+	}
+	addr, err := p.app.resolve(p.ctx, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.app.host.DialContext(p.ctx, "tcp", netip.AddrPortFrom(addr, policedHTTP).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: b\u00fccher.wild.policed.test:%d\r\n\r\n", policedHTTP); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil && resp.StatusCode == http.StatusOK {
+		t.Error("a name in its own script passed")
 	}
 }

@@ -77,7 +77,7 @@ func (f *auditFilterFlags) add(cmd *cobra.Command, since string, limit int) {
 	flags.StringVar(&f.verdict, "verdict", "", "allowed or denied")
 	flags.StringVar(&f.host, "host", "", "host, * for any text: '*.example.com'")
 	flags.StringVar(&f.from, "from", "", "NAMESPACE/WORKLOAD: the name of a pod or service account, * for any text")
-	flags.StringVar(&f.policy, "policy", "", "NAMESPACE/NAME: an EgressPolicy that denied it, allowed it, or would deny it; * for any text")
+	flags.StringVar(&f.policy, "policy", "", "NAMESPACE/NAME: an EgressPolicy or AuthorizationPolicy that denied it, allowed it, or would deny it; * for any text")
 	flags.StringVar(&f.rule, "rule", "", "the name of such a policy's rule, or default; * for any text")
 	flags.BoolVar(&f.wouldDeny, "would-deny", false, "only what would be denied if the EgressPolicies that are observed were enforced; --policy and --rule are then of those")
 	flags.IntVar(&f.limit, "limit", limit, "the newest N only; 0 for all")

@@ -232,7 +232,7 @@ func (s *Snapshot) MatchRange(ip netip.Addr, port uint32, ns string, scope *Scop
 		var owner *Service
 		for _, svc := range list {
 			seen := s.Visible(svc.Host, ns, scope)
-			if seen == nil || seen.Source != svc.Source || !seen.takesAt(port) {
+			if seen == nil || seen.Source != svc.Source || !seen.takesAt(port) || s.isExitsDoor(svc.Host, port) {
 				continue
 			}
 			if p, _ := seen.Port(port); !p.Protocol.IsHTTP() && (owner == nil || s.before(seen, owner, ns)) {
@@ -244,4 +244,14 @@ func (s *Snapshot) MatchRange(ip netip.Addr, port uint32, ns string, scope *Scop
 		}
 	}
 	return nil
+}
+
+// isExitsDoor says whether a host's port is the one that sidecars reach an egress gateway at: whoever registers the gateway's name, nothing that was
+// written for it leads there.
+func (s *Snapshot) isExitsDoor(host string, port uint32) bool {
+	if port != GatewayPort {
+		return false
+	}
+	ref, ok := RefOf(host)
+	return ok && s.IsExit(ref)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
@@ -73,6 +74,13 @@ func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 
 // Host is the service's name in the cluster.
 func (r Ref) Host() string { return r.Name + "." + r.Namespace + ".svc.cluster.local" }
+
+// RefOf reads Host back; false of what is no such name.
+func RefOf(host string) (Ref, bool) {
+	short, ok := strings.CutSuffix(host, ".svc.cluster.local")
+	name, ns, two := strings.Cut(short, ".")
+	return Ref{Namespace: ns, Name: name}, ok && two && !strings.Contains(ns, ".")
+}
 
 // ExportTo says which namespaces see a service: all of them, or those named (sorted).
 type ExportTo struct {

@@ -3,7 +3,6 @@ package resolve
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -81,11 +80,7 @@ func (a Sidecar) reach(v *registry.VirtualService, svc *registry.Service, host s
 }
 
 // kubeOf reads the name of a Kubernetes Service.
-func kubeOf(host string) (registry.Ref, bool) {
-	short, ok := strings.CutSuffix(host, ".svc.cluster.local")
-	name, ns, two := strings.Cut(short, ".")
-	return registry.Ref{Namespace: ns, Name: name}, ok && two && !strings.Contains(ns, ".")
-}
+func kubeOf(host string) (registry.Ref, bool) { return registry.RefOf(host) }
 
 // requests are the routes of requests to a port that reads them: the user's, or the host's own.
 func (h *SidecarHost) requests(p registry.Port) []Route {

@@ -107,7 +107,7 @@ func ruleOf(r record.Record) (rule record.Object, applied bool) {
 		return r.WouldDeny, false
 	case !r.AllowedBy.IsZero():
 		return r.AllowedBy, true
-	case r.DecidedBy.Kind == record.EgressPolicy:
+	case r.DecidedBy.HasRules():
 		return r.DecidedBy, true
 	default:
 		return record.Object{}, false

@@ -85,7 +85,7 @@ type FirewallRule struct {
 	Desc    string `json:"desc,omitempty"`    // the reason
 }
 
-// Policy is the EgressPolicy whose rule denied, allowed, or would deny.
+// Policy is the EgressPolicy or AuthorizationPolicy whose rule denied, allowed, or would deny.
 type Policy struct {
 	UID       string `json:"uid"`               // its namespace/name
 	Name      string `json:"name"`              // its name

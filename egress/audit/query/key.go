@@ -36,7 +36,7 @@ var keys = []Key{
 	oneOf("class", "`network`, `http`, `dns`, or `gap` where records are missing", "class:dns", "class", string(record.Network), string(record.HTTP), string(record.DNS), string(record.Gap)),
 	texts("url", "the path of a request", "url:/api/*", "url_path"),
 	texts("address", "the address that was really connected to, or tried", "address:10.0.0.*", "destination"),
-	rules("policy", "NAMESPACE/NAME of an EgressPolicy that denied it, allowed it, or would deny it", "policy:shop/allowed", func(value string) (Rule, error) { return ParsePolicy(value) }, false),
+	rules("policy", "NAMESPACE/NAME of an EgressPolicy or AuthorizationPolicy that denied it, allowed it, or would deny it", "policy:shop/allowed", func(value string) (Rule, error) { return ParsePolicy(value) }, false),
 	rules("rule", "the name of such a policy's rule, or `default`", "rule:partners", func(value string) (Rule, error) { return Rule{Name: value}, nil }, false),
 	rules("would-deny", "NAMESPACE/NAME of an EgressPolicy that would deny it if it were enforced; * for any", "would-deny:*", func(value string) (Rule, error) { return ParsePolicy(value) }, true),
 	decidedKey,

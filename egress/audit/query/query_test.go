@@ -117,12 +117,16 @@ func TestRules(t *testing.T) {
 		rec(4, func(r *record.Record) { r.AllowedBy = one }),
 		rec(5, func(r *record.Record) { r.AllowedBy, r.WouldDeny = one, other }),
 		rec(6, func(r *record.Record) { r.WouldDeny = one }),
+		rec(7, func(r *record.Record) {
+			r.Verdict, r.DecidedBy = record.Denied, record.Object{Kind: "AuthorizationPolicy", Namespace: "istio-system", Name: "gate", Rule: "rules[0]"}
+		}),
 	)
 	for _, tt := range []struct {
 		name   string
 		filter Filter
 		want   []uint64
 	}{
+		{"an AuthorizationPolicy", Filter{Rule: Rule{Namespace: "istio-system", Policy: "gate"}, Verdict: record.Denied}, []uint64{7}},
 		{"would deny", Filter{WouldDeny: true}, []uint64{5, 6}},
 		{"a policy", Filter{Rule: Rule{Namespace: "shop", Policy: "list"}}, []uint64{3, 4, 5, 6}},
 		{"a policy that would deny", Filter{Rule: Rule{Namespace: "shop", Policy: "list"}, WouldDeny: true}, []uint64{6}},

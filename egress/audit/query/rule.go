@@ -7,7 +7,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
-// Rule names rules of EgressPolicies: the policies of a namespace, one of them, or a rule in it. All may be globs; empty fits all.
+// Rule names rules of EgressPolicies and AuthorizationPolicies: the policies of a namespace, one of them, or a rule in it. All may be globs; empty fits all.
 type Rule struct {
 	Namespace string `json:"namespace,omitempty"`
 	Policy    string `json:"policy,omitempty"`
@@ -18,7 +18,7 @@ type Rule struct {
 func ParsePolicy(text string) (Rule, error) {
 	namespace, policy, _ := strings.Cut(text, "/")
 	if namespace == "" && policy == "" && text != "" || strings.Contains(policy, "/") {
-		return Rule{}, fmt.Errorf("policy %q: write NAMESPACE/NAME, the name of an EgressPolicy", text)
+		return Rule{}, fmt.Errorf("policy %q: write NAMESPACE/NAME, the name of a policy", text)
 	}
 	return Rule{Namespace: namespace, Policy: policy}, nil
 }
@@ -32,7 +32,7 @@ func (f Rule) match(r *record.Record, wouldDeny bool) bool {
 }
 
 func (f Rule) matchObject(o record.Object) bool {
-	return o.Kind == record.EgressPolicy && (f.Namespace == "" || globMatch(f.Namespace, o.Namespace)) &&
+	return o.HasRules() && (f.Namespace == "" || globMatch(f.Namespace, o.Namespace)) &&
 		(f.Policy == "" || globMatch(f.Policy, o.Name)) && (f.Name == "" || globMatch(f.Name, o.Rule))
 }
 
@@ -45,8 +45,8 @@ func (f Rule) where(wouldDeny bool) (string, []any) {
 	var either []string
 	var args []any
 	for _, object := range objects {
-		all := []string{object + "_kind = ?"}
-		args = append(args, record.EgressPolicy)
+		all := []string{object + "_kind IN (?, ?)"}
+		args = append(args, record.EgressPolicy, record.AuthorizationPolicy)
 		for _, part := range [...]struct{ column, glob string }{{"_namespace", f.Namespace}, {"_name", f.Policy}, {"_rule", f.Name}} {
 			if part.glob != "" {
 				all = append(all, object+part.column+` LIKE ? ESCAPE '\'`)

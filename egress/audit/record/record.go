@@ -116,8 +116,14 @@ type Workload struct {
 	Labels string `json:"labels,omitempty"`
 }
 
-// EgressPolicy is the kind of an Object with rules.
-const EgressPolicy = "EgressPolicy"
+// The kinds of an Object with rules.
+const (
+	EgressPolicy        = "EgressPolicy"
+	AuthorizationPolicy = "AuthorizationPolicy"
+)
+
+// HasRules says whether it is a policy.
+func (o *Object) HasRules() bool { return o.Kind == EgressPolicy || o.Kind == AuthorizationPolicy }
 
 // RequestAuthentication is the kind of the objects that ask for good tokens.
 const RequestAuthentication = "RequestAuthentication"
