@@ -51,6 +51,7 @@ func TestIngress(t *testing.T) {
 		{"not for rent", in.notForRent},
 		{"a neighbour takes nothing", in.neighbour},
 		{"live", in.live},
+		{"tokens", in.tokens},
 		{"authorization", in.authorization},
 		{"the log", in.log},
 	} {
