@@ -39,13 +39,14 @@ tools: ## Install what is missing: Debian packages (as root), Envoy, axe-core, a
 	@e2e/tools/axe
 
 .PHONY: cluster-tools
-cluster-tools: ## Build what a Kubernetes node consists of, and an S3 server for tests, once: about twelve minutes.
+cluster-tools: ## Build what a Kubernetes node consists of, and servers for tests, once: about twelve minutes.
 	@e2e/tools/packages
 	@e2e/tools/axe
 	@e2e/tools/kubernetes
 	@e2e/tools/coredns
 	@e2e/tools/helm
 	@e2e/tools/versitygw
+	@e2e/tools/istioecho
 
 .PHONY: cluster
 cluster: cluster-tools envoy build ## Bring up a Kubernetes of one node with Sallyport's images, as root; see e2e/cluster.

@@ -1,7 +1,10 @@
 package conformance
 
 import (
+	"context"
+	"maps"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/apis/v1alpha2"
@@ -26,6 +30,28 @@ const (
 	runVariable    = "SALLYPORT_CONFORMANCE"
 	reportVariable = "SALLYPORT_CONFORMANCE_REPORT"
 )
+
+// injecting labels the mesh's namespaces as whoever makes them is asked to.
+var injecting = interceptor.Funcs{
+	Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		return c.Create(ctx, labelled(o), opts...)
+	},
+	Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+		return c.Update(ctx, labelled(o), opts...)
+	},
+}
+
+func labelled(o client.Object) client.Object {
+	if o.GetObjectKind().GroupVersionKind().Kind == "Namespace" && slices.Contains(ofMesh, o.GetName()) {
+		labels := maps.Clone(o.GetLabels())
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels["istio-injection"] = "enabled"
+		o.SetLabels(labels)
+	}
+	return o
+}
 
 // TestConformance runs the suite.
 func TestConformance(t *testing.T) {
@@ -47,14 +73,14 @@ func TestConformance(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	access, err := client.New(s.Config, client.Options{Scheme: known})
+	access, err := client.NewWithWatch(s.Config, client.Options{Scheme: known})
 	if err != nil {
 		t.Fatal(err)
 	}
 	timeouts := config.DefaultTimeoutConfig()
 	timeouts.DefaultPollInterval = 200 * time.Millisecond
 	suites.RunConformanceWithOptions(t, suite.ConformanceOptions{
-		Client: access, ClientOptions: client.Options{Scheme: known}, Clientset: kubernetes.NewForConfigOrDie(s.Config), RestConfig: s.Config,
+		Client: interceptor.NewClient(access, injecting), ClientOptions: client.Options{Scheme: known}, Clientset: kubernetes.NewForConfigOrDie(s.Config), RestConfig: s.Config,
 		ConfigurableOptions: suite.ConfigurableOptions{
 			GatewayClassName: "sallyport", SupportedFeatures: supported(), ConformanceProfiles: profiles, TimeoutConfig: timeouts,
 			CleanupBaseResources: os.Getenv("SALLYPORT_KEEP") == "", CleanupTestResources: true,

@@ -13,12 +13,15 @@ var profiles = []suite.ConformanceProfileName{
 	suite.GatewayHTTPConformanceProfileName,
 	suite.GatewayGRPCConformanceProfileName,
 	suite.GatewayTLSConformanceProfileName,
+	suite.MeshHTTPConformanceProfileName,
+	suite.MeshGRPCConformanceProfileName,
 }
 
 // unsupported are the extended features of the profiles that are not claimed, with the reason.
 var unsupported = map[features.FeatureName]string{
 	features.SupportGatewayStaticAddresses:                                     "the load balancer chooses addresses; spec.addresses with a value is refused by name",
 	features.SupportHTTPRouteRetry:                                             "the standard channel's CRDs, which the suite's cluster has, drop an HTTPRoute's retry",
+	features.SupportMeshClusterIPMatching:                                      "a sidecar knows a Service by the Host that a client names, as Istio's does",
 	features.SupportListenerSet:                                                "ListenerSets open nothing yet, and lint says so",
 	features.SupportGatewayBackendClientCertificate:                            "a Gateway's tls.backend is not kept yet, and lint says so",
 	features.SupportGatewayFrontendClientCertificateValidation:                 "clients' certificates are not asked for yet: such a listener stays closed",
@@ -26,7 +29,7 @@ var unsupported = map[features.FeatureName]string{
 }
 
 // claimed are the kinds' features of which all but the unsupported are claimed.
-var claimed = []sets.Set[features.Feature]{features.GatewayExtendedFeatures, features.HTTPRouteExtendedFeatures, features.TLSRouteExtendedFeatures}
+var claimed = []sets.Set[features.Feature]{features.GatewayExtendedFeatures, features.HTTPRouteExtendedFeatures, features.TLSRouteExtendedFeatures, features.MeshExtendedFeatures}
 
 // supported are the extended features that are claimed.
 func supported() []features.FeatureName {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +21,12 @@ import (
 
 const system = "istio-system"
 
-// theirs are the namespaces that the suite makes; those whose Secrets are read must be there when the chart is installed.
-var theirs = []string{"gateway-conformance-infra", "gateway-conformance-app-backend", "gateway-conformance-web-backend"}
+// theirs are the namespaces that the suite makes; those whose Secrets are read must be there when the chart is installed. In ofMesh pods get
+// sidecars.
+var (
+	theirs = []string{"gateway-conformance-infra", "gateway-conformance-app-backend", "gateway-conformance-web-backend"}
+	ofMesh = []string{"gateway-conformance-mesh", "gateway-conformance-mesh-consumer"}
+)
 
 // stage is a cluster with the API's CRDs, the release, and a load balancer.
 type stage struct {
@@ -76,6 +81,8 @@ func (s *stage) servers() {
 			switch ref := string(m[1]); {
 			case strings.Contains(ref, "/echo-basic:"):
 				names[ref] = images.Echo
+			case strings.Contains(ref, "/echo-advanced:"):
+				names[ref] = images.MeshEcho
 			case strings.Contains(ref, "/coredns:"):
 				names[ref] = images.CoreDNS
 			}
@@ -122,7 +129,7 @@ func (s *stage) install() {
 func (s *stage) remove(ctx context.Context) {
 	for _, args := range [][]string{
 		{s.Helm, "uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m"},
-		append([]string{s.Kubectl, "delete", "namespace", system, "--ignore-not-found", "--timeout=120s"}, theirs...),
+		append([]string{s.Kubectl, "delete", "namespace", system, "--ignore-not-found", "--timeout=120s"}, slices.Concat(theirs, ofMesh)...),
 		{s.Kubectl, "delete", "gatewayclass", "sallyport", "--ignore-not-found"},
 	} {
 		_ = s.command(ctx, args...).Run() // nothing of it may be there

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/sallyport/sallyport/e2e/cluster/pki"
 	"github.com/sallyport/sallyport/e2e/tools"
 )
 
@@ -21,7 +22,8 @@ const (
 	Curl       = "sallyport-e2e-curl" // the same with curl and a shell
 	Pause      = "sallyport-e2e-pause"
 	CoreDNS    = "sallyport-e2e-coredns"
-	Echo       = "sallyport-e2e-echo" // the Gateway API's server of its conformance suite
+	Echo       = "sallyport-e2e-echo"      // the Gateway API's server of its conformance suite
+	MeshEcho   = "sallyport-e2e-mesh-echo" // Istio's server and client, for what the suite asks from pod to pod
 )
 
 // All are the images that tests use in pods of their own; System are those that the cluster itself needs.
@@ -89,6 +91,24 @@ var recipes = map[string]recipe{
 	Echo: {entrypoint: []string{"/usr/local/bin/echo-basic"}, user: "65532:65532", layers: func(ctx context.Context, b *builder) ([][]file, error) {
 		path, err := b.compile(ctx, "sigs.k8s.io/gateway-api/conformance/echo-basic", "echo-basic")
 		return [][]file{base(), {{Path: "/usr/local/bin/echo-basic", From: path, Mode: 0o755}}}, err
+	}},
+	MeshEcho: {entrypoint: []string{"/usr/local/bin/server"}, user: "65532:65532", layers: func(_ context.Context, _ *builder) ([][]file, error) {
+		programs := []file{}
+		for _, name := range []string{"server", "client"} {
+			path, err := tools.Cached("istioecho", name)
+			if err != nil {
+				return nil, err
+			}
+			programs = append(programs, file{Path: "/usr/local/bin/" + name, From: path, Mode: 0o755})
+		}
+		ca, err := pki.New("echo")
+		if err != nil {
+			return nil, err
+		}
+		pair, err := ca.Issue(pki.Holder{Name: "echo"})
+		return [][]file{base(), programs, {
+			{Path: "/cert.crt", Content: string(pair.Cert), Mode: 0o644}, {Path: "/cert.key", Content: string(pair.Key), Mode: 0o644},
+		}}, err
 	}},
 	Pause: {entrypoint: []string{"/usr/local/bin/pause"}, user: "65534:65534", layers: func(ctx context.Context, b *builder) ([][]file, error) {
 		program, err := b.static(ctx, "e2e/cluster/pause", "pause")
