@@ -77,6 +77,7 @@ test: cluster-tools tools build ## All tests, with real Envoys and a real Kubern
 .PHONY: e2e
 e2e: cluster ## Install the chart on that cluster and hold it to its promises, as root. KEEP=1 leaves the cluster.
 	go test -p 1 -timeout 30m -count=1 -v ./e2e/cluster ./e2e/incluster
+	SALLYPORT_CONFORMANCE=all go test -timeout 20m -count=1 ./e2e/conformance
 	@if [[ -z "$(KEEP)" ]]; then go run ./e2e/cluster/cmd down; fi
 
 .PHONY: conformance

@@ -61,6 +61,7 @@ var givens = map[string]func(*stage, *howto.Reader){
 	"ambient.md":               (*stage).isInstalled,
 	"ask-a-cluster.md":         (*stage).isInstalled,
 	"close-the-ways-around.md": (*stage).isInstalled,
+	"gateway-api.md":           (*stage).hasGatewayAPI,
 	"verify.md":                (*stage).isInstalled,
 }
 
@@ -90,6 +91,36 @@ func (s *stage) isInstalled(r *howto.Reader) {
 	out, err := exec.CommandContext(s.Context(), "cp", s.chart, filepath.Join(r.Folder, "dist")).CombinedOutput()
 	s.mustf(err, "%s", out)
 	s.startApp(shop, "checkout")
+}
+
+// hasGatewayAPI: the API's CRDs are there, and pods with sidecars, of which one can ask others.
+func (s *stage) hasGatewayAPI(r *howto.Reader) {
+	s.installGatewayAPI()
+	s.isInstalled(r)
+	for _, name := range []string{"web", "web-next"} {
+		s.startApp(shop, name)
+		s.kubectl("expose", "deployment", name, "-n", shop, "--port=8080", "--name", name, "--overrides", `{"spec":{"ports":[{"name":"http","port":8080}]}}`)
+	}
+	s.kubectl("create", "deployment", "asker", "-n", shop, "--image", images.Ref(images.Curl))
+	s.kubectl("set", "serviceaccount", "-n", shop, "deployment/asker", "default")
+	s.kubectl("rollout", "status", "-n", shop, "deployment/asker", "--timeout=2m")
+}
+
+// installGatewayAPI installs the CRDs of the API's module.
+func (s *stage) installGatewayAPI() {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
+	s.must(err)
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "config/crd/standard/gateway.networking.k8s.io_*.yaml"))
+	s.must(err)
+	args := []string{"apply", "--server-side", "--force-conflicts"}
+	for _, f := range files {
+		args = append(args, "-f", f)
+	}
+	s.kubectl(args...)
+	s.Cleanup(func() {
+		_, _ = s.run(context.WithoutCancel(s.Context()), append([]string{s.Kubectl, "delete", "--ignore-not-found"}, args[3:]...)...)
+	})
+	s.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "gateways.gateway.networking.k8s.io", "httproutes.gateway.networking.k8s.io")
 }
 
 // reader is at the cluster's admin's desk, in a checkout.
