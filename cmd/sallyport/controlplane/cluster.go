@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/config/source/kube"
 	"github.com/sallyport/sallyport/config/source/kube/deploy"
 	"github.com/sallyport/sallyport/config/source/kube/leader"
+	"github.com/sallyport/sallyport/config/source/kube/remote"
 	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/sidecar/inject"
 	"github.com/sallyport/sallyport/xds/identity"
@@ -34,6 +35,8 @@ type Cluster struct {
 	InjectionConfigFile string
 	// GatewayConfigFile has the settings of what Gateways of the Gateway API are made of; "" for none: nothing is made of them.
 	GatewayConfigFile string
+	// RemoteClusters says to read others, as Secrets of Namespace name them.
+	RemoteClusters bool
 }
 
 // cluster is a Cluster at work.
@@ -69,6 +72,12 @@ func (p *plane) join(ctx context.Context, trustDomain string) (*cluster, error) 
 		return nil, err
 	}
 	p.cfg.Source = kube.New(c.REST, kube.Options{Logger: p.log, Judged: c.statuses.Judged})
+	if c.RemoteClusters {
+		p.cfg.Source = &remote.Source{
+			Own: p.cfg.Source, Client: c.client, Namespace: c.Namespace, Name: p.snapshot.Load().Mesh.Topology.Cluster, Log: p.log,
+			Connected: remoteClusters(p.metrics),
+		}
+	}
 	c.authority, err = ca.OpenContext(ctx, ca.Options{
 		DataDir: p.cfg.DataDir, Store: kubeca.NewStore(c.client.CoreV1(), c.Namespace), TrustDomain: trustDomain, Log: p.log,
 		Changed: p.known.spread.set,

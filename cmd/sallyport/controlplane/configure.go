@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,18 +106,28 @@ func (p *plane) wantKeys(ctx context.Context) {
 
 func (p *plane) apply(changes []config.Change) registry.Changed {
 	var relabelled map[string]map[string]string
+	own := ownCluster(changes) // who anybody is that connects is said by no other cluster
 	if p.cluster != nil {
-		relabelled = p.known.apply(changes) // before proxies learn of it: what a pod is decides what it gets
+		relabelled = p.known.apply(own) // before proxies learn of it: what a pod is decides what it gets
 	}
-	moved := p.nodes.apply(changes)
+	moved := p.nodes.apply(own)
 	s, changed := p.registry.Apply(changes)
 	p.publish(s, changed)
 	p.cache.PodsChanged(moved)
 	p.cache.Relabel(relabelled)
 	if p.cluster != nil {
-		p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, changes, changed) })
+		p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, own, changed) })
 	}
 	return changed
+}
+
+// ownCluster are the changes in the own cluster.
+func ownCluster(changes []config.Change) []config.Change {
+	other := func(c config.Change) bool { return c.Key.Cluster != "" }
+	if !slices.ContainsFunc(changes, other) {
+		return changes
+	}
+	return slices.DeleteFunc(slices.Clone(changes), other)
 }
 
 func (p *plane) publish(s *registry.Snapshot, changed registry.Changed) {

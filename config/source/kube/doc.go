@@ -22,6 +22,8 @@
 // name, in the namespaces of the Services of their pods; each with the one of the name and "-cacert". Which it may read is for the rights to say: get, list and watch on secrets in the namespaces of such
 // rules and gateways, and in no others.
 //
+// Of other clusters (NewRemote) Services, EndpointSlices, Pods and Namespaces are read, and nothing is written there.
+//
 // The rights that it needs, in all namespaces: get, list and watch the resources of kinds.go and
 // customresourcedefinitions.apiextensions.k8s.io (without these, discovery is asked every ten seconds for what CRDs
 // came). The packages below need get and patch on the custom ones and their status, and get, create and update on leases

@@ -18,6 +18,7 @@ import (
 
 // Source watches one API server.
 type Source struct {
+	cluster string // of another one, its name
 	config  *rest.Config
 	options Options
 	kinds   []kind
@@ -65,7 +66,9 @@ func (s *Source) Run(ctx context.Context, out func(batch []config.Change, findin
 		}
 		reflectors.Go(func() { clients.reflect(logged, k, from, s.store) })
 	}
-	reflectors.Go(func() { newAvailability(clients, s.kinds, s.store).run(logged) })
+	if s.cluster == "" { // of others nothing is read that a CRD makes
+		reflectors.Go(func() { newAvailability(clients, s.kinds, s.store).run(logged) })
+	}
 
 	named := newCredentials(logged, clients, s.store)
 	defer named.stop()
@@ -135,6 +138,6 @@ func (s *Source) publish(first bool, out func([]config.Change, []admission.Findi
 		s.options.Judged(c.judgements)
 	}
 	if first || len(c.changes)+len(c.findings) > 0 {
-		out(c.changes, c.findings)
+		out(ofCluster(s.cluster, c.changes), c.findings)
 	}
 }

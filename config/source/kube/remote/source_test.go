@@ -1,0 +1,142 @@
+package remote_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/source/kube"
+	"github.com/sallyport/sallyport/config/source/kube/remote"
+	"github.com/sallyport/sallyport/e2e/cluster/apiserver"
+)
+
+func TestMain(m *testing.M) { os.Exit(m.Run()) }
+
+// kubeconfigOf is what a Secret holds: all that it takes, in one text.
+func kubeconfigOf(t *testing.T, access *rest.Config) []byte {
+	t.Helper()
+	c := rest.CopyConfig(access)
+	if err := rest.LoadTLSFiles(c); err != nil {
+		t.Fatal(err)
+	}
+	text, err := clientcmd.Write(api.Config{
+		CurrentContext: "c",
+		Clusters:       map[string]*api.Cluster{"c": {Server: c.Host, CertificateAuthorityData: c.CAData, TLSServerName: c.ServerName}},
+		AuthInfos:      map[string]*api.AuthInfo{"u": {Token: c.BearerToken, ClientCertificateData: c.CertData, ClientKeyData: c.KeyData}},
+		Contexts:       map[string]*api.Context{"c": {Cluster: "c", AuthInfo: "u"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestSource: what another API server has comes with its cluster's name, as long as a Secret names it, and what the own one has does not
+// wait for that.
+func TestSource(t *testing.T) {
+	own, other := apiserver.Start(t), apiserver.Start(t)
+	here, there := kubernetes.NewForConfigOrDie(own), kubernetes.NewForConfigOrDie(other)
+	service := func(name string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "west", Namespace: "default", Labels: map[string]string{"istio/multiCluster": "true"}},
+		Data:       map[string][]byte{"west": kubeconfigOf(t, other), "broken": []byte("nonsense: ["), "home": kubeconfigOf(t, other)},
+	}
+	create := func(client kubernetes.Interface, s *corev1.Service) {
+		t.Helper()
+		if _, err := client.CoreV1().Services("default").Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(there, service("far"))
+	if _, err := here.CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	changes := make(chan config.Change, 1000)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	source := &remote.Source{Own: kube.New(own, kube.Options{}), Client: here, Namespace: "default", Name: "home", Log: slog.New(slog.DiscardHandler)}
+	go func() {
+		ended <- source.Run(ctx, func(all []config.Change, _ []admission.Finding) {
+			for _, c := range all {
+				select {
+				case changes <- c:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	until := func(want config.Key, gone bool) {
+		t.Helper()
+		limit := time.After(time.Minute)
+		for {
+			select {
+			case c := <-changes:
+				if c.Key.Cluster != "" && c.Key.Cluster != "west" {
+					t.Fatalf("%s came", c.Key)
+				}
+				if c.Key == want && (c.Object == nil) == gone {
+					if !gone && c.Object.Cluster != want.Cluster {
+						t.Errorf("the object of %s says cluster %q", want, c.Object.Cluster)
+					}
+					return
+				}
+			case <-limit:
+				t.Fatalf("%s did not come (gone: %t)", want, gone)
+			}
+		}
+	}
+	far := config.Key{Kind: config.KindService, Namespace: "default", Name: "far", Cluster: "west"}
+	until(far, false)
+	create(there, service("later"))
+	later := far
+	later.Name = "later"
+	until(later, false)
+	create(here, service("near"))
+	until(config.Key{Kind: config.KindService, Namespace: "default", Name: "near"}, false)
+	if err := here.CoreV1().Secrets("default").Delete(t.Context(), "west", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(far, true)
+	until(later, true)
+}
+
+// TestAccess: a kubeconfig that would run a program, read a file or trust anybody is refused, and said where.
+func TestAccess(t *testing.T) {
+	const form = "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'%s}}]\nusers: [{name: u, user: {%s}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
+	for _, c := range []struct{ cluster, user, said string }{
+		{"", "token: t", ""},
+		{"", "exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, interactiveMode: Never}", "exec"},
+		{"", "auth-provider: {name: oidc}", "auth-provider"},
+		{"", "tokenFile: /etc/passwd", "tokenFile"},
+		{"", "client-certificate: /a, client-key: /b", "client-certificate"},
+		{", certificate-authority: /etc/ca", "token: t", "certificate-authority"},
+		{", insecure-skip-tls-verify: true", "token: t", "insecure-skip-tls-verify"},
+	} {
+		text := strings.Replace(strings.Replace(form, "%s", c.cluster, 1), "%s", c.user, 1)
+		_, err := remote.Access([]byte(text))
+		if (err == nil) != (c.said == "") || err != nil && !strings.Contains(err.Error(), c.said) {
+			t.Errorf("%s %s: %v", c.cluster, c.user, err)
+		}
+	}
+}
