@@ -115,8 +115,8 @@ func (b *batch) noteJoined(at ledService, v *VirtualService, there bool) {
 		by = +1
 	}
 	b.putVirtual(at.service.Host(), v, there)
-	for _, ns := range v.viewers() {
-		b.countView(ns, by, true)
+	if !v.ExportTo.All { // else its own namespace is led as all are
+		b.countView(at.namespace, by, true)
 	}
 	for host := range v.ends {
 		to := b.index.mesh.leadTo

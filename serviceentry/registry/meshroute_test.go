@@ -66,10 +66,16 @@ func TestServiceRoutes(t *testing.T) {
 	check("the Service's own", "team-a", 80, "shop/r → "+toTheNew)
 	check("the Service's own, every port", "shop", 8080, "shop/r → "+toTheNew)
 
+	if w.Snapshot().Different("shop") {
+		t.Error("shop sees something else than all, who follow its route")
+	}
 	w.apply(serviceRouteYAML("team-a/c", strings.TrimSuffix(ofWeb, "}")+", port: 80}", toNew))
 	check("a client's own", "team-a", 80, "team-a/c → "+toTheNew)
 	check("a client's own, of others", "team-b", 80, "shop/r → "+toTheNew)
 
+	if !w.Snapshot().Different("team-a") {
+		t.Error("team-a follows a route of its own, and sees what all do")
+	}
 	w.apply(serviceRouteYAML("shop/exact", ofWeb, "{matches: [{path: {type: Exact, value: /x}}], backendRefs: [{name: web, port: 80}]}"))
 	check("of two the one that asks for more is first", "team-b", 80, "shop/exact → "+web, "shop/r → "+toTheNew)
 
