@@ -35,6 +35,8 @@ func (s *stage) egressPolicies(app string) {
 	later := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
 	s.apply(fmt.Sprintf(allowlist, external, later.Format(time.RFC3339)))
 	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=egress.sallyport.io/Accepted", "--timeout=20s")
+	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=Enforced", "--timeout=30s")
+	s.must(s.keptByAll())
 	for _, scheme := range []string{"http://", "https://"} {
 		s.becomes("what is not on the list is closed", 20*time.Second, func() error { return blocked(s.Context(), app, scheme+second+"/closed") })
 		s.must(reaches(s.Context(), app, scheme+external+"/list"))
@@ -52,6 +54,21 @@ func (s *stage) egressPolicies(app string) {
 	s.becomes("without the policy it is open", 20*time.Second, func() error { return reaches(s.Context(), app, "https://"+second+"/again") })
 	s.kubectl("delete", "serviceentry", "-n", shop, "external", "second")
 	s.kubectl("delete", "deployment", "-n", shop, "colleague")
+}
+
+// keptByAll: the status says that the proxies which the policy is for have it, and in which revision.
+func (s *stage) keptByAll() error {
+	var got struct {
+		Proxies          struct{ Selected, Current int }
+		ObservedRevision string
+	}
+	if err := json.Unmarshal([]byte(s.kubectl("get", "egresspolicy", "-n", shop, "list", "-o", "jsonpath={.status}")), &got); err != nil {
+		return err
+	}
+	if got.Proxies.Selected == 0 || got.Proxies.Current != got.Proxies.Selected || got.ObservedRevision == "" {
+		return fmt.Errorf("status: %+v", got)
+	}
+	return nil
 }
 
 func (s *stage) deniedByList() error {

@@ -21,6 +21,7 @@ import (
 	"github.com/sallyport/sallyport/xds/identity/kubeca"
 	"github.com/sallyport/sallyport/xds/identity/kubetoken"
 	"github.com/sallyport/sallyport/xds/identity/kubetrust"
+	"github.com/sallyport/sallyport/xds/replicas"
 )
 
 // Cluster is how a control plane of a Kubernetes cluster runs: objects, identities and the CA are the API server's.
@@ -49,6 +50,12 @@ type cluster struct {
 	noNative  atomic.Bool // the cluster runs no native sidecars
 	gateways  gateways
 	deployed  *deploy.Keeper // nil when nothing is made of Gateways
+	others    *replicas.Others
+}
+
+// own is the identity of all replicas.
+func (c *cluster) own(authority *ca.CA) identity.ID {
+	return identity.ID{TrustDomain: authority.TrustDomain(), Namespace: c.Namespace, ServiceAccount: c.Service}
 }
 
 // join makes the clients of a cluster, and the source of p's configuration.

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
@@ -13,10 +14,14 @@ import (
 	"github.com/sallyport/sallyport/xds/serve"
 )
 
-// enforceEvery is how often proxies are asked about that do not have all of a policy yet.
-const enforceEvery = 500 * time.Millisecond
+// enforceEvery is how often proxies are asked about that do not have all of a policy yet. Where that stays so, the other replicas are asked
+// less and less, down to askAtLeast.
+const (
+	enforceEvery = 500 * time.Millisecond
+	askAtLeast   = 8 * time.Second
+)
 
-// watchEnforced says in policies' statuses whether the proxies that are connected to this replica have them, until ctx ends. What all of
+// watchEnforced says in policies' statuses whether the proxies that are connected to the replicas have them, until ctx ends. What all of
 // them had once is not looked at again until the policy says something else: a proxy that comes later is given it before it opens.
 func (p *plane) watchEnforced(ctx context.Context) error {
 	select {
@@ -26,10 +31,20 @@ func (p *plane) watchEnforced(ctx context.Context) error {
 	}
 	ticks := time.NewTicker(enforceEvery)
 	defer ticks.Stop()
+	var before map[config.Key]serve.Enforcement
+	var next time.Time
+	wait := enforceEvery
 	for {
 		if pending := p.pendingPolicies(); len(pending) > 0 {
-			found := p.cache.Enforcing(pending)
-			p.updateStatuses(func() map[config.Key]status.Details { return p.noteEnforced(found) })
+			own := p.cache.Enforcing(pending)
+			if !maps.Equal(own, before) {
+				before, wait, next = own, enforceEvery, time.Time{}
+			}
+			if now := time.Now(); !now.Before(next) {
+				found := p.together(ctx, own)
+				p.updateStatuses(func() map[config.Key]status.Details { return p.noteEnforced(found) })
+				next, wait = now.Add(wait), min(2*wait, askAtLeast)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -61,17 +76,19 @@ func (p *plane) pendingPolicies() (out []config.Key) {
 	return out
 }
 
-func enforcedBy(e serve.Enforcement) bool { return e.Selected > 0 && e.Selected == e.Current }
+func enforcedBy(e enforcing) bool {
+	return e.Selected > 0 && e.Selected == e.Current && e.Unheard == ""
+}
 
 // noteEnforced takes over how far proxies are, and gives the details of the policies of which that is news.
-func (p *plane) noteEnforced(found map[config.Key]serve.Enforcement) map[config.Key]status.Details {
+func (p *plane) noteEnforced(found map[config.Key]enforcing) map[config.Key]status.Details {
 	out := map[config.Key]status.Details{}
 	for key, e := range found {
 		if e.Revision == "" || p.policies.enforced[key] == e {
 			continue
 		}
 		if p.policies.enforced == nil {
-			p.policies.enforced = map[config.Key]serve.Enforcement{}
+			p.policies.enforced = map[config.Key]enforcing{}
 		}
 		p.policies.enforced[key] = e
 		if o := p.known.get(key); o != nil {
@@ -82,7 +99,7 @@ func (p *plane) noteEnforced(found map[config.Key]serve.Enforcement) map[config.
 }
 
 // enforcement is the condition of a policy that proxies are so far with; nil before anybody looked at this version of it.
-func enforcement(o *config.Object, e serve.Enforcement) *condition.Condition {
+func enforcement(o *config.Object, e enforcing) *condition.Condition {
 	if e.Revision != o.Revision {
 		return nil
 	}
@@ -90,12 +107,14 @@ func enforcement(o *config.Object, e serve.Enforcement) *condition.Condition {
 	switch {
 	case permit.FromSpec(o, o.Spec.(*v1alpha1.EgressPolicy)).Observe:
 		c.Reason, c.Message = "Observed", "mode: Observe denies nothing, what would be denied is recorded"
+	case e.Unheard != "":
+		c.Reason, c.Message = "Behind", fmt.Sprintf("the controller %s has not said how far its proxies are; of the others %d of %d have it", e.Unheard, e.Current, e.Selected)
 	case e.Selected == 0:
 		c.Reason, c.Message = "NoProxies", "no proxy that the policy is for is connected"
 	case !enforcedBy(e):
-		c.Reason, c.Message = "Behind", fmt.Sprintf("%d of the %d proxies that are connected to this controller have it; %s has not", e.Current, e.Selected, e.Behind)
+		c.Reason, c.Message = "Behind", fmt.Sprintf("%d of the %d proxies that are connected have it; %s has not", e.Current, e.Selected, e.Behind)
 	default:
-		c.Status, c.Reason, c.Message = "True", "Enforced", fmt.Sprintf("all %d proxies that are connected to this controller have it", e.Selected)
+		c.Status, c.Reason, c.Message = "True", "Enforced", fmt.Sprintf("all %d proxies that are connected have it", e.Selected)
 	}
 	return c
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/replicas"
 	"github.com/sallyport/sallyport/xds/serve"
 )
 
@@ -31,15 +32,16 @@ func TestEnforcement(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		object         *config.Object
-		e              serve.Enforcement
+		e              enforcing
 		status, reason string
 	}{
-		{"nobody looked", o, serve.Enforcement{}, "", ""},
-		{"at another edition", o, serve.Enforcement{Revision: "old", Selected: 1, Current: 1}, "", ""},
-		{"nobody is there", o, serve.Enforcement{Revision: o.Revision}, "False", "NoProxies"},
-		{"one is behind", o, serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 1, Behind: "x"}, "False", "Behind"},
-		{"all have it", o, serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}, "True", "Enforced"},
-		{"observed", read(policy + ", mode: Observe}"), serve.Enforcement{Revision: read(policy + ", mode: Observe}").Revision, Selected: 2, Current: 2}, "False", "Observed"},
+		{"nobody looked", o, enforcing{Enforcement: serve.Enforcement{}}, "", ""},
+		{"at another edition", o, enforcing{Enforcement: serve.Enforcement{Revision: "old", Selected: 1, Current: 1}}, "", ""},
+		{"nobody is there", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision}}, "False", "NoProxies"},
+		{"one is behind", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 1, Behind: "x"}}, "False", "Behind"},
+		{"a replica says nothing", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}, Unheard: "sallyport-2"}, "False", "Behind"},
+		{"all have it", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}}, "True", "Enforced"},
+		{"observed", read(policy + ", mode: Observe}"), enforcing{Enforcement: serve.Enforcement{Revision: read(policy + ", mode: Observe}").Revision, Selected: 2, Current: 2}}, "False", "Observed"},
 	} {
 		got := enforcement(c.object, c.e)
 		if got == nil {
@@ -47,6 +49,30 @@ func TestEnforcement(t *testing.T) {
 		}
 		if got.Status != c.status || got.Reason != c.reason || (got.Type != condition.Enforced) != (c.status == "") {
 			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// TestSum: proxies of all replicas count, at the edition that this one has.
+func TestSum(t *testing.T) {
+	key := config.Key{Kind: config.KindEgressPolicy, Namespace: "shop", Name: "checkout"}
+	own := map[config.Key]serve.Enforcement{key: {Revision: "r", Selected: 1, Current: 1}}
+	other := func(name string, e serve.Enforcement) replicas.Said {
+		return replicas.Said{Replica: name, Enforcements: map[config.Key]serve.Enforcement{key: e}}
+	}
+	for _, c := range []struct {
+		name   string
+		said   []replicas.Said
+		silent map[string]error
+		want   enforcing
+	}{
+		{"alone", nil, nil, enforcing{serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, ""}},
+		{"two", []replicas.Said{other("b", serve.Enforcement{Revision: "r", Selected: 2, Current: 1, Behind: "x"})}, nil, enforcing{serve.Enforcement{Revision: "r", Selected: 3, Current: 2, Behind: "x"}, ""}},
+		{"at another edition", []replicas.Said{other("b", serve.Enforcement{Revision: "old", Selected: 2, Current: 2})}, nil, enforcing{serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, "b"}},
+		{"silent", nil, map[string]error{"b": context.DeadlineExceeded, "a": context.DeadlineExceeded}, enforcing{serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, "a"}},
+	} {
+		if got := sum(own, c.said, c.silent)[key]; got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/config/source/kube/status"
-	"github.com/sallyport/sallyport/xds/serve"
 )
 
 // policyNotes are what is said of EgressPolicies among the other objects, for their statuses. It is found now and then, since
@@ -21,7 +20,7 @@ type policyNotes struct {
 	mu sync.Mutex // held while statuses are told, so that what is told last is the newest
 	by map[config.Key][]admission.Finding
 	// enforced is how far proxies were with policies when they were asked.
-	enforced map[config.Key]serve.Enforcement
+	enforced map[config.Key]enforcing
 }
 
 // updateStatuses tells the statuses' writer what became of objects.

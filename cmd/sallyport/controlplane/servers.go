@@ -91,6 +91,10 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 	serve.NewServer(p.cache, p.ownNode, p.xds, p.log).Register(ctx, g)
 	istioca.New(istioca.Options{CA: authority, Tokens: tokens, OfPod: p.cluster != nil, Impersonate: p.impersonate, TTL: p.cfg.CertTTL, Metrics: p.metrics, Log: p.log}).Register(g)
 	s := &secure{server: g, jobs: []func(context.Context){func(ctx context.Context) { authority.Watch(ctx, 10*time.Second) }}}
+	if p.cluster != nil {
+		p.cluster.replicas(p, authority).Register(g)
+		s.jobs = append(s.jobs, func(ctx context.Context) { <-ctx.Done(); _ = p.cluster.others.Close() })
+	}
 	conn, err := p.auditConnection(authority)
 	if err != nil || conn == nil {
 		return s, err
@@ -134,7 +138,7 @@ func (p *plane) auditConnection(authority *ca.CA) (*grpc.ClientConn, error) {
 	address, how := "unix:"+p.cfg.AuditSocket, insecure.NewCredentials()
 	switch {
 	case p.cfg.AuditAddress != "" && p.cluster != nil:
-		own := identity.ID{TrustDomain: authority.TrustDomain(), Namespace: p.cluster.Namespace, ServiceAccount: p.cluster.Service}
+		own := p.cluster.own(authority)
 		server := own
 		server.ServiceAccount = AuditAccount
 		address, how = p.cfg.AuditAddress, credentials.NewTLS(meshtls.Client(meshtls.NewOwn(authority, own), server))

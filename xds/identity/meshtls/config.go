@@ -37,6 +37,23 @@ func Client(s Source, server identity.ID) *tls.Config {
 	}
 }
 
+// ClientOfName is the configuration of connections to a server that the mesh's CA vouches for by its name in DNS, wherever it is reached:
+// controllers.
+func ClientOfName(s Source, name string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2"},
+		ServerName: name,
+		// The roots are those of the moment, which RootCAs would not be.
+		InsecureSkipVerify: true, //nolint:gosec // see VerifyConnection
+		VerifyConnection: func(state tls.ConnectionState) error {
+			_, err := verifyChain(state.PeerCertificates, x509.VerifyOptions{Roots: s.Roots(), DNSName: name, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+			return err
+		},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.Certificate() },
+	}
+}
+
 // Server is the configuration of a server whose clients must show a certificate of the mesh. Who of them may do what
 // is for identity.Guard and those behind it.
 func Server(s Source) *tls.Config {
@@ -60,17 +77,7 @@ func Server(s Source) *tls.Config {
 
 // verify checks a chain against the roots and gives the identity in its leaf.
 func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage) (identity.ID, error) {
-	if len(chain) == 0 {
-		return identity.ID{}, errors.New("the peer shows no certificate")
-	}
-	between := x509.NewCertPool()
-	for _, c := range chain[1:] {
-		between.AddCert(c)
-	}
-	leaf := chain[0]
-	_, err := leaf.Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: between, CurrentTime: time.Now(), KeyUsages: []x509.ExtKeyUsage{usage},
-	})
+	leaf, err := verifyChain(chain, x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{usage}})
 	if err != nil {
 		return identity.ID{}, err
 	}
@@ -79,4 +86,17 @@ func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUs
 		return identity.ID{}, fmt.Errorf("the peer's certificate: %w", err)
 	}
 	return id, nil
+}
+
+// verifyChain checks a chain, as of now, and gives its leaf.
+func verifyChain(chain []*x509.Certificate, o x509.VerifyOptions) (*x509.Certificate, error) {
+	if len(chain) == 0 {
+		return nil, errors.New("the peer shows no certificate")
+	}
+	o.Intermediates, o.CurrentTime = x509.NewCertPool(), time.Now()
+	for _, c := range chain[1:] {
+		o.Intermediates.AddCert(c)
+	}
+	_, err := chain[0].Verify(o)
+	return chain[0], err
 }
