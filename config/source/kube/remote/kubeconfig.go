@@ -3,6 +3,7 @@ package remote
 import (
 	"errors"
 	"fmt"
+	"net/url"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -28,6 +29,9 @@ func Access(kubeconfig []byte) (*rest.Config, error) {
 	c, err := clientcmd.NewNonInteractiveClientConfig(*raw, raw.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	if err != nil {
 		return nil, err
+	}
+	if u, err := url.Parse(c.Host); err != nil || u.Scheme != "https" {
+		return nil, fmt.Errorf("clusters[].cluster.server: %q is not https://HOST: what opens the cluster would be sent where anybody can read it", c.Host)
 	}
 	if c.Insecure {
 		return nil, errors.New("clusters[].cluster.insecure-skip-tls-verify: whom it is from has to be verified; write certificate-authority-data")

@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -123,17 +124,19 @@ func TestSource(t *testing.T) {
 
 // TestAccess: a kubeconfig that would run a program, read a file or trust anybody is refused, and said where.
 func TestAccess(t *testing.T) {
-	const form = "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'%s}}]\nusers: [{name: u, user: {%s}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
-	for _, c := range []struct{ cluster, user, said string }{
-		{"", "token: t", ""},
-		{"", "exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, interactiveMode: Never}", "exec"},
-		{"", "auth-provider: {name: oidc}", "auth-provider"},
-		{"", "tokenFile: /etc/passwd", "tokenFile"},
-		{"", "client-certificate: /a, client-key: /b", "client-certificate"},
-		{", certificate-authority: /etc/ca", "token: t", "certificate-authority"},
-		{", insecure-skip-tls-verify: true", "token: t", "insecure-skip-tls-verify"},
+	const form = "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: '%s'%s}}]\nusers: [{name: u, user: {%s}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
+	for _, c := range []struct{ server, cluster, user, said string }{
+		{"https://127.0.0.1:1", "", "token: t", ""},
+		{"https://127.0.0.1:1", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, interactiveMode: Never}", "exec"},
+		{"https://127.0.0.1:1", "", "auth-provider: {name: oidc}", "auth-provider"},
+		{"https://127.0.0.1:1", "", "tokenFile: /etc/passwd", "tokenFile"},
+		{"https://127.0.0.1:1", "", "client-certificate: /a, client-key: /b", "client-certificate"},
+		{"https://127.0.0.1:1", ", certificate-authority: /etc/ca", "token: t", "certificate-authority"},
+		{"https://127.0.0.1:1", ", insecure-skip-tls-verify: true", "token: t", "insecure-skip-tls-verify"},
+		{"http://127.0.0.1:1", "", "token: t", "cluster.server"},
+		{"127.0.0.1:1", "", "token: t", "cluster.server"},
 	} {
-		text := strings.Replace(strings.Replace(form, "%s", c.cluster, 1), "%s", c.user, 1)
+		text := fmt.Sprintf(form, c.server, c.cluster, c.user)
 		_, err := remote.Access([]byte(text))
 		if (err == nil) != (c.said == "") || err != nil && !strings.Contains(err.Error(), c.said) {
 			t.Errorf("%s %s: %v", c.cluster, c.user, err)
