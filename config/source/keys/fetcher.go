@@ -19,7 +19,7 @@ type Wanted struct {
 // Batch is what was fetched.
 type Batch struct {
 	Changes []config.Change
-	Tried   bool // each set that is wanted was tried
+	Tried   bool // each set that is wanted was tried, or the first ones have taken too long
 }
 
 // Fetcher keeps sets of keys.
@@ -29,6 +29,8 @@ type Fetcher struct {
 	Check func(text string) error
 	// Fresh is how long a set is good, and First and Last how long a fetch that failed waits for the next one, at first and at last.
 	Fresh, First, Last time.Duration
+	// Patience is how long the first sets that are wanted may keep everybody waiting for them.
+	Patience time.Duration
 
 	want    chan []Wanted
 	batches chan Batch
@@ -37,7 +39,7 @@ type Fetcher struct {
 // NewFetcher makes one with the usual times.
 func NewFetcher(log *slog.Logger, check func(text string) error) *Fetcher {
 	return &Fetcher{
-		Log: log, Check: check, Fresh: 20 * time.Minute, First: time.Second, Last: time.Minute,
+		Log: log, Check: check, Fresh: 20 * time.Minute, First: time.Second, Last: time.Minute, Patience: patience,
 		want: make(chan []Wanted), batches: make(chan Batch),
 	}
 }
@@ -70,25 +72,39 @@ type fetched struct {
 	err  error
 }
 
-// most is how many sets are fetched at once.
-const most = 8
+// most is how many sets are fetched at once, and mostOf how many of one namespace: slow issuers of one keep nobody else waiting.
+const (
+	most   = 32
+	mostOf = 4
+)
+
+// patience is Fetcher's.
+const patience = 10 * time.Second
 
 // Run fetches until ctx ends. It holds what was fetched until somebody takes it.
 func (f *Fetcher) Run(ctx context.Context) {
 	sets, results := map[config.Key]*set{}, make(chan fetched)
 	var held []config.Change
-	told, busy := true, 0
+	told, busy, busyOf := true, 0, map[string]int{}
+	var since time.Time // something was wanted first
 	for {
 		now := time.Now()
 		next := time.Hour
+		tried := allTried(sets)
+		if left := f.Patience - now.Sub(since); !since.IsZero() && !tried {
+			if tried = left <= 0; !tried {
+				next = left
+			}
+		}
 		for key, s := range sets {
 			switch wait := s.due.Sub(now); {
 			case s.busy:
 			case wait > 0:
 				next = min(next, wait)
-			case busy < most:
+			case busy < most && busyOf[key.Namespace] < mostOf:
 				s.busy = true
 				busy++
+				busyOf[key.Namespace]++
 				go func() {
 					text, err := fetch(ctx, s.Source, s.Allowed)
 					select {
@@ -98,7 +114,6 @@ func (f *Fetcher) Run(ctx context.Context) {
 				}()
 			}
 		}
-		tried := allTried(sets)
 		var out chan Batch
 		if len(held) > 0 || tried && !told {
 			out = f.batches
@@ -111,8 +126,14 @@ func (f *Fetcher) Run(ctx context.Context) {
 		case all := <-f.want:
 			held = append(held, wanted(sets, all)...)
 			told = false
+			if since.IsZero() && len(all) > 0 {
+				since = now
+			}
 		case r := <-results:
 			busy--
+			if busyOf[r.key.Namespace]--; busyOf[r.key.Namespace] == 0 {
+				delete(busyOf, r.key.Namespace)
+			}
 			if sets[r.key] == r.of {
 				held = append(held, f.took(r)...)
 			}

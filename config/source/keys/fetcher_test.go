@@ -147,3 +147,34 @@ func TestFetcher(t *testing.T) {
 		t.Errorf("what cannot be fetched was tried: %+v", b)
 	}
 }
+
+// TestOneNamespaceKeepsNobodyWaiting: while the issuers of one say nothing, another's keys come, and after a while nobody waits for them.
+func TestOneNamespaceKeepsNobodyWaiting(t *testing.T) {
+	var says atomic.Value
+	says.Store("keys of a")
+	s := issuerOf(t, &says)
+	f := NewFetcher(slog.New(slog.DiscardHandler), func(string) error { return nil })
+	f.Patience = 500 * time.Millisecond
+	go f.Run(t.Context())
+	var all []Wanted
+	for i := range 10 * most {
+		key := config.Key{Kind: config.KindKeySet, Namespace: "slow", Name: fmt.Sprint(i)}
+		all = append(all, Wanted{Source{Key: key, URI: s.URL + "/slow", Timeout: limit}, loopback(t)})
+	}
+	own := config.Key{Kind: config.KindKeySet, Namespace: "shop", Name: "a"}
+	all = append(all, Wanted{Source{Key: own, URI: s.URL + "/keys"}, loopback(t)})
+	began := time.Now()
+	f.Want(t.Context(), all)
+	came, tried := false, false
+	for !came || !tried {
+		select {
+		case b := <-f.Batches():
+			came = came || len(b.Changes) == 1 && b.Changes[0].Key == own
+			if tried = tried || b.Tried; b.Tried && time.Since(began) < f.Patience {
+				t.Error("what was not tried counts as tried")
+			}
+		case <-time.After(limit):
+			t.Fatalf("keys came: %t, nobody waits any more: %t", came, tried)
+		}
+	}
+}
