@@ -49,6 +49,8 @@ func TestChecksRefuse(t *testing.T) {
 		"egressGateway.autoscaling.maxReplicas=1":                                                    "egressGateway.autoscaling: minReplicas 2 is more than maxReplicas 1",
 		"egressGateway.resources.requests.cpu=null":                                                  "egressGateway.autoscaling: without resources.requests.cpu",
 		"networkPolicies.enabled=true,networkPolicies.namespaces={shop},egressGateway.enabled=false": "networkPolicies: without egressGateway.enabled",
+		"eastWestGateway.enabled=true":                                                               "eastWestGateway.network: without it",
+		"eastWestGateway.network=east":                                                               "eastWestGateway.network: it has no effect",
 		"networkPolicies.namespaces={shop}":                                                          "networkPolicies.namespaces: they have no effect",
 	} {
 		t.Run(set, func(t *testing.T) {

@@ -44,6 +44,7 @@ var plays = map[string]string{
 	"keep-the-log-in-object-storage.md": "machine",
 	"run-from-files.md":                 "mesh",
 	"send-records.md":                   "machine",
+	"several-clusters.md":               "cluster",
 	"simulate.md":                       "machine",
 	"speak-tls-to-a-host.md":            "apiserver",
 	"suggest-and-review.md":             "machine",

@@ -62,6 +62,7 @@ var givens = map[string]func(*stage, *howto.Reader){
 	"ask-a-cluster.md":         (*stage).isInstalled,
 	"close-the-ways-around.md": (*stage).isInstalled,
 	"gateway-api.md":           (*stage).hasGatewayAPI,
+	"several-clusters.md":      (*stage).hasTwoContexts,
 	"verify.md":                (*stage).isInstalled,
 }
 
@@ -104,6 +105,18 @@ func (s *stage) hasGatewayAPI(r *howto.Reader) {
 	s.kubectl("create", "deployment", "asker", "-n", shop, "--image", images.Ref(images.Curl))
 	s.kubectl("set", "serviceaccount", "-n", shop, "deployment/asker", "default")
 	s.kubectl("rollout", "status", "-n", shop, "deployment/asker", "--timeout=2m")
+}
+
+// hasTwoContexts: kubectl knows two contexts, which lead to this one cluster.
+func (s *stage) hasTwoContexts(r *howto.Reader) {
+	s.isInstalled(r)
+	s.Cleanup(func() { // what is in no namespace
+		_, _ = s.run(context.WithoutCancel(s.Context()), s.Kubectl, "delete", "clusterrole/sallyport-remote-reader-istio-system", "clusterrolebinding/sallyport-remote-reader-istio-system", "--ignore-not-found")
+	})
+	s.must(r.Follow(s.Context(), howto.Block{Kind: howto.Shell, Text: `for context in east west; do
+  kubectl config set-context $context --cluster "$(kubectl config view -o jsonpath='{.contexts[0].context.cluster}')" --user "$(kubectl config view -o jsonpath='{.contexts[0].context.user}')"
+done
+`}))
 }
 
 // installGatewayAPI installs the CRDs of the API's module.
