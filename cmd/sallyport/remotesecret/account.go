@@ -49,7 +49,7 @@ func askForToken(ctx context.Context, client kubernetes.Interface, namespace, ac
 	secret := corev1apply.Secret(tokenSecret(account), namespace).WithType(corev1.SecretTypeServiceAccountToken).
 		WithAnnotations(map[string]string{corev1.ServiceAccountNameKey: account})
 	if _, err := client.CoreV1().Secrets(namespace).Apply(ctx, secret, apply); err != nil {
-		return fmt.Errorf("Secret %s/%s: %w", namespace, tokenSecret(account), err)
+		return fmt.Errorf("the Secret %s/%s: %w", namespace, tokenSecret(account), err)
 	}
 	return nil
 }

@@ -30,13 +30,13 @@ func keptToken(ctx context.Context, client kubernetes.Interface, namespace, acco
 	})
 	switch {
 	case apierrors.IsNotFound(err):
-		return "", fmt.Errorf("Secret %s/%s is not there: without --create-account make it (type %s, annotation %s: %s), or take a token that expires, with --duration",
+		return "", fmt.Errorf("the Secret %s/%s is not there: without --create-account make it (type %s, annotation %s: %s), or take a token that expires, with --duration",
 			namespace, name, corev1.SecretTypeServiceAccountToken, corev1.ServiceAccountNameKey, account)
 	case wait.Interrupted(err) && ctx.Err() == nil:
-		return "", fmt.Errorf("Secret %s/%s has no key %q after %s: the cluster's token controller did not write it; take a token that expires, with --duration",
+		return "", fmt.Errorf("the Secret %s/%s has no key %q after %s: the cluster's token controller did not write it; take a token that expires, with --duration",
 			namespace, name, corev1.ServiceAccountTokenKey, tokenWithin)
 	case err != nil:
-		return "", fmt.Errorf("Secret %s/%s: %w", namespace, name, err)
+		return "", fmt.Errorf("the Secret %s/%s: %w", namespace, name, err)
 	}
 	return string(found.Data[corev1.ServiceAccountTokenKey]), nil
 }
