@@ -35,16 +35,23 @@ func (e *Env) dial(ctx context.Context, addr string) (*conn, error) {
 	if e.Proxy != nil {
 		return e.dialByProxy(ctx, addr)
 	}
-	c, err := e.connect(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	if c.taken, err = e.taken(addrPort(c.LocalAddr()), addrPort(c.RemoteAddr())); err != nil {
+	for try := 1; ; try++ {
+		c, err := e.connect(ctx, addr)
+		if err != nil {
+			return nil, err
+		}
+		if c.taken, err = e.taken(addrPort(c.LocalAddr()), addrPort(c.RemoteAddr())); err == nil {
+			return c, nil
+		}
 		_ = c.Close()
-		return nil, &unknownError{fmt.Errorf("who took the connection cannot be told: %w", err)}
+		if try == tries || !errors.Is(err, errOver) {
+			return nil, &unknownError{fmt.Errorf("who took the connection cannot be told: %w", err)}
+		}
 	}
-	return c, nil
 }
+
+// tries is how often something is connected to whose connections end before it can be seen who took them.
+const tries = 3
 
 func (e *Env) connect(ctx context.Context, addr string) (*conn, error) {
 	plain, err := (&net.Dialer{Timeout: e.Wait}).DialContext(ctx, "tcp", addr)

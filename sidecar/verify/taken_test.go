@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -65,5 +66,32 @@ func TestFindTaker(t *testing.T) {
 	want := Taken(fmt.Sprintf("port %d of this pod", addrPort(l.Addr()).Port()))
 	if by, err := findTaker(local, netip.MustParseAddrPort("203.0.113.5:443")); by != want || err != nil {
 		t.Errorf("redirected: taken by %q, want %q (%v)", by, want, err)
+	}
+}
+
+// TestTakerIn: nobody at the other end is concluded only if the tables show nobody each time, while our own end stands.
+func TestTakerIn(t *testing.T) {
+	remote, proxy := netip.MustParseAddrPort("203.0.113.5:443"), netip.MustParseAddrPort("127.0.0.1:15001")
+	for _, c := range []struct {
+		name string
+		seen []pair // each time; the last one from then on
+		want Taken
+		err  error
+	}{
+		{"seen at once", []pair{{true, proxy}}, ByProxy, nil},
+		{"missed once", []pair{{true, netip.AddrPort{}}, {true, proxy}}, ByProxy, nil},
+		{"nobody", []pair{{true, netip.AddrPort{}}}, "", nil},
+		{"the target itself", []pair{{true, remote}}, "", nil},
+		{"over meanwhile", []pair{{true, netip.AddrPort{}}, {}}, "", errOver},
+	} {
+		at := 0
+		got, err := takerIn(func() (pair, error) {
+			p := c.seen[min(at, len(c.seen)-1)]
+			at++
+			return p, nil
+		}, remote)
+		if got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: %q (%v), want %q (%v)", c.name, got, err, c.want, c.err)
+		}
 	}
 }
