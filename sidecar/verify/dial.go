@@ -40,17 +40,19 @@ func (e *Env) dial(ctx context.Context, addr string) (*conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.taken, err = e.taken(addrPort(c.LocalAddr()), addrPort(c.RemoteAddr())); err == nil {
+		c.taken, err = e.taken(addrPort(c.LocalAddr()), addrPort(c.RemoteAddr()))
+		if err == nil && (c.taken != "" || try == tries) {
 			return c, nil
 		}
 		_ = c.Close()
-		if try == tries || !errors.Is(err, errOver) {
+		if err != nil && (try == tries || !errors.Is(err, errOver)) {
 			return nil, &unknownError{fmt.Errorf("who took the connection cannot be told: %w", err)}
 		}
 	}
 }
 
-// tries is how often something is connected to whose connections end before it can be seen who took them.
+// tries is how often something is connected to until it is seen who took the connection. One that nobody took is nobody's each time; one
+// that is over at once, or whose port NAT changed, mostly is not.
 const tries = 3
 
 func (e *Env) connect(ctx context.Context, addr string) (*conn, error) {

@@ -23,58 +23,40 @@ const (
 // procNet is where the kernel shows this network namespace (proc(5)).
 const procNet = "/proc/net"
 
-// findTaker says who in this network namespace has the other end of a connection from local to remote. A redirected connection
-// ends in a socket here, which the kernel lists with our address as its remote one, and with a local address that is not the
-// one that was dialled.
-func findTaker(local, remote netip.AddrPort) (Taken, error) {
-	return takerIn(func() (pair, error) { return lookFor(local) }, remote)
-}
-
-// looks is how often the tables have to show nobody. The kernel gives them page by page: who goes while they are read may be missed, and
-// so may others.
-const looks = 3
-
 // errOver says that a connection ended before anybody could be seen at its other end.
 var errOver = errors.New("it was over at once")
 
-func takerIn(look func() (pair, error), remote netip.AddrPort) (Taken, error) {
-	for range looks {
-		found, err := look()
-		switch at := found.other; {
-		case err != nil:
-			return "", err
-		case !at.IsValid() && !found.open: // whoever took it has reset it already
-			return "", errOver
-		case !at.IsValid():
-		case at == remote:
-			return "", nil
-		case at.Port() == proxyPort:
-			return ByProxy, nil
-		case at.Port() == resolverPort:
-			return ByResolver, nil
-		default:
-			return Taken(fmt.Sprintf("port %d of this pod", at.Port())), nil
-		}
-	}
-	return "", nil
-}
-
-// lookFor reads the kernel's tables once.
-func lookFor(local netip.AddrPort) (found pair, err error) {
+// findTaker says who in this network namespace has the other end of a connection from local to remote. A redirected connection
+// ends in a socket here, which the kernel lists with our address as its remote one, and with a local address that is not the
+// one that was dialled. Where another connection that was redirected there had our port a moment ago, the kernel's NAT gives ours another one
+// at that end, and nobody is seen: see Env.dial.
+func findTaker(local, remote netip.AddrPort) (Taken, error) {
+	var found pair
 	for _, name := range []string{"tcp", "tcp6"} {
 		f, err := os.Open(filepath.Join(procNet, name))
 		if os.IsNotExist(err) && name == "tcp6" {
 			continue
 		} else if err != nil {
-			return pair{}, err
+			return "", err
 		}
 		err = found.find(f, local)
 		_ = f.Close()
 		if err != nil {
-			return pair{}, err
+			return "", err
 		}
 	}
-	return found, nil
+	switch at := found.other; {
+	case !at.IsValid() && !found.open: // whoever took it has reset it already
+		return "", errOver
+	case !at.IsValid(), at == remote:
+		return "", nil
+	case at.Port() == proxyPort:
+		return ByProxy, nil
+	case at.Port() == resolverPort:
+		return ByResolver, nil
+	default:
+		return Taken(fmt.Sprintf("port %d of this pod", at.Port())), nil
+	}
 }
 
 // pair is what tables of sockets show of the two ends of a connection.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 )
 
 // hexOf is an address as the kernel shows it on this machine.
@@ -69,29 +70,43 @@ func TestFindTaker(t *testing.T) {
 	}
 }
 
-// TestTakerIn: nobody at the other end is concluded only if the tables show nobody each time, while our own end stands.
-func TestTakerIn(t *testing.T) {
-	remote, proxy := netip.MustParseAddrPort("203.0.113.5:443"), netip.MustParseAddrPort("127.0.0.1:15001")
+// TestDialLooksAgain: that nobody took a connection is only said of something that was connected to several times.
+func TestDialLooksAgain(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	type seen struct {
+		by  Taken
+		err error
+	}
+	other := errors.New("no table")
 	for _, c := range []struct {
-		name string
-		seen []pair // each time; the last one from then on
-		want Taken
-		err  error
+		name  string
+		seen  []seen
+		want  Taken
+		err   error
+		dials int
 	}{
-		{"seen at once", []pair{{true, proxy}}, ByProxy, nil},
-		{"missed once", []pair{{true, netip.AddrPort{}}, {true, proxy}}, ByProxy, nil},
-		{"nobody", []pair{{true, netip.AddrPort{}}}, "", nil},
-		{"the target itself", []pair{{true, remote}}, "", nil},
-		{"over meanwhile", []pair{{true, netip.AddrPort{}}, {}}, "", errOver},
+		{"at once", []seen{{ByProxy, nil}}, ByProxy, nil, 1},
+		{"the second time", []seen{{"", nil}, {ByProxy, nil}}, ByProxy, nil, 2},
+		{"after it was over", []seen{{"", errOver}, {"", nil}, {ByProxy, nil}}, ByProxy, nil, 3},
+		{"never", []seen{{"", nil}, {"", nil}, {"", nil}}, "", nil, 3},
+		{"always over", []seen{{"", errOver}, {"", errOver}, {"", errOver}}, "", errOver, 3},
+		{"no table", []seen{{"", other}}, "", other, 1},
 	} {
-		at := 0
-		got, err := takerIn(func() (pair, error) {
-			p := c.seen[min(at, len(c.seen)-1)]
-			at++
-			return p, nil
-		}, remote)
-		if got != c.want || !errors.Is(err, c.err) {
-			t.Errorf("%s: %q (%v), want %q (%v)", c.name, got, err, c.want, c.err)
+		dials := 0
+		e := &Env{Wait: 10 * time.Second, taken: func(netip.AddrPort, netip.AddrPort) (Taken, error) {
+			dials++
+			return c.seen[dials-1].by, c.seen[dials-1].err
+		}}
+		got, err := e.dial(t.Context(), l.Addr().String())
+		if !errors.Is(err, c.err) || dials != c.dials || err == nil && got.taken != c.want {
+			t.Errorf("%s: %+v (%v) after %d", c.name, got, err, dials)
+		}
+		if got != nil {
+			_ = got.Close()
 		}
 	}
 }
