@@ -133,6 +133,7 @@ func (b *batch) settleTopology() {
 func (b *batch) topologyNow() *Topology {
 	cfg := b.next.Mesh.Topology
 	t := &Topology{networks: map[string]string{}, gateways: map[string][]NetworkGateway{}}
+	names := slices.Sorted(maps.Keys(cfg.Networks))
 	for _, cluster := range b.clusters() {
 		ns := b.objects[config.Key{Kind: config.KindNamespace, Name: b.next.Mesh.RootNamespace}.In(cluster)]
 		network := ""
@@ -143,8 +144,8 @@ func (b *batch) topologyNow() *Topology {
 		if cluster == "" {
 			network, name = cmp.Or(network, cfg.Network), cfg.Cluster
 		}
-		for other, n := range cfg.Networks {
-			if network == "" && slices.Contains(n.Clusters, name) {
+		for _, other := range names {
+			if network == "" && slices.Contains(cfg.Networks[other].Clusters, name) {
 				network = other
 			}
 		}
@@ -153,7 +154,7 @@ func (b *batch) topologyNow() *Topology {
 		}
 	}
 	t.own = t.networks[""]
-	for _, name := range slices.Sorted(maps.Keys(cfg.Networks)) {
+	for _, name := range names {
 		n := cfg.Networks[name]
 		for _, r := range n.Ranges {
 			t.ranges = append(t.ranges, networkRange{r, name})
