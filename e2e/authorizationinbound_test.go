@@ -52,20 +52,7 @@ func (a *authorizedPod) authorize(t *testing.T, policies ...[3]string) {
 	for i, p := range policies {
 		fmt.Fprintf(&all, "---\napiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: %s-%d, namespace: %s, annotations: {%s}}\nspec: %s\n", name, i, p[0], p[1], p[2])
 	}
-	if err := a.scene.Config.Write("authorization.yaml", all.String()); err != nil {
-		t.Fatal(err)
-	}
-	// those of connections come with them, and Envoy's dump has no filters of these
-	err := world.Within(t.Context(), 20*time.Second, func() error {
-		dump, err := a.pod.Admin(t.Context(), "/config_dump?resource=ecds_filters")
-		if err != nil || !strings.Contains(string(dump), "/"+name+"-") {
-			return fmt.Errorf("no %s (%w)", name, err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a.told(t, "authorization.yaml", all.String(), "/"+name+"-") // those of connections come with them, and Envoy's dump has no filters of these
 }
 
 // holds asks for pages of the pod, as the app by the mesh and as the bystander in plain text; then for what it echoes at its TCP port, and for

@@ -75,6 +75,26 @@ type meshed struct {
 	bystander *world.Host
 }
 
+// told writes a file of objects, and waits until the filters that the pod's proxy has of its own hold all of some texts.
+func (m *meshed) told(t *testing.T, file, objects string, texts ...string) {
+	t.Helper()
+	if err := m.scene.Config.Write(file, objects); err != nil {
+		t.Fatal(err)
+	}
+	err := world.Within(t.Context(), 20*time.Second, func() error {
+		dump, err := m.pod.Admin(t.Context(), "/config_dump?resource=ecds_filters")
+		for _, text := range texts {
+			if err == nil && !strings.Contains(string(dump), text) {
+				err = fmt.Errorf("no %s", text)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestMutualTLS: pods with proxies speak mutual TLS to each other without anybody saying so, PeerAuthentications are kept, and every byte
 // arrives.
 func TestMutualTLS(t *testing.T) {

@@ -100,10 +100,9 @@ func (s *stage) servers() {
 // crds installs the API's standard channel.
 func (s *stage) crds() {
 	s.Helper()
-	dir := strings.TrimSpace(s.run("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api"))
-	files, err := filepath.Glob(filepath.Join(dir, "config/crd/standard/gateway.networking.k8s.io_*.yaml"))
-	if err != nil || len(files) == 0 {
-		s.Fatalf("CRDs in %s: %v", dir, err)
+	files, err := cluster.GatewayAPI(s.Context())
+	if err != nil {
+		s.Fatal(err)
 	}
 	args := []string{s.Kubectl, "apply", "--server-side", "--force-conflicts"}
 	for _, f := range files {

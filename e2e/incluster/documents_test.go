@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/e2e/cluster"
 	"github.com/sallyport/sallyport/e2e/cluster/images"
 	"github.com/sallyport/sallyport/e2e/howto"
 	"github.com/sallyport/sallyport/e2e/world"
@@ -121,9 +122,7 @@ done
 
 // installGatewayAPI installs the CRDs of the API's module.
 func (s *stage) installGatewayAPI() {
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
-	s.must(err)
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "config/crd/standard/gateway.networking.k8s.io_*.yaml"))
+	files, err := cluster.GatewayAPI(s.Context())
 	s.must(err)
 	args := []string{"apply", "--server-side", "--force-conflicts"}
 	for _, f := range files {

@@ -19,13 +19,13 @@ type ledService struct {
 // meshRoutes is the writer's memory of them.
 type meshRoutes struct {
 	parts  map[config.Key]map[Ref]route.Routes // of each route, by its parent
-	of     map[ledService]map[config.Key]bool  // the routes that are for a Service
+	of     users[ledService]                   // the routes that are for a Service
 	joined map[ledService]*VirtualService      // what became of all of them
 	leadTo map[string]map[ledService]bool      // what leads to a host
 }
 
 func newMeshRoutes() meshRoutes {
-	return meshRoutes{map[config.Key]map[Ref]route.Routes{}, map[ledService]map[config.Key]bool{}, map[ledService]*VirtualService{}, map[string]map[ledService]bool{}}
+	return meshRoutes{map[config.Key]map[Ref]route.Routes{}, users[ledService]{}, map[ledService]*VirtualService{}, map[string]map[ledService]bool{}}
 }
 
 // makeMeshRoute makes what pods' proxies do by a route of the Gateway API. What it comes to beside others is settled by joinMeshRoutes.
@@ -34,9 +34,7 @@ func (b *batch) makeMeshRoute(w gatewayapi.World, key config.Key) {
 	for ref := range x.parts[key] {
 		at := ledService{key.Namespace, ref}
 		b.rejoined[at] = true
-		if delete(x.of[at], key); len(x.of[at]) == 0 {
-			delete(x.of, at)
-		}
+		x.of.note(at, key, false)
 	}
 	delete(x.parts, key)
 	o := b.objects[key]
@@ -54,10 +52,8 @@ func (b *batch) makeMeshRoute(w gatewayapi.World, key config.Key) {
 		ref := Ref(a.Service)
 		x.parts[key][ref] = x.parts[key][ref].And(a.ServiceRoutes(w, r))
 		at := ledService{key.Namespace, ref}
-		if x.of[at] == nil {
-			x.of[at] = map[config.Key]bool{}
-		}
-		x.of[at][key], b.rejoined[at] = true, true
+		x.of.note(at, key, true)
+		b.rejoined[at] = true
 	}
 }
 

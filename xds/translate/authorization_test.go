@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"testing"
 
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -41,28 +42,7 @@ func TestEnvoyAcceptsAuthorization(t *testing.T) {
 		if !ok {
 			t.Fatal("nothing for the filter")
 		}
-		m, err := r.Any().UnmarshalNew()
-		if err != nil {
-			t.Fatal(err)
-		}
-		replaced := 0
-		for _, l := range b.StaticResources.Listeners {
-			for _, chain := range append(l.FilterChains, l.DefaultFilterChain) {
-				for _, f := range chain.GetFilters() {
-					hcm := &hcmv3.HttpConnectionManager{}
-					if f.GetTypedConfig().UnmarshalTo(hcm) != nil {
-						continue
-					}
-					for _, h := range hcm.HttpFilters {
-						if h.Name == envoy.FilterAuthz {
-							h.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: m.(*corev3.TypedExtensionConfig).TypedConfig}
-							replaced++
-						}
-					}
-					f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: wrap(t, hcm)}
-				}
-			}
-		}
+		replaced := placed(t, b, envoy.FilterAuthz, r)
 		if replaced != 2 {
 			t.Fatalf("%d filters: want that of requests, and that of questions", replaced)
 		}
@@ -241,4 +221,31 @@ func TestEnvoyAcceptsInboundAuthorization(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), binary, "--mode", "validate", "-l", "error", "-c", file).CombinedOutput(); err != nil {
 		t.Errorf("Envoy refuses it: %v\n%s", err, out)
 	}
+}
+
+// placed puts a filter of requests that comes by itself where it is asked for, and counts the places.
+func placed(t *testing.T, b *bootstrapv3.Bootstrap, name string, r *resource.Resource) (places int) {
+	t.Helper()
+	m, err := r.Any().UnmarshalNew()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range b.StaticResources.Listeners {
+		for _, chain := range append(l.FilterChains, l.DefaultFilterChain) {
+			for _, f := range chain.GetFilters() {
+				hcm := &hcmv3.HttpConnectionManager{}
+				if f.GetTypedConfig().UnmarshalTo(hcm) != nil {
+					continue
+				}
+				for _, h := range hcm.HttpFilters {
+					if h.Name == name {
+						h.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: m.(*corev3.TypedExtensionConfig).TypedConfig}
+						places++
+					}
+				}
+				f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: wrap(t, hcm)}
+			}
+		}
+	}
+	return places
 }

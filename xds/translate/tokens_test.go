@@ -4,9 +4,6 @@ import (
 	"os/exec"
 	"testing"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	security "istio.io/api/security/v1"
 	typev1beta1 "istio.io/api/type/v1beta1"
 
@@ -89,29 +86,8 @@ func TestEnvoyAcceptsTokens(t *testing.T) {
 		if !ok {
 			t.Fatal("nothing for the filter")
 		}
-		m, err := r.Any().UnmarshalNew()
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, replaced := static(t, c.view()), 0
-		for _, l := range b.StaticResources.Listeners {
-			for _, chain := range l.FilterChains {
-				for _, f := range chain.GetFilters() {
-					hcm := &hcmv3.HttpConnectionManager{}
-					if f.GetTypedConfig().UnmarshalTo(hcm) != nil {
-						continue
-					}
-					for _, h := range hcm.HttpFilters {
-						if h.Name == envoy.FilterTokens {
-							h.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: m.(*corev3.TypedExtensionConfig).TypedConfig}
-							replaced++
-						}
-					}
-					f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: wrap(t, hcm)}
-				}
-			}
-		}
-		if replaced == 0 {
+		b := static(t, c.view())
+		if placed(t, b, envoy.FilterTokens, r) == 0 {
 			t.Fatal("no filter verifies tokens")
 		}
 		if out, err := exec.CommandContext(t.Context(), binary, "--mode", "validate", "-l", "error", "-c", envoytest.Write(t, b)).CombinedOutput(); err != nil {

@@ -78,6 +78,28 @@ const (
 	mostOf = 4
 )
 
+// places are taken by fetches under way, of a namespace and of all.
+type places struct {
+	all int
+	of  map[string]int
+}
+
+func (p *places) take(ns string) bool {
+	if p.all >= most || p.of[ns] >= mostOf {
+		return false
+	}
+	p.all++
+	p.of[ns]++
+	return true
+}
+
+func (p *places) give(ns string) {
+	p.all--
+	if p.of[ns]--; p.of[ns] == 0 {
+		delete(p.of, ns)
+	}
+}
+
 // patience is Fetcher's.
 const patience = 10 * time.Second
 
@@ -85,7 +107,7 @@ const patience = 10 * time.Second
 func (f *Fetcher) Run(ctx context.Context) {
 	sets, results := map[config.Key]*set{}, make(chan fetched)
 	var held []config.Change
-	told, busy, busyOf := true, 0, map[string]int{}
+	told, busy := true, places{of: map[string]int{}}
 	var since time.Time // something was wanted first
 	for {
 		now := time.Now()
@@ -101,10 +123,8 @@ func (f *Fetcher) Run(ctx context.Context) {
 			case s.busy:
 			case wait > 0:
 				next = min(next, wait)
-			case busy < most && busyOf[key.Namespace] < mostOf:
+			case busy.take(key.Namespace):
 				s.busy = true
-				busy++
-				busyOf[key.Namespace]++
 				go func() {
 					text, err := fetch(ctx, s.Source, s.Allowed)
 					select {
@@ -130,10 +150,7 @@ func (f *Fetcher) Run(ctx context.Context) {
 				since = now
 			}
 		case r := <-results:
-			busy--
-			if busyOf[r.key.Namespace]--; busyOf[r.key.Namespace] == 0 {
-				delete(busyOf, r.key.Namespace)
-			}
+			busy.give(r.key.Namespace)
 			if sets[r.key] == r.of {
 				held = append(held, f.took(r)...)
 			}
