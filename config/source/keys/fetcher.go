@@ -32,6 +32,7 @@ type Fetcher struct {
 	// Patience is how long the first sets that are wanted may keep everybody waiting for them.
 	Patience time.Duration
 
+	fetch   func(context.Context, Source, inside.Allowed) (string, error)
 	want    chan []Wanted
 	batches chan Batch
 }
@@ -40,7 +41,7 @@ type Fetcher struct {
 func NewFetcher(log *slog.Logger, check func(text string) error) *Fetcher {
 	return &Fetcher{
 		Log: log, Check: check, Fresh: 20 * time.Minute, First: time.Second, Last: time.Minute, Patience: patience,
-		want: make(chan []Wanted), batches: make(chan Batch),
+		fetch: fetch, want: make(chan []Wanted), batches: make(chan Batch),
 	}
 }
 
@@ -126,7 +127,7 @@ func (f *Fetcher) Run(ctx context.Context) {
 			case busy.take(key.Namespace):
 				s.busy = true
 				go func() {
-					text, err := fetch(ctx, s.Source, s.Allowed)
+					text, err := f.fetch(ctx, s.Source, s.Allowed)
 					select {
 					case results <- fetched{key, s, text, err}:
 					case <-ctx.Done():
@@ -147,7 +148,7 @@ func (f *Fetcher) Run(ctx context.Context) {
 			held = append(held, wanted(sets, all)...)
 			told = false
 			if since.IsZero() && len(all) > 0 {
-				since = now
+				since = time.Now()
 			}
 		case r := <-results:
 			busy.give(r.key.Namespace)
