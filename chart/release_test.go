@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -70,9 +71,13 @@ func (c *cluster) upgradeKeeps(t *testing.T) {
 			t.Errorf("upgrade %v: pods made anew: %t, want %t", step.args, anew, step.anew)
 		}
 		before = after
-		for name, bundle := range c.bundles(t) {
-			if bundle != "roots" {
-				t.Errorf("upgrade %v: caBundle of %s is %q", step.args, name, bundle)
+		for name, is := range c.written(t) {
+			want := "roots"
+			if strings.HasSuffix(name, " path") {
+				want = "/validate/key"
+			}
+			if is != want {
+				t.Errorf("upgrade %v: of %s there is %q", step.args, name, is)
 			}
 		}
 		got, err := c.client.CoreV1().Secrets(namespace).Get(t.Context(), "istio-ca-secret", metav1.GetOptions{})
@@ -82,8 +87,8 @@ func (c *cluster) upgradeKeeps(t *testing.T) {
 	}
 }
 
-// bundles are the caBundles, by webhook, in plain.
-func (c *cluster) bundles(t *testing.T) map[string]string {
+// written are the caBundles in plain, by webhook, and the path of what validates.
+func (c *cluster) written(t *testing.T) map[string]string {
 	t.Helper()
 	api, all := c.client.AdmissionregistrationV1(), map[string]string{}
 	m, err := api.MutatingWebhookConfigurations().Get(t.Context(), injector, metav1.GetOptions{})
@@ -99,6 +104,7 @@ func (c *cluster) bundles(t *testing.T) map[string]string {
 	}
 	for _, hook := range v.Webhooks {
 		all[hook.Name] = string(hook.ClientConfig.CABundle)
+		all[hook.Name+" path"] = *cmp.Or(hook.ClientConfig.Service.Path, new(string))
 	}
 	return all
 }

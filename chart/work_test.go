@@ -67,7 +67,7 @@ func (c *cluster) worksAsItself(t *testing.T) {
 			t.Errorf("the mesh's roots in %v: %+v, %v", namespaces, done, err)
 		}
 	}
-	hooks := kubetrust.Webhooks{Client: client.AdmissionregistrationV1(), Mutating: []string{injector}, Validating: []string{validator}}
+	hooks := kubetrust.Webhooks{Client: client.AdmissionregistrationV1(), Mutating: []string{injector}, Validating: []string{validator}, ValidatingPath: "/validate/key"}
 	if n, err := hooks.Distribute(ctx, []byte("roots")); err != nil || n != 2 {
 		t.Errorf("the caBundle: %d written, %v", n, err)
 	}

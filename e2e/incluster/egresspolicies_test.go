@@ -3,6 +3,9 @@ package incluster
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +36,9 @@ func (s *stage) egressPolicies(app string) {
 		}
 	}
 	later := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
+	s.becomes("who writes it is warned of what it would newly deny", 60*time.Second, func() error {
+		return s.warnsOf(fmt.Sprintf(allowlist, external, later.Format(time.RFC3339)), "would newly deny ", "of 1 workload in the last hour", "to "+second+":443")
+	})
 	s.apply(fmt.Sprintf(allowlist, external, later.Format(time.RFC3339)))
 	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=egress.sallyport.io/Accepted", "--timeout=20s")
 	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=Enforced", "--timeout=30s")
@@ -54,6 +60,22 @@ func (s *stage) egressPolicies(app string) {
 	s.becomes("without the policy it is open", 20*time.Second, func() error { return reaches(s.Context(), app, "https://"+second+"/again") })
 	s.kubectl("delete", "serviceentry", "-n", shop, "external", "second")
 	s.kubectl("delete", "deployment", "-n", shop, "colleague")
+}
+
+// warnsOf: whoever tries to write an object hears a warning with these words in it.
+func (s *stage) warnsOf(yaml string, words ...string) error {
+	cmd := exec.CommandContext(s.Context(), s.Kubectl, "apply", "--dry-run=server", "-f", "-")
+	cmd.Env, cmd.Stdin = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig), strings.NewReader(yaml)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no line has %q: %s", words, out)
 }
 
 // keptByAll: the status says that the proxies which the policy is for have it, and in which revision.

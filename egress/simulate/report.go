@@ -139,13 +139,17 @@ func mergeExample(list []Example, x Example) []Example {
 // describe says in a line what was asked.
 func describe(a *asked) string {
 	w := Workload{a.Namespace, a.ServiceAccount, a.Workload}
-	target := a.Host
-	if a.Port != 0 {
-		target = net.JoinHostPort(a.Host, strconv.FormatUint(uint64(a.Port), 10))
-	}
-	text := fmt.Sprintf("%s → %s://%s%s", w, cmp.Or(a.Protocol, string(record.Network)), target, a.URLPath)
+	text := fmt.Sprintf("%s → %s://%s%s", w, cmp.Or(a.Protocol, string(record.Network)), target(a.Host, a.Port), a.URLPath)
 	if a.Method != "" {
 		text += " (" + a.Method + ")"
 	}
 	return text
+}
+
+// target is HOST:PORT, or the host alone of what has no port.
+func target(host string, port uint32) string {
+	if port == 0 {
+		return host
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(uint64(port), 10))
 }

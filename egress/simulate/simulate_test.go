@@ -69,6 +69,11 @@ func read(t testing.TB, texts ...string) world {
 	return w
 }
 
+// sides are the world as it is, and as it would be.
+func (w world) sides(would world) *simulate.Sides {
+	return &simulate.Sides{Base: w.snapshot, Candidate: would.snapshot, Now: now, Revision: func(k config.Key) string { return w.revisions[k] }}
+}
+
 // input is of workload shop/cart; change makes another one of it.
 func input(change func(*inputs.Input)) inputs.Input {
 	x := inputs.Input{
@@ -84,7 +89,7 @@ func input(change func(*inputs.Input)) inputs.Input {
 
 func simulated(t *testing.T, before, after world, list ...inputs.Input) *simulate.Report {
 	t.Helper()
-	run := simulate.New(&simulate.Sides{Base: before.snapshot, Candidate: after.snapshot, Now: now, Revision: func(k config.Key) string { return before.revisions[k] }})
+	run := simulate.New(before.sides(after))
 	for i := range list {
 		if err := run.Add(&list[i]); err != nil {
 			t.Fatal(err)

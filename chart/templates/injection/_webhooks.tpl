@@ -9,6 +9,16 @@ caBundle: {{ .clientConfig.caBundle }}
 {{- end }}
 {{- end }}
 
+{{/* The path of that webhook, likewise. */}}
+{{- define "sallyport.path" -}}
+{{- $name := .name }}
+{{- range (.live).webhooks }}
+{{- if and (eq .name $name) .clientConfig.service.path }}
+path: {{ .clientConfig.service.path }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Namespaces whose pods are never held up: without them there is no cluster, or no injector. */}}
 {{- define "sallyport.neverInjected" -}}
 - key: kubernetes.io/metadata.name

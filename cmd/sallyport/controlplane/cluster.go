@@ -140,6 +140,10 @@ func (c *cluster) spread(ctx context.Context, p *plane) error {
 	}
 	kubetrust.Keep(ctx, spreadEvery, p.known.spread, p.log, func(ctx context.Context) error {
 		bundle := c.authority.BundlePEM()
+		var ofPath error
+		if hooks.ValidatingPath, ofPath = c.validatingPath(); ofPath != nil {
+			return ofPath
+		}
 		// the webhooks first: without them no pod is created
 		_, ofHooks := hooks.Distribute(ctx, bundle)
 		_, ofMaps := maps.Distribute(ctx, p.known.namespaceNames(), bundle)

@@ -41,6 +41,11 @@ type inCluster struct {
 }
 
 func beginInCluster(t *testing.T, config *rest.Config) *inCluster {
+	return beginWithLog(t, config, "")
+}
+
+// beginWithLog is beginInCluster with an audit server, by its socket.
+func beginWithLog(t *testing.T, config *rest.Config, auditSocket string) *inCluster {
 	t.Helper()
 	c := &inCluster{lab: &lab{T: t, data: t.TempDir(), ended: make(chan error, 1)}}
 	c.client, c.istio = kubernetes.NewForConfigOrDie(config), istioclient.NewForConfigOrDie(config)
@@ -61,7 +66,7 @@ func beginInCluster(t *testing.T, config *rest.Config) *inCluster {
 			Cluster: &Cluster{
 				REST: config, Namespace: system, Service: "sallyport", Replica: "one", WebhookAddr: webhooks, InjectionConfigFile: injection,
 			},
-			DataDir: c.data, SecureAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", HealthAddr: "127.0.0.1:0",
+			DataDir: c.data, SecureAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", HealthAddr: "127.0.0.1:0", AuditSocket: auditSocket,
 			Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Listening: func(a Addresses) { listening <- a },
 		})
 	}()

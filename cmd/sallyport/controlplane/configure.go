@@ -41,6 +41,8 @@ type plane struct {
 	cluster   *cluster // nil without one
 	policies  policyNotes
 	keys      *keys.Fetcher
+	proposals chan proposal
+	foresight *foresight // nil without a log, or without a cluster
 }
 
 // configure is the one writer: it takes the source's batches and new mesh settings, in turn, and publishes what
@@ -87,6 +89,8 @@ func (p *plane) configure(ctx context.Context) error {
 		case <-p.settings:
 			p.reloadMesh()
 			p.wantKeys(ctx)
+		case q := <-p.proposals:
+			q.put(p.registry)
 		}
 	}
 }

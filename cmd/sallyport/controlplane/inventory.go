@@ -78,6 +78,14 @@ func (v *inventory) get(k config.Key) *config.Object {
 	return v.objects[k]
 }
 
+// revision is an object's, "" of none.
+func (v *inventory) revision(k config.Key) string {
+	if o := v.get(k); o != nil {
+		return o.Revision
+	}
+	return ""
+}
+
 // Pod implements workload.Pods.
 func (v *inventory) Pod(namespace, name string) (labels map[string]string, account string, ips []string, ok bool) {
 	o := v.get(config.Key{Kind: config.KindPod, Namespace: namespace, Name: name})

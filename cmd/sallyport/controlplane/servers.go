@@ -102,6 +102,9 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 	records := ingest.NewServer(ingest.NewClient(conn), p.ownRecord, p.log)
 	records.Limit(func() float64 { return p.snapshot.Load().Mesh.Audit.RecordsPerSecond })
 	records.Register(g)
+	if p.cluster != nil {
+		p.foresight = newForesight(p, conn)
+	}
 	s.jobs = append(s.jobs, func(ctx context.Context) { <-ctx.Done(); _ = conn.Close() })
 	return s, nil
 }

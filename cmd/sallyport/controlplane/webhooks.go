@@ -2,7 +2,9 @@ package controlplane
 
 import (
 	"context"
+	"crypto/subtle"
 	"crypto/tls"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net"
@@ -28,11 +30,16 @@ func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) e
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /validate", webhook.Handler(webhook.Config{Log: p.log, Metrics: p.metrics,
+	validate := webhook.Handler(webhook.Config{Log: p.log, Metrics: p.metrics,
 		Check: func(_ context.Context, o config.Object) []admission.Finding {
 			return p.known.check(o, *p.snapshot.Load().Mesh)
 		},
-	}))
+		Foresee: p.foresee,
+	})
+	mux.Handle("POST /validate", validate)
+	mux.HandleFunc("POST /validate/{key}", func(w http.ResponseWriter, r *http.Request) {
+		validate.ServeHTTP(w, r.WithContext(c.knowing(r)))
+	})
 	if c.InjectionConfigFile != "" {
 		// a client of its own: whoever reaches the port can make it ask, and must not hold up the others
 		client, err := kubernetes.NewForConfig(c.REST)
@@ -53,6 +60,35 @@ func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) e
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
 	return serveToTheEnd(ctx, srv, tls.NewListener(l, tlsConfig))
+}
+
+// asksByKey is of the API server's own questions, which come by the path that only it and the control plane know.
+type asksByKey struct{}
+
+// validatingPath is where the API server asks about objects. Whoever else reaches the port knows no such path, and learns nothing of the log.
+func (c *cluster) validatingPath() (string, error) {
+	key, err := c.authority.Derive("the path of the validating webhook")
+	if err != nil {
+		return "", err
+	}
+	return "/validate/" + hex.EncodeToString(key), nil
+}
+
+// knowing is the context of a question, which says whether it is the API server's.
+func (c *cluster) knowing(r *http.Request) context.Context {
+	path, err := c.validatingPath()
+	if err != nil || subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(path)) != 1 {
+		return r.Context()
+	}
+	return context.WithValue(r.Context(), asksByKey{}, true)
+}
+
+// foresee warns the API server of what an object would newly deny.
+func (p *plane) foresee(ctx context.Context, o config.Object) []admission.Finding {
+	if p.foresight == nil || ctx.Value(asksByKey{}) == nil {
+		return nil
+	}
+	return p.foresight.of(ctx, o)
 }
 
 // grace is how long calls under way may take when the context has ended.

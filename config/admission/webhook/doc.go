@@ -1,8 +1,8 @@
 // Package webhook refuses objects that lint would call wrong, when they are written to Kubernetes, and warns of what
 // lint would warn of, in the same words.
 //
-// In: an admission.k8s.io/v1 review; out: the answer. Nothing is read from elsewhere but through Config.Check, and nothing is
-// changed. It imports admission, its review, and decode of this project.
+// In: an admission.k8s.io/v1 review; out: the answer. Nothing is read from elsewhere but through Config.Check and
+// Config.Foresee, and nothing is changed. It imports admission, its review, and decode of this project.
 //
 // # The webhook's registration
 //

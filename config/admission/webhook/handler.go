@@ -22,7 +22,9 @@ const defaultTimeout = 4 * time.Second
 type Config struct {
 	Log *slog.Logger
 	// Check finds what an object does not do although it seems to, given the others of the mesh. nil: nobody looks.
-	Check   func(ctx context.Context, o config.Object) []admission.Finding
+	Check func(ctx context.Context, o config.Object) []admission.Finding
+	// Foresee warns of what an object that is not refused would do. nil: nobody looks.
+	Foresee func(ctx context.Context, o config.Object) []admission.Finding
 	Metrics prometheus.Registerer // nil for none
 	Timeout time.Duration         // of one call; 0 for 4 s, which is less than the API server waits
 }
@@ -84,6 +86,9 @@ func (h *handler) answer(ctx context.Context, request *admissionv1.AdmissionRequ
 		if findings = append(findings, found...); admission.Refused(findings) {
 			return refusal(findings)
 		}
+	}
+	if object != nil && h.cfg.Foresee != nil {
+		findings = append(h.cfg.Foresee(ctx, *object), findings...) // first, lest there be no room for it
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings(findings)}
 }

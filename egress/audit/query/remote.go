@@ -21,23 +21,23 @@ import (
 type remote struct{ conn *grpc.ClientConn }
 
 func (r remote) Select(ctx context.Context, filter Filter, f func(record.Record) error) error {
-	return ask(ctx, r.conn, "Select", filter, eachRecord(f))
+	return ask(ctx, r.conn, serviceName, "Select", filter, eachRecord(f))
 }
 
 func (r remote) Tail(ctx context.Context, filter Filter, f func(record.Record) error) error {
-	return ask(ctx, r.conn, "Tail", filter, eachRecord(f))
+	return ask(ctx, r.conn, serviceName, "Tail", filter, eachRecord(f))
 }
 
 func (r remote) Inputs(ctx context.Context, filter Filter, f func(*inputs.Input) error) error {
 	if err := filter.forInputs(); err != nil {
 		return err
 	}
-	return ask(ctx, r.conn, "Inputs", filter, func(answer []byte) error { return eachInput(answer, f) })
+	return ask(ctx, r.conn, serviceName, "Inputs", filter, func(answer []byte) error { return eachInput(answer, f) })
 }
 
 func (r remote) SQL(ctx context.Context, statement string, sink RowSink) error {
 	first := true
-	return ask(ctx, r.conn, "SQL", statement, func(answer []byte) error {
+	return ask(ctx, r.conn, serviceName, "SQL", statement, func(answer []byte) error {
 		d := json.NewDecoder(bytes.NewReader(answer))
 		d.UseNumber() // 64-bit numbers stay what they are
 		if first {

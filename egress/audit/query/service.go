@@ -206,14 +206,14 @@ func (s *Service) answerTail(stream grpc.ServerStream) error {
 }
 
 // ask sends a question and calls f with each answer.
-func ask(ctx context.Context, conn *grpc.ClientConn, method string, question any, f func([]byte) error) error {
+func ask(ctx context.Context, conn *grpc.ClientConn, service, method string, question any, f func([]byte) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b, err := json.Marshal(question)
 	if err != nil {
 		return fmt.Errorf("audit query: %w", err)
 	}
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/"+serviceName+"/"+method)
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/"+service+"/"+method)
 	if err != nil {
 		return answerError(err)
 	}

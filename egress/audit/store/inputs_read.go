@@ -64,7 +64,7 @@ func selectInputs(from string, filter *InputsFilter, args *[]any) string {
 		where += " AND (" + filter.Where + ")"
 		*args = append(*args, filter.Args...)
 	}
-	var list, question []string
+	var list []string
 	for _, c := range inputColumns {
 		switch c.name {
 		case ingestedColumn:
@@ -73,12 +73,19 @@ func selectInputs(from string, filter *InputsFilter, args *[]any) string {
 		default:
 			list = append(list, c.merge())
 		}
+	}
+	return "SELECT " + strings.Join(list, ", ") + " FROM (" + from + ") WHERE " + where + " GROUP BY ALL" + byQuestion()
+}
+
+// byQuestion puts the inputs of one question one after the other.
+func byQuestion() string {
+	var columns []string
+	for _, c := range inputColumns { // the first of those that are told apart are the question's
 		if c.name != "day" && c.merged == "" {
-			question = append(question, c.name)
+			columns = append(columns, c.name)
 		}
 	}
-	// The first of them are the question's.
-	return "SELECT " + strings.Join(list, ", ") + " FROM (" + from + ") WHERE " + where + " GROUP BY ALL ORDER BY " + strings.Join(question, ", ")
+	return " ORDER BY " + strings.Join(columns, ", ")
 }
 
 // scanInputs reads rows of selectInputs.

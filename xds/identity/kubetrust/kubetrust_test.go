@@ -195,6 +195,37 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
+// TestValidatingPath: where the API server asks is set wherever the control plane is named, and only of those that validate.
+func TestValidatingPath(t *testing.T) {
+	at := "https://127.0.0.1:9/validate"
+	client := fake.NewClientset(
+		&admission.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "inject"},
+			Webhooks:   []admission.MutatingWebhook{{Name: "a", ClientConfig: admission.WebhookClientConfig{Service: &admission.ServiceReference{Name: "s"}}}},
+		},
+		&admission.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "validate"},
+			Webhooks: []admission.ValidatingWebhook{
+				{Name: "a", ClientConfig: admission.WebhookClientConfig{Service: &admission.ServiceReference{Name: "s"}}},
+				{Name: "b", ClientConfig: admission.WebhookClientConfig{URL: &at}},
+			},
+		},
+	)
+	w := Webhooks{Client: client.AdmissionregistrationV1(), Mutating: []string{"inject"}, Validating: []string{"validate"}, ValidatingPath: "/validate/key"}
+	for _, want := range []int{2, 0} {
+		if n, err := w.Distribute(t.Context(), []byte("new")); err != nil || n != want {
+			t.Errorf("Distribute = %d, %v, want %d", n, err, want)
+		}
+	}
+	got, err := w.Client.ValidatingWebhookConfigurations().Get(t.Context(), "validate", metav1.GetOptions{})
+	if err != nil || *got.Webhooks[0].ClientConfig.Service.Path != "/validate/key" || *got.Webhooks[1].ClientConfig.URL != "https://127.0.0.1:9/validate/key" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if m, err := w.Client.MutatingWebhookConfigurations().Get(t.Context(), "inject", metav1.GetOptions{}); err != nil || m.Webhooks[0].ClientConfig.Service.Path != nil {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 // Keep acts at the start, when woken, at intervals, and again after an error.
 func TestKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

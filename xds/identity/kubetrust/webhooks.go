@@ -3,6 +3,7 @@ package kubetrust
 import (
 	"bytes"
 	"context"
+	"net/url"
 
 	admission "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,12 +11,15 @@ import (
 	typed "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 )
 
-// Webhooks keeps the caBundle of webhook configurations, by which the API server verifies the control plane.
+// Webhooks keeps the caBundle of webhook configurations, by which the API server verifies the control plane, and the path of those that
+// validate, by which the control plane knows the API server.
 type Webhooks struct {
 	// Client is clientset.AdmissionregistrationV1().
 	Client typed.AdmissionregistrationV1Interface
 	// Mutating and Validating are the names of the configurations. One that is not there is none.
 	Mutating, Validating []string
+	// ValidatingPath is where those that validate ask; "" leaves it as it is.
+	ValidatingPath string
 }
 
 // Distribute puts the bundle into each webhook of the configurations where it is not, and tells how many
@@ -59,6 +63,7 @@ func (w *Webhooks) validating(ctx context.Context, name string, bundle []byte) (
 	}
 	for i := range c.Webhooks {
 		changed = set(&c.Webhooks[i].ClientConfig, bundle) || changed
+		changed = setPath(&c.Webhooks[i].ClientConfig, w.ValidatingPath) || changed
 	}
 	if !changed {
 		return false, nil
@@ -73,6 +78,24 @@ func set(c *admission.WebhookClientConfig, bundle []byte) (changed bool) {
 	}
 	c.CABundle = bundle
 	return true
+}
+
+func setPath(c *admission.WebhookClientConfig, path string) (changed bool) {
+	switch {
+	case path == "":
+		return false
+	case c.Service != nil:
+		changed = c.Service.Path == nil || *c.Service.Path != path
+		c.Service.Path = &path
+	case c.URL != nil:
+		u, err := url.Parse(*c.URL)
+		if err != nil {
+			return false // the API server takes none such
+		}
+		changed, u.Path = u.Path != path, path
+		*c.URL = u.String()
+	}
+	return changed
 }
 
 func count(b bool) int {

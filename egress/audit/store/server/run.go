@@ -46,7 +46,7 @@ type Options struct {
 type Port struct {
 	Listener  net.Listener
 	Options   []grpc.ServerOption // credentials and interceptors
-	Records   bool                // batches are taken
+	Records   bool                // batches are taken, and who hands them in may ask what was asked for lately
 	Questions bool                // questions are answered
 }
 
@@ -154,6 +154,7 @@ func (p Port) server(s *store.Store, log *slog.Logger) *grpc.Server {
 	rpc := grpc.NewServer(append([]grpc.ServerOption{grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute})}, p.Options...)...)
 	if p.Records {
 		ingest.NewServer(s, nil, log).Register(rpc)
+		query.NewRecent(s).Register(rpc)
 	}
 	if p.Questions {
 		query.NewService(s).Register(rpc)

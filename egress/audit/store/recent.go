@@ -1,0 +1,41 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/inputs"
+)
+
+// RecentFilter chooses inputs of the records that came in lately.
+type RecentFilter struct {
+	Since      time.Time // when the records came in, at the earliest
+	Namespaces []string  // of those who asked; none for all
+	Most       int       // so many inputs, those with the most records
+}
+
+// EachRecent calls f with inputs of the records that came in lately, those of one question one after the other. Unlike EachInput's their
+// numbers are of these records only. It reads the records themselves, and is for short times.
+func EachRecent(ctx context.Context, db *sql.DB, filter RecentFilter, f func(*inputs.Input) error) error {
+	condition, args := ingestedColumn+" >= ?", []any{filter.Since.UTC()}
+	if n := len(filter.Namespaces); n > 0 {
+		condition += " AND namespace IN (?" + strings.Repeat(", ?", n-1) + ")"
+		for _, ns := range filter.Namespaces {
+			args = append(args, ns)
+		}
+	}
+	found := selectInputs(gathered(condition), &InputsFilter{}, &args)
+	found = "SELECT * FROM (SELECT * FROM (" + found + ") ORDER BY records DESC LIMIT ?)" + byQuestion()
+	rows, err := db.QueryContext(ctx, found, append(args, filter.Most)...)
+	if err != nil {
+		return fmt.Errorf("audit inputs: %w", err)
+	}
+	defer rows.Close()
+	if err := scanInputs(rows, f); err != nil {
+		return err
+	}
+	return rows.Err()
+}

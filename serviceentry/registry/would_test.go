@@ -1,0 +1,45 @@
+package registry_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
+)
+
+// TestWould holds that what would be is what comes of it, and that nothing is left of a question.
+func TestWould(t *testing.T) {
+	cfg := mesh.Default()
+	cfg.Exports = mesh.IstioExports() // more of it counts
+	world, asked := registrytest.NewWorld(3), registrytest.NewWorld(4)
+	r := registry.New(&cfg)
+	const steps = 4000
+	for step := range steps {
+		if c := asked.Change(); c.Object != nil { // of other objects by the same names
+			r.Would(c.Object)
+		}
+		c := world.Change()
+		var would *registry.Snapshot
+		if c.Object != nil && step%100 == 0 {
+			would = r.Would(c.Object)
+		}
+		is, _ := r.Apply([]config.Change{c})
+		if would != nil {
+			if d := cmp.Diff(contents(t, is), contents(t, would)); d != "" {
+				t.Fatalf("step %d, %s (-is +would be):\n%s", step, c.Key, d)
+			}
+		}
+		if step%400 != 0 && step != steps-1 {
+			continue
+		}
+		full := registry.New(&cfg)
+		full.Apply(world.Shuffled())
+		if d := cmp.Diff(contents(t, full.Snapshot()), contents(t, r.Snapshot())); d != "" {
+			t.Fatalf("step %d (-never asked +asked):\n%s", step, d)
+		}
+	}
+}
