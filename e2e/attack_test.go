@@ -29,6 +29,7 @@ func TestAttack(t *testing.T) {
 		"HTTP1":                  a.http1,
 		"another namespace":      a.anotherNamespace,
 		"no valid certificate":   a.noValidCertificate,
+		"early data":             a.earlyData,
 		"names that are inside":  a.namesInside,
 		"many tunnels at once":   a.manyTunnels,
 		"plain tunnels":          a.plainTunnels,

@@ -52,6 +52,7 @@ func TestPolicies(t *testing.T) {
 		{"one connection for several hosts", p.coalesced},
 		{"paths that servers take for others", p.paths},
 		{"methods and headers", p.requests},
+		{"early data", p.earlyData},
 		{"the root namespace's word", p.root},
 		{"what nobody registered", p.unregistered},
 		{"by service account", p.accounts},
