@@ -250,7 +250,7 @@ func (s *stage) podDeleted() {
 	listeners, cables := s.listeners(), s.cables()
 	s.endApp(calm, "brief")
 	s.becomes("its listeners are gone, and its cable", time.Second, func() error {
-		if now := s.listeners(); now != listeners-2 {
+		if now := s.listeners(); now != listeners-3 {
 			return fmt.Errorf("%d listeners, before there were %d", now, listeners)
 		}
 		if now := s.cables(); now != cables-1 {

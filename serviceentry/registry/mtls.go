@@ -32,6 +32,9 @@ func (s *Snapshot) TakesMutual(labels map[string]string) bool {
 	return s.Mesh.MutualTLS || proxied(labels)
 }
 
+// ToldMutual says whether clients are told that a workload takes mutual TLS, by its labels.
+func (s *Snapshot) ToldMutual(labels map[string]string) bool { return proxied(labels) }
+
 // authenticate notes of endpoints of a namespace what their clients have to know.
 func (s *Snapshot) authenticate(ns string, list []Endpoint) {
 	for i := range list {

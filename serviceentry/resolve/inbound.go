@@ -11,6 +11,7 @@ type Inbound struct {
 	Mode       registry.MTLSMode // of all ports but Ports
 	Ports      []registry.InboundPort
 	Authorized bool // AuthorizationPolicies are asked
+	Alone      bool // no agent is in the pod: none of its ports are the agent's
 }
 
 // InboundOf is that of workloads with this text.
@@ -21,8 +22,11 @@ func InboundOf(text registry.Inbound) Inbound {
 
 // Authorizes says whether AuthorizationPolicies are asked about what comes to a port, or with 0 to those that nothing is said of.
 func (in Inbound) Authorizes(port uint32) bool {
-	return in.Authorized && !slices.Contains(OwnPorts, port)
+	return in.Authorized && !in.own(port)
 }
+
+// own says whether a port is the agent's.
+func (in Inbound) own(port uint32) bool { return !in.Alone && slices.Contains(OwnPorts, port) }
 
 // Shows is how a connection that comes begins.
 type Shows uint8
@@ -47,7 +51,7 @@ const (
 
 // Lets says what happens to a connection to one of the pod's own ports.
 func (in Inbound) Lets(port uint32, shows Shows) Let {
-	if slices.Contains(OwnPorts, port) {
+	if in.own(port) {
 		return LetBytes
 	}
 	p := in.port(port)

@@ -10,14 +10,12 @@ import (
 	"sync"
 	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	listenerservicev3 "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sallyport/sallyport/xds/ambient"
 )
@@ -33,14 +31,14 @@ type Listeners struct {
 
 	mu        sync.Mutex
 	templates map[string]*listenerv3.Listener
-	pods      map[string]map[string]string // by the pod's key: the values of its metadata
+	pods      map[string]door // by the pod's key
 	now       map[string]*discoveryv3.Resource
 	changed   chan struct{} // closed when now is replaced
 	taken     bool          // the connected Envoy has said yes to all there was
 }
 
 func newListeners(log *slog.Logger) *Listeners {
-	return &Listeners{log: log, templates: map[string]*listenerv3.Listener{}, pods: map[string]map[string]string{}, now: map[string]*discoveryv3.Resource{}, changed: make(chan struct{})}
+	return &Listeners{log: log, templates: map[string]*listenerv3.Listener{}, pods: map[string]door{}, now: map[string]*discoveryv3.Resource{}, changed: make(chan struct{})}
 }
 
 // apply takes what the controller gives.
@@ -63,18 +61,15 @@ func (l *Listeners) apply(changed []*discoveryv3.Resource, removed []string) map
 	return refused
 }
 
-// ofPods are the templates that each pod has a copy of.
-var ofPods = []string{ambient.PodOutbound, ambient.PodInbound}
-
 // open and close say which pods have listeners. The others' are not looked at for it.
-func (l *Listeners) open(pod string, values map[string]string) {
+func (l *Listeners) open(pod string, d door) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pods[pod] = values
+	l.pods[pod] = d
 	now := maps.Clone(l.now)
-	for _, name := range ofPods {
+	for _, name := range ambient.Templates {
 		if t := l.templates[name]; t != nil {
-			l.put(now, of(t, pod, values))
+			l.putIn(now, t, pod, d)
 		}
 	}
 	l.replace(now)
@@ -85,7 +80,7 @@ func (l *Listeners) close(pod string) {
 	defer l.mu.Unlock()
 	delete(l.pods, pod)
 	now := maps.Clone(l.now)
-	for _, name := range ofPods {
+	for _, name := range ambient.Templates {
 		delete(now, nameIn(name, pod))
 	}
 	l.replace(now)
@@ -95,12 +90,12 @@ func (l *Listeners) close(pod string) {
 func (l *Listeners) make() {
 	now := map[string]*discoveryv3.Resource{}
 	for name, t := range l.templates {
-		if !slices.Contains(ofPods, name) {
+		if !slices.Contains(ambient.Templates, name) {
 			l.put(now, t)
 			continue
 		}
-		for pod, values := range l.pods {
-			l.put(now, of(t, pod, values))
+		for pod, d := range l.pods {
+			l.putIn(now, t, pod, d)
 		}
 	}
 	l.replace(now)
@@ -113,34 +108,13 @@ func (l *Listeners) replace(now map[string]*discoveryv3.Resource) {
 	l.changed = make(chan struct{})
 }
 
-// nameIn is the name of a template's listener in one pod.
-func nameIn(template, pod string) string { return template + "/" + pod }
-
-// of is that listener.
-func of(template *listenerv3.Listener, pod string, values map[string]string) *listenerv3.Listener {
-	m := proto.Clone(template).(*listenerv3.Listener)
-	m.Name = nameIn(template.Name, pod)
-	inNetwork := func(a *corev3.Address) {
-		if s := a.GetSocketAddress(); s != nil {
-			s.NetworkNamespaceFilepath = values[ambient.Network]
-		}
+func (l *Listeners) putIn(into map[string]*discoveryv3.Resource, template *listenerv3.Listener, pod string, d door) {
+	m, err := d.listener(template, pod)
+	if err != nil { // it stays closed
+		l.log.Error("a pod's listener cannot be made", "listener", nameIn(template.Name, pod), "err", err)
+		return
 	}
-	inNetwork(m.Address)
-	for _, a := range m.AdditionalAddresses {
-		inNetwork(a.Address)
-	}
-	own := &structpb.Struct{Fields: map[string]*structpb.Value{}}
-	for k, v := range values {
-		own.Fields[k] = structpb.NewStringValue(v)
-	}
-	if m.Metadata == nil {
-		m.Metadata = &corev3.Metadata{}
-	}
-	if m.Metadata.FilterMetadata == nil {
-		m.Metadata.FilterMetadata = map[string]*structpb.Struct{}
-	}
-	m.Metadata.FilterMetadata[ambient.MetadataKey] = own
-	return m
+	l.put(into, m)
 }
 
 func (l *Listeners) put(into map[string]*discoveryv3.Resource, m *listenerv3.Listener) {

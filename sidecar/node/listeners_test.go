@@ -33,7 +33,7 @@ func TestTemplates(t *testing.T) {
 	if len(l.now) != 1 || l.now["ask"] == nil {
 		t.Errorf("without pods: %v", l.now)
 	}
-	l.open("a/1", map[string]string{ambient.Network: "/n/1", ambient.Identity: "spiffe://x"})
+	l.open("a/1", door{values: map[string]string{ambient.Network: "/n/1", ambient.Identity: "spiffe://x"}})
 	first := l.now["pod-outbound/a/1"]
 	var m listenerv3.Listener
 	if first == nil || proto.Unmarshal(first.GetResource().GetValue(), &m) != nil {
@@ -45,7 +45,7 @@ func TestTemplates(t *testing.T) {
 	if got := m.GetMetadata().GetFilterMetadata()[ambient.MetadataKey].GetFields()[ambient.Identity].GetStringValue(); got != "spiffe://x" {
 		t.Errorf("it is of %q", got)
 	}
-	l.open("b/1", map[string]string{ambient.Network: "/n/2"})
+	l.open("b/1", door{values: map[string]string{ambient.Network: "/n/2"}})
 	l.close("b/1")
 	if now := l.now["pod-outbound/a/1"]; now.Version != first.Version || len(l.now) != 3 {
 		t.Errorf("another pod changed it, or stayed: %v", l.now)

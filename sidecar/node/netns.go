@@ -2,8 +2,11 @@ package node
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -70,6 +73,19 @@ func (p *Pods) unlink(l Local) {
 			_ = os.Remove(path)
 		}
 	}
+}
+
+// ownAddresses are those of the namespace of the calling thread by which others may reach it.
+func ownAddresses() (out []netip.Addr, err error) {
+	list, err := net.InterfaceAddrs()
+	for _, a := range list {
+		p, err := netip.ParsePrefix(a.String())
+		if err == nil && !p.Addr().IsLoopback() && !p.Addr().IsLinkLocalUnicast() {
+			out = append(out, p.Addr().Unmap())
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out, err
 }
 
 // listening says whether ports are open for TCP in the namespace of the calling thread.

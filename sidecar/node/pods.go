@@ -84,12 +84,13 @@ type Pods struct {
 
 // served is a pod that has listeners, or could not be given them.
 type served struct {
-	local    Local
-	remote   ambient.Pod
-	network  string // the path that Envoy knows
-	ready    <-chan struct{}
-	endNames func()
-	err      error // why it is not; it is tried again
+	local     Local
+	remote    ambient.Pod
+	network   string       // the path that Envoy knows
+	addresses []netip.Addr // that it had when it was taken in
+	ready     <-chan struct{}
+	endNames  func()
+	err       error // why it is not; it is tried again
 }
 
 // New reads which pods there were before.
@@ -271,7 +272,7 @@ func (s *served) lacks() error {
 		return errors.New("its certificate has not come yet")
 	}
 	return inside(s.network, func() error {
-		open, err := listening(redirect.AmbientOutboundPort, redirect.AmbientInboundPort)
+		open, err := listening(redirect.AmbientOutboundPort, redirect.AmbientInboundPort, redirect.AmbientTunnelPort)
 		if err == nil && !open {
 			err = errors.New("its listeners are not open yet")
 		}

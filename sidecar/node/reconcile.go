@@ -1,9 +1,11 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -82,7 +84,10 @@ type ending struct {
 
 // reconcile serves who should be, and no others. It is the only one that changes who is served.
 func (p *Pods) reconcile(ctx context.Context) {
-	begin, end := p.differs()
+	begin, change, end := p.differs()
+	for _, s := range change {
+		p.Listeners.open(s.local.Key(), s.door())
+	}
 	for _, e := range end {
 		p.end(ctx, e)
 	}
@@ -97,8 +102,8 @@ func (p *Pods) reconcile(ctx context.Context) {
 	}
 }
 
-// differs are the pods to begin and to end with.
-func (p *Pods) differs() (begin []*served, end []ending) {
+// differs are the pods to begin and to end with, and those of which only what their listeners are changes.
+func (p *Pods) differs() (begin, change []*served, end []ending) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key, l := range p.local {
@@ -115,6 +120,11 @@ func (p *Pods) differs() (begin []*served, end []ending) {
 			// Who is not known any more may be deleted, and still run.
 			end = append(end, ending{s, here && known && l.is(r) && !r.In, !here || l != s.local})
 			delete(p.served, key)
+		} else if s.err == nil && !maps.EqualFunc(r.Templates, s.remote.Templates, bytes.Equal) {
+			next := *s
+			next.remote = r
+			p.served[key] = &next
+			change = append(change, &next)
 		}
 	}
 	for key, l := range p.local {
@@ -132,7 +142,7 @@ func (p *Pods) differs() (begin []*served, end []ending) {
 			}
 		}
 	}
-	return begin, end
+	return begin, change, end
 }
 
 // gone says whether the namespace that a pod was served in is not the one at its path any more.
@@ -156,7 +166,10 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 		return err
 	}
 	// The rules come first: until there is somebody at their end, nothing leaves.
-	if err := inside(s.network, func() error {
+	if err := inside(s.network, func() (err error) {
+		if s.addresses, err = ownAddresses(); err != nil {
+			return err
+		}
 		ipv6, err := kernel.UseIPv6(os.DirFS("/proc"), redirect.IPv6Auto)
 		if err != nil {
 			return err
@@ -172,11 +185,17 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 		p.cfg.Certificates.Drop(s.remote.Identity)
 		return fmt.Errorf("DNS: %w", err)
 	}
-	p.Listeners.open(key, map[string]string{
-		ambient.Identity: s.remote.Identity, ambient.Network: s.network, ambient.Name: key,
-	})
+	p.Listeners.open(key, s.door())
 	p.cfg.Log.Info("a pod is taken in", "pod", key, "identity", s.remote.Identity)
 	return nil
+}
+
+// door is what its listeners are made with.
+func (s *served) door() door {
+	return door{
+		values:    map[string]string{ambient.Identity: s.remote.Identity, ambient.Network: s.network, ambient.Name: s.local.Key()},
+		templates: s.remote.Templates, addresses: s.addresses,
+	}
 }
 
 // openNames answers the DNS of a pod in its own network.

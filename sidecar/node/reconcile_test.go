@@ -49,7 +49,7 @@ func TestWhoIsLetOut(t *testing.T) {
 	} {
 		p, l := podsWith(t)
 		c.change(p, l)
-		begin, end := p.differs()
+		begin, _, end := p.differs()
 		if len(begin) != 0 || (len(end) == 1) != c.ends || len(end) == 1 && (end[0].letOut != c.out || end[0].gone != c.gone) {
 			t.Errorf("%s: begin %v, end %+v", name, begin, end)
 		}
@@ -61,11 +61,11 @@ func TestWhoIsLetOut(t *testing.T) {
 func TestLeftByAnEarlierAgent(t *testing.T) {
 	p, l := podsWith(t)
 	clear(p.served)
-	if begin, end := p.differs(); len(begin) != 1 || len(end) != 0 {
+	if begin, _, end := p.differs(); len(begin) != 1 || len(end) != 0 {
 		t.Errorf("in the mesh: begin %v, end %v", begin, end)
 	}
 	p.remote[l.Key()] = ambient.Pod{UID: "u1"}
-	if begin, end := p.differs(); len(begin) != 0 || len(end) != 1 || !end[0].letOut {
+	if begin, _, end := p.differs(); len(begin) != 0 || len(end) != 1 || !end[0].letOut {
 		t.Errorf("out of it: begin %v, end %v", begin, end)
 	}
 	p.unlink(Local{Namespace: "shop-1", Name: "cart-0"})
@@ -73,8 +73,23 @@ func TestLeftByAnEarlierAgent(t *testing.T) {
 		t.Error("the path of another pod's network is removed")
 	}
 	p.unlink(l)
-	if begin, end := p.differs(); len(begin)+len(end) != 0 {
+	if begin, _, end := p.differs(); len(begin)+len(end) != 0 {
 		t.Errorf("never served: begin %v, end %v", begin, end)
+	}
+}
+
+// TestOtherTemplates: a pod that something else is about now is served on, with other listeners.
+func TestOtherTemplates(t *testing.T) {
+	p, l := podsWith(t)
+	r := p.remote[l.Key()]
+	r.Templates = map[string][]byte{ambient.PodTunnel: {1}}
+	p.remote[l.Key()] = r
+	begin, change, end := p.differs()
+	if len(begin)+len(end) != 0 || len(change) != 1 || change[0].door().templates[ambient.PodTunnel] == nil {
+		t.Errorf("begin %v, change %v, end %v", begin, change, end)
+	}
+	if _, again, _ := p.differs(); len(again) != 0 {
+		t.Errorf("changed twice: %v", again)
 	}
 }
 

@@ -14,7 +14,14 @@ const PodType = "type.googleapis.com/sallyport.ambient.v1.Pod"
 const (
 	PodOutbound = "pod-outbound"
 	PodInbound  = "pod-inbound"
+	PodTunnel   = "pod-tunnel" // HBONE
 )
+
+// Templates are all of them.
+var Templates = []string{PodOutbound, PodInbound, PodTunnel}
+
+// OwnAddresses is the name of a tunnel's virtual host that the agent puts the pod's own addresses into, as its domains: it leads nowhere else.
+const OwnAddresses = "own"
 
 // MetadataKey is where a pod's listeners have what differs from those of other pods.
 const MetadataKey = "sallyport"
@@ -50,6 +57,8 @@ type Pod struct {
 	Account   string   `json:"account"`
 	Identity  string   `json:"identity"` // SPIFFE id
 	Addresses []string `json:"addresses,omitempty"`
+	// Templates are those that are this pod's alone, by name: Envoy's listeners. For what is not there all pods share one.
+	Templates map[string][]byte `json:"templates,omitempty"`
 	// Why says why the pod cannot be served by the node's proxy; "" where it can.
 	Why string `json:"why,omitempty"`
 }

@@ -42,7 +42,7 @@ func AskedTags(name string) map[string]string {
 func logTags(place wire.Place) []string {
 	tags := []string{wire.TagConfig, wire.TagRole, wire.TagPolicy, wire.TagRevision}
 	switch place {
-	case wire.InboundHTTP, wire.InboundTCP: // all of it goes to the app
+	case wire.InboundHTTP, wire.InboundTCP, wire.InboundTunnel: // all of it goes to the app
 		return nil
 	case wire.GatewayTLS, wire.GatewayTCP, wire.ForwardTLS, wire.ForwardTCP:
 		return append(tags, wire.TagAuthority, wire.TagPeer, wire.TagSource)

@@ -41,6 +41,7 @@ type HCM struct {
 	Connect bool // CONNECT is taken
 	Exit    bool // its clients are strangers: they give no orders
 	Gateway bool // it faces the mesh
+	Tunnel  bool // with Connect: it ends HBONE, and nothing else
 
 	OnDemand bool // a cluster that is not there is asked for
 	Fetch    bool // rows of its table are asked for
@@ -86,7 +87,10 @@ func (m HCM) Filter() *listenerv3.Filter {
 	if m.Exit || m.Inbound {
 		hcm.EarlyHeaderMutationExtensions = withoutOrders()
 	}
-	if m.Denied {
+	switch {
+	case m.Denied && m.Tunnel:
+		hcm.AccessLog = failedTunnels(hcm.AccessLog)
+	case m.Denied:
 		hcm.AccessLog = deniedAlone(hcm.AccessLog, true)
 	}
 	if m.Inbound {
@@ -105,6 +109,9 @@ func (m HCM) Filter() *listenerv3.Filter {
 		hcm.RequestHeadersTimeout = durationpb.New(patience)
 		hcm.CommonHttpProtocolOptions.IdleTimeout = durationpb.New(restTime)
 		hcm.DrainTimeout = durationpb.New(drainTime)
+	}
+	if m.Tunnel {
+		endsTunnels(hcm)
 	}
 	if m.Connect {
 		// The end of a tunnel is the end of its connection: by default it would come a second late.

@@ -31,6 +31,12 @@ func WhosePod() *listenerv3.Filter {
 	)
 }
 
+// ComesToPod is the first filter of every connection that comes to a pod: who comes is somebody else.
+func ComesToPod() *listenerv3.Filter {
+	of := func(what string) string { return "%METADATA(LISTENER:" + ambient.MetadataKey + ":" + what + ")%" }
+	return SetState(State(wire.StateNetwork, of(ambient.Network), Far), State(wire.StatePod, of(ambient.Name), Far))
+}
+
 // AskForPod has a question say whose the connection is, as a gateway's do.
 func AskForPod(q *netratelimitv3.RateLimit) {
 	g := q.RateLimitService.GrpcService

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 	"github.com/sallyport/sallyport/xds/ambient"
@@ -31,7 +30,7 @@ func UpdatePods(v *View, s *registry.Snapshot, pods []ambient.Pod) (*View, []res
 }
 
 // Unserved says why the proxy of a node cannot do for a pod what its sidecar would; "" where it can. All pods of a node share what is
-// for everybody, and nobody is asked who comes in: an object that would close what stays open closes all instead. That
+// for everybody, and nobody looks into requests that come: an object that would close what stays open closes all instead. That
 // a Service has a shorter name in its own namespace makes no difference, since DNS has searched for it.
 func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) string {
 	c := Classify(s, Node{ID: "sidecar~~.~", Namespace: namespace, Labels: labels})
@@ -42,24 +41,6 @@ func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) 
 		return "a DestinationRule with a workloadSelector is about it"
 	case s.Different(namespace):
 		return "some hosts are exported to its namespace, or by it, and not to everybody"
-	}
-	if modes := s.Modes(namespace, labels); s.Mesh.MutualTLS {
-		strict := func(by config.Key) string {
-			return "the PeerAuthentication " + by.Namespace + "/" + by.Name + " lets only mutual TLS in (STRICT), which the proxy of a node does not ask for"
-		}
-		if modes.Default == registry.Strict {
-			return strict(modes.By)
-		}
-		for _, mode := range modes.Ports {
-			if mode == registry.Strict {
-				return strict(modes.PortsBy)
-			}
-		}
-	}
-	for _, p := range s.AuthorizingInbound(namespace, labels) {
-		if !p.DryRun {
-			return "the AuthorizationPolicy " + p.Key.Namespace + "/" + p.Key.Name + " is about what comes to it, which the proxy of a node does not ask"
-		}
 	}
 	if list := s.VerifyingInbound(namespace, labels); len(list) > 0 {
 		a := list[0]

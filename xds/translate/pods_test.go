@@ -8,6 +8,7 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
@@ -18,27 +19,64 @@ func TestUnserved(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"a Service":        {service, ""},
 		"permissive":       {service + security + "kind: PeerAuthentication\nmetadata: {name: p, namespace: shop}\nspec: {mtls: {mode: PERMISSIVE}}\n", ""},
-		"strict":           {security + "kind: PeerAuthentication\nmetadata: {name: p, namespace: istio-system}\nspec: {mtls: {mode: STRICT}}\n", "PeerAuthentication istio-system/p"},
-		"strict at a port": {security + "kind: PeerAuthentication\nmetadata: {name: p, namespace: shop}\nspec: {selector: {matchLabels: {app: web}}, portLevelMtls: {8080: {mode: STRICT}}}\n", "PeerAuthentication shop/p"},
+		"strict":           {security + "kind: PeerAuthentication\nmetadata: {name: p, namespace: istio-system}\nspec: {mtls: {mode: STRICT}}\n", ""},
+		"strict at a port": {security + "kind: PeerAuthentication\nmetadata: {name: p, namespace: shop}\nspec: {selector: {matchLabels: {app: web}}, portLevelMtls: {8080: {mode: STRICT}}}\n", ""},
 		"of others":        {security + "kind: PeerAuthentication\nmetadata: {name: p, namespace: bank}\nspec: {mtls: {mode: STRICT}}\n", ""},
-		"authorized":       {security + "kind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop}\nspec: {}\n", "AuthorizationPolicy shop/a"},
+		"authorized":       {security + "kind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop}\nspec: {}\n", ""},
 		"of others' pods":  {security + "kind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop}\nspec: {selector: {matchLabels: {app: other}}}\n", ""},
 		"tried only":       {security + "kind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop, annotations: {istio.io/dry-run: 'true'}}\nspec: {}\n", ""},
 		"a Sidecar":        {"apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: shop}\nspec: {egress: [{hosts: ['./*']}]}\n", "Sidecar shop/s"},
 		"hosts of its own": {"apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: e, namespace: shop}\nspec: {hosts: [own.com], exportTo: ['.'], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}\n", "not to everybody"},
 	} {
-		settings := mesh.Default()
-		result := decode.File("objects.yaml", []byte(c.text))
-		for _, f := range result.Findings {
-			t.Errorf("%s: %s", name, f)
-		}
-		var changes []config.Change
-		for i := range result.Objects {
-			changes = append(changes, config.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
-		}
-		s, _ := registry.New(&settings).Apply(changes)
+		s := snapshotOf(t, name, c.text)
 		if got := translate.Unserved(s, "shop", map[string]string{"app": "web"}); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+func snapshotOf(t *testing.T, name, text string) *registry.Snapshot {
+	t.Helper()
+	settings := mesh.Default()
+	result := decode.File("objects.yaml", []byte(text))
+	for _, f := range result.Findings {
+		t.Errorf("%s: %s", name, f)
+	}
+	var changes []config.Change
+	for i := range result.Objects {
+		changes = append(changes, config.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
+	}
+	s, _ := registry.New(&settings).Apply(changes)
+	return s
+}
+
+// TestDoors: a pod has listeners of its own where an object is about what comes to it, which stay the same as long as what is said does.
+func TestDoors(t *testing.T) {
+	const security = "apiVersion: security.istio.io/v1\nmetadata: {name: p, namespace: shop}\n"
+	var d translate.Doors
+	of := func(name, text string, labels map[string]string) map[string][]byte {
+		return d.Of(snapshotOf(t, name, text), "shop/web-1", "shop", labels)
+	}
+	strict := security + "kind: PeerAuthentication\nspec: {mtls: {mode: STRICT}}\n"
+	first := of("strict", strict, nil)
+	for _, name := range []string{ambient.PodInbound, ambient.PodTunnel} {
+		if len(first[name]) == 0 {
+			t.Errorf("%s: nothing of its own", name)
+		}
+	}
+	if again := of("again", strict, nil); &again[ambient.PodTunnel][0] != &first[ambient.PodTunnel][0] {
+		t.Error("what did not change was made again")
+	}
+	allowed := of("authorized", security+"kind: AuthorizationPolicy\nspec: {rules: [{from: [{source: {principals: [cluster.local/ns/a/sa/b]}}]}]}\n", nil)
+	if !strings.Contains(string(allowed[ambient.PodTunnel]), "ns/a/sa/b") || !strings.Contains(string(allowed[ambient.PodInbound]), "ns/a/sa/b") {
+		t.Error("the policy is not in its listeners")
+	}
+	for name, text := range map[string]string{"nothing": "", "permissive": security + "kind: PeerAuthentication\nspec: {mtls: {mode: PERMISSIVE}}\n"} {
+		if got := of(name, text, nil); got != nil {
+			t.Errorf("%s: %d of its own", name, len(got))
+		}
+	}
+	if got := of("told", "", map[string]string{"security.istio.io/tlsMode": "istio"}); len(got) != 2 {
+		t.Errorf("clients are told that it takes mutual TLS: %d of its own", len(got))
 	}
 }

@@ -16,6 +16,7 @@ const (
 	IngressTCP    Place = "ingress-tcp"    // a connection that came into the mesh
 	InboundHTTP   Place = "inbound-http"   // a request that came to a pod, by its own proxy
 	InboundTCP    Place = "inbound-tcp"    // a connection that came to a pod
+	InboundTunnel Place = "inbound-tunnel" // one that came by HBONE
 	ForwardHTTP   Place = "forward-http"   // the same three at the explicit forward proxy
 	ForwardTLS    Place = "forward-tls"
 	ForwardTCP    Place = "forward-tcp"

@@ -82,14 +82,14 @@ func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 			return err
 		}
 	}
-	here := r.DestinationWorkload.Name
+	to := r.DestinationWorkload
 	p.verified(r, id.Namespace, pod)
 	r.Claim, r.Workload.Labels, r.DestinationWorkload = "", "", record.Workload{} // of these no proxy's word counts
-	if p.stampOfPod(r, id) {
+	if p.stampOfPod(r, id, to) {
 		return nil
 	}
 	if r.Reporter == record.ReporterDestination {
-		r.DestinationWorkload.Name = here
+		r.DestinationWorkload.Name = to.Name
 		p.stampDestination(r, id, pod)
 		return nil
 	}

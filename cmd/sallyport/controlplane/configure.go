@@ -21,6 +21,7 @@ import (
 	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/serve"
+	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // plane is a running control plane.
@@ -38,7 +39,8 @@ type plane struct {
 	readyOnce sync.Once
 	known     *inventory
 	nodes     *nodes
-	cluster   *cluster // nil without one
+	doors     translate.Doors // of pods without sidecars that something is about
+	cluster   *cluster        // nil without one
 	policies  policyNotes
 	keys      *keys.Fetcher
 	proposals chan proposal
@@ -115,6 +117,11 @@ func (p *plane) apply(changes []config.Change) registry.Changed {
 		relabelled = p.known.apply(own) // before proxies learn of it: what a pod is decides what it gets
 	}
 	moved := p.nodes.apply(own)
+	for _, c := range own {
+		if c.Key.Kind == config.KindPod && c.Object == nil {
+			p.doors.Forget(c.Key.Namespace + "/" + c.Key.Name)
+		}
+	}
 	s, changed := p.registry.Apply(changes)
 	p.publish(s, changed)
 	p.cache.PodsChanged(moved)

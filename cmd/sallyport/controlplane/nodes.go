@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -128,6 +129,13 @@ func (n *nodes) serves(node string, id identity.ID, name string) (found *config.
 	return found
 }
 
+// pod finds one that runs on a node; nil if it does not.
+func (n *nodes) pod(node string, key config.Key) *config.Object {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.pods[node][key]
+}
+
 // of are the nodes that pods of an account run on.
 func (n *nodes) of(id identity.ID) (out []string) {
 	n.mu.RLock()
@@ -150,10 +158,15 @@ func (p *plane) podsOn(node string) (out []ambient.Pod) {
 	for _, o := range p.nodes.on(node) {
 		id := identity.ID{TrustDomain: s.Mesh.TrustDomain, Namespace: o.Namespace, ServiceAccount: account(o)}
 		pod := o.Spec.(*corev1.Pod)
-		out = append(out, ambient.Pod{
+		one := ambient.Pod{
 			Namespace: o.Namespace, Name: o.Name, UID: string(pod.UID), Account: id.ServiceAccount, Identity: id.String(), Addresses: podIPs(pod),
-			In: p.nodes.inMesh(o), Why: translate.Unserved(s, o.Namespace, o.Labels),
-		})
+			In: p.nodes.inMesh(o),
+		}
+		if one.In {
+			one.Why = cmp.Or(translate.Unserved(s, o.Namespace, o.Labels), strictProbe(s, o, pod))
+			one.Templates = p.doors.Of(s, one.Key(), o.Namespace, o.Labels)
+		}
+		out = append(out, one)
 	}
 	return out
 }
@@ -212,18 +225,21 @@ func (p *plane) impersonate(_ context.Context, caller identity.ID, of identity.P
 	return fmt.Errorf("no pod of that account that is in the mesh runs on its node (%s)", strings.Join(on, ", "))
 }
 
-// stampOfPod says of a record of a node's proxy whose it is: of a pod in the mesh that runs on that node. It is false for records of
-// other proxies, and for what nobody's pod is behind, of which the agent's own word counts.
-func (p *plane) stampOfPod(r *record.Record, id identity.ID) bool {
+// stampOfPod says of a record of a node's proxy whose it is: of a pod in the mesh that runs on that node, or of what came to one. It is
+// false for records of other proxies, and for what nobody's pod is behind, of which the agent's own word counts.
+func (p *plane) stampOfPod(r *record.Record, id identity.ID, to record.Workload) bool {
 	if !strings.HasPrefix(r.Proxy, ambient.ProxyType+"~") || !p.nodeAgent(id) {
-		return false
-	}
-	of, err := identity.ParseID(r.Workload.Principal)
-	if err != nil || of == id {
 		return false
 	}
 	on, err := p.nodeOf(id, r.Proxy)
 	if err != nil {
+		return false
+	}
+	if r.Reporter == record.ReporterDestination {
+		return p.stampToPod(r, on, config.Key{Kind: config.KindPod, Namespace: to.Namespace, Name: to.Name})
+	}
+	of, err := identity.ParseID(r.Workload.Principal)
+	if err != nil || of == id {
 		return false
 	}
 	pod := p.nodes.serves(on, of, r.Workload.Name)
@@ -236,5 +252,17 @@ func (p *plane) stampOfPod(r *record.Record, id identity.ID) bool {
 	if p.cluster != nil {
 		p.enrich(r, of)
 	}
+	return true
+}
+
+// stampToPod is that of what came to a pod: the pod's is the destination, and whom the node's proxy saw come is a claim.
+func (p *plane) stampToPod(r *record.Record, on string, key config.Key) bool {
+	pod := p.nodes.pod(on, key)
+	if pod == nil || !p.nodes.inMesh(pod) {
+		return false
+	}
+	id := identity.ID{TrustDomain: p.snapshot.Load().Mesh.TrustDomain, Namespace: pod.Namespace, ServiceAccount: account(pod)}
+	r.DestinationWorkload.Name = pod.Name
+	p.stampDestination(r, id, &workload.Pod{Name: pod.Name, Labels: pod.Labels})
 	return true
 }

@@ -140,9 +140,15 @@ func (e *entry) start() {
 		e.Workload = l.client()
 	case wire.IngressHTTP, wire.IngressTLS, wire.IngressTCP: // who is outside nobody knows
 		e.Reporter, e.Workload, e.Dialled = record.ReporterGateway, e.node.Workload, l.local.String()
-	case wire.InboundHTTP, wire.InboundTCP:
+	case wire.InboundHTTP, wire.InboundTCP, wire.InboundTunnel:
 		e.Reporter, e.Workload, e.DestinationWorkload = record.ReporterDestination, l.client(), e.node.Workload
-		e.Dialled, e.SNI = l.local.String(), l.sni
+		if ns, name, ok := strings.Cut(l.tags.pod, "/"); ok { // at a node's proxy, which stands for many
+			e.DestinationWorkload = record.Workload{Namespace: ns, Name: name}
+		}
+		if e.Dialled = l.local.String(); e.place == wire.InboundTunnel {
+			e.Dialled = l.authority
+		}
+		e.SNI = l.sni
 	case wire.ForwardHTTP, wire.ForwardTLS, wire.ForwardTCP:
 		e.Reporter, e.Workload = record.ReporterProxy, e.node.Workload
 	default:

@@ -38,7 +38,7 @@ func (in Inputs) port(number uint32) port {
 		return m
 	}}
 	for _, listed := range in.Inbound.Ports {
-		if listed.Number == number {
+		if listed.Number == number && !in.Inbound.Alone {
 			p.cluster = wire.InboundName(number)
 		}
 	}
@@ -113,6 +113,9 @@ func (p port) onwards(let resolve.Let, peer bool) []*listenerv3.Filter {
 		on.Log, on.Denied = wire.InboundTCP, p.in.Log == mesh.MeshDenied
 	}
 	if authorized {
+		if p.in.Judge != nil {
+			return []*listenerv3.Filter{envoy.Judge(p.in.Judge), on.Filter()}
+		}
 		return []*listenerv3.Filter{envoy.AuthorizeConnections(), on.Filter()}
 	}
 	return []*listenerv3.Filter{on.Filter()}
@@ -125,7 +128,7 @@ const notMutual = "the pod takes mutual TLS of the mesh only, and this was somet
 // recorded says whether what comes is in the log: not what is the agent's own, nor what no policy could deny where that is all there is.
 func (p port) recorded() bool {
 	switch {
-	case slices.Contains(resolve.OwnPorts, p.number):
+	case !p.in.Inbound.Alone && slices.Contains(resolve.OwnPorts, p.number):
 		return false
 	case p.in.Log == mesh.MeshDenied:
 		return p.in.Inbound.Authorizes(p.number)

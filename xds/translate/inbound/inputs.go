@@ -4,6 +4,7 @@ import (
 	"time"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -19,6 +20,8 @@ type Inputs struct {
 	Detect  time.Duration // how long a client may say nothing until it is taken for one that waits for the server
 	IPv6    bool
 	Log     string // what is recorded: one of mesh's words
+	// Judge is AuthorizationPolicies of a pod's own, where they do not come by a name that all of an Envoy share: of connections.
+	Judge *httprbacv3.RBAC
 }
 
 // Resources are all of the way in.
@@ -47,7 +50,12 @@ func (in Inputs) inspector() *listenerv3.ListenerFilter {
 	f := envoy.InspectTLS()
 	switch {
 	case reads:
-		f.FilterDisabled = envoy.AmongPorts(append(others, resolve.OwnPorts...))
+		if !in.Inbound.Alone {
+			others = append(others, resolve.OwnPorts...)
+		}
+		if len(others) > 0 {
+			f.FilterDisabled = envoy.AmongPorts(others)
+		}
 	case len(others) > 0:
 		f.FilterDisabled = envoy.NotAmongPorts(others)
 	default:

@@ -10,6 +10,7 @@ import (
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	grpclogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/grpc/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -22,6 +23,7 @@ import (
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/outbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Host is what a node's part is made from.
@@ -60,15 +62,24 @@ func render(list []*resource.Resource) []*resource.Resource {
 		case resource.Listener:
 			l := &listenerv3.Listener{}
 			unmarshal(r, l)
-			for _, c := range append(l.FilterChains, l.DefaultFilterChain) {
-				for _, f := range c.GetFilters() {
-					tell(f)
-				}
-			}
-			out[i] = resource.Seal(r.Type, r.Name, l)
+			out[i] = resource.Seal(r.Type, r.Name, Listener(l))
 		}
 	}
 	return out
+}
+
+// Listener is one of a sidecar's as the node's proxy has it. What comes to a pod is of somebody else, whose certificate is in the log anyway.
+func Listener(l *listenerv3.Listener) *listenerv3.Listener {
+	tags := envoy.TagsOfPod
+	if l.TrafficDirection == corev3.TrafficDirection_INBOUND {
+		tags = map[string]string{wire.TagPod: tags[wire.TagPod]}
+	}
+	for _, c := range append(slices.Clone(l.FilterChains), l.DefaultFilterChain) {
+		for _, f := range c.GetFilters() {
+			tell(f, tags)
+		}
+	}
+	return l
 }
 
 func unmarshal(r *resource.Resource, m proto.Message) {
@@ -78,7 +89,7 @@ func unmarshal(r *resource.Resource, m proto.Message) {
 }
 
 // tell has a filter's log, and its questions, say whose a connection is.
-func tell(f *listenerv3.Filter) {
+func tell(f *listenerv3.Filter, tags map[string]string) {
 	m, err := f.GetTypedConfig().UnmarshalNew()
 	if err != nil {
 		return
@@ -103,17 +114,17 @@ func tell(f *listenerv3.Filter) {
 		}
 		switch config := config.(type) {
 		case *grpclogv3.HttpGrpcAccessLogConfig:
-			tag(config.CommonConfig)
+			tag(config.CommonConfig, tags)
 		case *grpclogv3.TcpGrpcAccessLogConfig:
-			tag(config.CommonConfig)
+			tag(config.CommonConfig, tags)
 		}
 		l.ConfigType = &accesslogv3.AccessLog_TypedConfig{TypedConfig: envoy.Packed(config)}
 	}
 	f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: envoy.Packed(m)}
 }
 
-func tag(c *grpclogv3.CommonGrpcAccessLogConfig) {
-	for _, name := range slices.Sorted(maps.Keys(envoy.TagsOfPod)) {
-		c.CustomTags = append(c.CustomTags, &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Value{Value: envoy.TagsOfPod[name]}})
+func tag(c *grpclogv3.CommonGrpcAccessLogConfig, tags map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		c.CustomTags = append(c.CustomTags, &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Value{Value: tags[name]}})
 	}
 }

@@ -18,7 +18,8 @@ import (
 func (in Inputs) podDoors() []*resource.Resource {
 	return []*resource.Resource{
 		envoy.SealCluster(inbound.PodCluster()),
-		envoy.Seal(resource.Listener, ambient.PodInbound, inbound.PodListener(in.IPv6, envoy.WhosePod())),
+		envoy.Seal(resource.Listener, ambient.PodInbound, in.Inbound.Pod().Listener()),
+		envoy.Seal(resource.Listener, ambient.PodTunnel, in.Inbound.Pod().Tunnel()),
 		envoy.Seal(resource.Listener, ambient.PodOutbound, podOutbound(in)),
 	}
 }

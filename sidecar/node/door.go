@@ -1,0 +1,122 @@
+package node
+
+import (
+	"fmt"
+	"net/netip"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/sallyport/sallyport/xds/ambient"
+)
+
+// door is what a pod's listeners have that those of other pods have not.
+type door struct {
+	values    map[string]string // of their metadata
+	templates map[string][]byte // that are the pod's alone
+	addresses []netip.Addr      // of the pod, to which tunnels lead
+}
+
+// nameIn is the name of a template's listener in one pod.
+func nameIn(template, pod string) string { return template + "/" + pod }
+
+// listener is a template's in a pod.
+func (d door) listener(template *listenerv3.Listener, pod string) (*listenerv3.Listener, error) {
+	m := proto.Clone(template).(*listenerv3.Listener)
+	if own, ok := d.templates[template.Name]; ok {
+		m = &listenerv3.Listener{}
+		if err := proto.Unmarshal(own, m); err != nil {
+			return nil, err
+		}
+		m.AdditionalAddresses = proto.Clone(template).(*listenerv3.Listener).AdditionalAddresses
+	}
+	m.Name = nameIn(template.Name, pod)
+	inNetwork := func(a *corev3.Address) {
+		if s := a.GetSocketAddress(); s != nil {
+			s.NetworkNamespaceFilepath = d.values[ambient.Network]
+		}
+	}
+	inNetwork(m.Address)
+	for _, a := range m.AdditionalAddresses {
+		inNetwork(a.Address)
+	}
+	for _, c := range m.FilterChains {
+		if template.Name == ambient.PodOutbound {
+			break // nothing of it is about the pod but what its metadata say
+		}
+		if err := d.chain(c); err != nil {
+			return nil, err
+		}
+	}
+	own := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	for k, v := range d.values {
+		own.Fields[k] = structpb.NewStringValue(v)
+	}
+	if m.Metadata == nil {
+		m.Metadata = &corev3.Metadata{}
+	}
+	if m.Metadata.FilterMetadata == nil {
+		m.Metadata.FilterMetadata = map[string]*structpb.Struct{}
+	}
+	m.Metadata.FilterMetadata[ambient.MetadataKey] = own
+	return m, nil
+}
+
+// chain has TLS that ends there show the pod's certificate, and tunnels lead to the pod's addresses.
+func (d door) chain(c *listenerv3.FilterChain) error {
+	if config := c.GetTransportSocket().GetTypedConfig(); config != nil {
+		var tls tlsv3.DownstreamTlsContext
+		if err := edit(config, &tls, func() {
+			for _, s := range tls.GetCommonTlsContext().GetTlsCertificateSdsSecretConfigs() {
+				s.Name = d.values[ambient.Identity] // a pod has no others
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	for _, f := range c.Filters {
+		var m hcmv3.HttpConnectionManager
+		if !f.GetTypedConfig().MessageIs(&m) {
+			continue
+		}
+		if err := edit(f.GetTypedConfig(), &m, func() {
+			for _, host := range m.GetRouteConfig().GetVirtualHosts() {
+				if host.Name == ambient.OwnAddresses {
+					host.Domains = d.domains()
+				}
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// domains are the pod's addresses with any port. Without any, nothing matches.
+func (d door) domains() []string {
+	out := []string{"none.invalid"}
+	for _, a := range d.addresses {
+		if a.Is4() {
+			out = append(out, a.String()+":*")
+		} else {
+			out = append(out, "["+a.String()+"]:*")
+		}
+	}
+	return out
+}
+
+// edit changes what is packed.
+func edit(packed *anypb.Any, m proto.Message, change func()) error {
+	if err := packed.UnmarshalTo(m); err != nil {
+		return fmt.Errorf("%s: %w", packed.TypeUrl, err)
+	}
+	change()
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	packed.Value = body
+	return err
+}

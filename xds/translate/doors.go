@@ -1,0 +1,127 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/authorizing"
+	"github.com/sallyport/sallyport/xds/translate/inbound"
+	"github.com/sallyport/sallyport/xds/translate/node"
+)
+
+// Doors makes the templates of listeners that are a pod's alone, on the proxy of its node: of one that PeerAuthentications or
+// AuthorizationPolicies are about. They are made again when what they are made from differs. Its methods may be called at the same time.
+type Doors struct {
+	mu   sync.Mutex
+	made map[string]*doors // by pod
+}
+
+type doors struct {
+	from      door
+	templates map[string][]byte
+}
+
+// door is what they are made from.
+type door struct {
+	usual    registry.MTLSMode
+	ports    map[uint32]registry.MTLSMode
+	policies authz.Set
+	trust    envoy.Trusts
+	log      string
+}
+
+func (d door) equal(o door) bool {
+	return d.usual == o.usual && d.trust == o.trust && d.log == o.log && maps.Equal(d.ports, o.ports) && slices.Equal(d.policies, o.policies)
+}
+
+// Of gives a pod's, by their names; nil where it has what all pods have.
+func (d *Doors) Of(s *registry.Snapshot, pod, namespace string, labels map[string]string) map[string][]byte {
+	from := doorOf(s, namespace, labels)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if from.usual == registry.Disable && len(from.ports) == 0 && len(from.policies) == 0 {
+		delete(d.made, pod)
+		return nil
+	}
+	if was := d.made[pod]; was != nil && was.from.equal(from) {
+		return was.templates
+	}
+	if d.made == nil {
+		d.made = map[string]*doors{}
+	}
+	d.made[pod] = &doors{from, from.templates(s)}
+	return d.made[pod].templates
+}
+
+// Forget is told of a pod that is gone.
+func (d *Doors) Forget(pod string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.made, pod)
+}
+
+// doorOf finds what is for a pod. Mutual TLS to its own ports it takes where clients are told so, by its label, or where nothing else may
+// come: elsewhere, telling it apart would keep protocols waiting in which the server speaks first.
+func doorOf(s *registry.Snapshot, namespace string, labels map[string]string) door {
+	d := door{usual: registry.Disable, policies: s.AuthorizingInbound(namespace, labels), trust: envoy.TrustsOf(s.Mesh), log: s.Mesh.Audit.Mesh}
+	if !s.Mesh.MutualTLS {
+		return d
+	}
+	told := s.ToldMutual(labels)
+	as := func(m registry.MTLSMode) registry.MTLSMode {
+		if m == registry.Permissive && !told {
+			return registry.Disable
+		}
+		return m
+	}
+	modes := s.Modes(namespace, labels)
+	d.usual = as(modes.Default)
+	for port, mode := range modes.Ports {
+		if as(mode) == d.usual {
+			continue
+		}
+		if d.ports == nil {
+			d.ports = map[uint32]registry.MTLSMode{}
+		}
+		d.ports[port] = as(mode)
+	}
+	return d
+}
+
+func (d door) templates(s *registry.Snapshot) map[string][]byte {
+	p := inbound.Pod{Inputs: inboundInputs(s, Class{})}
+	p.Inbound = resolve.Inbound{Mode: d.usual, Alone: true, Authorized: len(d.policies) > 0}
+	for _, port := range slices.Sorted(maps.Keys(d.ports)) {
+		p.Inbound.Ports = append(p.Inbound.Ports, registry.InboundPort{Number: port, Mode: d.ports[port]})
+	}
+	if p.Inbound.Authorized {
+		judge := func(see authorizing.Sight) func(authz.Set) *envoy.OnMatch {
+			return func(set authz.Set) *envoy.OnMatch { return authorizing.Connections(set, see) }
+		}
+		p.Judge = authorizing.Filter(d.policies, judge(atPod(d.trust)))
+		p.JudgeTunnels = authorizing.Filter(d.policies, judge(atTunnel(d.trust)))
+	}
+	out := map[string][]byte{}
+	for _, l := range []*listenerv3.Listener{p.Listener(), p.Tunnel()} {
+		out[l.Name] = envoy.Seal(resource.Listener, l.Name, node.Listener(l)).Value()
+	}
+	return out
+}
+
+// atTunnel is how what comes by HBONE is seen: as at a pod, but the port is the one that the tunnel asks for, and of the app's own TLS nobody
+// knows anything.
+func atTunnel(trust envoy.Trusts) authorizing.Sight {
+	see, asked := atPod(trust), envoy.HeaderInput(":authority")
+	see.Port = func(t authz.Term, values []string) *envoy.Predicate {
+		return envoy.IsLike(asked, t.Expression(values, nil))
+	}
+	return see
+}
