@@ -45,7 +45,7 @@ account, and has the labels that it has there; the mesh's settings are those of 
 
 Where EgressPolicies govern the workload, the rules that were asked are printed in order, with what each is
 for that this is not. --service-account, or --identity, says whose certificate the workload shows; --method,
---header and --at are of the request. The same is printed of the AuthorizationPolicies that the gateway's pods
+--path, --header and --at are of the request. The same is printed of the AuthorizationPolicies that the gateway's pods
 have (level gateway); --address is the workload's, for those that ask for it.
 
 URL is http://HOST[:PORT]/PATH, https://HOST[:PORT], tls://SNI:PORT or tcp://HOST:PORT.

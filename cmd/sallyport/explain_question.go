@@ -16,6 +16,7 @@ func (f *explainFlags) addQuestion(fs *pflag.FlagSet) {
 	fs.StringVar(&q.Account, "service-account", "", "service account that the workload runs as")
 	fs.StringVar(&f.identity, "identity", "", "the same with its namespace: a SPIFFE id, or NAMESPACE/ACCOUNT; --from may be left out")
 	fs.StringVar(&q.Method, "method", "", "method of the request (GET)")
+	fs.StringVar(&q.Path, "path", "", "path of the request, and its query, as they are sent (the URL's)")
 	fs.StringArrayVar(&q.Headers, "header", nil, "header of the request, NAME=VALUE; repeat it")
 	fs.StringVar(&q.Address, "address", "", "address of the workload, where AuthorizationPolicies ask for it")
 	fs.StringVar(&q.At, "at", "", "when, like 2030-12-31T00:00:00Z (now)")

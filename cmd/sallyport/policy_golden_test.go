@@ -46,6 +46,7 @@ func TestExplainPolicies(t *testing.T) {
 	}{
 		{"explain-allowed", checkout + "--method POST http://api.payments.test/v1/charges", exitDone},
 		{"explain-denied", checkout + "http://api.payments.test/v1/charges", exitNo},
+		{"explain-path", checkout + `--method POST --path /v1\charges http://api.payments.test/v1/charges`, exitNo},
 		{"explain-root", checkout + "-o json https://paste.test", exitNo},
 		{"explain-ended", "explain --config-dir testdata/policies/mesh --identity spiffe://cluster.local/ns/shop/sa/checkout --at 2030-07-01T00:00:00Z https://api.payments.test", exitDone},
 		{"explain-observed", "explain --config-dir testdata/policies/mesh --identity shop/web" + at + "-o json https://api.payments.test", exitDone},
@@ -61,6 +62,8 @@ func TestExplainPolicies(t *testing.T) {
 		"--from shop/a --at tomorrow https://a.test":           "--at",
 		"--from shop/a --method POST https://a.test":           "http://",
 		"--from shop/a --header x http://a.test":               "NAME=VALUE",
+		"--from shop/a --path / https://a.test":                "http://",
+		"--from shop/a --path x http://a.test":                 "must begin with /",
 	} {
 		_, _, code, err := call(t, strings.Fields("explain --config-dir testdata/policies/mesh "+args)...)
 		if code != exitUsage || !strings.Contains(err.Error(), want) {

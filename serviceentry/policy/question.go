@@ -11,6 +11,7 @@ import (
 // Question is what somebody asks, as text: of which workload, and about which request.
 type Question struct {
 	URL, From, Account, Method string
+	Path                       string   // as the request has it, in place of the URL's
 	Headers                    []string // NAME=VALUE
 	At                         string   // RFC 3339; "" is now
 	Address                    string   // the workload's; "" where nobody knows
@@ -18,12 +19,14 @@ type Question struct {
 
 // Values writes it for a query.
 func (q Question) Values() url.Values {
-	return url.Values{"url": {q.URL}, "from": {q.From}, "account": {q.Account}, "method": {q.Method}, "header": q.Headers, "at": {q.At}, "address": {q.Address}}
+	return url.Values{"url": {q.URL}, "from": {q.From}, "account": {q.Account}, "method": {q.Method}, "path": {q.Path}, "header": q.Headers, "at": {q.At}, "address": {q.Address}}
 }
 
 // QuestionOf reads a query.
 func QuestionOf(v url.Values) Question {
-	return Question{v.Get("url"), v.Get("from"), v.Get("account"), v.Get("method"), v["header"], v.Get("at"), v.Get("address")}
+	return Question{
+		URL: v.Get("url"), From: v.Get("from"), Account: v.Get("account"), Method: v.Get("method"), Path: v.Get("path"), Headers: v["header"], At: v.Get("at"), Address: v.Get("address"),
+	}
 }
 
 // Workload reads who asks.
@@ -47,10 +50,16 @@ func (q Question) Destination() (Destination, error) {
 	if err != nil {
 		return d, err
 	}
-	if q.Method != "" || len(q.Headers) > 0 {
+	if q.Method != "" || q.Path != "" || len(q.Headers) > 0 {
 		if d.Scheme != HTTP {
-			return d, fmt.Errorf("--method and --header: proxies read no requests in %s; ask for an http:// URL", d.Scheme)
+			return d, fmt.Errorf("--method, --path and --header: proxies read no requests in %s; ask for an http:// URL", d.Scheme)
 		}
+	}
+	if q.Path != "" {
+		if !strings.HasPrefix(q.Path, "/") {
+			return d, fmt.Errorf("--path %q: must begin with /", q.Path)
+		}
+		d.Path = q.Path
 	}
 	d.Method, d.Headers = strings.ToUpper(q.Method), map[string][]string{}
 	for _, h := range q.Headers {
