@@ -30,6 +30,7 @@ type Config struct {
 	LookEvery time.Duration // between looks at that; 0 for 10 s
 
 	MinBackoff, MaxBackoff time.Duration // between restarts; 0 for 100 ms and 10 s
+	Settled                time.Duration // how long a child must live to be started again at once; 0 for 5 s
 }
 
 // steady is how long a child must live for its restarts to begin quickly again.
@@ -49,6 +50,9 @@ func New(cfg Config) *Supervisor {
 	}
 	if cfg.MinBackoff == 0 {
 		cfg.MinBackoff = 100 * time.Millisecond
+	}
+	if cfg.Settled == 0 {
+		cfg.Settled = 5 * time.Second
 	}
 	if cfg.MaxBackoff == 0 {
 		cfg.MaxBackoff = 10 * time.Second
@@ -73,7 +77,7 @@ func (s *Supervisor) PID() int { return int(s.pid.Load()) }
 func (s *Supervisor) Run(ctx context.Context) error {
 	wait := s.cfg.MinBackoff
 	for first := true; ; first = false {
-		began := time.Now()
+		began, atOnce := time.Now(), false
 		c, err := s.start()
 		switch {
 		case err != nil && first:
@@ -91,7 +95,14 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			if time.Since(began) >= steady {
 				wait = s.cfg.MinBackoff
 			}
-			s.cfg.Log.Error("Envoy ended unexpectedly", "reason", reason(c.err), "lived", time.Since(began).Round(time.Millisecond), "restart_in", wait)
+			in := wait
+			if atOnce = time.Since(began) >= s.cfg.Settled; atOnce {
+				in = 0
+			}
+			s.cfg.Log.Error("Envoy ended unexpectedly", "reason", reason(c.err), "lived", time.Since(began).Round(time.Millisecond), "restart_in", in)
+		}
+		if atOnce {
+			continue // everybody waits for it
 		}
 		select {
 		case <-ctx.Done():

@@ -174,6 +174,34 @@ func TestKillsTheDeafAndItsGroup(t *testing.T) {
 	gone(t, grandchild)
 }
 
+// TestRestartsAtOnceWhatHadSettled: what worked and dies is back at once; what never worked waits.
+func TestRestartsAtOnceWhatHadSettled(t *testing.T) {
+	log, out := newOutput(), newOutput()
+	cfg := config("steady", out)
+	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
+	cfg.MinBackoff, cfg.MaxBackoff, cfg.Settled = time.Hour, time.Hour, time.Nanosecond
+	s, stop := start(t, cfg)
+	first := out.number(t, "child")
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	over := time.After(time.Minute)
+	for s.PID() == 0 || s.PID() == first {
+		select {
+		case <-out.wrote:
+		case <-log.wrote:
+		case <-over:
+			t.Fatalf("it is not back:\n%s", log.String())
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "restart_in=0s") {
+		t.Errorf("what is said of it:\n%s", log.String())
+	}
+}
+
 func TestRestartsAfterCrash(t *testing.T) {
 	log := newOutput()
 	cfg := config("crash", io.Discard)
