@@ -20,6 +20,7 @@ const (
 	KindPod                Kind = "Pod"
 	KindNamespace          Kind = "Namespace"
 	KindSecret             Kind = "Secret"
+	KindConfigMap          Kind = "ConfigMap"
 	KindNode               Kind = "Node"
 	KindMeshConfig         Kind = "MeshConfig"
 	KindEgressPolicy       Kind = "EgressPolicy"

@@ -1,11 +1,13 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 )
 
@@ -19,7 +21,7 @@ func (r *report) gatewayAPI() {
 	case *gatewayv1.ListenerSetSpec:
 		r.warn("spec.listeners", nil, "listeners of ListenerSets are not opened", "write them in the Gateway")
 	case *gatewayv1.BackendTLSPolicySpec:
-		r.warn("spec.validation", nil, "gateways do not speak TLS by it: what leads to its targets is answered with 500", "remove it, or write TLS settings of a DestinationRule for the Service")
+		r.backendTLSPolicy(&o, spec)
 	}
 	route, is := gatewayapi.RouteOf(&o)
 	if !is {
@@ -41,13 +43,27 @@ func (r *report) gatewayAPI() {
 	}
 }
 
+// backendTLSPolicy says what of one is not kept, and that nothing is sent by it then.
+func (r *report) backendTLSPolicy(o *config.Object, spec *gatewayv1.BackendTLSPolicySpec) {
+	for i, t := range spec.TargetRefs {
+		if t.Group != "" || t.Kind != "Service" {
+			r.warn(fmt.Sprintf("spec.targetRefs[%d].kind", i), t.Kind, "only Services are backends, and nothing is wrapped in TLS by it", "name a Service")
+			continue
+		}
+		for _, p := range gatewayapi.BackendTLSOf(o, string(t.Name))[:1] {
+			if wrong := cmp.Or(p.Unaccepted.Message, p.Refs.Message); wrong != "" {
+				field, why, _ := strings.Cut(wrong, ": ")
+				r.warn("spec."+field, nil, why+"; what leads to the Service is answered with 500", "name ConfigMaps or Secrets with ca.crt, or System")
+				return
+			}
+		}
+	}
+}
+
 func (r *report) kubeGateway(spec *gatewayv1.GatewaySpec) {
 	if p := gatewayapi.Unacceptable(spec); p.Is() {
 		field, why, _ := strings.Cut(p.Message, ": ")
 		r.warn("spec."+field, nil, why+"; the Gateway is not accepted", "remove it")
-	}
-	if spec.TLS != nil && spec.TLS.Backend != nil {
-		r.warn("spec.tls.backend", nil, "no certificate is shown to backends", "write TLS settings of a DestinationRule for the Service")
 	}
 	if spec.AllowedListeners != nil {
 		r.warn("spec.allowedListeners", nil, "listeners of ListenerSets are not opened", "write them in the Gateway")

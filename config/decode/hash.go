@@ -56,6 +56,10 @@ func encode(spec any) []byte {
 		c := *s
 		trim(&c.ObjectMeta)
 		b, err = c.Marshal()
+	case *corev1.ConfigMap:
+		c := *s
+		trim(&c.ObjectMeta)
+		b, err = c.Marshal()
 	case *discoveryv1.EndpointSlice:
 		c := *s
 		trim(&c.ObjectMeta)

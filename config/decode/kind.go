@@ -62,6 +62,7 @@ var kubeKinds = map[string]func() metav1.Object{
 	"v1/Pod":                            func() metav1.Object { return &corev1.Pod{} },
 	"v1/Namespace":                      func() metav1.Object { return &corev1.Namespace{} },
 	"v1/Secret":                         func() metav1.Object { return &corev1.Secret{} },
+	"v1/ConfigMap":                      func() metav1.Object { return &corev1.ConfigMap{} },
 	"v1/Node":                           func() metav1.Object { return &corev1.Node{} },
 	"discovery.k8s.io/v1/EndpointSlice": func() metav1.Object { return &discoveryv1.EndpointSlice{} },
 }

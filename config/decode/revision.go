@@ -32,7 +32,7 @@ func revision(o *config.Object) string {
 	switch s := o.Spec.(type) {
 	case *corev1.Service:
 		spec, _ = s.Spec.Marshal() // a spec that was read can be written
-	case *corev1.Pod, *corev1.Secret, *corev1.Node, *corev1.Namespace, nil:
+	case *corev1.Pod, *corev1.Secret, *corev1.ConfigMap, *corev1.Node, *corev1.Namespace, nil:
 		return ""
 	default:
 		if o.Kind == config.KindEndpointSlice {

@@ -23,13 +23,12 @@ var unsupported = map[features.FeatureName]string{
 	features.SupportHTTPRouteRetry:                                             "the standard channel's CRDs, which the suite's cluster has, drop an HTTPRoute's retry",
 	features.SupportMeshClusterIPMatching:                                      "a sidecar knows a Service by the Host that a client names, as Istio's does",
 	features.SupportListenerSet:                                                "ListenerSets open nothing yet, and lint says so",
-	features.SupportGatewayBackendClientCertificate:                            "a Gateway's tls.backend is not kept yet, and lint says so",
 	features.SupportGatewayFrontendClientCertificateValidation:                 "clients' certificates are not asked for yet: such a listener stays closed",
 	features.SupportGatewayFrontendClientCertificateValidationInsecureFallback: "the same",
 }
 
 // claimed are the kinds' features of which all but the unsupported are claimed.
-var claimed = []sets.Set[features.Feature]{features.GatewayExtendedFeatures, features.HTTPRouteExtendedFeatures, features.TLSRouteExtendedFeatures, features.MeshExtendedFeatures}
+var claimed = []sets.Set[features.Feature]{features.GatewayExtendedFeatures, features.HTTPRouteExtendedFeatures, features.TLSRouteExtendedFeatures, features.BackendTLSPolicyCoreFeatures, features.BackendTLSPolicyExtendedFeatures, features.MeshExtendedFeatures}
 
 // supported are the extended features that are claimed.
 func supported() []features.FeatureName {

@@ -34,8 +34,8 @@ type held struct {
 	problem string      // why; names the Secret's key, never a value
 }
 
-// CredentialRef names the Secret of a rule, in the rule's own namespace.
-type CredentialRef struct{ Namespace, Name string }
+// CredentialRef names the Secret of a rule, in the rule's own namespace; or what Bundle makes.
+type CredentialRef struct{ Namespace, Name, Bundle string }
 
 // cacert ends the name of a Secret beside another that holds whom to trust, as in Istio.
 const cacert = "-cacert"
@@ -43,8 +43,11 @@ const cacert = "-cacert"
 // Credential gives what a Secret holds, together with that of its name and "-cacert": nil, and why, when there is nothing
 // to use.
 func (s *Snapshot) Credential(ref CredentialRef) (*Credential, string) {
+	if ref.Bundle != "" {
+		return s.bundle(ref.Bundle)
+	}
 	main, there := s.credentials[ref]
-	beside, also := s.credentials[CredentialRef{ref.Namespace, ref.Name + cacert}]
+	beside, also := s.credentials[CredentialRef{Namespace: ref.Namespace, Name: ref.Name + cacert}]
 	switch {
 	case !there && !also:
 		return nil, fmt.Sprintf("there is no Secret %s/%s that the control plane can read", ref.Namespace, ref.Name)
@@ -65,7 +68,7 @@ func (s *Snapshot) Credential(ref CredentialRef) (*Credential, string) {
 
 // setSecret takes a Secret over. (One that CheckSecret refuses does not get here: its source keeps the last good version.)
 func (b *batch) setSecret(c config.Change) {
-	ref := CredentialRef{c.Key.Namespace, c.Key.Name}
+	ref := CredentialRef{Namespace: c.Key.Namespace, Name: c.Key.Name}
 	next := maps.Clone(b.next.credentials)
 	if next == nil {
 		next = map[CredentialRef]held{}
@@ -98,7 +101,7 @@ func (x *index) noteCredentials(r *Rule, named bool) {
 			continue
 		}
 		for _, name := range [...]string{t.CredentialName, t.CredentialName + cacert} {
-			ref := CredentialRef{r.Key.Namespace, name}
+			ref := CredentialRef{Namespace: r.Key.Namespace, Name: name}
 			if !named {
 				if delete(x.credentials[ref], r.Key); len(x.credentials[ref]) == 0 {
 					delete(x.credentials, ref)
@@ -168,7 +171,7 @@ func readCredential(s *corev1.Secret) (*Credential, error) {
 			return nil, fmt.Errorf("%s and %s %w", certName, keyName, err)
 		}
 	}
-	if len(c.Roots) > 0 && !holdsOnly(c.Roots, "CERTIFICATE", func(der []byte) error { _, err := x509.ParseCertificate(der); return err }) {
+	if len(c.Roots) > 0 && !holdsCertificates(c.Roots) {
 		return nil, fmt.Errorf("%s holds no certificates in PEM form, or others than that", rootName)
 	}
 	if len(c.CRL) > 0 && !holdsOnly(c.CRL, "X509 CRL", func(der []byte) error { _, err := x509.ParseRevocationList(der); return err }) {
@@ -198,6 +201,11 @@ func checkPair(certificate, key []byte) error {
 		return errors.New("have a key that is neither RSA nor ECDSA")
 	}
 	return nil
+}
+
+// holdsCertificates says whether a PEM text holds certificates, and nothing else.
+func holdsCertificates(text []byte) bool {
+	return holdsOnly(text, "CERTIFICATE", func(der []byte) error { _, err := x509.ParseCertificate(der); return err })
 }
 
 // holdsOnly says whether a PEM text holds blocks of one type, at least one, each of which can be read.

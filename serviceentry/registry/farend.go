@@ -52,7 +52,34 @@ type FarEnd struct {
 // Given is what a proxy is given of a credential.
 type Given struct {
 	Ref         CredentialRef
-	Pair, Roots bool // the certificate with its key; whom to trust
+	Pair, Roots bool          // the certificate with its key; whom to trust
+	Trust       CredentialRef // what says whom to trust, where it is not Ref
+}
+
+// Each gives what is given of each credential.
+func (g Given) Each() []Given {
+	if g.Trust == (CredentialRef{}) {
+		return []Given{g}
+	}
+	out := []Given{{Ref: g.Trust, Roots: true}}
+	if g.Pair {
+		out = append(out, Given{Ref: g.Ref, Pair: true})
+	}
+	return out
+}
+
+// Wraps says whether what goes to a port is wrapped in the TLS that settings ask for. Apps speak it themselves to a port of TLS.
+func (t *TLSSettings) Wraps(port Port) bool { return t != nil && (port.Protocol != TLS || t.Always()) }
+
+// Always says that a BackendTLSPolicy asks for it, which is about what a gateway sends, whatever the port is named for.
+func (t *TLSSettings) Always() bool { return t != nil && t.By != nil }
+
+// Within is the port as it is inside of the TLS of settings.
+func (p Port) Within(t *TLSSettings) Port {
+	if p.Protocol == TLS && t.Always() {
+		p.Protocol = HTTP
+	}
+	return p
 }
 
 // Refused is the address of an endpoint, as it is written, that is not connected to.
@@ -116,7 +143,7 @@ func (s *Snapshot) FarEnd(svc *Service, rule *Rule, p Place) FarEnd {
 			f.close(port, c.revised(svc, rule))
 			continue
 		}
-		if t := rule.TLSFor(port.Number); t != nil && t.CredentialName != "" && port.Protocol != TLS && (p.Kind != AtSidecar || svc.Exit.IsZero()) {
+		if t := rule.TLSFor(port.Number); t.Wraps(port) && (t.CredentialName != "" || t.Trust.Bundle != "") && (p.Kind != AtSidecar || svc.Exit.IsZero()) {
 			f.give(port, s.given(t))
 		}
 	}
@@ -130,7 +157,7 @@ func (s *Snapshot) FarEnd(svc *Service, rule *Rule, p Place) FarEnd {
 func (f FarEnd) Secrets() []Given {
 	var out []Given
 	for _, port := range slices.Sorted(maps.Keys(f.Given)) {
-		out = append(out, f.Given[port])
+		out = append(out, f.Given[port].Each()...)
 	}
 	return out
 }
@@ -161,10 +188,13 @@ func (s *Snapshot) closed(svc *Service, port Port, rule *Rule, p Place) (Closed,
 		return s.unlikeGateway(svc, port, rule)
 	}
 	t := rule.TLSFor(port.Number)
-	if t == nil || port.Protocol == TLS {
+	if !t.Wraps(port) {
 		return Closed{}, false
 	}
 	why, fix := s.tlsProblem(svc, t, rule, p)
+	if t.By != nil {
+		return Closed{By: *t.By, Revision: t.Revision, Why: why, Fix: fix}, why != ""
+	}
 	return Closed{By: rule.Key, Why: why, Fix: fix}, why != ""
 }
 

@@ -19,7 +19,9 @@ type Gateway struct {
 	Created  time.Time
 	Selector map[string]string // of the gateway's pods; empty: all
 	Servers  []GatewayServer
-	Hash     uint64
+	// Shows is what its gateways show to backends that take TLS; nil for nothing.
+	Shows *ShownCertificate
+	Hash  uint64
 }
 
 // GatewayServer is one of its servers.

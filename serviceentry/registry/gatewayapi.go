@@ -8,6 +8,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/named"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 )
 
@@ -62,8 +63,9 @@ func (s *Snapshot) Attached(listener string) int {
 type gatewayAPIUses struct {
 	parents users[config.Key] // the routes that name a Gateway, or a Service, as a parent
 	within  users[string]     // Gateways and routes that name an object of another namespace
-	shown   users[config.Key] // the Gateways that name a Secret
+	shown   users[config.Key] // the objects that name a Secret or a ConfigMap
 	backed  users[string]     // the routes that name a Service as a backend, by its host
+	targets users[string]     // the BackendTLSPolicies that are for a Service, by its host
 }
 
 // ofGatewayAPI says whether it is what became of a route of the Gateway API.
@@ -92,38 +94,13 @@ func (b *batch) setGatewayAPI(c config.Change) {
 			b.remade[key] = true
 		}
 	case config.KindBackendTLSPolicy:
-		b.touchTargets(was)
-		b.touchTargets(c.Object)
+		b.setBackendTLS(was, c.Object)
 	case config.KindListenerSet: // lint says that it is left undone
 	default:
 		b.noteUses(was, false)
 		b.noteUses(c.Object, true)
 		b.remade[c.Key] = true
 	}
-}
-
-// touchTargets marks the Services that a BackendTLSPolicy is for.
-func (b *batch) touchTargets(o *config.Object) {
-	if o == nil {
-		return
-	}
-	for _, t := range o.Spec.(*gatewayv1.BackendTLSPolicySpec).TargetRefs {
-		if t.Group == "" && t.Kind == "Service" {
-			b.touched[Ref{o.Namespace, string(t.Name)}.Host()] = true
-		}
-	}
-}
-
-// BackendTLS finds a BackendTLSPolicy that is for a Service.
-func (s *Snapshot) BackendTLS(ref Ref) (found config.Key, there bool) {
-	s.gatewayAPI.WalkPrefix(string(config.KindBackendTLSPolicy)+" "+ref.Namespace+"/", func(_ string, o *config.Object) bool {
-		there = slices.ContainsFunc(o.Spec.(*gatewayv1.BackendTLSPolicySpec).TargetRefs, func(t gatewayv1.LocalPolicyTargetReferenceWithSectionName) bool {
-			return t.Group == "" && t.Kind == "Service" && string(t.Name) == ref.Name
-		})
-		found = o.Key
-		return !there
-	})
-	return found, there
 }
 
 func (b *batch) setGrants(ns string) {
@@ -146,21 +123,9 @@ func (b *batch) noteUses(o *config.Object, uses bool) {
 		return
 	}
 	x := &b.index.gatewayAPI
-	if spec, gateway := o.Spec.(*gatewayv1.GatewaySpec); gateway {
-		for _, l := range spec.Listeners {
-			if l.TLS == nil {
-				continue
-			}
-			for _, ref := range l.TLS.CertificateRefs {
-				ns := o.Namespace
-				if ref.Namespace != nil {
-					ns = string(*ref.Namespace)
-				}
-				x.within.note(ns, o.Key, uses)
-				x.shown.note(config.Key{Kind: config.KindSecret, Namespace: ns, Name: string(ref.Name)}, o.Key, uses)
-			}
-		}
-		return
+	b.noteNamed(o, uses)
+	for _, key := range named.Objects(o) {
+		x.within.note(key.Namespace, o.Key, uses)
 	}
 	r, is := gatewayapi.RouteOf(o)
 	if !is {
@@ -190,13 +155,6 @@ func (b *batch) relabel() {
 				b.remade[key] = true
 			}
 		}
-	}
-}
-
-// retellShowing is about Gateways that name a Secret.
-func (b *batch) retellShowing(secret config.Key) {
-	for key := range b.index.gatewayAPI.shown[secret] {
-		b.retold[key] = true
 	}
 }
 
@@ -247,6 +205,9 @@ func (b *batch) fromKubeGateway(w world, key config.Key) *Gateway {
 	g := &Gateway{Key: key, Revision: o.Revision, Created: o.Created, Selector: map[string]string{gatewayapi.GatewayLabel: key.Name}, Hash: o.Hash}
 	for _, l := range gatewayapi.Listeners(w, o) {
 		g.Servers = append(g.Servers, fromKubeListener(&l))
+	}
+	if secret, problem, shows := gatewayapi.ClientCertificate(w, o); shows {
+		g.Shows = &ShownCertificate{CredentialRef{Namespace: secret.Namespace, Name: secret.Name}, problem.Message}
 	}
 	return g
 }
@@ -339,6 +300,7 @@ func (b *batch) countAttached(v *VirtualService) {
 func (b *batch) tellGatewayAPI() {
 	for host := range b.touched {
 		maps.Copy(b.retold, b.index.gatewayAPI.backed[host])
+		maps.Copy(b.retold, b.index.gatewayAPI.targets[host])
 	}
 	b.changed.GatewayAPI = slices.SortedFunc(maps.Keys(b.retold), config.Key.Compare)
 }

@@ -46,7 +46,7 @@ func newIndex() index {
 		credentials: map[CredentialRef]map[config.Key]bool{},
 		virtual:     newVirtuals(),
 		mesh:        newMeshRoutes(),
-		gatewayAPI:  gatewayAPIUses{users[config.Key]{}, users[string]{}, users[config.Key]{}, users[string]{}},
+		gatewayAPI:  gatewayAPIUses{users[config.Key]{}, users[string]{}, users[config.Key]{}, users[string]{}, users[string]{}},
 		names:       map[config.Key][]string{},
 	}
 }

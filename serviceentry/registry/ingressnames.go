@@ -66,6 +66,7 @@ func (b *batch) putLeading(host string, v *VirtualService, there bool) {
 		b.leading.Put(host, list)
 	}
 	if v.forGateways() {
+		maps.Copy(b.retold, b.index.gatewayAPI.targets[host])
 		b.beside[host] = true // nothing of its own differs
 	}
 	if v.At(route.Mesh) {

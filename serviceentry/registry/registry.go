@@ -12,6 +12,7 @@ import (
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
@@ -54,7 +55,7 @@ func New(cfg *mesh.Config) *Registry {
 			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{},
-			gatewayAPI: ordered.New[*config.Object](), attached: ordered.New[int](),
+			gatewayAPI: ordered.New[*config.Object](), attached: ordered.New[int](), secured: ordered.New[gatewayapi.Secured](),
 			endpoints: ordered.New[*EndpointSet](), patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
 	}
@@ -162,6 +163,7 @@ type batch struct {
 
 	gatewayAPI *ordered.Edit[*config.Object]
 	attached   *ordered.Edit[int]
+	secured    *ordered.Edit[gatewayapi.Secured]
 	remade     map[config.Key]bool // Gateways and routes of the Gateway API that are to be made again
 	rejoined   map[ledService]bool // and of what all routes that are for it make something else
 	retold     map[config.Key]bool // its objects of which something else may be to be told
@@ -186,7 +188,7 @@ func (r *Registry) begin() *batch {
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
-		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), remade: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{},
+		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{},
 	}
 }
 
@@ -253,7 +255,10 @@ func (b *batch) apply(c config.Change) {
 		b.repopulate(b.index.setSlice(c.Key, c.Object))
 	case config.KindSecret:
 		b.setSecret(c)
-		b.retellShowing(c.Key)
+		b.turnNamed(c.Key)
+	case config.KindConfigMap:
+		b.setConfigMap(c)
+		b.turnNamed(c.Key)
 	case config.KindWorkloadEntry:
 		b.repopulate(b.index.setWorkload(c.Key, c.Object))
 		b.peopleMoved(c.Key.Namespace)
@@ -299,7 +304,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.next.hosts, b.next.rules, b.next.virtual, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.virtual.Done(), b.kube.Done(), b.written.Done()
 	b.next.aliases, b.next.aliasesOf = b.aliases.Done(), b.aliasesOf.Done()
 	b.next.patterns, b.next.endpoints = b.patterns.Done(), b.endpoints.Done()
-	b.next.gatewayAPI, b.next.attached = b.gatewayAPI.Done(), b.attached.Done()
+	b.next.gatewayAPI, b.next.attached, b.next.secured = b.gatewayAPI.Done(), b.attached.Done(), b.secured.Done()
 	b.next.names, b.next.leading = b.names.Done(), b.leading.Done()
 	b.next.find.madeUp, b.next.find.ranges, b.next.find.spoken = b.find.madeUp.Done(), b.find.ranges.Done(), b.find.spoken.Done()
 	if b.changed.Empty() && len(b.index.ruled) == 0 && !b.unseen { // a rule counts later, for a host that is not there yet

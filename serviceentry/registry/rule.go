@@ -35,6 +35,12 @@ type TLSSettings struct {
 	CredentialName     string // of a Secret in Namespace, which is the rule's; both "" without one
 	Namespace          string
 	InsecureSkipVerify bool
+	// Where a BackendTLSPolicy says them: which one; whose certificates vouch for the server, the system's without; and why nothing is
+	// sent by it. What it is about is wrapped in TLS whatever the port is named for.
+	By       *config.Key
+	Revision string
+	Trust    CredentialRef
+	Refused  string
 }
 
 // Rule is what a DestinationRule says about a host.

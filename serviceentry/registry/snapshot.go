@@ -11,6 +11,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
@@ -34,6 +35,8 @@ type Snapshot struct {
 	own       []netip.Addr              // the mesh's own doors, sorted: nobody is led to them (see doors.go)
 	// credentials are the Secrets that rules may name.
 	credentials map[CredentialRef]held
+	// trusted are the ConfigMaps that are named as whom to trust.
+	trusted map[config.Key]held
 	// selecting are the rules that are for single workloads, by namespace.
 	selecting map[string][]*Rule
 	virtual   ordered.Map[[]*VirtualService] // by tailOf of their hosts; each list sorted by VirtualService.compare
@@ -61,6 +64,7 @@ type Snapshot struct {
 	gatewayAPI ordered.Map[*config.Object]
 	grants     map[string][]*gatewayv1.ReferenceGrantSpec
 	attached   ordered.Map[int]
+	secured    ordered.Map[gatewayapi.Secured] // what BackendTLSPolicies say, by the hosts of their Services
 	topology   *Topology
 }
 

@@ -5,12 +5,16 @@ import (
 	"reflect"
 
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/named"
 )
 
 func (t *TLSSettings) equal(o *TLSSettings) bool { return reflect.DeepEqual(t, o) }
 
 // tlsProblem says why a place cannot speak TLS as a rule asks for, and what to do; "" when it can.
 func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *Rule, p Place) (why, fix string) {
+	if t.By != nil {
+		return s.backendTLSProblem(t, p)
+	}
 	switch t.Mode {
 	case TLSDisable:
 		return "", ""
@@ -36,6 +40,32 @@ func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *Rule, p Place)
 	return "", ""
 }
 
+// backendTLSProblem says why a gateway cannot keep a BackendTLSPolicy, and what to do; "" when it can.
+func (s *Snapshot) backendTLSProblem(t *TLSSettings, p Place) (why, fix string) {
+	if t.Refused != "" {
+		return t.Refused, "see its status; until it is right, nothing is sent"
+	}
+	if t.Trust.Bundle != "" {
+		if c, problem := s.Credential(t.Trust); c == nil {
+			return "validation.caCertificateRefs: " + problem, "write it with " + named.TrustKey + "; in a cluster, the chart's value credentials.namespaces must hold its namespace"
+		}
+	}
+	if t.CredentialName == "" {
+		return "", ""
+	}
+	if p.Secrets == NoSecrets {
+		return "the Gateway's tls.backend: keys are given out over TLS only, and this proxy came without", "connect it to the control plane's secure port"
+	}
+	c, problem := s.Credential(CredentialRef{Namespace: t.Namespace, Name: t.CredentialName})
+	if c != nil && len(c.Key) == 0 {
+		problem = fmt.Sprintf("Secret %s/%s holds no certificate with a key", t.Namespace, t.CredentialName)
+	}
+	if problem != "" {
+		return "the Gateway's tls.backend.clientCertificateRef: " + problem, "write tls.crt and tls.key"
+	}
+	return "", ""
+}
+
 // credentialProblem says why a place cannot use the Secret that a rule names, and what to do. Its key is the rule's
 // namespace's: for its own pods, for its own gateways, and for those that operators run for all.
 func (s *Snapshot) credentialProblem(svc *Service, t *TLSSettings, p Place) (why, fix string) {
@@ -51,7 +81,7 @@ func (s *Snapshot) credentialProblem(svc *Service, t *TLSSettings, p Place) (why
 			fmt.Sprintf("let the host leave by the mesh's egress gateway, or write a rule with a Secret of its own into namespace %s", or(p.Namespace, "the workload's"))
 	}
 	const keys = "tls.crt and tls.key for a client's certificate, ca.crt for whom to trust"
-	c, problem := s.Credential(CredentialRef{t.Namespace, t.CredentialName})
+	c, problem := s.Credential(CredentialRef{Namespace: t.Namespace, Name: t.CredentialName})
 	switch {
 	case c == nil:
 		return problem, fmt.Sprintf("write it with %s; in a cluster, the chart's value credentials.namespaces must hold %s", keys, t.Namespace)
@@ -66,7 +96,14 @@ func (s *Snapshot) credentialProblem(svc *Service, t *TLSSettings, p Place) (why
 // given is what of a Secret a rule needs. A client's certificate without roots of its own is for servers that the system's
 // roots vouch for.
 func (s *Snapshot) given(t *TLSSettings) Given {
-	g := Given{Ref: CredentialRef{t.Namespace, t.CredentialName}}
+	if t.By != nil {
+		g := Given{Ref: CredentialRef{Namespace: t.Namespace, Name: t.CredentialName}, Pair: t.Mode == TLSMutual}
+		if t.Trust.Bundle != "" {
+			g.Roots, g.Trust = true, t.Trust
+		}
+		return g
+	}
+	g := Given{Ref: CredentialRef{Namespace: t.Namespace, Name: t.CredentialName}}
 	if c, _ := s.Credential(g.Ref); c != nil {
 		g.Pair = t.Mode == TLSMutual
 		g.Roots = len(c.Roots) > 0 && !t.InsecureSkipVerify

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
@@ -21,11 +22,6 @@ func (a Ingress) end(v *registry.VirtualService, host string) IngressEnd {
 	}
 	if why, fix := a.unfit(svc); why != "" {
 		return IngressEnd{Closed: why, Fix: fix}
-	}
-	if ref, kube := kubeOf(svc.Host); kube && v.Key.Kind != config.KindVirtualService {
-		if by, asks := a.snap.BackendTLS(ref); asks {
-			return IngressEnd{Closed: "takes TLS by " + by.String() + ", which gateways do not speak", Fix: "remove it, or write TLS settings of a DestinationRule"}
-		}
 	}
 	return IngressEnd{Reach: a.reach(svc)}
 }
@@ -49,9 +45,18 @@ func (a Ingress) unfit(svc *registry.Service) (why, fix string) {
 }
 
 func (a Ingress) reach(svc *registry.Service) Reach {
-	r := Reach{Service: svc, Rule: a.snap.Rule(svc, a.Namespace, "")}
+	r := Reach{Service: svc, Rule: a.snap.SecuredRule(svc, a.snap.Rule(svc, a.Namespace, ""), a.shows())}
 	r.Far = a.snap.FarEnd(svc, r.Rule, registry.Place{Kind: registry.AtGateway, Namespace: a.Namespace, Secrets: a.secrets})
 	return r
+}
+
+// shows is what the gateway's Gateway of the Gateway API shows to backends; nil for nothing.
+func (a Ingress) shows() *registry.ShownCertificate {
+	name := a.PodLabels()[gatewayapi.GatewayLabel]
+	if g := a.snap.Gateway(config.Key{Kind: config.KindKubeGateway, Namespace: a.Namespace, Name: name}); g != nil {
+		return g.Shows
+	}
+	return nil
 }
 
 // to is a destination of what came for the row.
@@ -75,11 +80,16 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 	if why, fix := t.subsetProblem(); why != "" {
 		return t.close(by, d, why, fix)
 	}
-	if c, closed := end.Far.Closed[number]; closed {
+	tls := end.Rule.TLSFor(number)
+	t.Untouched = r.Serves == registry.PassesTLS && tls.Always()
+	if c, closed := end.Far.Closed[number]; closed && (!t.Untouched || c.By != *tls.By) {
 		t.Closed = &c
 		return t
 	}
-	if kind == Requests && port.Protocol == registry.TLS && end.Rule.TLSFor(number) == nil {
+	if !t.Untouched {
+		t.Port = port.Within(tls)
+	}
+	if kind == Requests && port.Protocol == registry.TLS && tls == nil {
 		return t.close(by, d, fmt.Sprintf("takes TLS at port %d, and requests to Services of the mesh are sent as they are", number), "name a port of plain HTTP")
 	}
 	return t
@@ -90,6 +100,8 @@ type IngressTarget struct {
 	Reach
 	Connect time.Duration // the mesh's connectTimeout
 	Near    registry.Near // from where it is connected to
+	// Untouched says that TLS which passes may be led there.
+	Untouched bool
 	// Refused are addresses that the gateway does not connect to: its own, the mesh's other doors'.
 	Refused []netip.Addr
 }
@@ -110,7 +122,7 @@ func (a Ingress) Target(host string) (IngressTarget, bool) {
 }
 
 func (a Ingress) target(r Reach) IngressTarget {
-	return IngressTarget{Reach: r, Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused(), Near: a.near}
+	return IngressTarget{Reach: r, Untouched: a.snap.LedUntouched(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused(), Near: a.near}
 }
 
 // refused are the doors, and the gateway's own pods.

@@ -42,6 +42,8 @@ type To struct {
 	// TLS is what requests to a port of TLS are wrapped in, by the one who connects.
 	TLS *registry.TLSSettings
 	Row *ExitRow // at an exit: the destination's own
+	// Untouched says that TLS which comes goes on as it is, though a BackendTLSPolicy wraps what else goes there.
+	Untouched bool
 	// Closed is why nothing goes there.
 	Closed *registry.Closed
 }

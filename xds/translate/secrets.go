@@ -19,7 +19,7 @@ func materials(s *registry.Snapshot, u uses) []farend.Material {
 	}
 	var out []farend.Material
 	for _, ref := range slices.SortedFunc(maps.Keys(all), func(a, b registry.CredentialRef) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Bundle, b.Bundle), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	}) {
 		if c, _ := s.Credential(ref); c != nil {
 			out = append(out, farend.Material{Given: all[ref], Credential: c})

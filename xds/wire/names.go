@@ -98,6 +98,11 @@ func WrappedCluster(port uint32, host, to, namespace string) string {
 	return SubsetName(port, subset, to)
 }
 
+// UntouchedCluster is the name of a cluster for TLS that goes on as it is, at a port for which a proxy speaks TLS otherwise.
+func UntouchedCluster(port uint32, subset, host string) string {
+	return SubsetName(port, strings.TrimSuffix("untouched."+subset, "."), host)
+}
+
 // RouteName is Istio's name for a sidecar's routes of a port.
 func RouteName(port uint32) string { return strconv.FormatUint(uint64(port), 10) }
 

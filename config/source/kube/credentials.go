@@ -12,14 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/tools/cache"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/named"
 )
 
-// credentials watches the Secrets that DestinationRules and Gateways name, each by itself: no other Secret is ever asked for, so rights
-// on a few namespaces, or on a few names, are enough, and nobody's else are in this process's memory.
+// credentials watches the Secrets and ConfigMaps that rules, Gateways and policies name, each by itself: no other is ever asked for, so
+// rights on a few namespaces, or on a few names, are enough, and nobody's else are in this process's memory.
 type credentials struct {
 	clients    *clients
 	store      *store
@@ -65,7 +65,7 @@ func (c *credentials) stop() {
 }
 
 func (c *credentials) reflect(ctx context.Context, key config.Key) {
-	k := secretKind()
+	k := namedKind(key.Kind)
 	k.namespace, k.selector = key.Namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()
 	from, err := c.clients.listerWatcher(k, k.versions[0])
 	if err != nil {
@@ -81,8 +81,14 @@ func (c *credentials) reflect(ctx context.Context, key config.Key) {
 	c.clients.into(ctx, oneSecret{sink{c.store, k}, ctx, key}, k, observed(k, from, result, worked))
 }
 
-func secretKind() kind {
-	return own(config.KindSecret, corev1.SchemeGroupVersion, "secrets", "", leanSecret)
+// namedKinds are those whose objects are read where they are named.
+var namedKinds = [...]config.Kind{config.KindSecret, config.KindConfigMap}
+
+func namedKind(k config.Kind) kind {
+	if k == config.KindConfigMap {
+		return own(k, corev1.SchemeGroupVersion, "configmaps", "", leanConfigMap)
+	}
+	return own(k, corev1.SchemeGroupVersion, "secrets", "", leanSecret)
 }
 
 // leanSecret keeps the values; what kubectl writes beside them has them too.
@@ -92,10 +98,20 @@ func leanSecret(s *corev1.Secret) version {
 	return native(config.KindSecret, &m, nil, trimmed)
 }
 
-// oneSecret is the store as the reflector of one Secret sees it.
+// leanConfigMap keeps whom to trust.
+func leanConfigMap(m *corev1.ConfigMap) version {
+	trimmed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace}}
+	if roots, there := m.Data[named.TrustKey]; there {
+		trimmed.Data = map[string]string{named.TrustKey: roots}
+	}
+	meta := m.ObjectMeta
+	return native(config.KindConfigMap, &meta, nil, trimmed)
+}
+
+// oneSecret is the store as the reflector of one Secret, or ConfigMap, sees it.
 type oneSecret struct {
 	sink
-	ctx context.Context // ends when nobody names the Secret any more
+	ctx context.Context // ends when nobody names it any more
 	key config.Key
 }
 
@@ -129,7 +145,7 @@ func (o oneSecret) Replace(list []any, _ string) error {
 	return nil
 }
 
-// namedSecrets are those that good DestinationRules and Gateways name, and whether one of them, or a Service, changed since this was last asked.
+// namedSecrets are the Secrets and ConfigMaps that good objects name, and whether one of them, or a Service, changed since this was last asked.
 func (s *store) namedSecrets() (map[config.Key]bool, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,9 +178,14 @@ func (s *store) namedSecrets() (map[config.Key]bool, bool) {
 // servedSecrets adds those that Gateways name: they are of the namespaces of the gateways, which the selectors of Services tell. The
 // caller holds the lock.
 func (s *store) servedSecrets(out map[config.Key]bool) {
-	for key, g := range s.objects[config.KindKubeGateway] {
-		if g.good != nil && !g.gone {
-			listenersSecrets(key.Namespace, g.good.Spec.(*gatewayv1.GatewaySpec), out)
+	for _, k := range [...]config.Kind{config.KindKubeGateway, config.KindListenerSet, config.KindBackendTLSPolicy} {
+		for _, r := range s.objects[k] {
+			if r.good == nil || r.gone {
+				continue
+			}
+			for _, key := range named.Objects(r.good) {
+				out[key] = true
+			}
 		}
 	}
 	for _, g := range s.objects[config.KindGateway] {
@@ -187,25 +208,13 @@ func (s *store) servedSecrets(out map[config.Key]bool) {
 	}
 }
 
-// listenersSecrets adds those that a Gateway of the Gateway API names. Whether it may is asked where they are used.
-func listenersSecrets(own string, spec *gatewayv1.GatewaySpec, out map[config.Key]bool) {
-	for _, l := range spec.Listeners {
-		if l.TLS == nil {
-			continue
-		}
-		for _, ref := range l.TLS.CertificateRefs {
-			ns := own
-			if ref.Namespace != nil {
-				ns = string(*ref.Namespace)
-			}
-			out[config.Key{Kind: config.KindSecret, Namespace: ns, Name: string(ref.Name)}] = true
-		}
-	}
-}
-
 // namesSecrets says whether objects of a kind may say which Secrets are read.
 func namesSecrets(k config.Kind) bool {
-	return k == config.KindDestinationRule || k == config.KindGateway || k == config.KindKubeGateway || k == config.KindService
+	switch k {
+	case config.KindDestinationRule, config.KindGateway, config.KindService, config.KindKubeGateway, config.KindListenerSet, config.KindBackendTLSPolicy:
+		return true
+	}
+	return false
 }
 
 // servedBy are the names of a Gateway's Secrets.
@@ -243,7 +252,7 @@ func (s *store) forgetSecret(key config.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.secrets, key)
-	s.drop(secretKind(), key)
+	s.drop(namedKind(key.Kind), key)
 	s.notes.Set(key, nil)
 	s.signal()
 }
@@ -263,8 +272,8 @@ func (s *store) secretResult(key config.Key, err error) {
 	} else if answered(err) {
 		f := admission.Finding{Severity: admission.Error, Key: key, Origin: origin, Message: "cannot be read: " + reason(err), Fix: "see the API server's log; this is tried again"}
 		if apierrors.IsForbidden(err) {
-			f.Message = "a DestinationRule or a Gateway names this Secret, and the control plane may not read it"
-			f.Fix = fmt.Sprintf("let the chart's value credentials.namespaces hold %s, or remove credentialName", key.Namespace)
+			f.Message = fmt.Sprintf("an object names this %s, and the control plane may not read it", key.Kind)
+			f.Fix = fmt.Sprintf("let the chart's value credentials.namespaces hold %s, or remove the name from the DestinationRule, Gateway, ListenerSet or BackendTLSPolicy that has it", key.Namespace)
 		}
 		s.notes.Set(key, []admission.Finding{f})
 	}

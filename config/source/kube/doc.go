@@ -19,7 +19,8 @@
 // fails) is reported, holds up the first batch for a while, and comes when it can.
 //
 // Secrets are read one by one: those that DestinationRules name in credentialName, in the rule's namespace, and those that Gateways
-// name, in the namespaces of the Services of their pods; each with the one of the name and "-cacert". Which it may read is for the rights to say: get, list and watch on secrets in the namespaces of such
+// name, in the namespaces of the Services of their pods; each with the one of the name and "-cacert"; and, with ConfigMaps, those that
+// Gateways, ListenerSets and BackendTLSPolicies of the Gateway API name. Which it may read is for the rights to say: get, list and watch on secrets and configmaps in the namespaces of such
 // rules and gateways, and in no others.
 //
 // Of other clusters (NewRemote) Services, EndpointSlices, Pods and Namespaces are read, and nothing is written there.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,7 +53,7 @@ func (s *store) all(patient bool) (settled, any bool) {
 	settled = true
 	for _, st := range s.kinds {
 		settled = settled && st.settled(patient)
-		any = any || (st.synced && st.kind.Kind != config.KindSecret)
+		any = any || (st.synced && !slices.Contains(namedKinds[:], st.kind.Kind))
 	}
 	return settled && s.secretsSettled(), any
 }

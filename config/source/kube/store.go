@@ -48,8 +48,10 @@ func newStore(kinds []kind) *store {
 		s.kinds[k.Kind] = &kindState{kind: k}
 	}
 	s.secrets = map[config.Key]bool{}
-	s.objects[config.KindSecret] = map[config.Key]record{}
-	s.kinds[config.KindSecret] = &kindState{kind: secretKind(), synced: true}
+	for _, k := range namedKinds {
+		s.objects[k] = map[config.Key]record{}
+		s.kinds[k] = &kindState{kind: namedKind(k), synced: true}
+	}
 	return s
 }
 

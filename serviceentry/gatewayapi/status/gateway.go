@@ -67,18 +67,36 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 		accepted = condition(accepted.Type, "", p)
 		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid), p.Message
 	}
-	out.Conditions = []metav1.Condition{accepted, programmed}
+	resolved := condition(string(gatewayv1.GatewayConditionResolvedRefs), string(gatewayv1.GatewayReasonResolvedRefs), clientCertificate(s, w, o))
+	out.Conditions = []metav1.Condition{accepted, programmed, resolved}
 	return out, true
+}
+
+// clientCertificate says what is wrong with the one that a Gateway shows to backends.
+func clientCertificate(s *registry.Snapshot, w gatewayapi.World, o *config.Object) gatewayapi.Problem {
+	key, problem, shows := gatewayapi.ClientCertificate(w, o)
+	if !shows || problem.Is() {
+		return problem
+	}
+	if why := pairProblem(s, registry.CredentialRef{Namespace: key.Namespace, Name: key.Name}); why != "" {
+		return gatewayapi.Problem{Reason: string(gatewayv1.GatewayReasonInvalidClientCertificateRef), Message: "tls.backend.clientCertificateRef: " + why}
+	}
+	return gatewayapi.Problem{}
+}
+
+// pairProblem says why a Secret holds no certificate with its key.
+func pairProblem(s *registry.Snapshot, ref registry.CredentialRef) string {
+	c, problem := s.Credential(ref)
+	if c != nil && len(c.Key) == 0 {
+		return fmt.Sprintf("Secret %s/%s holds no certificate with a key", ref.Namespace, ref.Name)
+	}
+	return problem
 }
 
 // certificates says what is wrong with those that a listener shows.
 func certificates(s *registry.Snapshot, l *gatewayapi.Listener) gatewayapi.Problem {
 	for _, ref := range l.Certificates {
-		c, problem := s.Credential(registry.CredentialRef(ref))
-		if c != nil && len(c.Key) == 0 {
-			problem = fmt.Sprintf("Secret %s holds no certificate with a key", ref)
-		}
-		if problem != "" {
+		if problem := pairProblem(s, registry.CredentialRef{Namespace: ref.Namespace, Name: ref.Name}); problem != "" {
 			return gatewayapi.Problem{Reason: string(gatewayv1.ListenerReasonInvalidCertificateRef), Message: "tls.certificateRefs: " + problem}
 		}
 	}

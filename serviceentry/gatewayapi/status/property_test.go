@@ -12,6 +12,7 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
 )
 
 // told is all that is said of objects, and asked at gateways.
@@ -24,8 +25,19 @@ func told(s *registry.Snapshot, keys map[config.Key]*config.Object) map[string]a
 		if v, ok := status.Route(s, key); ok {
 			out[key.String()] = v
 		}
+		if v, ok := status.BackendTLS(s, key); ok {
+			out[key.String()] = v
+		}
 		if v, ok := status.Class(s, key); ok {
 			out[key.String()] = v
+		}
+	}
+	for _, ns := range []string{"a", "b", "c"} {
+		host := registry.Ref{Namespace: ns, Name: "web"}.Host()
+		for _, svc := range s.Services(host) {
+			rule := s.SecuredRule(svc, nil, nil)
+			far := s.FarEnd(svc, rule, registry.Place{Kind: registry.AtGateway, Namespace: ns})
+			out["host "+host] = fmt.Sprintf("%+v %s", rule.TLSFor(80), far.Key()) + fmt.Sprint(s.Secured(registry.Ref{Namespace: ns, Name: "web"}).At("http"))
 		}
 	}
 	for name := range s.Names() {
@@ -42,13 +54,14 @@ func told(s *registry.Snapshot, keys map[config.Key]*config.Object) map[string]a
 // TestIncrementalIsFull: change by change comes to the same as all at once, and what is told differently is named.
 func TestIncrementalIsFull(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
+	roots := registrytest.Pair(0).Certificate
 	pick := func(list ...string) string { return list[random.IntN(len(list))] }
 	text := func() string {
 		ns := pick("a", "b", "c")
-		switch random.IntN(7) {
+		switch random.IntN(9) {
 		case 0:
-			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: %s, namespace: %s}\nspec: {gatewayClassName: %s, listeners: [{name: one, port: %s, protocol: HTTP, hostname: %q, allowedRoutes: {namespaces: {from: %s}}}, {name: two, port: 80, protocol: HTTPS, tls: {certificateRefs: [{name: k, namespace: %s}]}}]}",
-				pick("g", "h"), ns, pick("sallyport", "sallyport", "other"), pick("80", "8080"), pick("*.x.com", "a.x.com"), pick("All", "Same", "Selector, selector: {matchLabels: {l: v}}"), pick("a", "b"))
+			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: %s, namespace: %s}\nspec: {gatewayClassName: %s, tls: {backend: {clientCertificateRef: {name: k, namespace: %s}}}, listeners: [{name: one, port: %s, protocol: HTTP, hostname: %q, allowedRoutes: {namespaces: {from: %s}}}, {name: two, port: 80, protocol: HTTPS, tls: {certificateRefs: [{name: k, namespace: %s}]}}]}",
+				pick("g", "h"), ns, pick("sallyport", "sallyport", "other"), pick("a", "b"), pick("80", "8080"), pick("*.x.com", "a.x.com"), pick("All", "Same", "Selector, selector: {matchLabels: {l: v}}"), pick("a", "b"))
 		case 1:
 			return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s, labels: {l: %s}}", ns, pick("v", "w"))
 		case 2:
@@ -60,6 +73,11 @@ func TestIncrementalIsFull(t *testing.T) {
 		case 5:
 			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec: {parentRefs: [{group: '', kind: Service, name: web, namespace: %s%s}], rules: [{backendRefs: [{name: web, namespace: %s, port: 80}]}]}",
 				pick("HTTPRoute", "HTTPRoute", "TCPRoute"), pick("t", "u"), ns, pick("a", "b", "c"), pick("", ", port: 80"), pick("a", "b"))
+		case 6:
+			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {name: %s, namespace: %s, creationTimestamp: '2026-01-0%sT00:00:00Z'}\nspec: {targetRefs: [{group: '', kind: Service, name: web%s}], validation: {hostname: x.com, caCertificateRefs: [{group: '', kind: %s, name: k}]}}",
+				pick("p", "q"), ns, pick("1", "2", "3"), pick("", ", sectionName: http"), pick("ConfigMap", "Secret", "Other"))
+		case 7:
+			return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: k, namespace: %s}\ndata: {ca.crt: %q}", ns, pick("none", roots))
 		default:
 			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: %s, namespace: %s}\nspec: {parentRefs: [{name: %s, namespace: %s}], hostnames: [%q], rules: [{backendRefs: [{name: web, namespace: %s, port: 80}]}]}",
 				pick("r", "s"), ns, pick("g", "h"), pick("a", "b", "c"), pick("a.x.com", "*.x.com", "y.com"), pick("a", "b"))
@@ -85,6 +103,12 @@ func TestIncrementalIsFull(t *testing.T) {
 		for key := range objects {
 			if cmp.Diff(before[key.String()], after[key.String()]) != "" && !slices.Contains(changed.GatewayAPI, key) {
 				t.Fatalf("step %d, %s: what is told of %s differs, and it is not named: %v\n%s", step, c.Key, key, changed.GatewayAPI, cmp.Diff(before[key.String()], after[key.String()]))
+			}
+		}
+		for _, ns := range []string{"a", "b", "c"} {
+			host := registry.Ref{Namespace: ns, Name: "web"}.Host()
+			if before["host "+host] != after["host "+host] && !slices.Contains(changed.Hosts, host) {
+				t.Fatalf("step %d, %s: %s is reached otherwise, and is not named: %v, then %v", step, c.Key, host, before["host "+host], after["host "+host])
 			}
 		}
 		if before = after; step%20 != 0 {

@@ -170,7 +170,7 @@ func TestGateway(t *testing.T) {
 		t.Fatal("no status")
 	}
 	want := []string{
-		"Accepted=True/ListenersNotValid Programmed=True/Programmed",
+		"Accepted=True/ListenersNotValid Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs",
 		"Accepted=True/Accepted Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts",
 		"Accepted=False/HostnameConflict Programmed=False/Invalid ResolvedRefs=True/ResolvedRefs Conflicted=True/HostnameConflict",
 		"Accepted=False/HostnameConflict Programmed=False/Invalid ResolvedRefs=True/ResolvedRefs Conflicted=True/HostnameConflict",

@@ -71,7 +71,7 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 
 // originates says whether what an app speaks at a port is wrapped in TLS.
 func originates(port registry.Port, tls *registry.TLSSettings) bool {
-	return tls != nil && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual) && port.Protocol != registry.TLS
+	return tls.Wraps(port) && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual)
 }
 
 // OpaqueRevision notes it in the metadata of the cluster of a port whose bytes are not looked at.

@@ -16,6 +16,9 @@ func PairName(ref registry.CredentialRef) string {
 
 // RootsName is that for the roots in it.
 func RootsName(ref registry.CredentialRef) string {
+	if ref.Bundle != "" {
+		return "kubernetes-bundle://" + ref.Bundle
+	}
 	return "kubernetes-roots://" + ref.Namespace + "/" + ref.Name
 }
 

@@ -2,6 +2,7 @@ package farend
 
 import (
 	"slices"
+	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -45,6 +46,10 @@ func setTrust(ctx *tlsv3.CommonTlsContext, host string, sans []string, t *regist
 	}
 	var names []*tlsv3.SubjectAltNameMatcher
 	for _, n := range slices.Sorted(slices.Values(sans)) {
+		if suffix, of := strings.CutPrefix(n, "*"); of && t.Always() {
+			names = append(names, envoy.SAN(tlsv3.SubjectAltNameMatcher_DNS, envoy.Suffix(suffix)))
+			continue
+		}
 		for _, kind := range [...]tlsv3.SubjectAltNameMatcher_SanType{tlsv3.SubjectAltNameMatcher_DNS, tlsv3.SubjectAltNameMatcher_URI} {
 			names = append(names, envoy.SAN(kind, envoy.Exact(n)))
 		}
@@ -62,13 +67,21 @@ func setTrust(ctx *tlsv3.CommonTlsContext, host string, sans []string, t *regist
 			TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED,
 		}}
 	case given.Roots:
-		ctx.ValidationContextType = envoy.Validation(RootsName(given.Ref), own)
+		ctx.ValidationContextType = envoy.Validation(RootsName(trusted(given)), own)
 	case t.CACertificates != "" && t.CACertificates != "system":
 		own.TrustedCa = file(t.CACertificates)
 		ctx.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: own}
 	default:
 		ctx.ValidationContextType = envoy.Validation(wire.SecretSystemRoots, own)
 	}
+}
+
+// trusted is what says whom to trust.
+func trusted(given registry.Given) registry.CredentialRef {
+	if given.Trust.Bundle != "" {
+		return given.Trust
+	}
+	return given.Ref
 }
 
 func file(path string) *corev3.DataSource {

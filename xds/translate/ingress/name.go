@@ -109,5 +109,8 @@ func end(t *resolve.To) httproute.End {
 }
 
 func clusterOf(t *resolve.To) string {
+	if t.Untouched {
+		return wire.UntouchedCluster(t.Port.Number, t.Subset, t.Service.Host)
+	}
 	return wire.SubsetName(t.Port.Number, t.Subset, t.Service.Host)
 }

@@ -25,7 +25,28 @@ func (t *Target) Part() *part.Part {
 			p.Resources = append(p.Resources, t.cluster(port, s)...)
 		}
 	}
+	for _, port := range t.untouched() {
+		for _, s := range t.Rule.Parts() {
+			p.Resources = append(p.Resources, t.made(wire.UntouchedCluster(port.Number, s.Name, t.Service.Host), port, s, nil)...)
+		}
+	}
 	return p
+}
+
+// untouched are the ports to which gateways speak TLS by a BackendTLSPolicy, and lead TLS that passes them as it is, too.
+func (t *Target) untouched() []registry.Port {
+	if !t.Untouched {
+		return nil
+	}
+	var out []registry.Port
+	for _, p := range t.Service.Ports {
+		tls := t.Rule.TLSFor(p.Number)
+		if c, closed := t.Far.Closed[p.Number]; tls.Always() && (!closed || c.By == *tls.By) {
+			p.Protocol = registry.TLS
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // ports are those that something may be led to.
@@ -37,13 +58,18 @@ func (t *Target) ports() []registry.Port {
 }
 
 func (t *Target) cluster(port registry.Port, s registry.Subset) []*resource.Resource {
+	tls := t.Rule.TLSFor(port.Number)
+	return t.made(wire.SubsetName(port.Number, s.Name, t.Service.Host), port.Within(tls), s, tls)
+}
+
+// made is a cluster of a port and subset, which is spoken to by TLS.
+func (t *Target) made(name string, port registry.Port, s registry.Subset, tls *registry.TLSSettings) []*resource.Resource {
 	svc := *t.Service
 	svc.Resolution = registry.Static // of a headless Service too: the client chose no pod
 	svc.Endpoints = t.reached(farend.Reachable(svc.Endpoints, t.Far))
 	part := farend.Within(&svc, s)
-	name := wire.SubsetName(port.Number, s.Name, svc.Host)
 	way := farend.Options{
-		TLS: t.Rule.TLSFor(port.Number), Given: t.Far.Given[port.Number], Connect: t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect),
+		TLS: tls, Given: t.Far.Given[port.Number], Connect: t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect),
 		Traffic: t.Rule.SubsetTraffic(s.Name, port.Number), Near: t.Near,
 	}
 	return farend.Cluster(resource.Cluster, name, part, port, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))
@@ -58,6 +84,11 @@ func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 	for _, port := range t.ports() {
 		for _, s := range t.Rule.Parts() {
 			out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, t.Service.Host), port, s.Of(list)))
+		}
+	}
+	for _, port := range t.untouched() {
+		for _, s := range t.Rule.Parts() {
+			out = append(out, farend.SealLoad(wire.UntouchedCluster(port.Number, s.Name, t.Service.Host), port, s.Of(list)))
 		}
 	}
 	return out
