@@ -19,7 +19,12 @@ func (r *report) gatewayAPI() {
 	case *gatewayv1.GatewaySpec:
 		r.kubeGateway(spec)
 	case *gatewayv1.ListenerSetSpec:
-		r.warn("spec.listeners", nil, "listeners of ListenerSets are not opened", "write them in the Gateway")
+		if _, gateway := gatewayapi.SetParent(&o); !gateway {
+			r.warn("spec.parentRef.kind", *spec.ParentRef.Kind, "only Gateways get listeners of ListenerSets", "name a Gateway")
+		}
+		for i, l := range spec.Listeners {
+			r.kubeListener(fmt.Sprintf("spec.listeners[%d]", i), l.Protocol, l.TLS)
+		}
 	case *gatewayv1.BackendTLSPolicySpec:
 		r.backendTLSPolicy(&o, spec)
 	}
@@ -30,8 +35,9 @@ func (r *report) gatewayAPI() {
 	for i, p := range route.Parents {
 		_, gateway := route.GatewayOf(p)
 		_, service := route.ServiceOf(p)
-		if !gateway && !service && p.Kind != nil {
-			r.warn(fmt.Sprintf("spec.parentRefs[%d].kind", i), *p.Kind, "the route counts at Gateways and for Services only", "name one of them")
+		_, set := route.SetOf(p)
+		if !gateway && !service && !set && p.Kind != nil {
+			r.warn(fmt.Sprintf("spec.parentRefs[%d].kind", i), *p.Kind, "the route counts at Gateways, ListenerSets and for Services only", "name one of them")
 		}
 		if service && len(route.Hostnames) > 0 {
 			r.warn("spec.hostnames", route.Hostnames[0], "what a Service is asked for by is the Service's own, so hostnames count at Gateways only", "remove them")
@@ -65,18 +71,20 @@ func (r *report) kubeGateway(spec *gatewayv1.GatewaySpec) {
 		field, why, _ := strings.Cut(p.Message, ": ")
 		r.warn("spec."+field, nil, why+"; the Gateway is not accepted", "remove it")
 	}
-	if spec.AllowedListeners != nil {
-		r.warn("spec.allowedListeners", nil, "listeners of ListenerSets are not opened", "write them in the Gateway")
-	}
 	for i, l := range spec.Listeners {
-		at := fmt.Sprintf("spec.listeners[%d]", i)
-		switch {
-		case l.Protocol == gatewayv1.UDPProtocolType:
-			r.warn(at+".protocol", l.Protocol, "UDP is not served", "remove the listener")
-		case l.TLS != nil && len(l.TLS.Options) > 0:
-			r.warn(at+".tls.options", nil, "no option is known, and the listener is not opened", "remove them")
-		case spec.TLS != nil && spec.TLS.Frontend != nil && (l.Protocol == gatewayv1.HTTPSProtocolType || l.Protocol == gatewayv1.TLSProtocolType):
-			r.warn("spec.tls.frontend", nil, "clients' certificates are not asked for: listeners that were to ask are not opened", "write a Gateway of networking.istio.io with tls.mode MUTUAL")
-		}
+		r.kubeListener(fmt.Sprintf("spec.listeners[%d]", i), l.Protocol, l.TLS)
+	}
+	if gatewayapi.Unverified(spec) {
+		r.warn("spec.tls.frontend", gatewayv1.AllowInsecureFallback, "clients come in whatever certificate they show, and backends are not told of it", "write AllowValidOnly")
+	}
+}
+
+// kubeListener says what of a listener is not done, of a Gateway or a ListenerSet.
+func (r *report) kubeListener(at string, protocol gatewayv1.ProtocolType, tls *gatewayv1.ListenerTLSConfig) {
+	switch {
+	case protocol == gatewayv1.UDPProtocolType:
+		r.warn(at+".protocol", protocol, "UDP is not served", "remove the listener")
+	case tls != nil && len(tls.Options) > 0:
+		r.warn(at+".tls.options", nil, "no option is known, and the listener is not opened", "remove them")
 	}
 }

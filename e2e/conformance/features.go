@@ -19,12 +19,9 @@ var profiles = []suite.ConformanceProfileName{
 
 // unsupported are the extended features of the profiles that are not claimed, with the reason.
 var unsupported = map[features.FeatureName]string{
-	features.SupportGatewayStaticAddresses:                                     "the load balancer chooses addresses; spec.addresses with a value is refused by name",
-	features.SupportHTTPRouteRetry:                                             "the standard channel's CRDs, which the suite's cluster has, drop an HTTPRoute's retry",
-	features.SupportMeshClusterIPMatching:                                      "a sidecar knows a Service by the Host that a client names, as Istio's does",
-	features.SupportListenerSet:                                                "ListenerSets open nothing yet, and lint says so",
-	features.SupportGatewayFrontendClientCertificateValidation:                 "clients' certificates are not asked for yet: such a listener stays closed",
-	features.SupportGatewayFrontendClientCertificateValidationInsecureFallback: "the same",
+	features.SupportGatewayStaticAddresses: "the load balancer chooses addresses; spec.addresses with a value is refused by name",
+	features.SupportHTTPRouteRetry:         "the standard channel's CRDs, which the suite's cluster has, drop an HTTPRoute's retry",
+	features.SupportMeshClusterIPMatching:  "a sidecar knows a Service by the Host that a client names, as Istio's does",
 }
 
 // claimed are the kinds' features of which all but the unsupported are claimed.

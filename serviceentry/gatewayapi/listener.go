@@ -5,29 +5,32 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/named"
 )
 
 // Listener is one of a Gateway's.
 type Listener struct {
 	Name     string
-	Ref      string // "NAMESPACE/GATEWAY/LISTENER"
-	Host     string // a name, "*.suffix", or "*"
+	Ref      string     // "NAMESPACE/GATEWAY/LISTENER"; of a ListenerSet, "NAMESPACE/GATEWAY/NAMESPACE/SET/LISTENER"
+	Set      config.Key // the ListenerSet that it is of; zero: it is the Gateway's own
+	Host     string     // a name, "*.suffix", or "*"
 	Port     uint32
 	Protocol gatewayv1.ProtocolType
 	Passes   bool // TLS goes through as it is
 	Kinds    []gatewayv1.RouteGroupKind
 	// Certificates are the Secrets that it shows.
 	Certificates []types.NamespacedName
+	Clients      *Clients // what it asks of clients; nil for nothing
 	// What is wrong: it is not accepted, contradicts another, or names what it may not. Any of the first two closes it.
 	Unaccepted, Conflict, Refs Problem
 
-	from     gatewayv1.FromNamespaces
-	selector *metav1.LabelSelector
+	namespace string // of the object that it is written in
+	from      gatewayv1.FromNamespaces
+	selector  *metav1.LabelSelector
 }
 
 // Opens says whether the gateway listens for it.
@@ -60,12 +63,12 @@ func Unacceptable(spec *gatewayv1.GatewaySpec) Problem {
 	return Problem{}
 }
 
-// Listeners are those of a Gateway.
+// Listeners are those of a Gateway, and then those of the ListenerSets that it lets in.
 func Listeners(w World, o *config.Object) []Listener {
 	spec := o.Spec.(*gatewayv1.GatewaySpec)
 	out := make([]Listener, len(spec.Listeners))
 	for i := range spec.Listeners {
-		out[i] = listener(w, o, spec, &spec.Listeners[i])
+		out[i] = listener(w, o, o, spec, &spec.Listeners[i])
 	}
 	for i := range out {
 		for j := range out {
@@ -74,13 +77,17 @@ func Listeners(w World, o *config.Object) []Listener {
 			}
 		}
 	}
-	return out
+	return ofSets(w, o, out)
 }
 
-func listener(w World, o *config.Object, spec *gatewayv1.GatewaySpec, in *gatewayv1.Listener) Listener {
+// listener reads one of a Gateway g, which is written in it or in a ListenerSet.
+func listener(w World, g, o *config.Object, spec *gatewayv1.GatewaySpec, in *gatewayv1.Listener) Listener {
 	l := Listener{
-		Name: string(in.Name), Ref: ListenerRef(o.Key, string(in.Name)), Host: strings.ToLower(string(or(in.Hostname, ""))),
-		Port: uint32(in.Port), Protocol: in.Protocol, from: gatewayv1.NamespacesFromSame,
+		Name: string(in.Name), Ref: ListenerRef(g.Key, string(in.Name)), Host: strings.ToLower(string(or(in.Hostname, ""))),
+		Port: uint32(in.Port), Protocol: in.Protocol, namespace: o.Namespace, from: gatewayv1.NamespacesFromSame,
+	}
+	if o.Kind == config.KindListenerSet {
+		l.Set, l.Ref = o.Key, ListenerRef(g.Key, o.Namespace+"/"+o.Name+"/"+l.Name)
 	}
 	if l.Host == "" {
 		l.Host = "*"
@@ -104,7 +111,10 @@ func listener(w World, o *config.Object, spec *gatewayv1.GatewaySpec, in *gatewa
 	switch l.Protocol {
 	case gatewayv1.HTTPProtocolType, gatewayv1.TCPProtocolType:
 	case gatewayv1.HTTPSProtocolType, gatewayv1.TLSProtocolType:
-		l.tls(w, o, spec, in.TLS)
+		l.tls(w, o, in.TLS)
+		if !l.Passes && !l.Unaccepted.Is() {
+			l.asks(w, g, validation(spec, l.Port))
+		}
 	default:
 		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonUnsupportedProtocol), "protocol: " + string(l.Protocol) + " is not served"}
 	}
@@ -138,7 +148,7 @@ func (l *Listener) supported(in *gatewayv1.Listener) []gatewayv1.RouteGroupKind 
 }
 
 // tls reads how it ends TLS.
-func (l *Listener) tls(w World, o *config.Object, spec *gatewayv1.GatewaySpec, in *gatewayv1.ListenerTLSConfig) {
+func (l *Listener) tls(w World, o *config.Object, in *gatewayv1.ListenerTLSConfig) {
 	unsupported := func(what string) { l.Unaccepted = Problem{string(gatewayv1.ListenerReasonUnsupportedValue), what} }
 	if in == nil {
 		unsupported("tls: it is missing")
@@ -151,37 +161,24 @@ func (l *Listener) tls(w World, o *config.Object, spec *gatewayv1.GatewaySpec, i
 		return
 	case l.Passes:
 		return
-	case spec.TLS != nil && spec.TLS.Frontend != nil && asksClients(spec.TLS.Frontend, l.Port):
-		unsupported("spec.tls.frontend: clients' certificates are not asked for, and who was to be turned away would come in")
-		return
 	case len(in.Options) > 0:
 		unsupported("tls.options: none is known")
 		return
 	}
 	for _, ref := range in.CertificateRefs {
-		to := party{string(or(ref.Group, "")), string(or(ref.Kind, "Secret")), string(or(ref.Namespace, gatewayv1.Namespace(o.Namespace))), string(ref.Name)}
+		key, known := named.Certificate(o.Namespace, ref)
 		switch {
-		case to.group != "" || to.kind != "Secret":
-			l.Refs = Problem{string(gatewayv1.ListenerReasonInvalidCertificateRef), "tls.certificateRefs: " + to.kind + " " + to.name + " is no Secret"}
-		case !granted(w, party{gatewayv1.GroupName, "Gateway", o.Namespace, o.Name}, to):
-			l.Refs = Problem{string(gatewayv1.ListenerReasonRefNotPermitted), "tls.certificateRefs: no ReferenceGrant in namespace " + to.namespace + " lets it name Secret " + to.name}
+		case !known:
+			l.Refs = Problem{string(gatewayv1.ListenerReasonInvalidCertificateRef), "tls.certificateRefs: " + string(or(ref.Kind, "Secret")) + " " + key.Name + " is no Secret"}
+		case !granted(w, gatewayParty(o), partyOf(key)):
+			l.Refs = Problem{string(gatewayv1.ListenerReasonRefNotPermitted), "tls.certificateRefs: no ReferenceGrant in namespace " + key.Namespace + " lets it name Secret " + key.Name}
 		default:
-			l.Certificates = append(l.Certificates, types.NamespacedName{Namespace: to.namespace, Name: to.name})
+			l.Certificates = append(l.Certificates, types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 		}
 	}
 	if len(in.CertificateRefs) == 0 {
 		l.Refs = Problem{string(gatewayv1.ListenerReasonInvalidCertificateRef), "tls.certificateRefs: none is written"}
 	}
-}
-
-// asksClients says whether clients at a port are to show certificates.
-func asksClients(f *gatewayv1.FrontendTLSConfig, port uint32) bool {
-	for _, p := range f.PerPort {
-		if uint32(p.Port) == port {
-			return p.TLS.Validation != nil
-		}
-	}
-	return f.Default.Validation != nil
 }
 
 // clash notes where another listener of the Gateway wants the same: both are closed.
@@ -204,23 +201,21 @@ func (l *Listener) family() gatewayv1.ProtocolType {
 }
 
 // takes says whether routes of a namespace may attach.
-func (l *Listener) takes(w World, own, ns string) bool {
-	switch l.from {
-	case gatewayv1.NamespacesFromAll:
-		return true
-	case gatewayv1.NamespacesFromSelector:
-		selector, err := metav1.LabelSelectorAsSelector(l.selector)
-		return err == nil && l.selector != nil && selector.Matches(labels.Set(w.NamespaceLabels(ns)))
-	case gatewayv1.NamespacesFromSame:
-		return own == ns
-	default:
-		return false
-	}
+func (l *Listener) takes(w World, ns string) bool {
+	return let(w, l.from, l.selector, l.namespace, ns)
 }
 
-// BySelector says whether a Gateway asks for namespaces' labels.
+// BySelector says whether a Gateway, or a ListenerSet, asks for namespaces' labels.
 func BySelector(o *config.Object) bool {
-	return slices.ContainsFunc(o.Spec.(*gatewayv1.GatewaySpec).Listeners, func(l gatewayv1.Listener) bool {
-		return l.AllowedRoutes != nil && l.AllowedRoutes.Namespaces != nil && l.AllowedRoutes.Namespaces.Selector != nil
-	})
+	asks := func(a *gatewayv1.AllowedRoutes) bool {
+		return a != nil && a.Namespaces != nil && a.Namespaces.Selector != nil
+	}
+	switch spec := o.Spec.(type) {
+	case *gatewayv1.GatewaySpec:
+		sets := spec.AllowedListeners != nil && spec.AllowedListeners.Namespaces != nil && spec.AllowedListeners.Namespaces.Selector != nil
+		return sets || slices.ContainsFunc(spec.Listeners, func(l gatewayv1.Listener) bool { return asks(l.AllowedRoutes) })
+	case *gatewayv1.ListenerSetSpec:
+		return slices.ContainsFunc(spec.Listeners, func(l gatewayv1.ListenerEntry) bool { return asks(l.AllowedRoutes) })
+	}
+	return false
 }

@@ -53,6 +53,14 @@ func (r Route) GatewayOf(p gatewayv1.ParentReference) (config.Key, bool) {
 	return config.Key{Kind: config.KindKubeGateway, Namespace: string(or(p.Namespace, gatewayv1.Namespace(r.Object.Namespace))), Name: string(p.Name)}, true
 }
 
+// SetOf is the ListenerSet that a parent is; false where it is something else.
+func (r Route) SetOf(p gatewayv1.ParentReference) (config.Key, bool) {
+	if or(p.Group, gatewayv1.GroupName) != gatewayv1.GroupName || or(p.Kind, "Gateway") != "ListenerSet" {
+		return config.Key{}, false
+	}
+	return config.Key{Kind: config.KindListenerSet, Namespace: string(or(p.Namespace, gatewayv1.Namespace(r.Object.Namespace))), Name: string(p.Name)}, true
+}
+
 // ServiceOf is the Service that a parent is; false where it is something else.
 func (r Route) ServiceOf(p gatewayv1.ParentReference) (types.NamespacedName, bool) {
 	if or(p.Group, gatewayv1.GroupName) != "" || or(p.Kind, "Gateway") != "Service" {
@@ -64,7 +72,8 @@ func (r Route) ServiceOf(p gatewayv1.ParentReference) (types.NamespacedName, boo
 // Attachment is what a parent that is ours makes of a route.
 type Attachment struct {
 	Parent  gatewayv1.ParentReference
-	Gateway config.Key           // what the parent is: a Gateway,
+	Gateway config.Key           // what the parent is: a Gateway, or that of the ListenerSet,
+	Set     config.Key           // a ListenerSet,
 	Service types.NamespacedName // or a Service
 	Refs    []string             // the listeners of the Gateway at which it counts
 	Port    uint32               // the one of the Service; 0: all that speak what the route is about
@@ -86,21 +95,37 @@ func (r Route) Attach(w World) (out []Attachment) {
 			out = append(out, a)
 			continue
 		}
-		key, of := r.GatewayOf(p)
-		if !of {
-			continue
-		}
-		g := gateway(w, key.Namespace, key.Name)
+		a := Attachment{Parent: p}
+		g := a.find(w, r)
 		if g == nil {
 			continue
 		}
-		a := Attachment{Parent: p, Gateway: key}
 		if a.Problem = unsupported; !a.Is() {
 			a.attach(w, r, Listeners(w, g))
 		}
 		out = append(out, a)
 	}
 	return out
+}
+
+// find gives the Gateway that the parent is, or that its ListenerSet is for; nil where it is not ours.
+func (a *Attachment) find(w World, r Route) (g *config.Object) {
+	if key, of := r.SetOf(a.Parent); of {
+		set := w.Object(key)
+		if set == nil {
+			return nil
+		}
+		if g, _ = SetGateway(w, set); g != nil {
+			a.Gateway, a.Set = g.Key, key
+		}
+		return g
+	}
+	key, of := r.GatewayOf(a.Parent)
+	if !of {
+		return nil
+	}
+	a.Gateway = key
+	return gateway(w, key.Namespace, key.Name)
 }
 
 // unlike says why a route is not for a Service that is its parent.
@@ -133,11 +158,14 @@ func (a *Attachment) attach(w World, r Route, listeners []Listener) {
 	named, allowed := false, false
 	for i := range listeners {
 		l := &listeners[i]
+		if l.Set != a.Set {
+			continue
+		}
 		if a.Parent.SectionName != nil && string(*a.Parent.SectionName) != l.Name || a.Parent.Port != nil && uint32(*a.Parent.Port) != l.Port {
 			continue
 		}
 		named = true
-		if !l.takes(w, a.Gateway.Namespace, r.Object.Namespace) || !slices.ContainsFunc(l.Kinds, func(k gatewayv1.RouteGroupKind) bool { return k.Kind == r.Kind && *k.Group == gatewayv1.GroupName }) {
+		if !l.takes(w, r.Object.Namespace) || !slices.ContainsFunc(l.Kinds, func(k gatewayv1.RouteGroupKind) bool { return k.Kind == r.Kind && *k.Group == gatewayv1.GroupName }) {
 			continue
 		}
 		allowed = true
@@ -152,7 +180,7 @@ func (a *Attachment) attach(w World, r Route, listeners []Listener) {
 	case named:
 		a.Problem = Problem{string(gatewayv1.RouteReasonNotAllowedByListeners), "no listener that it names lets routes of this kind and namespace attach"}
 	default:
-		a.Problem = Problem{string(gatewayv1.RouteReasonNoMatchingParent), "the Gateway has no listener of that name and port"}
+		a.Problem = Problem{string(gatewayv1.RouteReasonNoMatchingParent), "what it names has no listener of that name and port, or none that counts"}
 	}
 }
 

@@ -20,6 +20,8 @@ const GatewayLabel = gatewayv1.GatewayNameLabelKey
 type World interface {
 	// Object finds one of the Gateway API's; nil without one.
 	Object(config.Key) *config.Object
+	// Sets are the ListenerSets whose parent is a Gateway, in order of precedence: the oldest first.
+	Sets(gateway config.Key) []*config.Object
 	NamespaceLabels(ns string) map[string]string
 	// Grants are the ReferenceGrants of a namespace.
 	Grants(ns string) []*gatewayv1.ReferenceGrantSpec

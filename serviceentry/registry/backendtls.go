@@ -140,7 +140,14 @@ func (b *batch) turnNamed(changed config.Key) {
 			for _, t := range b.objects[key].Spec.(*gatewayv1.BackendTLSPolicySpec).TargetRefs {
 				b.beside[Ref{key.Namespace, string(t.Name)}.Host()] = true
 			}
+		case config.KindListenerSet: // of how many its Gateway says
+			if parent, of := gatewayapi.SetParent(b.objects[key]); of {
+				b.retold[parent] = true
+			}
 		case config.KindKubeGateway:
+			for _, set := range b.next.sets[key] {
+				b.retold[set.Key] = true
+			}
 			if g := b.next.gateways[key]; g != nil && g.Shows != nil {
 				b.touchBound(g)
 			}

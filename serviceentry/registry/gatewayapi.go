@@ -26,6 +26,8 @@ func (w world) Object(key config.Key) *config.Object {
 	return o
 }
 
+func (w world) Sets(gateway config.Key) []*config.Object { return w.sets[gateway] }
+
 func (w world) NamespaceLabels(ns string) map[string]string { return w.namespaceLabels(ns) }
 
 func (w world) Grants(ns string) []*gatewayv1.ReferenceGrantSpec { return w.grants[ns] }
@@ -95,7 +97,8 @@ func (b *batch) setGatewayAPI(c config.Change) {
 		}
 	case config.KindBackendTLSPolicy:
 		b.setBackendTLS(was, c.Object)
-	case config.KindListenerSet: // lint says that it is left undone
+	case config.KindListenerSet:
+		b.setListenerSet(was, c.Object)
 	default:
 		b.noteUses(was, false)
 		b.noteUses(c.Object, true)
@@ -135,6 +138,9 @@ func (b *batch) noteUses(o *config.Object, uses bool) {
 		if key, of := r.GatewayOf(p); of {
 			x.parents.note(key, o.Key, uses)
 		}
+		if key, of := r.SetOf(p); of {
+			x.parents.note(key, o.Key, uses)
+		}
 		if name, of := r.ServiceOf(p); of {
 			x.parents.note(config.Key{Kind: config.KindService, Namespace: name.Namespace, Name: name.Name}, o.Key, uses)
 		}
@@ -149,11 +155,14 @@ func (b *batch) noteUses(o *config.Object, uses bool) {
 
 // relabel looks at Gateways again that ask for namespaces' labels.
 func (b *batch) relabel() {
-	for gateway, routes := range b.index.gatewayAPI.parents {
-		if o := b.objects[gateway]; o != nil && gateway.Kind == config.KindKubeGateway && gatewayapi.BySelector(o) {
-			for key := range routes {
-				b.remade[key] = true
-			}
+	for parent, routes := range b.index.gatewayAPI.parents {
+		if o := b.objects[parent]; o != nil && parent.Kind != config.KindService && gatewayapi.BySelector(o) {
+			maps.Copy(b.remade, routes)
+		}
+	}
+	for gateway := range b.next.sets {
+		if o := b.objects[gateway]; o != nil && gatewayapi.BySelector(o) {
+			b.remade[gateway] = true
 		}
 	}
 }
@@ -164,6 +173,7 @@ func (b *batch) settleGatewayAPI() {
 		return
 	}
 	w := world{b.gatewayAPI.Get, b.hosts.Get, b.next}
+	b.remakeParents()
 	gateways := map[config.Key]*Gateway{}
 	for key := range b.remade {
 		if key.Kind == config.KindKubeGateway {
@@ -171,8 +181,10 @@ func (b *batch) settleGatewayAPI() {
 		}
 	}
 	for key := range gateways {
-		for r := range b.index.gatewayAPI.parents[key] {
-			b.remade[r] = true
+		maps.Copy(b.remade, b.index.gatewayAPI.parents[key])
+		for _, set := range b.next.sets[key] {
+			b.retold[set.Key] = true
+			maps.Copy(b.remade, b.index.gatewayAPI.parents[set.Key])
 		}
 	}
 	if len(gateways) > 0 {
@@ -233,11 +245,20 @@ func fromKubeListener(l *gatewayapi.Listener) GatewayServer {
 	default:
 		s.Serves = ServesTLSBytes
 	}
+	if l.Set.Name != "" { // listeners of several objects may have one name
+		s.Name += "." + l.Set.Name + "." + l.Set.Namespace
+	}
 	s.Alone = s.Serves != ServesBytes
 	if s.Serves.EndsTLS() {
 		s.TLS = &ServerTLS{}
 		for _, c := range l.Certificates {
 			s.TLS.Credentials = append(s.TLS.Credentials, c.String())
+		}
+		if l.Clients != nil {
+			s.TLS.Trust, s.TLS.Clients = Bundle(l.Clients.CAs), Required
+			if l.Clients.Unverified {
+				s.TLS.Clients = Unverified
+			}
 		}
 	}
 	return s
@@ -292,6 +313,9 @@ func (b *batch) countAttached(v *VirtualService) {
 		}
 		if key, _, of := gatewayapi.ParseRef(ref); of {
 			b.retold[key] = true
+		}
+		if set, of := gatewayapi.SetOf(ref); of {
+			b.retold[set] = true
 		}
 	}
 }

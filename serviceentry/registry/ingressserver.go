@@ -45,17 +45,19 @@ const (
 	NoneAsked ClientCertificate = iota
 	Asked                       // one that is shown has to be right
 	Required
+	Unverified // one may be shown, whatever it is
 )
 
 // ServerTLS is how a server ends TLS.
 type ServerTLS struct {
 	Clients     ClientCertificate
-	Credentials []string // Secrets of the gateway's namespace; of several the client's capabilities choose
-	Roots       string   // the Secret that says who clients may be, where that is not Credentials[0]; "" otherwise
-	SANs        []string // of clients
-	SPKI, Hash  []string // of clients' certificates
-	Min, Max    uint32   // of TLS, as Envoy numbers versions; 0: as usual
-	Ciphers     []string // up to TLS 1.2; nil: Envoy's
+	Credentials []string      // Secrets of the gateway's namespace; of several the client's capabilities choose
+	Trust       CredentialRef // says who clients may be, in the Gateway API; Roots is not read then
+	Roots       string        // the Secret that says who clients may be, where that is not Credentials[0]; "" otherwise
+	SANs        []string      // of clients
+	SPKI, Hash  []string      // of clients' certificates
+	Min, Max    uint32        // of TLS, as Envoy numbers versions; 0: as usual
+	Ciphers     []string      // up to TLS 1.2; nil: Envoy's
 }
 
 // Plain says whether it is the usual: a certificate, whoever the client is. What is so may be asked for over one connection.

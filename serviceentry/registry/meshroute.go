@@ -82,12 +82,7 @@ func (b *batch) join(at ledService) *VirtualService {
 	if len(list) == 0 {
 		return nil
 	}
-	slices.SortFunc(list, func(x, y *config.Object) int {
-		if c := x.Created.Compare(y.Created); c != 0 {
-			return c
-		}
-		return x.Key.Compare(y.Key)
-	})
+	slices.SortFunc(list, olderObject)
 	v := &VirtualService{Key: list[0].Key, Revision: list[0].Revision, Created: list[0].Created, Joined: true, Hosts: []string{at.service.Host()}, Gateways: []string{route.Mesh}}
 	if at.namespace == at.service.Namespace {
 		v.ExportTo.All = true

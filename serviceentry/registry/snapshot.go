@@ -62,6 +62,7 @@ type Snapshot struct {
 	// gatewayAPI are the objects of the Gateway API, by their keys as text; grants are its ReferenceGrants, by namespace; and attached
 	// how many routes count at a listener.
 	gatewayAPI ordered.Map[*config.Object]
+	sets       map[config.Key][]*config.Object // its ListenerSets, by their Gateways, in order of age
 	grants     map[string][]*gatewayv1.ReferenceGrantSpec
 	attached   ordered.Map[int]
 	secured    ordered.Map[gatewayapi.Secured] // what BackendTLSPolicies say, by the hosts of their Services

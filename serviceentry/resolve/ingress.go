@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -32,7 +33,7 @@ func (a Ingress) At(network string) Ingress {
 type IngressServer struct {
 	Gateway  config.Key
 	Revision string
-	Field    string // "spec.servers[0]"
+	Field    string // "spec.servers[0]"; of a listener of the Gateway API its name, after that of its ListenerSet
 	Listen   uint32 // where the pods listen
 	Serves   registry.ServerKind
 	Hosts    []string     // that clients name: exact ones and patterns, "*" for all
@@ -53,6 +54,9 @@ func (a Ingress) Servers() (out []IngressServer) {
 		s := IngressServer{
 			Gateway: o.Gateway.Key, Revision: o.Gateway.Revision, Field: fmt.Sprintf("spec.servers[%d]", o.Index),
 			Listen: o.Listen, Serves: o.Serves, Table: tableOf(o), TLS: o.TLS,
+		}
+		if _, listener, of := gatewayapi.ParseRef(o.Ref); of { // by its name, which stays where others come and go
+			s.Field = listener
 		}
 		for _, f := range o.Hosts {
 			if !slices.Contains(s.Hosts, f.Host) {
@@ -90,7 +94,10 @@ func (a Ingress) give(s *IngressServer) string {
 		return ""
 	}
 	ref := registry.CredentialRef{Namespace: a.Namespace, Name: s.TLS.Roots}
-	if ref.Name == "" {
+	switch {
+	case s.TLS.Trust.Bundle != "":
+		ref = s.TLS.Trust
+	case ref.Name == "":
 		ref.Name = s.TLS.Credentials[0]
 	}
 	c, problem := a.snap.Credential(ref)

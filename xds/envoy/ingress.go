@@ -121,6 +121,7 @@ type ServerTLS struct {
 	Certificates     []string // by the names of their secrets
 	Roots            string   // of who clients may be; "" where none is asked
 	Required         bool     // that a client shows a certificate
+	Unverified       bool     // any certificate, or none, will do
 	SANs, SPKI, Hash []string // of clients
 	Min, Max         uint32   // as Envoy numbers versions; 0: as usual
 	Ciphers          []string
@@ -144,6 +145,9 @@ func (t ServerTLS) Socket() *corev3.TransportSocket {
 	if t.Roots != "" {
 		ctx.RequireClientCertificate = wrapperspb.Bool(t.Required)
 		own := &tlsv3.CertificateValidationContext{VerifyCertificateSpki: t.SPKI, VerifyCertificateHash: t.Hash}
+		if t.Unverified {
+			own.TrustChainVerification = tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED
+		}
 		for _, san := range t.SANs {
 			for _, kind := range [...]tlsv3.SubjectAltNameMatcher_SanType{tlsv3.SubjectAltNameMatcher_DNS, tlsv3.SubjectAltNameMatcher_URI} {
 				own.MatchTypedSubjectAltNames = append(own.MatchTypedSubjectAltNames, SAN(kind, Exact(san)))

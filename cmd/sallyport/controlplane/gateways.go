@@ -61,6 +61,9 @@ func (p *plane) standard(s *registry.Snapshot, key config.Key) any {
 	if told, is := gatewaystatus.BackendTLS(s, key); is {
 		return told
 	}
+	if told, is := gatewaystatus.ListenerSet(s, key); is {
+		return told
+	}
 	told, ours := gatewaystatus.Gateway(s, key)
 	if !ours {
 		return nil

@@ -40,20 +40,19 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 	var bad []string
 	open := 0
 	for _, l := range gatewayapi.Listeners(w, o) {
-		refs := first(l.Refs, certificates(s, &l))
-		invalid := first(l.Unaccepted, l.Conflict, refs)
-		closed := first(l.Unaccepted, l.Conflict)
-		if refs.Is() && refs.Reason != string(gatewayv1.ListenerReasonInvalidRouteKinds) {
-			closed = first(closed, refs)
-		}
-		if invalid.Is() {
-			bad = append(bad, l.Name)
-		}
-		if !closed.Is() {
+		j := judge(s, &l)
+		if !j.closed {
 			open++
 		}
-		out.Listeners = append(out.Listeners, listener(s, &l, refs))
+		if l.Set.Name != "" {
+			continue
+		}
+		if j.bad {
+			bad = append(bad, l.Name)
+		}
+		out.Listeners = append(out.Listeners, listener(s, &l, j))
 	}
+	out.AttachedListenerSets = attachedSets(s, w, key)
 	accepted := metav1.Condition{Type: string(gatewayv1.GatewayConditionAccepted), Status: metav1.ConditionTrue, Reason: string(gatewayv1.GatewayReasonAccepted)}
 	programmed := metav1.Condition{Type: string(gatewayv1.GatewayConditionProgrammed), Status: metav1.ConditionTrue, Reason: string(gatewayv1.GatewayReasonProgrammed)}
 	if len(bad) > 0 {
@@ -69,6 +68,12 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 	}
 	resolved := condition(string(gatewayv1.GatewayConditionResolvedRefs), string(gatewayv1.GatewayReasonResolvedRefs), clientCertificate(s, w, o))
 	out.Conditions = []metav1.Condition{accepted, programmed, resolved}
+	if gatewayapi.Unverified(o.Spec.(*gatewayv1.GatewaySpec)) {
+		out.Conditions = append(out.Conditions, metav1.Condition{
+			Type: string(gatewayv1.GatewayConditionInsecureFrontendValidationMode), Status: metav1.ConditionTrue,
+			Reason: string(gatewayv1.GatewayReasonConfigurationChanged), Message: "tls.frontend: clients come in whatever certificate they show, at ports with mode AllowInsecureFallback",
+		})
+	}
 	return out, true
 }
 
@@ -103,7 +108,40 @@ func certificates(s *registry.Snapshot, l *gatewayapi.Listener) gatewayapi.Probl
 	return gatewayapi.Problem{}
 }
 
-func listener(s *registry.Snapshot, l *gatewayapi.Listener, refs gatewayapi.Problem) gatewayv1.ListenerStatus {
+// judgement is what is wrong with a listener: with what it names, and with itself.
+type judgement struct {
+	refs, unaccepted gatewayapi.Problem
+	bad, closed      bool // something is; nothing comes in there
+}
+
+func judge(s *registry.Snapshot, l *gatewayapi.Listener) judgement {
+	some, all := clients(s, l)
+	j := judgement{refs: first(l.Refs, some, certificates(s, l)), unaccepted: first(l.Unaccepted, all)}
+	j.bad = j.refs.Is() || j.unaccepted.Is() || l.Conflict.Is()
+	j.closed = j.unaccepted.Is() || l.Conflict.Is() || certificates(s, l).Is() || l.Refs.Is() && len(l.Certificates) == 0 && l.Refs.Reason != string(gatewayv1.ListenerReasonInvalidRouteKinds)
+	return j
+}
+
+// clients says what is wrong with those who vouch for a listener's clients: with some, and with all.
+func clients(s *registry.Snapshot, l *gatewayapi.Listener) (some, all gatewayapi.Problem) {
+	if l.Clients == nil {
+		return some, all
+	}
+	good := 0
+	for _, ca := range l.Clients.CAs {
+		if c, why := s.Trusted(ca); c == nil {
+			some = gatewayapi.Problem{Reason: string(gatewayv1.ListenerReasonInvalidCACertificateRef), Message: "spec.tls.frontend: " + why}
+		} else {
+			good++
+		}
+	}
+	if good == 0 {
+		all = gatewayapi.Problem{Reason: string(gatewayv1.ListenerReasonNoValidCACertificate), Message: first(some, l.Refs).Message}
+	}
+	return some, all
+}
+
+func listener(s *registry.Snapshot, l *gatewayapi.Listener, j judgement) gatewayv1.ListenerStatus {
 	kinds := l.Kinds
 	if kinds == nil {
 		kinds = []gatewayv1.RouteGroupKind{}
@@ -113,15 +151,15 @@ func listener(s *registry.Snapshot, l *gatewayapi.Listener, refs gatewayapi.Prob
 		conflict.Status, conflict.Reason, conflict.Message = metav1.ConditionTrue, l.Conflict.Reason, l.Conflict.Message
 	}
 	programmed := gatewayapi.Problem{}
-	if p := first(l.Unaccepted, l.Conflict, refs); p.Is() {
+	if p := first(j.unaccepted, l.Conflict, j.refs); p.Is() {
 		programmed = gatewayapi.Problem{Reason: string(gatewayv1.ListenerReasonInvalid), Message: p.Message}
 	}
 	return gatewayv1.ListenerStatus{
 		Name: gatewayv1.SectionName(l.Name), SupportedKinds: kinds, AttachedRoutes: int32(s.Attached(l.Ref)),
 		Conditions: []metav1.Condition{
-			condition(string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerReasonAccepted), first(l.Unaccepted, l.Conflict)),
+			condition(string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerReasonAccepted), first(j.unaccepted, l.Conflict)),
 			condition(string(gatewayv1.ListenerConditionProgrammed), string(gatewayv1.ListenerReasonProgrammed), programmed),
-			condition(string(gatewayv1.ListenerConditionResolvedRefs), string(gatewayv1.ListenerReasonResolvedRefs), refs),
+			condition(string(gatewayv1.ListenerConditionResolvedRefs), string(gatewayv1.ListenerReasonResolvedRefs), j.refs),
 			conflict,
 		},
 	}

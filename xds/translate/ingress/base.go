@@ -150,7 +150,7 @@ func tlsChain(s resolve.IngressServer, m mesh.Ingress) *listenerv3.FilterChain {
 }
 
 func endTLS(s resolve.IngressServer, alpn ...string) *corev3.TransportSocket {
-	t := envoy.ServerTLS{Required: s.TLS.Clients == registry.Required, SANs: s.TLS.SANs, SPKI: s.TLS.SPKI, Hash: s.TLS.Hash, Min: s.TLS.Min, Max: s.TLS.Max, Ciphers: s.TLS.Ciphers, ALPN: alpn}
+	t := envoy.ServerTLS{Required: s.TLS.Clients == registry.Required, Unverified: s.TLS.Clients == registry.Unverified, SANs: s.TLS.SANs, SPKI: s.TLS.SPKI, Hash: s.TLS.Hash, Min: s.TLS.Min, Max: s.TLS.Max, Ciphers: s.TLS.Ciphers, ALPN: alpn}
 	for _, g := range s.Given {
 		t.Certificates = append(t.Certificates, farend.PairName(g.Ref))
 	}
