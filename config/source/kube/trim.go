@@ -45,7 +45,8 @@ func leanSlice(s *discoveryv1.EndpointSlice) version {
 	return native(config.KindEndpointSlice, &s.ObjectMeta, nil, trimmed)
 }
 
-// leanPod keeps labels, the uid, the account, the addresses and whose they are, the phase, the names of ports, and that it has a sidecar.
+// leanPod keeps labels, the uid, the account, the addresses and whose they are, the phase, the names of ports, and that it has a sidecar; of one
+// without, the ports that its probes connect to.
 func leanPod(p *corev1.Pod) version {
 	trimmed := &corev1.Pod{
 		ObjectMeta: leanMeta(&p.ObjectMeta),
@@ -56,6 +57,7 @@ func leanPod(p *corev1.Pod) version {
 		trimmed.Status.PodIPs = p.Status.PodIPs
 	}
 	trimmed.UID, trimmed.DeletionTimestamp = p.UID, p.DeletionTimestamp
+	_, injected := p.Annotations[annotation.SidecarStatus.Name]
 	for _, c := range p.Spec.Containers {
 		var named []corev1.ContainerPort
 		for _, port := range c.Ports {
@@ -63,12 +65,16 @@ func leanPod(p *corev1.Pod) version {
 				named = append(named, corev1.ContainerPort{Name: port.Name, ContainerPort: port.ContainerPort})
 			}
 		}
-		if named != nil {
-			trimmed.Spec.Containers = append(trimmed.Spec.Containers, corev1.Container{Ports: named})
+		kept := corev1.Container{Ports: named}
+		if !injected {
+			kept.ReadinessProbe, kept.LivenessProbe, kept.StartupProbe = leanProbe(c.ReadinessProbe), leanProbe(c.LivenessProbe), leanProbe(c.StartupProbe)
+		}
+		if named != nil || kept.ReadinessProbe != nil || kept.LivenessProbe != nil || kept.StartupProbe != nil {
+			trimmed.Spec.Containers = append(trimmed.Spec.Containers, kept)
 		}
 	}
 	var kept map[string]string
-	if _, injected := p.Annotations[annotation.SidecarStatus.Name]; injected {
+	if injected {
 		kept = map[string]string{annotation.SidecarStatus.Name: ""}
 	}
 	return native(config.KindPod, &p.ObjectMeta, kept, trimmed)
@@ -107,4 +113,22 @@ func native(kind config.Kind, m *metav1.ObjectMeta, annotations map[string]strin
 	decode.Stamp(&o)
 	v.take(o)
 	return v
+}
+
+// leanProbe keeps the port that a probe connects to; nil of one that connects to none.
+func leanProbe(p *corev1.Probe) *corev1.Probe {
+	kept := &corev1.Probe{}
+	switch {
+	case p == nil:
+		return nil
+	case p.HTTPGet != nil:
+		kept.HTTPGet = &corev1.HTTPGetAction{Port: p.HTTPGet.Port}
+	case p.TCPSocket != nil:
+		kept.TCPSocket = &corev1.TCPSocketAction{Port: p.TCPSocket.Port}
+	case p.GRPC != nil:
+		kept.GRPC = &corev1.GRPCAction{Port: p.GRPC.Port}
+	default:
+		return nil
+	}
+	return kept
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // TestLeanPodAddresses: a pod keeps all its addresses, since its proxy may name any of them and serves all.
@@ -36,5 +37,23 @@ func TestLeanPodSidecar(t *testing.T) {
 	p.Annotations["sidecar.istio.io/status"] = `{"version": 1}`
 	if o := leanPod(p).object; len(o.Annotations) != 1 {
 		t.Errorf("an injected one keeps %v", o.Annotations)
+	}
+}
+
+// TestLeanPodProbes: which ports are probed over the network is kept, of pods whose probes nobody rewrote.
+func TestLeanPodProbes(t *testing.T) {
+	probe := func(h corev1.ProbeHandler) *corev1.Probe { return &corev1.Probe{ProbeHandler: h, PeriodSeconds: 9} }
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		ReadinessProbe: probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/x", Port: intstr.FromInt32(8080)}}),
+		LivenessProbe:  probe(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 9090}}),
+		StartupProbe:   probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{}}),
+	}}}}
+	kept := leanPod(pod).object.Spec.(*corev1.Pod).Spec.Containers
+	if len(kept) != 1 || kept[0].ReadinessProbe.HTTPGet.Port.IntVal != 8080 || kept[0].LivenessProbe.GRPC.Port != 9090 || kept[0].StartupProbe != nil {
+		t.Errorf("%+v", kept)
+	}
+	pod.Annotations = map[string]string{"sidecar.istio.io/status": "{}"}
+	if kept := leanPod(pod).object.Spec.(*corev1.Pod).Spec.Containers; len(kept) != 0 {
+		t.Errorf("with a sidecar: %+v", kept)
 	}
 }

@@ -1,0 +1,45 @@
+package controlplane
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// TestStrictProbe: where a probe would come to a port that takes mutual TLS only, that is said, with the object and the port.
+func TestStrictProbe(t *testing.T) {
+	const strict = "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: p, namespace: shop}\nspec: {selector: {matchLabels: {app: web}}, mtls: {mode: STRICT}, portLevelMtls: {9090: {mode: PERMISSIVE}}}\n---\n"
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}\nspec: {nodeName: one, containers: [{name: c, ports: [{name: main, containerPort: 8080}], readinessProbe: "
+	for name, c := range map[string]struct{ objects, want string }{
+		"by a port's name":   {strict + pod + "{httpGet: {port: main}}}]}\n", "PeerAuthentication shop/p lets only mutual TLS in (STRICT), and the kubelet's probes of port 8080"},
+		"gRPC":               {strict + pod + "{grpc: {port: 8081}}}]}\n", "port 8081"},
+		"an open port":       {strict + pod + "{tcpSocket: {port: 9090}}}]}\n", ""},
+		"nothing connected":  {strict + pod + "{exec: {command: [x]}}}]}\n", ""},
+		"nothing asks of it": {pod + "{httpGet: {port: 8080}}}]}\n", ""},
+	} {
+		settings := mesh.Default()
+		result := decode.File("objects.yaml", []byte(c.objects))
+		for _, f := range result.Findings {
+			t.Errorf("%s: %s", name, f)
+		}
+		var changes []config.Change
+		var about *config.Object
+		for i := range result.Objects {
+			o := &result.Objects[i]
+			changes = append(changes, config.Change{Key: o.Key, Object: o})
+			if o.Key.Kind == config.KindPod {
+				about = o
+			}
+		}
+		s, _ := registry.New(&settings).Apply(changes)
+		if got := strictProbe(s, about, about.Spec.(*corev1.Pod)); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
