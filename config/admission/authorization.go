@@ -27,11 +27,13 @@ func (r *report) authorizationPolicy(p *security.AuthorizationPolicy) {
 	}
 	policy := authz.FromSpec(&r.of, p)
 	for i := range policy.Rules {
-		if rule := &policy.Rules[i]; policy.Action == authz.Deny && rule.OfRequests() && !rule.Tells() {
-			r.warn(at("spec.rules", i), nil, "of TLS and TCP, whose requests nobody reads, it denies all that the rest of the rule does not tell apart: methods, paths, hosts, headers and tokens are of requests alone",
+		if rule := &policy.Rules[i]; (policy.Action == authz.Deny || policy.Action == authz.Custom) && rule.OfRequests() && !rule.Tells() {
+			does := map[authz.Action]string{authz.Deny: "denies", authz.Custom: "has the provider asked about"}[policy.Action]
+			r.warn(at("spec.rules", i), nil, "of TLS and TCP, whose requests nobody reads, it "+does+" all that the rest of the rule does not tell apart: methods, paths, hosts, headers and tokens are of requests alone",
 				"add the ports that requests go to")
 		}
 	}
+	r.provider(p)
 	if policy.Action == authz.Deny && len(p.Rules) == 0 {
 		r.warn("spec.rules", nil, "a policy that denies by no rule denies nothing", "write rules, or ALLOW without rules to deny everything")
 	}
@@ -178,6 +180,7 @@ func (r *report) ports(field string, list []string) {
 // others the same in a mesh without mutual TLS, where sidecars keep none.
 func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
 	policy := authz.FromSpec(&r.of, p)
+	w.judgeProvider(r, policy)
 	if p.Action == security.AuthorizationPolicy_AUDIT || w.cfg.MutualTLS && !policy.Targeted {
 		return // what is said of it does not depend on others, or it is kept
 	}

@@ -78,7 +78,26 @@ func meshTelemetry() []Field {
 		warned("everything that leaves the mesh is in the audit log; proxies write no other", "remove it",
 			"accessLogFile", "accessLogFormat", "accessLogEncoding", "enableEnvoyAccessLogService", "disableEnvoyListenerLog", "defaultConfig.envoyAccessLogService"),
 		warned("proxies send no traces, and no metrics but Envoy's own", "remove it",
-			"enableTracing", "extensionProviders", "defaultProviders", "defaultConfig.tracing", "defaultConfig.zipkinAddress", "defaultConfig.statsdUdpAddress",
+			"enableTracing", "defaultProviders", "defaultConfig.tracing", "defaultConfig.zipkinAddress", "defaultConfig.statsdUdpAddress",
 			"defaultConfig.envoyMetricsServiceAddress", "defaultConfig.envoyMetricsService", "defaultConfig.extraStatTags", "defaultConfig.proxyStatsMatcher"),
+		meshProviders(),
+	)
+}
+
+// meshProviders are those that policies ask, which count, and those of logs and traces.
+func meshProviders() []Field {
+	alike := applied("service", "port", "timeout", "failOpen", "statusOnError", "clearRouteCache",
+		"includeRequestBodyInCheck.maxRequestBytes", "includeRequestBodyInCheck.allowPartialMessage", "includeRequestBodyInCheck.packAsBytes")
+	byHTTP := slices.Concat(alike, applied("pathPrefix", "includeHeadersInCheck", "includeRequestHeadersInCheck", "includeAdditionalHeadersInCheck",
+		"headersToUpstreamOnAllow", "headersToDownstreamOnDeny", "headersToDownstreamOnAllow"))
+	return slices.Concat(
+		applied("extensionProviders.name"),
+		below("extensionProviders.envoyExtAuthzGrpc", alike),
+		below("extensionProviders.envoyExtAuthzHttp", byHTTP),
+		below("extensionProviders", warned("proxies send no traces, and no metrics but Envoy's own", "remove it",
+			"zipkin", "lightstep", "datadog", "stackdriver", "opencensus", "skywalking", "opentelemetry", "prometheus")),
+		below("extensionProviders", warned("everything that leaves the mesh is in the audit log; proxies write no other", "remove it",
+			"envoyFileAccessLog", "envoyHttpAls", "envoyTcpAls", "envoyOtelAls")),
+		below("extensionProviders", warned("it is not read", "remove it", "sds")),
 	)
 }

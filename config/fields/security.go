@@ -17,9 +17,8 @@ var authorizationPolicy = Kind{
 		[]Field{{Path: "selector.matchLabels", Fate: Applied, Why: "at egress gateways and before all pods with sidecars; where `sallyport.mutualTLS` is false one that selects no egress gateway is refused"}},
 		targeted,
 		[]Field{
-			{Path: "action", Fate: Refused, When: is("CUSTOM"), Why: notEnforced + "no request is handed to a provider, and those that it would deny would be let through", Fix: "write ALLOW or DENY rules"},
 			{Path: "action", Fate: Applied},
-			{Path: "provider.name", Fate: Idle, Why: "CUSTOM is refused"},
+			{Path: "provider.name", Fate: Applied, Why: "one of `extensionProviders` in the mesh's settings; without it, or its host, what the rules mean is closed"},
 		},
 		below("rules.from.source", slices.Concat(
 			applied("principals", "notPrincipals", "namespaces", "notNamespaces", "serviceAccounts", "notServiceAccounts", "ipBlocks", "notIpBlocks", "remoteIpBlocks", "notRemoteIpBlocks", "trustDomains", "notTrustDomains", "requestPrincipals", "notRequestPrincipals"),

@@ -37,6 +37,7 @@ func (c *Config) applyIstio(in *meshconfig.MeshConfig) (problems []strict.Proble
 	}
 	c.TrustDomainAliases = slices.Clone(in.TrustDomainAliases)
 	problems = append(problems, c.applyServiceSettings(in.ServiceSettings)...)
+	problems = append(problems, c.applyProviders(in.ExtensionProviders)...)
 
 	exports := []struct {
 		field string

@@ -53,6 +53,8 @@ type Config struct {
 	Topology   Topology
 	// NodeAgents are the service accounts, NAMESPACE/NAME, of agents that serve the pods of their nodes (ambient).
 	NodeAgents []string
+	// Authorizers are the providers that AuthorizationPolicies with the action CUSTOM may name.
+	Authorizers []Authorizer
 	// Ignored are the settings that the file has and that are not applied: what lint and the controller's log say of them.
 	Ignored []strict.Problem
 }

@@ -58,7 +58,7 @@ func (t Term) holds(a *Asked, action Action) bool {
 		return false
 	}
 	if t.Attribute == Path && permit.Matches(Abnormal, a.Request.Path) {
-		return action == Deny
+		return action != Allow
 	}
 	one := func(values []string, ranges []netip.Prefix) bool {
 		if t.Attribute == SourceIP || t.Attribute == RemoteIP {

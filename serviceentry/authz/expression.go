@@ -8,8 +8,8 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/permit"
 )
 
-// Abnormal is an expression (RE2) for paths that servers may take for others. Of rules that deny, all that is asked of a path holds
-// for them, and of rules that allow, nothing.
+// Abnormal is an expression (RE2) for paths that servers may take for others. Of rules that allow nothing that is asked of a
+// path holds for them, and of others all.
 const Abnormal = permit.Abnormal
 
 // Expression is an expression (RE2) for the whole text of an attribute that one of the values means: of Principal, Namespace,

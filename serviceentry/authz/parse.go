@@ -19,12 +19,14 @@ const DryRunAnnotation = "istio.io/dry-run"
 func FromSpec(o *config.Object, spec *security.AuthorizationPolicy) *Policy {
 	p := &Policy{
 		Key: o.Key, Revision: o.Revision, Workloads: selection.Of(o.Namespace, spec.Selector, spec.TargetRef, spec.TargetRefs), DryRun: o.Annotations[DryRunAnnotation] == "true",
+		Provider: spec.GetProvider().GetName(),
 		Action: map[security.AuthorizationPolicy_Action]Action{
 			security.AuthorizationPolicy_DENY: Deny, security.AuthorizationPolicy_AUDIT: Audit, security.AuthorizationPolicy_CUSTOM: Custom,
 		}[spec.Action],
 	}
+	p.DryRun = p.DryRun && p.Action != Custom // nobody is asked who does not decide
 	for i, r := range spec.Rules {
-		if p.Action == Deny || !asksUnknown(r) {
+		if p.Action != Allow || !asksUnknown(r) {
 			p.Rules = append(p.Rules, ruleOf(o.Namespace, i, r))
 		}
 	}
@@ -32,7 +34,7 @@ func FromSpec(o *config.Object, spec *security.AuthorizationPolicy) *Policy {
 }
 
 // asksUnknown says whether a rule asks for what nobody here can tell. Admission refuses such rules; one that is there all the same
-// allows nothing, and denies without asking for that.
+// allows nothing, and denies, or has somebody asked, without asking for that.
 func asksUnknown(r *security.Rule) bool {
 	return slices.ContainsFunc(r.When, func(c *security.Condition) bool { _, ok := ConditionTerm("", c); return !ok })
 }

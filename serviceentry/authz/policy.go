@@ -15,7 +15,8 @@ type Policy struct {
 	Key      config.Key
 	Revision string
 	Action   Action
-	DryRun   bool // what it denies is let through, and recorded
+	Provider string // of Custom: the name of the authorizer that is asked
+	DryRun   bool   // what it denies is let through, and recorded
 	selection.Workloads
 	Rules []Rule
 }
@@ -23,7 +24,7 @@ type Policy struct {
 // Action is what becomes of what a rule matches.
 type Action uint8
 
-// The actions. Audited and Custom ones decide nothing here: the first only marks, and the second is refused by admission.
+// The actions. Audited ones decide nothing, they only mark; Custom ones have an authorizer asked, which decides.
 const (
 	Allow Action = iota
 	Deny
@@ -85,7 +86,7 @@ func (r *Rule) any(is func(Term) bool) bool {
 }
 
 // OfConnections is the rule as it is asked about what is no request, by a policy with that action; nil where it never matches. As in Istio, a
-// rule that allows is not for what it cannot see, and one that denies takes what it cannot see for what it means.
+// rule that allows is not for what it cannot see, and others take what they cannot see for what they mean.
 func (r *Rule) OfConnections(action Action) *Rule {
 	if !r.OfRequests() {
 		return r

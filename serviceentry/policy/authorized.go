@@ -9,6 +9,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
@@ -27,7 +28,11 @@ func (a Authorization) Depends() []string {
 	if a.Asked == nil {
 		return nil
 	}
-	return a.Policies.Depends(a.Asked)
+	on := a.Policies.Depends(a.Asked)
+	if _, asked := a.Policies.Asking(a.Asked); asked && a.Asked.Request != nil {
+		on = append(on, "provider")
+	}
+	return on
 }
 
 // authorized asks the AuthorizationPolicies of a gateway's pods, as it sees what the workload sends. false: v is the denial.
@@ -44,11 +49,43 @@ func (a asking) authorized(v *Verdict, gateway registry.Ref, name string, port u
 		Authority: authorityThere(name, port, spoken), TLS: spoken == permit.TLS, Request: requestAsked(spoken, r),
 		AddressAsked: func() { unknown = true; r.AddressAsked() },
 	}
+	if !v.askFirst(a.snap, set, what) {
+		return false
+	}
 	open := v.authorize(set, what)
 	if v.Authorization.AddressUnknown = unknown; unknown && !open {
 		v.Reason += addressUnknown
 	}
 	return open
+}
+
+// askFirst is where an authorizer is asked, if a policy says so. What it answers nobody knows here; but where none can be asked, it is denied.
+func (v *Verdict) askFirst(s *registry.Snapshot, set authz.Set, what *authz.Asked) bool {
+	r, asks := set.Asking(what)
+	if !asks {
+		return true
+	}
+	by, why := resolve.AuthorizerOf(s, set, "", registry.GivesSecrets)
+	if by != nil && what.Request == nil && !by.FailOpen {
+		why = "the provider " + by.Name + " can be asked about requests alone"
+	}
+	if why == "" {
+		return true
+	}
+	v.Authorization = Authorization{Policies: set, Asked: what, Ruling: &r}
+	v.Allowed, v.DecidedBy, v.Reason = false, Object{r.Policy.Key, r.RuleName()}, refusal(r)+": "+why
+	return false
+}
+
+// tellAsked adds to a reason that an authorizer decides.
+func (v *Verdict) tellAsked() {
+	what := v.Authorization.Asked
+	if what == nil || what.Request == nil || !v.Allowed {
+		return
+	}
+	if r, asks := v.Authorization.Policies.Asking(what); asks {
+		v.Reason += "; the provider " + r.Policy.Provider + " is asked first, as " + r.Policy.Key.String() + " wants, and may deny it"
+	}
 }
 
 // addressUnknown ends the reason of what depends on the client's address.

@@ -215,6 +215,7 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	if v.Allowed && v.Authorization.AddressUnknown {
 		v.Reason += addressUnknown
 	}
+	v.tellAsked()
 	if v.Allowed && len(gatewayEndpoints(a.snap, svc.Exit)) == 0 {
 		v.Reason += ", of which no endpoint is known: until one is, requests fail"
 	}

@@ -38,6 +38,12 @@ func (s *Snapshot) AuthorizesIn(ns string) bool {
 	return len(s.authorizing[ns])+len(s.authorizing[s.Mesh.RootNamespace]) > 0
 }
 
+// AsksIn says whether some of them have an authorizer asked.
+func (s *Snapshot) AsksIn(ns string) bool {
+	asks := func(p *authz.Policy) bool { return p.Action == authz.Custom }
+	return slices.ContainsFunc(s.authorizing[ns], asks) || slices.ContainsFunc(s.authorizing[s.Mesh.RootNamespace], asks)
+}
+
 // AuthorizedFrom says whether AuthorizationPolicies of one of the namespaces may be for sidecars of another.
 func (s *Snapshot) AuthorizedFrom(namespaces []string, of string) bool {
 	return s.Mesh.MutualTLS && slices.ContainsFunc(namespaces, func(ns string) bool { return ns == of || ns == s.Mesh.RootNamespace })
@@ -80,4 +86,18 @@ func (b *batch) setAuthorization(c config.Change) {
 		return authz.FromSpec(o, o.Spec.(*security.AuthorizationPolicy))
 	}, func(p *authz.Policy) config.Key { return p.Key }, (*authz.Policy).Compare)
 	b.authorized[c.Key.Namespace] = true
+}
+
+// askElsewhere notes the namespaces by whose policies an authorizer is asked whose host is another one now.
+func (b *batch) askElsewhere() {
+	for _, a := range b.next.Mesh.Authorizers {
+		if !b.touched[a.Host] {
+			continue
+		}
+		for ns, list := range b.next.authorizing {
+			if slices.ContainsFunc(list, func(p *authz.Policy) bool { return p.Action == authz.Custom && p.Provider == a.Name }) {
+				b.authorized[ns] = true
+			}
+		}
+	}
 }

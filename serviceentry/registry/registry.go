@@ -298,6 +298,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.settleNamesAsked()
 	b.tellGatewayAPI()
 	b.settlePolicies()
+	b.askElsewhere()
 	b.changed.Authorization = slices.Sorted(maps.Keys(b.authorized))
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
 	b.changed.Endpoints = slices.Sorted(maps.Keys(b.repopulated))

@@ -62,12 +62,17 @@ func accessLog(place wire.Place, http bool) []*accesslogv3.AccessLog {
 func deniedAlone(log []*accesslogv3.AccessLog, http bool) []*accesslogv3.AccessLog {
 	for _, l := range log {
 		if http {
-			l.Filter = anyOf(saidBy(wire.RuleFilter, wire.StatAuthz+wire.EnforcedResult, "denied"), saidBy(wire.RuleFilter, wire.StatAuthz+wire.ShadowResult, "denied"), tokenDenied())
+			l.Filter = anyOf(saidBy(wire.RuleFilter, wire.StatAuthz+wire.EnforcedResult, "denied"), saidBy(wire.RuleFilter, wire.StatAuthz+wire.ShadowResult, "denied"), tokenDenied(), authorizerDenied())
 		} else {
-			l.Filter = anyOf(expression("connection.termination_details.startsWith('rbac_')"), saidBy(wire.RuleFilterTCP, wire.StatAuthz+wire.ShadowResult, "denied"))
+			l.Filter = anyOf(expression("connection.termination_details.startsWith('rbac_')"), saidBy(wire.RuleFilterTCP, wire.StatAuthz+wire.ShadowResult, "denied"), authorizerDenied())
 		}
 	}
 	return log
+}
+
+// authorizerDenied is true of what an authorizer denies, and of what is denied since it cannot be asked.
+func authorizerDenied() *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UAEX"}}}}
 }
 
 // tokenDenied is true of requests whose token is not good. The status is cheap to ask, and the app answers with it, too.

@@ -205,7 +205,7 @@ func TableListener(name, table string, verified bool) *listenerv3.Listener {
 		httpFilter("sallyport.question", &httpstatev3.Config{ClearRouteCache: true, OnRequestHeaders: said}),
 	)
 	if verified {
-		hcm.HttpFilters = append(append(hcm.HttpFilters, policies()...), off(authorizedBy(FilterAuthz)))
+		hcm.HttpFilters = append(append(hcm.HttpFilters, policies()...), off(authorizedBy(FilterCustom)), off(authorizedBy(FilterAuthz)))
 	} else {
 		// a filter that looks at its row has it found, which those that put values into the filter state do not
 		hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("sallyport.row", &httprbacv3.RBAC{}))

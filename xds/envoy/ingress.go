@@ -107,7 +107,7 @@ func IngressQuestions(table string, hosts Inline) []*resource.Resource {
 // IngressBytes asks a table where a connection goes that comes in, by name (a format string), and passes everything on to there.
 func IngressBytes(table, name, kind string, log wire.Place) []*listenerv3.Filter {
 	q := Question{Table: table, Name: name, Also: map[string]string{HeaderKind: kind}}
-	return []*listenerv3.Filter{AuthorizeConnections(), q.Filter(), GoBy(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: AskedTags(name)}.Filter()}
+	return append(AuthorizeConnections(), q.Filter(), GoBy(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: AskedTags(name)}.Filter())
 }
 
 // PROXYProtocol reads the header of the PROXY protocol that balancers put before a connection's bytes.

@@ -43,6 +43,16 @@ const (
 	FilterAuthzConnections = FilterAuthz + ".connections"
 )
 
+// FilterCustom says which requests an authorizer is asked about, and FilterAuthorizer asks it; FilterCustomConnections and
+// FilterAuthorizerConnections are those of connections. What they hold comes by resources of these names; nobody is asked where a
+// FilterAuthorizer is given no authorizer, but rules without any.
+const (
+	FilterCustom                = FilterAuthz + ".custom"
+	FilterAuthorizer            = FilterAuthz + ".authorizer"
+	FilterCustomConnections     = FilterCustom + ".connections"
+	FilterAuthorizerConnections = FilterAuthorizer + ".connections"
+)
+
 // FilterTokens verifies the tokens of requests, before they are asked about. What it holds comes by a resource of this name.
 const FilterTokens = "sallyport.tokens"
 
@@ -51,6 +61,8 @@ const (
 	AccessType     = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC"
 	connectionType = "type.googleapis.com/envoy.extensions.filters.network.rbac.v3.RBAC"
 	tokensType     = "type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication"
+	authorizerType = "type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz"
+	askingType     = "type.googleapis.com/envoy.extensions.filters.network.ext_authz.v3.ExtAuthz"
 	indexType      = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher"
 )
 
@@ -69,9 +81,13 @@ func policies() []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{off(asked), off(byPolicy(FilterRoot)), off(byPolicy(FilterOwn))}
 }
 
-// authorization are the filters of a gateway's tokens and AuthorizationPolicies, off like the others. The latter asks for nothing that filterAsked notes.
+// authorization are the filters of a gateway's tokens and AuthorizationPolicies, off like the others. The latter ask for nothing that filterAsked notes.
 func authorization() []*hcmv3.HttpFilter {
-	return []*hcmv3.HttpFilter{off(VerifyTokens()), off(authorizedBy(FilterAuthz))}
+	return []*hcmv3.HttpFilter{off(VerifyTokens()), off(authorizedBy(FilterCustom)), off(askAuthorizer()), off(authorizedBy(FilterAuthz))}
+}
+
+func askAuthorizer() *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: FilterAuthorizer, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(authorizerType, AccessType)}}
 }
 
 func authorizedBy(name string) *hcmv3.HttpFilter {
@@ -84,14 +100,17 @@ func VerifyTokens() *hcmv3.HttpFilter {
 }
 
 // AuthorizeRequests are the filters that judge requests to a sidecar's pod's app, or to an ingress gateway: tokens are verified first, then
-// AuthorizationPolicies asked.
+// AuthorizationPolicies asked, of which those come first that have an authorizer asked.
 func AuthorizeRequests() []*hcmv3.HttpFilter {
-	return []*hcmv3.HttpFilter{VerifyTokens(), authorizedBy(FilterAuthzRequests)}
+	return []*hcmv3.HttpFilter{VerifyTokens(), authorizedBy(FilterCustom), askAuthorizer(), authorizedBy(FilterAuthzRequests)}
 }
 
-// AuthorizeConnections is that for connections whose bytes nobody reads. It asks when the client's first bytes come, and after TLS.
-func AuthorizeConnections() *listenerv3.Filter {
-	return &listenerv3.Filter{Name: FilterAuthzConnections, ConfigType: &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: ByECDS(connectionType)}}
+// AuthorizeConnections are those for connections whose bytes nobody reads. They ask when the client's first bytes come, and after TLS.
+func AuthorizeConnections() []*listenerv3.Filter {
+	by := func(name string, types ...string) *listenerv3.Filter {
+		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: ByECDS(types...)}}
+	}
+	return []*listenerv3.Filter{by(FilterCustomConnections, connectionType), by(FilterAuthorizerConnections, askingType, connectionType), by(FilterAuthzConnections, connectionType)}
 }
 
 // policiesOfLed are the same once more, for requests that a user's route leads from the host that they are for to another one: both
@@ -144,8 +163,9 @@ func LedThere(row *routev3.Route, host string, port uint32, outside string) *rou
 
 func portText(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
 
-// Kept says which levels of policies there are, and whether there are AuthorizationPolicies, and RequestAuthentications.
-type Kept struct{ Root, Own, Authz, Tokens bool }
+// Kept says which levels of policies there are, and whether there are AuthorizationPolicies, some by which an authorizer is asked, and
+// RequestAuthentications.
+type Kept struct{ Root, Own, Authz, Asked, Tokens bool }
 
 // Keep turns the filters on for whatever an exit's table is asked for. A table can be changed without ending a connection, which a
 // listener cannot.
@@ -162,6 +182,9 @@ func Keep(table *routev3.RouteConfiguration, which Kept) {
 	}
 	if which.Tokens {
 		filters = append(filters, FilterTokens)
+	}
+	if which.Asked {
+		filters = append(filters, FilterCustom, FilterAuthorizer)
 	}
 	if which.Authz {
 		filters = append(filters, FilterAuthz)

@@ -268,6 +268,7 @@ func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
 	if st.follows(resource.VirtualHost) {
 		st.answer(resource.VirtualHost, true)
 	}
+	st.askNow(t)
 	c.heardFrom(st)
 	c.unpackLater(st.of(t), t)
 	return func() {

@@ -37,6 +37,7 @@ type stream struct {
 	// holds is who waits for whom before names are sent; overdue ends this one's waiting.
 	holds     *holds
 	overdue   bool
+	asksSoon  bool            // it is not told yet of an authorizer that it is to ask: it does not have its cluster
 	takenBack map[string]bool // names that it was told are gone, since all of what is new was sent
 	stats     streamStats
 
@@ -135,7 +136,8 @@ func (s *stream) answer(t resource.Type, removals bool) {
 		}
 	}
 	first := s.sent[t].view == nil
-	if w.waits && s.of(t).has(s.sent[t], t) && (!removals || len(s.owed[t]) == 0) && !s.follows(t) && !s.stats.retries(t) {
+	removals = removals && (!breakLast(t) || !s.mayAsk())
+	if w.waits && s.of(t).has(s.sent[t], t) && (t != resource.Extension || !s.asksSoon) && (!removals || len(s.owed[t]) == 0) && !s.follows(t) && !s.stats.retries(t) {
 		s.caughtUp(t)
 		return
 	}
@@ -239,6 +241,8 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	if last := s.sent[t]; last.view != nil && t == resource.Endpoints {
 		again = s.of(t).namesSince(last, t) // also those of clusters that are warmed anew
 	}
+	soon := t == resource.Extension && s.asksTooSoon()
+	s.asksSoon = soon || t != resource.Extension && s.asksSoon
 	var list []*resource.Resource
 	for _, name := range slices.Sorted(maps.Keys(w.sub.SubscribedResources())) {
 		r, ok := s.of(t).view.Get(t, name)
@@ -251,7 +255,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 			resp.versions[name] = had
 			continue
 		}
-		if t == resource.Extension && known[name] != "" && known[name] != version && s.leadsTooFar(name, known) {
+		if t == resource.Extension && known[name] != "" && known[name] != version && (soon && translate.Asks(name) || s.leadsTooFar(name, known)) {
 			resp.versions[name] = known[name]
 			continue
 		}

@@ -171,6 +171,7 @@ var pairs = map[string]string{
 	"EgressPolicy rules.unregistered":     `{rules: [{action: Allow, hosts: [a.com], unregistered: true}]} ⇒ {rules: [{action: Allow, hosts: [a.com]}]}`,
 
 	"AuthorizationPolicy selector.matchLabels":                 `{selector: {matchLabels: {istio: egress}}} ⇒ {selector: {matchLabels: {istio: other}}}`,
+	"AuthorizationPolicy provider.name":                        `{selector: {matchLabels: {istio: egress}}, action: CUSTOM, provider: {name: a}, rules: [{}]} ⇒ {selector: {matchLabels: {istio: egress}}, action: CUSTOM, provider: {name: b}, rules: [{}]}`,
 	"AuthorizationPolicy targetRef.kind":                       `{targetRef: {kind: Service, name: istio-egressgateway}} ⇒ {targetRef: {kind: Gateway, name: istio-egressgateway}}`,
 	"AuthorizationPolicy targetRef.name":                       `{targetRef: {kind: Service, name: istio-egressgateway}} ⇒ {targetRef: {kind: Service, name: other}}`,
 	"AuthorizationPolicy targetRefs.kind":                      `{targetRefs: [{kind: Service, name: istio-egressgateway}]} ⇒ {targetRefs: [{kind: Gateway, name: istio-egressgateway}]}`,

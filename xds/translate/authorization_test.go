@@ -152,8 +152,8 @@ func TestIngressAuthorization(t *testing.T) {
 		return policyVersions(translate.BuildPolicies(with.snapshot(), translate.PolicedBy(with.snapshot(), c.node))), policyVersions(with.view())
 	}
 	before, base := given()
-	if len(before) != 3 {
-		t.Errorf("%v: want that of requests, that of connections, and that of tokens", before)
+	if len(before) != 7 {
+		t.Errorf("%v: want those of requests, those of connections, each with whom is asked, and that of tokens", before)
 	}
 	for ns, want := range map[string]int{c.node.Namespace: 2, "istio-system": 2, "elsewhere": 0} {
 		o := config.Object{Key: config.Key{Kind: config.KindAuthorizationPolicy, Namespace: ns, Name: "p"}, Spec: authorizationFor(c.node.Labels)}
@@ -223,7 +223,7 @@ func TestEnvoyAcceptsInboundAuthorization(t *testing.T) {
 	}
 }
 
-// placed puts a filter of requests that comes by itself where it is asked for, and counts the places.
+// placed puts a filter that comes by itself where it is asked for, and counts the places.
 func placed(t *testing.T, b *bootstrapv3.Bootstrap, name string, r *resource.Resource) (places int) {
 	t.Helper()
 	m, err := r.Any().UnmarshalNew()
@@ -233,6 +233,10 @@ func placed(t *testing.T, b *bootstrapv3.Bootstrap, name string, r *resource.Res
 	for _, l := range b.StaticResources.Listeners {
 		for _, chain := range append(l.FilterChains, l.DefaultFilterChain) {
 			for _, f := range chain.GetFilters() {
+				if f.Name == name {
+					f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: m.(*corev3.TypedExtensionConfig).TypedConfig}
+					places++
+				}
 				hcm := &hcmv3.HttpConnectionManager{}
 				if f.GetTypedConfig().UnmarshalTo(hcm) != nil {
 					continue

@@ -45,15 +45,15 @@ func (p Policed) authorizedFrom(namespaces []string) bool {
 
 // authorization is what a gateway keeps of AuthorizationPolicies, and of RequestAuthentications. Connections are asked about there, in place of
 // being requests.
-func authorization(set authz.Set, verifying tokens.Set, trust envoy.Trusts) []*resource.Resource {
-	see := atGateway(trust)
+func authorization(s *registry.Snapshot, p Policed) []*resource.Resource {
+	set, see := authorizedBy(s, p), atGateway(envoy.TrustsOf(s.Mesh))
 	f := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch {
 		connections := authorizing.Connections(set, see)
 		return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateSpoken), map[string]*envoy.OnMatch{
 			envoy.KindTLS: connections, envoy.KindTCP: connections,
 		}, authorizing.Requests(set, see)))
 	})
-	return []*resource.Resource{envoy.SealExtension(envoy.FilterAuthz, f), envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifying))}
+	return append(askedAtGateway(s, set, see), envoy.SealExtension(envoy.FilterAuthz, f), envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifiedBy(s, p))))
 }
 
 // atGateway is how an egress gateway sees its clients: by their certificates, and by what it is asked for, of which the port is the one
@@ -74,19 +74,25 @@ func atGateway(trust envoy.Trusts) authorizing.Sight {
 // inboundAuthorization is what a sidecar keeps of them, of what comes for its pod's app, or an ingress gateway, of what comes into the
 // mesh: of requests, and of connections whose bytes nobody reads. They are there without policies, too, so that the first one is no other
 // listener.
-func inboundAuthorization(set authz.Set, verifying tokens.Set, see authorizing.Sight) []*resource.Resource {
+func inboundAuthorization(s *registry.Snapshot, p Policed, see authorizing.Sight) []*resource.Resource {
+	set := authorizedBy(s, p)
 	requests := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Requests(set, see) })
 	connections := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Connections(set, see) })
-	return []*resource.Resource{
+	return append(askedInbound(s, set, see),
 		envoy.SealExtension(envoy.FilterAuthzRequests, requests),
 		envoy.SealExtension(envoy.FilterAuthzConnections, authorizing.OfConnections(connections)),
-		envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifying)),
-	}
+		envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifiedBy(s, p))),
+	)
 }
 
 // IsInboundAuthorization says whether a resource is one of these. What a pod has no ports for is not asked for.
 func IsInboundAuthorization(name string) bool {
-	return name == envoy.FilterAuthzRequests || name == envoy.FilterAuthzConnections || name == envoy.FilterTokens
+	switch name {
+	case envoy.FilterAuthzRequests, envoy.FilterAuthzConnections, envoy.FilterTokens,
+		envoy.FilterCustom, envoy.FilterAuthorizer, envoy.FilterCustomConnections, envoy.FilterAuthorizerConnections:
+		return true
+	}
+	return false
 }
 
 // atPod is how a pod's own proxy sees who comes: by the certificate that the client showed in TLS of the mesh, and by the connection's

@@ -72,11 +72,19 @@ type Class struct {
 	Ingress   registry.Ingress
 	Network   string           // where it is, in a mesh of several
 	Inbound   registry.Inbound // for sidecars: what it lets in, where that is not what everybody does
+	// Asks are the names of the authorizers that AuthorizationPolicies have it ask, "," between.
+	Asks string
 }
 
 // Classify finds a node's class. A gateway's pod that no service selects is a class that gets nothing to
 // forward.
 func Classify(s *registry.Snapshot, n Node) Class {
+	c := classify(s, n)
+	c.Asks = asks(s, n, c.Kind)
+	return c
+}
+
+func classify(s *registry.Snapshot, n Node) Class {
 	c := Class{IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: s.Topology().Network(n.Labels)}
 	if n.IsAmbient() {
 		c.Kind = Ambient

@@ -11,8 +11,28 @@ import (
 	"github.com/sallyport/sallyport/xds/translate/inbound"
 )
 
-// What workloads let in differs by the ports of their Services and by PeerAuthentications: nearly each has its own. So it is a view of a
-// few resources over that of the proxies that are the same otherwise, and no host is looked at for it.
+// What workloads let in differs by the ports of their Services and by PeerAuthentications: nearly each has its own; so do authorizers that
+// policies have asked about it, at gateways, too. So it is a view of a few resources over that of the proxies that are the same otherwise, and no host
+// is looked at for it.
+
+// besides says whether the class is one that is over another in this way.
+func (c Class) besides() bool { return c.Inbound != "" || c.Asks != "" }
+
+// besideInputs is what such a view's own resources are made from.
+type besideInputs struct {
+	Inbound inbound.Inputs // of sidecars
+	Asked   askedFrom
+	sidecar bool
+}
+
+// Resources are those.
+func (in besideInputs) Resources() []*resource.Resource {
+	var out []*resource.Resource
+	if in.sidecar {
+		out = in.Inbound.Resources()
+	}
+	return append(out, in.Asked.resources()...)
+}
 
 // inboundInputs is what the way in of sidecars is made from that let this in.
 func inboundInputs(s *registry.Snapshot, c Class) inbound.Inputs {
@@ -46,7 +66,10 @@ func (v *View) following(common *View, differ []resource.Ref) *edit {
 
 // inward gives a view being made its class's own way in.
 func inward(e *edit, s *registry.Snapshot) *edit {
-	from := inboundInputs(s, e.next.Class)
+	from := besideInputs{Asked: askedOf(s, e.next.Class), sidecar: e.next.Class.Kind == Sidecar}
+	if from.sidecar {
+		from.Inbound = inboundInputs(s, e.next.Class)
+	}
 	if reflect.DeepEqual(e.next.from, baseInputs(from)) {
 		return e
 	}

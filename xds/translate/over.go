@@ -13,12 +13,12 @@ import (
 // Workloads of many namespaces get nearly what everybody gets: they see a few hosts of their own, or at another address. Their
 // views are kept as what differs from everybody's, and cost that: in memory, when they are made, and when something changes.
 
-// Common is the class that a class of sidecars is like, but for what it lets in; or else but for what its namespace, its Sidecar object and
+// Common is the class that a class is like, but for what it lets in, and whom it asks about that; or else, of sidecars, but for what its namespace, its Sidecar object and
 // its DestinationRules make of it; the class itself where there is none.
 func (c Class) Common() Class {
 	switch {
-	case c.Inbound != "":
-		c.Inbound = ""
+	case c.Inbound != "" || c.Asks != "":
+		c.Inbound, c.Asks = "", ""
 	case c.Kind == Sidecar:
 		c.View, c.Scope, c.Selected = "", config.Key{}, ""
 	}
@@ -28,7 +28,7 @@ func (c Class) Common() Class {
 // BuildOver is Build over the view of the class's Common, of the same snapshot. Where most of it would be other than there, it stands
 // alone.
 func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *View {
-	if c.Inbound != "" {
+	if c.besides() {
 		return buildInward(common, s, c)
 	}
 	type share struct {
@@ -74,7 +74,7 @@ func (v *View) Own(t resource.Type) iter.Seq[string] { return v.resources[t].Own
 
 // UpdateOver is Update for a view over one that was updated already, with the references of what changed in that one.
 func (t *Translator) UpdateOver(v, common *View, differ []resource.Ref, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
-	if v.Class.Inbound != "" {
+	if v.Class.besides() {
 		return inward(v.following(common, differ), s).commit()
 	}
 	if v.Alone() { // most of it was other than there when it was made

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 	"github.com/sallyport/sallyport/xds/ambient"
@@ -41,6 +42,10 @@ func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) 
 		return "a DestinationRule with a workloadSelector is about it"
 	case s.Different(namespace):
 		return "some hosts are exported to its namespace, or by it, and not to everybody"
+	}
+	if list := s.AuthorizingInbound(namespace, labels).Deciding(authz.Custom); len(list) > 0 {
+		p := list[0]
+		return "the AuthorizationPolicy " + p.Key.Namespace + "/" + p.Key.Name + " has a provider asked about what comes to it (CUSTOM), which the proxy of a node does not ask"
 	}
 	if list := s.VerifyingInbound(namespace, labels); len(list) > 0 {
 		a := list[0]

@@ -25,6 +25,7 @@ func TestUnserved(t *testing.T) {
 		"authorized":       {security + "kind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop}\nspec: {}\n", ""},
 		"of others' pods":  {security + "kind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop}\nspec: {selector: {matchLabels: {app: other}}}\n", ""},
 		"tried only":       {security + "kind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop, annotations: {istio.io/dry-run: 'true'}}\nspec: {}\n", ""},
+		"has one asked":    {security + "kind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop}\nspec: {action: CUSTOM, provider: {name: p}, rules: [{}]}\n", "AuthorizationPolicy shop/a"},
 		"a Sidecar":        {"apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: shop}\nspec: {egress: [{hosts: ['./*']}]}\n", "Sidecar shop/s"},
 		"hosts of its own": {"apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: e, namespace: shop}\nspec: {hosts: [own.com], exportTo: ['.'], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}\n", "not to everybody"},
 	} {

@@ -120,7 +120,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	e := newEdit(v)
 	if p.Kind == Ingress {
 		if changed.Mesh || p.authorizedFrom(changed.Authorization) {
-			e.replace(nil, inboundAuthorization(authorizedBy(s, p), verifiedBy(s, p), atIngress(envoy.TrustsOf(s.Mesh))))
+			e.replace(nil, inboundAuthorization(s, p, atIngress(envoy.TrustsOf(s.Mesh))))
 		}
 		return e.commit()
 	}
@@ -130,7 +130,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 			e.replace(nil, policing.Self(set, p.Kind == Sidecar, closesRest(s)))
 		}
 		if p.Inbound && (changed.Mesh || p.authorizedFrom(changed.Authorization)) {
-			e.replace(nil, inboundAuthorization(authorizedBy(s, p), verifiedBy(s, p), atPod(envoy.TrustsOf(s.Mesh))))
+			e.replace(nil, inboundAuthorization(s, p, atPod(envoy.TrustsOf(s.Mesh))))
 		}
 		return e.commit()
 	}
@@ -140,7 +140,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	}
 	trust, unsettled := envoy.TrustsOf(s.Mesh), s.Policies(s.Mesh.RootNamespace).Unsettles()
 	if p.Kind == Gateway && (changed.Mesh || len(changed.Authorization) > 0) {
-		e.replace(nil, authorization(authorizedBy(s, p), verifiedBy(s, p), trust))
+		e.replace(nil, authorization(s, p))
 	}
 	if !changed.Mesh && len(changed.Policies) == 0 {
 		return e.commit()
@@ -159,7 +159,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 // Reauthorize makes, of a gateway's view, that of one that other AuthorizationPolicies are for.
 func Reauthorize(v *View, s *registry.Snapshot, p Policed) *View {
 	e := newEdit(v)
-	e.replace(nil, authorization(authorizedBy(s, p), verifiedBy(s, p), envoy.TrustsOf(s.Mesh)))
+	e.replace(nil, authorization(s, p))
 	return e.done()
 }
 

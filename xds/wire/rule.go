@@ -22,6 +22,7 @@ const (
 	RuleDenies = "deny"
 	RuleAllows = "allow"
 	RuleFinal  = "final" // allows, whatever the workload's own namespace says
+	RuleAsks   = "ask"   // an authorizer, which is Reason, and which alone says whether it may pass
 )
 
 // The kinds that Rule.Policy begins with; without one it is an EgressPolicy's.
@@ -84,7 +85,10 @@ func ParseRule(text string) (Rule, bool) {
 
 // Ruled is what the levels' policies said, and the gateway's AuthorizationPolicies: what was kept, and what would have been kept if
 // those that are observed were enforced.
-type Ruled struct{ Root, Own, RootObserved, OwnObserved, Authz, AuthzObserved string }
+type Ruled struct {
+	Root, Own, RootObserved, OwnObserved, Authz, AuthzObserved string
+	Asked                                                      string // which rule had an authorizer asked, of requests, and of connections that come in
+}
 
 // ParseRuled reads what an answer says of it: the six, with a space between.
 func ParseRuled(text string) (r Ruled) {
@@ -98,11 +102,12 @@ func ParseRuled(text string) (r Ruled) {
 }
 
 // The prefixes of the keys under which proxies tell of rules: of the root namespace's EgressPolicies, of those of the workload's own,
-// and of AuthorizationPolicies.
+// of AuthorizationPolicies, and of those of them that have an authorizer asked.
 const (
 	StatRoot  = "root_"
 	StatOwn   = "own_"
 	StatAuthz = "authz_"
+	StatAsked = "asked_"
 )
 
 // Where proxies tell of rules. Of requests, the metadata of the filter of access has them, under the levels' prefixes; of connections

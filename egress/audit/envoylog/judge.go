@@ -47,6 +47,7 @@ func (r *entry) judge(details string) {
 	switch {
 	case r.forbid(details):
 	case r.deniedToken(details):
+	case r.deniedByAuthorizer(details):
 	case strings.HasPrefix(details, "rbac_access_denied"):
 		r.deny(r.pathDenied(), r.whyDenied())
 		if r.DecidedBy = record.ParseObject(config); r.DecidedBy == (record.Object{}) {

@@ -106,6 +106,8 @@ func (l *logged) setRule(key, value string) {
 		l.said().Authz = value
 	case wire.StatAuthz + wire.ShadowRule:
 		l.said().AuthzObserved = value
+	case wire.StatAsked + wire.ShadowRule:
+		l.said().Asked = value
 	}
 }
 
@@ -183,6 +185,9 @@ func (r *entry) tellRules() {
 	case root.Verdict == wire.RuleAllows, root.Verdict == wire.RuleFinal:
 		r.AllowedBy = objectOf(root)
 	default:
+		if asked := ruleOf(said.Asked); asked.Verdict == wire.RuleAsks {
+			r.AllowedBy = objectOf(asked)
+		}
 		if authz := ruleOf(said.Authz); authz.Verdict == wire.RuleAllows {
 			r.AllowedBy = objectOf(authz)
 		}

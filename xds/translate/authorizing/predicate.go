@@ -41,7 +41,7 @@ func (s Sight) terms(list []authz.Term, action authz.Action) (out []*envoy.Predi
 }
 
 // term asks for a term's values, and for none of those that it excludes. What cannot be told of an abnormal path is taken for what
-// denies.
+// denies, or has somebody asked.
 func (s Sight) term(t authz.Term, action authz.Action) (out []*envoy.Predicate) {
 	if len(t.Values)+len(t.Ranges) > 0 {
 		out = append(out, s.values(t, t.Values, t.Ranges))
@@ -53,7 +53,7 @@ func (s Sight) term(t authz.Term, action authz.Action) (out []*envoy.Predicate) 
 		return out
 	}
 	abnormal := envoy.IsLike(envoy.HeaderInput(":path"), authz.Abnormal)
-	if action == authz.Deny {
+	if action != authz.Allow {
 		return []*envoy.Predicate{envoy.Any(abnormal, envoy.All(out...))}
 	}
 	return append([]*envoy.Predicate{envoy.Not(abnormal)}, out...)

@@ -116,7 +116,7 @@ func (p port) onwards(let resolve.Let, peer bool) []*listenerv3.Filter {
 		if p.in.Judge != nil {
 			return []*listenerv3.Filter{envoy.Judge(p.in.Judge), on.Filter()}
 		}
-		return []*listenerv3.Filter{envoy.AuthorizeConnections(), on.Filter()}
+		return append(envoy.AuthorizeConnections(), on.Filter())
 	}
 	return []*listenerv3.Filter{on.Filter()}
 }

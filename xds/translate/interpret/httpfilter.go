@@ -11,6 +11,7 @@ import (
 	compositev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/composite/v3"
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	dfpfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
+	extauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	bridgev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_http1_reverse_bridge/v3"
 	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
@@ -92,6 +93,8 @@ func (r *stream) configured(name string, m proto.Message) {
 		r.access(m.Rbac)
 	case *jwtv3.JwtAuthentication:
 		r.verify(m)
+	case *extauthzv3.ExtAuthz:
+		r.ask(m)
 	case *httpstatev3.Config:
 		r.state.set(r.scope, m.OnRequestHeaders)
 		if m.ClearRouteCache {
@@ -130,6 +133,13 @@ func (r *stream) verify(m *jwtv3.JwtAuthentication) {
 	}
 	if len(m.Rules) > 0 {
 		r.claims = r.request.Claims
+	}
+}
+
+// ask is where an authorizer is asked, if the filter of access before says so: what it answers, nobody here knows.
+func (r *stream) ask(m *extauthzv3.ExtAuthz) {
+	if r.metadataHolds(m.FilterEnabledMetadata) {
+		unknown("an authorizer is asked")
 	}
 }
 

@@ -1,0 +1,115 @@
+package envoy
+
+import (
+	"strings"
+
+	mutationrulesv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	extauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
+	netextauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ext_authz/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Authorizer is who is asked whether a request, or a connection, may pass, where the filter of access before says that it is.
+type Authorizer struct {
+	*mesh.Authorizer
+	Cluster string
+	// Fixed says that neither the host nor the path of a request may be otherwise for it, nor its route: others have judged these already.
+	Fixed bool
+}
+
+// Requests is the filter that asks about them.
+func (a Authorizer) Requests() *extauthzv3.ExtAuthz {
+	f := &extauthzv3.ExtAuthz{
+		TransportApiVersion: corev3.ApiVersion_V3, StatPrefix: a.Name,
+		FilterEnabledMetadata: asksIn(wire.RuleFilter),
+		FailureModeAllow:      a.FailOpen,
+		StatusOnError:         &typev3.HttpStatus{Code: typev3.StatusCode(a.StatusOnError)},
+		ClearRouteCache:       a.ClearRouteCache && !a.Fixed,
+		// what proxies tell each other is not an authorizer's to say
+		DecoderHeaderMutationRules: &mutationrulesv3.HeaderMutationRules{
+			AllowAllRouting: wrapperspb.Bool(!a.Fixed), DisallowSystem: wrapperspb.Bool(a.Fixed), AllowEnvoy: wrapperspb.Bool(false),
+		},
+	}
+	if b := a.Body; b != nil {
+		f.WithRequestBody = &extauthzv3.BufferSettings{MaxRequestBytes: b.Most, AllowPartialMessage: b.Partial, PackAsBytes: b.Raw}
+	}
+	if a.GRPC {
+		f.Services = &extauthzv3.ExtAuthz_GrpcService{GrpcService: a.service()}
+		return f
+	}
+	f.AllowedHeaders = headersLike(a.SentHeaders)
+	service := &extauthzv3.HttpService{
+		PathPrefix: a.PathPrefix,
+		ServerUri: &corev3.HttpUri{
+			Uri: "http://" + wire.HostPort(a.Host, a.Port), Timeout: durationpb.New(a.Timeout), // of the URI nothing is read
+			HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: a.Cluster},
+		},
+		AuthorizationResponse: &extauthzv3.AuthorizationResponse{
+			AllowedUpstreamHeaders: headersLike(a.Upstream), AllowedClientHeaders: headersLike(a.OnDeny), AllowedClientHeadersOnSuccess: headersLike(a.OnAllow),
+		},
+	}
+	if len(a.Added) > 0 {
+		service.AuthorizationRequest = &extauthzv3.AuthorizationRequest{}
+	}
+	for _, h := range a.Added {
+		service.AuthorizationRequest.HeadersToAdd = append(service.AuthorizationRequest.HeadersToAdd, &corev3.HeaderValue{Key: h.Name, Value: h.Value})
+	}
+	f.Services = &extauthzv3.ExtAuthz_HttpService{HttpService: service}
+	return f
+}
+
+// Connections is the filter that asks about those whose bytes nobody reads. It needs one that is asked by gRPC.
+func (a Authorizer) Connections() *netextauthzv3.ExtAuthz {
+	return &netextauthzv3.ExtAuthz{
+		StatPrefix: a.Name, TransportApiVersion: corev3.ApiVersion_V3,
+		FilterEnabledMetadata: asksIn(wire.RuleFilterTCP), FailureModeAllow: a.FailOpen, GrpcService: a.service(),
+	}
+}
+
+func (a Authorizer) service() *corev3.GrpcService {
+	return &corev3.GrpcService{
+		Timeout: durationpb.New(a.Timeout),
+		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{
+			ClusterName: a.Cluster, Authority: wire.HostPort(a.Host, a.Port), // a cluster's name is no authority
+		}},
+	}
+}
+
+// asksIn is true of what a filter of access noted that a rule means.
+func asksIn(filter string) *matcherv3.MetadataMatcher {
+	return &matcherv3.MetadataMatcher{
+		Filter: filter,
+		Path:   []*matcherv3.MetadataMatcher_PathSegment{{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: wire.StatAsked + wire.ShadowResult}}},
+		Value:  &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: Exact("denied")}},
+	}
+}
+
+// headersLike are headers by their names: exact, "name*" or "*name"; nil for none.
+func headersLike(names []string) *matcherv3.ListStringMatcher {
+	var out []*matcherv3.StringMatcher
+	for _, name := range names {
+		m := Exact(name)
+		if rest, ok := strings.CutSuffix(name, "*"); ok {
+			m = Prefix(rest)
+		} else if rest, ok := strings.CutPrefix(name, "*"); ok {
+			m = &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Suffix{Suffix: rest}}
+		}
+		if name == "*" {
+			m = &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: ".*"}}}
+		} else {
+			m.IgnoreCase = true
+		}
+		out = append(out, m)
+	}
+	if out == nil {
+		return nil
+	}
+	return &matcherv3.ListStringMatcher{Patterns: out}
+}

@@ -1,0 +1,182 @@
+package translate
+
+import (
+	"strings"
+
+	netrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+
+	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/authorizing"
+	"github.com/sallyport/sallyport/xds/translate/farend"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Authorizers that policies have asked (the action CUSTOM) are two things of a proxy: what it asks about, and how, comes with its other
+// policies; and who is asked is a cluster of its own, apart from what its apps may reach.
+
+// asks are the names of those that a node's policies have asked.
+func asks(s *registry.Snapshot, n Node, kind Kind) string {
+	var set authz.Set
+	switch kind {
+	case Sidecar:
+		if s.TakesMutual(n.Labels) {
+			set = s.AuthorizingInbound(n.Namespace, n.Labels)
+		}
+	case Gateway, Ingress:
+		set = s.Authorizing(n.Namespace, n.Labels)
+	}
+	return strings.Join(set.Providers(), ",")
+}
+
+// askedFrom is what the cluster of who is asked is made from; nothing where nobody is.
+type askedFrom struct {
+	By        *resolve.Authorizer
+	Endpoints *registry.EndpointSet // of a Service
+	Trust     envoy.Trusts
+	Secrets   []farend.Material
+}
+
+func askedOf(s *registry.Snapshot, c Class) (out askedFrom) {
+	if c.Asks == "" {
+		return askedFrom{}
+	}
+	var set authz.Set
+	for _, name := range strings.Split(c.Asks, ",") {
+		set = append(set, &authz.Policy{Action: authz.Custom, Provider: name})
+	}
+	if out.By, _ = resolve.AuthorizerOf(s, set, c.Network, c.secretsAt()); out.By == nil {
+		return askedFrom{}
+	}
+	far := &out.By.Far
+	if out.Trust = envoy.TrustsOf(s.Mesh); far.Service.Tabled() {
+		out.Endpoints = s.EndpointSet(far.Service.Host)
+	}
+	if c.Plain {
+		*far = far.WithoutMutual()
+	}
+	u := uses{secrets: map[registry.Given]int{}}
+	if g, ok := far.Far.Given[out.By.Port.Number]; ok {
+		u.secrets[g] = 1
+	}
+	out.Secrets = materials(s, u)
+	return out
+}
+
+// resources are the cluster, with its endpoints and what it needs of Secrets.
+func (a askedFrom) resources() []*resource.Resource {
+	if a.By == nil {
+		return nil
+	}
+	far, port, svc := &a.By.Far, a.By.Port, *a.By.Far.Service
+	mutual := farend.MutualTo(far.Mutual(port), &svc, port, "", far.Accounts, far.Rule.TLSFor(port.Number), a.Trust)
+	switch {
+	case a.By.GRPC:
+		port.Protocol = registry.HTTP2
+	case !port.Protocol.IsHTTP():
+		port.Protocol = registry.HTTP
+	}
+	name := clusterAsked(a.By)
+	var out []*resource.Resource
+	if svc.Tabled() {
+		svc.Resolution = registry.Static // of a headless Service, too
+		var list []registry.Endpoint
+		if a.Endpoints != nil {
+			list = a.Endpoints.List
+		}
+		out = append(out, farend.SealLoad(name, port, far.Near.Reach(farend.Reachable(list, far.Far), port, far.Mutual(port) != resolve.MutualNever)))
+	} else {
+		svc.Endpoints = farend.Reachable(svc.Endpoints, far.Far)
+	}
+	role := wire.RoleMesh
+	if svc.External {
+		role = wire.RoleExternal
+	}
+	out = append(out, farend.Cluster(resource.Cluster, name, &svc, port, farend.Options{
+		TLS: far.Rule.TLSFor(port.Number), Given: far.Far.Given[port.Number], Connect: far.Rule.ConnectTimeoutOf("", port.Number, far.Connect),
+		Traffic: far.Rule.SubsetTraffic("", port.Number), Mutual: mutual, Near: far.Near,
+	}, envoy.Metadata(role, envoy.ConfigOf(svc.SourceOf(port))))...)
+	return append(out, farend.SealSecrets(a.Secrets)...)
+}
+
+func clusterAsked(a *resolve.Authorizer) string {
+	return wire.AuthorizerCluster(a.Port.Number, a.Far.Service.Host)
+}
+
+// Asks says whether a resource is one by which an authorizer is asked.
+func Asks(name string) bool {
+	return strings.HasPrefix(name, envoy.FilterCustom) || strings.HasPrefix(name, envoy.FilterAuthorizer)
+}
+
+// nobodyAsked is what a filter holds that would ask somebody.
+func nobodyAsked(name string) *resource.Resource {
+	if strings.HasSuffix(name, ".connections") {
+		return envoy.SealExtension(name, &netrbacv3.RBAC{StatPrefix: wire.StatAsked})
+	}
+	return envoy.SealExtension(name, authorizing.Asked(nil, nil))
+}
+
+// askedInbound are the filters by which a sidecar, or an ingress gateway, has an authorizer asked about requests and connections. Who is asked
+// by HTTP is told of no connections: these are closed, unless one who cannot be asked lets them in.
+func askedInbound(s *registry.Snapshot, set authz.Set, see authorizing.Sight) []*resource.Resource {
+	by, why := resolve.AuthorizerOf(s, set, "", registry.GivesSecrets)
+	switch {
+	case why != "":
+		connections := authorizing.Asked(nil, authorizing.AskedConnections(set, see, why))
+		return []*resource.Resource{
+			envoy.SealExtension(envoy.FilterCustom, authorizing.Asked(nil, authorizing.AskedRequests(set, see, why))), nobodyAsked(envoy.FilterAuthorizer),
+			envoy.SealExtension(envoy.FilterCustomConnections, authorizing.OfConnections(connections)), nobodyAsked(envoy.FilterAuthorizerConnections),
+		}
+	case by == nil:
+		return []*resource.Resource{nobodyAsked(envoy.FilterCustom), nobodyAsked(envoy.FilterAuthorizer), nobodyAsked(envoy.FilterCustomConnections), nobodyAsked(envoy.FilterAuthorizerConnections)}
+	}
+	asker := envoy.Authorizer{Authorizer: by.Authorizer, Cluster: clusterAsked(by)}
+	out := []*resource.Resource{
+		envoy.SealExtension(envoy.FilterCustom, authorizing.Asked(authorizing.AskedRequests(set, see, ""), nil)),
+		envoy.SealExtension(envoy.FilterAuthorizer, asker.Requests()),
+	}
+	switch {
+	case by.GRPC:
+		connections := authorizing.Asked(authorizing.AskedConnections(set, see, ""), nil)
+		out = append(out, envoy.SealExtension(envoy.FilterCustomConnections, authorizing.OfConnections(connections)), envoy.SealExtension(envoy.FilterAuthorizerConnections, asker.Connections()))
+	case by.FailOpen:
+		out = append(out, nobodyAsked(envoy.FilterCustomConnections), nobodyAsked(envoy.FilterAuthorizerConnections))
+	default:
+		connections := authorizing.Asked(nil, authorizing.AskedConnections(set, see, ofRequestsAlone(by)))
+		out = append(out, envoy.SealExtension(envoy.FilterCustomConnections, authorizing.OfConnections(connections)), nobodyAsked(envoy.FilterAuthorizerConnections))
+	}
+	return out
+}
+
+func ofRequestsAlone(by *resolve.Authorizer) string {
+	return "the provider " + by.Name + " can be asked about requests alone, and this is a connection whose bytes nobody reads"
+}
+
+// askedAtGateway are those of an egress gateway: connections are asked about in place of being requests, and nobody can tell an authorizer
+// of them. The route of a request is settled, since EgressPolicies have judged it.
+func askedAtGateway(s *registry.Snapshot, set authz.Set, see authorizing.Sight) []*resource.Resource {
+	by, why := resolve.AuthorizerOf(s, set, "", registry.GivesSecrets)
+	if by == nil && why == "" {
+		return []*resource.Resource{nobodyAsked(envoy.FilterCustom), nobodyAsked(envoy.FilterAuthorizer)}
+	}
+	spoken := func(connections, requests *envoy.OnMatch) *envoy.OnMatch {
+		return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateSpoken), map[string]*envoy.OnMatch{envoy.KindTLS: connections, envoy.KindTCP: connections}, requests))
+	}
+	if by == nil {
+		closed := spoken(authorizing.AskedConnections(set, see, why), authorizing.AskedRequests(set, see, why))
+		return []*resource.Resource{envoy.SealExtension(envoy.FilterCustom, authorizing.Asked(nil, closed)), nobodyAsked(envoy.FilterAuthorizer)}
+	}
+	passes := envoy.Ruled(wire.NoRule, true)
+	connections := passes
+	if !by.FailOpen {
+		connections = authorizing.AskedConnections(set, see, ofRequestsAlone(by))
+	}
+	asker := envoy.Authorizer{Authorizer: by.Authorizer, Cluster: clusterAsked(by), Fixed: true}
+	return []*resource.Resource{
+		envoy.SealExtension(envoy.FilterCustom, authorizing.Asked(spoken(passes, authorizing.AskedRequests(set, see, "")), spoken(connections, passes))),
+		envoy.SealExtension(envoy.FilterAuthorizer, asker.Requests()),
+	}
+}
