@@ -58,6 +58,7 @@ func trafficPolicy() []Field { return portPolicy() }
 func portPolicy() []Field {
 	return slices.Concat(
 		below("tls", clientTLS()),
+		below("loadBalancer.localityLbSetting", localityLb()),
 		below("loadBalancer.warmup", applied("duration", "minimumPercent", "aggression")),
 		below("connectionPool.tcp.tcpKeepalive", applied("probes", "time", "interval")),
 		below("connectionPool.http", applied("http1MaxPendingRequests", "http2MaxRequests", "maxRequestsPerConnection", "maxRetries", "idleTimeout",
@@ -75,8 +76,7 @@ func portPolicy() []Field {
 			{Path: "loadBalancer.consistentHash.minimumRingSize", Fate: Applied, Why: mostInTable},
 			{Path: "loadBalancer.consistentHash.ringHash.minimumRingSize", Fate: Applied, Why: mostInTable},
 			{Path: "loadBalancer.consistentHash.maglev.tableSize", Fate: Applied, Why: mostInTable},
-			{Path: "loadBalancer.localityLbSetting", Fate: Warned, Why: "endpoints are asked alike, wherever they are", Fix: "remove it"},
-			{Path: "loadBalancer.zoneAwareLbSetting", Fate: Warned, Why: "endpoints are asked alike, wherever they are", Fix: "remove it"},
+			{Path: "loadBalancer.zoneAwareLbSetting", Fate: Warned, Why: "endpoints of one priority are asked alike, wherever they are", Fix: "remove it, or use localityLbSetting"},
 			{Path: "loadBalancer.warmupDurationSecs", Fate: Applied},
 			{Path: "connectionPool.tcp.maxConnections", Fate: Applied, Why: "of each proxy, as in Istio"},
 			{Path: "connectionPool.tcp.connectTimeout", Fate: Applied},
@@ -89,6 +89,15 @@ func portPolicy() []Field {
 		},
 	)
 }
+
+// localityLb are the lines of a setting by where endpoints are.
+func localityLb() []Field {
+	return append(applied("distribute.from", "distribute.to", "enabled"), []Field{
+		{Path: "failover.from", Fate: Applied, Why: noticed}, {Path: "failover.to", Fate: Applied, Why: noticed}, {Path: "failoverPriority", Fate: Applied, Why: noticed},
+	}...)
+}
+
+const noticed = "where outlierDetection notices endpoints that fail"
 
 const mostInTable = "at most 65537; a request's endpoint is chosen by it, and connections that nobody reads go to any"
 

@@ -66,8 +66,9 @@ func meshSecurity() []Field {
 func meshTraffic() []Field {
 	return slices.Concat(
 		warned("it does not change how traffic goes", "remove it",
-			"hboneIdleTimeout", "tcpKeepalive", "inboundTrafficPolicy", "localityLbSetting", "zoneAwareLbSetting", "dnsRefreshRate", "h2UpgradePolicy",
+			"hboneIdleTimeout", "tcpKeepalive", "inboundTrafficPolicy", "zoneAwareLbSetting", "dnsRefreshRate", "h2UpgradePolicy",
 			"serviceScopeConfigs", "pathNormalization", "defaultHttpRetryPolicy", "defaultTrafficPolicy"),
+		below("localityLbSetting", localityLb()),
 		warned("objects are read of the API server, or of the directory, only", "remove it", "configSources"),
 	)
 }

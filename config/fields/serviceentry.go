@@ -19,7 +19,7 @@ var serviceEntry = Kind{
 func workloadEntryFields() []Field {
 	return slices.Concat(applied("address", "ports", "weight"), idle("labels"), []Field{
 		{Path: "network", Fate: Applied, Why: "endpoints of the mesh (MESH_INTERNAL) with addresses are reached by the gateway of their network, by mutual TLS"},
-		{Path: "locality", Fate: Warned, Why: "endpoints far away are asked as often as near ones", Fix: "remove it, or give near endpoints more weight"},
+		{Path: "locality", Fate: Applied, Why: "near endpoints are asked first where a DestinationRule says how (localityLbSetting), or that failures are noticed (outlierDetection)"},
 		{Path: "serviceAccount", Fate: Applied, Why: "whom an endpoint of the mesh (MESH_INTERNAL) has to be that takes mutual TLS, as its label security.istio.io/tlsMode says"},
 	})
 }

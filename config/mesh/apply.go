@@ -35,6 +35,9 @@ func (c *Config) applyIstio(in *meshconfig.MeshConfig) (problems []strict.Proble
 	if auto := in.EnableAutoMtls; auto != nil {
 		c.AutoMTLS = auto.Value
 	}
+	if in.LocalityLbSetting != nil {
+		c.LocalityLb = in.LocalityLbSetting
+	}
 	c.TrustDomainAliases = slices.Clone(in.TrustDomainAliases)
 	problems = append(problems, c.applyServiceSettings(in.ServiceSettings)...)
 	problems = append(problems, c.applyProviders(in.ExtensionProviders)...)

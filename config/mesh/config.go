@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"time"
 
+	networking "istio.io/api/networking/v1alpha3"
+
 	"github.com/sallyport/sallyport/config/decode/strict"
 )
 
@@ -51,6 +53,9 @@ type Config struct {
 	Policy     Policy
 	Ingress    Ingress
 	Topology   Topology
+	// LocalityLb is Istio's localityLbSetting: which endpoints are asked first, by where they are. It counts where endpoints that fail are
+	// noticed (outlierDetection), or shares are distributed.
+	LocalityLb *networking.LocalityLoadBalancerSetting
 	// NodeAgents are the service accounts, NAMESPACE/NAME, of agents that serve the pods of their nodes (ambient).
 	NodeAgents []string
 	// Authorizers are the providers that AuthorizationPolicies with the action CUSTOM may name.
@@ -116,5 +121,6 @@ func Default() Config {
 		Topology:                       defaultTopology(),
 		Fetch:                          All,
 		KeepUnused:                     24 * time.Hour,
+		LocalityLb:                     &networking.LocalityLoadBalancerSetting{},
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/sallyport/sallyport/config/fields"
 )
@@ -91,7 +92,7 @@ func TestParse(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if d := cmp.Diff(c.want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Config{}, "Ignored")); d != "" {
+		if d := cmp.Diff(c.want, got, cmpopts.EquateEmpty(), protocmp.Transform(), cmpopts.IgnoreFields(Config{}, "Ignored")); d != "" {
 			t.Errorf("%s: -want +got\n%s", name, d)
 		}
 	}

@@ -65,7 +65,7 @@ func (v *Verdict) askFirst(s *registry.Snapshot, set authz.Set, what *authz.Aske
 	if !asks {
 		return true
 	}
-	by, why := resolve.AuthorizerOf(s, set, "", registry.GivesSecrets)
+	by, why := resolve.AuthorizerOf(s, set, registry.Near{}, registry.GivesSecrets)
 	if by != nil && what.Request == nil && !by.FailOpen {
 		why = "the provider " + by.Name + " can be asked about requests alone"
 	}

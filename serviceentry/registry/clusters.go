@@ -42,6 +42,7 @@ func (b *batch) applyRemote(c config.Change) {
 		b.rewired = b.rewired || c.Key.Name == b.next.Mesh.RootNamespace
 	case config.KindService:
 		x.setService(c.Key, c.Object)
+		b.noteAskedBy(c)
 		b.setNetworkGateway(c)
 		changed[c.Key] = true
 		b.dirty[home(c.Key)] = true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/inside"
+	"github.com/sallyport/sallyport/serviceentry/locality"
 )
 
 // Endpoint is an address that serves a service.
@@ -21,6 +22,7 @@ type Endpoint struct {
 	// Network is where its address is one; "" where nobody says. Cluster is whose it is, "" for the own one.
 	Network string `json:",omitzero"`
 	Cluster string `json:",omitzero"`
+	Node    string `json:",omitzero"` // that its pod is on
 	// Proxied says that a proxy of the mesh stands before it, Plain that it takes no mutual TLS, and PlainAt where that is otherwise, by the
 	// endpoint's own ports: see Meshed.
 	Proxied bool            `json:",omitzero"`
@@ -36,8 +38,18 @@ func (e Endpoint) PortOf(p Port) uint32 {
 	return p.TargetPort
 }
 
+// label is one of the endpoint's, or what stands for where it is.
+func (e Endpoint) label(key string) string {
+	region, zone, subzone := locality.Split(e.Locality)
+	at := map[string]string{
+		locality.LabelRegion: region, locality.LabelZone: zone, locality.LabelSubzone: subzone,
+		locality.LabelNetwork: e.Network, locality.LabelCluster: e.Cluster, locality.LabelHost: e.Node,
+	}
+	return cmp.Or(at[key], e.Labels[key])
+}
+
 func (e Endpoint) equal(o Endpoint) bool {
-	return e.Address == o.Address && e.ServiceAccount == o.ServiceAccount && e.Weight == o.Weight && e.Locality == o.Locality && e.Network == o.Network && e.Cluster == o.Cluster &&
+	return e.Address == o.Address && e.ServiceAccount == o.ServiceAccount && e.Weight == o.Weight && e.Locality == o.Locality && e.Node == o.Node && e.Network == o.Network && e.Cluster == o.Cluster &&
 		e.Proxied == o.Proxied && e.Plain == o.Plain && maps.Equal(e.PlainAt, o.PlainAt) && maps.Equal(e.Ports, o.Ports) && maps.Equal(e.Labels, o.Labels)
 }
 
@@ -105,7 +117,7 @@ func compareEndpoints(a, b Endpoint) int {
 	if c := cmp.Compare(a.Address, b.Address); c != 0 {
 		return c
 	}
-	if c := cmp.Or(cmp.Compare(a.ServiceAccount, b.ServiceAccount), cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.Locality, b.Locality)); c != 0 {
+	if c := cmp.Or(cmp.Compare(a.ServiceAccount, b.ServiceAccount), cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.Locality, b.Locality), cmp.Compare(a.Node, b.Node)); c != 0 {
 		return c
 	}
 	if c := cmp.Or(compareClusters(a, b), comparePorts(a.Ports, b.Ports)); c != 0 {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/locality"
 )
 
 // GatewayAnnotation picks the egress gateway of a ServiceEntry (or of all in a namespace): "NS/SERVICE", or
@@ -35,6 +37,7 @@ func fromEntry(o *config.Object, spec *networking.ServiceEntry, nsGateway string
 		Endpoints:  entryEndpoints(spec.Endpoints),
 		ExportTo:   exportTo(spec.ExportTo, o.Namespace, cfg.DefaultServiceEntryExportTo),
 		SANs:       slices.Sorted(slices.Values(spec.SubjectAltNames)),
+		Prefers:    prefersOf(o, nil),
 	}
 	if external {
 		base.Exit = exit(o.Annotations[GatewayAnnotation], nsGateway, Ref(cfg.DefaultGateway))
@@ -127,7 +130,10 @@ func entryEndpoints(in []*networking.WorkloadEntry) []Endpoint {
 }
 
 func entryEndpoint(e *networking.WorkloadEntry) Endpoint {
-	return Endpoint{Address: strings.ToLower(e.Address), Ports: e.Ports, ServiceAccount: e.ServiceAccount, Weight: e.Weight, Labels: e.Labels, Locality: e.Locality, Network: e.Network}
+	return Endpoint{
+		Address: strings.ToLower(e.Address), Ports: e.Ports, ServiceAccount: e.ServiceAccount, Weight: e.Weight, Labels: e.Labels,
+		Locality: cmp.Or(e.Locality, locality.OfLabels(e.Labels)), Network: e.Network,
+	}
 }
 
 // exportTo reads "*", "." and names; an empty list means the mesh's default, and without one everybody.

@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/locality"
 )
 
 // index is the writer's own memory of how Kubernetes objects hang together: which slices and pods stand behind
@@ -28,6 +29,7 @@ type index struct {
 	virtual     virtuals
 	gatewayAPI  gatewayAPIUses
 	mesh        meshRoutes
+	places      map[string]string       // where Nodes are, by their names
 	names       map[config.Key][]string // what ingress gateways are asked for by a VirtualService, or a Gateway
 }
 
@@ -172,7 +174,8 @@ func (x *index) sliceEndpoints(found map[config.Key]*discoveryv1.EndpointSlice, 
 			for _, a := range e.Addresses {
 				found := Endpoint{Address: a, Ports: ports}
 				if pod := x.podAt(a, ns); pod != nil {
-					found.ServiceAccount, found.Labels = account(pod), pod.Labels
+					found.ServiceAccount, found.Labels, found.Node = account(pod), pod.Labels, pod.Spec.NodeName
+					found.Locality = x.placeOf(pod)
 				}
 				out = append(out, found)
 			}
@@ -190,6 +193,7 @@ func (x *index) podEndpoints(ns string, selector map[string]string, ports []core
 		if running && p.Status.PodIP != "" && p.DeletionTimestamp == nil && selects(selector, p.Labels) {
 			out = append(out, Endpoint{
 				Address: p.Status.PodIP, Ports: namedPorts(p, ports), ServiceAccount: account(p), Labels: p.Labels,
+				Node: p.Spec.NodeName, Locality: x.placeOf(p),
 			})
 		}
 	}
@@ -225,6 +229,11 @@ func (x *index) podAt(ip, ns string) *corev1.Pod {
 		}
 	}
 	return found
+}
+
+// placeOf is where a pod is: as its own label says, else as its Node does.
+func (x *index) placeOf(p *corev1.Pod) string {
+	return cmp.Or(locality.OfLabels(p.Labels), x.places[p.Spec.NodeName])
 }
 
 func account(p *corev1.Pod) string { return cmp.Or(p.Spec.ServiceAccountName, "default") }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/locality"
 )
 
 // fromKubeService makes the mesh's view of a Kubernetes Service. Of its endpoints a headless one has the addresses.
@@ -21,15 +22,22 @@ func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *Endpoint
 		Ports:      kubePorts(spec.Spec.Ports),
 		Resolution: Static,
 		Addresses:  clusterIPs(spec),
+		Prefers:    prefersOf(o, spec),
+		NodeLocal:  nodeLocal(spec),
 		ExportTo:   exportTo(splitList(o.Annotations["networking.istio.io/exportTo"]), o.Namespace, at.Mesh.DefaultServiceExportTo),
 	}
 	if headless(spec) {
 		s.Resolution, s.Addresses = None, nil
 		if endpoints != nil {
-			s.Addresses = podAddresses(at.Near(at.topology.Network(nil)).Here(endpoints.List))
+			s.Addresses = podAddresses(at.Near(at.topology.Network(nil), locality.Client{}).Here(endpoints.List))
 		}
 	}
 	return s
+}
+
+// nodeLocal says whether clients are led to endpoints on their own Node only.
+func nodeLocal(s *corev1.Service) bool {
+	return s.Spec.InternalTrafficPolicy != nil && *s.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
 }
 
 func headless(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone }

@@ -3,20 +3,93 @@ package registry
 import (
 	"maps"
 	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/serviceentry/locality"
 )
 
-// Near is where somebody stands who connects to endpoints. The zero value reaches all of them.
+// Near is where somebody stands who connects to endpoints. The zero value reaches all of them alike.
 type Near struct {
 	Network  string
 	Topology *Topology
+	// Client is where it is, as far as a host's endpoints are told apart by that (see For), and Default the mesh's setting that says how.
+	Client  locality.Client
+	Default *networking.LocalityLoadBalancerSetting
 }
 
 // Near is where a proxy of a network stands.
-func (s *Snapshot) Near(network string) Near {
-	if s.topology == nil {
-		return Near{}
+func (s *Snapshot) Near(network string, client locality.Client) Near {
+	n := Near{Client: client, Default: s.Mesh.LocalityLb}
+	if s.topology != nil {
+		n.Network, n.Topology = network, s.topology
 	}
-	return Near{network, s.topology}
+	return n
+}
+
+// For is what of it counts for services with their rules: clients are the same to whoever does not ask where they are.
+func (n Near) For(ends ...End) Near {
+	var a asks
+	for _, e := range ends {
+		if e.Service != nil {
+			a = a.and(asksAt(e.Service, e.Rule, n.Default))
+		}
+	}
+	if n.Client = a.of(n.Client); a.nothing() {
+		n.Default = nil
+	}
+	return n
+}
+
+// End is a service and the rule that counts for it.
+type End struct {
+	Service *Service
+	Rule    *Rule
+}
+
+// Group is endpoints that are asked alike, as locality.Group says. Priority, Locality and Weight are zero where all are.
+type Group struct {
+	Priority  uint32
+	Locality  string
+	Weight    uint32
+	Endpoints []Endpoint
+}
+
+// Groups puts a service's endpoints in the order in which they are asked. reach makes of a group's what is connected to.
+func (n Near) Groups(svc *Service, t Traffic, list []Endpoint, reach func([]Endpoint) []Endpoint) []Group {
+	if svc.NodeLocal {
+		list = slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return e.Node == "" || e.Node != n.Client.Node })
+	}
+	setting := n.Spread(svc, t)
+	if setting == nil {
+		return []Group{{Endpoints: reach(list)}}
+	}
+	client := n.Client
+	client.Network = n.Network
+	ends := make([]locality.Endpoint, len(list))
+	for i, e := range list {
+		ends[i] = locality.Endpoint{Locality: e.Locality, Weight: e.Weight, Label: e.label}
+	}
+	var out []Group
+	var was uint32
+	for _, g := range setting.Spread(client, ends) {
+		in := make([]Endpoint, len(g.Members))
+		for i, m := range g.Members {
+			in[i] = list[m]
+		}
+		if in = reach(in); len(in) == 0 {
+			continue
+		}
+		priority := uint32(0) // without gaps
+		if len(out) > 0 {
+			priority = out[len(out)-1].Priority
+			if g.Priority != was {
+				priority++
+			}
+		}
+		was, out = g.Priority, append(out, Group{priority, g.Locality, g.Weight, in})
+	}
+	return out
 }
 
 // Reach gives the endpoints as they are connected to at a service's port: those of other networks by the gateways of those, as in Istio. That takes

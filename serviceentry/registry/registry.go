@@ -33,6 +33,9 @@ type Registry struct {
 
 	nodes map[config.Key][]netip.Prefix // what each Node says of the cluster's networks
 
+	asking     map[config.Key][]string // what objects ask about clients, in words (see asks)
+	askedAbout map[string]int          // those words, counted
+
 	rangeBits [2][129]int // how many ranges of addresses there are of each length: of IPv4, of IPv6
 
 	control   Ref // the control plane's Service
@@ -48,7 +51,7 @@ func New(cfg *mesh.Config) *Registry {
 		remotes: map[string]*index{},
 		madeUp:  newMadeUp(),
 		tails:   ordered.New[string]().Edit(), specials: map[string]map[string]bool{},
-		nodes: map[config.Key][]netip.Prefix{},
+		nodes: map[config.Key][]netip.Prefix{}, asking: map[config.Key][]string{}, askedAbout: map[string]int{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
@@ -213,6 +216,7 @@ func (b *batch) apply(c config.Change) {
 	case config.KindServiceEntry:
 		b.dirty[c.Key] = true
 		b.index.setSelecting(c.Key, c.Object)
+		b.noteAskedBy(c)
 	case config.KindDestinationRule:
 		b.setRule(c)
 	case config.KindVirtualService:
@@ -245,9 +249,11 @@ func (b *batch) apply(c config.Change) {
 		}
 	case config.KindNode:
 		b.setNode(c)
+		b.setPlace(c)
 	case config.KindService:
 		b.dirty[c.Key], b.peopled[c.Key] = true, true
 		b.index.setService(c.Key, c.Object)
+		b.noteAskedBy(c)
 		b.setNetworkGateway(c)
 		b.setKube(Ref{c.Key.Namespace, c.Key.Name})
 		b.setAlias(c)
@@ -270,6 +276,7 @@ func (b *batch) apply(c config.Change) {
 
 func (b *batch) commit() (*Snapshot, Changed) {
 	b.settlePeerAuths()
+	b.settleAsked()
 	b.settleTopology()
 	for key := range b.peopled {
 		b.findEndpoints(key)

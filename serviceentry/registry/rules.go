@@ -19,6 +19,7 @@ func (b *batch) setRule(c config.Change) {
 		b.index.noteCredentials(old, false)
 		b.replaceRule(old.Host, c.Key, nil)
 		delete(b.index.rules, c.Key)
+		b.noteAsked(c.Key, asks{})
 		b.countViewers(old, -1)
 	}
 	if c.Object == nil {
@@ -30,6 +31,7 @@ func (b *batch) setRule(c config.Change) {
 		b.setSelectingRule(c.Key, r)
 	}
 	b.index.rules[c.Key] = r
+	b.noteAsked(c.Key, asksAt(&Service{}, r, b.next.Mesh.LocalityLb))
 	b.index.noteCredentials(r, true)
 	b.replaceRule(r.Host, c.Key, r)
 	b.countViewers(r, +1)

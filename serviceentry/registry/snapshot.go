@@ -67,6 +67,8 @@ type Snapshot struct {
 	attached   ordered.Map[int]
 	secured    ordered.Map[gatewayapi.Secured] // what BackendTLSPolicies say, by the hosts of their Services
 	topology   *Topology
+	places     map[string]string // where Nodes are, by their names
+	asked      asks              // what is asked about where clients are
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.

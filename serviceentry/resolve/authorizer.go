@@ -18,9 +18,9 @@ type Authorizer struct {
 	Port registry.Port
 }
 
-// AuthorizerOf finds the one that a set of policies has asked, for a proxy in a network; nil where there is nobody to ask. why says, where
+// AuthorizerOf finds the one that a set of policies has asked, for a proxy that stands somewhere; nil where there is nobody to ask. why says, where
 // somebody should be asked and nobody can be, why not: then what the policies mean is closed.
-func AuthorizerOf(s *registry.Snapshot, set authz.Set, network string, secrets registry.SecretsAt) (a *Authorizer, why string) {
+func AuthorizerOf(s *registry.Snapshot, set authz.Set, near registry.Near, secrets registry.SecretsAt) (a *Authorizer, why string) {
 	names := set.Providers()
 	if len(names) == 0 {
 		return nil, ""
@@ -33,19 +33,19 @@ func AuthorizerOf(s *registry.Snapshot, set authz.Set, network string, secrets r
 		return nil, "the mesh's extensionProviders have no " + names[0] + " that is envoyExtAuthzGrpc or envoyExtAuthzHttp"
 	}
 	a = &Authorizer{Authorizer: said}
-	if why := a.find(s, network, secrets); why != "" {
+	if why := a.find(s, near, secrets); why != "" {
 		return nil, "the provider " + said.Name + " cannot be asked: " + said.Host + " " + why
 	}
 	return a, ""
 }
 
 // find looks for the provider's host, and says why it is none that can be asked.
-func (a *Authorizer) find(s *registry.Snapshot, network string, secrets registry.SecretsAt) (why string) {
+func (a *Authorizer) find(s *registry.Snapshot, near registry.Near, secrets registry.SecretsAt) (why string) {
 	ns := a.Namespace
 	if ns == "" {
 		ns = s.Mesh.RootNamespace
 	}
-	who := SidecarIn(s, ns, config.Key{}, "", secrets).At(network)
+	who := SidecarIn(s, ns, config.Key{}, "", secrets).At(near)
 	svc := who.Visible(a.Host)
 	if svc == nil || a.Namespace != "" && svc.Namespace != ns {
 		return "is registered by nobody that namespace " + ns + " sees"

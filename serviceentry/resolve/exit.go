@@ -12,16 +12,23 @@ type Exit struct {
 	snap    *registry.Snapshot
 	gateway registry.Ref // zero at a forward proxy
 	place   registry.Place
+	near    registry.Near
+}
+
+// At is the exit where that is.
+func (e Exit) At(near registry.Near) Exit {
+	e.near = near
+	return e
 }
 
 // GatewayOf is the exit that a Service's pods are; of the zero Ref nothing leaves.
 func GatewayOf(s *registry.Snapshot, ref registry.Ref, secrets registry.SecretsAt) Exit {
-	return Exit{s, ref, registry.Place{Kind: registry.AtGateway, Namespace: ref.Namespace, Secrets: secrets}}
+	return Exit{snap: s, gateway: ref, place: registry.Place{Kind: registry.AtGateway, Namespace: ref.Namespace, Secrets: secrets}}
 }
 
 // ForwardProxy is that of `sallyport up`. It acts for a namespace, whoever its client is.
 func ForwardProxy(s *registry.Snapshot, namespace string, secrets registry.SecretsAt) Exit {
-	return Exit{s, registry.Ref{}, registry.Place{Kind: registry.AtForward, Namespace: namespace, Secrets: secrets}}
+	return Exit{snap: s, place: registry.Place{Kind: registry.AtForward, Namespace: namespace, Secrets: secrets}}
 }
 
 // verified says whether clients prove who they are.
@@ -36,6 +43,7 @@ type ExitHost struct {
 	Verified bool          // clients show certificates of the mesh
 	Connect  time.Duration // the mesh's connectTimeout
 	Root     string        // namespace
+	Near     registry.Near // from where it is connected to
 }
 
 // Registration is one of a host, with the DestinationRule that an exit follows for it and what it does about its far end.
@@ -52,8 +60,18 @@ func (e Exit) Host(host string) (ExitHost, bool) {
 	if len(own) == 0 {
 		return ExitHost{}, false
 	}
+	var ends []registry.End
+	for _, r := range own {
+		ends = append(ends, registry.End{Service: r.Service, Rule: r.Rule})
+		for _, b := range r.Bound {
+			for _, to := range b.Ends {
+				ends = append(ends, registry.End{Service: to.Service, Rule: to.Rule})
+			}
+		}
+	}
 	return ExitHost{
-		Own: own, Patterns: e.covering(own), Verified: e.verified(),
+		Near: e.near.For(ends...),
+		Own:  own, Patterns: e.covering(own), Verified: e.verified(),
 		Connect: e.snap.Mesh.ConnectTimeout, Root: e.snap.Mesh.RootNamespace,
 	}, true
 }

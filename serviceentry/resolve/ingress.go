@@ -23,9 +23,9 @@ func IngressOf(s *registry.Snapshot, who registry.Ingress, secrets registry.Secr
 	return Ingress{Ingress: who, snap: s, secrets: secrets}
 }
 
-// At is the gateway in a network.
-func (a Ingress) At(network string) Ingress {
-	a.near = a.snap.Near(network)
+// At is the gateway where that is.
+func (a Ingress) At(near registry.Near) Ingress {
+	a.near = near
 	return a
 }
 

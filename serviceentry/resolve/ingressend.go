@@ -122,7 +122,7 @@ func (a Ingress) Target(host string) (IngressTarget, bool) {
 }
 
 func (a Ingress) target(r Reach) IngressTarget {
-	return IngressTarget{Reach: r, Untouched: a.snap.LedUntouched(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused(), Near: a.near}
+	return IngressTarget{Reach: r, Untouched: a.snap.LedUntouched(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused(), Near: a.near.For(registry.End{Service: r.Service, Rule: r.Rule})}
 }
 
 // refused are the doors, and the gateway's own pods.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/locality"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -22,15 +23,15 @@ type Sidecar struct {
 	near     registry.Near
 }
 
-// At is the workload in a network.
-func (a Sidecar) At(network string) Sidecar {
-	a.near = a.snap.Near(network)
+// At is the workload where that is.
+func (a Sidecar) At(near registry.Near) Sidecar {
+	a.near = near
 	return a
 }
 
 // Workload is the Sidecar of a workload with these labels.
 func Workload(s *registry.Snapshot, namespace string, labels map[string]string) Sidecar {
-	return Sidecar{Namespace: namespace, snap: s, scope: s.Scope(namespace, labels), selected: s.Selecting(namespace, labels), near: s.Near(s.Topology().Network(labels))}
+	return Sidecar{Namespace: namespace, snap: s, scope: s.Scope(namespace, labels), selected: s.Selecting(namespace, labels), near: s.Near(s.Topology().Network(labels), s.Client(labels, ""))}
 }
 
 // SidecarIn is that of workloads that a Sidecar object (the zero Key for none) and DestinationRules select.
@@ -105,7 +106,18 @@ func decidesReading(p registry.Port) bool { return p.Number != 80 && p.Number !=
 // SeesAsEverybody says whether a host, whose registrations are given, is to the workload what it is to everybody, without gathering
 // what that is. It may say no where it is.
 func (a Sidecar) SeesAsEverybody(host string, list []*registry.Service) bool {
-	return a.scope == nil && a.selected == "" && a.snap.SeenAlike(host, list, a.Namespace)
+	return a.scope == nil && a.selected == "" && a.snap.SeenAlike(host, list, a.Namespace) && !a.standsApart(host, list)
+}
+
+// standsApart says whether it may make a difference to a host where the workload is.
+func (a Sidecar) standsApart(host string, list []*registry.Service) bool {
+	if a.near.Client == (locality.Client{}) {
+		return false
+	}
+	return a.snap.Led(host) || slices.ContainsFunc(list, func(svc *registry.Service) bool {
+		near := a.near.For(registry.End{Service: svc, Rule: a.snap.Rule(svc, a.Namespace, a.selected)})
+		return near.Client != (locality.Client{})
+	})
 }
 
 // Means is the namespace whose registration of a host the gateway is told that is meant; "" where it is told none.
@@ -126,12 +138,24 @@ func (a Sidecar) Reached(svc *registry.Service) SidecarHost {
 func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 	rule := a.snap.Rule(svc, a.Namespace, a.selected)
 	h := SidecarHost{
-		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout, Led: a.led(svc), Near: a.near,
+		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout, Led: a.led(svc),
 		Far:     a.snap.FarEnd(svc, rule, registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets}),
 		Gateway: a.isGateway(svc.Host),
 	}
+	h.Near = a.near.For(h.ends()...)
 	h.mutual(a.snap)
 	return h
+}
+
+// ends are the host itself, and what VirtualServices lead it to.
+func (h *SidecarHost) ends() []registry.End {
+	out := []registry.End{{Service: h.Service, Rule: h.Rule}}
+	if h.Led != nil {
+		for _, r := range h.Led.Ends {
+			out = append(out, registry.End{Service: r.Service, Rule: r.Rule})
+		}
+	}
+	return out
 }
 
 // isGateway says whether a host is the full name of a Service that something leaves by. Whoever registers that name, an egress

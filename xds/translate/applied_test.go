@@ -28,7 +28,7 @@ const (
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: straight, annotations: {egress.sallyport.io/gateway: direct}}
-spec: {hosts: [d.com, e.com, m.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}, {number: 81, name: more, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}, {number: 90, name: tcp, protocol: TCP}]}
+spec: {hosts: [d.com, e.com, m.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}, {number: 81, name: more, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}, {number: 90, name: tcp, protocol: TCP}], endpoints: [{address: one.d.com, locality: r1/z1}, {address: two.d.com, locality: r2/z1}, {address: three.d.com, locality: r3/z1}]}
 ---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -46,6 +46,16 @@ metadata: {name: subsets}
 spec: {host: m.com, subsets: [{name: a}, {name: b}]}
 ---
 apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: near}
+spec: {host: n.com, trafficPolicy: {outlierDetection: {consecutive5xxErrors: 5}}}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: near-workloads}
+spec: {host: k.com, trafficPolicy: {outlierDetection: {consecutive5xxErrors: 5}}}
+---
+apiVersion: networking.istio.io/v1
 kind: VirtualService
 metadata: {name: away}
 spec: {hosts: [g.com], gateways: [x], http: [{match: [{port: 80}], directResponse: {status: 403}}]}
@@ -59,6 +69,11 @@ apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: labelled}
 spec: {hosts: [l.com], location: MESH_INTERNAL, resolution: STATIC, endpoints: [{address: 192.0.2.8, labels: {v: one}}, {address: 192.0.2.9, labels: {v: two}}], ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: near-workloads}
+spec: {hosts: [k.com], location: MESH_INTERNAL, resolution: STATIC, workloadSelector: {labels: {app: w}}, ports: [{number: 80, name: http, protocol: HTTP}]}
 ---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -108,6 +123,7 @@ var pairs = map[string]string{
 	"ServiceEntry subjectAltNames":         `{hosts: [a.com], ports: [{number: 80, name: h, protocol: HTTP, targetPort: 443}], resolution: DNS} ⇒ {hosts: [a.com], ports: [{number: 80, name: h, protocol: HTTP, targetPort: 443}], resolution: DNS, subjectAltNames: [b.com]}`,
 	"ServiceEntry endpoints.address":       `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.2}]}`,
 	"ServiceEntry endpoints.ports":         `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, ports: {h: 81}}]}`,
+	"ServiceEntry endpoints.locality":      `{hosts: [n.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, locality: r1}]} ⇒ {hosts: [n.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, locality: r2}]}`,
 	"ServiceEntry endpoints.weight":        `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, weight: 2}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, weight: 3}]}`,
 
 	"ServiceEntry endpoints.serviceAccount": `{hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, labels: {security.istio.io/tlsMode: istio}, serviceAccount: a}]} ⇒ {hosts: [a.com], location: MESH_INTERNAL, ports: [{number: 80, name: h, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 192.0.2.1, labels: {security.istio.io/tlsMode: istio}, serviceAccount: b}]}`,
@@ -227,10 +243,11 @@ var pairs = map[string]string{
 	"RequestAuthentication jwtRules.outputClaimToHeaders.header": `{jwtRules: [{issuer: a, outputClaimToHeaders: [{header: a, claim: c}]}]} ⇒ {jwtRules: [{issuer: a, outputClaimToHeaders: [{header: b, claim: c}]}]}`,
 	"RequestAuthentication jwtRules.outputClaimToHeaders.claim":  `{jwtRules: [{issuer: a, outputClaimToHeaders: [{header: a, claim: c}]}]} ⇒ {jwtRules: [{issuer: a, outputClaimToHeaders: [{header: a, claim: d}]}]}`,
 
-	"WorkloadEntry labels":  `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.1, labels: {app: v}}`,
-	"WorkloadEntry address": `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.2, labels: {app: w}}`,
-	"WorkloadEntry ports":   `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.1, labels: {app: w}, ports: {http: 81}}`,
-	"WorkloadEntry weight":  `{address: 192.0.2.1, labels: {app: w}, weight: 2} ⇒ {address: 192.0.2.1, labels: {app: w}, weight: 3}`,
+	"WorkloadEntry labels":   `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.1, labels: {app: v}}`,
+	"WorkloadEntry address":  `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.2, labels: {app: w}}`,
+	"WorkloadEntry ports":    `{address: 192.0.2.1, labels: {app: w}} ⇒ {address: 192.0.2.1, labels: {app: w}, ports: {http: 81}}`,
+	"WorkloadEntry locality": `{address: 192.0.2.1, labels: {app: w}, locality: r1} ⇒ {address: 192.0.2.1, labels: {app: w}, locality: r2}`,
+	"WorkloadEntry weight":   `{address: 192.0.2.1, labels: {app: w}, weight: 2} ⇒ {address: 192.0.2.1, labels: {app: w}, weight: 3}`,
 
 	"Sidecar workloadSelector.labels":    `{workloadSelector: {labels: {app: x}}, egress: [{hosts: ['~/*']}]} ⇒ {workloadSelector: {labels: {app: z}}, egress: [{hosts: ['~/*']}]}`,
 	"Sidecar egress.hosts":               `{egress: [{hosts: ['./*']}]} ⇒ {egress: [{hosts: ['other/*']}]}`,
@@ -390,6 +407,12 @@ var policies = map[string]string{
 	"loadBalancer.consistentHash.minimumRingSize":             `{loadBalancer: {consistentHash: {useSourceIp: true, minimumRingSize: 5}}} ⇒ {loadBalancer: {consistentHash: {useSourceIp: true, minimumRingSize: 6}}}`,
 	"loadBalancer.consistentHash.ringHash.minimumRingSize":    `{loadBalancer: {consistentHash: {useSourceIp: true, ringHash: {minimumRingSize: 5}}}} ⇒ {loadBalancer: {consistentHash: {useSourceIp: true, ringHash: {minimumRingSize: 6}}}}`,
 	"loadBalancer.consistentHash.maglev.tableSize":            `{loadBalancer: {consistentHash: {useSourceIp: true, maglev: {tableSize: 5}}}} ⇒ {loadBalancer: {consistentHash: {useSourceIp: true, maglev: {tableSize: 7}}}}`,
+	"loadBalancer.localityLbSetting.distribute.from":          `{loadBalancer: {localityLbSetting: {distribute: [{from: r1, to: {r1: 20, r2: 80}}]}}} ⇒ {loadBalancer: {localityLbSetting: {distribute: [{from: r2, to: {r1: 20, r2: 80}}]}}}`,
+	"loadBalancer.localityLbSetting.distribute.to":            `{loadBalancer: {localityLbSetting: {distribute: [{from: r1, to: {r1: 20, r2: 80}}]}}} ⇒ {loadBalancer: {localityLbSetting: {distribute: [{from: r1, to: {r1: 30, r2: 70}}]}}}`,
+	"loadBalancer.localityLbSetting.enabled":                  `{outlierDetection: {consecutive5xxErrors: 5}, loadBalancer: {localityLbSetting: {enabled: true}}} ⇒ {outlierDetection: {consecutive5xxErrors: 5}, loadBalancer: {localityLbSetting: {enabled: false}}}`,
+	"loadBalancer.localityLbSetting.failover.from":            `{outlierDetection: {consecutive5xxErrors: 5}, loadBalancer: {localityLbSetting: {failover: [{from: r1, to: r3}]}}} ⇒ {outlierDetection: {consecutive5xxErrors: 5}, loadBalancer: {localityLbSetting: {failover: [{from: r2, to: r3}]}}}`,
+	"loadBalancer.localityLbSetting.failover.to":              `{outlierDetection: {consecutive5xxErrors: 5}, loadBalancer: {localityLbSetting: {failover: [{from: r1, to: r2}]}}} ⇒ {outlierDetection: {consecutive5xxErrors: 5}, loadBalancer: {localityLbSetting: {failover: [{from: r1, to: r3}]}}}`,
+	"loadBalancer.localityLbSetting.failoverPriority":         `{outlierDetection: {consecutive5xxErrors: 5}, loadBalancer: {localityLbSetting: {failoverPriority: [topology.kubernetes.io/region]}}} ⇒ {outlierDetection: {consecutive5xxErrors: 5}, loadBalancer: {localityLbSetting: {failoverPriority: [topology.kubernetes.io/region=r2]}}}`,
 	"loadBalancer.warmupDurationSecs":                         `{loadBalancer: {warmupDurationSecs: 5s}} ⇒ {loadBalancer: {warmupDurationSecs: 6s}}`,
 	"loadBalancer.warmup.duration":                            `{loadBalancer: {warmup: {duration: 5s}}} ⇒ {loadBalancer: {warmup: {duration: 6s}}}`,
 	"loadBalancer.warmup.minimumPercent":                      `{loadBalancer: {warmup: {duration: 5s, minimumPercent: 5}}} ⇒ {loadBalancer: {warmup: {duration: 5s, minimumPercent: 6}}}`,
@@ -492,7 +515,7 @@ func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
 	fetched := testCase{objects: r.Objects, mesh: settings}
 	fmt.Fprintln(&b, fetched.snapshot().KeysWanted())
 	for _, node := range []translate.Node{
-		{ID: "sidecar~10.0.0.1~app.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"app": "x"}},
+		{ID: "sidecar~10.0.0.1~app.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"app": "x", "istio-locality": "r1.z1"}},
 		{ID: "router~10.0.0.2~istio-egressgateway.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Labels: map[string]string{"istio": "egress"}},
 		{ID: "router~10.0.0.3~in.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"istio": "in"}},
 	} {

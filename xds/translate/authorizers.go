@@ -48,7 +48,7 @@ func askedOf(s *registry.Snapshot, c Class) (out askedFrom) {
 	for _, name := range strings.Split(c.Asks, ",") {
 		set = append(set, &authz.Policy{Action: authz.Custom, Provider: name})
 	}
-	if out.By, _ = resolve.AuthorizerOf(s, set, c.Network, c.secretsAt()); out.By == nil {
+	if out.By, _ = resolve.AuthorizerOf(s, set, c.near(s), c.secretsAt()); out.By == nil {
 		return askedFrom{}
 	}
 	far := &out.By.Far
@@ -80,6 +80,10 @@ func (a askedFrom) resources() []*resource.Resource {
 		port.Protocol = registry.HTTP
 	}
 	name := clusterAsked(a.By)
+	way := farend.Options{
+		TLS: far.Rule.TLSFor(port.Number), Given: far.Far.Given[port.Number], Connect: far.Rule.ConnectTimeoutOf("", port.Number, far.Connect),
+		Traffic: far.Rule.SubsetTraffic("", port.Number), Mutual: mutual, Near: far.Near,
+	}
 	var out []*resource.Resource
 	if svc.Tabled() {
 		svc.Resolution = registry.Static // of a headless Service, too
@@ -87,7 +91,7 @@ func (a askedFrom) resources() []*resource.Resource {
 		if a.Endpoints != nil {
 			list = a.Endpoints.List
 		}
-		out = append(out, farend.SealLoad(name, port, far.Near.Reach(farend.Reachable(list, far.Far), port, far.Mutual(port) != resolve.MutualNever)))
+		out = append(out, farend.SealLoad(name, port, way.Reaching(&svc, port, farend.Reachable(list, far.Far))...))
 	} else {
 		svc.Endpoints = farend.Reachable(svc.Endpoints, far.Far)
 	}
@@ -95,10 +99,7 @@ func (a askedFrom) resources() []*resource.Resource {
 	if svc.External {
 		role = wire.RoleExternal
 	}
-	out = append(out, farend.Cluster(resource.Cluster, name, &svc, port, farend.Options{
-		TLS: far.Rule.TLSFor(port.Number), Given: far.Far.Given[port.Number], Connect: far.Rule.ConnectTimeoutOf("", port.Number, far.Connect),
-		Traffic: far.Rule.SubsetTraffic("", port.Number), Mutual: mutual, Near: far.Near,
-	}, envoy.Metadata(role, envoy.ConfigOf(svc.SourceOf(port))))...)
+	out = append(out, farend.Cluster(resource.Cluster, name, &svc, port, way, envoy.Metadata(role, envoy.ConfigOf(svc.SourceOf(port))))...)
 	return append(out, farend.SealSecrets(a.Secrets)...)
 }
 
@@ -122,7 +123,7 @@ func nobodyAsked(name string) *resource.Resource {
 // askedInbound are the filters by which a sidecar, or an ingress gateway, has an authorizer asked about requests and connections. Who is asked
 // by HTTP is told of no connections: these are closed, unless one who cannot be asked lets them in.
 func askedInbound(s *registry.Snapshot, set authz.Set, see authorizing.Sight) []*resource.Resource {
-	by, why := resolve.AuthorizerOf(s, set, "", registry.GivesSecrets)
+	by, why := resolve.AuthorizerOf(s, set, registry.Near{}, registry.GivesSecrets)
 	switch {
 	case why != "":
 		connections := authorizing.Asked(nil, authorizing.AskedConnections(set, see, why))
@@ -158,7 +159,7 @@ func ofRequestsAlone(by *resolve.Authorizer) string {
 // askedAtGateway are those of an egress gateway: connections are asked about in place of being requests, and nobody can tell an authorizer
 // of them. The route of a request is settled, since EgressPolicies have judged it.
 func askedAtGateway(s *registry.Snapshot, set authz.Set, see authorizing.Sight) []*resource.Resource {
-	by, why := resolve.AuthorizerOf(s, set, "", registry.GivesSecrets)
+	by, why := resolve.AuthorizerOf(s, set, registry.Near{}, registry.GivesSecrets)
 	if by == nil && why == "" {
 		return []*resource.Resource{nobodyAsked(envoy.FilterCustom), nobodyAsked(envoy.FilterAuthorizer)}
 	}

@@ -62,7 +62,7 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) outbound.Inputs {
 	}
 	legs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b part.Leg) int { return cmp.Compare(a.Cluster(), b.Cluster()) })
 	for _, to := range legs {
-		in.Gateways = append(in.Gateways, gatewayAt(s, to, s.Near(c.Network)))
+		in.Gateways = append(in.Gateways, gatewayAt(s, to, c.near(s)))
 	}
 	return in
 }

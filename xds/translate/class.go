@@ -8,6 +8,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/locality"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/ondemand"
@@ -38,6 +39,7 @@ type Node struct {
 	Inline    bool   // it cannot do VHDS: state-of-the-world streams
 	Plain     bool   // it came without TLS: it gets no secrets
 	On        string // of the proxy of a node: the node
+	Host      string // of a pod's: the node that it is on; "" where nobody knows
 }
 
 // IsRouter says whether the node id is a gateway's.
@@ -71,6 +73,7 @@ type Class struct {
 	Fetch     bool // for sidecars: its agent hands it rows when they are used
 	Ingress   registry.Ingress
 	Network   string           // where it is, in a mesh of several
+	Client    locality.Client  // where it is, as far as anything asks
 	Inbound   registry.Inbound // for sidecars: what it lets in, where that is not what everybody does
 	// Asks are the names of the authorizers that AuthorizationPolicies have it ask, "," between.
 	Asks string
@@ -85,7 +88,7 @@ func Classify(s *registry.Snapshot, n Node) Class {
 }
 
 func classify(s *registry.Snapshot, n Node) Class {
-	c := Class{IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: s.Topology().Network(n.Labels)}
+	c := Class{IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: s.Topology().Network(n.Labels), Client: s.Client(n.Labels, cmp.Or(n.On, n.Host))}
 	if n.IsAmbient() {
 		c.Kind = Ambient
 		return c
@@ -100,7 +103,7 @@ func classify(s *registry.Snapshot, n Node) Class {
 			c.Gateway, c.Port = k.Ref, listenPort(k)
 		}
 		if who, is := n.ingress(s, c.Gateway); is {
-			return Class{Kind: Ingress, Ingress: who, IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: c.Network}
+			return Class{Kind: Ingress, Ingress: who, IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: c.Network, Client: c.Client}
 		}
 		return c
 	}

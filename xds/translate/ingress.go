@@ -26,7 +26,7 @@ func there(s *registry.Snapshot, host string) bool {
 
 // ingress is what a class of ingress gateways is.
 func (c Class) ingress(s *registry.Snapshot) resolve.Ingress {
-	return resolve.IngressOf(s, c.Ingress, c.secretsAt()).At(c.Network)
+	return resolve.IngressOf(s, c.Ingress, c.secretsAt()).At(c.near(s))
 }
 
 // ingressInputsOf are those of a name that an ingress gateway is asked for, or of a host of the mesh that it leads to.

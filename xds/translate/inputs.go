@@ -79,16 +79,19 @@ func inputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 
 // sidecar is who a class of sidecars is.
 func (c Class) sidecar(s *registry.Snapshot) resolve.Sidecar {
-	return resolve.SidecarIn(s, c.View, c.Scope, c.Selected, c.secretsAt()).At(c.Network)
+	return resolve.SidecarIn(s, c.View, c.Scope, c.Selected, c.secretsAt()).At(c.near(s))
 }
 
 // exit is what a class of gateways, or of forward proxies, is.
 func (c Class) exit(s *registry.Snapshot) resolve.Exit {
 	if c.Kind == Forward {
-		return resolve.ForwardProxy(s, c.Namespace, c.secretsAt())
+		return resolve.ForwardProxy(s, c.Namespace, c.secretsAt()).At(c.near(s))
 	}
-	return resolve.GatewayOf(s, c.Gateway, c.secretsAt())
+	return resolve.GatewayOf(s, c.Gateway, c.secretsAt()).At(c.near(s))
 }
+
+// near is where the class's proxies are.
+func (c Class) near(s *registry.Snapshot) registry.Near { return s.Near(c.Network, c.Client) }
 
 func (c Class) secretsAt() registry.SecretsAt {
 	if c.Plain {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/locality"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/part"
@@ -13,14 +14,14 @@ import (
 // Workloads of many namespaces get nearly what everybody gets: they see a few hosts of their own, or at another address. Their
 // views are kept as what differs from everybody's, and cost that: in memory, when they are made, and when something changes.
 
-// Common is the class that a class is like, but for what it lets in, and whom it asks about that; or else, of sidecars, but for what its namespace, its Sidecar object and
-// its DestinationRules make of it; the class itself where there is none.
+// Common is the class that a class is like, but for what it lets in, and whom it asks about that; or else, of sidecars, but for what its
+// namespace, its Sidecar object and its DestinationRules make of it, and where it is; the class itself where there is none.
 func (c Class) Common() Class {
 	switch {
 	case c.Inbound != "" || c.Asks != "":
 		c.Inbound, c.Asks = "", ""
 	case c.Kind == Sidecar:
-		c.View, c.Scope, c.Selected = "", config.Key{}, ""
+		c.View, c.Scope, c.Selected, c.Client = "", config.Key{}, "", locality.Client{}
 	}
 	return c
 }

@@ -51,6 +51,10 @@ func nodes() []translate.Node {
 	out = append(out, translate.Node{
 		ID: "sidecar~10.0.0.1~west.team-a~team-a.svc.cluster.local", Namespace: "team-a", Labels: map[string]string{"topology.istio.io/network": "west"},
 	})
+	for i, host := range []string{"n1", "n2"} {
+		labels := []map[string]string{nil, {"istio": "app"}}[i]
+		out = append(out, translate.Node{ID: "sidecar~10.0.0.1~on" + host + ".team-b~team-b.svc.cluster.local", Namespace: "team-b", Labels: labels, Host: host})
+	}
 	for _, ns := range []string{"istio-system", "team-a"} { // ingress gateways, where a Gateway object selects them
 		out = append(out, translate.Node{ID: "router~10.0.0.5~in." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Labels: map[string]string{"istio": "other"}, Plain: ns == "team-a"})
 	}
@@ -188,6 +192,8 @@ func (l *trial) some() (all []config.Change) {
 		switch l.changes % 18 {
 		case 8, 17:
 			draw = l.world.Mutual
+		case 2, 13:
+			draw = l.world.Place
 		case 5, 11:
 			draw = l.world.Elsewhere
 		}

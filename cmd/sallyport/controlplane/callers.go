@@ -40,7 +40,7 @@ func (p *plane) ownNode(ctx context.Context, n translate.Node) (translate.Node, 
 	if err != nil {
 		return n, err
 	}
-	n.Labels = pod.Labels
+	n.Labels, n.Host = pod.Labels, p.known.nodeOf(pod.Namespace, pod.Name)
 	n.IPv6 = n.IPv6 && pod.IPv6()
 	n.Forward = "" // a proxy that decides for others than its pod is not for clusters
 	return n, nil

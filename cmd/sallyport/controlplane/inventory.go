@@ -96,6 +96,14 @@ func (v *inventory) Pod(namespace, name string) (labels map[string]string, accou
 	return o.Labels, pod.Spec.ServiceAccountName, podIPs(pod), true
 }
 
+// nodeOf is the node that a pod is on; "" where nobody knows.
+func (v *inventory) nodeOf(namespace, name string) string {
+	if o := v.get(config.Key{Kind: config.KindPod, Namespace: namespace, Name: name}); o != nil {
+		return o.Spec.(*corev1.Pod).Spec.NodeName
+	}
+	return ""
+}
+
 // namespaceNames are those of all namespaces, sorted.
 func (v *inventory) namespaceNames() []string {
 	v.mu.RLock()

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"istio.io/api/annotation"
+	"istio.io/api/label"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +14,7 @@ import (
 // The functions of this file keep of Kubernetes' own objects what the registry reads, and nothing else: what is not
 // kept takes no memory and makes no change.
 
-// leanService keeps addresses, ports and the selector.
+// leanService keeps addresses, ports, the selector, and which endpoints it wants asked.
 func leanService(s *corev1.Service) version {
 	trimmed := &corev1.Service{
 		ObjectMeta: leanMeta(&s.ObjectMeta),
@@ -21,10 +22,19 @@ func leanService(s *corev1.Service) version {
 			Type: s.Spec.Type, ExternalName: s.Spec.ExternalName, Selector: s.Spec.Selector,
 			ClusterIP: s.Spec.ClusterIP, ClusterIPs: s.Spec.ClusterIPs, Ports: s.Spec.Ports,
 			ExternalIPs: s.Spec.ExternalIPs, LoadBalancerIP: s.Spec.LoadBalancerIP,
+			TrafficDistribution: s.Spec.TrafficDistribution, InternalTrafficPolicy: nodeLocal(s),
 		},
 		Status: corev1.ServiceStatus{LoadBalancer: s.Status.LoadBalancer},
 	}
 	return native(config.KindService, &s.ObjectMeta, s.Annotations, trimmed)
+}
+
+// nodeLocal is the policy that keeps clients to their own node; the usual one is left out.
+func nodeLocal(s *corev1.Service) *corev1.ServiceInternalTrafficPolicy {
+	if p := s.Spec.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
+		return p
+	}
+	return nil
 }
 
 // leanSlice keeps addresses, readiness and ports, and which Service they are of.
@@ -85,13 +95,21 @@ func leanNamespace(n *metav1.PartialObjectMetadata) version {
 	return native(config.KindNamespace, &n.ObjectMeta, n.Annotations, &corev1.Namespace{ObjectMeta: leanMeta(&n.ObjectMeta)})
 }
 
-// leanNode keeps the networks of its pods, and its addresses in the cluster. A node tells about itself every few
+// leanNode keeps the networks of its pods, its addresses in the cluster, and the labels that say where it is. A node tells about itself every few
 // seconds; nothing of that is kept, so it is no change.
 func leanNode(n *corev1.Node) version {
 	trimmed := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: corev1.NodeSpec{PodCIDR: n.Spec.PodCIDR, PodCIDRs: n.Spec.PodCIDRs}}
 	for _, a := range n.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {
 			trimmed.Status.Addresses = append(trimmed.Status.Addresses, a)
+		}
+	}
+	for _, key := range [...]string{corev1.LabelTopologyRegion, corev1.LabelTopologyZone, label.TopologySubzone.Name} {
+		if v, has := n.Labels[key]; has {
+			if trimmed.Labels == nil {
+				trimmed.Labels = map[string]string{}
+			}
+			trimmed.Labels[key] = v
 		}
 	}
 	return native(config.KindNode, &n.ObjectMeta, nil, trimmed)

@@ -6,12 +6,14 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1"
 	typev1beta1 "istio.io/api/type/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/locality"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -93,7 +95,9 @@ func (w *World) object() *config.Object {
 	case 5:
 		return w.made(config.KindNamespace, "", ns, &corev1.Namespace{}, w.annotations())
 	case 6:
-		return w.made(config.KindNode, "", pick(w, []string{"n1", "n2", "n3"}), w.node(), nil)
+		o := w.made(config.KindNode, "", pick(w, []string{"n1", "n2", "n3"}), w.node(), nil)
+		o.Labels = w.topology()
+		return o
 	default:
 		return w.made(config.KindServiceEntry, ns, fmt.Sprintf("e%d", w.rand.IntN(12)), w.entry(), w.annotations())
 	}
@@ -170,7 +174,7 @@ func (w *World) entry() *networking.ServiceEntry {
 	case 1:
 		e.Resolution, e.Addresses = networking.ServiceEntry_STATIC, nil
 		for range 1 + w.rand.IntN(2) { // outside, inside, gateways, the proxy's own host
-			e.Endpoints = append(e.Endpoints, &networking.WorkloadEntry{Address: pick(w, []string{"203.0.113.9", "203.0.113.2", "10.0.0.2", "10.1.0.1", "127.0.0.1"})})
+			e.Endpoints = append(e.Endpoints, &networking.WorkloadEntry{Address: pick(w, []string{"203.0.113.9", "203.0.113.2", "10.0.0.2", "10.1.0.1", "127.0.0.1"}), Locality: pick(w, []string{"", "r1/z1", "r2"})})
 		}
 	}
 	return e
@@ -188,6 +192,14 @@ func (w *World) secret() *corev1.Secret {
 // service is one with an address, a headless one, or another name of a host.
 func (w *World) service() *corev1.Service {
 	s := web()
+	switch w.rand.IntN(8) {
+	case 0:
+		s.Spec.TrafficDistribution = new(pick(w, []string{"PreferClose", "PreferSameNode"}))
+		s.Spec.Selector = map[string]string{"istio": "egressgateway"}
+	case 1:
+		s.Spec.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyLocal)
+		s.Spec.Selector = map[string]string{"istio": "egressgateway"}
+	}
 	switch w.rand.IntN(4) {
 	case 0:
 		s.Spec.ClusterIP, s.Spec.Selector = corev1.ClusterIPNone, map[string]string{"istio": "egressgateway"}
@@ -228,10 +240,30 @@ func (w *World) rule() *networking.DestinationRule {
 	case 2:
 		r.TrafficPolicy.Tls.Mode = networking.ClientTLSSettings_ISTIO_MUTUAL
 	}
+	if w.rand.IntN(3) == 0 {
+		r.TrafficPolicy.OutlierDetection = &networking.OutlierDetection{Consecutive_5XxErrors: wrapperspb.UInt32(3)}
+	}
+	if w.rand.IntN(3) == 0 {
+		r.TrafficPolicy.LoadBalancer = &networking.LoadBalancerSettings{LocalityLbSetting: w.locality()}
+	}
 	if w.rand.IntN(4) == 0 {
 		r.WorkloadSelector = &typev1beta1.WorkloadSelector{MatchLabels: map[string]string{"istio": pick(w, []string{"egressgateway", "app"})}}
 	}
 	return r
+}
+
+// topology are a Node's labels.
+func (w *World) topology() map[string]string {
+	return pick(w, []map[string]string{nil, {locality.LabelRegion: "r1", locality.LabelZone: "z1"}, {locality.LabelRegion: "r1", locality.LabelZone: "z2"}, {locality.LabelRegion: "r2"}})
+}
+
+func (w *World) locality() *networking.LocalityLoadBalancerSetting {
+	return pick(w, []*networking.LocalityLoadBalancerSetting{
+		{}, {Enabled: wrapperspb.Bool(false)},
+		{Failover: []*networking.LocalityLoadBalancerSetting_Failover{{From: "r1", To: "r2"}}},
+		{FailoverPriority: []string{"istio", locality.LabelRegion}}, {FailoverPriority: []string{"istio"}},
+		{Distribute: []*networking.LocalityLoadBalancerSetting_Distribute{{From: "r1/*", To: map[string]uint32{"r1/z1": 70, "r2": 30}}}},
+	})
 }
 
 // virtualService leads hosts to others, in all the ways in which objects hang together: by delegates, Gateways, sourceLabels and
@@ -283,6 +315,10 @@ func (w *World) pod() *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Labels = map[string]string{"istio": "egressgateway"}
 	p.Spec.ServiceAccountName = pick(w, []string{"egress", "other"})
+	p.Spec.NodeName = pick(w, []string{"n1", "n2", ""})
+	if w.rand.IntN(4) == 0 {
+		p.Labels[locality.LabelPod] = "r2.z1"
+	}
 	p.Status.PodIP = pick(w, []string{"10.0.0.2", "10.0.0.3", "203.0.113.2"})
 	return p
 }
@@ -292,7 +328,7 @@ func (w *World) workload() *networking.WorkloadEntry {
 	return &networking.WorkloadEntry{
 		Address: pick(w, []string{"10.2.0.1", "10.2.0.2", "203.0.113.9", "vm.test", ""}), Weight: uint32(w.rand.IntN(3)),
 		Labels: map[string]string{"istio": pick(w, []string{"egressgateway", "app"})}, Ports: pick(w, []map[string]uint32{nil, {"p0": 8080}}),
-		ServiceAccount: pick(w, []string{"", "vm"}),
+		ServiceAccount: pick(w, []string{"", "vm"}), Locality: pick(w, []string{"", "r1/z1", "r2"}),
 	}
 }
 

@@ -282,7 +282,7 @@ func (r exitRow) clusters() []*resource.Resource {
 		return nil
 	}
 	md := farend.OpaqueRevision(envoy.Metadata(wire.RoleExternal, envoy.ConfigOf(r.Service.SourceOf(r.Port))), r.Service, r.Port)
-	to := farend.Options{TLS: r.TLS, Given: r.Far.Given[r.Port.Number], Connect: r.Rule.ConnectTimeoutFor(r.Port.Number, r.at.Connect), Traffic: r.Rule.TrafficFor(r.Port.Number)}
+	to := farend.Options{TLS: r.TLS, Given: r.Far.Given[r.Port.Number], Connect: r.Rule.ConnectTimeoutFor(r.Port.Number, r.at.Connect), Traffic: r.Rule.TrafficFor(r.Port.Number), Near: r.at.Near}
 	out := farend.Cluster(r.at.clusterType(), r.name(), asOutside(r.Service, r.Far), r.Port, to, md)
 	if r.Dials() {
 		out = append(out, r.dialledCluster())

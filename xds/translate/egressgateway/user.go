@@ -91,7 +91,7 @@ func (r exitRow) wrapped() (out []*resource.Resource) {
 					continue
 				}
 				md := envoy.Metadata(wire.RoleExternal, envoy.ConfigOf(t.Service.SourceOf(t.Port)))
-				to := farend.Options{TLS: t.TLS, Given: t.Given(), Connect: t.Rule.ConnectTimeoutFor(t.Port.Number, r.at.Connect), Traffic: t.Rule.TrafficFor(t.Port.Number)}
+				to := farend.Options{TLS: t.TLS, Given: t.Given(), Connect: t.Rule.ConnectTimeoutFor(t.Port.Number, r.at.Connect), Traffic: t.Rule.TrafficFor(t.Port.Number), Near: r.at.Near}
 				out = append(out, farend.Cluster(r.at.clusterType(), r.clusterTo(t), asOutside(t.Service, t.Wrapped), t.Port, to, md)...)
 			}
 		}

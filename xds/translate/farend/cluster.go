@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
-	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -41,12 +40,12 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 	case svc.Resolution == registry.Static:
 		c = envoy.ByDiscovery(clusterName, md)
 		if !svc.Tabled() {
-			out = append(out, SealLoad(clusterName, port, way.Near.Reach(svc.Endpoints, port, way.Mutual.To != resolve.MutualNever)))
+			out = append(out, SealLoad(clusterName, port, way.Reaching(svc, port, svc.Endpoints)...))
 		}
 	case len(svc.Endpoints) > 0:
-		c = envoy.ByNames(clusterName, md, Load(clusterName, port, svc.Endpoints))
+		c = envoy.ByNames(clusterName, md, Load(clusterName, port, way.Asked(svc, svc.Endpoints)...))
 	case !svc.Wildcard() && (svc.Resolution == registry.DNS || !svc.Exit.IsZero()):
-		c = envoy.ByNames(clusterName, md, Load(clusterName, port, []registry.Endpoint{{Address: svc.Host}}))
+		c = envoy.ByNames(clusterName, md, Load(clusterName, port, way.Asked(svc, []registry.Endpoint{{Address: svc.Host}})...))
 	case svc.Resolution == registry.None && svc.Exit.IsZero():
 		c = envoy.OriginalDestination(clusterName, wire.RoleExternal)
 		c.Metadata = md
@@ -66,6 +65,9 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 	}
 	way.Mutual.apply(c, port, http2)
 	applyTraffic(c, way.Traffic, port)
+	if c.LbPolicy != clusterv3.Cluster_CLUSTER_PROVIDED && way.Near.Spread(svc, way.Traffic) != nil {
+		byLocality(c)
+	}
 	return append(out, envoy.Seal(kind, clusterName, c))
 }
 

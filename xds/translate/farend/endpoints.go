@@ -3,34 +3,66 @@ package farend
 import (
 	"slices"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/serviceentry/locality"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 )
 
 // SealLoad is Load as a resource.
-func SealLoad(cluster string, port registry.Port, endpoints []registry.Endpoint) *resource.Resource {
-	return envoy.Seal(resource.Endpoints, cluster, Load(cluster, port, endpoints))
+func SealLoad(cluster string, port registry.Port, groups ...registry.Group) *resource.Resource {
+	return envoy.Seal(resource.Endpoints, cluster, Load(cluster, port, groups...))
 }
 
-// Load lists a service's endpoints for one of its ports.
-func Load(cluster string, port registry.Port, endpoints []registry.Endpoint) *endpointv3.ClusterLoadAssignment {
+// Load lists a service's endpoints for one of its ports, in the groups in which they are asked.
+func Load(cluster string, port registry.Port, groups ...registry.Group) *endpointv3.ClusterLoadAssignment {
 	l := &endpointv3.ClusterLoadAssignment{ClusterName: cluster}
-	if len(endpoints) == 0 {
-		return l
-	}
-	group := &endpointv3.LocalityLbEndpoints{}
-	for _, e := range endpoints {
-		to := envoy.LBEndpoint(envoy.TCPAddress(e.Address, e.PortOf(port)), e.Weight)
-		if e.Meshed(e.PortOf(port)) {
-			envoy.TakingTLS(to)
+	for _, g := range groups {
+		if len(g.Endpoints) == 0 {
+			continue
 		}
-		group.LbEndpoints = append(group.LbEndpoints, to)
+		group := &endpointv3.LocalityLbEndpoints{Priority: g.Priority, Locality: localityOf(g)}
+		if g.Weight > 0 {
+			group.LoadBalancingWeight = wrapperspb.UInt32(g.Weight)
+		}
+		for _, e := range g.Endpoints {
+			to := envoy.LBEndpoint(envoy.TCPAddress(e.Address, e.PortOf(port)), e.Weight)
+			if e.Meshed(e.PortOf(port)) {
+				envoy.TakingTLS(to)
+			}
+			group.LbEndpoints = append(group.LbEndpoints, to)
+		}
+		l.Endpoints = append(l.Endpoints, group)
 	}
-	l.Endpoints = append(l.Endpoints, group)
 	return l
+}
+
+func localityOf(g registry.Group) *corev3.Locality {
+	if g.Locality == "" {
+		return nil
+	}
+	region, zone, subzone := locality.Split(g.Locality)
+	return &corev3.Locality{Region: region, Zone: zone, SubZone: subzone}
+}
+
+// Together are endpoints that are asked alike.
+func Together(list []registry.Endpoint) registry.Group { return registry.Group{Endpoints: list} }
+
+// Asked are a service's endpoints as they are, in the groups in which the way says that they are asked.
+func (way Options) Asked(svc *registry.Service, list []registry.Endpoint) []registry.Group {
+	return way.Near.Groups(svc, way.Traffic, list, func(in []registry.Endpoint) []registry.Endpoint { return in })
+}
+
+// Reaching are Asked, those of other networks by their gateways: what is connected to at one of the service's ports.
+func (way Options) Reaching(svc *registry.Service, port registry.Port, list []registry.Endpoint) []registry.Group {
+	return way.Near.Groups(svc, way.Traffic, list, func(in []registry.Endpoint) []registry.Endpoint {
+		return way.Near.Reach(in, port, way.Mutual.To != resolve.MutualNever)
+	})
 }
 
 // Within is a service as a subset of its endpoints. One that has none of them leads nowhere: not to the name, and not to where

@@ -123,6 +123,16 @@ func eject(c *clusterv3.Cluster, o *networking.OutlierDetection) {
 	c.CommonLbConfig = &clusterv3.Cluster_CommonLbConfig{HealthyPanicThreshold: &typev3.Percent{Value: float64(o.MinHealthPercent)}}
 }
 
+// byLocality has groups of endpoints take the shares that they are given.
+func byLocality(c *clusterv3.Cluster) {
+	if c.CommonLbConfig == nil {
+		c.CommonLbConfig = &clusterv3.Cluster_CommonLbConfig{}
+	}
+	c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig_{
+		LocalityWeightedLbConfig: &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig{},
+	}
+}
+
 // ejectAfter gives a number of failures, and in how many percent of cases they count: 0 failures turn it off.
 func ejectAfter(n *wrapperspb.UInt32Value) (failures, percent *wrapperspb.UInt32Value) {
 	switch {

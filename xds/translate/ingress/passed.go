@@ -30,7 +30,8 @@ func (p *Passed) Part() *part.Part {
 		svc.Endpoints = p.taking(s.Of(svc.Endpoints), port)
 		opaque := port
 		opaque.Protocol = registry.TCP // it is TLS that is not ended here
-		way := farend.Options{Connect: p.Rule.ConnectTimeoutOf(s.Name, port.Number, p.Connect), Traffic: p.Rule.SubsetTraffic(s.Name, port.Number)}
+		way := p.way(port, s)
+		way.Connect = p.Rule.ConnectTimeoutOf(s.Name, port.Number, p.Connect)
 		out.Resources = append(out.Resources, farend.Cluster(resource.Cluster, name, &svc, opaque, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))...)
 	})
 	return out
@@ -42,9 +43,13 @@ func (p *Passed) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 		return nil
 	}
 	p.each(func(port registry.Port, s registry.Subset, name string) {
-		out = append(out, farend.SealLoad(name, port, p.taking(s.Of(list), port)))
+		out = append(out, farend.SealLoad(name, port, p.way(port, s).Asked(p.Service, p.taking(s.Of(list), port))...))
 	})
 	return out
+}
+
+func (p *Passed) way(port registry.Port, s registry.Subset) farend.Options {
+	return farend.Options{Traffic: p.Rule.SubsetTraffic(s.Name, port.Number), Near: p.Near}
 }
 
 func (p *Passed) each(do func(port registry.Port, s registry.Subset, name string)) {

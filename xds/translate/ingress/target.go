@@ -68,11 +68,13 @@ func (t *Target) made(name string, port registry.Port, s registry.Subset, tls *r
 	svc.Resolution = registry.Static // of a headless Service too: the client chose no pod
 	svc.Endpoints = t.reached(farend.Reachable(svc.Endpoints, t.Far))
 	part := farend.Within(&svc, s)
-	way := farend.Options{
-		TLS: tls, Given: t.Far.Given[port.Number], Connect: t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect),
-		Traffic: t.Rule.SubsetTraffic(s.Name, port.Number), Near: t.Near,
-	}
+	way := t.way(port, s)
+	way.TLS, way.Given, way.Connect = tls, t.Far.Given[port.Number], t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect)
 	return farend.Cluster(resource.Cluster, name, part, port, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))
+}
+
+func (t *Target) way(port registry.Port, s registry.Subset) farend.Options {
+	return farend.Options{Traffic: t.Rule.SubsetTraffic(s.Name, port.Number), Near: t.Near}
 }
 
 // Endpoints are those of a Service, one resource a cluster.
@@ -83,12 +85,14 @@ func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 	list = t.Near.Here(t.reached(list)) // what is elsewhere takes mutual TLS, which is not spoken here
 	for _, port := range t.ports() {
 		for _, s := range t.Rule.Parts() {
-			out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, t.Service.Host), port, s.Of(list)))
+			out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, t.Service.Host), port,
+				t.way(port, s).Asked(t.Service, s.Of(list))...))
 		}
 	}
 	for _, port := range t.untouched() {
 		for _, s := range t.Rule.Parts() {
-			out = append(out, farend.SealLoad(wire.UntouchedCluster(port.Number, s.Name, t.Service.Host), port, s.Of(list)))
+			out = append(out, farend.SealLoad(wire.UntouchedCluster(port.Number, s.Name, t.Service.Host), port,
+				t.way(port, s).Asked(t.Service, s.Of(list))...))
 		}
 	}
 	return out

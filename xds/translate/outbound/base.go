@@ -88,7 +88,7 @@ func gatewayCluster(g Gateway, connect time.Duration) []*resource.Resource {
 	c.TypedExtensionProtocolOptions = envoy.MeshProtocol()
 	sni := fmt.Sprintf("outbound_.%d_._.%s", registry.GatewayPort, g.Ref.Host())
 	c.TransportSocket = envoy.MeshClientTLS(sni, g.Identities)
-	return []*resource.Resource{envoy.SealCluster(c), envoy.Seal(resource.Endpoints, name, farend.Load(name, g.Port, g.Endpoints))}
+	return []*resource.Resource{envoy.SealCluster(c), envoy.Seal(resource.Endpoints, name, farend.Load(name, g.Port, farend.Together(g.Endpoints)))}
 }
 
 // portListener takes the connections of one port. It does not bind: virtualOutbound hands them over. Requests are

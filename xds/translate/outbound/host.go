@@ -241,7 +241,8 @@ func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 	for _, port := range h.Service.Ports {
 		if h.Takes(port) && h.Direct(port) {
 			for _, part := range h.Rule.Parts() {
-				out = append(out, farend.SealLoad(wire.SubsetName(port.Number, part.Name, h.Service.Host), port, h.Near.Reach(part.Of(list), port, h.Mutual(port) != resolve.MutualNever)))
+				way := farend.Options{Near: h.Near, Mutual: farend.Mutual{To: h.Mutual(port)}, Traffic: h.Rule.SubsetTraffic(part.Name, port.Number)}
+				out = append(out, farend.SealLoad(wire.SubsetName(port.Number, part.Name, h.Service.Host), port, way.Reaching(h.Service, port, part.Of(list))...))
 			}
 		}
 	}

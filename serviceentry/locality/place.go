@@ -1,0 +1,72 @@
+package locality
+
+import "strings"
+
+// The labels that stand for where something is, in settings and on Nodes.
+const (
+	LabelRegion  = "topology.kubernetes.io/region"
+	LabelZone    = "topology.kubernetes.io/zone"
+	LabelSubzone = "topology.istio.io/subzone"
+	LabelNetwork = "topology.istio.io/network"
+	LabelCluster = "topology.istio.io/cluster"
+	LabelHost    = "kubernetes.io/hostname"
+	// LabelPod is a pod's own, which says it instead of its Node: "REGION.ZONE.SUBZONE" or with "/".
+	LabelPod = "istio-locality"
+)
+
+// Split reads "REGION/ZONE/SUBZONE", of which the end may be missing.
+func Split(locality string) (region, zone, subzone string) {
+	region, rest, _ := strings.Cut(locality, "/")
+	zone, subzone, _ = strings.Cut(rest, "/")
+	return region, zone, subzone
+}
+
+// Join writes it; "" where nothing is known. What is known of a part without the one before stays in its place.
+func Join(region, zone, subzone string) string {
+	return strings.TrimRight(region+"/"+zone+"/"+subzone, "/")
+}
+
+// OfLabels is where something with these labels says that it is; "" where it does not. As in Istio the label has dots where a label may not have
+// slashes.
+func OfLabels(labels map[string]string) string {
+	text := labels[LabelPod]
+	if text != "" && !strings.Contains(text, "/") {
+		text = strings.ReplaceAll(text, ".", "/")
+	}
+	return text
+}
+
+// OfNode is where a Node with these labels is.
+func OfNode(labels map[string]string) string {
+	return Join(labels[LabelRegion], labels[LabelZone], labels[LabelSubzone])
+}
+
+// covers says whether a pattern as in a distribution ("*", "region/*", "region/zone") covers a locality.
+func covers(pattern, locality string) bool {
+	wants, has := strings.SplitN(pattern, "/", 3), strings.SplitN(locality, "/", 3)
+	for i, want := range wants {
+		switch {
+		case want == "*":
+			return true
+		case i >= len(has) || has[i] != want:
+			return false
+		}
+	}
+	return true
+}
+
+// distance is how far two localities are from each other: 0 is the same subzone, 1 the same zone, 2 the same region, 3 another one.
+func distance(a, b string) uint32 {
+	aRegion, aZone, aSub := Split(a)
+	bRegion, bZone, bSub := Split(b)
+	switch {
+	case aRegion != bRegion:
+		return 3
+	case aZone != bZone:
+		return 2
+	case aSub != bSub:
+		return 1
+	default:
+		return 0
+	}
+}
