@@ -44,6 +44,10 @@ func Validate(o config.Object) []Finding {
 		if err := registry.CheckSecret(spec); err != nil {
 			r.reject("data", nil, err.Error(), "write values that belong together; the last good version stays in use")
 		}
+	case *corev1.ConfigMap:
+		if err := registry.CheckTrust(spec); err != nil {
+			r.reject("data", nil, err.Error(), "write certificates in PEM form; the last good version stays in use")
+		}
 	case *corev1.Service:
 		r.service(spec)
 	case *discoveryv1.EndpointSlice:

@@ -38,6 +38,10 @@ func (l *Listener) Opens() bool {
 	return !l.Unaccepted.Is() && !l.Conflict.Is() && (l.Protocol != gatewayv1.HTTPSProtocolType && l.Protocol != gatewayv1.TLSProtocolType || l.Passes || len(l.Certificates) > 0)
 }
 
+// Shut says that the listener ends TLS and has no certificate to show, for which nothing else is wrong with it: its hosts are closed, and no
+// wider listener's.
+func (l *Listener) Shut() bool { return !l.Unaccepted.Is() && !l.Conflict.Is() && !l.Opens() }
+
 // ListenerRef is how a route's matches name a listener.
 func ListenerRef(gateway config.Key, listener string) string {
 	return gateway.Namespace + "/" + gateway.Name + "/" + listener
@@ -187,6 +191,8 @@ func (l *Listener) clash(o *Listener) {
 	case l.Port != o.Port || l.Unaccepted.Is() || o.Unaccepted.Is():
 	case l.family() != o.family():
 		l.Conflict = Problem{string(gatewayv1.ListenerReasonProtocolConflict), "port: listener " + o.Name + " speaks another protocol there"}
+	case !l.Conflict.Is() && l.Ref == o.Ref:
+		l.Conflict = Problem{string(gatewayv1.ListenerReasonHostnameConflict), "name: another listener of the Gateway is called " + o.Name + ", too"}
 	case !l.Conflict.Is() && l.Host == o.Host:
 		l.Conflict = Problem{string(gatewayv1.ListenerReasonHostnameConflict), "hostname: listener " + o.Name + " has it at this port, too"}
 	}

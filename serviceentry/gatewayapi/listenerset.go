@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,17 +64,27 @@ func let(w World, from gatewayv1.FromNamespaces, by *metav1.LabelSelector, own, 
 	}
 }
 
+// mostOfSets is how many listeners of ListenerSets a Gateway takes in all: whoever may write one set may write many, and each listener is held
+// against the others. A Gateway has at most 64 of its own.
+const mostOfSets = 128
+
+const reasonTooMany = "TooManyListeners"
+
 // ofSets adds the listeners of ListenerSets to those of a Gateway. What an earlier one has, theirs do not get.
 func ofSets(w World, g *config.Object, out []Listener) []Listener {
-	spec := g.Spec.(*gatewayv1.GatewaySpec)
+	spec, counted := g.Spec.(*gatewayv1.GatewaySpec), 0
 	for _, o := range w.Sets(g.Key) {
 		if _, problem := SetGateway(w, o); problem.Is() {
 			continue
 		}
 		for _, e := range o.Spec.(*gatewayv1.ListenerSetSpec).Listeners {
 			l := listener(w, g, o, spec, &gatewayv1.Listener{Name: e.Name, Hostname: e.Hostname, Port: e.Port, Protocol: e.Protocol, TLS: e.TLS, AllowedRoutes: e.AllowedRoutes})
-			for i := range out {
-				l.yield(&out[i])
+			if counted++; counted > mostOfSets {
+				l.Conflict = Problem{reasonTooMany, fmt.Sprintf("the ListenerSets of the Gateway have more than %d listeners, which are all that count", mostOfSets)}
+			} else {
+				for i := range out {
+					l.yield(&out[i])
+				}
 			}
 			out = append(out, l)
 		}
@@ -90,7 +101,17 @@ func (l *Listener) yield(earlier *Listener) {
 		l.Conflict = Problem{string(gatewayv1.ListenerReasonProtocolConflict), "port: another listener of the Gateway speaks another protocol there"}
 	case l.Host == earlier.Host:
 		l.Conflict = Problem{string(gatewayv1.ListenerReasonHostnameConflict), "hostname: another listener of the Gateway has it at this port"}
+	case l.Ref == earlier.Ref:
+		l.Conflict = Problem{string(gatewayv1.ListenerReasonHostnameConflict), "name: another listener of the ListenerSet is called the same"}
+	case earlier.Set.Name != "" && earlier.Set.Namespace != l.Set.Namespace && earlier.covers(l.Host):
+		l.Conflict = Problem{string(gatewayv1.ListenerReasonHostnameConflict), "hostname: a ListenerSet of another namespace has a pattern that covers it at this port"}
 	}
+}
+
+// covers says whether the listener's host is a pattern with a host within it. One for all hosts is nobody's alone.
+func (l *Listener) covers(host string) bool {
+	tail, pattern := strings.CutPrefix(l.Host, "*.")
+	return pattern && strings.HasSuffix(host, "."+tail)
 }
 
 // SetOf is the ListenerSet of a listener, by its ref; false where it is the Gateway's own.

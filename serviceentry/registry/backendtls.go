@@ -131,6 +131,11 @@ func (b *batch) noteNamed(o *config.Object, names bool) {
 	}
 }
 
+// touchSecured marks the hosts to which gateways show their certificates. Whatever leads there from the same pods does, by whichever Gateway.
+func (b *batch) touchSecured() {
+	b.secured.Walk(func(host string, _ gatewayapi.Secured) bool { b.beside[host] = true; return true })
+}
+
 // turnNamed is about what follows from a Secret or a ConfigMap for those that name it.
 func (b *batch) turnNamed(changed config.Key) {
 	for key := range b.index.gatewayAPI.shown[changed] {
@@ -149,7 +154,7 @@ func (b *batch) turnNamed(changed config.Key) {
 				b.retold[set.Key] = true
 			}
 			if g := b.next.gateways[key]; g != nil && g.Shows != nil {
-				b.touchBound(g)
+				b.touchSecured()
 			}
 		}
 	}

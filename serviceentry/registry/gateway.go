@@ -34,6 +34,7 @@ type GatewayServer struct {
 	// What an ingress gateway makes of it.
 	Serves ServerKind
 	Why    string // it does not serve it
+	Shut   string // it opens it, and closes all that comes
 	Name   string // of its port
 	// Redirect says that requests have to come by TLS, and are told so.
 	Redirect bool
@@ -153,9 +154,20 @@ func (b *batch) setGateway(c config.Change) {
 	b.putGateway(c.Key, g)
 }
 
+// shows is the certificate that its pods show to Services; the zero value for none.
+func (g *Gateway) shows() ShownCertificate {
+	if g == nil || g.Shows == nil {
+		return ShownCertificate{}
+	}
+	return *g.Shows
+}
+
 // putGateway replaces one, or takes it out; its names are those of both.
 func (b *batch) putGateway(key config.Key, is *Gateway) {
 	was := b.next.gateways[key]
+	if was.shows() != is.shows() {
+		b.touchSecured()
+	}
 	b.touchServed(was)
 	b.touchBound(was)
 	if is == nil {

@@ -231,7 +231,7 @@ func fromKubeListener(l *gatewayapi.Listener) GatewayServer {
 		Hosts: []HostFilter{{"*", l.Host}}, Name: l.Name, Ref: l.Ref,
 	}
 	switch {
-	case !l.Opens():
+	case !l.Opens() && !l.Shut():
 		s.Why = "the listener " + l.Name + ": " + l.Unaccepted.Message + l.Conflict.Message + l.Refs.Message
 		return s
 	case l.Protocol == gatewayv1.HTTPProtocolType:
@@ -251,6 +251,9 @@ func fromKubeListener(l *gatewayapi.Listener) GatewayServer {
 	s.Alone = s.Serves != ServesBytes
 	if s.Serves.EndsTLS() {
 		s.TLS = &ServerTLS{}
+		if l.Shut() {
+			s.Shut = "the listener " + l.Name + ": " + l.Refs.Message
+		}
 		for _, c := range l.Certificates {
 			s.TLS.Credentials = append(s.TLS.Credentials, c.String())
 		}

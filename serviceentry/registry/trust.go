@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,6 +74,15 @@ func (b *batch) setConfigMap(c config.Change) {
 		next[c.Key] = readTrust(c.Object.Spec.(*corev1.ConfigMap))
 	}
 	b.next.trusted, b.changed.Credentials = next, true
+}
+
+// CheckTrust says what is wrong with a ConfigMap that is meant for roots, so that a broken one does not take the place of a good one.
+// ConfigMaps for other things are fine.
+func CheckTrust(m *corev1.ConfigMap) error {
+	if h := readTrust(m); h.good == nil && m.Data[named.TrustKey] != "" {
+		return errors.New(h.problem)
+	}
+	return nil
 }
 
 func readTrust(m *corev1.ConfigMap) held {

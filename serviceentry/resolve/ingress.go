@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,7 +65,7 @@ func (a Ingress) Servers() (out []IngressServer) {
 			}
 		}
 		if s.TLS != nil {
-			s.Closed = a.give(&s)
+			s.Closed = cmp.Or(o.Shut, a.give(&s))
 		}
 		out = append(out, s)
 	}

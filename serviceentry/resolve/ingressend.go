@@ -89,8 +89,9 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 	if !t.Untouched {
 		t.Port = port.Within(tls)
 	}
-	if kind == Requests && port.Protocol == registry.TLS && tls == nil {
-		return t.close(by, d, fmt.Sprintf("takes TLS at port %d, and requests to Services of the mesh are sent as they are", number), "name a port of plain HTTP")
+	if kind == Requests && port.Protocol == registry.TLS && !tls.Always() && (tls == nil || tls.Mode != registry.TLSDisable) {
+		return t.close(by, d, fmt.Sprintf("takes TLS at port %d, which gateways speak for requests where a BackendTLSPolicy says so", number),
+			"write a BackendTLSPolicy for the Service, or name a port of plain HTTP")
 	}
 	return t
 }

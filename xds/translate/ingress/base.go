@@ -134,6 +134,9 @@ func tlsChain(s resolve.IngressServer, m mesh.Ingress) *listenerv3.FilterChain {
 	}
 	switch s.Serves {
 	case registry.ServesTLSRequests:
+		if s.TLS.Clients == registry.Unverified { // nobody behind may take what such a client shows, or says, for its name
+			m.ClientCertificates = mesh.Sanitize
+		}
 		c := envoy.Chain(name, match, envoy.IngressHCM(tableName(s.Table), m))
 		c.TransportSocket = endTLS(s, "h2", envoy.HTTP11)
 		return envoy.HandshakeWithin(c)
