@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -126,4 +127,8 @@ func TestLocality(t *testing.T) {
 	answers("shares", func(seen map[string]int) bool { return seen["r1.z1"] == 0 && seen["r1.z2"] > 5 && seen["r2.z1"] > 5 })
 	write("rule.yaml", localityRule("{loadBalancer: {simple: ROUND_ROBIN}}"))
 	answers("no setting", func(seen map[string]int) bool { return len(seen) == 3 })
+	// nobody says where anything is, and a client's requests go to one endpoint
+	write("locality.yaml", strings.NewReplacer("istio-locality: r1.z1, ", "", "istio-locality: r1.z2, ", "", "istio-locality: r2.z1, ", "").Replace(pods))
+	write("rule.yaml", localityRule("{"+ejects+", loadBalancer: {consistentHash: {httpHeaderName: x-user}}}"))
+	answers("no places", func(seen map[string]int) bool { return seen["r1.z1"]+seen["r1.z2"]+seen["r2.z1"] == 30 })
 }

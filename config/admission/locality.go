@@ -2,12 +2,14 @@ package admission
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config/decode/strict"
+	"github.com/sallyport/sallyport/serviceentry/locality"
 )
 
 // topology are the labels that stand for regions and what is in them.
@@ -20,6 +22,9 @@ func (r *report) localitySetting(field string, s *networking.LocalityLoadBalance
 	if len(s.Distribute) > 0 && len(s.Failover) > 0 {
 		r.reject(field, nil, "distribute and failover cannot be set together", "keep one of the two")
 		return
+	}
+	if n := len(s.FailoverPriority); n > locality.MostPriorities {
+		r.reject(at(field, "failoverPriority"), n, fmt.Sprintf("there are more than %d labels", locality.MostPriorities), "keep the first ones")
 	}
 	for i, label := range s.FailoverPriority {
 		if len(s.Failover) > 0 && slices.Contains(topology, label) {
@@ -40,10 +45,10 @@ func (r *report) localitySetting(field string, s *networking.LocalityLoadBalance
 // distribution checks the shares of the localities that traffic goes to.
 func (r *report) distribution(field string, to map[string]uint32) {
 	var sum uint64
-	for _, locality := range sortedKeys(to) {
-		weight := to[locality]
+	for _, place := range sortedKeys(to) {
+		weight := to[place]
 		if weight == 0 || weight > 100 {
-			r.reject(strict.Join(field, locality), weight, "is no share of 100", "write a number from 1 to 100, or remove it")
+			r.reject(strict.Join(field, place), weight, "is no share of 100", "write a number from 1 to 100, or remove it")
 		}
 		sum += uint64(weight)
 	}

@@ -35,6 +35,9 @@ func (c *Config) applyIstio(in *meshconfig.MeshConfig) (problems []strict.Proble
 	if auto := in.EnableAutoMtls; auto != nil {
 		c.AutoMTLS = auto.Value
 	}
+	if l := in.LocalityLbSetting; len(l.GetDistribute()) > 0 && len(l.GetFailover()) > 0 {
+		problems = append(problems, problem("localityLbSetting", "distribute and failover", "are not for one setting", "keep one of the two"))
+	}
 	if in.LocalityLbSetting != nil {
 		c.LocalityLb = in.LocalityLbSetting
 	}

@@ -2,6 +2,7 @@ package locality
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -33,12 +34,26 @@ func (c Client) label(key string) string {
 	return ""
 }
 
+// Only is those of its labels whose keys are given.
+func (c Client) Only(keys []string) string {
+	var out []string
+	for pair := range strings.SplitSeq(c.Labels, ",") {
+		if key, _, has := strings.Cut(pair, "="); has && slices.Contains(keys, key) {
+			out = append(out, pair)
+		}
+	}
+	return strings.Join(out, ",")
+}
+
 // Setting is a localityLbSetting that counts.
 type Setting struct {
 	Distribute []*networking.LocalityLoadBalancerSetting_Distribute
 	Failover   []*networking.LocalityLoadBalancerSetting_Failover
 	Priority   []string // failoverPriority
 }
+
+// MostPriorities is how many labels of failoverPriority count: each is asked of each endpoint.
+const MostPriorities = 16
 
 // Of is the setting that counts of one that is written; nil where it changes nothing. fails says that endpoints which fail are noticed, without
 // which there is nothing to fail over from.
@@ -49,7 +64,7 @@ func Of(in *networking.LocalityLoadBalancerSetting, fails bool) *Setting {
 	case len(in.Distribute) > 0:
 		return &Setting{Distribute: in.Distribute}
 	case fails:
-		return &Setting{Failover: in.Failover, Priority: in.FailoverPriority}
+		return &Setting{Failover: in.Failover, Priority: in.FailoverPriority[:min(len(in.FailoverPriority), MostPriorities)]}
 	default:
 		return nil
 	}
@@ -158,18 +173,19 @@ func (s *Setting) share(c Client, groups []Group, weights []uint64) []uint64 {
 		return weights
 	}
 	to := s.Distribute[i].To
-	out := make([]uint64, len(groups))
-	for pattern, percent := range to {
-		var total uint64
-		for n, g := range groups {
-			if covers(pattern, g.Locality) {
-				total += weights[n]
-			}
+	patterns := slices.Sorted(maps.Keys(to))
+	slices.SortStableFunc(patterns, func(a, b string) int { return len(b) - len(a) }) // of patterns that overlap the narrower one counts
+	of, total := make([]string, len(groups)), map[string]uint64{}
+	for n, g := range groups {
+		if at := slices.IndexFunc(patterns, func(p string) bool { return covers(p, g.Locality) }); at >= 0 {
+			of[n] = patterns[at]
+			total[of[n]] += weights[n]
 		}
-		for n, g := range groups {
-			if covers(pattern, g.Locality) {
-				out[n] = max((weights[n]*uint64(percent)*precision+total-1)/total, 1)
-			}
+	}
+	out := make([]uint64, len(groups))
+	for n, pattern := range of {
+		if percent := uint64(to[pattern]); percent > 0 {
+			out[n] = (weights[n]*percent*precision + total[pattern] - 1) / total[pattern]
 		}
 	}
 	return out

@@ -41,11 +41,24 @@ func (e Endpoint) PortOf(p Port) uint32 {
 // label is one of the endpoint's, or what stands for where it is.
 func (e Endpoint) label(key string) string {
 	region, zone, subzone := locality.Split(e.Locality)
-	at := map[string]string{
-		locality.LabelRegion: region, locality.LabelZone: zone, locality.LabelSubzone: subzone,
-		locality.LabelNetwork: e.Network, locality.LabelCluster: e.Cluster, locality.LabelHost: e.Node,
+	at := ""
+	switch key {
+	case locality.LabelRegion:
+		at = region
+	case locality.LabelZone:
+		at = zone
+	case locality.LabelSubzone:
+		at = subzone
+	case locality.LabelNetwork:
+		at = e.Network
+	case locality.LabelCluster:
+		at = e.Cluster
+	case locality.LabelHost:
+		if e.Cluster == "" { // another cluster's Node may have the name
+			at = e.Node
+		}
 	}
-	return cmp.Or(at[key], e.Labels[key])
+	return cmp.Or(at, e.Labels[key])
 }
 
 func (e Endpoint) equal(o Endpoint) bool {

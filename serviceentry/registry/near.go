@@ -58,7 +58,7 @@ type Group struct {
 // Groups puts a service's endpoints in the order in which they are asked. reach makes of a group's what is connected to.
 func (n Near) Groups(svc *Service, t Traffic, list []Endpoint, reach func([]Endpoint) []Endpoint) []Group {
 	if svc.NodeLocal {
-		list = slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return e.Node == "" || e.Node != n.Client.Node })
+		list = slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return e.Cluster != "" || e.Node == "" || e.Node != n.Client.Node })
 	}
 	setting := n.Spread(svc, t)
 	if setting == nil {

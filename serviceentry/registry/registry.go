@@ -173,6 +173,7 @@ type batch struct {
 
 	rewired       bool         // which networks there are, and how they are reached, may be otherwise
 	netsMoved     bool         // what the cluster's networks are made from
+	placesMoved   bool         // where Nodes are
 	specialCopied bool         // next has a map of its own
 	madeCopied    bool         // next has a map of its own
 	exitWas       map[Ref]bool // gateways whose count changed: whether anything left by them before

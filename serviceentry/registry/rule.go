@@ -57,6 +57,7 @@ type Rule struct {
 	portTraffic map[uint32]Traffic      // for single ports, which win
 	Hash        uint64
 	Revision    string // of the object
+	distinct    []Traffic
 }
 
 // TLSFor gives the settings for a port; nil when the rule says nothing. As in Istio, settings for the port stand in for those for
@@ -93,6 +94,7 @@ func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg
 	}
 	r.readTraffic(spec.GetTrafficPolicy())
 	r.readSubsets(spec.Subsets)
+	r.tellApart()
 	return r
 }
 

@@ -41,7 +41,13 @@ const (
 )
 
 func (a asks) and(b asks) asks {
-	return asks{a.place || b.place, a.node || b.node, append(slices.Clone(a.labels), b.labels...)}
+	labels := a.labels
+	for _, key := range b.labels {
+		if !slices.Contains(labels, key) {
+			labels = append(slices.Clip(labels), key)
+		}
+	}
+	return asks{a.place || b.place, a.node || b.node, labels}
 }
 
 // of is what of a client is asked about.
@@ -53,7 +59,7 @@ func (a asks) of(c locality.Client) (out locality.Client) {
 		out.Node = c.Node
 	}
 	if len(a.labels) > 0 {
-		out.Labels = c.Labels
+		out.Labels = c.Only(a.labels)
 	}
 	return out
 }
@@ -99,28 +105,57 @@ func spread(svc *Service, t Traffic, def *networking.LocalityLoadBalancerSetting
 // asksAt is what a service and its rule ask about a client.
 func asksAt(svc *Service, r *Rule, def *networking.LocalityLoadBalancerSetting) (a asks) {
 	a.node = svc.NodeLocal
-	for _, t := range r.traffics() {
+	if r == nil {
+		return a.and(asksOf(spread(svc, Traffic{}, def)))
+	}
+	for _, t := range r.distinct {
 		a = a.and(asksOf(spread(svc, t, def)))
 	}
 	return a
 }
 
-// traffics are all settings of a rule, for whatever port and subset; of none, the usual.
-func (r *Rule) traffics() []Traffic {
-	if r == nil {
-		return []Traffic{{}}
+// tellApart notes the settings of a rule, for whatever port and subset, that differ in how endpoints are told apart. There are as many as
+// localityLbSettings are written, twice, and no more.
+func (r *Rule) tellApart() {
+	type kind struct {
+		setting *networking.LocalityLoadBalancerSetting
+		fails   bool
 	}
-	ports := append([]uint32{0}, slices.Collect(maps.Keys(r.portTraffic))...)
-	for _, s := range r.Subsets {
-		ports = append(ports, slices.Collect(maps.Keys(s.portTraffic))...)
-	}
-	var out []Traffic
-	for _, part := range r.Parts() {
-		for _, port := range ports {
-			out = append(out, r.SubsetTraffic(part.Name, port))
+	seen := map[kind]bool{}
+	note := func(t Traffic) {
+		k := kind{t.Balancer.GetLocalityLbSetting(), t.Outlier != nil}
+		if !seen[k] {
+			seen[k] = true
+			r.distinct = append(r.distinct, t)
 		}
 	}
-	return out
+	// each part of a setting stands in for a wider one's, so the parts are put together in every way that may be
+	var balancers []*networking.LoadBalancerSettings
+	var outliers []*networking.OutlierDetection
+	add := func(t Traffic) {
+		if t.Balancer.GetLocalityLbSetting() != nil {
+			balancers = append(balancers, t.Balancer)
+		}
+		if t.Outlier != nil && len(outliers) == 0 {
+			outliers = append(outliers, t.Outlier)
+		}
+	}
+	add(r.traffic)
+	for _, port := range slices.Sorted(maps.Keys(r.portTraffic)) {
+		add(r.portTraffic[port])
+	}
+	for _, s := range r.Subsets {
+		add(s.traffic)
+		for _, port := range slices.Sorted(maps.Keys(s.portTraffic)) {
+			add(s.portTraffic[port])
+		}
+	}
+	for _, b := range append(balancers, nil) {
+		note(Traffic{Balancer: b})
+		for _, o := range outliers {
+			note(Traffic{Balancer: b, Outlier: o})
+		}
+	}
 }
 
 // Prefers is which endpoints a Service asks to be sent to first: its trafficDistribution.
@@ -202,7 +237,7 @@ func (b *batch) setPlace(c config.Change) {
 	if next[c.Key.Name] = is; is == "" {
 		delete(next, c.Key.Name)
 	}
-	b.next.places, b.changed.Views, b.index.places = next, true, next
+	b.next.places, b.index.places, b.placesMoved = next, next, true
 	for ns, pods := range b.index.pods {
 		for _, pod := range pods {
 			if pod.Spec.NodeName == c.Key.Name {
@@ -246,6 +281,11 @@ func (b *batch) settleAsked() {
 		if key, is := strings.CutPrefix(word, asksLabel); is {
 			now.labels = append(now.labels, key)
 		}
+	}
+	def := asksOf(locality.Of(b.next.Mesh.LocalityLb, false))
+	now.place, now.node = now.place || def.place, now.node || def.node
+	if b.placesMoved && (now.place || b.snap.asked.place) {
+		b.changed.Views = true
 	}
 	if was := b.snap.asked; was.place != now.place || was.node != now.node || !slices.Equal(was.labels, now.labels) {
 		b.next.asked, b.changed.Views = now, true

@@ -106,11 +106,11 @@ func decidesReading(p registry.Port) bool { return p.Number != 80 && p.Number !=
 // SeesAsEverybody says whether a host, whose registrations are given, is to the workload what it is to everybody, without gathering
 // what that is. It may say no where it is.
 func (a Sidecar) SeesAsEverybody(host string, list []*registry.Service) bool {
-	return a.scope == nil && a.selected == "" && a.snap.SeenAlike(host, list, a.Namespace) && !a.standsApart(host, list)
+	return a.scope == nil && a.selected == "" && a.snap.SeenAlike(host, list, a.Namespace) && !a.StandsApart(host, list)
 }
 
-// standsApart says whether it may make a difference to a host where the workload is.
-func (a Sidecar) standsApart(host string, list []*registry.Service) bool {
+// StandsApart says whether it may make a difference to a host, whose registrations are given, where the workload is.
+func (a Sidecar) StandsApart(host string, list []*registry.Service) bool {
 	if a.near.Client == (locality.Client{}) {
 		return false
 	}

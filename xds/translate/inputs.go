@@ -2,6 +2,7 @@ package translate
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -38,9 +39,16 @@ func (t *Translator) host(s *registry.Snapshot, c Class, host string) *part.Part
 	}
 	bare := in.Part()
 	p := peopled(in, bare, set)
+	if len(t.memo[host]) >= mostRemembered {
+		t.memo[host] = slices.Delete(t.memo[host], 0, 1)
+	}
 	t.memo[host] = append(t.memo[host], remembered{in, set, bare, p})
 	return p
 }
+
+// mostRemembered is how much of a host is remembered. There are more kinds of it only where many Nodes, or labels, are told different
+// things; those are made again when they are asked for.
+const mostRemembered = 128
 
 // peopled is a part with the endpoints of a set. The rest of it stays as it is, so that an endpoint which comes or goes costs the
 // resource that lists it.

@@ -14,14 +14,16 @@ import (
 // Workloads of many namespaces get nearly what everybody gets: they see a few hosts of their own, or at another address. Their
 // views are kept as what differs from everybody's, and cost that: in memory, when they are made, and when something changes.
 
-// Common is the class that a class is like, but for what it lets in, and whom it asks about that; or else, of sidecars, but for what its
-// namespace, its Sidecar object and its DestinationRules make of it, and where it is; the class itself where there is none.
+// Common is the class that a class is like, but for what it lets in, and whom it asks about that; or else but for where it is; or else, of
+// sidecars, but for what its namespace, its Sidecar object and its DestinationRules make of it; the class itself where there is none.
 func (c Class) Common() Class {
 	switch {
 	case c.Inbound != "" || c.Asks != "":
 		c.Inbound, c.Asks = "", ""
+	case c.Client != locality.Client{}:
+		c.Client = locality.Client{}
 	case c.Kind == Sidecar:
-		c.View, c.Scope, c.Selected, c.Client = "", config.Key{}, "", locality.Client{}
+		c.View, c.Scope, c.Selected = "", config.Key{}, ""
 	}
 	return c
 }
@@ -37,9 +39,9 @@ func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *Vie
 		part *part.Part
 	}
 	var differ []share
-	who := c.sidecar(s)
+	alike := c.alike(s)
 	for host, list := range s.Hosts() {
-		if who.SeesAsEverybody(host, list) {
+		if alike(host, list) {
 			continue
 		}
 		p := t.host(s, c, host)
@@ -65,6 +67,18 @@ func (v *View) over(c Class) *View {
 		out.resources[i] = v.resources[i].Over()
 	}
 	return out
+}
+
+// alike says of hosts whether they are to the class what they are to its Common, without making anything. It may say no where they are.
+func (c Class) alike(s *registry.Snapshot) func(host string, list []*registry.Service) bool {
+	if c.Kind != Sidecar {
+		return func(string, []*registry.Service) bool { return false }
+	}
+	who := c.sidecar(s)
+	if c.Client != (locality.Client{}) {
+		return func(host string, list []*registry.Service) bool { return !who.StandsApart(host, list) }
+	}
+	return who.SeesAsEverybody
 }
 
 // Alone says that the view is not kept as what differs from another one.

@@ -26,9 +26,9 @@ func Load(cluster string, port registry.Port, groups ...registry.Group) *endpoin
 		if len(g.Endpoints) == 0 {
 			continue
 		}
-		group := &endpointv3.LocalityLbEndpoints{Priority: g.Priority, Locality: localityOf(g)}
-		if g.Weight > 0 {
-			group.LoadBalancingWeight = wrapperspb.UInt32(g.Weight)
+		group := &endpointv3.LocalityLbEndpoints{Priority: g.Priority}
+		if g.Weight > 0 { // which Envoy reads only where there is a locality, known or not
+			group.Locality, group.LoadBalancingWeight = localityOf(g), wrapperspb.UInt32(g.Weight)
 		}
 		for _, e := range g.Endpoints {
 			to := envoy.LBEndpoint(envoy.TCPAddress(e.Address, e.PortOf(port)), e.Weight)
@@ -43,9 +43,6 @@ func Load(cluster string, port registry.Port, groups ...registry.Group) *endpoin
 }
 
 func localityOf(g registry.Group) *corev3.Locality {
-	if g.Locality == "" {
-		return nil
-	}
 	region, zone, subzone := locality.Split(g.Locality)
 	return &corev3.Locality{Region: region, Zone: zone, SubZone: subzone}
 }

@@ -93,7 +93,7 @@ var knownHTTP = map[string]fields{
 	"envoy.extensions.filters.http.composite.v3.DynamicConfig":                set("name config_discovery", ""),
 	"envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication":            set("", "rules providers bypass_cors_preflight"),
 	"envoy.extensions.filters.http.ext_authz.v3.ExtAuthz": set("filter_enabled_metadata",
-		"services transport_api_version failure_mode_allow with_request_body clear_route_cache status_on_error stat_prefix allowed_headers decoder_header_mutation_rules"),
+		"grpc_service http_service transport_api_version failure_mode_allow with_request_body clear_route_cache status_on_error stat_prefix allowed_headers decoder_header_mutation_rules"),
 	"envoy.extensions.filters.http.rbac.v3.RBAC":               set("rules matcher shadow_matcher rules_stat_prefix shadow_rules_stat_prefix", ""),
 	"envoy.extensions.filters.http.rbac.v3.RBACPerRoute":       set("rbac", ""),
 	"envoy.extensions.filters.http.router.v3.Router":           set("", "suppress_envoy_headers"),
