@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -55,15 +53,14 @@ func TestPolicyEditsAmongMany(t *testing.T) {
 		}
 		p.write(t, "  rules: "+rule+"\n")
 	}
-	kept, ask := p.keptOpen(t)
-	defer func() { _ = kept.Close() }()
+	ask := p.keptOpen(t)
 	becomes := func(open bool, within time.Duration) {
 		t.Helper()
 		for end := time.Now().Add(within); ; { // without a rest, since the time counts
 			switch status := ask(); {
-			case (status == http.StatusOK) == open:
+			case open && status == http.StatusOK, !open && status == http.StatusForbidden:
 				return
-			case time.Now().After(end) || status != http.StatusOK && status != http.StatusForbidden:
+			case time.Now().After(end):
 				t.Fatalf("it is open: %t, and the answer %d", open, status)
 			}
 		}
@@ -84,8 +81,8 @@ func TestPolicyEditsAmongMany(t *testing.T) {
 	t.Logf("an edit counts at the gateway after %s (p50), %s (p99)", took[len(took)/2].Round(100*time.Microsecond), took[len(took)*99/100].Round(100*time.Microsecond))
 }
 
-// keptOpen is one connection to one.policed.test, and asks by it again and again.
-func (p *policed) keptOpen(t *testing.T) (net.Conn, func() int) {
+// keptOpen asks one.policed.test again and again, by one connection as long as that lasts; 0 is no answer.
+func (p *policed) keptOpen(t *testing.T) func() int {
 	t.Helper()
 	var addr netip.Addr
 	if err := world.Within(p.ctx, time.Minute, func() (err error) { // once its registration is read
@@ -94,20 +91,21 @@ func (p *policed) keptOpen(t *testing.T) (net.Conn, func() int) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := p.app.host.DialContext(p.ctx, "tcp", netip.AddrPortFrom(addr, policedHTTP).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := bufio.NewReader(c)
-	return c, func() int {
-		_ = c.SetDeadline(time.Now().Add(time.Minute))
-		if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: one.policed.test:%d\r\n\r\n", policedHTTP); err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.ReadResponse(in, nil)
+	transport := &http.Transport{DialContext: p.app.host.DialContext, MaxIdleConnsPerHost: 1}
+	t.Cleanup(transport.CloseIdleConnections)
+	client := &http.Client{Transport: transport, Timeout: time.Minute}
+	to := "http://" + netip.AddrPortFrom(addr, policedHTTP).String() + "/"
+	return func() int {
+		r, err := http.NewRequestWithContext(p.ctx, http.MethodGet, to, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Host = fmt.Sprintf("one.policed.test:%d", policedHTTP)
+		resp, err := client.Do(r)
+		if err != nil {
+			return 0 // it was closed while nothing was open yet, or the connection is to be another one
+		}
+		defer func() { _ = resp.Body.Close() }()
 		_, _ = io.Copy(io.Discard, resp.Body)
 		return resp.StatusCode
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -118,7 +119,7 @@ func (p *providers) byHTTP(in *meshconfig.MeshConfig_ExtensionProvider_EnvoyExte
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.IncludeAdditionalHeadersInCheck)) {
 		a.Added = append(a.Added, AuthorizerHeader{name, in.IncludeAdditionalHeadersInCheck[name]})
-		if !isHeaderName(name) || strings.ContainsAny(in.IncludeAdditionalHeadersInCheck[name], "\r\n\x00") {
+		if !isHeaderName(name) || strings.EqualFold(name, "host") || strings.ContainsAny(in.IncludeAdditionalHeadersInCheck[name], "\r\n\x00") {
 			p.add(field+".includeAdditionalHeadersInCheck", name, "is no header, or has a value that is none", "write a header's name and value")
 		}
 	}
@@ -166,8 +167,8 @@ func (p *providers) common(field string, in asked) Authorizer {
 	}
 	if text := in.GetStatusOnError(); text != "" {
 		n, err := strconv.ParseUint(text, 10, 32)
-		if err != nil || http.StatusText(int(n)) == "" || n < 200 {
-			p.add(field+".statusOnError", text, "is no status of HTTP", `write a number as in "503"`)
+		if _, known := typev3.StatusCode_name[int32(n)]; err != nil || !known || n < 200 {
+			p.add(field+".statusOnError", text, "is no status of HTTP that proxies know", `write a number as in "503"`)
 		}
 		a.StatusOnError = uint32(n)
 	}

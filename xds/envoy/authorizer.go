@@ -59,7 +59,7 @@ func (a Authorizer) Requests() *extauthzv3.ExtAuthz {
 		service.AuthorizationRequest = &extauthzv3.AuthorizationRequest{}
 	}
 	for _, h := range a.Added {
-		service.AuthorizationRequest.HeadersToAdd = append(service.AuthorizationRequest.HeadersToAdd, &corev3.HeaderValue{Key: h.Name, Value: h.Value})
+		service.AuthorizationRequest.HeadersToAdd = append(service.AuthorizationRequest.HeadersToAdd, &corev3.HeaderValue{Key: h.Name, Value: strings.ReplaceAll(h.Value, "%", "%%")}) // Envoy reads a format
 	}
 	f.Services = &extauthzv3.ExtAuthz_HttpService{HttpService: service}
 	return f

@@ -14,6 +14,7 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	netrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -30,7 +31,8 @@ func endsTunnels(m *hcmv3.HttpConnectionManager) {
 	m.CommonHttpProtocolOptions.IdleTimeout = durationpb.New(tunnelRest)
 	m.DrainTimeout = durationpb.New(drainTime)
 	m.UpgradeConfigs = []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}}
-	// Nothing of a tunnel's head goes on to the app.
+	// Nothing of a tunnel's head goes on to the app, and a client's address is its connection's, whatever it writes (X-Forwarded-For).
+	m.UseRemoteAddress = wrapperspb.Bool(true)
 	m.ForwardClientCertDetails, m.SetCurrentClientCertDetails = hcmv3.HttpConnectionManager_SANITIZE, nil
 }
 
