@@ -14,13 +14,13 @@ import (
 // Workloads of many namespaces get nearly what everybody gets: they see a few hosts of their own, or at another address. Their
 // views are kept as what differs from everybody's, and cost that: in memory, when they are made, and when something changes.
 
-// Common is the class that a class is like, but for what it lets in, and whom it asks about that; or else but for where it is; or else, of
+// Common is the class that a class is like, but for what it lets in, and whom it asks about that; or else, of sidecars, but for where it is; or else, of
 // sidecars, but for what its namespace, its Sidecar object and its DestinationRules make of it; the class itself where there is none.
 func (c Class) Common() Class {
 	switch {
 	case c.Inbound != "" || c.Asks != "":
 		c.Inbound, c.Asks = "", ""
-	case c.Client != locality.Client{}:
+	case c.Kind == Sidecar && c.Client != locality.Client{}:
 		c.Client = locality.Client{}
 	case c.Kind == Sidecar:
 		c.View, c.Scope, c.Selected = "", config.Key{}, ""
