@@ -13,7 +13,7 @@ import (
 )
 
 // topology are the labels that stand for regions and what is in them.
-var topology = []string{"topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.istio.io/subzone"}
+var topology = []string{locality.LabelRegion, locality.LabelZone, locality.LabelSubzone}
 
 func (r *report) localitySetting(field string, s *networking.LocalityLoadBalancerSetting) {
 	if s == nil {
@@ -68,26 +68,12 @@ func (r *report) localities(field string, list []string) {
 			r.reject(field, l, "a part of the locality is empty", "write REGION, REGION/ZONE or REGION/ZONE/SUBZONE")
 		}
 		for _, other := range list[:i] {
-			if within(l, other) || within(other, l) {
+			if locality.Covers(l, other) || locality.Covers(other, l) {
 				r.reject(field, l, "overlaps with "+other, "keep one of the two")
 				break
 			}
 		}
 	}
-}
-
-// within says whether one locality is a part of the other, or all of it.
-func within(part, whole string) bool {
-	for i, p := range strings.SplitN(whole, "/", 3) {
-		parts := strings.SplitN(part, "/", 3)
-		if p == "*" {
-			return true
-		}
-		if i >= len(parts) || parts[i] != p {
-			return false
-		}
-	}
-	return true
 }
 
 func (r *report) failover(field, from, to string) {

@@ -41,8 +41,32 @@ func OfNode(labels map[string]string) string {
 	return Join(labels[LabelRegion], labels[LabelZone], labels[LabelSubzone])
 }
 
-// covers says whether a pattern as in a distribution ("*", "region/*", "region/zone") covers a locality.
-func covers(pattern, locality string) bool {
+// Place is where something is.
+type Place struct{ Locality, Node, Network, Cluster string }
+
+// Label is what stands for a part of the place under a label's key; "" under others.
+func (p Place) Label(key string) string {
+	region, zone, subzone := Split(p.Locality)
+	switch key {
+	case LabelRegion:
+		return region
+	case LabelZone:
+		return zone
+	case LabelSubzone:
+		return subzone
+	case LabelNetwork:
+		return p.Network
+	case LabelCluster:
+		return p.Cluster
+	case LabelHost:
+		return p.Node
+	default:
+		return ""
+	}
+}
+
+// Covers says whether a pattern as in a distribution ("*", "region/*", "region/zone") covers a locality.
+func Covers(pattern, locality string) bool {
 	wants, has := strings.SplitN(pattern, "/", 3), strings.SplitN(locality, "/", 3)
 	for i, want := range wants {
 		switch {

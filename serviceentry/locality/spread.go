@@ -21,10 +21,8 @@ type Client struct {
 
 // label gives one of the client's, or what stands for where it is.
 func (c Client) label(key string) string {
-	region, zone, subzone := Split(c.Locality)
-	at := map[string]string{LabelRegion: region, LabelZone: zone, LabelSubzone: subzone, LabelNetwork: c.Network, LabelHost: c.Node}
-	if v := at[key]; v != "" {
-		return v
+	if at := (Place{Locality: c.Locality, Node: c.Node, Network: c.Network}).Label(key); at != "" {
+		return at
 	}
 	for pair := range strings.SplitSeq(c.Labels, ",") {
 		if k, v, _ := strings.Cut(pair, "="); k == key {
@@ -93,9 +91,10 @@ func (s *Setting) Spread(c Client, list []Endpoint) []Group {
 	}
 	at := map[place]int{}
 	var groups []Group
-	weights := []uint64{}
+	var weights []uint64
+	wanted := s.wanted(c)
 	for i, e := range list {
-		p := place{s.rank(c, e), e.Locality}
+		p := place{s.rank(c, wanted, e), e.Locality}
 		n, there := at[p]
 		if !there {
 			n = len(groups)
@@ -108,21 +107,37 @@ func (s *Setting) Spread(c Client, list []Endpoint) []Group {
 	slices.SortFunc(groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Locality, b.Locality))
 	})
-	closeGaps(groups)
+	CloseGaps(groups, func(g *Group) *uint32 { return &g.Priority })
 	return groups
 }
 
+// pair is a label, and what it should be.
+type pair struct{ key, value string }
+
+// wanted are the labels of failoverPriority: as they are written, or as the client has them.
+func (s *Setting) wanted(c Client) []pair {
+	out := make([]pair, len(s.Priority))
+	for i, label := range s.Priority {
+		key, value, written := strings.Cut(label, "=")
+		if !written {
+			value = c.label(key)
+		}
+		out[i] = pair{key, value}
+	}
+	return out
+}
+
 // rank is how late an endpoint is asked.
-func (s *Setting) rank(c Client, e Endpoint) uint32 {
+func (s *Setting) rank(c Client, wanted []pair, e Endpoint) uint32 {
 	switch {
 	case len(s.Distribute) > 0:
 		return 0
 	case len(s.Priority) == 0:
 		return s.farness(c, e)
 	case len(s.Failover) == 0:
-		return s.unlike(c, e)
+		return unlike(wanted, e)
 	default: // as in Istio, labels come first
-		return s.unlike(c, e)*(farthest+1) + s.farness(c, e)
+		return unlike(wanted, e)*(farthest+1) + s.farness(c, e)
 	}
 }
 
@@ -151,23 +166,18 @@ func (s *Setting) farness(c Client, e Endpoint) uint32 {
 }
 
 // unlike is how many of the labels, in order, are not the same from the first one on that differs.
-func (s *Setting) unlike(c Client, e Endpoint) uint32 {
-	for i, label := range s.Priority {
-		key, want, written := strings.Cut(label, "=")
-		if !written {
-			want = c.label(key)
-		}
-		if e.Label(key) != want {
-			return uint32(len(s.Priority) - i)
-		}
+func unlike(wanted []pair, e Endpoint) uint32 {
+	i := slices.IndexFunc(wanted, func(p pair) bool { return e.Label(p.key) != p.value })
+	if i < 0 {
+		return 0
 	}
-	return 0
+	return uint32(len(wanted) - i)
 }
 
 // share is what of each group's weight counts: all of it, or what a distribution for the client's place gives its locality.
 func (s *Setting) share(c Client, groups []Group, weights []uint64) []uint64 {
 	i := slices.IndexFunc(s.Distribute, func(d *networking.LocalityLoadBalancerSetting_Distribute) bool {
-		return c.Locality != "" && covers(d.From, c.Locality)
+		return c.Locality != "" && Covers(d.From, c.Locality)
 	})
 	if i < 0 {
 		return weights
@@ -177,7 +187,7 @@ func (s *Setting) share(c Client, groups []Group, weights []uint64) []uint64 {
 	slices.SortStableFunc(patterns, func(a, b string) int { return len(b) - len(a) }) // of patterns that overlap the narrower one counts
 	of, total := make([]string, len(groups)), map[string]uint64{}
 	for n, g := range groups {
-		if at := slices.IndexFunc(patterns, func(p string) bool { return covers(p, g.Locality) }); at >= 0 {
+		if at := slices.IndexFunc(patterns, func(p string) bool { return Covers(p, g.Locality) }); at >= 0 {
 			of[n] = patterns[at]
 			total[of[n]] += weights[n]
 		}
@@ -212,13 +222,14 @@ func weigh(groups []Group, weights []uint64) []Group {
 	return out
 }
 
-// closeGaps numbers the priorities of sorted groups without gaps, as Envoy wants them.
-func closeGaps(groups []Group) {
+// CloseGaps numbers the priorities of sorted groups without gaps, as Envoy wants them.
+func CloseGaps[G any](groups []G, of func(*G) *uint32) {
 	var was, number uint32
 	for i := range groups {
-		if i > 0 && groups[i].Priority != was {
+		priority := of(&groups[i])
+		if i > 0 && *priority != was {
 			number++
 		}
-		was, groups[i].Priority = groups[i].Priority, number
+		was, *priority = *priority, number
 	}
 }

@@ -40,25 +40,11 @@ func (e Endpoint) PortOf(p Port) uint32 {
 
 // label is one of the endpoint's, or what stands for where it is.
 func (e Endpoint) label(key string) string {
-	region, zone, subzone := locality.Split(e.Locality)
-	at := ""
-	switch key {
-	case locality.LabelRegion:
-		at = region
-	case locality.LabelZone:
-		at = zone
-	case locality.LabelSubzone:
-		at = subzone
-	case locality.LabelNetwork:
-		at = e.Network
-	case locality.LabelCluster:
-		at = e.Cluster
-	case locality.LabelHost:
-		if e.Cluster == "" { // another cluster's Node may have the name
-			at = e.Node
-		}
+	at := locality.Place{Locality: e.Locality, Network: e.Network, Cluster: e.Cluster}
+	if e.Cluster == "" { // another cluster's Node may have the name
+		at.Node = e.Node
 	}
-	return cmp.Or(at, e.Labels[key])
+	return cmp.Or(at.Label(key), e.Labels[key])
 }
 
 func (e Endpoint) equal(o Endpoint) bool {

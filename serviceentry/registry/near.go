@@ -35,7 +35,7 @@ func (n Near) For(ends ...End) Near {
 			a = a.and(asksAt(e.Service, e.Rule, n.Default))
 		}
 	}
-	if n.Client = a.of(n.Client); a.nothing() {
+	if n.Client = a.of(n.Client); !a.counts {
 		n.Default = nil
 	}
 	return n
@@ -71,24 +71,16 @@ func (n Near) Groups(svc *Service, t Traffic, list []Endpoint, reach func([]Endp
 		ends[i] = locality.Endpoint{Locality: e.Locality, Weight: e.Weight, Label: e.label}
 	}
 	var out []Group
-	var was uint32
 	for _, g := range setting.Spread(client, ends) {
 		in := make([]Endpoint, len(g.Members))
 		for i, m := range g.Members {
 			in[i] = list[m]
 		}
-		if in = reach(in); len(in) == 0 {
-			continue
+		if in = reach(in); len(in) > 0 {
+			out = append(out, Group{g.Priority, g.Locality, g.Weight, in})
 		}
-		priority := uint32(0) // without gaps
-		if len(out) > 0 {
-			priority = out[len(out)-1].Priority
-			if g.Priority != was {
-				priority++
-			}
-		}
-		was, out = g.Priority, append(out, Group{priority, g.Locality, g.Weight, in})
 	}
+	locality.CloseGaps(out, func(g *Group) *uint32 { return &g.Priority })
 	return out
 }
 

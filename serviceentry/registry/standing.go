@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 type asks struct {
 	place, node bool
 	labels      []string // keys
+	counts      bool     // a setting counts, whatever it asks
 }
 
 func (a asks) nothing() bool { return !a.place && !a.node && len(a.labels) == 0 }
@@ -47,7 +49,7 @@ func (a asks) and(b asks) asks {
 			labels = append(slices.Clip(labels), key)
 		}
 	}
-	return asks{a.place || b.place, a.node || b.node, labels}
+	return asks{a.place || b.place, a.node || b.node, labels, a.counts || b.counts}
 }
 
 // of is what of a client is asked about.
@@ -69,7 +71,7 @@ func asksOf(s *locality.Setting) (a asks) {
 	if s == nil {
 		return a
 	}
-	a.place = len(s.Priority) == 0 || len(s.Failover) > 0
+	a.counts, a.place = true, len(s.Priority) == 0 || len(s.Failover) > 0
 	for _, label := range s.Priority {
 		key, _, written := strings.Cut(label, "=")
 		switch {
@@ -114,46 +116,34 @@ func asksAt(svc *Service, r *Rule, def *networking.LocalityLoadBalancerSetting) 
 	return a
 }
 
-// tellApart notes the settings of a rule, for whatever port and subset, that differ in how endpoints are told apart. There are as many as
-// localityLbSettings are written, twice, and no more.
+// tellApart notes the settings of a rule that differ in how endpoints are told apart, for whatever port and subset: each part of a setting stands
+// in for a wider one's, so each localityLbSetting that is written counts with failures that are noticed, if any are, and without.
 func (r *Rule) tellApart() {
-	type kind struct {
-		setting *networking.LocalityLoadBalancerSetting
-		fails   bool
-	}
-	seen := map[kind]bool{}
-	note := func(t Traffic) {
-		k := kind{t.Balancer.GetLocalityLbSetting(), t.Outlier != nil}
-		if !seen[k] {
-			seen[k] = true
-			r.distinct = append(r.distinct, t)
+	balancers := []*networking.LoadBalancerSettings{nil}
+	var outlier *networking.OutlierDetection
+	read := func(list ...Traffic) {
+		for _, t := range list {
+			if t.Balancer.GetLocalityLbSetting() != nil {
+				balancers = append(balancers, t.Balancer)
+			}
+			outlier = cmp.Or(outlier, t.Outlier)
 		}
 	}
-	// each part of a setting stands in for a wider one's, so the parts are put together in every way that may be
-	var balancers []*networking.LoadBalancerSettings
-	var outliers []*networking.OutlierDetection
-	add := func(t Traffic) {
-		if t.Balancer.GetLocalityLbSetting() != nil {
-			balancers = append(balancers, t.Balancer)
-		}
-		if t.Outlier != nil && len(outliers) == 0 {
-			outliers = append(outliers, t.Outlier)
+	ofPorts := func(ports map[uint32]Traffic) {
+		for _, port := range slices.Sorted(maps.Keys(ports)) {
+			read(ports[port])
 		}
 	}
-	add(r.traffic)
-	for _, port := range slices.Sorted(maps.Keys(r.portTraffic)) {
-		add(r.portTraffic[port])
-	}
+	read(r.traffic)
+	ofPorts(r.portTraffic)
 	for _, s := range r.Subsets {
-		add(s.traffic)
-		for _, port := range slices.Sorted(maps.Keys(s.portTraffic)) {
-			add(s.portTraffic[port])
-		}
+		read(s.traffic)
+		ofPorts(s.portTraffic)
 	}
-	for _, b := range append(balancers, nil) {
-		note(Traffic{Balancer: b})
-		for _, o := range outliers {
-			note(Traffic{Balancer: b, Outlier: o})
+	for _, b := range balancers {
+		r.distinct = append(r.distinct, Traffic{Balancer: b})
+		if outlier != nil {
+			r.distinct = append(r.distinct, Traffic{Balancer: b, Outlier: outlier})
 		}
 	}
 }

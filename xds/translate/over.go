@@ -69,11 +69,8 @@ func (v *View) over(c Class) *View {
 	return out
 }
 
-// alike says of hosts whether they are to the class what they are to its Common, without making anything. It may say no where they are.
+// alike says of hosts whether they are to a class of sidecars what they are to its Common, without making anything. It may say no where they are.
 func (c Class) alike(s *registry.Snapshot) func(host string, list []*registry.Service) bool {
-	if c.Kind != Sidecar {
-		return func(string, []*registry.Service) bool { return false }
-	}
 	who := c.sidecar(s)
 	if c.Client != (locality.Client{}) {
 		return func(host string, list []*registry.Service) bool { return !who.StandsApart(host, list) }
