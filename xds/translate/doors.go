@@ -2,6 +2,7 @@ package translate
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -29,17 +30,10 @@ type doors struct {
 	templates map[string][]byte
 }
 
-// door is what they are made from.
+// door is what they are made from, all of it.
 type door struct {
-	usual    registry.MTLSMode
-	ports    map[uint32]registry.MTLSMode
+	inbound.Inputs
 	policies authz.Set
-	trust    envoy.Trusts
-	log      string
-}
-
-func (d door) equal(o door) bool {
-	return d.usual == o.usual && d.trust == o.trust && d.log == o.log && maps.Equal(d.ports, o.ports) && slices.Equal(d.policies, o.policies)
 }
 
 // Of gives a pod's, by their names; nil where it has what all pods have.
@@ -47,17 +41,17 @@ func (d *Doors) Of(s *registry.Snapshot, pod, namespace string, labels map[strin
 	from := doorOf(s, namespace, labels)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if from.usual == registry.Disable && len(from.ports) == 0 && len(from.policies) == 0 {
+	if from.Inbound.Mode == registry.Disable && len(from.Inbound.Ports) == 0 && len(from.policies) == 0 {
 		delete(d.made, pod)
 		return nil
 	}
-	if was := d.made[pod]; was != nil && was.from.equal(from) {
+	if was := d.made[pod]; was != nil && reflect.DeepEqual(was.from, from) {
 		return was.templates
 	}
 	if d.made == nil {
 		d.made = map[string]*doors{}
 	}
-	d.made[pod] = &doors{from, from.templates(s)}
+	d.made[pod] = &doors{from, from.templates()}
 	return d.made[pod].templates
 }
 
@@ -71,7 +65,8 @@ func (d *Doors) Forget(pod string) {
 // doorOf finds what is for a pod. Mutual TLS to its own ports it takes where clients are told so, by its label, or where nothing else may
 // come: elsewhere, telling it apart would keep protocols waiting in which the server speaks first.
 func doorOf(s *registry.Snapshot, namespace string, labels map[string]string) door {
-	d := door{usual: registry.Disable, policies: s.AuthorizingInbound(namespace, labels), trust: envoy.TrustsOf(s.Mesh), log: s.Mesh.Audit.Mesh}
+	d := door{inboundInputs(s, Class{}), s.AuthorizingInbound(namespace, labels)}
+	d.Inbound = resolve.Inbound{Mode: registry.Disable, Alone: true, Authorized: len(d.policies) > 0}
 	if !s.Mesh.MutualTLS {
 		return d
 	}
@@ -83,31 +78,23 @@ func doorOf(s *registry.Snapshot, namespace string, labels map[string]string) do
 		return m
 	}
 	modes := s.Modes(namespace, labels)
-	d.usual = as(modes.Default)
-	for port, mode := range modes.Ports {
-		if as(mode) == d.usual {
-			continue
+	d.Inbound.Mode = as(modes.Default)
+	for _, port := range slices.Sorted(maps.Keys(modes.Ports)) {
+		if mode := as(modes.Ports[port]); mode != d.Inbound.Mode {
+			d.Inbound.Ports = append(d.Inbound.Ports, registry.InboundPort{Number: port, Mode: mode})
 		}
-		if d.ports == nil {
-			d.ports = map[uint32]registry.MTLSMode{}
-		}
-		d.ports[port] = as(mode)
 	}
 	return d
 }
 
-func (d door) templates(s *registry.Snapshot) map[string][]byte {
-	p := inbound.Pod{Inputs: inboundInputs(s, Class{})}
-	p.Inbound = resolve.Inbound{Mode: d.usual, Alone: true, Authorized: len(d.policies) > 0}
-	for _, port := range slices.Sorted(maps.Keys(d.ports)) {
-		p.Inbound.Ports = append(p.Inbound.Ports, registry.InboundPort{Number: port, Mode: d.ports[port]})
-	}
+func (d door) templates() map[string][]byte {
+	p := inbound.Pod{Inputs: d.Inputs}
 	if p.Inbound.Authorized {
 		judge := func(see authorizing.Sight) func(authz.Set) *envoy.OnMatch {
 			return func(set authz.Set) *envoy.OnMatch { return authorizing.Connections(set, see) }
 		}
-		p.Judge = authorizing.Filter(d.policies, judge(atPod(d.trust)))
-		p.JudgeTunnels = authorizing.Filter(d.policies, judge(atTunnel(d.trust)))
+		p.Judge = authorizing.Filter(d.policies, judge(atPod(d.Trust)))
+		p.JudgeTunnels = authorizing.Filter(d.policies, judge(atTunnel(d.Trust)))
 	}
 	out := map[string][]byte{}
 	for _, l := range []*listenerv3.Listener{p.Listener(), p.Tunnel()} {

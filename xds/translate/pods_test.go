@@ -3,6 +3,7 @@ package translate_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode"
@@ -67,6 +68,12 @@ func TestDoors(t *testing.T) {
 	}
 	if again := of("again", strict, nil); &again[ambient.PodTunnel][0] != &first[ambient.PodTunnel][0] {
 		t.Error("what did not change was made again")
+	}
+	settings := mesh.Default()
+	settings.ProtocolDetectionTimeout = 7 * time.Second
+	later := testCase{objects: decode.File("a.yaml", []byte(strict)).Objects, mesh: settings}.snapshot()
+	if again := d.Of(later, "shop/web-1", "shop", nil); string(again[ambient.PodInbound]) == string(first[ambient.PodInbound]) {
+		t.Error("clients are waited for as long as before, though the mesh's settings say otherwise")
 	}
 	allowed := of("authorized", security+"kind: AuthorizationPolicy\nspec: {rules: [{from: [{source: {principals: [cluster.local/ns/a/sa/b]}}]}]}\n", nil)
 	if !strings.Contains(string(allowed[ambient.PodTunnel]), "ns/a/sa/b") || !strings.Contains(string(allowed[ambient.PodInbound]), "ns/a/sa/b") {
