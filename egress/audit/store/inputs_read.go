@@ -37,15 +37,12 @@ func EachInput(ctx context.Context, db *sql.DB, filter InputsFilter, f func(*inp
 	} else {
 		from, args = gathered("true"), nil
 	}
-	rows, err := tx.QueryContext(ctx, selectInputs(from, &filter, &args), args...)
+	rows, err := tx.QueryContext(ctx, selectInputs(from, &filter, &args)+byQuestion(), args...)
 	if err != nil {
 		return fmt.Errorf("audit inputs: %w", err)
 	}
 	defer rows.Close()
-	if err := scanInputs(rows, f); err != nil {
-		return err
-	}
-	return rows.Err()
+	return scanInputs(rows, f)
 }
 
 // selectInputs is the statement over all days' rows, and adds its parameters.
@@ -74,7 +71,7 @@ func selectInputs(from string, filter *InputsFilter, args *[]any) string {
 			list = append(list, c.merge())
 		}
 	}
-	return "SELECT " + strings.Join(list, ", ") + " FROM (" + from + ") WHERE " + where + " GROUP BY ALL" + byQuestion()
+	return "SELECT " + strings.Join(list, ", ") + " FROM (" + from + ") WHERE " + where + " GROUP BY ALL"
 }
 
 // byQuestion puts the inputs of one question one after the other.
@@ -106,7 +103,7 @@ func scanInputs(rows *sql.Rows, f func(*inputs.Input) error) error {
 			return err
 		}
 	}
-	return nil
+	return rows.Err()
 }
 
 // unpack reads an object as the table has it.

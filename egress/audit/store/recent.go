@@ -28,14 +28,11 @@ func EachRecent(ctx context.Context, db *sql.DB, filter RecentFilter, f func(*in
 		}
 	}
 	found := selectInputs(gathered(condition), &InputsFilter{}, &args)
-	found = "SELECT * FROM (SELECT * FROM (" + found + ") ORDER BY records DESC LIMIT ?)" + byQuestion()
+	found = "SELECT * FROM (" + found + " ORDER BY records DESC LIMIT ?)" + byQuestion()
 	rows, err := db.QueryContext(ctx, found, append(args, filter.Most)...)
 	if err != nil {
 		return fmt.Errorf("audit inputs: %w", err)
 	}
 	defer rows.Close()
-	if err := scanInputs(rows, f); err != nil {
-		return err
-	}
-	return rows.Err()
+	return scanInputs(rows, f)
 }
