@@ -54,18 +54,12 @@ func TestLocality(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := pod.Host().Listen(netip.AddrPortFrom(address, 8080).String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := &http.Server{ReadHeaderTimeout: attackTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		servePages(t, pod.Host(), netip.AddrPortFrom(address, 8080), func(w http.ResponseWriter, _ *http.Request) {
 			if down.Load() {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 			_, _ = io.WriteString(w, place)
-		})}
-		t.Cleanup(func() { _ = server.Close() })
-		go func() { _ = server.Serve(l) }()
+		})
 	}
 	write("locality.yaml", pods)
 	const ejects = "outlierDetection: {consecutive5xxErrors: 1, interval: 1s, baseEjectionTime: 1s, maxEjectionPercent: 100}"
@@ -75,20 +69,7 @@ func TestLocality(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent := client.Host().HTTPClient()
-	get := func() (string, error) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://10.96.0.81:8080/", nil)
-		if err != nil {
-			return "", err
-		}
-		r.Host = nearHost
-		resp, err := agent.Do(r)
-		if err != nil {
-			return "", err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		body, err := io.ReadAll(resp.Body)
-		return string(body), err
-	}
+	service := netip.MustParseAddrPort("10.96.0.81:8080")
 	// answers waits until so many answers in a row are as they should be.
 	answers := func(what string, fits func(seen map[string]int) bool) {
 		t.Helper()
@@ -96,7 +77,7 @@ func TestLocality(t *testing.T) {
 		err := world.Within(ctx, 60*time.Second, func() error {
 			seen := map[string]int{}
 			for range inARow {
-				body, err := get()
+				_, body, err := pageOf(ctx, agent, service, nearHost)
 				if err != nil {
 					return err
 				}

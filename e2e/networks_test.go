@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -83,15 +81,9 @@ func TestNetworks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := pod.Host().Listen(netip.AddrPortFrom(at, 8080).String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := &http.Server{ReadHeaderTimeout: attackTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		servePages(t, pod.Host(), netip.AddrPortFrom(at, 8080), func(w http.ResponseWriter, r *http.Request) {
 			_, _ = fmt.Fprintf(w, "%s %s", name, r.Header.Get("X-Forwarded-Client-Cert"))
-		})}
-		t.Cleanup(func() { _ = server.Close() })
-		go func() { _ = server.Serve(l) }()
+		})
 	}
 	gateway, err := scene.AddRouter(setting, "eastwest-1", "istio-system", "istio-eastwestgateway-service-account", eastWest, "istio=eastwestgateway", "topology.istio.io/network=west")
 	if err != nil {
@@ -99,22 +91,13 @@ func TestNetworks(t *testing.T) {
 	}
 
 	client := scene.App.Host().HTTPClient()
+	service := netip.MustParseAddrPort("10.96.0.72:8080")
 	get := func() (string, error) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://10.96.0.72:8080/", nil)
-		if err != nil {
-			return "", err
+		status, body, err := pageOf(t.Context(), client, service, twoHost)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%d: %s", status, body)
 		}
-		r.Host = twoHost
-		resp, err := client.Do(r)
-		if err != nil {
-			return "", err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		body, err := io.ReadAll(resp.Body)
-		if resp.StatusCode != http.StatusOK {
-			err = errors.Join(err, fmt.Errorf("%s: %s", resp.Status, body))
-		}
-		return string(body), err
+		return body, err
 	}
 	seen := map[string]string{}
 	err = world.Within(ctx, 30*time.Second, func() error {
