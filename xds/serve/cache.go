@@ -63,7 +63,8 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 			}
 		}
 	}
-	reclassify := changed.Mesh || changed.Networks || len(changed.Scopes) > 0 || changed.Views || changed.Kube || changed.Gateways || len(changed.Policies) > 0 || len(changed.Inbound) > 0
+	differs := changed.Mesh || changed.Networks || len(changed.Scopes) > 0 || changed.Views || changed.Kube || changed.Gateways || len(changed.Inbound) > 0
+	reclassify := differs || len(changed.Policies) > 0
 	renumbered := s.Renumbered(changed)
 	if reclassify || len(changed.Authorization) > 0 || len(renumbered) > 0 {
 		for _, st := range c.streams {
@@ -73,7 +74,7 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 			}
 		}
 	}
-	if reclassify || len(changed.Authorization) > 0 {
+	if differs || len(changed.Authorization) > 0 { // EgressPolicies are asked for each connection: nothing that is told of a pod is made of them
 		c.lookAtPods()
 	}
 	// the gateway first, which others send to

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -19,6 +20,7 @@ type class struct {
 	over   *class // of whose view this one's is what differs; nil for a view that stands alone
 	view   *translate.View
 	police translate.Policed // of a class of policies, which is apart
+	pods   []ambient.Pod     // of a class of a node's pods: what the view says
 	step   uint64            // of view
 	steps  [][]resource.Ref  // steps[i] led to step - len(steps) + i + 1
 	refs   int               // in steps

@@ -41,7 +41,8 @@ func (c *Cache) putOn(st *stream) {
 	cl := c.pods[on]
 	if cl == nil {
 		c.made++
-		cl = &class{id: c.made, view: translate.BuildPods(c.snapshot, c.podsOn(on))}
+		cl = &class{id: c.made, pods: c.podsOn(on)}
+		cl.view = translate.BuildPods(cl.pods)
 		c.pods[on] = cl
 	}
 	cl.users++
@@ -72,8 +73,9 @@ func (c *Cache) lookAtPods() {
 
 // lookAtPodsOn does it for one node, and says whether anything changed.
 func (c *Cache) lookAtPodsOn(node string, cl *class) bool {
-	view, refs := translate.UpdatePods(cl.view, c.snapshot, c.podsOn(node))
-	if cl.view = view; len(refs) > 0 {
+	pods := c.podsOn(node)
+	view, refs := translate.UpdatePods(cl.view, cl.pods, pods)
+	if cl.view, cl.pods = view, pods; len(refs) > 0 {
 		cl.note(refs)
 	}
 	return len(refs) > 0

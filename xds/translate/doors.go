@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -19,15 +20,18 @@ import (
 )
 
 // Doors makes the templates of listeners that are a pod's alone, on the proxy of its node: of one that PeerAuthentications or
-// AuthorizationPolicies are about. They are made again when what they are made from differs. Its methods may be called at the same time.
+// AuthorizationPolicies are about. They are made again when what they are made from differs, and once for all pods that have the same. Its
+// methods may be called at the same time.
 type Doors struct {
 	mu   sync.Mutex
-	made map[string]*doors // by pod
+	made map[string]*doors   // by pod
+	like map[string][]*doors // by their hint
 }
 
 type doors struct {
 	from      door
 	templates map[string][]byte
+	users     int // pods
 }
 
 // door is what they are made from, all of it.
@@ -42,24 +46,67 @@ func (d *Doors) Of(s *registry.Snapshot, pod, namespace string, labels map[strin
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if from.Inbound.Mode == registry.Disable && len(from.Inbound.Ports) == 0 && len(from.policies) == 0 {
-		delete(d.made, pod)
+		d.leave(pod)
 		return nil
 	}
-	if was := d.made[pod]; was != nil && reflect.DeepEqual(was.from, from) {
+	was := d.made[pod]
+	if was != nil && reflect.DeepEqual(was.from, from) {
 		return was.templates
 	}
+	now := d.find(from)
+	now.users++
+	d.leave(pod)
+	d.made[pod] = now
+	return now.templates
+}
+
+// find gives what is made from that, or makes it. The lock is held.
+func (d *Doors) find(from door) *doors {
 	if d.made == nil {
-		d.made = map[string]*doors{}
+		d.made, d.like = map[string]*doors{}, map[string][]*doors{}
 	}
-	d.made[pod] = &doors{from, from.templates()}
-	return d.made[pod].templates
+	hint := from.hint()
+	for _, other := range d.like[hint] {
+		if reflect.DeepEqual(other.from, from) {
+			return other
+		}
+	}
+	one := &doors{from: from, templates: from.templates()}
+	d.like[hint] = append(d.like[hint], one)
+	return one
+}
+
+// leave takes a pod from what it had, which goes with the last one. The lock is held.
+func (d *Doors) leave(pod string) {
+	was := d.made[pod]
+	if was == nil {
+		return
+	}
+	delete(d.made, pod)
+	if was.users--; was.users > 0 {
+		return
+	}
+	hint := was.from.hint()
+	d.like[hint] = slices.DeleteFunc(d.like[hint], func(o *doors) bool { return o == was })
+	if len(d.like[hint]) == 0 {
+		delete(d.like, hint)
+	}
+}
+
+// hint is alike where all is alike, and mostly differs where something does.
+func (d door) hint() string {
+	b := fmt.Appendf(nil, "%v %v", d.Inbound.Mode, d.Inbound.Ports)
+	for _, p := range d.policies {
+		b = fmt.Appendf(b, " %s", p.Key)
+	}
+	return string(b)
 }
 
 // Forget is told of a pod that is gone.
 func (d *Doors) Forget(pod string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.made, pod)
+	d.leave(pod)
 }
 
 // doorOf finds what is for a pod. Mutual TLS to its own ports it takes where clients are told so, by its label, or where nothing else may

@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"reflect"
+
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
@@ -9,24 +11,36 @@ import (
 )
 
 // BuildPods is the view of a node's pods, which its agent is given.
-func BuildPods(s *registry.Snapshot, pods []ambient.Pod) *View {
+func BuildPods(pods []ambient.Pod) *View {
 	v := &View{hosts: ordered.NewLayer(samePart)}
 	for i := range v.resources {
 		v.resources[i] = ordered.NewLayer(sameResource)
 	}
-	next, _ := UpdatePods(v, s, pods)
+	next, _ := UpdatePods(v, nil, pods)
 	return next
 }
 
-// UpdatePods makes the next view from the last one. The references are of pods that differ.
-func UpdatePods(v *View, s *registry.Snapshot, pods []ambient.Pod) (*View, []resource.Ref) {
-	var was, now []*resource.Resource
-	v.Walk(resource.Pod, func(r *resource.Resource) bool { was = append(was, r); return true })
-	for _, p := range pods {
-		now = append(now, resource.SealBytes(resource.Pod, p.Key(), p.Marshal()))
+// UpdatePods makes the next view from the last one, which says what was. The references are of pods that differ; nothing is written
+// again of those that do not.
+func UpdatePods(v *View, was, pods []ambient.Pod) (*View, []resource.Ref) {
+	told := make(map[string]ambient.Pod, len(was))
+	for _, p := range was {
+		told[p.Key()] = p
 	}
 	e := newEdit(v)
-	e.replace(was, now)
+	now := make(map[string]bool, len(pods))
+	for _, p := range pods {
+		now[p.Key()] = true
+		if last, ok := told[p.Key()]; !ok || !reflect.DeepEqual(last, p) {
+			e.replace(nil, []*resource.Resource{resource.SealBytes(resource.Pod, p.Key(), p.Marshal())})
+		}
+	}
+	for key := range told {
+		if !now[key] {
+			e.sets[resource.Pod].Delete(key)
+			e.changed[resource.Ref{Type: resource.Pod, Name: key}] = true
+		}
+	}
 	return e.commit()
 }
 

@@ -1,6 +1,8 @@
 package translate_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/ambient"
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
@@ -69,6 +72,13 @@ func TestDoors(t *testing.T) {
 	if again := of("again", strict, nil); &again[ambient.PodTunnel][0] != &first[ambient.PodTunnel][0] {
 		t.Error("what did not change was made again")
 	}
+	if other := d.Of(snapshotOf(t, "other", strict), "shop/web-2", "shop", nil); &other[ambient.PodTunnel][0] != &first[ambient.PodTunnel][0] {
+		t.Error("two pods that have the same hold it twice")
+	}
+	d.Forget("shop/web-1")
+	if again := of("after another's end", strict, nil); &again[ambient.PodTunnel][0] != &first[ambient.PodTunnel][0] {
+		t.Error("what another pod has was made again")
+	}
 	settings := mesh.Default()
 	settings.ProtocolDetectionTimeout = 7 * time.Second
 	later := testCase{objects: decode.File("a.yaml", []byte(strict)).Objects, mesh: settings}.snapshot()
@@ -86,5 +96,35 @@ func TestDoors(t *testing.T) {
 	}
 	if got := of("told", "", map[string]string{"security.istio.io/tlsMode": "istio"}); len(got) != 2 {
 		t.Errorf("clients are told that it takes mutual TLS: %d of its own", len(got))
+	}
+}
+
+// TestUpdatePods: what is told of a node's pods is written where it differs, and nowhere else.
+func TestUpdatePods(t *testing.T) {
+	pods := func(uid string, names ...string) (out []ambient.Pod) {
+		for _, name := range names {
+			out = append(out, ambient.Pod{Namespace: "shop", Name: name, UID: uid, Templates: map[string][]byte{ambient.PodInbound: []byte("x")}})
+		}
+		return out
+	}
+	was := pods("1", "a", "b", "c")
+	v := translate.BuildPods(was)
+	held := func(v *translate.View) map[string]*resource.Resource {
+		out := map[string]*resource.Resource{}
+		v.Walk(resource.Pod, func(r *resource.Resource) bool { out[r.Name] = r; return true })
+		return out
+	}
+	now := append(pods("1", "a"), append(pods("2", "b"), pods("1", "d")...)...)
+	next, refs := translate.UpdatePods(v, was, now)
+	slices.SortFunc(refs, func(a, b resource.Ref) int { return strings.Compare(a.Name, b.Name) })
+	if names := fmt.Sprint(refs); len(refs) != 3 || refs[0].Name != "shop/b" || refs[1].Name != "shop/c" || refs[2].Name != "shop/d" {
+		t.Errorf("what differs: %s", names)
+	}
+	before, after := held(v), held(next)
+	if len(after) != 3 || after["shop/a"] != before["shop/a"] || after["shop/b"].Version == before["shop/b"].Version || after["shop/c"] != nil {
+		t.Errorf("before %v, after %v", before, after)
+	}
+	if _, refs := translate.UpdatePods(next, now, now); len(refs) != 0 {
+		t.Errorf("nothing differs, but %v", refs)
 	}
 }

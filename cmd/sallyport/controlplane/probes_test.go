@@ -16,11 +16,16 @@ import (
 func TestStrictProbe(t *testing.T) {
 	const strict = "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: p, namespace: shop}\nspec: {selector: {matchLabels: {app: web}}, mtls: {mode: STRICT}, portLevelMtls: {9090: {mode: PERMISSIVE}}}\n---\n"
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}\nspec: {nodeName: one, containers: [{name: c, ports: [{name: main, containerPort: 8080}], readinessProbe: "
+	const native = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}\nspec: {nodeName: one, containers: [{name: c}], initContainers: [{name: beside, restartPolicy: Always, "
 	for name, c := range map[string]struct{ objects, want string }{
 		"by a port's name":   {strict + pod + "{httpGet: {port: main}}}]}\n", "PeerAuthentication shop/p lets only mutual TLS in (STRICT), and the kubelet's probes of port 8080"},
 		"gRPC":               {strict + pod + "{grpc: {port: 8081}}}]}\n", "port 8081"},
 		"an open port":       {strict + pod + "{tcpSocket: {port: 9090}}}]}\n", ""},
 		"nothing connected":  {strict + pod + "{exec: {command: [x]}}}]}\n", ""},
+		"a native sidecar":   {strict + native + "startupProbe: {tcpSocket: {port: 8082}}}]}\n", "kubelet's probes of port 8082"},
+		"its hook":           {strict + native + "lifecycle: {preStop: {httpGet: {port: 8083}}}}]}\n", "kubelet's lifecycle hooks (postStart, preStop) of port 8083"},
+		"a hook":             {strict + pod + "{exec: {command: [x]}}, lifecycle: {postStart: {httpGet: {port: main}}}}]}\n", "hooks (postStart, preStop) of port 8080"},
+		"a hook by exec":     {strict + pod + "{exec: {command: [x]}}, lifecycle: {preStop: {exec: {command: [x]}}}}]}\n", ""},
 		"nothing asks of it": {pod + "{httpGet: {port: 8080}}}]}\n", ""},
 	} {
 		settings := mesh.Default()

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"reflect"
+
 	"istio.io/api/annotation"
 	"istio.io/api/label"
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +58,7 @@ func leanSlice(s *discoveryv1.EndpointSlice) version {
 }
 
 // leanPod keeps labels, the uid, the account, the addresses and whose they are, the phase, the names of ports, and that it has a sidecar; of one
-// without, the ports that its probes connect to.
+// without, the ports that the kubelet connects to.
 func leanPod(p *corev1.Pod) version {
 	trimmed := &corev1.Pod{
 		ObjectMeta: leanMeta(&p.ObjectMeta),
@@ -68,19 +70,16 @@ func leanPod(p *corev1.Pod) version {
 	}
 	trimmed.UID, trimmed.DeletionTimestamp = p.UID, p.DeletionTimestamp
 	_, injected := p.Annotations[annotation.SidecarStatus.Name]
-	for _, c := range p.Spec.Containers {
-		var named []corev1.ContainerPort
-		for _, port := range c.Ports {
-			if port.Name != "" {
-				named = append(named, corev1.ContainerPort{Name: port.Name, ContainerPort: port.ContainerPort})
-			}
-		}
-		kept := corev1.Container{Ports: named}
-		if !injected {
-			kept.ReadinessProbe, kept.LivenessProbe, kept.StartupProbe = leanProbe(c.ReadinessProbe), leanProbe(c.LivenessProbe), leanProbe(c.StartupProbe)
-		}
-		if named != nil || kept.ReadinessProbe != nil || kept.LivenessProbe != nil || kept.StartupProbe != nil {
+	for i := range p.Spec.Containers {
+		if kept := leanContainer(&p.Spec.Containers[i], injected); !reflect.DeepEqual(kept, corev1.Container{}) {
 			trimmed.Spec.Containers = append(trimmed.Spec.Containers, kept)
+		}
+	}
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		if kept := leanContainer(c, injected); !injected && isNative(c) && connected(&kept) {
+			kept.RestartPolicy = c.RestartPolicy
+			trimmed.Spec.InitContainers = append(trimmed.Spec.InitContainers, kept)
 		}
 	}
 	var kept map[string]string
@@ -131,22 +130,4 @@ func native(kind config.Kind, m *metav1.ObjectMeta, annotations map[string]strin
 	decode.Stamp(&o)
 	v.take(o)
 	return v
-}
-
-// leanProbe keeps the port that a probe connects to; nil of one that connects to none.
-func leanProbe(p *corev1.Probe) *corev1.Probe {
-	kept := &corev1.Probe{}
-	switch {
-	case p == nil:
-		return nil
-	case p.HTTPGet != nil:
-		kept.HTTPGet = &corev1.HTTPGetAction{Port: p.HTTPGet.Port}
-	case p.TCPSocket != nil:
-		kept.TCPSocket = &corev1.TCPSocketAction{Port: p.TCPSocket.Port}
-	case p.GRPC != nil:
-		kept.GRPC = &corev1.GRPCAction{Port: p.GRPC.Port}
-	default:
-		return nil
-	}
-	return kept
 }

@@ -52,8 +52,25 @@ func TestLeanPodProbes(t *testing.T) {
 	if len(kept) != 1 || kept[0].ReadinessProbe.HTTPGet.Port.IntVal != 8080 || kept[0].LivenessProbe.GRPC.Port != 9090 || kept[0].StartupProbe != nil {
 		t.Errorf("%+v", kept)
 	}
+	always := corev1.ContainerRestartPolicyAlways
+	hook := func(port int32) *corev1.LifecycleHandler {
+		return &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/x", Port: intstr.FromInt32(port)}}
+	}
+	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: hook(81), PreStop: hook(82)}
+	pod.Spec.InitContainers = []corev1.Container{
+		{Name: "first", Ports: []corev1.ContainerPort{{Name: "a", ContainerPort: 1}}},
+		{Name: "beside", RestartPolicy: &always, StartupProbe: probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(83)}})},
+		{Name: "quiet", RestartPolicy: &always, Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{}}}},
+	}
+	spec := leanPod(pod).object.Spec.(*corev1.Pod).Spec
+	if l := spec.Containers[0].Lifecycle; l.PostStart.HTTPGet.Port.IntVal != 81 || l.PreStop.HTTPGet.Port.IntVal != 82 || l.PreStop.HTTPGet.Path != "" {
+		t.Errorf("hooks: %+v", l)
+	}
+	if list := spec.InitContainers; len(list) != 1 || list[0].Name != "" || list[0].StartupProbe.HTTPGet.Port.IntVal != 83 || *list[0].RestartPolicy != always {
+		t.Errorf("native sidecars: %+v", list)
+	}
 	pod.Annotations = map[string]string{"sidecar.istio.io/status": "{}"}
-	if kept := leanPod(pod).object.Spec.(*corev1.Pod).Spec.Containers; len(kept) != 0 {
+	if kept := leanPod(pod).object.Spec.(*corev1.Pod).Spec; len(kept.Containers)+len(kept.InitContainers) != 0 {
 		t.Errorf("with a sidecar: %+v", kept)
 	}
 }

@@ -1,0 +1,69 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// isNative says whether an init container is a native sidecar, which goes on beside the app.
+func isNative(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// leanContainer keeps the names of ports, and the ports that the kubelet connects to where nobody rewrote its probes.
+func leanContainer(c *corev1.Container, injected bool) (kept corev1.Container) {
+	for _, port := range c.Ports {
+		if port.Name != "" {
+			kept.Ports = append(kept.Ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.ContainerPort})
+		}
+	}
+	if !injected {
+		kept.ReadinessProbe, kept.LivenessProbe, kept.StartupProbe = leanProbe(c.ReadinessProbe), leanProbe(c.LivenessProbe), leanProbe(c.StartupProbe)
+		kept.Lifecycle = leanLifecycle(c.Lifecycle)
+	}
+	return kept
+}
+
+// connected says whether the kubelet connects to anything of a container.
+func connected(kept *corev1.Container) bool {
+	return kept.ReadinessProbe != nil || kept.LivenessProbe != nil || kept.StartupProbe != nil || kept.Lifecycle != nil
+}
+
+// leanProbe keeps the port that a probe connects to; nil of one that connects to none.
+func leanProbe(p *corev1.Probe) *corev1.Probe {
+	kept := &corev1.Probe{}
+	switch {
+	case p == nil:
+		return nil
+	case p.HTTPGet != nil:
+		kept.HTTPGet = leanGet(p.HTTPGet)
+	case p.TCPSocket != nil:
+		kept.TCPSocket = &corev1.TCPSocketAction{Port: p.TCPSocket.Port}
+	case p.GRPC != nil:
+		kept.GRPC = &corev1.GRPCAction{Port: p.GRPC.Port}
+	default:
+		return nil
+	}
+	return kept
+}
+
+// leanLifecycle keeps the ports that hooks connect to, by HTTP as they may only; nil where there are none.
+func leanLifecycle(l *corev1.Lifecycle) *corev1.Lifecycle {
+	if l == nil {
+		return nil
+	}
+	hook := func(h *corev1.LifecycleHandler) *corev1.LifecycleHandler {
+		if h == nil || h.HTTPGet == nil {
+			return nil
+		}
+		return &corev1.LifecycleHandler{HTTPGet: leanGet(h.HTTPGet)}
+	}
+	kept := &corev1.Lifecycle{PostStart: hook(l.PostStart), PreStop: hook(l.PreStop)}
+	if kept.PostStart == nil && kept.PreStop == nil {
+		return nil
+	}
+	return kept
+}
+
+func leanGet(a *corev1.HTTPGetAction) *corev1.HTTPGetAction {
+	return &corev1.HTTPGetAction{Port: a.Port}
+}
