@@ -50,8 +50,8 @@ type AuthorizerBody struct {
 type AuthorizerHeader struct{ Name, Value string }
 
 const (
-	// authorizerTimeout is how long is waited for an authorizer that says nothing of it, as in Istio.
-	authorizerTimeout = 10 * time.Minute
+	// AuthorizerTimeout is how long is waited for an authorizer that says nothing of it, as in Istio.
+	AuthorizerTimeout = 10 * time.Minute
 	// bodyLargest is what of a body may be held back at most: as much as proxies buffer of a connection.
 	bodyLargest = 1 << 20
 )
@@ -147,7 +147,7 @@ type asked interface {
 }
 
 func (p *providers) common(field string, in asked) Authorizer {
-	a := Authorizer{Port: in.GetPort(), Timeout: authorizerTimeout, StatusOnError: http.StatusForbidden}
+	a := Authorizer{Port: in.GetPort(), Timeout: AuthorizerTimeout, StatusOnError: http.StatusForbidden}
 	ns, name, scoped := strings.Cut(in.GetService(), "/")
 	if !scoped {
 		ns, name = "", in.GetService()

@@ -38,6 +38,18 @@ extensionProviders:
 
 // TestAuthorizersRefused: what is wrong with one is said by its field.
 func TestAuthorizersRefused(t *testing.T) {
+	for _, status := range []string{"418", "425", "451", "199", "five"} { // of these proxies know none
+		yaml := `extensionProviders: [{name: a, envoyExtAuthzGrpc: {service: a.b, port: 1, statusOnError: "` + status + `"}}]`
+		if _, err := mesh.Parse([]byte(yaml)); err == nil || !strings.Contains(err.Error(), status) {
+			t.Errorf("statusOnError %s: %v", status, err)
+		}
+	}
+	for _, header := range []string{"host", "Host", `":path"`} {
+		yaml := `extensionProviders: [{name: a, envoyExtAuthzHttp: {service: a.b, port: 1, includeAdditionalHeadersInCheck: {` + header + `: c}}}]`
+		if _, err := mesh.Parse([]byte(yaml)); err == nil || !strings.Contains(err.Error(), "includeAdditionalHeadersInCheck") {
+			t.Errorf("header %s: %v", header, err)
+		}
+	}
 	for field, yaml := range map[string]string{
 		"[0].name":                      `[{name: "", envoyExtAuthzGrpc: {service: a.b, port: 1}}]`,
 		"[1].name":                      `[{name: a, envoyExtAuthzGrpc: {service: a.b, port: 1}}, {name: a, envoyExtAuthzGrpc: {service: a.b, port: 1}}]`,

@@ -10,8 +10,8 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// Authorizer is who AuthorizationPolicies with the action CUSTOM have asked, and where it is: at a host as workloads of the namespace see it
-// that the mesh's settings name, or of the root namespace. Whatever the proxy that asks sees is another matter.
+// Authorizer is who AuthorizationPolicies with the action CUSTOM have asked, and where it is: at a host as the namespace registered it that the
+// mesh's settings name; where they name none, at a Service, or a host of the root namespace. Whatever the proxy that asks sees is another matter.
 type Authorizer struct {
 	*mesh.Authorizer
 	Far  SidecarHost
@@ -47,8 +47,8 @@ func (a *Authorizer) find(s *registry.Snapshot, near registry.Near, secrets regi
 	}
 	who := SidecarIn(s, ns, config.Key{}, "", secrets).At(near)
 	svc := who.Visible(a.Host)
-	if svc == nil || a.Namespace != "" && svc.Namespace != ns {
-		return "is registered by nobody that namespace " + ns + " sees"
+	if why := a.notMeant(svc, ns); why != "" {
+		return why
 	}
 	port, ok := svc.Port(a.Authorizer.Port)
 	switch {
@@ -67,4 +67,18 @@ func (a *Authorizer) find(s *registry.Snapshot, near registry.Near, secrets regi
 		return "is closed: " + c.Why
 	}
 	return ""
+}
+
+// notMeant says why what a namespace sees of the provider's host is not what the mesh's settings mean: whoever else exports it is never asked.
+func (a *Authorizer) notMeant(svc *registry.Service, ns string) (why string) {
+	switch {
+	case svc == nil:
+		return "is registered by nobody that namespace " + ns + " sees"
+	case svc.Namespace == ns, a.Namespace == "" && svc.Tabled():
+		return ""
+	case a.Namespace != "":
+		return "is not registered by namespace " + ns
+	default:
+		return "is neither a Service nor registered by namespace " + ns + ": write " + svc.Namespace + "/" + a.Host + " if what namespace " + svc.Namespace + " registers is meant"
+	}
 }

@@ -5,8 +5,11 @@ import (
 
 	mutationrulesv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	extauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	netextauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ext_authz/v3"
+	netrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -80,6 +83,28 @@ func (a Authorizer) service() *corev3.GrpcService {
 			ClusterName: a.Cluster, Authority: wire.HostPort(a.Host, a.Port), // a cluster's name is no authority
 		}},
 	}
+}
+
+// NobodyAsked are the rules of a filter that asks nobody, in the place of one that would: what the filter before noted all the same is denied. The two
+// are taken one after the other, so for a moment one may be of before an edit and the other of after it.
+func NobodyAsked() *httprbacv3.RBAC {
+	return &httprbacv3.RBAC{RulesStatPrefix: wire.StatAsked, Rules: deniesNoted(wire.RuleFilter)}
+}
+
+// NobodyAskedOfConnections are the same of connections.
+func NobodyAskedOfConnections() *netrbacv3.RBAC {
+	return &netrbacv3.RBAC{StatPrefix: wire.StatAsked, Rules: deniesNoted(wire.RuleFilterTCP)}
+}
+
+func deniesNoted(by string) *rbacv3.RBAC {
+	why := wire.Rule{Verdict: wire.RuleDenies, Reason: "its provider was not asked, since the proxy was being told of another policy"}
+	noted := &rbacv3.Permission{Rule: &rbacv3.Permission_SourcedMetadata{SourcedMetadata: &rbacv3.SourcedMetadata{
+		MetadataMatcher: asksIn(by), MetadataSource: rbacv3.MetadataSource_DYNAMIC,
+	}}}
+	anybody := &rbacv3.Principal{Identifier: &rbacv3.Principal_Any{Any: true}}
+	return &rbacv3.RBAC{Action: rbacv3.RBAC_DENY, Policies: map[string]*rbacv3.Policy{
+		why.String(): {Permissions: []*rbacv3.Permission{noted}, Principals: []*rbacv3.Principal{anybody}},
+	}}
 }
 
 // asksIn is true of what a filter of access noted that a rule means.

@@ -1,13 +1,77 @@
 package serve
 
 import (
+	"maps"
+	"time"
+
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // An authorizer is asked by a filter that is given by ECDS, at a cluster that is given with others. The filter waits until Envoy has taken
 // the cluster with its endpoints, so that nothing is denied for want of it; and a cluster goes when Envoy has taken filters that do not ask
-// there any more.
+// there any more, and nobody can wait for an answer there any longer: Envoy gives up the questions of a cluster that goes, which denies what they are
+// about.
+
+// restTime is how long a cluster stays after somebody was asked there: as long as is waited for an answer, where a provider says nothing of it. Tests
+// change it.
+var restTime = newLimit(mesh.AuthorizerTimeout)
+
+// rest notes since when nobody is asked at a cluster any more.
+func (s *stream) rest(name string) {
+	if _, ok := s.resting[name]; ok {
+		return
+	}
+	if s.resting == nil {
+		s.resting = map[string]time.Time{}
+	}
+	s.resting[name] = time.Now().Add(restTime.get())
+	s.rested()
+}
+
+// rests says whether a cluster, or its endpoints, stay for those who still wait for an answer there.
+func (s *stream) rests(name string) bool {
+	until, ok := s.resting[name]
+	return ok && time.Now().Before(until)
+}
+
+// leaves says whether something of a type is to go now.
+func (s *stream) leaves(t resource.Type) bool {
+	for name := range s.owed[t] {
+		if !s.rests(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// watchRests sees to it that what rests goes in the end. The cache is held.
+func (c *Cache) watchRests() {
+	if c.rests == nil {
+		c.rests = time.AfterFunc(restTime.get(), c.endRests)
+	}
+}
+
+// endRests lets those clusters go that have rested for long enough.
+func (c *Cache) endRests() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rests = nil
+	for _, st := range c.streams {
+		for _, t := range []resource.Type{resource.Cluster, resource.Endpoints} {
+			if st.resting != nil && st.leaves(t) {
+				st.answer(t, true)
+			}
+		}
+		maps.DeleteFunc(st.resting, func(name string, _ time.Time) bool {
+			return !st.rests(name) && !st.owed[resource.Cluster][name] && !st.owed[resource.Endpoints][name]
+		})
+		if len(st.resting) > 0 {
+			c.watchRests()
+		}
+	}
+}
 
 // asksTooSoon says whether the stream's Envoy is to ask an authorizer whose cluster it does not have.
 func (s *stream) asksTooSoon() (soon bool) {
@@ -49,7 +113,7 @@ func (s *stream) askNow(t resource.Type) {
 		s.answer(resource.Extension, true)
 	case t == resource.Extension:
 		for _, last := range resource.Types() {
-			if breakLast(last) && len(s.owed[last]) > 0 {
+			if breakLast(last) && s.leaves(last) {
 				s.answer(last, true)
 			}
 		}

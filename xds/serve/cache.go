@@ -32,6 +32,7 @@ type Cache struct {
 	made       uint64 // classes so far
 	streams    map[*core.Node]*stream
 	holds      *holds
+	rests      *time.Timer // nil when nothing rests
 }
 
 // NewCache makes a cache that serves the snapshot.
@@ -135,7 +136,7 @@ func (c *Cache) join(st *stream, authorize func() (translate.Node, error)) (err 
 		return err
 	}
 	// An Envoy's own node lists all its extensions: too much to keep of each.
-	st.node, st.holds = &core.Node{Id: st.proxy.ID}, c.holds
+	st.node, st.holds, st.rested = &core.Node{Id: st.proxy.ID}, c.holds, c.watchRests
 	c.place(st)
 	c.streams[st.node] = st
 	return nil

@@ -19,3 +19,10 @@ func SetNameTime(t *testing.T, d time.Duration) {
 	nameTime.set(d)
 	t.Cleanup(func() { nameTime.set(usual) })
 }
+
+// SetRestTime changes how long the cluster of who was asked stays, until the test ends. It is for tests that are not parallel.
+func SetRestTime(t *testing.T, d time.Duration) {
+	usual := restTime.get()
+	restTime.set(d)
+	t.Cleanup(func() { restTime.set(usual) })
+}

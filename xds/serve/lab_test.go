@@ -49,7 +49,12 @@ func everybody(_ context.Context, n translate.Node) (translate.Node, error) { re
 
 func newLab(t *testing.T, authorize serve.Authorize, objects ...*config.Object) *lab {
 	t.Helper()
-	cfg := mesh.Default()
+	return newLabOf(t, mesh.Default(), authorize, objects...)
+}
+
+// newLabOf is one with the mesh's settings.
+func newLabOf(t *testing.T, cfg mesh.Config, authorize serve.Authorize, objects ...*config.Object) *lab {
+	t.Helper()
 	l := &lab{t: t, registry: registry.New(&cfg), metrics: prometheus.NewRegistry()}
 	l.cache = serve.NewCache(l.registry.Snapshot())
 	l.apply(objects...)

@@ -3,6 +3,8 @@ package serve
 import (
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 const typeCount = int(resource.Count)
@@ -37,8 +40,10 @@ type stream struct {
 	// holds is who waits for whom before names are sent; overdue ends this one's waiting.
 	holds     *holds
 	overdue   bool
-	asksSoon  bool            // it is not told yet of an authorizer that it is to ask: it does not have its cluster
-	takenBack map[string]bool // names that it was told are gone, since all of what is new was sent
+	asksSoon  bool                 // it is not told yet of an authorizer that it is to ask: it does not have its cluster
+	resting   map[string]time.Time // whom it asked, by its cluster, and until when that stays
+	rested    func()               // sees to it that it goes then
+	takenBack map[string]bool      // names that it was told are gone, since all of what is new was sent
 	stats     streamStats
 
 	// What follows is of the stream's own goroutine.
@@ -98,7 +103,7 @@ func (s *stream) push() {
 		s.answer(t, !breakLast(t))
 	}
 	for _, t := range resource.Types() {
-		if breakLast(t) && len(s.owed[t]) > 0 {
+		if breakLast(t) && s.leaves(t) {
 			s.answer(t, true)
 		}
 	}
@@ -137,7 +142,7 @@ func (s *stream) answer(t resource.Type, removals bool) {
 	}
 	first := s.sent[t].view == nil
 	removals = removals && (!breakLast(t) || !s.mayAsk())
-	if w.waits && s.of(t).has(s.sent[t], t) && (t != resource.Extension || !s.asksSoon) && (!removals || len(s.owed[t]) == 0) && !s.follows(t) && !s.stats.retries(t) {
+	if w.waits && s.of(t).has(s.sent[t], t) && (t != resource.Extension || !s.asksSoon) && (!removals || !s.leaves(t)) && !s.follows(t) && !s.stats.retries(t) {
 		s.caughtUp(t)
 		return
 	}
@@ -193,6 +198,7 @@ func (s *stream) wildcard(t resource.Type, w *watch, resp *deltaResponse, remova
 	}
 	for _, name := range d.there {
 		delete(s.owed[t], name)
+		delete(s.resting, name)
 	}
 	for _, name := range d.gone {
 		if t != resource.Name || !s.takenBack[name] {
@@ -202,9 +208,13 @@ func (s *stream) wildcard(t resource.Type, w *watch, resp *deltaResponse, remova
 	if t == resource.Name {
 		s.takenBack = nil
 	}
-	if removals && len(s.owed[t]) > 0 {
-		resp.removed = slices.Sorted(maps.Keys(s.owed[t]))
-		s.owed[t] = nil
+	if removals && s.leaves(t) {
+		for _, name := range slices.Sorted(maps.Keys(s.owed[t])) {
+			if !s.rests(name) {
+				resp.removed = append(resp.removed, name)
+				delete(s.owed[t], name)
+			}
+		}
 	}
 }
 
@@ -227,12 +237,15 @@ func (s *stream) owe(t resource.Type, name string) {
 		s.owed[t] = map[string]bool{}
 	}
 	s.owed[t][name] = true
+	if breakLast(t) && strings.HasPrefix(name, wire.Authorizers) {
+		s.rest(name)
+	}
 }
 
 // named makes the next response to a client that asked for some names.
 func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals bool) {
 	if removals {
-		s.owed[t] = nil
+		s.owed[t] = nil // what rests is owed again below
 	}
 	resp.versions = make(map[string]string, len(w.sub.SubscribedResources()))
 	known := w.sub.ReturnedResources()
@@ -250,7 +263,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 		if ok {
 			version = r.Version
 		}
-		if had := known[name]; !ok && !removals && had != "" && had != absent {
+		if had := known[name]; !ok && had != "" && had != absent && (!removals || t == resource.Endpoints && s.rests(name)) {
 			s.owe(t, name) // it goes when nothing refers to it any more
 			resp.versions[name] = had
 			continue

@@ -3,8 +3,6 @@ package translate
 import (
 	"strings"
 
-	netrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
-
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -112,12 +110,17 @@ func Asks(name string) bool {
 	return strings.HasPrefix(name, envoy.FilterCustom) || strings.HasPrefix(name, envoy.FilterAuthorizer)
 }
 
-// nobodyAsked is what a filter holds that would ask somebody.
-func nobodyAsked(name string) *resource.Resource {
-	if strings.HasSuffix(name, ".connections") {
-		return envoy.SealExtension(name, &netrbacv3.RBAC{StatPrefix: wire.StatAsked})
+// nobodyAsked are the two filters, of requests or of connections, where nobody is asked: closed denies what the first one denies by itself, if
+// anything. The second denies what a first one notes that is of before, or after, an edit.
+func nobodyAsked(closed *envoy.OnMatch) []*resource.Resource {
+	return []*resource.Resource{envoy.SealExtension(envoy.FilterCustom, authorizing.Asked(nil, closed)), envoy.SealExtension(envoy.FilterAuthorizer, envoy.NobodyAsked())}
+}
+
+func nobodyAskedOfConnections(closed *envoy.OnMatch) []*resource.Resource {
+	return []*resource.Resource{
+		envoy.SealExtension(envoy.FilterCustomConnections, authorizing.OfConnections(authorizing.Asked(nil, closed))),
+		envoy.SealExtension(envoy.FilterAuthorizerConnections, envoy.NobodyAskedOfConnections()),
 	}
-	return envoy.SealExtension(name, authorizing.Asked(nil, nil))
 }
 
 // askedInbound are the filters by which a sidecar, or an ingress gateway, has an authorizer asked about requests and connections. Who is asked
@@ -126,13 +129,9 @@ func askedInbound(s *registry.Snapshot, set authz.Set, see authorizing.Sight) []
 	by, why := resolve.AuthorizerOf(s, set, registry.Near{}, registry.GivesSecrets)
 	switch {
 	case why != "":
-		connections := authorizing.Asked(nil, authorizing.AskedConnections(set, see, why))
-		return []*resource.Resource{
-			envoy.SealExtension(envoy.FilterCustom, authorizing.Asked(nil, authorizing.AskedRequests(set, see, why))), nobodyAsked(envoy.FilterAuthorizer),
-			envoy.SealExtension(envoy.FilterCustomConnections, authorizing.OfConnections(connections)), nobodyAsked(envoy.FilterAuthorizerConnections),
-		}
+		return append(nobodyAsked(authorizing.AskedRequests(set, see, why)), nobodyAskedOfConnections(authorizing.AskedConnections(set, see, why))...)
 	case by == nil:
-		return []*resource.Resource{nobodyAsked(envoy.FilterCustom), nobodyAsked(envoy.FilterAuthorizer), nobodyAsked(envoy.FilterCustomConnections), nobodyAsked(envoy.FilterAuthorizerConnections)}
+		return append(nobodyAsked(nil), nobodyAskedOfConnections(nil)...)
 	}
 	asker := envoy.Authorizer{Authorizer: by.Authorizer, Cluster: clusterAsked(by)}
 	out := []*resource.Resource{
@@ -142,14 +141,12 @@ func askedInbound(s *registry.Snapshot, set authz.Set, see authorizing.Sight) []
 	switch {
 	case by.GRPC:
 		connections := authorizing.Asked(authorizing.AskedConnections(set, see, ""), nil)
-		out = append(out, envoy.SealExtension(envoy.FilterCustomConnections, authorizing.OfConnections(connections)), envoy.SealExtension(envoy.FilterAuthorizerConnections, asker.Connections()))
+		return append(out, envoy.SealExtension(envoy.FilterCustomConnections, authorizing.OfConnections(connections)), envoy.SealExtension(envoy.FilterAuthorizerConnections, asker.Connections()))
 	case by.FailOpen:
-		out = append(out, nobodyAsked(envoy.FilterCustomConnections), nobodyAsked(envoy.FilterAuthorizerConnections))
+		return append(out, nobodyAskedOfConnections(nil)...)
 	default:
-		connections := authorizing.Asked(nil, authorizing.AskedConnections(set, see, ofRequestsAlone(by)))
-		out = append(out, envoy.SealExtension(envoy.FilterCustomConnections, authorizing.OfConnections(connections)), nobodyAsked(envoy.FilterAuthorizerConnections))
+		return append(out, nobodyAskedOfConnections(authorizing.AskedConnections(set, see, ofRequestsAlone(by)))...)
 	}
-	return out
 }
 
 func ofRequestsAlone(by *resolve.Authorizer) string {
@@ -161,14 +158,13 @@ func ofRequestsAlone(by *resolve.Authorizer) string {
 func askedAtGateway(s *registry.Snapshot, set authz.Set, see authorizing.Sight) []*resource.Resource {
 	by, why := resolve.AuthorizerOf(s, set, registry.Near{}, registry.GivesSecrets)
 	if by == nil && why == "" {
-		return []*resource.Resource{nobodyAsked(envoy.FilterCustom), nobodyAsked(envoy.FilterAuthorizer)}
+		return nobodyAsked(nil)
 	}
 	spoken := func(connections, requests *envoy.OnMatch) *envoy.OnMatch {
 		return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateSpoken), map[string]*envoy.OnMatch{envoy.KindTLS: connections, envoy.KindTCP: connections}, requests))
 	}
 	if by == nil {
-		closed := spoken(authorizing.AskedConnections(set, see, why), authorizing.AskedRequests(set, see, why))
-		return []*resource.Resource{envoy.SealExtension(envoy.FilterCustom, authorizing.Asked(nil, closed)), nobodyAsked(envoy.FilterAuthorizer)}
+		return nobodyAsked(spoken(authorizing.AskedConnections(set, see, why), authorizing.AskedRequests(set, see, why)))
 	}
 	passes := envoy.Ruled(wire.NoRule, true)
 	connections := passes

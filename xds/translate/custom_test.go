@@ -1,11 +1,18 @@
 package translate_test
 
 import (
+	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	security "istio.io/api/security/v1"
 	typev1beta1 "istio.io/api/type/v1beta1"
 
@@ -18,6 +25,7 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy/envoytest"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
+	"github.com/sallyport/sallyport/xds/translate/interpret"
 )
 
 // authorizers are providers, and the object that registers their host.
@@ -104,6 +112,29 @@ func TestCustomTouchesWhomItSelects(t *testing.T) {
 	}
 }
 
+// TestNobodyElseIsAsked: a provider's host without a namespace is a Service's or the root namespace's; what another namespace exports counts where the
+// mesh's settings name that namespace, and where they name none everything is closed.
+func TestNobodyElseIsAsked(t *testing.T) {
+	for _, at := range []struct {
+		registers, names string
+		asked            bool
+	}{
+		{"istio-system", "", true}, {"istio-system", "istio-system", true}, {"team", "team", true},
+		{"team", "", false}, {"team", "istio-system", false}, {"istio-system", "team", false},
+	} {
+		c := cases(t)["mtls-sidecar"]
+		c.mesh.Authorizers = []mesh.Authorizer{{Name: "grpc", GRPC: true, Namespace: at.names, Host: "authz.test", Port: 9191, Timeout: time.Second, StatusOnError: 403}}
+		c.objects = append(append([]config.Object{}, c.objects...), entryOf(at.registers, "10.9.9.9"), customOf(c.node.Namespace, "p", "grpc", nil))
+		s := c.snapshot()
+		_, there := classView(s, c.node).Get(resource.Cluster, "authorizer|9191||authz.test")
+		v := translate.BuildPolicies(s, translate.PolicedBy(s, c.node))
+		passes := passesBoth(t, [2]string{envoy.FilterCustom, envoy.FilterAuthorizer}, "/asked", v, v)
+		if there != at.asked || passes {
+			t.Errorf("registered in %q, named as of %q: it is asked: %v; passes: %v", at.registers, at.names, there, passes)
+		}
+	}
+}
+
 // classView is what a node's class gets, over what others get.
 func classView(s *registry.Snapshot, n translate.Node) *translate.View {
 	tr, class := translate.NewTranslator(), translate.Classify(s, n)
@@ -147,4 +178,89 @@ func TestEnvoyAcceptsCustom(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestClosedAtEveryMoment: the two filters are taken one after the other, in no certain order. Of any two states between which policies change, with
+// the one filter of before and the other of after, nothing passes unasked that neither state lets pass so, and everything does that both let pass.
+func TestClosedAtEveryMoment(t *testing.T) {
+	for name, kinds := range map[string][][2]string{
+		"mtls-sidecar": {{envoy.FilterCustom, envoy.FilterAuthorizer}, {envoy.FilterCustomConnections, envoy.FilterAuthorizerConnections}},
+		"ingress":      {{envoy.FilterCustom, envoy.FilterAuthorizer}, {envoy.FilterCustomConnections, envoy.FilterAuthorizerConnections}},
+		"gateway":      {{envoy.FilterCustom, envoy.FilterAuthorizer}},
+	} {
+		states := map[string]*translate.View{}
+		for _, providers := range []string{"", "grpc", "http", "closing", "unheard-of", "grpc http"} {
+			c := authorizers(cases(t)[name])
+			for _, p := range strings.Fields(providers) {
+				c.objects = append(c.objects, customOf(c.node.Namespace, "p-"+p, p, c.node.Labels))
+			}
+			s := c.snapshot()
+			states[providers] = translate.BuildPolicies(s, translate.PolicedBy(s, c.node))
+		}
+		for _, filters := range kinds {
+			for _, path := range []string{"/asked", "/else"} {
+				passes := func(first, second string) bool { return passesBoth(t, filters, path, states[first], states[second]) }
+				// of a connection no path is seen
+				if meant := path == "/asked" || filters[0] == envoy.FilterCustomConnections; passes("grpc", "grpc") == meant || passes("unheard-of", "unheard-of") == meant || !passes("", "") {
+					t.Fatalf("%s, %s, %s: it passes, or does not, whatever is between", name, filters[0], path)
+				}
+				for old := range states {
+					for now := range states {
+						before, after := passes(old, old), passes(now, now)
+						for _, mixed := range []bool{passes(old, now), passes(now, old)} {
+							if before == after && mixed != before {
+								t.Errorf("%s, %s, %s: between %q and %q it passes unasked: %v, before and after: %v", name, filters[0], path, old, now, mixed, before)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// passesBoth says whether a request, or a connection, passes two filters unasked, each as a state has it.
+func passesBoth(t *testing.T, names [2]string, path string, first, second *translate.View) bool {
+	t.Helper()
+	last := &hcmv3.HttpConnectionManager{RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{VirtualHosts: []*routev3.VirtualHost{{
+		Domains: []string{"*"}, Routes: []*routev3.Route{{
+			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+			Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 200}},
+		}},
+	}}}}}
+	var filters []*listenerv3.Filter
+	for _, f := range envoy.AuthorizeConnections() {
+		if slices.Contains(names[:], f.Name) {
+			filters = append(filters, f)
+		}
+	}
+	for _, f := range envoy.AuthorizeRequests() {
+		if slices.Contains(names[:], f.Name) {
+			last.HttpFilters = append(last.HttpFilters, f)
+		}
+	}
+	last.HttpFilters = append(last.HttpFilters, &hcmv3.HttpFilter{Name: "router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: wrap(t, &routerv3.Router{})}})
+	all := []interpret.Resource{{Name: "l", Message: &listenerv3.Listener{
+		Name: "l", Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "0.0.0.0", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 80}}}},
+		FilterChains: []*listenerv3.FilterChain{{Filters: append(filters, &listenerv3.Filter{Name: "http", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: wrap(t, last)}})}},
+	}}}
+	for i, v := range []*translate.View{first, second} {
+		r, ok := v.Get(resource.Extension, names[i])
+		if !ok {
+			t.Fatalf("nothing for %s", names[i])
+		}
+		m, err := r.Any().UnmarshalNew()
+		must(err)
+		all = append(all, interpret.Resource{Name: r.Name, Message: m})
+	}
+	p, err := interpret.New(all, nil, nil)
+	must(err)
+	out, err := p.Connect(interpret.Connection{
+		To: netip.MustParseAddrPort("10.0.0.1:80"), From: podAddress,
+		Bytes: interpret.Bytes{Request: &interpret.Request{Method: "GET", Authority: "a.test", Path: path, Headers: map[string]string{}}},
+	})
+	if err != nil && !strings.Contains(err.Error(), "an authorizer is asked") {
+		t.Fatal(err)
+	}
+	return err == nil && out.Response != nil && out.Response.Status == 200
 }

@@ -137,6 +137,10 @@ func (r *entry) forbid(details string) bool {
 	if rule.Verdict != wire.RuleDenies {
 		return false
 	}
+	if rule.Policy == "" && r.rules != nil { // what wants somebody asked whom the proxy did not know yet, or no more
+		asked := ruleOf(r.rules.Asked)
+		rule.Policy, rule.Rule, rule.Revision = asked.Policy, asked.Rule, asked.Revision
+	}
 	r.deny(r.pathDenied(), whyForbidden(rule))
 	r.DecidedBy = objectOf(rule)
 	return true

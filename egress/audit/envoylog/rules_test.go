@@ -30,6 +30,7 @@ var (
 	meshFinal  = wire.Rule{Verdict: wire.RuleFinal, Policy: "istio-system/mesh", Rule: "backups", Revision: revisionTag}
 
 	authzDenies = wire.Rule{Verdict: wire.RuleDenies, Policy: "AuthorizationPolicy/istio-system/way", Rule: "rules[0]", Revision: revisionTag}
+	authzAsks   = wire.Rule{Verdict: wire.RuleAsks, Policy: "AuthorizationPolicy/istio-system/way", Rule: "rules[0]", Revision: revisionTag, Reason: "authz"}
 	authzAllows = wire.Rule{Verdict: wire.RuleAllows, Policy: "AuthorizationPolicy/istio-system/way", Rule: "rules[1]", Revision: revisionTag}
 
 	byAuthz    = record.Object{Kind: "AuthorizationPolicy", Namespace: "istio-system", Name: "way", Rule: "rules[0]", Revision: revisionTag}
@@ -101,6 +102,11 @@ func ruledRequests() map[string]logCase {
 		"a request that an AuthorizationPolicy denies": {wire.GatewayHTTP, httpLog(ruled(peered(common("", "")), wire.RuleFilter, ownEnforced, allowed.String()), get, "external.com", "/bets", 403, details(authzDenies)),
 			denied(func(r *record.Record) {
 				r.DecidedBy, r.Reason = byAuthz, "denied by AuthorizationPolicy istio-system/way, rule rules[0]"
+			})},
+		"a request about which somebody was to be asked, who was asked no more": {wire.GatewayHTTP, httpLog(
+			ruled(peered(common("", "")), wire.RuleFilter, wire.StatAsked+wire.ShadowRule, authzAsks.String()), get, "external.com", "/bets", 403, details(wire.Rule{Verdict: wire.RuleDenies, Reason: "it changes"})),
+			denied(func(r *record.Record) {
+				r.DecidedBy, r.Reason = byAuthz, "denied by AuthorizationPolicy istio-system/way, rule rules[0]: it changes"
 			})},
 		"a request whose path can be taken for another one": {wire.GatewayHTTP, httpLog(
 			peered(common("", "")), get, "external.com", "/bets", 403, details(wire.Rule{Verdict: wire.RuleDenies, Policy: "default/list", Rule: "one.paths", Revision: revisionTag, Reason: "downloads"})),

@@ -63,15 +63,21 @@ func (r *stream) packed(name string, config *anypb.Any) {
 
 // discovered runs a filter whose configuration comes by ECDS. Until it is there, requests fail.
 func (r *stream) discovered(name string, by *corev3.ExtensionConfigSource) {
-	config := r.proxy.extensions[name]
+	config := r.proxy.extension(name, by)
 	if config == nil {
 		r.reply(500, "", "NFCF")
 		return
 	}
-	if !slices.Contains(by.TypeUrls, config.TypeUrl) {
+	r.packed(name, config)
+}
+
+// extension is what came by ECDS for a filter; nil while nothing did.
+func (p *Proxy) extension(name string, by *corev3.ExtensionConfigSource) *anypb.Any {
+	config := p.extensions[name]
+	if config != nil && !slices.Contains(by.TypeUrls, config.TypeUrl) {
 		unknown("the extension %q is of type %s, which is not asked for", name, config.TypeUrl)
 	}
-	r.packed(name, config)
+	return config
 }
 
 // ownConfig is what the destination, the route, its virtual host or its table says for a filter.

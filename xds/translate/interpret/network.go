@@ -3,6 +3,7 @@ package interpret
 import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	netextauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ext_authz/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	netratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ratelimit/v3"
 	netrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
@@ -19,7 +20,14 @@ func (n *conn) network(filters []*listenerv3.Filter) {
 	s := &scope{conn: n, state: n.state, metadata: n.metadata}
 	denied := ""
 	for _, f := range filters {
-		m, err := f.GetTypedConfig().UnmarshalNew()
+		config := f.GetTypedConfig()
+		if by := f.GetConfigDiscovery(); by != nil {
+			if config = n.proxy.extension(f.Name, by); config == nil {
+				n.close("the filter %s is not there yet", f.Name)
+				return
+			}
+		}
+		m, err := config.UnmarshalNew()
 		if err != nil {
 			unknown("network filter %s: %v", f.Name, err)
 		}
@@ -35,8 +43,15 @@ func (n *conn) network(filters []*listenerv3.Filter) {
 				return
 			}
 		case *netrbacv3.RBAC:
+			if shadow := s.rule(nil, m.ShadowMatcher); shadow != nil {
+				s.note(accessOfConnections, m.ShadowRulesStatPrefix+"shadow_", shadow)
+			}
 			if verdict := s.rule(m.Rules, m.Matcher); verdict != nil && denied == "" {
 				denied = verdict.denial()
+			}
+		case *netextauthzv3.ExtAuthz:
+			if denied == "" && s.metadataHolds(m.FilterEnabledMetadata) {
+				unknown("an authorizer is asked")
 			}
 		case *snidfpv3.FilterConfig:
 			n.lookedUp(s)

@@ -57,26 +57,31 @@ func isAllow(action rbacv3.RBAC_Action) bool {
 // before the rules' own say is noted.
 func (r *stream) access(m *httprbacv3.RBAC) {
 	if shadow := r.rule(nil, m.GetShadowMatcher()); shadow != nil {
-		r.note(m.ShadowRulesStatPrefix+"shadow_", shadow)
+		r.note(accessOfRequests, m.ShadowRulesStatPrefix+"shadow_", shadow)
 	}
 	if enforced := r.rule(m.GetRules(), m.GetMatcher()); enforced != nil {
 		if !enforced.allows {
 			r.reply(403, enforced.denial(), "")
 		}
-		r.note(m.GetRulesStatPrefix()+"enforced_", enforced)
+		r.note(accessOfRequests, m.GetRulesStatPrefix()+"enforced_", enforced)
 	}
 }
 
-// note puts a ruling into the request's dynamic metadata.
-func (r *stream) note(prefix string, by *ruling) {
-	const filter = "envoy.filters.http.rbac"
-	if r.metadata[filter] == nil {
-		r.metadata[filter] = map[string]string{}
+// The names under which filters of access note what they say.
+const (
+	accessOfRequests    = "envoy.filters.http.rbac"
+	accessOfConnections = "envoy.filters.network.rbac"
+)
+
+// note puts a ruling into the dynamic metadata of a request, or a connection.
+func (s *scope) note(filter, prefix string, by *ruling) {
+	if s.metadata[filter] == nil {
+		s.metadata[filter] = map[string]string{}
 	}
 	if by.policy != "" {
-		r.metadata[filter][prefix+"effective_policy_id"] = by.policy
+		s.metadata[filter][prefix+"effective_policy_id"] = by.policy
 	}
-	r.metadata[filter][prefix+"engine_result"] = map[bool]string{true: "allowed", false: "denied"}[by.allows]
+	s.metadata[filter][prefix+"engine_result"] = map[bool]string{true: "allowed", false: "denied"}[by.allows]
 }
 
 func (s *scope) policyHolds(p *rbacv3.Policy) bool {
