@@ -38,6 +38,7 @@ var plays = map[string]string{
 	"close-the-ways-around.md":          "cluster",
 	"console.md":                        "machine",
 	"detect.md":                         "machine",
+	"external-authorization.md":         "mesh",
 	"gateway-api.md":                    "cluster",
 	"hold-what-is-used.md":              "mesh",
 	"install-on-kubernetes.md":          "cluster",
