@@ -124,14 +124,17 @@ func (a *auditPorts) writersOnly(srv any, stream grpc.ServerStream, _ *grpc.Stre
 }
 
 // serveAudit runs the audit server with its further ports.
-func serveAudit(ctx context.Context, options server.Options, ports *auditPorts) error {
+func serveAudit(ctx context.Context, options server.Options, ports *auditPorts, door *loginFlags) error {
 	if err := ports.check(options.Data); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, end := context.WithCancel(ctx)
 	var err error
-	if options.Ports, err = ports.open(ctx, g, options.Logger); err != nil {
+	if options.Door, err = door.door(ctx, g); err == nil {
+		options.Ports, err = ports.open(ctx, g, options.Logger)
+	}
+	if err != nil {
 		end()
 		return errors.Join(err, g.Wait())
 	}

@@ -19,6 +19,7 @@ func auditServerCommand() *cobra.Command {
 	var options server.Options
 	var metricsAddr string
 	ports, watching, pages, lake, sending := &auditPorts{}, &watchFlags{}, &consoleFlags{}, &lakeFlags{}, &sendFlags{}
+	door := &loginFlags{}
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Keep the audit log: take records, answer questions, serve the web page",
@@ -30,13 +31,15 @@ at a time serves a data folder. In a cluster, controllers hand records in by --t
 
 Every --detect-every it looks in the log for what should not be there (see "sallyport detect"), and logs what is new; --detect-send
 sends it on as well. With --lake what comes in goes on to object storage, every --lake-every: see "sallyport audit lake".
---send-records passes each record on as it comes in, at least once.`,
+--send-records passes each record on as it comes in, at least once. With --console-tls-addr the web page is also there for those
+who log in, who see the records of the namespaces that the cluster's roles let them read.`,
 		Example: `  sallyport audit server --data /var/lib/sallyport
   sallyport audit server --data /var/lib/sallyport --retention 90d --console-addr ''
   sallyport audit server --detect-send slack=/etc/sallyport/slack-url --detect-send alertmanager=/etc/sallyport/alertmanager-url
   sallyport audit server --lake 's3://logs/egress?endpoint=https://s3.example.com' --lake-cluster prod-1 --lake-credentials /etc/sallyport/s3
   sallyport audit server --tls-addr :15016 --ca-address sallyport.istio-system.svc:15012 \
-    --ca-root /var/run/secrets/istio/root-cert.pem --token /var/run/secrets/tokens/istio-token`,
+    --ca-root /var/run/secrets/istio/root-cert.pem --token /var/run/secrets/tokens/istio-token
+  sallyport audit server --console-tls-addr :8443 --console-tls-cert tls.crt --console-tls-key tls.key --console-kubeconfig admin.kubeconfig`,
 		Args: auditArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -70,7 +73,7 @@ sends it on as well. With --lake what comes in goes on to object storage, every 
 			options.Found, options.Beside = found, together([]auditJob{metrics, watch, export, forward})
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			return serveAudit(ctx, options, ports)
+			return serveAudit(ctx, options, ports, door)
 		},
 	}
 	auditDataFlag(cmd, &data)
@@ -82,6 +85,7 @@ sends it on as well. With --lake what comes in goes on to object storage, every 
 	watching.add(flags)
 	watching.addServers(flags)
 	pages.add(flags)
+	door.add(flags)
 	lake.add(flags)
 	sending.add(flags)
 	flags.StringVar(&metricsAddr, "metrics-addr", "", "where /metrics is, like :15014; empty for none")

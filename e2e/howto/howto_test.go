@@ -43,6 +43,7 @@ var plays = map[string]string{
 	"hold-what-is-used.md":              "mesh",
 	"install-on-kubernetes.md":          "cluster",
 	"keep-the-log-in-object-storage.md": "machine",
+	"let-others-read-the-log.md":        "cluster",
 	"run-from-files.md":                 "mesh",
 	"send-records.md":                   "machine",
 	"several-clusters.md":               "cluster",

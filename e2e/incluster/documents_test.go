@@ -57,14 +57,15 @@ func TestDocuments(t *testing.T) {
 
 // givens are what the readers of documents about a cluster have, beside the cluster.
 var givens = map[string]func(*stage, *howto.Reader){
-	"README.md":                nil,
-	"install-on-kubernetes.md": (*stage).runsSomething,
-	"ambient.md":               (*stage).isInstalled,
-	"ask-a-cluster.md":         (*stage).isInstalled,
-	"close-the-ways-around.md": (*stage).isInstalled,
-	"gateway-api.md":           (*stage).hasGatewayAPI,
-	"several-clusters.md":      (*stage).hasTwoContexts,
-	"verify.md":                (*stage).isInstalled,
+	"README.md":                  nil,
+	"install-on-kubernetes.md":   (*stage).runsSomething,
+	"ambient.md":                 (*stage).isInstalled,
+	"ask-a-cluster.md":           (*stage).isInstalled,
+	"close-the-ways-around.md":   (*stage).isInstalled,
+	"gateway-api.md":             (*stage).hasGatewayAPI,
+	"let-others-read-the-log.md": (*stage).hasAsked,
+	"several-clusters.md":        (*stage).hasTwoContexts,
+	"verify.md":                  (*stage).isInstalled,
 }
 
 // clusterBlocks are those of a document that are run here.
@@ -93,6 +94,18 @@ func (s *stage) isInstalled(r *howto.Reader) {
 	out, err := exec.CommandContext(s.Context(), "cp", s.chart, filepath.Join(r.Folder, "dist")).CombinedOutput()
 	s.mustf(err, "%s", out)
 	s.startApp(shop, "checkout")
+}
+
+// hasAsked: an app asked for something, and the log says so.
+func (s *stage) hasAsked(r *howto.Reader) {
+	s.isInstalled(r)
+	s.must(blocked(s.Context(), s.podIP(shop, "checkout"), "http://"+nobody+"/"))
+	s.becomes("the log has it", 30*time.Second, func() error {
+		if log := s.audit("query", "--since", "1h", "-o", "json"); !strings.Contains(log, nobody) {
+			return fmt.Errorf("the log says %s", log)
+		}
+		return nil
+	})
 }
 
 // hasGatewayAPI: the API's CRDs are there, and pods with sidecars, of which one can ask others.

@@ -31,13 +31,14 @@ type tab struct {
 }
 
 // browser starts Chromium; without it the test is skipped.
-func browser(t *testing.T) tab {
+func browser(t *testing.T, flags ...chromedp.ExecAllocatorOption) tab {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("there is no chromium here: make tools installs it")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.DisableGPU)
+	options = append(options, flags...)
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -115,10 +116,9 @@ var pictured = map[string]string{
 	"workload": "/workload?name=shop/cart", "explain": "/explain?from=shop/cart&url=https://a.test/", "wrong": "/log?q=colour:red",
 }
 
-// TestInBrowser looks at each page in Chromium, wide and narrow, light and dark: nothing keeps people from using it as far as axe-core can
-// tell, nothing is wider than the window, and nothing breaks.
-func TestInBrowser(t *testing.T) {
-	b := browser(t)
+// judge is axe-core.
+func judge(t *testing.T) string {
+	t.Helper()
 	at, err := tools.Cached("axe", "axe.min.js")
 	if err != nil {
 		t.Skip(err)
@@ -127,6 +127,28 @@ func TestInBrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(axe)
+}
+
+// usable says what keeps people from using the page that is shown.
+func (b tab) usable(axe, name string) {
+	b.Helper()
+	given(b, chromedp.Evaluate[any](axe+";0"))
+	found := given(b, chromedp.Evaluate[[]string](`axe.run(document, {resultTypes: ["violations"]}).then((r) =>
+		r.violations.flatMap((v) => v.nodes.slice(0, 3).map((n) => v.id + ": " + v.help + ": " + n.html.slice(0, 200))))`, chromedp.EvalAwaitPromise))
+	for _, f := range found {
+		b.Errorf("%s: %s", name, f)
+	}
+	if wide := given(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); wide > 0 {
+		b.Errorf("%s: it is %d pixels too wide", name, wide)
+	}
+}
+
+// TestInBrowser looks at each page in Chromium, wide and narrow, light and dark: nothing keeps people from using it as far as axe-core can
+// tell, nothing is wider than the window, and nothing breaks.
+func TestInBrowser(t *testing.T) {
+	b := browser(t)
+	axe := judge(t)
 	server := httptest.NewServer(served(t, scene(t), configured(t, objects)))
 	defer server.Close()
 	for _, l := range []look{{1280, false}, {400, true}} {
@@ -136,15 +158,7 @@ func TestInBrowser(t *testing.T) {
 				continue
 			}
 			b.do(chromedp.Navigate(server.URL + path))
-			given(b, chromedp.Evaluate[any](string(axe)+";0"))
-			found := given(b, chromedp.Evaluate[[]string](`axe.run(document, {resultTypes: ["violations"]}).then((r) =>
-				r.violations.flatMap((v) => v.nodes.slice(0, 3).map((n) => v.id + ": " + v.help + ": " + n.html.slice(0, 200))))`, chromedp.EvalAwaitPromise))
-			for _, f := range found {
-				t.Errorf("%s at %d: %s", name, l.width, f)
-			}
-			if wide := given(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); wide > 0 {
-				t.Errorf("%s at %d: it is %d pixels too wide", name, l.width, wide)
-			}
+			b.usable(axe, fmt.Sprintf("%s at %d", name, l.width))
 			if n := given(b, chromedp.Evaluate[int](`document.querySelectorAll("img:not([src^='/static/'])").length`)); n != 0 {
 				t.Errorf("%s: markup of the log's came through", name)
 			}

@@ -36,7 +36,10 @@ var errNoConfig = errors.New("the configuration in force is not known to this se
 
 // config reads the configuration.
 func (h *handler) config(ctx context.Context) (*Config, error) {
-	if h.Config == nil {
+	switch {
+	case !readerOf(ctx).All:
+		return nil, forbidden{errNotAll}
+	case h.Config == nil:
 		return nil, missing{errNoConfig}
 	}
 	c, err := h.inForce.read(ctx, h.Config, h.Now())

@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/sallyport/sallyport/egress/console/login"
 	"github.com/sallyport/sallyport/egress/detect"
 )
 
@@ -20,7 +23,9 @@ type Options struct {
 	// Decisions is the folder of what reviewers decided; "" where they decide elsewhere.
 	Decisions string
 	// Found gives what detections found when they looked last; nil where nothing looks.
-	Found  func() *detect.Report
+	Found func() *detect.Report
+	// Login, if set, lets nobody in who does not log in, and shows each what they may read. Its Namespaces are the log's.
+	Login  *login.Options
 	Logger *slog.Logger
 	Now    func() time.Time
 }
@@ -40,6 +45,8 @@ const (
 	usualSince  = "24h" // where the filter does not say
 	answerTime  = 15 * time.Second
 	atOnce      = 3      // pages that are made at the same time; the others wait
+	atOnceEach  = 2      // of one reader who logged in, so that others have their turn
+	mostReaders = 1_000  // whose pages are counted
 	chartSlices = 72     // of a chart
 	perPage     = 100    // records
 	mostPages   = 100    // that can be turned
@@ -55,6 +62,9 @@ type handler struct {
 	turns    chan struct{} // one for each page that is being made
 	inForce  remembered
 	evidence evidence
+	gate     *login.Gate // nil where nobody logs in
+	spaces   spaces
+	each     *lru.Cache[string, chan struct{}] // turns of each reader
 }
 
 //go:embed static
@@ -62,7 +72,11 @@ var static embed.FS
 
 // newHandler makes the routes; allowed decides about the Host header.
 func newHandler(o Options, allowed func(host string) bool) http.Handler {
-	h := &handler{Options: o.withDefaults(), turns: make(chan struct{}, atOnce)}
+	each, err := lru.New[string, chan struct{}](mostReaders)
+	if err != nil {
+		panic(err) // the size is a constant
+	}
+	h := &handler{Options: o.withDefaults(), turns: make(chan struct{}, atOnce), each: each}
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		panic(err) // the folder is embedded
@@ -75,7 +89,14 @@ func newHandler(o Options, allowed func(host string) bool) http.Handler {
 	for format := range downloads {
 		mux.HandleFunc("GET /log."+format, h.download(format))
 	}
-	return guard(mux, allowed)
+	if o.Login == nil {
+		return guard(mux, allowed)
+	}
+	who := *o.Login
+	who.Namespaces, who.Logger, who.Now = h.namespaces, h.Logger, h.Now
+	h.gate = login.New(who)
+	h.logins(mux)
+	return guard(h.known(mux), allowed)
 }
 
 // pages are what there is, by their routes.

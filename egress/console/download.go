@@ -28,7 +28,7 @@ func (h *handler) download(format string) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		a.Filter.Limit = mostRecords
+		a.Filter.Limit, a.Filter.Within = mostRecords, within(ctx)
 		_, err = h.inTurn(ctx, r, a, func(ctx context.Context, _ *http.Request, a asked) (view, error) {
 			return view{}, h.send(ctx, w, a.Filter, format)
 		})

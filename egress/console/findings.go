@@ -31,10 +31,10 @@ type finding struct {
 // mostFindings are shown.
 const mostFindings = 300
 
-func (h *handler) findingsPage(_ context.Context, _ *http.Request, _ asked) (view, error) {
+func (h *handler) findingsPage(ctx context.Context, _ *http.Request, _ asked) (view, error) {
 	p := findingsPage{Looks: h.Found != nil}
 	if p.Looks {
-		p.Report = h.Found()
+		p.Report = h.found(ctx)
 	}
 	if p.Report != nil {
 		p.More = max(0, len(p.Report.Findings)-mostFindings)

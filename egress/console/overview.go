@@ -70,7 +70,7 @@ func (h *handler) overview(ctx context.Context, _ *http.Request, a asked) (view,
 		}
 	}
 	if o.Looks = h.Found != nil; o.Looks {
-		if o.Found = h.Found(); o.Found != nil {
+		if o.Found = h.found(ctx); o.Found != nil {
 			o.Findings = o.Found.Findings[:min(len(o.Found.Findings), shortList)]
 		}
 	}
@@ -94,7 +94,7 @@ func askable(terms []query.Term) bool {
 func (h *handler) news(ctx context.Context, a asked, o *overview) error {
 	f := a.Filter
 	f.Since, f.Until = time.Time{}, time.Time{}
-	where, args := f.Condition()
+	where, args := f.OfSenders()
 	err := h.rows(ctx, `SELECT `+whoInput+` AS who, host, max(port), min(first) AS first, least(sum(records), 18446744073709551615)::UBIGINT, arg_max(verdict, last)
 		FROM `+store.Sightings+` WHERE host <> '' AND class <> 'gap' AND `+where+`
 		GROUP BY who, host HAVING min(first) >= ? AND min(first) < ? ORDER BY first DESC, who, host LIMIT ?`,

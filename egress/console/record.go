@@ -61,7 +61,8 @@ func (h *handler) recordPage(ctx context.Context, req *http.Request, _ asked) (v
 		return view{}, wrong{errRecordName}
 	}
 	var found []record.Record
-	err := h.rows(ctx, "SELECT "+store.Columns()+" FROM "+store.Table+" WHERE seq = ? AND epoch = ? AND proxy = ? LIMIT 1", []any{seq, epoch, q.Get("proxy")}, func(rows *sql.Rows) error {
+	where, args := query.Filter{Within: within(ctx)}.Condition()
+	err := h.rows(ctx, "SELECT "+store.Columns()+" FROM "+store.Table+" WHERE seq = ? AND epoch = ? AND proxy = ? AND "+where+" LIMIT 1", append([]any{seq, epoch, q.Get("proxy")}, args...), func(rows *sql.Rows) error {
 		r, err := store.ScanRecord(rows)
 		found = append(found, r)
 		return err

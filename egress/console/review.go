@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ type item struct {
 const (
 	reviewSince = 30 * 24 * time.Hour
 	mostItems   = 200
-	// byPage is who decides: nobody logs in.
+	// byPage is who decides where nobody logs in.
 	byPage = "whoever reaches the console"
 )
 
@@ -143,6 +144,7 @@ func (h *handler) decide(ctx context.Context, r *http.Request, _ asked) (v view,
 		return v, wrong{errors.New("action: it is approved, rejected or snoozed")}
 	}
 	var yaml []byte
+	by := cmp.Or(readerOf(ctx).Name, byPage)
 	err = l.files.Decide(func(before []review.Decision) (review.Decision, error) {
 		i, err := review.Find(review.Items(l.waiting, before, l.now), id, false)
 		if err == nil && action == review.StateApproved {
@@ -151,11 +153,11 @@ func (h *handler) decide(ctx context.Context, r *http.Request, _ asked) (v view,
 		if err != nil {
 			return review.Decision{}, wrong{err}
 		}
-		return i.Word(action, byPage, reason, l.now, until), nil
+		return i.Word(action, by, reason, l.now, until), nil
 	})
 	if err != nil {
 		return v, err
 	}
-	h.Logger.Info("console: a decision", "id", id, "action", action, "by", byPage, "from", r.RemoteAddr)
+	h.Logger.Info("console: a decision", "id", id, "action", action, "by", by, "from", r.RemoteAddr)
 	return l.page(id+" is "+action+".", string(yaml))
 }

@@ -12,12 +12,16 @@ import (
 // Serve serves the pages on the listener until ctx ends, and closes the listener.
 func Serve(ctx context.Context, listener net.Listener, o Options) error {
 	o = o.withDefaults()
-	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && o.Login == nil {
 		o.Logger.Warn("console: everybody who reaches this address can read the audit log; there is no login",
 			"address", listener.Addr().String())
 	}
+	hosts := hostCheck(listener.Addr())
+	if o.Login != nil { // another name leads to pages that ask who it is
+		hosts = func(string) bool { return true }
+	}
 	server := &http.Server{
-		Handler:           newHandler(o, hostCheck(listener.Addr())),
+		Handler:           newHandler(o, hosts),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       20 * time.Second,
 		WriteTimeout:      time.Minute,

@@ -64,7 +64,7 @@ func (h *handler) subject(ctx context.Context, r *http.Request, a asked, kind st
 	if err := h.history(ctx, &s, terms); err != nil {
 		return v, err
 	}
-	s.Findings = h.findingsOf(&s)
+	s.Findings = h.findingsOf(ctx, &s)
 	s.Explain = explained{URL: "https://"}
 	if kind == "host" {
 		s.Explain.URL += s.Name
@@ -76,7 +76,7 @@ func (h *handler) subject(ctx context.Context, r *http.Request, a asked, kind st
 
 // history says since when, and on how many days, it is in the log.
 func (h *handler) history(ctx context.Context, s *subject, terms []query.Term) error {
-	where, args := query.Filter{Terms: terms}.Condition()
+	where, args := query.Filter{Terms: terms, Within: within(ctx)}.OfSenders()
 	if !askable(terms) {
 		return nil
 	}
@@ -89,11 +89,8 @@ func (h *handler) history(ctx context.Context, s *subject, terms []query.Term) e
 }
 
 // findingsOf are those about it.
-func (h *handler) findingsOf(s *subject) (out []detect.Finding) {
-	if h.Found == nil {
-		return nil
-	}
-	report := h.Found()
+func (h *handler) findingsOf(ctx context.Context, s *subject) (out []detect.Finding) {
+	report := h.found(ctx)
 	if report == nil {
 		return nil
 	}

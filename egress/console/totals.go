@@ -128,10 +128,18 @@ func plus(a, b uint64) uint64 {
 
 // rows asks the database.
 func (h *handler) rows(ctx context.Context, statement string, args []any, f func(*sql.Rows) error) error {
+	if !narrowed(ctx, statement) {
+		return fmt.Errorf("console: a statement would show what %s may not read", readerOf(ctx).Name)
+	}
 	rows, err := h.DB.QueryContext(ctx, statement, args...) //nolint:gosec // what others wrote is in args alone
 	if err != nil {
 		return fmt.Errorf("console: %w", err)
 	}
+	return each(rows, f)
+}
+
+// each goes through an answer.
+func each(rows *sql.Rows, f func(*sql.Rows) error) error {
 	defer rows.Close()
 	for rows.Next() {
 		if err := f(rows); err != nil {

@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/console/login"
 )
 
 //go:embed page
@@ -40,6 +41,7 @@ type shown struct {
 	Ranges []choice
 	Chips  []choice
 	Nav    []choice
+	Reader login.Reader // its name is empty where nobody logs in
 }
 
 // choice is something to click.
@@ -88,22 +90,28 @@ func (h *handler) serve(p page) http.Handler {
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, mostPasted)
 		s, status := h.make(ctx, r, p)
-		var body bytes.Buffer
-		if err := templates[s.Template].ExecuteTemplate(&body, "base.html", s); err != nil {
-			h.Logger.Error("console: a page could not be written", "page", r.URL.Path, "err", err)
-			http.Error(w, "the page could not be written; the server's log says why", http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Cache-Control", "no-store")
-		w.WriteHeader(status)
-		_, _ = body.WriteTo(w) // nobody is there to hear that the client left
+		h.write(w, r, s, status)
 	})
+}
+
+// write sends a page.
+func (h *handler) write(w http.ResponseWriter, r *http.Request, s shown, status int) {
+	var body bytes.Buffer
+	if err := templates[s.Template].ExecuteTemplate(&body, "base.html", s); err != nil {
+		h.Logger.Error("console: a page could not be written", "page", r.URL.Path, "err", err)
+		http.Error(w, "the page could not be written; the server's log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = body.WriteTo(w) // nobody is there to hear that the client left
 }
 
 func (h *handler) make(ctx context.Context, r *http.Request, p page) (s shown, status int) {
 	a, err := ask(r.URL, h.Now())
-	s = shown{asked: a}
+	a.Filter.Within = within(ctx)
+	s = shown{asked: a, Reader: readerOf(ctx)}
 	if err != nil {
 		err = wrong{err}
 	} else {
@@ -114,26 +122,43 @@ func (h *handler) make(ctx context.Context, r *http.Request, p page) (s shown, s
 		s.Template, s.Title, s.Fixed = "error", "No answer", !filtered[a.Path]
 		s.Error, status = h.say(ctx, r, err)
 	}
-	s.Nav, s.Ranges, s.Chips = h.nav(a), ranges(a), chips(a)
+	s.Nav, s.Ranges, s.Chips = h.nav(a, h.Config != nil && s.Reader.All), ranges(a), chips(a)
 	return s, status
 }
 
-// inTurn waits until few enough other pages are being made.
+// inTurn waits until few enough other pages are being made, of this reader and of all.
 func (h *handler) inTurn(ctx context.Context, r *http.Request, a asked, p page) (view, error) {
-	select {
-	case h.turns <- struct{}{}:
-		defer func() { <-h.turns }()
-		return p(ctx, r, a)
-	case <-ctx.Done():
-		return view{}, ctx.Err()
+	for _, turns := range []chan struct{}{h.turnsOf(readerOf(ctx).Name), h.turns} {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+		case <-ctx.Done():
+			return view{}, ctx.Err()
+		}
 	}
+	return p(ctx, r, a)
+}
+
+// turnsOf are one reader's.
+func (h *handler) turnsOf(name string) chan struct{} {
+	if name == "" { // nobody logs in
+		return make(chan struct{}, 1)
+	}
+	fresh := make(chan struct{}, atOnceEach)
+	if known, there, _ := h.each.PeekOrAdd(name, fresh); there {
+		return known
+	}
+	return fresh
 }
 
 // say tells a reader what is wrong.
 func (h *handler) say(ctx context.Context, r *http.Request, err error) (string, int) {
 	var mend wrong
 	var gone missing
+	var closed forbidden
 	switch {
+	case errors.As(err, &closed):
+		return closed.Error(), http.StatusForbidden
 	case errors.As(err, &mend):
 		return mend.Error(), http.StatusBadRequest
 	case errors.As(err, &gone):
@@ -146,13 +171,13 @@ func (h *handler) say(ctx context.Context, r *http.Request, err error) (string, 
 }
 
 // nav are the pages, with the filter; those about the configuration where it is known.
-func (h *handler) nav(a asked) (out []choice) {
+func (h *handler) nav(a asked, config bool) (out []choice) {
 	for _, p := range []struct {
 		path, text string
 		shown      bool
 	}{
 		{"/", "Overview", true}, {"/log", "Log", true}, {"/flows", "Flows", true}, {"/findings", "Findings", true},
-		{"/policies", "Policies", h.Config != nil}, {"/explain", "Explain", h.Config != nil}, {"/review", "Review", h.Config != nil}, {"/simulate", "Simulate", h.Config != nil},
+		{"/policies", "Policies", config}, {"/explain", "Explain", config}, {"/review", "Review", config}, {"/simulate", "Simulate", config},
 	} {
 		if !p.shown {
 			continue

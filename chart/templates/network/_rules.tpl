@@ -22,6 +22,20 @@
     {{- end }}
 {{- end }}
 
+{{- define "sallyport.apiServerRule" -}}
+{{- $n := .Values.networkPolicies -}}
+- {{ with $n.apiServer.cidrs }}to:
+    {{- range . }}
+    - ipBlock:
+        cidr: {{ . }}
+    {{- end }}
+  {{ end }}ports:
+    {{- range $n.apiServer.ports }}
+    - protocol: TCP
+      port: {{ . }}
+    {{- end }}
+{{- end }}
+
 {{- define "sallyport.controllerRule" -}}
 - to:
     - namespaceSelector:

@@ -23,6 +23,9 @@ type Filter struct {
 	Limit     int  `json:"limit,omitempty"`     // the newest ones; 0: no limit
 	// Terms have to hold, too.
 	Terms []Term `json:"terms,omitempty"`
+	// Within are the namespaces that may be looked into; empty: all. Theirs is what their workloads sent, and what came to them by the word of
+	// their own proxies.
+	Within []string `json:"within,omitempty"`
 }
 
 // Workload names senders: a namespace, and in it a pod or a service account. Both may be globs; empty fits all.
@@ -107,12 +110,46 @@ func (f Filter) Match(r *record.Record) bool {
 	case (f.WouldDeny || f.Rule != Rule{}) && !f.Rule.match(r, f.WouldDeny):
 		return false
 	}
-	return !slices.ContainsFunc(f.Terms, func(t Term) bool { return !t.match(r) })
+	return f.within(r) && !slices.ContainsFunc(f.Terms, func(t Term) bool { return !t.match(r) })
+}
+
+func (f Filter) within(r *record.Record) bool {
+	return len(f.Within) == 0 || slices.Contains(f.Within, r.Workload.Namespace) ||
+		r.Reporter == record.ReporterDestination && slices.Contains(f.Within, r.DestinationWorkload.Namespace)
 }
 
 // Condition writes the filter as a condition on the table records, with its parameters. Limit is not in it.
 func (f Filter) Condition() (string, []any) {
 	condition, args := f.fits()
+	if in, values := f.namespaces(); in != "" {
+		condition += " AND (namespace " + in + " OR reporter = '" + record.ReporterDestination + "' AND destination_namespace " + in + ")"
+		args = append(append(args, values...), values...)
+	}
+	return f.between(condition, args)
+}
+
+// OfSenders is Condition for store.Sightings, which know who sent, and not where to.
+func (f Filter) OfSenders() (string, []any) {
+	condition, args := f.fits()
+	if in, values := f.namespaces(); in != "" {
+		condition, args = condition+" AND namespace "+in, append(args, values...)
+	}
+	return f.between(condition, args)
+}
+
+// namespaces writes Within as what a column has to be; "" where it may be anything.
+func (f Filter) namespaces() (in string, values []any) {
+	if len(f.Within) == 0 {
+		return "", nil
+	}
+	for _, namespace := range f.Within {
+		values = append(values, namespace)
+	}
+	return "IN (?" + strings.Repeat(", ?", len(values)-1) + ")", values
+}
+
+// between adds the time to a condition.
+func (f Filter) between(condition string, args []any) (string, []any) {
 	for _, bound := range []struct {
 		condition string
 		at        time.Time
@@ -125,7 +162,7 @@ func (f Filter) Condition() (string, []any) {
 	return condition, args
 }
 
-// fits is what it asks for beside the time.
+// fits is what it asks for beside the time, and Within.
 func (f Filter) fits() (string, []any) {
 	conditions, args := []string{"true"}, []any(nil)
 	add := func(condition string, values ...any) {

@@ -19,7 +19,7 @@ import (
 
 // Inputs calls f with the distinct inputs that fit, those of one question one after the other. An input fits if one of its records
 // may: its numbers are those of whole days, of UTC, so that Since and Until choose those that were seen in between. From is about
-// workloads, not about pods. Rule, WouldDeny, Limit and Terms choose records, and are refused.
+// workloads, not about pods. Rule, WouldDeny, Limit, Terms and Within choose records, and are refused.
 func Inputs(ctx context.Context, db *sql.DB, filter Filter, f func(*inputs.Input) error) error {
 	if err := filter.forInputs(); err != nil {
 		return err
@@ -30,8 +30,8 @@ func Inputs(ctx context.Context, db *sql.DB, filter Filter, f func(*inputs.Input
 
 // forInputs says whether a filter can choose inputs.
 func (f Filter) forInputs() error {
-	if f.WouldDeny || f.Rule != (Rule{}) || f.Limit != 0 || len(f.Terms) > 0 {
-		return errors.New("audit inputs: a policy's rule, what would be denied, a limit, and terms choose records, not inputs")
+	if f.WouldDeny || f.Rule != (Rule{}) || f.Limit != 0 || len(f.Terms) > 0 || len(f.Within) > 0 {
+		return errors.New("audit inputs: a policy's rule, what would be denied, a limit, terms, and namespaces to look into choose records, not inputs")
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
 	"github.com/sallyport/sallyport/egress/console"
+	"github.com/sallyport/sallyport/egress/console/login"
 	"github.com/sallyport/sallyport/egress/detect"
 )
 
@@ -32,6 +33,8 @@ type Options struct {
 	// Config and Found are the console's, see console.Options.
 	Config func(context.Context) (*console.Config, error)
 	Found  func() *detect.Report
+	// Door is the console for those who log in; nil for none.
+	Door *Door
 	// Beside, if set, runs beside the server until ctx ends. An error of it ends the server.
 	Beside func(ctx context.Context, s *store.Store) error
 	Held   []string // see store.Options
@@ -48,6 +51,12 @@ type Port struct {
 	Options   []grpc.ServerOption // credentials and interceptors
 	Records   bool                // batches are taken, and who hands them in may ask what was asked for lately
 	Questions bool                // questions are answered
+}
+
+// Door is a way to the console's pages for those who log in. Its connections are encrypted.
+type Door struct {
+	Listener net.Listener
+	Login    login.Options
 }
 
 // grace is how long streams may take to end by themselves.
@@ -112,6 +121,7 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 	ports := append([]Port{{Listener: rpcListener, Records: true, Questions: true}}, o.Ports...)
 
 	group, ctx := errgroup.WithContext(ctx)
+	pages := console.Options{DB: s.DB(), Config: o.Config, Decisions: filepath.Join(o.Data, "review"), Found: o.Found, Logger: o.Logger}
 	consoleAddr := ""
 	if o.ConsoleAddr != "" {
 		pageListener, err := net.Listen("tcp", o.ConsoleAddr)
@@ -119,9 +129,12 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 			return errors.Join(fmt.Errorf("audit server: the console's address: %w", err), rpcListener.Close())
 		}
 		consoleAddr = pageListener.Addr().String()
-		group.Go(func() error {
-			return console.Serve(ctx, pageListener, console.Options{DB: s.DB(), Config: o.Config, Decisions: filepath.Join(o.Data, "review"), Found: o.Found, Logger: o.Logger})
-		})
+		group.Go(func() error { return console.Serve(ctx, pageListener, pages) })
+	}
+	if o.Door != nil {
+		behind := pages
+		behind.Login = &o.Door.Login
+		group.Go(func() error { return console.Serve(ctx, o.Door.Listener, behind) })
 	}
 	if o.Beside != nil {
 		group.Go(func() error { return o.Beside(ctx, s) })

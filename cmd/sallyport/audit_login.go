@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/sallyport/sallyport/config/source/kube"
+	"github.com/sallyport/sallyport/egress/audit/store/server"
+	"github.com/sallyport/sallyport/egress/console/login"
+)
+
+// loginFlags are the web page for those who log in, by a port of its own.
+type loginFlags struct {
+	addr, cert, key, kubeconfig string
+	issuer                      login.IssuerOptions
+	issuerRoots                 string
+}
+
+func (f *loginFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.addr, "console-tls-addr", "", "where the web page is for those who log in, like :8443; empty for none. Of a cluster: its API server "+
+		`says who they are, and whose records they may read (verb "get" on "auditrecords" of "egress.sallyport.io")`)
+	fs.StringVar(&f.cert, "console-tls-cert", "", "file with that port's certificate; read again when it changes")
+	fs.StringVar(&f.key, "console-tls-key", "", "file with its key")
+	fs.StringVar(&f.kubeconfig, "console-kubeconfig", "", "kubeconfig file of the cluster that is asked (default: the pod's own)")
+	fs.StringVar(&f.issuer.URL, "console-oidc-issuer", "", "an OpenID Connect issuer that people can log in at, https://...")
+	fs.StringVar(&f.issuer.ClientID, "console-oidc-client-id", "", "what the web page is called there")
+	fs.StringVar(&f.issuer.SecretFile, "console-oidc-secret", "", "file with its secret there; empty for a client without one")
+	fs.StringVar(&f.issuer.Callback, "console-oidc-callback", "", "where the issuer sends people back to: https://HOST"+login.CallbackPath+", as browsers reach it")
+	fs.StringVar(&f.issuer.UsernameClaim, "console-oidc-username-claim", "sub", "the claim that a user's name is made of, as the API server makes it by its flag of that name; so the following")
+	fs.StringVar(&f.issuer.UsernamePrefix, "console-oidc-username-prefix", "", `before it (default ISSUER#, none for the claim email); "-" for none`)
+	fs.StringVar(&f.issuer.GroupsClaim, "console-oidc-groups-claim", "", "the claim with a user's groups")
+	fs.StringVar(&f.issuer.GroupsPrefix, "console-oidc-groups-prefix", "", "before each of them")
+	fs.StringSliceVar(&f.issuer.Scopes, "console-oidc-scopes", nil, "what the issuer is asked for beside openid, like email,groups")
+	fs.StringVar(&f.issuerRoots, "console-oidc-ca", "", "file with the roots of the issuer's certificate (default: the system's)")
+}
+
+// door opens the port; nil where none is asked for. What has to run beside the server goes to the group.
+func (f *loginFlags) door(ctx context.Context, g *errgroup.Group) (*server.Door, error) {
+	if f.addr == "" {
+		return nil, nil
+	}
+	if f.cert == "" || f.key == "" {
+		return nil, usageError{errors.New("--console-tls-addr: give its certificate and key with --console-tls-cert and --console-tls-key: tokens come in there")}
+	}
+	who := login.Options{}
+	var err error
+	if f.issuer.URL != "" {
+		if f.issuer.Client, err = f.issuerClient(); err != nil {
+			return nil, err
+		}
+		if who.Issuer, err = login.NewIssuer(f.issuer); err != nil {
+			return nil, usageError{fmt.Errorf("--console-oidc-...: %w", err)}
+		}
+	}
+	if who.Cluster, err = f.cluster(); err != nil {
+		return nil, err
+	}
+	certificate, err := certwatcher.New(f.cert, f.key)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--console-tls-cert %q, --console-tls-key %q: %w", f.cert, f.key, err)}
+	}
+	l, err := net.Listen("tcp", f.addr)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--console-tls-addr %q: %w", f.addr, err)}
+	}
+	g.Go(func() error { return certificate.Start(ctx) })
+	return &server.Door{Login: who, Listener: tls.NewListener(l, &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: certificate.GetCertificate,
+	})}, nil
+}
+
+// cluster is the API server that is asked.
+func (f *loginFlags) cluster() (login.Cluster, error) {
+	config, err := kube.Connect(f.kubeconfig, "")
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--console-tls-addr: who logs in is asked of a cluster: %w", err)}
+	}
+	config.UserAgent = "sallyport-console/" + version
+	config.QPS, config.Burst = 200, 400 // a reader of some namespaces is a question for each
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--console-kubeconfig %q: %w", f.kubeconfig, err)}
+	}
+	return login.Kubernetes(client), nil
+}
+
+// issuerClient trusts what the file has.
+func (f *loginFlags) issuerClient() (*http.Client, error) {
+	client := &http.Client{Timeout: 10 * time.Second}
+	if f.issuerRoots == "" {
+		return client, nil
+	}
+	text, err := os.ReadFile(f.issuerRoots)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--console-oidc-ca: %w", err)}
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, usageError{fmt.Errorf("--console-oidc-ca %q: there is no certificate in it", f.issuerRoots)}
+	}
+	client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, ForceAttemptHTTP2: true}
+	return client, nil
+}

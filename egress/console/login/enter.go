@@ -1,0 +1,114 @@
+package login
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+// state is the cookie of a login that is under way at the issuer.
+const (
+	state       = "__Host-sallyport-login"
+	begunWithin = 10 * time.Minute
+	mostBegun   = 4_096
+)
+
+// HasIssuer says whether people can log in at an issuer.
+func (g *Gate) HasIssuer() bool { return g.Issuer != nil }
+
+// ByToken logs a browser in by a token.
+func (g *Gate) ByToken(w http.ResponseWriter, r *http.Request, token string) (Reader, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), askedWithin)
+	defer cancel()
+	if token = strings.TrimSpace(token); token == "" {
+		return Reader{}, errors.New("token: paste one, such as that of kubectl create token")
+	}
+	reader, err := g.byToken(ctx, r, token)
+	if err != nil {
+		g.Logger.Warn("console: a login by token failed", "from", r.RemoteAddr, "err", err)
+		return reader, err
+	}
+	g.enter(w, r, &session{token: token}, reader)
+	return reader, nil
+}
+
+func (g *Gate) enter(w http.ResponseWriter, r *http.Request, s *session, reader Reader) {
+	g.sessions.end(r) // of before
+	g.sessions.begin(w, s, g.Now())
+	g.Logger.Info("console: a login", "by", reader.Name, "from", r.RemoteAddr, "all", reader.All, "namespaces", len(reader.Namespaces))
+}
+
+// AtIssuer sends a browser to the issuer, which sends it back to CallbackPath.
+func (g *Gate) AtIssuer(w http.ResponseWriter, r *http.Request, next string) (string, error) {
+	if g.Issuer == nil {
+		return "", errNoIssuer
+	}
+	if !g.attempts.allowed(r) {
+		return "", ErrTooMany
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askedWithin)
+	defer cancel()
+	id, b := rand.Text(), begun{nonce: rand.Text(), verifier: oauth2.GenerateVerifier(), next: Within(next)}
+	to, err := g.Issuer.begin(ctx, id, b)
+	if err != nil {
+		g.Logger.Warn("console: no login at the issuer", "err", err)
+		return "", err
+	}
+	g.begun.add(id, b, g.Now())
+	setCookie(w, state, id, int(begunWithin.Seconds()))
+	return to, nil
+}
+
+// FromIssuer takes a browser back from the issuer, and says where it wanted to go.
+func (g *Gate) FromIssuer(w http.ResponseWriter, r *http.Request) (next string, err error) {
+	if g.Issuer == nil {
+		return "", errNoIssuer
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askedWithin)
+	defer cancel()
+	id := r.URL.Query().Get("state")
+	mine, err := r.Cookie(state)
+	if err != nil || id == "" || subtle.ConstantTimeCompare([]byte(mine.Value), []byte(id)) != 1 {
+		return "", errOldAnswer
+	}
+	setCookie(w, state, "", -1)
+	b, ok := g.begun.take(id, g.Now()) // a second time it is over
+	if !ok {
+		return "", errOldAnswer
+	}
+	if said := r.URL.Query().Get("error"); said != "" {
+		return "", fmt.Errorf("the issuer says: %.100q", said)
+	}
+	user, err := g.Issuer.end(ctx, r.URL.Query().Get("code"), b)
+	var reader Reader
+	if err == nil {
+		reader, err = g.reads(ctx, user)
+	}
+	if err != nil {
+		g.Logger.Warn("console: a login at the issuer failed", "by", user.Name, "from", r.RemoteAddr, "err", err)
+		return "", err
+	}
+	g.enter(w, r, &session{user: user}, reader)
+	return b.next, nil
+}
+
+// Leave ends a session.
+func (g *Gate) Leave(w http.ResponseWriter, r *http.Request) {
+	g.sessions.end(r)
+	setCookie(w, cookie, "", -1)
+}
+
+// Within is a path of the console: another site's address is the first page.
+func Within(next string) string {
+	if !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") || strings.HasPrefix(next, "/login") {
+		return "/"
+	}
+	return next
+}

@@ -1,0 +1,174 @@
+package login
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// Reader is who reads, and what.
+type Reader struct {
+	Name       string   // as the API server has it
+	All        bool     // everything, and what is about the mesh as a whole
+	Namespaces []string // otherwise those whose records may be read, in order; at least one
+}
+
+// User is somebody whom the API server can be asked about.
+type User struct {
+	Name   string              `json:"name"`
+	UID    string              `json:"uid,omitempty"`
+	Groups []string            `json:"groups,omitempty"`
+	Extra  map[string][]string `json:"extra,omitempty"`
+}
+
+// Cluster is the API server.
+type Cluster interface {
+	// Who says whose a token is; ErrUnknown if nobody's.
+	Who(ctx context.Context, token string) (User, error)
+	// May says whether somebody may read the records of a namespace; "" is all of them.
+	May(ctx context.Context, u User, namespace string) (bool, error)
+}
+
+// Options of a Gate.
+type Options struct {
+	Cluster Cluster
+	// Namespaces are those that the log has; at most Most of them are asked about.
+	Namespaces func(context.Context) ([]string, error)
+	// Issuer, if set, vouches for people, too.
+	Issuer *Issuer
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// Errors that say what to answer.
+var (
+	ErrNobody    = errors.New("nobody is logged in")
+	ErrUnknown   = errors.New("the API server does not know this token: it may have ended, or belong to another cluster")
+	ErrNothing   = errors.New(`no records of any namespace may be read: a role has to allow the verb "get" on "auditrecords" of "egress.sallyport.io"`)
+	ErrTooMany   = errors.New("too many logins from this address: wait some seconds")
+	ErrUnasked   = errors.New("the API server cannot be asked who may read")
+	errTooLong   = errors.New("the token is longer than any that an API server gives")
+	errNoIssuer  = errors.New("no issuer of identities is configured")
+	errOldAnswer = errors.New("the login took too long, or was begun elsewhere: begin again")
+)
+
+// Bounds.
+const (
+	Most        = 2_000 // namespaces that are asked about
+	answersFor  = time.Minute
+	mostAnswers = 1_000
+	askedWithin = 10 * time.Second
+	maxToken    = 16 << 10
+)
+
+// digest stands for a token, or a user: what is remembered holds nothing that could be presented.
+type digest [sha256.Size]byte
+
+// Gate knows who reads.
+type Gate struct {
+	Options
+	sessions *sessions
+	attempts *attempts
+	users    remembered[digest, User]
+	readers  remembered[digest, Reader]
+	begun    remembered[string, begun]
+	flights  singleflight.Group
+}
+
+// New makes a gate.
+func New(o Options) *Gate {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Gate{
+		Options: o, sessions: newSessions(), attempts: newAttempts(),
+		users:   newRemembered[digest, User](mostAnswers, answersFor),
+		readers: newRemembered[digest, Reader](mostAnswers, answersFor),
+		begun:   newRemembered[string, begun](mostBegun, begunWithin),
+	}
+}
+
+// Reader says who a request is from: by its Authorization header, else by its session. The error says what is missing.
+func (g *Gate) Reader(r *http.Request) (Reader, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), askedWithin)
+	defer cancel()
+	if header := r.Header.Get("Authorization"); header != "" {
+		scheme, token, _ := strings.Cut(header, " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return Reader{}, ErrNobody
+		}
+		return g.byToken(ctx, r, strings.TrimSpace(token))
+	}
+	s, ok := g.sessions.find(r, g.Now())
+	switch {
+	case !ok:
+		return Reader{}, ErrNobody
+	case s.token == "":
+		return g.reads(ctx, s.user)
+	}
+	reader, err := g.byToken(ctx, r, s.token)
+	if errors.Is(err, ErrUnknown) { // it ended since
+		g.sessions.end(r)
+		return Reader{}, ErrNobody
+	}
+	return reader, err
+}
+
+// byToken asks whose a token is, and what they read.
+func (g *Gate) byToken(ctx context.Context, r *http.Request, token string) (Reader, error) {
+	if len(token) > maxToken {
+		return Reader{}, errTooLong
+	}
+	key := digest(sha256.Sum256([]byte(token)))
+	user, known := g.users.get(key, g.Now())
+	if !known {
+		if !g.attempts.allowed(r) {
+			return Reader{}, ErrTooMany
+		}
+		var err error
+		if user, err = g.Cluster.Who(ctx, token); err != nil {
+			return Reader{}, err
+		}
+		g.users.add(key, user, g.Now())
+	}
+	return g.reads(ctx, user)
+}
+
+// reads asks what somebody reads. An answer holds for a minute.
+func (g *Gate) reads(ctx context.Context, u User) (Reader, error) {
+	text, err := json.Marshal(u)
+	if err != nil {
+		return Reader{}, err
+	}
+	key := digest(sha256.Sum256(text))
+	if reader, known := g.readers.get(key, g.Now()); known {
+		return reader, nil
+	}
+	answer := g.flights.DoChan(string(key[:]), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askedWithin)
+		defer cancel()
+		reader, err := g.ask(ctx, u)
+		if err == nil {
+			g.readers.add(key, reader, g.Now())
+		}
+		return reader, err
+	})
+	select {
+	case a := <-answer:
+		reader, _ := a.Val.(Reader)
+		return reader, a.Err
+	case <-ctx.Done():
+		return Reader{}, fmt.Errorf("%w: %w", ErrUnasked, ctx.Err())
+	}
+}

@@ -1,0 +1,169 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// IssuerOptions say who vouches for people. Names are made of claims as the API server makes them by its flags of the same names.
+type IssuerOptions struct {
+	URL, ClientID  string
+	SecretFile     string // read at each login; empty for a client without a secret
+	Callback       string // https://HOST/login/callback, as the issuer knows it
+	UsernameClaim  string // "sub" where it is empty
+	UsernamePrefix string // "ISSUER#" where it is empty and the claim is not email; "-" for none
+	GroupsClaim    string // empty for no groups
+	GroupsPrefix   string
+	Scopes         []string // beside openid
+	Client         *http.Client
+}
+
+// CallbackPath is where an issuer sends people back to.
+const CallbackPath = "/login/callback"
+
+// Issuer vouches for people by OpenID Connect.
+type Issuer struct {
+	IssuerOptions
+	mu       sync.Mutex
+	provider *oidc.Provider // nil until it answered
+}
+
+// NewIssuer checks the options; the issuer is asked at the first login.
+func NewIssuer(o IssuerOptions) (*Issuer, error) {
+	if o.ClientID == "" {
+		return nil, errors.New("the issuer's client ID is missing: it is what the console is called there")
+	}
+	for what, text := range map[string]string{"issuer": o.URL, "callback": o.Callback} {
+		if u, err := url.Parse(text); err != nil || u.Scheme != "https" || u.Host == "" {
+			return nil, fmt.Errorf("%s %q: it is an address that begins with https://", what, text)
+		}
+	}
+	if u, _ := url.Parse(o.Callback); u.Path != CallbackPath {
+		return nil, fmt.Errorf("callback %q: its path is %s", o.Callback, CallbackPath)
+	}
+	if o.UsernameClaim == "" {
+		o.UsernameClaim = "sub"
+	}
+	switch {
+	case o.UsernamePrefix == "-":
+		o.UsernamePrefix = ""
+	case o.UsernamePrefix == "" && o.UsernameClaim != "email":
+		o.UsernamePrefix = o.URL + "#"
+	}
+	if o.Client == nil {
+		o.Client = &http.Client{Timeout: askedWithin}
+	}
+	return &Issuer{IssuerOptions: o}, nil
+}
+
+// found asks the issuer where its parts are, until it answered once.
+func (i *Issuer) found(ctx context.Context) (*oidc.Provider, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.provider == nil {
+		// What the provider keeps asks for keys later on, so it must not end with this request.
+		p, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), i.Client), i.URL)
+		if err != nil {
+			return nil, fmt.Errorf("the issuer %s: %w", i.URL, err)
+		}
+		i.provider = p
+	}
+	return i.provider, nil
+}
+
+func (i *Issuer) config(p *oidc.Provider) (oauth2.Config, error) {
+	c := oauth2.Config{ClientID: i.ClientID, Endpoint: p.Endpoint(), RedirectURL: i.Callback, Scopes: append([]string{oidc.ScopeOpenID}, i.Scopes...)}
+	if i.SecretFile != "" {
+		secret, err := os.ReadFile(i.SecretFile)
+		if err != nil {
+			return c, fmt.Errorf("the secret of the issuer's client: %w", err)
+		}
+		c.ClientSecret = strings.TrimSpace(string(secret))
+	}
+	return c, nil
+}
+
+// begun is a login that is under way at the issuer.
+type begun struct{ nonce, verifier, next string }
+
+// begin is where a browser is sent.
+func (i *Issuer) begin(ctx context.Context, state string, b begun) (string, error) {
+	p, err := i.found(ctx)
+	if err != nil {
+		return "", err
+	}
+	c, err := i.config(p)
+	return c.AuthCodeURL(state, oidc.Nonce(b.nonce), oauth2.S256ChallengeOption(b.verifier)), err
+}
+
+// end takes the code that a browser came back with to the issuer, and reads whom it vouches for.
+func (i *Issuer) end(ctx context.Context, code string, b begun) (User, error) {
+	p, err := i.found(ctx)
+	if err != nil {
+		return User{}, err
+	}
+	c, err := i.config(p)
+	if err != nil {
+		return User{}, err
+	}
+	ctx = oidc.ClientContext(ctx, i.Client)
+	given, err := c.Exchange(ctx, code, oauth2.VerifierOption(b.verifier))
+	if err != nil {
+		return User{}, errors.New("the issuer took the code back: begin again") // what it says may hold secrets
+	}
+	raw, _ := given.Extra("id_token").(string)
+	token, err := p.VerifierContext(ctx, &oidc.Config{ClientID: i.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		return User{}, fmt.Errorf("the issuer's token: %w", err)
+	}
+	if token.Nonce != b.nonce {
+		return User{}, errors.New("the issuer's token is not for this login")
+	}
+	claims := map[string]any{}
+	if err := token.Claims(&claims); err != nil {
+		return User{}, fmt.Errorf("the issuer's token: %w", err)
+	}
+	return i.user(claims)
+}
+
+// user makes a user of claims.
+func (i *Issuer) user(claims map[string]any) (User, error) {
+	name, _ := claims[i.UsernameClaim].(string)
+	if name == "" {
+		return User{}, fmt.Errorf("the issuer's token has no claim %q, or it is no text", i.UsernameClaim)
+	}
+	if verified, said := claims["email_verified"]; i.UsernameClaim == "email" && said && verified != true {
+		return User{}, fmt.Errorf("the issuer did not verify the address %q", name)
+	}
+	u := User{Name: i.UsernamePrefix + name}
+	// What begins so is the cluster's own: an issuer's word makes nobody that.
+	if strings.HasPrefix(u.Name, "system:") {
+		return User{}, fmt.Errorf("%q is a name of the cluster's own: give the issuer's names a prefix", u.Name)
+	}
+	switch groups := claims[i.GroupsClaim].(type) {
+	case string:
+		u.add(i.GroupsPrefix + groups)
+	case []any:
+		for _, g := range groups {
+			if text, ok := g.(string); ok {
+				u.add(i.GroupsPrefix + text)
+			}
+		}
+	}
+	return u, nil
+}
+
+func (u *User) add(group string) {
+	if !strings.HasPrefix(group, "system:") {
+		u.Groups = append(u.Groups, group)
+	}
+}
