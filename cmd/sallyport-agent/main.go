@@ -28,6 +28,6 @@ func rootCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(proxyCommand(), initCommand(), dnsCommand(), waitCommand(), requestCommand(), verifyCommand())
+	root.AddCommand(proxyCommand(), initCommand(), dnsCommand(), waitCommand(), requestCommand(), verifyCommand(), endCommand())
 	return root
 }

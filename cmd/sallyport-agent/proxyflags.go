@@ -54,6 +54,7 @@ func newProxyFlags() *proxyFlags {
 		"memory-limit":      {"SALLYPORT_MEMORY_LIMIT"},
 		"run-dir":           {"SALLYPORT_RUN_DIR"},
 		"audit-spool-bytes": {"SALLYPORT_AUDIT_SPOOL_BYTES"},
+		"ender":             {"SALLYPORT_ENDER"},
 	}}
 }
 
@@ -79,6 +80,7 @@ func (f *proxyFlags) bind(fs *pflag.FlagSet) {
 	text(&c.ResolverAddr, "resolver-addr", "127.0.0.1:15054", "where Envoy's DNS is answered on a sidecar")
 	fs.StringSliceVar(&c.DNSUpstream, "dns-upstream", nil, "the resolvers to ask, IP[:PORT], tcp://IP or tls://IP#NAME; by default, on a gateway, those of the mesh's settings, else those of /etc/resolv.conf")
 	fs.StringArrayVar(&c.AllowPrivate, "allow-private", nil, "a host, *.SUFFIX, * or address range that may be private, loopback, link-local or metadata, beside those of the mesh's settings; others are refused, and recorded; repeat it")
+	text(&c.Ender, "ender", "", "on an egress gateway, the socket of \"sallyport-agent end\", which ends open connections that are denied by now; by default the agent does, if it has CAP_NET_ADMIN")
 	fs.Uint16Var(&p.AdminPort, "admin-port", 15000, "Envoy's admin interface, on 127.0.0.1")
 	fs.Uint16Var(&p.StatsPort, "stats-port", 15090, "Envoy's statistics for Prometheus")
 	text(&c.StatusAddr, "status-addr", ":15020", "metrics, health, debugging")

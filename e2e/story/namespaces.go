@@ -66,7 +66,7 @@ func (s *Scene) startMesh(ctx context.Context, controllerFlags []string) (err er
 	s.Gateway = &Pod{
 		scene: s, host: s.World.Gateway, role: "router", name: "egress-1", ns: "istio-system",
 		sa: "istio-egressgateway-service-account", ip: world.GatewayAddr,
-		labels: []string{"istio=egressgateway", "app=istio-egressgateway"},
+		labels: []string{"istio=egressgateway", "app=istio-egressgateway"}, ends: true,
 	}
 	if err := s.Controller.up(ctx); err != nil {
 		return err

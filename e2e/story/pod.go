@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/sallyport/sallyport/e2e/world"
 )
@@ -29,6 +30,7 @@ type Pod struct {
 	ns, sa string
 	ip     netip.Addr
 	labels []string
+	ends   bool           // beside it is who ends its connections
 	dir    string         // of the proxy's user
 	agent  *world.Process // nil when it does not run
 }
@@ -52,6 +54,9 @@ func (p *Pod) prepare(ctx context.Context) error {
 	if err := errors.Join(p.mount("token", []byte(tok)), p.mount("root-cert.pem", root)); err != nil {
 		return err
 	}
+	if p.ends {
+		return p.startEnder(ctx)
+	}
 	if p.role != "sidecar" {
 		return nil
 	}
@@ -59,6 +64,25 @@ func (p *Pod) prepare(ctx context.Context) error {
 		"-p", "15001", "-z", "15006", "-u", fmt.Sprint(world.ProxyUID), "-m", "REDIRECT",
 		"-i", "*", "-x", "", "-b", "*", "-d", "15090,15020")
 	return err
+}
+
+// ender is the socket of who ends the pod's connections.
+func (p *Pod) ender() string { return filepath.Join(p.dir+"-ender", "socket") }
+
+// startEnder starts the pod's other container: a process with the right to end connections, and a folder between the two whose group is the
+// pod's, as an emptyDir's is.
+func (p *Pod) startEnder(ctx context.Context) error {
+	dir := filepath.Dir(p.ender())
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chown(dir, 0, world.ProxyUID), os.Chmod(dir, os.ModeSetgid|0o775)); err != nil {
+		return err
+	}
+	if _, err := p.host.Start(p.host.Name+"-ender", 0, p.scene.Programs.Agent, "end", "--socket", p.ender()); err != nil {
+		return err
+	}
+	return world.Within(ctx, 10*time.Second, func() error {
+		_, err := os.Stat(p.ender())
+		return err
+	})
 }
 
 // mount writes a file that only the proxy's user may read.
@@ -79,6 +103,9 @@ func (p *Pod) up(ctx context.Context) error {
 		"--name", p.name, "--namespace", p.ns, "--service-account", p.sa, "--ip", p.ip.String(),
 		"--envoy", p.scene.Programs.Envoy, "--run-dir", filepath.Join(p.dir, "run"),
 		"--dns-upstream", netip.AddrPortFrom(world.NameServerAddr, 53).String(), "--concurrency", "1",
+	}
+	if p.ends {
+		args = append(args, "--ender", p.ender())
 	}
 	for _, label := range p.labels {
 		args = append(args, "--label", label)

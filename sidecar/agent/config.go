@@ -23,7 +23,7 @@ type Config struct {
 	Log    *slog.Logger
 	Output io.Writer // Envoy's log lines
 
-	// Proxy is the bootstrap's input. Run fills in Socket and Resolver, MemoryLimit where it is 0, and lowers MaxConnections to
+	// Proxy is the bootstrap's input. Run fills in Socket, Questions and Resolver, MemoryLimit where it is 0, and lowers MaxConnections to
 	// what the number of open files allows.
 	Proxy bootstrap.Options
 
@@ -47,9 +47,11 @@ type Config struct {
 	// are private, loopback, link-local or a metadata service's, beside those that the controller names. Others are taken
 	// out of answers, and recorded.
 	AllowPrivate []string
-	StatusAddr   string
-	ReadyAddr    string
-	AppProbes    appprobe.Probes // the application's, which the agent performs for the kubelet
+	// Ender is the path of the socket of who ends connections (sidecar/tunnels/ender); "": the agent itself, if it has the right to.
+	Ender      string
+	StatusAddr string
+	ReadyAddr  string
+	AppProbes  appprobe.Probes // the application's, which the agent performs for the kubelet
 
 	// Pods makes what a node's agent serves its pods by; it is that role's alone.
 	Pods func(PodParts) (Pods, error)

@@ -17,6 +17,10 @@ type collector struct {
 	spoolBytes, spoolLag, spoolDropped *prometheus.Desc
 	refusing                           *prometheus.Desc
 	envoyDropped, refusedHosts         *prometheus.Desc
+	tunnels, tunnelsDenied             *prometheus.Desc
+	tunnelsUntracked, tunnelsEnded     *prometheus.Desc
+	tunnelsFailed, tunnelsUnasked      *prometheus.Desc
+	tunnelsEnds                        *prometheus.Desc
 }
 
 func newCollector(a *agent) *collector {
@@ -39,6 +43,14 @@ func newCollector(a *agent) *collector {
 		refusing:     desc("audit_refusing", "1 while connections and requests are refused because there is no room for audit records."),
 		envoyDropped: desc("access_log_dropped_total", "Access log entries that Envoy dropped because the agent did not take them in time."),
 		refusedHosts: desc("dns_refused_hosts", "Hosts that resolved to addresses that are not public, in the last minute or so."),
+
+		tunnels:          desc("tunnels", "Opaque connections through an egress gateway that are open, and known."),
+		tunnelsDenied:    desc("tunnels_denied", "Those of them that are denied by now, and still open."),
+		tunnelsUntracked: desc("tunnels_untracked_total", "Opaque connections that nobody keeps an eye on, because there were too many or the kernel did not know them: they go on after their rule's end."),
+		tunnelsEnded:     desc("tunnels_ended_total", "Opaque connections that were ended because they were denied by then."),
+		tunnelsFailed:    desc("tunnels_end_failures_total", "Attempts to end one that failed."),
+		tunnelsUnasked:   desc("tunnels_unanswered_total", "Questions about open tunnels that the gateway's table did not answer; they are asked again."),
+		tunnelsEnds:      desc("tunnels_can_end", "1 where somebody may end connections; else what a rule allowed goes on after its end."),
 	}
 }
 
@@ -48,6 +60,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 		c.connected, c.fromDisk, c.synced, c.streams, c.nacks, c.restarts, c.accepted, c.rejected,
 		c.spoolBytes, c.spoolLag, c.spoolDropped,
 		c.refusing, c.envoyDropped, c.refusedHosts,
+		c.tunnels, c.tunnelsDenied, c.tunnelsUntracked, c.tunnelsEnded, c.tunnelsFailed, c.tunnelsUnasked, c.tunnelsEnds,
 	} {
 		out <- d
 	}
@@ -66,6 +79,17 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	put(c.envoyDropped, prometheus.CounterValue, float64(c.agent.drops.total.Load()))
 	put(c.refusedHosts, prometheus.GaugeValue, float64(c.agent.refusals.len()))
 	put(c.restarts, prometheus.CounterValue, float64(c.agent.envoy.Restarts()))
+
+	if c.agent.tunnels != nil {
+		s := c.agent.tunnels.Stats()
+		put(c.tunnels, prometheus.GaugeValue, float64(s.Open))
+		put(c.tunnelsDenied, prometheus.GaugeValue, float64(s.Denied))
+		put(c.tunnelsUntracked, prometheus.CounterValue, float64(s.Untracked))
+		put(c.tunnelsEnded, prometheus.CounterValue, float64(s.Ended))
+		put(c.tunnelsFailed, prometheus.CounterValue, float64(s.Failed))
+		put(c.tunnelsUnasked, prometheus.CounterValue, float64(s.Unasked))
+		put(c.tunnelsEnds, prometheus.GaugeValue, number(s.Ends))
+	}
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

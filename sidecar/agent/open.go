@@ -25,6 +25,7 @@ import (
 	"github.com/sallyport/sallyport/sidecar/status"
 	"github.com/sallyport/sallyport/sidecar/status/appprobe"
 	"github.com/sallyport/sallyport/sidecar/supervise"
+	"github.com/sallyport/sallyport/sidecar/tunnels"
 )
 
 // agent holds the parts. Those that hold something open are given back by closers, last first.
@@ -50,6 +51,8 @@ type agent struct {
 	status   *status.Server
 	envoy    *supervise.Supervisor
 
+	tunnels *tunnels.Table // of routers
+
 	pods         Pods // of a node's agent; nil on others
 	certificates *secrets.Pods
 }
@@ -67,7 +70,7 @@ func open(cfg Config) (a *agent, err error) {
 		return a, fmt.Errorf("run directory: %w", err)
 	}
 	for _, step := range []func() error{
-		a.setBounds, a.openSocket, a.openConnection, a.openSpool, a.openNames, a.openPods, a.openRelay, a.openServer, a.openEnvoy, a.openStatus,
+		a.setBounds, a.openSocket, a.openConnection, a.openSpool, a.openNames, a.openPods, a.openTunnels, a.openRelay, a.openServer, a.openEnvoy, a.openStatus,
 	} {
 		if err := step(); err != nil {
 			return a, err
@@ -203,6 +206,9 @@ func (a *agent) openRelay() error {
 		Controller: discoveryv3.NewAggregatedDiscoveryServiceClient(a.conn),
 	}
 	cfg.Watches = []relay.Watch{a.dns.watch()}
+	if a.tunnels != nil {
+		cfg.Taken = a.taken
+	}
 	if a.identity != nil {
 		cfg.Watches = append(cfg.Watches, relay.Watch{TypeURL: secrets.Type, Secret: true, Apply: a.identity.Give})
 	}
@@ -247,7 +253,7 @@ func (a *agent) openServer() error {
 	if a.pods != nil {
 		a.pods.Register(a.server)
 	}
-	accesslogv3.RegisterAccessLogServiceServer(a.server, &accessLogs{log: a.cfg.Log, spool: a.spool, records: a.cfg.Records})
+	accesslogv3.RegisterAccessLogServiceServer(a.server, &accessLogs{log: a.cfg.Log, spool: a.spool, records: a.reader})
 	return nil
 }
 

@@ -12,6 +12,9 @@ const (
 	AccessLogCluster = "als-grpc"
 	statsCluster     = "prometheus_stats"
 	adminAddress     = "127.0.0.1"
+
+	// questionsCluster is the control plane's (wire.ExitDecide).
+	questionsCluster = "decide-egress"
 )
 
 const extensions = "type.googleapis.com/envoy.extensions."
@@ -45,7 +48,7 @@ func JSON(o Options) ([]byte, error) {
 				agentCluster(XDSCluster, o.Socket), agentCluster(SDSCluster, o.Socket), agentCluster(AccessLogCluster, o.Socket),
 				adminCluster(o.AdminPort),
 			},
-			"listeners": list{statsListener(o)},
+			"listeners": staticListeners(o),
 		},
 		"bootstrap_extensions": list{object{
 			"name": "envoy.bootstrap.internal_listener",

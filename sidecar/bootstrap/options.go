@@ -35,6 +35,7 @@ type Options struct {
 	Metadata    map[string]any // further node metadata; wins over what is derived from the fields above
 
 	Socket     string         // path of the agent's socket
+	Questions  string         // path of the socket by which the agent asks an egress gateway's table; "": there is none
 	Resolver   netip.AddrPort // who resolves names for Envoy
 	DNSCapture bool           // the agent answers the application's DNS from the mesh's names
 	AdminPort  uint16         // on 127.0.0.1

@@ -32,6 +32,32 @@ func assignment(name string, where object) object {
 	}
 }
 
+func staticListeners(o Options) list {
+	out := list{statsListener(o)}
+	if o.Questions != "" {
+		out = append(out, questionsListener(o.Questions))
+	}
+	return out
+}
+
+// questionsListener hands the agent's questions to the internal listener where an egress gateway's table answers those about
+// connections (xds/envoy). Other routers have no such cluster, and hang up. Only who owns the socket may ask.
+func questionsListener(path string) object {
+	return object{
+		"name":                     "questions",
+		"address":                  object{"pipe": object{"path": path, "mode": 0o600}},
+		"ignore_global_conn_limit": true,
+		"bypass_overload_manager":  true,
+		"filter_chains": list{object{"filters": list{object{
+			"name": "envoy.filters.network.tcp_proxy",
+			"typed_config": object{
+				"@type":       extensions + "filters.network.tcp_proxy.v3.TcpProxy",
+				"stat_prefix": "questions", "cluster": questionsCluster,
+			},
+		}}}},
+	}
+}
+
 // What anybody on the network may have of the statistics listener, which the cap on all connections leaves out.
 const (
 	statsConnections = 64

@@ -85,6 +85,9 @@ func (m *machine) accept(k *kind, j *job) {
 		delete(k.rejected, name)
 		k.table.Remove(name)
 	}
+	if m.taken != nil {
+		m.taken(k.url, j.resources, j.removed)
+	}
 }
 
 // reject takes note of a refused resource, or gives the halves of a refused response that are worth another try.

@@ -24,6 +24,7 @@ type machine struct {
 	// listeners are those that Envoy must have, see lacks; complete says that it had everything in this session.
 	listeners []string
 	complete  bool
+	taken     func(typeURL string, changed []*discoveryv3.Resource, removed []string) // see Config
 
 	toEnvoy      []*discoveryv3.DeltaDiscoveryResponse
 	toController []*discoveryv3.DeltaDiscoveryRequest

@@ -28,6 +28,9 @@ type Config struct {
 	StateDir   string
 	Watches    []Watch
 	Listeners  []string // without which Envoy is of no use, see Lacks
+	// Taken is told what Envoy has taken of a response, when it has said so, and the names that it has lost. It is called in the
+	// relay's goroutine. nil: nobody wants to know.
+	Taken func(typeURL string, changed []*discoveryv3.Resource, removed []string)
 
 	Grace   time.Duration // how long Envoy waits for the controller before the disk answers; 0 for 1 s
 	Backoff Backoff       // between streams to the controller
@@ -68,7 +71,7 @@ func New(cfg Config) (*Relay, error) {
 		sessions: make(chan *session), requests: make(chan request), controller: make(chan controllerEvent),
 		calls: make(chan func()), stopped: make(chan struct{}),
 	}
-	r.machine.listeners = cfg.Listeners
+	r.machine.listeners, r.machine.taken = cfg.Listeners, cfg.Taken
 	r.machine.restore()
 	return r, nil
 }

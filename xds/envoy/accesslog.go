@@ -24,6 +24,7 @@ var TagFormats = map[string]string{
 	wire.TagPeer:      "%FILTER_STATE(" + wire.StatePeer + ":PLAIN)%",
 	wire.TagTarget:    "%FILTER_STATE(" + wire.StateDialled + ":PLAIN)%",
 	wire.TagSource:    "%FILTER_STATE(" + wire.StateSource + ":PLAIN)%",
+	wire.TagTunnel:    "%FILTER_STATE(" + wire.StateTunnel + ":PLAIN)%",
 	wire.TagRules:     "%FILTER_STATE(" + wire.StateRules + ":PLAIN)%",
 }
 
@@ -44,7 +45,9 @@ func logTags(place wire.Place) []string {
 	switch place {
 	case wire.InboundHTTP, wire.InboundTCP, wire.InboundTunnel: // all of it goes to the app
 		return nil
-	case wire.GatewayTLS, wire.GatewayTCP, wire.ForwardTLS, wire.ForwardTCP:
+	case wire.GatewayTLS, wire.GatewayTCP:
+		return append(tags, wire.TagAuthority, wire.TagPeer, wire.TagSource, wire.TagTunnel)
+	case wire.ForwardTLS, wire.ForwardTCP:
 		return append(tags, wire.TagAuthority, wire.TagPeer, wire.TagSource)
 	default:
 		return tags

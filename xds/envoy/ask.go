@@ -42,11 +42,11 @@ type Question struct {
 const (
 	headerName  = "x-sallyport-name" // what is looked up
 	headerTable = ondemand.TableHeader
-	HeaderKind  = "x-sallyport-kind"   // KindTLS or KindTCP
+	HeaderKind  = wire.HeaderKind
 	HeaderTo    = ondemand.ToHeader    // the address that the client connected to
 	HeaderRange = ondemand.RangeHeader // what is asked for after an address that nobody has, "host:port"
-	HeaderPeer  = "x-sallyport-peer"   // the client, as the gateway verified it
-	HeaderFrom  = "x-sallyport-from"   // the client's address
+	HeaderPeer  = wire.HeaderPeer
+	HeaderFrom  = wire.HeaderFrom
 	// HeaderAsked is what was asked before, of a question that comes again: "sni:port", ":port" for TLS that shows no name, or the
 	// connection's address, where a range is asked for.
 	HeaderAsked = "x-sallyport-asked"
@@ -56,8 +56,8 @@ const (
 
 // What a question says of the bytes.
 const (
-	KindTLS = "tls" // they begin with a ClientHello
-	KindTCP = "tcp" // nobody looked
+	KindTLS = wire.KindTLS
+	KindTCP = wire.KindTCP
 )
 
 // askHeaders are all headers of a question beside its name and table, in order.

@@ -99,6 +99,7 @@ type TCPProxy struct {
 	Cluster string
 	Log     wire.Place // none: what is behind it logs
 	Denied  bool       // of that, what policies deny is logged alone
+	Begins  bool       // it is logged when the connection has got where it goes, too
 
 	OnDemand   bool              // a cluster that is not there is asked for
 	Policy     string            // the object that decides, where no route says so
@@ -127,6 +128,9 @@ func (p TCPProxy) Filter() *listenerv3.Filter {
 			tags = map[string]string{wire.TagPolicy: p.Policy, wire.TagRevision: p.Revision}
 		}
 		t.AccessLog = accessLogOf(p.Log, false, tags)
+	}
+	if p.Begins {
+		t.AccessLogOptions = &tcpv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: true}
 	}
 	if p.Denied {
 		t.AccessLog = deniedAlone(t.AccessLog, false)

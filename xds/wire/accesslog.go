@@ -30,14 +30,17 @@ const (
 	// TagAuthority is what a connection was asked about by: at a gateway "host:port", as the client said it; at a sidecar "sni:port",
 	// ":port" of TLS without a name, and else the address that the client connected to.
 	TagAuthority = "authority"
-	TagPeer      = "peer"     // the client's verified SPIFFE id
-	TagSource    = "source"   // the client's address, where the connection came by an internal listener
-	TagTarget    = "target"   // the address that the client connected to, in the same place
-	TagRoute     = "route"    // the name of the row that decided about a connection
-	TagBy        = "by"       // ByAddress, where that row was not found by the connection's name
-	TagRules     = "rules"    // what policies said of a connection, in the same place: what ParseRuled reads
-	TagPod       = "pod"      // at a node's proxy: NAMESPACE/NAME of the pod that it is of
-	TagRevision  = "revision" // the revision of the object that decided: of the row, and behind it the upstream cluster's
+	TagPeer      = "peer"   // the client's verified SPIFFE id
+	TagSource    = "source" // the client's address, where the connection came by an internal listener
+	TagTarget    = "target" // the address that the client connected to, in the same place
+	TagRoute     = "route"  // the name of the row that decided about a connection
+	TagBy        = "by"     // ByAddress, where that row was not found by the connection's name
+	TagRules     = "rules"  // what policies said of a connection, in the same place: what ParseRuled reads
+	// TagTunnel says at a gateway that the connection is all of a tunnel: its address here, and what its TLS name has between port and host
+	// (TunnelName), with a space between.
+	TagTunnel   = "tunnel"
+	TagPod      = "pod"      // at a node's proxy: NAMESPACE/NAME of the pod that it is of
+	TagRevision = "revision" // the revision of the object that decided: of the row, and behind it the upstream cluster's
 )
 
 // The roles of clusters.

@@ -151,6 +151,7 @@ const (
 	StateSource    = "sallyport.source"    // the client's address
 	StateCluster   = "sallyport.cluster"   // where to, if the check passes
 	StatePort      = "sallyport.port"
+	StateTunnel    = "sallyport.tunnel" // what TagTunnel says
 	StateRules     = "sallyport.rules"  // what policies said when it was asked about
 	StateClient    = "sallyport.client" // the SPIFFE id of whoever made the connection, for its requests' routes
 

@@ -18,6 +18,20 @@ const HeaderRegisteredIn = "sallyport-registered-in"
 // addresses that were written for the host.
 const HeaderDialled = "sallyport-dialled"
 
+// The headers of a question about a connection, beside HeaderRegisteredIn and HeaderDialled. Nobody else's request gets to where they are
+// read, so nobody else can write them.
+const (
+	HeaderKind = "x-sallyport-kind" // KindTLS or KindTCP
+	HeaderPeer = "x-sallyport-peer" // the client, as the gateway verified it
+	HeaderFrom = "x-sallyport-from" // the client's address
+)
+
+// What a question says of the bytes.
+const (
+	KindTLS = "tls" // they begin with a ClientHello
+	KindTCP = "tcp" // nobody looked
+)
+
 // What a tunnel between sidecar and gateway offers in ALPN (RFC 7301): it tells tunnels from requests, and whether what is
 // inside begins with a ClientHello, which the gateway then reads.
 const (

@@ -13,6 +13,7 @@ import (
 // logged is what records need of an entry (envoy.data.accesslog.v3): a HTTPAccessLogEntry or a TCPAccessLogEntry.
 type logged struct {
 	intermediate               bool
+	begins                     bool  // it is of a connection that has got where it goes, and goes on
 	seconds, nanos             int64 // start time
 	duration                   time.Duration
 	remote, direct             socket // of the client, as claimed and as connected
@@ -52,7 +53,7 @@ func (s socket) String() string {
 }
 
 // tags are the custom tags. A value that Envoy does not know is "".
-type tags struct{ config, role, policy, authority, peer, source, target, route, by, revision, rules, pod string }
+type tags struct{ config, role, policy, authority, peer, source, target, route, by, revision, rules, pod, tunnel string }
 
 func (t *tags) set(name, value string) {
 	if value == "-" {
@@ -81,6 +82,8 @@ func (t *tags) set(name, value string) {
 		t.revision = value
 	case wire.TagRules:
 		t.rules = value
+	case wire.TagTunnel:
+		t.tunnel = value
 	case wire.TagPod:
 		t.pod = value
 	}
@@ -162,6 +165,8 @@ func (l *logged) readCommon(common string) error {
 			l.ended = f.Text
 		case commonIntermediate:
 			l.intermediate = f.Uint != 0
+		case commonType:
+			l.begins = f.Uint == typeConnected
 		}
 	}
 	return f.Err()

@@ -14,6 +14,7 @@ type Reader struct {
 	node    Node
 	place   wire.Place
 	records []record.Record
+	begun   []Tunnel
 }
 
 // NewReader reads what a node's Envoy sends.
@@ -23,7 +24,7 @@ func NewReader(n Node) *Reader { return &Reader{node: n} }
 // all of its entries come from. The records are good until the next call; their texts are parts of the message. The error is of a
 // message that is none: what came before the fault is in the records.
 func (r *Reader) Records(message string) ([]record.Record, error) {
-	r.records = r.records[:0]
+	r.records, r.begun = r.records[:0], r.begun[:0]
 	f := protobuf.Scan(message)
 	for f.Next() {
 		var err error
@@ -85,7 +86,11 @@ func (r *Reader) connections(list string) error {
 		if err := l.readTCP(f.Text); err != nil {
 			return malformed("entry", err)
 		}
-		if !l.intermediate {
+		switch {
+		case l.begins:
+			r.begin(&l)
+		case l.intermediate:
+		default:
 			r.connection(&l, r.next())
 		}
 	}

@@ -66,7 +66,13 @@ func (l *logged) readFilter(filter, pair string) error {
 
 // readRule reads an entry of the map that a Struct is.
 func (l *logged) readRule(pair string) error {
-	var key, value string
+	key, value, err := readField(pair)
+	l.setRule(key, value)
+	return err
+}
+
+// readField reads one, of which only texts are read.
+func readField(pair string) (key, value string, err error) {
 	f := protobuf.Scan(pair)
 	for f.Next() {
 		switch f.Tag {
@@ -83,8 +89,7 @@ func (l *logged) readRule(pair string) error {
 			f.Fail(v.Err())
 		}
 	}
-	l.setRule(key, value)
-	return f.Err()
+	return key, value, f.Err()
 }
 
 // setRule takes what a filter says under a key.

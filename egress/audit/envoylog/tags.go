@@ -30,6 +30,7 @@ const (
 	commonDuration     = 23<<3 | protobuf.Bytes
 	commonEnded        = 25<<3 | protobuf.Bytes
 	commonIntermediate = 27<<3 | protobuf.Varint
+	commonType         = 33<<3 | protobuf.Varint
 
 	connectionReceived = 1<<3 | protobuf.Varint
 	connectionSent     = 2<<3 | protobuf.Varint
@@ -51,6 +52,8 @@ const (
 	addressSocket = 1<<3 | protobuf.Bytes
 	socketAddress = 2<<3 | protobuf.Bytes
 	socketPort    = 3<<3 | protobuf.Varint
+
+	answerMetadata = 6<<3 | protobuf.Bytes // RateLimitResponse.dynamic_metadata
 
 	metadataFilter = 1<<3 | protobuf.Bytes
 	structField    = 1<<3 | protobuf.Bytes

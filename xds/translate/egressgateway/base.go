@@ -143,6 +143,7 @@ func (i innerListener) listener(log wire.Place, onDemand bool) *listenerv3.Liste
 	where := []*listenerv3.Filter{envoy.SetState(envoy.State(wire.StateTCPCluster, "%FILTER_STATE("+wire.StateCluster+":PLAIN)%", envoy.Stay))}
 	if i.wildcard {
 		where, out.Tags = envoy.LookUp(), map[string]string{wire.TagRules: envoy.TagFormats[wire.TagRules]}
+		out.Begins = i.tls && log == wire.GatewayTLS // a tunnel may lead here
 	}
 	where = append(where, out.Filter())
 	if !i.tls {

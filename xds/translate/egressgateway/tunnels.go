@@ -38,6 +38,7 @@ func tunnelChain(trust envoy.Trusts, alpn string) *listenerv3.FilterChain {
 		envoy.Computed(wire.StateAuthority, sni+".replace('outbound_.' + "+port+" + '_.' + "+subset+" + '_.', '') + ':' + "+port, envoy.Once),
 		envoy.Computed(wire.StateSubset, subset+".split('~')[0]", envoy.Once),
 		envoy.Computed(wire.StateDialled, subset+".split('~')[1]", envoy.Once),
+		envoy.Computed(wire.StateTunnel, "destination.address + ' ' + "+subset, envoy.Once),
 	}})
 	c := envoy.Chain(alpn, &listenerv3.FilterChainMatch{ApplicationProtocols: []string{alpn}},
 		know, envoy.TCPProxy{Stat: alpn, Cluster: tunnelsOf(alpn), AfterHello: true}.Filter())
@@ -72,7 +73,7 @@ func tunnelsTCPListener(onDemand bool) *listenerv3.Listener {
 	return envoy.InternalListener(tunnelsTCP, nil, envoy.Chain("tcp", nil,
 		askAbout(envoy.KindTCP),
 		envoy.GoBy(envoy.State(wire.StateOriginalDst, "%FILTER_STATE("+wire.StateDialled+":PLAIN)%", envoy.Stay)),
-		envoy.TCPProxy{Stat: tunnelsTCP, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTCP, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
+		envoy.TCPProxy{Stat: tunnelsTCP, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTCP, Begins: true, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
 }
 
 // tunnelsTLSListener passes TLS on whose ClientHello names the host that the tunnel is for. A pattern's hosts are looked up
@@ -84,8 +85,8 @@ func tunnelsTLSListener(onDemand bool) *listenerv3.Listener {
 	l := envoy.InternalListener(tunnelsTLS, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", envoy.TLSSpoken(),
 		askAbout(envoy.KindTLS),
 		sameNameHere(),
-		envoy.GoBy(along(wire.StateAuthority), along(wire.StatePeer), along(wire.StateSource), envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.Once), envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once), envoy.RulesAlong()),
-		envoy.TCPProxy{Stat: tunnelsTLS, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTLS, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
+		envoy.GoBy(along(wire.StateAuthority), along(wire.StatePeer), along(wire.StateSource), along(wire.StateTunnel), envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.Once), envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once), envoy.RulesAlong()),
+		envoy.TCPProxy{Stat: tunnelsTLS, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTLS, Begins: true, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
 	// the answer is for the log: which object says that it has to be TLS
 	l.DefaultFilterChain = envoy.Chain("not-tls", nil, askAbout(envoy.KindTCP),
 		envoy.TCPProxy{Stat: tunnelsTLS, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTLS, Tags: gatewayTags()}.Filter())

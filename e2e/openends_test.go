@@ -1,0 +1,312 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/story"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// The ports of this test's servers, which say again what they are told, line by line, for as long as anybody likes.
+const (
+	echoesTLS = 9596
+	echoesTCP = 9597
+)
+
+// endsWithin is how long a tunnel may be open after it was denied.
+const endsWithin = 10 * time.Second
+
+// TestOpenConnectionsEnd holds that tunnels which are open end when they are denied, by an edit or by time, and that no other one does.
+func TestOpenConnectionsEnd(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	ctx, s := setScene(t, story.InNamespaces)
+	o := &openEnds{policed: policed{ctx: ctx, scene: s, app: appOf(s)}, callers: map[string]caller{"app": appOf(s)}}
+	o.serve(t)
+	other, err := s.AddSidecar(ctx, "shop-1", "shop", "shop", netip.MustParseAddr("10.77.0.41"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.callers["shop"] = appOf(s)
+	shop := o.callers["shop"]
+	shop.host = other.Host()
+	o.callers["shop"] = shop
+	inOrder(t, []part{
+		{"an edit that denies", o.edited},
+		{"an edit that changes nothing for them", o.unchanged},
+		{"an entry that is taken away", o.unregistered},
+		{"the agent is killed", o.agentKilled},
+		{"a rule's end, without a controller", o.expired},
+	})
+}
+
+type openEnds struct {
+	policed
+	callers map[string]caller
+}
+
+func (o *openEnds) serve(t *testing.T) {
+	t.Helper()
+	for _, port := range []uint16{echoesTLS, echoesTCP} {
+		l, err := o.scene.World.Outside.Listen(netip.AddrPortFrom(world.OutsideAddrs[0], port).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if port == echoesTLS {
+			l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				return o.scene.Outside.CA.Issue(h.ServerName)
+			}})
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer func() { _ = c.Close() }()
+					_, _ = io.Copy(c, c)
+				}()
+			}
+		}()
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		o.scene.Outside.Set(name+".open.test", time.Minute, world.OutsideAddrs[0])
+		o.register(t, name)
+	}
+	o.scene.Outside.Set("any.wild.open.test", time.Minute, world.OutsideAddrs[0])
+	o.registerHost(t, "wild", "*.wild.open.test", fmt.Sprintf("[{number: %d, name: tls, protocol: TLS}]", echoesTLS), "NONE")
+}
+
+func (o *openEnds) register(t *testing.T, name string) {
+	t.Helper()
+	o.registerHost(t, name, name+".open.test", fmt.Sprintf("[{number: %d, name: tls, protocol: TLS}, {number: %d, name: tcp, protocol: TCP}]", echoesTLS, echoesTCP), "DNS")
+}
+
+func (o *openEnds) registerHost(t *testing.T, name, host, ports, resolution string) {
+	t.Helper()
+	text := fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: %s, namespace: default}\nspec: {hosts: [%q], location: MESH_EXTERNAL, resolution: %s, ports: %s}\n",
+		name, host, resolution, ports)
+	if err := o.scene.Config.Write("open-"+name+".yaml", text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// talk is a tunnel on which somebody talks.
+type talk struct {
+	what string
+	conn net.Conn
+	in   *bufio.Reader
+	said int
+}
+
+// open opens one, once it can be.
+func (o *openEnds) open(t *testing.T, who, scheme, host string) *talk {
+	t.Helper()
+	k := &talk{what: who + " to " + scheme + "://" + host}
+	if err := world.Within(o.ctx, time.Minute, func() error {
+		c := o.callers[who]
+		addr, err := c.resolve(o.ctx, host)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(o.ctx, tryWithin)
+		defer cancel()
+		port := map[string]uint16{"tls": echoesTLS, "tcp": echoesTCP}[scheme]
+		if k.conn, err = c.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, port).String()); err != nil {
+			return err
+		}
+		if scheme == "tls" {
+			settings := c.roots.Clone()
+			settings.ServerName = host
+			k.conn = tls.Client(k.conn, settings)
+		}
+		k.in = bufio.NewReader(k.conn)
+		if err := k.say(); err != nil {
+			_ = k.conn.Close()
+			return err
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("%s: %v", k.what, err)
+	}
+	t.Cleanup(func() { _ = k.conn.Close() })
+	return k
+}
+
+// say says something, and hears it again.
+func (k *talk) say() error {
+	k.said++
+	line := fmt.Sprintf("%d %s\n", k.said, strings.Repeat("x", 4000))
+	_ = k.conn.SetDeadline(time.Now().Add(tryWithin))
+	if _, err := io.WriteString(k.conn, line); err != nil {
+		return err
+	}
+	heard, err := k.in.ReadString('\n')
+	if err == nil && heard != line {
+		err = fmt.Errorf("it said %.20q, and heard %.20q", line, heard)
+	}
+	return err
+}
+
+// end talks on those that have to go on until all of those have ended that have to, and gives how long that took since.
+func (o *openEnds) end(t *testing.T, since time.Time, gone, stay []*talk) {
+	t.Helper()
+	for len(gone) > 0 {
+		err := gone[0].say()
+		var late net.Error
+		switch {
+		case errors.As(err, &late) && late.Timeout():
+			t.Fatalf("%s hears nothing, and no end", gone[0].what)
+		case err != nil:
+			t.Logf("%s has ended after %s: %v", gone[0].what, time.Since(since).Round(time.Millisecond), err)
+			gone = gone[1:]
+		case time.Since(since) > endsWithin:
+			t.Fatalf("%s is open after %s; the gateway knows of %v tunnels, of which %v are denied, and %v questions had no answer", gone[0].what, endsWithin,
+				o.metric(t, "sallyport_agent_tunnels"), o.metric(t, "sallyport_agent_tunnels_denied"), o.metric(t, "sallyport_agent_tunnels_unanswered_total"))
+		}
+		o.goOn(t, stay)
+	}
+}
+
+func (o *openEnds) goOn(t *testing.T, stay []*talk) {
+	t.Helper()
+	for _, k := range stay {
+		if err := k.say(); err != nil {
+			t.Fatalf("%s: %v", k.what, err)
+		}
+	}
+}
+
+// onwards talks for some time longer than it takes to end what is denied.
+func (o *openEnds) onwards(t *testing.T, stay []*talk) {
+	t.Helper()
+	for start := time.Now(); time.Since(start) < 3*time.Second; {
+		o.goOn(t, stay)
+	}
+}
+
+func (o *openEnds) ended(t *testing.T) float64 {
+	t.Helper()
+	return o.metric(t, "sallyport_agent_tunnels_ended_total")
+}
+
+func (o *openEnds) metric(t *testing.T, name string) (value float64) {
+	t.Helper()
+	if err := world.Within(o.ctx, 10*time.Second, func() error {
+		resp, err := o.scene.Gateway.Host().HTTPClient().Get("http://127.0.0.1:15020/metrics") //nolint:noctx // within
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(text)) {
+			if rest, ok := strings.CutPrefix(line, name+" "); ok {
+				_, err := fmt.Sscan(rest, &value)
+				return err
+			}
+		}
+		return fmt.Errorf("no metric %s", name)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func (o *openEnds) edited(t *testing.T) {
+	o.write(t, "  rules: [{hosts: ['*.open.test'], action: Allow, name: all}]\n")
+	gone := []*talk{o.open(t, "app", "tls", "one.open.test"), o.open(t, "app", "tcp", "one.open.test"), o.open(t, "app", "tls", "any.wild.open.test")}
+	stay := []*talk{
+		o.open(t, "app", "tls", "two.open.test"), o.open(t, "app", "tcp", "two.open.test"),
+		o.open(t, "shop", "tls", "one.open.test"), o.open(t, "shop", "tcp", "one.open.test"), o.open(t, "shop", "tls", "any.wild.open.test"),
+	}
+	if ends := o.metric(t, "sallyport_agent_tunnels_can_end"); ends != 1 {
+		t.Fatal("nobody may end connections at the gateway")
+	}
+	o.goOn(t, gone)
+	before, since := o.ended(t), time.Now()
+	o.write(t, "  rules: [{hosts: [two.open.test], action: Allow, name: two}]\n")
+	o.end(t, since, gone, stay)
+	o.onwards(t, stay)
+	if now := o.ended(t); now != before+3 {
+		t.Errorf("%v tunnels were ended, want 3", now-before)
+	}
+	for _, host := range []string{"one.open.test", "any.wild.open.test"} {
+		if err := world.Within(o.ctx, time.Minute, func() error {
+			records, err := o.scene.AuditRecords(o.ctx, "--host", host)
+			for _, r := range records {
+				if strings.Contains(r.Reason, "; ended when it was not allowed any more: denied by EgressPolicy default/list") {
+					return nil
+				}
+			}
+			return errors.Join(err, fmt.Errorf("none of %d records says that it was ended, and by what", len(records)))
+		}); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+func (o *openEnds) unchanged(t *testing.T) {
+	stay := []*talk{o.open(t, "app", "tls", "two.open.test"), o.open(t, "app", "tcp", "two.open.test"), o.open(t, "shop", "tls", "one.open.test")}
+	before := o.ended(t)
+	o.write(t, "  rules: [{hosts: [two.open.test, three.open.test], action: Allow, name: more}]\n")
+	o.goOn(t, append(stay, o.open(t, "app", "tls", "three.open.test"))) // it is in force
+	o.onwards(t, stay)
+	if now := o.ended(t); now != before {
+		t.Errorf("%v tunnels were ended", now-before)
+	}
+}
+
+func (o *openEnds) unregistered(t *testing.T) {
+	gone := []*talk{o.open(t, "app", "tls", "two.open.test"), o.open(t, "shop", "tcp", "two.open.test")}
+	stay := []*talk{o.open(t, "app", "tls", "three.open.test"), o.open(t, "shop", "tls", "one.open.test")}
+	since := time.Now()
+	if err := o.scene.Config.Remove("open-two.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	o.end(t, since, gone, stay)
+	o.register(t, "two")
+}
+
+// agentKilled: Envoy ends with its agent, so nothing is open that a new agent does not know of.
+func (o *openEnds) agentKilled(t *testing.T) {
+	gone := []*talk{o.open(t, "app", "tls", "three.open.test"), o.open(t, "shop", "tcp", "one.open.test")}
+	since := time.Now()
+	if err := o.scene.Gateway.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	o.end(t, since, gone, nil)
+	if err := o.scene.Gateway.Restart(o.ctx, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (o *openEnds) expired(t *testing.T) {
+	end := time.Now().Add(15 * time.Second).Truncate(time.Second)
+	o.write(t, fmt.Sprintf("  rules: [{hosts: [one.open.test], action: Allow, expires: %q}, {hosts: [two.open.test], action: Allow, name: stays}]\n", end.UTC().Format(time.RFC3339)))
+	stay := []*talk{o.open(t, "app", "tls", "two.open.test"), o.open(t, "app", "tcp", "two.open.test"), o.open(t, "shop", "tls", "one.open.test")}
+	gone := []*talk{o.open(t, "app", "tls", "one.open.test"), o.open(t, "app", "tcp", "one.open.test")}
+	if err := o.scene.Controller.Kill(o.ctx); err != nil {
+		t.Fatal(err)
+	}
+	for time.Now().Before(end.Add(-time.Second)) {
+		o.goOn(t, append(gone, stay...))
+	}
+	o.end(t, end, gone, stay)
+	o.onwards(t, stay)
+}

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"context"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
+	"github.com/sallyport/sallyport/egress/audit/envoylog"
+	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/sidecar/bootstrap"
+	"github.com/sallyport/sallyport/sidecar/sockdiag"
+	"github.com/sallyport/sallyport/sidecar/tunnels"
+	"github.com/sallyport/sallyport/sidecar/tunnels/ender"
+)
+
+// openTunnels watches the tunnels of an egress gateway. Any router has what it takes, and one that is none has no tunnels.
+func (a *agent) openTunnels() error {
+	if a.cfg.Proxy.Role != bootstrap.Router {
+		return nil
+	}
+	a.cfg.Proxy.Questions = a.cfg.path("questions.sock")
+	asker := tunnels.NewAsker(a.cfg.Proxy.Questions)
+	a.closers = append(a.closers, func() error { asker.Close(); return nil })
+	a.tunnels = tunnels.New(tunnels.Config{
+		Log: a.cfg.Log, Most: int(a.cfg.Proxy.MaxConnections),
+		Ask: asker.Ask, Find: sockdiag.Find, Open: sockdiag.Open, End: a.whoEnds(),
+	})
+	return nil
+}
+
+// whoEnds is who ends connections: a process of its own, where there is one, else the agent itself, where it has the right to; nil is nobody.
+func (a *agent) whoEnds() func(context.Context, sockdiag.Connection) error {
+	switch {
+	case a.cfg.Ender != "":
+		return ender.NewClient(a.cfg.Ender).End
+	case sockdiag.MayEnd():
+		return func(_ context.Context, c sockdiag.Connection) error { return sockdiag.End(c) }
+	default:
+		a.cfg.Log.Info("nobody may end open connections here: what a rule allowed goes on after its end until either side ends it (--ender)")
+		return nil
+	}
+}
+
+// taken has open tunnels asked about that a change may mean.
+func (a *agent) taken(typeURL string, changed []*discoveryv3.Resource, removed []string) {
+	c := tunnels.Change{Type: typeURL}
+	for _, r := range changed {
+		c.Names, c.Bodies = append(c.Names, r.GetName()), append(c.Bodies, r.GetResource().GetValue())
+	}
+	c.Names = append(c.Names, removed...)
+	a.tunnels.Changed(c)
+}
+
+// reader is a reader for a stream of Envoy's log.
+func (a *agent) reader() LogReader {
+	reader := a.cfg.Records()
+	if of, knows := reader.(tunnelReader); knows && a.tunnels != nil {
+		return tunnelLog{of, a.tunnels}
+	}
+	return reader
+}
+
+// tunnelLog is a reader of Envoy's log that tells the table of tunnels what it reads of them, and says in their records why they were ended.
+type tunnelLog struct {
+	tunnelReader
+	open *tunnels.Table
+}
+
+// tunnelReader is a reader that knows of tunnels (envoylog.Reader).
+type tunnelReader interface {
+	LogReader
+	Begun() []envoylog.Tunnel
+}
+
+// Records implements LogReader.
+func (l tunnelLog) Records(message string) ([]record.Record, error) {
+	records, err := l.tunnelReader.Records(message)
+	for _, t := range l.Begun() {
+		l.open.Begin(t)
+	}
+	for i := range records {
+		if r := &records[i]; r.Class == record.Network && r.Reporter == record.ReporterGateway {
+			if why := l.open.Done(r.Source, r.Time); why != "" {
+				r.Reason += "; ended when it was not allowed any more: " + why
+			}
+		}
+	}
+	return records, err
+}

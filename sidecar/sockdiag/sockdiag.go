@@ -1,0 +1,106 @@
+package sockdiag
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Connection is a TCP connection of this network namespace.
+type Connection struct {
+	Local, Remote netip.AddrPort
+	Cookie        uint64 // the kernel's number of it; 0 where it is not known
+}
+
+// ErrGone says that there is no such connection: it has ended, or another one has its addresses.
+var ErrGone = errors.New("there is no such connection")
+
+// Find completes a connection by its addresses.
+func Find(local, remote netip.AddrPort) (Connection, error) {
+	asked := Connection{local, remote, anyCookie}
+	messages, err := ask(nl.SOCK_DIAG_BY_FAMILY, 0, familyOf(asked), asked)
+	if err != nil {
+		return Connection{}, err
+	}
+	if len(messages) == 0 {
+		return Connection{}, ErrGone
+	}
+	found, state, err := answer(messages[0])
+	switch {
+	case err != nil:
+		return Connection{}, err
+	case state > closing || 1<<state&open == 0, found.Remote != remote: // a listener is found, where no connection is
+		return Connection{}, ErrGone
+	}
+	return found, nil
+}
+
+// Open gives each open connection.
+func Open(each func(Connection)) error {
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		messages, err := ask(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, family, Connection{})
+		if err != nil {
+			return err
+		}
+		for _, m := range messages {
+			c, _, err := answer(m)
+			if err != nil {
+				return err
+			}
+			each(c)
+		}
+	}
+	return nil
+}
+
+// End resets a connection, whose cookie must be known. Of one that has ended before the error is ErrGone.
+func End(c Connection) error {
+	if c.Cookie == 0 || c.Cookie == anyCookie {
+		return fmt.Errorf("connection of %s with %s: without its cookie another one could be ended", c.Local, c.Remote)
+	}
+	found, err := Find(c.Local, c.Remote)
+	if err != nil {
+		return err
+	}
+	if found.Cookie != c.Cookie {
+		return ErrGone
+	}
+	_, err = ask(nl.SOCK_DESTROY, unix.NLM_F_ACK, familyOf(c), c)
+	return err
+}
+
+// familyOf is that of its addresses. A socket that listens to both has connections of IPv4 under mapped addresses, which are found as IPv4's.
+func familyOf(c Connection) uint8 {
+	if c.Local.Addr().Unmap().Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+func ask(what, flags int, family uint8, c Connection) ([][]byte, error) {
+	c.Local = netip.AddrPortFrom(c.Local.Addr().Unmap(), c.Local.Port())
+	c.Remote = netip.AddrPortFrom(c.Remote.Addr().Unmap(), c.Remote.Port())
+	req := nl.NewNetlinkRequest(what, flags)
+	req.AddRawData(request(family, c))
+	messages, err := req.Execute(unix.NETLINK_INET_DIAG, 0)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESTALE):
+		return nil, ErrGone
+	case err != nil:
+		return nil, fmt.Errorf("ask the kernel about TCP connections: %w", err)
+	}
+	return messages, nil
+}
+
+// MayEnd says whether this process has the right to end connections.
+func MayEnd() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return false
+	}
+	return sets[0].Effective&(1<<unix.CAP_NET_ADMIN) != 0
+}

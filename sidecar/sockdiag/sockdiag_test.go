@@ -1,0 +1,99 @@
+package sockdiag
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// pair is both ends of a connection over loopback.
+func pair(t *testing.T, address string) (client, server *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = l.Close() }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = c.Close(), s.Close() })
+	return c.(*net.TCPConn), s.(*net.TCPConn)
+}
+
+func addresses(c net.Conn) (local, remote netip.AddrPort) {
+	return c.LocalAddr().(*net.TCPAddr).AddrPort(), c.RemoteAddr().(*net.TCPAddr).AddrPort()
+}
+
+func TestFind(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "[::]:0"} {
+		client, server := pair(t, address)
+		found, err := Find(addresses(server))
+		if err != nil || found.Cookie == 0 {
+			t.Fatalf("%s: %+v %v", address, found, err)
+		}
+		seen := false
+		if err := Open(func(c Connection) { seen = seen || c == found }); err != nil || !seen {
+			t.Errorf("%s: not among the open ones: %v", address, err)
+		}
+		other, err := Find(addresses(client))
+		if err != nil || other.Cookie == found.Cookie {
+			t.Errorf("%s: the other end: %+v %v", address, other, err)
+		}
+		local, remote := addresses(server)
+		if _, err := Find(local, netip.AddrPortFrom(remote.Addr(), 1)); !errors.Is(err, ErrGone) {
+			t.Errorf("%s: a client that is not there: %v", address, err)
+		}
+	}
+}
+
+func TestEnd(t *testing.T) {
+	client, server := pair(t, "127.0.0.1:0")
+	neighbour, its := pair(t, "127.0.0.1:0")
+	found, err := Find(addresses(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := found
+	stale.Cookie++
+	if err := End(stale); !errors.Is(err, ErrGone) {
+		t.Errorf("another connection's cookie: %v", err)
+	}
+	err = End(found)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the client sees %v, want a reset", err)
+	}
+	if err := End(found); !errors.Is(err, ErrGone) {
+		t.Errorf("a second time: %v", err)
+	}
+	if _, err := neighbour.Write([]byte("x")); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.ReadFull(its, make([]byte, 1)); err != nil {
+		t.Error("a neighbour:", err)
+	}
+}
+
+func TestEndWantsACookie(t *testing.T) {
+	_, server := pair(t, "127.0.0.1:0")
+	local, remote := addresses(server)
+	if err := End(Connection{local, remote, 0}); err == nil || errors.Is(err, ErrGone) {
+		t.Errorf("a connection without its cookie: %v", err)
+	}
+}

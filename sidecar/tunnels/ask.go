@@ -1,0 +1,72 @@
+package tunnels
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/sallyport/sallyport/egress/audit/envoylog"
+)
+
+// Asker asks an egress gateway's table by its Envoy's socket.
+type Asker struct {
+	client *http.Client
+}
+
+// NewAsker asks by the socket at a path. It connects when it asks, and again when Envoy has gone meanwhile.
+func NewAsker(path string) *Asker {
+	var dialer net.Dialer
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) },
+		Protocols:   new(http.Protocols), DisableCompression: true,
+	}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	return &Asker{&http.Client{Transport: transport}}
+}
+
+// Close lets its connection go.
+func (a *Asker) Close() { a.client.CloseIdleConnections() }
+
+const (
+	// asked is the path of questions: of gRPC, in which Envoy puts them.
+	asked = "http://table/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+	// mostAnswer is how long an answer may be, in bytes.
+	mostAnswer = 64 << 10
+)
+
+// Ask has the shape of Config.Ask. What cannot be asked about is denied.
+func (a *Asker) Ask(ctx context.Context, q envoylog.Question) (Verdict, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, asked, nil)
+	if err != nil {
+		return Verdict{}, err
+	}
+	req.Host = q.Authority
+	valid := httpguts.ValidHostHeader(q.Authority) && q.Authority != ""
+	q.Header(func(name, value string) {
+		valid = valid && httpguts.ValidHeaderFieldValue(value)
+		req.Header.Set(name, value)
+	})
+	if !valid {
+		return Verdict{true, "nobody can be asked about its name any more"}, nil
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return Verdict{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
+	switch {
+	case err != nil:
+		return Verdict{}, err
+	case resp.StatusCode >= http.StatusBadRequest && resp.StatusCode < http.StatusInternalServerError:
+		return Verdict{true, "the gateway takes nothing like it any more"}, nil
+	case resp.StatusCode != http.StatusOK:
+		return Verdict{}, fmt.Errorf("status %d", resp.StatusCode)
+	}
+	denied, why, err := envoylog.ReadAnswer(string(body))
+	return Verdict{denied, why}, err
+}

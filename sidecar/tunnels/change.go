@@ -1,0 +1,112 @@
+package tunnels
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Change are resources of one type that Envoy has taken, and those that it has lost.
+type Change struct {
+	Type   string
+	Names  []string
+	Bodies [][]byte // one for each name; shorter: the others are gone
+}
+
+// The types of resources that say what a gateway's table answers.
+const (
+	prefix        = "type.googleapis.com/envoy.config."
+	extensionType = prefix + "core.v3.TypedExtensionConfig"
+	routeType     = prefix + "route.v3.RouteConfiguration"
+	rowType       = prefix + "route.v3.VirtualHost"
+	listenerType  = prefix + "listener.v3.Listener"
+)
+
+// ofNamespace begins the names of what a namespace's own policies are kept by (xds/translate).
+const ofNamespace = "own/"
+
+// scopeOf is what a change is about, and whether it is about anything. A row is named TABLE/HOST.
+func scopeOf(c Change) (s scope, about bool) {
+	switch c.Type {
+	case rowType:
+		s.hosts = map[string]bool{}
+		for _, name := range c.Names {
+			_, host, _ := strings.Cut(name, "/")
+			if host == "" || host[0] == '*' && !strings.HasPrefix(host, "*.") {
+				return scope{all: true}, true
+			}
+			s.hosts[host] = true
+		}
+	case extensionType:
+		s.namespaces = map[string]bool{}
+		for _, name := range c.Names {
+			ns, own := strings.CutPrefix(name, ofNamespace)
+			if !own {
+				return scope{all: true}, true
+			}
+			s.namespaces[ns] = true
+		}
+	case routeType, listenerType:
+		return scope{all: true}, len(c.Names) > 0
+	}
+	return s, len(c.Names) > 0 && (s.hosts != nil || s.namespaces != nil)
+}
+
+// turns are when rules begin or end, by the name of the resource that has them. They are read off it as they stand there, in RFC 3339
+// (xds/envoy's Before and NotBefore); a time in a rule's reason only has it asked once more.
+type turns map[string][]time.Time
+
+var timeText = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z`)
+
+func (t turns) set(c Change) {
+	if c.Type != extensionType {
+		return
+	}
+	for i, name := range c.Names {
+		delete(t, name)
+		if i >= len(c.Bodies) {
+			continue
+		}
+		at := map[time.Time]bool{}
+		for _, text := range timeText.FindAll(c.Bodies[i], -1) {
+			if when, err := time.Parse(time.RFC3339, string(text)); err == nil {
+				at[when] = true
+			}
+		}
+		if len(at) > 0 {
+			t[name] = slices.SortedFunc(maps.Keys(at), time.Time.Compare)
+		}
+	}
+}
+
+// passed are the resources with a time after the first and not after the second.
+func (t turns) passed(after, until time.Time) (names []string) {
+	for name, times := range t {
+		if i := firstAfter(times, after); i < len(times) && !times[i].After(until) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (t turns) between(after, until time.Time) bool { return len(t.passed(after, until)) > 0 }
+
+// next is the first time after one; zero: there is none.
+func (t turns) next(after time.Time) (next time.Time) {
+	for _, times := range t {
+		if i := firstAfter(times, after); i < len(times) && (next.IsZero() || times[i].Before(next)) {
+			next = times[i]
+		}
+	}
+	return next
+}
+
+func firstAfter(times []time.Time, after time.Time) int {
+	i, found := slices.BinarySearchFunc(times, after, time.Time.Compare)
+	if found {
+		i++
+	}
+	return i
+}

@@ -1,0 +1,196 @@
+package tunnels
+
+import (
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/envoylog"
+)
+
+const (
+	// settle is how long changes are gathered before it is asked about what they touch: an edit is several resources, and Envoy's workers take
+	// them a little later than it says.
+	settle = 250 * time.Millisecond
+	// again is after which time what was denied is asked about once more, before it is ended: who replaces an object by taking it away and
+	// writing it anew ends nothing.
+	again = time.Second
+	// retry is after which time it is tried again what did not work.
+	retry = 2 * time.Second
+	// late is how much later than it happened a tunnel's beginning may be told.
+	late = 5 * time.Second
+	// overdue is how much later than a rule's end it is asked, by which Envoy's clock says so too.
+	overdue = 20 * time.Millisecond
+)
+
+// question is what is asked about a number of tunnels.
+type question struct {
+	envoylog.Question
+	host, namespace string
+	tunnels         map[*tunnel]struct{}
+	due             time.Time // zero: nothing has happened that is about it
+	denied          string    // why, when it was asked last
+}
+
+// plan says what is to be asked about when. It has no goroutine and no clock.
+type plan struct {
+	questions map[envoylog.Question]*question
+	touched   scope     // by changes that are gathered
+	from      time.Time // when they are looked at; zero: there are none
+	last      time.Time // when the last change came
+	turns     turns
+	turned    time.Time // up to when turns have been looked at
+}
+
+func newPlan() *plan {
+	return &plan{questions: map[envoylog.Question]*question{}, turns: turns{}}
+}
+
+// begin adds a tunnel. What has changed since it was asked about has to be asked again; it says whether that is so.
+func (p *plan) begin(of envoylog.Question, t *tunnel, began, now time.Time) bool {
+	q := p.questions[of]
+	if q == nil {
+		q = &question{Question: of, host: of.Host(), namespace: of.Namespace(), tunnels: map[*tunnel]struct{}{}}
+		p.questions[of] = q
+	}
+	t.asked = q
+	q.tunnels[t] = struct{}{}
+	if !q.due.IsZero() {
+		return false
+	}
+	if began.Before(p.last.Add(late)) || p.turns.between(began, p.turned) || q.denied != "" {
+		q.due = now.Add(settle)
+	}
+	return !q.due.IsZero()
+}
+
+// done takes a tunnel out.
+func (p *plan) done(t *tunnel) {
+	q := t.asked
+	if delete(q.tunnels, t); len(q.tunnels) == 0 {
+		delete(p.questions, q.Question)
+	}
+}
+
+// change takes a change; it says whether anything may come of it.
+func (p *plan) change(c Change, now time.Time) bool {
+	touched, about := scopeOf(c)
+	if !about {
+		return false
+	}
+	p.last = now
+	p.turns.set(c)
+	p.touch(touched, now.Add(settle))
+	return true
+}
+
+func (p *plan) touch(s scope, from time.Time) {
+	p.touched.add(s)
+	if p.from.IsZero() || from.Before(p.from) {
+		p.from = from
+	}
+}
+
+// ready gives what is to be asked about now.
+func (p *plan) ready(now time.Time) (out []*question) {
+	if p.turned.IsZero() {
+		p.turned = now
+	}
+	for _, name := range p.turns.passed(p.turned, now.Add(-overdue)) {
+		s, _ := scopeOf(Change{Type: extensionType, Names: []string{name}})
+		p.touch(s, now)
+	}
+	p.turned = now.Add(-overdue)
+	if !p.from.IsZero() && !now.Before(p.from) {
+		for _, q := range p.questions {
+			if p.touched.means(q) {
+				q.due = now
+			}
+		}
+		p.touched, p.from = scope{}, time.Time{}
+	}
+	for _, q := range p.questions {
+		if !q.due.IsZero() && !now.Before(q.due) {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// next is when ready has to be asked again; zero: when something happens.
+func (p *plan) next() time.Time {
+	next := p.turns.next(p.turned)
+	if !next.IsZero() {
+		next = next.Add(overdue)
+	}
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	sooner(p.from)
+	for _, q := range p.questions {
+		sooner(q.due)
+	}
+	return next
+}
+
+// answered takes what was said of a question. It says whether its tunnels are to be ended.
+func (q *question) answered(v Verdict, err error, now time.Time) bool {
+	switch {
+	case err != nil:
+		q.due = now.Add(retry)
+	case !v.Denied:
+		q.due, q.denied = time.Time{}, ""
+	case q.denied == "":
+		q.due, q.denied = now.Add(again), v.Why
+	default:
+		q.due, q.denied = time.Time{}, v.Why
+		return true
+	}
+	return false
+}
+
+// scope is what a change is about.
+type scope struct {
+	all        bool
+	hosts      map[string]bool // as rows have them: a name, or *.SUFFIX
+	namespaces map[string]bool // of clients
+}
+
+// mostNames is how many names a scope has; beyond it is everything.
+const mostNames = 1024
+
+func (s *scope) add(o scope) {
+	s.all = s.all || o.all || len(s.hosts)+len(o.hosts) > mostNames
+	if s.all {
+		s.hosts, s.namespaces = nil, nil
+		return
+	}
+	join(&s.hosts, o.hosts)
+	join(&s.namespaces, o.namespaces)
+}
+
+func join(to *map[string]bool, from map[string]bool) {
+	if *to == nil {
+		*to = map[string]bool{}
+	}
+	for name := range from {
+		(*to)[name] = true
+	}
+}
+
+func (s *scope) means(q *question) bool {
+	if s.all || s.namespaces[q.namespace] || s.hosts[q.host] {
+		return true
+	}
+	for rest := q.host; ; {
+		_, below, more := strings.Cut(rest, ".")
+		if !more {
+			return false
+		}
+		if s.hosts["*."+below] {
+			return true
+		}
+		rest = below
+	}
+}

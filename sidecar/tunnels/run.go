@@ -1,0 +1,146 @@
+package tunnels
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sallyport/sallyport/sidecar/sockdiag"
+)
+
+const (
+	// atOnce is how many questions are asked at a time.
+	atOnce = 8
+	// patience is how long an answer may take.
+	patience = 5 * time.Second
+	// sweepEvery is how often tunnels are held against the kernel's connections: of those whose end was lost nothing else tells.
+	sweepEvery = 30 * time.Second
+)
+
+// Run asks, and ends what is denied, until ctx ends.
+func (t *Table) Run(ctx context.Context) {
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.wake:
+		case <-timer.C:
+		case <-sweep.C:
+			t.sweep()
+		}
+		t.look(ctx)
+		t.mu.Lock()
+		next := t.plan.next()
+		t.mu.Unlock()
+		if next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(max(time.Until(next), 0))
+		}
+	}
+}
+
+// look asks what is due.
+func (t *Table) look(ctx context.Context) {
+	t.mu.Lock()
+	due := t.plan.ready(time.Now())
+	t.mu.Unlock()
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for _, q := range due {
+		group.Go(func() error {
+			t.ask(ctx, q)
+			return nil
+		})
+	}
+	_ = group.Wait() // none has an error
+}
+
+// ask asks about a question's tunnels, and ends them where they are denied for the second time.
+func (t *Table) ask(ctx context.Context, q *question) {
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	v, err := t.cfg.Ask(asking, q.Question)
+	if ctx.Err() != nil {
+		return
+	}
+	t.mu.Lock()
+	if err != nil {
+		t.stats.Unasked++
+	}
+	end := q.answered(v, err, time.Now())
+	var list []*tunnel
+	for of := range q.tunnels {
+		if end && of.ended == "" {
+			list = append(list, of)
+		}
+	}
+	t.mu.Unlock()
+	if err != nil {
+		t.cfg.Log.Warn("the gateway's table does not say whether open tunnels may be there; it is asked again", "host", q.Authority, "client", q.Peer, "err", err)
+	}
+	if len(list) == 0 {
+		return
+	}
+	if t.cfg.End == nil {
+		t.cfg.Log.Warn("open tunnels are denied by now, and nobody may end them", "host", q.Authority, "client", q.Peer, "tunnels", len(list), "why", v.Why)
+		return
+	}
+	for _, of := range list {
+		t.end(ctx, q, of, v.Why)
+	}
+}
+
+// end ends one tunnel. Why is there before its record can come.
+func (t *Table) end(ctx context.Context, q *question, of *tunnel, why string) {
+	t.mu.Lock()
+	of.ended = why
+	t.mu.Unlock()
+	err := t.cfg.End(ctx, of.connection)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case err == nil:
+		t.stats.Ended++
+		t.cfg.Log.Info("a tunnel is ended", "host", q.Authority, "client", q.Peer, "from", of.client, "why", why)
+	case errors.Is(err, sockdiag.ErrGone):
+		of.ended = "" // it was quicker
+	default:
+		of.ended, q.due = "", time.Now().Add(retry)
+		t.stats.Failed++
+		t.cfg.Log.Error("a tunnel that is denied by now could not be ended; it is tried again", "host", q.Authority, "client", q.Peer, "from", of.client, "err", err)
+	}
+}
+
+// sweep forgets tunnels that the kernel did not have twice.
+func (t *Table) sweep() {
+	t.mu.Lock()
+	some := len(t.open) > 0
+	t.mu.Unlock()
+	if !some {
+		return
+	}
+	there := map[sockdiag.Connection]bool{}
+	if err := t.cfg.Open(func(c sockdiag.Connection) { there[c] = true }); err != nil {
+		t.cfg.Log.Warn("the kernel does not say which connections are open; tunnels that have ended may be remembered", "err", err)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, of := range t.open {
+		switch {
+		case there[of.connection]:
+			of.missed = false
+		case of.missed:
+			t.forget(of)
+		default:
+			of.missed = true
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package tunnels
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/envoylog"
+	"github.com/sallyport/sallyport/sidecar/sockdiag"
+)
+
+// Config is what a Table needs.
+type Config struct {
+	Log  *slog.Logger
+	Most int // tunnels that are remembered at a time; those beyond are counted, and go on
+
+	// Ask asks the gateway's table whether a tunnel may be there. An error is no answer: it is asked again.
+	Ask func(context.Context, envoylog.Question) (Verdict, error)
+	// Find and Open are the kernel's connections, End resets one (package sockdiag). End is nil where nobody may.
+	Find func(local, remote netip.AddrPort) (sockdiag.Connection, error)
+	Open func(each func(sockdiag.Connection)) error
+	End  func(context.Context, sockdiag.Connection) error
+}
+
+// Verdict is what a table says of a tunnel.
+type Verdict struct {
+	Denied bool
+	Why    string // it is denied
+}
+
+// Stats are a Table's counters.
+type Stats struct {
+	Open, Questions, Denied           int    // tunnels; what is told apart of them; tunnels that are denied, and open
+	Untracked, Ended, Failed, Unasked uint64 // tunnels beyond Most or whose connection was not found; ended; not ended; questions without answer
+	Ends                              bool   // somebody may end connections
+}
+
+// Table is which tunnels are open.
+type Table struct {
+	cfg  Config
+	wake chan struct{}
+
+	mu    sync.Mutex
+	open  map[key]*tunnel
+	plan  *plan
+	stats Stats
+}
+
+// key tells tunnels apart as their records do. A client's port is used again; then it begins at another time.
+type key struct {
+	client netip.AddrPort
+	began  int64 // nanoseconds
+}
+
+// tunnel is one that is open, or was ended and has no record yet.
+type tunnel struct {
+	key
+	connection sockdiag.Connection
+	asked      *question
+	ended      string // why it was ended
+	missed     bool   // the last sweep did not see it
+}
+
+// New makes a table. It does nothing by itself until Run does.
+func New(cfg Config) *Table {
+	return &Table{cfg: cfg, wake: make(chan struct{}, 1), open: map[key]*tunnel{}, plan: newPlan()}
+}
+
+// Begin takes a tunnel that has begun.
+func (t *Table) Begin(of envoylog.Tunnel) {
+	t.mu.Lock()
+	full := len(t.open) >= t.cfg.Most
+	if full {
+		t.stats.Untracked++
+	}
+	t.mu.Unlock()
+	if full {
+		return
+	}
+	connection, err := t.cfg.Find(of.Local, of.Client)
+	if errors.Is(err, sockdiag.ErrGone) {
+		return // it has ended meanwhile
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		if t.stats.Untracked++; t.stats.Untracked == 1 {
+			t.cfg.Log.Error("a tunnel's connection cannot be found; it stays open whatever is decided later", "client", of.Client, "err", err)
+		}
+		return
+	}
+	k := key{of.Client, of.Began.UnixNano()}
+	if t.open[k] != nil {
+		return
+	}
+	now := time.Now()
+	opened := &tunnel{key: k, connection: connection}
+	t.open[k] = opened
+	if t.plan.begin(of.Question, opened, of.Began, now) {
+		t.rouse()
+	}
+}
+
+// Done takes a tunnel whose record has come, and says why it was ended; "" where nobody here did. client is its address as records have it.
+func (t *Table) Done(client string, began time.Time) (ended string) {
+	from, err := netip.ParseAddrPort(client)
+	if err != nil {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	was := t.open[key{from, began.UnixNano()}]
+	if was == nil {
+		return ""
+	}
+	t.forget(was)
+	return was.ended
+}
+
+func (t *Table) forget(gone *tunnel) {
+	delete(t.open, gone.key)
+	t.plan.done(gone)
+}
+
+// Changed takes which resources of a type Envoy has taken, or lost.
+func (t *Table) Changed(of Change) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.plan.change(of, time.Now()) {
+		t.rouse()
+	}
+}
+
+// Stats counts.
+func (t *Table) Stats() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.stats
+	s.Open, s.Questions, s.Ends = len(t.open), len(t.plan.questions), t.cfg.End != nil
+	for _, q := range t.plan.questions {
+		if q.denied != "" {
+			for of := range q.tunnels {
+				if of.ended == "" {
+					s.Denied++
+				}
+			}
+		}
+	}
+	return s
+}
+
+// rouse makes Run look again.
+func (t *Table) rouse() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
