@@ -56,7 +56,7 @@ var knownNetwork = map[string]fields{
 	"envoy.extensions.filters.network.ext_authz.v3.ExtAuthz":                                          set("filter_enabled_metadata", "stat_prefix grpc_service failure_mode_allow transport_api_version"),
 	"envoy.extensions.filters.network.set_filter_state.v3.Config":                                     set("on_new_connection on_downstream_tls_handshake", ""),
 	"envoy.extensions.filters.network.sni_dynamic_forward_proxy.v3.FilterConfig":                      set("", "dns_cache_config port_value"),
-	"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy":                                          set("cluster access_log on_demand", "idle_timeout max_early_data_bytes stat_prefix upstream_connect_mode"),
+	"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy":                                          set("cluster access_log on_demand", "access_log_options idle_timeout max_early_data_bytes stat_prefix upstream_connect_mode"),
 	"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy.OnDemand":                                 set("", "odcds_config"),
 	"envoy.config.rbac.v3.RBAC":                                                                       set("action policies", ""),
 	"envoy.config.rbac.v3.Action":                                                                     set("action name", ""),
