@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,9 @@ With --cni-bin-dir and --cni-conf-dir the agent installs that plugin, once it ca
 stays, and pods do not start until the agent is back; but where the DaemonSet that --daemonset names is gone, or its rights are, the mesh is
 being removed: then the plugin goes, and all pods are let out.
 
+Two agents of one node, with two names, do not disturb each other: the new one serves all pods beside the old one, takes the node over when it
+can, and the old one, told to end, takes nothing new from then on and waits for what is open, --drain-time at most.
+
 Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
 		Example: `  sallyport-node agent --discovery-addr sallyport.istio-system.svc:15012 --name $POD_NAME --namespace $POD_NAMESPACE \
     --service-account sallyport-node --ip $INSTANCE_IP --ca-root /etc/ca/root-cert.pem --token /var/run/secrets/tokens/istio-token`,
@@ -48,6 +52,9 @@ Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
 			addr, err := netip.ParseAddr(ip)
 			if err != nil {
 				return usageError{fmt.Errorf("--ip %q: %w", ip, err)}
+			}
+			if c.Proxy.Name == "" || c.Proxy.Name != filepath.Base(c.Proxy.Name) {
+				return usageError{fmt.Errorf("--name %q: say which pod the agent is", c.Proxy.Name)}
 			}
 			path, err := exec.LookPath(c.Envoy)
 			if err != nil {
@@ -60,14 +67,25 @@ Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
 				Namespace: c.Proxy.Namespace, ServiceAccount: c.Proxy.ServiceAccount, Name: c.Proxy.Name,
 			}}
 			c.Records = func() agent.LogReader { return envoylog.NewReader(self) }
-			install, err := k.install(c)
+			shared, err := filepath.Abs(c.RunDir)
+			if err != nil {
+				return err
+			}
+			install, err := k.install(c, shared)
 			if err != nil {
 				return usageError{err}
 			}
+			own, release, err := node.Claim(cmd.Context(), shared, c.Proxy.Name)
+			if err != nil {
+				return err
+			}
+			defer release()
+			c.RunDir = own
 			var pods *node.Pods
 			c.Pods = func(parts agent.PodParts) (agent.Pods, error) {
 				pods, err = node.New(node.Config{
-					Log: parts.Log, Folder: parts.Folder, Certificates: parts.Certificates, DNS: parts.DNS, Found: k.found, Plugin: install,
+					Log: parts.Log, RunDir: shared, Folder: filepath.Join(shared, "node"), Certificates: parts.Certificates, DNS: parts.DNS,
+					Settled: parts.Settled, Warming: parts.Warming, HandIn: parts.HandIn, Found: k.found, Plugin: install,
 				})
 				return pods, err
 			}
@@ -98,7 +116,7 @@ func bindAgent(fs *pflag.FlagSet, c *agent.Config, ip *string) {
 	fs.StringVar(ip, "ip", "", "its address")
 	fs.StringVar(&p.TrustDomain, "trust-domain", "cluster.local", "the trust domain of the mesh")
 	fs.StringVar(&c.Envoy, "envoy", "envoy", "Envoy's binary")
-	fs.StringVar(&c.RunDir, "run-dir", runDir, "directory for the sockets, the last good configuration and the spool")
+	fs.StringVar(&c.RunDir, "run-dir", runDir, "directory of all agents of the node, one of which the CNI plugin finds there; each has a folder for its last good configuration and its spool")
 	fs.StringVar(&c.ResolverAddr, "resolver-addr", "127.0.0.1:15054", "where Envoy's DNS is answered")
 	fs.StringSliceVar(&c.DNSUpstream, "dns-upstream", nil, "the resolvers to ask, IP[:PORT], tcp://IP or tls://IP#NAME; by default those of /etc/resolv.conf")
 	fs.StringArrayVar(&c.AllowPrivate, "allow-private", nil, "a host, *.SUFFIX, * or address range that may be private, loopback, link-local or metadata; repeat it")

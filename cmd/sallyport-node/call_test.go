@@ -44,6 +44,7 @@ func TestWrongCalls(t *testing.T) {
 		"pod add shop":                                     `"shop": write NAMESPACE/NAME`,
 		"pod add":                                          "accepts 2 arg(s)",
 		"agent --ip x":                                     `--ip "x"`,
+		"agent --ip 10.0.0.1":                              `--name ""`,
 	} {
 		if _, code, err := call(strings.Fields(args)...); code != program.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: exit code %d, %v, want %q", args, code, err, want)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -60,6 +61,24 @@ type cniArgs struct {
 // cniPatience is how long a pod may take to be served: less than a runtime waits for its plugins.
 const cniPatience = 30 * time.Second
 
+// awayPatience is how long a pod's start waits for an agent where none answers: one that another relieves may be ending.
+const awayPatience = 2 * time.Second
+
+// ask asks the agent, and when it is away, a pod's start does so again.
+func ask(ctx context.Context, runDir string, r node.Request) error {
+	for until := time.Now().Add(awayPatience); ; {
+		err := node.Ask(ctx, runDir, r)
+		if r.Do != node.Add || !errors.Is(err, node.ErrAway) || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
 func cniDo(a *skel.CmdArgs, do string) error {
 	c := cniConfig{RunDir: runDir}
 	if err := json.Unmarshal(a.StdinData, &c); err != nil {
@@ -75,7 +94,10 @@ func cniDo(a *skel.CmdArgs, do string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cniPatience+5*time.Second)
 	defer cancel()
 	if pod.K8S_POD_NAME != "" && !slices.Contains(c.Exempt, string(pod.K8S_POD_NAMESPACE)) { // else it is no pod of Kubernetes', or none of the mesh's
-		err := node.Ask(ctx, c.RunDir, node.Request{Do: do, Patience: cniPatience, Local: node.Local{
+		if do == node.Add {
+			_ = node.MigrateRequests(a.Netns) // older kernels have no such setting
+		}
+		err := ask(ctx, c.RunDir, node.Request{Do: do, Patience: cniPatience, Local: node.Local{
 			Namespace: string(pod.K8S_POD_NAMESPACE), Name: string(pod.K8S_POD_NAME), UID: string(pod.K8S_POD_UID), Network: a.Netns,
 		}})
 		if err != nil && do != node.Remove { // an agent that is away finds out by itself that a pod's network is gone

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -37,7 +36,7 @@ func (k *kubernetesFlags) bind(fs *pflag.FlagSet) {
 }
 
 // install is how the plugin is installed; nil where it is not.
-func (k *kubernetesFlags) install(c agent.Config) (*plugin.Install, error) {
+func (k *kubernetesFlags) install(c agent.Config, runDir string) (*plugin.Install, error) {
 	if k.binDir == "" && k.confDir == "" {
 		return nil, nil
 	}
@@ -48,15 +47,11 @@ func (k *kubernetesFlags) install(c agent.Config) (*plugin.Install, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, err := filepath.Abs(c.RunDir)
-	if err != nil {
-		return nil, err
-	}
 	exempt := slices.Concat(ambient.SystemNamespaces, []string{c.Proxy.Namespace}, k.exempt)
 	slices.Sort(exempt)
 	return &plugin.Install{
 		BinDir: k.binDir, ConfDir: k.confDir, Program: program, Log: c.Log,
-		Entry: plugin.Entry{Type: pluginName, RunDir: folder, Exempt: slices.Compact(exempt)},
+		Entry: plugin.Entry{Type: pluginName, RunDir: runDir, Exempt: slices.Compact(exempt)},
 	}, nil
 }
 

@@ -42,15 +42,15 @@ func TestWhenThePluginGoes(t *testing.T) {
 
 // TestInstallFlags: without folders nothing is installed; what the mesh and the cluster need to start is exempt, whatever else is.
 func TestInstallFlags(t *testing.T) {
-	c := agent.Config{RunDir: "/run/x", Log: slog.New(slog.DiscardHandler)}
+	c := agent.Config{Log: slog.New(slog.DiscardHandler)}
 	c.Proxy.Namespace = "istio-system"
-	if i, err := (&kubernetesFlags{}).install(c); i != nil || err != nil {
+	if i, err := (&kubernetesFlags{}).install(c, "/run/x"); i != nil || err != nil {
 		t.Errorf("without folders: %v, %v", i, err)
 	}
-	if _, err := (&kubernetesFlags{binDir: "/x"}).install(c); err == nil {
+	if _, err := (&kubernetesFlags{binDir: "/x"}).install(c, "/run/x"); err == nil {
 		t.Error("one folder is enough")
 	}
-	i, err := (&kubernetesFlags{binDir: "/x", confDir: "/y", exempt: []string{"storage", "kube-system"}}).install(c)
+	i, err := (&kubernetesFlags{binDir: "/x", confDir: "/y", exempt: []string{"storage", "kube-system"}}).install(c, "/run/x")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -338,13 +338,23 @@ func (s *stage) agentAway() {
 	s.kubectl("rollout", "status", "-n", calm, "deployment/waits", "--timeout=1m")
 }
 
-// agentsRolled: an upgrade closes for as long as no agent is there, and opens nothing.
+// agentsRolled: an upgrade closes nothing, and opens nothing. Pods come and go meanwhile, and what the kubelet probes stays as it was.
 func (s *stage) agentsRolled() {
+	before, probed := s.kubectl("get", "pods", "-n", system, "-l", agentLabel, "-o", "name"), s.startedAs(calm, "probes")
+	tr := s.begin(s.podIP(calm, "app"))
 	s.kubectl("rollout", "restart", "-n", system, "daemonset/sallyport-ambient")
-	s.worksAgain("while the agents are rolled")
+	for i := 0; s.noneOf(before, "sallyport-ambient") != nil; i++ { // as many as come in the time that it takes
+		name := fmt.Sprintf("rolled-%d", i)
+		s.startApp(calm, name)
+		s.must(reaches(s.Context(), s.podIP(calm, name), "http://"+external+"/"+name))
+		s.endApp(calm, name)
+	}
 	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=1m")
 	s.worksAgain("after the agents were rolled")
-	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=1m") // whose probes failed meanwhile
+	s.end(tr)
+	if now := s.startedAs(calm, "probes"); now != probed {
+		s.Errorf("a pod whose probes are answered is %s, and was %s", now, probed)
+	}
 }
 
 // controllersAway: running pods do not notice; one that comes waits.

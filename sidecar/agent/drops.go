@@ -69,7 +69,12 @@ func (d *drops) note(now uint64) error {
 }
 
 func (d *drops) read(ctx context.Context, client *http.Client) (uint64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.admin+"/stats?filter=^"+droppedStat+"%24", nil)
+	return readStat(ctx, client, d.admin, droppedStat)
+}
+
+// readStat asks Envoy for one number of its statistics.
+func readStat(ctx context.Context, client *http.Client, admin, stat string) (uint64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/stats?filter=^"+stat+"%24", nil)
 	if err != nil {
 		return 0, err
 	}
@@ -78,7 +83,7 @@ func (d *drops) read(ctx context.Context, client *http.Client) (uint64, error) {
 		return 0, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return parseStat(resp.Body, droppedStat)
+	return parseStat(resp.Body, stat)
 }
 
 // parseStat finds one counter in Envoy's text. One that is not there has not counted yet.

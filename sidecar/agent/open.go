@@ -162,7 +162,7 @@ func (a *agent) closeNames() error {
 }
 
 func (a *agent) openSpool() (err error) {
-	a.spool, err = spool.Open(a.cfg.path("spool"), spool.Limits{MaxBytes: a.cfg.SpoolBytes, Logger: a.cfg.Log, Origin: a.cfg.origin()})
+	a.spool, err = spool.Open(spoolIn(a.cfg.RunDir), spool.Limits{MaxBytes: a.cfg.SpoolBytes, Logger: a.cfg.Log, Origin: a.cfg.origin()})
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func (a *agent) openEnvoy() error {
 	a.envoy = supervise.New(supervise.Config{
 		Log: a.cfg.Log, Path: a.cfg.Envoy, Args: a.cfg.envoyArgs(), Output: a.cfg.Output,
 		Admin: a.cfg.admin(), DrainTime: a.cfg.DrainTime, MinDrain: a.cfg.MinDrain,
-		Linger: logFlush, EasyHeap: bootstrap.EasyHeap, OnCrash: a.noteCrash, OnCut: a.noteCut,
+		Elsewhere: a.elsewhere, Linger: logFlush, EasyHeap: bootstrap.EasyHeap, OnCrash: a.noteCrash, OnCut: a.noteCut,
 	})
 	return nil
 }

@@ -39,6 +39,10 @@ func (a *agent) run(ctx context.Context) error {
 
 	unserved := context.AfterFunc(services, a.quit) // one that fails takes Envoy with it
 	defer unserved()
+	if a.pods != nil {
+		left := context.AfterFunc(ctx, a.pods.Leave)
+		defer left()
+	}
 	ended := a.envoy.Run(ctx)
 	if services.Err() == nil {
 		a.shipTheRest(services)

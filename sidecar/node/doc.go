@@ -5,5 +5,7 @@
 // (sidecar/redirect), a certificate and a DNS server for it. A pod is served when both sides are known (pods.go), and one that was asked for
 // on the socket (socket.go) is told of when its listeners are open.
 //
+// Two agents of a node may run at once, when one replaces the other: handover.go says which of them holds the node.
+//
 // It imports nothing of the controller's.
 package node

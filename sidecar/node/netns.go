@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -45,8 +46,14 @@ func link(folder string, l Local) (string, error) {
 		return "", fmt.Errorf("network namespace of %s: %w", l.Key(), err)
 	}
 	path := linkOf(folder, l, inode)
-	_ = os.Remove(path)
-	return path, os.Symlink(l.Network, path)
+	if to, err := os.Readlink(path); err == nil && to == l.Network { // another agent's Envoy may be about to use it
+		return path, nil
+	}
+	next := fmt.Sprintf("%s.%d", path, rand.Uint64())
+	if err := os.Symlink(l.Network, next); err != nil {
+		return "", err
+	}
+	return path, os.Rename(next, path)
 }
 
 func linkOf(folder string, l Local, inode uint64) string {

@@ -36,8 +36,13 @@ type Certificates interface {
 // Config is what Pods needs.
 type Config struct {
 	Log          *slog.Logger
-	Folder       string // of what is kept across restarts
+	RunDir       string // of all agents of the node, where the CNI plugin finds the one that holds it
+	Folder       string // of what is known of pods, which all agents of the node share
 	Certificates Certificates
+	Settled      func() bool                // Envoy has all that the controller says, but for listeners; the same of DNS
+	Warming      func(context.Context) bool // Envoy has listeners that do not listen yet, or does not say
+	// HandIn hands in the audit records that an agent left in its folder.
+	HandIn func(ctx context.Context, folder string) error
 	// DNS answers questions on sockets that were opened in a pod, until the function that it gives is called.
 	DNS func(net.PacketConn, net.Listener) (end func(), err error)
 	// Found is the folder where the runtime keeps what CNI plugins were called with (/var/lib/cni/results): pods that nobody told of are
@@ -74,7 +79,10 @@ type Pods struct {
 	Listeners *Listeners
 	cfg       Config
 
-	mu      sync.Mutex
+	files map[string]podFile // by name; Run's alone, once it runs
+
+	mu sync.Mutex
+	holder
 	local   map[string]Local
 	remote  map[string]ambient.Pod
 	served  map[string]*served
@@ -89,6 +97,8 @@ type served struct {
 	network   string       // the path that Envoy knows
 	addresses []netip.Addr // that it had when it was taken in
 	ready     <-chan struct{}
+	opened    bool // its listeners, which wait for its certificate
+	ended     chan struct{}
 	endNames  func()
 	err       error // why it is not; it is tried again
 }
@@ -97,30 +107,18 @@ type served struct {
 func New(cfg Config) (*Pods, error) {
 	p := &Pods{
 		Listeners: newListeners(cfg.Log), cfg: cfg, local: map[string]Local{}, remote: map[string]ambient.Pod{}, served: map[string]*served{},
-		changed: make(chan struct{}), kick: make(chan struct{}, 1),
+		changed: make(chan struct{}), kick: make(chan struct{}, 1), files: map[string]podFile{},
 	}
 	for _, folder := range []string{p.path("pods"), p.path("networks")} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return nil, err
 		}
 	}
-	files, err := filepath.Glob(p.path("pods", "*.json"))
-	for _, file := range files {
-		var l Local
-		text, err := os.ReadFile(file)
-		if err == nil {
-			err = json.Unmarshal(text, &l)
-		}
-		if err != nil {
-			cfg.Log.Warn("what was known of a pod cannot be read", "file", file, "err", err)
-			continue
-		}
-		p.local[l.Key()] = l
-	}
+	p.readPods()
 	if cfg.Plugin != nil {
 		cfg.Plugin.Wait()
 	}
-	return p, err
+	return p, nil
 }
 
 func (p *Pods) path(name ...string) string {
@@ -146,6 +144,9 @@ func (p *Pods) Register(s grpc.ServiceRegistrar) {
 func (p *Pods) Lacks() string {
 	if !p.Listeners.Taken() {
 		return "Envoy has not accepted all listeners yet"
+	}
+	if why := p.lacksAtFirst(); why != "" {
+		return why
 	}
 	if p.cfg.Plugin != nil {
 		if err := p.cfg.Plugin.Lacks(); err != nil {
@@ -266,10 +267,8 @@ func (s *served) lacks() error {
 	if s.err != nil {
 		return s.err
 	}
-	select {
-	case <-s.ready:
-	default:
-		return errors.New("its certificate has not come yet")
+	if !s.opened {
+		return errNoCertificate
 	}
 	return inside(s.network, func() error {
 		open, err := listening(redirect.AmbientOutboundPort, redirect.AmbientInboundPort, redirect.AmbientTunnelPort)
@@ -288,12 +287,16 @@ func (p *Pods) Remove(l Local) error {
 		p.mu.Unlock()
 		return nil
 	}
-	delete(p.local, l.Key())
-	p.asks()
 	p.mu.Unlock()
 	if err := os.Remove(p.file(l)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.local[l.Key()] == was {
+		delete(p.local, l.Key())
+	}
+	p.asks()
 	return nil
 }
 
@@ -366,12 +369,4 @@ func (p *Pods) Whose(addr netip.Addr) (record.Workload, bool) {
 		}
 	}
 	return record.Workload{}, false
-}
-
-func writeFile(path string, content []byte) error {
-	next := path + ".new"
-	if err := os.WriteFile(next, content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, path)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -23,25 +22,54 @@ const repair = 2 * time.Second
 
 // Run keeps who is served as it should be until ctx ends. Listeners stay as they are then: the next agent, and Envoy, begin anew.
 func (p *Pods) Run(ctx context.Context) {
-	var work sync.WaitGroup
-	defer work.Wait()
 	tick := time.NewTicker(repair)
 	defer tick.Stop()
-	installs := false
+	changes, unwatch := p.changes()
+	defer unwatch()
+	end := func() {}
+	defer func() { end() }()
+	keeps := false
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { p.handInLeft(ctx) })
 	for {
 		p.reconcile(ctx)
-		if !installs && p.cfg.Plugin != nil && p.Listeners.Taken() { // before that it would only keep pods from starting
-			installs = true
-			work.Go(func() { p.cfg.Plugin.Keep(ctx) })
+		if should := p.keepsPlugin(); should != keeps {
+			if end(); should {
+				end = p.keepPlugin(ctx)
+			} else {
+				end = func() {}
+			}
+			keeps = should
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.kick:
+		case <-changes:
+			p.readPods()
 		case <-tick.C:
+			p.readPods()
 			p.find()
 		}
 	}
+}
+
+// keepsPlugin says whether this agent is the one that keeps the plugin installed. Before it can serve pods the plugin would only keep them from
+// starting.
+func (p *Pods) keepsPlugin() bool {
+	p.mu.Lock()
+	mine := p.holds && !p.leaves
+	p.mu.Unlock()
+	return p.cfg.Plugin != nil && mine && (p.cfg.Plugin.Lacks() == nil || p.Listeners.Taken())
+}
+
+// keepPlugin keeps it installed until the end is called.
+func (p *Pods) keepPlugin(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); p.cfg.Plugin.Keep(ctx) }()
+	return func() { cancel(); <-done }
 }
 
 // find takes pods in of the mesh whose networks nobody told of: they started before the plugin was there.
@@ -49,7 +77,7 @@ func (p *Pods) find() {
 	p.mu.Lock()
 	missing := map[string]ambient.Pod{}
 	for key, r := range p.remote {
-		if _, here := p.local[key]; !here && r.In && r.Why == "" {
+		if _, here := p.local[key]; !here && waiting(r) && !p.relieved() {
 			missing[key] = r
 		}
 	}
@@ -64,11 +92,11 @@ func (p *Pods) find() {
 		}
 		p.mu.Lock()
 		if _, here := p.local[l.Key()]; !here { // else the plugin was faster
-			p.local[l.Key()] = l
-			p.asks()
 			if err := p.write(l); err != nil {
 				p.cfg.Log.Warn("what is known of a pod cannot be kept", "pod", l.Key(), "err", err)
 			}
+			p.local[l.Key()] = l
+			p.asks()
 			p.cfg.Log.Info("a pod is found that nobody told of", "pod", l.Key())
 		}
 		p.mu.Unlock()
@@ -92,7 +120,9 @@ func (p *Pods) reconcile(ctx context.Context) {
 		p.end(ctx, e)
 	}
 	for _, s := range begin {
-		if s.err = p.begin(ctx, s); s.err != nil {
+		if s.err = p.begin(ctx, s); s.err == nil {
+			go p.awaitCertificate(ctx, s.ready, s.ended)
+		} else {
 			p.cfg.Log.Error("a pod is not served, and its traffic goes nowhere; it is tried again", "pod", s.local.Key(), "err", s.err)
 		}
 		p.mu.Lock()
@@ -106,9 +136,13 @@ func (p *Pods) reconcile(ctx context.Context) {
 func (p *Pods) differs() (begin, change []*served, end []ending) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	ended := map[string]bool{} // without a word
 	for key, l := range p.local {
-		if _, err := os.Stat(l.Network); os.IsNotExist(err) {
-			delete(p.local, key) // it ended without a word
+		if _, err := os.Stat(l.Network); !os.IsNotExist(err) {
+			continue
+		}
+		if ended[key] = true; p.holds { // others may not know yet that another one of its name has come
+			delete(p.local, key)
 			_ = os.Remove(p.file(l))
 			p.unlink(l)
 		}
@@ -120,21 +154,21 @@ func (p *Pods) differs() (begin, change []*served, end []ending) {
 			// Who is not known any more may be deleted, and still run.
 			end = append(end, ending{s, here && known && l.is(r) && !r.In, !here || l != s.local})
 			delete(p.served, key)
-		} else if s.err == nil && !maps.EqualFunc(r.Templates, s.remote.Templates, bytes.Equal) {
+		} else if s.err == nil && s.certified() && (!s.opened || !maps.EqualFunc(r.Templates, s.remote.Templates, bytes.Equal)) {
 			next := *s
-			next.remote = r
+			next.remote, next.opened = r, true
 			p.served[key] = &next
 			change = append(change, &next)
 		}
 	}
 	for key, l := range p.local {
 		r, known := p.remote[key]
-		if !known || !l.is(r) {
+		if !known || !l.is(r) || ended[key] {
 			continue
 		}
 		s := p.served[key]
 		switch {
-		case r.In && r.Why == "" && (s == nil || s.err != nil):
+		case waiting(r) && (s == nil || s.err != nil) && p.takesIn():
 			begin = append(begin, &served{local: l, remote: r})
 		case !r.In && !slices.ContainsFunc(end, func(e ending) bool { return e.local == l }):
 			if network, ok := p.linked(l); ok { // it was served by an agent that is gone, or could not be let out yet
@@ -143,6 +177,28 @@ func (p *Pods) differs() (begin, change []*served, end []ending) {
 		}
 	}
 	return begin, change, end
+}
+
+// certified says whether the pod's certificate is there.
+func (s *served) certified() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitCertificate has it looked again when a pod's certificate is there, whose listeners wait for it: another agent may serve the pod meanwhile.
+func (p *Pods) awaitCertificate(ctx context.Context, ready <-chan struct{}, ended chan struct{}) {
+	select {
+	case <-ctx.Done():
+	case <-ended:
+	case <-ready:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.asks()
+	}
 }
 
 // gone says whether the namespace that a pod was served in is not the one at its path any more.
@@ -185,7 +241,11 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 		p.cfg.Certificates.Drop(s.remote.Identity)
 		return fmt.Errorf("DNS: %w", err)
 	}
-	p.Listeners.open(key, s.door())
+	s.ended = make(chan struct{})
+	if s.opened = s.certified(); s.opened {
+		p.Listeners.open(key, s.door())
+	}
+	_ = MigrateRequests(s.network)
 	p.cfg.Log.Info("a pod is taken in", "pod", key, "identity", s.remote.Identity)
 	return nil
 }
@@ -198,29 +258,6 @@ func (s *served) door() door {
 	}
 }
 
-// openNames answers the DNS of a pod in its own network.
-func (p *Pods) openNames(network string) (end func(), err error) {
-	var packets net.PacketConn
-	var streams net.Listener
-	addr := fmt.Sprintf("127.0.0.1:%d", redirect.AmbientDNSPort)
-	if err := inside(network, func() (err error) {
-		if packets, err = net.ListenPacket("udp4", addr); err != nil {
-			return err
-		}
-		if streams, err = net.Listen("tcp4", addr); err != nil {
-			return errors.Join(err, packets.Close())
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	end, err = p.cfg.DNS(packets, streams)
-	if err != nil {
-		return nil, errors.Join(err, packets.Close(), streams.Close())
-	}
-	return end, nil
-}
-
 // end lets a pod go: at once where it ended, and with its rules removed where it was let out of the mesh. Where neither is so, it stays closed.
 func (p *Pods) end(ctx context.Context, e ending) {
 	key := e.local.Key()
@@ -228,6 +265,14 @@ func (p *Pods) end(ctx context.Context, e ending) {
 	if e.endNames != nil {
 		e.endNames()
 		p.cfg.Certificates.Drop(e.remote.Identity)
+		close(e.ended)
+	}
+	p.mu.Lock()
+	holds := p.holds
+	p.mu.Unlock()
+	if e.letOut && !holds { // who holds the node removes the rules, which it may have written anew
+		p.cfg.Log.Info("a pod is let go", "pod", key)
+		return
 	}
 	if e.letOut {
 		if err := p.clean(ctx, e.network); err != nil {

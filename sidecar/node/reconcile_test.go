@@ -28,7 +28,10 @@ func podsWith(t *testing.T) (*Pods, Local) {
 	}
 	r := ambient.Pod{In: true, Namespace: "shop", Name: "cart-0", UID: "u1", Identity: "spiffe://x"}
 	p.local[l.Key()], p.remote[l.Key()] = l, r
-	p.served[l.Key()] = &served{local: l, remote: r, network: path}
+	certified := make(chan struct{})
+	close(certified)
+	p.served[l.Key()] = &served{local: l, remote: r, network: path, ready: certified, opened: true}
+	p.holder = holder{may: true, has: true, holds: true}
 	return p, l
 }
 
@@ -90,6 +93,47 @@ func TestOtherTemplates(t *testing.T) {
 	}
 	if _, again, _ := p.differs(); len(again) != 0 {
 		t.Errorf("changed twice: %v", again)
+	}
+}
+
+// TestRelieved: an agent that another one relieved takes nobody in, and lets go who is gone.
+func TestRelieved(t *testing.T) {
+	late, _ := podsWith(t)
+	late.holds = false
+	clear(late.served)
+	if begin, _, end := late.differs(); len(begin)+len(end) != 0 {
+		t.Errorf("begin %v, end %v", begin, end)
+	}
+	p, l := podsWith(t)
+	p.holds = false
+	delete(p.local, l.Key())
+	if begin, _, end := p.differs(); len(begin) != 0 || len(end) != 1 {
+		t.Errorf("gone: begin %v, end %v", begin, end)
+	}
+	p, l = podsWith(t)
+	p.holder = holder{may: true}
+	if err := errors.Join(p.write(l), os.Remove(l.Network)); err != nil {
+		t.Fatal(err)
+	}
+	if begin, _, end := p.differs(); len(begin) != 0 || len(end) != 1 {
+		t.Errorf("its network is no more: begin %v, end %v", begin, end)
+	}
+	if _, err := os.Stat(p.file(l)); err != nil {
+		t.Errorf("what the holder knows of a pod, or of the next one of its name, is removed: %v", err)
+	}
+}
+
+// TestCertificateFirst: the listeners of a pod wait for its certificate.
+func TestCertificateFirst(t *testing.T) {
+	p, l := podsWith(t)
+	ready := make(chan struct{})
+	p.served[l.Key()].opened, p.served[l.Key()].ready = false, ready
+	if _, change, _ := p.differs(); len(change) != 0 {
+		t.Errorf("opened without a certificate: %v", change)
+	}
+	close(ready)
+	if _, change, _ := p.differs(); len(change) != 1 || !change[0].opened {
+		t.Errorf("not opened with it: %v", change)
 	}
 }
 

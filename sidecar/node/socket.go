@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -22,6 +20,8 @@ const (
 	Add    = "add"
 	Remove = "remove"
 	Check  = "check"
+
+	ready = "ready" // whether the agent serves all pods; another agent asks
 )
 
 // Questions are they.
@@ -44,18 +44,21 @@ const (
 	mostPatience = time.Minute
 )
 
+// ErrAway says that no agent answers, or that it ended before it did.
+var ErrAway = errors.New("the node's agent does not answer")
+
 // Ask asks the agent whose run directory that is.
 func Ask(ctx context.Context, runDir string, r Request) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(runDir, Socket))
 	if err != nil {
-		return fmt.Errorf("the node's agent does not answer: %w", err)
+		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	var a answer
 	if err := errors.Join(json.NewEncoder(conn).Encode(r), json.NewDecoder(conn).Decode(&a)); err != nil {
-		return fmt.Errorf("the node's agent: %w", err)
+		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
 	if a.Error != "" {
 		return errors.New(a.Error)
@@ -63,33 +66,20 @@ func Ask(ctx context.Context, runDir string, r Request) error {
 	return nil
 }
 
-// Serve answers on the socket until ctx ends.
-func (p *Pods) Serve(ctx context.Context, runDir string, log *slog.Logger) error {
-	path := filepath.Join(runDir, Socket)
-	_ = os.Remove(path) // of an agent that ended without a word; the run directory is ours (sidecar/agent)
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = l.Close() }()
-	if err := os.Chmod(path, 0o600); err != nil {
-		return err
-	}
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
-	defer stop()
-	for {
-		conn, err := l.Accept()
-		if ctx.Err() != nil {
-			return nil
+// Serve answers on the socket, while this agent holds the node, until ctx ends.
+func (p *Pods) Serve(ctx context.Context) error {
+	return p.watchHolder(ctx, func(l net.Listener) {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return // it was closed
+			}
+			go p.serve(ctx, conn)
 		}
-		if err != nil {
-			return err
-		}
-		go p.serve(ctx, conn, log)
-	}
+	})
 }
 
-func (p *Pods) serve(ctx context.Context, conn net.Conn, log *slog.Logger) {
+func (p *Pods) serve(ctx context.Context, conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	var r Request
@@ -104,7 +94,9 @@ func (p *Pods) serve(ctx context.Context, conn net.Conn, log *slog.Logger) {
 	var a answer
 	if err := p.do(ctx, r); err != nil {
 		a.Error = err.Error()
-		log.Warn("a pod", "do", r.Do, "pod", r.Key(), "err", err)
+		if r.Do != ready {
+			p.cfg.Log.Warn("a pod", "do", r.Do, "pod", r.Key(), "err", err)
+		}
 	}
 	_ = json.NewEncoder(conn).Encode(a)
 }
@@ -117,6 +109,11 @@ func (p *Pods) do(ctx context.Context, r Request) error {
 		return p.Remove(r.Local)
 	case Check:
 		return p.Check(r.Local)
+	case ready:
+		if why := p.behind(ctx); why != "" {
+			return errors.New(why)
+		}
+		return nil
 	default:
 		return fmt.Errorf("%q is none of %s", r.Do, strings.Join(Questions, ", "))
 	}

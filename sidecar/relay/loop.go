@@ -101,6 +101,7 @@ func (l *loop) run() {
 			l.grace = time.After(l.cfg.Grace / 2)
 		}
 		l.synced.Store(l.session != nil && m.synced())
+		l.settled.Store(l.session != nil && m.settled())
 		l.note()
 		l.reachable.Store(m.heard)
 	}

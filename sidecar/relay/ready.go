@@ -42,3 +42,16 @@ func (k *kind) why(name string) string {
 	}
 	return ""
 }
+
+// settled says whether Envoy has accepted all that it asked for, and the controller was heard.
+func (m *machine) settled() bool {
+	if k := m.kinds[ClusterType]; !m.heard || k == nil || !k.accepted {
+		return false
+	}
+	for _, k := range m.kinds {
+		if k.watch == nil && k.subscribed && (!k.accepted || len(k.inflight) > 0) {
+			return false
+		}
+	}
+	return true
+}

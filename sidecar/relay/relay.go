@@ -52,6 +52,7 @@ type Relay struct {
 	stopped    chan struct{}
 
 	synced    atomic.Bool
+	settled   atomic.Bool
 	missing   atomic.Pointer[string] // see Lacks
 	reachable atomic.Bool
 }
@@ -104,6 +105,9 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // Synced tells whether the connected Envoy has accepted its clusters and listeners.
 func (r *Relay) Synced() bool { return r.synced.Load() }
+
+// Settled tells whether the connected Envoy has accepted all that it asked for by now, as the controller says it and not the disk alone.
+func (r *Relay) Settled() bool { return r.settled.Load() }
 
 // Lacks says what the connected Envoy still has to accept before it can serve the pod; "" when it has everything.
 func (r *Relay) Lacks() string {

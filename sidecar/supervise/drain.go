@@ -14,7 +14,8 @@ import (
 // pollEvery is how often a draining Envoy is asked for its connections.
 const pollEvery = 200 * time.Millisecond
 
-// drain makes Envoy stop taking connections and waits, at most DrainTime, until those it has have ended.
+// drain has Envoy ask for the end of connections, and waits, at most DrainTime, until those it has have ended. It goes on taking new ones
+// unless another process does.
 func (s *Supervisor) drain(c *child) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTime)
 	defer cancel()
@@ -27,7 +28,13 @@ func (s *Supervisor) drain(c *child) {
 	began := time.Now()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
+	listens := true
 	for active := 0; ; {
+		if listens && s.cfg.Elsewhere != nil && s.cfg.Elsewhere() {
+			_, err := admin(ctx, client, http.MethodPost, s.cfg.Admin, "/drain_listeners")
+			listens = err != nil
+			s.cfg.Log.Info("Envoy stops listening, since another one does", "err", err)
+		}
 		if time.Since(began) >= s.cfg.MinDrain {
 			stats, err := admin(ctx, client, http.MethodGet, s.cfg.Admin, "/stats?filter=downstream_cx_active%24")
 			if err == nil {
@@ -51,14 +58,15 @@ func (s *Supervisor) drain(c *child) {
 }
 
 // connections adds up the listeners' open connections, without those of the admin interface and of the page of
-// statistics, which are not anybody's traffic. The numbers of each worker are part of their listener's.
+// statistics, which are not anybody's traffic, and without those from one of its listeners to another (envoy_internal), which are kept for the next
+// of somebody's, and end with these where they carry any. The numbers of each worker are part of their listener's.
 func connections(stats string) int {
 	sum := 0
 	lines := bufio.NewScanner(strings.NewReader(stats))
 	for lines.Scan() {
 		name, value, ok := strings.Cut(lines.Text(), ": ")
 		if !ok || !strings.HasPrefix(name, "listener.") || strings.HasPrefix(name, "listener.admin.") ||
-			strings.Contains(name, ".worker_") || strings.Contains(name, "prometheus_stats") {
+			strings.HasPrefix(name, "listener.envoy_internal_") || strings.Contains(name, ".worker_") || strings.Contains(name, "prometheus_stats") {
 			continue
 		}
 		if n, err := strconv.Atoi(value); err == nil {

@@ -20,6 +20,7 @@ type Config struct {
 	Admin     string        // HOST:PORT of Envoy's admin interface; "" means no draining
 	DrainTime time.Duration // at most this long for connections to end
 	MinDrain  time.Duration // at least this long before the end, even without connections
+	Elsewhere func() bool   // another process takes what is new: while it drains, Envoy stops listening; nil: nobody does
 	Linger    time.Duration // between draining and SIGTERM, for what the child sends out with a delay
 	KillAfter time.Duration // from SIGTERM to SIGKILL; 0 for 5 s
 

@@ -262,7 +262,7 @@ func TestDrainWaitsForConnections(t *testing.T) {
 		if r.URL.Path == "/stats" {
 			left--
 			fmt.Fprintf(w, "listener.in.downstream_cx_active: %d\nlistener.admin.downstream_cx_active: 1\n"+
-				"listener.in.worker_0.downstream_cx_active: 9\nlistener.prometheus_stats.downstream_cx_active: 1\n", left)
+				"listener.in.worker_0.downstream_cx_active: 9\nlistener.prometheus_stats.downstream_cx_active: 1\nlistener.envoy_internal_decide-80.downstream_cx_active: 1\n", left)
 		}
 	}))
 	defer envoy.Close()
@@ -279,6 +279,40 @@ func TestDrainWaitsForConnections(t *testing.T) {
 	}
 	if left != 0 {
 		t.Errorf("ended with %d connections", left)
+	}
+}
+
+// TestDrainElsewhere: Envoy goes on listening while it drains until another process does.
+func TestDrainElsewhere(t *testing.T) {
+	asked := make(chan string, 100)
+	var looks, left atomic.Int64
+	left.Store(4)
+	envoy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.URL.String()
+		if r.URL.Path == "/stats" {
+			fmt.Fprintf(w, "listener.in.downstream_cx_active: %d\n", left.Add(-1))
+		}
+	}))
+	defer envoy.Close()
+	out := newOutput()
+	cfg := config("steady", out)
+	cfg.Admin, cfg.DrainTime = strings.TrimPrefix(envoy.URL, "http://"), time.Minute
+	cfg.Elsewhere = func() bool { return looks.Add(1) >= 2 }
+	_, stop := start(t, cfg)
+	out.number(t, "child")
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	close(asked)
+	stops := []int{}
+	n := 0
+	for what := range asked {
+		if n++; what == "POST /drain_listeners" {
+			stops = append(stops, n)
+		}
+	}
+	if len(stops) != 1 || stops[0] != 3 || looks.Load() != 2 {
+		t.Errorf("told to stop listening at %v of what was asked, want the third alone", stops)
 	}
 }
 

@@ -1,0 +1,251 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
+	"github.com/sallyport/sallyport/xds/ambient"
+)
+
+// agentOf is a node's agent with a controller that has told all, and an Envoy that took it.
+func agentOf(t *testing.T, runDir string) *Pods {
+	t.Helper()
+	p, err := New(Config{
+		Log: slog.New(slog.DiscardHandler), RunDir: runDir, Folder: filepath.Join(runDir, "node"),
+		Settled: func() bool { return true }, Warming: func(context.Context) bool { return false },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Listeners.apply([]*discoveryv3.Resource{{Name: "any", Resource: nil}}, nil)
+	p.Listeners.taken = true
+	t.Cleanup(p.Leave)
+	return p
+}
+
+// looks has an agent look once at who holds the node.
+func looks(t *testing.T, p *Pods) {
+	t.Helper()
+	if err := p.look(t.Context(), func(l net.Listener) {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(t.Context(), conn)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantHolder(t *testing.T, when string, yes, no *Pods) {
+	t.Helper()
+	for _, p := range []*Pods{no, yes, no} { // which notices that it is relieved when it looks again
+		looks(t, p)
+	}
+	if !yes.holds || no.holds || !yes.mine() || no.mine() {
+		t.Errorf("%s: who should hold the node %t, the other %t", when, yes.holds, no.holds)
+	}
+}
+
+// TestHandOver: a new agent takes the node when it serves all pods, and not before; the old one takes it back when the new one is gone, and
+// knows when it is told to end whether the new one can do without it.
+func TestHandOver(t *testing.T) {
+	dir := t.TempDir()
+	old := agentOf(t, dir)
+	looks(t, old)
+	if !old.holds || !old.may || old.Elsewhere() {
+		t.Fatal("one that is alone does not hold the node")
+	}
+	network := filepath.Join(t.TempDir(), "network")
+	l := Local{Namespace: "shop", Name: "cart-0", UID: "u1", Network: network}
+	if err := errors.Join(os.WriteFile(network, nil, 0o600), old.write(l)); err != nil {
+		t.Fatal(err)
+	}
+	next := agentOf(t, dir)
+	next.remote[l.Key()] = ambient.Pod{In: true, Namespace: "shop", Name: "cart-0", UID: "u1", Identity: "spiffe://x"}
+	if next.local[l.Key()] != l {
+		t.Error("what the old one was told is not known to the new one")
+	}
+	wantHolder(t, "while the new one does not serve a pod", old, next)
+	if next.Lacks() == "" {
+		t.Error("it is ready before it serves all")
+	}
+	certified := make(chan struct{})
+	close(certified)
+	next.served[l.Key()] = &served{local: l, remote: next.remote[l.Key()], ready: certified, opened: true}
+	if old.Elsewhere() {
+		t.Error("the old one can end before the new one holds the node")
+	}
+	wantHolder(t, "when it does", next, old)
+	if next.Lacks() != "" || !old.Elsewhere() || next.Elsewhere() {
+		t.Errorf("the new one lacks %q; the old one can end: %t", next.Lacks(), old.Elsewhere())
+	}
+	_ = next.letGo() // as if killed: its socket is still there
+	wantHolder(t, "when the new one is gone", old, next)
+
+	third := agentOf(t, dir)
+	third.remote, third.served = next.remote, next.served
+	wantHolder(t, "when a third one came", third, old)
+	third.Leave()
+	looks(t, third)
+	wantHolder(t, "when that is told to end", old, third)
+}
+
+// TestNotForEver: a pod that cannot be taken in keeps a new agent from the node for a while only.
+func TestNotForEver(t *testing.T) {
+	dir := t.TempDir()
+	old, next := agentOf(t, dir), agentOf(t, dir)
+	looks(t, old)
+	l := Local{Namespace: "shop", Name: "cart-0", Network: "/nowhere"}
+	next.local[l.Key()] = l
+	next.remote[l.Key()] = ambient.Pod{In: true, Namespace: "shop", Name: "cart-0"}
+	next.served[l.Key()] = &served{local: l, err: errors.New("no rules")}
+	wantHolder(t, "at first", old, next)
+	next.since = time.Now().Add(-2 * catchUp)
+	wantHolder(t, "later", next, old)
+}
+
+// TestSharedPods: what one agent of the node is told of pods the other one learns.
+func TestSharedPods(t *testing.T) {
+	dir := t.TempDir()
+	a, b := agentOf(t, dir), agentOf(t, dir)
+	changes, end := b.changes()
+	defer end()
+	l := Local{Namespace: "shop", Name: "cart-0", Network: "/run/netns/a"}
+	for _, step := range []struct {
+		what string
+		do   func() error
+		want Local
+	}{
+		{"one comes", func() error { return a.write(l) }, l},
+		{"another of its name", func() error { l.Network = "/run/netns/b"; return a.write(l) }, Local{Namespace: "shop", Name: "cart-0", Network: "/run/netns/b"}},
+		{"it goes", func() error { return os.Remove(a.file(l)) }, Local{}},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.After(5 * time.Second); b.local[l.Key()] != step.want; {
+			select {
+			case <-changes:
+				b.readPods()
+			case <-deadline:
+				t.Fatalf("%s: %+v", step.what, b.local)
+			}
+		}
+	}
+	if b.readPods() {
+		t.Error("nothing changed")
+	}
+}
+
+// TestFolders: an agent's folder is its own while it runs; then its records are handed in by another one, and it is removed.
+func TestFolders(t *testing.T) {
+	dir := t.TempDir()
+	own, _, err := Claim(t.Context(), dir, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, release, err := Claim(t.Context(), dir, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := agentOf(t, dir)
+	fails, asked := errors.New("no controller"), ""
+	p.cfg.HandIn = func(_ context.Context, folder string) error { asked = folder; return fails }
+	for _, folder := range []string{own, left} {
+		if err := p.handIn(t.Context(), folder); !errors.Is(err, ErrTaken) || asked != "" {
+			t.Errorf("%s: %v, of one that runs", folder, err)
+		}
+	}
+	release()
+	if err := p.handIn(t.Context(), left); !errors.Is(err, fails) || asked != left {
+		t.Errorf("handed in %q: %v", asked, err)
+	}
+	if _, err := os.Stat(left); err != nil {
+		t.Error("what is not handed in is removed")
+	}
+	fails = nil
+	if err := p.handIn(t.Context(), left); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Error("the folder stays")
+	}
+	if err := errors.Join(p.handInEarlier(t.Context()), os.MkdirAll(filepath.Join(dir, "spool"), 0o700)); err != nil || asked != left {
+		t.Errorf("nobody was there before: %q, %v", asked, err)
+	}
+	if err := p.handInEarlier(t.Context()); err != nil || asked != dir {
+		t.Errorf("of an earlier release, %q: %v", asked, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "spool")); !os.IsNotExist(err) {
+		t.Error("the spool of an earlier release stays")
+	}
+	if _, _, err := Claim(t.Context(), dir, "b"); err != nil {
+		t.Errorf("one of that name cannot come back: %v", err)
+	}
+}
+
+// TestLatest: of two sockets on one port the second is asked, and when it is closed, the first.
+func TestLatest(t *testing.T) {
+	shared := net.ListenConfig{Control: sharePort}
+	open := func(addr string) *net.UDPConn {
+		c, err := shared.ListenPacket(t.Context(), "udp4", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.(*net.UDPConn)
+	}
+	first := open("127.0.0.1:0")
+	defer func() { _ = first.Close() }()
+	second := open(first.LocalAddr().String())
+	if err := latest(second); err != nil {
+		t.Fatal(err)
+	}
+	shared.SetMultipathTCP(false)
+	stream, err := shared.Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	if err := latest(stream.(*net.TCPListener)); err != nil {
+		t.Errorf("of TCP: %v", err)
+	}
+	ask := func(who string, by *net.UDPConn) {
+		t.Helper()
+		for range 50 { // each from a port of its own
+			client, err := net.Dial("udp4", first.LocalAddr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Write([]byte("?")); err != nil {
+				t.Fatal(err)
+			}
+			_ = by.SetReadDeadline(time.Now().Add(5 * time.Second))
+			if _, err := by.Read(make([]byte, 1)); err != nil {
+				t.Fatalf("the %s is not asked: %v", who, err)
+			}
+			_ = client.Close()
+		}
+	}
+	ask("second", second)
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ask("first", first)
+	third := open(first.LocalAddr().String())
+	defer func() { _ = third.Close() }()
+	if err := latest(third); err != nil {
+		t.Fatal(err)
+	}
+	ask("third", third)
+}

@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sallyport/sallyport/sidecar/redirect"
+)
+
+// openNames answers the DNS of a pod in its own network. Another agent may do so already: then all that is asked from now on comes to this one,
+// and that one's sockets fall silent until it closes them.
+func (p *Pods) openNames(network string) (end func(), err error) {
+	var packets net.PacketConn
+	var streams net.Listener
+	addr := fmt.Sprintf("127.0.0.1:%d", redirect.AmbientDNSPort)
+	shared := net.ListenConfig{Control: sharePort}
+	shared.SetMultipathTCP(false) // which latest does not know
+	if err := inside(network, func() (err error) {
+		if packets, err = shared.ListenPacket(context.Background(), "udp4", addr); err != nil {
+			return err
+		}
+		if streams, err = shared.Listen(context.Background(), "tcp4", addr); err != nil {
+			return errors.Join(err, packets.Close())
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(latest(packets.(syscall.Conn)), latest(streams.(syscall.Conn))); err != nil {
+		p.cfg.Log.Warn("questions are answered by both agents of the node while one takes over", "err", err)
+	}
+	end, err = p.cfg.DNS(packets, streams)
+	if err != nil {
+		return nil, errors.Join(err, packets.Close(), streams.Close())
+	}
+	return end, nil
+}
+
+// sharePort lets the sockets of two agents listen on one port (SO_REUSEPORT, socket(7)).
+func sharePort(_, _ string, c syscall.RawConn) error {
+	return control(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+}
+
+// latest has the kernel hand everything to the second of the sockets that share a port, in the order in which they were opened
+// (SO_ATTACH_REUSEPORT_CBPF). Where there is no second, as when one of the two is closed, it is as without this.
+func latest(c syscall.Conn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	second := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 1}}
+	return control(raw, func(fd int) error {
+		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, &unix.SockFprog{Len: uint16(len(second)), Filter: &second[0]})
+	})
+}
+
+func control(c syscall.RawConn, f func(fd int) error) error {
+	var failed error
+	return errors.Join(c.Control(func(fd uintptr) { failed = f(int(fd)) }), failed)
+}
+
+// MigrateRequests has the kernel give connections that a listener was about to take, when it is closed, to another one on the same port
+// (tcp_migrate_req, Linux 5.14): without it, they are reset when an agent that was relieved stops listening. In a pod of Kubernetes the
+// setting is not writable, so the CNI plugin, which runs on the node, calls this too.
+func MigrateRequests(network string) error {
+	return inside(network, func() error { return os.WriteFile("/proc/sys/net/ipv4/tcp_migrate_req", []byte("1"), 0o644) })
+}
