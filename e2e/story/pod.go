@@ -69,14 +69,15 @@ func (p *Pod) prepare(ctx context.Context) error {
 // ender is the socket of who ends the pod's connections.
 func (p *Pod) ender() string { return filepath.Join(p.dir+"-ender", "socket") }
 
-// startEnder starts the pod's other container: a process with the right to end connections, and a folder between the two whose group is the
-// pod's, as an emptyDir's is.
+// startEnder starts the pod's other container: a process of root's with the right to end connections and no other, and a folder between
+// the two whose group is the pod's, as an emptyDir's is.
 func (p *Pod) startEnder(ctx context.Context) error {
 	dir := filepath.Dir(p.ender())
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chown(dir, 0, world.ProxyUID), os.Chmod(dir, os.ModeSetgid|0o775)); err != nil {
 		return err
 	}
-	if _, err := p.host.Start(p.host.Name+"-ender", 0, p.scene.Programs.Agent, "end", "--socket", p.ender()); err != nil {
+	if _, err := p.host.Start(p.host.Name+"-ender", 0, "setpriv", "--bounding-set", "-all,+net_admin", "--regid", fmt.Sprint(world.ProxyUID), "--clear-groups", "--no-new-privs", "--",
+		p.scene.Programs.Agent, "end", "--socket", p.ender()); err != nil {
 		return err
 	}
 	return world.Within(ctx, 10*time.Second, func() error {

@@ -60,6 +60,7 @@ func Cluster(o *Objects, now time.Time) []admission.Finding {
 		{(*survey).controller, []Part{PartController}},
 		{(*survey).audit, []Part{PartAudit}},
 		{(*survey).gateway, []Part{PartGateway}},
+		{(*survey).endsTunnels, []Part{PartGateway, PartPods, PartEgress}},
 		{(*survey).kinds, []Part{PartKinds}},
 		{(*survey).rights, []Part{PartRights}},
 		{(*survey).rulesEnd, []Part{PartEgress}},

@@ -16,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/mesh"
 )
 
@@ -119,6 +121,24 @@ func TestEndedContainer(t *testing.T) {
 	}
 }
 
+// gatewayPod adds a pod of the gateway's, in a cluster with a policy.
+func gatewayPod(o *Objects, args ...string) {
+	o.Gateway.Spec.Selector = map[string]string{"istio": "egressgateway"}
+	o.Egress = []config.Object{{Key: key("EgressPolicy", "shop", "list"), Spec: &v1alpha1.EgressPolicy{}}}
+	o.Pods = append(o.Pods, corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "istio-egressgateway-1", Labels: o.Gateway.Spec.Selector},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "istio-proxy", Image: "registry.example/sallyport-proxy:v1", Args: append([]string{"proxy", "router"}, args...)}}},
+	})
+}
+
+func TestSomebodyEndsConnections(t *testing.T) {
+	o := good(t)
+	gatewayPod(o, "--ender=/var/run/sallyport-ender/socket")
+	if found := Cluster(o, now); len(found) > 0 {
+		t.Errorf("%+v", found)
+	}
+}
+
 func TestControlPlane(t *testing.T) {
 	controllers := func(images ...string) func(*Objects) {
 		return func(o *Objects) {
@@ -138,6 +158,7 @@ func TestControlPlane(t *testing.T) {
 		}
 	}
 	expectAll(t, map[string]expectation{
+		"nobody ends":      {func(o *Objects) { gatewayPod(o) }, `warning Pod istio-system/istio-egressgateway-1: nobody may end open connections`},
 		"no control plane": {func(o *Objects) { o.Controller = nil }, `error Deployment istio-system/sallyport: there is no control plane: namespace istio-system has no Deployment sallyport, with pods of the label app=sallyport`},
 		"none ready":       {func(o *Objects) { o.Controller.Status.ReadyReplicas = 0 }, `error Deployment istio-system/sallyport: status.readyReplicas: "0"`},
 		"one ready":        {func(o *Objects) { o.Controller.Status.ReadyReplicas = 1 }, `warning Deployment istio-system/sallyport: status.readyReplicas: "1"`},

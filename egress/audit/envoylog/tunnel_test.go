@@ -1,0 +1,95 @@
+package envoylog_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
+	alsv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
+	servicev3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sallyport/sallyport/egress/audit/envoylog"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// begun are the tunnels that an entry says have begun, and how many records it makes.
+func begun(t *testing.T, place wire.Place, kind datav3.AccessLogType, tags ...string) (tunnels []envoylog.Tunnel, records int) {
+	t.Helper()
+	c := common("outbound|443||a.test", "default", tags...)
+	c.AccessLogType, c.IntermediateLogEntry = kind, kind == datav3.AccessLogType_TcpUpstreamConnected
+	c.StartTime = timestamppb.New(time.Unix(100, 7))
+	m := tcpLog(c, "", "")
+	m.Identifier = &alsv3.StreamAccessLogsMessage_Identifier{LogName: string(place)}
+	body, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := envoylog.NewReader(envoylog.Node{})
+	list, err := r.Records(string(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Begun(), len(list)
+}
+
+func TestTunnelsBegin(t *testing.T) {
+	const peer = "spiffe://cluster.local/ns/shop/sa/app"
+	tags := []string{"peer", peer, "source", "10.0.0.7:40000", "authority", "A.test:443", "tunnel", "10.0.0.20:8443 shop~203.0.113.7:443"}
+	got, records := begun(t, wire.GatewayTLS, datav3.AccessLogType_TcpUpstreamConnected, tags...)
+	want := envoylog.Tunnel{
+		Question: envoylog.Question{Kind: "tls", Authority: "A.test:443", Peer: peer, From: "10.0.0.7", Subset: "shop~203.0.113.7:443"},
+		Local:    netip.MustParseAddrPort("10.0.0.20:8443"), Client: netip.MustParseAddrPort("10.0.0.7:40000"), Began: time.Unix(100, 7).UTC(),
+	}
+	if len(got) != 1 || got[0] != want || records != 0 {
+		t.Fatalf("%+v, and %d records", got, records)
+	}
+	if host, ns := got[0].Host(), got[0].Namespace(); host != "a.test" || ns != "shop" {
+		t.Errorf("host %q, namespace %q", host, ns)
+	}
+	if got, _ := begun(t, wire.GatewayTCP, datav3.AccessLogType_TcpUpstreamConnected, tags...); len(got) != 1 || got[0].Kind != "tcp" {
+		t.Errorf("TCP: %+v", got)
+	}
+	if got, records := begun(t, wire.GatewayTLS, datav3.AccessLogType_TcpConnectionEnd, tags...); len(got) != 0 || records != 1 {
+		t.Errorf("an end: %+v, and %d records", got, records)
+	}
+	// what came in a CONNECT shares its connection with others
+	if got, records := begun(t, wire.GatewayTLS, datav3.AccessLogType_TcpUpstreamConnected, append(tags[:6:6], "tunnel", "-")...); len(got)+records != 0 {
+		t.Errorf("no tunnel's: %+v, and %d records", got, records)
+	}
+}
+
+func TestReadAnswer(t *testing.T) {
+	rule := wire.Rule{Verdict: wire.RuleDenies, Policy: "shop/list", Rule: "no", Reason: "we said so"}
+	for name, c := range map[string]struct {
+		said   map[string]string
+		denied bool
+		why    string
+	}{
+		"it may go there":        {map[string]string{"cluster": "outbound|443||a.test", "rules": "- - - - -      "}, false, ""},
+		"a rule":                 {map[string]string{"cluster": wire.BlackHoleCluster, "route": wire.PolicyRoute, "denied": rule.String() + "     "}, true, "denied by EgressPolicy shop/list, rule no: we said so"},
+		"nobody registered it":   {map[string]string{"cluster": wire.BlackHoleCluster, "route": wire.BlockAllRoute}, true, "the host is not registered any more"},
+		"it is not exported":     {map[string]string{"cluster": wire.BlackHoleCluster, "route": wire.NotExportedRoute}, true, "registered, but not exported to this namespace"},
+		"it is closed otherwise": {map[string]string{"cluster": wire.BlackHoleCluster, "route": wire.ClosedRoute + "no such thing"}, true, "no such thing"},
+	} {
+		answer := &servicev3.RateLimitResponse{OverallCode: servicev3.RateLimitResponse_OK, DynamicMetadata: &structpb.Struct{Fields: map[string]*structpb.Value{}}}
+		for key, value := range c.said {
+			answer.DynamicMetadata.Fields[key] = structpb.NewStringValue(value)
+		}
+		body, err := proto.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if denied, why, err := envoylog.ReadAnswer(string(body)); denied != c.denied || why != c.why || err != nil {
+			t.Errorf("%s: %t %q %v", name, denied, why, err)
+		}
+	}
+	for _, nonsense := range []string{"", "\x08\x01", "\xff", "\x32\x05\x0a"} {
+		if denied, _, err := envoylog.ReadAnswer(nonsense); err == nil {
+			t.Errorf("%q is an answer: %t", nonsense, denied)
+		}
+	}
+}
