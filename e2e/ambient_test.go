@@ -80,6 +80,7 @@ func TestAmbient(t *testing.T) {
 		{"straight, and what nobody registered", a.straight},
 		{"a policy about one of them", a.policy},
 		{"what comes in", a.inbound},
+		{"names asked over IPv6", a.namesOverIPv6},
 		{"only what is registered", a.registryOnly},
 		{"explained", a.explained},
 		{"one comes and goes, the other's stream goes on", a.churn},
@@ -230,6 +231,24 @@ func (a *ambientNode) inbound(t *testing.T) {
 		c.host = host
 		if peer, err := c.try(a.ctx, "http", a.beta.addr.String(), ambientHTTP, "/"); err != nil || peer != from {
 			t.Errorf("the app was reached by %v (%v), want %v", peer, err, from)
+		}
+	}
+}
+
+// namesOverIPv6 holds that a pod's DNS is caught and answered whatever its resolver's address.
+func (a *ambientNode) namesOverIPv6(t *testing.T) {
+	if _, err := a.alpha.host.Run(a.ctx, 0, "ip", "-6", "addr", "add", "fd00:77::61/64", "dev", "eth0", "nodad"); err != nil {
+		t.Fatal(err)
+	}
+	for _, network := range []string{"udp", "tcp"} {
+		resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return a.alpha.host.DialContext(ctx, network, "[fd00:77::53]:53") // nobody is there
+		}}
+		ctx, cancel := context.WithTimeout(a.ctx, tryWithin)
+		found, err := resolver.LookupNetIP(ctx, "ip4", "mesh.ambient.test.")
+		cancel()
+		if err != nil || len(found) == 0 {
+			t.Errorf("by %s: %v (%v)", network, found, err)
 		}
 	}
 }

@@ -222,11 +222,12 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 		return err
 	}
 	// The rules come first: until there is somebody at their end, nothing leaves.
+	var ipv6 bool
 	if err := inside(s.network, func() (err error) {
 		if s.addresses, err = ownAddresses(); err != nil {
 			return err
 		}
-		ipv6, err := kernel.UseIPv6(os.DirFS("/proc"), redirect.IPv6Auto)
+		ipv6, err = kernel.UseIPv6(os.DirFS("/proc"), redirect.IPv6Auto)
 		if err != nil {
 			return err
 		}
@@ -237,7 +238,7 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 	if s.ready, err = p.cfg.Certificates.Keep(s.remote.Identity); err != nil {
 		return fmt.Errorf("certificate: %w", err)
 	}
-	if s.endNames, err = p.openNames(s.network); err != nil {
+	if s.endNames, err = p.openNames(s.network, ipv6); err != nil {
 		p.cfg.Certificates.Drop(s.remote.Identity)
 		return fmt.Errorf("DNS: %w", err)
 	}

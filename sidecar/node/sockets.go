@@ -13,19 +13,36 @@ import (
 	"github.com/sallyport/sallyport/sidecar/redirect"
 )
 
-// openNames answers the DNS of a pod in its own network. Another agent may do so already: then all that is asked from now on comes to this one,
-// and that one's sockets fall silent until it closes them.
-func (p *Pods) openNames(network string) (end func(), err error) {
+// openNames answers the DNS of a pod in its own network, asked over IPv4 and, where the pod has that, over IPv6.
+func (p *Pods) openNames(network string, ipv6 bool) (end func(), err error) {
+	end4, err := p.openNamesAt(network, "4", "127.0.0.1")
+	if err != nil || !ipv6 {
+		return end4, err
+	}
+	end6, err := p.openNamesAt(network, "6", "::1")
+	if errors.Is(err, unix.EADDRNOTAVAIL) { // its loopback interface has no such address: what is asked over IPv6 goes nowhere
+		return end4, nil
+	}
+	if err != nil {
+		end4()
+		return nil, err
+	}
+	return func() { end4(); end6() }, nil
+}
+
+// openNamesAt does so at one address. Another agent may answer there already: then all that is asked from now on comes to this one, and that
+// one's sockets fall silent until it closes them.
+func (p *Pods) openNamesAt(network, family, ip string) (end func(), err error) {
 	var packets net.PacketConn
 	var streams net.Listener
-	addr := fmt.Sprintf("127.0.0.1:%d", redirect.AmbientDNSPort)
+	addr := net.JoinHostPort(ip, fmt.Sprint(redirect.AmbientDNSPort))
 	shared := net.ListenConfig{Control: sharePort}
 	shared.SetMultipathTCP(false) // which latest does not know
 	if err := inside(network, func() (err error) {
-		if packets, err = shared.ListenPacket(context.Background(), "udp4", addr); err != nil {
+		if packets, err = shared.ListenPacket(context.Background(), "udp"+family, addr); err != nil {
 			return err
 		}
-		if streams, err = shared.Listen(context.Background(), "tcp4", addr); err != nil {
+		if streams, err = shared.Listen(context.Background(), "tcp"+family, addr); err != nil {
 			return errors.Join(err, packets.Close())
 		}
 		return nil
