@@ -137,6 +137,9 @@ func (h *handler) known(next http.Handler) http.Handler {
 		case err == nil:
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), readerKey{}, reader)))
 		case isProgram(r):
+			if !errors.Is(err, login.ErrNobody) {
+				h.Logger.Warn("console: a reader is not let in", "from", r.RemoteAddr, "err", err)
+			}
 			w.Header().Set("WWW-Authenticate", `Bearer realm="sallyport"`)
 			http.Error(w, err.Error(), refusal(err))
 		case errors.Is(err, login.ErrNobody):
@@ -157,6 +160,9 @@ func isProgram(r *http.Request) bool {
 	return r.Header.Get("Authorization") != "" || !strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
+// spacesFor is how long a namespace that is new in the log may be missing.
+const spacesFor = 10 * time.Second
+
 // spaces are the namespaces of the log, as of some moments ago.
 type spaces struct {
 	mu    sync.Mutex
@@ -169,7 +175,7 @@ func (h *handler) namespaces(ctx context.Context) ([]string, error) {
 	h.spaces.mu.Lock()
 	defer h.spaces.mu.Unlock()
 	now := h.Now()
-	if age := now.Sub(h.spaces.at); h.spaces.names != nil && age >= 0 && age < time.Minute {
+	if age := now.Sub(h.spaces.at); h.spaces.names != nil && age >= 0 && age < spacesFor {
 		return h.spaces.names, nil
 	}
 	names := []string{}

@@ -137,6 +137,7 @@ func (c *Config) envoyArgs() []string {
 		"-c", c.path("envoy.json"), "--disable-hot-restart",
 		"--drain-time-s", strconv.Itoa(int(c.DrainTime.Seconds())), "--drain-strategy", "immediate",
 		"--log-level", c.LogLevel,
+		"--component-log-level", "misc:error", // else a line for each message of a kind that Envoy calls unfinished: dozens at each change
 	}
 	if c.Concurrency > 0 {
 		args = append(args, "--concurrency", strconv.Itoa(c.Concurrency))

@@ -52,7 +52,7 @@ type Options struct {
 var (
 	ErrNobody    = errors.New("nobody is logged in")
 	ErrUnknown   = errors.New("the API server does not know this token: it may have ended, or belong to another cluster")
-	ErrNothing   = errors.New(`no records of any namespace may be read: a role has to allow the verb "get" on "auditrecords" of "egress.sallyport.io"`)
+	ErrNothing   = errors.New(`of all namespaces in the log, the records of none may be read: a role has to allow the verb "get" on "auditrecords" of "egress.sallyport.io"`)
 	ErrTooMany   = errors.New("too many logins from this address: wait some seconds")
 	ErrUnasked   = errors.New("the API server cannot be asked who may read")
 	errTooLong   = errors.New("the token is longer than any that an API server gives")

@@ -152,7 +152,7 @@ func TestIssuer(t *testing.T) {
 		"another login's":      {nonce: "another", want: "not for this login"},
 		"without a name":       {claims: map[string]any{"sub": ""}, want: `no claim "sub"`},
 		"the cluster's own":    {claims: map[string]any{"sub": "system:admin"}, want: "the cluster's own"},
-		"somebody without any": {claims: map[string]any{"sub": "nora"}, want: "no records"},
+		"somebody without any": {claims: map[string]any{"sub": "nora"}, want: "records of none"},
 	} {
 		p.nonce, p.claims = c.nonce, map[string]any{"sub": "anna"}
 		if c.claims != nil {
