@@ -104,8 +104,8 @@ func (s *stage) asksOnAndOn(r *howto.Reader) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for ctx.Err() == nil {
-			_, _ = fetch(ctx, app, "http://"+nobody+"/") // what it says is in the log
+		for i := 0; ctx.Err() == nil; i++ { // for another name each time: one that is refused is recorded once a minute
+			_, _ = fetch(ctx, app, fmt.Sprintf("http://n%d.%s/", i, nobody)) // what it says is in the log
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():

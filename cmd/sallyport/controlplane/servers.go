@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -150,7 +151,12 @@ func (p *plane) auditConnection(authority *ca.CA) (*grpc.ClientConn, error) {
 	case p.cfg.AuditSocket == "":
 		return nil, nil
 	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(how))
+	// A server whose pod was replaced is noticed in seconds: records wait with the proxies meanwhile, and nobody reads them.
+	reconnect := backoff.DefaultConfig
+	reconnect.MaxDelay = 5 * time.Second
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(how),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 5 * time.Second}))
 	if err != nil {
 		return nil, fmt.Errorf("audit server: %w", err)
 	}

@@ -164,7 +164,10 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 }
 
 func (p Port) server(s *store.Store, log *slog.Logger) *grpc.Server {
-	rpc := grpc.NewServer(append([]grpc.ServerOption{grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute})}, p.Options...)...)
+	rpc := grpc.NewServer(append([]grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}), // controllers ask whether it is there
+	}, p.Options...)...)
 	if p.Records {
 		ingest.NewServer(s, nil, log).Register(rpc)
 		query.NewRecent(s).Register(rpc)
