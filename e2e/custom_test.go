@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +17,6 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	"github.com/sallyport/sallyport/e2e/world"
@@ -39,7 +37,7 @@ spec:
   hosts: [authz.test]
   location: MESH_INTERNAL
   resolution: STATIC
-  endpoints: [{address: 10.77.0.61}]
+  endpoints: [{address: %s}]
   ports: [{number: 9191, name: grpc, protocol: GRPC}, {number: 9192, name: http, protocol: HTTP}, {number: 9193, name: grpc-away, protocol: GRPC}]
 `
 
@@ -116,17 +114,8 @@ func TestCustomAuthorization(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	p := &customPod{authorizedPod: &authorizedPod{meshed: newMeshed(t)}}
-	p.serveAuthorizers(t)
-	settings, err := os.ReadFile(p.scene.MeshConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p.scene.MeshConfig(), append(settings, authorizerSettings...), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.scene.Config.Write("authorizers.yaml", authorizerObjects); err != nil {
-		t.Fatal(err)
-	}
+	p.asked.serve(t, p.bystander, bystanderAddr)
+	p.asked.provide(t, p.scene, bystanderAddr)
 	inOrder(t, []part{
 		{"by gRPC", p.byGRPC},
 		{"before others", p.beforeOthers},
@@ -137,30 +126,9 @@ func TestCustomAuthorization(t *testing.T) {
 		{"nobody to ask", p.nobody},
 		{"a neighbour", p.neighbour},
 		{"live", p.liveEdits},
+		{"closed at every moment", p.closedMoments},
 		{"the log", p.customLog},
 	})
-}
-
-func (p *customPod) serveAuthorizers(t *testing.T) {
-	t.Helper()
-	var running sync.WaitGroup
-	t.Cleanup(running.Wait)
-	listen := func(port uint16) net.Listener {
-		l, err := p.bystander.Listen(netip.AddrPortFrom(bystanderAddr, port).String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	byGRPC := grpc.NewServer()
-	authv3.RegisterAuthorizationServer(byGRPC, &p.asked)
-	l := listen(authorizerGRPC)
-	running.Go(func() { _ = byGRPC.Serve(l) })
-	t.Cleanup(byGRPC.Stop)
-	byHTTP := &http.Server{Handler: &p.asked, ReadHeaderTimeout: attackTimeout}
-	m := listen(authorizerHTTP)
-	running.Go(func() { _ = byHTTP.Serve(m) })
-	t.Cleanup(func() { _ = byHTTP.Close() })
 }
 
 func custom(provider, rules string) [3]string {
@@ -325,6 +293,39 @@ func (p *customPod) liveEdits(t *testing.T) {
 	running.Wait()
 	if asked.Load() < 20 {
 		t.Errorf("%d requests were made, which says little", asked.Load())
+	}
+}
+
+// closedMoments: while policies change between who is asked and closed, nothing passes that is denied either way, and nothing of it is lost that no
+// rule means.
+func (p *customPod) closedMoments(t *testing.T) {
+	const rules = `{to: [{operation: {ports: ["8080"], notPaths: [/else]}}]}`
+	p.authorize(t, custom("by-grpc", rules))
+	p.says(t, "/asked", 401, "", "", "x-asks", "deny")
+	ctx, stop := context.WithCancel(t.Context())
+	var tried atomic.Int64
+	var running sync.WaitGroup
+	for path, passes := range map[string]bool{"/asked": false, "/else": true} {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				status, all, err := p.request(t.Context(), path, "", "x-asks", "deny")
+				if err != nil || (status == 200) != passes {
+					t.Errorf("while policies change: %s: %d %s (%v)", path, status, all, err)
+					return
+				}
+				tried.Add(1)
+			}
+		})
+	}
+	for range 3 {
+		for _, provider := range []string{"unheard-of", "by-http", "nowhere", "by-grpc"} {
+			p.authorize(t, custom(provider, rules))
+		}
+	}
+	stop()
+	running.Wait()
+	if tried.Load() < 40 {
+		t.Errorf("%d requests were made, which says little", tried.Load())
 	}
 }
 

@@ -53,6 +53,7 @@ func TestIngress(t *testing.T) {
 		{"live", in.live},
 		{"tokens", in.tokens},
 		{"authorization", in.authorization},
+		{"an authorizer", in.custom},
 		{"the log", in.log},
 	} {
 		t.Run(part.name, part.test)

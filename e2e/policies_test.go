@@ -62,6 +62,7 @@ func TestPolicies(t *testing.T) {
 		{"an address on a port of nobody's", p.addresses},
 		{"observed", p.observed},
 		{"AuthorizationPolicies", p.authorization},
+		{"an authorizer", p.custom},
 		{"a rule that ends while nobody is there", p.expires},
 	})
 }
