@@ -19,6 +19,8 @@ type Authorization struct {
 	Asked    *authz.Asked // nil where there are no policies
 	// Ruling is what decides, where one says something, and WouldDeny what would deny it, if dry runs were enforced.
 	Ruling, WouldDeny *authz.Ruling
+	// Asks is the rule by which an authorizer is asked first, who may deny it: what it answers nobody knows here. nil where none is.
+	Asks *authz.Ruling
 	// AddressUnknown says that a rule asks for the client's address, which nobody said.
 	AddressUnknown bool
 }
@@ -29,7 +31,7 @@ func (a Authorization) Depends() []string {
 		return nil
 	}
 	on := a.Policies.Depends(a.Asked)
-	if _, asked := a.Policies.Asking(a.Asked); asked && a.Asked.Request != nil {
+	if a.Asks != nil {
 		on = append(on, "provider")
 	}
 	return on
@@ -49,41 +51,42 @@ func (a asking) authorized(v *Verdict, gateway registry.Ref, name string, port u
 		Authority: authorityThere(name, port, spoken), TLS: spoken == permit.TLS, Request: requestAsked(spoken, r),
 		AddressAsked: func() { unknown = true; r.AddressAsked() },
 	}
-	if !v.askFirst(a.snap, set, what) {
+	asks, denied := v.askFirst(a.snap, set, what)
+	if denied {
 		return false
 	}
 	open := v.authorize(set, what)
+	v.Authorization.Asks = asks
 	if v.Authorization.AddressUnknown = unknown; unknown && !open {
 		v.Reason += addressUnknown
 	}
 	return open
 }
 
-// askFirst is where an authorizer is asked, if a policy says so. What it answers nobody knows here; but where none can be asked, it is denied.
-func (v *Verdict) askFirst(s *registry.Snapshot, set authz.Set, what *authz.Asked) bool {
-	r, asks := set.Asking(what)
-	if !asks {
-		return true
+// askFirst gives the rule by which an authorizer is asked, if one says so. Where none can be asked, it is denied.
+func (v *Verdict) askFirst(s *registry.Snapshot, set authz.Set, what *authz.Asked) (asks *authz.Ruling, denied bool) {
+	r, meant := set.Asking(what)
+	if !meant {
+		return nil, false
 	}
 	by, why := resolve.AuthorizerOf(s, set, registry.Near{}, registry.GivesSecrets)
-	if by != nil && what.Request == nil && !by.FailOpen {
+	if by != nil && what.Request == nil {
+		if by.FailOpen {
+			return nil, false
+		}
 		why = "the provider " + by.Name + " can be asked about requests alone"
 	}
 	if why == "" {
-		return true
+		return &r, false
 	}
 	v.Authorization = Authorization{Policies: set, Asked: what, Ruling: &r}
 	v.Allowed, v.DecidedBy, v.Reason = false, Object{r.Policy.Key, r.RuleName()}, refusal(r)+": "+why
-	return false
+	return nil, true
 }
 
 // tellAsked adds to a reason that an authorizer decides.
 func (v *Verdict) tellAsked() {
-	what := v.Authorization.Asked
-	if what == nil || what.Request == nil || !v.Allowed {
-		return
-	}
-	if r, asks := v.Authorization.Policies.Asking(what); asks {
+	if r := v.Authorization.Asks; r != nil && v.Allowed {
 		v.Reason += "; the provider " + r.Policy.Provider + " is asked first, as " + r.Policy.Key.String() + " wants, and may deny it"
 	}
 }

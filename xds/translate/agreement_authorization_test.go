@@ -3,7 +3,10 @@ package translate_test
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
@@ -36,6 +39,13 @@ func holdAuthorization(t *testing.T, d *decoder, seed uint64) {
 	}
 	made.Authorized(hostsIn(made.Objects))
 	settings.TrustDomainAliases = []string{"old.local"}
+	if seed%2 == 0 {
+		made.Asking(hostsIn(made.Objects))
+		settings.Authorizers = []mesh.Authorizer{
+			{Name: "grpc", GRPC: true, Host: registrytest.AuthorizerHost, Port: 9191, Timeout: time.Second, StatusOnError: 403},
+			{Name: "http", Host: registrytest.AuthorizerHost, Port: 9192, Timeout: time.Second, StatusOnError: 403, FailOpen: seed%4 == 0},
+		}
+	}
 	holdAgreementIn(t, d, seed, world{made.Objects, settings}, authorizedTry(policedTry(try)), disagreePoliced)
 }
 
@@ -43,6 +53,10 @@ func holdAuthorization(t *testing.T, d *decoder, seed uint64) {
 func authorizedTry(try func(*rand.Rand, *envoys) tried) func(*rand.Rand, *envoys) tried {
 	return func(r *rand.Rand, e *envoys) tried {
 		x := try(r, e)
+		if e.objects[config.Key{Kind: config.KindServiceEntry, Namespace: "istio-system", Name: "asked"}] != nil && r.IntN(2) == 0 {
+			x.Host, x.as, x.Port = registrytest.AskedHost, registrytest.AskedHost, one(r, []uint32{80, 80, 443, 5432})
+			x.Scheme = map[uint32]policy.Scheme{80: policy.HTTP, 443: policy.TLS, 5432: policy.TCP}[x.Port]
+		}
 		if x.from.Address = x.at; !x.at.IsValid() {
 			x.from.Address = podAddress.Addr()
 		}
@@ -53,6 +67,9 @@ func authorizedTry(try func(*rand.Rand, *envoys) tried) func(*rand.Rand, *envoys
 // authorized adds what a verdict says of AuthorizationPolicies, as far as a record can: what is denied says who denies it alone.
 func (o *observed) authorized(v policy.Verdict) {
 	of := v.Authorization
+	if of.Asks != nil && (v.Allowed || v.Ruling == nil || v.DecidedBy.Key != v.Ruling.Policy.Key) {
+		o.Asks = of.Asks.Policy.Provider + " " + ruleIn(of.Asks)
+	}
 	switch {
 	case of.Ruling != nil && !of.Ruling.Allows:
 		o.Rule, o.WouldDeny = ruleIn(of.Ruling), ""
@@ -79,6 +96,15 @@ func authorizedBy(e interpret.Entry) (rule, would string) {
 		would = by.Policy + "/" + by.Rule
 	}
 	return rule, would
+}
+
+// askedBy is the rule by which an entry says that an authorizer was asked.
+func askedBy(e interpret.Entry) string {
+	by, ok := wire.ParseRule(e.Metadata[wire.RuleFilter][wire.StatAsked+wire.ShadowRule])
+	if !ok || by.Verdict != wire.RuleAsks {
+		return "by no rule"
+	}
+	return by.Policy + "/" + by.Rule
 }
 
 // ruleIn is a ruling as proxies name it.

@@ -156,10 +156,10 @@ func unknownTo(s *registry.Snapshot, x tried, v policy.Verdict, want observed) o
 	}
 	if r := ruleAt(s, set.Enforced(), x, v.Asked); r.Action == permit.Deny {
 		want.Allowed, want.DecidedBy, want.Rule, want.WouldDeny = false, r.Policy.Key, saidOf(&r), ""
-		want.Authorized, want.WouldRefuse = "", "" // what is denied is asked about no further
+		want.Authorized, want.WouldRefuse, want.Asks = "", "", "" // what is denied is asked about no further
 		return want
 	}
-	if r := ruleAt(s, set, x, v.Asked); r.Action == permit.Deny {
+	if r := ruleAt(s, set, x, v.Asked); r.Action == permit.Deny && want.DecidedBy.Kind != config.KindAuthorizationPolicy {
 		want.WouldDeny = saidOf(&r)
 	}
 	return want

@@ -33,11 +33,13 @@ type observed struct {
 	Rule, WouldDeny string
 	// Authorized and WouldRefuse are the same of AuthorizationPolicies.
 	Authorized, WouldRefuse string
+	// Asks is the authorizer that is asked, and by which rule.
+	Asks string
 }
 
 func (o observed) String() string {
 	verdict := map[bool]string{true: "allowed", false: "denied"}[o.Allowed]
-	return fmt.Sprintf("%s, %s, cluster %q, gateway %q, decided by %q, rule %q, would deny %q, authorized by %q, would refuse %q", verdict, o.Path, o.Cluster, o.Gateway, o.DecidedBy, o.Rule, o.WouldDeny, o.Authorized, o.WouldRefuse)
+	return fmt.Sprintf("%s, %s, cluster %q, gateway %q, decided by %q, rule %q, would deny %q, authorized by %q, would refuse %q, asks %q", verdict, o.Path, o.Cluster, o.Gateway, o.DecidedBy, o.Rule, o.WouldDeny, o.Authorized, o.WouldRefuse, o.Asks)
 }
 
 // decided is what policy says.
@@ -209,6 +211,7 @@ func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 	if len(out.Upstream.Addresses) > 0 && len(out.Entries) > 0 {
 		return o, steps, fmt.Errorf("the sidecar logs what the gateway tells: %v", out.Entries)
 	}
+	o.Asks = strings.Join(there.Asked, ",")
 	o.Allowed = there.Upstream != nil && there.Upstream.Cluster != "BlackHoleCluster"
 	o.DecidedBy, err = by(there.Entries)
 	o.governed(there.Entries)
@@ -222,6 +225,9 @@ func (o *observed) governed(entries []interpret.Entry) {
 	}
 	o.Rule, o.WouldDeny, _ = ruledBy(entries[0])
 	o.Authorized, o.WouldRefuse = authorizedBy(entries[0])
+	if o.Asks != "" {
+		o.Asks += " " + askedBy(entries[0])
+	}
 }
 
 // forwarded follows what a program asks of the forward proxy: a request to it, or a CONNECT with the bytes behind.

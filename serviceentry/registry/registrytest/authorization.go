@@ -3,6 +3,7 @@ package registrytest
 import (
 	"fmt"
 
+	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1"
 	typev1beta1 "istio.io/api/type/v1beta1"
 
@@ -13,6 +14,47 @@ import (
 func (w *World) Authorized(hosts []string) {
 	for range 1 + w.rand.IntN(6) {
 		w.put(w.Authorization(pick(w, []string{"istio-system", "istio-system", "istio-system", "team-a", "store", "default"}), hosts))
+	}
+}
+
+// AuthorizerHost is where Asking's authorizers are, by gRPC at the port 9191 and by HTTP at 9192.
+const AuthorizerHost = "authz.test"
+
+// AskedHost is a host that leaves by the mesh's gateway in Asking's worlds.
+const AskedHost = "asked.example"
+
+// Asking makes random AuthorizationPolicies that have the authorizers "grpc" and "http" asked, or one that is none.
+func (w *World) Asking(hosts []string) {
+	if key := (config.Key{Kind: config.KindService, Namespace: "istio-system", Name: "istio-egressgateway"}); w.Objects[key] == nil {
+		s := w.gateway()
+		s.Spec.ClusterIP, s.Spec.Selector = w.clusterIP(), map[string]string{"istio": key.Name}
+		w.put(w.made(key.Kind, key.Namespace, key.Name, s, nil))
+	}
+	w.put(w.made(config.KindServiceEntry, "istio-system", "asked", &networking.ServiceEntry{
+		Hosts: []string{AskedHost}, Resolution: networking.ServiceEntry_DNS, Ports: []*networking.ServicePort{
+			{Number: 80, Name: "http", Protocol: "HTTP"}, {Number: 443, Name: "tls", Protocol: "TLS"}, {Number: 5432, Name: "tcp", Protocol: "TCP"},
+		},
+	}, nil))
+	hosts = append(hosts, AskedHost)
+	w.put(w.made(config.KindServiceEntry, "istio-system", "authz", &networking.ServiceEntry{
+		Hosts: []string{AuthorizerHost}, Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
+		Endpoints: []*networking.WorkloadEntry{{Address: "10.9.9.9"}},
+		Ports:     []*networking.ServicePort{{Number: 9191, Name: "grpc", Protocol: "GRPC"}, {Number: 9192, Name: "http", Protocol: "HTTP"}},
+	}, nil))
+	provider := pick(w, []string{"grpc", "grpc", "http", "none"})
+	for i := range 1 + w.rand.IntN(3) {
+		o := w.Authorization(pick(w, []string{"istio-system", "istio-system", "team-a", "default"}), hosts)
+		if i == 0 {
+			o = w.Authorization("istio-system", hosts)
+			o.Spec.(*security.AuthorizationPolicy).Selector, o.Spec.(*security.AuthorizationPolicy).TargetRefs = nil, nil
+		}
+		p := o.Spec.(*security.AuthorizationPolicy)
+		p.Action, o.Annotations = security.AuthorizationPolicy_CUSTOM, nil
+		if w.rand.IntN(8) == 0 {
+			provider = "http"
+		}
+		p.ActionDetail = &security.AuthorizationPolicy_Provider{Provider: &security.AuthorizationPolicy_ExtensionProvider{Name: provider}}
+		w.put(o)
 	}
 }
 

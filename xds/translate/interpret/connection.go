@@ -80,6 +80,7 @@ type Outcome struct {
 	Response *Response // the proxy's own answer to a request
 	Closed   string    // why the connection was closed; "" where it was not
 	Entries  []Entry   // what the proxy wrote into its access log
+	Asked    []string  // the authorizers that were asked on the way, and are taken to have said yes
 	Steps    []string  // what happened, to be read
 }
 

@@ -51,7 +51,8 @@ func (n *conn) network(filters []*listenerv3.Filter) {
 			}
 		case *netextauthzv3.ExtAuthz:
 			if denied == "" && s.metadataHolds(m.FilterEnabledMetadata) {
-				unknown("an authorizer is asked")
+				n.step("asks the authorizer %s", m.StatPrefix)
+				n.out.Asked = append(n.out.Asked, m.StatPrefix)
 			}
 		case *snidfpv3.FilterConfig:
 			n.lookedUp(s)
