@@ -5,10 +5,19 @@ import (
 	"strings"
 )
 
+// Addr reads a host as an address; false of a name, which costs nothing.
+func Addr(h string) (netip.Addr, bool) {
+	if h == "" || strings.IndexByte(h, ':') < 0 && (h[len(h)-1] < '0' || h[len(h)-1] > '9') {
+		return netip.Addr{}, false
+	}
+	ip, err := netip.ParseAddr(h)
+	return ip, err == nil
+}
+
 // IsAddress says whether a host, or a pattern, is an address or can only be taken for one, as "10.0.0.1" or "*.0.0.1": its last label is a
 // number, which no top-level domain is (RFC 3696 section 2).
 func IsAddress(h string) bool {
-	if _, err := netip.ParseAddr(h); err == nil {
+	if _, is := Addr(h); is {
 		return true
 	}
 	last := h[strings.LastIndexByte(h, '.')+1:]

@@ -40,9 +40,10 @@ func (a Authorization) Depends() []string {
 // authorized asks the AuthorizationPolicies of a gateway's pods, as it sees what the workload sends. false: v is the denial.
 func (a asking) authorized(v *Verdict, gateway registry.Ref, name string, port uint32, spoken permit.Protocol, r route.Request) bool {
 	set := a.snap.AuthorizingExit(gateway)
-	if len(set) == 0 {
-		return true
-	}
+	return len(set) == 0 || a.authorizedBy(set, v, name, port, spoken, r)
+}
+
+func (a asking) authorizedBy(set authz.Set, v *Verdict, name string, port uint32, spoken permit.Protocol, r route.Request) bool {
 	unknown := false
 	what := &authz.Asked{
 		Domains: append([]string{a.snap.Mesh.TrustDomain}, a.snap.Mesh.TrustDomainAliases...),

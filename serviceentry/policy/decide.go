@@ -130,9 +130,7 @@ func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Rou
 	if svc.Wildcard() {
 		name = hostShown(shown)
 	}
-	what := asked(name, port.Number, spokenAs(shown.Kind), shown.Request, a.at)
-	what.Closed = a.snap.Closed(svc)
-	if !a.permitted(&v, what) {
+	if !a.permitted(&v, about{name, port.Number, spokenAs(shown.Kind), shown.Request, a.at, a.snap.Closed(svc)}) {
 		v.Path, v.Cluster = PathBlackhole, wire.BlackHoleCluster
 	}
 	return v
@@ -141,7 +139,7 @@ func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Rou
 // byGateway asks the gateway's routes, too, as it sees what the sidecar hands on.
 func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown, means string) Verdict {
 	v := Verdict{
-		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Path: PathGateway, Gateway: svc.Exit,
+		Service: svc, Path: PathGateway, Gateway: svc.Exit,
 		Cluster: wire.GatewayCluster(registry.GatewayPort, svc.Exit.Host(), svc.Borrowed),
 	}
 	name := svc.Host
@@ -156,22 +154,23 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	if speaks == permit.TCP { // it is told that nobody reads it, whatever its own registration says
 		shown.Kind = resolve.Connections
 	}
-	what := asked(name, port.Number, speaks, shown.Request, a.at)
+	what := about{host: name, port: port.Number, protocol: speaks, request: shown.Request, at: a.at}
 	called := shown.Name
 	otherName := port.Protocol == registry.TLS && called != "" && !svc.Wildcard() && called != svc.Host
 	if otherName { // the sidecar asks for the host; the ClientHello comes after that
 		shown.Name, shown.Request.SNI = svc.Host, svc.Host
 	}
 	if row != nil {
-		what.Closed = a.snap.Closed(row.Service)
+		what.closed = a.snap.Closed(row.Service)
 	}
 	if to := a.ledUnread(row, shown); to != nil {
-		what.Host, what.Port, what.Closed = to.Service.Host, to.Port.Number, a.snap.Closed(to.Service)
+		what.host, what.port, what.closed = to.Service.Host, to.Port.Number, a.snap.Closed(to.Service)
 	}
 	if !a.permitted(&v, what) || !a.authorized(&v, svc.Exit, name, port.Number, speaks, shown.Request) {
 		return v
 	}
 	if otherName {
+		v.DecidedBy = Object{r.By, "hosts: " + svc.Host}
 		v.Reason = fmt.Sprintf("%s is another name of %s, but the gateway takes TLS for that name only: give it as the server's name (SNI)", called, svc.Host)
 		return v
 	}
@@ -188,7 +187,7 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		return v
 	}
 	svc, port = row.Service, row.Port
-	if shown.Request.Authority = name; port.Number != 80 { // as the sidecar sends it
+	if shown.Request.Authority = name; port.Number != 80 && shown.Kind == resolve.Requests { // as the sidecar sends it
 		shown.Request.Authority = net.JoinHostPort(name, strconv.FormatUint(uint64(port.Number), 10))
 	}
 	r = resolve.First(row.Routes(), shown, svc.Host)

@@ -6,15 +6,21 @@ import (
 	"testing"
 
 	"github.com/sallyport/sallyport/serviceentry/policy"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// BenchmarkDecide asks about one request of each kind among many entries.
-func BenchmarkDecide(b *testing.B) {
-	for _, n := range []int{100, 10_000} {
-		var text strings.Builder
-		text.WriteString(objects)
-		for i := range n {
-			fmt.Fprintf(&text, `---
+// askedAmongMany is one request of each kind.
+var askedAmongMany = []string{
+	"https://h7.example.com", "http://h7.example.com", "tcp://h7.example.com:6432", "https://h7.example.com:9443", "https://a.b.wild.test",
+	"https://nobody.test", "tcp://198.51.100.9:5432", "http://web",
+}
+
+// amongMany are the tests' objects, and n entries beside.
+func amongMany(t testing.TB, n int) *registry.Snapshot {
+	var text strings.Builder
+	text.WriteString(objects)
+	for i := range n {
+		fmt.Fprintf(&text, `---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: e%d, namespace: ns-%d}
@@ -24,12 +30,15 @@ spec:
   resolution: DNS
   ports: [{number: 80, name: http, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}, {number: 6432, name: tcp, protocol: TCP}]
 `, i, i%100, i)
-		}
-		s := read(b, true, text.String())
-		for _, url := range []string{
-			"https://h7.example.com", "http://h7.example.com", "tcp://h7.example.com:6432", "https://h7.example.com:9443", "https://a.b.wild.test",
-			"https://nobody.test", "tcp://198.51.100.9:5432", "http://web",
-		} {
+	}
+	return read(t, true, text.String())
+}
+
+// BenchmarkDecide asks about one request of each kind among many entries.
+func BenchmarkDecide(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		s := amongMany(b, n)
+		for _, url := range askedAmongMany {
 			b.Run(fmt.Sprintf("entries=%d/%s", n, strings.ReplaceAll(url, "/", "")), func(b *testing.B) {
 				d, w := parse(b, url), from("")
 				b.ReportAllocs()
@@ -37,6 +46,17 @@ spec:
 					policy.Decide(s, w, d)
 				}
 			})
+		}
+	}
+}
+
+// TestDecideAllocates: a question among many takes memory at most ten times; simulations ask millions.
+func TestDecideAllocates(t *testing.T) {
+	s := amongMany(t, 1_000)
+	for _, url := range askedAmongMany {
+		d, w := parse(t, url), from("")
+		if n := testing.AllocsPerRun(100, func() { policy.Decide(s, w, d) }); n > 10 {
+			t.Errorf("%s: %v times", url, n)
 		}
 	}
 }

@@ -66,9 +66,9 @@ func deniedForward(s *registry.Snapshot, namespace string, d Destination, row *r
 	}
 	v := Verdict{Path: PathBlackhole, Cluster: wire.BlackHoleCluster}
 	a := asking{snap: s, workload: Workload{Namespace: namespace, Account: upAccount}}
-	what := asked(d.Host, d.Port, protocol, requestTo(d), d.At)
+	what := about{host: d.Host, port: d.Port, protocol: protocol, request: requestTo(d), at: d.At}
 	if row != nil {
-		what.Closed = s.Closed(row.Service)
+		what.closed = s.Closed(row.Service)
 	}
 	return v, !a.permitted(&v, what)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
@@ -113,26 +112,26 @@ func answered(svc *registry.Service, port registry.Port, r *resolve.Route) Verdi
 // ledUnread is where an egress gateway leads connections that it does not read; nil where they go to the host that they are for.
 // Nothing but the destination is known to whoever is there, so policies are asked about that alone.
 func (a asking) ledUnread(row *resolve.ExitRow, shown resolve.Shown) *resolve.To {
-	if shown.Kind == resolve.Requests || row == nil || !row.LetsIn(a.workload.Namespace) {
+	if shown.Kind == resolve.Requests || row == nil || row.Bound == nil || !row.LetsIn(a.workload.Namespace) {
 		return nil
 	}
 	r := resolve.First(row.Routes(), shown, row.Service.Host)
 	if r == nil || r.Does != resolve.Forward || len(r.To) == 0 || r.Audience != nil && !slices.Contains(r.Audience, a.workload.Namespace) {
 		return nil
 	}
-	if to := r.To[most(r.To)]; to.Closed == nil {
-		return &to
+	if to := &r.To[most(r.To)]; to.Closed == nil {
+		return to
 	}
 	return nil
 }
 
 // ledAtGateway is the verdict of a user's route at an egress gateway: of the destination that gets the most. What policies were asked
 // about the host of a request they are asked about that one, too.
-func (a asking) ledAtGateway(v Verdict, r *resolve.Route, what *permit.Asked) Verdict {
+func (a asking) ledAtGateway(v Verdict, r *resolve.Route, what about) Verdict {
 	to := r.To[most(r.To)]
-	if besides := r.Besides(&to, what.Host, what.Port); besides != nil && to.Closed == nil {
+	if besides := r.Besides(&to, what.host, what.port); besides != nil && to.Closed == nil {
 		v.WouldDeny = nil // what is said last is in the record
-		what.Host, what.Port, what.Closed = besides.Service.Host, besides.Port.Number, a.snap.Closed(besides.Service)
+		what.host, what.port, what.closed = besides.Service.Host, besides.Port.Number, a.snap.Closed(besides.Service)
 		if !a.permitted(&v, what) {
 			v.Reason += "; led there by " + ruleOf(r)
 			return v

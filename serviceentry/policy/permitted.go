@@ -46,14 +46,24 @@ func carries(has, wanted map[string]string) bool {
 	return len(wanted) > 0
 }
 
-// asked is what a proxy's policies are asked.
-func asked(host string, port uint32, protocol permit.Protocol, r route.Request, at time.Time) *permit.Asked {
+// about is what a proxy's policies are asked about.
+type about struct {
+	host     string
+	port     uint32
+	protocol permit.Protocol
+	request  route.Request
+	at       time.Time
+	closed   *permit.Policy // as permit.Asked has it
+}
+
+func (q about) asked() *permit.Asked {
+	r := q.request
 	path, _, _ := strings.Cut(r.Path, "?")
-	if at.IsZero() {
-		at = time.Now()
+	if q.at.IsZero() {
+		q.at = time.Now()
 	}
 	asked := &permit.Asked{
-		Host: host, Port: port, Protocol: protocol, Method: r.Method, Path: path, At: at, Header: headersOf(r),
+		Host: q.host, Port: q.port, Protocol: q.protocol, Method: r.Method, Path: path, At: q.at, Header: headersOf(r), Closed: q.closed,
 	}
 	if r.Unknown != nil && r.Unknown.Path {
 		asked.PathUnknown = func() { r.PathAsked() }
@@ -85,11 +95,16 @@ func spokenThere(k resolve.Kind, svc *registry.Service, port registry.Port) perm
 }
 
 // permitted asks the workload's policies, where v is where it would go otherwise. false: v is the denial.
-func (a asking) permitted(v *Verdict, what *permit.Asked) bool {
+func (a asking) permitted(v *Verdict, q about) bool {
 	set := a.policies()
-	if set.Empty() && what.Closed == nil {
+	if set.Empty() && q.closed == nil {
 		return true
 	}
+	return v.permit(set, q.asked())
+}
+
+// permit takes over what a set says.
+func (v *Verdict) permit(set permit.Set, what *permit.Asked) bool {
 	v.Asked, v.Policies = what, set
 	kept := set.Enforced()
 	r := kept.Rule(what)

@@ -2,8 +2,8 @@ package policy
 
 import (
 	"fmt"
-	"net/netip"
 
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -44,7 +44,7 @@ func (a asking) follows(r resolve.RestRoute, d Destination, shown resolve.Shown)
 
 // leaves asks the policies about what nobody registered and is let through all the same: by the name that the proxy sees, or the address.
 func (a asking) leaves(v *Verdict, d Destination, shown resolve.Shown) {
-	if !a.permitted(v, asked(hostShown(shown), d.Port, spokenAs(shown.Kind), shown.Request, a.at)) {
+	if !a.permitted(v, about{hostShown(shown), d.Port, spokenAs(shown.Kind), shown.Request, a.at, nil}) {
 		v.Path, v.Cluster, v.Missing = PathBlackhole, wire.BlackHoleCluster, false
 	}
 }
@@ -59,14 +59,14 @@ func hostShown(x resolve.Shown) string {
 
 // rule quotes the field that says what happens.
 func rule(r resolve.Rest) string {
-	mode := "REGISTRY_ONLY"
 	switch {
 	case r.AllowAny && r.Dynamic:
-		mode = "ALLOW_ANY_DYNAMIC_DNS"
+		return "outboundTrafficPolicy.mode: ALLOW_ANY_DYNAMIC_DNS"
 	case r.AllowAny:
-		mode = "ALLOW_ANY"
+		return "outboundTrafficPolicy.mode: ALLOW_ANY"
+	default:
+		return "outboundTrafficPolicy.mode: REGISTRY_ONLY"
 	}
-	return "outboundTrafficPolicy.mode: " + mode
 }
 
 // hidden tells a host that nobody registered from one whose registration does not count for the workload, and whether
@@ -75,7 +75,7 @@ func rule(r resolve.Rest) string {
 func (a asking) hidden(d Destination) (why string, missing bool) {
 	ns := a.workload.Namespace
 	own := &registry.Service{Host: d.Host, Namespace: ns}
-	if _, err := netip.ParseAddr(d.Host); err == nil {
+	if _, is := host.Addr(d.Host); is {
 		own.Host = HostOfAddress(d.Host)
 	}
 	missing = a.Scope().Sees(ns, own, d.Port)

@@ -11,7 +11,7 @@ import (
 // several hosts with one address a Service comes first, whose address it is; then the workload's own namespace's, the root
 // namespace's, the oldest object's. An address that one of the first three has, on whatever port, is nobody else's.
 func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
-	list, _ := s.written.Get(ip.String())
+	list, _ := s.written.Get(ip)
 	var found *Service
 	at, held := rankNone, false
 	for _, svc := range list {
@@ -50,7 +50,7 @@ func (s *Snapshot) addressRank(svc *Service, ns string) rank {
 func (s *Snapshot) Yielded(svc *Service, ns string, scope *Scope) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, a := range svc.Addresses {
-		if list, _ := s.written.Get(a.Addr().String()); !a.IsSingleIP() || len(list) < 2 {
+		if list, _ := s.written.Get(a.Addr()); !a.IsSingleIP() || len(list) < 2 {
 			continue
 		}
 		for _, p := range svc.Ports {
@@ -120,7 +120,7 @@ func (b *batch) noteWritten(host string, was, now []*Service) {
 				if !a.IsSingleIP() {
 					continue
 				}
-				at := a.Addr().String()
+				at := a.Addr()
 				if b.rewritten[at] == nil {
 					b.rewritten[at] = map[string]bool{}
 				}
@@ -156,6 +156,6 @@ func (b *batch) shareAddresses() {
 	}
 }
 
-func (s *Service) wrote(address string) bool {
-	return slices.ContainsFunc(s.Addresses, func(a netip.Prefix) bool { return a.IsSingleIP() && a.Addr().String() == address })
+func (s *Service) wrote(address netip.Addr) bool {
+	return slices.ContainsFunc(s.Addresses, func(a netip.Prefix) bool { return a.IsSingleIP() && a.Addr() == address })
 }

@@ -40,7 +40,7 @@ func (s *Snapshot) sharesNames(svc *Service) bool {
 // sharesAddresses says whether others wrote one of a service's addresses, too.
 func (s *Snapshot) sharesAddresses(svc *Service) bool {
 	for _, a := range svc.Addresses {
-		if list, _ := s.written.Get(a.Addr().String()); len(list) > 1 {
+		if list, _ := s.written.Get(a.Addr()); len(list) > 1 {
 			return true
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 )
 
 // clusterSuffix ends the names of Kubernetes services.
@@ -12,7 +11,7 @@ const clusterSuffix = ".svc.cluster.local"
 
 // clusterNames knows what names mean in the cluster.
 type clusterNames struct {
-	kube ordered.Map[*KubeService]
+	kube kubeServices
 	root string // namespace
 }
 
@@ -52,12 +51,12 @@ func (c clusterNames) has(svc *Service, ns string) bool {
 }
 
 func (c clusterNames) isService(name, ns string) bool {
-	_, ok := c.kube.Get(Ref{ns, name}.String())
+	_, ok := c.kube.Get(Ref{ns, name})
 	return ok
 }
 
 func (c clusterNames) anyIn(ns string) (has bool) {
-	c.kube.WalkPrefix(ns+"/", func(string, *KubeService) bool { has = true; return false })
+	c.kube.in(ns, func(*KubeService) bool { has = true; return false })
 	return has
 }
 

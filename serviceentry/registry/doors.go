@@ -34,7 +34,7 @@ func (b *batch) lockDoors() {
 	}
 	own = append(own, b.controlAt...)
 	for _, ref := range b.doors() {
-		if k, ok := b.kube.Get(ref.String()); ok {
+		if k, ok := b.kube.Get(ref); ok {
 			own = append(own, k.Outside...)
 		}
 		list, _ := b.hosts.Get(ref.Host())

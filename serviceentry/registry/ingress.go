@@ -98,7 +98,7 @@ func (s *Snapshot) IsGateway(ref Ref) bool {
 
 // IngressesIn gives the Services of a namespace whose pods Gateway objects select, in name order.
 func (s *Snapshot) IngressesIn(ns string) (out []Ref) {
-	s.kube.WalkPrefix(ns+"/", func(_ string, k *KubeService) bool {
+	s.kube.in(ns, func(k *KubeService) bool {
 		for _, g := range s.gateways {
 			if s.mayOpen(g, ns) && g.Selects(k) {
 				out = append(out, k.Ref)

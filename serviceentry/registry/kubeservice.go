@@ -138,7 +138,7 @@ func splitList(s string) []string {
 // setKube notes that a Service of the own cluster, or of another one, came, changed or went.
 func (b *batch) setKube(ref Ref) {
 	b.changed.Kube = true
-	was, _ := b.kube.Get(ref.String())
+	was, _ := b.kube.Get(ref)
 	is := b.kubeService(ref)
 	if (was == nil) != (is == nil) {
 		b.noteKubeNames(ref)
@@ -147,9 +147,9 @@ func (b *batch) setKube(ref Ref) {
 		b.touchCovered(r.Host)
 	}
 	if is == nil {
-		b.kube.Delete(ref.String())
+		b.kube.Delete(ref)
 	} else {
-		b.kube.Put(ref.String(), is)
+		b.kube.Put(ref, is)
 	}
 	b.touchSelecting(was, is)
 }
@@ -158,11 +158,11 @@ func (b *batch) setKube(ref Ref) {
 func (b *batch) kubeService(ref Ref) *KubeService {
 	key := config.Key{Kind: config.KindService, Namespace: ref.Namespace, Name: ref.Name}
 	if spec := b.index.services[ref.Namespace][key]; spec != nil {
-		return &KubeService{Ref: ref, Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)}
+		return &KubeService{Ref: ref, Host: ref.Host(), Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)}
 	}
 	for cluster, x := range b.remotes {
 		if x.services[ref.Namespace][key.In(cluster)] != nil {
-			return &KubeService{Ref: ref}
+			return &KubeService{Ref: ref, Host: ref.Host()}
 		}
 	}
 	return nil

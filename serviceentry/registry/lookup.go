@@ -1,9 +1,11 @@
 package registry
 
 import (
+	"cmp"
+	"encoding/binary"
 	"net/netip"
 	"slices"
-	"strconv"
+	"strings"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/host"
@@ -15,21 +17,26 @@ import (
 
 // lookups are the indexes of a snapshot.
 type lookups struct {
-	madeUp ordered.Map[string]     // by slot (see slotKey): the host that has it in the table for everybody
-	ranges ordered.Map[[]*Service] // by range of addresses, masked: who wrote it; without patterns
-	bits   *[2][]int               // the lengths that ranges have, the longest first: of IPv4, of IPv6
-	spoken ordered.Map[string]     // by spokenKey: the host
+	madeUp ordered.Keyed[uint16, string]           // by slot (see slotOf): the host that has it in the table for everybody
+	ranges ordered.Keyed[netip.Prefix, []*Service] // by range of addresses, masked: who wrote it; without patterns
+	bits   *[2][]int                               // the lengths that ranges have, the longest first: of IPv4, of IPv6
+	spoken ordered.Keyed[speaker, struct{}]
+	// inClusterForm counts the entries whose hosts have the form of Services' names.
+	inClusterForm int
 }
 
 func newLookups() lookups {
-	return lookups{madeUp: ordered.New[string](), ranges: ordered.New[[]*Service](), bits: &[2][]int{}, spoken: ordered.New[string]()}
+	return lookups{
+		madeUp: ordered.NewKeyed[uint16, string](cmp.Compare), ranges: ordered.NewKeyed[netip.Prefix, []*Service](netip.Prefix.Compare),
+		bits: &[2][]int{}, spoken: ordered.NewKeyed[speaker, struct{}](speaker.compare),
+	}
 }
 
 // lookupsEdit is the next version of them.
 type lookupsEdit struct {
-	madeUp *ordered.Edit[string]
-	ranges *ordered.Edit[[]*Service]
-	spoken *ordered.Edit[string]
+	madeUp *ordered.KeyedEdit[uint16, string]
+	ranges *ordered.KeyedEdit[netip.Prefix, []*Service]
+	spoken *ordered.KeyedEdit[speaker, struct{}]
 }
 
 func (l lookups) edit() lookupsEdit {
@@ -38,6 +45,9 @@ func (l lookups) edit() lookupsEdit {
 
 // note brings the indexes up to date with a host's registrations, before and now.
 func (b *batch) note(host string, was, now []*Service) {
+	if strings.HasSuffix(host, clusterSuffix) {
+		b.next.find.inClusterForm += entriesOf(now) - entriesOf(was)
+	}
 	for _, s := range was {
 		if at, ok := s.slot(); ok {
 			if owner, _ := b.find.madeUp.Get(at); owner == host {
@@ -47,8 +57,8 @@ func (b *batch) note(host string, was, now []*Service) {
 		for _, p := range s.writtenRanges() {
 			b.setRange(p, s, false)
 		}
-		for _, key := range s.spokenKeys() {
-			b.find.spoken.Delete(key)
+		for _, at := range s.speaks() {
+			b.find.spoken.Delete(at)
 		}
 	}
 	for _, s := range now {
@@ -58,24 +68,33 @@ func (b *batch) note(host string, was, now []*Service) {
 		for _, p := range s.writtenRanges() {
 			b.setRange(p, s, true)
 		}
-		for _, key := range s.spokenKeys() {
-			b.find.spoken.Put(key, host)
+		for _, at := range s.speaks() {
+			b.find.spoken.Put(at, struct{}{})
 		}
 	}
 }
 
-// slot is the key of the service's made-up addresses, both of which come from one slot.
-func (s *Service) slot() (string, bool) {
-	if !s.VIP4.IsValid() {
-		return "", false
+func entriesOf(list []*Service) (n int) {
+	for _, s := range list {
+		if s.Source.Kind != config.KindService {
+			n++
+		}
 	}
-	return slotKey(s.VIP4), true
+	return n
 }
 
-// slotKey is the slot of a made-up address of either family: its last two bytes.
-func slotKey(ip netip.Addr) string {
+// slot is that of the service's made-up addresses, both of which come from one slot.
+func (s *Service) slot() (uint16, bool) {
+	if !s.VIP4.IsValid() {
+		return 0, false
+	}
+	return slotOf(s.VIP4), true
+}
+
+// slotOf is the slot of a made-up address of either family: its last two bytes.
+func slotOf(ip netip.Addr) uint16 {
 	b := ip.As16()
-	return string(b[14:])
+	return binary.BigEndian.Uint16(b[14:])
 }
 
 // writtenRanges are the ranges by which the service's TCP and TLS ports are found.
@@ -89,16 +108,15 @@ func (s *Service) writtenRanges() (out []netip.Prefix) {
 }
 
 func (b *batch) setRange(p netip.Prefix, s *Service, there bool) {
-	key := p.String()
-	was, _ := b.find.ranges.Get(key)
+	was, _ := b.find.ranges.Get(p)
 	list := slices.DeleteFunc(slices.Clone(was), func(o *Service) bool { return o.Host == s.Host && o.Source == s.Source })
 	if there {
 		list = append(list, s)
 	}
 	if len(list) == 0 {
-		b.find.ranges.Delete(key)
+		b.find.ranges.Delete(p)
 	} else {
-		b.find.ranges.Put(key, list)
+		b.find.ranges.Put(p, list)
 	}
 	b.countBits(p, min(len(list), 1)-min(len(was), 1))
 }
@@ -133,27 +151,49 @@ func familyOf(ip netip.Addr) int {
 // inCluster stands for a namespace's name in spoken: that of Kubernetes services, which count for everybody.
 const inCluster = "/"
 
-// spokenKeys are "PORT/NAMESPACE/r" or "…/o" (TCP only: the server may speak first) with the host behind, for ports at which
-// what is registered says how proxies read.
-func (s *Service) spokenKeys() (out []string) {
+// speaker is who says how proxies read at a port: a namespace (or inCluster) for TCP only (opaque: the server may speak first), or
+// for what proxies read, with the host and the object behind.
+type speaker struct {
+	port         uint32
+	ns           string
+	opaque       bool
+	host, source string
+}
+
+func (a speaker) compare(b speaker) int {
+	if c := a.compareGroup(b); c != 0 {
+		return c
+	}
+	return cmp.Or(strings.Compare(a.host, b.host), strings.Compare(a.source, b.source))
+}
+
+func (a speaker) compareGroup(b speaker) int {
+	switch {
+	case a.port != b.port:
+		return cmp.Compare(a.port, b.port)
+	case a.ns != b.ns:
+		return strings.Compare(a.ns, b.ns)
+	case a.opaque == b.opaque:
+		return 0
+	case b.opaque:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// speaks are the ports at which what is registered says how proxies read.
+func (s *Service) speaks() (out []speaker) {
 	ns := s.Namespace
 	if s.Source.Kind == config.KindService {
 		ns = inCluster
 	}
 	for _, p := range s.Ports {
 		if p.Protocol != UDP && !alwaysRead(p.Number) && !ServerFirst(p.Number) {
-			out = append(out, spokenKey(p.Number, ns, p.Protocol == TCP)+s.Host+"/"+s.Source.Name)
+			out = append(out, speaker{p.Number, ns, p.Protocol == TCP, s.Host, s.Source.Name})
 		}
 	}
 	return out
-}
-
-func spokenKey(port uint32, ns string, opaque bool) string {
-	kind := "/r/"
-	if opaque {
-		kind = "/o/"
-	}
-	return strconv.FormatUint(uint64(port), 10) + "/" + ns + kind
 }
 
 func alwaysRead(port uint32) bool { return port == 80 || port == 443 }
@@ -172,8 +212,12 @@ func (s *Snapshot) Readable(port uint32, ns string, scope *Scope) bool {
 func (s *Snapshot) speaks(port uint32, ns string, scope *Scope, opaque bool) bool {
 	found := false
 	for _, in := range [...]string{ns, inCluster, s.Mesh.RootNamespace} {
-		s.find.spoken.WalkPrefix(spokenKey(port, in, opaque), func(_, host string) bool {
-			svc := s.Visible(host, ns, scope)
+		first := speaker{port: port, ns: in, opaque: opaque}
+		s.find.spoken.From(first, func(at speaker, _ struct{}) bool {
+			if at.compareGroup(first) != 0 {
+				return false
+			}
+			svc := s.Visible(at.host, ns, scope)
 			if svc != nil && !s.Foreign(svc, ns) {
 				p, ok := svc.Port(port)
 				found = ok && p.Protocol != UDP && (p.Protocol == TCP) == opaque
@@ -206,12 +250,18 @@ func (s *Snapshot) matchMadeUp(ip netip.Addr, port uint32, ns string, scope *Sco
 		}
 		return nil
 	}
-	for name := range s.made[ns] { // a few, if any
+	for name, at := range s.made[ns] { // a few, if any
+		if at >= slots {
+			continue
+		}
+		if v4, v6 := addressesAt(at); ip != v4 && ip != v6 {
+			continue
+		}
 		if svc := has(name); svc != nil {
 			return svc
 		}
 	}
-	name, ok := s.find.madeUp.Get(slotKey(ip))
+	name, ok := s.find.madeUp.Get(slotOf(ip))
 	if !ok {
 		return nil
 	}
@@ -228,7 +278,7 @@ func (s *Snapshot) MatchRange(ip netip.Addr, port uint32, ns string, scope *Scop
 		if err != nil {
 			continue // an address with a zone
 		}
-		list, _ := s.find.ranges.Get(p.String())
+		list, _ := s.find.ranges.Get(p)
 		var owner *Service
 		for _, svc := range list {
 			seen := s.Visible(svc.Host, ns, scope)

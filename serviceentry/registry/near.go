@@ -29,6 +29,9 @@ func (s *Snapshot) Near(network string, client locality.Client) Near {
 
 // For is what of it counts for services with their rules: clients are the same to whoever does not ask where they are.
 func (n Near) For(ends ...End) Near {
+	if n.Client == (locality.Client{}) && n.Default == nil {
+		return n
+	}
 	var a asks
 	for _, e := range ends {
 		if e.Service != nil {

@@ -54,7 +54,7 @@ func New(cfg *mesh.Config) *Registry {
 		nodes: map[config.Key][]netip.Prefix{}, asking: map[config.Key][]string{}, askedAbout: map[string]int{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: ordered.New[*KubeService](), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.New[[]*Service](),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare),
 			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{},
@@ -130,8 +130,8 @@ type batch struct {
 	hosts     *ordered.Edit[[]*Service]
 	rules     *ordered.Edit[[]*Rule]
 	virtual   *ordered.Edit[[]*VirtualService]
-	kube      *ordered.Edit[*KubeService]
-	written   *ordered.Edit[[]*Service]
+	kube      *ordered.KeyedEdit[Ref, *KubeService]
+	written   *ordered.KeyedEdit[netip.Addr, []*Service]
 	aliases   *ordered.Edit[*Alias]
 	aliasesOf *ordered.Edit[[]Ref]
 	changed   Changed
@@ -147,7 +147,7 @@ type batch struct {
 	sealed      map[string][]*Service // hosts whose registrations are others now, with what they were
 	renamed     map[string]bool       // hosts whose names may mean another thing now
 	// rewritten are the single addresses that those wrote, before or now, and which of them did.
-	rewritten map[string]map[string]bool
+	rewritten map[netip.Addr]map[string]bool
 
 	partial []string // of the patterns of rules that changed, those whose "*" is a part of a label
 	unseen  bool     // something is new that shows in no host yet
@@ -188,7 +188,7 @@ func (r *Registry) begin() *batch {
 		aliases: next.aliases.Edit(), aliasesOf: next.aliasesOf.Edit(),
 		patterns: next.patterns.Edit(), find: next.find.edit(), endpoints: next.endpoints.Edit(),
 		peopled: map[config.Key]bool{}, repopulated: map[string]bool{},
-		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[string]map[string]bool{},
+		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[netip.Addr]map[string]bool{},
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
@@ -310,7 +310,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.changed.Authorization = slices.Sorted(maps.Keys(b.authorized))
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
 	b.changed.Endpoints = slices.Sorted(maps.Keys(b.repopulated))
-	b.next.hosts, b.next.rules, b.next.virtual, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.virtual.Done(), b.kube.Done(), b.written.Done()
+	b.next.hosts, b.next.rules, b.next.virtual, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.virtual.Done(), kubeServices{b.kube.Done()}, b.written.Done()
 	b.next.aliases, b.next.aliasesOf = b.aliases.Done(), b.aliasesOf.Done()
 	b.next.patterns, b.next.endpoints = b.patterns.Done(), b.endpoints.Done()
 	b.next.gatewayAPI, b.next.attached, b.next.secured = b.gatewayAPI.Done(), b.attached.Done(), b.secured.Done()

@@ -30,9 +30,9 @@ type Snapshot struct {
 	different map[string]int            // those of them where it is more than that hosts have shorter names, likewise
 	exits     map[Ref]int               // gateways that services leave by, counted
 	shared    map[Ref]int               // of these, the ones that the root namespace's services leave by, counted
-	kube      ordered.Map[*KubeService] // by "namespace/name"
-	nets      []netip.Prefix            // the cluster's own networks, sorted, none within another (see networks.go)
-	own       []netip.Addr              // the mesh's own doors, sorted: nobody is led to them (see doors.go)
+	kube      kubeServices
+	nets      []netip.Prefix // the cluster's own networks, sorted, none within another (see networks.go)
+	own       []netip.Addr   // the mesh's own doors, sorted: nobody is led to them (see doors.go)
 	// credentials are the Secrets that rules may name.
 	credentials map[CredentialRef]held
 	// trusted are the ConfigMaps that are named as whom to trust.
@@ -52,12 +52,12 @@ type Snapshot struct {
 	authorizing map[string]authz.Set
 	// verifying are the RequestAuthentications, by namespace.
 	verifying  map[string]tokens.Set
-	namespaces map[string]map[string]string   // their labels
-	peerAuths  map[string][]*PeerAuth         // PeerAuthentications, by namespace, the oldest first
-	people     map[string][]Person            // of namespaces where policies select by labels
-	written    ordered.Map[[]*Service]        // by the single addresses that were written for them; each list sorted by Service.compare
-	names      ordered.Map[[]asker]           // what ingress gateways may be asked for, with the VirtualServices and Gateways that say so
-	leading    ordered.Map[[]*VirtualService] // by the hosts that they lead to
+	namespaces map[string]map[string]string          // their labels
+	peerAuths  map[string][]*PeerAuth                // PeerAuthentications, by namespace, the oldest first
+	people     map[string][]Person                   // of namespaces where policies select by labels
+	written    ordered.Keyed[netip.Addr, []*Service] // by the single addresses that were written for them; each list sorted by Service.compare
+	names      ordered.Map[[]asker]                  // what ingress gateways may be asked for, with the VirtualServices and Gateways that say so
+	leading    ordered.Map[[]*VirtualService]        // by the hosts that they lead to
 	opened     *openedServers
 	// gatewayAPI are the objects of the Gateway API, by their keys as text; grants are its ReferenceGrants, by namespace; and attached
 	// how many routes count at a listener.
@@ -74,6 +74,7 @@ type Snapshot struct {
 // KubeService is what a gateway's pod needs to know of the services that select it.
 type KubeService struct {
 	Ref      Ref
+	Host     string // its name in the cluster
 	Selector map[string]string
 	Ports    []Port
 	Outside  []netip.Addr // where it is reached from outside of the cluster
@@ -205,7 +206,7 @@ func (s *Snapshot) Different(ns string) bool { return s.different[ns] > 0 }
 // GatewaysOf finds the Kubernetes services that select a pod with these labels, in name order.
 func (s *Snapshot) GatewaysOf(ns string, labels map[string]string) []*KubeService {
 	var out []*KubeService
-	s.kube.WalkPrefix(ns+"/", func(_ string, k *KubeService) bool {
+	s.kube.in(ns, func(k *KubeService) bool {
 		if len(k.Selector) > 0 && selects(k.Selector, labels) {
 			out = append(out, k)
 		}
@@ -216,14 +217,14 @@ func (s *Snapshot) GatewaysOf(ns string, labels map[string]string) []*KubeServic
 
 // KubeService finds a Kubernetes service.
 func (s *Snapshot) KubeService(ref Ref) (*KubeService, bool) {
-	return s.kube.Get(ref.String())
+	return s.kube.Get(ref)
 }
 
 // GatewayService finds the Service of a gateway's pods: the Kubernetes one, or what the gateway's own namespace or the root
 // namespace registered in its place. What others call so is none.
 func (s *Snapshot) GatewayService(ref Ref) *Service {
 	var found *Service
-	for _, svc := range s.Services(ref.Host()) {
+	for _, svc := range s.Services(s.FullName(ref)) {
 		switch {
 		case svc.Source.Kind == config.KindService:
 			return svc

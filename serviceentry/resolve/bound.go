@@ -115,11 +115,11 @@ func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, host stri
 	return r
 }
 
-// requests are the routes of requests to a port of the row: the user's, or the host's own.
+// led says whether requests to the row follow the user's routes.
+func (r *ExitRow) led() bool { return r.Bound != nil && len(r.Bound.HTTP) > 0 }
+
+// requests are the user's routes of requests to a port of the row.
 func (r *ExitRow) requests() []Route {
-	if r.Bound == nil || len(r.Bound.HTTP) == 0 {
-		return []Route{{For: Requests}}
-	}
 	routes := userRequests(r.Bound.HTTP, r.Bound.By[0], func(d route.Destination) To { return r.to(d, Requests) })
 	for i := range routes {
 		routes[i].mirrorOne(r.Service.Host, r.Port.Number)

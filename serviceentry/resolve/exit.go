@@ -90,9 +90,15 @@ func (e Exit) leaving(host string) []*registry.Service {
 
 // attached picks the registrations that leave by a gateway.
 func (e Exit) attached(list []*registry.Service) (out []*registry.Service) {
+	if e.gateway.IsZero() {
+		return nil
+	}
+	if !slices.ContainsFunc(list, func(svc *registry.Service) bool { return !svc.External || svc.Exit != e.gateway }) {
+		return list // mostly
+	}
 	for _, svc := range list {
 		switch {
-		case !svc.External || e.gateway.IsZero():
+		case !svc.External:
 		case svc.Exit == e.gateway:
 			out = append(out, svc)
 		case e.snap.LedBy(svc, e.gateway):
@@ -164,10 +170,17 @@ func (e Exit) Row(name string, port uint32, ns, meaning string) *ExitRow {
 
 // rowOf is Row of exactly a host, or a pattern; false where that has no row for the port.
 func (e Exit) rowOf(host string, port uint32, ns, meaning string) (*ExitRow, bool) {
-	h, ok := e.Host(host)
-	if !ok {
+	own := e.registrations(e.leaving(host))
+	if len(own) == 0 {
 		return nil, false
 	}
-	p, ok := h.port(port)
-	return p.Choose(ns, meaning), ok
+	rows := rowsAt(own, port, e.verified())
+	if len(rows) == 0 {
+		return nil, false
+	}
+	rows = withPatterns(rows, e.covering(own), port, e.verified())
+	if len(rows) == 1 && len(rows[0].bounds) == 0 {
+		return rows[0], true // everybody's
+	}
+	return choose(withBound(choices(rows, e.snap.Mesh.RootNamespace)), ns, meaning), true
 }

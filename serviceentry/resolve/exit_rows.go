@@ -64,17 +64,21 @@ func (h *ExitHost) port(number uint32) (ExitPort, bool) {
 	if len(p.Own) == 0 {
 		return p, false
 	}
-	// whoever may not use the host, or has a pattern of its own, goes by the patterns
-	rows := slices.Clip(p.Own)
-	for _, list := range h.Patterns {
-		for _, row := range rowsAt(list, number, h.Verified) {
+	p.Choices = withBound(choices(withPatterns(p.Own, h.Patterns, number, h.Verified), h.Root))
+	return p, true
+}
+
+// withPatterns adds the rows of the patterns that cover a host: whoever may not use the host, or has a pattern of its own, goes by those.
+func withPatterns(own []*ExitRow, patterns [][]Registration, number uint32, verified bool) []*ExitRow {
+	rows := slices.Clip(own)
+	for _, list := range patterns {
+		for _, row := range rowsAt(list, number, verified) {
 			if !registeredIn(rows, row.Service.Namespace) {
 				rows = append(rows, row)
 			}
 		}
 	}
-	p.Choices = withBound(choices(rows, h.Root))
-	return p, true
+	return rows
 }
 
 // rowsAt gives the registrations of a host, or of a pattern, that have a port, one a namespace, in order of age.
@@ -172,9 +176,9 @@ func rootFirst(rows []*ExitRow, root string) []*ExitRow {
 	return append(of, others...)
 }
 
-// Choose gives the row that a client of a namespace gets, whose sidecar means a namespace's registration ("" for none).
-func (p ExitPort) Choose(ns, meaning string) *ExitRow {
-	for _, c := range p.Choices {
+// choose gives the row that a client of a namespace gets, whose sidecar means a namespace's registration ("" for none).
+func choose(choices []Choice, ns, meaning string) *ExitRow {
+	for _, c := range choices {
 		if (c.Meaning == "" || c.Meaning == meaning) && (c.From == nil || slices.Contains(c.From, ns)) {
 			return c.Row
 		}
@@ -218,6 +222,8 @@ func (r *ExitRow) routes() []Route {
 	}
 	wrong := Route{For: Connections, Does: WrongProtocol}
 	switch {
+	case r.Port.Protocol.IsHTTP() && !r.led():
+		return []Route{wrong, {For: Requests}}
 	case r.Port.Protocol.IsHTTP():
 		return append([]Route{wrong}, r.requests()...)
 	case r.Dials():

@@ -34,7 +34,7 @@ func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
 // requestOf is the request, or the connection, that a destination stands for: GET, where nothing else is said.
 func requestOf(d Destination, x Shown) route.Request {
 	r := route.Request{Method: cmp.Or(d.Method, "GET"), Scheme: "http", Authority: d.Host, Path: cmp.Or(d.Path, "/"), Headers: d.Headers, SNI: x.Name, Dialled: x.Address, Unknown: d.Unknown}
-	if d.Port != 80 {
+	if d.Port != 80 && x.Kind == Requests {
 		r.Authority = net.JoinHostPort(d.Host, strconv.FormatUint(uint64(d.Port), 10))
 	}
 	return r
@@ -65,7 +65,7 @@ func (a Sidecar) lookUp(d Destination) (*registry.Service, Shown) {
 // helloOf is what a destination's TLS begins with. TLS to an address sends no name.
 func helloOf(d Destination) Hello {
 	h := Hello{TLS: d.Scheme.IsTLS()}
-	if _, err := netip.ParseAddr(d.Host); h.TLS && err != nil {
+	if _, is := host.Addr(d.Host); h.TLS && !is {
 		h.Name = d.Host
 	}
 	return h
@@ -73,9 +73,9 @@ func helloOf(d Destination) Hello {
 
 // address is the one that a workload connects to, as far as it is known, and says whether the destination is an address itself.
 func (a Sidecar) address(d Destination) (ip netip.Addr, literal bool) {
-	ip, err := netip.ParseAddr(d.Host)
+	ip, is := host.Addr(d.Host)
 	switch {
-	case err == nil:
+	case is:
 		return ip, true
 	case d.Dialled.IsValid():
 		return d.Dialled, false
@@ -125,7 +125,7 @@ func (a Sidecar) byName(d Destination) *registry.Service {
 		return exact
 	}
 	if exact == nil { // else it has the name, on all ports
-		for name := range a.otherNames(d.Host) {
+		for name := range a.otherNames(d.Host, a.kubernetesName(d.Host)) {
 			if svc := a.Visible(name); has(svc, d.Port) {
 				return svc
 			}
@@ -151,10 +151,9 @@ func has(svc *registry.Service, port uint32) bool {
 }
 
 // otherNames goes through the hosts that a name means where nobody registered it itself, in order: the Service that it is short
-// for, and what those are other names of. What entries register has no short names.
-func (a Sidecar) otherNames(host string) iter.Seq[string] {
+// for, whose full name is given, and what those are other names of. What entries register has no short names.
+func (a Sidecar) otherNames(host, full string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		full := a.kubernetesName(host)
 		if svc := a.Visible(full); svc != nil && svc.Source.Kind == config.KindService && !yield(full) {
 			return
 		}
@@ -170,13 +169,21 @@ func (a Sidecar) otherNames(host string) iter.Seq[string] {
 // A pattern that somebody registered for the same names has them.
 func (a Sidecar) podsOf(host string, port uint32) (svc *registry.Service, tail string) {
 	for _, rest, ok := strings.Cut(host, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
-		for _, name := range [...]string{rest, a.kubernetesName(rest)} {
-			if svc := a.Visible(name); svc != nil && svc.Headless() && has(svc, port) && a.Visible("*."+rest) == nil {
-				return svc, rest
-			}
+		if svc := a.headless(rest); has(svc, port) && a.Visible("*."+rest) == nil {
+			return svc, rest
 		}
 	}
 	return nil, ""
+}
+
+// headless is the Service of that kind that is called so, in full or shorter; nil where none is.
+func (a Sidecar) headless(name string) *registry.Service {
+	if full := a.fullName(name); full != "" {
+		if svc := a.Visible(full); svc != nil && svc.Headless() {
+			return svc
+		}
+	}
+	return nil
 }
 
 // shown is the destination as the proxy sees it: on ports where it does not read, everything is TCP.
@@ -188,19 +195,25 @@ func (a Sidecar) shown(d Destination) Destination {
 }
 
 // kubernetesName completes what workloads call a Kubernetes service: "web", "web.default", "web.default.svc". It is
-// "" for other names.
+// "" for other names, and where nothing is called so.
 func (a Sidecar) kubernetesName(host string) string {
-	switch strings.Count(host, ".") {
-	case 0:
-		return registry.Ref{Namespace: a.Namespace, Name: host}.Host()
-	case 1:
-		return host + ".svc.cluster.local"
-	case 2:
-		if name, ok := strings.CutSuffix(host, ".svc"); ok {
-			return name + ".svc.cluster.local"
-		}
+	name, rest, two := strings.Cut(host, ".")
+	if !two {
+		return a.snap.FullName(registry.Ref{Namespace: a.Namespace, Name: host})
 	}
-	return ""
+	ns, tail, more := strings.Cut(rest, ".")
+	if more && tail != "svc" {
+		return ""
+	}
+	return a.snap.FullName(registry.Ref{Namespace: ns, Name: name})
+}
+
+// fullName is the same for what may be a full name itself.
+func (a Sidecar) fullName(host string) string {
+	if _, full := registry.RefOf(host); full {
+		return host
+	}
+	return a.kubernetesName(host)
 }
 
 // Resolved is what the workload's DNS answers for a name that is registered: the address made up for it, or the
@@ -210,12 +223,14 @@ func (a Sidecar) Resolved(name string) netip.Addr {
 	if ip := answered(a.Visible(name)); ip.IsValid() {
 		return ip
 	}
-	for other := range a.otherNames(name) {
+	for other := range a.otherNames(name, full) {
 		if ip := answered(a.Visible(other)); ip.IsValid() {
 			return ip
 		}
 	}
-	if ip := answered(a.Visible(full)); ip.IsValid() {
+	if full == "" {
+		full = name
+	} else if ip := answered(a.Visible(full)); ip.IsValid() {
 		return ip // resolvers complete names, whoever registered what they then find
 	}
 	for _, host := range [...]string{name, full} { // the cluster's DNS knows Services whoever sees them, and the pods of headless ones
@@ -224,10 +239,8 @@ func (a Sidecar) Resolved(name string) netip.Addr {
 		}
 	}
 	for _, rest, ok := strings.Cut(name, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
-		for _, parent := range [...]string{rest, a.kubernetesName(rest)} {
-			if svc := a.service(parent); svc != nil && svc.Headless() {
-				return answered(svc)
-			}
+		if svc := a.service(a.fullName(rest)); svc != nil && svc.Headless() {
+			return answered(svc)
 		}
 	}
 	return netip.Addr{}
@@ -235,6 +248,9 @@ func (a Sidecar) Resolved(name string) netip.Addr {
 
 // service is the Service of a full name, whoever sees it.
 func (a Sidecar) service(host string) *registry.Service {
+	if host == "" {
+		return nil
+	}
 	for _, svc := range a.snap.Services(host) {
 		if svc.Source.Kind == config.KindService {
 			return svc

@@ -84,13 +84,13 @@ func (a Sidecar) reach(v *registry.VirtualService, svc *registry.Service, host s
 // kubeOf reads the name of a Kubernetes Service.
 func kubeOf(host string) (registry.Ref, bool) { return registry.RefOf(host) }
 
-// requests are the routes of requests to a port that reads them: the user's, or the host's own.
-func (h *SidecarHost) requests(p registry.Port) []Route {
+// requests adds the routes of requests to a port that reads them: the user's, or the host's own.
+func (h *SidecarHost) requests(out []Route, p registry.Port) []Route {
 	if h.Led == nil {
-		return []Route{{For: Requests}}
+		return append(out, Route{For: Requests})
 	}
 	list := route.HTTPAt(h.Led.By.HTTP, route.At(p.Number, h.Led.Namespace, h.Led.Selected))
-	return userRequests(list, h.Led.By, func(d route.Destination) To { return h.to(d, p, Requests) })
+	return append(out, userRequests(list, h.Led.By, func(d route.Destination) To { return h.to(d, p, Requests) })...)
 }
 
 // l4 are the user's routes of connections to a port, as far as they count here.
@@ -114,21 +114,21 @@ func (h *SidecarHost) connections(p registry.Port, asked Asked) []Route {
 	return userConnections(list, h.Led.By, asked, func(d route.Destination) To { return h.to(d, p, Connections) })
 }
 
-// opaque are the routes of connections, the user's or the host's own.
-func (h *SidecarHost) opaque(p registry.Port, asked Asked) []Route {
+// opaque adds the routes of connections, the user's or the host's own.
+func (h *SidecarHost) opaque(out []Route, p registry.Port, asked Asked) []Route {
 	if user := h.connections(p, asked); user != nil {
-		return user
+		return append(out, user...)
 	}
-	return []Route{{For: Connections, Asked: asked}}
+	return append(out, Route{For: Connections, Asked: asked})
 }
 
-// opaqueRequests are those of requests to a port of TCP: they go where its connections do.
-func (h *SidecarHost) opaqueRequests(p registry.Port) []Route {
+// opaqueRequests adds those of requests to a port of TCP: they go where its connections do.
+func (h *SidecarHost) opaqueRequests(out []Route, p registry.Port) []Route {
 	routes := h.connections(p, Anyhow)
 	if routes == nil || p.Protocol == registry.TLS {
-		return []Route{{For: Requests}}
+		return append(out, Route{For: Requests})
 	}
-	return asRequests(routes)
+	return append(out, asRequests(routes)...)
 }
 
 // asRequests are routes of requests that go where those of connections do.

@@ -142,20 +142,21 @@ func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 		Far:     a.snap.FarEnd(svc, rule, registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets}),
 		Gateway: a.isGateway(svc.Host),
 	}
-	h.Near = a.near.For(h.ends()...)
+	h.Near = h.seenFrom(a.near)
 	h.mutual(a.snap)
 	return h
 }
 
-// ends are the host itself, and what VirtualServices lead it to.
-func (h *SidecarHost) ends() []registry.End {
-	out := []registry.End{{Service: h.Service, Rule: h.Rule}}
-	if h.Led != nil {
-		for _, r := range h.Led.Ends {
-			out = append(out, registry.End{Service: r.Service, Rule: r.Rule})
-		}
+// seenFrom is what counts of where the workload is, for the host itself and what VirtualServices lead it to.
+func (h *SidecarHost) seenFrom(near registry.Near) registry.Near {
+	if h.Led == nil {
+		return near.For(registry.End{Service: h.Service, Rule: h.Rule})
 	}
-	return out
+	ends := []registry.End{{Service: h.Service, Rule: h.Rule}}
+	for _, r := range h.Led.Ends {
+		ends = append(ends, registry.End{Service: r.Service, Rule: r.Rule})
+	}
+	return near.For(ends...)
 }
 
 // isGateway says whether a host is the full name of a Service that something leaves by. Whoever registers that name, an egress

@@ -67,25 +67,27 @@ func (h *SidecarHost) routes(p registry.Port) []Route {
 	if c, closed := h.Far.Closed[p.Number]; closed {
 		return closedRoutes(c)
 	}
+	out := make([]Route, 0, 5) // as many as there are without VirtualServices
 	switch {
 	case p.Protocol.IsHTTP():
-		return append(append(h.unnamed(ByAddress), Route{For: Connections, Does: WrongProtocol}), h.requests(p)...)
+		out = append(h.unnamed(out, ByAddress), Route{For: Connections, Does: WrongProtocol})
+		return h.requests(out, p)
 	case p.Protocol == registry.TLS && svc.External:
-		return append(h.tlsRoutes(p), Route{For: Requests, Does: WrongProtocol})
+		return append(h.tlsRoutes(out, p), Route{For: Requests, Does: WrongProtocol})
 	case !svc.ByAddress() || !svc.Exit.IsZero():
-		return append(h.opaque(p, Anyhow), h.opaqueRequests(p)...)
+		return h.opaqueRequests(h.opaque(out, p, Anyhow), p)
 	default:
-		return slices.Concat(h.opaque(p, ByAddress), h.opaque(p, Anyhow), h.opaqueRequests(p))
+		return h.opaqueRequests(h.opaque(h.opaque(out, p, ByAddress), p, Anyhow), p)
 	}
 }
 
 // tlsRoutes are for connections to a host outside that takes TLS only. One without a TLS name goes where its address leads. One
 // with a name that is nobody's does so, too, if the host is reached straight from here: through a gateway, which holds names
 // against each other, it would not come.
-func (h *SidecarHost) tlsRoutes(p registry.Port) []Route {
+func (h *SidecarHost) tlsRoutes(out []Route, p registry.Port) []Route {
 	svc := h.Service
 	if !svc.VIP4.IsValid() && (len(svc.Addresses) == 0 || !svc.ByAddress()) {
-		return h.opaque(p, Anyhow)
+		return h.opaque(out, p, Anyhow)
 	}
 	byAddress, byName := Route{For: Connections, Asked: ByAddress}, Route{For: Connections, Asked: ByHostName}
 	if !svc.Exit.IsZero() {
@@ -94,24 +96,28 @@ func (h *SidecarHost) tlsRoutes(p registry.Port) []Route {
 	if len(h.Aliases) > 0 {
 		byName.Asked = ByName
 	}
-	named, user := []Route{byName}, h.connections(p, byName.Asked)
+	user := h.connections(p, byName.Asked)
+	if user == nil && !svc.Exit.IsZero() { // what goes on is one route, since what does not comes first
+		return append(h.unnamed(out, Misnamed), Route{For: Connections, Asked: Otherwise, Does: WrongProtocol}, Route{For: Connections})
+	}
 	if user != nil { // they are by name, so what shows none is for none of them
 		byAddress.Does, byAddress.By, byAddress.Revision = Unrouted, h.Led.By.Key, h.Led.By.Revision
-		named = user
 	}
-	if user == nil && !svc.Exit.IsZero() { // what goes on is one route, since what does not comes first
-		return append(h.unnamed(Misnamed), Route{For: Connections, Asked: Otherwise, Does: WrongProtocol}, Route{For: Connections})
+	if out = h.unnamed(append(out, byAddress), ByAddress); user != nil {
+		out = append(out, user...)
+	} else {
+		out = append(out, byName)
 	}
-	return slices.Concat([]Route{byAddress}, h.unnamed(ByAddress), named, []Route{{For: Connections, Does: WrongProtocol}})
+	return append(out, Route{For: Connections, Does: WrongProtocol})
 }
 
-// unnamed is for TLS connections that the host's address found, asked in that way, and that it does not take. With a made-up address they are
+// unnamed adds what is for TLS connections that the host's address found, asked in that way, and that it does not take. With a made-up address they are
 // meant for the host, and are told why not; with another they are nobody's.
-func (h *SidecarHost) unnamed(asked Asked) []Route {
+func (h *SidecarHost) unnamed(out []Route, asked Asked) []Route {
 	if len(h.Service.Addresses) == 0 || !h.Service.ByAddress() {
-		return nil
+		return out
 	}
-	return []Route{{For: Connections, Asked: asked, Does: NotRegistered, By: h.Rest.By}}
+	return append(out, Route{For: Connections, Asked: asked, Does: NotRegistered, By: h.Rest.By})
 }
 
 func closedRoutes(c registry.Closed) []Route {

@@ -71,11 +71,11 @@ func (l Layer[V]) WalkPrefix(prefix string, f func(string, V) bool) {
 		l.own.WalkPrefix(prefix, f)
 		return
 	}
-	var own []entry[V]
-	l.own.WalkPrefix(prefix, func(key string, v V) bool { own = append(own, entry[V]{key, v}); return true })
+	var own []entry[string, V]
+	l.own.WalkPrefix(prefix, func(key string, v V) bool { own = append(own, entry[string, V]{key, v}); return true })
 	var none V
 	on := true
-	give := func(e entry[V]) { on = on && (e.value == none || f(e.key, e.value)) }
+	give := func(e entry[string, V]) { on = on && (e.value == none || f(e.key, e.value)) }
 	l.under.WalkPrefix(prefix, func(key string, v V) bool {
 		for on && len(own) > 0 && own[0].key < key {
 			give(own[0])
@@ -84,7 +84,7 @@ func (l Layer[V]) WalkPrefix(prefix string, f func(string, V) bool) {
 		if len(own) > 0 && own[0].key == key {
 			v, own = own[0].value, own[1:]
 		}
-		give(entry[V]{key, v})
+		give(entry[string, V]{key, v})
 		return on
 	})
 	for on && len(own) > 0 {
