@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -56,7 +57,11 @@ func placesOf(svc *registry.Service) []registry.Place {
 	if svc.Exit.IsZero() {
 		return []registry.Place{{Kind: registry.AtSidecar, Namespace: svc.Namespace, Secrets: registry.SecretsUnseen}}
 	}
-	return []registry.Place{{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace, Secrets: registry.SecretsUnseen}}
+	out := []registry.Place{{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace, Secrets: registry.SecretsUnseen}}
+	if long(svc.Host) {
+		out = append(out, registry.Place{Kind: registry.AtSidecar, Namespace: svc.Namespace, Secrets: registry.SecretsUnseen})
+	}
+	return out
 }
 
 // aboutFarEnds picks the objects that matter: rules about TLS, entries with written endpoints or with such a rule, and
@@ -75,7 +80,7 @@ func (w *world) aboutFarEnds() (objects []*config.Object, rules []config.Key) {
 		o := &w.objects[i]
 		switch spec := o.Spec.(type) {
 		case *networking.ServiceEntry:
-			if len(spec.Endpoints) > 0 || w.anyCovered(spec.Hosts, covered) {
+			if len(spec.Endpoints) > 0 || slices.ContainsFunc(spec.Hosts, long) || w.anyCovered(spec.Hosts, covered) {
 				objects = append(objects, o)
 				entries++
 			}
@@ -91,6 +96,12 @@ func (w *world) aboutFarEnds() (objects []*config.Object, rules []config.Key) {
 		return nil, nil
 	}
 	return objects, rules
+}
+
+// long says whether a host may be too long for the way to an egress gateway.
+func long(h string) bool {
+	_, is := registry.TooLong(h, 65535, strings.Repeat("n", 63), true)
+	return is
 }
 
 func setsTLS(rule *networking.DestinationRule) bool {

@@ -156,6 +156,11 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	}
 	what := about{host: name, port: port.Number, protocol: speaks, request: shown.Request, at: a.at}
 	called := shown.Name
+	if most, long := registry.TooLong(name, port.Number, means, false); long && svc.Wildcard() && shown.Kind != resolve.Requests {
+		v.DecidedBy = Object{r.By, "hosts: " + svc.Host}
+		v.Reason = fmt.Sprintf("the name has %d bytes, and the way to the egress gateway can say at most %d", len(name), most)
+		return v
+	}
 	otherName := port.Protocol == registry.TLS && called != "" && !svc.Wildcard() && called != svc.Host
 	if otherName { // the sidecar asks for the host; the ClientHello comes after that
 		shown.Name, shown.Request.SNI = svc.Host, svc.Host

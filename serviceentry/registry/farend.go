@@ -185,6 +185,9 @@ func (s *Snapshot) closed(svc *Service, port Port, rule *Rule, p Place) (Closed,
 		return Closed{By: rule.Key, Why: "spec: the rule asks for TLS and is refused: " + rule.Refused, Fix: "until it is right, nothing is sent"}, true
 	}
 	if p.Kind == AtSidecar && !svc.Exit.IsZero() {
+		if c, long := s.unnamable(svc, port); long {
+			return c, true
+		}
 		return s.unlikeGateway(svc, port, rule)
 	}
 	t := rule.TLSFor(port.Number)

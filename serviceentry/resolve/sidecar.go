@@ -122,7 +122,7 @@ func (a Sidecar) StandsApart(host string, list []*registry.Service) bool {
 
 // Means is the namespace whose registration of a host the gateway is told that is meant; "" where it is told none.
 func (a Sidecar) Means(svc *registry.Service) string {
-	if !svc.Exit.IsZero() && (contested(a.snap, svc) || (a.scope != nil && svc.Wildcard())) {
+	if !svc.Exit.IsZero() && (a.snap.Contested(svc) || (a.scope != nil && svc.Wildcard())) {
 		return svc.Namespace
 	}
 	return ""
@@ -192,15 +192,4 @@ func shortNames(ref registry.Ref, namespace string, headless bool) []string {
 		}
 	}
 	return out
-}
-
-// contested says whether several namespaces registered a host, or patterns that cover it, to leave by the same gateway.
-func contested(s *registry.Snapshot, svc *registry.Service) bool {
-	other := func(o *registry.Service) bool {
-		return o.External && o.Exit == svc.Exit && o.Namespace != svc.Namespace
-	}
-	if slices.ContainsFunc(s.Services(svc.Host), other) {
-		return true
-	}
-	return slices.ContainsFunc(s.Patterns(svc.Host), func(list []*registry.Service) bool { return slices.ContainsFunc(list, other) })
 }
