@@ -57,7 +57,7 @@ func (p *plan) begin(of envoylog.Question, t *tunnel, began, now time.Time) bool
 	if !q.due.IsZero() {
 		return false
 	}
-	if began.Before(p.last.Add(late)) || p.turns.between(began, p.turned) || q.denied != "" {
+	if began.Before(p.last.Add(late)) || began.Before(p.turned) && p.turns.between(began, p.turned) || q.denied != "" {
 		q.due = now.Add(settle)
 	}
 	return !q.due.IsZero()

@@ -185,7 +185,8 @@ func TestRulesEndByThemselves(t *testing.T) {
 		want(t, "asked", asked, "a.test:443", "a.test:443")
 		want(t, "ended", ended, 1)
 		// a tunnel that was let in just before, and is told of after
-		late := l.opens("shop", "a.test:443", 3)
+		l.deny("late.test:443", "its rule has ended")
+		late := l.opens("shop", "late.test:443", 3)
 		l.done(late)
 		late.Began = ends.Add(-time.Millisecond)
 		l.Begin(late)
@@ -234,13 +235,16 @@ func TestChangesBeforeABeginningIsTold(t *testing.T) {
 // TestPortsAreUsedAgain: a client's port is another connection's meanwhile, which is none of those that are denied.
 func TestPortsAreUsedAgain(t *testing.T) {
 	inLab(t, 10, func(t *testing.T, l *lab) {
-		l.opens("shop", "a.test:443", 1, 100)
+		first := l.opens("shop", "a.test:443", 1, 100)
 		time.Sleep(time.Millisecond) // of synctest
 		next := l.opens("shop", "b.test:443", 1, 200)
 		l.deny("a.test:443", "a rule")
 		l.Changed(policiesOf("shop", ""))
 		if _, ended := l.since(longEnough); len(ended) > 0 {
 			t.Error("ended", ended)
+		}
+		if why := l.done(first); why != "" {
+			t.Errorf("the record of the one before says %q", why)
 		}
 		l.deny("b.test:443", "a rule")
 		l.Changed(policiesOf("shop", ""))
