@@ -43,18 +43,17 @@ func (r *report) httpMatch(field string, m *networking.HTTPMatchRequest, atGatew
 
 var (
 	headerForm = regexp.MustCompile(`^[-_A-Za-z0-9]+$`)
-	claimForm  = regexp.MustCompile(`^@request\.auth\.claims[.\[].+`)
 )
 
 // matchedHeader checks a header's name, which for requests to gateways may also be a claim of a token.
 func (r *report) matchedHeader(field, name string, atGateways bool) {
+	_, claim := route.ClaimPath(name)
 	switch {
-	case claimForm.MatchString(strings.ToLower(name)):
-		if !atGateways {
-			r.reject(field, name, "claims are matched at gateways only", "name a gateway in spec.gateways, without mesh")
-		} else {
-			r.warn(field, name, "routes read no tokens, so nothing matches", "remove the match")
-		}
+	case claim && !atGateways:
+		r.reject(field, name, "claims are matched at ingress gateways only", "name a gateway in spec.gateways, without mesh")
+	case claim:
+	case strings.HasPrefix(name, "@"):
+		r.reject(field, name, "is no claim of a token", "write @request.auth.claims.NAME, or @request.auth.claims[NAME][WITHIN]")
 	case !headerForm.MatchString(name):
 		r.reject(field, name, "is no header's name", "write it in lower case with hyphens")
 	}

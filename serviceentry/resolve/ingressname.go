@@ -120,7 +120,7 @@ func (n *IngressName) add(a Ingress, opened *registry.Opened, o *registry.Opened
 	if !o.Alone && len(r.By) > 0 && r.By[0].Key.Namespace != v.Key.Namespace {
 		return
 	}
-	place := route.Place{Gateway: cmp.Or(o.Ref, o.Gateway.Key.Namespace+"/"+o.Gateway.Key.Name), Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels())}
+	place := route.Place{Gateway: cmp.Or(o.Ref, o.Gateway.Key.Namespace+"/"+o.Gateway.Key.Name), Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels()), ReadsTokens: true}
 	switch o.Serves {
 	case registry.ServesRequests, registry.ServesTLSRequests:
 		if r.Alone = o.Alone; r.Alone {

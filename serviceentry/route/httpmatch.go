@@ -20,6 +20,7 @@ type HTTPMatch struct {
 	Method    *Text         `json:",omitempty"`
 	Authority *Text         `json:",omitempty"` // of the Host as it was sent, with its port
 	Headers   []HeaderMatch `json:",omitempty"`
+	Claims    []ClaimMatch  `json:",omitempty"`
 	Query     []QueryMatch  `json:",omitempty"`
 }
 
@@ -61,6 +62,11 @@ func (m *HTTPMatch) Holds(r *Request) bool {
 			return false
 		}
 	}
+	for i := range m.Claims {
+		if !m.Claims[i].holds(r) {
+			return false
+		}
+	}
 	for _, q := range m.Query {
 		if r.queryAsked() {
 			return false
@@ -86,7 +92,7 @@ func (m *HTTPMatch) path(path string) bool {
 // Any says whether every request at its place is meant.
 func (m *HTTPMatch) Any() bool {
 	all := m.URI == nil || m.URI.Kind == Present || (m.URI.Kind == Prefix && m.URI.Value == "/")
-	return all && m.Scheme == nil && m.Method == nil && m.Authority == nil && len(m.Headers) == 0 && len(m.Query) == 0
+	return all && m.Scheme == nil && m.Method == nil && m.Authority == nil && len(m.Headers) == 0 && len(m.Claims) == 0 && len(m.Query) == 0
 }
 
 func (h *HeaderMatch) holds(headers map[string][]string) bool {
@@ -120,7 +126,12 @@ func parameter(query, name string) (string, bool) {
 // works says whether a proxy can be told of it: names are there, and expressions are such.
 func (m *HTTPMatch) works() bool {
 	for _, h := range m.Headers {
-		if !isToken(h.Name) || !h.Text.works() { // a token's claim is no header, either
+		if !isToken(h.Name) || !h.Text.works() {
+			return false
+		}
+	}
+	for _, c := range m.Claims {
+		if !c.Text.works() {
 			return false
 		}
 	}

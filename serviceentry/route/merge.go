@@ -140,6 +140,7 @@ func mergeMatch(root *HTTPMatch, m HTTPMatch) (HTTPMatch, bool) {
 		}
 	}
 	m.Headers = append(slices.Clone(root.Headers), m.Headers...)
+	m.Claims = append(slices.Clone(root.Claims), m.Claims...)
 	m.Query = append(slices.Clone(root.Query), m.Query...)
 	if m.Port == 0 {
 		m.Port = root.Port
@@ -168,6 +169,13 @@ func contradicts(root, m *HTTPMatch) bool {
 	for _, h := range m.Headers {
 		for _, r := range root.Headers {
 			if h.Name == r.Name && h.Without == r.Without && !h.Without && outside(&r.Text, &h.Text) {
+				return true
+			}
+		}
+	}
+	for _, c := range m.Claims {
+		for _, r := range root.Claims {
+			if slices.Equal(c.Path, r.Path) && !c.Without && !r.Without && outside(&r.Text, &c.Text) {
 				return true
 			}
 		}

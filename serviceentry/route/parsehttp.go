@@ -72,6 +72,10 @@ func (p parser) httpMatch(m *networking.HTTPMatchRequest) HTTPMatch {
 			if slices.Contains([]string{"uri", "scheme", "method", "authority"}, name) {
 				continue // as the API says
 			}
+			if path, ok := ClaimPath(name); ok {
+				out.Claims = append(out.Claims, ClaimMatch{path, valueOf(list.of[name]), list.without})
+				continue
+			}
 			out.Headers = append(out.Headers, HeaderMatch{strings.ToLower(name), valueOf(list.of[name]), list.without})
 		}
 	}

@@ -34,6 +34,8 @@ type Place struct {
 	Ports     []uint32 // of which any is meant: at a sidecar the one that was dialled, at a gateway those of the servers that have the host
 	Namespace string   // the proxy's
 	Source    Source   // nil has no labels
+	// ReadsTokens says that it verifies tokens before it follows routes, so that matches may ask for claims: ingress gateways do.
+	ReadsTokens bool
 }
 
 // At makes the place of a sidecar's port.
@@ -75,7 +77,9 @@ type Request struct {
 	Headers   map[string][]string // by names in lower case
 	SNI       string              // of a TLS connection, in lower case
 	Dialled   netip.Addr          // where the client connected to
-	Unknown   *Unknown            // nil: all of it is known
+	// Claims gives a claim's texts, of a token that was verified: of a list those in it. nil where there is no token.
+	Claims  func(path []string) []string
+	Unknown *Unknown // nil: all of it is known
 }
 
 // Unknown says what nobody knows of a request, which is one of the past. What is not known is taken for none, and Asked names it once

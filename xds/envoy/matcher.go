@@ -196,14 +196,26 @@ func ClaimIsLike(claim []string, expression string) *Predicate {
 	for _, key := range append([]string{TokenPayload}, claim...) {
 		input.Path = append(input.Path, &inputsv3.DynamicMetadataInput_PathSegment{Segment: &inputsv3.DynamicMetadataInput_PathSegment_Key{Key: key}})
 	}
-	text := &typematcherv3.ValueMatcher{MatchPattern: &typematcherv3.ValueMatcher_StringMatch{StringMatch: &typematcherv3.StringMatcher{
-		MatchPattern: &typematcherv3.StringMatcher_SafeRegex{SafeRegex: &typematcherv3.RegexMatcher{Regex: expression}},
-	}}}
+	like := &typematcherv3.StringMatcher{MatchPattern: &typematcherv3.StringMatcher_SafeRegex{SafeRegex: &typematcherv3.RegexMatcher{Regex: expression}}}
+	return asksBy(extension("claim", input), extension("claim", &metadatav3.Metadata{Value: textOrOneOf(like)}))
+}
+
+// ClaimIs asks the same of a route, by any matcher of texts; without turns it round.
+func ClaimIs(claim []string, text *typematcherv3.StringMatcher, without bool) *typematcherv3.MetadataMatcher {
+	out := &typematcherv3.MetadataMatcher{Filter: TokenFilter, Value: textOrOneOf(text), Invert: without}
+	for _, key := range append([]string{TokenPayload}, claim...) {
+		out.Path = append(out.Path, &typematcherv3.MetadataMatcher_PathSegment{Segment: &typematcherv3.MetadataMatcher_PathSegment_Key{Key: key}})
+	}
+	return out
+}
+
+// textOrOneOf is true of a text that matches, and of a list with one.
+func textOrOneOf(m *typematcherv3.StringMatcher) *typematcherv3.ValueMatcher {
+	text := &typematcherv3.ValueMatcher{MatchPattern: &typematcherv3.ValueMatcher_StringMatch{StringMatch: m}}
 	among := &typematcherv3.ValueMatcher{MatchPattern: &typematcherv3.ValueMatcher_ListMatch{ListMatch: &typematcherv3.ListMatcher{
 		MatchPattern: &typematcherv3.ListMatcher_OneOf{OneOf: text},
 	}}}
-	either := &typematcherv3.ValueMatcher{MatchPattern: &typematcherv3.ValueMatcher_OrMatch{OrMatch: &typematcherv3.OrMatcher{ValueMatchers: []*typematcherv3.ValueMatcher{text, among}}}}
-	return asksBy(extension("claim", input), extension("claim", &metadatav3.Metadata{Value: either}))
+	return &typematcherv3.ValueMatcher{MatchPattern: &typematcherv3.ValueMatcher_OrMatch{OrMatch: &typematcherv3.OrMatcher{ValueMatchers: []*typematcherv3.ValueMatcher{text, among}}}}
 }
 
 func noted(key string, m *typematcherv3.StringMatcher) *Predicate {

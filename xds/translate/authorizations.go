@@ -53,7 +53,7 @@ func authorization(s *registry.Snapshot, p Policed) []*resource.Resource {
 			envoy.KindTLS: connections, envoy.KindTCP: connections,
 		}, authorizing.Requests(set, see)))
 	})
-	return append(askedAtGateway(s, set, see), envoy.SealExtension(envoy.FilterAuthz, f), envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifiedBy(s, p))))
+	return append(askedAtGateway(s, set, see), envoy.SealExtension(envoy.FilterAuthz, f), envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifiedBy(s, p), false)))
 }
 
 // atGateway is how an egress gateway sees its clients: by their certificates, and by what it is asked for, of which the port is the one
@@ -81,7 +81,7 @@ func inboundAuthorization(s *registry.Snapshot, p Policed, see authorizing.Sight
 	return append(askedInbound(s, set, see),
 		envoy.SealExtension(envoy.FilterAuthzRequests, requests),
 		envoy.SealExtension(envoy.FilterAuthzConnections, authorizing.OfConnections(connections)),
-		envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifiedBy(s, p))),
+		envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifiedBy(s, p), p.Kind == Ingress)),
 	)
 }
 

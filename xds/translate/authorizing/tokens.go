@@ -11,13 +11,14 @@ import (
 )
 
 // Tokens is the filter that verifies tokens: one that is shown has to be good by the rule of its issuer, and none has to be shown.
-// Without rules it lets all pass, and nobody has a token.
-func Tokens(set tokens.Set) *jwtv3.JwtAuthentication {
+// Without rules it lets all pass, and nobody has a token. routed says that routes are followed by what tokens say.
+func Tokens(set tokens.Set, routed bool) *jwtv3.JwtAuthentication {
 	rules := set.Rules()
 	f := &jwtv3.JwtAuthentication{BypassCorsPreflight: true, Providers: map[string]*jwtv3.JwtProvider{}}
 	var good, ifShown []*jwtv3.JwtRequirement // by one rule; and by each, if a token is shown
 	for _, r := range rules {
 		f.Providers[r.Name] = provider(r)
+		f.Providers[r.Name].ClearRouteCache = routed
 		by := &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_ProviderName{ProviderName: r.Name}}
 		missing := &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_AllowMissing{AllowMissing: &emptypb.Empty{}}}
 		good, ifShown = append(good, by), append(ifShown, oneOf(by, missing))

@@ -126,6 +126,9 @@ func Match(m *route.HTTPMatch) *routev3.RouteMatch {
 	for _, h := range m.Headers {
 		out.Headers = append(out.Headers, headerMatch(h))
 	}
+	for _, c := range m.Claims {
+		out.DynamicMetadata = append(out.DynamicMetadata, envoy.ClaimIs(c.Path, textMatch(c.Text), c.Without))
+	}
 	for _, q := range m.Query {
 		p := &routev3.QueryParameterMatcher{Name: q.Name, QueryParameterMatchSpecifier: &routev3.QueryParameterMatcher_PresentMatch{PresentMatch: true}}
 		if q.Text.Kind != route.Present {
@@ -149,6 +152,8 @@ func headerMatch(h route.HeaderMatch) *routev3.HeaderMatcher {
 
 func textMatch(t route.Text) *matcherv3.StringMatcher {
 	switch t.Kind {
+	case route.Present: // of a text; proxies take no empty prefix
+		return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: "(?s).*"}}}
 	case route.Prefix:
 		return envoy.Prefix(t.Value)
 	case route.Regex:
