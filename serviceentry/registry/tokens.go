@@ -76,6 +76,16 @@ func (s *Snapshot) KeysWanted() map[config.Key]tokens.Source {
 	return out
 }
 
+// AuthenticationsWanting are the RequestAuthentications that want keys.
+func (s *Snapshot) AuthenticationsWanting(keys config.Key) (out []config.Key) {
+	for _, a := range s.verifying[keys.Namespace] {
+		if slices.ContainsFunc(a.Rules, func(r tokens.Rule) bool { return r.From.URI != "" && r.From.Key(keys.Namespace) == keys }) {
+			out = append(out, a.Key)
+		}
+	}
+	return out
+}
+
 // setKeys looks again at the RequestAuthentications of the namespace that keys were fetched for.
 func (b *batch) setKeys(c config.Change) {
 	for _, a := range b.next.verifying[c.Key.Namespace] {

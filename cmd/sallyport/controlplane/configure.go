@@ -43,8 +43,10 @@ type plane struct {
 	cluster   *cluster        // nil without one
 	policies  policyNotes
 	keys      *keys.Fetcher
-	proposals chan proposal
-	foresight *foresight // nil without a log, or without a cluster
+	// keysFailing is which of them cannot be fetched.
+	keysFailing atomic.Pointer[map[config.Key]keys.Failure]
+	proposals   chan proposal
+	foresight   *foresight // nil without a log, or without a cluster
 }
 
 // configure is the one writer: it takes the source's batches and new mesh settings, in turn, and publishes what
@@ -82,6 +84,7 @@ func (p *plane) configure(ctx context.Context) error {
 			if len(fetched.Changes) > 0 {
 				p.apply(fetched.Changes)
 			}
+			p.noteFailing(fetched.Failing)
 			if fetched.Tried { // proxies that have keys are to be given none that nobody has asked for
 				p.readyOnce.Do(func() {
 					close(p.ready)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,7 +64,8 @@ func newPlane(ctx context.Context, cfg Config) (*plane, error) {
 	p.nodes = newNodes(func() string { return p.snapshot.Load().Mesh.RootNamespace })
 	p.snapshot.Store(reg.Snapshot())
 	p.cache.FollowPods(p.podsOn)
-	metrics.MustRegister(policyEnds(p.snapshot.Load))
+	p.keys.Folder = filepath.Join(cfg.DataDir, "token-keys")
+	metrics.MustRegister(policyEnds(p.snapshot.Load), keyFailures(p.failing))
 	p.sayIgnored(&settings)
 	return p, nil
 }

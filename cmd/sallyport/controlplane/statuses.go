@@ -40,6 +40,8 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 			out[key] = p.policyDetails(o)
 		case key.Kind == config.KindServiceEntry:
 			out[key] = detailsOf(s, o)
+		case key.Kind == config.KindRequestAuthentication:
+			out[key] = p.tokenDetails(s, key)
 		case key.Kind == config.KindDestinationRule:
 			out[key] = status.Details{Warnings: closedBy(s, key, o.Spec.(*networking.DestinationRule))}
 		default:

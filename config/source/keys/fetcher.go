@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/fnv"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
@@ -20,6 +21,16 @@ type Wanted struct {
 type Batch struct {
 	Changes []config.Change
 	Tried   bool // each set that is wanted was tried, or the first ones have taken too long
+	// Failing is why sets could not be fetched the last time that they were tried: all of them, in each batch.
+	Failing map[config.Key]Failure
+}
+
+// Failure is that a set cannot be fetched.
+type Failure struct {
+	URI string
+	Err string
+	// Until is how long those are trusted that were fetched last; zero where there are none.
+	Until time.Time
 }
 
 // Fetcher keeps sets of keys.
@@ -31,6 +42,9 @@ type Fetcher struct {
 	Fresh, First, Last time.Duration
 	// Patience is how long the first sets that are wanted may keep everybody waiting for them.
 	Patience time.Duration
+	// Oldest is how long a set is trusted that cannot be fetched again, and Folder where sets are kept over a restart; "" for nowhere.
+	Oldest time.Duration
+	Folder string
 
 	fetch   func(context.Context, Source, inside.Allowed) (string, error)
 	want    chan []Wanted
@@ -40,7 +54,7 @@ type Fetcher struct {
 // NewFetcher makes one with the usual times.
 func NewFetcher(log *slog.Logger, check func(text string) error) *Fetcher {
 	return &Fetcher{
-		Log: log, Check: check, Fresh: 20 * time.Minute, First: time.Second, Last: time.Minute, Patience: patience,
+		Log: log, Check: check, Fresh: 20 * time.Minute, First: time.Second, Last: time.Minute, Patience: patience, Oldest: oldest,
 		fetch: fetch, want: make(chan []Wanted), batches: make(chan Batch),
 	}
 }
@@ -63,7 +77,9 @@ type set struct {
 	busy    bool
 	tried   bool
 	text    string
+	fetched time.Time     // when text was
 	failing time.Duration // how long it waits after a failure; 0 while it is well
+	failed  string        // why
 }
 
 type fetched struct {
@@ -101,14 +117,18 @@ func (p *places) give(ns string) {
 	}
 }
 
-// patience is Fetcher's.
-const patience = 10 * time.Second
+// patience and oldest are Fetcher's.
+const (
+	patience = 10 * time.Second
+	oldest   = 24 * time.Hour
+)
 
 // Run fetches until ctx ends. It holds what was fetched until somebody takes it.
 func (f *Fetcher) Run(ctx context.Context) {
 	sets, results := map[config.Key]*set{}, make(chan fetched)
 	var held []config.Change
 	told, busy := true, places{of: map[string]int{}}
+	failing, tidied := map[config.Key]Failure{}, false
 	var since time.Time // something was wanted first
 	for {
 		now := time.Now()
@@ -120,6 +140,11 @@ func (f *Fetcher) Run(ctx context.Context) {
 			}
 		}
 		for key, s := range sets {
+			if left := f.Oldest - now.Sub(s.fetched); s.text != "" && left > 0 {
+				next = min(next, left)
+			} else if s.text != "" {
+				held = append(held, f.expire(s))
+			}
 			switch wait := s.due.Sub(now); {
 			case s.busy:
 			case wait > 0:
@@ -136,7 +161,8 @@ func (f *Fetcher) Run(ctx context.Context) {
 			}
 		}
 		var out chan Batch
-		if len(held) > 0 || tried && !told {
+		failures := failuresIn(sets, f.Oldest)
+		if len(held) > 0 || tried && !told || !maps.Equal(failures, failing) {
 			out = f.batches
 		}
 		timer := time.NewTimer(next)
@@ -145,8 +171,11 @@ func (f *Fetcher) Run(ctx context.Context) {
 			timer.Stop()
 			return
 		case all := <-f.want:
-			held = append(held, wanted(sets, all)...)
-			told = false
+			held = append(held, f.wanted(sets, all)...)
+			if told = false; !tidied {
+				f.tidy(all)
+				tidied = true
+			}
 			if since.IsZero() && len(all) > 0 {
 				since = time.Now()
 			}
@@ -155,8 +184,8 @@ func (f *Fetcher) Run(ctx context.Context) {
 			if sets[r.key] == r.of {
 				held = append(held, f.took(r)...)
 			}
-		case out <- Batch{held, tried}:
-			held, told = nil, tried
+		case out <- Batch{held, tried, failures}:
+			held, told, failing = nil, tried, failures
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -172,8 +201,32 @@ func allTried(sets map[config.Key]*set) bool {
 	return true
 }
 
-// wanted makes the sets those that are wanted, and gives those that go.
-func wanted(sets map[config.Key]*set, all []Wanted) (gone []config.Change) {
+// failuresIn are those of the sets that failed.
+func failuresIn(sets map[config.Key]*set, oldest time.Duration) map[config.Key]Failure {
+	out := map[config.Key]Failure{}
+	for key, s := range sets {
+		if s.failed == "" {
+			continue
+		}
+		x := Failure{URI: s.URI, Err: s.failed}
+		if s.text != "" {
+			x.Until = s.fetched.Add(oldest)
+		}
+		out[key] = x
+	}
+	return out
+}
+
+// expire takes back a set that could not be fetched again for too long.
+func (f *Fetcher) expire(s *set) config.Change {
+	f.Log.Warn("keys for tokens could not be fetched for too long: no token of theirs is good any more", "namespace", s.Key.Namespace, "from", s.URI, "fetched", s.fetched)
+	s.text = ""
+	f.drop(s.Source)
+	return config.Change{Key: s.Key}
+}
+
+// wanted makes the sets those that are wanted, and gives those that go, and those that were kept.
+func (f *Fetcher) wanted(sets map[config.Key]*set, all []Wanted) (changes []config.Change) {
 	now := map[config.Key]bool{}
 	for _, w := range all {
 		key := w.Key
@@ -181,7 +234,11 @@ func wanted(sets map[config.Key]*set, all []Wanted) (gone []config.Change) {
 		if s := sets[key]; s != nil {
 			s.Wanted = w
 		} else {
-			sets[key] = &set{Wanted: w}
+			s = &set{Wanted: w}
+			sets[key] = s
+			if f.restore(s); s.text != "" {
+				changes = append(changes, s.change())
+			}
 		}
 	}
 	for key, s := range sets {
@@ -189,11 +246,12 @@ func wanted(sets map[config.Key]*set, all []Wanted) (gone []config.Change) {
 			continue
 		}
 		delete(sets, key)
+		f.drop(s.Source)
 		if s.text != "" {
-			gone = append(gone, config.Change{Key: key})
+			changes = append(changes, config.Change{Key: key})
 		}
 	}
-	return gone
+	return changes
 }
 
 // took takes what a fetch gave: a set that is another one is a change, and after a failure the last good one stays.
@@ -205,17 +263,25 @@ func (f *Fetcher) took(r fetched) []config.Change {
 	}
 	if r.err != nil {
 		s.failing = min(max(2*s.failing, f.First), f.Last)
-		s.due = time.Now().Add(s.failing)
+		s.due, s.failed = time.Now().Add(s.failing), r.err.Error()
 		f.Log.Warn("keys for tokens cannot be fetched; tokens are verified by those that were fetched last, and without any none is good",
 			"namespace", s.Key.Namespace, "from", s.URI, "error", r.err, "fetched", s.text != "", "again", s.failing.String())
 		return nil
 	}
-	s.failing, s.due = 0, time.Now().Add(f.Fresh)
-	if s.text == r.text {
+	now := time.Now()
+	s.failing, s.failed, s.due, s.fetched = 0, "", now.Add(f.Fresh), now
+	same := s.text == r.text
+	s.text = r.text
+	f.keep(s)
+	if same {
 		return nil
 	}
-	s.text = r.text
+	return []config.Change{s.change()}
+}
+
+// change is that the set is this one now.
+func (s *set) change() config.Change {
 	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(r.text))
-	return []config.Change{{Key: r.key, Object: &config.Object{Key: r.key, Origin: s.URI, Spec: r.text, Hash: sum.Sum64()}}}
+	_, _ = sum.Write([]byte(s.text))
+	return config.Change{Key: s.Key, Object: &config.Object{Key: s.Key, Origin: s.URI, Spec: s.text, Hash: sum.Sum64()}}
 }

@@ -128,6 +128,9 @@ func TestFetcher(t *testing.T) {
 	}
 	for _, bad := range []string{"", "an error's page"} {
 		says.Store(bad)
+		if b := next(); len(b.Changes) > 0 || b.Failing[of.Key].URI != of.URI || b.Failing[of.Key].Err == "" || b.Failing[of.Key].Until.Before(time.Now()) {
+			t.Errorf("%q: %+v", bad, b)
+		}
 		select { // it is asked for again many times, and says nothing
 		case b := <-f.Batches():
 			t.Errorf("%q: %+v", bad, b)
@@ -135,8 +138,8 @@ func TestFetcher(t *testing.T) {
 		}
 	}
 	says.Store("keys of b")
-	if got := text(next()); got != "keys of b" {
-		t.Error(got)
+	if b := next(); text(b) != "keys of b" || len(b.Failing) > 0 {
+		t.Errorf("%+v", b)
 	}
 	f.Want(t.Context(), nil)
 	if b := next(); len(b.Changes) != 1 || b.Changes[0].Object != nil || !b.Tried {
@@ -145,7 +148,7 @@ func TestFetcher(t *testing.T) {
 	bad := of
 	bad.URI = s.URL + "/none"
 	f.Want(t.Context(), []Wanted{{bad, loopback(t)}})
-	if b := next(); len(b.Changes) != 0 || !b.Tried {
+	if b := next(); len(b.Changes) != 0 || !b.Tried || !b.Failing[of.Key].Until.IsZero() || !strings.Contains(b.Failing[of.Key].Err, "404") {
 		t.Errorf("what cannot be fetched was tried: %+v", b)
 	}
 }

@@ -1,0 +1,122 @@
+package controlplane
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/source/keys"
+	"github.com/sallyport/sallyport/config/source/kube/status"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// mostFailing is of how many sets of keys it is measured that they cannot be fetched.
+const mostFailing = 1000
+
+var keysFailing = prometheus.NewDesc("sallyport_token_keys_failing",
+	"1 for each set of keys for tokens that could not be fetched the last time, by the namespace that wants it and its host; the first 1,000.", []string{"namespace", "host"}, nil)
+
+// keyFailures measures which keys for tokens cannot be fetched.
+type keyFailures func() map[config.Key]keys.Failure
+
+// Describe implements [prometheus.Collector].
+func (keyFailures) Describe(out chan<- *prometheus.Desc) { out <- keysFailing }
+
+// Collect implements [prometheus.Collector].
+func (failing keyFailures) Collect(out chan<- prometheus.Metric) {
+	counts := map[[2]string]int{}
+	for key, x := range failing() {
+		counts[[2]string{key.Namespace, hostOf(x.URI)}]++
+	}
+	order := func(a, b [2]string) int { return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1])) }
+	for i, of := range slices.SortedFunc(maps.Keys(counts), order) {
+		if i == mostFailing {
+			return
+		}
+		out <- prometheus.MustNewConstMetric(keysFailing, prometheus.GaugeValue, float64(counts[of]), of[0], of[1])
+	}
+}
+
+func hostOf(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// failing is which keys cannot be fetched.
+func (p *plane) failing() map[config.Key]keys.Failure {
+	if all := p.keysFailing.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// noteFailing takes over which keys cannot be fetched, and tells the RequestAuthentications that want those of which it is news.
+func (p *plane) noteFailing(now map[config.Key]keys.Failure) {
+	before := p.failing()
+	if maps.Equal(before, now) {
+		return
+	}
+	p.keysFailing.Store(&now)
+	if p.cluster == nil {
+		return
+	}
+	s := p.snapshot.Load()
+	p.updateStatuses(func() map[config.Key]status.Details {
+		out := map[config.Key]status.Details{}
+		for _, all := range []map[config.Key]keys.Failure{before, now} {
+			for key := range all {
+				if before[key] == now[key] {
+					continue
+				}
+				for _, a := range s.AuthenticationsWanting(key) {
+					out[a] = p.tokenDetails(s, a)
+				}
+			}
+		}
+		return out
+	})
+}
+
+// tokenDetails say which keys of a RequestAuthentication cannot be fetched.
+func (p *plane) tokenDetails(s *registry.Snapshot, key config.Key) (d status.Details) {
+	a := s.RequestAuthentication(key.Namespace, key.Name)
+	if a == nil {
+		return d
+	}
+	failing := p.failing()
+	for i, r := range a.Rules {
+		x, fails := failing[r.From.Key(key.Namespace)]
+		if r.From.URI == "" || !fails {
+			continue
+		}
+		field := "jwksUri"
+		if r.From.Discover {
+			field = "issuer"
+		}
+		d.Warnings = append(d.Warnings, unfetched(key, fmt.Sprintf("spec.jwtRules[%d].%s", i, field), x))
+	}
+	return d
+}
+
+// unfetched says that keys cannot be fetched, what follows, and what to do.
+func unfetched(of config.Key, field string, x keys.Failure) admission.Finding {
+	follows := "no token of this issuer is good"
+	if !x.Until.IsZero() {
+		follows = "those that were fetched last count until " + x.Until.UTC().Format(time.RFC3339)
+	}
+	return admission.Finding{
+		Severity: admission.Warning, Key: of, Field: field, Value: x.URI, Message: "keys cannot be fetched: " + x.Err + "; " + follows,
+		Fix: "see that the control plane reaches " + cmp.Or(hostOf(x.URI), "it") + " and is answered 200 with a set of keys; what is inside sallyport.dns.allowPrivate can allow",
+	}
+}
