@@ -104,6 +104,8 @@ func (w *world) judgeTokens(r *report, p *security.RequestAuthentication) {
 	}
 	const open = "tokens that are forged or out of date are let through"
 	switch known, selected := w.gatewaysSelected(a.Workloads); {
+	case w.fronted(a.Workloads) && !selected:
+		r.reject("spec.targetRefs", nil, "waypoints verify tokens for all Services that they stand before, and not for single ones: "+open, "target the Gateway that is the waypoint")
 	case a.Targeted && known && !selected:
 		r.reject("spec", nil, noTarget+open, fixTarget)
 	case a.Targeted:

@@ -68,4 +68,6 @@ func (r *report) metadata() {
 		r.reject("metadata.namespace", r.of.Namespace, "is no valid namespace", "use lower-case letters, digits and hyphens, at most 63")
 	}
 	r.annotations()
+	r.waypointLabels()
+	r.ingressWaypoint()
 }

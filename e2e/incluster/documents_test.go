@@ -59,7 +59,7 @@ func TestDocuments(t *testing.T) {
 var givens = map[string]func(*stage, *howto.Reader){
 	"README.md":                  nil,
 	"install-on-kubernetes.md":   (*stage).runsSomething,
-	"ambient.md":                 (*stage).isInstalled,
+	"ambient.md":                 (*stage).hasWaypoints,
 	"ask-a-cluster.md":           (*stage).isInstalled,
 	"close-the-ways-around.md":   (*stage).isInstalled,
 	"gateway-api.md":             (*stage).hasGatewayAPI,
@@ -116,6 +116,12 @@ func (s *stage) asksOnAndOn(r *howto.Reader) {
 		stop()
 		<-ended
 	})
+}
+
+// hasWaypoints is isInstalled where the Gateway API's CRDs are.
+func (s *stage) hasWaypoints(r *howto.Reader) {
+	s.installGatewayAPI()
+	s.isInstalled(r)
 }
 
 // hasGatewayAPI: the API's CRDs are there, and pods with sidecars, of which one can ask others.

@@ -25,7 +25,7 @@ const (
 type Pod struct {
 	scene  *Scene
 	host   *world.Host
-	role   string // "sidecar" or "router"
+	role   string // "sidecar", "router" or "waypoint"
 	name   string
 	ns, sa string
 	ip     netip.Addr

@@ -57,6 +57,14 @@ func (s *Scene) AddRouter(ctx context.Context, name, ns, serviceAccount string, 
 	return s.addPod(ctx, "router", name, ns, serviceAccount, addr, labels)
 }
 
+// AddWaypoint is AddSidecar for a waypoint, which needs its Gateway's name among the labels.
+func (s *Scene) AddWaypoint(ctx context.Context, name, ns, serviceAccount string, addr netip.Addr, labels ...string) (*Pod, error) {
+	return s.addPod(ctx, "waypoint", name, ns, serviceAccount, addr, labels)
+}
+
+// Kill ends the pod's agent and Envoy at once.
+func (p *Pod) Kill(ctx context.Context) error { return p.kill(ctx) }
+
 func (s *Scene) addPod(ctx context.Context, role, name, ns, serviceAccount string, addr netip.Addr, labels []string) (*Pod, error) {
 	host, err := s.World.AddPod(name, addr)
 	if err != nil {

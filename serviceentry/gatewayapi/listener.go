@@ -101,6 +101,10 @@ func listener(w World, g, o *config.Object, spec *gatewayv1.GatewaySpec, in *gat
 	}
 	supported := l.supported(in)
 	l.Kinds = supported
+	if IsWaypoint(spec.GatewayClassName) {
+		l.waypoint(g, spec, in)
+		return l
+	}
 	if a := in.AllowedRoutes; a != nil && len(a.Kinds) > 0 {
 		l.Kinds = nil
 		for _, k := range a.Kinds {
@@ -120,7 +124,7 @@ func listener(w World, g, o *config.Object, spec *gatewayv1.GatewaySpec, in *gat
 			l.asks(w, g, validation(spec, l.Port))
 		}
 	default:
-		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonUnsupportedProtocol), "protocol: " + string(l.Protocol) + " is not served"}
+		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonUnsupportedProtocol), "protocol: " + string(l.Protocol) + " is not served by Gateways of this class"}
 	}
 	if config.IsBoundPort(l.Port) {
 		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonPortUnavailable), "port: proxies listen there themselves"}

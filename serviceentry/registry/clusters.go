@@ -94,6 +94,7 @@ func (b *batch) endpointsOf(service config.Key) []Endpoint {
 	if len(b.remotes) > 0 {
 		list = sortedEndpoints(list)
 	}
+	b.front(service.Namespace, list)
 	b.next.authenticate(service.Namespace, list)
 	return list
 }

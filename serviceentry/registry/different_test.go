@@ -1,6 +1,9 @@
 package registry_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 const ownService = "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: 10.0.0.9, selector: {app: web}, ports: [{name: http, port: 80}]}\n"
 
@@ -18,5 +21,35 @@ func TestDifferent(t *testing.T) {
 	w.remove(ownService)
 	if s := w.Snapshot(); s.View("shop") != "" || s.Different("shop") {
 		t.Errorf("without both: view %q, different %t", s.View("shop"), s.Different("shop"))
+	}
+}
+
+// TestDifferentRoutes: routes and rules of a namespace for a Service of its own lead all alike; others are its own.
+func TestDifferentRoutes(t *testing.T) {
+	const rule = "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: shop}\nspec: {host: web.HOST.svc.cluster.local, exportTo: ['TO']}\n"
+	const routes = "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v, namespace: shop}\n" +
+		"spec: {hosts: [web.HOST.svc.cluster.local], exportTo: ['TO'], http: [{MATCHroute: [{destination: {host: web.shop.svc.cluster.local}}]}]}\n"
+	for _, c := range []struct {
+		text, host, to, match string
+		different             bool
+	}{
+		{rule, "shop", "*", "", false},
+		{rule, "shop", ".", "", true},
+		{rule, "bank", "*", "", true},
+		{routes, "shop", "*", "", false},
+		{routes, "shop", ".", "", true},
+		{routes, "bank", "*", "", true},
+		{routes, "shop", "*", "match: [{sourceLabels: {app: a}}], ", true},
+		{routes, "shop", "*", "match: [{sourceNamespace: shop}], ", true},
+	} {
+		text := strings.NewReplacer("HOST", c.host, "TO", c.to, "MATCH", c.match).Replace(c.text)
+		w := newWorld(t, ownService, text)
+		if got := w.Snapshot().Different("shop"); got != c.different {
+			t.Errorf("%s: different %t", text, got)
+		}
+		w.remove(text)
+		if s := w.Snapshot(); s.Different("shop") {
+			t.Errorf("%s: different without it", text)
+		}
 	}
 }

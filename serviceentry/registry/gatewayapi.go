@@ -85,6 +85,7 @@ func (b *batch) setGatewayAPI(c config.Change) {
 	}
 	switch c.Key.Kind {
 	case config.KindGatewayClass:
+		b.changed.Waypoints = true
 		for key := range b.objects {
 			if key.Kind == config.KindKubeGateway {
 				b.remade[key] = true
@@ -100,6 +101,7 @@ func (b *batch) setGatewayAPI(c config.Change) {
 	case config.KindListenerSet:
 		b.setListenerSet(was, c.Object)
 	default:
+		b.changed.Waypoints = b.changed.Waypoints || ofWaypoint(was) || ofWaypoint(c.Object)
 		b.noteUses(was, false)
 		b.noteUses(c.Object, true)
 		b.remade[c.Key] = true
@@ -211,7 +213,7 @@ func (b *batch) fromKubeGateway(w world, key config.Key) *Gateway {
 	if o == nil {
 		return nil
 	}
-	if spec := o.Spec.(*gatewayv1.GatewaySpec); !gatewayapi.IsOurs(w, spec.GatewayClassName) || gatewayapi.Unacceptable(spec).Is() {
+	if spec := o.Spec.(*gatewayv1.GatewaySpec); !gatewayapi.IsOurs(w, spec.GatewayClassName) || gatewayapi.Unacceptable(spec).Is() || gatewayapi.IsWaypoint(spec.GatewayClassName) {
 		return nil
 	}
 	g := &Gateway{Key: key, Revision: o.Revision, Created: o.Created, Selector: map[string]string{gatewayapi.GatewayLabel: key.Name}, Hash: o.Hash}

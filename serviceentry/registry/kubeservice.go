@@ -152,13 +152,18 @@ func (b *batch) setKube(ref Ref) {
 		b.kube.Put(ref, is)
 	}
 	b.touchSelecting(was, is)
+	b.noteWaypoint(was, is)
 }
 
 // kubeService is what gateways' pods need to know of a Service; of one that only other clusters have, that it is there.
 func (b *batch) kubeService(ref Ref) *KubeService {
 	key := config.Key{Kind: config.KindService, Namespace: ref.Namespace, Name: ref.Name}
 	if spec := b.index.services[ref.Namespace][key]; spec != nil {
-		return &KubeService{Ref: ref, Host: ref.Host(), Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)}
+		k := &KubeService{Ref: ref, Host: ref.Host(), Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)}
+		if o := b.objects[key]; o != nil {
+			k.Waypoint = b.useWaypoint(o, k.Selector)
+		}
+		return k
 	}
 	for cluster, x := range b.remotes {
 		if x.services[ref.Namespace][key.In(cluster)] != nil {

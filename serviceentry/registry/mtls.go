@@ -40,7 +40,7 @@ func (s *Snapshot) authenticate(ns string, list []Endpoint) {
 	for i := range list {
 		e := &list[i]
 		e.Proxied, e.Plain, e.PlainAt = proxied(e.Labels), false, nil
-		if !e.Proxied {
+		if !e.Proxied && !e.Fronted {
 			continue
 		}
 		modes := s.Modes(ns, e.Labels)

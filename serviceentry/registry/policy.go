@@ -91,11 +91,13 @@ func (b *batch) setPolicy(c config.Change) {
 
 func (b *batch) setNamespaceLabels(c config.Change) {
 	b.unseen = true // a policy may ask for them later
+	was := b.next.namespaces[c.Key.Name]
 	b.next.namespaces = maps.Clone(b.next.namespaces)
 	delete(b.next.namespaces, c.Key.Name)
 	if c.Object != nil && len(c.Object.Labels) > 0 {
 		b.next.namespaces[c.Key.Name] = c.Object.Labels
 	}
+	b.relabelWaypoints(c.Key.Name, was)
 	for _, p := range b.next.policies[b.next.Mesh.RootNamespace] {
 		if p.Namespaces != nil && len(p.Namespaces.Labels) > 0 {
 			b.policed[c.Key.Name] = true

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"slices"
+	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -40,12 +41,19 @@ func (b *batch) setRule(c config.Change) {
 // countViewers counts the namespaces whose workloads follow a rule where others do not: its own, and those that it is exported to
 // by name.
 func (b *batch) countViewers(r *Rule, by int) {
-	b.countView(r.Key.Namespace, by, true)
+	// one about a Service of its namespace is followed by all to whom it is exported
+	b.countView(r.Key.Namespace, by, !r.ExportTo.All || r.Selector != nil || !isServiceOf(r.Host, r.Key.Namespace))
 	for _, ns := range r.ExportTo.Namespaces {
 		if ns != r.Key.Namespace {
 			b.countView(ns, by, true)
 		}
 	}
+}
+
+// isServiceOf says whether a host is the full name of a Service of a namespace.
+func isServiceOf(host, ns string) bool {
+	ref, is := RefOf(host)
+	return is && ref.Namespace == ns && !strings.HasPrefix(host, "*")
 }
 
 func (b *batch) replaceRule(host string, key config.Key, r *Rule) {

@@ -78,6 +78,7 @@ type KubeService struct {
 	Selector map[string]string
 	Ports    []Port
 	Outside  []netip.Addr // where it is reached from outside of the cluster
+	Waypoint Ref          // the one that it asks for; see Snapshot.Waypoint
 }
 
 // Changed says what a batch touched. Hosts are sorted; Mesh says that settings which reach all hosts changed.
@@ -106,13 +107,15 @@ type Changed struct {
 	Inbound []string
 	// GatewayAPI are the objects of the Gateway API of which something else may be to be told, sorted.
 	GatewayAPI []config.Key
+	// Waypoints says that which Services have waypoints, or where those are, may be otherwise.
+	Waypoints bool
 	// Credentials says that a Secret changed: what proxies are given, if not the hosts themselves.
 	Credentials bool
 }
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Networks && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Names) == 0 && len(c.GatewayAPI) == 0 && !c.Gateways && !c.Passing
+	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Networks && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Names) == 0 && len(c.GatewayAPI) == 0 && !c.Gateways && !c.Passing && !c.Waypoints
 }
 
 // Len is the number of hosts.

@@ -96,6 +96,12 @@ func (v *VirtualService) wheres() (out []route.Where) {
 	return out
 }
 
+// alikeForAll says whether all who ask for its hosts follow it, from wherever: it is about Services of its own namespace, and exported to all.
+func (v *VirtualService) alikeForAll() bool {
+	return v.ExportTo.All && !slices.ContainsFunc(v.Hosts, func(h string) bool { return !isServiceOf(h, v.Key.Namespace) }) &&
+		!slices.ContainsFunc(v.wheres(), func(w route.Where) bool { return w.SourceNamespace != "" || len(w.SourceLabels) > 0 })
+}
+
 // sources are the sets of sourceLabels in it, each once.
 func (v *VirtualService) sources() (out []map[string]string) {
 	seen := map[string]bool{}

@@ -128,7 +128,7 @@ func (b *batch) noteVirtual(v *VirtualService, there bool) {
 		return
 	}
 	for _, ns := range v.viewers() {
-		b.countView(ns, by, true)
+		b.countView(ns, by, !v.alikeForAll())
 	}
 }
 

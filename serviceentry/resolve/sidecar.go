@@ -69,7 +69,8 @@ type SidecarHost struct {
 	Accounts []string
 	Auto     bool
 	AllTake  []uint32
-	Led      *Led // what a VirtualService makes of the way to it; nil without one
+	Front    *Front // the waypoint that it is reached through; nil without one
+	Led      *Led   // what a VirtualService makes of the way to it; nil without one
 	// Rest is what happens to connections by address that the host does not take: they are nobody's. It is set where single
 	// addresses were written for the host, or ports are shut.
 	Rest Rest

@@ -14,6 +14,9 @@ import (
 // unprivilegedPorts lets a process without rights listen on ports below 1024, in its own pod.
 const unprivilegedPorts = "net.ipv4.ip_unprivileged_port_start"
 
+// ambientLabel is Istio's, by which pods join the mesh without sidecars.
+const ambientLabel = "istio.io/dataplane-mode"
+
 // afterDrain is how long the last of a pod takes, in seconds: Envoy's end, and the last audit records.
 const afterDrain = 15
 
@@ -21,6 +24,9 @@ func (g made) deployment() *appsv1.Deployment {
 	none, some := intstr.FromInt32(0), intstr.FromString("25%")
 	pod := metav1.ObjectMeta{Labels: g.labels(), Annotations: g.annotations()}
 	pod.Labels["sidecar.istio.io/inject"] = "false"
+	if g.as == Waypoint {
+		pod.Labels[ambientLabel] = "none" // it is a proxy itself, wherever it is
+	}
 	return &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: g.meta(),
 		Spec: appsv1.DeploymentSpec{
@@ -64,7 +70,7 @@ func (g made) container() corev1.Container {
 	s := g.settings
 	c := corev1.Container{
 		Name: inject.ProxyName, Image: s.Image, ImagePullPolicy: s.ImagePullPolicy,
-		Args: []string{"proxy", "router", "--max-connections=" + strconv.FormatInt(s.MaxConnections, 10), "--envoy-log-level=" + s.LogLevel},
+		Args: []string{"proxy", string(g.as), "--max-connections=" + strconv.FormatInt(s.MaxConnections, 10), "--envoy-log-level=" + s.LogLevel},
 		Env:  g.env(),
 		Ports: []corev1.ContainerPort{
 			{Name: "status-port", ContainerPort: inject.ReadyPort, Protocol: corev1.ProtocolTCP},

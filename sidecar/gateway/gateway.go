@@ -27,9 +27,18 @@ type Objects struct {
 	Service        *corev1.Service
 }
 
+// As is what a Gateway's pods are.
+type As string
+
+// The kinds; what the agent calls them.
+const (
+	Router   As = "router"
+	Waypoint As = "waypoint" // it stands before Services of the mesh, and nobody outside comes to it
+)
+
 // Render gives the objects of a Gateway; more are the ports of ListenerSets that are attached to it. The error says in the
 // user's terms what of the Gateway cannot be deployed.
-func Render(of *gatewayv1.Gateway, more []Port, s Settings) (Objects, error) {
+func Render(of *gatewayv1.Gateway, as As, more []Port, s Settings) (Objects, error) {
 	if problems := validation.IsValidLabelValue(of.Name); len(problems) > 0 {
 		return Objects{}, fmt.Errorf("metadata.name: %q: pods are labelled with it, so it has at most 63 characters: give the Gateway a shorter name", of.Name)
 	}
@@ -42,18 +51,22 @@ func Render(of *gatewayv1.Gateway, more []Port, s Settings) (Objects, error) {
 		}
 	}
 	kind := s.ServiceType
+	if as == Waypoint {
+		kind = corev1.ServiceTypeClusterIP
+	}
 	if value, says := of.Annotations[ServiceTypeAnnotation]; says {
 		if kind = corev1.ServiceType(value); !serviceTypes[kind] {
 			return Objects{}, fmt.Errorf("metadata.annotations[%q]: %q: write LoadBalancer, NodePort or ClusterIP", ServiceTypeAnnotation, value)
 		}
 	}
-	g := made{Gateway: of, settings: s, name: Name(of), ports: ports(of, more)}
+	g := made{Gateway: of, as: as, settings: s, name: Name(of, as), ports: ports(of, as, more)}
 	return Objects{ServiceAccount: g.account(), Deployment: g.deployment(), Service: g.service(kind)}, nil
 }
 
 // made is a Gateway whose objects are made.
 type made struct {
 	*gatewayv1.Gateway
+	as       As
 	settings Settings
 	name     string
 	ports    []Port
@@ -62,9 +75,13 @@ type made struct {
 // plainName is a name that Services can have and that leaves room for nothing else.
 var plainName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// Name is that of a Gateway's objects: GATEWAY-CLASS, or, where a Service could not be called so, a digest of it.
-func Name(of *gatewayv1.Gateway) string {
-	name := of.Name + "-" + string(of.Spec.GatewayClassName)
+// Name is that of a Gateway's objects: GATEWAY-CLASS, of a waypoint GATEWAY, as in Istio; or, where a Service could not be called so, a
+// digest of it.
+func Name(of *gatewayv1.Gateway, as As) string {
+	name := of.Name
+	if as == Router {
+		name += "-" + string(of.Spec.GatewayClassName)
+	}
 	if plainName.MatchString(name) {
 		return name
 	}

@@ -37,12 +37,36 @@ func example() *gatewayv1.Gateway {
 	}
 }
 
-// TestRender compares with the objects of a golden file.
-func TestRender(t *testing.T) {
-	o, err := Render(example(), []Port{PortOf(8443, gatewayv1.HTTPSProtocolType)}, Default())
-	if err != nil {
-		t.Fatal(err)
+// waypoint is one, which asks for more than it gets.
+func waypoint() *gatewayv1.Gateway {
+	return &gatewayv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Name: "waypoint", Namespace: "shop", UID: "0b9f0a1c"},
+		Spec: gatewayv1.GatewaySpec{GatewayClassName: "istio-waypoint", Listeners: []gatewayv1.Listener{
+			{Name: "mesh", Port: 15008, Protocol: "HBONE"}, {Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType},
+		}},
 	}
+}
+
+// TestRender compares with the objects of golden files.
+func TestRender(t *testing.T) {
+	for name, render := range map[string]func() (Objects, error){
+		"web": func() (Objects, error) {
+			return Render(example(), Router, []Port{PortOf(8443, gatewayv1.HTTPSProtocolType)}, Default())
+		},
+		"waypoint": func() (Objects, error) { return Render(waypoint(), Waypoint, nil, Default()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := render()
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, "testdata/"+name+".yaml", o)
+		})
+	}
+}
+
+func compare(t *testing.T, golden string, o Objects) {
+	t.Helper()
 	var got strings.Builder
 	for _, object := range []any{o.ServiceAccount, o.Deployment, o.Service} {
 		text, err := yaml.Marshal(object)
@@ -51,7 +75,6 @@ func TestRender(t *testing.T) {
 		}
 		got.WriteString("---\n" + string(text))
 	}
-	const golden = "testdata/web.yaml"
 	if *update {
 		if err := os.WriteFile(golden, []byte(got.String()), 0o600); err != nil {
 			t.Fatal(err)
@@ -82,7 +105,7 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := example()
 			c.change(g)
-			if _, err := Render(g, nil, Default()); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Render(g, Router, nil, Default()); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
@@ -95,7 +118,7 @@ func TestName(t *testing.T) {
 	for _, name := range []string{"web", "web.shop", "9web", strings.Repeat("a", 60), strings.Repeat("a", 60) + ".b"} {
 		g := example()
 		g.Name = name
-		got := Name(g)
+		got := Name(g, Router)
 		if !plainName.MatchString(got) || seen[got] != "" {
 			t.Errorf("%s: %q, as %q", name, got, seen[got])
 		}

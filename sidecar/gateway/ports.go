@@ -31,8 +31,14 @@ func PortOf(number gatewayv1.PortNumber, protocol gatewayv1.ProtocolType) Port {
 // ownPorts are the proxy's, which no listener gets.
 var ownPorts = map[int32]bool{15000: true, 15001: true, 15006: true, 15053: true, inject.StatusPort: true, inject.ReadyPort: true, inject.StatsPort: true}
 
+// meshPort is where waypoints take what is for the Services that they stand before.
+const meshPort = 15008
+
 // ports are those of a Gateway's listeners and of the listeners attached to it, each once, in order.
-func ports(of *gatewayv1.Gateway, more []Port) []Port {
+func ports(of *gatewayv1.Gateway, as As, more []Port) []Port {
+	if as == Waypoint { // whatever else is written is not opened, and its status says so
+		return []Port{{Number: meshPort, Protocol: corev1.ProtocolTCP}}
+	}
 	all := slices.Clone(more)
 	for _, l := range of.Spec.Listeners {
 		all = append(all, PortOf(l.Port, l.Protocol))
@@ -54,13 +60,19 @@ func (g made) service(kind corev1.ServiceType) *corev1.Service {
 		},
 	}
 	for _, p := range g.ports {
-		name := "tcp"
-		if p.Protocol == corev1.ProtocolUDP {
-			name = "udp"
-		}
-		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{
-			Name: fmt.Sprintf("%s-%d", name, p.Number), Port: p.Number, TargetPort: intstr.FromInt32(p.Number), Protocol: p.Protocol,
-		})
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: g.portName(p), Port: p.Number, TargetPort: intstr.FromInt32(p.Number), Protocol: p.Protocol})
 	}
 	return s
+}
+
+// portName is what the Service calls a port.
+func (g made) portName(p Port) string {
+	switch {
+	case g.as == Waypoint:
+		return "mesh"
+	case p.Protocol == corev1.ProtocolUDP:
+		return fmt.Sprintf("udp-%d", p.Number)
+	default:
+		return fmt.Sprintf("tcp-%d", p.Number)
+	}
 }

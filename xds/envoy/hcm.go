@@ -56,6 +56,10 @@ type HCM struct {
 
 // Filter makes the network filter.
 func (m HCM) Filter() *listenerv3.Filter {
+	return NetworkFilter("envoy.filters.network.http_connection_manager", m.manager())
+}
+
+func (m HCM) manager() *hcmv3.HttpConnectionManager {
 	hcm := &hcmv3.HttpConnectionManager{
 		StatPrefix:        m.Stat,
 		CodecType:         hcmv3.HttpConnectionManager_AUTO,
@@ -117,7 +121,7 @@ func (m HCM) Filter() *listenerv3.Filter {
 		// The end of a tunnel is the end of its connection: by default it would come a second late.
 		hcm.DelayedCloseTimeout = durationpb.New(0)
 	}
-	return NetworkFilter("envoy.filters.network.http_connection_manager", hcm)
+	return hcm
 }
 
 // filters are what a request goes through. Each one costs every request (docs/adr/0008-what-the-path-costs.md), so those

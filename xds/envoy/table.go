@@ -53,7 +53,7 @@ func Table(name string, lastResort *routev3.VirtualHost, hosts Inline, perPort b
 		RequestHeadersToRemove:         []string{"x-forwarded-proto", "x-envoy-original-path", "x-envoy-decorator-operation"},
 		IgnorePortInHostMatching:       perPort,
 		ValidateClusters:               wrapperspb.Bool(false),
-		MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(maxBody),
+		MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(MaxBody),
 	}
 	if name == wire.ExitRoute {
 		r.RequestHeadersToRemove = append(r.RequestHeadersToRemove, wire.HeaderRegisteredIn, wire.HeaderDialled)
@@ -67,5 +67,5 @@ func Table(name string, lastResort *routev3.VirtualHost, hosts Inline, perPort b
 	return r
 }
 
-// maxBody is how long, in bytes, an answer of the proxy's own may be: users' direct responses are (config/admission).
-const maxBody = 1 << 20
+// MaxBody is how long, in bytes, an answer of the proxy's own may be: users' direct responses are (config/admission).
+const MaxBody = 1 << 20

@@ -64,13 +64,13 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 			}
 		}
 	}
-	differs := changed.Mesh || changed.Networks || len(changed.Scopes) > 0 || changed.Views || changed.Kube || changed.Gateways || len(changed.Inbound) > 0
+	differs := changed.Mesh || changed.Networks || len(changed.Scopes) > 0 || changed.Views || changed.Kube || changed.Gateways || len(changed.Inbound) > 0 || changed.Waypoints
 	reclassify := differs || len(changed.Policies) > 0
 	renumbered := s.Renumbered(changed)
 	if reclassify || len(changed.Authorization) > 0 || len(renumbered) > 0 {
 		for _, st := range c.streams {
 			ns := st.proxy.Namespace
-			if reclassify || renumbered[ns] || len(changed.Authorization) > 0 && (st.proxy.IsRouter() || s.AuthorizedFrom(changed.Authorization, ns)) {
+			if reclassify || renumbered[ns] || len(changed.Authorization) > 0 && (st.proxy.IsRouter() || st.proxy.IsWaypoint() || s.AuthorizedFrom(changed.Authorization, ns)) {
 				c.place(st)
 			}
 		}

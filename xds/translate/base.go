@@ -31,8 +31,11 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInp
 		}
 		return in
 	}
-	if c.Kind == Ingress {
+	switch c.Kind {
+	case Ingress:
 		return ingressInputs(s, c, u, hosts)
+	case Waypoint:
+		return waypointInputs(s, c, u, hosts)
 	}
 	in := egressgateway.Inputs{
 		Hosts:  hosts,

@@ -19,11 +19,12 @@ type Kind uint8
 
 // The kinds.
 const (
-	Sidecar Kind = iota
-	Gateway      // an egress gateway's pod
-	Forward      // the explicit forward proxy of `sallyport up`
-	Ingress      // a pod by which others come into the mesh
-	Ambient      // the proxy of a node, for its pods that have no sidecars
+	Sidecar  Kind = iota
+	Gateway       // an egress gateway's pod
+	Forward       // the explicit forward proxy of `sallyport up`
+	Ingress       // a pod by which others come into the mesh
+	Ambient       // the proxy of a node, for its pods that have no sidecars
+	Waypoint      // a pod that stands before Services of the mesh
 )
 
 // Node is what is known of one connected proxy.
@@ -62,7 +63,7 @@ type Class struct {
 	View      string            // the namespace whose visibility differs from everybody's; "" otherwise
 	Scope     config.Key        // the Sidecar object that narrows it
 	Selected  registry.Selected // for sidecars: the DestinationRules that select it
-	Gateway   registry.Ref      // for gateways: the service that selects it
+	Gateway   registry.Ref      // for gateways: the service that selects it; for waypoints: the Gateway
 	Port      uint32            // for gateways: where it listens
 	Forward   netip.AddrPort    // for forward proxies
 	Namespace string            // for forward proxies: on whose behalf
@@ -91,6 +92,10 @@ func classify(s *registry.Snapshot, n Node) Class {
 	c := Class{IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: s.Topology().Network(n.Labels), Client: s.Client(n.Labels, cmp.Or(n.On, n.Host))}
 	if n.IsAmbient() {
 		c.Kind = Ambient
+		return c
+	}
+	if n.IsWaypoint() {
+		c.Kind, c.Gateway = Waypoint, s.WaypointOf(n.Namespace, n.Labels)
 		return c
 	}
 	if addr, err := netip.ParseAddrPort(n.Forward); err == nil && n.IsRouter() {

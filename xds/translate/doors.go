@@ -117,7 +117,7 @@ func doorOf(s *registry.Snapshot, namespace string, labels map[string]string) do
 	if !s.Mesh.MutualTLS {
 		return d
 	}
-	told := s.ToldMutual(labels)
+	told := s.ToldMutual(labels) || s.BehindWaypoint(namespace, labels)
 	as := func(m registry.MTLSMode) registry.MTLSMode {
 		if m == registry.Permissive && !told {
 			return registry.Disable

@@ -21,7 +21,7 @@ func there(s *registry.Snapshot, host string) bool {
 	if name, of := strings.CutPrefix(host, asked); of {
 		return s.HasName(name)
 	}
-	return len(s.Services(host)) > 0
+	return len(s.Services(strings.TrimPrefix(host, ledTo))) > 0
 }
 
 // ingress is what a class of ingress gateways is.

@@ -3,6 +3,7 @@ package translate
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -28,7 +29,7 @@ func (t *Translator) host(s *registry.Snapshot, c Class, host string) *part.Part
 	if in == nil {
 		return nil
 	}
-	set := s.EndpointSet(host)
+	set := s.EndpointSet(strings.TrimPrefix(host, ledTo))
 	for i := range t.memo[host] {
 		if r := &t.memo[host][i]; same(r.from, in) {
 			if r.set != set {
@@ -70,13 +71,17 @@ func inputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 		case !seen:
 			return nil
 		case c.Kind == Ambient:
-			return &node.Host{Host: outbound.Host{SidecarHost: h.WithoutMutual()}}
+			h = c.sidecar(s).Fronted(h).WithoutMutual()
+			return &node.Host{Host: outbound.Host{SidecarHost: h, Trust: envoy.TrustsOf(s.Mesh)}}
 		default:
 			return &outbound.Host{SidecarHost: h, Trust: envoy.TrustsOf(s.Mesh)}
 		}
 	}
-	if c.Kind == Ingress {
+	switch c.Kind {
+	case Ingress:
 		return ingressInputsOf(s, c, host)
+	case Waypoint:
+		return waypointInputsOf(s, c, host)
 	}
 	h, leaves := c.exit(s).Host(host)
 	if !leaves {

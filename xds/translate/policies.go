@@ -15,6 +15,7 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/policing"
+	"github.com/sallyport/sallyport/xds/translate/waypoint"
 )
 
 // Policed is a kind of proxies that are given the same EgressPolicies. Which hosts they see is apart from it: so a policy makes no
@@ -33,6 +34,8 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 	switch {
 	case n.IsAmbient():
 		return Policed{Kind: Ambient}
+	case n.IsWaypoint():
+		return Policed{Kind: Waypoint, Tokens: tokenNames(s.VerifyingFront(s.WaypointOf(n.Namespace, n.Labels)))}
 	case n.IsRouter() && n.Forward == "":
 		p := GatewayPoliced(s.Authorizing(n.Namespace, n.Labels), s.Verifying(n.Namespace, n.Labels))
 		if Classify(s, n).Kind == Ingress {
@@ -118,6 +121,12 @@ func BuildPolicies(s *registry.Snapshot, p Policed) *View {
 // UpdatePolicies makes the next view from the last one. The references are of resources that differ.
 func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.Changed) (*View, []resource.Ref) {
 	e := newEdit(v)
+	if p.Kind == Waypoint {
+		if changed.Mesh || p.authorizedFrom(changed.Authorization) { // AuthorizationPolicies are in tables and chains
+			e.replace(nil, inboundAuthorization(s, p, waypoint.See(envoy.TrustsOf(s.Mesh))))
+		}
+		return e.commit()
+	}
 	if p.Kind == Ingress {
 		if changed.Mesh || p.authorizedFrom(changed.Authorization) {
 			e.replace(nil, inboundAuthorization(s, p, atIngress(envoy.TrustsOf(s.Mesh))))

@@ -29,10 +29,12 @@ type uses struct {
 	ranges   map[part.RangeUse]int
 	gateways map[part.Leg]int
 	secrets  map[registry.Given]int
+	fronts   map[part.Front]int
+	leads    map[string]int
 }
 
 func (u uses) clone() uses {
-	return uses{ports: maps.Clone(u.ports), ranges: maps.Clone(u.ranges), gateways: maps.Clone(u.gateways), secrets: maps.Clone(u.secrets)}
+	return uses{ports: maps.Clone(u.ports), ranges: maps.Clone(u.ranges), gateways: maps.Clone(u.gateways), secrets: maps.Clone(u.secrets), fronts: maps.Clone(u.fronts), leads: maps.Clone(u.leads)}
 }
 
 // Get finds a resource.
@@ -110,12 +112,13 @@ func (t *Translator) Forget(changed registry.Changed) {
 
 // Build makes a class's view from nothing.
 func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
-	v := &View{Class: c, hosts: ordered.NewLayer(samePart), uses: uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.Leg]int{}, secrets: map[registry.Given]int{}}}
+	v := &View{Class: c, hosts: ordered.NewLayer(samePart), uses: uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.Leg]int{}, secrets: map[registry.Given]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}}}
 	for i := range v.resources {
 		v.resources[i] = ordered.NewLayer(sameResource)
 	}
 	e := newEdit(v)
 	e.setEach(s, t)
+	e.setLed(s, t)
 	e.setBase(s, t)
 	return e.done()
 }
@@ -139,13 +142,14 @@ func (t *Translator) move(e *edit, s *registry.Snapshot, changed registry.Change
 	if affects(changed, e.next.Class) {
 		e.setAllHosts(s, t)
 	}
+	e.setLed(s, t)
 	e.setBase(s, t)
 	return e.commit()
 }
 
 // affects says whether a change is about all hosts of a class.
 func affects(changed registry.Changed, c Class) bool {
-	return changed.Mesh || changed.Networks || slices.Contains(changed.Scopes, c.Scope) || turnsIngress(changed, c)
+	return changed.Mesh || changed.Networks || slices.Contains(changed.Scopes, c.Scope) || turnsIngress(changed, c) || waypointTurned(changed, c)
 }
 
 // edit is one view being made from another.
@@ -262,6 +266,16 @@ func (e *edit) count(p *part.Part, by int) {
 	for _, g := range p.Gateways {
 		if e.uses.gateways[g] += by; e.uses.gateways[g] == 0 {
 			delete(e.uses.gateways, g)
+		}
+	}
+	for _, f := range p.Fronts {
+		if e.uses.fronts[f] += by; e.uses.fronts[f] == 0 {
+			delete(e.uses.fronts, f)
+		}
+	}
+	for _, host := range p.Leads {
+		if e.uses.leads[host] += by; e.uses.leads[host] == 0 {
+			delete(e.uses.leads, host)
 		}
 	}
 	for _, g := range p.Secrets {

@@ -56,6 +56,14 @@ func ClusterName(port uint32, host string) string {
 	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "||" + host
 }
 
+// WaypointListener is Istio's name for where a waypoint takes HBONE; ours of the table of it, too.
+const WaypointListener = "connect_terminate"
+
+// WaypointName is Istio's name for what a waypoint does at a Service's port: of requests "http", and else "tcp".
+func WaypointName(port uint32, kind, host string) string {
+	return "inbound-vip|" + strconv.FormatUint(uint64(port), 10) + "|" + kind + "|" + host
+}
+
 // InboundName is Istio's name for the cluster of a pod's own port, and for the routes that lead there.
 func InboundName(port uint32) string { return "inbound|" + strconv.FormatUint(uint64(port), 10) + "||" }
 

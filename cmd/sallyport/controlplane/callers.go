@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/identity"
 	"github.com/sallyport/sallyport/xds/identity/workload"
@@ -52,6 +53,9 @@ func (p *plane) ownRole(id identity.ID, n translate.Node) error {
 	if err := workload.CheckID(n.ID); err != nil {
 		return status.Errorf(codes.InvalidArgument, "xds: node id %q: %v", n.ID, err)
 	}
+	if n.IsWaypoint() {
+		return p.ownWaypoint(id, n)
+	}
 	if !n.IsRouter() || n.Forward != "" { // a forward proxy has what its own namespace has
 		return nil
 	}
@@ -60,6 +64,17 @@ func (p *plane) ownRole(id identity.ID, n translate.Node) error {
 		return nil
 	}
 	return status.Errorf(codes.PermissionDenied, "xds: %s may not be the gateway %q: no gateway's Service in namespace %q has a pod with the service account %q; write the Service (of an ingress gateway, a Gateway that selects its pods, too), and a Pod or WorkloadEntry with that account", id, n.ID, id.Namespace, id.ServiceAccount)
+}
+
+// ownWaypoint is ownRole of waypoints.
+func (p *plane) ownWaypoint(id identity.ID, n translate.Node) error {
+	s := p.snapshot.Load()
+	ref := s.WaypointOf(id.Namespace, n.Labels)
+	if !ref.IsZero() && (id.ServiceAccount == ref.Name || standsBehind(s, ref, id.ServiceAccount)) {
+		return nil
+	}
+	return status.Errorf(codes.PermissionDenied, "xds: %s may not be the waypoint %q: it takes the label %s with the name of a Gateway of namespace %q that is a waypoint, and that name for a service account, or a Pod with the account that the Gateway's Service selects",
+		id, n.ID, gatewayapi.GatewayLabel, id.Namespace)
 }
 
 // ownRecord stamps who reported: a proxy speaks for its own workload only. Only shared gateways are believed about others,

@@ -14,13 +14,20 @@ import (
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/config/source/kube/deploy"
 	"github.com/sallyport/sallyport/config/source/kube/status"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	gatewaystatus "github.com/sallyport/sallyport/serviceentry/gatewayapi/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/sidecar/gateway"
 )
 
-// gatewayClass is the name of the GatewayClass that is made where it is missing.
-const gatewayClass = "sallyport"
+// gatewayClasses are the names of the GatewayClasses that are made where they are missing.
+func gatewayClasses() []string {
+	out := []string{gatewayapi.DefaultClass}
+	for _, c := range gatewayapi.WaypointClasses {
+		out = append(out, string(c))
+	}
+	return out
+}
 
 // gateways are what became of Gateways of the Gateway API in the cluster.
 type gateways struct {
@@ -114,7 +121,7 @@ func (c *cluster) keepGateways(p *plane) (*deploy.Keeper, error) {
 		return nil, WrongSetting{fmt.Errorf("--gateway-config %q: %w", c.GatewayConfigFile, err)}
 	}
 	return deploy.New(c.REST, deploy.Options{
-		Logger: p.log, Controller: condition.Controller, Class: gatewayClass,
+		Logger: p.log, Controller: condition.Controller, Classes: gatewayClasses(),
 		Render: func(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet) ([]deploy.Object, error) {
 			var more []gateway.Port
 			for _, s := range sets {
@@ -122,7 +129,11 @@ func (c *cluster) keepGateways(p *plane) (*deploy.Keeper, error) {
 					more = append(more, gateway.PortOf(l.Port, l.Protocol))
 				}
 			}
-			o, err := gateway.Render(g, more, settings)
+			as := gateway.Router
+			if gatewayapi.IsWaypoint(g.Spec.GatewayClassName) {
+				as = gateway.Waypoint
+			}
+			o, err := gateway.Render(g, as, more, settings)
 			return []deploy.Object{o.ServiceAccount, o.Deployment, o.Service}, err
 		},
 		Changed: func(key types.NamespacedName, s *deploy.State) {

@@ -198,3 +198,47 @@ func TestGateway(t *testing.T) {
 		t.Errorf("with a grant: %s, told of %v", got, changed.GatewayAPI)
 	}
 }
+
+const waypointText = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: public, namespace: infra, labels: {istio.io/waypoint-for: FOR}}
+spec:
+  gatewayClassName: CLASS
+  listeners: [{name: mesh, port: 15008, protocol: HBONE}MORE]
+`
+
+// TestWaypoint: a waypoint has one listener, of HBONE, and for whom it is has to be a word that is kept.
+func TestWaypoint(t *testing.T) {
+	const good, bad = "Accepted=True/Accepted Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs", "Accepted=False/ListenersNotValid Programmed=False/Invalid ResolvedRefs=True/ResolvedRefs"
+	for _, c := range []struct{ class, waypointFor, more, gateway, listener string }{
+		{"istio-waypoint", "service", "", good, "Accepted=True/Accepted Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts"},
+		{"sallyport-waypoint", "none", "", good, "Accepted=True/Accepted Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts"},
+		{"istio-waypoint", "workload", "", bad, "Accepted=False/UnsupportedValue Programmed=False/Invalid ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts"},
+		{"istio-waypoint", "everything", "", bad, "Accepted=False/UnsupportedValue Programmed=False/Invalid ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts"},
+		{
+			"istio-waypoint", "service", ", {name: http, port: 80, protocol: HTTP}", "Accepted=True/ListenersNotValid Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs",
+			"Accepted=False/UnsupportedProtocol Programmed=False/Invalid ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts",
+		},
+		{"sallyport", "service", "", bad, "Accepted=False/UnsupportedProtocol Programmed=False/Invalid ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts"},
+	} {
+		s, _ := apply(t, registry.New(settings()), strings.NewReplacer("CLASS", c.class, "FOR", c.waypointFor, "MORE", c.more).Replace(waypointText))
+		got, ours := status.Gateway(s, gatewayKey)
+		if !ours {
+			t.Errorf("%s: not ours", c.class)
+			continue
+		}
+		if said(got.Conditions) != c.gateway {
+			t.Errorf("%+v: %s", c, said(got.Conditions))
+		}
+		last := got.Listeners[len(got.Listeners)-1]
+		if said(last.Conditions) != c.listener {
+			t.Errorf("%+v: listener %s: %s", c, last.Name, said(last.Conditions))
+		}
+	}
+	class := "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: istio-waypoint}\nspec: {controllerName: istio.io/mesh-controller}\n"
+	s, _ := apply(t, registry.New(settings()), strings.NewReplacer("CLASS", "istio-waypoint", "FOR", "service", "MORE", "").Replace(waypointText), class)
+	if _, ours := status.Gateway(s, gatewayKey); ours {
+		t.Error("a waypoint of somebody else's class is ours")
+	}
+}

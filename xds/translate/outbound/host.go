@@ -209,7 +209,7 @@ func (h *Host) requests(port registry.Port) *routev3.Route {
 	if svc.Exit.IsZero() {
 		action := farend.Hashed(envoy.Retried(wire.ClusterName(port.Number, svc.Host)), h.Rule.TrafficFor(port.Number))
 		row := envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), svc, port.TargetPort), farend.Translations(port)...)
-		if h.Mutual(port) != resolve.MutualNever {
+		if h.Mutual(port) != resolve.MutualNever || h.Front != nil {
 			envoy.WithoutAlone(row)
 		}
 		return row
@@ -235,7 +235,7 @@ func namedBy(host string) *routev3.HeaderMatcher {
 
 // Endpoints are those of a Service, one resource a port: of others they are in their clusters' parts.
 func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
-	if !h.Service.Tabled() || h.Service.Headless() {
+	if !h.Service.Tabled() || h.Service.Headless() || h.Front != nil {
 		return nil
 	}
 	for _, port := range h.Service.Ports {
@@ -251,6 +251,9 @@ func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 
 // clusters are the host's own of one port, with their endpoints where they are written down: a cluster for each part.
 func (h *Host) clusters(port registry.Port) (out []*resource.Resource) {
+	if h.Front != nil {
+		return h.toWaypoint(port)
+	}
 	reach := &resolve.Reach{Rule: h.Rule, Far: h.Far}
 	for _, part := range h.Rule.Parts() {
 		name := wire.SubsetName(port.Number, part.Name, h.Service.Host)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Part is one host's share of a view.
@@ -15,6 +16,27 @@ type Part struct {
 	Ranges    []RangeUse
 	Gateways  []Leg
 	Secrets   []registry.Given
+	// Fronts are what a waypoint opens for the host, and Leads the other hosts that its routes there lead to.
+	Fronts []Front
+	Leads  []string
+}
+
+// Front is a port of a Service that a waypoint stands before.
+type Front struct {
+	Host     string
+	Port     uint32
+	HTTP     bool   // its requests are read
+	Closed   bool   // of connections: nothing goes there
+	Policies string // the AuthorizationPolicies that count there: "NAMESPACE/NAME,…"
+}
+
+// Name is that of its chain, and of its table.
+func (f Front) Name() string {
+	kind := "tcp"
+	if f.HTTP {
+		kind = "http"
+	}
+	return wire.WaypointName(f.Port, kind, f.Host)
 }
 
 // PortUse says that a host is reached at a port, and whether what is spoken there can be told from first bytes.

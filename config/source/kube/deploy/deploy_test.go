@@ -113,7 +113,7 @@ func start(t *testing.T) *scene {
 
 func (s *scene) run(server *rest.Config) {
 	k, err := New(server, Options{
-		Controller: controller, Class: "ours", Render: render, AskAgain: 50 * time.Millisecond, RetryMin: 50 * time.Millisecond, RetryMax: time.Second,
+		Controller: controller, Classes: []string{"ours"}, Render: render, AskAgain: 50 * time.Millisecond, RetryMin: 50 * time.Millisecond, RetryMax: time.Second,
 		Changed: func(key types.NamespacedName, state *State) { s.states <- told{key, state} },
 	})
 	s.must(err)

@@ -120,20 +120,23 @@ func (k *Keeper) remove(ctx context.Context, objects []Object) error {
 	return errors.Join(errs...)
 }
 
-// keepClass makes the GatewayClass where there is none of its name.
-func (k *Keeper) keepClass(ctx context.Context, c *caches) error {
-	if _, err := c.classes.Get(k.options.Class); err == nil {
-		return nil
+// keepClasses makes the GatewayClasses where there is none of a name. One that is somebody else's stays that.
+func (k *Keeper) keepClasses(ctx context.Context, c *caches) error {
+	var errs []error
+	for _, name := range k.options.Classes {
+		if _, err := c.classes.Get(name); err == nil {
+			continue
+		}
+		class := &gatewayv1.GatewayClass{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       gatewayv1.GatewayClassSpec{ControllerName: k.options.Controller, Description: new("Gateways that Sallyport deploys")},
+		}
+		_, err := k.gateway.GatewayV1().GatewayClasses().Create(ctx, class, metav1.CreateOptions{FieldManager: FieldManager})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			errs = append(errs, err)
+		}
 	}
-	class := &gatewayv1.GatewayClass{
-		ObjectMeta: metav1.ObjectMeta{Name: k.options.Class},
-		Spec:       gatewayv1.GatewayClassSpec{ControllerName: k.options.Controller, Description: new("Gateways that Sallyport deploys")},
-	}
-	_, err := k.gateway.GatewayV1().GatewayClasses().Create(ctx, class, metav1.CreateOptions{FieldManager: FieldManager})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
+	return errors.Join(errs...)
 }
 
 // setsOf are the ListenerSets that a Gateway lets in, oldest first.

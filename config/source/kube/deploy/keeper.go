@@ -38,9 +38,9 @@ type State struct {
 // Options of a Keeper.
 type Options struct {
 	Logger *slog.Logger
-	// Controller is the controllerName of GatewayClasses whose Gateways are kept, and Class the one that is made where it is missing.
+	// Controller is the controllerName of GatewayClasses whose Gateways are kept, and Classes are those that are made where they are missing.
 	Controller gatewayv1.GatewayController
-	Class      string
+	Classes    []string
 	// Render says what objects a Gateway consists of, with the ListenerSets that it lets in, in order.
 	Render func(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet) ([]Object, error)
 	// Changed is told of each Gateway's State when it is another one than before, and nil when the Gateway is gone or not ours. It
@@ -110,7 +110,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	if !c.synced(ctx) {
 		return nil
 	}
-	if err := k.keepClass(ctx, c); err != nil {
+	if err := k.keepClasses(ctx, c); err != nil {
 		return err
 	}
 	var work sync.WaitGroup

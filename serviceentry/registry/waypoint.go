@@ -1,0 +1,228 @@
+package registry
+
+import (
+	"net/netip"
+	"slices"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
+	"github.com/sallyport/sallyport/serviceentry/tokens"
+)
+
+// Which Services have a waypoint: a proxy that stands before them, to which the proxies of their clients send what is for them.
+
+// WaypointPort is where a waypoint takes what is for the Services that it stands before, by mutual TLS of the mesh.
+var WaypointPort = Port{Name: "mesh", Number: gatewayapi.HBONEPort, TargetPort: gatewayapi.HBONEPort, Explicit: true, Protocol: TCP}
+
+// WaypointUse is the waypoint that a Service asks for.
+type WaypointUse struct {
+	Gateway Ref    // its Gateway, and the Service of its pods
+	Missing string // why it cannot be used: what is for the Service is closed then; "" where it can
+}
+
+// Waypoint gives the waypoint of a Service, as its own label or its namespace's says; false where what is for it goes straight to its pods. A
+// headless Service has none, since its clients choose a pod themselves, and gateways and waypoints have none.
+func (s *Snapshot) Waypoint(svc *Service) (WaypointUse, bool) {
+	if svc.Source.Kind != config.KindService || svc.Headless() {
+		return WaypointUse{}, false
+	}
+	ref, _ := RefOf(svc.Host)
+	k, ok := s.KubeService(ref)
+	if !ok || k.Waypoint.IsZero() || s.IsGateway(ref) || s.isDoor(svc) {
+		return WaypointUse{}, false
+	}
+	_, why := gatewayapi.Waypoint(s.World(), k.Waypoint.Namespace, k.Waypoint.Name, svc.Namespace)
+	return WaypointUse{k.Waypoint, why}, true
+}
+
+// isDoor says whether a Service is one of the mesh's own doors.
+func (s *Snapshot) isDoor(svc *Service) bool {
+	return slices.ContainsFunc(svc.Addresses, func(p netip.Prefix) bool { return p.IsSingleIP() && slices.Contains(s.Doors(), p.Addr()) })
+}
+
+// IsWaypoint says whether a Gateway is a waypoint. Its pods, and their Service, have its name.
+func (s *Snapshot) IsWaypoint(ref Ref) bool { return isWaypoint(s.gatewayAPI.Get, ref) }
+
+// ofWaypoint says so of an object.
+func ofWaypoint(o *config.Object) bool {
+	if o == nil {
+		return false
+	}
+	spec, is := o.Spec.(*gatewayv1.GatewaySpec)
+	return is && gatewayapi.IsWaypoint(spec.GatewayClassName)
+}
+
+func isWaypoint(find func(string) (*config.Object, bool), ref Ref) bool {
+	o, there := find(config.Key{Kind: config.KindKubeGateway, Namespace: ref.Namespace, Name: ref.Name}.String())
+	return there && ofWaypoint(o)
+}
+
+// WaypointOf is the waypoint that a pod is of by its labels; zero where it is of none.
+func (s *Snapshot) WaypointOf(ns string, labels map[string]string) Ref {
+	ref := Ref{ns, labels[gatewayapi.GatewayLabel]}
+	if ref.Name == "" || !s.IsWaypoint(ref) {
+		return Ref{}
+	}
+	return ref
+}
+
+// BehindWaypoint says whether a pod without a sidecar is one of a Service that has a waypoint: then mutual TLS of the mesh is told apart at all
+// of its ports, as it is of those whose label asks for it.
+func (s *Snapshot) BehindWaypoint(ns string, labels map[string]string) (behind bool) {
+	s.kube.in(ns, func(k *KubeService) bool {
+		behind = k.fronts(labels)
+		return !behind
+	})
+	return behind
+}
+
+func (b *batch) behindWaypoint(ns string, labels map[string]string) bool {
+	for key := range b.index.services[ns] {
+		if k, _ := b.kube.Get(Ref{key.Namespace, key.Name}); k != nil && k.fronts(labels) {
+			return true
+		}
+	}
+	return false
+}
+
+// fronts says whether the Service has a waypoint, and a pod with these labels.
+func (k *KubeService) fronts(labels map[string]string) bool {
+	return !k.Waypoint.IsZero() && len(k.Selector) > 0 && selects(k.Selector, labels)
+}
+
+// useWaypoint reads which waypoint a Service asks for: the narrowest word counts.
+func (b *batch) useWaypoint(o *config.Object, selector map[string]string) Ref {
+	if _, gateway := selector[gatewayapi.GatewayLabel]; gateway || o.Namespace == b.next.Mesh.RootNamespace {
+		return Ref{}
+	}
+	for _, labels := range [...]map[string]string{o.Labels, b.next.namespaces[o.Namespace]} {
+		switch name := labels[gatewayapi.UseWaypointLabel]; name {
+		case "":
+		case gatewayapi.NoWaypoint:
+			return Ref{}
+		default:
+			ref := Ref{o.Namespace, name}
+			if ns := labels[gatewayapi.UseWaypointNamespaceLabel]; ns != "" {
+				ref.Namespace = ns
+			}
+			return ref
+		}
+	}
+	return Ref{}
+}
+
+// relabelWaypoints looks again at the Services of a namespace whose labels are others, as far as those say anything of waypoints and of who is
+// in the mesh.
+func (b *batch) relabelWaypoints(ns string, was map[string]string) {
+	now := b.next.namespaces[ns]
+	same := func(keys ...string) bool {
+		return !slices.ContainsFunc(keys, func(k string) bool { return was[k] != now[k] })
+	}
+	if !same(gatewayapi.UseWaypointLabel, gatewayapi.UseWaypointNamespaceLabel, ambientMode) {
+		b.fronted[ns] = true
+		for key := range b.index.services[ns] {
+			b.setKube(Ref{key.Namespace, key.Name})
+		}
+	}
+	for key := range b.index.services[ns] { // a waypoint of another namespace may ask for the labels
+		if k, _ := b.kube.Get(Ref{key.Namespace, key.Name}); k != nil && !k.Waypoint.IsZero() && k.Waypoint.Namespace != ns {
+			b.changed.Waypoints = true
+		}
+	}
+}
+
+// noteWaypoint notes that a Service's waypoint, or whom it stands before, may be another.
+func (b *batch) noteWaypoint(was, is *KubeService) {
+	of := func(k *KubeService) Ref {
+		if k == nil {
+			return Ref{}
+		}
+		return k.Waypoint
+	}
+	if of(was).IsZero() && of(is).IsZero() {
+		return
+	}
+	if of(was) != of(is) {
+		b.changed.Waypoints = true
+	}
+	for _, k := range [...]*KubeService{was, is} {
+		if k != nil {
+			b.fronted[k.Ref.Namespace] = true
+		}
+	}
+}
+
+// settleWaypoints looks again at who takes mutual TLS for a waypoint's sake.
+func (b *batch) settleWaypoints() {
+	for ns := range b.fronted {
+		for key := range b.index.services[ns] {
+			b.peopled[key] = true
+		}
+	}
+}
+
+// noteWaypoints says whether waypoints have other pods.
+func (b *batch) noteWaypoints() {
+	for _, hosts := range [...]map[string]bool{b.repopulated, b.touched} {
+		for host := range hosts {
+			if ref, of := RefOf(host); of && isWaypoint(b.gatewayAPI.Get, ref) {
+				b.changed.Waypoints = true
+				return
+			}
+		}
+	}
+}
+
+// ambientMode is Istio's label of pods and namespaces that are in the mesh without sidecars.
+const ambientMode = "istio.io/dataplane-mode"
+
+// front notes of endpoints of a namespace which of them are pods without sidecars that a waypoint stands before.
+func (b *batch) front(ns string, list []Endpoint) {
+	for i := range list {
+		e := &list[i]
+		mode := e.Labels[ambientMode]
+		if mode == "" {
+			mode = b.next.namespaces[ns][ambientMode]
+		}
+		e.Fronted = mode == "ambient" && !proxied(e.Labels) && e.Cluster == "" && ns != b.next.Mesh.RootNamespace && b.behindWaypoint(ns, e.Labels)
+	}
+}
+
+// AuthorizingFront gives the AuthorizationPolicies that count at a waypoint for a Service that it stands before, in order: those that target the
+// waypoint, and those that target the Service.
+func (s *Snapshot) AuthorizingFront(waypoint, svc Ref) (out authz.Set) {
+	add := func(ns string, targets func(*authz.Policy) bool) {
+		for _, p := range s.authorizing[ns] {
+			if p.Targeted && targets(p) && !slices.ContainsFunc(out, func(o *authz.Policy) bool { return o.Key == p.Key }) {
+				out = append(out, AtFront(p))
+			}
+		}
+	}
+	add(waypoint.Namespace, func(p *authz.Policy) bool { return slices.Contains(p.Gateways, waypoint.Name) })
+	add(svc.Namespace, func(p *authz.Policy) bool { return slices.Contains(p.Services, svc.Name) })
+	slices.SortFunc(out, (*authz.Policy).Compare)
+	return out
+}
+
+// AtFront is a policy as a waypoint keeps it. Nobody is asked there (CUSTOM): what such rules mean is closed.
+func AtFront(p *authz.Policy) *authz.Policy {
+	if p.Action != authz.Custom {
+		return p
+	}
+	closed := *p
+	closed.Action = authz.Deny
+	return &closed
+}
+
+// VerifyingFront gives the RequestAuthentications that target a waypoint.
+func (s *Snapshot) VerifyingFront(waypoint Ref) (out tokens.Set) {
+	for _, a := range s.verifying[waypoint.Namespace] {
+		if a.Targeted && slices.Contains(a.Gateways, waypoint.Name) {
+			out = append(out, a)
+		}
+	}
+	return out
+}

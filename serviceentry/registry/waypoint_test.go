@@ -1,0 +1,178 @@
+package registry_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+const fronted = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {istio.io/dataplane-mode: ambient, istio.io/use-waypoint: waypoint}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: waypoint, namespace: shop}
+spec: {gatewayClassName: sallyport-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: shared, namespace: infra}
+spec:
+  gatewayClassName: istio-waypoint
+  listeners: [{name: mesh, port: 15008, protocol: HBONE, allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {team: a}}}}}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: public, namespace: shop}
+spec: {gatewayClassName: sallyport, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: waypoint, namespace: shop}
+spec: {clusterIP: 10.96.0.9, selector: {gateway.networking.k8s.io/gateway-name: waypoint}, ports: [{name: mesh, port: 15008}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.0.1, selector: {app: web}, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: own, namespace: shop, labels: {istio.io/use-waypoint: none}}
+spec: {clusterIP: 10.96.0.2, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: pods, namespace: shop}
+spec: {clusterIP: None, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: far, namespace: shop, labels: {istio.io/use-waypoint: shared, istio.io/use-waypoint-namespace: infra}}
+spec: {clusterIP: 10.96.0.3, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: lost, namespace: shop, labels: {istio.io/use-waypoint: gone}}
+spec: {clusterIP: 10.96.0.4, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: wrong, namespace: shop, labels: {istio.io/use-waypoint: public}}
+spec: {clusterIP: 10.96.0.5, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: other}
+spec: {clusterIP: 10.96.0.6, ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: http, port: 80}]
+endpoints: [{addresses: [10.1.0.1], targetRef: {kind: Pod, namespace: shop, name: web-1}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web-1, namespace: shop, labels: {app: web}}
+spec: {serviceAccountName: web}
+status: {podIP: 10.1.0.1}
+`
+
+func applied(t *testing.T, r *registry.Registry, text string) (*registry.Snapshot, registry.Changed) {
+	t.Helper()
+	f := decode.File("objects.yaml", []byte(text))
+	if len(f.Findings) > 0 {
+		t.Fatal(f.Findings)
+	}
+	var all []config.Change
+	for i := range f.Objects {
+		all = append(all, config.Change{Key: f.Objects[i].Key, Object: &f.Objects[i]})
+	}
+	return r.Apply(all)
+}
+
+// waypointOf says which waypoint a Service has: "", "NAMESPACE/NAME", or that and why it cannot be used.
+func waypointOf(t *testing.T, s *registry.Snapshot, ns, name string) string {
+	t.Helper()
+	list := s.Services(registry.Ref{Namespace: ns, Name: name}.Host())
+	if len(list) != 1 {
+		t.Fatalf("%s/%s: %d registrations", ns, name, len(list))
+	}
+	use, has := s.Waypoint(list[0])
+	switch {
+	case !has:
+		return ""
+	case use.Missing != "":
+		return use.Gateway.String() + ": " + use.Missing
+	default:
+		return use.Gateway.String()
+	}
+}
+
+// TestWaypoint: the narrowest label says which waypoint a Service has, and a namespace's label is about its own Services only.
+func TestWaypoint(t *testing.T) {
+	cfg := mesh.Default()
+	r := registry.New(&cfg)
+	s, _ := applied(t, r, fronted)
+	for _, c := range []struct{ ns, name, want string }{
+		{"shop", "web", "shop/waypoint"},
+		{"shop", "own", ""},
+		{"shop", "pods", ""},
+		{"shop", "waypoint", ""}, // itself
+		{"shop", "far", "infra/shared: the waypoint's listener mesh lets no Services of namespace shop use it"},
+		{"shop", "lost", "shop/gone: there is no such waypoint"},
+		{"shop", "wrong", "shop/public: there is no such waypoint"},
+		{"other", "web", ""},
+	} {
+		if got := waypointOf(t, s, c.ns, c.name); got != c.want && (!strings.Contains(c.want, ":") || !strings.HasPrefix(got, c.want)) {
+			t.Errorf("%s/%s has %q, want %q", c.ns, c.name, got, c.want)
+		}
+	}
+	web := registry.Ref{Namespace: "shop", Name: "web"}.Host()
+	if set := s.EndpointSet(web); set == nil || !set.List[0].Fronted {
+		t.Errorf("the pod behind it: %+v", set)
+	}
+	// what is changed of labels counts at once, and is told
+	s, changed := applied(t, r, strings.Replace(fronted[:strings.Index(fronted, "---")], "istio.io/use-waypoint: waypoint", "team: a", 1))
+	if got := waypointOf(t, s, "shop", "web"); got != "" || !changed.Waypoints || !slices.Contains(changed.Endpoints, web) {
+		t.Errorf("without the namespace's label: %q, %+v", got, changed)
+	}
+	if s.EndpointSet(web).List[0].Fronted {
+		t.Error("the pod is still taken for one behind it")
+	}
+	if got := waypointOf(t, s, "shop", "far"); got != "infra/shared" {
+		t.Errorf("of another namespace, which lets this one in: %q", got)
+	}
+	if _, changed = applied(t, r, "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio.io/dataplane-mode: ambient}}\n"); !changed.Waypoints {
+		t.Errorf("a label that the waypoint asks for is gone: %+v", changed)
+	}
+}
+
+// TestWaypointNotAccepted: a waypoint whose Gateway is not served closes its Services, with the reason.
+func TestWaypointNotAccepted(t *testing.T) {
+	for from, to := range map[string]string{
+		"protocol: HBONE}]}":                             "protocol: HTTP}]}",
+		"port: 15008, protocol: HBONE}]}":                "port: 15009, protocol: HBONE}]}",
+		"{name: waypoint, namespace: shop}\nspec: {gate": "{name: waypoint, namespace: shop, labels: {istio.io/waypoint-for: all}}\nspec: {gate",
+		"sallyport-waypoint, listeners":                  "sallyport-waypoint, addresses: [{value: 10.0.0.1}], listeners",
+	} {
+		cfg := mesh.Default()
+		text := strings.Replace(fronted, from, to, 1)
+		if text == fronted {
+			t.Fatalf("%q is not there", from)
+		}
+		s, _ := applied(t, registry.New(&cfg), text)
+		if got := waypointOf(t, s, "shop", "web"); !strings.HasPrefix(got, "shop/waypoint: the waypoint") {
+			t.Errorf("%s: %q", to, got)
+		}
+	}
+}

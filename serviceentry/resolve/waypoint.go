@@ -1,0 +1,179 @@
+package resolve
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// Front is the waypoint before a Service, as the proxies of its clients reach it.
+type Front struct {
+	Gateway   registry.Ref
+	Endpoints []registry.Endpoint
+	Accounts  []string // of its pods, whom they have to be
+}
+
+// Fronted is the host as it is reached through its waypoint, where it has one: nothing of what routes and rules say of the host counts before that.
+// One that is missing, or has no pod, closes the host.
+func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
+	use, has := a.snap.Waypoint(h.Service)
+	if !has {
+		return h
+	}
+	h.Led, h.Rule, h.Far, h.Front = nil, nil, registry.FarEnd{}, &Front{Gateway: use.Gateway}
+	why := use.Missing
+	if svc := a.snap.GatewayService(use.Gateway); svc != nil && why == "" {
+		h.Front.Endpoints = a.near.Here(a.snap.EndpointsOf(svc))
+	}
+	if why == "" && len(h.Front.Endpoints) == 0 {
+		why = "the waypoint has no pod that is ready"
+	}
+	if why != "" {
+		h.close("label istio.io/use-waypoint: "+use.Gateway.String()+": "+why, "see the status of the Gateway, or remove the label from the Service or its namespace")
+	}
+	for _, e := range h.Front.Endpoints {
+		if e.ServiceAccount != "" && !slices.Contains(h.Front.Accounts, e.ServiceAccount) {
+			h.Front.Accounts = append(h.Front.Accounts, e.ServiceAccount)
+		}
+	}
+	if slices.Sort(h.Front.Accounts); len(h.Front.Accounts) == 0 {
+		h.Front.Accounts = []string{use.Gateway.Name} // as the controller names it
+	}
+	return h
+}
+
+// close closes all ports of a host.
+func (h *SidecarHost) close(why, fix string) {
+	h.Far.Closed = map[uint32]registry.Closed{}
+	for _, p := range h.Service.Ports {
+		h.Far.Closed[p.Number] = registry.Closed{By: h.Service.Source, Revision: h.Service.Revision, Why: why, Fix: fix}
+	}
+}
+
+// WaypointProxy is the proxy that a waypoint's pods are. It sees the mesh as a workload of its namespace does.
+type WaypointProxy struct {
+	Sidecar
+	gateway registry.Ref
+}
+
+// WaypointOf is that of a Gateway.
+func WaypointOf(s *registry.Snapshot, gateway registry.Ref) WaypointProxy {
+	return WaypointProxy{SidecarIn(s, gateway.Namespace, config.Key{}, "", registry.NoSecrets), gateway}
+}
+
+// At is the waypoint where that is.
+func (w WaypointProxy) At(near registry.Near) WaypointProxy {
+	w.Sidecar = w.Sidecar.At(near)
+	return w
+}
+
+// Before gathers what counts for a Service that the waypoint stands before; false for all else.
+func (w WaypointProxy) Before(host string) (SidecarHost, bool) {
+	svc := w.Visible(host)
+	if svc == nil {
+		return SidecarHost{}, false
+	}
+	if use, has := w.snap.Waypoint(svc); !has || use.Gateway != w.gateway || use.Missing != "" {
+		return SidecarHost{}, false
+	}
+	h := w.reachedByMutual(svc)
+	if h.Led != nil {
+		led := *h.Led
+		led.Ends = maps.Clone(led.Ends)
+		for name, end := range led.Ends {
+			led.Ends[name] = w.end(end)
+		}
+		h.Led = &led
+	}
+	return h, true
+}
+
+// end is where a route of a Service leads, as far as waypoints lead there: to Services of the mesh that are no gateways.
+func (w WaypointProxy) end(r Reach) Reach {
+	if r.Service == nil {
+		return r
+	}
+	why := w.unfit(r.Service)
+	if why == "" {
+		return r
+	}
+	r.Picked = false
+	r.Far.Closed = map[uint32]registry.Closed{}
+	for _, p := range r.Service.Ports {
+		r.Far.Closed[p.Number] = registry.Closed{By: r.Service.Source, Revision: r.Service.Revision, Why: r.Service.Host + " " + why + ", and waypoints lead to Services of the mesh", Fix: "name a Service of an app"}
+	}
+	r.Wrapped = r.Far
+	return r
+}
+
+func (w WaypointProxy) unfit(svc *registry.Service) string {
+	ref, _ := kubeOf(svc.Host)
+	switch {
+	case svc.External || !svc.Exit.IsZero():
+		return "is outside of the mesh"
+	case !svc.Tabled() || svc.Headless():
+		return "is no Service with an address of its own"
+	case w.snap.IsGateway(ref) || w.snap.IsWaypoint(ref):
+		return "is a gateway itself"
+	case slices.ContainsFunc(svc.Addresses, func(p netip.Prefix) bool { return p.IsSingleIP() && slices.Contains(w.snap.Doors(), p.Addr()) }):
+		return "is a gateway of the mesh, or its control plane"
+	}
+	return ""
+}
+
+// Leads gives the hosts that a Service's routes lead to, beside itself, in order.
+func (w WaypointProxy) Leads(h SidecarHost) (out []string) {
+	if h.Led == nil {
+		return nil
+	}
+	for _, r := range h.Led.Ends {
+		if r.Service != nil && r.Service.Host != h.Service.Host && w.unfit(r.Service) == "" && !slices.Contains(out, r.Service.Host) {
+			out = append(out, r.Service.Host)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Behind gathers what counts for a Service that routes lead to; false where the waypoint does not lead there.
+func (w WaypointProxy) Behind(host string) (SidecarHost, bool) {
+	svc := w.Visible(host)
+	if svc == nil || w.unfit(svc) != "" {
+		return SidecarHost{}, false
+	}
+	h := w.reachedByMutual(svc)
+	h.Led = nil
+	return h, true
+}
+
+// reachedByMutual counts pods without sidecars that a waypoint stands before among those that take mutual TLS.
+func (w WaypointProxy) reachedByMutual(svc *registry.Service) SidecarHost {
+	h := w.reached(svc)
+	set := w.snap.EndpointSet(svc.Host)
+	if !h.Meshed || set == nil {
+		return h
+	}
+	list := slices.Clone(set.List)
+	for i := range list {
+		list[i].Proxied = list[i].Proxied || list[i].Fronted
+	}
+	h.Accounts = registry.AccountsOf(list)
+	return h
+}
+
+// Refused are the addresses that a waypoint does not connect to, whoever writes them into an EndpointSlice: the mesh's doors, and its own pods.
+func (w WaypointProxy) Refused() []netip.Addr {
+	out := slices.Clone(w.snap.Doors())
+	if set := w.snap.EndpointSet(w.gateway.Host()); set != nil {
+		for _, e := range set.List {
+			if addr, err := netip.ParseAddr(e.Address); err == nil {
+				out = append(out, addr.Unmap())
+			}
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out)
+}

@@ -1,0 +1,87 @@
+package envoy
+
+import (
+	"net/http"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	netstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/set_filter_state/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// What a waypoint does: it takes what is for the Services that it stands before, by mutual TLS whose name says which, or by HBONE, whose authority
+// does.
+
+// FilterAuthzTunnels keeps AuthorizationPolicies of connections that come by HBONE; which, the row of each Service says.
+const FilterAuthzTunnels = FilterAuthz + ".tunnels"
+
+// KnowClientFar is KnowClient for connections that internal listeners may be behind, which are told, too.
+func KnowClientFar() *listenerv3.Filter {
+	return NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{OnDownstreamTlsHandshake: []*statev3.FilterStateValue{
+		State(wire.StateClient, "%DOWNSTREAM_PEER_URI_SAN%", Once),
+		State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", Once),
+		State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", Once),
+	}})
+}
+
+// ForPort notes the Service's port that a connection is for.
+func ForPort(port uint32) *listenerv3.Filter {
+	return SetState(State(wire.StatePort, portText(port)[1:], Stay))
+}
+
+// WaypointTags are what a waypoint says of what comes: by an internal listener, the client's certificate is not the connection's.
+var WaypointTags = map[string]string{
+	wire.TagPeer:   "%FILTER_STATE(" + wire.StateClient + ":PLAIN)%",
+	wire.TagSource: "%FILTER_STATE(" + wire.StateSource + ":PLAIN)%",
+}
+
+// WaypointHCM reads the requests for a Service, and follows its table.
+func WaypointHCM(table string, log, deniedOnly bool) *listenerv3.Filter {
+	m := HCM{Stat: table, Route: table, Peer: true}
+	hcm := m.manager()
+	hcm.HttpFilters = ingressFilters()
+	hcm.EarlyHeaderMutationExtensions = withoutOrders()
+	hcm.LocalReplyConfig = nil
+	if log {
+		hcm.AccessLog = accessLogOf(wire.InboundHTTP, true, WaypointTags)
+	}
+	if log && deniedOnly {
+		hcm.AccessLog = deniedAlone(hcm.AccessLog, true)
+	}
+	return NetworkFilter("envoy.filters.network.http_connection_manager", hcm)
+}
+
+// WaypointTunnels takes HBONE, by a table whose rows are Services'.
+func WaypointTunnels(table string, log, deniedOnly bool) *listenerv3.Filter {
+	m := HCM{Stat: table, Route: table, Peer: true, Connect: true, Tunnel: true}
+	hcm := m.manager()
+	hcm.HttpFilters = []*hcmv3.HttpFilter{httpFilter(FilterAuthzTunnels, &httprbacv3.RBAC{}), router()}
+	hcm.EarlyHeaderMutationExtensions = withoutOrders()
+	hcm.LocalReplyConfig = nil
+	if log {
+		hcm.AccessLog = accessLog(wire.InboundTunnel, true)
+	}
+	if log && deniedOnly {
+		hcm.AccessLog = failedTunnels(hcm.AccessLog)
+	}
+	return NetworkFilter("envoy.filters.network.http_connection_manager", hcm)
+}
+
+// Unfronted is what a waypoint answers to tunnels to what it does not stand before, and to requests that are no tunnels.
+func Unfronted() *routev3.VirtualHost {
+	refused := func(status uint32, why string, match *routev3.RouteMatch) *routev3.Route {
+		return Refuse(wire.ClosedRoute+why, match, status, "sallyport: "+why+"\n", nil)
+	}
+	return &routev3.VirtualHost{Name: "others", Domains: []string{"*"}, Routes: []*routev3.Route{
+		refused(http.StatusNotFound, "the waypoint does not stand before what the tunnel asks for", AnyTunnel()),
+		refused(http.StatusBadRequest, "waypoints take tunnels here", AnyRequest()),
+	}}
+}
+
+// Overriding are AuthorizationPolicies of a row's, or of a table's, in the place of those of the filter.
+func Overriding(f *httprbacv3.RBAC) *anypb.Any { return Packed(&httprbacv3.RBACPerRoute{Rbac: f}) }

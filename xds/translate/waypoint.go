@@ -1,0 +1,113 @@
+package translate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/translate/outbound"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/translate/waypoint"
+)
+
+// ledTo begins, among a waypoint's hosts, those that only routes lead to: which they are follows from the others.
+const ledTo = "->"
+
+// IsWaypoint says whether the node id is a waypoint's.
+func (n Node) IsWaypoint() bool { return strings.HasPrefix(n.ID, "waypoint~") }
+
+func (c Class) waypoint(s *registry.Snapshot) resolve.WaypointProxy {
+	return resolve.WaypointOf(s, c.Gateway).At(c.near(s))
+}
+
+// waypointInputsOf are those of a Service that a waypoint stands before, or leads to.
+func waypointInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
+	w, trust := c.waypoint(s), envoy.TrustsOf(s.Mesh)
+	if led, is := strings.CutPrefix(host, ledTo); is {
+		if h, there := w.Behind(led); there {
+			return &waypoint.Host{Host: outbound.Host{SidecarHost: h, Trust: trust}, Refused: w.Refused()}
+		}
+		return nil
+	}
+	h, before := w.Before(host)
+	if !before {
+		return nil
+	}
+	ref, _ := registry.RefOf(host)
+	return &waypoint.Host{
+		Host: outbound.Host{SidecarHost: h, Trust: trust}, Before: true, Leads: w.Leads(h), Refused: w.Refused(), Policies: s.AuthorizingFront(c.Gateway, ref),
+	}
+}
+
+// setLed sets the shares of the hosts that routes of a waypoint's Services lead to.
+func (e *edit) setLed(s *registry.Snapshot, t *Translator) {
+	if e.next.Class.Kind != Waypoint {
+		return
+	}
+	var gone []string
+	e.hosts.Walk(func(host string, _ *part.Part) bool {
+		if led, is := strings.CutPrefix(host, ledTo); is && !e.leads(led) {
+			gone = append(gone, host)
+		}
+		return true
+	})
+	for _, host := range gone {
+		e.setHost(host, nil)
+	}
+	for host := range e.uses.leads {
+		if e.leads(host) {
+			e.setHost(ledTo+host, t.host(s, e.next.Class, ledTo+host))
+		}
+	}
+}
+
+// leads says whether routes lead to a host, which the waypoint does not stand before: of those it has the clusters anyway.
+func (e *edit) leads(host string) bool {
+	_, before := e.hosts.Get(host)
+	return e.uses.leads[host] > 0 && !before
+}
+
+// waypointInputs is what a waypoint's base is made from.
+func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) waypoint.Inputs {
+	in := waypoint.Inputs{
+		Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Log: s.Mesh.Audit.Mesh, Hosts: hosts,
+		Rest: name.Rest{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny},
+	}
+	for _, f := range slices.SortedFunc(maps.Keys(u.fronts), func(a, b part.Front) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Policies, b.Policies))
+	}) {
+		front := waypoint.Front{Front: f}
+		if f.Policies != "" && !f.HTTP { // those of requests are in their tables
+			front.Set = frontSet(s, f.Policies)
+		}
+		in.Fronts = append(in.Fronts, front)
+	}
+	return in
+}
+
+// frontSet are the policies of these names, in the way in which they count before a Service.
+func frontSet(s *registry.Snapshot, names string) (out authz.Set) {
+	for _, p := range authorizedBy(s, Policed{Authz: names}) {
+		out = append(out, registry.AtFront(p))
+	}
+	return out
+}
+
+// waypointTurned says whether a change is about all that a waypoint, or one who sends to it, does.
+func waypointTurned(changed registry.Changed, c Class) bool {
+	switch c.Kind {
+	case Waypoint:
+		return changed.Waypoints || changed.Doors || len(changed.Authorization) > 0
+	case Ambient:
+		return changed.Waypoints
+	default:
+		return false
+	}
+}

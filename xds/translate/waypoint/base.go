@@ -1,0 +1,131 @@
+package waypoint
+
+import (
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/authorizing"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Inputs is what a waypoint's base is made from.
+type Inputs struct {
+	Fronts []Front // in order
+	Trust  envoy.Trusts
+	IPv6   bool
+	Log    string // what is recorded: one of mesh's words
+	Hosts  envoy.Inline
+	Rest   name.Rest
+}
+
+// Front is a port of a Service that the waypoint stands before, with the policies of its connections.
+type Front struct {
+	part.Front
+	Set authz.Set
+}
+
+// Resources are everything of a waypoint that is not about single Services, and the listener, which has a chain for each of their ports: as
+// many as it stands before, and a chain that comes or goes ends no other's connections.
+func (in Inputs) Resources() []*resource.Resource {
+	l := in.listener()
+	out := []*resource.Resource{
+		envoy.SealCluster(envoy.BlackHole()),
+		envoy.Seal(resource.Listener, l.Name, l),
+		envoy.Seal(resource.Route, wire.WaypointListener, envoy.Table(wire.WaypointListener, envoy.Unfronted(), in.Hosts, false)),
+		part.SealRest(in.Rest),
+	}
+	out = append(out, envoy.FirstRow(wire.WaypointListener, in.Hosts)...)
+	for _, f := range in.Fronts {
+		if f.HTTP { // what comes by HBONE
+			out = append(out, envoy.SealCluster(envoy.Internal(f.Name())), envoy.Seal(resource.Listener, f.Name(), envoy.InternalListener(f.Name(), nil, envoy.Chain("requests", nil, in.filters(f)...))))
+		}
+	}
+	return out
+}
+
+func (in Inputs) listener() *listenerv3.Listener {
+	l := envoy.At(&listenerv3.Listener{
+		Name: wire.WaypointListener, TrafficDirection: corev3.TrafficDirection_INBOUND,
+		ListenerFilters: []*listenerv3.ListenerFilter{envoy.InspectTLS()}, ListenerFiltersTimeout: durationpb.New(envoy.HelloPatience),
+	}, wire.TunnelPort, in.IPv6)
+	for _, f := range in.Fronts {
+		match := envoy.TLSSpoken()
+		match.ServerNames, match.ApplicationProtocols = []string{resolve.SNI(f.Port, "", f.Host)}, wire.MeshALPN
+		c := envoy.Chain(f.Name(), match, append([]*listenerv3.Filter{envoy.KnowClientFar()}, in.filters(f)...)...)
+		var offers []string
+		if f.HTTP {
+			offers = []string{"h2", envoy.HTTP11}
+		}
+		c.TransportSocket = envoy.MeshServerTLS(in.Trust, offers...)
+		l.FilterChains = append(l.FilterChains, envoy.HandshakeWithin(c))
+	}
+	match := envoy.TLSSpoken()
+	match.ApplicationProtocols = []string{"h2"}
+	tunnels := envoy.Chain("hbone", match, envoy.KnowClientFar(), envoy.WaypointTunnels(wire.WaypointListener, in.logs(), in.deniedOnly()))
+	tunnels.TransportSocket = envoy.MeshServerTLS(in.Trust, "h2")
+	l.FilterChains = append(l.FilterChains, envoy.HandshakeWithin(tunnels))
+	return l
+}
+
+// filters take what is for a Service's port on.
+func (in Inputs) filters(f Front) []*listenerv3.Filter {
+	out := []*listenerv3.Filter{envoy.ForPort(f.Port)}
+	if f.HTTP {
+		return append(out, envoy.WaypointHCM(f.Name(), in.logs(), in.deniedOnly()))
+	}
+	on := envoy.TCPProxy{Stat: f.Name(), Cluster: wire.ClusterName(f.Port, f.Host), AfterHello: true, Denied: in.deniedOnly()}
+	if f.Closed {
+		on.Cluster = wire.BlackHoleCluster
+	}
+	if in.logs() {
+		on.Log = wire.InboundTCP
+	}
+	if len(f.Set) > 0 {
+		out = append(out, envoy.Judge(connections(f.Set, See(in.Trust))))
+	}
+	return append(out, on.Filter())
+}
+
+func (in Inputs) logs() bool       { return in.Log != mesh.MeshOff }
+func (in Inputs) deniedOnly() bool { return in.Log == mesh.MeshDenied }
+
+// connections are policies of connections.
+func connections(set authz.Set, by authorizing.Sight) *httprbacv3.RBAC {
+	return authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Connections(set, by) })
+}
+
+// See is how a waypoint sees who comes: by the certificate that the client showed, and the address that it came from. The port is the Service's.
+func See(trust envoy.Trusts) authorizing.Sight {
+	from, port := envoy.StateInput(wire.StateFrom), envoy.StateInput(wire.StatePort)
+	return authorizing.Sight{
+		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from,
+		Port: func(_ authz.Term, values []string) *envoy.Predicate {
+			var any []*envoy.Predicate
+			for _, v := range slices.Sorted(slices.Values(values)) {
+				any = append(any, envoy.Is(port, v))
+			}
+			return envoy.Any(any...)
+		},
+		SNI: func(expression string) *envoy.Predicate { return envoy.IsLike(envoy.SNIInput(), expression) },
+	}
+}
+
+// seeTunnel is that of connections that come by HBONE, which says the port that it is for.
+func seeTunnel(trust envoy.Trusts) authorizing.Sight {
+	out, asked := See(trust), envoy.HeaderInput(":authority")
+	out.Port = func(t authz.Term, values []string) *envoy.Predicate {
+		return envoy.IsLike(asked, t.Expression(values, nil))
+	}
+	return out
+}

@@ -1,0 +1,156 @@
+package waypoint
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/config/inside"
+	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/authorizing"
+	"github.com/sallyport/sallyport/xds/translate/outbound"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// Host is what the part of a Service is made from.
+type Host struct {
+	outbound.Host
+	Before   bool         // the waypoint stands before it; otherwise routes lead there
+	Leads    []string     // the hosts that its routes lead to, beside itself
+	Refused  []netip.Addr // that the waypoint does not connect to, sorted
+	Policies authz.Set    // that target the Service, or the waypoint
+}
+
+// Part is its share: clusters, and, of one that the waypoint stands before, its routes and its rows in the table of HBONE.
+func (h *Host) Part() *part.Part {
+	own := h.Host.Part()
+	out := &part.Part{}
+	for _, r := range own.Resources {
+		switch {
+		case r.Type == resource.Cluster, r.Type == resource.Endpoints:
+			out.Resources = append(out.Resources, r)
+		case r.Type == resource.VirtualHost && h.Before:
+			out.Resources = append(out.Resources, h.table(r)...)
+		}
+	}
+	if !h.Before {
+		return out
+	}
+	out.Leads = h.Leads
+	for _, port := range h.Service.Ports {
+		if port.Protocol == registry.UDP {
+			continue
+		}
+		f := part.Front{Host: h.Service.Host, Port: port.Number, HTTP: port.Protocol.IsHTTP(), Closed: h.closed(port), Policies: names(h.Policies)}
+		out.Fronts = append(out.Fronts, f)
+		out.Resources = append(out.Resources, h.tunnels(port, f)...)
+	}
+	return out
+}
+
+// Endpoints are those of a Service, as a waypoint reaches them.
+func (h *Host) Endpoints(list []registry.Endpoint) []*resource.Resource {
+	list = slices.DeleteFunc(slices.Clone(list), func(e registry.Endpoint) bool {
+		addr, err := netip.ParseAddr(e.Address)
+		if err != nil {
+			return true
+		}
+		_, refused := slices.BinarySearchFunc(h.Refused, addr.WithZone("").Unmap(), netip.Addr.Compare)
+		return refused || inside.OwnHost(addr) || addr.IsLinkLocalUnicast() || addr.IsMulticast()
+	})
+	for i := range list {
+		list[i].Proxied = list[i].Proxied || list[i].Fronted
+	}
+	return h.Host.Endpoints(list)
+}
+
+// closed says whether nothing goes to a port of connections: its far end is closed, or a route leads its connections elsewhere, which is not kept here.
+func (h *Host) closed(port registry.Port) bool {
+	if port.Protocol.IsHTTP() {
+		return false // its routes say so
+	}
+	if !h.Direct(port) {
+		return true
+	}
+	for _, r := range h.Routes(port) {
+		if r.L4 != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// table is a port's routes of requests: those of a sidecar's row, whatever the requests' Host, since the connection says which Service it is for.
+func (h *Host) table(row *resource.Resource) []*resource.Resource {
+	vh := &routev3.VirtualHost{}
+	if err := proto.Unmarshal(row.Value(), vh); err != nil {
+		panic("translate: " + row.Name + " does not unmarshal: " + err.Error()) // it was made here
+	}
+	for _, port := range h.Service.Ports {
+		if row.Name != wire.VhostName(wire.RouteName(port.Number), h.Service.Host) || !port.Protocol.IsHTTP() {
+			continue
+		}
+		vh.Name, vh.Domains = h.Service.Host, []string{"*"}
+		vh.Routes = slices.DeleteFunc(vh.Routes, envoy.IsAnswer)
+		name := wire.WaypointName(port.Number, "http", h.Service.Host)
+		rc := &routev3.RouteConfiguration{
+			Name: name, VirtualHosts: []*routev3.VirtualHost{vh}, ValidateClusters: wrapperspb.Bool(false),
+			RequestHeadersToRemove:         []string{"x-forwarded-proto", "x-envoy-original-path", "x-envoy-decorator-operation"},
+			MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(envoy.MaxBody),
+		}
+		if len(h.Policies) > 0 {
+			rc.TypedPerFilterConfig = map[string]*anypb.Any{envoy.FilterAuthzRequests: envoy.Overriding(authorizing.Filter(h.Policies, func(set authz.Set) *envoy.OnMatch {
+				return authorizing.Requests(set, See(h.Trust))
+			}))}
+		}
+		return []*resource.Resource{envoy.Seal(resource.Route, name, rc)}
+	}
+	return nil
+}
+
+// tunnels are a port's rows in the table of HBONE: one for its name, and one for each of the Service's addresses.
+func (h *Host) tunnels(port registry.Port, f part.Front) (out []*resource.Resource) {
+	authorities := []string{wire.HostPort(h.Service.Host, port.Number)}
+	for _, a := range h.Service.Addresses {
+		if a.IsSingleIP() {
+			authorities = append(authorities, netip.AddrPortFrom(a.Addr(), uint16(port.Number)).String())
+		}
+	}
+	for _, authority := range authorities {
+		vh := &routev3.VirtualHost{Name: wire.VhostName(wire.WaypointListener, authority), Domains: []string{authority}}
+		switch {
+		case f.HTTP:
+			vh.Routes = []*routev3.Route{envoy.Route("default", envoy.AnyTunnel(), envoy.TerminateConnect(f.Name()))}
+		case f.Closed:
+			vh.Routes = []*routev3.Route{envoy.Refuse(wire.ClosedRoute+NotLed, envoy.AnyTunnel(), 503, "sallyport: "+NotLed+"\n", nil)}
+		default:
+			vh.Routes = []*routev3.Route{envoy.Route("default", envoy.AnyTunnel(), envoy.TerminateConnect(wire.ClusterName(port.Number, h.Service.Host)))}
+			if len(h.Policies) > 0 {
+				vh.TypedPerFilterConfig = map[string]*anypb.Any{envoy.FilterAuthzTunnels: envoy.Overriding(connections(h.Policies, seeTunnel(h.Trust)))}
+			}
+		}
+		out = append(out, envoy.Seal(resource.VirtualHost, vh.Name, vh))
+	}
+	return out
+}
+
+// NotLed is why a port of connections is closed at a waypoint.
+const NotLed = "routes of connections (TCPRoute, TLSRoute, or tcp and tls of a VirtualService) are not kept by waypoints, or nothing may go to the port"
+
+// names are the policies by which a chain is known.
+func names(set authz.Set) string {
+	var out []string
+	for _, p := range set {
+		out = append(out, p.Key.Namespace+"/"+p.Key.Name)
+	}
+	return strings.Join(out, ",")
+}
