@@ -87,10 +87,15 @@ func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 	if ns := serve.NamespaceOf(r.Proxy); ns != id.Namespace {
 		return fmt.Errorf("%s may not report as the proxy %q", id, r.Proxy)
 	}
+	of := identity.PodFromContext(ctx)
 	var pod *workload.Pod // nil without a cluster, and when it is gone as its last records come
 	if p.cluster != nil {
+		by := of
+		if p.handsIn(id, of, r.Proxy) {
+			by = identity.Pod{}
+		}
 		var unknown *workload.Unknown
-		switch known, err := workload.Bind(id, identity.PodFromContext(ctx), workload.Node{ID: r.Proxy}, p.known); {
+		switch known, err := workload.Bind(id, by, workload.Node{ID: r.Proxy}, p.known); {
 		case err == nil:
 			pod = &known
 		case !errors.As(err, &unknown):
@@ -100,7 +105,7 @@ func (p *plane) ownRecord(ctx context.Context, r *record.Record) error {
 	to := r.DestinationWorkload
 	p.verified(r, id.Namespace, pod)
 	r.Claim, r.Workload.Labels, r.DestinationWorkload = "", "", record.Workload{} // of these no proxy's word counts
-	if p.stampOfPod(r, id, to) {
+	if p.stampOfPod(r, id, of, to) {
 		return nil
 	}
 	if r.Reporter == record.ReporterDestination {

@@ -188,17 +188,36 @@ func (p *plane) nodeOf(id identity.ID, nodeID string) (string, error) {
 	if err != nil {
 		return "", status.Errorf(codes.InvalidArgument, "xds: node id %q: %v", nodeID, err)
 	}
+	return p.nodes.ofAgent(id, pod)
+}
+
+// ofAgent finds the node that a pod of an account runs on.
+func (n *nodes) ofAgent(id identity.ID, pod string) (string, error) {
 	key := config.Key{Kind: config.KindPod, Namespace: id.Namespace, Name: pod}
-	p.nodes.mu.RLock()
-	defer p.nodes.mu.RUnlock()
-	on := p.nodes.at[key]
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	on := n.at[key]
 	if on == "" {
 		return "", status.Errorf(codes.Unavailable, "xds: which node the pod %s/%s runs on is not known (yet)", id.Namespace, pod)
 	}
-	if o := p.nodes.pods[on][key]; !isOf(o, id) {
+	if o := n.pods[on][key]; !isOf(o, id) {
 		return "", status.Errorf(codes.PermissionDenied, "xds: %s may not be the pod %s/%s: that is %s's", id, id.Namespace, pod, account(o))
 	}
 	return on, nil
+}
+
+// handsIn says whether a record of a node's proxy is one that its reporter's predecessor on the node left: the caller's token is of a node's
+// agent, and the record names another pod of that account, which ran on the same node as far as anybody knows.
+func (p *plane) handsIn(id identity.ID, of identity.Pod, proxy string) bool {
+	if of.Name == "" || !strings.HasPrefix(proxy, ambient.ProxyType+"~") || !p.nodeAgent(id) {
+		return false
+	}
+	mine, err := p.nodes.ofAgent(id, of.Name)
+	if err != nil {
+		return false
+	}
+	on, err := p.nodeOf(id, proxy)
+	return on == mine || status.Code(err) == codes.Unavailable
 }
 
 // impersonate lets a node's agent have the certificates of the pods in the mesh that run on its node, and no others. The node is that of
@@ -227,30 +246,33 @@ func (p *plane) impersonate(_ context.Context, caller identity.ID, of identity.P
 
 // stampOfPod says of a record of a node's proxy whose it is: of a pod in the mesh that runs on that node, or of what came to one. It is
 // false for records of other proxies, and for what nobody's pod is behind, of which the agent's own word counts.
-func (p *plane) stampOfPod(r *record.Record, id identity.ID, to record.Workload) bool {
+func (p *plane) stampOfPod(r *record.Record, id identity.ID, of identity.Pod, to record.Workload) bool {
 	if !strings.HasPrefix(r.Proxy, ambient.ProxyType+"~") || !p.nodeAgent(id) {
 		return false
 	}
 	on, err := p.nodeOf(id, r.Proxy)
+	if status.Code(err) == codes.Unavailable && of.Name != "" { // its pod is gone, and another agent of the node hands in what it left
+		on, err = p.nodes.ofAgent(id, of.Name)
+	}
 	if err != nil {
 		return false
 	}
 	if r.Reporter == record.ReporterDestination {
 		return p.stampToPod(r, on, config.Key{Kind: config.KindPod, Namespace: to.Namespace, Name: to.Name})
 	}
-	of, err := identity.ParseID(r.Workload.Principal)
-	if err != nil || of == id {
+	whose, err := identity.ParseID(r.Workload.Principal)
+	if err != nil || whose == id {
 		return false
 	}
-	pod := p.nodes.serves(on, of, r.Workload.Name)
+	pod := p.nodes.serves(on, whose, r.Workload.Name)
 	if pod == nil { // it is gone, or was never there: then its identity is no more than a claim
 		r.Claim = r.Workload.Principal
 		return false
 	}
-	r.Workload = record.Workload{Principal: of.String(), Namespace: of.Namespace, ServiceAccount: of.ServiceAccount, Name: pod.Name}
+	r.Workload = record.Workload{Principal: whose.String(), Namespace: whose.Namespace, ServiceAccount: whose.ServiceAccount, Name: pod.Name}
 	label(r, &r.Workload, "workload.labels", pod.Labels)
 	if p.cluster != nil {
-		p.enrich(r, of)
+		p.enrich(r, whose)
 	}
 	return true
 }

@@ -213,3 +213,57 @@ func TestRecordsOfPods(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordsHandedIn: a node's agent hands in what its predecessor on the node left, whether that one's pod is still known or not; nobody else
+// speaks for another pod, and no agent for another node's.
+func TestRecordsHandedIn(t *testing.T) {
+	agent, cart, vault := id("istio-system", "node"), "spiffe://cluster.local/ns/shop/sa/cart", "spiffe://cluster.local/ns/bank/sa/vault"
+	for _, tt := range []struct {
+		name        string
+		caller      identity.ID
+		of, proxy   string // the pod of the token, the node id
+		principal   string
+		want, claim string // the workload and its claim; want "" is refused
+	}{
+		{"its own", agent, "agent-1", "ztunnel~10.0.0.9~agent-1.istio-system~istio-system.svc", cart, "shop/cart/cart-0", ""},
+		{"of one that is gone", agent, "agent-1", "ztunnel~10.0.0.7~agent-0.istio-system~istio-system.svc", cart, "shop/cart/cart-0", ""},
+		{"of one that ends", agent, "agent-1", "ztunnel~10.0.0.8~ending-1.istio-system~istio-system.svc", cart, "shop/cart/cart-0", ""},
+		{"of one that is gone, about another node", agent, "agent-1", "ztunnel~10.0.0.7~agent-0.istio-system~istio-system.svc", vault, "istio-system/node/cart-0", vault},
+		{"of another node's", agent, "agent-1", "ztunnel~10.0.0.6~agent-2.istio-system~istio-system.svc", vault, "", ""},
+		{"of another account's", agent, "agent-1", "ztunnel~10.0.0.5~other-0.istio-system~istio-system.svc", cart, "", ""},
+		{"as a sidecar", agent, "agent-1", "sidecar~10.0.0.7~agent-0.istio-system~istio-system.svc", cart, "", ""},
+		{"by an agent that is gone itself", agent, "agent-9", "ztunnel~10.0.0.7~agent-0.istio-system~istio-system.svc", cart, "", ""},
+		{"by a pod of another account", agent, "other-0", "ztunnel~10.0.0.7~agent-0.istio-system~istio-system.svc", cart, "", ""},
+		{"by no agent", id("istio-system", "other"), "other-0", "ztunnel~10.0.0.7~agent-0.istio-system~istio-system.svc", cart, "", ""},
+	} {
+		p := nodesPlane()
+		changes, _ := standing(nodePods + moreAgents)
+		p.cluster, p.known = &cluster{}, newInventory()
+		p.known.apply(changes)
+		p.nodes.apply(changes)
+		r := record.Record{Proxy: tt.proxy, Reporter: record.ReporterSidecar, Workload: record.Workload{Principal: tt.principal, Name: "cart-0"}}
+		ctx := identity.NewPodContext(identity.NewContext(t.Context(), tt.caller), identity.Pod{Name: tt.of})
+		got := ""
+		if err := p.ownRecord(ctx, &r); err == nil {
+			got = r.Workload.Namespace + "/" + r.Workload.ServiceAccount + "/" + r.Workload.Name
+		}
+		if got != tt.want || r.Claim != tt.claim && got != "" {
+			t.Errorf("%s: %q, claim %q", tt.name, got, r.Claim)
+		}
+	}
+}
+
+const moreAgents = `
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: ending-1, namespace: istio-system}
+spec: {serviceAccountName: node, nodeName: one, hostNetwork: true}
+status: {podIP: 10.0.0.8}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: other-0, namespace: istio-system}
+spec: {serviceAccountName: other, nodeName: one}
+status: {podIP: 10.0.0.5}
+`
