@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +42,17 @@ func (p *Pods) socketPath() string { return filepath.Join(p.cfg.RunDir, Socket) 
 func (p *Pods) watchHolder(ctx context.Context, accept func(net.Listener)) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	said := ""
 	for {
-		if err := p.look(ctx, accept); err != nil {
+		err := p.look(ctx, accept)
+		if err != nil && !p.heldOnce() {
 			return err
+		}
+		if err == nil {
+			said = ""
+		} else if said != err.Error() {
+			said = err.Error()
+			p.cfg.Log.Error("this agent cannot take the node now, and tries again", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -53,6 +60,12 @@ func (p *Pods) watchHolder(ctx context.Context, accept func(net.Listener)) error
 		case <-tick.C:
 		}
 	}
+}
+
+func (p *Pods) heldOnce() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.has
 }
 
 // look sees who holds the node, and takes it over where nobody does, or when this agent, which came later, can serve all pods.
@@ -154,31 +167,79 @@ func (p *Pods) Elsewhere() bool {
 	return Ask(ctx, p.cfg.RunDir, Request{Do: ready}) == nil
 }
 
-// behind says what this agent lacks to serve all pods that it knows of; "" when it lacks nothing.
+// behind says what this agent lacks to serve all pods that it knows of; "" when it lacks nothing. Pods that cannot be served for a reason of their
+// own are no reason any more when it has tried for a while, but where it serves none and the holder does.
 func (p *Pods) behind(ctx context.Context) string {
 	p.mu.Lock()
-	h := &p.holder
-	why, late := "the controller has not told all yet", h.may && time.Since(h.since) > catchUp
-	if h.may {
+	late := p.may && time.Since(p.since) > catchUp
+	refused := p.Listeners.refusals()
+	why, excused, serves := "the controller has not told all yet", []Local{}, false
+	if p.may {
 		why = ""
 	}
 	for key, r := range p.remote {
-		if l, here := p.local[key]; here && r.In && r.Why == "" && why == "" && !late {
-			if s, lacks := p.servedAs(l); lacks != nil {
-				why = key + ": " + lacks.Error()
-			} else if s != nil && !s.opened {
-				why = key + ": " + cmp.Or(s.err, errNoCertificate).Error()
-			}
+		l, here := p.local[key]
+		if !here || !waiting(r) || why != "" {
+			continue
+		}
+		switch lacks, own := p.unserved(l, refused); {
+		case lacks == nil:
+			serves = true
+		case late && own:
+			excused = append(excused, l)
+		default:
+			why = key + ": " + lacks.Error()
 		}
 	}
+	holds := p.holds
 	p.mu.Unlock()
 	switch {
 	case why != "":
 		return why
-	case !p.Listeners.Taken():
+	case !p.taken(late):
 		return "Envoy has not accepted all listeners yet"
 	case p.cfg.Warming(ctx):
 		return "Envoy does not listen everywhere yet"
+	case serves || holds || len(excused) == 0:
+		return ""
+	}
+	return p.servedElsewhere(ctx, excused)
+}
+
+// unserved says why a pod that should be served is not, and whether the reason is its own: it was tried, and it is not that anything is still to
+// come. nil when it is served. The lock is held.
+func (p *Pods) unserved(l Local, refused map[string]string) (why error, own bool) {
+	s, why := p.servedAs(l)
+	switch {
+	case why != nil:
+		return why, false
+	case s.err != nil:
+		return s.err, true
+	case !s.opened:
+		return errNoCertificate, false
+	case refused[l.Key()] != "":
+		return errors.New("Envoy refuses its listeners: " + refused[l.Key()]), true
+	}
+	return nil, false
+}
+
+// taken says whether Envoy has taken all listeners, late also but for those that it refuses for one of the pods.
+func (p *Pods) taken(late bool) bool {
+	return p.Listeners.Taken() || late && len(p.Listeners.refusals()) > 0
+}
+
+// servedElsewhere says that the holder serves one of some pods, or does not say; "" where it serves none.
+func (p *Pods) servedElsewhere(ctx context.Context, pods []Local) string {
+	for _, l := range pods {
+		ctx, cancel := context.WithTimeout(ctx, askOther)
+		err := Ask(ctx, p.cfg.RunDir, Request{Do: Check, Local: l})
+		cancel()
+		switch {
+		case err == nil:
+			return "no pod can be served, and the agent that holds the node serves some: " + l.Key()
+		case errors.Is(err, ErrAway):
+			return "no pod can be served, and whether the agent that holds the node serves some is not known: " + err.Error()
+		}
 	}
 	return ""
 }

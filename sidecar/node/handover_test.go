@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -101,18 +102,109 @@ func TestHandOver(t *testing.T) {
 	wantHolder(t, "when that is told to end", old, third)
 }
 
-// TestNotForEver: a pod that cannot be taken in keeps a new agent from the node for a while only.
+// TestNotForEver: a pod that cannot be taken in keeps a new agent from the node for a while only. One that was not tried yet, or whose certificate
+// has not come, does as long as that lasts, and so does every one where none can be served that the old one serves.
 func TestNotForEver(t *testing.T) {
-	dir := t.TempDir()
-	old, next := agentOf(t, dir), agentOf(t, dir)
-	looks(t, old)
-	l := Local{Namespace: "shop", Name: "cart-0", Network: "/nowhere"}
-	next.local[l.Key()] = l
-	next.remote[l.Key()] = ambient.Pod{In: true, Namespace: "shop", Name: "cart-0"}
-	next.served[l.Key()] = &served{local: l, err: errors.New("no rules")}
-	wantHolder(t, "at first", old, next)
-	next.since = time.Now().Add(-2 * catchUp)
-	wantHolder(t, "later", next, old)
+	broken, certified := errors.New("no rules"), make(chan struct{})
+	close(certified)
+	for name, c := range map[string]struct {
+		next    *served // of the pod, at the new one
+		refused bool    // by the new one's Envoy
+		none    bool    // the new one serves no other
+		old     bool    // the old one serves it
+		takes   bool
+	}{
+		"served":                    {next: &served{ready: certified, opened: true}, takes: true},
+		"fails":                     {next: &served{err: broken}, takes: true},
+		"fails, and is served":      {next: &served{err: broken}, old: true, takes: true},
+		"fails, as all":             {next: &served{err: broken}, none: true, takes: true},
+		"fails, as all, but served": {next: &served{err: broken}, none: true, old: true},
+		"not tried":                 {},
+		"no certificate":            {next: &served{ready: make(chan struct{})}},
+		"refused":                   {next: &served{ready: certified, opened: true}, refused: true, takes: true},
+		"refused as all":            {next: &served{ready: certified, opened: true}, refused: true, none: true, old: true},
+	} {
+		dir := t.TempDir()
+		old, next := agentOf(t, dir), agentOf(t, dir)
+		looks(t, old)
+		l, r := knownTo(next, "cart-0")
+		knownTo(old, "cart-0")
+		if c.next != nil {
+			c.next.local, c.next.remote = l, r
+			next.served[l.Key()] = c.next
+		}
+		if c.old { // as far as Check is concerned: it is none that the mesh has to serve
+			old.remote[l.Key()] = ambient.Pod{}
+		}
+		if !c.none {
+			other, r := knownTo(next, "web-0")
+			next.served[other.Key()] = &served{local: other, remote: r, ready: certified, opened: true}
+		}
+		if c.refused {
+			next.Listeners.taken, next.Listeners.refused = false, map[string]string{l.Key(): "no such cluster"}
+		}
+		looks(t, next) // which may take pods in from now on
+		if name != "served" {
+			wantHolder(t, name+", at first", old, next)
+		}
+		next.since = time.Now().Add(-2 * catchUp)
+		if c.takes {
+			wantHolder(t, name+", later", next, old)
+			if why := next.Lacks(); why != "" {
+				t.Errorf("%s: it is not ready: %s", name, why)
+			}
+		} else {
+			wantHolder(t, name+", later", old, next)
+		}
+	}
+}
+
+// TestTakenLater: an agent that has held the node, and cannot take it again, tries until it can; one that never could says so.
+func TestTakenLater(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	p := agentOf(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Serve(ctx) }()
+	held := func() bool { return answers(p.socketPath()) }
+	eventually(t, "it holds the node", held)
+	if err := errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600)); err != nil { // no socket can be put there
+		t.Fatal(err)
+	}
+	eventually(t, "it learns that it does not", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return !p.holds })
+	if err := p.look(ctx, nil); err == nil {
+		t.Error("it takes the node where no socket can be")
+	}
+	if err := errors.Join(os.Remove(dir), os.Mkdir(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it holds the node again", held)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	never := agentOf(t, t.TempDir())
+	never.cfg.RunDir = filepath.Join(dir, "nowhere")
+	if err := never.Serve(t.Context()); err == nil {
+		t.Error("one that never could goes on")
+	}
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !is(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+		runtime.Gosched()
+	}
+}
+
+// knownTo tells an agent of a pod that is to be served.
+func knownTo(p *Pods, name string) (Local, ambient.Pod) {
+	l, r := Local{Namespace: "shop", Name: name, Network: "/nowhere"}, ambient.Pod{In: true, Namespace: "shop", Name: name}
+	p.local[l.Key()], p.remote[l.Key()] = l, r
+	return l, r
 }
 
 // TestSharedPods: what one agent of the node is told of pods the other one learns.

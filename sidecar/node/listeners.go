@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,8 +34,9 @@ type Listeners struct {
 	templates map[string]*listenerv3.Listener
 	pods      map[string]door // by the pod's key
 	now       map[string]*discoveryv3.Resource
-	changed   chan struct{} // closed when now is replaced
-	taken     bool          // the connected Envoy has said yes to all there was
+	changed   chan struct{}     // closed when now is replaced
+	taken     bool              // the connected Envoy has said yes to all there was
+	refused   map[string]string // why Envoy refuses what it has not taken, by the pod's key; nil where something else lacks, too
 }
 
 func newListeners(log *slog.Logger) *Listeners {
@@ -103,7 +105,7 @@ func (l *Listeners) make() {
 
 // replace has Envoy told what it should have now, a map that nobody changes any more.
 func (l *Listeners) replace(now map[string]*discoveryv3.Resource) {
-	l.now, l.taken = now, false
+	l.now, l.taken, l.refused = now, false, nil
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -134,6 +136,13 @@ func (l *Listeners) Taken() bool {
 	return l.taken && len(l.templates) > 0
 }
 
+// refusals is why Envoy refuses listeners in pods, by the pod's key, where it has taken all others.
+func (l *Listeners) refusals() map[string]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused
+}
+
 // How long it takes until what was refused is sent again.
 const (
 	againFirst = 50 * time.Millisecond
@@ -158,13 +167,14 @@ func (l *Listeners) DeltaListeners(stream grpc.BidiStreamingServer[discoveryv3.D
 		}
 	}()
 	s := conversation{has: map[string]string{}, wait: againFirst}
-	first := true
+	first, asked := true, (chan struct{})(nil) // asked: what there was when Envoy was sent what is under way
 	for {
 		l.mu.Lock()
 		now, changed := l.now, l.changed
 		l.mu.Unlock()
 		if !first && s.nonce == "" && s.again == nil {
 			response := s.response(now)
+			asked = changed
 			if response != nil {
 				if err := stream.Send(response); err != nil {
 					return err
@@ -190,6 +200,7 @@ func (l *Listeners) DeltaListeners(stream grpc.BidiStreamingServer[discoveryv3.D
 			}
 			if why := s.heard(r); why != "" {
 				l.log.Warn("Envoy refused listeners; they are tried again", "why", why, "in", s.wait)
+				l.settleBut(asked, s.sent, why)
 			}
 		}
 	}
@@ -199,8 +210,42 @@ func (l *Listeners) DeltaListeners(stream grpc.BidiStreamingServer[discoveryv3.D
 func (l *Listeners) settle(seen chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.taken = l.taken || seen == l.changed
+	if seen == l.changed {
+		l.taken, l.refused = true, nil
+	}
 }
+
+// settleBut notes that Envoy has everything but what it refused, unless there is something new, or it does not say of whom that is.
+func (l *Listeners) settleBut(seen chan struct{}, sent []string, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if seen != l.changed {
+		return
+	}
+	l.refused = podsIn(sent, why)
+}
+
+// podsIn are the pods whose listeners Envoy's message names, one a line, each with the reason; nil where it names others.
+func podsIn(sent []string, message string) map[string]string {
+	pods := map[string]string{}
+	for line := range strings.Lines(strings.TrimPrefix(message, refusalsBegin)) {
+		for _, name := range sent {
+			why, is := strings.CutPrefix(line, name+": ")
+			if !is {
+				continue
+			}
+			template, pod, inPod := strings.Cut(name, "/")
+			if !inPod || !slices.Contains(ambient.Templates, template) {
+				return nil
+			}
+			pods[pod] = strings.TrimSpace(why)
+		}
+	}
+	return pods
+}
+
+// refusalsBegin is what Envoy's answer begins with when it refuses listeners.
+const refusalsBegin = "Error adding/updating listener(s) "
 
 // conversation is one stream: what Envoy has, and what is under way.
 type conversation struct {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"log/slog"
+	"maps"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -74,5 +75,30 @@ func TestRefusedListenersComeAgain(t *testing.T) {
 	delete(now, "b")
 	if gone := c.response(now); len(gone.GetRemovedResources()) != 1 {
 		t.Errorf("what is gone: %v", gone)
+	}
+}
+
+// TestWhoseListenersAreRefused: of what Envoy's message names, pods are told from others.
+func TestWhoseListenersAreRefused(t *testing.T) {
+	sent := []string{"ask", "pod-inbound/shop/cart-0", "pod-outbound/shop/cart-0", "pod-outbound/shop/web-0"}
+	for message, want := range map[string]map[string]string{
+		refusalsBegin + "pod-inbound/shop/cart-0: no network\npod-outbound/shop/cart-0: no network\n": {"shop/cart-0": "no network"},
+		refusalsBegin + "pod-outbound/shop/web-0: x\nask: no cluster\n":                               nil,
+		"something else": nil,
+	} {
+		if got := podsIn(sent, message); !maps.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", message, got, want)
+		}
+	}
+	l := newListeners(slog.New(slog.DiscardHandler))
+	seen := l.changed
+	l.settleBut(seen, sent, refusalsBegin+"pod-outbound/shop/web-0: x")
+	if len(l.refusals()) != 1 || l.Taken() {
+		t.Errorf("refused: %v", l.refusals())
+	}
+	l.replace(l.now)
+	l.settleBut(seen, sent, refusalsBegin+"pod-outbound/shop/web-0: x")
+	if len(l.refusals()) != 0 {
+		t.Error("what Envoy said of something else before counts")
 	}
 }

@@ -142,7 +142,10 @@ func (p *Pods) Register(s grpc.ServiceRegistrar) {
 
 // Lacks implements agent.Pods.
 func (p *Pods) Lacks() string {
-	if !p.Listeners.Taken() {
+	p.mu.Lock()
+	late := p.may && time.Since(p.since) > catchUp
+	p.mu.Unlock()
+	if !p.taken(late) {
 		return "Envoy has not accepted all listeners yet"
 	}
 	if why := p.lacksAtFirst(); why != "" {
