@@ -12,7 +12,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// strictProbe says which probe or hook of a pod without a sidecar could not come: the kubelet has no certificate, and nobody tells its
+// strictProbe says which probe or postStart hook of a pod without a sidecar could not come: the kubelet has no certificate, and nobody tells its
 // connections from those of others that the node hands on. A sidecar's pod has them rewritten; this one has not. "" where all can.
 func strictProbe(s *registry.Snapshot, o *config.Object, pod *corev1.Pod) string {
 	if !s.Mesh.MutualTLS {
@@ -34,50 +34,54 @@ type asked struct {
 	what, instead string
 }
 
-// kubeletAsks goes through what the kubelet connects to of a pod: probes and hooks of its containers, those of native sidecars too.
+// kubeletAsks goes through what the kubelet connects to of a pod for it to run: probes and postStart hooks of its containers, those of native
+// sidecars too. A preStop hook that fails is no reason not to serve the pod: it ends anyway.
 func kubeletAsks(pod *corev1.Pod) iter.Seq[asked] {
+	own := podIPs(pod)
 	return func(yield func(asked) bool) {
 		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) { // other init containers have neither
 			for _, p := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe, c.StartupProbe} {
-				if port := probedPort(&c, p); port != 0 && !yield(asked{port, "probes", "probe"}) {
+				if port := probedPort(&c, p, own); port != 0 && !yield(asked{port, "probes", "probe"}) {
 					return
 				}
 			}
-			for _, h := range hooks(c.Lifecycle) {
-				if port := numbered(&c, h.Port); port != 0 && !yield(asked{port, "lifecycle hooks (postStart, preStop)", "write them"}) {
-					return
-				}
+			if port := hookedPort(&c, own); port != 0 && !yield(asked{port, "postStart hooks", "write them"}) {
+				return
 			}
 		}
 	}
 }
 
-// hooks are those that the kubelet performs over the network.
-func hooks(l *corev1.Lifecycle) (out []*corev1.HTTPGetAction) {
-	if l == nil {
-		return nil
+// hookedPort is the port that a postStart hook asks by HTTP; 0 where it asks none of the pod's.
+func hookedPort(c *corev1.Container, own []string) uint32 {
+	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil || c.Lifecycle.PostStart.HTTPGet == nil {
+		return 0
 	}
-	for _, h := range []*corev1.LifecycleHandler{l.PostStart, l.PreStop} {
-		if h != nil && h.HTTPGet != nil {
-			out = append(out, h.HTTPGet)
-		}
-	}
-	return out
+	get := c.Lifecycle.PostStart.HTTPGet
+	return portOf(c, get.Host, get.Port, own)
 }
 
-// probedPort is the port that a probe connects to; 0 where it connects to none.
-func probedPort(c *corev1.Container, p *corev1.Probe) uint32 {
+// probedPort is the port that a probe connects to; 0 where it connects to none of the pod's.
+func probedPort(c *corev1.Container, p *corev1.Probe, own []string) uint32 {
 	switch {
 	case p == nil:
 		return 0
 	case p.HTTPGet != nil:
-		return numbered(c, p.HTTPGet.Port)
+		return portOf(c, p.HTTPGet.Host, p.HTTPGet.Port, own)
 	case p.TCPSocket != nil:
-		return numbered(c, p.TCPSocket.Port)
+		return portOf(c, p.TCPSocket.Host, p.TCPSocket.Port, own)
 	case p.GRPC != nil:
 		return uint32(p.GRPC.Port)
 	}
 	return 0
+}
+
+// portOf is the number of a port that is asked at a host; 0 where that is none of the pod's addresses. Without a host it is the pod.
+func portOf(c *corev1.Container, host string, port intstr.IntOrString, own []string) uint32 {
+	if host != "" && !slices.Contains(own, host) {
+		return 0
+	}
+	return numbered(c, port)
 }
 
 // numbered is the number of a port that may be given by its name; 0 where no port has it.

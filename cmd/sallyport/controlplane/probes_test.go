@@ -23,8 +23,11 @@ func TestStrictProbe(t *testing.T) {
 		"an open port":       {strict + pod + "{tcpSocket: {port: 9090}}}]}\n", ""},
 		"nothing connected":  {strict + pod + "{exec: {command: [x]}}}]}\n", ""},
 		"a native sidecar":   {strict + native + "startupProbe: {tcpSocket: {port: 8082}}}]}\n", "kubelet's probes of port 8082"},
-		"its hook":           {strict + native + "lifecycle: {preStop: {httpGet: {port: 8083}}}}]}\n", "kubelet's lifecycle hooks (postStart, preStop) of port 8083"},
-		"a hook":             {strict + pod + "{exec: {command: [x]}}, lifecycle: {postStart: {httpGet: {port: main}}}}]}\n", "hooks (postStart, preStop) of port 8080"},
+		"its hook":           {strict + native + "lifecycle: {postStart: {httpGet: {port: 8083}}}}]}\n", "kubelet's postStart hooks of port 8083"},
+		"as it ends":         {strict + native + "lifecycle: {preStop: {httpGet: {port: 8083}}}}]}\n", ""},
+		"asked elsewhere":    {strict + pod + "{httpGet: {port: 8080, host: 10.0.0.9}}, livenessProbe: {tcpSocket: {port: 8080, host: node}}, lifecycle: {postStart: {httpGet: {port: 8080, host: 10.0.0.9}}}}]}\nstatus: {podIP: 10.0.0.2}\n", ""},
+		"asked by address":   {strict + pod + "{httpGet: {port: 8084, host: 10.0.0.2}}}]}\nstatus: {podIP: 10.0.0.2}\n", "port 8084"},
+		"a hook":             {strict + pod + "{exec: {command: [x]}}, lifecycle: {postStart: {httpGet: {port: main}}}}]}\n", "postStart hooks of port 8080"},
 		"a hook by exec":     {strict + pod + "{exec: {command: [x]}}, lifecycle: {preStop: {exec: {command: [x]}}}}]}\n", ""},
 		"nothing asks of it": {pod + "{httpGet: {port: 8080}}}]}\n", ""},
 	} {

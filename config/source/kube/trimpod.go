@@ -28,7 +28,7 @@ func connected(kept *corev1.Container) bool {
 	return kept.ReadinessProbe != nil || kept.LivenessProbe != nil || kept.StartupProbe != nil || kept.Lifecycle != nil
 }
 
-// leanProbe keeps the port that a probe connects to; nil of one that connects to none.
+// leanProbe keeps the host and port that a probe connects to; nil of one that connects to none.
 func leanProbe(p *corev1.Probe) *corev1.Probe {
 	kept := &corev1.Probe{}
 	switch {
@@ -37,7 +37,7 @@ func leanProbe(p *corev1.Probe) *corev1.Probe {
 	case p.HTTPGet != nil:
 		kept.HTTPGet = leanGet(p.HTTPGet)
 	case p.TCPSocket != nil:
-		kept.TCPSocket = &corev1.TCPSocketAction{Port: p.TCPSocket.Port}
+		kept.TCPSocket = &corev1.TCPSocketAction{Port: p.TCPSocket.Port, Host: p.TCPSocket.Host}
 	case p.GRPC != nil:
 		kept.GRPC = &corev1.GRPCAction{Port: p.GRPC.Port}
 	default:
@@ -46,24 +46,14 @@ func leanProbe(p *corev1.Probe) *corev1.Probe {
 	return kept
 }
 
-// leanLifecycle keeps the ports that hooks connect to, by HTTP as they may only; nil where there are none.
+// leanLifecycle keeps what a postStart hook connects to, by HTTP as it may only; nil where there is none.
 func leanLifecycle(l *corev1.Lifecycle) *corev1.Lifecycle {
-	if l == nil {
+	if l == nil || l.PostStart == nil || l.PostStart.HTTPGet == nil {
 		return nil
 	}
-	hook := func(h *corev1.LifecycleHandler) *corev1.LifecycleHandler {
-		if h == nil || h.HTTPGet == nil {
-			return nil
-		}
-		return &corev1.LifecycleHandler{HTTPGet: leanGet(h.HTTPGet)}
-	}
-	kept := &corev1.Lifecycle{PostStart: hook(l.PostStart), PreStop: hook(l.PreStop)}
-	if kept.PostStart == nil && kept.PreStop == nil {
-		return nil
-	}
-	return kept
+	return &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{HTTPGet: leanGet(l.PostStart.HTTPGet)}}
 }
 
 func leanGet(a *corev1.HTTPGetAction) *corev1.HTTPGetAction {
-	return &corev1.HTTPGetAction{Port: a.Port}
+	return &corev1.HTTPGetAction{Port: a.Port, Host: a.Host}
 }
