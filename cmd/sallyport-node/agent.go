@@ -93,8 +93,8 @@ Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
 			if errors.Is(err, agent.ErrConfig) {
 				return usageError{err}
 			}
-			if install != nil && pods != nil && k.removed(c) {
-				err = errors.Join(err, remove(install, pods, c.Log))
+			if install != nil && pods != nil {
+				err = errors.Join(err, k.leave(c, install, pods))
 			}
 			return err
 		},

@@ -89,6 +89,18 @@ func isGone(deleted *metav1.Time, err error) bool {
 	return err == nil && deleted != nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
+// leave has the node as it was before the mesh where that is removed. While another agent has the node, that one does so at its own end.
+func (k *kubernetesFlags) leave(c agent.Config, install *plugin.Install, pods *node.Pods) error {
+	if !k.removed(c) {
+		return nil
+	}
+	if pods.Succeeded() {
+		c.Log.Info("another agent has the node: the CNI plugin stays, and so do its pods")
+		return nil
+	}
+	return remove(install, pods, c.Log)
+}
+
 // remove leaves the node as it was before the mesh.
 func remove(install *plugin.Install, pods *node.Pods, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), removePatience)

@@ -167,6 +167,18 @@ func (p *Pods) Elsewhere() bool {
 	return Ask(ctx, p.cfg.RunDir, Request{Do: ready}) == nil
 }
 
+// Succeeded says whether another agent has the node, once this one has ended: in a moment it would have taken what was left to it.
+func (p *Pods) Succeeded() bool {
+	for until := time.Now().Add(askOther); ; time.Sleep(lookEvery) {
+		if answers(p.socketPath()) {
+			return true
+		}
+		if time.Now().After(until) {
+			return false
+		}
+	}
+}
+
 // behind says what this agent lacks to serve all pods that it knows of; "" when it lacks nothing. Pods that cannot be served for a reason of their
 // own are no reason any more when it has tried for a while, but where it serves none and the holder does.
 func (p *Pods) behind(ctx context.Context) string {

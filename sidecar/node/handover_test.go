@@ -159,6 +159,22 @@ func TestNotForEver(t *testing.T) {
 	}
 }
 
+// TestSucceeded: one that has ended tells whether another one has the node.
+func TestSucceeded(t *testing.T) {
+	dir := t.TempDir()
+	old, next := agentOf(t, dir), agentOf(t, dir)
+	looks(t, old)
+	old.Leave()
+	looks(t, next)
+	if !old.Succeeded() {
+		t.Error("another one has the node")
+	}
+	next.Leave()
+	if next.Succeeded() {
+		t.Error("nobody has the node")
+	}
+}
+
 // TestTakenLater: an agent that has held the node, and cannot take it again, tries until it can; one that never could says so.
 func TestTakenLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
