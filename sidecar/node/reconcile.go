@@ -120,7 +120,9 @@ func (p *Pods) reconcile(ctx context.Context) {
 		p.end(ctx, e)
 	}
 	for _, s := range begin {
-		if s.err = p.begin(ctx, s); s.err == nil {
+		if s.err = p.begin(ctx, s); errors.Is(s.err, errLetOut) {
+			continue
+		} else if s.err == nil {
 			go p.awaitCertificate(ctx, s.ready, s.ended)
 		} else {
 			p.cfg.Log.Error("a pod is not served, and its traffic goes nowhere; it is tried again", "pod", s.local.Key(), "err", s.err)
@@ -216,8 +218,24 @@ func (s *served) gone() bool {
 // rulesPatience is how long others may hold iptables' lock.
 const rulesPatience = 10 * time.Second
 
+// errLetOut is of a pod that is let out of the mesh as it is about to be taken in.
+var errLetOut = errors.New("it is let out of the mesh")
+
+// wanted says whether a pod is still to be served.
+func (p *Pods) wanted(s *served) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.remote[s.local.Key()]; s.local.is(r) && !waiting(r) {
+		return errLetOut
+	}
+	return nil
+}
+
 func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 	key := s.local.Key()
+	if err = p.wanted(s); err != nil {
+		return err
+	}
 	if s.network, err = link(p.path("networks"), s.local); err != nil {
 		return err
 	}
@@ -231,9 +249,16 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 		if err != nil {
 			return err
 		}
+		if err := p.wanted(s); err != nil { // it may have taken a while until here
+			return err
+		}
+		s.ruled = true
 		return kernel.Apply(ctx, redirect.BuildAmbient(ipv6), redirect.AmbientDivert, kernel.Run{Wait: rulesPatience, Log: p.cfg.Log})
 	}); err != nil {
 		return fmt.Errorf("rules: %w", err)
+	}
+	if _, err = link(p.path("networks"), s.local); err != nil { // the holder may have let it out meanwhile, and removed that
+		return err
 	}
 	if s.ready, err = p.cfg.Certificates.Keep(s.remote.Identity); err != nil {
 		return fmt.Errorf("certificate: %w", err)
@@ -272,6 +297,11 @@ func (p *Pods) end(ctx context.Context, e ending) {
 	holds := p.holds
 	p.mu.Unlock()
 	if e.letOut && !holds { // who holds the node removes the rules, which it may have written anew
+		if e.ruled { // it may have done so before these were written: it does again what is linked
+			if _, err := link(p.path("networks"), e.local); err != nil && !errors.Is(err, os.ErrNotExist) {
+				p.cfg.Log.Error("a pod that is let out may stay closed", "pod", key, "err", err)
+			}
+		}
 		p.cfg.Log.Info("a pod is let go", "pod", key)
 		return
 	}

@@ -123,6 +123,30 @@ func TestRelieved(t *testing.T) {
 	}
 }
 
+// TestLetOutMeanwhile: a pod that is let out as an agent takes it in is not; and where the rules had been written, who holds the node is told by the
+// link, though it had let the pod out before.
+func TestLetOutMeanwhile(t *testing.T) {
+	p, l := podsWith(t)
+	s := p.served[l.Key()]
+	delete(p.served, l.Key())
+	p.remote[l.Key()] = ambient.Pod{UID: "u1"}
+	if err := p.begin(t.Context(), &served{local: l, remote: s.remote}); !errors.Is(err, errLetOut) {
+		t.Errorf("it is taken in: %v", err)
+	}
+	p.remote[l.Key()] = ambient.Pod{UID: "u2"}
+	if err := p.wanted(&served{local: l, remote: s.remote}); err != nil {
+		t.Errorf("that another one of its name is let out is no reason: %v", err)
+	}
+	p.holds = false
+	for _, ruled := range []bool{false, true} {
+		p.unlink(l)
+		p.end(t.Context(), ending{&served{local: l, remote: s.remote, network: s.network, ruled: ruled}, true, false})
+		if _, linked := p.linked(l); linked != ruled {
+			t.Errorf("it wrote rules %t, and is linked %t", ruled, linked)
+		}
+	}
+}
+
 // TestCertificateFirst: the listeners of a pod wait for its certificate.
 func TestCertificateFirst(t *testing.T) {
 	p, l := podsWith(t)
