@@ -64,11 +64,19 @@ const cniPatience = 30 * time.Second
 // awayPatience is how long a pod's start waits for an agent where none answers: one that another relieves may be ending.
 const awayPatience = 2 * time.Second
 
-// ask asks the agent, and when it is away, a pod's start does so again.
+// ask asks the agent, and when it is away, a pod's start does so again. One that was asked for long, and did not answer, was there.
 func ask(ctx context.Context, runDir string, r node.Request) error {
-	for until := time.Now().Add(awayPatience); ; {
+	whole, began, away := r.Patience, time.Now(), time.Time{}
+	for {
+		asked := time.Now()
 		err := node.Ask(ctx, runDir, r)
-		if r.Do != node.Add || !errors.Is(err, node.ErrAway) || time.Now().After(until) {
+		if r.Do != node.Add || !errors.Is(err, node.ErrAway) {
+			return err
+		}
+		if away.IsZero() || time.Since(asked) > awayPatience {
+			away = time.Now()
+		}
+		if r.Patience = whole - time.Since(began); time.Since(away) > awayPatience || r.Patience <= 0 {
 			return err
 		}
 		select {

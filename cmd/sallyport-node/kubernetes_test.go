@@ -1,8 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -78,5 +81,41 @@ func TestNobodyAnswers(t *testing.T) {
 		if (err != nil) != c.fails {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestAskedAgain: a pod's start asks again when an agent that had been asked goes without an answer, however long that took, and the other one
+// answers within what is left of its patience.
+func TestAskedAgain(t *testing.T) {
+	dir := t.TempDir()
+	listening := func() *net.UnixListener {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, node.Socket), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	first, patience := listening(), make(chan time.Duration, 1)
+	go func() {
+		conn, _ := first.Accept()
+		time.AfterFunc(awayPatience+200*time.Millisecond, func() { // longer than nobody may answer
+			_ = first.Close()
+			_ = conn.Close()
+			time.AfterFunc(awayPatience/4, func() {
+				next := listening()
+				conn, _ := next.Accept()
+				var r node.Request
+				_ = json.NewDecoder(conn).Decode(&r)
+				patience <- r.Patience
+				_, _ = conn.Write([]byte("{}\n"))
+				_ = next.Close()
+			})
+		})
+	}()
+	if err := ask(t.Context(), dir, node.Request{Do: node.Add, Patience: cniPatience}); err != nil {
+		t.Fatal(err)
+	}
+	if left := <-patience; left >= cniPatience-awayPatience {
+		t.Errorf("the second has %s", left)
 	}
 }

@@ -175,6 +175,36 @@ func TestSucceeded(t *testing.T) {
 	}
 }
 
+// TestAskedOfWhoWasRelieved: who waits for a pod at an agent that another one relieves, or that ends, gets no answer, and asks the other one.
+func TestAskedOfWhoWasRelieved(t *testing.T) {
+	for name, change := range map[string]func(*Pods){
+		"relieved": func(p *Pods) { p.mu.Lock(); p.holds = false; p.asks(); p.mu.Unlock() },
+		"ends":     (*Pods).Leave,
+	} {
+		p := agentOf(t, t.TempDir())
+		looks(t, p)
+		network := filepath.Join(t.TempDir(), "network")
+		if err := os.WriteFile(network, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := Local{Namespace: "shop", Name: "cart-0", Network: network}
+		answer := make(chan error, 1)
+		go func() {
+			answer <- Ask(t.Context(), p.cfg.RunDir, Request{Do: Add, Local: l, Patience: mostPatience})
+		}()
+		eventually(t, "it is asked", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.local[l.Key()] == l })
+		change(p)
+		select {
+		case err := <-answer:
+			if !errors.Is(err, ErrAway) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: who asked waits on", name)
+		}
+	}
+}
+
 // TestTakenLater: an agent that has held the node, and cannot take it again, tries until it can; one that never could says so.
 func TestTakenLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")

@@ -232,13 +232,16 @@ func (p *Pods) await(ctx context.Context, l Local) error {
 	for {
 		p.mu.Lock()
 		s, why := p.servedAs(l)
-		changed := p.changed
+		changed, elsewhere := p.changed, p.relieved() || p.leaves
 		p.mu.Unlock()
 		if s != nil {
 			why = s.lacks()
 		}
 		if why == nil {
 			return nil
+		}
+		if elsewhere {
+			return errElsewhere
 		}
 		select {
 		case <-ctx.Done():
@@ -248,6 +251,9 @@ func (p *Pods) await(ctx context.Context, l Local) error {
 		}
 	}
 }
+
+// errElsewhere is of a pod that this agent takes in no more: another one does, or nobody.
+var errElsewhere = errors.New("this agent was relieved, or ends")
 
 // servedAs gives how a pod is served, or says what it waits for before that; neither where it is none of the mesh's. The lock is held.
 func (p *Pods) servedAs(l Local) (*served, error) {

@@ -92,7 +92,11 @@ func (p *Pods) serve(ctx context.Context, conn net.Conn) {
 	ctx, cancel := context.WithTimeout(ctx, r.Patience)
 	defer cancel()
 	var a answer
-	if err := p.do(ctx, r); err != nil {
+	err := p.do(ctx, r)
+	if errors.Is(err, errElsewhere) {
+		return // without an answer: who asked asks whoever holds the node now
+	}
+	if err != nil {
 		a.Error = err.Error()
 		if r.Do != ready {
 			p.cfg.Log.Warn("a pod", "do", r.Do, "pod", r.Key(), "err", err)
