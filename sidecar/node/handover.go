@@ -126,6 +126,9 @@ func (p *Pods) take(accept func(net.Listener)) error {
 	p.mu.Lock()
 	before := p.holder.socket
 	p.holder.socket, p.own, p.holds, p.has = l, info, true, true
+	for _, s := range p.served {
+		p.choose(s.names, true)
+	}
 	p.asks()
 	p.mu.Unlock()
 	if before != nil {

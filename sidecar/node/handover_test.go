@@ -333,8 +333,8 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// TestLatest: of two sockets on one port the second is asked, and when it is closed, the first.
-func TestLatest(t *testing.T) {
+// TestChoose: of two sockets on one port the first is asked until the second is chosen, and when that is closed, the first again.
+func TestChoose(t *testing.T) {
 	shared := net.ListenConfig{Control: sharePort}
 	open := func(addr string) *net.UDPConn {
 		c, err := shared.ListenPacket(t.Context(), "udp4", addr)
@@ -345,17 +345,13 @@ func TestLatest(t *testing.T) {
 	}
 	first := open("127.0.0.1:0")
 	defer func() { _ = first.Close() }()
-	second := open(first.LocalAddr().String())
-	if err := latest(second); err != nil {
-		t.Fatal(err)
-	}
 	shared.SetMultipathTCP(false)
 	stream, err := shared.Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = stream.Close() }()
-	if err := latest(stream.(*net.TCPListener)); err != nil {
+	if err := chooseOf(stream.(*net.TCPListener), 1); err != nil {
 		t.Errorf("of TCP: %v", err)
 	}
 	ask := func(who string, by *net.UDPConn) {
@@ -375,6 +371,18 @@ func TestLatest(t *testing.T) {
 			_ = client.Close()
 		}
 	}
+	choose := func(c *net.UDPConn, which uint32) {
+		t.Helper()
+		if err := chooseOf(c, which); err != nil {
+			t.Fatal(err)
+		}
+	}
+	choose(first, 1)
+	ask("first, which is alone,", first)
+	second := open(first.LocalAddr().String())
+	choose(second, 0)
+	ask("first", first)
+	choose(second, 1)
 	ask("second", second)
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
@@ -382,8 +390,8 @@ func TestLatest(t *testing.T) {
 	ask("first", first)
 	third := open(first.LocalAddr().String())
 	defer func() { _ = third.Close() }()
-	if err := latest(third); err != nil {
-		t.Fatal(err)
-	}
+	choose(third, 0)
+	ask("first", first)
+	choose(third, 1)
 	ask("third", third)
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -100,6 +101,7 @@ type served struct {
 	ruled     bool // rules were written in its network, or that was tried
 	opened    bool // its listeners, which wait for its certificate
 	ended     chan struct{}
+	names     []syscall.Conn // where its DNS is answered
 	endNames  func()
 	err       error // why it is not; it is tried again
 }

@@ -129,6 +129,9 @@ func (p *Pods) reconcile(ctx context.Context) {
 		}
 		p.mu.Lock()
 		p.served[s.local.Key()] = s // nothing of it changes from now on
+		if p.holds {                // since it took the node, perhaps
+			p.choose(s.names, true)
+		}
 		p.tell()
 		p.mu.Unlock()
 	}
@@ -263,7 +266,7 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 	if s.ready, err = p.cfg.Certificates.Keep(s.remote.Identity); err != nil {
 		return fmt.Errorf("certificate: %w", err)
 	}
-	if s.endNames, err = p.openNames(s.network, ipv6); err != nil {
+	if s.names, s.endNames, err = p.openNames(s.network, ipv6); err != nil {
 		p.cfg.Certificates.Drop(s.remote.Identity)
 		return fmt.Errorf("DNS: %w", err)
 	}
