@@ -127,6 +127,7 @@ func (p *Pods) take(accept func(net.Listener)) error {
 	before := p.holder.socket
 	p.holder.socket, p.own, p.holds, p.has = l, info, true, true
 	for _, s := range p.served {
+		s.again = time.Time{} // who had it may have been in the way
 		p.choose(s.names, true)
 	}
 	p.asks()

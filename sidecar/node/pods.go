@@ -103,7 +103,9 @@ type served struct {
 	ended     chan struct{}
 	names     []syscall.Conn // where its DNS is answered
 	endNames  func()
-	err       error // why it is not; it is tried again
+	err       error     // why it is not; it is tried again
+	again     time.Time // when
+	failures  int       // so far
 }
 
 // New reads which pods there were before.
@@ -214,6 +216,9 @@ func (p *Pods) Add(ctx context.Context, l Local) error {
 	}
 	p.mu.Lock()
 	p.local[l.Key()] = l
+	if s := p.served[l.Key()]; s != nil {
+		s.again = time.Time{}
+	}
 	p.asks()
 	p.mu.Unlock()
 	return p.await(ctx, l)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,6 +126,7 @@ func (p *Pods) reconcile(ctx context.Context) {
 		} else if s.err == nil {
 			go p.awaitCertificate(ctx, s.ready, s.ended)
 		} else {
+			s.fail()
 			p.cfg.Log.Error("a pod is not served, and its traffic goes nowhere; it is tried again", "pod", s.local.Key(), "err", s.err)
 		}
 		p.mu.Lock()
@@ -173,16 +175,29 @@ func (p *Pods) differs() (begin, change []*served, end []ending) {
 		}
 		s := p.served[key]
 		switch {
-		case waiting(r) && (s == nil || s.err != nil) && p.takesIn():
+		case waiting(r) && p.takesIn() && s == nil:
 			begin = append(begin, &served{local: l, remote: r})
+		case waiting(r) && p.takesIn() && s.err != nil && !time.Now().Before(s.again):
+			begin = append(begin, &served{local: l, remote: r, failures: s.failures})
 		case !r.In && !slices.ContainsFunc(end, func(e ending) bool { return e.local == l }):
 			if network, ok := p.linked(l); ok { // it was served by an agent that is gone, or could not be let out yet
 				end = append(end, ending{&served{local: l, remote: r, network: network}, true, false})
 			}
 		}
 	}
+	slices.SortStableFunc(begin, func(a, b *served) int { return cmp.Compare(a.failures, b.failures) })
 	return begin, change, end
 }
+
+// fail notes that a pod could not be taken in: it is tried again after a while, which doubles. What its pod does to its own network, such as to hold
+// the lock of rules there, keeps others waiting no more often than that.
+func (s *served) fail() {
+	s.again = time.Now().Add(min(repair<<min(s.failures, 8), againSlowest))
+	s.failures++
+}
+
+// againSlowest is how long a pod that cannot be taken in waits at most for the next try.
+const againSlowest = time.Minute
 
 // certified says whether the pod's certificate is there.
 func (s *served) certified() bool {
@@ -256,7 +271,7 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 			return err
 		}
 		s.ruled = true
-		return kernel.Apply(ctx, redirect.BuildAmbient(ipv6), redirect.AmbientDivert, kernel.Run{Wait: rulesPatience, Log: p.cfg.Log})
+		return kernel.Apply(ctx, redirect.BuildAmbient(ipv6), redirect.AmbientDivert, kernel.Run{Wait: rulesPatience >> min(s.failures, 3), Log: p.cfg.Log})
 	}); err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sallyport/sallyport/xds/ambient"
 )
@@ -145,6 +147,34 @@ func TestLetOutMeanwhile(t *testing.T) {
 			t.Errorf("it wrote rules %t, and is linked %t", ruled, linked)
 		}
 	}
+}
+
+// TestTriedAgain: a pod that cannot be taken in is tried again later each time, and after those that were not tried as often.
+func TestTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, l := podsWith(t)
+		s := &served{local: l, remote: p.remote[l.Key()], err: errors.New("no lock")}
+		for range 2 {
+			s.fail()
+		}
+		p.served[l.Key()] = s
+		if begin, _, _ := p.differs(); len(begin) != 0 {
+			t.Error("it is tried again at once")
+		}
+		time.Sleep(2 * repair)
+		fresh := Local{Namespace: "shop", Name: "a-new-one", Network: l.Network}
+		p.local[fresh.Key()], p.remote[fresh.Key()] = fresh, ambient.Pod{In: true}
+		begin, _, _ := p.differs()
+		if len(begin) != 2 || begin[0].local != fresh || begin[1].failures != 2 {
+			t.Errorf("tried: %+v", begin)
+		}
+		for range 100 {
+			s.fail()
+		}
+		if wait := time.Until(s.again); wait != againSlowest {
+			t.Errorf("it waits %s at most", wait)
+		}
+	})
 }
 
 // TestCertificateFirst: the listeners of a pod wait for its certificate.
