@@ -27,6 +27,9 @@ const (
 // endsWithin is how long a tunnel may be open after it was denied.
 const endsWithin = 10 * time.Second
 
+// toldLate is how long after a change a tunnel's beginning counts as told late (package tunnels), and a second.
+const toldLate = 6 * time.Second
+
 // TestOpenConnectionsEnd holds that tunnels which are open end when they are denied, by an edit or by time, and that no other one does.
 func TestOpenConnectionsEnd(t *testing.T) {
 	needRoot(t)
@@ -275,11 +278,17 @@ func (o *openEnds) unchanged(t *testing.T) {
 func (o *openEnds) unregistered(t *testing.T) {
 	gone := []*talk{o.open(t, "app", "tls", "two.open.test"), o.open(t, "shop", "tcp", "two.open.test")}
 	stay := []*talk{o.open(t, "app", "tls", "three.open.test"), o.open(t, "shop", "tls", "one.open.test")}
-	since := time.Now()
+	for began := time.Now(); time.Since(began) < toldLate; { // what has just begun is asked about because of changes before
+		o.goOn(t, append(gone, stay...))
+	}
+	before, since := o.ended(t), time.Now()
 	if err := o.scene.Config.Remove("open-two.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	o.end(t, since, gone, stay)
+	if now := o.ended(t); now != before+2 {
+		t.Errorf("%v tunnels were ended, want 2", now-before)
+	}
 	o.register(t, "two")
 }
 
@@ -297,10 +306,12 @@ func (o *openEnds) agentKilled(t *testing.T) {
 }
 
 func (o *openEnds) expired(t *testing.T) {
-	end := time.Now().Add(15 * time.Second).Truncate(time.Second)
-	o.write(t, fmt.Sprintf("  rules: [{hosts: [one.open.test], action: Allow, expires: %q}, {hosts: [two.open.test], action: Allow, name: stays}]\n", end.UTC().Format(time.RFC3339)))
+	o.write(t, "  rules: [{hosts: [one.open.test, two.open.test], action: Allow, name: both}]\n")
 	stay := []*talk{o.open(t, "app", "tls", "two.open.test"), o.open(t, "app", "tcp", "two.open.test"), o.open(t, "shop", "tls", "one.open.test")}
 	gone := []*talk{o.open(t, "app", "tls", "one.open.test"), o.open(t, "app", "tcp", "one.open.test")}
+	end := time.Now().Add(20 * time.Second).Truncate(time.Second)
+	o.write(t, fmt.Sprintf("  rules: [{hosts: [one.open.test], action: Allow, expires: %q}, {hosts: [two.open.test, three.open.test], action: Allow, name: stays}]\n", end.UTC().Format(time.RFC3339)))
+	stay = append(stay, o.open(t, "app", "tls", "three.open.test")) // it is in force
 	if err := o.scene.Controller.Kill(o.ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -45,6 +45,7 @@ func staticListeners(o Options) list {
 func questionsListener(path string) object {
 	return object{
 		"name":                     "questions",
+		"stat_prefix":              "questions", // by which a drain leaves it out (package supervise)
 		"address":                  object{"pipe": object{"path": path, "mode": 0o600}},
 		"ignore_global_conn_limit": true,
 		"bypass_overload_manager":  true,

@@ -108,10 +108,15 @@ func (m *machine) reject(k *kind, i int, reason *statuspb.Status) []*job {
 		open = append(open, r)
 		m.settleRow(k, r.GetName(), j.before[n] != "")
 	}
+	var gone []string
 	for _, name := range j.removed { // a removal cannot be wrong; its neighbours were
 		if !k.later(i, name) {
 			k.table.Remove(name)
+			gone = append(gone, name)
 		}
+	}
+	if m.taken != nil && len(gone) > 0 {
+		m.taken(k.url, nil, gone)
 	}
 	if len(open) <= 1 || len(k.rejected) >= maxRejections {
 		for _, r := range open {

@@ -205,6 +205,21 @@ func TestRejectedResourcesAreFound(t *testing.T) {
 	b.want("nothing is rejected any more", len(b.kind(ClusterType).rejected), 0)
 }
 
+// TestRemovalsOfARefusedResponseAreTold: Envoy's refusal is of what it was given, not of what it lost.
+func TestRemovalsOfARefusedResponseAreTold(t *testing.T) {
+	b := newBench(t, t.TempDir())
+	var gone []string
+	b.taken = func(_ string, _ []*discoveryv3.Resource, removed []string) { gone = append(gone, removed...) }
+	b.subscribe(ClusterType)
+	b.controllerOpen()
+	b.controllerSays(ClusterType, "n1", nil, res("a", "1"), res("b", "1"))
+	b.ack(ClusterType)
+	b.controllerSays(ClusterType, "n2", []string{"a"}, res("b", "2"))
+	nonce := b.kind(ClusterType).inflight[0].nonce
+	b.envoyRequest(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: ClusterType, ResponseNonce: nonce, ErrorDetail: &statuspb.Status{Message: "b is bad"}})
+	b.want("told", gone, []string{"a"})
+}
+
 func TestRejectionLeavesNewerVersionAlone(t *testing.T) {
 	b := newBench(t, t.TempDir())
 	b.subscribe(ClusterType)

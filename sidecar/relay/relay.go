@@ -28,7 +28,7 @@ type Config struct {
 	StateDir   string
 	Watches    []Watch
 	Listeners  []string // without which Envoy is of no use, see Lacks
-	// Taken is told what Envoy has taken of a response, when it has said so, and the names that it has lost. It is called in the
+	// Taken is told what Envoy has taken of a response, when it has said so, and the names that it has lost, of a refused one too. It is called in the
 	// relay's goroutine. nil: nobody wants to know.
 	Taken func(typeURL string, changed []*discoveryv3.Resource, removed []string)
 

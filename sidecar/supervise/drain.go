@@ -57,8 +57,8 @@ func (s *Supervisor) drain(c *child) {
 	}
 }
 
-// connections adds up the listeners' open connections, without those of the admin interface and of the page of
-// statistics, which are not anybody's traffic, and without those from one of its listeners to another (envoy_internal), which are kept for the next
+// connections adds up the listeners' open connections, without those of the admin interface, of the page of
+// statistics and of the agent's questions, which are not anybody's traffic, and without those from one of its listeners to another (envoy_internal), which are kept for the next
 // of somebody's, and end with these where they carry any. The numbers of each worker are part of their listener's.
 func connections(stats string) int {
 	sum := 0
@@ -66,7 +66,8 @@ func connections(stats string) int {
 	for lines.Scan() {
 		name, value, ok := strings.Cut(lines.Text(), ": ")
 		if !ok || !strings.HasPrefix(name, "listener.") || strings.HasPrefix(name, "listener.admin.") ||
-			strings.HasPrefix(name, "listener.envoy_internal_") || strings.Contains(name, ".worker_") || strings.Contains(name, "prometheus_stats") {
+			strings.HasPrefix(name, "listener.envoy_internal_") || strings.Contains(name, ".worker_") || strings.Contains(name, "prometheus_stats") ||
+			strings.HasPrefix(name, "listener.questions.") {
 			continue
 		}
 		if n, err := strconv.Atoi(value); err == nil {

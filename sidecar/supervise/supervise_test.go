@@ -262,7 +262,8 @@ func TestDrainWaitsForConnections(t *testing.T) {
 		if r.URL.Path == "/stats" {
 			left--
 			fmt.Fprintf(w, "listener.in.downstream_cx_active: %d\nlistener.admin.downstream_cx_active: 1\n"+
-				"listener.in.worker_0.downstream_cx_active: 9\nlistener.prometheus_stats.downstream_cx_active: 1\nlistener.envoy_internal_decide-80.downstream_cx_active: 1\n", left)
+				"listener.in.worker_0.downstream_cx_active: 9\nlistener.prometheus_stats.downstream_cx_active: 1\nlistener.envoy_internal_decide-80.downstream_cx_active: 1\n"+
+				"listener.questions.downstream_cx_active: 1\n", left)
 		}
 	}))
 	defer envoy.Close()

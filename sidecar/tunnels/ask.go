@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -22,7 +23,7 @@ func NewAsker(path string) *Asker {
 	var dialer net.Dialer
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) },
-		Protocols:   new(http.Protocols), DisableCompression: true,
+		Protocols:   new(http.Protocols), DisableCompression: true, IdleConnTimeout: idle,
 	}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	return &Asker{&http.Client{Transport: transport}}
@@ -32,6 +33,8 @@ func NewAsker(path string) *Asker {
 func (a *Asker) Close() { a.client.CloseIdleConnections() }
 
 const (
+	// idle is how long its connection is kept without a question.
+	idle = 5 * time.Second
 	// asked is the path of questions: of gRPC, in which Envoy puts them.
 	asked = "http://table/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	// mostAnswer is how long an answer may be, in bytes.

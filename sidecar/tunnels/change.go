@@ -4,6 +4,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -24,16 +25,22 @@ const (
 	listenerType  = prefix + "listener.v3.Listener"
 )
 
-// ofNamespace begins the names of what a namespace's own policies are kept by (xds/translate).
-const ofNamespace = "own/"
+// ofNamespace and ofRoot begin the names of what policies that mean a namespace's clients are kept by: its own ones, and the root namespace's (xds/translate).
+// The root namespace's for whoever has none named is for everybody.
+const (
+	ofNamespace = "own/"
+	ofRoot      = "root/"
+	everybody   = "*"
+)
 
-// scopeOf is what a change is about, and whether it is about anything. A row is named TABLE/HOST.
+// scopeOf is what a change is about, and whether it is about anything. A row is named TABLE/HOST:PORT (wire.VhostName).
 func scopeOf(c Change) (s scope, about bool) {
 	switch c.Type {
 	case rowType:
 		s.hosts = map[string]bool{}
 		for _, name := range c.Names {
-			_, host, _ := strings.Cut(name, "/")
+			_, authority, _ := strings.Cut(name, "/")
+			host := withoutPort(authority)
 			if host == "" || host[0] == '*' && !strings.HasPrefix(host, "*.") {
 				return scope{all: true}, true
 			}
@@ -42,8 +49,11 @@ func scopeOf(c Change) (s scope, about bool) {
 	case extensionType:
 		s.namespaces = map[string]bool{}
 		for _, name := range c.Names {
-			ns, own := strings.CutPrefix(name, ofNamespace)
-			if !own {
+			ns, means := strings.CutPrefix(name, ofNamespace)
+			if !means {
+				ns, means = strings.CutPrefix(name, ofRoot)
+			}
+			if !means || ns == everybody {
 				return scope{all: true}, true
 			}
 			s.namespaces[ns] = true
@@ -52,6 +62,18 @@ func scopeOf(c Change) (s scope, about bool) {
 		return scope{all: true}, len(c.Names) > 0
 	}
 	return s, len(c.Names) > 0 && (s.hosts != nil || s.namespaces != nil)
+}
+
+// withoutPort is a row's host as questions have it. A port that is none is part of the host: an IPv6 address may stand without brackets, but never
+// without its port.
+func withoutPort(authority string) string {
+	host := authority
+	if i := strings.LastIndexByte(authority, ':'); i >= 0 {
+		if _, err := strconv.ParseUint(authority[i+1:], 10, 16); err == nil {
+			host = authority[:i]
+		}
+	}
+	return strings.Trim(host, "[]")
 }
 
 // turns are when rules begin or end, by the name of the resource that has them. They are read off it as they stand there, in RFC 3339

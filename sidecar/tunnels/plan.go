@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// settle is how long changes are gathered before it is asked about what they touch: an edit is several resources, and Envoy's workers take
+	// settle is how long a change is left alone, and twice that at most, before it is asked about what they touch: an edit is several resources, and Envoy's workers take
 	// them a little later than it says.
 	settle = 250 * time.Millisecond
 	// again is after which time what was denied is asked about once more, before it is ended: who replaces an object by taking it away and
@@ -36,6 +36,8 @@ type plan struct {
 	questions map[envoylog.Question]*question
 	touched   scope     // by changes that are gathered
 	from      time.Time // when they are looked at; zero: there are none
+	after     scope     // by changes that came while others were gathered
+	afterAt   time.Time // when the last of these came; zero: there are none
 	last      time.Time // when the last change came
 	turns     turns
 	turned    time.Time // up to when turns have been looked at
@@ -79,14 +81,25 @@ func (p *plan) change(c Change, now time.Time) bool {
 	}
 	p.last = now
 	p.turns.set(c)
-	p.touch(touched, now.Add(settle))
+	if p.from.IsZero() {
+		p.touched.add(touched)
+		p.from = now.Add(settle)
+	} else {
+		p.after.add(touched)
+		p.afterAt = now
+	}
 	return true
 }
 
-func (p *plan) touch(s scope, from time.Time) {
-	p.touched.add(s)
-	if p.from.IsZero() || from.Before(p.from) {
-		p.from = from
+// gathered adds the changes whose time has come. What came meanwhile is gathered next, so each is settled, and none waits longer than twice that.
+func (p *plan) gathered(due *scope, now time.Time) {
+	for !p.from.IsZero() && !now.Before(p.from) {
+		due.add(p.touched)
+		p.touched, p.from = p.after, time.Time{}
+		if !p.afterAt.IsZero() {
+			p.from = p.afterAt.Add(settle)
+		}
+		p.after, p.afterAt = scope{}, time.Time{}
 	}
 }
 
@@ -95,20 +108,17 @@ func (p *plan) ready(now time.Time) (out []*question) {
 	if p.turned.IsZero() {
 		p.turned = now
 	}
+	var due scope
 	for _, name := range p.turns.passed(p.turned, now.Add(-overdue)) {
 		s, _ := scopeOf(Change{Type: extensionType, Names: []string{name}})
-		p.touch(s, now)
+		due.add(s)
 	}
 	p.turned = now.Add(-overdue)
-	if !p.from.IsZero() && !now.Before(p.from) {
-		for _, q := range p.questions {
-			if p.touched.means(q) {
-				q.due = now
-			}
-		}
-		p.touched, p.from = scope{}, time.Time{}
-	}
+	p.gathered(&due, now)
 	for _, q := range p.questions {
+		if due.means(q) {
+			q.due = now
+		}
 		if !q.due.IsZero() && !now.Before(q.due) {
 			out = append(out, q)
 		}
