@@ -66,7 +66,7 @@ func exportAudit(cmd *cobra.Command, source query.Source, filter query.Filter, f
 }
 
 func exportParquet(ctx context.Context, source query.Source, filter query.Filter, file string) (n int, err error) {
-	w, err := store.NewParquetWriter(ctx, file)
+	w, err := store.NewParquetWriter(ctx, file, store.UsualMemory)
 	if err != nil {
 		return 0, err
 	}

@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -47,7 +49,7 @@ func (f *loginFlags) add(fs *pflag.FlagSet) {
 }
 
 // door opens the port; nil where none is asked for. What has to run beside the server goes to the group.
-func (f *loginFlags) door(ctx context.Context, g *errgroup.Group) (*server.Door, error) {
+func (f *loginFlags) door(ctx context.Context, g *errgroup.Group, log *slog.Logger) (*server.Door, error) {
 	if f.addr == "" {
 		return nil, nil
 	}
@@ -67,18 +69,53 @@ func (f *loginFlags) door(ctx context.Context, g *errgroup.Group) (*server.Door,
 	if who.Cluster, err = f.cluster(); err != nil {
 		return nil, err
 	}
-	certificate, err := certwatcher.New(f.cert, f.key)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--console-tls-cert %q, --console-tls-key %q: %w", f.cert, f.key, err)}
-	}
 	l, err := net.Listen("tcp", f.addr)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--console-tls-addr %q: %w", f.addr, err)}
 	}
-	g.Go(func() error { return certificate.Start(ctx) })
+	certificate := &lateCertificate{cert: f.cert, key: f.key, log: log}
+	g.Go(func() error {
+		certificate.run(ctx)
+		return nil
+	})
 	return &server.Door{Login: who, Listener: tls.NewListener(l, &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: certificate.GetCertificate,
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: certificate.get,
 	})}, nil
+}
+
+// lateCertificate is a certificate that may not be there yet, or be broken: the port takes nobody then, and the log is kept all the same.
+type lateCertificate struct {
+	cert, key string
+	log       *slog.Logger
+	watcher   atomic.Pointer[certwatcher.CertWatcher]
+}
+
+// tryCertificate is how long it takes until the files are tried again.
+const tryCertificate = 10 * time.Second
+
+func (c *lateCertificate) run(ctx context.Context) {
+	for said := ""; ctx.Err() == nil; {
+		watcher, err := certwatcher.New(c.cert, c.key)
+		if err == nil {
+			c.watcher.Store(watcher)
+			err = watcher.Start(ctx) // until ctx ends
+		}
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			c.log.Error("console: nobody can log in: the certificate of --console-tls-cert and --console-tls-key cannot be read; it is tried again", "cert", c.cert, "key", c.key, "err", err)
+		}
+		select {
+		case <-time.After(tryCertificate):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (c *lateCertificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if watcher := c.watcher.Load(); watcher != nil {
+		return watcher.GetCertificate(hello)
+	}
+	return nil, errors.New("there is no certificate yet")
 }
 
 // cluster is the API server that is asked.

@@ -131,7 +131,7 @@ func serveAudit(ctx context.Context, options server.Options, ports *auditPorts, 
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, end := context.WithCancel(ctx)
 	var err error
-	if options.Door, err = door.door(ctx, g); err == nil {
+	if options.Door, err = door.door(ctx, g, options.Logger); err == nil {
 		options.Ports, err = ports.open(ctx, g, options.Logger)
 	}
 	if err != nil {

@@ -44,16 +44,19 @@ func (o Options) withDefaults() Options {
 const (
 	usualSince  = "24h" // where the filter does not say
 	answerTime  = 15 * time.Second
-	atOnce      = 3      // pages that are made at the same time; the others wait
-	atOnceEach  = 2      // of one reader who logged in, so that others have their turn
-	mostReaders = 1_000  // whose pages are counted
-	chartSlices = 72     // of a chart
-	perPage     = 100    // records
-	mostPages   = 100    // that can be turned
-	mostGroups  = 50     // of what is added up
-	shortList   = 8      // of a list beside others
-	mostFlows   = 60     // of a picture
-	mostRecords = 50_000 // of a download
+	atOnce      = 3        // pages that are made at the same time; the others wait
+	atOnceEach  = 2        // of one reader who logged in, so that others have their turn
+	mostReaders = 1_000    // whose pages are counted
+	filesAtOnce = 6        // downloads; who reads one slowly keeps others from one of them, and from no page
+	filesEach   = 1        // of one reader who logged in
+	mostTexts   = 48 << 20 // bytes of text in a Parquet file that is made here: it takes as much room meanwhile
+	chartSlices = 72       // of a chart
+	perPage     = 100      // records
+	mostPages   = 100      // that can be turned
+	mostGroups  = 50       // of what is added up
+	shortList   = 8        // of a list beside others
+	mostFlows   = 60       // of a picture
+	mostRecords = 50_000   // of a download
 )
 
 // handler makes the pages.
@@ -65,6 +68,9 @@ type handler struct {
 	gate     *login.Gate // nil where nobody logs in
 	spaces   spaces
 	each     *lru.Cache[string, chan struct{}] // turns of each reader
+	files    chan struct{}                     // one for each download
+	fetching *lru.Cache[string, chan struct{}] // downloads of each reader
+	columns  chan struct{}                     // one for a Parquet file that is being made
 }
 
 //go:embed static
@@ -76,7 +82,11 @@ func newHandler(o Options, allowed func(host string) bool) http.Handler {
 	if err != nil {
 		panic(err) // the size is a constant
 	}
-	h := &handler{Options: o.withDefaults(), turns: make(chan struct{}, atOnce), each: each}
+	fetching, err := lru.New[string, chan struct{}](mostReaders)
+	if err != nil {
+		panic(err) // likewise
+	}
+	h := &handler{Options: o.withDefaults(), turns: make(chan struct{}, atOnce), each: each, files: make(chan struct{}, filesAtOnce), fetching: fetching, columns: make(chan struct{}, 1)}
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		panic(err) // the folder is embedded

@@ -15,6 +15,9 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
+// parquetMemory is DuckDB's for one file.
+const parquetMemory = "128MB"
+
 // downloads are the formats, with their media types.
 var downloads = map[string]string{"json": "application/json", "csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 
@@ -29,9 +32,16 @@ func (h *handler) download(format string) http.HandlerFunc {
 			return
 		}
 		a.Filter.Limit, a.Filter.Within = mostRecords, within(ctx)
-		_, err = h.inTurn(ctx, r, a, func(ctx context.Context, _ *http.Request, a asked) (view, error) {
-			return view{}, h.send(ctx, w, a.Filter, format)
-		})
+		done, err := wait(ctx, turnsOf(ctx, h.fetching, filesEach), h.files)
+		if err == nil {
+			err = h.send(ctx, w, a.Filter, format)
+			done()
+		}
+		var mend wrong
+		if errors.As(err, &mend) { // before anything was sent
+			http.Error(w, mend.Error(), http.StatusRequestEntityTooLarge)
+			return
+		}
 		if err != nil {
 			h.Logger.Warn("console: a download ended early", "format", format, "err", err)
 			panic(http.ErrAbortHandler) // half a file shall not pass for a whole one
@@ -75,14 +85,23 @@ func (h *handler) send(ctx context.Context, w http.ResponseWriter, f query.Filte
 }
 
 func (h *handler) writeParquet(ctx context.Context, f query.Filter, file string) (err error) {
-	w, err := store.NewParquetWriter(ctx, file)
+	done, err := wait(ctx, h.columns)
+	if err != nil {
+		return err
+	}
+	defer done()
+	w, err := store.NewParquetWriter(ctx, file, parquetMemory)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	var batch []record.Record
+	texts := 0
 	err = query.Each(ctx, h.DB, f, func(r record.Record) error {
-		if batch = append(batch, r); len(batch) < 10_000 {
+		if texts += r.Texts(); texts > mostTexts {
+			return wrong{errors.New("these records are too long for a file that is made here: choose less time, or let sallyport audit export write it")}
+		}
+		if batch = append(batch, r); len(batch) < 5_000 {
 			return nil
 		}
 		err := w.Write(ctx, batch)

@@ -58,6 +58,9 @@ type loginPage struct {
 	None          query.Expression
 }
 
+// mostLogin is how many bytes the form of a login has.
+const mostLogin = 32 << 10
+
 // logins are the pages of who comes and goes. Nobody needs to be logged in for them.
 func (h *handler) logins(mux *http.ServeMux) {
 	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) { h.askWho(w, r, nil) })
@@ -74,7 +77,7 @@ func (h *handler) logins(mux *http.ServeMux) {
 		http.Redirect(w, r, login.Within(r.PostForm.Get("next")), http.StatusSeeOther) //nolint:gosec // Within leads nowhere else
 	})
 	mux.HandleFunc("GET /login/issuer", func(w http.ResponseWriter, r *http.Request) {
-		to, err := h.gate.AtIssuer(w, r, r.FormValue("next"))
+		to, err := h.gate.AtIssuer(w, r, r.URL.Query().Get("next"))
 		if err != nil {
 			h.askWho(w, r, err)
 			return
@@ -95,12 +98,13 @@ func (h *handler) logins(mux *http.ServeMux) {
 	})
 }
 
-// mostLogin is how many bytes a form of these has.
-const mostLogin = 32 << 10
-
 // askWho shows the page that people log in on, with what went wrong.
 func (h *handler) askWho(w http.ResponseWriter, r *http.Request, problem error) {
-	status, p := http.StatusOK, loginPage{Next: login.Within(r.FormValue("next")), Issuer: h.gate.HasIssuer()}
+	next := r.URL.Query().Get("next")
+	if r.Method == http.MethodPost {
+		next = r.PostForm.Get("next")
+	}
+	status, p := http.StatusOK, loginPage{Next: login.Within(next), Issuer: h.gate.HasIssuer()}
 	if problem != nil {
 		status, p.Problem = refusal(problem), problem.Error()
 	}
@@ -127,6 +131,7 @@ func refusal(err error) int {
 // known lets those in who are logged in, and says who they are.
 func (h *handler) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, mostPasted) // whoever it is
 		if strings.HasPrefix(r.URL.Path, "/static/") || r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/login/") || r.URL.Path == "/logout" {
 			next.ServeHTTP(w, r)
 			return
@@ -197,6 +202,9 @@ func (h *handler) namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// aboutOthers are detections whose findings are a namespace's by what its objects did to the traffic of others, of which they tell.
+var aboutOthers = map[string]bool{"rule-expiring": true}
+
 // found are the findings that a reader may see.
 func (h *handler) found(ctx context.Context) *detect.Report {
 	if h.Found == nil {
@@ -205,7 +213,7 @@ func (h *handler) found(ctx context.Context) *detect.Report {
 	r := h.Found()
 	if who := readerOf(ctx); r != nil && !who.All {
 		r = &detect.Report{Window: r.Window, Findings: slices.DeleteFunc(slices.Clone(r.Findings), func(f detect.Finding) bool {
-			return !slices.Contains(who.Namespaces, f.Namespace)
+			return aboutOthers[f.Detection] || !slices.Contains(who.Namespaces, f.Namespace)
 		})}
 	}
 	return r

@@ -180,3 +180,23 @@ func TestStatementsAreNarrowed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// unread fails the test when somebody reads it.
+type unread struct{ *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.Error("what a stranger sends with a GET is read")
+	return 0, io.EOF
+}
+
+// TestStrangersBodiesStayUnread: forms that nobody asked for take neither memory nor disk.
+func TestStrangersBodiesStayUnread(t *testing.T) {
+	h := guarded(t)
+	for _, at := range []string{"/login", "/login?next=/flows", "/login/issuer", "/log", login.CallbackPath} {
+		r := httptest.NewRequest(http.MethodGet, at, unread{t})
+		r.Host = "localhost"
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+		r.Header.Set("Accept", "text/html")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+}

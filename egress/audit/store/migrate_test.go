@@ -258,7 +258,7 @@ func TestOldParquet(t *testing.T) {
 	if _, err := db.Exec("COPY (SELECT * EXCLUDE ingested FROM records) TO '" + old + "' (FORMAT parquet, COMPRESSION zstd)"); err != nil {
 		t.Fatal(err)
 	}
-	w, err := NewParquetWriter(t.Context(), now)
+	w, err := NewParquetWriter(t.Context(), now, UsualMemory)
 	if err != nil {
 		t.Fatal(err)
 	}

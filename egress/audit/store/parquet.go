@@ -27,8 +27,11 @@ type ParquetWriter struct {
 	count   int64
 }
 
-// NewParquetWriter prepares for a file, which must not exist. Call Close in any case.
-func NewParquetWriter(ctx context.Context, file string) (w *ParquetWriter, err error) {
+// UsualMemory is what a Parquet file may take of DuckDB's memory where there is enough.
+const UsualMemory = "512MB"
+
+// NewParquetWriter prepares for a file, which must not exist. Call Close in any case. Memory is DuckDB's; what does not fit waits beside the file.
+func NewParquetWriter(ctx context.Context, file, memory string) (w *ParquetWriter, err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return nil, fmt.Errorf("audit export: %s exists: give another name or remove it", file)
 	}
@@ -41,7 +44,7 @@ func NewParquetWriter(ctx context.Context, file string) (w *ParquetWriter, err e
 			err = errors.Join(fmt.Errorf("audit export: %w", err), w.Close())
 		}
 	}()
-	if w.db, err = duck.Open(filepath.Join(w.scratch, FileName), url.Values{"memory_limit": {"512MB"}, "threads": {"2"}}); err != nil {
+	if w.db, err = duck.Open(filepath.Join(w.scratch, FileName), url.Values{"memory_limit": {memory}, "threads": {"2"}}); err != nil {
 		return nil, err
 	}
 	if err := migrate(ctx, w.db, time.Now().UTC()); err != nil {

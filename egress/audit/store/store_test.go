@@ -244,7 +244,7 @@ func TestSecondWriterIsRefusedReadOnlyToo(t *testing.T) {
 
 func TestParquet(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "it's.parquet")
-	w, err := NewParquetWriter(t.Context(), file)
+	w, err := NewParquetWriter(t.Context(), file, UsualMemory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestParquet(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); left != nil {
 		t.Errorf("left behind: %v", left)
 	}
-	if _, err := NewParquetWriter(t.Context(), file); err == nil {
+	if _, err := NewParquetWriter(t.Context(), file, UsualMemory); err == nil {
 		t.Error("an existing file was taken")
 	}
 }

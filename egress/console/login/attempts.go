@@ -1,41 +1,57 @@
 package login
 
 import (
-	"net"
 	"net/http"
+	"net/netip"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 )
 
-// Tokens that are not known yet and that one address may have asked about: so many a second, and so many at once.
+// Tokens that nobody knows and that one address may have asked about: so many a second, and so many at once.
 const (
 	perSecond     = 2
 	atFirst       = 20
 	mostAddresses = 4_096
 )
 
-// attempts hold back who guesses tokens, so that the API server is not asked about each.
+// attempts hold back who guesses tokens, so that the API server is not asked about each. Who is logged in is not held back.
 type attempts struct {
-	of *lru.Cache[string, *rate.Limiter]
+	of *lru.Cache[netip.Prefix, *rate.Limiter]
 }
 
 func newAttempts() *attempts {
-	of, err := lru.New[string, *rate.Limiter](mostAddresses)
+	of, err := lru.New[netip.Prefix, *rate.Limiter](mostAddresses)
 	if err != nil {
 		panic(err) // the size is a constant
 	}
 	return &attempts{of}
 }
 
-func (a *attempts) allowed(r *http.Request) bool {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+// left says whether an address may try once more.
+func (a *attempts) left(r *http.Request) bool { return a.limiter(r).Tokens() >= 1 }
+
+// failed counts a try that came to nothing.
+func (a *attempts) failed(r *http.Request) { a.limiter(r).Allow() }
+
+func (a *attempts) limiter(r *http.Request) *rate.Limiter {
+	fresh, of := rate.NewLimiter(perSecond, atFirst), address(r)
+	if known, there, _ := a.of.PeekOrAdd(of, fresh); there {
+		return known
+	}
+	return fresh
+}
+
+// address is where a request came from: of IPv6 the network, in which everybody has as many addresses as they like.
+func address(r *http.Request) netip.Prefix {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		host = r.RemoteAddr
+		return netip.Prefix{}
 	}
-	fresh := rate.NewLimiter(perSecond, atFirst)
-	if known, there, _ := a.of.PeekOrAdd(host, fresh); there {
-		return known.Allow()
+	at, bits := from.Addr().Unmap(), 64
+	if at.Is4() {
+		bits = 32
 	}
-	return fresh.Allow()
+	p, _ := at.Prefix(bits) // it has as many bits
+	return p
 }

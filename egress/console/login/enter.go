@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,7 +19,6 @@ import (
 const (
 	state       = "__Host-sallyport-login"
 	begunWithin = 10 * time.Minute
-	mostBegun   = 4_096
 )
 
 // HasIssuer says whether people can log in at an issuer.
@@ -30,8 +31,12 @@ func (g *Gate) ByToken(w http.ResponseWriter, r *http.Request, token string) (Re
 	if token = strings.TrimSpace(token); token == "" {
 		return Reader{}, errors.New("token: paste one, such as that of kubectl create token")
 	}
-	reader, err := g.byToken(ctx, r, token)
+	if !g.attempts.left(r) {
+		return Reader{}, ErrTooMany
+	}
+	reader, err := g.byToken(ctx, token)
 	if err != nil {
+		g.attempts.failed(r)
 		g.Logger.Warn("console: a login by token failed", "from", r.RemoteAddr, "err", err)
 		return reader, err
 	}
@@ -41,7 +46,7 @@ func (g *Gate) ByToken(w http.ResponseWriter, r *http.Request, token string) (Re
 
 func (g *Gate) enter(w http.ResponseWriter, r *http.Request, s *session, reader Reader) {
 	g.sessions.end(r) // of before
-	g.sessions.begin(w, s, g.Now())
+	g.sessions.begin(w, s, reader.Name, g.Now())
 	g.Logger.Info("console: a login", "by", reader.Name, "from", r.RemoteAddr, "all", reader.All, "namespaces", len(reader.Namespaces))
 }
 
@@ -50,19 +55,19 @@ func (g *Gate) AtIssuer(w http.ResponseWriter, r *http.Request, next string) (st
 	if g.Issuer == nil {
 		return "", errNoIssuer
 	}
-	if !g.attempts.allowed(r) {
-		return "", ErrTooMany
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), askedWithin)
 	defer cancel()
-	id, b := rand.Text(), begun{nonce: rand.Text(), verifier: oauth2.GenerateVerifier(), next: Within(next)}
-	to, err := g.Issuer.begin(ctx, id, b)
+	b := begun{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: Within(next), Until: g.Now().Add(begunWithin)}
+	to, err := g.Issuer.begin(ctx, b)
 	if err != nil {
 		g.Logger.Warn("console: no login at the issuer", "err", err)
 		return "", err
 	}
-	g.begun.add(id, b, g.Now())
-	setCookie(w, state, id, int(begunWithin.Seconds()))
+	text, err := json.Marshal(b)
+	if err != nil {
+		return "", err
+	}
+	setCookie(w, state, base64.RawURLEncoding.EncodeToString(text), int(begunWithin.Seconds()))
 	return to, nil
 }
 
@@ -73,16 +78,11 @@ func (g *Gate) FromIssuer(w http.ResponseWriter, r *http.Request) (next string, 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), askedWithin)
 	defer cancel()
-	id := r.URL.Query().Get("state")
-	mine, err := r.Cookie(state)
-	if err != nil || id == "" || subtle.ConstantTimeCompare([]byte(mine.Value), []byte(id)) != 1 {
+	b, ok := begunBy(r)
+	if answer := r.URL.Query().Get("state"); !ok || answer == "" || subtle.ConstantTimeCompare([]byte(b.State), []byte(answer)) != 1 || !g.Now().Before(b.Until) {
 		return "", errOldAnswer
 	}
-	setCookie(w, state, "", -1)
-	b, ok := g.begun.take(id, g.Now()) // a second time it is over
-	if !ok {
-		return "", errOldAnswer
-	}
+	setCookie(w, state, "", -1) // a second time it is over; the issuer takes a code once
 	if said := r.URL.Query().Get("error"); said != "" {
 		return "", fmt.Errorf("the issuer says: %.100q", said)
 	}
@@ -96,7 +96,17 @@ func (g *Gate) FromIssuer(w http.ResponseWriter, r *http.Request) (next string, 
 		return "", err
 	}
 	g.enter(w, r, &session{user: user}, reader)
-	return b.next, nil
+	return Within(b.Next), nil
+}
+
+// begunBy reads what the browser keeps of a login that it began.
+func begunBy(r *http.Request) (b begun, ok bool) {
+	c, err := r.Cookie(state)
+	if err != nil {
+		return b, false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(c.Value)
+	return b, err == nil && json.Unmarshal(text, &b) == nil
 }
 
 // Leave ends a session.

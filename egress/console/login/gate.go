@@ -65,12 +65,30 @@ const (
 	Most        = 2_000 // namespaces that are asked about
 	answersFor  = time.Minute
 	mostAnswers = 1_000
+	mostMay     = 100_000
 	askedWithin = 10 * time.Second
-	maxToken    = 16 << 10
+	// What is open at the same time, whoever asks.
+	readersAtOnce = 4
+	tokensAtOnce  = 16
+	maxToken      = 16 << 10
 )
 
 // digest stands for a token, or a user: what is remembered holds nothing that could be presented.
 type digest [sha256.Size]byte
+
+// question is whether somebody may read a namespace's records.
+type question struct {
+	who       digest
+	namespace string
+}
+
+// orNothing is the reader, or the error of one who may read nothing.
+func (r Reader) orNothing() (Reader, error) {
+	if r.All || len(r.Namespaces) > 0 {
+		return r, nil
+	}
+	return Reader{}, fmt.Errorf("%s: %w", r.Name, ErrNothing)
+}
 
 // Gate knows who reads.
 type Gate struct {
@@ -79,7 +97,9 @@ type Gate struct {
 	attempts *attempts
 	users    remembered[digest, User]
 	readers  remembered[digest, Reader]
-	begun    remembered[string, begun]
+	may      remembered[question, bool]
+	asking   chan struct{} // one for each reader who is asked about
+	reviews  chan struct{} // one for each token
 	flights  singleflight.Group
 }
 
@@ -95,7 +115,8 @@ func New(o Options) *Gate {
 		Options: o, sessions: newSessions(), attempts: newAttempts(),
 		users:   newRemembered[digest, User](mostAnswers, answersFor),
 		readers: newRemembered[digest, Reader](mostAnswers, answersFor),
-		begun:   newRemembered[string, begun](mostBegun, begunWithin),
+		may:     newRemembered[question, bool](mostMay, answersFor),
+		asking:  make(chan struct{}, readersAtOnce), reviews: make(chan struct{}, tokensAtOnce),
 	}
 }
 
@@ -108,7 +129,14 @@ func (g *Gate) Reader(r *http.Request) (Reader, error) {
 		if !strings.EqualFold(scheme, "Bearer") {
 			return Reader{}, ErrNobody
 		}
-		return g.byToken(ctx, r, strings.TrimSpace(token))
+		if !g.attempts.left(r) {
+			return Reader{}, ErrTooMany
+		}
+		reader, err := g.byToken(ctx, strings.TrimSpace(token))
+		if errors.Is(err, ErrUnknown) {
+			g.attempts.failed(r)
+		}
+		return reader, err
 	}
 	s, ok := g.sessions.find(r, g.Now())
 	switch {
@@ -117,7 +145,7 @@ func (g *Gate) Reader(r *http.Request) (Reader, error) {
 	case s.token == "":
 		return g.reads(ctx, s.user)
 	}
-	reader, err := g.byToken(ctx, r, s.token)
+	reader, err := g.byToken(ctx, s.token)
 	if errors.Is(err, ErrUnknown) { // it ended since
 		g.sessions.end(r)
 		return Reader{}, ErrNobody
@@ -126,18 +154,22 @@ func (g *Gate) Reader(r *http.Request) (Reader, error) {
 }
 
 // byToken asks whose a token is, and what they read.
-func (g *Gate) byToken(ctx context.Context, r *http.Request, token string) (Reader, error) {
+func (g *Gate) byToken(ctx context.Context, token string) (Reader, error) {
 	if len(token) > maxToken {
 		return Reader{}, errTooLong
 	}
 	key := digest(sha256.Sum256([]byte(token)))
 	user, known := g.users.get(key, g.Now())
 	if !known {
-		if !g.attempts.allowed(r) {
-			return Reader{}, ErrTooMany
+		select {
+		case g.reviews <- struct{}{}:
+		case <-ctx.Done():
+			return Reader{}, fmt.Errorf("%w: %w", ErrUnasked, ctx.Err())
 		}
 		var err error
-		if user, err = g.Cluster.Who(ctx, token); err != nil {
+		user, err = g.Cluster.Who(ctx, token)
+		<-g.reviews
+		if err != nil {
 			return Reader{}, err
 		}
 		g.users.add(key, user, g.Now())
@@ -153,12 +185,18 @@ func (g *Gate) reads(ctx context.Context, u User) (Reader, error) {
 	}
 	key := digest(sha256.Sum256(text))
 	if reader, known := g.readers.get(key, g.Now()); known {
-		return reader, nil
+		return reader.orNothing()
 	}
 	answer := g.flights.DoChan(string(key[:]), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askedWithin)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*askedWithin) // what is answered counts for who asks again
 		defer cancel()
-		reader, err := g.ask(ctx, u)
+		select {
+		case g.asking <- struct{}{}:
+			defer func() { <-g.asking }()
+		case <-ctx.Done():
+			return Reader{}, fmt.Errorf("%w: %w", ErrUnasked, ctx.Err())
+		}
+		reader, err := g.ask(ctx, u, key)
 		if err == nil {
 			g.readers.add(key, reader, g.Now())
 		}
@@ -167,7 +205,10 @@ func (g *Gate) reads(ctx context.Context, u User) (Reader, error) {
 	select {
 	case a := <-answer:
 		reader, _ := a.Val.(Reader)
-		return reader, a.Err
+		if a.Err != nil {
+			return Reader{}, a.Err
+		}
+		return reader.orNothing()
 	case <-ctx.Done():
 		return Reader{}, fmt.Errorf("%w: %w", ErrUnasked, ctx.Err())
 	}

@@ -9,9 +9,11 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 )
 
 // IssuerOptions say who vouches for people. Names are made of claims as the API server makes them by its flags of the same names.
@@ -33,9 +35,15 @@ const CallbackPath = "/login/callback"
 // Issuer vouches for people by OpenID Connect.
 type Issuer struct {
 	IssuerOptions
-	mu       sync.Mutex
-	provider *oidc.Provider // nil until it answered
+	flights singleflight.Group
+	mu      sync.Mutex
+	known   *oidc.Provider // nil until it answered
+	failed  error          // how it failed last, and when
+	at      time.Time
 }
+
+// rest is how long an issuer that failed is left alone.
+const rest = 3 * time.Second
 
 // NewIssuer checks the options; the issuer is asked at the first login.
 func NewIssuer(o IssuerOptions) (*Issuer, error) {
@@ -65,19 +73,35 @@ func NewIssuer(o IssuerOptions) (*Issuer, error) {
 	return &Issuer{IssuerOptions: o}, nil
 }
 
-// found asks the issuer where its parts are, until it answered once.
+// found asks the issuer where its parts are, until it answered once: one question for all who wait, and none soon after one that failed.
 func (i *Issuer) found(ctx context.Context) (*oidc.Provider, error) {
 	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.provider == nil {
+	known, failed := i.known, i.failed
+	if time.Since(i.at) > rest {
+		failed = nil
+	}
+	i.mu.Unlock()
+	if known != nil || failed != nil {
+		return known, failed
+	}
+	answer := i.flights.DoChan("", func() (any, error) {
 		// What the provider keeps asks for keys later on, so it must not end with this request.
 		p, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), i.Client), i.URL)
 		if err != nil {
-			return nil, fmt.Errorf("the issuer %s: %w", i.URL, err)
+			err = fmt.Errorf("the issuer %s: %w", i.URL, err)
 		}
-		i.provider = p
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.known, i.failed, i.at = p, err, time.Now()
+		return p, err
+	})
+	select {
+	case a := <-answer:
+		p, _ := a.Val.(*oidc.Provider)
+		return p, a.Err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the issuer %s: %w", i.URL, ctx.Err())
 	}
-	return i.provider, nil
 }
 
 func (i *Issuer) config(p *oidc.Provider) (oauth2.Config, error) {
@@ -92,17 +116,24 @@ func (i *Issuer) config(p *oidc.Provider) (oauth2.Config, error) {
 	return c, nil
 }
 
-// begun is a login that is under way at the issuer.
-type begun struct{ nonce, verifier, next string }
+// begun is a login that is under way at the issuer. The browser keeps it, in a cookie that no other site sets or sees: strangers who begin many leave
+// nothing here.
+type begun struct {
+	State    string    `json:"state"`
+	Nonce    string    `json:"nonce"`
+	Verifier string    `json:"verifier"`
+	Next     string    `json:"next"`
+	Until    time.Time `json:"until"`
+}
 
 // begin is where a browser is sent.
-func (i *Issuer) begin(ctx context.Context, state string, b begun) (string, error) {
+func (i *Issuer) begin(ctx context.Context, b begun) (string, error) {
 	p, err := i.found(ctx)
 	if err != nil {
 		return "", err
 	}
 	c, err := i.config(p)
-	return c.AuthCodeURL(state, oidc.Nonce(b.nonce), oauth2.S256ChallengeOption(b.verifier)), err
+	return c.AuthCodeURL(b.State, oidc.Nonce(b.Nonce), oauth2.S256ChallengeOption(b.Verifier)), err
 }
 
 // end takes the code that a browser came back with to the issuer, and reads whom it vouches for.
@@ -116,7 +147,7 @@ func (i *Issuer) end(ctx context.Context, code string, b begun) (User, error) {
 		return User{}, err
 	}
 	ctx = oidc.ClientContext(ctx, i.Client)
-	given, err := c.Exchange(ctx, code, oauth2.VerifierOption(b.verifier))
+	given, err := c.Exchange(ctx, code, oauth2.VerifierOption(b.Verifier))
 	if err != nil {
 		return User{}, errors.New("the issuer took the code back: begin again") // what it says may hold secrets
 	}
@@ -125,7 +156,7 @@ func (i *Issuer) end(ctx context.Context, code string, b begun) (User, error) {
 	if err != nil {
 		return User{}, fmt.Errorf("the issuer's token: %w", err)
 	}
-	if token.Nonce != b.nonce {
+	if b.Nonce == "" || token.Nonce != b.Nonce {
 		return User{}, errors.New("the issuer's token is not for this login")
 	}
 	claims := map[string]any{}

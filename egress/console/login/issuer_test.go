@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -27,6 +28,7 @@ type provider struct {
 	claims map[string]any
 	asked  url.Values // of the browser
 	nonce  string     // in place of what was asked for
+	code   bool       // was taken
 }
 
 func newProvider(t *testing.T) *provider {
@@ -55,7 +57,9 @@ func newProvider(t *testing.T) *provider {
 func (p *provider) token(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	name, secret, _ := r.BasicAuth()
 	proof := sha256.Sum256([]byte(r.FormValue("code_verifier")))
-	if r.FormValue("code") != "the code" || name+secret+r.FormValue("client_id")+r.FormValue("client_secret") != "consolehush" ||
+	taken := p.code
+	p.code = true
+	if taken || r.FormValue("code") != "the code" || name+secret+r.FormValue("client_id")+r.FormValue("client_secret") != "consolehush" ||
 		base64.RawURLEncoding.EncodeToString(proof[:]) != p.asked.Get("code_challenge") {
 		http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
 		return
@@ -109,7 +113,7 @@ func (s *scene) login(t *testing.T, p *provider, change func(back url.Values)) (
 	if err != nil || !strings.HasPrefix(to, p.URL+"/auth?") {
 		t.Fatalf("sent to %s, %v", to, err)
 	}
-	p.asked = u.Query()
+	p.asked, p.code = u.Query(), false
 	back := url.Values{"state": {p.asked.Get("state")}, "code": {"the code"}}
 	if change != nil {
 		change(back)
@@ -121,7 +125,7 @@ func (s *scene) login(t *testing.T, p *provider, change func(back url.Values)) (
 	w = httptest.NewRecorder()
 	next, err = s.FromIssuer(w, r)
 	if err == nil {
-		if _, err := s.FromIssuer(httptest.NewRecorder(), r); !errors.Is(err, errOldAnswer) {
+		if _, err := s.FromIssuer(httptest.NewRecorder(), r); err == nil {
 			t.Errorf("the same answer once more: %v", err)
 		}
 	}
@@ -143,8 +147,10 @@ func TestIssuer(t *testing.T) {
 		change func(url.Values)
 		nonce  string
 		claims map[string]any
+		late   bool
 		want   string
 	}{
+		"too late":             {late: true, want: "begin again"},
 		"another browser's":    {change: func(v url.Values) { v.Set("state", "another") }, want: "begin again"},
 		"without a state":      {change: func(v url.Values) { v.Del("state") }, want: "begin again"},
 		"a made-up code":       {change: func(v url.Values) { v.Set("code", "x") }, want: "begin again"},
@@ -155,6 +161,9 @@ func TestIssuer(t *testing.T) {
 		"somebody without any": {claims: map[string]any{"sub": "nora"}, want: "records of none"},
 	} {
 		p.nonce, p.claims = c.nonce, map[string]any{"sub": "anna"}
+		if c.late {
+			c.change = func(url.Values) { s.now = s.now.Add(begunWithin) }
+		}
 		if c.claims != nil {
 			p.claims = c.claims
 		}
@@ -209,7 +218,10 @@ func TestIssuerAway(t *testing.T) {
 	if _, err := s.AtIssuer(httptest.NewRecorder(), request(), "/"); err == nil || !strings.Contains(err.Error(), p.URL) {
 		t.Error(err)
 	}
-	s.Issuer.Client = p.Client()
+	if _, err := s.AtIssuer(httptest.NewRecorder(), request(), "/"); err == nil {
+		t.Error("who failed just now is asked again at once, and answers")
+	}
+	s.Issuer.Client, s.Issuer.at = p.Client(), time.Time{}
 	if _, _, err := s.login(t, p, nil); err != nil {
 		t.Error(err)
 	}

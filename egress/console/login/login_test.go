@@ -24,11 +24,11 @@ var noon = time.Date(2027, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // roles are a cluster: whose tokens there are, and what they read.
 type roles struct {
-	mu      sync.Mutex
-	tokens  map[string]string   // whose
-	mayRead map[string][]string // namespaces; "" for all
-	away    bool
-	asked   int
+	mu       sync.Mutex
+	tokens   map[string]string   // whose
+	readable map[string][]string // namespaces; "" for all
+	away     bool
+	asked    int
 }
 
 func (c *roles) Who(_ context.Context, token string) (User, error) {
@@ -52,7 +52,7 @@ func (c *roles) May(_ context.Context, u User, namespace string) (bool, error) {
 	if c.away {
 		return true, fmt.Errorf("%w: away", ErrUnasked)
 	}
-	return slices.Contains(c.mayRead[u.Name], namespace), nil
+	return slices.Contains(c.readable[u.Name], namespace), nil
 }
 
 func (c *roles) change(f func()) {
@@ -71,8 +71,8 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{now: noon, roles: &roles{
-		tokens:  map[string]string{"A": "anna", "B": "bert", "N": "nora"},
-		mayRead: map[string][]string{"anna": {""}, "bert": {"shop", "bank", "not in the log"}},
+		tokens:   map[string]string{"A": "anna", "B": "bert", "N": "nora"},
+		readable: map[string][]string{"anna": {""}, "bert": {"shop", "bank", "not in the log"}},
 	}}
 	s.Gate = New(Options{Cluster: s.roles, Now: func() time.Time { return s.now }, Namespaces: func(context.Context) ([]string, error) {
 		return []string{"shop", "legacy", "bank", "no namespace", ""}, nil
@@ -175,7 +175,7 @@ func TestSessions(t *testing.T) {
 func TestRightsEnd(t *testing.T) {
 	s := newScene(t)
 	in := s.enter(t, "A")
-	s.change(func() { s.mayRead["anna"] = []string{"legacy"} })
+	s.change(func() { s.readable["anna"] = []string{"legacy"} })
 	s.now = s.now.Add(answersFor)
 	if got, err := s.Reader(request(in...)); err != nil || got.All || !slices.Equal(got.Namespaces, []string{"legacy"}) {
 		t.Errorf("%+v, %v", got, err)
@@ -210,6 +210,59 @@ func TestGuessing(t *testing.T) {
 	other.RemoteAddr = "192.0.2.77:1234"
 	if _, err := s.Reader(other); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestKnownReadersAreNotHeldBack: who guesses at an address holds back nobody who is logged in at it.
+func TestKnownReadersAreNotHeldBack(t *testing.T) {
+	s := newScene(t)
+	in := s.enter(t, "B")
+	for i := range atFirst + 5 {
+		_, _ = s.Reader(bearer(fmt.Sprint("guess ", i)))
+	}
+	s.now = s.now.Add(answersFor)
+	if _, err := s.Reader(request(in...)); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.ByToken(httptest.NewRecorder(), request(), "A"); !errors.Is(err, ErrTooMany) {
+		t.Errorf("one more login at it: %v", err)
+	}
+	v6 := bearer("guess")
+	v6.RemoteAddr = "[2001:db8:1:2:3::4]:1"
+	for i := range atFirst + 5 {
+		v6.RemoteAddr = fmt.Sprintf("[2001:db8:1:2::%x]:1", i)
+		_, _ = s.Reader(v6)
+	}
+	if _, err := s.Reader(v6); !errors.Is(err, ErrTooMany) {
+		t.Errorf("from a network of many addresses: %v", err)
+	}
+}
+
+// TestManySessions: who logs in again and again puts out their own sessions, and nobody else's.
+func TestManySessions(t *testing.T) {
+	s := newScene(t)
+	other, first := s.enter(t, "A"), s.enter(t, "B")
+	for range mostEach {
+		s.enter(t, "B")
+	}
+	if _, err := s.Reader(request(first...)); !errors.Is(err, ErrNobody) {
+		t.Errorf("the oldest of too many: %v", err)
+	}
+	if _, err := s.Reader(request(other...)); err != nil {
+		t.Errorf("another's: %v", err)
+	}
+	if n := s.sessions.known.Len(); n != mostEach+1 {
+		t.Errorf("%d sessions are kept", n)
+	}
+}
+
+// TestNothingIsRemembered: who may read nothing makes the API server answer once a minute.
+func TestNothingIsRemembered(t *testing.T) {
+	s := newScene(t)
+	_, _ = s.Reader(bearer("N"))
+	before := s.asked
+	if _, err := s.Reader(bearer("N")); !errors.Is(err, ErrNothing) || s.asked != before {
+		t.Errorf("%v, after %d questions more", err, s.asked-before)
 	}
 }
 

@@ -36,9 +36,3 @@ func (m remembered[K, V]) get(key K, now time.Time) (value V, ok bool) {
 func (m remembered[K, V]) add(key K, value V, now time.Time) {
 	m.known.Add(key, until[V]{value, now.Add(m.time)})
 }
-
-// take gives a value once.
-func (m remembered[K, V]) take(key K, now time.Time) (V, bool) {
-	value, ok := m.get(key, now)
-	return value, m.known.Remove(key) && ok
-}

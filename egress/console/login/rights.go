@@ -14,7 +14,7 @@ import (
 const atOnce = 8
 
 // ask asks about everything first, and then about each namespace that the log has.
-func (g *Gate) ask(ctx context.Context, u User) (Reader, error) {
+func (g *Gate) ask(ctx context.Context, u User, who digest) (Reader, error) {
 	reader := Reader{Name: u.Name}
 	var err error
 	if reader.All, err = g.Cluster.May(ctx, u, ""); err != nil || reader.All {
@@ -34,7 +34,7 @@ func (g *Gate) ask(ctx context.Context, u User) (Reader, error) {
 	group.SetLimit(atOnce)
 	for _, name := range there {
 		group.Go(func() error {
-			may, err := g.Cluster.May(ctx, u, name)
+			may, err := g.mayRead(ctx, u, question{who, name})
 			if may && err == nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -46,9 +46,18 @@ func (g *Gate) ask(ctx context.Context, u User) (Reader, error) {
 	if err := group.Wait(); err != nil {
 		return Reader{}, err
 	}
-	if len(reader.Namespaces) == 0 {
-		return Reader{}, fmt.Errorf("%s: %w", u.Name, ErrNothing)
-	}
 	slices.Sort(reader.Namespaces)
 	return reader, nil
+}
+
+// mayRead asks about one namespace; an answer holds for a minute, also where those about others did not come.
+func (g *Gate) mayRead(ctx context.Context, u User, q question) (bool, error) {
+	if may, known := g.may.get(q, g.Now()); known {
+		return may, nil
+	}
+	may, err := g.Cluster.May(ctx, u, q.namespace)
+	if err == nil {
+		g.may.add(q, may, g.Now())
+	}
+	return may, err
 }

@@ -3,6 +3,8 @@ package login
 import (
 	"crypto/rand"
 	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 // Bounds of sessions: of all of them, of one since it began, and since it was used last.
 const (
 	mostSessions = 4_096
+	mostEach     = 8 // of one user: who logs in again and again puts nobody else out
 	sessionEnds  = 12 * time.Hour
 	sessionRests = time.Hour
 )
@@ -28,23 +31,40 @@ type session struct {
 }
 
 // sessions are in memory: after a restart people log in again. The one that was used the longest ago goes where there are too many.
-type sessions struct{ known *lru.Cache[string, *session] }
+type sessions struct {
+	known *lru.Cache[string, *session]
+	mu    sync.Mutex
+	of    *lru.Cache[string, []string] // the sessions of each user, the oldest first
+}
 
 func newSessions() *sessions {
 	known, err := lru.New[string, *session](mostSessions)
 	if err != nil {
 		panic(err) // the size is a constant
 	}
-	return &sessions{known}
+	of, err := lru.New[string, []string](mostSessions)
+	if err != nil {
+		panic(err) // likewise
+	}
+	return &sessions{known: known, of: of}
 }
 
-// begin remembers somebody, and gives the browser its cookie.
-func (s *sessions) begin(w http.ResponseWriter, x *session, now time.Time) {
+// begin remembers somebody, and gives the browser its cookie. The oldest session of the same name ends where they are too many.
+func (s *sessions) begin(w http.ResponseWriter, x *session, name string, now time.Time) {
 	x.ends = now.Add(sessionEnds)
 	x.used.Store(now.UnixNano())
 	id := rand.Text() + rand.Text()
-	s.known.Add(id, x)
 	setCookie(w, cookie, id, 0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, _ := s.of.Get(name)
+	before = slices.DeleteFunc(slices.Clone(before), func(id string) bool { return !s.known.Contains(id) })
+	if len(before) >= mostEach {
+		s.known.Remove(before[0])
+		before = before[1:]
+	}
+	s.of.Add(name, append(before, id))
+	s.known.Add(id, x)
 }
 
 // find is the session of a request, which uses it.
