@@ -198,7 +198,7 @@ func (p *Pods) behind(ctx context.Context) string {
 		if !here || !waiting(r) || why != "" {
 			continue
 		}
-		switch lacks, own := p.unserved(l, refused); {
+		switch own, lacks := p.unserved(l, refused); {
 		case lacks == nil:
 			serves = true
 		case late && own:
@@ -224,19 +224,19 @@ func (p *Pods) behind(ctx context.Context) string {
 
 // unserved says why a pod that should be served is not, and whether the reason is its own: it was tried, and it is not that anything is still to
 // come. nil when it is served. The lock is held.
-func (p *Pods) unserved(l Local, refused map[string]string) (why error, own bool) {
+func (p *Pods) unserved(l Local, refused map[string]string) (own bool, why error) {
 	s, why := p.servedAs(l)
 	switch {
 	case why != nil:
-		return why, false
+		return false, why
 	case s.err != nil:
-		return s.err, true
+		return true, s.err
 	case !s.opened:
-		return errNoCertificate, false
+		return false, errNoCertificate
 	case refused[l.Key()] != "":
-		return errors.New("Envoy refuses its listeners: " + refused[l.Key()]), true
+		return true, errors.New("Envoy refuses its listeners: " + refused[l.Key()])
 	}
-	return nil, false
+	return false, nil
 }
 
 // taken says whether Envoy has taken all listeners, late also but for those that it refuses for one of the pods.
