@@ -116,7 +116,7 @@ func (p *plan) ready(now time.Time) (out []*question) {
 	p.turned = now.Add(-overdue)
 	p.gathered(&due, now)
 	for _, q := range p.questions {
-		if due.means(q) {
+		if due.means(q) && (q.denied == "" || q.due.IsZero()) { // what was denied is asked about again in its time, not before
 			q.due = now
 		}
 		if !q.due.IsZero() && !now.Before(q.due) {

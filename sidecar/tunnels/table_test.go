@@ -239,6 +239,22 @@ func TestAChangeIsSettledByItself(t *testing.T) {
 	})
 }
 
+// TestAskedAgainInItsTime: a change does not have it asked sooner that was denied.
+func TestAskedAgainInItsTime(t *testing.T) {
+	inLab(t, 10, func(t *testing.T, l *lab) {
+		l.opens("shop", "a.test:443", 1)
+		l.deny("a.test:443", "not registered")
+		l.Changed(Change{Type: rowType, Names: []string{row("a.test")}})
+		l.since(settle / 2)
+		l.Changed(policiesOf("shop", ""))
+		if _, ended := l.since(again); len(ended) > 0 {
+			t.Error("ended", ended)
+		}
+		_, ended := l.since(again)
+		want(t, "ended", ended, 1)
+	})
+}
+
 func TestChangesBeforeABeginningIsTold(t *testing.T) {
 	inLab(t, 10, func(t *testing.T, l *lab) {
 		l.deny("a.test:443", "a rule")
