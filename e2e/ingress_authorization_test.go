@@ -100,9 +100,13 @@ func (in *ingressScene) authorization(t *testing.T) {
 
 // answers asks for a path of plain.test.
 func (in *ingressScene) answers(ctx context.Context, path string, header http.Header, status int) error {
+	return in.answersFor(ctx, "plain.test", path, header, status)
+}
+
+func (in *ingressScene) answersFor(ctx context.Context, host, path string, header http.Header, status int) error {
 	transport := in.transport(nil)
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://plain.test"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, nil)
 	if err != nil {
 		return err
 	}

@@ -122,6 +122,7 @@ func TestTokens(t *testing.T) {
 		{"keys are fetched", p.fetched},
 		{"keys of the inside", p.inside},
 		{"live", p.live},
+		{"keys change", p.rotated},
 		{"the log", p.log},
 	})
 }
