@@ -2,6 +2,9 @@ package admission
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -9,6 +12,8 @@ import (
 
 	security "istio.io/api/security/v1"
 
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
 
@@ -17,6 +22,9 @@ func (r *report) requestAuthentication(p *security.RequestAuthentication) {
 	r.selection(p.Selector, p.TargetRef, p.TargetRefs)
 	for i, rule := range p.JwtRules {
 		r.tokenRule(at("spec.jwtRules", i), rule)
+	}
+	if n := len(keySets(&r.of, p)); n > tokens.MostSets {
+		r.tooManySets(n)
 	}
 }
 
@@ -85,19 +93,58 @@ func (r *report) keysURI(field, text string) {
 	}
 }
 
+// keySets are the sets of keys that are fetched for an object.
+func keySets(of *config.Object, p *security.RequestAuthentication) map[config.Key]bool {
+	out := map[config.Key]bool{}
+	for _, rule := range tokens.FromSpec(of, p, func(tokens.Source) string { return "" }).Rules {
+		if rule.From.URI != "" {
+			out[rule.From.Key(of.Namespace)] = true
+		}
+	}
+	return out
+}
+
+func (r *report) tooManySets(n int) {
+	r.reject("spec.jwtRules", n, "too many sets of keys to fetch for one namespace", fmt.Sprintf("let all rules of namespace %s name at most %d, or write keys themselves as jwks", r.of.Namespace, tokens.MostSets))
+}
+
+// judgeKeySets counts an object's sets of keys among its namespace's, and refuses one that goes beyond with others.
+func (w *world) judgeKeySets(r *report, p *security.RequestAuthentication) {
+	all := w.keySets[r.of.Namespace]
+	if all == nil {
+		all = map[config.Key]bool{}
+		w.keySets[r.of.Namespace] = all
+	}
+	own, before := keySets(&r.of, p), len(all)
+	maps.Copy(all, own)
+	if len(all) > max(before, tokens.MostSets) && len(own) <= tokens.MostSets {
+		r.tooManySets(len(all))
+	}
+}
+
 // isWebURL says whether something can be fetched from there.
 func isWebURL(text string) bool {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || !isHost(u.Hostname()) {
 		return false
 	}
 	n, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
 	return err == nil && n != 0
 }
 
+// isHost says whether something is an address, or a name as DNS has them.
+func isHost(text string) bool {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return true
+	}
+	_, err := host.ParseExact(strings.ReplaceAll(strings.TrimSuffix(text, "."), "_", "u")) // resolvers take underscores
+	return err == nil
+}
+
 // judgeTokens says where a RequestAuthentication is kept nowhere: of one with targets, where no gateway that is known has it; of others the
 // same in a mesh without mutual TLS, where sidecars keep none.
 func (w *world) judgeTokens(r *report, p *security.RequestAuthentication) {
+	w.judgeKeySets(r, p)
 	a := tokens.FromSpec(&r.of, p, func(tokens.Source) string { return "" })
 	if len(a.Rules) == 0 || w.cfg.MutualTLS && !a.Targeted {
 		return

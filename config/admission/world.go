@@ -32,9 +32,10 @@ type world struct {
 	namespaces map[string]config.Object
 	gateways   map[string]bool // "namespace/name"
 	rules      map[host.Name][]*networking.DestinationRule
-	wideRules  []host.Name           // the wildcards among rules
-	policies   map[string][]*policy  // of a namespace, in the order in which they are asked
-	workloads  map[string][]workload // of a namespace
+	wideRules  []host.Name                    // the wildcards among rules
+	policies   map[string][]*policy           // of a namespace, in the order in which they are asked
+	workloads  map[string][]workload          // of a namespace
+	keySets    map[string]map[config.Key]bool // of a namespace: the sets of keys that are fetched for objects that were judged
 }
 
 // entry is a ServiceEntry with what is derived from it.
@@ -50,6 +51,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 	w := &world{
 		cfg: cfg, objects: objects,
 		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, gateways: map[string]bool{},
+		keySets:  map[string]map[config.Key]bool{},
 		policies: map[string][]*policy{}, workloads: map[string][]workload{},
 		secrets: map[string]bool{}, namespaces: map[string]config.Object{}, rules: map[host.Name][]*networking.DestinationRule{},
 	}

@@ -61,14 +61,28 @@ func selected[T interface {
 	return out
 }
 
+// KeysWanted is a set of keys that a namespace's RequestAuthentications want.
+type KeysWanted struct {
+	tokens.Source
+	Beyond bool // the namespace wants too many, and this is none of the first
+}
+
 // KeysWanted gives whence keys are to be fetched, by the objects that they will be.
-func (s *Snapshot) KeysWanted() map[config.Key]tokens.Source {
-	out := map[config.Key]tokens.Source{}
+func (s *Snapshot) KeysWanted() map[config.Key]KeysWanted {
+	out := map[config.Key]KeysWanted{}
 	for ns, list := range s.verifying {
+		n := 0
 		for _, a := range list {
 			for _, r := range a.Rules {
-				if r.From.URI != "" {
-					out[r.From.Key(ns)] = r.From
+				key := r.From.Key(ns)
+				first, known := out[key]
+				switch {
+				case r.From.URI == "":
+				case known: // the last one says how long to wait
+					out[key] = KeysWanted{r.From, first.Beyond}
+				default:
+					n++
+					out[key] = KeysWanted{r.From, n > tokens.MostSets}
 				}
 			}
 		}

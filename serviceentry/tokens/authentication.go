@@ -46,6 +46,9 @@ type Source struct {
 	Timeout  time.Duration // 0: as usual
 }
 
+// MostSets is how many sets of keys are fetched for a namespace.
+const MostSets = 100
+
 // Key is the object that keys from there are, fetched for a namespace.
 func (s Source) Key(ns string) config.Key {
 	name := s.URI

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"reflect"
@@ -20,6 +21,7 @@ import (
 	"github.com/sallyport/sallyport/config/source/keys"
 	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/tokens"
 	"github.com/sallyport/sallyport/xds/serve"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -105,9 +107,14 @@ func (p *plane) wantKeys(ctx context.Context) {
 	s := p.snapshot.Load()
 	var all []keys.Wanted
 	for key, from := range s.KeysWanted() {
+		refused := ""
+		if from.Beyond {
+			refused = fmt.Sprintf("namespace %s wants more than %d sets of keys, and this is none of the first", key.Namespace, tokens.MostSets)
+		}
 		all = append(all, keys.Wanted{
 			Source:  keys.Source{Key: key, URI: from.URI, Discover: from.Discover, Timeout: from.Timeout},
 			Allowed: s.Mesh.DNS.PrivateFor(key.Namespace),
+			Refused: refused,
 		})
 	}
 	p.keys.Want(ctx, all)

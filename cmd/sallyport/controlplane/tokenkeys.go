@@ -18,11 +18,11 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// mostFailing is of how many sets of keys it is measured that they cannot be fetched.
-const mostFailing = 1000
+// mostFailing is of how many hosts of a namespace it is measured that their keys cannot be fetched; the others are measured together.
+const mostFailing = 10
 
 var keysFailing = prometheus.NewDesc("sallyport_token_keys_failing",
-	"1 for each set of keys for tokens that could not be fetched the last time, by the namespace that wants it and its host; the first 1,000.", []string{"namespace", "host"}, nil)
+	"How many sets of keys for tokens could not be fetched the last time, by the namespace that wants them and their host; without a host, of those beyond a namespace's first ten.", []string{"namespace", "host"}, nil)
 
 // keyFailures measures which keys for tokens cannot be fetched.
 type keyFailures func() map[config.Key]keys.Failure
@@ -37,11 +37,18 @@ func (failing keyFailures) Collect(out chan<- prometheus.Metric) {
 		counts[[2]string{key.Namespace, hostOf(x.URI)}]++
 	}
 	order := func(a, b [2]string) int { return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1])) }
-	for i, of := range slices.SortedFunc(maps.Keys(counts), order) {
-		if i == mostFailing {
-			return
+	said, hosts := map[[2]string]int{}, map[string]int{} // how many hosts of a namespace are said
+	for _, of := range slices.SortedFunc(maps.Keys(counts), order) {
+		n := counts[of]
+		if hosts[of[0]]++; hosts[of[0]] > mostFailing {
+			of[1] = ""
 		}
-		out <- prometheus.MustNewConstMetric(keysFailing, prometheus.GaugeValue, float64(counts[of]), of[0], of[1])
+		said[of] += n
+	}
+	for of, n := range said {
+		if m, err := prometheus.NewConstMetric(keysFailing, prometheus.GaugeValue, float64(n), of[0], of[1]); err == nil {
+			out <- m
+		}
 	}
 }
 
@@ -50,7 +57,7 @@ func hostOf(uri string) string {
 	if err != nil {
 		return ""
 	}
-	return u.Hostname()
+	return strings.ToValidUTF8(u.Hostname(), "\uFFFD")
 }
 
 // failing is which keys cannot be fetched.

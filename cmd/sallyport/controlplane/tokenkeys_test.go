@@ -65,6 +65,14 @@ spec:
 	if got, want := measured(t, keyFailures(p.failing)), []string{"host=keys.a.test,namespace=other 1", "host=b.test,namespace=shop 1", "host=keys.a.test,namespace=shop 1"}; !same(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	many := map[config.Key]keys.Failure{{Kind: config.KindKeySet, Namespace: "zoo", Name: "z"}: {URI: "https://z.test"}, {Kind: config.KindKeySet, Namespace: "odd", Name: "o"}: {URI: "https://%ff.example/"}}
+	for i := range 12 {
+		many[config.Key{Kind: config.KindKeySet, Namespace: "much", Name: fmt.Sprint(i)}] = keys.Failure{URI: fmt.Sprintf("https://%02d.test", i)}
+	}
+	list := measured(t, keyFailures(func() map[config.Key]keys.Failure { return many }))
+	if len(list) != 13 || !slices.Contains(list, "host=,namespace=much 2") || !slices.Contains(list, "host=z.test,namespace=zoo 1") || !slices.Contains(list, "host=\uFFFD.example,namespace=odd 1") {
+		t.Errorf("%d: %q", len(list), list)
+	}
 	if p.noteFailing(nil); words() != "[]" {
 		t.Error("what is mended stays said")
 	}

@@ -3,9 +3,11 @@ package keys
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,4 +151,70 @@ func TestTrustedForADay(t *testing.T) {
 			t.Errorf("%d files stay of what nobody wants (%v)", len(all), err)
 		}
 	})
+}
+
+// TestKeptAreBounded: sets of a namespace beyond its room, and of all beyond that of all, are not kept, nor what they were before; another's are.
+func TestKeptAreBounded(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "keys")
+	keys := ""
+	f := keeping(folder, &keys)
+	setOf := func(ns, name, text string) *set {
+		return &set{Wanted: Wanted{Source: Source{Key: config.Key{Kind: config.KindKeySet, Namespace: ns, Name: name}, URI: name}}, text: text, fetched: time.Now()}
+	}
+	there := func() (n int, size int64) {
+		all, err := os.ReadDir(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all {
+			about, err := e.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += about.Size()
+		}
+		return len(all), size
+	}
+	plain, escaped := strings.Repeat("k", 1<<20), strings.Repeat("<", 1<<20)
+	var of []*set
+	for i := range 5 {
+		s := setOf("much", fmt.Sprint(i), plain)
+		f.keep(s)
+		of = append(of, s)
+	}
+	f.keep(setOf("escaped", "a", escaped))
+	if n, size := there(); n != 3 || size > mostKeptOf {
+		t.Errorf("%d sets of %d bytes are kept, want 3: their frames count", n, size)
+	}
+	of[0].text = escaped
+	if f.keep(of[0]); !of[0].unkept {
+		t.Error("what has grown out of the room is kept")
+	}
+	f.keep(of[3])
+	if n, _ := there(); n != 3 || of[3].unkept {
+		t.Errorf("%d sets are kept, want 3: what one leaves is another's", n)
+	}
+	for i := range 3 * mostKept / mostKeptOf {
+		for j := range 3 {
+			f.keep(setOf(fmt.Sprint("n", i), fmt.Sprint(j), plain))
+		}
+	}
+	if n, size := there(); size > mostKept || size < mostKept-(1<<21) || f.disk.all != int(size) {
+		t.Errorf("%d sets of %d bytes are kept, and %d counted", n, size, f.disk.all)
+	}
+
+	again := keeping(folder, &keys)
+	for _, s := range of {
+		s.text = ""
+		again.restore(s)
+	}
+	if of[0].text != "" || of[1].text != plain || of[2].text != plain || of[3].text != plain || again.disk.of["much"] != f.disk.of["much"] {
+		t.Errorf("others are restored: %d bytes, want %d", again.disk.of["much"], f.disk.of["much"])
+	}
+	for _, s := range of {
+		again.drop(s.Source)
+	}
+	if again.disk.all != 0 || len(again.disk.of) != 0 || len(again.disk.sizes) != 0 {
+		t.Errorf("%+v", again.disk)
+	}
 }

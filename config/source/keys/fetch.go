@@ -55,7 +55,7 @@ func fetch(ctx context.Context, s Source, allowed inside.Allowed) (string, error
 		URI string `json:"jwks_uri"`
 	}
 	if err := json.Unmarshal([]byte(about), &said); err != nil || said.URI == "" {
-		return "", fmt.Errorf("%s%s names no jwks_uri", s.URI, wellKnown)
+		return "", undescribed.because(fmt.Errorf("%s%s names no jwks_uri", s.URI, wellKnown))
 	}
 	return get(ctx, client, said.URI)
 }
@@ -63,7 +63,7 @@ func fetch(ctx context.Context, s Source, allowed inside.Allowed) (string, error
 func get(ctx context.Context, client *http.Client, uri string) (string, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return "", fmt.Errorf("%q: "+onlyByHTTPs, uri)
+		return "", nowhere.because(fmt.Errorf("%q: "+onlyByHTTPs, uri))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 	if err != nil {
@@ -75,14 +75,14 @@ func get(ctx context.Context, client *http.Client, uri string) (string, error) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s answers %s", uri, resp.Status)
+		return "", answers(resp.StatusCode).because(fmt.Errorf("%s answers %s", uri, resp.Status))
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, largest+1))
 	switch {
 	case err != nil:
 		return "", err
 	case len(body) > largest:
-		return "", fmt.Errorf("%s answers more than %d bytes", uri, largest)
+		return "", tooLarge.because(fmt.Errorf("%s answers more than %d bytes", uri, largest))
 	}
 	return string(body), nil
 }
@@ -97,7 +97,7 @@ func guarded(allowed inside.Allowed) *http.Client {
 		d := &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(address)
 			if err == nil && allowed.Refuses(host, at.Addr().Unmap()) {
-				err = fmt.Errorf("%s has the address %s, which is inside; sallyport.dns.allowPrivate can allow it", host, at.Addr())
+				err = leadsInside.because(fmt.Errorf("%s has the address %s, which is inside; sallyport.dns.allowPrivate can allow it", host, at.Addr()))
 			}
 			return err
 		}}
@@ -107,7 +107,7 @@ func guarded(allowed inside.Allowed) *http.Client {
 		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true},
 		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
 			if len(via) > redirects {
-				return errors.New("it redirects too often")
+				return redirected.because(errors.New("it redirects too often"))
 			}
 			return nil
 		},

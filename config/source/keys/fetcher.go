@@ -15,6 +15,8 @@ import (
 type Wanted struct {
 	Source
 	Allowed inside.Allowed
+	// Refused says why it is not fetched, though it is wanted; "" where it is.
+	Refused string
 }
 
 // Batch is what was fetched.
@@ -28,7 +30,7 @@ type Batch struct {
 // Failure is that a set cannot be fetched.
 type Failure struct {
 	URI string
-	Err string
+	Err string // in which way, and no more than whoever wants it may know
 	// Until is how long those are trusted that were fetched last; zero where there are none.
 	Until time.Time
 }
@@ -46,6 +48,7 @@ type Fetcher struct {
 	Oldest time.Duration
 	Folder string
 
+	disk    disk
 	fetch   func(context.Context, Source, inside.Allowed) (string, error)
 	want    chan []Wanted
 	batches chan Batch
@@ -55,7 +58,7 @@ type Fetcher struct {
 func NewFetcher(log *slog.Logger, check func(text string) error) *Fetcher {
 	return &Fetcher{
 		Log: log, Check: check, Fresh: 20 * time.Minute, First: time.Second, Last: time.Minute, Patience: patience, Oldest: oldest,
-		fetch: fetch, want: make(chan []Wanted), batches: make(chan Batch),
+		disk: disk{of: map[string]int{}, sizes: map[config.Key]int{}}, fetch: fetch, want: make(chan []Wanted), batches: make(chan Batch),
 	}
 }
 
@@ -80,6 +83,7 @@ type set struct {
 	fetched time.Time     // when text was
 	failing time.Duration // how long it waits after a failure; 0 while it is well
 	failed  string        // why
+	unkept  bool          // it is too large to be kept beside the others
 }
 
 type fetched struct {
@@ -146,13 +150,14 @@ func (f *Fetcher) Run(ctx context.Context) {
 				held = append(held, f.expire(s))
 			}
 			switch wait := s.due.Sub(now); {
-			case s.busy:
+			case s.busy, s.Refused != "":
 			case wait > 0:
 				next = min(next, wait)
 			case busy.take(key.Namespace):
 				s.busy = true
+				w := s.Wanted // a copy: the set's own changes with what is wanted
 				go func() {
-					text, err := f.fetch(ctx, s.Source, s.Allowed)
+					text, err := f.fetch(ctx, w.Source, w.Allowed)
 					select {
 					case results <- fetched{key, s, text, err}:
 					case <-ctx.Done():
@@ -231,14 +236,27 @@ func (f *Fetcher) wanted(sets map[config.Key]*set, all []Wanted) (changes []conf
 	for _, w := range all {
 		key := w.Key
 		now[key] = true
-		if s := sets[key]; s != nil {
-			s.Wanted = w
-		} else {
-			s = &set{Wanted: w}
+		s := sets[key]
+		if s == nil {
+			s = &set{}
 			sets[key] = s
-			if f.restore(s); s.text != "" {
-				changes = append(changes, s.change())
-			}
+		}
+		isNew, had := s.Key == (config.Key{}), s.text != ""
+		if w.Refused == "" && s.Refused != "" {
+			isNew, s.failed, s.tried = true, "", false
+		}
+		s.Wanted = w
+		switch {
+		case w.Refused != "":
+			s.text, s.failed, s.tried = "", w.Refused, true
+			f.drop(s.Source)
+		case isNew:
+			f.restore(s)
+		}
+		if s.text != "" && !had {
+			changes = append(changes, s.change())
+		} else if s.text == "" && had {
+			changes = append(changes, config.Change{Key: key})
 		}
 	}
 	for key, s := range sets {
@@ -257,13 +275,17 @@ func (f *Fetcher) wanted(sets map[config.Key]*set, all []Wanted) (changes []conf
 // took takes what a fetch gave: a set that is another one is a change, and after a failure the last good one stays.
 func (f *Fetcher) took(r fetched) []config.Change {
 	s := r.of
-	s.busy, s.tried = false, true
+	if s.busy, s.tried = false, true; s.Refused != "" {
+		return nil
+	}
 	if r.err == nil {
-		r.err = f.Check(r.text)
+		if err := f.Check(r.text); err != nil {
+			r.err = noKeys.because(err)
+		}
 	}
 	if r.err != nil {
 		s.failing = min(max(2*s.failing, f.First), f.Last)
-		s.due, s.failed = time.Now().Add(s.failing), r.err.Error()
+		s.due, s.failed = time.Now().Add(s.failing), reason(r.err)
 		f.Log.Warn("keys for tokens cannot be fetched; tokens are verified by those that were fetched last, and without any none is good",
 			"namespace", s.Key.Namespace, "from", s.URI, "error", r.err, "fetched", s.text != "", "again", s.failing.String())
 		return nil

@@ -115,7 +115,7 @@ func TestFetcher(t *testing.T) {
 		t.Error("nothing is wanted, and it waits")
 	}
 	of := Source{Key: config.Key{Kind: config.KindKeySet, Namespace: "shop", Name: "a"}, URI: s.URL + "/keys"}
-	f.Want(t.Context(), []Wanted{{of, loopback(t)}})
+	f.Want(t.Context(), []Wanted{{Source: of, Allowed: loopback(t)}})
 	text := func(b Batch) string {
 		t.Helper()
 		if len(b.Changes) != 1 || b.Changes[0].Key != of.Key || b.Changes[0].Object == nil {
@@ -147,9 +147,44 @@ func TestFetcher(t *testing.T) {
 	}
 	bad := of
 	bad.URI = s.URL + "/none"
-	f.Want(t.Context(), []Wanted{{bad, loopback(t)}})
+	f.Want(t.Context(), []Wanted{{Source: bad, Allowed: loopback(t)}})
 	if b := next(); len(b.Changes) != 0 || !b.Tried || !b.Failing[of.Key].Until.IsZero() || !strings.Contains(b.Failing[of.Key].Err, "404") {
 		t.Errorf("what cannot be fetched was tried: %+v", b)
+	}
+}
+
+// TestReasons: what is said of a failure is the same whenever the same goes wrong, and tells neither addresses nor what else errors do.
+func TestReasons(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	none, looping := httptest.NewServer(http.NotFoundHandler()), httptest.NewServer(http.RedirectHandler("/", http.StatusFound))
+	defer none.Close()
+	defer looping.Close()
+	secret := httptest.NewTLSServer(http.NotFoundHandler())
+	secret.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+	defer secret.Close()
+	open := loopback(t)
+	for _, c := range []struct {
+		uri     string
+		allowed inside.Allowed
+		want    string
+	}{
+		{gone.URL, open, "it cannot be reached"},
+		{gone.URL, inside.Allowed{}, leadsInside.words},
+		{none.URL, open, "it answers 404"},
+		{looping.URL, open, redirected.words},
+		{secret.URL, open, "its certificate is not trusted"},
+		{strings.Replace(none.URL, "http:", "https:", 1), open, "it cannot be reached"},
+		{"http://none.invalid/keys", open, "its name is not resolved"},
+		{"ftp://none.invalid/keys", open, nowhere.words},
+	} {
+		_, err := fetch(t.Context(), Source{URI: c.uri}, c.allowed)
+		if err == nil {
+			t.Fatalf("%s: fetched", c.uri)
+		}
+		if got := reason(err); got != c.want {
+			t.Errorf("%s: %q of %v, want %q", c.uri, got, err, c.want)
+		}
 	}
 }
 
