@@ -114,7 +114,10 @@ func (t *Table) end(ctx context.Context, q *question, of *tunnel, why string) {
 	default:
 		of.ended, q.due = "", time.Now().Add(retry)
 		t.stats.Failed++
-		t.cfg.Log.Error("a tunnel that is denied by now could not be ended; it is tried again", "host", q.Authority, "client", q.Peer, "from", of.client, "err", err)
+		if now := time.Now(); now.Sub(t.complained) >= time.Minute { // of thousands one line says it
+			t.complained = now
+			t.cfg.Log.Error("a tunnel that is denied by now could not be ended; it is tried again", "host", q.Authority, "client", q.Peer, "from", of.client, "err", err, "failures", t.stats.Failed)
+		}
 	}
 }
 

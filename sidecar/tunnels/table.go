@@ -47,6 +47,8 @@ type Table struct {
 	open  map[key]*tunnel
 	plan  *plan
 	stats Stats
+
+	complained time.Time // when it was said last that a tunnel could not be ended
 }
 
 // key tells tunnels apart as their records do. A client's port is used again; then it begins at another time.
