@@ -38,12 +38,6 @@ func (s *Snapshot) AuthorizesIn(ns string) bool {
 	return len(s.authorizing[ns])+len(s.authorizing[s.Mesh.RootNamespace]) > 0
 }
 
-// AsksIn says whether some of them have an authorizer asked.
-func (s *Snapshot) AsksIn(ns string) bool {
-	asks := func(p *authz.Policy) bool { return p.Action == authz.Custom }
-	return slices.ContainsFunc(s.authorizing[ns], asks) || slices.ContainsFunc(s.authorizing[s.Mesh.RootNamespace], asks)
-}
-
 // AuthorizedFrom says whether AuthorizationPolicies of one of the namespaces may be for sidecars of another.
 func (s *Snapshot) AuthorizedFrom(namespaces []string, of string) bool {
 	return s.Mesh.MutualTLS && slices.ContainsFunc(namespaces, func(ns string) bool { return ns == of || ns == s.Mesh.RootNamespace })

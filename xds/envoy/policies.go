@@ -163,9 +163,8 @@ func LedThere(row *routev3.Route, host string, port uint32, outside string) *rou
 
 func portText(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
 
-// Kept says which levels of policies there are, and whether there are AuthorizationPolicies, some by which an authorizer is asked, and
-// RequestAuthentications.
-type Kept struct{ Root, Own, Authz, Asked, Tokens bool }
+// Kept says which levels of policies there are, and whether there are AuthorizationPolicies and RequestAuthentications.
+type Kept struct{ Root, Own, Authz, Tokens bool }
 
 // Keep turns the filters on for whatever an exit's table is asked for. A table can be changed without ending a connection, which a
 // listener cannot.
@@ -183,11 +182,8 @@ func Keep(table *routev3.RouteConfiguration, which Kept) {
 	if which.Tokens {
 		filters = append(filters, FilterTokens)
 	}
-	if which.Asked {
-		filters = append(filters, FilterCustom, FilterAuthorizer)
-	}
-	if which.Authz {
-		filters = append(filters, FilterAuthz)
+	if which.Authz { // all three, also where nobody is asked: which of them closes changes without the table
+		filters = append(filters, FilterCustom, FilterAuthorizer, FilterAuthz)
 	}
 	for _, f := range filters {
 		if table.TypedPerFilterConfig == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
@@ -86,6 +87,54 @@ func (s *stream) asksTooSoon() (soon bool) {
 		return !soon
 	})
 	return soon
+}
+
+// waiting tells, by their names, which filters of authorization wait, of those that Envoy knows: all of them while it is to ask too soon, since what
+// judges by itself may let pass what is to be asked about. Then what becomes stricter goes first, and the others when Envoy has taken that: what asks
+// before what judges by itself, but where it asks about less than before.
+func (s *stream) waiting(known map[string]string) func(name string) bool {
+	s.asksSoon = s.asksTooSoon()
+	asks, judges := s.differs(known, translate.Asks), s.differs(known, translate.Judges)
+	switch {
+	case s.asksSoon:
+		return func(name string) bool { return translate.Asks(name) || translate.Judges(name) }
+	case !asks || !judges:
+		return func(string) bool { return false }
+	case s.asksLess(known):
+		return translate.Asks
+	default:
+		return translate.Judges
+	}
+}
+
+// differs says whether Envoy knows another version of one of these filters than it is to have.
+func (s *stream) differs(known map[string]string, these func(name string) bool) bool {
+	for name, version := range known {
+		if now, ok := s.policed.view.Get(resource.Extension, name); ok && version != now.Version && these(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// asksLess says whether Envoy is to ask about less than it does.
+func (s *stream) asksLess(known map[string]string) bool {
+	for _, name := range translate.Abouts() {
+		now, ok := s.policed.view.Get(resource.Extension, name)
+		if !ok || known[name] == now.Version {
+			continue
+		}
+		var before *resource.Resource
+		if last := s.sent[resource.Extension].view; last != nil {
+			if before, _ = last.Get(resource.Extension, name); before != nil && before.Version != known[name] {
+				before = nil // it was held back
+			}
+		}
+		if translate.AsksLess(before, now) {
+			return true
+		}
+	}
+	return false
 }
 
 // took says whether Envoy has said something about a resource since it was sent it.

@@ -254,8 +254,10 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	if last := s.sent[t]; last.view != nil && t == resource.Endpoints {
 		again = s.of(t).namesSince(last, t) // also those of clusters that are warmed anew
 	}
-	soon := t == resource.Extension && s.asksTooSoon()
-	s.asksSoon = soon || t != resource.Extension && s.asksSoon
+	waits := func(string) bool { return false }
+	if t == resource.Extension {
+		waits = s.waiting(known)
+	}
 	var list []*resource.Resource
 	for _, name := range slices.Sorted(maps.Keys(w.sub.SubscribedResources())) {
 		r, ok := s.of(t).view.Get(t, name)
@@ -268,7 +270,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 			resp.versions[name] = had
 			continue
 		}
-		if t == resource.Extension && known[name] != "" && known[name] != version && (soon && translate.Asks(name) || s.leadsTooFar(name, known)) {
+		if t == resource.Extension && known[name] != "" && known[name] != version && (waits(name) || s.leadsTooFar(name, known)) {
 			resp.versions[name] = known[name]
 			continue
 		}

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/serviceentry/authz"
@@ -109,6 +110,29 @@ func clusterAsked(a *resolve.Authorizer) string {
 func Asks(name string) bool {
 	return strings.HasPrefix(name, envoy.FilterCustom) || strings.HasPrefix(name, envoy.FilterAuthorizer)
 }
+
+// Judges says whether a resource is one by which a proxy judges by itself: of tokens, or of what denies and allows.
+func Judges(name string) bool {
+	switch name {
+	case envoy.FilterAuthz, envoy.FilterAuthzRequests, envoy.FilterAuthzConnections, envoy.FilterTokens:
+		return true
+	}
+	return false
+}
+
+// AsksLess says whether somebody is to be asked about less by one resource of Abouts than by the one before it: by its size, since a policy's rules make
+// it larger. Of what is not known before (nil) it is about less when nobody is asked about anything.
+func AsksLess(before, now *resource.Resource) bool {
+	if before != nil {
+		return len(now.Value()) < len(before.Value())
+	}
+	return slices.ContainsFunc(append(nobodyAsked(nil), nobodyAskedOfConnections(nil)...), func(nothing *resource.Resource) bool {
+		return nothing.Name == now.Name && nothing.Version == now.Version
+	})
+}
+
+// Abouts are the names of what says what somebody is asked about.
+func Abouts() []string { return []string{envoy.FilterCustom, envoy.FilterCustomConnections} }
 
 // nobodyAsked are the two filters, of requests or of connections, where nobody is asked: closed denies what the first one denies by itself, if
 // anything. The second denies what a first one notes that is of before, or after, an edit.

@@ -44,7 +44,6 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInp
 	}
 	if c.Kind == Gateway {
 		in.Policies, in.Kept.Authz, in.Kept.Tokens = policyNames(s), s.AuthorizesIn(c.Gateway.Namespace), s.VerifiesIn(c.Gateway.Namespace)
-		in.Kept.Asked = s.AsksIn(c.Gateway.Namespace)
 	}
 	return in
 }

@@ -128,7 +128,7 @@ func TestNobodyElseIsAsked(t *testing.T) {
 		s := c.snapshot()
 		_, there := classView(s, c.node).Get(resource.Cluster, "authorizer|9191||authz.test")
 		v := translate.BuildPolicies(s, translate.PolicedBy(s, c.node))
-		passes := passesBoth(t, [2]string{envoy.FilterCustom, envoy.FilterAuthorizer}, "/asked", v, v)
+		passes := passesAll(t, []string{envoy.FilterCustom, envoy.FilterAuthorizer}, "/asked", v, v)
 		if there != at.asked || passes {
 			t.Errorf("registered in %q, named as of %q: it is asked: %v; passes: %v", at.registers, at.names, there, passes)
 		}
@@ -180,36 +180,43 @@ func TestEnvoyAcceptsCustom(t *testing.T) {
 	}
 }
 
-// TestClosedAtEveryMoment: the two filters are taken one after the other, in no certain order. Of any two states between which policies change, with
-// the one filter of before and the other of after, nothing passes unasked that neither state lets pass so, and everything does that both let pass.
+// TestClosedAtEveryMoment: the filters are taken one after the other, in no certain order but that the one which judges by itself comes after, or before,
+// the two by which somebody is asked (AsksLess). Of any two states between which policies change, with some filters of before and the others of after,
+// nothing passes unasked that neither state lets pass so, and everything does that both let pass.
 func TestClosedAtEveryMoment(t *testing.T) {
-	for name, kinds := range map[string][][2]string{
-		"mtls-sidecar": {{envoy.FilterCustom, envoy.FilterAuthorizer}, {envoy.FilterCustomConnections, envoy.FilterAuthorizerConnections}},
-		"ingress":      {{envoy.FilterCustom, envoy.FilterAuthorizer}, {envoy.FilterCustomConnections, envoy.FilterAuthorizerConnections}},
-		"gateway":      {{envoy.FilterCustom, envoy.FilterAuthorizer}},
+	requests, connections := []string{envoy.FilterCustom, envoy.FilterAuthorizer, envoy.FilterAuthzRequests}, []string{envoy.FilterCustomConnections, envoy.FilterAuthorizerConnections, envoy.FilterAuthzConnections}
+	for name, kinds := range map[string][][]string{
+		"mtls-sidecar": {requests, connections},
+		"ingress":      {requests, connections},
+		"gateway":      {{envoy.FilterCustom, envoy.FilterAuthorizer, envoy.FilterAuthz}},
 	} {
 		states := map[string]*translate.View{}
-		for _, providers := range []string{"", "grpc", "http", "closing", "unheard-of", "grpc http"} {
+		for _, written := range []string{"", "grpc", "http", "closing", "unheard-of", "grpc http", "DENY", "ALLOW", "more", "more grpc", "more DENY"} {
 			c := authorizers(cases(t)[name])
-			for _, p := range strings.Fields(providers) {
-				c.objects = append(c.objects, customOf(c.node.Namespace, "p-"+p, p, c.node.Labels))
+			for _, w := range strings.Fields(written) {
+				c.objects = append(c.objects, closing(c.node, w))
 			}
 			s := c.snapshot()
-			states[providers] = translate.BuildPolicies(s, translate.PolicedBy(s, c.node))
+			states[written] = translate.BuildPolicies(s, translate.PolicedBy(s, c.node))
 		}
 		for _, filters := range kinds {
 			for _, path := range []string{"/asked", "/else"} {
-				passes := func(first, second string) bool { return passesBoth(t, filters, path, states[first], states[second]) }
+				passes := func(of ...string) bool {
+					return passesAll(t, filters, path, states[of[0]], states[of[1]], states[of[2]])
+				}
+				all := func(state string) bool { return passes(state, state, state) }
 				// of a connection no path is seen
-				if meant := path == "/asked" || filters[0] == envoy.FilterCustomConnections; passes("grpc", "grpc") == meant || passes("unheard-of", "unheard-of") == meant || !passes("", "") {
+				if meant := path == "/asked" || filters[0] == envoy.FilterCustomConnections; all("grpc") == meant || all("unheard-of") == meant || all("DENY") == meant || !all("") {
 					t.Fatalf("%s, %s, %s: it passes, or does not, whatever is between", name, filters[0], path)
 				}
 				for old := range states {
 					for now := range states {
-						before, after := passes(old, old), passes(now, now)
-						for _, mixed := range []bool{passes(old, now), passes(now, old)} {
-							if before == after && mixed != before {
-								t.Errorf("%s, %s, %s: between %q and %q it passes unasked: %v, before and after: %v", name, filters[0], path, old, now, mixed, before)
+						if all(old) != all(now) || strings.HasPrefix(old, "more") != strings.HasPrefix(now, "more") {
+							continue // of two policies that change at once the order is not told
+						}
+						for _, mixed := range between(states, filters[0], old, now) {
+							if passes(mixed...) != all(old) {
+								t.Errorf("%s, %s, %s: between %q and %q it passes unasked with %q: %v, before and after: %v", name, filters[0], path, old, now, mixed, !all(old), all(old))
 							}
 						}
 					}
@@ -219,8 +226,36 @@ func TestClosedAtEveryMoment(t *testing.T) {
 	}
 }
 
-// passesBoth says whether a request, or a connection, passes two filters unasked, each as a state has it.
-func passesBoth(t *testing.T, names [2]string, path string, first, second *translate.View) bool {
+// closing is a policy about one path: that the provider is asked, or one of another action; or one about another path (more).
+func closing(n translate.Node, written string) config.Object {
+	o := customOf(n.Namespace, "p-"+written, written, n.Labels)
+	spec := o.Spec.(*security.AuthorizationPolicy)
+	switch written {
+	case "more":
+		spec.GetProvider().Name, spec.Rules[0].To[0].Operation.Paths = "grpc", []string{"/more"}
+	case "DENY":
+		spec.Action, spec.ActionDetail = security.AuthorizationPolicy_DENY, nil
+	case "ALLOW":
+		spec.Action, spec.ActionDetail = security.AuthorizationPolicy_ALLOW, nil
+		operation := spec.Rules[0].To[0].Operation
+		operation.Paths, operation.NotPaths = nil, operation.Paths
+	}
+	return o
+}
+
+// between are the states that the three filters may be of while one edit is on its way.
+func between(states map[string]*translate.View, custom, old, now string) [][]string {
+	had, _ := states[old].Get(resource.Extension, custom)
+	next, _ := states[now].Get(resource.Extension, custom)
+	judge := old // while what asks changes
+	if translate.AsksLess(had, next) {
+		judge = now
+	}
+	return [][]string{{old, old, judge}, {old, now, judge}, {now, old, judge}, {now, now, judge}}
+}
+
+// passesAll says whether a request, or a connection, passes filters unasked, each as a state has it.
+func passesAll(t *testing.T, names []string, path string, states ...*translate.View) bool {
 	t.Helper()
 	last := &hcmv3.HttpConnectionManager{RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{VirtualHosts: []*routev3.VirtualHost{{
 		Domains: []string{"*"}, Routes: []*routev3.Route{{
@@ -230,12 +265,15 @@ func passesBoth(t *testing.T, names [2]string, path string, first, second *trans
 	}}}}}
 	var filters []*listenerv3.Filter
 	for _, f := range envoy.AuthorizeConnections() {
-		if slices.Contains(names[:], f.Name) {
+		if slices.Contains(names, f.Name) {
 			filters = append(filters, f)
 		}
 	}
 	for _, f := range envoy.AuthorizeRequests() {
-		if slices.Contains(names[:], f.Name) {
+		if f.Name == envoy.FilterAuthzRequests && slices.Contains(names, envoy.FilterAuthz) {
+			f.Name = envoy.FilterAuthz // in its place at an egress gateway
+		}
+		if slices.Contains(names, f.Name) {
 			last.HttpFilters = append(last.HttpFilters, f)
 		}
 	}
@@ -244,7 +282,7 @@ func passesBoth(t *testing.T, names [2]string, path string, first, second *trans
 		Name: "l", Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "0.0.0.0", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 80}}}},
 		FilterChains: []*listenerv3.FilterChain{{Filters: append(filters, &listenerv3.Filter{Name: "http", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: wrap(t, last)}})}},
 	}}}
-	for i, v := range []*translate.View{first, second} {
+	for i, v := range states {
 		r, ok := v.Get(resource.Extension, names[i])
 		if !ok {
 			t.Fatalf("nothing for %s", names[i])
