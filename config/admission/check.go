@@ -41,6 +41,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.checkGatewayService(r)
 		case *corev1.Service:
 			checkBoundPorts(r, spec)
+			w.judgeFronted(r, spec)
 		case *networking.DestinationRule:
 			w.checkRuleHost(r, spec)
 			w.checkRuleTLS(r, spec)
@@ -50,6 +51,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.checkGateways(r, spec)
 			w.checkSubsets(r, spec)
 			w.checkRouteHosts(r, spec)
+			w.judgeRoutesOfFronted(r, spec)
 			w.checkDestinations(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 		case *security.PeerAuthentication:

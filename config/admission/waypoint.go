@@ -2,15 +2,20 @@ package admission
 
 import (
 	"slices"
+	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode/strict"
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/selection"
 )
+
+const headless = "a headless Service has no waypoint, since its clients choose a pod themselves"
 
 // waypointLabels says where a label asks for a waypoint that nothing is sent to.
 func (r *report) waypointLabels() {
@@ -29,7 +34,7 @@ func (r *report) waypointLabels() {
 		}
 	case *corev1.Service:
 		if spec.Spec.ClusterIP == corev1.ClusterIPNone {
-			r.warn(field, value, "a headless Service has no waypoint, since its clients choose a pod themselves", "give the Service an address, or remove the label")
+			r.warn(field, value, headless, "give the Service an address, or remove the label")
 		}
 	case *corev1.Pod:
 		r.warn(field, value, "waypoints stand before Services, and what goes to a pod's own address goes straight to it", "label the Service, or the namespace")
@@ -46,14 +51,112 @@ func (r *report) ingressWaypoint() {
 
 // fronted says whether a policy targets a Service that is known to have a waypoint.
 func (w *world) fronted(p selection.Workloads) bool {
+	return w.anyFronted(func(o *config.Object) bool { return o.Namespace == p.Namespace && slices.Contains(p.Services, o.Name) })
+}
+
+// anyFronted says whether one of some Services is known to have a waypoint.
+func (w *world) anyFronted(of func(*config.Object) bool) bool {
 	return slices.ContainsFunc(w.objects, func(o config.Object) bool {
-		if o.Kind != config.KindService || o.Namespace != p.Namespace || !slices.Contains(p.Services, o.Name) {
+		svc, is := o.Spec.(*corev1.Service)
+		if !is || o.Kind != config.KindService || !of(&o) {
 			return false
 		}
 		use := o.Labels[gatewayapi.UseWaypointLabel]
 		if use == "" {
 			use = w.namespaces[o.Namespace].Labels[gatewayapi.UseWaypointLabel]
 		}
-		return use != "" && use != gatewayapi.NoWaypoint
+		why, _ := w.unfronted(&o, svc)
+		return use != "" && use != gatewayapi.NoWaypoint && why == ""
 	})
+}
+
+// judgeRoutesOfFronted says where a VirtualService for a Service that has a waypoint tells its clients apart, which a waypoint does not.
+func (w *world) judgeRoutesOfFronted(r *report, vs *networking.VirtualService) {
+	if len(vs.Gateways) > 0 && !slices.Contains(vs.Gateways, meshGateway) {
+		return
+	}
+	field, export := bySource(vs), len(vs.ExportTo) > 0 && !slices.Contains(vs.ExportTo, "*")
+	if field == "" && !export {
+		return
+	}
+	if !w.anyFronted(func(o *config.Object) bool {
+		return slices.ContainsFunc(vs.Hosts, func(h string) bool {
+			return w.fullName(h, r.of.Namespace) == host.Name(o.Name+"."+o.Namespace+"."+clusterDomain)
+		})
+	}) {
+		return
+	}
+	if field != "" {
+		r.warn(field, nil, "the Service has a waypoint, which does not tell its clients by sourceNamespace and sourceLabels: all that pods behind nodes send to it is closed", "remove them, and write an AuthorizationPolicy for the Service where they are to keep others out")
+	}
+	if export {
+		r.warn("spec.exportTo", strings.Join(vs.ExportTo, ", "), "the Service has a waypoint, where routes count for all clients if they are exported to the waypoint's namespace, and for none otherwise", "export it to all, or remove the Service's waypoint")
+	}
+}
+
+// bySource is where a VirtualService first tells its clients apart; "" where it does not.
+func bySource(vs *networking.VirtualService) string {
+	for i, h := range vs.Http {
+		if j := slices.IndexFunc(h.Match, tellsSource); j >= 0 {
+			return at("spec.http", i, "match", j)
+		}
+	}
+	for i, t := range vs.Tls {
+		if j := slices.IndexFunc(t.Match, tellsSource); j >= 0 {
+			return at("spec.tls", i, "match", j)
+		}
+	}
+	for i, t := range vs.Tcp {
+		if j := slices.IndexFunc(t.Match, tellsSource); j >= 0 {
+			return at("spec.tcp", i, "match", j)
+		}
+	}
+	return ""
+}
+
+func tellsSource[M interface {
+	GetSourceNamespace() string
+	GetSourceLabels() map[string]string
+}](m M) bool {
+	return m.GetSourceNamespace() != "" || len(m.GetSourceLabels()) > 0
+}
+
+// unfronted says why no waypoint stands before a Service, whatever labels say, and what to do where that is not said of it alone; "" where one may.
+func (w *world) unfronted(o *config.Object, svc *corev1.Service) (why, fix string) {
+	_, deployed := svc.Spec.Selector[gatewayapi.GatewayLabel]
+	switch {
+	case svc.Spec.ClusterIP == corev1.ClusterIPNone:
+		return headless, "" // said of the object alone
+	case o.Namespace == w.cfg.RootNamespace:
+		return "Services of the root namespace have no waypoints: there the mesh's own are", "remove it, or move the Service to a namespace of its own"
+	case deployed || w.gatewayPods(o, svc):
+		return "a gateway has no waypoint", "remove it, and write policies for the gateway itself"
+	}
+	return "", ""
+}
+
+// gatewayPods says whether a Service is of an egress gateway, or Gateways of its own or the root namespace select its pods.
+func (w *world) gatewayPods(o *config.Object, svc *corev1.Service) bool {
+	at := o.Namespace + "/" + o.Name
+	if at == w.cfg.DefaultGateway.Namespace+"/"+w.cfg.DefaultGateway.Name {
+		return true
+	}
+	return slices.ContainsFunc(w.objects, func(g config.Object) bool {
+		if g.Annotations[registry.GatewayAnnotation] == at {
+			return true
+		}
+		spec, is := g.Spec.(*networking.Gateway)
+		return is && (g.Namespace == o.Namespace || g.Namespace == w.cfg.RootNamespace) && len(spec.Selector) > 0 && len(svc.Spec.Selector) > 0 && hasLabels(svc.Spec.Selector, spec.Selector)
+	})
+}
+
+// judgeFronted says where a Service's label asks for a waypoint that does not stand before it.
+func (w *world) judgeFronted(r *report, svc *corev1.Service) {
+	value := r.of.Labels[gatewayapi.UseWaypointLabel]
+	if value == "" || value == gatewayapi.NoWaypoint {
+		return
+	}
+	if why, fix := w.unfronted(&r.of, svc); fix != "" {
+		r.warn(strict.Join("metadata.labels", gatewayapi.UseWaypointLabel), value, why, fix)
+	}
 }

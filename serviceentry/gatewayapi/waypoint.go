@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"slices"
 
+	dns "k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
@@ -36,6 +37,8 @@ func (l *Listener) waypoint(g *config.Object, spec *gatewayv1.GatewaySpec, in *g
 		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonUnsupportedValue), what}
 	}
 	switch to := g.Labels[WaypointForLabel]; {
+	case len(dns.IsDNS1035Label(g.Name)) > 0:
+		unsupported("metadata.name: " + g.Name + ": a waypoint's Service has its name, and none can have this: write a lower-case letter, then letters, digits and hyphens, at most 63")
 	case l.Protocol != HBONE:
 		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonUnsupportedProtocol), "protocol: " + string(l.Protocol) + " is not served by waypoints: write HBONE, with port 15008"}
 	case l.Port != HBONEPort:

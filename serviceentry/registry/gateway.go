@@ -177,6 +177,8 @@ func (b *batch) putGateway(key config.Key, is *Gateway) {
 	}
 	b.touchServed(is)
 	b.touchBound(is)
+	b.noteSelected(was)
+	b.noteSelected(is)
 }
 
 // touchSelecting marks the hosts that are led from Gateways which were or are about a Service, and the names that those serve.

@@ -42,12 +42,23 @@ func (b *batch) setRule(c config.Change) {
 // by name.
 func (b *batch) countViewers(r *Rule, by int) {
 	// one about a Service of its namespace is followed by all to whom it is exported
-	b.countView(r.Key.Namespace, by, !r.ExportTo.All || r.Selector != nil || !isServiceOf(r.Host, r.Key.Namespace))
+	b.countView(r.Key.Namespace, by, !r.ExportTo.All || r.Selector != nil || r.needsSecrets() || !isServiceOf(r.Host, r.Key.Namespace))
 	for _, ns := range r.ExportTo.Namespaces {
 		if ns != r.Key.Namespace {
 			b.countView(ns, by, true)
 		}
 	}
+}
+
+// needsSecrets says whether it asks its clients for certificates, of the mesh or of a Secret, which a node has none of to show.
+func (r *Rule) needsSecrets() bool {
+	asks := func(t *TLSSettings) bool { return t != nil && (t.Mode == TLSIstioMutual || t.CredentialName != "") }
+	for _, t := range r.PortTLS {
+		if asks(t) {
+			return true
+		}
+	}
+	return asks(r.TLS)
 }
 
 // isServiceOf says whether a host is the full name of a Service of a namespace.

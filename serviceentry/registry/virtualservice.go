@@ -99,8 +99,10 @@ func (v *VirtualService) wheres() (out []route.Where) {
 // alikeForAll says whether all who ask for its hosts follow it, from wherever: it is about Services of its own namespace, and exported to all.
 func (v *VirtualService) alikeForAll() bool {
 	return v.ExportTo.All && !slices.ContainsFunc(v.Hosts, func(h string) bool { return !isServiceOf(h, v.Key.Namespace) }) &&
-		!slices.ContainsFunc(v.wheres(), func(w route.Where) bool { return w.SourceNamespace != "" || len(w.SourceLabels) > 0 })
+		!slices.ContainsFunc(v.wheres(), ofSource)
 }
+
+func ofSource(w route.Where) bool { return w.SourceNamespace != "" || len(w.SourceLabels) > 0 }
 
 // sources are the sets of sourceLabels in it, each once.
 func (v *VirtualService) sources() (out []map[string]string) {
@@ -157,6 +159,24 @@ func (v *VirtualService) viewers() []string {
 // host before patterns, the longest first. Of several of one namespace the oldest counts, alone, as in Istio. One that has no
 // match for workloads of the namespace with what selects them is none.
 func (s *Snapshot) Routes(svc *Service, ns string, selected Selected) *VirtualService {
+	if v := s.routes(svc, ns); v != nil && v.leads(ns, selected) {
+		return v
+	}
+	return nil
+}
+
+// RoutesBySource gives the one that counts for a service in a namespace if any of its matches in the mesh is for some clients alone
+// (sourceNamespace, sourceLabels); else nil.
+func (s *Snapshot) RoutesBySource(svc *Service, ns string) *VirtualService {
+	v := s.routes(svc, ns)
+	if !slices.ContainsFunc(v.wheres(), func(w route.Where) bool { return ofSource(w) && slices.Contains(w.Gateways, route.Mesh) }) {
+		return nil
+	}
+	return v
+}
+
+// routes is that one, whether it has matches for a workload or not.
+func (s *Snapshot) routes(svc *Service, ns string) *VirtualService {
 	if s.virtual.Len() == 0 {
 		return nil
 	}
@@ -166,13 +186,9 @@ func (s *Snapshot) Routes(svc *Service, ns string, selected Selected) *VirtualSe
 			i := slices.IndexFunc(list, func(v *VirtualService) bool {
 				return v.Key.Namespace == in && v.At(route.Mesh) && v.ExportTo.Includes(ns)
 			})
-			if i < 0 {
-				continue
-			}
-			if list[i].leads(ns, selected) {
+			if i >= 0 {
 				return list[i]
 			}
-			return nil
 		}
 	}
 	return nil

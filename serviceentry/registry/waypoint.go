@@ -155,6 +155,24 @@ func (b *batch) noteWaypoint(was, is *KubeService) {
 	}
 }
 
+// noteSelected notes that Services whose labels ask for a waypoint do not have one while a Gateway selects their pods.
+func (b *batch) noteSelected(g *Gateway) {
+	if g == nil || len(g.Selector) == 0 {
+		return
+	}
+	for ns, services := range b.index.services {
+		if ns != g.Key.Namespace && g.Key.Namespace != b.next.Mesh.RootNamespace {
+			continue
+		}
+		for key := range services {
+			if k, _ := b.kube.Get(Ref{key.Namespace, key.Name}); k != nil && !k.Waypoint.IsZero() && g.Selects(k) {
+				b.changed.Waypoints = true
+				return
+			}
+		}
+	}
+}
+
 // settleWaypoints looks again at who takes mutual TLS for a waypoint's sake.
 func (b *batch) settleWaypoints() {
 	for ns := range b.fronted {

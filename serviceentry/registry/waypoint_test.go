@@ -176,3 +176,14 @@ func TestWaypointNotAccepted(t *testing.T) {
 		}
 	}
 }
+
+// TestWaypointName: a waypoint's Service has its name, and one whose name no Service can have is refused.
+func TestWaypointName(t *testing.T) {
+	for _, name := range []string{"team.v1", "9web", strings.Repeat("a", 64)} {
+		cfg := mesh.Default()
+		s, _ := applied(t, registry.New(&cfg), strings.NewReplacer("metadata: {name: waypoint,", "metadata: {name: "+name+",", "use-waypoint: waypoint", "use-waypoint: "+name).Replace(fronted))
+		if got := waypointOf(t, s, "shop", "web"); !strings.Contains(got, "metadata.name: "+name+": a waypoint's Service") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

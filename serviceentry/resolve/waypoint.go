@@ -32,7 +32,7 @@ func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
 		why = "the waypoint has no pod that is ready"
 	}
 	if why != "" {
-		h.close("label istio.io/use-waypoint: "+use.Gateway.String()+": "+why, "see the status of the Gateway, or remove the label from the Service or its namespace")
+		h.close(h.Service.Source, h.Service.Revision, "label istio.io/use-waypoint: "+use.Gateway.String()+": "+why, "see the status of the Gateway, or remove the label from the Service or its namespace")
 	}
 	for _, e := range h.Front.Endpoints {
 		if e.ServiceAccount != "" && !slices.Contains(h.Front.Accounts, e.ServiceAccount) {
@@ -46,10 +46,10 @@ func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
 }
 
 // close closes all ports of a host.
-func (h *SidecarHost) close(why, fix string) {
+func (h *SidecarHost) close(by config.Key, revision, why, fix string) {
 	h.Far.Closed = map[uint32]registry.Closed{}
 	for _, p := range h.Service.Ports {
-		h.Far.Closed[p.Number] = registry.Closed{By: h.Service.Source, Revision: h.Service.Revision, Why: why, Fix: fix}
+		h.Far.Closed[p.Number] = registry.Closed{By: by, Revision: revision, Why: why, Fix: fix}
 	}
 }
 
@@ -80,33 +80,62 @@ func (w WaypointProxy) Before(host string) (SidecarHost, bool) {
 		return SidecarHost{}, false
 	}
 	h := w.reachedByMutual(svc)
+	if v := w.snap.RoutesBySource(svc, w.Namespace); v != nil {
+		h.Led = nil
+		h.close(v.Key, v.Revision, "sourceNamespace and sourceLabels are not told at a waypoint, which all clients of the Service come by", "remove them, and write an AuthorizationPolicy for the Service where they are to keep others out")
+	}
 	if h.Led != nil {
 		led := *h.Led
 		led.Ends = maps.Clone(led.Ends)
 		for name, end := range led.Ends {
-			led.Ends[name] = w.end(end)
+			led.Ends[name] = w.end(led.By, svc, end)
 		}
 		h.Led = &led
 	}
 	return h, true
 }
 
-// end is where a route of a Service leads, as far as waypoints lead there: to Services of the mesh that are no gateways.
-func (w WaypointProxy) end(r Reach) Reach {
+// end is where a route of a Service leads, as far as waypoints lead there: to Services of the mesh that are no gateways, and whom it is the route's to reach.
+func (w WaypointProxy) end(v *registry.VirtualService, of *registry.Service, r Reach) Reach {
 	if r.Service == nil {
 		return r
 	}
-	why := w.unfit(r.Service)
+	why, fix := w.unled(v, of, r.Service)
 	if why == "" {
 		return r
 	}
 	r.Picked = false
 	r.Far.Closed = map[uint32]registry.Closed{}
 	for _, p := range r.Service.Ports {
-		r.Far.Closed[p.Number] = registry.Closed{By: r.Service.Source, Revision: r.Service.Revision, Why: r.Service.Host + " " + why + ", and waypoints lead to Services of the mesh", Fix: "name a Service of an app"}
+		r.Far.Closed[p.Number] = registry.Closed{By: v.Key, Revision: v.Revision, Why: why, Fix: fix}
 	}
 	r.Wrapped = r.Far
 	return r
+}
+
+// unled says why routes that a VirtualService has for a Service do not lead to another, or itself, by the waypoint, and what to do. What goes there has
+// the waypoint's identity, which many namespaces may share, and passes no other waypoint: so nobody is led where the route's author could not go as
+// well, nor around policies of somebody else.
+func (w WaypointProxy) unled(v *registry.VirtualService, of, to *registry.Service) (why, fix string) {
+	if why := w.unfit(to); why != "" {
+		return to.Host + " " + why + ", and waypoints lead to Services of the mesh", "name a Service of an app"
+	}
+	if to.Host == of.Host {
+		return "", ""
+	}
+	use, fronted := w.snap.Waypoint(to)
+	theirs := w.snap.Visible(to.Host, v.Key.Namespace, nil)
+	switch own := to.Namespace == v.Key.Namespace; {
+	case theirs == nil || theirs.Source != to.Source:
+		return to.Host + " is nothing that namespace " + v.Key.Namespace + " sees", "name a Service that is exported to it"
+	case fronted && use.Gateway != w.gateway:
+		return to.Host + " has a waypoint of its own, " + use.Gateway.String() + ", which the route would go around", "name a Service without one, or with this one"
+	case fronted && !own:
+		return to.Host + " of another namespace has policies at the waypoint, which the route would go around", "name a Service of the route's namespace"
+	case !own && v.Key.Namespace != w.gateway.Namespace:
+		return to.Host + " is of another namespace than the route, and the waypoint is namespace " + w.gateway.Namespace + "'s, whose identity is not the route's to use", "name a Service of the route's namespace, or give that a waypoint of its own"
+	}
+	return "", ""
 }
 
 func (w WaypointProxy) unfit(svc *registry.Service) string {
@@ -130,12 +159,17 @@ func (w WaypointProxy) Leads(h SidecarHost) (out []string) {
 		return nil
 	}
 	for _, r := range h.Led.Ends {
-		if r.Service != nil && r.Service.Host != h.Service.Host && w.unfit(r.Service) == "" && !slices.Contains(out, r.Service.Host) {
+		if r.Service != nil && r.Service.Host != h.Service.Host && w.leads(h, r.Service) && !slices.Contains(out, r.Service.Host) {
 			out = append(out, r.Service.Host)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+func (w WaypointProxy) leads(h SidecarHost, to *registry.Service) bool {
+	why, _ := w.unled(h.Led.By, h.Service, to)
+	return why == ""
 }
 
 // Behind gathers what counts for a Service that routes lead to; false where the waypoint does not lead there.

@@ -104,6 +104,7 @@ func (t *Translator) Forget(changed registry.Changed) {
 	}
 	for _, h := range changed.Hosts {
 		delete(t.memo, h)
+		delete(t.memo, ledTo+h)
 	}
 	for _, n := range changed.Names {
 		delete(t.memo, asked+n)

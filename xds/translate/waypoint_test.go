@@ -74,6 +74,8 @@ func TestWaypointFollows(t *testing.T) {
 		{"another policy", "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: clients, namespace: shop}\nspec: {targetRefs: [{kind: Service, name: web}], rules: [{from: [{source: {namespaces: [other]}}]}]}\n", false},
 		{"routes go", "-apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: web, namespace: shop}\nspec: {hosts: [web.shop.svc.cluster.local], http: [{route: [{destination: {host: web.shop.svc.cluster.local}}]}]}\n", false},
 		{"a route of the standard's", "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r, namespace: shop}\nspec: {parentRefs: [{group: '', kind: Service, name: web}], rules: [{backendRefs: [{name: plain, port: 80}]}]}\n", false},
+		{"a Gateway takes the pods", "apiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata: {name: door, namespace: shop}\nspec: {selector: {app: web}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: [door.test]}]}\n", false},
+		{"and lets them go", "-apiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata: {name: door, namespace: shop}\nspec: {selector: {app: web}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: [door.test]}]}\n", false},
 		{"the waypoint's pod goes", "-apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: waypoint-1, namespace: shop, labels: {kubernetes.io/service-name: waypoint}}\naddressType: IPv4\n", false},
 		{"the namespace leaves", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio.io/dataplane-mode: ambient}}\n", false},
 		{"the Gateway goes", "-apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: waypoint, namespace: shop}\nspec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE}]}\n", false},
@@ -96,5 +98,119 @@ func TestWaypointFollows(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestWaypointLeadsNobodyAstray: what a waypoint may be shared for is its own Services: routes of another namespace do not reach others by its identity,
+// nor does any go around another waypoint, and those that tell clients apart are closed.
+func TestWaypointLeadsNobodyAstray(t *testing.T) {
+	const objects = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: waypoint, namespace: shop}
+spec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE, allowedRoutes: {namespaces: {from: All}}}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: second, namespace: shop}
+spec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: x, namespace: guest, labels: {istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: shop}}
+spec: {clusterIP: 10.96.1.1, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: mine, namespace: guest}
+spec: {clusterIP: 10.96.1.2, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop, labels: {istio.io/use-waypoint: waypoint}}
+spec: {clusterIP: 10.96.1.3, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: front, namespace: shop, labels: {istio.io/use-waypoint: waypoint}}
+spec: {clusterIP: 10.96.1.4, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: behind, namespace: shop, labels: {istio.io/use-waypoint: second}}
+spec: {clusterIP: 10.96.1.5, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: pay, namespace: shop}
+spec: {clusterIP: 10.96.1.6, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: open, namespace: third}
+spec: {clusterIP: 10.96.1.7, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: hidden, namespace: third, annotations: {networking.istio.io/exportTo: shop}}
+spec: {clusterIP: 10.96.1.8, ports: [{name: http, port: 80}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: v, namespace: NS}
+spec: {hosts: [HOST.NS.svc.cluster.local], http: [{MATCHroute: [{destination: {host: TO.svc.cluster.local}}]}]}
+`
+	cfg := load(t, "testdata/waypoint.txtar").mesh
+	class := translate.Class{Kind: translate.Waypoint, Gateway: registry.Ref{Namespace: "shop", Name: "waypoint"}}
+	for _, c := range []struct{ ns, host, to, match, why string }{
+		{"guest", "x", "mine.guest", "", ""},
+		{"guest", "x", "pay.shop", "", "another namespace than the route"},
+		{"guest", "x", "web.shop", "", "go around"},
+		{"guest", "x", "open.third", "", "another namespace than the route"},
+		{"guest", "x", "hidden.third", "", "is nothing that namespace guest sees"},
+		{"shop", "web", "pay.shop", "", ""},
+		{"shop", "web", "front.shop", "", ""},
+		{"shop", "web", "open.third", "", ""},
+		{"shop", "web", "behind.shop", "", "shop/second"},
+		{"shop", "web", "x.guest", "", "go around"},
+		{"shop", "web", "pay.shop", "match: [{sourceNamespace: shop}], ", "sourceNamespace"},
+		{"shop", "web", "pay.shop", "match: [{sourceNamespace: guest}], ", "sourceNamespace"},
+		{"shop", "web", "pay.shop", "match: [{sourceLabels: {app: a}}], ", "sourceLabels"},
+	} {
+		s, _ := registry.New(&cfg).Apply(changedBy(t, strings.NewReplacer("HOST", c.host, "NS", c.ns, "TO", c.to, "MATCH", c.match).Replace(objects)))
+		v := translate.NewTranslator().Build(s, class)
+		name := "inbound-vip|80|http|" + c.host + "." + c.ns + ".svc.cluster.local"
+		r, there := v.Get(resource.Route, name)
+		if !there {
+			v.Walk(resource.Route, func(r *resource.Resource) bool { name += " " + r.Name; return true })
+			t.Fatalf("%+v: no table %s", c, name)
+		}
+		table := string(r.Value())
+		cluster := "outbound|80||" + c.to + ".svc.cluster.local"
+		_, led := v.Get(resource.Cluster, cluster)
+		if leads := strings.Contains(table, cluster); leads != (c.why == "") || c.why == "" && !led || !strings.Contains(table, c.why) {
+			t.Errorf("%+v: leads there %v, has the cluster %v:\n%s", c, leads, led, table)
+		}
+	}
+}
+
+// TestWaypointForgets: nothing is remembered of a host that routes led to and that is gone.
+func TestWaypointForgets(t *testing.T) {
+	waypoint := load(t, "testdata/waypoint.txtar")
+	r := registry.New(&waypoint.mesh)
+	var all []config.Change
+	for i := range waypoint.objects {
+		all = append(all, config.Change{Key: waypoint.objects[i].Key, Object: &waypoint.objects[i]})
+	}
+	s, _ := r.Apply(all)
+	tr := translate.NewTranslator()
+	v := tr.Build(s, translate.Classify(s, waypoint.node))
+	const plain = "plain.shop.svc.cluster.local"
+	before := tr.Remembers("->" + plain)
+	s, changed := r.Apply(changedBy(t, "-apiVersion: v1\nkind: Service\nmetadata: {name: plain, namespace: shop}\n"))
+	tr.Forget(changed)
+	tr.Update(v, s, changed)
+	if after := tr.Remembers("->" + plain); before == 0 || after > 0 {
+		t.Errorf("%d are remembered before, %d after", before, after)
 	}
 }
