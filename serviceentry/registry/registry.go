@@ -171,13 +171,14 @@ type batch struct {
 	rejoined   map[ledService]bool // and of what all routes that are for it make something else
 	retold     map[config.Key]bool // its objects of which something else may be to be told
 
-	fronted       map[string]bool // namespaces in which other pods may take mutual TLS for a waypoint's sake
-	rewired       bool            // which networks there are, and how they are reached, may be otherwise
-	netsMoved     bool            // what the cluster's networks are made from
-	placesMoved   bool            // where Nodes are
-	specialCopied bool            // next has a map of its own
-	madeCopied    bool            // next has a map of its own
-	exitWas       map[Ref]bool    // gateways whose count changed: whether anything left by them before
+	fronted       map[string]bool                          // namespaces in which other pods may take mutual TLS for a waypoint's sake
+	fronting      map[string]map[selectedBy][]*KubeService // the Services of a namespace that have a waypoint; made when it is asked for
+	rewired       bool                                     // which networks there are, and how they are reached, may be otherwise
+	netsMoved     bool                                     // what the cluster's networks are made from
+	placesMoved   bool                                     // where Nodes are
+	specialCopied bool                                     // next has a map of its own
+	madeCopied    bool                                     // next has a map of its own
+	exitWas       map[Ref]bool                             // gateways whose count changed: whether anything left by them before
 }
 
 func (r *Registry) begin() *batch {
@@ -193,7 +194,7 @@ func (r *Registry) begin() *batch {
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
-		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, fronted: map[string]bool{},
+		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, fronted: map[string]bool{}, fronting: map[string]map[selectedBy][]*KubeService{},
 	}
 }
 

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -79,13 +80,50 @@ func (s *Snapshot) BehindWaypoint(ns string, labels map[string]string) (behind b
 	return behind
 }
 
+// selectedBy is a label with its value.
+type selectedBy struct{ key, value string }
+
+// behindWaypoint is BehindWaypoint while a batch is committed, when Services do not change any more: they are gone through once for each of their
+// namespaces, and not for each endpoint.
 func (b *batch) behindWaypoint(ns string, labels map[string]string) bool {
-	for key := range b.index.services[ns] {
-		if k, _ := b.kube.Get(Ref{key.Namespace, key.Name}); k != nil && k.fronts(labels) {
+	fronting, known := b.fronting[ns]
+	if !known {
+		fronting = b.frontingBy(ns)
+		b.fronting[ns] = fronting
+	}
+	for key, value := range labels {
+		if slices.ContainsFunc(fronting[selectedBy{key, value}], func(k *KubeService) bool { return k.fronts(labels) }) {
 			return true
 		}
 	}
 	return false
+}
+
+// frontingBy are the Services of a namespace that have a waypoint, each by the label of its selector that the fewest of them ask for.
+func (b *batch) frontingBy(ns string) map[selectedBy][]*KubeService {
+	var all []*KubeService
+	asked := map[selectedBy]int{}
+	for key := range b.index.services[ns] {
+		k, _ := b.kube.Get(Ref{key.Namespace, key.Name})
+		if k == nil || k.Waypoint.IsZero() || len(k.Selector) == 0 {
+			continue
+		}
+		all = append(all, k)
+		for key, value := range k.Selector {
+			asked[selectedBy{key, value}]++
+		}
+	}
+	out := map[selectedBy][]*KubeService{}
+	for _, k := range all {
+		var rarest selectedBy
+		for key, value := range k.Selector {
+			if l := (selectedBy{key, value}); rarest.key == "" || asked[l] < asked[rarest] {
+				rarest = l
+			}
+		}
+		out[rarest] = append(out[rarest], k)
+	}
+	return out
 }
 
 // fronts says whether the Service has a waypoint, and a pod with these labels.
@@ -147,6 +185,8 @@ func (b *batch) noteWaypoint(was, is *KubeService) {
 	}
 	if of(was) != of(is) {
 		b.changed.Waypoints = true
+	} else if was != nil && is != nil && maps.Equal(was.Selector, is.Selector) {
+		return // the same pods, behind the same waypoint
 	}
 	for _, k := range [...]*KubeService{was, is} {
 		if k != nil {
