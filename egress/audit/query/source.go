@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -39,6 +40,23 @@ type Source interface {
 
 // Open finds the audit log of a data folder: the server that listens there, else the database file, read-only.
 func Open(ctx context.Context, data string) (Source, error) {
+	for end := time.Now().Add(starting); ; {
+		s, err := open(ctx, data)
+		if err == nil || !store.IsLocked(err) || time.Now().After(end) {
+			return s, err
+		}
+		select { // a server that begins has the database before it listens
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// starting is how long a server may have the database without being there to be asked.
+const starting = 10 * time.Second
+
+func open(ctx context.Context, data string) (Source, error) {
 	socket := filepath.Join(data, SocketName)
 	if err := dial(ctx, socket); err == nil {
 		conn, err := grpc.NewClient("passthrough:///audit", grpc.WithTransportCredentials(insecure.NewCredentials()),
