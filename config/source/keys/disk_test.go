@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,18 @@ import (
 	"github.com/sallyport/sallyport/config/inside"
 )
 
-// keeping is a fetcher with a folder; fetch gives what keys says, or fails where that is "".
-func keeping(folder string, keys *string) *Fetcher {
+// served is what an issuer serves; "" where it is away.
+type served struct{ text atomic.Value }
+
+func (s *served) set(text string) { s.text.Store(text) }
+
+func (s *served) get() string {
+	text, _ := s.text.Load().(string)
+	return text
+}
+
+// keeping is a fetcher with a folder; fetch gives what keys serves.
+func keeping(folder string, keys *served) *Fetcher {
 	f := NewFetcher(slog.New(slog.DiscardHandler), func(text string) error {
 		if text == "none" {
 			return errors.New("no keys")
@@ -26,10 +37,10 @@ func keeping(folder string, keys *string) *Fetcher {
 	})
 	f.Folder = folder
 	f.fetch = func(context.Context, Source, inside.Allowed) (string, error) {
-		if *keys == "" {
+		if keys.get() == "" {
 			return "", errors.New("away")
 		}
-		return *keys, nil
+		return keys.get(), nil
 	}
 	return f
 }
@@ -83,16 +94,17 @@ func TestKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "keys")
 			synctest.Test(t, func(t *testing.T) {
-				keys := "keys of a"
-				if got := first(t, keeping(folder, &keys)); got != keys {
+				keys := &served{}
+				keys.set("keys of a")
+				if got := first(t, keeping(folder, keys)); got != keys.get() {
 					t.Fatalf("fetched: %q", got)
 				}
 				if c.breaks != nil {
 					c.breaks(t, folder)
 				}
 				time.Sleep(c.after) // time of the bubble
-				keys = c.now
-				if got := first(t, keeping(folder, &keys)); got != c.want {
+				keys.set(c.now)
+				if got := first(t, keeping(folder, keys)); got != c.want {
 					t.Errorf("%q, want %q", got, c.want)
 				}
 			})
@@ -115,8 +127,9 @@ func overwrite(t *testing.T, folder, text string) {
 func TestTrustedForADay(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "keys")
 	synctest.Test(t, func(t *testing.T) {
-		keys := "keys of a"
-		f := keeping(folder, &keys)
+		keys := &served{}
+		keys.set("keys of a")
+		f := keeping(folder, keys)
 		go f.Run(t.Context())
 		f.Want(t.Context(), []Wanted{{Source: keptSource}})
 		began := time.Now()
@@ -131,15 +144,15 @@ func TestTrustedForADay(t *testing.T) {
 			t.Fatal("no keys")
 		}
 		synctest.Wait()
-		keys = ""
+		keys.set("")
 		if c := next(); c.Object != nil || time.Since(began) != oldest {
 			t.Errorf("after %s: %+v", time.Since(began), c)
 		}
 		if all, err := os.ReadDir(folder); err != nil || len(all) > 0 {
 			t.Errorf("%d files stay (%v)", len(all), err)
 		}
-		keys = "keys of b"
-		if c := next(); c.Object == nil || c.Object.Spec != keys {
+		keys.set("keys of b")
+		if c := next(); c.Object == nil || c.Object.Spec != keys.get() {
 			t.Errorf("%+v", c)
 		}
 		f.Want(t.Context(), nil)
@@ -156,8 +169,8 @@ func TestTrustedForADay(t *testing.T) {
 // TestKeptAreBounded: sets of a namespace beyond its room, and of all beyond that of all, are not kept, nor what they were before; another's are.
 func TestKeptAreBounded(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "keys")
-	keys := ""
-	f := keeping(folder, &keys)
+	keys := &served{}
+	f := keeping(folder, keys)
 	setOf := func(ns, name, text string) *set {
 		return &set{Wanted: Wanted{Source: Source{Key: config.Key{Kind: config.KindKeySet, Namespace: ns, Name: name}, URI: name}}, text: text, fetched: time.Now()}
 	}
@@ -203,7 +216,7 @@ func TestKeptAreBounded(t *testing.T) {
 		t.Errorf("%d sets of %d bytes are kept, and %d counted", n, size, f.disk.all)
 	}
 
-	again := keeping(folder, &keys)
+	again := keeping(folder, keys)
 	for _, s := range of {
 		s.text = ""
 		again.restore(s)
