@@ -149,6 +149,8 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 		switch other.Key.Kind {
 		case config.KindNamespace, config.KindService, config.KindGateway, config.KindDestinationRule:
 			return true
+		case config.KindKubeGateway: // a policy's target
+			return (o.Key.Kind == config.KindAuthorizationPolicy || o.Key.Kind == config.KindRequestAuthentication) && o.Namespace == other.Key.Namespace
 		case config.KindPod, config.KindWorkloadEntry:
 			return o.Key.Kind == config.KindEgressPolicy || o.Key.Kind == config.KindAuthorizationPolicy
 		case config.KindEgressPolicy:

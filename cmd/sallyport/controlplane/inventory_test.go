@@ -121,3 +121,48 @@ func TestRelabelled(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckLooksAtTargets: the webhook knows the Gateway that a policy targets.
+func TestCheckLooksAtTargets(t *testing.T) {
+	cfg := mesh.Default()
+	objects := func(text string) []config.Object {
+		f := decode.File("mesh.yaml", []byte(text))
+		if len(f.Findings) > 0 {
+			t.Fatal(f.Findings)
+		}
+		return f.Objects
+	}
+	policy := objects(`
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: read-only, namespace: calm}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: waypoint}]
+  action: DENY
+  rules: [{to: [{operation: {methods: [POST]}}]}]
+`)[0]
+	others := objects(`
+apiVersion: v1
+kind: Service
+metadata: {name: istio-egressgateway, namespace: istio-system}
+spec: {selector: {istio: egressgateway}, clusterIP: 10.96.0.9, ports: [{name: https, port: 443}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: waypoint, namespace: calm}
+spec:
+  gatewayClassName: istio-waypoint
+  listeners: [{name: mesh, port: 15008, protocol: HBONE}]
+`)
+	cfg.DefaultGateway.Namespace, cfg.DefaultGateway.Name = "istio-system", "istio-egressgateway"
+	refused := func(v *inventory) bool {
+		return slices.ContainsFunc(v.check(policy, cfg), func(f admission.Finding) bool { return f.Severity == admission.Error })
+	}
+	v := newInventory()
+	for i := range others {
+		v.apply([]config.Change{{Key: others[i].Key, Object: &others[i]}})
+		if got, want := refused(v), others[i].Kind == config.KindService; got != want {
+			t.Errorf("with %s: refused %v", others[i].Key, got)
+		}
+	}
+}
