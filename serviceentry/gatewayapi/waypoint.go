@@ -14,10 +14,10 @@ import (
 var WaypointClasses = []gatewayv1.ObjectName{"istio-waypoint", "sallyport-waypoint"}
 
 // HBONE is the protocol of a waypoint's listener; Istio's word for HTTP/2 CONNECT over mutual TLS of the mesh.
-const (
-	HBONE     gatewayv1.ProtocolType = "HBONE"
-	HBONEPort                        = 15008
-)
+const HBONE gatewayv1.ProtocolType = "HBONE"
+
+// HBONEPort is the port of it.
+const HBONEPort = 15008
 
 // Istio's labels of waypoints: on a Gateway, what it is for; on Services, ServiceEntries and namespaces, which one is used.
 const (
