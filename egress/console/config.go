@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
@@ -34,6 +33,9 @@ func (c *Config) decide(s *registry.Snapshot, w policy.Workload, d policy.Destin
 
 var errNoConfig = errors.New("the configuration in force is not known to this server: it reads that of sallyport up, or of --config-dir")
 
+// inForceFor is how long the configuration is the one that was read: as long as a few clicks take.
+const inForceFor = 3 * time.Second
+
 // config reads the configuration.
 func (h *handler) config(ctx context.Context) (*Config, error) {
 	switch {
@@ -42,31 +44,11 @@ func (h *handler) config(ctx context.Context) (*Config, error) {
 	case h.Config == nil:
 		return nil, missing{errNoConfig}
 	}
-	c, err := h.inForce.read(ctx, h.Config, h.Now())
+	c, err := h.inForce.read(ctx, h.Now(), inForceFor, h.Config)
 	if err != nil {
 		return nil, missing{fmt.Errorf("the configuration cannot be read: %w", err)}
 	}
 	return c, nil
-}
-
-// remembered is a configuration for as long as a few clicks take.
-type remembered struct {
-	mu sync.Mutex
-	at time.Time
-	*Config
-}
-
-func (r *remembered) read(ctx context.Context, read func(context.Context) (*Config, error), now time.Time) (*Config, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if age := now.Sub(r.at); r.Config != nil && age >= 0 && age < 3*time.Second {
-		return r.Config, nil
-	}
-	c, err := read(ctx)
-	if err == nil {
-		r.Config, r.at = c, now
-	}
-	return c, err
 }
 
 // explained is what the configuration in force says of a destination.

@@ -9,10 +9,9 @@ import (
 	"net/http"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sallyport/sallyport/egress/console/login"
 	"github.com/sallyport/sallyport/egress/detect"
+	"github.com/sallyport/sallyport/egress/seen"
 )
 
 // Options of the pages.
@@ -62,15 +61,15 @@ const (
 // handler makes the pages.
 type handler struct {
 	Options
-	turns    chan struct{} // one for each page that is being made
-	inForce  remembered
-	evidence evidence
-	gate     *login.Gate // nil where nobody logs in
-	spaces   spaces
-	each     *lru.Cache[string, chan struct{}] // turns of each reader
-	files    chan struct{}                     // one for each download
-	fetching *lru.Cache[string, chan struct{}] // downloads of each reader
-	columns  chan struct{}                     // one for a Parquet file that is being made
+	turns    turns             // one for each page that is being made
+	each     turnsEach         // the same, of each reader
+	files    turns             // one for each download
+	fetching turnsEach         // the same, of each reader
+	columns  turns             // one for a Parquet file that is being made
+	inForce  lately[*Config]   // for a few clicks
+	evidence lately[*seen.Log] // for as long as somebody goes through a list
+	spaces   lately[[]string]  // the namespaces of the log
+	gate     *login.Gate       // nil where nobody logs in
 }
 
 //go:embed static
@@ -78,15 +77,10 @@ var static embed.FS
 
 // newHandler makes the routes; allowed decides about the Host header.
 func newHandler(o Options, allowed func(host string) bool) http.Handler {
-	each, err := lru.New[string, chan struct{}](mostReaders)
-	if err != nil {
-		panic(err) // the size is a constant
+	h := &handler{
+		Options: o.withDefaults(), turns: make(turns, atOnce), each: newTurnsEach(atOnceEach),
+		files: make(turns, filesAtOnce), fetching: newTurnsEach(filesEach), columns: make(turns, 1),
 	}
-	fetching, err := lru.New[string, chan struct{}](mostReaders)
-	if err != nil {
-		panic(err) // likewise
-	}
-	h := &handler{Options: o.withDefaults(), turns: make(chan struct{}, atOnce), each: each, files: make(chan struct{}, filesAtOnce), fetching: fetching, columns: make(chan struct{}, 1)}
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		panic(err) // the folder is embedded

@@ -32,7 +32,7 @@ func (h *handler) download(format string) http.HandlerFunc {
 			return
 		}
 		a.Filter.Limit, a.Filter.Within = mostRecords, within(ctx)
-		done, err := wait(ctx, turnsOf(ctx, h.fetching, filesEach), h.files)
+		done, err := wait(ctx, h.fetching.reader(ctx), h.files)
 		if err == nil {
 			err = h.send(ctx, w, a.Filter, format)
 			done()

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
@@ -104,7 +103,7 @@ func (h *handler) askWho(w http.ResponseWriter, r *http.Request, problem error) 
 	if r.Method == http.MethodPost {
 		next = r.PostForm.Get("next")
 	}
-	status, p := http.StatusOK, loginPage{Next: login.Within(next), Issuer: h.gate.HasIssuer()}
+	status, p := http.StatusOK, loginPage{Next: login.Within(next), Issuer: h.gate.Issuer != nil}
 	if problem != nil {
 		status, p.Problem = refusal(problem), problem.Error()
 	}
@@ -168,38 +167,22 @@ func isProgram(r *http.Request) bool {
 // spacesFor is how long a namespace that is new in the log may be missing.
 const spacesFor = 10 * time.Second
 
-// spaces are the namespaces of the log, as of some moments ago.
-type spaces struct {
-	mu    sync.Mutex
-	at    time.Time
-	names []string
-}
-
 // namespaces reads those that sent something, or whose proxies told of who came.
 func (h *handler) namespaces(ctx context.Context) ([]string, error) {
-	h.spaces.mu.Lock()
-	defer h.spaces.mu.Unlock()
-	now := h.Now()
-	if age := now.Sub(h.spaces.at); h.spaces.names != nil && age >= 0 && age < spacesFor {
-		return h.spaces.names, nil
-	}
-	names := []string{}
-	const who = " WHERE namespace <> '' UNION SELECT DISTINCT destination_namespace FROM " + store.Table + " WHERE reporter = '" + record.ReporterDestination + "' AND destination_namespace <> ''"
-	rows, err := h.DB.QueryContext(ctx, "SELECT DISTINCT namespace FROM "+store.Sightings+who) //nolint:gosec // names of relations
-	if err != nil {
-		return nil, fmt.Errorf("console: %w", err)
-	}
-	err = each(rows, func(rows *sql.Rows) error {
-		var name string
-		err := rows.Scan(&name)
-		names = append(names, name)
-		return err
+	return h.spaces.read(ctx, h.Now(), spacesFor, func(ctx context.Context) (names []string, err error) {
+		const who = " WHERE namespace <> '' UNION SELECT DISTINCT destination_namespace FROM " + store.Table + " WHERE reporter = '" + record.ReporterDestination + "' AND destination_namespace <> ''"
+		rows, err := h.DB.QueryContext(ctx, "SELECT DISTINCT namespace FROM "+store.Sightings+who) //nolint:gosec // names of relations
+		if err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
+		err = each(rows, func(rows *sql.Rows) error {
+			var name string
+			err := rows.Scan(&name)
+			names = append(names, name)
+			return err
+		})
+		return names, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	h.spaces.at, h.spaces.names = now, names
-	return names, nil
 }
 
 // aboutOthers are detections whose findings are a namespace's by what its objects did to the traffic of others, of which they tell.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
@@ -33,30 +32,18 @@ type item struct {
 // Bounds of the page.
 const (
 	reviewSince = 30 * 24 * time.Hour
+	evidenceFor = time.Minute // as long as somebody goes through a list
 	mostItems   = 200
 	// byPage is who decides where nobody logs in.
 	byPage = "whoever reaches the console"
 )
 
-// evidence is what was seen, for as long as somebody goes through a list.
-type evidence struct {
-	mu  sync.Mutex
-	at  time.Time
-	log *seen.Log
-}
-
-func (e *evidence) read(ctx context.Context, h *handler) (*seen.Log, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// seen reads what was seen.
+func (h *handler) seen(ctx context.Context) (*seen.Log, error) {
 	now := h.Now()
-	if age := now.Sub(e.at); e.log != nil && age >= 0 && age < time.Minute {
-		return e.log, nil
-	}
-	log, err := seen.Read(ctx, detect.DB{DB: h.DB}, seen.Question{Since: now.Add(-reviewSince), Until: now})
-	if err == nil {
-		e.log, e.at = log, now
-	}
-	return log, err
+	return h.evidence.read(ctx, now, evidenceFor, func(ctx context.Context) (*seen.Log, error) {
+		return seen.Read(ctx, detect.DB{DB: h.DB}, seen.Question{Since: now.Add(-reviewSince), Until: now})
+	})
 }
 
 var errElsewhere = errors.New("decisions are not kept by this server")
@@ -79,7 +66,7 @@ func (h *handler) look(ctx context.Context) (l looked, err error) {
 		return l, missing{errElsewhere}
 	}
 	l = looked{inForce: suggest.Config{Mesh: c.Snapshot.Mesh, Objects: c.Objects, Decide: c.decide}, files: review.Files{Dir: h.Decisions}, now: h.Now()}
-	if l.log, err = h.evidence.read(ctx, h); err != nil {
+	if l.log, err = h.seen(ctx); err != nil {
 		return l, err
 	}
 	l.waiting = suggest.Waiting(l.inForce, l.log, l.now)

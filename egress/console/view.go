@@ -15,8 +15,6 @@ import (
 	"time"
 	"unicode"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/console/login"
 )
@@ -130,44 +128,12 @@ func (h *handler) make(ctx context.Context, r *http.Request, p page) (s shown, s
 
 // inTurn waits until few enough other pages are being made, of this reader and of all.
 func (h *handler) inTurn(ctx context.Context, r *http.Request, a asked, p page) (view, error) {
-	done, err := wait(ctx, turnsOf(ctx, h.each, atOnceEach), h.turns)
+	done, err := wait(ctx, h.each.reader(ctx), h.turns)
 	if err != nil {
 		return view{}, err
 	}
 	defer done()
 	return p(ctx, r, a)
-}
-
-// wait takes a place in each of several, in this order, and gives them back.
-func wait(ctx context.Context, turns ...chan struct{}) (done func(), err error) {
-	taken := 0
-	done = func() {
-		for _, t := range turns[:taken] {
-			<-t
-		}
-	}
-	for _, t := range turns {
-		select {
-		case t <- struct{}{}:
-			taken++
-		case <-ctx.Done():
-			done()
-			return nil, ctx.Err()
-		}
-	}
-	return done, nil
-}
-
-// turnsOf are one reader's, who has so many.
-func turnsOf(ctx context.Context, of *lru.Cache[string, chan struct{}], most int) chan struct{} {
-	fresh, name := make(chan struct{}, most), readerOf(ctx).Name
-	if name == "" { // nobody logs in
-		return fresh
-	}
-	if known, there, _ := of.PeekOrAdd(name, fresh); there {
-		return known
-	}
-	return fresh
 }
 
 // say tells a reader what is wrong.

@@ -21,11 +21,7 @@ type attempts struct {
 }
 
 func newAttempts() *attempts {
-	of, err := lru.New[netip.Prefix, *rate.Limiter](mostAddresses)
-	if err != nil {
-		panic(err) // the size is a constant
-	}
-	return &attempts{of}
+	return &attempts{newCache[netip.Prefix, *rate.Limiter](mostAddresses)}
 }
 
 // left says whether an address may try once more.

@@ -21,9 +21,6 @@ const (
 	begunWithin = 10 * time.Minute
 )
 
-// HasIssuer says whether people can log in at an issuer.
-func (g *Gate) HasIssuer() bool { return g.Issuer != nil }
-
 // ByToken logs a browser in by a token.
 func (g *Gate) ByToken(w http.ResponseWriter, r *http.Request, token string) (Reader, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), askedWithin)

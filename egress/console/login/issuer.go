@@ -149,7 +149,7 @@ func (i *Issuer) end(ctx context.Context, code string, b begun) (User, error) {
 	ctx = oidc.ClientContext(ctx, i.Client)
 	given, err := c.Exchange(ctx, code, oauth2.VerifierOption(b.Verifier))
 	if err != nil {
-		return User{}, errors.New("the issuer took the code back: begin again") // what it says may hold secrets
+		return User{}, errors.New("the issuer does not take the code: begin again") // what it says may hold secrets
 	}
 	raw, _ := given.Extra("id_token").(string)
 	token, err := p.VerifierContext(ctx, &oidc.Config{ClientID: i.ClientID}).Verify(ctx, raw)

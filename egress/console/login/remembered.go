@@ -18,11 +18,16 @@ type until[V any] struct {
 }
 
 func newRemembered[K comparable, V any](most int, d time.Duration) remembered[K, V] {
-	known, err := lru.New[K, until[V]](most)
+	return remembered[K, V]{newCache[K, until[V]](most), d}
+}
+
+// newCache is one of a constant size.
+func newCache[K comparable, V any](most int) *lru.Cache[K, V] {
+	c, err := lru.New[K, V](most)
 	if err != nil {
-		panic(err) // the size is a constant
+		panic(err) // the size is none
 	}
-	return remembered[K, V]{known, d}
+	return c
 }
 
 func (m remembered[K, V]) get(key K, now time.Time) (value V, ok bool) {

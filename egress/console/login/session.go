@@ -38,15 +38,7 @@ type sessions struct {
 }
 
 func newSessions() *sessions {
-	known, err := lru.New[string, *session](mostSessions)
-	if err != nil {
-		panic(err) // the size is a constant
-	}
-	of, err := lru.New[string, []string](mostSessions)
-	if err != nil {
-		panic(err) // likewise
-	}
-	return &sessions{known: known, of: of}
+	return &sessions{known: newCache[string, *session](mostSessions), of: newCache[string, []string](mostSessions)}
 }
 
 // begin remembers somebody, and gives the browser its cookie. The oldest session of the same name ends where they are too many.
