@@ -32,15 +32,15 @@ func (s *Snapshot) Waypoint(svc *Service) (WaypointUse, bool) {
 	}
 	ref, _ := RefOf(svc.Host)
 	k, ok := s.KubeService(ref)
-	if !ok || k.Waypoint.IsZero() || s.IsGateway(ref) || s.isDoor(svc) {
+	if !ok || k.Waypoint.IsZero() || s.IsGateway(ref) || s.IsDoor(svc) {
 		return WaypointUse{}, false
 	}
 	_, why := gatewayapi.Waypoint(s.World(), k.Waypoint.Namespace, k.Waypoint.Name, svc.Namespace)
 	return WaypointUse{k.Waypoint, why}, true
 }
 
-// isDoor says whether a Service is one of the mesh's own doors.
-func (s *Snapshot) isDoor(svc *Service) bool {
+// IsDoor says whether a Service is one of the mesh's own doors.
+func (s *Snapshot) IsDoor(svc *Service) bool {
 	return slices.ContainsFunc(svc.Addresses, func(p netip.Prefix) bool { return p.IsSingleIP() && slices.Contains(s.Doors(), p.Addr()) })
 }
 
@@ -247,6 +247,15 @@ func (b *batch) front(ns string, list []Endpoint) {
 		}
 		e.Fronted = mode == "ambient" && !proxied(e.Labels) && e.Cluster == "" && ns != b.next.Mesh.RootNamespace && b.behindWaypoint(ns, e.Labels)
 	}
+}
+
+// ByWaypoint are endpoints as a waypoint reaches them: those that take mutual TLS for its sake take it.
+func ByWaypoint(list []Endpoint) []Endpoint {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Proxied = list[i].Proxied || list[i].Fronted
+	}
+	return list
 }
 
 // AuthorizingFront gives the AuthorizationPolicies that count at a waypoint for a Service that it stands before, in order: those that target the

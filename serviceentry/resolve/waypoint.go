@@ -47,10 +47,16 @@ func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
 
 // close closes all ports of a host.
 func (h *SidecarHost) close(by config.Key, revision, why, fix string) {
-	h.Far.Closed = map[uint32]registry.Closed{}
-	for _, p := range h.Service.Ports {
-		h.Far.Closed[p.Number] = registry.Closed{By: by, Revision: revision, Why: why, Fix: fix}
+	h.Far.Closed = closed(h.Service, registry.Closed{By: by, Revision: revision, Why: why, Fix: fix})
+}
+
+// closed are all ports of a service, closed alike.
+func closed(svc *registry.Service, why registry.Closed) map[uint32]registry.Closed {
+	out := map[uint32]registry.Closed{}
+	for _, p := range svc.Ports {
+		out[p.Number] = why
 	}
+	return out
 }
 
 // WaypointProxy is the proxy that a waypoint's pods are. It sees the mesh as a workload of its namespace does.
@@ -105,10 +111,7 @@ func (w WaypointProxy) end(v *registry.VirtualService, of *registry.Service, r R
 		return r
 	}
 	r.Picked = false
-	r.Far.Closed = map[uint32]registry.Closed{}
-	for _, p := range r.Service.Ports {
-		r.Far.Closed[p.Number] = registry.Closed{By: v.Key, Revision: v.Revision, Why: why, Fix: fix}
-	}
+	r.Far.Closed = closed(r.Service, registry.Closed{By: v.Key, Revision: v.Revision, Why: why, Fix: fix})
 	r.Wrapped = r.Far
 	return r
 }
@@ -147,7 +150,7 @@ func (w WaypointProxy) unfit(svc *registry.Service) string {
 		return "is no Service with an address of its own"
 	case w.snap.IsGateway(ref) || w.snap.IsWaypoint(ref):
 		return "is a gateway itself"
-	case slices.ContainsFunc(svc.Addresses, func(p netip.Prefix) bool { return p.IsSingleIP() && slices.Contains(w.snap.Doors(), p.Addr()) }):
+	case w.snap.IsDoor(svc):
 		return "is a gateway of the mesh, or its control plane"
 	}
 	return ""
@@ -190,11 +193,7 @@ func (w WaypointProxy) reachedByMutual(svc *registry.Service) SidecarHost {
 	if !h.Meshed || set == nil {
 		return h
 	}
-	list := slices.Clone(set.List)
-	for i := range list {
-		list[i].Proxied = list[i].Proxied || list[i].Fronted
-	}
-	h.Accounts = registry.AccountsOf(list)
+	h.Accounts = registry.AccountsOf(registry.ByWaypoint(set.List))
 	return h
 }
 

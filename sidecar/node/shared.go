@@ -2,6 +2,7 @@ package node
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,18 +96,11 @@ func writeFile(path string, content []byte) error {
 		return err
 	}
 	_, err = f.Write(content)
-	if err = joinClose(err, f); err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
-	}
-	return err
-}
-
-func joinClose(err error, f *os.File) error {
-	if closing := f.Close(); err == nil {
-		err = closing
 	}
 	return err
 }

@@ -254,34 +254,19 @@ func (e *edit) replace(old, now []*resource.Resource) {
 }
 
 func (e *edit) count(p *part.Part, by int) {
-	for _, u := range p.Ports {
-		if e.uses.ports[u] += by; e.uses.ports[u] == 0 {
-			delete(e.uses.ports, u)
-		}
-	}
-	for _, r := range p.Ranges {
-		if e.uses.ranges[r] += by; e.uses.ranges[r] == 0 {
-			delete(e.uses.ranges, r)
-		}
-	}
-	for _, g := range p.Gateways {
-		if e.uses.gateways[g] += by; e.uses.gateways[g] == 0 {
-			delete(e.uses.gateways, g)
-		}
-	}
-	for _, f := range p.Fronts {
-		if e.uses.fronts[f] += by; e.uses.fronts[f] == 0 {
-			delete(e.uses.fronts, f)
-		}
-	}
-	for _, host := range p.Leads {
-		if e.uses.leads[host] += by; e.uses.leads[host] == 0 {
-			delete(e.uses.leads, host)
-		}
-	}
-	for _, g := range p.Secrets {
-		if e.uses.secrets[g] += by; e.uses.secrets[g] == 0 {
-			delete(e.uses.secrets, g)
+	tally(e.uses.ports, p.Ports, by)
+	tally(e.uses.ranges, p.Ranges, by)
+	tally(e.uses.gateways, p.Gateways, by)
+	tally(e.uses.fronts, p.Fronts, by)
+	tally(e.uses.leads, p.Leads, by)
+	tally(e.uses.secrets, p.Secrets, by)
+}
+
+// tally counts what is used; what is used no more is not there.
+func tally[K comparable](counts map[K]int, used []K, by int) {
+	for _, k := range used {
+		if counts[k] += by; counts[k] == 0 {
+			delete(counts, k)
 		}
 	}
 }

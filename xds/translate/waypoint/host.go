@@ -59,7 +59,7 @@ func (h *Host) Part() *part.Part {
 
 // Endpoints are those of a Service, as a waypoint reaches them.
 func (h *Host) Endpoints(list []registry.Endpoint) []*resource.Resource {
-	list = slices.DeleteFunc(slices.Clone(list), func(e registry.Endpoint) bool {
+	list = slices.DeleteFunc(registry.ByWaypoint(list), func(e registry.Endpoint) bool {
 		addr, err := netip.ParseAddr(e.Address)
 		if err != nil {
 			return true
@@ -67,9 +67,6 @@ func (h *Host) Endpoints(list []registry.Endpoint) []*resource.Resource {
 		_, refused := slices.BinarySearchFunc(h.Refused, addr.WithZone("").Unmap(), netip.Addr.Compare)
 		return refused || inside.OwnHost(addr) || addr.IsLinkLocalUnicast() || addr.IsMulticast()
 	})
-	for i := range list {
-		list[i].Proxied = list[i].Proxied || list[i].Fronted
-	}
 	return h.Host.Endpoints(list)
 }
 
