@@ -41,13 +41,34 @@ const tick = 10 * time.Millisecond
 
 // used is the processor time of a process in user and system mode (fields 14 and 15 of proc(5) stat).
 func used(pid int) time.Duration {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields, err := stat(pid)
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // what is before may hold spaces; it goes on with field 3
-	fields := strings.Fields(rest)
 	return ticks(fields, 14-3) + ticks(fields, 15-3)
+}
+
+// parent is the process that started one: of an Envoy, its agent.
+func parent(pid int) (int, error) {
+	fields, err := stat(pid)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(fields[4-3])
+}
+
+// stat is what the kernel says of a process (proc(5) stat), from field 3 on, which is always there.
+func stat(pid int) ([]string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // what is before may hold spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 4-2 {
+		return nil, fmt.Errorf("process %d: /proc says %q of it", pid, text)
+	}
+	return fields, nil
 }
 
 func ticks(fields []string, i int) time.Duration {

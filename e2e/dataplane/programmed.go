@@ -39,7 +39,7 @@ func newProgrammed(ctx context.Context, run *world.Run, found story.Programs, se
 		if err != nil {
 			return nil, err
 		}
-		agent, err := only(h, "sallyport-agent")
+		agent, err := parent(envoy)
 		if err != nil {
 			return nil, err
 		}
