@@ -85,7 +85,12 @@ func (c *cluster) accountsMay(t *testing.T) {
 			{"get update", "admissionregistration.k8s.io/validatingwebhookconfigurations", "", "sallyport-validator-" + namespace},
 		},
 		"sallyport-ambient": {{"get", "apps/daemonsets", namespace, "sallyport-ambient"}},
-		"sallyport-node":    {{read, "/namespaces", "", ""}, {read, "/nodes", "", ""}, {read, "/pods", "", ""}, {read, "/services", "", ""}},
+		"sallyport-audit": { // consoleConfig
+			{read, "/namespaces", "", ""}, {read, "/pods", "shop", ""}, {read, "/services", "shop", ""}, {read, "discovery.k8s.io/endpointslices", "shop", ""},
+			{read, "egress.sallyport.io/egresspolicies", "shop", ""}, {read, "networking.istio.io/serviceentries", "shop", ""}, {read, "networking.istio.io/workloadentries", "shop", ""},
+			{read, "gateway.networking.k8s.io/httproutes", "shop", ""}, {read, "security.istio.io/authorizationpolicies", "shop", ""},
+		},
+		"sallyport-node": {{read, "/namespaces", "", ""}, {read, "/nodes", "", ""}, {read, "/pods", "", ""}, {read, "/services", "", ""}},
 	} {
 		for _, line := range lines {
 			for verb, allowed := range c.ask(t, account, line) {
@@ -98,7 +103,7 @@ func (c *cluster) accountsMay(t *testing.T) {
 }
 
 func (c *cluster) accountsMayNot(t *testing.T) {
-	const all = "get list watch create update patch delete deletecollection"
+	const all, writes = "get list watch create update patch delete deletecollection", "create update patch delete deletecollection"
 	for account, lines := range map[string][]access{
 		"sallyport": {
 			{all, "/secrets", "shop", ""}, {all, "/secrets", "shop", "istio-ca-secret"}, {all, "/secrets", "kube-system", "cacerts"},
@@ -128,7 +133,10 @@ func (c *cluster) accountsMayNot(t *testing.T) {
 			{"update patch delete", "apps/daemonsets", namespace, "sallyport-ambient"}, {"get", "apps/daemonsets", namespace, "sallyport-node"}, {"create", "/serviceaccounts/token", namespace, "sallyport-ambient"},
 		},
 		"istio-egressgateway": {{all, "/secrets", "", ""}, {all, "/secrets", namespace, ""}, {all, "/pods", "", ""}, {all, "/services", namespace, ""}},
-		"sallyport-audit":     {{all, "/secrets", "", ""}, {all, "/secrets", namespace, ""}, {all, "/pods", "", ""}, {all, "/configmaps", namespace, ""}},
+		"sallyport-audit": {
+			{all, "/secrets", "", ""}, {all, "/secrets", namespace, ""}, {writes, "/pods", "", ""}, {all, "/configmaps", namespace, ""}, {all, "/nodes", "", ""}, {all, "networking.istio.io/envoyfilters", "", ""},
+			{writes, "networking.istio.io/serviceentries", "shop", ""}, {writes, "egress.sallyport.io/egresspolicies", "shop", ""}, {"create", "/pods/exec", "", ""}, {"impersonate", "/users", "", ""},
+		},
 	} {
 		for _, line := range lines {
 			for verb, allowed := range c.ask(t, account, line) {

@@ -16,13 +16,9 @@ import (
 	"github.com/sallyport/sallyport/xds/identity/kubetrust"
 )
 
-// worksAsItself: what the controller does in Kubernetes, its account may do.
-func (c *cluster) worksAsItself(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	access, client := c.account("sallyport"), c.asAccount(t, "sallyport")
-
-	source := kube.New(access, kube.Options{})
+// readsAll: a source gets everything that it watches.
+func readsAll(ctx context.Context, t *testing.T, source *kube.Source) {
+	t.Helper()
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- source.Run(running, func([]config.Change, []admission.Finding) {}) }()
@@ -38,14 +34,24 @@ func (c *cluster) worksAsItself(t *testing.T) {
 	for _, finding := range source.Findings() {
 		t.Errorf("the source: %v", finding)
 	}
+}
 
+// worksAsItself: what the controller and the audit server's page do in Kubernetes, their accounts may do.
+func (c *cluster) worksAsItself(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	access, client := c.account("sallyport"), c.asAccount(t, "sallyport")
+	readsAll(ctx, t, kube.New(access, kube.Options{}))
+	readsAll(ctx, t, kube.NewDeciding(c.account("sallyport-audit"), kube.Options{}))
+
+	ended := make(chan error, 1)
 	leading := make(chan struct{})
 	job := leader.Job{Name: "test", Run: func(ctx context.Context) error { close(leading); <-ctx.Done(); return nil }}
 	election, err := leader.New(access, leader.Options{Namespace: namespace, Identity: "test"}, job)
 	if err != nil {
 		t.Fatal(err)
 	}
-	running, stop = context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
 	go func() { ended <- election.Run(running) }()
 	select {
 	case <-leading:

@@ -50,6 +50,13 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- toYaml (mergeOverwrite $base (deepCopy .Values.meshConfig)) -}}
 {{- end }}
 
+{{/* Those of the custom kinds that decisions depend on, which the audit server reads for its page. */}}
+{{- define "sallyport.decidingKinds" -}}
+{{- $kinds := pick (include "sallyport.kinds" . | fromJson) "egress.sallyport.io" "gateway.networking.k8s.io" "networking.istio.io" "security.istio.io" -}}
+{{- $_ := set $kinds "networking.istio.io" (without (get $kinds "networking.istio.io") "envoyfilters" "proxyconfigs" "workloadgroups") -}}
+{{- $kinds | toJson }}
+{{- end }}
+
 {{/* The custom kinds that the controller reads, judges and writes the status of: API groups and their resources, as JSON. */}}
 {{- define "sallyport.kinds" -}}
 {{- dict

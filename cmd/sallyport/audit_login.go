@@ -35,7 +35,7 @@ func (f *loginFlags) add(fs *pflag.FlagSet) {
 		`says who they are, and whose records they may read (verb "get" on "auditrecords" of "egress.sallyport.io")`)
 	fs.StringVar(&f.cert, "console-tls-cert", "", "file with that port's certificate; read again when it changes")
 	fs.StringVar(&f.key, "console-tls-key", "", "file with its key")
-	fs.StringVar(&f.kubeconfig, "console-kubeconfig", "", "kubeconfig file of the cluster that is asked (default: the pod's own)")
+	fs.StringVar(&f.kubeconfig, "console-kubeconfig", "", "kubeconfig file of the cluster that is asked, and read with --console-cluster (default: the pod's own)")
 	fs.StringVar(&f.issuer.URL, "console-oidc-issuer", "", "an OpenID Connect issuer that people can log in at, https://...")
 	fs.StringVar(&f.issuer.ClientID, "console-oidc-client-id", "", "what the web page is called there")
 	fs.StringVar(&f.issuer.SecretFile, "console-oidc-secret", "", "file with its secret there; empty for a client without one")

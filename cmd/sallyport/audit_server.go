@@ -32,7 +32,7 @@ at a time serves a data folder. In a cluster, controllers hand records in by --t
 Every --detect-every it looks in the log for what should not be there (see "sallyport detect"), and logs what is new; --detect-send
 sends it on as well. With --lake what comes in goes on to object storage, every --lake-every: see "sallyport audit lake".
 --send-records passes each record on as it comes in, at least once. With --console-tls-addr the web page is also there for those
-who log in, who see the records of the namespaces that the cluster's roles let them read.`,
+who log in, who see the records of the namespaces that the cluster's roles let them read. With --console-cluster it knows the cluster's configuration, too.`,
 		Example: `  sallyport audit server --data /var/lib/sallyport
   sallyport audit server --data /var/lib/sallyport --retention 90d --console-addr ''
   sallyport audit server --detect-send slack=/etc/sallyport/slack-url --detect-send alertmanager=/etc/sallyport/alertmanager-url
@@ -50,7 +50,8 @@ who log in, who see the records of the namespaces that the cluster's roles let t
 				return err
 			}
 			options.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-			if options.Config, err = pages.reader(); err != nil {
+			var reading auditJob
+			if options.Config, reading, err = pages.reader(door.kubeconfig, options.Logger); err != nil {
 				return err
 			}
 			registry := prometheus.NewRegistry()
@@ -70,7 +71,7 @@ who log in, who see the records of the namespaces that the cluster's roles let t
 			if err != nil {
 				return usageError{err}
 			}
-			options.Found, options.Beside = found, together([]auditJob{metrics, watch, export, forward})
+			options.Found, options.Beside = found, together([]auditJob{metrics, watch, export, forward, reading})
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return serveAudit(ctx, options, ports, door)
@@ -85,6 +86,7 @@ who log in, who see the records of the namespaces that the cluster's roles let t
 	watching.add(flags)
 	watching.addServers(flags)
 	pages.add(flags)
+	pages.addCluster(flags)
 	door.add(flags)
 	lake.add(flags)
 	sending.add(flags)

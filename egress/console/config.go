@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/serviceentry/policy"
+	"github.com/sallyport/sallyport/serviceentry/policy/matrix"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -22,6 +23,10 @@ type Config struct {
 	Objects  []config.Change
 	// Forward is the namespace that an explicit forward proxy acts for; "" where sidecars decide.
 	Forward string
+	// InCluster says that objects are a cluster's: what is written next is the youngest.
+	InCluster bool
+	// AsOf is when it was in force, where nobody knows whether it still is; zero: it is.
+	AsOf time.Time
 }
 
 func (c *Config) decide(s *registry.Snapshot, w policy.Workload, d policy.Destination) policy.Verdict {
@@ -38,24 +43,30 @@ const inForceFor = 3 * time.Second
 
 // config reads the configuration.
 func (h *handler) config(ctx context.Context) (*Config, error) {
-	switch {
-	case !readerOf(ctx).All:
-		return nil, forbidden{errNotAll}
-	case h.Config == nil:
+	if h.Config == nil {
 		return nil, missing{errNoConfig}
 	}
 	c, err := h.inForce.read(ctx, h.Now(), inForceFor, h.Config)
-	if err != nil {
+	switch {
+	case err == nil && c.Forward != "" && !readerOf(ctx).All:
+		return nil, forbidden{errNotAll}
+	case err == nil:
+		return c, nil
+	case readerOf(ctx).All:
 		return nil, missing{fmt.Errorf("the configuration cannot be read: %w", err)}
 	}
-	return c, nil
+	h.Logger.Warn("console: the configuration cannot be read", "err", err)
+	return nil, missing{errNotRead} // the error may name what others have
 }
+
+var errNotRead = errors.New("the configuration cannot be read; the server's log says why")
 
 // explained is what the configuration in force says of a destination.
 type explained struct {
-	From, URL string // what was asked
-	Error     string // why there is no answer
-	Command   string // which asks it elsewhere
+	From, URL string    // what was asked
+	Error     string    // why there is no answer
+	AsOf      time.Time // see Config
+	Command   string    // which asks it elsewhere
 	*policy.Explanation
 }
 
@@ -84,10 +95,15 @@ func (h *handler) explain(ctx context.Context, from, to, account, labels, method
 		x.Error = err.Error()
 		return x
 	}
-	w := policy.Workload{}
+	x.AsOf = c.AsOf
+	may, w := scopeOf(ctx, c), policy.Workload{}
 	if c.Forward == "" {
 		if w, err = policy.ParseWorkload(from); err != nil {
 			x.Error = "who? " + err.Error()
+			return x
+		}
+		if err := may.asks(w.Namespace); err != nil {
+			x.Error, x.Command = err.Error(), ""
 			return x
 		}
 		w.Account = account
@@ -96,6 +112,7 @@ func (h *handler) explain(ctx context.Context, from, to, account, labels, method
 				w.Labels[k] = v
 			}
 		}
+		w = matrix.Known(w, c.workloads())
 	} else {
 		w.Namespace = c.Forward
 	}
@@ -105,7 +122,7 @@ func (h *handler) explain(ctx context.Context, from, to, account, labels, method
 		return x
 	}
 	d.At = h.Now()
-	e := policy.Explain(w, d, c.decide(c.Snapshot, w, d))
+	e := may.explanation(policy.Explain(w, d, c.decide(c.Snapshot, w, d)))
 	x.Explanation = &e
 	return x
 }
@@ -139,6 +156,16 @@ func shellWord(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(visible(s), "'", `'\''`) + "'"
+}
+
+// workloads are the objects that workloads are known by.
+func (c *Config) workloads() (out []*config.Object) {
+	for _, x := range c.Objects {
+		if x.Object != nil && matrix.Knows(x.Key.Kind) {
+			out = append(out, x.Object)
+		}
+	}
+	return out
 }
 
 // objects are those that there are.

@@ -22,6 +22,7 @@ type policiesPage struct {
 	Host, From string    // what is asked of the matrix
 	Matrix     *matrix.Matrix
 	Why        string // there is no matrix
+	Narrow     bool   // only the reader's namespaces are shown
 }
 
 // rule is one of a policy, or what it says by default.
@@ -48,20 +49,24 @@ func (h *handler) policiesPage(ctx context.Context, r *http.Request, _ asked) (v
 		return v, err
 	}
 	now := h.Now()
-	p := policiesPage{Since: now.Add(-hitsSince), Host: r.URL.Query().Get("host"), From: r.URL.Query().Get("from")}
+	may := scopeOf(ctx, c)
+	p := policiesPage{Narrow: !may.All, Since: now.Add(-hitsSince), Host: r.URL.Query().Get("host"), From: r.URL.Query().Get("from")}
 	hits, err := h.hits(ctx, p.Since)
 	if err != nil {
 		return v, err
 	}
 	for _, l := range matrix.List(c.Snapshot, now) {
+		if !may.has(l.Namespace) {
+			continue
+		}
 		for _, of := range c.Snapshot.Policies(l.Namespace) {
 			if of.Key.Name == l.Name {
 				p.Rules = append(p.Rules, rulesOf(of, l, hits, now)...)
 			}
 		}
 	}
-	p.ask(c, now)
-	return view{Template: "policies", Title: "Policies", Fixed: true, Data: p}, nil
+	p.ask(c, may, now)
+	return view{Template: "policies", Title: "Policies", Fixed: true, AsOf: c.AsOf, Data: p}, nil
 }
 
 // rulesOf lists a policy's rules, and its default.
@@ -101,9 +106,10 @@ func whatOf(r *permit.Rule) string {
 // hits reads how often each rule decided, allowed or would have denied, from what was told apart.
 func (h *handler) hits(ctx context.Context, since time.Time) (map[string]rule, error) {
 	out := map[string]rule{}
+	where, args := query.Filter{Within: within(ctx)}.OfSenders()
 	err := h.rows(ctx, `SELECT split_part(said, '/', 2) || '/' || split_part(said, '/', 3) || '/' || regexp_replace(said, '^([^/]*/){4}', '') AS name, `+added("records")+`, max(last)
-		FROM (SELECT unnest([decided_by, allowed_by, would_deny]) AS said, records, last FROM `+store.Sightings+` WHERE last >= ?)
-		WHERE starts_with(said, '`+string(config.KindEgressPolicy)+`/') GROUP BY name`, []any{since.UTC()}, func(rows *sql.Rows) error {
+		FROM (SELECT unnest([decided_by, allowed_by, would_deny]) AS said, records, last FROM `+store.Sightings+` WHERE last >= ? AND `+where+`)
+		WHERE starts_with(said, '`+string(config.KindEgressPolicy)+`/') GROUP BY name`, append([]any{since.UTC()}, args...), func(rows *sql.Rows) error {
 		var name string
 		var x rule
 		err := rows.Scan(&name, &x.Hits, &x.Last)
@@ -114,7 +120,7 @@ func (h *handler) hits(ctx context.Context, since time.Time) (map[string]rule, e
 }
 
 // ask answers who can reach a host, or what a workload can reach.
-func (p *policiesPage) ask(c *Config, now time.Time) {
+func (p *policiesPage) ask(c *Config, may scope, now time.Time) {
 	if p.Host == "" && p.From == "" {
 		return
 	}
@@ -127,13 +133,20 @@ func (p *policiesPage) ask(c *Config, now time.Time) {
 		p.Why = err.Error()
 		return
 	}
+	switch {
+	case q.Host != "" && !may.All: // its ports may be what another namespace registered
+		p.Why = "who can reach a host is for those who may read the records of all namespaces; Explain asks about a workload and a host"
+		return
+	case q.Host == "" && may.asks(q.From.Namespace) != nil:
+		p.Why = errElsewhereAsked.Error()
+		return
+	}
 	q.At, q.Limit = now, mostCells
-	var known []*config.Object
-	for _, x := range c.Objects {
-		if x.Object != nil && matrix.Knows(x.Key.Kind) {
-			known = append(known, x.Object)
+	m := q.Answer(c.Snapshot, c.workloads())
+	for _, cell := range m.Cells {
+		for i := range cell.By {
+			cell.By[i].DecidedBy = may.by(cell.By[i].DecidedBy)
 		}
 	}
-	m := q.Answer(c.Snapshot, known)
 	p.Matrix = &m
 }

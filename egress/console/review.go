@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/detect"
 	"github.com/sallyport/sallyport/egress/review"
@@ -50,6 +53,7 @@ var errElsewhere = errors.New("decisions are not kept by this server")
 
 // looked is what there is to decide about.
 type looked struct {
+	may     scope
 	inForce suggest.Config
 	log     *seen.Log
 	waiting []suggest.Wait
@@ -65,12 +69,58 @@ func (h *handler) look(ctx context.Context) (l looked, err error) {
 	if h.Decisions == "" {
 		return l, missing{errElsewhere}
 	}
-	l = looked{inForce: suggest.Config{Mesh: c.Snapshot.Mesh, Objects: c.Objects, Decide: c.decide}, files: review.Files{Dir: h.Decisions}, now: h.Now()}
+	l = looked{may: scopeOf(ctx, c), inForce: suggest.Config{Mesh: c.Snapshot.Mesh, Objects: c.Objects, Decide: c.decide}, files: review.Files{Dir: h.Decisions}, now: h.Now()}
 	if l.log, err = h.seen(ctx); err != nil {
 		return l, err
 	}
+	l.log = l.may.seen(l.log)
 	l.waiting = suggest.Waiting(l.inForce, l.log, l.now)
 	return l, nil
+}
+
+// seen is what workloads of the reader's namespaces did.
+func (s scope) seen(log *seen.Log) *seen.Log {
+	if s.All {
+		return log
+	}
+	own := &seen.Log{Since: log.Since, Until: log.Until, Oldest: log.Oldest, Truncated: log.Truncated, Rules: map[seen.Rule]bool{}}
+	for _, f := range log.Flows {
+		if s.has(f.Namespace) {
+			own.Flows = append(own.Flows, f)
+		}
+	}
+	for r := range log.Rules {
+		own.Rules[r] = own.Rules[r] || s.has(r.Namespace)
+	}
+	return own
+}
+
+// decisions are those about workloads of the reader's namespaces.
+func (s scope) decisions(all []review.Decision) []review.Decision {
+	if s.All {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(d review.Decision) bool { return !s.has(d.Namespace) })
+}
+
+// approval is the YAML that lets an item through, if all of it is the reader's to see.
+func (l looked) approval(i *review.Item) ([]byte, error) {
+	text, err := review.Approval(l.inForce, l.log, i, l.now)
+	if err != nil || l.may.All {
+		return text, err
+	}
+	for _, o := range decode.File("approval.yaml", text).Objects {
+		if !l.may.has(o.Namespace) {
+			return nil, fmt.Errorf("%s: it takes a %s of namespace %s, whose records you may not read: ask somebody who may", i.ID, o.Kind, o.Namespace)
+		}
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	for at, line := range lines {
+		if strings.HasPrefix(line, "#") {
+			lines[at] = l.may.veil(line)
+		}
+	}
+	return []byte(strings.Join(lines, "")), nil
 }
 
 func (h *handler) reviewPage(ctx context.Context, _ *http.Request, _ asked) (v view, err error) {
@@ -88,7 +138,7 @@ func (l looked) page(said, yaml string) (v view, err error) {
 	if err != nil {
 		return v, err
 	}
-	for _, i := range review.Items(l.waiting, decisions, l.now) {
+	for _, i := range review.Items(l.waiting, l.may.decisions(decisions), l.now) {
 		x := item{i, link("/log", query.Expression{Terms: []query.Term{is("workload", i.Namespace+"/"+i.Workload), is("host", i.Host)}, Since: "30d"})}
 		switch {
 		case i.State != review.StateWaiting:
@@ -102,7 +152,7 @@ func (l looked) page(said, yaml string) (v view, err error) {
 	if len(p.Decided) > mostItems { // the newest stay
 		p.Decided = p.Decided[len(p.Decided)-mostItems:]
 	}
-	return view{Template: "review", Title: "Review", Fixed: true, Data: p}, nil
+	return view{Template: "review", Title: "Review", Fixed: true, AsOf: l.may.config.AsOf, Data: p}, nil
 }
 
 // decide takes a word about an item. It is kept with the others, which sallyport review reads, too.
@@ -133,9 +183,9 @@ func (h *handler) decide(ctx context.Context, r *http.Request, _ asked) (v view,
 	var yaml []byte
 	by := cmp.Or(readerOf(ctx).Name, byPage)
 	err = l.files.Decide(func(before []review.Decision) (review.Decision, error) {
-		i, err := review.Find(review.Items(l.waiting, before, l.now), id, false)
+		i, err := review.Find(review.Items(l.waiting, l.may.decisions(before), l.now), id, false)
 		if err == nil && action == review.StateApproved {
-			yaml, err = review.Approval(l.inForce, l.log, i, l.now)
+			yaml, err = l.approval(i)
 		}
 		if err != nil {
 			return review.Decision{}, wrong{err}

@@ -1,12 +1,17 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/simulate"
 	"github.com/sallyport/sallyport/egress/simulate/report"
@@ -25,8 +30,11 @@ type simulatePage struct {
 const mostPasted = 1 << 20
 
 func (h *handler) simulatePage(ctx context.Context, _ *http.Request, _ asked) (view, error) {
-	_, err := h.config(ctx)
-	return view{Template: "simulate", Title: "Simulate", Fixed: true, Data: simulatePage{Since: "30d"}}, err
+	c, err := h.config(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	return view{Template: "simulate", Title: "Simulate", Fixed: true, AsOf: c.AsOf, Data: simulatePage{Since: "30d"}}, nil
 }
 
 func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v view, err error) {
@@ -43,21 +51,19 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 	if err != nil {
 		return v, err
 	}
+	may := scopeOf(ctx, c)
 	read := decode.File("pasted.yaml", []byte(p.YAML))
 	findings := read.Findings
 	for _, o := range read.Objects {
+		if err := may.writes(string(o.Kind), o.Namespace); err != nil {
+			return v, err
+		}
 		findings = append(findings, admission.Validate(o)...)
 	}
 	there := c.objects()
-	for i := range read.Objects { // an object that takes another's place has its age
-		for _, o := range there {
-			if o.Key == read.Objects[i].Key {
-				read.Objects[i].Created = o.Created
-			}
-		}
-	}
+	c.date(read.Objects, there, now)
 	would := simulate.Applied(there, read.Objects)
-	findings = append(findings, simulate.Objections(there, would, read.Objects, *c.Snapshot.Mesh, now)...)
+	findings = append(findings, may.objections(there, read.Objects, now)...)
 	for _, f := range findings {
 		p.Said = append(p.Said, visible(f.String()))
 		p.Refused = p.Refused || f.Severity == admission.Error
@@ -67,14 +73,44 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 	}
 	if !p.Refused {
 		run := simulate.New(simulate.Propose(c.Snapshot, c.Objects, would, now))
-		err = query.Inputs(ctx, h.DB, query.Filter{Since: since}, run.Add)
+		err = query.Inputs(ctx, h.DB, query.Filter{Since: since}, func(x *inputs.Input) error {
+			if !may.has(x.Namespace) {
+				return nil
+			}
+			return run.Add(x)
+		})
 		found := run.Finish()
 		if err != nil {
 			return v, err
 		}
 		found.Since, found.Until = since, now
+		may.report(found)
 		shown := report.ViewOf(found)
 		p.Report = &shown
 	}
-	return view{Template: "simulate", Title: "Simulate", Fixed: true, Data: p}, nil
+	return view{Template: "simulate", Title: "Simulate", Fixed: true, AsOf: c.AsOf, Data: p}, nil
+}
+
+// date gives objects the age that they would have: that of those whose places they take, or, in a cluster, none.
+func (c *Config) date(objects, there []config.Object, now time.Time) {
+	created := map[config.Key]time.Time{}
+	for i := range there {
+		created[there[i].Key] = there[i].Created
+	}
+	for i := range objects {
+		was, known := created[objects[i].Key]
+		if known || !c.InCluster {
+			objects[i].Created = was
+		} else {
+			objects[i].Created = now
+		}
+	}
+}
+
+// objections are what admission says against objects among those that the reader sees.
+func (s scope) objections(there, more []config.Object, now time.Time) []admission.Finding {
+	if !s.All {
+		there = slices.DeleteFunc(slices.Clone(there), func(o config.Object) bool { return !s.has(cmp.Or(o.Namespace, o.Name)) })
+	}
+	return simulate.Objections(there, simulate.Applied(there, more), more, *s.config.Snapshot.Mesh, now)
 }

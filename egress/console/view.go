@@ -29,7 +29,8 @@ type page func(ctx context.Context, r *http.Request, a asked) (view, error)
 type view struct {
 	Template string // "log" for page/log.html
 	Title    string
-	Fixed    bool // the page is not about a time: it has no filter
+	Fixed    bool      // the page is not about a time: it has no filter
+	AsOf     time.Time // when the configuration that it is about was in force; zero: it is
 	Data     any
 }
 
@@ -80,7 +81,7 @@ func parseTemplates() map[string]*template.Template {
 
 var functions = template.FuncMap{
 	"count": func(n uint64) string { return thousands(n) }, "bytes": byteSize, "moment": moment, "iso": iso, "link": link, "is": is,
-	"plural": plural, "visible": visible, "percent": percent, "short": short, "soft": soft,
+	"plural": plural, "visible": visible, "percent": percent, "short": short, "soft": soft, "object": objectName,
 }
 
 // serve makes a page: bounded in time, and few at a time.
@@ -122,7 +123,7 @@ func (h *handler) make(ctx context.Context, r *http.Request, p page) (s shown, s
 		s.Template, s.Title, s.Fixed = "error", "No answer", !filtered[a.Path]
 		s.Error, status = h.say(ctx, r, err)
 	}
-	s.Nav, s.Ranges, s.Chips = h.nav(a, h.Config != nil && s.Reader.All), ranges(a), chips(a)
+	s.Nav, s.Ranges, s.Chips = h.nav(a, h.Config != nil), ranges(a), chips(a)
 	return s, status
 }
 

@@ -26,6 +26,7 @@ type credentials struct {
 	reflectors sync.WaitGroup
 	running    map[config.Key]context.CancelFunc
 	context    context.Context // of the reflectors
+	none       bool            // nothing is asked for
 }
 
 func newCredentials(ctx context.Context, c *clients, s *store) *credentials {
@@ -34,6 +35,9 @@ func newCredentials(ctx context.Context, c *clients, s *store) *credentials {
 
 // follow watches what rules name now, and no longer what they named before. One goroutine calls it.
 func (c *credentials) follow() {
+	if c.none {
+		return
+	}
 	wanted, changed := c.store.namedSecrets()
 	if !changed {
 		return

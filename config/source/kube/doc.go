@@ -23,6 +23,8 @@
 // Gateways, ListenerSets and BackendTLSPolicies of the Gateway API name. Which it may read is for the rights to say: get, list and watch on secrets and configmaps in the namespaces of such
 // rules and gateways, and in no others.
 //
+// Who programs nothing (NewDeciding) reads what decisions depend on alone: neither what objects name, nor Nodes.
+//
 // Of other clusters (NewRemote) Services, EndpointSlices, Pods and Namespaces are read, and nothing is written there.
 //
 // The rights that it needs, in all namespaces: get, list and watch the resources of kinds.go and

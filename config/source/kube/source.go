@@ -25,6 +25,7 @@ type Source struct {
 	store   *store
 	synced  chan struct{}
 	retries wait.Backoff
+	unnamed bool // what objects name (Secrets, ConfigMaps) is not read
 }
 
 // New makes a source that asks for nothing until it is run.
@@ -71,6 +72,7 @@ func (s *Source) Run(ctx context.Context, out func(batch []config.Change, findin
 	}
 
 	named := newCredentials(logged, clients, s.store)
+	named.none = s.unnamed
 	defer named.stop()
 	if !s.first(ctx, named) {
 		return nil

@@ -114,7 +114,10 @@ func (c Cell) Words() string {
 func (c Cell) Why() string {
 	var out []string
 	for _, by := range c.By {
-		text := by.Kind + " " + by.Namespace + "/" + by.Name + " (" + by.Rule + ")"
+		text := by.Kind
+		if by.Name != "" {
+			text += " " + by.Namespace + "/" + by.Name + " (" + by.Rule + ")"
+		}
 		if len(c.By) > 1 {
 			text = by.Verdict + " by " + text
 		}

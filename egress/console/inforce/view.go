@@ -1,0 +1,165 @@
+package inforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/kube"
+	"github.com/sallyport/sallyport/egress/console"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// view is what is read of the cluster, from when somebody asks until nobody does.
+type view struct {
+	source   *kube.Source
+	settings func() (mesh.Config, error)
+	log      *slog.Logger
+	registry *registry.Registry // of the goroutine of follow
+	ready    chan struct{}      // closed once there is an answer
+
+	mu       sync.Mutex
+	problem  error // why there is no answer, and will be none
+	snapshot *registry.Snapshot
+	objects  map[config.Key]*config.Object
+	silent   time.Time // since when the API server does not answer; zero: it does
+}
+
+func newView(o Options) *view {
+	return &view{
+		source: kube.NewDeciding(o.Access, kube.Options{Logger: o.Logger, Patience: refusedWithin}), settings: o.Mesh, log: o.Logger,
+		ready: make(chan struct{}), objects: map[config.Key]*config.Object{},
+	}
+}
+
+// follow reads until ctx ends, or nobody asks any more.
+func (v *view) follow(ctx context.Context, over func() bool) {
+	first := sync.OnceFunc(func() { close(v.ready) })
+	defer first()
+	settings, err := v.settings()
+	if err != nil {
+		v.fail(err)
+		return
+	}
+	v.registry = registry.New(&settings)
+	ctx, end := context.WithCancel(ctx)
+	batches, ended := make(chan []config.Change), make(chan error, 1)
+	var running sync.WaitGroup
+	running.Go(func() {
+		ended <- v.source.Run(ctx, func(c []config.Change, _ []admission.Finding) {
+			select {
+			case batches <- c:
+			case <-ctx.Done():
+			}
+		})
+	})
+	defer running.Wait()
+	defer end()
+	look, again := time.NewTicker(lookEvery), time.NewTicker(meshEvery)
+	defer look.Stop()
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case err := <-ended:
+			v.fail(err)
+			return
+		case changes := <-batches:
+			v.apply(changes)
+			first()
+		case <-look.C:
+			v.listen()
+			if over() {
+				v.log.Info("console: nobody asks about the cluster's configuration any more: it is forgotten")
+				return
+			}
+		case <-again.C:
+			v.reload()
+		}
+	}
+}
+
+// fail says why there is no answer.
+func (v *view) fail(err error) {
+	if err == nil {
+		err = errors.New("reading the cluster ended")
+	}
+	v.log.Warn("console: the cluster's configuration cannot be read", "err", err)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.problem = err
+}
+
+func (v *view) apply(changes []config.Change) {
+	snapshot, _ := v.registry.Apply(changes)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.snapshot = snapshot
+	for _, c := range changes {
+		if c.Object == nil {
+			delete(v.objects, c.Key)
+		} else {
+			v.objects[c.Key] = c.Object
+		}
+	}
+}
+
+// reload takes over the mesh's settings where they changed. Wrong ones leave those of before, as in the controller, which says so.
+func (v *view) reload() {
+	settings, err := v.settings()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err == nil && v.snapshot != nil && !reflect.DeepEqual(&settings, v.snapshot.Mesh) {
+		v.snapshot, _ = v.registry.SetMesh(&settings)
+	}
+}
+
+// listen notes whether the API server answers.
+func (v *view) listen() {
+	_, silent := v.source.Trouble()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case !silent:
+		v.silent = time.Time{}
+	case v.silent.IsZero():
+		v.silent = time.Now()
+	}
+}
+
+// config is what is in force. Of what cannot be read nobody knows what it would decide, so there is no answer then.
+func (v *view) config() (*console.Config, error) {
+	unread, silent := v.source.Trouble()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.problem != nil:
+		return nil, v.problem
+	case v.snapshot == nil:
+		return nil, errors.New("it is not read any more: ask again")
+	case len(unread) > 0:
+		return nil, fmt.Errorf("%s; nobody knows what they would decide (%s)", unread[0].Message, unread[0].Fix)
+	}
+	c := &console.Config{Snapshot: v.snapshot, InCluster: true}
+	if silent && v.silent.IsZero() {
+		v.silent = time.Now()
+	}
+	if silent {
+		c.AsOf = v.silent
+	}
+	c.Objects = make([]config.Change, 0, len(v.objects))
+	for key, o := range v.objects {
+		c.Objects = append(c.Objects, config.Change{Key: key, Object: o})
+	}
+	slices.SortFunc(c.Objects, func(a, b config.Change) int { return a.Key.Compare(b.Key) })
+	return c, nil
+}
