@@ -36,22 +36,19 @@ func TooLong(name string, port uint32, means string, dialled bool) (most int, is
 	return most, len(name) > most
 }
 
-// unnamable closes a port whose connections would be tunnelled by a name that is too long for one.
+// unnamable closes a port whose connections would be tunnelled by a name that is too long for one. The namespace counts, whether or not it has to be
+// said: what another one registers changes nothing here.
 func (s *Snapshot) unnamable(svc *Service, port Port) (Closed, bool) {
 	if port.Protocol.IsHTTP() || port.Protocol == UDP {
 		return Closed{}, false
 	}
-	means, contested := "", ""
-	if len(svc.Host) > longestTLSName/2 && s.Contested(svc) {
-		means, contested = svc.Namespace, ", where other namespaces register it too"
-	}
-	most, long := TooLong(svc.Host, port.Number, means, svc.Dialled() && port.Protocol != TLS)
+	most, long := TooLong(svc.Host, port.Number, svc.Namespace, svc.Dialled() && port.Protocol != TLS)
 	if !long {
 		return Closed{}, false
 	}
 	return Closed{
 		By:  svc.Source,
-		Why: fmt.Sprintf("hosts: the name has %d bytes, and %s to port %d of the egress gateway can name hosts of at most %d%s", len(svc.Host), port.Protocol, port.Number, most, contested),
+		Why: fmt.Sprintf("hosts: the name has %d bytes, and %s to port %d of the egress gateway can name hosts of at most %d for namespace %s", len(svc.Host), port.Protocol, port.Number, most, svc.Namespace),
 		Fix: fmt.Sprintf("let the entry leave straight from the pod with the annotation %s: %s, or use a shorter name that the server has", GatewayAnnotation, ExitDirect),
 	}, true
 }
