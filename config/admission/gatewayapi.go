@@ -23,7 +23,7 @@ func (r *report) gatewayAPI() {
 			r.warn("spec.parentRef.kind", *spec.ParentRef.Kind, "only Gateways get listeners of ListenerSets", "name a Gateway")
 		}
 		for i, l := range spec.Listeners {
-			r.kubeListener(fmt.Sprintf("spec.listeners[%d]", i), l.Protocol, l.TLS)
+			r.kubeListener(fmt.Sprintf("spec.listeners[%d]", i), l.TLS)
 		}
 	case *gatewayv1.BackendTLSPolicySpec:
 		r.backendTLSPolicy(&o, spec)
@@ -72,7 +72,7 @@ func (r *report) kubeGateway(spec *gatewayv1.GatewaySpec) {
 		r.warn("spec."+field, nil, why+"; the Gateway is not accepted", "remove it")
 	}
 	for i, l := range spec.Listeners {
-		r.kubeListener(fmt.Sprintf("spec.listeners[%d]", i), l.Protocol, l.TLS)
+		r.kubeListener(fmt.Sprintf("spec.listeners[%d]", i), l.TLS)
 	}
 	if gatewayapi.Unverified(spec) {
 		r.warn("spec.tls.frontend", gatewayv1.AllowInsecureFallback, "clients come in whatever certificate they show, and backends are not told of it", "write AllowValidOnly")
@@ -80,11 +80,8 @@ func (r *report) kubeGateway(spec *gatewayv1.GatewaySpec) {
 }
 
 // kubeListener says what of a listener is not done, of a Gateway or a ListenerSet.
-func (r *report) kubeListener(at string, protocol gatewayv1.ProtocolType, tls *gatewayv1.ListenerTLSConfig) {
-	switch {
-	case protocol == gatewayv1.UDPProtocolType:
-		r.warn(at+".protocol", protocol, "UDP is not served", "remove the listener")
-	case tls != nil && len(tls.Options) > 0:
+func (r *report) kubeListener(at string, tls *gatewayv1.ListenerTLSConfig) {
+	if tls != nil && len(tls.Options) > 0 {
 		r.warn(at+".tls.options", nil, "no option is known, and the listener is not opened", "remove them")
 	}
 }

@@ -15,7 +15,10 @@ import (
 // lookEvery is how often Services without an address are looked for.
 const lookEvery = 500 * time.Millisecond
 
-// balance gives Services that ask for a load balancer their cluster's address, until ctx ends.
+// usable is the one address that Services may ask for.
+const usable = "203.0.113.7"
+
+// balance gives Services that ask for a load balancer their cluster's address, or the one that they ask for and may have, until ctx ends.
 func balance(ctx context.Context, t *testing.T, client kubernetes.Interface) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -36,13 +39,21 @@ func balance(ctx context.Context, t *testing.T, client kubernetes.Interface) {
 	}
 }
 
-// address gives a Service an address, if it asks for one and has none.
+// address gives a Service its address, if it asks for one and does not have it.
 func address(ctx context.Context, client kubernetes.Interface, s corev1.Service) error {
-	if s.Spec.Type != corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) > 0 {
+	ip := s.Spec.ClusterIP
+	switch s.Spec.LoadBalancerIP {
+	case "":
+	case usable:
+		ip = usable
+	default:
+		return nil
+	}
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) > 0 && s.Status.LoadBalancer.Ingress[0].IP == ip {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"status": corev1.ServiceStatus{
-		LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: s.Spec.ClusterIP}}},
+		LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: ip}}},
 	}})
 	if err != nil {
 		return err

@@ -25,6 +25,8 @@ import (
 	"sigs.k8s.io/gateway-api/conformance/tests"
 	"sigs.k8s.io/gateway-api/conformance/utils/config"
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
+
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 )
 
 // Variables of the environment: what is run (all, or the tests whose short names a regular expression matches whole; nothing without), and
@@ -77,6 +79,11 @@ func others(t *testing.T, only string) (names []string) {
 	return names
 }
 
+// addresses are one that a Gateway asks for.
+func addresses(text string) []gatewayv1.GatewaySpecAddress {
+	return []gatewayv1.GatewaySpecAddress{{Type: new(gatewayv1.IPAddressType), Value: text}}
+}
+
 // TestConformance runs the suite.
 func TestConformance(t *testing.T) {
 	only := os.Getenv(runVariable)
@@ -103,8 +110,9 @@ func TestConformance(t *testing.T) {
 	suites.RunConformanceWithOptions(t, suite.ConformanceOptions{
 		Client: interceptor.NewClient(access, injecting), ClientOptions: client.Options{Scheme: known}, Clientset: kubernetes.NewForConfigOrDie(s.Config), RestConfig: s.Config,
 		ConfigurableOptions: suite.ConfigurableOptions{
-			GatewayClassName: "sallyport", SupportedFeatures: supported(), ConformanceProfiles: profiles, TimeoutConfig: timeouts,
+			GatewayClassName: "sallyport", SupportedFeatures: gatewayapi.Features(), ConformanceProfiles: profiles, TimeoutConfig: timeouts,
 			CleanupBaseResources: os.Getenv("SALLYPORT_KEEP") == "", CleanupTestResources: true,
+			UsableNetworkAddresses: addresses(usable), UnusableNetworkAddresses: addresses("198.51.100.7"),
 			SkipTests: others(t, only), ReportOutputPath: os.Getenv(reportVariable),
 			Implementation: confv1.Implementation{
 				Organization: "sallyport", Project: "sallyport", URL: "https://github.com/sallyport/sallyport",

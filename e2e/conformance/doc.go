@@ -4,5 +4,6 @@
 // those of the modules; the echo servers are built from the module's source, and are in the cluster under the names that the
 // manifests say. The cluster has no load balancer, so a small one of this package gives Services their own addresses.
 //
-// features.go names what is claimed and what is not, with the reason.
+// The CRDs are those of the experimental channel, which have all fields that the suite has tests for; the standard channel's drop some.
+// features.go names the profiles; serviceentry/gatewayapi what is claimed and what is not, with the reason.
 package conformance

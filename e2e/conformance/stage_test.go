@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,12 +12,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	suites "sigs.k8s.io/gateway-api/conformance"
 
 	"github.com/sallyport/sallyport/e2e/cluster"
 	"github.com/sallyport/sallyport/e2e/cluster/images"
+	"github.com/sallyport/sallyport/e2e/world"
 )
 
 const system = "istio-system"
@@ -97,10 +100,11 @@ func (s *stage) servers() {
 	}
 }
 
-// crds installs the API's standard channel.
+// crds installs the API's experimental channel, whatever channel was there. Of that, a policy lets the standard channel stay what it is; it
+// is gone, and asked no more, a moment after it is deleted.
 func (s *stage) crds() {
 	s.Helper()
-	files, err := cluster.GatewayAPI(s.Context())
+	files, err := cluster.GatewayAPI(s.Context(), cluster.Experimental)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -108,7 +112,15 @@ func (s *stage) crds() {
 	for _, f := range files {
 		args = append(args, "-f", f)
 	}
-	s.run(args...)
+	s.run(s.Kubectl, "delete", "--ignore-not-found", "validatingadmissionpolicybinding,validatingadmissionpolicy", "safe-upgrades.gateway.networking.k8s.io")
+	if err := world.Within(s.Context(), time.Minute, func() error {
+		if out, err := s.command(s.Context(), args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}); err != nil {
+		s.Fatal(err)
+	}
 	s.run(s.Kubectl, "wait", "--for=condition=Established", "--timeout=60s", "crd", "gatewayclasses.gateway.networking.k8s.io", "gateways.gateway.networking.k8s.io")
 }
 

@@ -151,7 +151,7 @@ done
 
 // installGatewayAPI installs the CRDs of the API's module.
 func (s *stage) installGatewayAPI() {
-	files, err := cluster.GatewayAPI(s.Context())
+	files, err := cluster.GatewayAPI(s.Context(), cluster.Standard)
 	s.must(err)
 	args := []string{"apply", "--server-side", "--force-conflicts"}
 	for _, f := range files {

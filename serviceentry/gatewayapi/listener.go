@@ -58,13 +58,10 @@ func ParseRef(ref string) (gateway config.Key, listener string, ok bool) {
 
 // Unacceptable says what of a Gateway as a whole is not done: none of it is opened then.
 func Unacceptable(spec *gatewayv1.GatewaySpec) Problem {
-	switch {
-	case spec.Infrastructure != nil && spec.Infrastructure.ParametersRef != nil:
+	if spec.Infrastructure != nil && spec.Infrastructure.ParametersRef != nil {
 		return Problem{string(gatewayv1.GatewayReasonInvalidParameters), "infrastructure.parametersRef: none is known"}
-	case len(spec.Addresses) > 0:
-		return Problem{string(gatewayv1.GatewayReasonUnsupportedAddress), "addresses: they are given by the Service, and cannot be asked for"}
 	}
-	return Problem{}
+	return addressProblem(spec)
 }
 
 // Listeners are those of a Gateway, and then those of the ListenerSets that it lets in.
@@ -117,7 +114,7 @@ func listener(w World, g, o *config.Object, spec *gatewayv1.GatewaySpec, in *gat
 		}
 	}
 	switch l.Protocol {
-	case gatewayv1.HTTPProtocolType, gatewayv1.TCPProtocolType:
+	case gatewayv1.HTTPProtocolType, gatewayv1.TCPProtocolType, gatewayv1.UDPProtocolType:
 	case gatewayv1.HTTPSProtocolType, gatewayv1.TLSProtocolType:
 		l.tls(w, o, in.TLS)
 		if !l.Passes && !l.Unaccepted.Is() {
@@ -150,6 +147,8 @@ func (l *Listener) supported(in *gatewayv1.Listener) []gatewayv1.RouteGroupKind 
 		return of("TLSRoute")
 	case gatewayv1.TCPProtocolType:
 		return of("TCPRoute")
+	case gatewayv1.UDPProtocolType:
+		return of("UDPRoute")
 	default:
 		return []gatewayv1.RouteGroupKind{}
 	}
@@ -192,7 +191,7 @@ func (l *Listener) tls(w World, o *config.Object, in *gatewayv1.ListenerTLSConfi
 // clash notes where another listener of the Gateway wants the same: both are closed.
 func (l *Listener) clash(o *Listener) {
 	switch {
-	case l.Port != o.Port || l.Unaccepted.Is() || o.Unaccepted.Is():
+	case !l.beside(o) || l.Unaccepted.Is() || o.Unaccepted.Is():
 	case l.family() != o.family():
 		l.Conflict = Problem{string(gatewayv1.ListenerReasonProtocolConflict), "port: listener " + o.Name + " speaks another protocol there"}
 	case !l.Conflict.Is() && l.Ref == o.Ref:
@@ -200,6 +199,11 @@ func (l *Listener) clash(o *Listener) {
 	case !l.Conflict.Is() && l.Host == o.Host:
 		l.Conflict = Problem{string(gatewayv1.ListenerReasonHostnameConflict), "hostname: listener " + o.Name + " has it at this port, too"}
 	}
+}
+
+// beside says whether two listeners are at one port, where what comes by UDP is apart.
+func (l *Listener) beside(o *Listener) bool {
+	return l.Port == o.Port && (l.Protocol == gatewayv1.UDPProtocolType) == (o.Protocol == gatewayv1.UDPProtocolType)
 }
 
 // family tells which listeners may share a port.

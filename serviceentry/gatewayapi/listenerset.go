@@ -96,7 +96,7 @@ func ofSets(w World, g *config.Object, out []Listener) []Listener {
 // with them.
 func (l *Listener) yield(earlier *Listener) {
 	switch {
-	case l.Conflict.Is() || l.Port != earlier.Port || earlier.Set.Name != "" && earlier.Conflict.Is() || earlier.Unaccepted.Reason == string(gatewayv1.ListenerReasonUnsupportedProtocol):
+	case l.Conflict.Is() || !l.beside(earlier) || earlier.Set.Name != "" && earlier.Conflict.Is() || earlier.Unaccepted.Reason == string(gatewayv1.ListenerReasonUnsupportedProtocol):
 	case l.family() != earlier.family():
 		l.Conflict = Problem{string(gatewayv1.ListenerReasonProtocolConflict), "port: another listener of the Gateway speaks another protocol there"}
 	case l.Host == earlier.Host:

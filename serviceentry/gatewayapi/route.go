@@ -135,6 +135,8 @@ func (r Route) unlike(w World, svc types.NamespacedName, p gatewayv1.ParentRefer
 	switch {
 	case !there:
 		return none("there is no Service " + svc.String())
+	case r.Kind == "UDPRoute":
+		return Problem{string(gatewayv1.RouteReasonUnsupportedProtocol), "parentRefs: what pods send by UDP is led by no proxy: name a Gateway"}
 	case p.SectionName != nil:
 		return none("sectionName: a Service's ports are named by their numbers, as port")
 	}
@@ -235,9 +237,6 @@ func (r Route) Backends() (out []gatewayv1.BackendObjectReference) {
 
 // Unsupported says what of it is not done: the whole is not accepted, since without it other requests would be answered than were meant.
 func (r Route) Unsupported() Problem {
-	if r.Kind == "UDPRoute" {
-		return Problem{string(gatewayv1.RouteReasonUnsupportedValue), "UDP is not served"}
-	}
 	field, why := route.Unsupported(r.Object.Spec)
 	switch {
 	case field == "":

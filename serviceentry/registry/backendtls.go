@@ -42,6 +42,12 @@ func (s *Snapshot) LedUntouched(host string) bool {
 	})
 }
 
+// LedByDatagrams says whether routes of UDP lead to a host.
+func (s *Snapshot) LedByDatagrams(host string) bool {
+	list, _ := s.leading.Get(host)
+	return slices.ContainsFunc(list, func(v *VirtualService) bool { return v.Key.Kind == config.KindUDPRoute })
+}
+
 // SecuredRule is a rule as gateways of a Gateway follow it: what BackendTLSPolicies say stands in for what the rule says of TLS. A
 // gateway shows its Gateway's certificate there, if that has one.
 func (s *Snapshot) SecuredRule(svc *Service, rule *Rule, shows *ShownCertificate) *Rule {

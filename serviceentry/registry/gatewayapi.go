@@ -229,7 +229,7 @@ func (b *batch) fromKubeGateway(w world, key config.Key) *Gateway {
 // fromKubeListener is one of its servers.
 func fromKubeListener(l *gatewayapi.Listener) GatewayServer {
 	s := GatewayServer{
-		Port: l.Port, Protocol: ParseProtocol(string(l.Protocol)), Opaque: l.Passes || l.Protocol == gatewayv1.TCPProtocolType || l.Protocol == gatewayv1.TLSProtocolType,
+		Port: l.Port, Protocol: ParseProtocol(string(l.Protocol)), Opaque: l.Passes || l.Protocol != gatewayv1.HTTPProtocolType && l.Protocol != gatewayv1.HTTPSProtocolType,
 		Hosts: []HostFilter{{"*", l.Host}}, Name: l.Name, Ref: l.Ref,
 	}
 	switch {
@@ -240,6 +240,8 @@ func fromKubeListener(l *gatewayapi.Listener) GatewayServer {
 		s.Serves = ServesRequests
 	case l.Protocol == gatewayv1.TCPProtocolType:
 		s.Serves = ServesBytes
+	case l.Protocol == gatewayv1.UDPProtocolType:
+		s.Serves = ServesDatagrams
 	case l.Passes:
 		s.Serves = PassesTLS
 	case l.Protocol == gatewayv1.HTTPSProtocolType:
@@ -250,7 +252,7 @@ func fromKubeListener(l *gatewayapi.Listener) GatewayServer {
 	if l.Set.Name != "" { // listeners of several objects may have one name
 		s.Name += "." + l.Set.Name + "." + l.Set.Namespace
 	}
-	s.Alone = s.Serves != ServesBytes
+	s.Alone = !s.Serves.Nameless()
 	if s.Serves.EndsTLS() {
 		s.TLS = &ServerTLS{}
 		if l.Shut() {
@@ -330,6 +332,11 @@ func (b *batch) tellGatewayAPI() {
 	for host := range b.touched {
 		maps.Copy(b.retold, b.index.gatewayAPI.backed[host])
 		maps.Copy(b.retold, b.index.gatewayAPI.targets[host])
+	}
+	for key, g := range b.next.gateways {
+		if (b.authorized[key.Namespace] || b.authorized[b.next.Mesh.RootNamespace]) && g.opensDatagrams() {
+			b.retold[key] = true
+		}
 	}
 	b.changed.GatewayAPI = slices.SortedFunc(maps.Keys(b.retold), config.Key.Compare)
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
@@ -17,6 +19,9 @@ type Ingress struct {
 	Namespace string
 	Labels    string // selectorText; what no Gateway asks for is left out
 	Service   Ref
+	// Policed is an AuthorizationPolicy that is for the pods, "NAMESPACE/NAME", where they open UDP: nobody could be held to it there, so nothing
+	// comes in. "" where there is none.
+	Policed string
 }
 
 // PodLabels are the labels.
@@ -40,16 +45,43 @@ func (s *Snapshot) IngressFor(ns string, labels map[string]string, service Ref) 
 		return Ingress{}, false
 	}
 	asked := map[string]string{}
-	selected := false
+	selected, datagrams := false, false
 	for _, g := range s.gateways {
 		for k := range g.Selector {
 			if v, has := labels[k]; has {
 				asked[k] = v
 			}
 		}
-		selected = selected || s.mayOpen(g, ns) && selects(g.Selector, labels)
+		if s.mayOpen(g, ns) && selects(g.Selector, labels) {
+			selected, datagrams = true, datagrams || g.opensDatagrams()
+		}
 	}
-	return Ingress{ns, selectorText(asked), service}, selected
+	i := Ingress{Namespace: ns, Labels: selectorText(asked), Service: service}
+	if datagrams {
+		i.Policed = s.policed(ns, labels)
+	}
+	return i, selected
+}
+
+// opensDatagrams says whether a Gateway opens a port for UDP.
+func (g *Gateway) opensDatagrams() bool {
+	return slices.ContainsFunc(g.Servers, func(s GatewayServer) bool { return s.Serves == ServesDatagrams })
+}
+
+// policed is an AuthorizationPolicy by which a workload denies something, or has somebody asked: "NAMESPACE/NAME", "" for none.
+func (s *Snapshot) policed(ns string, labels map[string]string) string {
+	for _, p := range s.Authorizing(ns, labels).Enforced() {
+		if p.Action != authz.Audit {
+			return p.Key.Namespace + "/" + p.Key.Name
+		}
+	}
+	return ""
+}
+
+// PolicedGateway is the AuthorizationPolicy for which nothing comes in by UDP at a Gateway of the Gateway API, as far as that can be told
+// without its pods' other labels; "" where there is none.
+func (s *Snapshot) PolicedGateway(key config.Key) string {
+	return s.policed(key.Namespace, map[string]string{gatewayapi.GatewayLabel: key.Name})
 }
 
 // ledTo says whether a VirtualService leads sidecars to hosts outside by a Service.
@@ -202,10 +234,10 @@ func (s *Snapshot) open(i Ingress) *Opened {
 	slices.SortFunc(list, func(a, b *Gateway) int { return cmp.Or(a.Created.Compare(b.Created), a.Key.Compare(b.Key)) })
 	k, _ := s.KubeService(i.Service)
 	o := &Opened{of: map[string][]*OpenedServer{}}
-	ports := map[uint32]*portTaken{}
+	ports := map[openedPort]*portTaken{}
 	for _, g := range list {
 		for n := range g.Servers {
-			server := &OpenedServer{GatewayServer: &g.Servers[n], Gateway: g, Index: n, Listen: listensAt(k, g.Servers[n].Port)}
+			server := &OpenedServer{GatewayServer: &g.Servers[n], Gateway: g, Index: n, Listen: listensAt(k, g.Servers[n].Port, g.Servers[n].Serves == ServesDatagrams)}
 			o.Servers = append(o.Servers, server)
 			server.take(ports)
 			name := cmp.Or(server.Ref, g.Key.Namespace+"/"+g.Key.Name)
@@ -213,6 +245,12 @@ func (s *Snapshot) open(i Ingress) *Opened {
 		}
 	}
 	return o
+}
+
+// openedPort is a port where something comes in: by UDP, or by TCP.
+type openedPort struct {
+	number uint32
+	udp    bool
 }
 
 // portTaken is what older servers have of a port.
@@ -223,21 +261,22 @@ type portTaken struct {
 }
 
 // take gives a server what older ones left of its port.
-func (o *OpenedServer) take(ports map[uint32]*portTaken) {
+func (o *OpenedServer) take(ports map[openedPort]*portTaken) {
 	if o.Serves == NotServed || config.IsBoundPort(o.Listen) || o.Listen == 0 {
 		o.close(cmp.Or(o.Why, "port.number: proxies listen there themselves"))
 		return
 	}
-	p := ports[o.Listen]
+	at := openedPort{o.Listen, o.Serves == ServesDatagrams}
+	p := ports[at]
 	if p == nil {
 		p = &portTaken{kind: o.Serves.Family(), by: o.Gateway, hosts: map[string]*Gateway{}}
-		ports[o.Listen] = p
+		ports[at] = p
 	}
 	if p.kind != o.Serves.Family() {
 		o.close("port.protocol: the port is of another protocol by the older " + p.by.Key.String())
 		return
 	}
-	if o.Serves == ServesBytes {
+	if o.Serves.Nameless() {
 		if has := p.hosts["*"]; has != nil {
 			o.close("port.number: the older " + has.Key.String() + " has all of it")
 			return
@@ -288,10 +327,10 @@ func (o *OpenedServer) closedCopy() *GatewayServer {
 }
 
 // listensAt is where a gateway's pods listen for a port of their Service.
-func listensAt(k *KubeService, number uint32) uint32 {
+func listensAt(k *KubeService, number uint32, udp bool) uint32 {
 	if k != nil {
 		for _, p := range k.Ports {
-			if p.Number == number {
+			if p.Number == number && (p.Protocol == UDP) == udp {
 				return p.TargetPort
 			}
 		}

@@ -184,7 +184,7 @@ func (b *batch) namesOf(key config.Key) []string {
 			}
 			for _, host := range v.Hosts {
 				for _, n := range letsOf(s.Hosts, v.Key.Namespace, host) {
-					if s.Serves == ServesBytes {
+					if s.Serves.Nameless() {
 						n = NameOfPort(s.Port)
 					}
 					found[n] = true

@@ -19,6 +19,7 @@ const (
 	PassesTLS                    // reads the TLS name, and passes everything on
 	ServesBytes                  // passes everything on
 	PassesMesh                   // passes mutual TLS of the mesh on to the Service that its TLS name says
+	ServesDatagrams              // passes on what comes by UDP
 )
 
 // EndsTLS says whether the gateway shows a certificate.
@@ -26,6 +27,9 @@ func (k ServerKind) EndsTLS() bool { return k == ServesTLSRequests || k == Serve
 
 // ReadsRequests says whether routes of requests count.
 func (k ServerKind) ReadsRequests() bool { return k == ServesRequests || k == ServesTLSRequests }
+
+// Nameless says whether nothing that comes says a name: all that comes to the port is alike.
+func (k ServerKind) Nameless() bool { return k == ServesBytes || k == ServesDatagrams }
 
 // Family tells which servers may share a port: what comes first there is of one of them.
 func (k ServerKind) Family() ServerKind {

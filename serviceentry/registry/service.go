@@ -151,8 +151,19 @@ func (s *Service) Wildcard() bool { return len(s.Host) > 0 && s.Host[0] == '*' }
 
 // Port finds a port by its number.
 func (s *Service) Port(number uint32) (Port, bool) {
+	udp, found := s.DatagramPort(number)
 	for _, p := range s.Ports {
-		if p.Number == number {
+		if p.Number == number && p.Protocol != UDP {
+			return p, true
+		}
+	}
+	return udp, found
+}
+
+// DatagramPort finds the one for UDP.
+func (s *Service) DatagramPort(number uint32) (Port, bool) {
+	for _, p := range s.Ports {
+		if p.Number == number && p.Protocol == UDP {
 			return p, true
 		}
 	}

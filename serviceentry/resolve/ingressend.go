@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
@@ -72,6 +73,9 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 		return t.close(by, d, end.Closed, end.Fix)
 	}
 	number := d.PortOf(numbersOf(svc), r.Port)
+	if r.Serves == registry.ServesDatagrams {
+		return r.toDatagrams(t, by, d, number)
+	}
 	port, ok := svc.Port(number)
 	if !ok || port.Protocol == registry.UDP {
 		return t.close(by, d, fmt.Sprintf("has no port %d for this", number), "name one that it is registered with")
@@ -96,6 +100,26 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 	return t
 }
 
+// toDatagrams is a destination of what came by UDP. Nobody says there who it is, and it is in no TLS.
+func (r *IngressRow) toDatagrams(t To, by Route, d route.Destination, number uint32) To {
+	if ns, name, policed := strings.Cut(r.Policed, "/"); policed {
+		t.Closed = &registry.Closed{
+			By:  config.Key{Kind: config.KindAuthorizationPolicy, Namespace: ns, Name: name},
+			Why: "what comes by UDP cannot be held to an AuthorizationPolicy that is for the gateway", Fix: "give the UDP listener a Gateway of its own, for which there is none",
+		}
+		return t
+	}
+	port, ok := t.Service.DatagramPort(number)
+	if !ok {
+		return t.close(by, d, fmt.Sprintf("has no port %d for UDP", number), "name one that it is registered with")
+	}
+	if tls := t.Rule.TLSFor(number); tls != nil && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual) && !tls.Always() {
+		return t.close(by, d, fmt.Sprintf("takes TLS at port %d by its DestinationRule, which there is none of over UDP", number), "set tls for its other ports only (portLevelSettings)")
+	}
+	t.Port = port
+	return t
+}
+
 // IngressTarget is a host of the mesh that an ingress gateway leads to.
 type IngressTarget struct {
 	Reach
@@ -103,6 +127,8 @@ type IngressTarget struct {
 	Near    registry.Near // from where it is connected to
 	// Untouched says that TLS which passes may be led there.
 	Untouched bool
+	// Datagrams says that what comes by UDP may be led there.
+	Datagrams bool
 	// Refused are addresses that the gateway does not connect to: its own, the mesh's other doors'.
 	Refused []netip.Addr
 }
@@ -123,7 +149,7 @@ func (a Ingress) Target(host string) (IngressTarget, bool) {
 }
 
 func (a Ingress) target(r Reach) IngressTarget {
-	return IngressTarget{Reach: r, Untouched: a.snap.LedUntouched(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused(), Near: a.near.For(registry.End{Service: r.Service, Rule: r.Rule})}
+	return IngressTarget{Reach: r, Untouched: a.snap.LedUntouched(r.Service.Host), Datagrams: a.snap.LedByDatagrams(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused(), Near: a.near.For(registry.End{Service: r.Service, Rule: r.Rule})}
 }
 
 // refused are the doors, and the gateway's own pods.

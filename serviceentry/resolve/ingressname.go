@@ -22,6 +22,8 @@ type IngressRow struct {
 	Serves registry.ServerKind
 	Port   uint32 // as clients know it: the Service's
 	Listen uint32
+	// Policed is the AuthorizationPolicy for which nothing comes in (registry.Ingress).
+	Policed string
 	// Redirect says that requests have to come by TLS.
 	Redirect bool
 	// Elsewhere says that the name is another table's of the port, which a connection that came here does not lead to.
@@ -72,17 +74,22 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 	return n, len(n.Rows) > 0
 }
 
+// Datagrams says whether any of it comes by UDP.
+func (n *IngressName) Datagrams() bool {
+	return slices.ContainsFunc(n.Rows, func(r IngressRow) bool { return r.Serves == registry.ServesDatagrams })
+}
+
 // lets says whether a server takes a VirtualService's routes for a name.
 func (a Ingress) lets(o *registry.OpenedServer, v *registry.VirtualService, name string) bool {
-	if o.Serves == registry.NotServed || (o.Serves == registry.ServesBytes) != strings.HasPrefix(name, ":") {
+	if o.Serves == registry.NotServed || o.Serves.Nameless() != strings.HasPrefix(name, ":") {
 		return false
 	}
-	if o.Serves == registry.ServesBytes && name != registry.NameOfPort(o.Port) {
+	if o.Serves.Nameless() && (name != registry.NameOfPort(o.Port) || (o.Serves == registry.ServesDatagrams) != (v.Key.Kind == config.KindUDPRoute)) {
 		return false
 	}
 	for _, h := range v.Hosts {
 		names := o.Lets(v.Key.Namespace, h)
-		if len(names) > 0 && (o.Serves == registry.ServesBytes || slices.Contains(names, name)) {
+		if len(names) > 0 && (o.Serves.Nameless() || slices.Contains(names, name)) {
 			return true
 		}
 	}
@@ -117,6 +124,9 @@ func (n *IngressName) add(a Ingress, opened *registry.Opened, o *registry.Opened
 		return
 	}
 	r := n.row(o)
+	if o.Serves == registry.ServesDatagrams {
+		r.Policed = a.Policed
+	}
 	if !o.Alone && len(r.By) > 0 && r.By[0].Key.Namespace != v.Key.Namespace {
 		return
 	}

@@ -42,6 +42,12 @@ func ParseGatewayAPI(o *config.Object, where Where, find Find) Routes {
 			out.TCP = p.connections(out.TCP, i, L4Match{Where: p.where}, spec.Rules[i].BackendRefs)
 		}
 		return out
+	case *gatewayv1.UDPRouteSpec: // it counts at listeners of UDP only, where nothing of TCP does
+		var out Routes
+		for i := range spec.Rules {
+			out.TCP = p.connections(out.TCP, i, L4Match{Where: p.where}, spec.Rules[i].BackendRefs)
+		}
+		return out
 	}
 	return Routes{}
 }

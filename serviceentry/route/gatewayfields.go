@@ -39,6 +39,10 @@ func Backends(spec any) (out []gatewayv1.BackendObjectReference) {
 		for _, r := range spec.Rules {
 			plain(r.BackendRefs)
 		}
+	case *gatewayv1.UDPRouteSpec:
+		for _, r := range spec.Rules {
+			plain(r.BackendRefs)
+		}
 	}
 	return out
 }
@@ -59,6 +63,10 @@ func Unsupported(spec any) (field, why string) {
 			return "rules", "only one can count, since nothing tells them apart"
 		}
 	case *gatewayv1.TCPRouteSpec:
+		if len(spec.Rules) > 1 {
+			return "rules", "only one can count, since nothing tells them apart"
+		}
+	case *gatewayv1.UDPRouteSpec:
 		if len(spec.Rules) > 1 {
 			return "rules", "only one can count, since nothing tells them apart"
 		}

@@ -45,11 +45,6 @@ func Render(of *gatewayv1.Gateway, as As, more []Port, s Settings) (Objects, err
 	if i := of.Spec.Infrastructure; i != nil && i.ParametersRef != nil {
 		return Objects{}, fmt.Errorf("spec.infrastructure.parametersRef: %q: Gateways have no parameters of their own: remove it; gatewayAPI.settings of the chart are those of all", i.ParametersRef.Name)
 	}
-	for i, a := range of.Spec.Addresses {
-		if a.Value != "" {
-			return Objects{}, fmt.Errorf("spec.addresses[%d].value: %q: addresses are the load balancer's to choose: remove it", i, a.Value)
-		}
-	}
 	kind := s.ServiceType
 	if as == Waypoint {
 		kind = corev1.ServiceTypeClusterIP

@@ -59,10 +59,24 @@ func (g made) service(kind corev1.ServiceType) *corev1.Service {
 			Ports: []corev1.ServicePort{{Name: "status-port", Port: inject.ReadyPort, TargetPort: intstr.FromInt32(inject.ReadyPort), Protocol: corev1.ProtocolTCP}},
 		},
 	}
+	if kind == corev1.ServiceTypeLoadBalancer {
+		s.Spec.LoadBalancerIP = g.address()
+	}
 	for _, p := range g.ports {
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: g.portName(p), Port: p.Number, TargetPort: intstr.FromInt32(p.Number), Protocol: p.Protocol})
 	}
 	return s
+}
+
+// address is the first that the Gateway asks its load balancer for; "" for whichever that chooses. Whose an address is, the load balancer
+// says: spec.externalIPs would take anybody's, without a question.
+func (g made) address() string {
+	for _, a := range g.Spec.Addresses {
+		if a.Value != "" {
+			return a.Value
+		}
+	}
+	return ""
 }
 
 // portName is what the Service calls a port.

@@ -48,7 +48,7 @@ const (
 // between.
 func bounded(l *listenerv3.Listener) {
 	l.PerConnectionBufferLimitBytes = wrapperspb.UInt32(connectionBuffer)
-	if l.GetInternalListener() == nil && (l.BindToPort == nil || l.BindToPort.Value) {
+	if l.GetInternalListener() == nil && l.UdpListenerConfig == nil && (l.BindToPort == nil || l.BindToPort.Value) {
 		l.SocketOptions = append(l.SocketOptions, resetStuck())
 	}
 }

@@ -33,7 +33,7 @@ func (c Class) ingress(s *registry.Snapshot) resolve.Ingress {
 func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 	if name, of := strings.CutPrefix(host, asked); of {
 		if n, there := c.ingress(s).Name(name); there {
-			return &ingress.Name{IngressName: n}
+			return &ingress.Name{IngressName: n, IPv6: c.IPv6 && n.Datagrams()}
 		}
 		return nil
 	}

@@ -23,7 +23,12 @@ type ingressTrial struct {
 
 func newIngressTrial(t *testing.T) *ingressTrial {
 	t.Helper()
-	c := load(t, "testdata/ingress.txtar")
+	return newIngressTrialOf(t, "testdata/ingress.txtar")
+}
+
+func newIngressTrialOf(t *testing.T, golden string) *ingressTrial {
+	t.Helper()
+	c := load(t, golden)
 	l := &ingressTrial{T: t, golden: c, registry: registry.New(&c.mesh), made: translate.NewTranslator()}
 	var changes []config.Change
 	for i := range c.objects {

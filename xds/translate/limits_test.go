@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sallyport/sallyport/xds/resource"
@@ -37,7 +38,7 @@ func boundedListener(t *testing.T, l *listenerv3.Listener) {
 	if n := l.PerConnectionBufferLimitBytes.GetValue(); n == 0 || n > mostConnection {
 		t.Errorf("listener %s: a connection may hold %d bytes", l.Name, n)
 	}
-	if l.Address != nil && (l.BindToPort == nil || l.BindToPort.Value) && !resetsStuck(l.SocketOptions) {
+	if l.Address != nil && l.UdpListenerConfig == nil && (l.BindToPort == nil || l.BindToPort.Value) && !resetsStuck(l.SocketOptions) {
 		t.Errorf("listener %s: who takes nothing is never cut off", l.Name)
 	}
 	if l.PerConnectionBufferHighWatermarkTimeout != nil {
@@ -70,7 +71,11 @@ func boundedCluster(t *testing.T, c *clusterv3.Cluster) {
 	if n := c.PerConnectionBufferLimitBytes.GetValue(); n == 0 || n > mostConnection {
 		t.Errorf("cluster %s: a connection may hold %d bytes", c.Name, n)
 	}
-	if c.GetTransportSocket().GetName() != "envoy.transport_sockets.internal_upstream" && !resetsStuck(c.GetUpstreamBindConfig().GetSocketOptions()) {
+	if strings.Contains(c.Name, "|udp|") {
+		if n := c.GetCircuitBreakers().GetThresholds()[0].MaxConnections.GetValue(); n > 1<<14 || len(c.GetUpstreamBindConfig().GetSocketOptions()) > 0 {
+			t.Errorf("cluster %s: %d clients at a time; options of its sockets: %v", c.Name, n, c.UpstreamBindConfig)
+		}
+	} else if c.GetTransportSocket().GetName() != "envoy.transport_sockets.internal_upstream" && !resetsStuck(c.GetUpstreamBindConfig().GetSocketOptions()) {
 		t.Errorf("cluster %s: who takes nothing is never cut off", c.Name)
 	}
 	if c.PerConnectionBufferHighWatermarkTimeout != nil {

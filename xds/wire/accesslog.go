@@ -14,6 +14,7 @@ const (
 	IngressHTTP   Place = "ingress-http"   // a request that came into the mesh
 	IngressTLS    Place = "ingress-tls"    // a TLS connection that came into the mesh, decided by its name
 	IngressTCP    Place = "ingress-tcp"    // a connection that came into the mesh
+	IngressUDP    Place = "ingress-udp"    // what a client sent into the mesh by UDP
 	InboundHTTP   Place = "inbound-http"   // a request that came to a pod, by its own proxy
 	InboundTCP    Place = "inbound-tcp"    // a connection that came to a pod
 	InboundTunnel Place = "inbound-tunnel" // one that came by HBONE

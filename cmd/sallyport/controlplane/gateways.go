@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -59,8 +60,8 @@ func (g *gateways) get(key types.NamespacedName) (deploy.State, bool) {
 
 // standard is the status of an object of the Gateway API, with what became of it in the cluster; nil where it is not ours to say.
 func (p *plane) standard(s *registry.Snapshot, key config.Key) any {
-	if conditions, ours := gatewaystatus.Class(s, key); ours {
-		return gatewayv1.GatewayClassStatus{Conditions: conditions}
+	if told, ours := gatewaystatus.Class(s, key); ours {
+		return told
 	}
 	if told, is := gatewaystatus.Route(s, key); is {
 		return told
@@ -77,13 +78,13 @@ func (p *plane) standard(s *registry.Snapshot, key config.Key) any {
 	}
 	if c := p.cluster; c != nil && c.deployed != nil {
 		state, _ := c.gateways.get(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
-		place(&told, state)
+		place(&told, state, gatewayapi.Addresses(s.World().Object(key).Spec.(*gatewayv1.GatewaySpec)))
 	}
 	return told
 }
 
-// place writes into a Gateway's status what became of it in the cluster.
-func place(told *gatewayv1.GatewayStatus, state deploy.State) {
+// place writes into a Gateway's status what became of it in the cluster, where it asks for addresses.
+func place(told *gatewayv1.GatewayStatus, state deploy.State, asked []string) {
 	told.Addresses = state.Addresses
 	i := slices.IndexFunc(told.Conditions, func(c metav1.Condition) bool { return c.Type == string(gatewayv1.GatewayConditionProgrammed) })
 	if i < 0 || told.Conditions[i].Status != metav1.ConditionTrue {
@@ -93,9 +94,26 @@ func place(told *gatewayv1.GatewayStatus, state deploy.State) {
 	switch {
 	case state.Problem != "":
 		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonNoResources), state.Problem
+	case missing(state.Addresses, asked) != "":
+		programmed.Status, programmed.Reason = metav1.ConditionFalse, string(gatewayv1.GatewayReasonAddressNotUsable)
+		programmed.Message = "addresses: its Service does not have " + missing(state.Addresses, asked) + ": ask for one address that the load balancer gives"
 	case len(state.Addresses) == 0:
 		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonAddressNotAssigned), "its Service has no address yet"
 	}
+}
+
+// missing is the first address that is asked for and not there; "" for none.
+func missing(there []gatewayv1.GatewayStatusAddress, asked []string) string {
+	for _, text := range asked {
+		want, err := netip.ParseAddr(text)
+		if err != nil || !slices.ContainsFunc(there, func(a gatewayv1.GatewayStatusAddress) bool {
+			has, err := netip.ParseAddr(a.Value)
+			return err == nil && has == want
+		}) {
+			return text
+		}
+	}
+	return ""
 }
 
 // replaced tells the status of a Gateway again, since it is deployed otherwise than before.

@@ -8,7 +8,7 @@ import (
 // comesIn says whether it is of what came into the mesh by an ingress gateway.
 func (r *entry) comesIn() bool {
 	switch r.place {
-	case wire.IngressHTTP, wire.IngressTLS, wire.IngressTCP:
+	case wire.IngressHTTP, wire.IngressTLS, wire.IngressTCP, wire.IngressUDP:
 		return true
 	default:
 		return false

@@ -168,7 +168,7 @@ func (r *entry) deny(path, reason string) {
 // nameByCluster gives a connection that was told by its address the name of the host that owns it, which is in the
 // cluster's: "outbound|5432||db.example.com".
 func (r *entry) nameByCluster() {
-	if r.Reporter != record.ReporterSidecar && r.place != wire.IngressTCP {
+	if r.Reporter != record.ReporterSidecar && r.place != wire.IngressTCP && r.place != wire.IngressUDP {
 		return
 	}
 	if _, err := netip.ParseAddr(r.Host); err != nil {

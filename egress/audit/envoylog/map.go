@@ -96,6 +96,8 @@ func (r *Reader) connection(l *logged, into *record.Record) {
 		e.setTarget(e.Authority, 443)
 	case wire.GatewayTCP, wire.ForwardTCP:
 		e.setTarget(e.Authority, 0)
+	case wire.IngressUDP:
+		e.Protocol, e.Authority, e.Host, e.Port = "udp", "", l.local.ip, l.local.port
 	case wire.IngressTCP:
 		e.Authority, e.Host, e.Port = "", l.local.ip, l.local.port
 	case wire.InboundTCP:
@@ -138,7 +140,7 @@ func (e *entry) start() {
 	case wire.GatewayHTTP, wire.GatewayTLS, wire.GatewayTCP:
 		e.Reporter = record.ReporterGateway
 		e.Workload = l.client()
-	case wire.IngressHTTP, wire.IngressTLS, wire.IngressTCP: // who is outside nobody knows
+	case wire.IngressHTTP, wire.IngressTLS, wire.IngressTCP, wire.IngressUDP: // who is outside nobody knows
 		e.Reporter, e.Workload, e.Dialled = record.ReporterGateway, e.node.Workload, l.local.String()
 	case wire.InboundHTTP, wire.InboundTCP, wire.InboundTunnel:
 		e.Reporter, e.Workload, e.DestinationWorkload = record.ReporterDestination, l.client(), e.node.Workload

@@ -13,20 +13,23 @@ import (
 )
 
 // Class is what is told of a GatewayClass; false where it is not ours.
-func Class(s *registry.Snapshot, key config.Key) ([]metav1.Condition, bool) {
+func Class(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayClassStatus, bool) {
 	o := s.World().Object(key)
 	if o == nil || key.Kind != config.KindGatewayClass {
-		return nil, false
+		return gatewayv1.GatewayClassStatus{}, false
 	}
 	spec := o.Spec.(*gatewayv1.GatewayClassSpec)
 	if spec.ControllerName != gatewayapi.Controller {
-		return nil, false
+		return gatewayv1.GatewayClassStatus{}, false
 	}
 	var p gatewayapi.Problem
 	if spec.ParametersRef != nil {
 		p = gatewayapi.Problem{Reason: string(gatewayv1.GatewayClassReasonInvalidParameters), Message: "parametersRef: none is known; write infrastructure.parametersRef of a Gateway"}
 	}
-	return []metav1.Condition{condition(string(gatewayv1.GatewayClassConditionStatusAccepted), string(gatewayv1.GatewayClassReasonAccepted), p)}, true
+	return gatewayv1.GatewayClassStatus{
+		Conditions:        []metav1.Condition{condition(string(gatewayv1.GatewayClassConditionStatusAccepted), string(gatewayv1.GatewayClassReasonAccepted), p)},
+		SupportedFeatures: gatewayapi.ClassFeatures(key.Name),
+	}, true
 }
 
 // Gateway is what is told of a Gateway, as far as it follows from what is written; false where it is not ours.
@@ -141,6 +144,19 @@ func clients(s *registry.Snapshot, l *gatewayapi.Listener) (some, all gatewayapi
 	return some, all
 }
 
+// policed says why nothing comes in at a listener for UDP, though it is accepted.
+func policed(s *registry.Snapshot, l *gatewayapi.Listener) gatewayapi.Problem {
+	if l.Protocol != gatewayv1.UDPProtocolType {
+		return gatewayapi.Problem{}
+	}
+	gateway, _, _ := gatewayapi.ParseRef(l.Ref)
+	policy := s.PolicedGateway(gateway)
+	if policy == "" {
+		return gatewayapi.Problem{}
+	}
+	return gatewayapi.Problem{Reason: string(gatewayv1.ListenerReasonInvalid), Message: "protocol: what comes by UDP cannot be held to AuthorizationPolicy " + policy + ", which is for the gateway, so nothing comes in"}
+}
+
 func listener(s *registry.Snapshot, l *gatewayapi.Listener, j judgement) gatewayv1.ListenerStatus {
 	kinds := l.Kinds
 	if kinds == nil {
@@ -151,7 +167,7 @@ func listener(s *registry.Snapshot, l *gatewayapi.Listener, j judgement) gateway
 		conflict.Status, conflict.Reason, conflict.Message = metav1.ConditionTrue, l.Conflict.Reason, l.Conflict.Message
 	}
 	programmed := gatewayapi.Problem{}
-	if p := first(j.unaccepted, l.Conflict, j.refs); p.Is() {
+	if p := first(j.unaccepted, l.Conflict, j.refs, policed(s, l)); p.Is() {
 		programmed = gatewayapi.Problem{Reason: string(gatewayv1.ListenerReasonInvalid), Message: p.Message}
 	}
 	return gatewayv1.ListenerStatus{

@@ -61,16 +61,16 @@ func TestIncrementalIsFull(t *testing.T) {
 	pick := func(list ...string) string { return list[random.IntN(len(list))] }
 	text := func() string {
 		ns := pick("a", "b", "c")
-		switch random.IntN(11) {
+		switch random.IntN(13) {
 		case 0:
-			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: %s, namespace: %s}\nspec: {gatewayClassName: %s, allowedListeners: {namespaces: {from: %s}}, tls: {backend: {clientCertificateRef: {name: k, namespace: %s}}, frontend: {default: {validation: {caCertificateRefs: [{group: '', kind: %s, name: k, namespace: %s}]}}}}, listeners: [{name: one, port: %s, protocol: HTTP, hostname: %q, allowedRoutes: {namespaces: {from: %s}}}, {name: two, port: 80, protocol: HTTPS, tls: {certificateRefs: [{name: k, namespace: %s}]}}]}",
+			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: %s, namespace: %s}\nspec: {gatewayClassName: %s, allowedListeners: {namespaces: {from: %s}}, tls: {backend: {clientCertificateRef: {name: k, namespace: %s}}, frontend: {default: {validation: {caCertificateRefs: [{group: '', kind: %s, name: k, namespace: %s}]}}}}, listeners: [{name: one, port: %s, protocol: HTTP, hostname: %q, allowedRoutes: {namespaces: {from: %s}}}, {name: two, port: 80, protocol: HTTPS, tls: {certificateRefs: [{name: k, namespace: %s}]}}, {name: three, port: 80, protocol: UDP}]}",
 				pick("g", "h"), ns, pick("sallyport", "sallyport", "other"), pick("All", "All", "Same", "None", "Selector, selector: {matchLabels: {l: v}}"), pick("a", "b"), pick("ConfigMap", "Secret"), pick("a", "b"), pick("80", "8080"), pick("*.x.com", "a.x.com"), pick("All", "Same", "Selector, selector: {matchLabels: {l: v}}"), pick("a", "b"))
 		case 1:
 			return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s, labels: {l: %s}}", ns, pick("v", "w"))
 		case 2:
 			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: {name: r, namespace: %s}\nspec: {from: [{group: gateway.networking.k8s.io, kind: %s, namespace: %s}], to: [{group: '', kind: %s}]}", ns, pick("Gateway", "HTTPRoute", "ListenerSet"), pick("a", "b"), pick("Secret", "Service", "ConfigMap"))
 		case 3:
-			return fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: %s}\nspec: {clusterIP: 10.0.0.1, ports: [{name: http, port: %s}]}", ns, pick("80", "81"))
+			return fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: %s}\nspec: {clusterIP: 10.0.0.1, ports: [{name: http, port: %s}, {name: udp, port: %s, protocol: UDP}]}", ns, pick("80", "81"), pick("80", "82"))
 		case 4:
 			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: %s}\nspec: {controllerName: %s}", pick("sallyport", "other"), pick("egress.sallyport.io/gateway-controller", "some.one/else"))
 		case 5:
@@ -84,6 +84,12 @@ func TestIncrementalIsFull(t *testing.T) {
 		case 8, 9:
 			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {name: %s, namespace: %s, creationTimestamp: '2026-01-0%sT00:00:00Z'}\nspec: {parentRef: {name: %s, namespace: %s}, listeners: [{name: one, port: %s, protocol: HTTP, hostname: %s, allowedRoutes: {namespaces: {from: %s}}}, {name: two, port: 80, protocol: HTTPS, tls: {certificateRefs: [{name: k, namespace: %s}]}}]}",
 				pick("l", "m"), ns, pick("1", "2", "3"), pick("g", "h"), pick("a", "b"), pick("80", "8080", "9090"), pick("a.x.com", "y.com"), pick("All", "Same", "Selector, selector: {matchLabels: {l: v}}"), pick("a", "b"))
+		case 10:
+			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: UDPRoute\nmetadata: {name: %s, namespace: %s}\nspec: {parentRefs: [{name: %s, namespace: %s}], rules: [{backendRefs: [{name: web, namespace: %s, port: 80}]}]}",
+				pick("r", "s"), ns, pick("g", "h", "l, kind: ListenerSet"), pick("a", "b", "c"), pick("a", "b"))
+		case 11:
+			return fmt.Sprintf("apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: p, namespace: %s}\nspec: {%s action: %s}",
+				pick("a", "b", "istio-system"), pick("", "selector: {matchLabels: {app: x}},", "targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: g}],"), pick("ALLOW", "AUDIT"))
 		default:
 			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: %s, namespace: %s}\nspec: {parentRefs: [{name: %s, namespace: %s}], hostnames: [%q], rules: [{backendRefs: [{name: web, namespace: %s, port: 80}]}]}",
 				pick("r", "s"), ns, pick("g", "h", "l, kind: ListenerSet", "m, kind: ListenerSet"), pick("a", "b", "c"), pick("a.x.com", "*.x.com", "y.com"), pick("a", "b"))

@@ -50,7 +50,11 @@ func references(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route, fr
 		if len(list) == 0 {
 			return missing("is no Service that is known")
 		}
-		if _, has := list[0].Port(d.Port); !has {
+		if r.Kind == "UDPRoute" {
+			if _, has := list[0].DatagramPort(d.Port); !has {
+				return missing(fmt.Sprintf("has no port %d for UDP", d.Port))
+			}
+		} else if _, has := list[0].Port(d.Port); !has {
 			return missing(fmt.Sprintf("has no port %d", d.Port))
 		}
 	}

@@ -78,6 +78,9 @@ type port struct {
 // ports are those of the servers, in order.
 func (in Inputs) ports() (out []port) {
 	for _, s := range in.Servers {
+		if s.Serves == registry.ServesDatagrams { // its listener is its name's (Name.datagrams)
+			continue
+		}
 		i := slices.IndexFunc(out, func(p port) bool { return p.number == s.Listen })
 		if i < 0 {
 			i, out = len(out), append(out, port{number: s.Listen})

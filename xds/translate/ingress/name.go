@@ -16,12 +16,19 @@ import (
 )
 
 // Name is what a name's part is made from.
-type Name struct{ resolve.IngressName }
+type Name struct {
+	resolve.IngressName
+	IPv6 bool // of ports for UDP, which are listeners of their own
+}
 
 // Part is a name's rows.
 func (n *Name) Part() *part.Part {
 	p := &part.Part{}
 	for i := range n.Rows {
+		if n.Rows[i].Serves == registry.ServesDatagrams {
+			p.Resources = append(p.Resources, n.datagrams(&n.Rows[i])...)
+			continue
+		}
 		p.Resources = append(p.Resources, n.row(&n.Rows[i]))
 	}
 	return p
@@ -47,6 +54,27 @@ func (n *Name) row(r *resolve.IngressRow) *resource.Resource {
 		vh.Routes = append(vh.Routes, rows(r, &routes[i])...)
 	}
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
+}
+
+// datagrams is the listener of a port for UDP. Nothing listens where all that comes would be closed.
+func (n *Name) datagrams(r *resolve.IngressRow) []*resource.Resource {
+	routes := r.Routes()
+	if len(routes) == 0 || routes[0].Does != resolve.Forward {
+		return nil
+	}
+	by := &routes[0]
+	d := envoy.Datagrams{Port: r.Listen, IPv6: n.IPv6, Log: wire.IngressUDP, Tags: map[string]string{
+		wire.TagPolicy: envoy.ConfigOf(by.By), wire.TagRevision: by.Revision,
+	}}
+	for i := range by.To {
+		t, share := &by.To[i], envoy.Share{Cluster: wire.BlackHoleCluster, Weight: by.To[i].Weight}
+		if t.Closed == nil {
+			share.Cluster = wire.DatagramCluster(t.Port.Number, t.Service.Host)
+		}
+		d.Shares = append(d.Shares, share)
+	}
+	l := d.Listener()
+	return []*resource.Resource{envoy.Seal(resource.Listener, l.Name, l)}
 }
 
 // misdirected is what a client reads that asks over a connection which it opened for another name (RFC 9110 section 15.5.20).

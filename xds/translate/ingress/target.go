@@ -25,6 +25,9 @@ func (t *Target) Part() *part.Part {
 			p.Resources = append(p.Resources, t.cluster(port, s)...)
 		}
 	}
+	for _, port := range t.datagrams() {
+		p.Resources = append(p.Resources, t.made(wire.DatagramCluster(port.Number, t.Service.Host), port, registry.Subset{}, nil)...)
+	}
 	for _, port := range t.untouched() {
 		for _, s := range t.Rule.Parts() {
 			p.Resources = append(p.Resources, t.made(wire.UntouchedCluster(port.Number, s.Name, t.Service.Host), port, s, nil)...)
@@ -55,6 +58,14 @@ func (t *Target) ports() []registry.Port {
 		_, closed := t.Far.Closed[p.Number]
 		return closed || p.Protocol == registry.UDP
 	})
+}
+
+// datagrams are those for UDP.
+func (t *Target) datagrams() []registry.Port {
+	if !t.Datagrams {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(t.Service.Ports), func(p registry.Port) bool { return p.Protocol != registry.UDP })
 }
 
 func (t *Target) cluster(port registry.Port, s registry.Subset) []*resource.Resource {
@@ -88,6 +99,9 @@ func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 			out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, t.Service.Host), port,
 				t.way(port, s).Asked(t.Service, s.Of(list))...))
 		}
+	}
+	for _, port := range t.datagrams() {
+		out = append(out, farend.SealLoad(wire.DatagramCluster(port.Number, t.Service.Host), port, t.way(port, registry.Subset{}).Asked(t.Service, list)...))
 	}
 	for _, port := range t.untouched() {
 		for _, s := range t.Rule.Parts() {
