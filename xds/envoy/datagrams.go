@@ -26,6 +26,9 @@ const (
 	longestDatagram = 65507
 )
 
+// SessionCluster is the format string of the cluster that a client's session goes to, which the log knows by nothing else.
+const SessionCluster = "%DYNAMIC_METADATA(udp.proxy.session:cluster_name)%"
+
 // Datagrams hands on what comes to a port by UDP.
 type Datagrams struct {
 	Port   uint32

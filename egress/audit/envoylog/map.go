@@ -97,7 +97,7 @@ func (r *Reader) connection(l *logged, into *record.Record) {
 	case wire.GatewayTCP, wire.ForwardTCP:
 		e.setTarget(e.Authority, 0)
 	case wire.IngressUDP:
-		e.Protocol, e.Authority, e.Host, e.Port = "udp", "", l.local.ip, l.local.port
+		e.Protocol, e.Cluster, e.Authority, e.Host, e.Port = "udp", l.tags.authority, "", l.local.ip, l.local.port
 	case wire.IngressTCP:
 		e.Authority, e.Host, e.Port = "", l.local.ip, l.local.port
 	case wire.InboundTCP:

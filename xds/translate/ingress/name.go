@@ -64,7 +64,7 @@ func (n *Name) datagrams(r *resolve.IngressRow) []*resource.Resource {
 	}
 	by := &routes[0]
 	d := envoy.Datagrams{Port: r.Listen, IPv6: n.IPv6, Log: wire.IngressUDP, Tags: map[string]string{
-		wire.TagPolicy: envoy.ConfigOf(by.By), wire.TagRevision: by.Revision,
+		wire.TagPolicy: envoy.ConfigOf(by.By), wire.TagRevision: by.Revision, wire.TagRole: wire.RoleMesh, wire.TagAuthority: envoy.SessionCluster,
 	}}
 	for i := range by.To {
 		t, share := &by.To[i], envoy.Share{Cluster: wire.BlackHoleCluster, Weight: by.To[i].Weight}
