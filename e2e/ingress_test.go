@@ -29,6 +29,7 @@ type ingressScene struct {
 	gateway     *story.Pod
 	ca, clients *outside.CA
 	client      *world.Host
+	pod         *world.Host   // the first that is led to
 	more        chan struct{} // lets a response of /slow go on
 }
 
@@ -92,7 +93,8 @@ func newIngressOf(t *testing.T, objects string, labels ...string) *ingressScene 
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.serve(t, web1.Host(), web1Addr, "v1")
+	in.pod = web1.Host()
+	in.serve(t, in.pod, web1Addr, "v1")
 	in.serve(t, web2, web2Addr, "v2")
 	if in.gateway, err = scene.AddRouter(setting, "ingress-1", "istio-ingress", "istio-ingressgateway-service-account", ingressAddr, labels...); err != nil {
 		t.Fatal(err)
