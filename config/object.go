@@ -15,6 +15,7 @@ const (
 	KindDestinationRule    Kind = "DestinationRule"
 	KindSidecar            Kind = "Sidecar"
 	KindWorkloadEntry      Kind = "WorkloadEntry"
+	KindWorkloadGroup      Kind = "WorkloadGroup"
 	KindService            Kind = "Service"
 	KindEndpointSlice      Kind = "EndpointSlice"
 	KindPod                Kind = "Pod"
@@ -50,7 +51,6 @@ const (
 // The kinds that are read and judged, and that nothing is programmed by: what config/fields says of them is what
 // becomes of them.
 const (
-	KindWorkloadGroup    Kind = "WorkloadGroup"
 	KindProxyConfig      Kind = "ProxyConfig"
 	KindTelemetry        Kind = "Telemetry"
 	KindEnvoyFilter      Kind = "EnvoyFilter"
@@ -115,6 +115,8 @@ type Object struct {
 	// Refused is why the object is not applied, although it is handed on: hosts that it is about are closed instead. See
 	// admission.Shut.
 	Refused string
+	// Out is why a WorkloadEntry is no endpoint of anything, though it stands: what its machine's probe says; "" of one that is. See decode.HealthChecks.
+	Out string
 	// Hash covers everything above but Origin: equal hashes mean nothing changed.
 	Hash uint64
 	// Revision tells versions of what the object says apart, in audit records: 32 hexadecimal digits over its name, its spec and the

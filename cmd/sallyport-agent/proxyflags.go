@@ -55,6 +55,7 @@ func newProxyFlags() *proxyFlags {
 		"run-dir":           {"SALLYPORT_RUN_DIR"},
 		"audit-spool-bytes": {"SALLYPORT_AUDIT_SPOOL_BYTES"},
 		"ender":             {"SALLYPORT_ENDER"},
+		"exec-probes":       {"SALLYPORT_EXEC_PROBES"},
 	}}
 }
 
@@ -96,6 +97,7 @@ func (f *proxyFlags) bind(fs *pflag.FlagSet) {
 	text(&p.MeshID, "mesh-id", "", "the mesh's name; the trust domain by default")
 	text(&p.TrustDomain, "trust-domain", "cluster.local", "the trust domain of the mesh")
 	fs.StringArrayVar(&f.metadata, "metadata", nil, "KEY=VALUE, further node metadata; repeat it")
+	fs.BoolVar(&c.ExecProbes, "exec-probes", false, "on a machine that joins by a WorkloadGroup: let the group's probe run commands here, as the agent's user"+f.variables("exec-probes"))
 	fs.BoolVar(&c.Plaintext, "plaintext", false, "speak to the controller without TLS: debugging, loopback addresses only")
 }
 
@@ -140,8 +142,9 @@ func (f *proxyFlags) config(fs *pflag.FlagSet, role string, environment []string
 		}
 		c.Proxy.IPs = append(c.Proxy.IPs, ip)
 	}
+	f.completeMachine(&c, vars)
 	for _, required := range []struct{ flag, value string }{
-		{"discovery-addr", c.Discovery}, {"name", c.Proxy.Name}, {"namespace", c.Proxy.Namespace}, {"ip", strings.Join(f.ips, ",")},
+		{"discovery-addr", c.Discovery}, {"name", c.Proxy.Name}, {"namespace", c.Proxy.Namespace}, {"ip", addresses(c.Proxy.IPs)},
 	} {
 		if required.value == "" {
 			return c, fmt.Errorf("--%s must be given%s", required.flag, f.variables(required.flag))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
 	"github.com/sallyport/sallyport/config/source/dir"
+	"github.com/sallyport/sallyport/config/source/machines"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 )
@@ -73,6 +74,7 @@ watches; it keeps them in DATA/audit. It is asked with "sallyport audit --data D
 	fs.StringSliceVar(&f.out.Hosts, "host", nil, "further name or address that agents reach the secure port by; repeat it")
 	fs.StringVar(&f.out.CACertsDir, "ca-certs", "", "directory with a CA to use, in the layout of Istio's cacerts secret")
 	fs.DurationVar(&f.out.CertTTL, "cert-ttl", ca.DefaultTTL, "lifetime of workload certificates, at least 1m")
+	fs.DurationVar(&f.out.MachineGrace, "machine-grace", machines.Grace, "how long a machine that joined by a WorkloadGroup stays an endpoint when its agent is away")
 	fs.BoolVar(&f.audit, "audit", true, "run the audit server")
 	fs.StringVar(&f.out.AuditAddress, "audit-address", "", "in a cluster: the audit server of another pod (HOST:PORT), with --audit=false")
 	fs.DurationVar(&f.retention, "audit-retention", 30*24*time.Hour, "how long audit records are kept; without it sallyport.audit.retention of the mesh settings counts")
@@ -84,6 +86,9 @@ watches; it keeps them in DATA/audit. It is asked with "sallyport audit --data D
 func (f *controllerFlags) run(cmd *cobra.Command) error {
 	if f.out.CertTTL < ca.MinTTL {
 		return usageError{fmt.Errorf("--cert-ttl %s: the shortest is %s", f.out.CertTTL, ca.MinTTL)}
+	}
+	if f.out.MachineGrace <= 0 {
+		return usageError{fmt.Errorf("--machine-grace %s: write a time, such as %s", f.out.MachineGrace, machines.Grace)}
 	}
 	log, err := logger(f.logLevel)
 	if err != nil {

@@ -14,10 +14,12 @@ import (
 )
 
 // annotationPrefix begins our annotations; GatewayAnnotation picks the egress gateway of a ServiceEntry or of a
-// whole Namespace: "NAMESPACE/SERVICE", or "direct" for none.
+// whole Namespace: "NAMESPACE/SERVICE", or "direct" for none. MachinesAnnotation is a WorkloadGroup's, with the ranges that its machines' addresses are in,
+// where their connections do not show them.
 const (
-	annotationPrefix  = "egress.sallyport.io/"
-	GatewayAnnotation = annotationPrefix + "gateway"
+	annotationPrefix   = "egress.sallyport.io/"
+	GatewayAnnotation  = annotationPrefix + "gateway"
+	MachinesAnnotation = annotationPrefix + "machine-addresses"
 )
 
 func (r *report) annotations() {
@@ -26,6 +28,10 @@ func (r *report) annotations() {
 		switch {
 		case name == GatewayAnnotation:
 			r.gatewayAnnotation(field, value)
+		case name == MachinesAnnotation && r.of.Kind == config.KindWorkloadGroup:
+			if _, err := MachineRanges(value); err != nil {
+				r.reject(field, value, err.Error(), "write addresses and ranges with commas between them, like 10.1.0.0/16,192.0.2.7")
+			}
 		case strings.HasPrefix(name, annotationPrefix):
 			fix := "remove it; the only one is " + GatewayAnnotation
 			if strict.Closest(name, []string{GatewayAnnotation}) != "" {

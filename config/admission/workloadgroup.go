@@ -1,7 +1,10 @@
 package admission
 
 import (
+	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -12,7 +15,26 @@ func (r *report) workloadGroup(g *networking.WorkloadGroup) {
 		r.reject("spec.template", nil, "it is missing", "write it, as in {serviceAccount: NAME}")
 	}
 	r.labels("spec.metadata.labels", g.GetMetadata().GetLabels())
+	r.labels("spec.template.labels", g.GetTemplate().GetLabels())
 	r.readinessProbe("spec.probe", g.Probe)
+}
+
+// MachineRanges reads MachinesAnnotation: addresses and ranges, with commas between them.
+func MachineRanges(text string) (out []netip.Prefix, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		r, err := netip.ParsePrefix(part)
+		if a, single := netip.ParseAddr(part); single == nil && a.Zone() == "" {
+			r, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q is no range of addresses", part)
+		}
+		out = append(out, r.Masked())
+	}
+	return out, nil
 }
 
 func (r *report) readinessProbe(field string, p *networking.ReadinessProbe) {

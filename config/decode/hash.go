@@ -30,6 +30,9 @@ func Hash(o *config.Object) uint64 {
 	}
 	d.number(uint64(created))
 	d.bytes(encode(o.Spec))
+	if o.Out != "" {
+		d.text(o.Out)
+	}
 	return d.Sum64()
 }
 

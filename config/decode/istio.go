@@ -56,6 +56,9 @@ func readIstio(o *config.Object, plain []byte) []fault {
 		return broken("spec", err)
 	}
 	o.Spec = spec
+	if o.Kind == config.KindWorkloadEntry {
+		o.Out = outOf(o.Annotations, top["status"])
+	}
 	return nil
 }
 

@@ -17,8 +17,24 @@ var workloadEntry = Kind{
 	),
 }
 
+// ofMachines are the lines of a group's template that mean something else than those of an entry do.
+var ofMachines = []Field{
+	{Path: "address", Fate: Idle, Why: "each machine has its own"},
+	{Path: "labels", Fate: Applied, Why: "of all machines of the group: they win over what a machine says of itself"},
+	{Path: "serviceAccount", Fate: Applied, Why: "who may join, by a token or certificate of that account; without it, `default`"},
+}
+
 var workloadGroup = Kind{
 	Name: "WorkloadGroup", API: "networking.istio.io/v1", Message: &networking.WorkloadGroup{},
-	Fields: []Field{{Fate: Warned, Why: "the object is read and judged, but workloads do not register themselves by it",
-		Fix: "list their addresses in spec.endpoints of a ServiceEntry"}},
+	Fields: slices.Concat(
+		applied("metadata.labels", "metadata.annotations"),
+		below("template", slices.Concat(ofMachines, slices.DeleteFunc(workloadEntryFields(), func(f Field) bool {
+			return slices.ContainsFunc(ofMachines, func(m Field) bool { return m.Path == f.Path })
+		}))),
+		applied("probe.initialDelaySeconds", "probe.timeoutSeconds", "probe.periodSeconds", "probe.successThreshold", "probe.failureThreshold",
+			"probe.httpGet.path", "probe.httpGet.port", "probe.httpGet.scheme", "probe.httpGet.httpHeaders.name", "probe.httpGet.httpHeaders.value",
+			"probe.tcpSocket.port", "probe.grpc.port", "probe.grpc.service"),
+		[]Field{{Path: "probe.exec.command", Fate: Applied, Why: "where the machine's agent may run commands (`--exec-probes`); elsewhere the machine is not well, and says why"}},
+		warned("probes go to the machine itself, at its address", "remove it", "probe.httpGet.host", "probe.tcpSocket.host"),
+	),
 }

@@ -44,6 +44,7 @@ var plays = map[string]string{
 	"install-on-kubernetes.md":          "cluster",
 	"keep-the-log-in-object-storage.md": "machine",
 	"let-others-read-the-log.md":        "cluster",
+	"machines.md":                       "mesh",
 	"run-from-files.md":                 "mesh",
 	"send-records.md":                   "machine",
 	"several-clusters.md":               "cluster",

@@ -310,7 +310,15 @@ func followed(t *testing.T, r *Reader, document string) {
 // onHosts has the addresses and names that the documents use. At the end, what the mesh is for has to work.
 func onHosts(t *testing.T, document string) (*Reader, func()) {
 	s := newStage(t)
-	for host, addr := range map[*world.Host]string{s.App: "10.0.0.1", s.Gateway: "10.0.0.2", s.Control: "10.0.0.3"} {
+	hosts := map[*world.Host]string{s.App: "10.0.0.1", s.Gateway: "10.0.0.2", s.Control: "10.0.0.3"}
+	if document == "machines.md" {
+		machine, err := s.AddPod("machine", netip.MustParseAddr("10.77.0.95"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts[machine], s.hosts["machine"] = "10.0.0.4", machine
+	}
+	for host, addr := range hosts {
 		if out, err := exec.Command("ip", "-n", host.Namespace(), "addr", "add", addr+"/24", "dev", "eth0").CombinedOutput(); err != nil {
 			t.Fatalf("%v %s", err, out)
 		}

@@ -30,6 +30,7 @@ type Pod struct {
 	ns, sa string
 	ip     netip.Addr
 	labels []string
+	flags  []string       // of the agent, beside the usual ones
 	ends   bool           // beside it is who ends its connections
 	dir    string         // of the proxy's user
 	agent  *world.Process // nil when it does not run
@@ -111,6 +112,7 @@ func (p *Pod) up(ctx context.Context) error {
 	for _, label := range p.labels {
 		args = append(args, "--label", label)
 	}
+	args = append(args, p.flags...)
 	agent, err := p.host.Start(p.host.Name+"-agent", world.ProxyUID, args...)
 	if err != nil {
 		return err

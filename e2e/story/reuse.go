@@ -62,15 +62,20 @@ func (s *Scene) AddWaypoint(ctx context.Context, name, ns, serviceAccount string
 	return s.addPod(ctx, "waypoint", name, ns, serviceAccount, addr, labels)
 }
 
+// AddMachine is AddSidecar for a machine that joins by a WorkloadGroup.
+func (s *Scene) AddMachine(ctx context.Context, name, ns, serviceAccount, group string, addr netip.Addr) (*Pod, error) {
+	return s.addPod(ctx, "sidecar", name, ns, serviceAccount, addr, nil, "--metadata", "AUTO_REGISTER_GROUP="+group)
+}
+
 // Kill ends the pod's agent and Envoy at once.
 func (p *Pod) Kill(ctx context.Context) error { return p.kill(ctx) }
 
-func (s *Scene) addPod(ctx context.Context, role, name, ns, serviceAccount string, addr netip.Addr, labels []string) (*Pod, error) {
+func (s *Scene) addPod(ctx context.Context, role, name, ns, serviceAccount string, addr netip.Addr, labels []string, flags ...string) (*Pod, error) {
 	host, err := s.World.AddPod(name, addr)
 	if err != nil {
 		return nil, err
 	}
-	p := &Pod{scene: s, host: host, role: role, name: name, ns: ns, sa: serviceAccount, ip: addr, labels: labels}
+	p := &Pod{scene: s, host: host, role: role, name: name, ns: ns, sa: serviceAccount, ip: addr, labels: labels, flags: flags}
 	if err := p.prepare(ctx); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 
+	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config"
@@ -14,13 +15,20 @@ import (
 type workload struct {
 	labels map[string]string
 	spec   *networking.WorkloadEntry
+	out    bool // it is no endpoint now
+}
+
+// same says whether two are alike to everybody: what else is said of a machine, such as when it came, is for people.
+func (w workload) same(o workload) bool {
+	return w.out == o.out && maps.Equal(w.labels, o.labels) && proto.Equal(w.spec, o.spec)
 }
 
 // setWorkload gives the services and entries that may select the workload, before or now.
 func (x *index) setWorkload(key config.Key, o *config.Object) map[config.Key]bool {
 	in := x.workloads[key.Namespace]
 	var both []map[string]string
-	if old, ok := in[key]; ok {
+	old, was := in[key]
+	if was {
 		both = append(both, old.labels)
 		delete(in, key)
 	}
@@ -35,7 +43,10 @@ func (x *index) setWorkload(key config.Key, o *config.Object) map[config.Key]boo
 			in = map[config.Key]workload{}
 			x.workloads[key.Namespace] = in
 		}
-		in[key] = workload{labels, spec}
+		now := workload{labels, spec, o.Out != ""}
+		if in[key] = now; was && now.same(old) {
+			return nil
+		}
 		both = append(both, labels)
 	}
 	return x.selecting(key.Namespace, both...)
@@ -70,7 +81,7 @@ func (x *index) selected(ns string, labels map[string]string, r Resolution) []En
 func (x *index) workloadEndpoints(ns string, selector map[string]string, names bool) []Endpoint {
 	var out []Endpoint
 	for _, w := range x.workloads[ns] {
-		if w.spec.Address == "" || !selects(selector, w.labels) {
+		if w.spec.Address == "" || w.out || !selects(selector, w.labels) {
 			continue
 		}
 		e := entryEndpoint(w.spec)

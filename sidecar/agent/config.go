@@ -52,6 +52,8 @@ type Config struct {
 	StatusAddr string
 	ReadyAddr  string
 	AppProbes  appprobe.Probes // the application's, which the agent performs for the kubelet
+	// ExecProbes lets the probe of a machine's WorkloadGroup run commands.
+	ExecProbes bool
 
 	// Pods makes what a node's agent serves its pods by; it is that role's alone.
 	Pods func(PodParts) (Pods, error)

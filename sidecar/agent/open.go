@@ -20,6 +20,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/spool"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/bounds"
+	"github.com/sallyport/sallyport/sidecar/probe"
 	"github.com/sallyport/sallyport/sidecar/relay"
 	"github.com/sallyport/sallyport/sidecar/secrets"
 	"github.com/sallyport/sallyport/sidecar/status"
@@ -52,6 +53,7 @@ type agent struct {
 	envoy    *supervise.Supervisor
 
 	tunnels *tunnels.Table // of routers
+	prober  *probe.Prober  // of machines
 
 	pods         Pods // of a node's agent; nil on others
 	certificates *secrets.Pods
@@ -215,6 +217,9 @@ func (a *agent) openRelay() error {
 	switch {
 	case a.cfg.sidecar():
 		cfg.Listeners = podListeners
+		if a.cfg.machine() {
+			cfg.Watches = append(cfg.Watches, a.probeWatch())
+		}
 	case a.cfg.node():
 		cfg.Watches = append(cfg.Watches, a.pods.Watches()...)
 	default:

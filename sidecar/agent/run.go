@@ -78,6 +78,9 @@ func (a *agent) serve(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { giveMemoryBack(ctx); return nil })
 	group.Go(func() error { a.drops.run(ctx); return nil })
 	group.Go(func() error { a.full.run(ctx); return nil })
+	if a.prober != nil {
+		group.Go(func() error { a.prober.Run(ctx); return nil })
+	}
 	if a.tunnels != nil {
 		group.Go(func() error { a.tunnels.Run(ctx); return nil })
 	}

@@ -39,6 +39,7 @@ type machine struct {
 	uses      []*use
 	now       func() time.Time
 
+	health  *string // how the machine is, as the controller is told; nil where nobody asks
 	nonce   uint64
 	came    uint64 // responses of the controller's
 	flying  int    // bytes sent to Envoy that await its word
@@ -117,6 +118,7 @@ func (m *machine) controllerOpen() {
 		k.asked, k.rejected = false, map[string]Rejection{} // the controller will send again what was refused
 		m.ask(k)
 	}
+	m.tellHealth()
 }
 
 // controllerGone is called when the stream ended or could not be opened. What Envoy has not answered yet can no

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/sallyport/sallyport/xds/ambient"
+	"github.com/sallyport/sallyport/xds/health"
 	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
@@ -33,6 +34,8 @@ const (
 	Name
 	// Pod is what the agent of a node is told of one of its pods.
 	Pod
+	// Probe is what a machine's agent is to ask of its application.
+	Probe
 	Count
 )
 
@@ -47,6 +50,7 @@ var urls = [Count]string{
 	VirtualHost:     "type.googleapis.com/envoy.config.route.v3.VirtualHost",
 	Name:            "type.googleapis.com/sallyport.dnsproxy.v1.Name",
 	Pod:             ambient.PodType,
+	Probe:           health.ProbeType,
 }
 
 // URL is the type's name on the wire.
@@ -54,7 +58,7 @@ func (t Type) URL() string { return urls[t] }
 
 // Types gives all of them in sending order.
 func Types() []Type {
-	return []Type{Secret, Cluster, OnDemandCluster, Endpoints, Listener, Extension, Route, VirtualHost, Name, Pod}
+	return []Type{Secret, Cluster, OnDemandCluster, Endpoints, Listener, Extension, Route, VirtualHost, Name, Pod, Probe}
 }
 
 // ParseType finds a type by its URL.

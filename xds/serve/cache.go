@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/resource"
@@ -27,8 +28,9 @@ type Cache struct {
 	translator *translate.Translator
 	classes    map[translate.Class]*class
 	policed    map[translate.Policed]*class // what they are governed by, which is few kinds beside that
-	pods       map[string]*class            // of the nodes whose proxies are connected, by their names; "" is of all other proxies
+	pods       map[string]*class            // of the nodes whose proxies are connected, by their names, and of machines' groups; "" is of all other proxies
 	on         func(node string) []ambient.Pod
+	probe      func(group config.Key) []byte
 	made       uint64 // classes so far
 	streams    map[*core.Node]*stream
 	holds      *holds

@@ -21,6 +21,7 @@ type class struct {
 	view   *translate.View
 	police translate.Policed // of a class of policies, which is apart
 	pods   []ambient.Pod     // of a class of a node's pods: what the view says
+	probe  []byte            // of a class of a group's machines: likewise
 	step   uint64            // of view
 	steps  [][]resource.Ref  // steps[i] led to step - len(steps) + i + 1
 	refs   int               // in steps

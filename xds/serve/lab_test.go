@@ -40,6 +40,7 @@ type lab struct {
 	metrics  *prometheus.Registry
 	conn     *grpc.ClientConn
 	version  uint64
+	machines machineLog
 }
 
 // patience bounds every wait: a test that has to wait this long has failed.
@@ -61,7 +62,9 @@ func newLabOf(t *testing.T, cfg mesh.Config, authorize serve.Authorize, objects 
 	pipe := bufconn.Listen(1 << 20)
 	g := grpc.NewServer(grpc.ForceServerCodecV2(serve.Codec()))
 	ctx, stop := context.WithCancel(context.Background())
-	serve.NewServer(l.cache, authorize, serve.NewMetrics(l.metrics), slog.New(slog.DiscardHandler)).Register(ctx, g)
+	server := serve.NewServer(l.cache, authorize, serve.NewMetrics(l.metrics), slog.New(slog.DiscardHandler))
+	server.Follow(&l.machines)
+	server.Register(ctx, g)
 	served := make(chan struct{})
 	go func() { defer close(served); _ = g.Serve(pipe) }()
 	conn, err := grpc.NewClient("passthrough:///lab",

@@ -7,6 +7,7 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
+	"github.com/sallyport/sallyport/config/machine"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/translate"
@@ -18,6 +19,8 @@ const (
 	MetaLabels    = "LABELS"
 	MetaAccount   = "SERVICE_ACCOUNT"
 	MetaForward   = "SALLYPORT_FORWARD_PROXY" // ip:port of an explicit forward proxy
+	MetaGroup     = "AUTO_REGISTER_GROUP"     // Istio's: the WorkloadGroup that a machine joins by
+	MetaNetwork   = "NETWORK"                 // Istio's, of a machine
 )
 
 // parseNode reads who a proxy says it is: "TYPE~IP~POD.NS~NS.svc.cluster.local" and Istio's metadata.
@@ -54,12 +57,28 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 	for k, v := range meta[MetaLabels].GetStructValue().GetFields() {
 		out.Labels[k] = v.GetStringValue()
 	}
+	if group := meta[MetaGroup].GetStringValue(); group != "" && parts[0] == "sidecar" {
+		out.Machine = machineOf(n, group, out)
+	}
 	for _, ip := range strings.Split(meta["INSTANCE_IPS"].GetStringValue(), ",") {
 		if a, err := netip.ParseAddr(strings.TrimSpace(ip)); err == nil && a.Is6() && !a.Is4In6() && !a.IsLinkLocalUnicast() {
 			out.IPv6 = true
 		}
 	}
 	return out, nil
+}
+
+// machineOf is what a machine's proxy says of it.
+func machineOf(n *core.Node, group string, as translate.Node) *machine.Proxy {
+	parts := strings.Split(n.GetId(), "~")
+	address, _ := netip.ParseAddr(parts[1]) // one that is none is refused by whoever judges it
+	at := n.GetLocality()
+	return &machine.Proxy{
+		Group: group, Host: strings.TrimSuffix(parts[2], "."+as.Namespace), Address: address.Unmap(),
+		Network:  n.GetMetadata().GetFields()[MetaNetwork].GetStringValue(),
+		Locality: strings.TrimRight(strings.Join([]string{at.GetRegion(), at.GetZone(), at.GetSubZone()}, "/"), "/"),
+		Labels:   as.Labels,
+	}
 }
 
 // podOf gives POD.NAMESPACE of a node id, "" when the id is not of that form.

@@ -37,13 +37,11 @@ func (c *Cache) putOn(st *stream) {
 	if st.pods != nil {
 		return
 	}
-	on := st.proxy.On
-	cl := c.pods[on]
+	about := st.about()
+	cl := c.pods[about]
 	if cl == nil {
-		c.made++
-		cl = &class{id: c.made, pods: c.podsOn(on)}
-		cl.view = translate.BuildPods(cl.pods)
-		c.pods[on] = cl
+		cl = c.tells(st)
+		c.pods[about] = cl
 	}
 	cl.users++
 	st.pods = cl
@@ -51,7 +49,7 @@ func (c *Cache) putOn(st *stream) {
 
 func (c *Cache) leavePods(st *stream) {
 	if st.pods.users--; st.pods.users == 0 {
-		delete(c.pods, st.proxy.On)
+		delete(c.pods, st.about())
 	}
 }
 

@@ -36,6 +36,7 @@ type Server struct {
 	authorize Authorize
 	metrics   *Metrics
 	large     semaphore
+	machines  Machines // nil where nobody follows them
 
 	mu      sync.Mutex
 	streams map[streamKey]*stream
@@ -101,6 +102,7 @@ func (s *callbacks) asked(key streamKey, node *core.Node) (*stream, error) {
 	s.mu.Lock()
 	s.streams[key] = st
 	s.mu.Unlock()
+	s.machineCame(st)
 	s.metrics.connected.Inc()
 	s.log.Info("a proxy connected", "node", st.node.GetId(), "delta", key.delta)
 	return st, nil
@@ -117,6 +119,7 @@ func (s *callbacks) closed(key streamKey) {
 	}
 	st.endTurn()
 	s.cache.leave(st.node)
+	s.machineWent(st)
 	s.metrics.connected.Dec()
 	s.log.Info("a proxy left", "node", st.node.GetId())
 }
@@ -141,6 +144,9 @@ func (s *callbacks) OnStreamDeltaRequest(id int64, req *discovery.DeltaDiscovery
 		return err
 	}
 	req.Node = st.node
+	if s.healthTold(st, req.GetTypeUrl(), req.GetErrorDetail()) {
+		return nil
+	}
 	t, ok := resource.ParseType(req.GetTypeUrl())
 	if !ok {
 		return nil
@@ -188,6 +194,9 @@ func (s *callbacks) OnStreamRequest(id int64, req *discovery.DiscoveryRequest) e
 		return err
 	}
 	req.Node = st.node
+	if s.healthTold(st, req.GetTypeUrl(), req.GetErrorDetail()) {
+		return nil
+	}
 	t, ok := resource.ParseType(req.GetTypeUrl())
 	if nonce, problem := req.GetResponseNonce(), problem(req.GetErrorDetail()); ok && nonce != "" {
 		st.stats.heardWhole(t, nonce, req.GetVersionInfo(), problem)

@@ -27,7 +27,7 @@ type stream struct {
 	proxy   translate.Node
 	class   *class
 	policed *class // of resource.Extension
-	pods    *class // of resource.Pod
+	pods    *class // of resource.Pod and Probe
 	watches [typeCount]*watch
 	sent    [typeCount]position
 	at      [typeCount]uint64 // pushes when sent was set
@@ -115,7 +115,7 @@ func (s *stream) of(t resource.Type) *class {
 	switch t {
 	case resource.Extension:
 		return s.policed
-	case resource.Pod:
+	case resource.Pod, resource.Probe:
 		return s.pods
 	default:
 		return s.class

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/machine"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/locality"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -41,6 +42,8 @@ type Node struct {
 	Plain     bool   // it came without TLS: it gets no secrets
 	On        string // of the proxy of a node: the node
 	Host      string // of a pod's: the node that it is on; "" where nobody knows
+	// Machine is what the proxy of a machine says of it that wants to join by a WorkloadGroup; nil of others.
+	Machine *machine.Proxy
 }
 
 // IsRouter says whether the node id is a gateway's.

@@ -34,6 +34,9 @@ func (p *plane) ownNode(ctx context.Context, n translate.Node) (translate.Node, 
 		n.On, n.Forward = on, ""
 		return n, err
 	}
+	if n.Machine != nil {
+		return p.ownMachine(ctx, id, n)
+	}
 	if p.cluster == nil {
 		return n, p.ownRole(id, n)
 	}

@@ -28,7 +28,8 @@ type Config struct {
 	ForwardFor     string // the namespace that a forward proxy acts for, as in "up"; explain answers for it. "": for sidecars
 	CACertsDir     string // in the layout of Istio's cacerts; "" for a root of its own
 	CertTTL        time.Duration
-	Hosts          []string // names that the secure port is reached by, beside the usual ones
+	MachineGrace   time.Duration // how long a machine that left stays an endpoint; 0: machines.Grace
+	Hosts          []string      // names that the secure port is reached by, beside the usual ones
 
 	XDSAddr    string // plaintext xDS, loopback only; "" for none
 	SecureAddr string // xDS, certificates and audit records, over TLS

@@ -45,6 +45,7 @@ type plane struct {
 	cluster   *cluster        // nil without one
 	policies  policyNotes
 	keys      *keys.Fetcher
+	machines  joining
 	// keysFailing is which of them cannot be fetched.
 	keysFailing atomic.Pointer[map[config.Key]keys.Failure]
 	proposals   chan proposal
@@ -81,7 +82,12 @@ func (p *plane) configure(ctx context.Context) error {
 			if changed := p.apply(changes); first || len(changed.Authorization) > 0 {
 				p.wantKeys(ctx)
 			}
+			if first {
+				p.beginMachines(ctx)
+			}
 			first = false
+		case changes := <-p.machines.disk.Batches():
+			p.apply(changes)
 		case fetched := <-p.keys.Batches():
 			if len(fetched.Changes) > 0 {
 				p.apply(fetched.Changes)
@@ -126,6 +132,7 @@ func (p *plane) apply(changes []config.Change) registry.Changed {
 	if p.cluster != nil {
 		relabelled = p.known.apply(own) // before proxies learn of it: what a pod is decides what it gets
 	}
+	renamed := p.machines.Apply(own)
 	moved := p.nodes.apply(own)
 	for _, c := range own {
 		if c.Key.Kind == config.KindPod && c.Object == nil {
@@ -136,6 +143,8 @@ func (p *plane) apply(changes []config.Change) registry.Changed {
 	p.publish(s, changed)
 	p.cache.PodsChanged(moved)
 	p.cache.Relabel(relabelled)
+	p.cache.Relabel(renamed)
+	p.cache.ProbesChanged(groupsIn(own))
 	if p.cluster != nil {
 		p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, own, changed) })
 	}

@@ -62,8 +62,10 @@ func newPlane(ctx context.Context, cfg Config) (*plane, error) {
 		proposals: make(chan proposal),
 	}
 	p.nodes = newNodes(func() string { return p.snapshot.Load().Mesh.RootNamespace })
+	p.machines = p.keepMachines()
 	p.snapshot.Store(reg.Snapshot())
 	p.cache.FollowPods(p.podsOn)
+	p.cache.FollowProbes(p.machines.Probe)
 	p.keys.Folder = filepath.Join(cfg.DataDir, "token-keys")
 	metrics.MustRegister(policyEnds(p.snapshot.Load), keyFailures(p.failing))
 	p.sayIgnored(&settings)

@@ -60,7 +60,8 @@ func (p *plane) plainServer(ctx context.Context) *grpc.Server {
 		if n.IsAmbient() {
 			return n, status.Error(codes.PermissionDenied, "xds: nodes' proxies are served on the secure port only")
 		}
-		n.Plain = true // no keys go over this port
+		n.Machine = nil // nobody was authenticated
+		n.Plain = true  // no keys go over this port
 		return n, nil
 	}, p.xds, p.log).Register(ctx, g)
 	return g
@@ -89,7 +90,9 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 	guard := identity.NewGuard(identity.FirstOf(identity.Certificate{TrustDomain: trustDomain, Aliases: p.trustDomainAliases}, tokens), p.log, p.metrics)
 	g := grpc.NewServer(options(
 		grpc.Creds(credentials.NewTLS(tls)), grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))...)
-	serve.NewServer(p.cache, p.ownNode, p.xds, p.log).Register(ctx, g)
+	xds := serve.NewServer(p.cache, p.ownNode, p.xds, p.log)
+	xds.Follow(p.machines)
+	xds.Register(ctx, g)
 	istioca.New(istioca.Options{CA: authority, Tokens: tokens, OfPod: p.cluster != nil, Impersonate: p.impersonate, TTL: p.cfg.CertTTL, Metrics: p.metrics, Log: p.log}).Register(g)
 	s := &secure{server: g, jobs: []func(context.Context){func(ctx context.Context) { authority.Watch(ctx, 10*time.Second) }}}
 	if p.cluster != nil {

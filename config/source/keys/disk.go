@@ -4,12 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/source/wholefile"
 )
 
 // Sets that were fetched are kept in a folder, a file each, so that one who starts while an issuer is away has its keys. What somebody wrote
@@ -81,31 +81,13 @@ func (f *Fetcher) keep(s *set) {
 	}
 	s.unkept = false
 	if err == nil {
-		err = replace(f.file(s.Source), text)
+		err = wholefile.Replace(f.file(s.Source), text)
 	}
 	if err != nil {
 		f.Log.Warn("keys for tokens are not kept, so after a restart they have to be fetched", "namespace", s.Key.Namespace, "from", s.URI, "error", err)
 		return
 	}
 	f.disk.note(s.Key, len(text))
-}
-
-func replace(file string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	t, err := os.CreateTemp(filepath.Dir(file), "new-*")
-	if err != nil {
-		return err
-	}
-	_, err = t.Write(text)
-	if err = errors.Join(err, t.Sync(), t.Close()); err == nil {
-		err = os.Rename(t.Name(), file)
-	}
-	if err != nil {
-		_ = os.Remove(t.Name())
-	}
-	return err
 }
 
 // restore gives a set that was kept and may still be trusted.

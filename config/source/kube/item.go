@@ -106,7 +106,10 @@ func readCustom(e envelope) version {
 		generation: m.Generation,
 		reported:   reported(e),
 	}
-	e.Status, e.Metadata.ResourceVersion, e.Metadata.Generation = nil, "", 0
+	e.Metadata.ResourceVersion, e.Metadata.Generation = "", 0
+	if v.key.Kind != config.KindWorkloadEntry { // of which the status says whether it is an endpoint
+		e.Status = nil
+	}
 	plain, err := json.Marshal(e)
 	if err != nil {
 		v.findings = []admission.Finding{{Severity: admission.Error, Message: "cannot be read: " + err.Error()}}

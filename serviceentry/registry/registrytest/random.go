@@ -89,7 +89,9 @@ func (w *World) object() *config.Object {
 	case 18:
 		return w.made(config.KindGateway, ns, pick(w, []string{"g1", "g2"}), w.gatewayObject(), nil)
 	case 8:
-		return w.made(config.KindWorkloadEntry, ns, pick(w, []string{"w1", "w2", "w3"}), w.workload(), nil)
+		o := w.made(config.KindWorkloadEntry, ns, pick(w, []string{"w1", "w2", "w3"}), w.workload(), nil)
+		o.Out = pick(w, []string{"", "", "its probe fails"})
+		return o
 	case 7:
 		return w.made(config.KindSecret, ns, pick(w, []string{"client", "client-cacert"}), w.secret(), nil)
 	case 5:

@@ -62,6 +62,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
+// Ask performs one probe at an address, and says why it fails.
+func Ask(ctx context.Context, p Probe, at netip.Addr) error {
+	status, err := (&handler{pod: at.Unmap()}).perform(ctx, p)
+	if err == nil && (status < http.StatusOK || status >= http.StatusBadRequest) {
+		err = fmt.Errorf("the application answers with status %d", status)
+	}
+	return err
+}
+
 func (h *handler) perform(ctx context.Context, p Probe) (int, error) {
 	switch {
 	case p.HTTPGet != nil:

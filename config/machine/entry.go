@@ -1,0 +1,146 @@
+package machine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"istio.io/api/annotation"
+	"istio.io/api/label"
+	networking "istio.io/api/networking/v1alpha3"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode"
+)
+
+// HealthChecks is Istio's annotation of an entry that is an endpoint only while its condition Healthy says so.
+const HealthChecks = decode.HealthChecks
+
+// Origin is where an entry comes from that a machine's proxy made by joining.
+const Origin = "machine"
+
+// Proxy is the proxy of a machine.
+type Proxy struct {
+	// What its certificate or token, and its connection, prove.
+	Namespace, Account string
+	Source             netip.Addr
+
+	// What it says of itself.
+	Group    string
+	Host     string // the machine's name
+	Address  netip.Addr
+	Network  string            // "" for the template's
+	Locality string            // likewise
+	Labels   map[string]string // the group's win
+}
+
+// GroupKey is the group that it wants to join.
+func (p Proxy) GroupKey() config.Key {
+	return config.Key{Kind: config.KindWorkloadGroup, Namespace: p.Namespace, Name: p.Group}
+}
+
+// Key is that of its entry: Istio's GROUP-ADDRESS[-NETWORK].
+func (p Proxy) Key() config.Key {
+	name := p.Group + "-" + strings.ReplaceAll(p.Address.String(), ":", "-")
+	if p.Network != "" {
+		name += "-" + p.Network
+	}
+	if len(name) > validation.DNS1123SubdomainMaxLength {
+		name = name[len(name)-validation.DNS1123SubdomainMaxLength:]
+	}
+	return config.Key{Kind: config.KindWorkloadEntry, Namespace: p.Namespace, Name: name}
+}
+
+// Entry makes the entry of a proxy that may join the group.
+func Entry(group *config.Object, p Proxy) (*config.Object, error) {
+	g := group.Spec.(*networking.WorkloadGroup)
+	if err := mayJoin(group, p); err != nil {
+		return nil, fmt.Errorf("%s of %s may not join %s: %w", p.Address, Account(p.Namespace, p.Account), group.Key, err)
+	}
+	spec := proto.Clone(g.Template).(*networking.WorkloadEntry)
+	spec.Address, spec.ServiceAccount = p.Address.String(), p.Account
+	spec.Network, spec.Locality = cmp.Or(p.Network, spec.Network), cmp.Or(p.Locality, spec.Locality)
+	spec.Labels = labels(g, p)
+	o := &config.Object{
+		Key: p.Key(), Labels: maps.Clone(spec.Labels), Annotations: map[string]string{}, Origin: Origin, Spec: spec,
+	}
+	maps.Copy(o.Annotations, g.GetMetadata().GetAnnotations())
+	o.Annotations[annotation.IoIstioAutoRegistrationGroup.Name] = group.Name
+	if g.Probe != nil {
+		o.Annotations[HealthChecks] = "true"
+	}
+	decode.Stamp(o)
+	return o, nil
+}
+
+// Account is how a service account is written in words for people.
+func Account(namespace, name string) string { return namespace + "/" + name }
+
+// labels are those of the machine. What the group says of all of its machines counts more than what one says of itself: whom policies mean is
+// the namespace's to say. A proxy is there, so clients are told that it takes mutual TLS, unless somebody says otherwise.
+func labels(g *networking.WorkloadGroup, p Proxy) map[string]string {
+	out := map[string]string{label.SecurityTlsMode.Name: "istio"}
+	for _, said := range []map[string]string{p.Labels, g.Template.GetLabels(), g.GetMetadata().GetLabels()} {
+		maps.Copy(out, said)
+	}
+	return out
+}
+
+// mayJoin says why not; nil where it may.
+func mayJoin(group *config.Object, p Proxy) error {
+	g := group.Spec.(*networking.WorkloadGroup)
+	account := cmp.Or(g.GetTemplate().GetServiceAccount(), "default")
+	switch {
+	case g.Template == nil:
+		return fmt.Errorf("it has no spec.template; write one, as in {serviceAccount: NAME}")
+	case p.Namespace != group.Namespace:
+		return fmt.Errorf("it is of another namespace than the token, which is of %q", p.Namespace)
+	case p.Account != account:
+		return fmt.Errorf("its spec.template.serviceAccount is %q; use a token of that account, or write %q there", account, p.Account)
+	}
+	if err := mayHave(group, p); err != nil {
+		return err
+	}
+	if problems := validation.IsDNS1123Subdomain(p.Key().Name); len(problems) > 0 {
+		return fmt.Errorf("its WorkloadEntry would be called %q (group, address, network), and that is no name: %s; use another ISTIO_META_NETWORK", p.Key().Name, problems[0])
+	}
+	return nil
+}
+
+// mayHave says why the machine may not be known at the address. It is where its connection comes from, unless the group names ranges: a machine behind
+// a translation of addresses cannot show its own.
+func mayHave(group *config.Object, p Proxy) error {
+	a := p.Address
+	if !a.IsValid() || a.Zone() != "" || a.IsUnspecified() || a.IsLoopback() || a.IsMulticast() || a.IsLinkLocalUnicast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		return fmt.Errorf("%s is no address that others could reach it by; give the agent another one (--ip, INSTANCE_IP)", a)
+	}
+	ranges, err := admission.MachineRanges(group.Annotations[admission.MachinesAnnotation])
+	if err != nil {
+		return err
+	}
+	for _, r := range ranges {
+		if r.Contains(a) {
+			return nil
+		}
+	}
+	if a == p.Source {
+		return nil
+	}
+	return fmt.Errorf("its connection comes from %s; give the agent that address, or, where addresses are translated on the way, write the machines' own ranges into the group's annotation %s, such as %s/%d", p.Source, admission.MachinesAnnotation, a, a.BitLen())
+}
+
+// GroupOf is the group that an entry was made by, when its machine joined; "" of one that somebody wrote.
+func GroupOf(entry *config.Object) string {
+	return entry.Annotations[annotation.IoIstioAutoRegistrationGroup.Name]
+}
+
+// TakeOut makes an entry no endpoint, and says why. The entry is nobody else's yet.
+func TakeOut(entry *config.Object, why string) {
+	entry.Out = why
+	decode.Stamp(entry)
+}

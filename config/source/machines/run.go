@@ -1,0 +1,176 @@
+package machines
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/machine"
+)
+
+// Apply takes changes of the configuration. It gives the labels that machines with connected proxies have now, by HOST.NAMESPACE as in node ids,
+// where they are others than before.
+func (k *Keeper) Apply(changes []config.Change) (relabelled map[string]map[string]string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range changes {
+		switch c.Key.Kind {
+		case config.KindWorkloadGroup:
+			k.setGroup(c, &relabelled)
+		case config.KindWorkloadEntry:
+			k.setEntry(c)
+		}
+	}
+	return relabelled
+}
+
+func (k *Keeper) setGroup(c config.Change, relabelled *map[string]map[string]string) {
+	was := k.groups[c.Key]
+	if c.Object == nil {
+		delete(k.groups, c.Key)
+	} else {
+		k.groups[c.Key] = c.Object
+	}
+	for _, h := range k.machines {
+		if h.Proxy.GroupKey() != c.Key {
+			continue
+		}
+		if !h.Health.Known && was != nil && h.Object != nil && !probed(was) && probed(c.Object) {
+			h.Health = Health{Known: true, Well: true} // it was served without a probe: it stays so until that has failed
+		}
+		old := h.Object
+		k.renew(h)
+		h.differs()
+		if old != nil && h.Object != nil && h.streams > 0 && !maps.Equal(old.Labels, h.Object.Labels) {
+			if *relabelled == nil {
+				*relabelled = map[string]map[string]string{}
+			}
+			(*relabelled)[h.Proxy.Host+"."+h.Proxy.Namespace] = h.Object.Labels
+		}
+	}
+	k.look()
+}
+
+func probed(group *config.Object) bool {
+	return group != nil && group.Spec.(*networking.WorkloadGroup).Probe != nil
+}
+
+// setEntry notes what others write, and that one is gone which is to stand.
+func (k *Keeper) setEntry(c config.Change) {
+	if c.Object != nil && c.Object.Origin == machine.Origin {
+		return
+	}
+	other := c.Object != nil && machine.GroupOf(c.Object) == ""
+	h := k.machines[c.Key]
+	if h != nil && (other != k.others[c.Key] || c.Object == nil) {
+		h.Again = true
+		h.differs()
+		k.look()
+	}
+	if delete(k.others, c.Key); other {
+		k.others[c.Key] = true
+	}
+}
+
+// Run makes entries stand and go, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	for {
+		timer := time.NewTimer(k.settle(ctx))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-k.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// settle does what is due, and says how long nothing else is.
+func (k *Keeper) settle(ctx context.Context) time.Duration {
+	for _, w := range k.due() {
+		if ctx.Err() != nil {
+			break
+		}
+		var err error
+		if w.gone {
+			err = k.Store.Remove(ctx, w.Entry)
+		} else {
+			err = k.Store.Put(ctx, w.Entry)
+		}
+		k.did(w, err)
+	}
+	return k.next()
+}
+
+// work is one thing to do.
+type work struct {
+	Entry
+	key    config.Key
+	wanted uint64
+	gone   bool
+}
+
+func (k *Keeper) due() (out []work) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.now()
+	for key, h := range k.machines {
+		ends := h.streams == 0 && !now.Before(h.until)
+		h.Others = k.others[key]
+		switch {
+		case now.Before(h.again) || k.others[key] && !ends:
+		case ends || h.Object == nil && h.wanted != h.done:
+			out = append(out, work{h.Entry, key, h.wanted, true})
+		case h.wanted != h.done:
+			out = append(out, work{h.Entry, key, h.wanted, false})
+		}
+	}
+	return out
+}
+
+// did notes what became of it. One whose proxy came back meanwhile is kept, and put again.
+func (k *Keeper) did(w work, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.machines[w.key]
+	if h == nil {
+		return
+	}
+	if err != nil {
+		h.again = k.now().Add(retry)
+		k.Log.Warn("the WorkloadEntry of a machine is not as it should be, and is tried again", "entry", w.key.String(), "error", err)
+		return
+	}
+	h.again, h.done = time.Time{}, w.wanted
+	if h.wanted == w.wanted {
+		h.Again = false
+	}
+	if w.gone && h.streams == 0 && h.wanted == w.wanted && !k.now().Before(h.until) {
+		delete(k.machines, w.key)
+		if k.of[h.Proxy.GroupKey()]--; k.of[h.Proxy.GroupKey()] == 0 {
+			delete(k.of, h.Proxy.GroupKey())
+		}
+		k.Log.Info("a machine has left", "entry", w.key.String())
+	}
+}
+
+// next is how long nothing is due.
+func (k *Keeper) next() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now, out := k.now(), time.Hour
+	for _, h := range k.machines {
+		if h.streams == 0 {
+			out = min(out, max(h.until.Sub(now), h.again.Sub(now)))
+		}
+		if h.wanted != h.done {
+			out = min(out, h.again.Sub(now))
+		}
+	}
+	return max(out, 0)
+}

@@ -1,0 +1,96 @@
+package serve
+
+import (
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/machine"
+	"github.com/sallyport/sallyport/xds/health"
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+// Machines follows the proxies of machines that were let in.
+type Machines interface {
+	Came(machine.Proxy)
+	Went(machine.Proxy)
+	// Healthy is told what the machine's agent says of it: why it is not well, or "".
+	Healthy(p machine.Proxy, problem string)
+}
+
+// Follow has machines followed. Call it before the server is registered.
+func (s *Server) Follow(m Machines) { s.machines = m }
+
+// healthTold takes such a request, and says whether it was one.
+func (s *callbacks) healthTold(st *stream, url string, detail *rpcstatus.Status) bool {
+	if url != health.Type {
+		return false
+	}
+	if m := st.proxy.Machine; m != nil && s.machines != nil {
+		s.machines.Healthy(*m, problem(detail))
+	}
+	return true
+}
+
+func (s *callbacks) machineCame(st *stream) {
+	if m := st.proxy.Machine; m != nil && s.machines != nil {
+		s.machines.Came(*m)
+	}
+}
+
+func (s *callbacks) machineWent(st *stream) {
+	if m := st.proxy.Machine; m != nil && s.machines != nil {
+		s.machines.Went(*m)
+	}
+}
+
+// FollowProbes says who knows the probe of a group, nil for none. Call it before the cache is used; it is called while the cache is held, and must
+// not wait.
+func (c *Cache) FollowProbes(of func(group config.Key) []byte) { c.probe = of }
+
+// ProbesChanged tells that groups have other probes, maybe; the agents of their machines learn of it.
+func (c *Cache) ProbesChanged(groups []config.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, group := range groups {
+		cl := c.pods[group.String()]
+		if cl == nil {
+			continue
+		}
+		now := c.probe(group)
+		view, refs := translate.UpdateProbe(cl.view, cl.probe, now)
+		if cl.view, cl.probe = view, now; len(refs) == 0 {
+			continue
+		}
+		cl.note(refs)
+		for _, st := range c.streams {
+			if st.pods == cl {
+				st.push()
+				c.heardFrom(st)
+			}
+		}
+	}
+}
+
+// about is what an agent itself is told about: the pods of its node, or the probe of its machine's group; "" for nothing.
+func (s *stream) about() string {
+	if m := s.proxy.Machine; m != nil {
+		return m.GroupKey().String()
+	}
+	return s.proxy.On
+}
+
+// tells makes the class of those who are told about the same.
+func (c *Cache) tells(st *stream) *class {
+	c.made++
+	if m := st.proxy.Machine; m != nil {
+		cl := &class{id: c.made}
+		if c.probe != nil {
+			cl.probe = c.probe(m.GroupKey())
+		}
+		cl.view = translate.BuildProbe(cl.probe)
+		return cl
+	}
+	cl := &class{id: c.made, pods: c.podsOn(st.proxy.On)}
+	cl.view = translate.BuildPods(cl.pods)
+	return cl
+}
