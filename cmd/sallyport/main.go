@@ -49,7 +49,7 @@ Exit codes: 0 done, 1 the answer is no, 2 the call was wrong, 3 it failed.`,
 	root.AddCommand(
 		upCommand(), controllerCommand(), explainCommand(), lintCommand(), auditCommand(),
 		proxiesCommand(), configCommand(), tokenCommand(), caCommand(), injectCommand(), checkCommand(), verifyCommand(), policyCommand(), detectCommand(),
-		simulateCommand(), suggestCommand(), reviewCommand(), remoteSecretCommand(),
+		simulateCommand(), suggestCommand(), reviewCommand(), remoteSecretCommand(), machineFilesCommand(),
 	)
 	return root
 }

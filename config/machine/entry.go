@@ -91,6 +91,9 @@ func labels(g *networking.WorkloadGroup, p Proxy) map[string]string {
 	return out
 }
 
+// mostLabels is how many labels a machine may say of itself.
+const mostLabels = 64
+
 // mayJoin says why not; nil where it may.
 func mayJoin(group *config.Object, p Proxy) error {
 	g := group.Spec.(*networking.WorkloadGroup)
@@ -102,6 +105,9 @@ func mayJoin(group *config.Object, p Proxy) error {
 		return fmt.Errorf("it is of another namespace than the token, which is of %q", p.Namespace)
 	case p.Account != account:
 		return fmt.Errorf("its spec.template.serviceAccount is %q; use a token of that account, or write %q there", account, p.Account)
+	}
+	if len(p.Labels) > mostLabels {
+		return fmt.Errorf("it has %d labels of its own, at most %d are taken", len(p.Labels), mostLabels)
 	}
 	if err := mayHave(group, p); err != nil {
 		return err

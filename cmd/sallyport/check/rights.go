@@ -22,6 +22,7 @@ var needed = []struct {
 	{"security.istio.io", []string{"authorizationpolicies", "peerauthentications", "requestauthentications"}, []string{"get", "list", "watch"}, "these objects are not enforced, and no status says so"},
 	{"networking.istio.io", []string{"serviceentries/status"}, []string{"patch"}, "objects' status does not say what became of them"},
 	{"egress.sallyport.io", []string{"egresspolicies/status"}, []string{"patch"}, "their status does not say what became of them"},
+	{"networking.istio.io", []string{"workloadentries"}, []string{"create", "update", "delete"}, "no machine joins by a WorkloadGroup"},
 	{"authentication.k8s.io", []string{"tokenreviews"}, []string{"create"}, "no new proxy gets a certificate"},
 }
 

@@ -86,7 +86,7 @@ func (p *plane) configure(ctx context.Context) error {
 				p.beginMachines(ctx)
 			}
 			first = false
-		case changes := <-p.machines.disk.Batches():
+		case changes := <-p.machines.batches():
 			p.apply(changes)
 		case fetched := <-p.keys.Batches():
 			if len(fetched.Changes) > 0 {

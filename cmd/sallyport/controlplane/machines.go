@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"path/filepath"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -13,14 +14,19 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/machine"
+	"github.com/sallyport/sallyport/config/source/kube/joined"
 	"github.com/sallyport/sallyport/config/source/machines"
 	"github.com/sallyport/sallyport/xds/health"
 	"github.com/sallyport/sallyport/xds/identity"
+	"github.com/sallyport/sallyport/xds/identity/workload"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
 // machinesFolder is where, in the data folder, those are that have joined.
 const machinesFolder = "machines"
+
+// maxProblem is how many bytes are kept of what a machine says of its health.
+const maxProblem = 256
 
 // joining is who keeps the machines that join by WorkloadGroups.
 type joining struct {
@@ -30,37 +36,68 @@ type joining struct {
 
 // Healthy has the shape that serve.Machines asks for.
 func (j joining) Healthy(p machine.Proxy, problem string) {
+	if len(problem) > maxProblem {
+		problem = strings.ToValidUTF8(problem[:maxProblem], "") + "…"
+	}
 	j.Tell(p, machines.Health{Known: true, Well: problem == "", Why: problem})
 }
 
 // keepMachines makes it, with what an earlier run knew.
-func (p *plane) keepMachines() joining {
+func (p *plane) keepMachines() (joining, error) {
+	if c := p.cfg.Cluster; c != nil {
+		store, err := joined.New(c.REST, c.Replica)
+		if err != nil {
+			return joining{}, err
+		}
+		j := joining{Keeper: machines.New(p.log, store)}
+		j.Replica, j.Alive = c.Replica, func(replica string) bool {
+			_, _, _, ok := p.known.Pod(c.Namespace, replica)
+			return ok
+		}
+		if p.cfg.MachineGrace > 0 {
+			j.Grace = p.cfg.MachineGrace
+		}
+		return j, nil
+	}
 	disk := machines.NewDisk(filepath.Join(p.cfg.DataDir, machinesFolder))
 	j := joining{machines.New(p.log, disk), disk}
 	if p.cfg.MachineGrace > 0 {
 		j.Grace = p.cfg.MachineGrace
 	}
 	j.Restore(disk.Load(p.log))
-	return j
+	return j, nil
+}
+
+// batches is what machines change of the configuration themselves: nothing in a cluster, where its API server tells of it.
+func (j joining) batches() <-chan []config.Change {
+	if j.disk == nil {
+		return nil
+	}
+	return j.disk.Batches()
 }
 
 // beginMachines is called once, after the first batch of the configuration: machines of an earlier run are part of it.
 func (p *plane) beginMachines(ctx context.Context) {
-	if changes := p.machines.disk.Adopt(p.machines.Standing()); len(changes) > 0 {
-		p.apply(changes)
+	if d := p.machines.disk; d != nil {
+		if changes := d.Adopt(p.machines.Standing()); len(changes) > 0 {
+			p.apply(changes)
+		}
 	}
 	go p.machines.Run(ctx)
 }
 
 // ownMachine lets a caller be a machine of its own account, at the address that its connection comes from.
 func (p *plane) ownMachine(ctx context.Context, id identity.ID, n translate.Node) (translate.Node, error) {
-	if p.cluster != nil {
-		return n, status.Errorf(codes.PermissionDenied, "xds: %s may not join %s: machines join where the configuration is files (--config-dir); in a cluster write a WorkloadEntry", id, n.Machine.GroupKey())
+	if err := workload.CheckID(n.ID); err != nil {
+		return n, status.Errorf(codes.InvalidArgument, "xds: node id %q: %v", n.ID, err)
 	}
 	m := *n.Machine
 	m.Namespace, m.Account, m.Source = id.Namespace, id.ServiceAccount, sourceOf(ctx)
 	if of := identity.PodFromContext(ctx); of.Name != "" {
 		return n, status.Errorf(codes.PermissionDenied, "xds: %s may not join %s as a machine: its token is that of the pod %q", id, m.GroupKey(), of.Name)
+	}
+	if pod := p.known.podAt(m.Address); pod != nil {
+		return n, status.Errorf(codes.PermissionDenied, "xds: %s may not join %s at %s: that is the address of %s", id, m.GroupKey(), m.Address, pod.Key)
 	}
 	labels, err := p.machines.Admit(m)
 	switch {
@@ -126,3 +163,6 @@ func probeOf(p *networking.ReadinessProbe) health.Probe {
 	}
 	return out
 }
+
+// joins says whether machines of an account may come with tokens that are bound to no pod.
+func (p *plane) joins(id identity.ID) bool { return p.machines.Joins(id.Namespace, id.ServiceAccount) }

@@ -62,7 +62,9 @@ func newPlane(ctx context.Context, cfg Config) (*plane, error) {
 		proposals: make(chan proposal),
 	}
 	p.nodes = newNodes(func() string { return p.snapshot.Load().Mesh.RootNamespace })
-	p.machines = p.keepMachines()
+	if p.machines, err = p.keepMachines(); err != nil {
+		return nil, fmt.Errorf("machines that join: %w", err)
+	}
 	p.snapshot.Store(reg.Snapshot())
 	p.cache.FollowPods(p.podsOn)
 	p.cache.FollowProbes(p.machines.Probe)

@@ -93,7 +93,7 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 	xds := serve.NewServer(p.cache, p.ownNode, p.xds, p.log)
 	xds.Follow(p.machines)
 	xds.Register(ctx, g)
-	istioca.New(istioca.Options{CA: authority, Tokens: tokens, OfPod: p.cluster != nil, Impersonate: p.impersonate, TTL: p.cfg.CertTTL, Metrics: p.metrics, Log: p.log}).Register(g)
+	istioca.New(istioca.Options{CA: authority, Tokens: tokens, OfPod: p.cluster != nil, Unbound: p.joins, Impersonate: p.impersonate, TTL: p.cfg.CertTTL, Metrics: p.metrics, Log: p.log}).Register(g)
 	s := &secure{server: g, jobs: []func(context.Context){func(ctx context.Context) { authority.Watch(ctx, 10*time.Second) }}}
 	if p.cluster != nil {
 		p.cluster.replicas(p, authority).Register(g)

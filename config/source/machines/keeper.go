@@ -26,6 +26,9 @@ const Patience = 30 * time.Second
 // retry is how long is waited after a Store failed.
 const retry = time.Second
 
+// pause is how long an entry that was written stays as it is: a machine that is well and not well by turns costs no more than that.
+const pause = 500 * time.Millisecond
+
 // Health is how a machine is, by the probe of its group. The zero value is that nobody knows.
 type Health struct {
 	Known, Well bool
@@ -41,6 +44,15 @@ type Entry struct {
 	Object    *config.Object `json:"-"`
 	Again     bool           `json:"-"` // what stood was taken away by somebody else
 	Others    bool           `json:"-"` // what stands is somebody else's
+	Left      *config.Object `json:"-"` // what was seen of an entry that nobody holds; then nothing else is set
+}
+
+// Key is the entry's.
+func (e Entry) Key() config.Key {
+	if e.Left != nil {
+		return e.Left.Key
+	}
+	return e.Proxy.Key()
 }
 
 // Store makes entries stand, and go. Both may be called again for the same.
@@ -54,14 +66,24 @@ type Keeper struct {
 	Log   *slog.Logger
 	Store Store
 	Grace time.Duration // 0 for the default
-	now   func() time.Time
+	// Replica is this one's name, and Alive says whether there is one of a name, where several share an API server.
+	Replica string
+	Alive   func(replica string) bool
+	now     func() time.Time
 
 	mu       sync.Mutex
 	groups   map[config.Key]*config.Object
 	machines map[config.Key]*held // by their entries
 	of       map[config.Key]int   // how many a group has
 	others   map[config.Key]bool  // entries that somebody wrote by hand
+	joined   map[config.Key]*seen // entries of machines in the API server
 	wake     chan struct{}
+}
+
+// seen is such an entry, and since when nobody seems to hold it; zero while somebody does.
+type seen struct {
+	object *config.Object
+	since  time.Time
 }
 
 // held is a machine that is kept.
@@ -76,11 +98,16 @@ type held struct {
 
 func (h *held) differs() { h.wanted++ }
 
+// is says whether it is that machine: others' entries may have the same name, since addresses and networks may be parts of names, too.
+func (h *held) is(p machine.Proxy) bool {
+	return h.Proxy.GroupKey() == p.GroupKey() && h.Proxy.Address == p.Address && h.Proxy.Network == p.Network
+}
+
 // New makes a keeper that knows nobody.
 func New(log *slog.Logger, store Store) *Keeper {
 	return &Keeper{
 		Log: log, Store: store, Grace: Grace, now: time.Now, groups: map[config.Key]*config.Object{}, machines: map[config.Key]*held{},
-		of: map[config.Key]int{}, others: map[config.Key]bool{}, wake: make(chan struct{}, 1),
+		of: map[config.Key]int{}, others: map[config.Key]bool{}, joined: map[config.Key]*seen{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -127,7 +154,11 @@ func (k *Keeper) Admit(p machine.Proxy) (labels map[string]string, err error) {
 	if k.others[o.Key] {
 		return nil, fmt.Errorf("%s is there already, and is no machine's of %s: give one of the two another name", o.Key, p.GroupKey())
 	}
-	if k.machines[o.Key] == nil && k.of[p.GroupKey()] >= Most {
+	h := k.machines[o.Key]
+	if h != nil && !h.is(p) {
+		return nil, fmt.Errorf("%s is that of the machine %s of %s: give one of the two another ISTIO_META_NETWORK", o.Key, h.Proxy.Address, h.Proxy.GroupKey())
+	}
+	if h == nil && k.of[p.GroupKey()] >= Most {
 		return nil, fmt.Errorf("%s has %d machines already, and no group has more; write another one", p.GroupKey(), Most)
 	}
 	return o.Labels, nil
@@ -156,6 +187,9 @@ func (k *Keeper) Came(p machine.Proxy) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.machines[p.Key()]
+	if h != nil && !h.is(p) {
+		return // two came at once, and the other was first
+	}
 	if h == nil {
 		h = &held{}
 		k.machines[p.Key()] = h
@@ -176,7 +210,7 @@ func (k *Keeper) Went(p machine.Proxy) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.machines[p.Key()]
-	if h == nil || h.streams == 0 {
+	if h == nil || h.streams == 0 || !h.is(p) {
 		return
 	}
 	if h.streams--; h.streams == 0 {
@@ -192,7 +226,7 @@ func (k *Keeper) Tell(p machine.Proxy, now Health) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.machines[p.Key()]
-	if h == nil || h.Health == now {
+	if h == nil || h.Health == now || !h.is(p) {
 		return
 	}
 	h.Health = now

@@ -37,8 +37,8 @@ func (s *shelf) Remove(_ context.Context, e Entry) error {
 	if s.fail != nil {
 		return s.fail
 	}
-	delete(s.stands, e.Proxy.Key().Name)
-	s.calls = append(s.calls, "remove "+e.Proxy.Key().Name)
+	delete(s.stands, e.Key().Name)
+	s.calls = append(s.calls, "remove "+e.Key().Name)
 	return nil
 }
 
@@ -154,14 +154,14 @@ func TestHealth(t *testing.T) {
 	}
 	for i, s := range steps {
 		s.do()
-		l.after(0)
+		l.after(pause)
 		if out := l.shelf.stands["db-192.0.2.7"]; out != s.out && (s.out == "" || !strings.Contains(out, s.out)) {
 			t.Errorf("step %d: %q, want %q", i, out, s.out)
 		}
 	}
 	was := len(l.shelf.calls)
 	l.Tell(p, Health{Known: true, Well: true})
-	if l.after(0); len(l.shelf.calls) != was {
+	if l.after(pause); len(l.shelf.calls) != was {
 		t.Error("the same health was written again")
 	}
 }
@@ -171,25 +171,25 @@ func TestGroupChanges(t *testing.T) {
 	l := newLab(group("shop", "db", "db", false))
 	p := proxy("192.0.2.7")
 	l.join(t, p)
-	l.after(0)
+	l.after(pause)
 	next := group("shop", "db", "db", true)
 	next.Spec.(*networking.WorkloadGroup).Metadata.Labels["tier"] = "gold"
 	moved := l.Apply([]config.Change{{Key: next.Key, Object: next}})
-	l.after(0)
+	l.after(pause)
 	if out, there := l.shelf.stands["db-192.0.2.7"]; !there || out != "" || moved["vm.shop"]["tier"] != "gold" {
 		t.Errorf("%v %q, labels %v", there, out, moved)
 	}
 	other := group("shop", "db", "other", true)
 	l.Apply([]config.Change{{Key: other.Key, Object: other}})
-	if l.after(0); len(l.shelf.stands) > 0 {
+	if l.after(pause); len(l.shelf.stands) > 0 {
 		t.Error("a machine of an account that is the group's no more stays")
 	}
 	l.Apply([]config.Change{{Key: next.Key, Object: next}})
-	if l.after(0); len(l.shelf.stands) != 1 {
+	if l.after(pause); len(l.shelf.stands) != 1 {
 		t.Error("a machine does not come back with its group")
 	}
 	l.Apply([]config.Change{{Key: next.Key}})
-	if l.after(0); len(l.shelf.stands) > 0 {
+	if l.after(pause); len(l.shelf.stands) > 0 {
 		t.Error("a machine outlives its group")
 	}
 	if _, err := l.Admit(p); !errors.As(err, new(NoGroup)) {
@@ -208,13 +208,51 @@ func TestOthersEntries(t *testing.T) {
 	}
 	l.Apply([]config.Change{{Key: other.Key}})
 	l.join(t, p)
-	l.after(0)
+	l.after(pause)
 	l.Apply([]config.Change{{Key: other.Key, Object: other}})
 	l.after(time.Hour)
 	calls := len(l.shelf.calls)
 	l.Apply([]config.Change{{Key: other.Key}})
-	if l.after(0); len(l.shelf.calls) != calls+1 || calls != 1 {
+	if l.after(pause); len(l.shelf.calls) != calls+1 || calls != 1 {
 		t.Errorf("%v: want one put before the other came, and one after it went", l.shelf.calls)
+	}
+}
+
+// TestNamesake: an entry's name does not say whose it is, and nobody takes another machine's by it.
+func TestNamesake(t *testing.T) {
+	l := newLab(group("shop", "db", "db", false), group("shop", "db-10.0.0.1", "web", false))
+	first := proxy("10.0.0.1")
+	first.Network = "10.0.0.2"
+	l.join(t, first)
+	second := proxy("10.0.0.2")
+	second.Group, second.Account = "db-10.0.0.1", "web"
+	if first.Key() != second.Key() {
+		t.Fatalf("%s, %s", first.Key(), second.Key())
+	}
+	if _, err := l.Admit(second); err == nil || !strings.Contains(err.Error(), "is that of the machine 10.0.0.1") {
+		t.Error(err)
+	}
+	l.Came(second)
+	l.Tell(second, Health{Known: true})
+	l.Went(second)
+	l.after(time.Hour)
+	if h := l.machines[first.Key()]; h == nil || h.Proxy.Account != "db" || h.Health.Known || len(l.shelf.stands) != 1 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// TestUnsteady: a machine that changes its mind is written now and then, as it is by then.
+func TestUnsteady(t *testing.T) {
+	l := newLab(group("shop", "db", "db", true))
+	p := proxy("192.0.2.7")
+	l.join(t, p)
+	for i := range 1000 {
+		l.Tell(p, Health{Known: true, Well: i%2 == 1})
+		l.after(time.Millisecond)
+	}
+	l.after(pause)
+	if n := len(l.shelf.calls); n > 5 || l.shelf.stands["db-192.0.2.7"] != "" {
+		t.Errorf("%d writes, at last %q", n, l.shelf.stands["db-192.0.2.7"])
 	}
 }
 

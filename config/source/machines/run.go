@@ -63,7 +63,9 @@ func (k *Keeper) setEntry(c config.Change) {
 	if c.Object != nil && c.Object.Origin == machine.Origin {
 		return
 	}
-	other := c.Object != nil && machine.GroupOf(c.Object) == ""
+	joined := c.Object != nil && machine.GroupOf(c.Object) != ""
+	other := c.Object != nil && !joined
+	k.see(c, joined)
 	h := k.machines[c.Key]
 	if h != nil && (other != k.others[c.Key] || c.Object == nil) {
 		h.Again = true
@@ -130,7 +132,7 @@ func (k *Keeper) due() (out []work) {
 			out = append(out, work{h.Entry, key, h.wanted, false})
 		}
 	}
-	return out
+	return append(out, k.left(now)...)
 }
 
 // did notes what became of it. One whose proxy came back meanwhile is kept, and put again.
@@ -138,6 +140,10 @@ func (k *Keeper) did(w work, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.machines[w.key]
+	if w.Left != nil {
+		k.wasLeft(w, err)
+		return
+	}
 	if h == nil {
 		return
 	}
@@ -146,7 +152,7 @@ func (k *Keeper) did(w work, err error) {
 		k.Log.Warn("the WorkloadEntry of a machine is not as it should be, and is tried again", "entry", w.key.String(), "error", err)
 		return
 	}
-	h.again, h.done = time.Time{}, w.wanted
+	h.again, h.done = k.now().Add(pause), w.wanted
 	if h.wanted == w.wanted {
 		h.Again = false
 	}
@@ -159,11 +165,26 @@ func (k *Keeper) did(w work, err error) {
 	}
 }
 
+// wasLeft notes what became of one that nobody held. What could not be removed is tried again after a while.
+func (k *Keeper) wasLeft(w work, err error) {
+	if s := k.joined[w.key]; s != nil {
+		s.since = time.Time{}
+	}
+	if err != nil {
+		k.Log.Warn("a WorkloadEntry whose machine is gone stays, and its removal is tried again", "entry", w.key.String(), "error", err)
+		return
+	}
+	k.Log.Info("a machine has left that no replica of the control plane knew", "entry", w.key.String())
+}
+
 // next is how long nothing is due.
 func (k *Keeper) next() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now, out := k.now(), time.Hour
+	if len(k.joined) > 0 {
+		out = lookEvery
+	}
 	for _, h := range k.machines {
 		if h.streams == 0 {
 			out = min(out, max(h.until.Sub(now), h.again.Sub(now)))

@@ -30,6 +30,8 @@ type Options struct {
 	Tokens identity.Authenticator
 	// OfPod wants tokens that are bound to a pod, and so end with it.
 	OfPod bool
+	// Unbound says of whom tokens are good all the same that are bound to none: machines' accounts. nil: of nobody.
+	Unbound func(identity.ID) bool
 	// TTL is the lifetime of a certificate whose request asks for none; 0 is ca.DefaultTTL.
 	TTL time.Duration
 	// MaxTTL is the longest lifetime; requests for more get this. 0 is TTL: nobody gets more than the default.
@@ -122,8 +124,8 @@ func (s *Service) vouch(ctx context.Context, caller identity.ID) (identity.Pod, 
 		return pod, refusal
 	case id != caller:
 		return pod, status.Errorf(codes.PermissionDenied, "the token is of %s, the certificate of %s", id, caller)
-	case s.options.OfPod && pod.Name == "":
-		return pod, status.Error(codes.PermissionDenied, "the token is bound to no pod, so that it would outlive the one it is used in: use the pod's projected token")
+	case s.options.OfPod && pod.Name == "" && (s.options.Unbound == nil || !s.options.Unbound(id)):
+		return pod, status.Error(codes.PermissionDenied, "the token is bound to no pod, so that it would outlive the one it is used in: use the pod's projected token; on a machine, that of the account of a WorkloadGroup")
 	}
 	return pod, nil
 }

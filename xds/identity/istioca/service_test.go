@@ -199,6 +199,13 @@ func TestTokensOfPods(t *testing.T) {
 	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "bound to no pod") {
 		t.Errorf("%v", err)
 	}
+	c = serve(t, Options{OfPod: true, Unbound: func(id identity.ID) bool { return id.Namespace == "shop" && id.ServiceAccount == "checkout" }})
+	if _, err := c.client(t).CreateCertificate(c.token(t, "checkout"), &securityv1alpha1.IstioCertificateRequest{Csr: csr}); err != nil {
+		t.Errorf("an account of machines: %v", err)
+	}
+	if _, err := c.client(t).CreateCertificate(c.token(t, "admin"), &securityv1alpha1.IstioCertificateRequest{Csr: csr}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("another account: %v", err)
+	}
 }
 
 // Strangers and impostors get nothing.

@@ -1,0 +1,56 @@
+package machines
+
+import (
+	"cmp"
+	"time"
+
+	"istio.io/api/annotation"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config"
+)
+
+// lookEvery is how often entries in the API server are looked at that nobody may hold any more.
+const lookEvery = 5 * time.Second
+
+// see notes an entry in the API server that a machine made by joining, or that it is gone. k.mu is held.
+func (k *Keeper) see(c config.Change, joined bool) {
+	if !joined {
+		delete(k.joined, c.Key)
+		return
+	}
+	k.joined[c.Key] = &seen{object: c.Object}
+}
+
+// left gives the entries that nobody has held for long enough: their replica is no more, or has not the machine's stream, or knew that it was
+// gone and did not come to removing it. k.mu is held.
+func (k *Keeper) left(now time.Time) (out []work) {
+	for key, s := range k.joined {
+		switch {
+		case k.machines[key] != nil || !k.forsaken(s.object):
+			s.since = time.Time{}
+		case s.since.IsZero():
+			s.since = now
+		case now.Sub(s.since) >= max(Patience, k.Grace):
+			out = append(out, work{Entry: Entry{Left: s.object}, key: key, gone: true})
+		}
+	}
+	return out
+}
+
+func (k *Keeper) forsaken(o *config.Object) bool {
+	replica := o.Annotations[annotation.IoIstioWorkloadController.Name]
+	return replica == k.Replica || o.Annotations[annotation.IoIstioDisconnectedAt.Name] != "" || k.Alive != nil && !k.Alive(replica)
+}
+
+// Joins says whether machines of an account may join by some group of its namespace.
+func (k *Keeper) Joins(namespace, account string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, g := range k.groups {
+		if t := g.Spec.(*networking.WorkloadGroup).Template; key.Namespace == namespace && t != nil && cmp.Or(t.ServiceAccount, "default") == account {
+			return true
+		}
+	}
+	return false
+}
