@@ -47,13 +47,17 @@ func upgradesAlone() *hcmv3.HttpFilter {
 	none := &matcherv3.Matcher_MatcherList_Predicate{MatchType: &matcherv3.Matcher_MatcherList_Predicate_NotMatcher{
 		NotMatcher: &matcherv3.Matcher_MatcherList_Predicate{MatchType: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_{SinglePredicate: upgrade}},
 	}}
-	skip := &matcherv3.Matcher_OnMatch{OnMatch: &matcherv3.Matcher_OnMatch_Action{
-		Action: &xdscorev3.TypedExtensionConfig{Name: "skip", TypedConfig: Packed(&skipv3.SkipFilter{})},
-	}}
 	return httpFilter(filterAlone, &matchingv3.ExtensionWithMatcher{
 		ExtensionConfig: &corev3.TypedExtensionConfig{Name: filterState, TypedConfig: Packed(alone())},
 		XdsMatcher: &matcherv3.Matcher{MatcherType: &matcherv3.Matcher_MatcherList_{MatcherList: &matcherv3.Matcher_MatcherList{
-			Matchers: []*matcherv3.Matcher_MatcherList_FieldMatcher{{Predicate: none, OnMatch: skip}},
+			Matchers: []*matcherv3.Matcher_MatcherList_FieldMatcher{{Predicate: none, OnMatch: skipped()}},
 		}}},
 	})
+}
+
+// skipped leaves a filter with a matcher out.
+func skipped() *matcherv3.Matcher_OnMatch {
+	return &matcherv3.Matcher_OnMatch{OnMatch: &matcherv3.Matcher_OnMatch_Action{
+		Action: &xdscorev3.TypedExtensionConfig{Name: "skip", TypedConfig: Packed(&skipv3.SkipFilter{})},
+	}}
 }

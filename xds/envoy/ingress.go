@@ -3,9 +3,11 @@ package envoy
 import (
 	"time"
 
+	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
@@ -15,6 +17,7 @@ import (
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -68,16 +71,30 @@ func clientCertificates(c mesh.ClientCertificates) hcmv3.HttpConnectionManager_F
 	}[c]
 }
 
-// ingressFilters are what requests go through that come in; those that few routes need are off.
+// ingressFilters are what requests go through that come in. Their route is found once more when a token was verified, or an authorizer has
+// answered; Envoy leaves out a filter that is off by the route that was found first. So those that few routes need are on, and do nothing where the
+// route says nothing.
 func ingressFilters() []*hcmv3.HttpFilter {
 	return append(AuthorizeRequests(),
-		off(httpFilter(filterState, &httpstatev3.Config{})),
-		off(httpFilter(FilterCORS, &corsv3.Cors{})),
-		off(httpFilter(FilterFault, &faultv3.HTTPFault{})),
-		off(httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{})),
+		httpFilter(FilterCORS, &corsv3.Cors{}),
+		httpFilter(FilterFault, &faultv3.HTTPFault{}),
+		translatesAsked(),
 		upgradesAlone(),
-		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
+		router(),
 	)
+}
+
+// translatesAsked turns gRPC-Web into gRPC where the route says so (TranslatesWeb): by itself it would do it anywhere.
+func translatesAsked() *hcmv3.HttpFilter {
+	return httpFilter(FilterWeb, &matchingv3.ExtensionWithMatcher{
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: FilterWeb, TypedConfig: Packed(&grpcwebv3.GrpcWeb{})},
+		XdsMatcher:      &matcherv3.Matcher{OnNoMatch: skipped()},
+	})
+}
+
+// TranslatesWeb are those filters, as an ingress gateway's route has them do it.
+func TranslatesWeb() map[string]*anypb.Any {
+	return map[string]*anypb.Any{FilterWeb: Packed(&matchingv3.ExtensionWithMatcherPerRoute{XdsMatcher: &matcherv3.Matcher{}})}
 }
 
 // IngressTable is a table of what comes in. It has no last resort: "*" is a name like others, which somebody may have.

@@ -6,7 +6,11 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
+	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
+	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	netstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/set_filter_state/v3"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -44,7 +48,7 @@ var WaypointTags = map[string]string{
 func WaypointHCM(table string, log, deniedOnly bool) *listenerv3.Filter {
 	m := HCM{Stat: table, Route: table, Peer: true}
 	hcm := m.manager()
-	hcm.HttpFilters = ingressFilters()
+	hcm.HttpFilters = waypointFilters()
 	hcm.EarlyHeaderMutationExtensions = withoutOrders()
 	hcm.LocalReplyConfig = nil
 	if log {
@@ -54,6 +58,18 @@ func WaypointHCM(table string, log, deniedOnly bool) *listenerv3.Filter {
 		hcm.AccessLog = deniedAlone(hcm.AccessLog, true)
 	}
 	return NetworkFilter("envoy.filters.network.http_connection_manager", hcm)
+}
+
+// waypointFilters are what requests go through for a Service. Their route is found once, so those that few routes need are off.
+func waypointFilters() []*hcmv3.HttpFilter {
+	return append(AuthorizeRequests(),
+		off(httpFilter(filterState, &httpstatev3.Config{})),
+		off(httpFilter(FilterCORS, &corsv3.Cors{})),
+		off(httpFilter(FilterFault, &faultv3.HTTPFault{})),
+		off(httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{})),
+		upgradesAlone(),
+		router(),
+	)
 }
 
 // WaypointTunnels takes HBONE, by a table whose rows are Services'.

@@ -130,10 +130,11 @@ func end(t *resolve.To) httproute.End {
 	if t.Closed != nil {
 		return httproute.End{Cluster: wire.BlackHoleCluster}
 	}
-	return httproute.End{
-		Cluster: clusterOf(t), Traffic: t.Rule.SubsetTraffic(t.Subset, t.Port.Number),
-		Filters: envoy.Through(&routev3.Route{}, farend.Translations(t.Port)...).TypedPerFilterConfig,
+	e := httproute.End{Cluster: clusterOf(t), Traffic: t.Rule.SubsetTraffic(t.Subset, t.Port.Number)}
+	if len(farend.Translations(t.Port)) > 0 {
+		e.Filters = envoy.TranslatesWeb()
 	}
+	return e
 }
 
 func clusterOf(t *resolve.To) string {

@@ -1,6 +1,7 @@
 package interpret
 
 import (
+	"slices"
 	"strings"
 
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
@@ -116,9 +117,10 @@ func (r *stream) respond(with *Response) {
 	r.out.Response = with
 }
 
-// run runs the filters, up to the router.
+// run runs the filters, up to the router. Which of them are left out the route says that the request has before the first one, whatever route it
+// has later.
 func (r *stream) run() {
-	for _, f := range r.hcm.HttpFilters {
+	for _, f := range slices.DeleteFunc(slices.Clone(r.hcm.HttpFilters), r.isOff) {
 		if r.out.Response != nil {
 			break
 		}

@@ -26,21 +26,34 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
+// isOff says whether a filter is left out, by the route that the request has now.
+func (r *stream) isOff(f *hcmv3.HttpFilter) bool {
+	own := r.ownConfig(f.Name)
+	switch {
+	case own == nil:
+		return f.Disabled
+	case own.MessageIs(&routev3.FilterConfig{}):
+		return unpack(f.Name, own, &routev3.FilterConfig{}).Disabled
+	default:
+		return false
+	}
+}
+
 // filter runs one filter, with its configuration or what the route has in its place.
 func (r *stream) filter(f *hcmv3.HttpFilter) {
-	config, disabled := f.GetTypedConfig(), f.Disabled
-	if own := r.ownConfig(f.Name); own != nil {
-		disabled = false
-		if own.MessageIs(&routev3.FilterConfig{}) {
-			wrapped := unpack(f.Name, own, &routev3.FilterConfig{})
-			own, disabled = wrapped.Config, wrapped.Disabled
-		}
-		if own.GetTypeUrl() != "" {
-			config = own
-		}
+	config := f.GetTypedConfig()
+	own := r.ownConfig(f.Name)
+	if own.MessageIs(&routev3.FilterConfig{}) {
+		own = unpack(f.Name, own, &routev3.FilterConfig{}).Config
 	}
-	if disabled {
+	switch {
+	case own.MessageIs(&matchingv3.ExtensionWithMatcherPerRoute{}): // in the place of the matcher alone
+		m := unpack(f.Name, config, &matchingv3.ExtensionWithMatcher{})
+		m.XdsMatcher = unpack(f.Name, own, &matchingv3.ExtensionWithMatcherPerRoute{}).XdsMatcher
+		r.configured(f.Name, m)
 		return
+	case own.GetTypeUrl() != "":
+		config = own
 	}
 	if d := f.GetConfigDiscovery(); d != nil {
 		if config != nil {

@@ -77,6 +77,7 @@ var knownNetwork = map[string]fields{
 
 var knownHTTP = map[string]fields{
 	"envoy.extensions.common.matching.v3.ExtensionWithMatcher":                set("extension_config xds_matcher", ""),
+	"envoy.extensions.common.matching.v3.ExtensionWithMatcherPerRoute":        set("xds_matcher", ""),
 	"envoy.extensions.filters.common.matcher.action.v3.SkipFilter":            set("", ""),
 	"envoy.extensions.filters.common.set_filter_state.v3.FilterStateValue":    set("object_key factory_key format_string shared_with_upstream skip_if_empty", ""),
 	"envoy.extensions.filters.http.dynamic_forward_proxy.v3.FilterConfig":     set("allow_dynamic_host_from_filter_state", "dns_cache_config"),
