@@ -3,6 +3,7 @@ package authz
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 
 	"github.com/sallyport/sallyport/serviceentry/permit"
 )
@@ -15,8 +16,12 @@ type Asked struct {
 	From, Remote netip.Addr
 	// Authority is the host that is asked for and its port, which may be missing for 80.
 	Authority string
-	TLS       bool     // the workload speaks TLS itself, and the host is the name that it says there
-	Request   *Request // nil of a connection whose bytes nobody reads
+	TLS       bool // the workload speaks TLS itself, and the host is the name that it says there
+	// Port is what a pod's proxy, or an ingress gateway, listens at, and SNI the name that the connection's TLS asks for there. 0: of an egress
+	// gateway, which is asked for both by the authority.
+	Port    uint32
+	SNI     string
+	Request *Request // nil of a connection whose bytes nobody reads
 	// AddressAsked, if there is one, is told that a rule asks for an address that nobody knows; the rule is then taken not to match.
 	AddressAsked func()
 }
@@ -65,6 +70,10 @@ func (t Term) holds(a *Asked, action Action) bool {
 			return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a.address(t.Attribute)) })
 		}
 		switch t.Attribute {
+		case Port:
+			if a.Port != 0 {
+				return slices.Contains(values, strconv.FormatUint(uint64(a.Port), 10))
+			}
 		case RequestPrincipal:
 			return a.Request.isSubject(values)
 		case Claim:
@@ -107,6 +116,9 @@ func (a *Asked) text(t Term) (string, bool) {
 	case Principal, Namespace, ServiceAccount, TrustDomain:
 		return a.Client, a.Client != ""
 	case SNI:
+		if a.Port != 0 {
+			return a.SNI, a.SNI != ""
+		}
 		return a.Authority, a.TLS
 	case Method:
 		return a.Request.Method, true

@@ -47,7 +47,7 @@ func (a asking) authorizedBy(set authz.Set, v *Verdict, name string, port uint32
 	unknown := false
 	what := &authz.Asked{
 		Domains: append([]string{a.snap.Mesh.TrustDomain}, a.snap.Mesh.TrustDomainAliases...),
-		Client:  "spiffe://" + a.snap.Mesh.TrustDomain + "/ns/" + a.workload.Namespace + "/sa/" + a.account(),
+		Client:  ClientOf(a.snap, a.workload.Namespace, a.account()),
 		From:    a.workload.Address, Remote: a.workload.Address,
 		Authority: authorityThere(name, port, spoken), TLS: spoken == permit.TLS, Request: requestAsked(spoken, r),
 		AddressAsked: func() { unknown = true; r.AddressAsked() },
@@ -71,7 +71,7 @@ func (v *Verdict) askFirst(s *registry.Snapshot, set authz.Set, what *authz.Aske
 		return nil, false
 	}
 	by, why := resolve.AuthorizerOf(s, set, registry.Near{}, registry.GivesSecrets)
-	if by != nil && what.Request == nil {
+	if by != nil && what.Request == nil && (what.Port == 0 || !by.GRPC) { // egress gateways ask about connections inside Envoy
 		if by.FailOpen {
 			return nil, false
 		}
@@ -110,7 +110,7 @@ func requestAsked(spoken permit.Protocol, r route.Request) *authz.Request {
 	if spoken != permit.HTTP {
 		return nil
 	}
-	out := &authz.Request{Method: r.Method, Path: r.Path, Header: headersOf(r), TokenAsked: r.TokenAsked}
+	out := &authz.Request{Method: r.Method, Path: r.Path, Header: headersOf(r), TokenAsked: r.TokenAsked, Claim: r.Claims}
 	if r.Unknown != nil && r.Unknown.Path {
 		out.PathUnknown = func() { r.PathAsked() }
 	}

@@ -48,8 +48,12 @@ type Verdict struct {
 	Ruling, WouldDeny *permit.Ruling
 	Asked             *permit.Asked
 	Policies          permit.Set
-	// Authorization is what the gateway's AuthorizationPolicies say.
+	// Authorization is what AuthorizationPolicies say: the gateway's, or, of what comes in, those of whom it comes to.
 	Authorization Authorization
+	// Mode is, of what comes to a pod, what the pod takes at the port (registry.MTLSMode).
+	Mode string
+	// end is where in the mesh it goes; nil where that is elsewhere, or nowhere.
+	end *end
 }
 
 // Object is the configuration object that decides, and the rule in it.
@@ -123,7 +127,7 @@ func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Rou
 		Path: PathDirect, Cluster: wire.ClusterName(port.Number, svc.Host), Reason: "registered; leaves straight from the sidecar",
 	}
 	if !svc.External {
-		v.Reason = "a service of the mesh"
+		v.Reason, v.end = "a service of the mesh", &end{asking: a, service: svc, port: port, shown: shown}
 		return v
 	}
 	name := svc.Host

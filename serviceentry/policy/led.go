@@ -33,6 +33,12 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 		if v.Allowed {
 			v.Cluster = ledTo(svc, to)
 		}
+		if v.end != nil {
+			v.end.subset = to.Subset
+			if r.HTTP != nil {
+				v.end.shown.Request = r.HTTP.Sent(r.Match, which, v.end.shown.Request)
+			}
+		}
 	} else {
 		means := ""
 		if to.Contested {

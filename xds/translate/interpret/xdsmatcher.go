@@ -185,6 +185,12 @@ func (s *scope) inputOf(in proto.Message) (string, bool) {
 	case *networkv3.FilterStateInput:
 		v, ok := s.state[m.Key]
 		return v.text, ok
+	case *networkv3.DestinationPortInput:
+		return strconv.Itoa(int(s.to.Port())), s.to.IsValid()
+	case *networkv3.ServerNameInput:
+		return s.sni, s.sni != ""
+	case *networkv3.DirectSourceIPInput:
+		return s.from.Addr().String(), s.from.IsValid()
 	case *sslv3.UriSanInput:
 		return strings.Join(s.peer, ","), len(s.peer) > 0
 	default:

@@ -1,0 +1,114 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+)
+
+// end is where something goes in the mesh.
+type end struct {
+	asking
+	service *registry.Service
+	port    registry.Port
+	subset  string
+	shown   resolve.Shown
+}
+
+// Reached is what pods say to what comes to them, all of them alike.
+type Reached struct {
+	Addresses []string
+	Port      uint32 // their own
+	Mutual    bool   // it comes by mutual TLS of the mesh
+	Proxied   bool   // a proxy of the mesh stands before them, as far as their labels say; nobody asks anything where none does
+	Verdict
+}
+
+// mostReached is how many endpoints of a host are asked.
+const mostReached = 1000
+
+// Whole is Decide, and what the pods say to which it goes: where all of them refuse it, nobody gets it.
+func Whole(s *registry.Snapshot, w Workload, d Destination) (Verdict, []Reached) {
+	v := Decide(s, w, d)
+	if !v.Allowed || v.end == nil {
+		return v, nil
+	}
+	all := v.end.reached()
+	closed := 0
+	for i := range all {
+		if !all[i].Allowed {
+			closed++
+		}
+	}
+	switch {
+	case closed == 0:
+	case closed == len(all):
+		v.Allowed, v.DecidedBy, v.Reason = false, all[0].DecidedBy, "a service of the mesh, whose pods refuse it: "+all[0].Reason
+	default:
+		v.Reason += ", of whose pods some refuse it"
+	}
+	return v, all
+}
+
+// reached asks the pods, and puts together those that say the same.
+func (e *end) reached() (out []Reached) {
+	host := e.Reached(e.service)
+	list := e.snap.EndpointsOf(e.service)
+	for _, part := range host.Rule.Parts() {
+		if part.Name == e.subset {
+			list = part.Of(list)
+		}
+	}
+	if len(list) > mostReached {
+		list = list[:mostReached]
+	}
+	for i := range list {
+		r := e.at(&host, &list[i])
+		same := slices.IndexFunc(out, func(o Reached) bool {
+			return o.Allowed == r.Allowed && o.DecidedBy == r.DecidedBy && o.Reason == r.Reason && o.Port == r.Port && o.Mutual == r.Mutual && o.Proxied == r.Proxied
+		})
+		if same < 0 {
+			out = append(out, r)
+		} else {
+			out[same].Addresses = append(out[same].Addresses, list[i].Address)
+		}
+	}
+	return out
+}
+
+func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) Reached {
+	r := Reached{Addresses: []string{to.Address}, Port: to.PortOf(e.port), Proxied: to.Proxied}
+	r.Verdict = Verdict{Allowed: true, Path: PathInbound}
+	switch {
+	case to.Cluster != "" || host.Front != nil || to.Fronted:
+		r.Reason = "what its own cluster, its waypoint or its node's proxy says is not known here"
+		return r
+	case !to.Proxied:
+		r.Reason = "no proxy of the mesh is known to stand before it (label security.istio.io/tlsMode: istio), so nobody asks"
+		return r
+	}
+	switch host.Mutual(e.port) {
+	case resolve.MutualAlways:
+		r.Mutual = true
+	case resolve.MutualByEach:
+		r.Mutual = to.Meshed(r.Port)
+	}
+	address, _ := netip.ParseAddr(to.Address)
+	comes := Arrival{
+		Pod:  Workload{Namespace: e.service.Namespace, Labels: to.Labels, Address: address},
+		Port: r.Port, Mutual: r.Mutual, From: e.workload.Address, Kind: e.shown.Kind, Request: e.shown.Request, SNI: e.shown.Hello.Name,
+	}
+	if r.Mutual {
+		comes.Client, comes.SNI = ClientOf(e.snap, e.workload.Namespace, e.account()), resolve.SNI(e.port.Number, e.subset, e.service.Host)
+	}
+	r.Verdict = Arrive(e.snap, comes)
+	return r
+}
+
+// ClientOf is the SPIFFE id of a service account.
+func ClientOf(s *registry.Snapshot, ns, account string) string {
+	return fmt.Sprintf("spiffe://%s/ns/%s/sa/%s", s.Mesh.TrustDomain, ns, account)
+}
