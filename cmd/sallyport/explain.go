@@ -48,12 +48,20 @@ for that this is not. --service-account, or --identity, says whose certificate t
 --path, --header and --at are of the request. The same is printed of the AuthorizationPolicies that the gateway's pods
 have (level gateway); --address is the workload's, for those that ask for it.
 
+Of a service of the mesh it is said what its pods do about what comes: what their PeerAuthentications take, and
+what RequestAuthentications and AuthorizationPolicies say (level pod). With --to it is asked of one pod, at the
+port of its own that the URL names: as --from by mutual TLS, in plain text with --plaintext, or, without
+--from, as somebody outside of the mesh. --claim is of the request's token, which counts where it is verified.
+
 URL is http://HOST[:PORT]/PATH, https://HOST[:PORT], tls://SNI:PORT or tcp://HOST:PORT.
 The exit code is 0 when it is allowed, 1 when it is denied, 2 when the call was wrong and 3 when it
 failed.`,
 		Example: `  sallyport explain --config-dir ./mesh --from default/app https://external.com
   sallyport explain --config-dir ./mesh --from 'default/app?version=v2' -o json tcp://db.external.com:5432
   sallyport explain --config-dir ./mesh --from shop/app --service-account checkout --method POST http://api.example.com/v1/charges
+  sallyport explain --config-dir ./mesh --from shop/app http://payments.billing.svc.cluster.local/charge
+  sallyport explain --config-dir ./mesh --to 'billing/payments?app=payments' --from shop/app --method POST http://payments:8080/charge
+  sallyport explain --config-dir ./mesh --to 'billing/payments?app=payments' --address 192.0.2.7 tcp://payments:5432
   sallyport explain --up ./egress https://external.com
   sallyport explain --data ~/.local/state/sallyport https://external.com
   sallyport explain --kubeconfig ~/.kube/config --from shop/checkout https://external.com`,
@@ -101,7 +109,7 @@ func (f *explainFlags) run(cmd *cobra.Command, target string) error {
 
 // asSidecar decides for a workload of a directory's mesh, or of a cluster.
 func (f *explainFlags) asSidecar(cmd *cobra.Command, d policy.Destination) (e policy.Explanation, err error) {
-	workload, err := f.question.Workload()
+	from, to, err := f.question.Workloads()
 	if err != nil {
 		return e, usageError{err}
 	}
@@ -109,12 +117,15 @@ func (f *explainFlags) asSidecar(cmd *cobra.Command, d policy.Destination) (e po
 	if f.configDir != "" {
 		snapshot, err = readOnce(cmd.Context(), "--config-dir", f.configDir, f.meshConfig, cmd.ErrOrStderr())
 	} else {
-		snapshot, workload, err = f.readCluster(cmd.Context(), workload, cmd.ErrOrStderr())
+		snapshot, err = f.readCluster(cmd.Context(), &from, &to, cmd.ErrOrStderr())
 	}
 	if err != nil {
 		return e, err
 	}
-	return policy.Explain(workload, d, policy.Decide(snapshot, workload, d)), nil
+	if e, err = f.question.Answer(snapshot, from, to, d); err != nil {
+		return e, usageError{err}
+	}
+	return e, nil
 }
 
 // asUp decides as "sallyport up" does.
@@ -181,6 +192,12 @@ func (f *explainFlags) check() error {
 		return errors.New("--mesh-config: what runs with --data has settings of its own; leave it out")
 	case f.output != "text" && f.output != "json":
 		return fmt.Errorf("-o %q: must be text or json", f.output)
+	}
+	switch {
+	case f.up != "" && f.question.To != "":
+		return errors.New("--to: up lets out what programs on its host send, and no pod is behind it; leave it out")
+	case f.question.Plaintext && f.question.To == "":
+		return errors.New("--plaintext: it is about what comes to a pod; say which with --to NAMESPACE/WORKLOAD")
 	}
 	if err := f.identify(); err != nil {
 		return err

@@ -27,7 +27,12 @@ func printExplanation(w io.Writer, format string, e policy.Explanation) error {
 func printText(w io.Writer, e policy.Explanation) {
 	fmt.Fprintf(w, "%-11s%s\n", "verdict", e.Verdict)
 	fmt.Fprintf(w, "%-11s%s\n", "path", e.Path)
-	fmt.Fprintf(w, "%-11s%s\n", "cluster", e.Cluster)
+	if e.Cluster != "" {
+		fmt.Fprintf(w, "%-11s%s\n", "cluster", e.Cluster)
+	}
+	if e.Mode != "" {
+		fmt.Fprintf(w, "%-11s%s\n", "mutual TLS", e.Mode)
+	}
 	if e.Gateway != "" {
 		fmt.Fprintf(w, "%-11s%s\n", "gateway", e.Gateway)
 	}
@@ -38,6 +43,7 @@ func printText(w io.Writer, e policy.Explanation) {
 	}
 	printSteps(w, e.Policies)
 	printSteps(w, e.Authorization)
+	printPods(w, e.Pods)
 	switch {
 	case e.Suggestion == "":
 	case strings.HasPrefix(e.Suggestion, "#"):
@@ -49,6 +55,25 @@ func printText(w io.Writer, e policy.Explanation) {
 
 func decidedBy(d policy.DecidedBy) string {
 	return fmt.Sprintf("%s (%s)", config.Key{Kind: config.Kind(d.Kind), Namespace: d.Namespace, Name: d.Name}, d.Rule)
+}
+
+// printPods prints what the pods say that it comes to.
+func printPods(w io.Writer, pods []policy.PodsAnswer) {
+	for _, p := range pods {
+		first := strings.Join(p.Addresses[:min(len(p.Addresses), 3)], ", ")
+		if more := len(p.Addresses) - 3; more > 0 {
+			first += fmt.Sprintf(" and %d more", more)
+		}
+		fmt.Fprintf(w, "\n%-11s%s at port %d: %s\n", "pods", first, p.Port, p.Verdict)
+		if p.Mode != "" {
+			fmt.Fprintf(w, "%-11s%s, and comes %s\n", "mutual TLS", p.Mode, map[bool]string{true: "by it", false: "in plain text"}[p.MutualTLS])
+		}
+		if p.DecidedBy.Kind != "" {
+			fmt.Fprintf(w, "%-11s%s\n", "decided by", decidedBy(p.DecidedBy))
+		}
+		fmt.Fprintf(w, "%-11s%s\n", "reason", p.Reason)
+		printSteps(w, p.Authorization)
+	}
 }
 
 // printSteps prints the rules of policies that were asked.

@@ -13,18 +13,23 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// readCluster makes a snapshot of a cluster, and gives the workload the labels that it has there. What the control plane
-// does not use is said.
-func (f *explainFlags) readCluster(ctx context.Context, w policy.Workload, errs io.Writer) (*registry.Snapshot, policy.Workload, error) {
+// readCluster makes a snapshot of a cluster, and gives the workloads that are asked about the labels that they have there. What the
+// control plane does not use is said.
+func (f *explainFlags) readCluster(ctx context.Context, from, to *policy.Workload, errs io.Writer) (*registry.Snapshot, error) {
 	access, err := f.cluster.open(ctx)
 	if err != nil {
-		return nil, w, err
+		return nil, err
 	}
-	if w, err = access.identify(ctx, w); err != nil {
-		return nil, w, err
+	for flag, w := range map[string]*policy.Workload{"--from": from, "--to": to} {
+		if flag == "--from" && f.question.From == "" || flag == "--to" && f.question.To == "" {
+			continue
+		}
+		if *w, err = access.identify(ctx, flag, *w); err != nil {
+			return nil, err
+		}
 	}
 	snapshot, _, err := f.readObjects(ctx, access, errs)
-	return snapshot, w, err
+	return snapshot, err
 }
 
 // readObjects makes a snapshot of a cluster, and gives the objects that it is made of.

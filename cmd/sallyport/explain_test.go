@@ -28,11 +28,49 @@ spec:
   egress: [{hosts: ["istio-system/*"]}]
 `
 
+const meshed = `apiVersion: v1
+kind: Service
+metadata: {name: pay, namespace: shop}
+spec: {clusterIP: 10.96.0.9, selector: {app: pay}, ports: [{name: http, port: 80, targetPort: web}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: pay-1, namespace: shop, labels: {app: pay, security.istio.io/tlsMode: istio}}
+spec: {serviceAccountName: pay, containers: [{name: app, ports: [{name: web, containerPort: 8080}]}]}
+status: {phase: Running, podIP: 10.4.0.5, podIPs: [{ip: 10.4.0.5}], conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: pay-1, namespace: shop, labels: {kubernetes.io/service-name: pay}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.4.0.5], conditions: {ready: true}, targetRef: {kind: Pod, name: pay-1, namespace: shop}}]
+---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: strict, namespace: shop}
+spec: {mtls: {mode: STRICT}}
+---
+apiVersion: security.istio.io/v1
+kind: RequestAuthentication
+metadata: {name: tokens, namespace: shop}
+spec: {jwtRules: [{issuer: "https://issuer.example", jwks: '{"keys":[{"kty":"oct","k":"AAAA"}]}'}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: buyers, namespace: shop}
+spec:
+  selector: {matchLabels: {app: pay}}
+  rules:
+  - {from: [{source: {namespaces: [web]}}], to: [{operation: {methods: [GET], ports: ["8080"]}}]}
+  - {from: [{source: {requestPrincipals: ["https://issuer.example/anna"]}}]}
+`
+
 func TestExplain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
 		"mesh/e.yaml": explained, "broken/e.yaml": explained, "broken/b.yaml": "a: [", "only.yaml": "outboundTrafficPolicy: {mode: REGISTRY_ONLY}", "wrong.yaml": "rootNamspace: x",
-		"empty/notes.txt": "",
+		"empty/notes.txt": "", "meshed/m.yaml": meshed,
 	} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
@@ -67,6 +105,21 @@ func TestExplain(t *testing.T) {
 		{"--up mesh --from app https://external.com", exitUsage, "must be NAMESPACE/WORKLOAD"},
 		{"--up none https://external.com", exitUsage, `--up "none": there is no such directory`},
 		{"--up mesh --config-dir mesh https://external.com", exitUsage, "give one of them"},
+		{"--config-dir meshed --from web/app http://pay.shop/", exitDone, "pods       10.4.0.5 at port 8080: allow\nmutual TLS STRICT, and comes by it\ndecided by AuthorizationPolicy shop/buyers (rules[0])"},
+		{"--config-dir meshed --from web/app --method POST http://pay.shop/", exitNo, "whose pods refuse it: denied by AuthorizationPolicy shop/buyers: no rule that allows matches"},
+		{"--config-dir meshed --from other/app http://pay.shop/", exitNo, "decided by AuthorizationPolicy shop/buyers (default)"},
+		{"--config-dir meshed --to shop/pay?app=pay --from web/app http://pay:8080/", exitDone, "path       inbound\ncluster    inbound|8080||\nmutual TLS STRICT\n"},
+		{"--config-dir meshed --to shop/pay?app=pay --from web/app http://pay:8080/", exitDone, "pod    shop/buyers  Enforce  rules[0]  Allow, and decides"},
+		{"--config-dir meshed --to shop/pay?app=pay --from web/app --plaintext http://pay:8080/", exitNo, "decided by PeerAuthentication shop/strict (mtls: STRICT)"},
+		{"--config-dir meshed --to shop/pay?app=pay --address 192.0.2.7 http://pay:8080/", exitNo, "the pod takes mutual TLS of the mesh only"},
+		{"--config-dir meshed --to shop/pay?app=pay --from other/app tcp://pay:8080", exitNo, "port 8080 of the pod is HTTP, and tcp is not that"},
+		{"--config-dir meshed --to shop/pay?app=pay --from other/app --claim iss=https://issuer.example --claim sub=anna http://pay:8080/", exitDone, "allowed by AuthorizationPolicy shop/buyers: rules[1]"},
+		{"--config-dir meshed --to shop/pay?app=pay --from other/app --claim iss=https://other.example --claim sub=anna http://pay:8080/", exitNo, "decided by RequestAuthentication shop/tokens (jwtRules)"},
+		{"--config-dir meshed --to shop/pay?app=pay --claim anna http://pay:8080/", exitUsage, "must be NAME=VALUE"},
+		{"--config-dir meshed --from web/app --claim sub=anna http://pay.shop/", exitUsage, "say the pod with --to"},
+		{"--config-dir meshed --to pay http://pay:8080/", exitUsage, "--to \"pay\": must be NAMESPACE/WORKLOAD"},
+		{"--config-dir meshed --from web/app --plaintext http://pay.shop/", exitUsage, "--plaintext: it is about what comes to a pod"},
+		{"--up mesh --to shop/pay https://external.com", exitUsage, "no pod is behind it"},
 		{"--data mesh https://external.com", exitFailed, "no sallyport up or controller runs with this folder"},
 		{"--data mesh --mesh-config only.yaml https://external.com", exitUsage, "settings of its own"},
 		{"--data none https://external.com", exitUsage, "no such directory"},

@@ -19,15 +19,15 @@ var errNoWorkload = errors.New("there is no pod, deployment, stateful set, daemo
 
 // identify gives a workload the labels and the account that its pods have in the cluster. What it has already wins, and where it
 // has labels, it need not be there.
-func (a *clusterAccess) identify(ctx context.Context, w policy.Workload) (policy.Workload, error) {
+func (a *clusterAccess) identify(ctx context.Context, flag string, w policy.Workload) (policy.Workload, error) {
 	labels, account, err := a.lookUp(ctx, w.Namespace, w.Name)
 	switch {
 	case errors.Is(err, errNoWorkload) && len(w.Labels) > 0:
 		return w, nil
 	case errors.Is(err, errNoWorkload):
-		return w, usageError{fmt.Errorf("--from %s/%s: %w in namespace %s; of one that is yet to come, give the labels: ?label=value&…", w.Namespace, w.Name, err, w.Namespace)}
+		return w, usageError{fmt.Errorf("%s %s/%s: %w in namespace %s; of one that is yet to come, give the labels: ?label=value&…", flag, w.Namespace, w.Name, err, w.Namespace)}
 	case err != nil:
-		return w, a.noAccess(fmt.Errorf("--from %s/%s: %w", w.Namespace, w.Name, err))
+		return w, a.noAccess(fmt.Errorf("%s %s/%s: %w", flag, w.Namespace, w.Name, err))
 	}
 	for k, v := range labels {
 		if _, ok := w.Labels[k]; !ok {

@@ -216,7 +216,7 @@ func (f *policyFlags) read(ctx context.Context, w policy.Workload, errs io.Write
 			return nil, nil, w, err
 		}
 		if w.Name != "" {
-			if w, err = access.identify(ctx, w); err != nil {
+			if w, err = access.identify(ctx, "--from", w); err != nil {
 				return nil, nil, w, err
 			}
 		}

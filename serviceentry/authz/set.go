@@ -78,8 +78,23 @@ type Step struct {
 	Matches, Decides bool
 }
 
-// Steps are the rules that lead to what is enforced, in the order in which they are asked, and beside them those of dry runs.
-func (s Set) Steps(a *Asked) (out []Step) {
+// Steps are the rules that lead to what is enforced, in the order in which they are asked, and beside them those of dry runs: those by which an
+// authorizer is asked come first, and those that only mark last.
+func (s Set) Steps(a *Asked) []Step {
+	return slices.Concat(s.beside(a, Custom), s.deciding(a), s.beside(a, Audit))
+}
+
+// beside are rules that do not decide.
+func (s Set) beside(a *Asked, action Action) (out []Step) {
+	for _, p := range s.Deciding(action) {
+		for i := range p.Rules {
+			out = append(out, Step{Ruling{Policy: p, Rule: &p.Rules[i]}, p.Rules[i].matches(a, action), false})
+		}
+	}
+	return out
+}
+
+func (s Set) deciding(a *Asked) (out []Step) {
 	decides := s.Enforced().Rule(a)
 	for _, action := range []Action{Deny, Allow} {
 		for _, p := range s.Deciding(action) {

@@ -142,8 +142,21 @@ func refusal(r authz.Ruling) string {
 	return fmt.Sprintf("denied by %s: %s", r.Policy.Key, r.Rule.Name)
 }
 
+// The levels at which AuthorizationPolicies are asked: by a gateway, and by the pod's own proxy.
+const (
+	levelGateway = "gateway"
+	levelPod     = "pod"
+)
+
+func levelOf(v Verdict) string {
+	if v.Path == PathInbound {
+		return levelPod
+	}
+	return levelGateway
+}
+
 // steps are the rules that lead to what policies say, in the order in which they are asked.
-func (a Authorization) steps() (out []PolicyStep) {
+func (a Authorization) steps(level string) (out []PolicyStep) {
 	if a.Asked == nil {
 		return nil
 	}
@@ -152,9 +165,12 @@ func (a Authorization) steps() (out []PolicyStep) {
 		if s.Policy.DryRun {
 			mode = "Observe"
 		}
-		action := map[bool]string{true: permit.Allow.String(), false: permit.Deny.String()}[s.Allows]
+		action := map[authz.Action]string{authz.Allow: permit.Allow.String(), authz.Deny: permit.Deny.String(), authz.Custom: "Custom", authz.Audit: "Audit"}[s.Policy.Action]
+		if s.Rule == nil {
+			action = permit.Deny.String()
+		}
 		out = append(out, PolicyStep{
-			Level: "gateway", Namespace: s.Policy.Key.Namespace, Name: s.Policy.Key.Name, Rule: s.RuleName(), Action: action, Mode: mode,
+			Level: level, Namespace: s.Policy.Key.Namespace, Name: s.Policy.Key.Name, Rule: s.RuleName(), Action: action, Mode: mode,
 			Matched: s.Matches, Why: map[bool]string{false: "asks for something else"}[s.Matches], Decides: s.Decides,
 		})
 	}

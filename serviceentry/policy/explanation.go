@@ -19,9 +19,42 @@ type Explanation struct {
 	Policies []PolicyStep `json:"policies"`
 	// WouldDeny is what would deny it, if the policies that are observed were enforced.
 	WouldDeny *DecidedBy `json:"wouldDeny,omitempty"`
-	// Authorization are the rules of AuthorizationPolicies that the gateway asks, in order.
+	// Authorization are the rules of AuthorizationPolicies that the gateway, or the pod, asks, in order.
+	Authorization []PolicyStep `json:"authorization,omitempty"`
+	// Mode is what the pod takes at the port, of what comes to one: PERMISSIVE, STRICT or DISABLE.
+	Mode string `json:"mode,omitempty"`
+	// Pods are what the pods say that it comes to, of a service of the mesh: those together that say the same.
+	Pods []PodsAnswer `json:"pods,omitempty"`
+}
+
+// PodsAnswer is what some pods say to what comes to them.
+type PodsAnswer struct {
+	Addresses     []string     `json:"addresses"`
+	Port          uint32       `json:"port"`
+	MutualTLS     bool         `json:"mutualTLS"`
+	Mode          string       `json:"mode,omitempty"`
+	Verdict       string       `json:"verdict"`
+	DecidedBy     DecidedBy    `json:"decidedBy"`
+	Reason        string       `json:"reason"`
 	Authorization []PolicyStep `json:"authorization,omitempty"`
 }
+
+// ExplainReached is Explain, with what the pods say.
+func ExplainReached(from Workload, d Destination, v Verdict, pods []Reached) Explanation {
+	e := Explain(from, d, v)
+	for i := range pods {
+		p := &pods[i]
+		e.Pods = append(e.Pods, PodsAnswer{
+			Addresses: p.Addresses, Port: p.Port, MutualTLS: p.Mutual, Mode: p.Mode, Verdict: verdictWord(p.Allowed),
+			DecidedBy: objectOf(p.DecidedBy), Reason: p.Reason, Authorization: p.Authorization.steps(levelPod),
+		})
+	}
+	return e
+}
+
+func verdictWord(allowed bool) string { return map[bool]string{true: "allow", false: "deny"}[allowed] }
+
+func objectOf(o Object) DecidedBy { return DecidedBy{string(o.Kind), o.Namespace, o.Name, o.Rule} }
 
 // DecidedBy names an object, and the rule in it.
 type DecidedBy struct {
@@ -34,19 +67,16 @@ type DecidedBy struct {
 // Explain writes a verdict out.
 func Explain(from Workload, d Destination, v Verdict) Explanation {
 	e := Explanation{
-		Verdict: "deny", Path: v.Path, Cluster: v.Cluster, Reason: v.Reason,
-		DecidedBy:  DecidedBy{string(v.DecidedBy.Kind), v.DecidedBy.Namespace, v.DecidedBy.Name, v.DecidedBy.Rule},
+		Verdict: verdictWord(v.Allowed), Path: v.Path, Cluster: v.Cluster, Reason: v.Reason, Mode: v.Mode,
+		DecidedBy:  objectOf(v.DecidedBy),
 		Suggestion: Suggestion(from, d, v),
-		Policies:   policySteps(v), Authorization: v.Authorization.steps(),
+		Policies:   policySteps(v), Authorization: v.Authorization.steps(levelOf(v)),
 	}
 	if w := v.Authorization.WouldDeny; w != nil {
 		e.WouldDeny = &DecidedBy{string(w.Policy.Key.Kind), w.Policy.Key.Namespace, w.Policy.Key.Name, w.RuleName()}
 	}
 	if w := v.WouldDeny; w != nil {
 		e.WouldDeny = &DecidedBy{string(w.Policy.Key.Kind), w.Policy.Key.Namespace, w.Policy.Key.Name, w.RuleName()}
-	}
-	if v.Allowed {
-		e.Verdict = "allow"
 	}
 	if !v.Gateway.IsZero() {
 		e.Gateway = v.Gateway.String()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -15,17 +16,21 @@ type Question struct {
 	Headers                    []string // NAME=VALUE
 	At                         string   // RFC 3339; "" is now
 	Address                    string   // the workload's; "" where nobody knows
+	To                         string   // the pod that it comes to; "" asks what happens on the way out of the workload
+	Plaintext                  bool     // with To: it does not come by mutual TLS
+	Claims                     []string // NAME=VALUE, of the request's token
 }
 
 // Values writes it for a query.
 func (q Question) Values() url.Values {
-	return url.Values{"url": {q.URL}, "from": {q.From}, "account": {q.Account}, "method": {q.Method}, "path": {q.Path}, "header": q.Headers, "at": {q.At}, "address": {q.Address}}
+	return url.Values{"url": {q.URL}, "from": {q.From}, "account": {q.Account}, "method": {q.Method}, "path": {q.Path}, "header": q.Headers, "at": {q.At}, "address": {q.Address}, "to": {q.To}, "plaintext": {strconv.FormatBool(q.Plaintext)}, "claim": q.Claims}
 }
 
 // QuestionOf reads a query.
 func QuestionOf(v url.Values) Question {
 	return Question{
 		URL: v.Get("url"), From: v.Get("from"), Account: v.Get("account"), Method: v.Get("method"), Path: v.Get("path"), Headers: v["header"], At: v.Get("at"), Address: v.Get("address"),
+		To: v.Get("to"), Plaintext: v.Get("plaintext") == "true", Claims: v["claim"],
 	}
 }
 

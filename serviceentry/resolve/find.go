@@ -21,7 +21,7 @@ import (
 func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
 	seen := a.shown(d)
 	svc, x := a.lookUp(seen)
-	x.Request, x.Hello = requestOf(d, x), helloOf(d)
+	x.Request, x.Hello = RequestOf(d, x), helloOf(d)
 	if svc == nil {
 		return nil, x
 	}
@@ -31,8 +31,8 @@ func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
 	return svc, x
 }
 
-// requestOf is the request, or the connection, that a destination stands for: GET, where nothing else is said.
-func requestOf(d Destination, x Shown) route.Request {
+// RequestOf is the request, or the connection, that a destination stands for: GET, where nothing else is said.
+func RequestOf(d Destination, x Shown) route.Request {
 	r := route.Request{Method: cmp.Or(d.Method, "GET"), Scheme: "http", Authority: d.Host, Path: cmp.Or(d.Path, "/"), Headers: d.Headers, SNI: x.Name, Dialled: x.Address, Unknown: d.Unknown}
 	if d.Port != 80 && x.Kind == Requests {
 		r.Authority = net.JoinHostPort(d.Host, strconv.FormatUint(uint64(d.Port), 10))

@@ -27,12 +27,17 @@ func (p *plane) explain(w http.ResponseWriter, r *http.Request) {
 		answer(w, policy.Explain(policy.Workload{Namespace: ns}, d, policy.DecideForward(s, ns, d)))
 		return
 	}
-	from, err := question.Workload()
+	from, to, err := question.Workloads()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	answer(w, policy.Explain(from, d, policy.Decide(s, from, d)))
+	e, err := question.Answer(s, from, to, d)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer(w, e)
 }
 
 // serveExplain serves the socket until ctx ends. What keeps it from that is said, and stops nothing else.
