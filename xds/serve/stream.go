@@ -40,10 +40,13 @@ type stream struct {
 	// holds is who waits for whom before names are sent; overdue ends this one's waiting.
 	holds     *holds
 	overdue   bool
-	asksSoon  bool                 // it is not told yet of an authorizer that it is to ask: it does not have its cluster
-	resting   map[string]time.Time // whom it asked, by its cluster, and until when that stays
-	rested    func()               // sees to it that it goes then
-	takenBack map[string]bool      // names that it was told are gone, since all of what is new was sent
+	asksSoon  bool                          // it is not told yet of an authorizer that it is to ask: it does not have its cluster
+	told      map[string]*resource.Resource // what Envoy was told of what says what is asked about
+	between   map[string]*resource.Resource // that, while what judges by itself changes, too
+	betweenTo map[string]string             // and for which versions
+	resting   map[string]time.Time          // whom it asked, by its cluster, and until when that stays
+	rested    func()                        // sees to it that it goes then
+	takenBack map[string]bool               // names that it was told are gone, since all of what is new was sent
 	stats     streamStats
 
 	// What follows is of the stream's own goroutine.
@@ -261,6 +264,9 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	var list []*resource.Resource
 	for _, name := range slices.Sorted(maps.Keys(w.sub.SubscribedResources())) {
 		r, ok := s.of(t).view.Get(t, name)
+		if b := s.between[name]; t == resource.Extension && b != nil && known[name] != "" {
+			r = b
+		}
 		version := absent
 		if ok {
 			version = r.Version
@@ -283,6 +289,9 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 			} else {
 				resp.removed = append(resp.removed, name)
 			}
+		}
+		if t == resource.Extension && ok && slices.Contains(translate.Abouts(), name) {
+			s.tell(r)
 		}
 		resp.versions[name] = version
 	}

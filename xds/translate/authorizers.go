@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/serviceentry/authz"
@@ -126,9 +125,7 @@ func AsksLess(before, now *resource.Resource) bool {
 	if before != nil {
 		return len(now.Value()) < len(before.Value())
 	}
-	return slices.ContainsFunc(append(nobodyAsked(nil), nobodyAskedOfConnections(nil)...), func(nothing *resource.Resource) bool {
-		return nothing.Name == now.Name && nothing.Version == now.Version
-	})
+	return AsksNobody(now)
 }
 
 // Abouts are the names of what says what somebody is asked about.

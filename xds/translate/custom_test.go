@@ -175,6 +175,15 @@ func TestEnvoyAcceptsCustom(t *testing.T) {
 				if out, err := exec.CommandContext(t.Context(), binary, "--mode", "validate", "-l", "error", "-c", file).CombinedOutput(); err != nil {
 					t.Errorf("Envoy refuses it: %v\n%s", err, out)
 				}
+				for _, filter := range translate.Abouts() { // and while two policies change
+					if r, ok := policies.Get(resource.Extension, filter); ok {
+						placed(t, b, filter, translate.Between(r, r))
+					}
+				}
+				file = envoytest.Write(t, b)
+				if out, err := exec.CommandContext(t.Context(), binary, "--mode", "validate", "-l", "error", "-c", file).CombinedOutput(); err != nil {
+					t.Errorf("Envoy refuses what it has while two policies change: %v\n%s", err, out)
+				}
 			})
 		}
 	}
@@ -226,6 +235,56 @@ func TestClosedAtEveryMoment(t *testing.T) {
 	}
 }
 
+// TestClosedWhileTwoChange: where what somebody is asked about changes, and what is denied beside it, the first one denies for a while what it asked about
+// before. Nothing passes unasked that passes neither before nor after, whichever filters Envoy has of which moment.
+func TestClosedWhileTwoChange(t *testing.T) {
+	for name, filters := range map[string][]string{
+		"mtls-sidecar": {envoy.FilterCustom, envoy.FilterAuthorizer, envoy.FilterAuthzRequests},
+		"ingress":      {envoy.FilterCustomConnections, envoy.FilterAuthorizerConnections, envoy.FilterAuthzConnections},
+		"gateway":      {envoy.FilterCustom, envoy.FilterAuthorizer, envoy.FilterAuthz},
+	} {
+		view := func(written string) *translate.View {
+			c := authorizers(cases(t)[name])
+			for _, w := range strings.Fields(written) {
+				c.objects = append(c.objects, closing(c.node, w))
+			}
+			s := c.snapshot()
+			return translate.BuildPolicies(s, translate.PolicedBy(s, c.node))
+		}
+		opened := 0
+		for _, change := range [][2]string{{"grpc denymore", "more DENY"}, {"more DENY", "grpc denymore"}, {"grpc denymore", "more grpc"}, {"more http", "http"}, {"unheard-of denymore", "more DENY"}} {
+			old, now := view(change[0]), view(change[1])
+			get := func(v *translate.View, name string) *resource.Resource {
+				r, ok := v.Get(resource.Extension, name)
+				if !ok {
+					t.Fatalf("%s: nothing for %s", name, name)
+				}
+				return r
+			}
+			was, is := get(old, filters[0]), get(now, filters[0])
+			while := translate.Between(was, is)
+			for _, path := range []string{"/asked", "/more", "/else"} {
+				passes := func(of ...*resource.Resource) bool { return passesBy(t, path, of...) }
+				before, after := passes(was, get(old, filters[1]), get(old, filters[2])), passes(is, get(now, filters[1]), get(now, filters[2]))
+				if passes(was, get(old, filters[1]), get(now, filters[2])) != before {
+					opened++
+				}
+				for i, of := range [][]*resource.Resource{
+					{was, get(now, filters[1]), get(old, filters[2])}, {while, get(old, filters[1]), get(old, filters[2])}, {while, get(now, filters[1]), get(old, filters[2])},
+					{while, get(now, filters[1]), get(now, filters[2])}, {is, get(now, filters[1]), get(now, filters[2])},
+				} {
+					if passes(of...) && !before && !after {
+						t.Errorf("%s, %s, from %q to %q: at moment %d it passes unasked", name, path, change[0], change[1], i)
+					}
+				}
+			}
+		}
+		if opened == 0 && filters[0] == envoy.FilterCustom { // of a connection no path is seen
+			t.Errorf("%s: no order matters", name)
+		}
+	}
+}
+
 // closing is a policy about one path: that the provider is asked, or one of another action; or one about another path (more).
 func closing(n translate.Node, written string) config.Object {
 	o := customOf(n.Namespace, "p-"+written, written, n.Labels)
@@ -233,6 +292,8 @@ func closing(n translate.Node, written string) config.Object {
 	switch written {
 	case "more":
 		spec.GetProvider().Name, spec.Rules[0].To[0].Operation.Paths = "grpc", []string{"/more"}
+	case "denymore":
+		spec.Action, spec.ActionDetail, spec.Rules[0].To[0].Operation.Paths = security.AuthorizationPolicy_DENY, nil, []string{"/more"}
 	case "DENY":
 		spec.Action, spec.ActionDetail = security.AuthorizationPolicy_DENY, nil
 	case "ALLOW":
@@ -257,6 +318,24 @@ func between(states map[string]*translate.View, custom, old, now string) [][]str
 // passesAll says whether a request, or a connection, passes filters unasked, each as a state has it.
 func passesAll(t *testing.T, names []string, path string, states ...*translate.View) bool {
 	t.Helper()
+	var of []*resource.Resource
+	for i, v := range states {
+		r, ok := v.Get(resource.Extension, names[i])
+		if !ok {
+			t.Fatalf("nothing for %s", names[i])
+		}
+		of = append(of, r)
+	}
+	return passesBy(t, path, of...)
+}
+
+// passesBy says it of filters as they are.
+func passesBy(t *testing.T, path string, of ...*resource.Resource) bool {
+	t.Helper()
+	var names []string
+	for _, r := range of {
+		names = append(names, r.Name)
+	}
 	last := &hcmv3.HttpConnectionManager{RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{VirtualHosts: []*routev3.VirtualHost{{
 		Domains: []string{"*"}, Routes: []*routev3.Route{{
 			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
@@ -282,11 +361,7 @@ func passesAll(t *testing.T, names []string, path string, states ...*translate.V
 		Name: "l", Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "0.0.0.0", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 80}}}},
 		FilterChains: []*listenerv3.FilterChain{{Filters: append(filters, &listenerv3.Filter{Name: "http", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: wrap(t, last)}})}},
 	}}}
-	for i, v := range states {
-		r, ok := v.Get(resource.Extension, names[i])
-		if !ok {
-			t.Fatalf("nothing for %s", names[i])
-		}
+	for _, r := range of {
 		m, err := r.Any().UnmarshalNew()
 		must(err)
 		all = append(all, interpret.Resource{Name: r.Name, Message: m})
