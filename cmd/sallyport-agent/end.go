@@ -35,16 +35,16 @@ the gateway needs no such right. It ends connections of the given local ports on
 			if socket == "" {
 				return usageError{errors.New("--socket must be given")}
 			}
-			s := &ender.Server{Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), End: sockdiag.End}
+			s := &ender.Server{Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), End: sockdiag.End, Can: sockdiag.MayEnd}
 			for _, p := range ports {
 				if p == 0 || p > 65535 {
 					return usageError{errors.New("--port: must be within 1…65535")}
 				}
 				s.Ports = append(s.Ports, uint16(p))
 			}
-			if !sockdiag.MayEnd() {
+			if err := sockdiag.MayEnd(); err != nil {
 				// It stays: the gateway is worth more than this, and says what could not be ended.
-				s.Log.Error("this process may end no connection: it needs CAP_NET_ADMIN in the gateway's network namespace")
+				s.Log.Error("this process can end no connection", "err", err)
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()

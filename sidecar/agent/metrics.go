@@ -50,7 +50,7 @@ func newCollector(a *agent) *collector {
 		tunnelsEnded:     desc("tunnels_ended_total", "Opaque connections that were ended because they were denied by then."),
 		tunnelsFailed:    desc("tunnels_end_failures_total", "Attempts to end one that failed."),
 		tunnelsUnasked:   desc("tunnels_unanswered_total", "Questions about open tunnels that the gateway's table did not answer; they are asked again."),
-		tunnelsEnds:      desc("tunnels_can_end", "1 where somebody may end connections; else what a rule allowed goes on after its end."),
+		tunnelsEnds:      desc("tunnels_can_end", "1 where connections can be ended, which is tried; else what a rule allowed goes on after its end."),
 	}
 }
 
@@ -71,6 +71,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	put := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, kind, value, labels...)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
 	spool := c.agent.spool.Stats()
 	put(c.spoolBytes, prometheus.GaugeValue, float64(spool.Bytes))
 	put(c.spoolLag, prometheus.GaugeValue, float64(spool.LastSeq-min(spool.AckedSeq, spool.LastSeq)))
@@ -88,11 +90,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		put(c.tunnelsEnded, prometheus.CounterValue, float64(s.Ended))
 		put(c.tunnelsFailed, prometheus.CounterValue, float64(s.Failed))
 		put(c.tunnelsUnasked, prometheus.CounterValue, float64(s.Unasked))
-		put(c.tunnelsEnds, prometheus.GaugeValue, number(s.Ends))
+		put(c.tunnelsEnds, prometheus.GaugeValue, number(c.agent.tunnels.Ends(ctx)))
 	}
-
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
 	relay, err := c.agent.relay.Status(ctx, false)
 	if err != nil {
 		return

@@ -23,23 +23,28 @@ func (a *agent) openTunnels() error {
 	a.closers = append(a.closers, func() error { asker.Close(); return nil })
 	a.tunnels = tunnels.New(tunnels.Config{
 		Log: a.cfg.Log, Most: int(a.cfg.Proxy.MaxConnections),
-		Ask: asker.Ask, Find: sockdiag.Find, Open: sockdiag.Open, End: a.whoEnds(),
+		Ask: asker.Ask, Find: sockdiag.Find, Open: sockdiag.Open, Ender: a.whoEnds(),
 	})
 	return nil
 }
 
 // whoEnds is who ends connections: a process of its own, where there is one, else the agent itself, where it has the right to; nil is nobody.
-func (a *agent) whoEnds() func(context.Context, sockdiag.Connection) error {
-	switch {
-	case a.cfg.Ender != "":
-		return ender.NewClient(a.cfg.Ender).End
-	case sockdiag.MayEnd():
-		return func(_ context.Context, c sockdiag.Connection) error { return sockdiag.End(c) }
-	default:
-		a.cfg.Log.Info("nobody may end open connections here: what a rule allowed goes on after its end until either side ends it (--ender)")
+func (a *agent) whoEnds() tunnels.Ender {
+	if a.cfg.Ender != "" {
+		return ender.NewClient(a.cfg.Ender)
+	}
+	if err := sockdiag.MayEnd(); err != nil {
+		a.cfg.Log.Info("nobody ends open connections here: what a rule allowed goes on after its end until either side ends it (--ender)", "err", err)
 		return nil
 	}
+	return itself{}
 }
+
+// itself ends connections with the agent's own rights.
+type itself struct{}
+
+func (itself) End(_ context.Context, c sockdiag.Connection) error { return sockdiag.End(c) }
+func (itself) Can(context.Context) error                          { return sockdiag.MayEnd() }
 
 // taken has open tunnels asked about that a change may mean.
 func (a *agent) taken(typeURL string, changed []*discoveryv3.Resource, removed []string) {

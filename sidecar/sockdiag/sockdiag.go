@@ -95,12 +95,18 @@ func ask(what, flags int, family uint8, c Connection) ([][]byte, error) {
 	return messages, nil
 }
 
-// MayEnd says whether this process has the right to end connections.
-func MayEnd() bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var sets [2]unix.CapUserData
-	if err := unix.Capget(&header, &sets[0]); err != nil {
-		return false
+// MayEnd says why this process can end no connection of its network namespace: it has no right to, or the kernel does not know how. The kernel is
+// asked to end one that cannot be.
+func MayEnd() error {
+	none := netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
+	_, err := ask(nl.SOCK_DESTROY, unix.NLM_F_ACK, unix.AF_INET, Connection{Local: none, Remote: none})
+	switch {
+	case errors.Is(err, ErrGone):
+		return nil
+	case errors.Is(err, unix.EPERM):
+		return errors.New("it needs CAP_NET_ADMIN in the gateway's network namespace")
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return errors.New("this kernel ends no connections (CONFIG_INET_DIAG_DESTROY)")
 	}
-	return sets[0].Effective&(1<<unix.CAP_NET_ADMIN) != 0
+	return err
 }

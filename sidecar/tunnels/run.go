@@ -88,7 +88,7 @@ func (t *Table) ask(ctx context.Context, q *question) {
 	if len(list) == 0 {
 		return
 	}
-	if t.cfg.End == nil {
+	if t.cfg.Ender == nil {
 		t.cfg.Log.Warn("open tunnels are denied by now, and nobody may end them", "host", q.Authority, "client", q.Peer, "tunnels", len(list), "why", v.Why)
 		return
 	}
@@ -102,7 +102,7 @@ func (t *Table) end(ctx context.Context, q *question, of *tunnel, why string) {
 	t.mu.Lock()
 	of.ended = why
 	t.mu.Unlock()
-	err := t.cfg.End(ctx, of.connection)
+	err := t.cfg.Ender.End(ctx, of.connection)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {

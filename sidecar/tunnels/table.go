@@ -19,10 +19,19 @@ type Config struct {
 
 	// Ask asks the gateway's table whether a tunnel may be there. An error is no answer: it is asked again.
 	Ask func(context.Context, envoylog.Question) (Verdict, error)
-	// Find and Open are the kernel's connections, End resets one (package sockdiag). End is nil where nobody may.
+	// Find and Open are the kernel's connections (package sockdiag).
 	Find func(local, remote netip.AddrPort) (sockdiag.Connection, error)
 	Open func(each func(sockdiag.Connection)) error
-	End  func(context.Context, sockdiag.Connection) error
+	// Ender ends connections; nil where there is nobody for it.
+	Ender Ender
+}
+
+// Ender ends connections.
+type Ender interface {
+	// End resets one. Of one that has ended before the error is sockdiag.ErrGone.
+	End(context.Context, sockdiag.Connection) error
+	// Can says why none can be ended.
+	Can(context.Context) error
 }
 
 // Verdict is what a table says of a tunnel.
@@ -35,7 +44,6 @@ type Verdict struct {
 type Stats struct {
 	Open, Questions, Denied           int    // tunnels; what is told apart of them; tunnels that are denied, and open
 	Untracked, Ended, Failed, Unasked uint64 // tunnels beyond Most or whose connection was not found; ended; not ended; questions without answer
-	Ends                              bool   // somebody may end connections
 }
 
 // Table is which tunnels are open.
@@ -136,12 +144,17 @@ func (t *Table) Changed(of Change) {
 	}
 }
 
+// Ends says whether connections can be ended, which it tries.
+func (t *Table) Ends(ctx context.Context) bool {
+	return t.cfg.Ender != nil && t.cfg.Ender.Can(ctx) == nil
+}
+
 // Stats counts.
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.stats
-	s.Open, s.Questions, s.Ends = len(t.open), len(t.plan.questions), t.cfg.End != nil
+	s.Open, s.Questions = len(t.open), len(t.plan.questions)
 	for _, q := range t.plan.questions {
 		if q.denied != "" {
 			for of := range q.tunnels {

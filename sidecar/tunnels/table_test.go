@@ -33,7 +33,7 @@ type lab struct {
 func inLab(t *testing.T, most int, test func(t *testing.T, l *lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{denies: map[string]string{}, kernel: map[netip.AddrPort]uint64{}}
-		l.Table = New(Config{Log: slog.New(slog.DiscardHandler), Most: most, Ask: l.ask, Find: l.find, Open: l.list, End: l.end})
+		l.Table = New(Config{Log: slog.New(slog.DiscardHandler), Most: most, Ask: l.ask, Find: l.find, Open: l.list, Ender: l})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { l.Run(ctx); close(done) }()
@@ -73,7 +73,7 @@ func (l *lab) list(each func(sockdiag.Connection)) error {
 	return nil
 }
 
-func (l *lab) end(_ context.Context, c sockdiag.Connection) error {
+func (l *lab) End(_ context.Context, c sockdiag.Connection) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken > 0 {
@@ -85,6 +85,15 @@ func (l *lab) end(_ context.Context, c sockdiag.Connection) error {
 	}
 	delete(l.kernel, c.Remote)
 	l.ended = append(l.ended, c.Cookie)
+	return nil
+}
+
+func (l *lab) Can(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken > 0 {
+		return errors.New("no right")
+	}
 	return nil
 }
 
@@ -164,7 +173,7 @@ func TestEndsWhatIsDenied(t *testing.T) {
 		if why := l.done(one); why != "" {
 			t.Errorf("a second record says %q", why)
 		}
-		if s := l.Stats(); s.Open != 3 || s.Ended != 2 || s.Denied != 0 || !s.Ends {
+		if s := l.Stats(); s.Open != 3 || s.Ended != 2 || s.Denied != 0 || !l.Ends(t.Context()) {
 			t.Errorf("%+v", s)
 		}
 		l.done(two)
@@ -329,6 +338,9 @@ func TestTriedAgain(t *testing.T) {
 		l.mu.Lock()
 		l.denies["a.test:443"], l.fails, l.broken = "a rule", 2, 2
 		l.mu.Unlock()
+		if l.Ends(t.Context()) {
+			t.Error("who has no right to ends tunnels")
+		}
 		l.Changed(policiesOf("shop", ""))
 		_, ended := l.since(time.Minute)
 		want(t, "ended", ended, 1)
@@ -340,12 +352,12 @@ func TestTriedAgain(t *testing.T) {
 
 func TestNobodyMayEnd(t *testing.T) {
 	inLab(t, 10, func(t *testing.T, l *lab) {
-		l.cfg.End = nil
+		l.cfg.Ender = nil
 		l.opens("shop", "a.test:443", 1)
 		l.deny("a.test:443", "a rule")
 		l.Changed(policiesOf("shop", ""))
 		l.since(longEnough)
-		if s := l.Stats(); s.Denied != 1 || s.Open != 1 || s.Ends {
+		if s := l.Stats(); s.Denied != 1 || s.Open != 1 || l.Ends(t.Context()) {
 			t.Errorf("%+v", s)
 		}
 	})

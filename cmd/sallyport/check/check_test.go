@@ -158,6 +158,12 @@ func TestControlPlane(t *testing.T) {
 		}
 	}
 	expectAll(t, map[string]expectation{
+		"who ends does not run": {func(o *Objects) {
+			gatewayPod(o, "--ender=/var/run/sallyport-ender/socket")
+			p := &o.Pods[len(o.Pods)-1]
+			p.Spec.InitContainers = []corev1.Container{{Name: "ender", Image: "registry.example/sallyport-proxy:v1", Args: []string{"end", "--socket=/var/run/sallyport-ender/socket"}}}
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "ender", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
+		}, `warning Pod istio-system/istio-egressgateway-1: its container ender does not run`},
 		"nobody ends":      {func(o *Objects) { gatewayPod(o) }, `warning Pod istio-system/istio-egressgateway-1: nobody may end open connections`},
 		"no control plane": {func(o *Objects) { o.Controller = nil }, `error Deployment istio-system/sallyport: there is no control plane: namespace istio-system has no Deployment sallyport, with pods of the label app=sallyport`},
 		"none ready":       {func(o *Objects) { o.Controller.Status.ReadyReplicas = 0 }, `error Deployment istio-system/sallyport: status.readyReplicas: "0"`},

@@ -18,11 +18,28 @@ func (s *survey) endsTunnels() {
 	}
 	gateway := labels.SelectorFromSet(s.Gateway.Spec.Selector)
 	for _, p := range s.running {
-		if p.pod.Namespace != s.Gateway.Namespace || !gateway.Matches(labels.Set(p.pod.Labels)) || slices.ContainsFunc(p.pod.Spec.Containers, asksToEnd) {
+		if p.pod.Namespace != s.Gateway.Namespace || !gateway.Matches(labels.Set(p.pod.Labels)) {
+			continue
+		}
+		if slices.ContainsFunc(p.pod.Spec.Containers, asksToEnd) {
+			s.endsNow(p)
 			continue
 		}
 		s.say(p, admission.Warning, "", "", "nobody may end open connections through the gateway: where their bytes are not read (TLS, TCP), they go on after the end of the rule that let them in, and after edits that deny them",
 			"set egressGateway.endConnections in the chart's values, or start the gateway's pods anew when connections have to end")
+	}
+}
+
+// endsNow judges whether the container that ends connections runs, in a pod that has one.
+func (s *survey) endsNow(p subject) {
+	for _, c := range p.pod.Spec.InitContainers {
+		of := func(st corev1.ContainerStatus) bool { return st.Name == c.Name }
+		i := slices.IndexFunc(p.pod.Status.InitContainerStatuses, of)
+		if !slices.Contains(c.Args, "end") || i < 0 || p.pod.Status.InitContainerStatuses[i].State.Running != nil {
+			continue
+		}
+		s.say(p, admission.Warning, "", "", "its container "+c.Name+" does not run: open connections that are denied by now go on until it does",
+			"look at its log (kubectl logs "+p.pod.Name+" -c "+c.Name+" -n "+p.pod.Namespace+") and at the events of the pod")
 	}
 }
 

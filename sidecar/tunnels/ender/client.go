@@ -30,7 +30,14 @@ func (c *Client) End(ctx context.Context, of sockdiag.Connection) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://ender/", bytes.NewReader(body))
+	return c.ask(ctx, http.MethodPost, body)
+}
+
+// Can says why no connection can be ended: there is no Server, or it has no right to.
+func (c *Client) Can(ctx context.Context) error { return c.ask(ctx, http.MethodGet, nil) }
+
+func (c *Client) ask(ctx context.Context, method string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://ender/", bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -16,11 +16,11 @@ import (
 func TestEnder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	asked := make(chan sockdiag.Connection, 1)
-	var answer error
+	var answer, cannot error
 	s := &Server{Log: slog.New(slog.DiscardHandler), Ports: []uint16{8443}, End: func(c sockdiag.Connection) error {
 		asked <- c
 		return answer
-	}}
+	}, Can: func() error { return cannot }}
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	l, err := Listen(path)
@@ -51,12 +51,22 @@ func TestEnder(t *testing.T) {
 	if err := client.End(ctx, c); err == nil || !strings.Contains(err.Error(), "15020") || len(asked) > 0 {
 		t.Errorf("of another port: %v", err)
 	}
+	if err := client.Can(ctx); err != nil {
+		t.Errorf("of one who has the right to: %v", err)
+	}
+	cannot = errors.New("it needs CAP_NET_ADMIN")
+	if err := client.Can(ctx); err == nil || !strings.Contains(err.Error(), "CAP_NET_ADMIN") {
+		t.Errorf("of one who has none: %v", err)
+	}
 	stop()
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
 	if err := client.End(t.Context(), c); err == nil || errors.Is(err, sockdiag.ErrGone) {
 		t.Errorf("without a server: %v", err)
+	}
+	if client.Can(t.Context()) == nil {
+		t.Error("nobody can end connections")
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ type Server struct {
 	Log   *slog.Logger
 	Ports []uint16 // of this network namespace, whose connections may be ended
 	End   func(sockdiag.Connection) error
+	Can   func() error // why none can be ended, as for a process without the right to
 }
 
 // Listen makes the socket, in the place of one that a former process left.
@@ -56,8 +57,24 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// ServeHTTP ends a connection: 204; 404 where it has ended; 403 where it is none of those that may be.
+// ServeHTTP ends a connection that is posted: 204; 404 where it has ended; 403 where it is none of those that may be. Who gets learns whether any
+// can be ended: 204, or 501 with the reason.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodPost:
+		s.end(w, r)
+	case http.MethodGet:
+		if err := s.Can(); err != nil {
+			http.Error(w, err.Error(), http.StatusNotImplemented)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	}
+}
+
+func (s *Server) end(w http.ResponseWriter, r *http.Request) {
 	var c sockdiag.Connection
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostRequest)).Decode(&c); err != nil {
 		http.Error(w, "the request is no connection: "+err.Error(), http.StatusBadRequest)
