@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/review"
 	"github.com/sallyport/sallyport/egress/seen"
 	"github.com/sallyport/sallyport/egress/suggest"
@@ -299,6 +300,12 @@ func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.T
 			if err := act(l, item); err != nil {
 				return d, err
 			}
+		}
+		if err := f.log.tell(cmd.Context(), record.Record{
+			Actor: who, Action: action, Reason: f.reason, URLPath: "sallyport review", Host: item.Host, Port: item.Port,
+			Workload: record.Workload{Namespace: item.Namespace, ServiceAccount: item.Workload},
+		}); err != nil {
+			return d, err
 		}
 		return item.Word(action, who, f.reason, l.now, until), nil
 	})

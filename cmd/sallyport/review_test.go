@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/review"
 )
 
@@ -73,6 +75,12 @@ func TestReview(t *testing.T) {
 	}
 	if err != nil || states["good.test"] != review.StateApproved || states["bad.test"] != review.StateRejected || states["later.test"] != review.StateSnoozed {
 		t.Error(states, err)
+	}
+	told, err := programs.run(t, "audit", "query", "class:action", "--data", data, "-o", "json")
+	var did []record.Record
+	if err := errors.Join(err, json.Unmarshal([]byte(told), &did)); err != nil || len(did) != 3 || did[1].Action != review.StateRejected || did[1].Actor == "" || did[1].ActorBy != record.BySystem ||
+		did[1].Host != "bad.test" || did[1].Reason != "a typo" || did[1].Workload.ServiceAccount != upAccount {
+		t.Errorf("%s, %v", told, err)
 	}
 	out, code := call("list", "--all")
 	if code != 0 || !strings.Contains(out, "rejected by ") || !strings.Contains(out, ": a typo") {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/console/login"
 	"github.com/sallyport/sallyport/egress/detect"
 	"github.com/sallyport/sallyport/egress/seen"
@@ -21,6 +22,8 @@ type Options struct {
 	Config func(ctx context.Context) (*Config, error)
 	// Decisions is the folder of what reviewers decided; "" where they decide elsewhere.
 	Decisions string
+	// Act records what somebody does, on disk when it returns; what cannot be recorded is not done. nil: nothing is recorded.
+	Act func(ctx context.Context, r record.Record) error
 	// Found gives what detections found when they looked last; nil where nothing looks.
 	Found func() *detect.Report
 	// Login, if set, lets nobody in who does not log in, and shows each what they may read. Its Namespaces are the log's.
@@ -35,6 +38,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Act == nil {
+		o.Act = func(context.Context, record.Record) error { return nil }
 	}
 	return o
 }
@@ -97,7 +103,7 @@ func newHandler(o Options, allowed func(host string) bool) http.Handler {
 		return guard(mux, allowed)
 	}
 	who := *o.Login
-	who.Namespaces, who.Logger, who.Now = h.namespaces, h.Logger, h.Now
+	who.Namespaces, who.Logger, who.Now, who.Entered = h.namespaces, h.Logger, h.Now, h.entered
 	h.gate = login.New(who)
 	h.logins(mux)
 	return guard(h.known(mux), allowed)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
@@ -60,7 +61,7 @@ func (h *handler) flowsPage(ctx context.Context, r *http.Request, a asked) (view
 	}
 	err := h.rows(ctx, fmt.Sprintf(`SELECT *, count(*) OVER ()::UBIGINT FROM (SELECT %s AS workload, coalesce(host, '') AS host, count(*)::UBIGINT AS records, count(*) FILTER (verdict = 'denied')::UBIGINT AS denied,
 			coalesce(least(sum(bytes_sent::HUGEINT + bytes_received), 18446744073709551615), 0)::UBIGINT AS bytes
-		FROM %s WHERE class <> 'gap' AND %s GROUP BY ALL) ORDER BY %s DESC, workload, host LIMIT %d`, who, store.Table, where, order, mostFlows), args, func(rows *sql.Rows) error {
+		FROM %s WHERE `+schema.Traffic+` AND %s GROUP BY ALL) ORDER BY %s DESC, workload, host LIMIT %d`, who, store.Table, where, order, mostFlows), args, func(rows *sql.Rows) error {
 		var f flow
 		var all uint64
 		err := rows.Scan(&f.Workload, &f.Host, &f.Records, &f.Denied, &f.Bytes, &all)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
@@ -109,7 +110,7 @@ func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, or
 	where, args := a.Filter.Condition()
 	err = h.rows(ctx, fmt.Sprintf(`SELECT %s AS value, count(*)::UBIGINT AS records, count(*) FILTER (verdict = 'denied')::UBIGINT AS denied,
 			coalesce(least(sum(bytes_sent::HUGEINT + bytes_received), 18446744073709551615), 0)::UBIGINT AS bytes, approx_count_distinct(%s)::UBIGINT, min(time), max(time)
-		FROM %s WHERE class <> 'gap' AND %s GROUP BY value ORDER BY %s DESC, records DESC, value LIMIT %d`, d.column, others, store.Table, where, order, limit), args,
+		FROM %s WHERE `+schema.Traffic+` AND %s GROUP BY value ORDER BY %s DESC, records DESC, value LIMIT %d`, d.column, others, store.Table, where, order, limit), args,
 		func(rows *sql.Rows) error {
 			var x group
 			err := rows.Scan(&x.Value, &x.Records, &x.Denied, &x.Bytes, &x.Others, &x.First, &x.Last)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"net"
@@ -55,7 +56,7 @@ type cell struct {
 
 // own are columns that say more than one of the log's.
 var own = []column{
-	{"verdict", "Verdict", func(r *record.Record) string { return string(r.Verdict) }, plain("verdict", func(r *record.Record) string { return string(r.Verdict) })},
+	{"verdict", "Verdict", func(r *record.Record) string { return cmp.Or(string(r.Verdict), r.Action) }, plain("verdict", func(r *record.Record) string { return string(r.Verdict) })},
 	{"workload", "Workload", workloadOf, func(r *record.Record) (query.Term, bool) {
 		w := workloadOf(r)
 		return termsOfWorkload(w)[0], w != ""

@@ -121,7 +121,7 @@ func refusal(err error) int {
 		return http.StatusTooManyRequests
 	case errors.Is(err, login.ErrNothing):
 		return http.StatusForbidden
-	case errors.Is(err, login.ErrUnasked):
+	case errors.Is(err, login.ErrUnasked), errors.Is(err, login.ErrUnrecorded):
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusUnauthorized

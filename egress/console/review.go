@@ -190,6 +190,9 @@ func (h *handler) decide(ctx context.Context, r *http.Request, _ asked) (v view,
 		if err != nil {
 			return review.Decision{}, wrong{err}
 		}
+		if err := h.decided(ctx, r, i, action, reason); err != nil {
+			return review.Decision{}, err
+		}
 		return i.Word(action, by, reason, l.now, until), nil
 	})
 	if err != nil {

@@ -43,6 +43,9 @@ const failed = "; failed: "
 
 // reasonOf says why, in words. What a proxy said itself is left to the details of the record.
 func reasonOf(r *record.Record) string {
+	if r.Class == record.Action {
+		return r.Deed()
+	}
 	text, raw, is := strings.Cut(r.Reason, failed)
 	if !is {
 		return text

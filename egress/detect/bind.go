@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
@@ -37,7 +38,7 @@ const identity = `CASE WHEN coalesce(service_account, '') IN ('', 'default') AND
 func view(from, to time.Time) string {
 	return "(SELECT * REPLACE (rtrim(lower(host), '.') AS host, " + identity + " AS workload, bytes_sent::BIGINT AS bytes_sent), workload AS pod, " +
 		"bytes_received::BIGINT AS bytes_out, bytes_sent::BIGINT AS bytes_in FROM " + store.Table + " WHERE time >= " + query.Instant(from) + " AND time < " + query.Instant(to) +
-		" AND class <> 'gap' AND coalesce(direction, 'outbound') = 'outbound' AND path <> 'mesh')"
+		" AND " + schema.Traffic + " AND coalesce(direction, 'outbound') = 'outbound' AND path <> 'mesh')"
 }
 
 // statement writes a rule as one SELECT of so many rows of each namespace at most: what one of them does shall not push out what another one

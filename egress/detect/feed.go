@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
@@ -87,7 +88,7 @@ func (f *Feed) Match(host string) string {
 // match finds the hosts of the log that the feed names. The feed stays here: only what both have goes into a statement.
 func (f *Feed) match(ctx context.Context, log Log, window Window) (hits []hit, err error) {
 	of, taken := map[string]int{}, map[string]bool{}
-	statement := "SELECT DISTINCT namespace, rtrim(lower(host), '.') AS host FROM " + store.Table + " WHERE class <> 'gap' AND host <> '' AND time >= " +
+	statement := "SELECT DISTINCT namespace, rtrim(lower(host), '.') AS host FROM " + store.Table + " WHERE " + schema.Traffic + " AND host <> '' AND time >= " +
 		query.Instant(window.Since) + " AND time < " + query.Instant(window.Until)
 	err = log.SQL(ctx, statement, rows(func(cells []any) error {
 		namespace, _ := cells[0].(string)

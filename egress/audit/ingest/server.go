@@ -180,6 +180,9 @@ func validate(r *record.Record) error {
 	case r.Time.Year() < 2000 || r.Time.Year() > 9999:
 		return errors.New("field time: out of range")
 	}
+	if r.Actor != "" || r.ActorBy != "" || r.Action != "" {
+		return errors.New("fields actor, actorBy and action: what people do no proxy reports")
+	}
 	switch r.Class {
 	case record.Network, record.HTTP, record.DNS, record.Gap:
 		return nil

@@ -16,8 +16,8 @@ import (
 
 // event are a file's columns: name, and what it is made of in SQL over the store's table.
 var event = [][2]string{
-	{"class_uid", "CASE class WHEN 'http' THEN 4002 WHEN 'dns' THEN 4003 WHEN 'gap' THEN 0 ELSE 4001 END::INTEGER"},
-	{"category_uid", "CASE class WHEN 'gap' THEN 0 ELSE 4 END::INTEGER"},
+	{"class_uid", "CASE class WHEN 'http' THEN 4002 WHEN 'dns' THEN 4003 WHEN 'gap' THEN 0 WHEN 'action' THEN 6003 ELSE 4001 END::INTEGER"},
+	{"category_uid", "CASE class WHEN 'gap' THEN 0 WHEN 'action' THEN 6 ELSE 4 END::INTEGER"},
 	{"activity_id", activity + "::INTEGER"},
 	{"type_uid", "(class_uid::BIGINT * 100 + activity_id)::BIGINT"},
 	{"severity_id", "CASE WHEN class = 'gap' THEN 3 WHEN verdict = 'denied' THEN 2 ELSE 1 END::INTEGER"},
@@ -52,7 +52,7 @@ var event = [][2]string{
 const would = "coalesce(would_deny_kind, '') <> ''"
 
 // activity is OCSF's, by class and method.
-const activity = "CASE class WHEN 'gap' THEN 99 WHEN 'dns' THEN 6 WHEN 'http' THEN CASE method WHEN '' THEN 0 WHEN 'CONNECT' THEN 1 WHEN 'DELETE' THEN 2 WHEN 'GET' THEN 3 " +
+const activity = "CASE class WHEN 'gap' THEN 99 WHEN 'action' THEN 99 WHEN 'dns' THEN 6 WHEN 'http' THEN CASE method WHEN '' THEN 0 WHEN 'CONNECT' THEN 1 WHEN 'DELETE' THEN 2 WHEN 'GET' THEN 3 " +
 	"WHEN 'HEAD' THEN 4 WHEN 'OPTIONS' THEN 5 WHEN 'POST' THEN 6 WHEN 'PUT' THEN 7 WHEN 'TRACE' THEN 8 ELSE 99 END ELSE CASE verdict WHEN 'denied' THEN 5 ELSE 6 END END"
 
 // policyOf is a part of the rule that an event is about, like ocsf's.

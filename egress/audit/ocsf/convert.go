@@ -38,6 +38,9 @@ func FromRecord(r record.Record) Event {
 	if r.Class == record.Gap {
 		return gap(e, r)
 	}
+	if r.Class == record.Action {
+		return action(e, r)
+	}
 	e.CategoryUID, e.CategoryName = 4, "Network Activity"
 	e.setVerdict(r)
 	e.setEndpoints(r)
@@ -67,6 +70,23 @@ func gap(e Event, r record.Record) Event {
 	e.SeverityID, e.Severity = 3, "Medium"
 	e.Count = r.Count
 	e.Message = fmt.Sprintf("%d audit records of %s are missing: %s", r.Count, r.Proxy, r.Reason)
+	return e
+}
+
+// action is what somebody did by a page or a command.
+func action(e Event, r record.Record) Event {
+	e.classify(6003, "API Activity", 99, r.Action)
+	e.CategoryUID, e.CategoryName = 6, "Application Activity"
+	e.ProxyEndpoint = nil // the class has none
+	e.Actor = &Actor{User{Name: r.Actor, Type: "User", TypeID: 1}}
+	if r.Actor == "" {
+		e.Actor.User = User{Name: "nobody logged in", Type: "Unknown"}
+	}
+	e.API = &API{Operation: r.Action, Service: Service{Name: "sallyport " + r.Reporter}}
+	if e.SrcEndpoint = named(endpoint(r.Source)); e.SrcEndpoint == nil {
+		e.SrcEndpoint = &Endpoint{Name: r.Proxy}
+	}
+	e.Message = r.Deed()
 	return e
 }
 
@@ -222,7 +242,7 @@ func unmapped(r record.Record) map[string]string {
 		"labels": r.Workload.Labels, "dialled": r.Dialled, "destination_principal": r.DestinationWorkload.Principal,
 		"destination_namespace": r.DestinationWorkload.Namespace, "destination_service_account": r.DestinationWorkload.ServiceAccount,
 		"destination_labels": r.DestinationWorkload.Labels, "claim": r.Claim, "forwarded_for": r.ForwardedFor, "cut": strings.Join(r.Cut, ","),
-		"policy_rule": rule.Rule, "allowed_by": strings.Trim(r.AllowedBy.Namespace+"/"+r.AllowedBy.Name+" "+r.AllowedBy.Rule, "/ "),
+		"actor_by": r.ActorBy, "policy_rule": rule.Rule, "allowed_by": strings.Trim(r.AllowedBy.Namespace+"/"+r.AllowedBy.Name+" "+r.AllowedBy.Rule, "/ "),
 	} {
 		if value != "" {
 			out[key] = value

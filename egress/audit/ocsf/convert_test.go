@@ -42,6 +42,18 @@ func TestFromRecord(t *testing.T) {
 			"metadata.product.name": "Sallyport", "metadata.version": "1.8.0",
 			"metadata.uid": "sidecar~10.0.0.1~cart-1.shop~shop/5/9", "http_request": nil, "policy": nil,
 		}},
+		{"a word of review", with(func(r *record.Record) {
+			r.Class, r.Reporter, r.Actor, r.ActorBy, r.Action, r.Reason, r.URLPath = record.Action, record.ReporterConsole, "oidc:ann", record.ByIssuer, "approved", "asked for", "/review"
+		}), map[string]any{
+			"class_uid": 6003.0, "category_uid": 6.0, "activity_id": 99.0, "activity_name": "approved", "type_uid": 600399.0, "actor.user.name": "oidc:ann", "actor.user.type_id": 1.0,
+			"api.operation": "approved", "api.service.name": "sallyport console", "src_endpoint.ip": "10.0.0.1", "message": "approved by oidc:ann; asked for", "unmapped.actor_by": "issuer",
+			"proxy_endpoint": nil, "dst_endpoint": nil, "disposition_id": nil,
+		}},
+		{"a word of nobody's who logged in", with(func(r *record.Record) {
+			r.Class, r.Reporter, r.Action, r.Source = record.Action, record.ReporterConsole, "rejected", ""
+		}), map[string]any{
+			"actor.user.name": "nobody logged in", "actor.user.type_id": 0.0, "src_endpoint.name": "sidecar~10.0.0.1~cart-1.shop~shop", "message": "rejected by whoever reached the page, where nobody logs in",
+		}},
 		{"denied connection", with(func(r *record.Record) {
 			r.Class, r.Verdict, r.Reason, r.Destination = record.Network, record.Denied, "not registered", ""
 			r.DecidedBy = record.Object{Kind: "EgressPolicy", Namespace: "shop", Name: "strict", Rule: "rules[1]"}

@@ -36,6 +36,7 @@ type Event struct {
 	HTTPRequest    *HTTPRequest      `json:"http_request,omitempty"`
 	HTTPResponse   *HTTPResponse     `json:"http_response,omitempty"`
 	Query          *DNSQuery         `json:"query,omitempty"`
+	API            *API              `json:"api,omitempty"`
 	Unmapped       map[string]string `json:"unmapped,omitempty"`
 }
 
@@ -64,7 +65,18 @@ type User struct {
 	UID    string `json:"uid,omitempty"`
 	Name   string `json:"name,omitempty"`
 	Type   string `json:"type"`
-	TypeID int    `json:"type_id"` // 4: Service
+	TypeID int    `json:"type_id"` // 4: Service, 1: User
+}
+
+// API is what somebody did, and by what.
+type API struct {
+	Operation string  `json:"operation"`
+	Service   Service `json:"service"`
+}
+
+// Service is the page, or the command.
+type Service struct {
+	Name string `json:"name"`
 }
 
 // Endpoint is an end of the connection, or the proxy between.

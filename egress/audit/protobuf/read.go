@@ -160,5 +160,11 @@ func readRules(f *Fields, r *record.Record) {
 		r.WouldDeny.Rule = f.Text
 	case wouldDenyRevision:
 		r.WouldDeny.Revision = f.Text
+	case actor:
+		r.Actor = f.Text
+	case actorBy:
+		r.ActorBy = f.Text
+	case action:
+		r.Action = f.Text
 	}
 }

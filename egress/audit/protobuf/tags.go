@@ -62,4 +62,7 @@ const (
 	wouldDenyName             = 55<<3 | Bytes
 	wouldDenyRule             = 56<<3 | Bytes
 	wouldDenyRevision         = 57<<3 | Bytes
+	actor                     = 58<<3 | Bytes
+	actorBy                   = 59<<3 | Bytes
+	action                    = 60<<3 | Bytes
 )

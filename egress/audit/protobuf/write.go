@@ -63,7 +63,10 @@ func appendFields(b []byte, r *record.Record) []byte {
 	b = number(b, lost, r.Count)
 	b = list(b, cut, r.Cut)
 	b = object(b, allowedByKind, &r.AllowedBy)
-	return object(b, wouldDenyKind, &r.WouldDeny)
+	b = object(b, wouldDenyKind, &r.WouldDeny)
+	b = text(b, actor, r.Actor)
+	b = text(b, actorBy, r.ActorBy)
+	return text(b, action, r.Action)
 }
 
 // workload appends five fields that have the numbers from first on.

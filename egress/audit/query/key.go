@@ -33,7 +33,7 @@ var keys = []Key{
 	listed("label", "one of the sender's labels, KEY=VALUE", "label:app=cart", "labels"),
 	workloadKey("to", "the workload of the mesh that was reached, like `workload`", "to:shop/db", "destination_namespace", "destination_workload", "destination_service_account"),
 	oneOf("verdict", "`allowed` or `denied`", "verdict:denied", "verdict", string(record.Allowed), string(record.Denied)),
-	oneOf("class", "`network`, `http`, `dns`, or `gap` where records are missing", "class:dns", "class", string(record.Network), string(record.HTTP), string(record.DNS), string(record.Gap)),
+	oneOf("class", "`network`, `http`, `dns`, `gap` where records are missing, or `action`, what somebody did", "class:dns", "class", string(record.Network), string(record.HTTP), string(record.DNS), string(record.Gap), string(record.Action)),
 	texts("url", "the path of a request", "url:/api/*", "url_path"),
 	texts("address", "the address that was really connected to, or tried", "address:10.0.0.*", "destination"),
 	rules("policy", "NAMESPACE/NAME of an EgressPolicy or AuthorizationPolicy that denied it, allowed it, or would deny it", "policy:shop/allowed", func(value string) (Rule, error) { return ParsePolicy(value) }, false),

@@ -14,7 +14,7 @@ const MaxSize = 8 << 10
 
 const (
 	// aroundTexts is what the keys, numbers and times of a record take of MaxSize, and the names in Cut.
-	aroundTexts = 2300
+	aroundTexts = 2400
 	maxTexts    = MaxSize - aroundTexts
 	maxFlags    = 16
 	cutMark     = "…"
@@ -28,7 +28,7 @@ type part struct {
 }
 
 // maxParts is how many texts a record has that can be cut.
-const maxParts = 43
+const maxParts = 46
 
 // parts are the texts that others can make long, in a slice of room; those of a policy's rules are left out where there are none. Names
 // of hosts have 253 bytes at most, addresses 45 and a port.
@@ -78,6 +78,9 @@ func (r *Record) parts(room *[maxParts]part) []part {
 		parts = append(parts,
 			part{"wouldDeny.kind", &by.Kind, 128}, part{"wouldDeny.namespace", &by.Namespace, 256}, part{"wouldDeny.name", &by.Name, 256},
 			part{"wouldDeny.rule", &by.Rule, 512}, part{"wouldDeny.revision", &by.Revision, 64})
+	}
+	if r.Action != "" || r.Actor != "" || r.ActorBy != "" {
+		parts = append(parts, part{"actor", &r.Actor, 1024}, part{"actorBy", &r.ActorBy, 64}, part{"action", &r.Action, 64})
 	}
 	return parts
 }

@@ -14,7 +14,7 @@ import (
 func whole(text string) Record {
 	r := Record{
 		Proxy: "sidecar~10.0.0.1~a.b~b.svc.cluster.local", Epoch: 1 << 63, Seq: 1 << 63, Time: time.Date(2027, 1, 2, 3, 4, 5, 123456789, time.UTC), Class: HTTP,
-		AllowedBy: Object{Kind: EgressPolicy}, WouldDeny: Object{Kind: EgressPolicy}, Port: 65535, Status: 599, BytesSent: 1 << 63, BytesReceived: 1 << 63, Duration: 1 << 62, Count: 1 << 63,
+		AllowedBy: Object{Kind: EgressPolicy}, WouldDeny: Object{Kind: EgressPolicy}, Action: "x", Port: 65535, Status: 599, BytesSent: 1 << 63, BytesReceived: 1 << 63, Duration: 1 << 62, Count: 1 << 63,
 	}
 	var room [maxParts]part
 	for _, p := range r.parts(&room) {
@@ -119,7 +119,7 @@ func FuzzBound(f *testing.F) {
 
 func BenchmarkBound(b *testing.B) {
 	r := whole("a usual text")
-	r.Flags, r.AllowedBy, r.WouldDeny = nil, Object{}, Object{}
+	r.Flags, r.AllowedBy, r.WouldDeny, r.Actor, r.ActorBy, r.Action = nil, Object{}, Object{}, "", "", ""
 	for b.Loop() {
 		r.Bound()
 	}

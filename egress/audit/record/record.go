@@ -14,6 +14,8 @@ const (
 	HTTP    Class = "http"    // OCSF 4002, HTTP Activity
 	DNS     Class = "dns"     // OCSF 4003, DNS Activity
 	Gap     Class = "gap"
+	// Action is what somebody did by a page or a command: a word of review, a login. No proxy reports any.
+	Action Class = "action" // OCSF 6003, API Activity
 )
 
 // Verdict is what was decided about the traffic.
@@ -39,6 +41,19 @@ const (
 	Outbound = "outbound" // from the mesh to the outside
 	Inbound  = "inbound"  // from the outside into the mesh
 	Lateral  = "lateral"  // from workload to workload of the mesh
+)
+
+// Who vouches for the name of an Actor.
+const (
+	ByToken  = "token"  // the API server, which knew a token
+	ByIssuer = "issuer" // an issuer of identities
+	BySystem = "system" // the operating system of whoever called a command
+)
+
+// What reports actions.
+const (
+	ReporterConsole = "console"
+	ReporterCommand = "command"
 )
 
 // The kinds of proxy that report.
@@ -95,6 +110,12 @@ type Record struct {
 	AllowedBy Object `json:"allowedBy,omitzero"`
 	// WouldDeny is the rule by which it would have been denied if the policies that are observed were enforced.
 	WouldDeny Object `json:"wouldDeny,omitzero"`
+
+	// Of an action: who did it ("" where nobody logged in), who vouches for that name, and what it was. The workload, host and port are those that
+	// it is about, DecidedBy the object.
+	Actor   string `json:"actor,omitempty"`
+	ActorBy string `json:"actorBy,omitempty"`
+	Action  string `json:"action,omitempty"`
 
 	BytesSent     uint64        `json:"bytesSent"`     // towards the client
 	BytesReceived uint64        `json:"bytesReceived"` // from the client

@@ -38,6 +38,8 @@ func Cells(r *record.Record) (out []string) {
 			out = append(out, "")
 		case r.Class == record.Gap && c.Name == "verdict":
 			out = append(out, "GAP")
+		case r.Class == record.Action && c.Name == "verdict":
+			out = append(out, "ACTION")
 		case c.Cell != nil:
 			out = append(out, c.Cell(r))
 		default:
@@ -115,6 +117,9 @@ func object(o record.Object) string {
 func reason(r *record.Record) string {
 	if r.Class == record.Gap {
 		return fmt.Sprintf("%d records lost: %s", r.Count, r.Reason)
+	}
+	if r.Class == record.Action {
+		return r.Deed()
 	}
 	text := r.Reason
 	if by := object(r.AllowedBy); by != "" {

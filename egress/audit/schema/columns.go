@@ -7,7 +7,7 @@ import (
 )
 
 // Version is the schema's: 1 is what there was before versions were written down.
-const Version = 3
+const Version = 4
 
 // Columns are those of a record, in their order everywhere but in the store's own table, where later ones stand behind earlier ones.
 var Columns = []Column{
@@ -16,12 +16,12 @@ var Columns = []Column{
 	ofNumber("seq", "seq", "the record's number in that spool", func(r *record.Record) *uint64 { return &r.Seq }),
 	ofTime("time", "time", "when the connection or request began, in UTC", func(r *record.Record) *time.Time { return &r.Time }).
 		shown("TIME", len("2006-01-02 15:04:05.000"), localTime),
-	ofText("class", "class", "`network`, `http`, `dns`, or `gap` where records are missing", func(r *record.Record) *record.Class { return &r.Class }),
+	ofText("class", "class", "`network`, `http`, `dns`, `gap` where records are missing, or `action` for what somebody did by a page or a command", func(r *record.Record) *record.Class { return &r.Class }),
 	ofText("verdict", "verdict", "`allowed` or `denied`", func(r *record.Record) *record.Verdict { return &r.Verdict }).
 		shown("VERDICT", 7, func(r *record.Record) string { return string(r.Verdict) }),
 	ofText("path", "path", "the way that it took, see above", func(r *record.Record) *string { return &r.Path }).
 		shown("PATH", 11, nil),
-	ofText("reporter", "reporter", "`sidecar`, `gateway`, `destination` (the proxy of the pod that was reached), or `proxy`, the explicit forward proxy", func(r *record.Record) *string { return &r.Reporter }),
+	ofText("reporter", "reporter", "`sidecar`, `gateway`, `destination` (the proxy of the pod that was reached), or `proxy`, the explicit forward proxy; of an action `console` or `command`", func(r *record.Record) *string { return &r.Reporter }),
 	ofText("direction", "direction", "as seen from the mesh: `outbound`, `inbound`, or `lateral` from workload to workload", func(r *record.Record) *string { return &r.Direction }).
 		since(2),
 	ofText("principal", "workload.principal", "who sent it, by SPIFFE id; at a gateway from the verified certificate", func(r *record.Record) *string { return &r.Workload.Principal }),
@@ -57,7 +57,7 @@ var Columns = []Column{
 	ofText("protocol", "protocol", "`http`, `tls`, `tcp` or `dns`", func(r *record.Record) *string { return &r.Protocol }),
 	ofText("method", "method", "of a request", func(r *record.Record) *string { return &r.Method }).
 		shown("METHOD/STATUS", 13, request),
-	ofText("url_path", "urlPath", "of a request, without its query", func(r *record.Record) *string { return &r.URLPath }),
+	ofText("url_path", "urlPath", "of a request, without its query; of an action the page, or the command", func(r *record.Record) *string { return &r.URLPath }),
 	ofNumber("status", "status", "the HTTP status that the client got", func(r *record.Record) *uint32 { return &r.Status }),
 	ofText("cluster", "cluster", "Envoy's upstream cluster", func(r *record.Record) *string { return &r.Cluster }),
 	ofText("route", "route", "the name of Envoy's route", func(r *record.Record) *string { return &r.Route }),
@@ -90,6 +90,12 @@ var Columns = []Column{
 		since(3),
 	ofText("would_deny_revision", "wouldDeny.revision", "tells versions of it apart, like `decided_by_revision`", func(r *record.Record) *string { return &r.WouldDeny.Revision }).
 		since(3),
+	ofText("actor", "actor", "of an action: who did it; empty where nobody logged in", func(r *record.Record) *string { return &r.Actor }).
+		since(4),
+	ofText("actor_by", "actorBy", "who vouches for that name: `token` (the API server knew one), `issuer` (of identities), or `system`, the operating system of whoever called a command", func(r *record.Record) *string { return &r.ActorBy }).
+		since(4),
+	ofText("action", "action", "what it was: `approved`, `rejected`, `snoozed`, `login`. Workload, host and port are those that it is about", func(r *record.Record) *string { return &r.Action }).
+		since(4),
 	ofNumber("bytes_sent", "bytesSent", "bytes towards the client", func(r *record.Record) *uint64 { return &r.BytesSent }),
 	ofNumber("bytes_received", "bytesReceived", "bytes from the client", func(r *record.Record) *uint64 { return &r.BytesReceived }),
 	ofDuration("duration_ns", "durationNanos", "how long it lasted, in nanoseconds", func(r *record.Record) *time.Duration { return &r.Duration }),
@@ -97,6 +103,9 @@ var Columns = []Column{
 	ofNumber("lost", "count", "of a gap: how many records are missing", func(r *record.Record) *uint64 { return &r.Count }),
 	ofList("cut", "cut", "fields that were too long, and end with \"…\", or labels that were left out: a record has 8 KiB at most", func(r *record.Record) *[]string { return &r.Cut }),
 }
+
+// Traffic is a condition for the records of what was sent or tried: neither gaps nor actions.
+const Traffic = "class NOT IN ('" + string(record.Gap) + "', '" + string(record.Action) + "')"
 
 // Names lists the columns.
 func Names() []string {

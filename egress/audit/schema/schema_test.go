@@ -64,6 +64,7 @@ func TestTypesStay(t *testing.T) {
 			"destination_service_account VARCHAR, destination_workload VARCHAR, destination_labels VARCHAR, decided_by_revision VARCHAR",
 		3: "allowed_by_kind VARCHAR, allowed_by_namespace VARCHAR, allowed_by_name VARCHAR, allowed_by_rule VARCHAR, allowed_by_revision VARCHAR, " +
 			"would_deny_kind VARCHAR, would_deny_namespace VARCHAR, would_deny_name VARCHAR, would_deny_rule VARCHAR, would_deny_revision VARCHAR",
+		4: "actor VARCHAR, actor_by VARCHAR, action VARCHAR",
 	} {
 		if got := strings.Join(types[version], ", "); got != want {
 			t.Errorf("version %d has the columns\n%s, want\n%s", version, got, want)

@@ -102,7 +102,7 @@ func gathered(condition string) string {
 			merged = append(merged, c.merge())
 		}
 	}
-	return "SELECT " + strings.Join(merged, ", ") + " FROM (SELECT " + strings.Join(of, ", ") + " FROM " + Table + " WHERE " + condition + " AND " + byWhoSent + " GROUP BY ALL) GROUP BY ALL"
+	return "SELECT " + strings.Join(merged, ", ") + " FROM (SELECT " + strings.Join(of, ", ") + " FROM " + Table + " WHERE " + condition + " AND " + byWhoSent + " AND class <> '" + string(record.Action) + "'" + " GROUP BY ALL) GROUP BY ALL"
 }
 
 // merge is the column in a SELECT of rows that are one input.

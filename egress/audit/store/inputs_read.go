@@ -120,4 +120,4 @@ func unpack(text string) record.Object {
 var Sightings = "(SELECT namespace, service_account, workload, class, protocol, host, port, method, verdict, path, decided_by, allowed_by, would_deny, day, first, last, records FROM " + InputsTable + `
 	UNION ALL SELECT coalesce(namespace, ''), coalesce(service_account, ''), regexp_replace(coalesce(workload, ''), '` + replica + `', ''), class, protocol, host, port, method, verdict, path,
 		` + object("decided_by").from + ", " + object("allowed_by").from + ", " + object("would_deny").from + ", CAST(" + BelievedTime + " AS DATE), " + BelievedTime + ", " + BelievedTime + `, 1
-	FROM ` + Table + ` WHERE ` + ingestedColumn + ` > (SELECT max(until) FROM ` + inputsState + "))"
+	FROM ` + Table + ` WHERE ` + ingestedColumn + ` > (SELECT max(until) FROM ` + inputsState + ") AND class <> '" + string(record.Action) + "')"

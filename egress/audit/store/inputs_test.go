@@ -316,3 +316,23 @@ func TestAskingWhileItWorks(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestActionsAreNoTraffic: what people do is neither an input nor a sighting.
+func TestActionsAreNoTraffic(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	did := rec(1)
+	did.Proxy, did.Class, did.Action, did.Actor, did.Verdict = "sallyport-actions", record.Action, "approved", "ann", ""
+	put(t, s, did, rec(2))
+	count := func(when string) {
+		t.Helper()
+		var seen, of int
+		if err := s.DB().QueryRow("SELECT count(*), count(*) FILTER (class = 'action') FROM "+Sightings).Scan(&seen, &of); err != nil || seen != 1 || of != 0 {
+			t.Errorf("%s: %d sightings, %d of actions, %v", when, seen, of, err)
+		}
+	}
+	count("as they come")
+	if err := s.gather(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	count("gathered")
+}

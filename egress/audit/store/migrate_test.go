@@ -127,7 +127,7 @@ func TestOldFolders(t *testing.T) {
 			s := open(t, dir, Options{})
 			wantOld(t, s)
 			var versions string
-			if err := s.DB().QueryRow("SELECT string_agg(version, ',' ORDER BY version) FROM schema_versions").Scan(&versions); err != nil || versions != "1,2,3" {
+			if err := s.DB().QueryRow("SELECT string_agg(version, ',' ORDER BY version) FROM schema_versions").Scan(&versions); err != nil || versions != "1,2,3,4" {
 				t.Errorf("versions %q, %v", versions, err)
 			}
 		})

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 // state is the cookie of a login that is under way at the issuer.
@@ -37,14 +39,20 @@ func (g *Gate) ByToken(w http.ResponseWriter, r *http.Request, token string) (Re
 		g.Logger.Warn("console: a login by token failed", "from", r.RemoteAddr, "err", err)
 		return reader, err
 	}
-	g.enter(w, r, &session{token: token}, reader)
-	return reader, nil
+	return reader, g.enter(ctx, w, r, &session{token: token}, reader.by(record.ByToken))
 }
 
-func (g *Gate) enter(w http.ResponseWriter, r *http.Request, s *session, reader Reader) {
+func (g *Gate) enter(ctx context.Context, w http.ResponseWriter, r *http.Request, s *session, reader Reader) error {
+	if g.Entered != nil {
+		if err := g.Entered(ctx, r, reader); err != nil {
+			g.Logger.Error("console: a login is not recorded, and so is none", "by", reader.Name, "err", err)
+			return ErrUnrecorded
+		}
+	}
 	g.sessions.end(r) // of before
 	g.sessions.begin(w, s, reader.Name, g.Now())
 	g.Logger.Info("console: a login", "by", reader.Name, "from", r.RemoteAddr, "all", reader.All, "namespaces", len(reader.Namespaces))
+	return nil
 }
 
 // AtIssuer sends a browser to the issuer, which sends it back to CallbackPath.
@@ -92,8 +100,7 @@ func (g *Gate) FromIssuer(w http.ResponseWriter, r *http.Request) (next string, 
 		g.Logger.Warn("console: a login at the issuer failed", "by", user.Name, "from", r.RemoteAddr, "err", err)
 		return "", err
 	}
-	g.enter(w, r, &session{user: user}, reader)
-	return Within(b.Next), nil
+	return Within(b.Next), g.enter(ctx, w, r, &session{user: user}, reader.by(record.ByIssuer))
 }
 
 // begunBy reads what the browser keeps of a login that it began.

@@ -12,11 +12,14 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 // Reader is who reads, and what.
 type Reader struct {
 	Name       string   // as the API server has it
+	By         string   // who vouches for the name: record.ByToken or record.ByIssuer
 	All        bool     // everything, and what is about the mesh as a whole
 	Namespaces []string // otherwise those whose records may be read, in order; at least one
 }
@@ -44,20 +47,24 @@ type Options struct {
 	Namespaces func(context.Context) ([]string, error)
 	// Issuer, if set, vouches for people, too.
 	Issuer *Issuer
-	Logger *slog.Logger
-	Now    func() time.Time
+	// Entered, if set, is told of who logs in, before they are; its error keeps them out.
+	Entered func(ctx context.Context, r *http.Request, who Reader) error
+	Logger  *slog.Logger
+	Now     func() time.Time
 }
 
 // Errors that say what to answer.
 var (
-	ErrNobody    = errors.New("nobody is logged in")
-	ErrUnknown   = errors.New("the API server does not know this token: it may have ended, or belong to another cluster")
-	ErrNothing   = errors.New(`of all namespaces in the log, the records of none may be read: a role has to allow the verb "get" on "auditrecords" of "egress.sallyport.io"`)
-	ErrTooMany   = errors.New("too many logins from this address: wait some seconds")
-	ErrUnasked   = errors.New("the API server cannot be asked who may read")
-	errTooLong   = errors.New("the token is longer than any that an API server gives")
-	errNoIssuer  = errors.New("no issuer of identities is configured")
-	errOldAnswer = errors.New("the login took too long, or was begun elsewhere: begin again")
+	ErrNobody  = errors.New("nobody is logged in")
+	ErrUnknown = errors.New("the API server does not know this token: it may have ended, or belong to another cluster")
+	ErrNothing = errors.New(`of all namespaces in the log, the records of none may be read: a role has to allow the verb "get" on "auditrecords" of "egress.sallyport.io"`)
+	ErrTooMany = errors.New("too many logins from this address: wait some seconds")
+	ErrUnasked = errors.New("the API server cannot be asked who may read")
+	// ErrUnrecorded is of a login that the log does not take.
+	ErrUnrecorded = errors.New("the login could not be recorded, and so is none; the server's log says why")
+	errTooLong    = errors.New("the token is longer than any that an API server gives")
+	errNoIssuer   = errors.New("no issuer of identities is configured")
+	errOldAnswer  = errors.New("the login took too long, or was begun elsewhere: begin again")
 )
 
 // Bounds.
@@ -136,21 +143,30 @@ func (g *Gate) Reader(r *http.Request) (Reader, error) {
 		if errors.Is(err, ErrUnknown) {
 			g.attempts.failed(r)
 		}
-		return reader, err
+		return reader.by(record.ByToken), err
 	}
 	s, ok := g.sessions.find(r, g.Now())
 	switch {
 	case !ok:
 		return Reader{}, ErrNobody
 	case s.token == "":
-		return g.reads(ctx, s.user)
+		reader, err := g.reads(ctx, s.user)
+		return reader.by(record.ByIssuer), err
 	}
 	reader, err := g.byToken(ctx, s.token)
 	if errors.Is(err, ErrUnknown) { // it ended since
 		g.sessions.end(r)
 		return Reader{}, ErrNobody
 	}
-	return reader, err
+	return reader.by(record.ByToken), err
+}
+
+// by is a reader for whose name somebody vouches.
+func (r Reader) by(who string) Reader {
+	if r.Name != "" {
+		r.By = who
+	}
+	return r
 }
 
 // byToken asks whose a token is, and what they read.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 func TestMain(m *testing.M) {
@@ -115,8 +117,8 @@ func TestWhoReadsWhat(t *testing.T) {
 		want    Reader
 		err     error
 	}{
-		"all":            {bearer("A"), Reader{Name: "anna", All: true}, nil},
-		"some":           {bearer("B"), Reader{Name: "bert", Namespaces: []string{"bank", "shop"}}, nil},
+		"all":            {bearer("A"), Reader{Name: "anna", By: record.ByToken, All: true}, nil},
+		"some":           {bearer("B"), Reader{Name: "bert", By: record.ByToken, Namespaces: []string{"bank", "shop"}}, nil},
 		"nothing":        {bearer("N"), Reader{}, ErrNothing},
 		"nobody's token": {bearer("X"), Reader{}, ErrUnknown},
 		"no token":       {request(), Reader{}, ErrNobody},

@@ -129,6 +129,9 @@ type Record struct {
 	WouldDenyName             string                 `protobuf:"bytes,55,opt,name=would_deny_name,json=wouldDenyName,proto3" json:"would_deny_name,omitempty"`
 	WouldDenyRule             string                 `protobuf:"bytes,56,opt,name=would_deny_rule,json=wouldDenyRule,proto3" json:"would_deny_rule,omitempty"`
 	WouldDenyRevision         string                 `protobuf:"bytes,57,opt,name=would_deny_revision,json=wouldDenyRevision,proto3" json:"would_deny_revision,omitempty"`
+	Actor                     string                 `protobuf:"bytes,58,opt,name=actor,proto3" json:"actor,omitempty"`
+	ActorBy                   string                 `protobuf:"bytes,59,opt,name=actor_by,json=actorBy,proto3" json:"actor_by,omitempty"`
+	Action                    string                 `protobuf:"bytes,60,opt,name=action,proto3" json:"action,omitempty"`
 	unknownFields             protoimpl.UnknownFields
 	sizeCache                 protoimpl.SizeCache
 }
@@ -562,13 +565,34 @@ func (x *Record) GetWouldDenyRevision() string {
 	return ""
 }
 
+func (x *Record) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Record) GetActorBy() string {
+	if x != nil {
+		return x.ActorBy
+	}
+	return ""
+}
+
+func (x *Record) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
 var File_egress_audit_ingest_ingestpb_ingest_proto protoreflect.FileDescriptor
 
 const file_egress_audit_ingest_ingestpb_ingest_proto_rawDesc = "" +
 	"\n" +
 	")egress/audit/ingest/ingestpb/ingest.proto\x12\x12sallyport.audit.v1\x1a\x1egoogle/protobuf/wrappers.proto\"=\n" +
 	"\x05Batch\x124\n" +
-	"\arecords\x18\x01 \x03(\v2\x1a.sallyport.audit.v1.RecordR\arecords\"\xe0\x0e\n" +
+	"\arecords\x18\x01 \x03(\v2\x1a.sallyport.audit.v1.RecordR\arecords\"\xa9\x0f\n" +
 	"\x06Record\x12\x14\n" +
 	"\x05proxy\x18\x01 \x01(\tR\x05proxy\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
@@ -629,7 +653,10 @@ const file_egress_audit_ingest_ingestpb_ingest_proto_rawDesc = "" +
 	"\x14would_deny_namespace\x186 \x01(\tR\x12wouldDenyNamespace\x12&\n" +
 	"\x0fwould_deny_name\x187 \x01(\tR\rwouldDenyName\x12&\n" +
 	"\x0fwould_deny_rule\x188 \x01(\tR\rwouldDenyRule\x12.\n" +
-	"\x13would_deny_revision\x189 \x01(\tR\x11wouldDenyRevision2O\n" +
+	"\x13would_deny_revision\x189 \x01(\tR\x11wouldDenyRevision\x12\x14\n" +
+	"\x05actor\x18: \x01(\tR\x05actor\x12\x19\n" +
+	"\bactor_by\x18; \x01(\tR\aactorBy\x12\x16\n" +
+	"\x06action\x18< \x01(\tR\x06action2O\n" +
 	"\x06Ingest\x12E\n" +
 	"\x04Ship\x12\x1b.google.protobuf.BytesValue\x1a\x1c.google.protobuf.UInt64Value(\x010\x01B=Z;github.com/sallyport/sallyport/egress/audit/ingest/ingestpbb\x06proto3"
 

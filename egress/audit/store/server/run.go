@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/sallyport/sallyport/egress/audit/actions"
 	"github.com/sallyport/sallyport/egress/audit/ingest"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
@@ -50,7 +51,7 @@ type Port struct {
 	Listener  net.Listener
 	Options   []grpc.ServerOption // credentials and interceptors
 	Records   bool                // batches are taken, and who hands them in may ask what was asked for lately
-	Questions bool                // questions are answered
+	Questions bool                // questions are answered, and commands may tell what they do
 }
 
 // Door is a way to the console's pages for those who log in. Its connections are encrypted.
@@ -122,6 +123,8 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 
 	group, ctx := errgroup.WithContext(ctx)
 	pages := console.Options{DB: s.DB(), Config: o.Config, Decisions: filepath.Join(o.Data, "review"), Found: o.Found, Logger: o.Logger}
+	acts := actions.New(s, time.Now())
+	pages.Act = acts.Add
 	consoleAddr := ""
 	if o.ConsoleAddr != "" {
 		pageListener, err := net.Listen("tcp", o.ConsoleAddr)
@@ -140,7 +143,7 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 		group.Go(func() error { return o.Beside(ctx, s) })
 	}
 	for _, port := range ports {
-		rpc := port.server(s, o.Logger)
+		rpc := port.server(s, acts, o.Logger)
 		group.Go(func() error { return rpc.Serve(port.Listener) })
 		group.Go(func() error {
 			<-ctx.Done()
@@ -163,7 +166,7 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 	return group.Wait()
 }
 
-func (p Port) server(s *store.Store, log *slog.Logger) *grpc.Server {
+func (p Port) server(s *store.Store, acts *actions.Log, log *slog.Logger) *grpc.Server {
 	rpc := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}), // controllers ask whether it is there
@@ -174,6 +177,7 @@ func (p Port) server(s *store.Store, log *slog.Logger) *grpc.Server {
 	}
 	if p.Questions {
 		query.NewService(s).Register(rpc)
+		query.NewTold(acts).Register(rpc)
 	}
 	return rpc
 }
