@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/e2e/world"
+	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 // gatewayAPIObjects say by the Gateway API what an ingress gateway does; other routes of other namespaces find no way in.
@@ -207,7 +208,7 @@ func (in *ingressScene) bytesAnyhow(t *testing.T) {
 	}
 }
 
-// datagrams: what is sent by UDP comes back while a route leads on.
+// datagrams: what is sent by UDP comes back while a route leads on, and is in the log.
 func (in *ingressScene) datagrams(t *testing.T) {
 	echo, err := in.pod.ListenPacket(net.JoinHostPort(web1Addr.String(), "9000"))
 	if err != nil {
@@ -233,6 +234,21 @@ func (in *ingressScene) datagrams(t *testing.T) {
 		if err := world.Within(t.Context(), 20*time.Second, func() error { return in.sentBack(t, size) }); err != nil {
 			t.Errorf("a datagram of %d bytes: %v", size, err)
 		}
+	}
+	err = world.Within(t.Context(), 90*time.Second, func() error { // a session ends after a minute without a datagram
+		records, err := in.scene.AuditRecords(t.Context(), "--host", "echo.shop.svc.cluster.local")
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			if r.Protocol == "udp" && r.Direction == record.Inbound && r.Verdict == record.Allowed && r.DecidedBy.Kind == "UDPRoute" && r.DecidedBy.Name == "echo" && r.Destination == net.JoinHostPort(web1Addr.String(), "9000") {
+				return nil
+			}
+		}
+		return fmt.Errorf("not among %d records: %+v", len(records), records)
+	})
+	if err != nil {
+		t.Error(err)
 	}
 	if err := in.scene.Config.Remove("datagrams.yaml"); err != nil {
 		t.Fatal(err)

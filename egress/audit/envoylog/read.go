@@ -89,7 +89,7 @@ func (r *Reader) connections(list string) error {
 		switch {
 		case l.begins:
 			r.begin(&l)
-		case l.intermediate:
+		case l.intermediate && r.place != wire.IngressUDP: // a session of UDP has no end that Envoy would know as such, and is told once
 		default:
 			r.connection(&l, r.next())
 		}
