@@ -34,7 +34,7 @@ type testCase struct {
 	only    []string
 }
 
-func load(t *testing.T, file string) testCase {
+func load(t testing.TB, file string) testCase {
 	t.Helper()
 	a, err := txtar.ParseFile(file)
 	if err != nil {

@@ -140,8 +140,11 @@ func (t *Translator) move(e *edit, s *registry.Snapshot, changed registry.Change
 			e.setHost(host, t.host(s, e.next.Class, host))
 		}
 	}
-	if affects(changed, e.next.Class) {
+	switch {
+	case affects(changed, e.next.Class):
 		e.setAllHosts(s, t)
+	case e.next.Class.Kind == Waypoint && len(changed.Authorization) > 0:
+		e.setFronts(s, t)
 	}
 	e.setLed(s, t)
 	e.setBase(s, t)

@@ -68,6 +68,20 @@ func (e *edit) setLed(s *registry.Snapshot, t *Translator) {
 	}
 }
 
+// setFronts looks again at what a waypoint stands before: which policies count there changes nothing for other hosts.
+func (e *edit) setFronts(s *registry.Snapshot, t *Translator) {
+	var hosts []string
+	e.hosts.Walk(func(host string, _ *part.Part) bool {
+		if !strings.HasPrefix(host, ledTo) {
+			hosts = append(hosts, host)
+		}
+		return true
+	})
+	for _, host := range hosts {
+		e.setHost(host, t.host(s, e.next.Class, host))
+	}
+}
+
 // leads says whether routes lead to a host, which the waypoint does not stand before: of those it has the clusters anyway.
 func (e *edit) leads(host string) bool {
 	_, before := e.hosts.Get(host)
@@ -104,7 +118,7 @@ func frontSet(s *registry.Snapshot, names string) (out authz.Set) {
 func waypointTurned(changed registry.Changed, c Class) bool {
 	switch c.Kind {
 	case Waypoint:
-		return changed.Waypoints || changed.Doors || len(changed.Authorization) > 0
+		return changed.Waypoints || changed.Doors
 	case Ambient:
 		return changed.Waypoints
 	default:

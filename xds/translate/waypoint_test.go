@@ -13,7 +13,7 @@ import (
 )
 
 // changed is a batch of objects, written as text; those of a "-" are removed.
-func changedBy(t *testing.T, text string) (out []config.Change) {
+func changedBy(t testing.TB, text string) (out []config.Change) {
 	t.Helper()
 	remove := strings.HasPrefix(text, "-")
 	f := decode.File("objects.yaml", []byte(strings.TrimPrefix(text, "-")))
