@@ -43,7 +43,7 @@ endpoints:
 ---
 apiVersion: v1
 kind: Pod
-metadata: {name: web-1, namespace: shop, labels: {app: web, version: v1}}
+metadata: {name: web-1, namespace: shop, labels: {app: web, version: v1, security.istio.io/tlsMode: istio}}
 spec: {serviceAccountName: web, containers: []}
 status: {podIP: 10.77.0.61, phase: Running}
 ---

@@ -29,7 +29,7 @@ type ingressScene struct {
 	gateway     *story.Pod
 	ca, clients *outside.CA
 	client      *world.Host
-	pod         *world.Host   // the first that is led to
+	pod, beside *world.Host   // those that are led to: the first has a proxy
 	more        chan struct{} // lets a response of /slow go on
 }
 
@@ -49,6 +49,7 @@ func TestIngress(t *testing.T) {
 		{"another name's connection", in.misdirected},
 		{"TLS passes", in.passesTLS},
 		{"bytes", in.bytes},
+		{"mutual TLS", in.mutualTLS},
 		{"not for rent", in.notForRent},
 		{"a neighbour takes nothing", in.neighbour},
 		{"live", in.live},
@@ -93,7 +94,7 @@ func newIngressOf(t *testing.T, objects string, labels ...string) *ingressScene 
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.pod = web1.Host()
+	in.pod, in.beside = web1.Host(), web2
 	in.serve(t, in.pod, web1Addr, "v1")
 	in.serve(t, web2, web2Addr, "v2")
 	if in.gateway, err = scene.AddRouter(setting, "ingress-1", "istio-ingress", "istio-ingressgateway-service-account", ingressAddr, labels...); err != nil {
@@ -383,6 +384,48 @@ func (in *ingressScene) bytes(t *testing.T) {
 }
 
 // notForRent: no route leads to the gateway itself, the control plane, the proxy's own host, or outside.
+// mutualTLS: the gateway shows pods that have a proxy who it is, so that they need not let in anybody else.
+func (in *ingressScene) mutualTLS(t *testing.T) {
+	const objects = `apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: strict, namespace: shop}
+spec: {mtls: {mode: STRICT}}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: by-the-gateway, namespace: shop}
+spec:
+  selector: {matchLabels: {version: v1}}
+  rules: [{from: [{source: {principals: [cluster.local/ns/istio-ingress/sa/istio-ingressgateway-service-account]}}]}]
+`
+	if err := in.scene.Config.Write("strict.yaml", objects); err != nil {
+		t.Fatal(err)
+	}
+	straight := func() error {
+		_, err := getFrom(t.Context(), in.beside, netip.AddrPortFrom(web1Addr, 8080), "http://plain.test/")
+		return err
+	}
+	if err := world.Within(t.Context(), 20*time.Second, func() error {
+		if straight() == nil {
+			return errors.New("plain text is let in")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if resp, body, err := in.get(t.Context(), "http://plain.test/strict", nil); err != nil || resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, "v1 plain.test /strict ") {
+		t.Errorf("by the gateway: %v %q (%v)", resp, body, err)
+	}
+	in.passesTLS(t)
+	in.bytes(t)
+	if err := in.scene.Config.Write("strict.yaml", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := world.Within(t.Context(), 20*time.Second, straight); err != nil {
+		t.Error(err)
+	}
+}
+
 func (in *ingressScene) notForRent(t *testing.T) {
 	for _, path := range []string{"/itself", "/door", "/outside"} {
 		resp, body, err := in.get(t.Context(), "http://plain.test"+path, nil)

@@ -123,6 +123,7 @@ func (r *IngressRow) toDatagrams(t To, by Route, d route.Destination, number uin
 // IngressTarget is a host of the mesh that an ingress gateway leads to.
 type IngressTarget struct {
 	Reach
+	MeshTLS
 	Connect time.Duration // the mesh's connectTimeout
 	Near    registry.Near // from where it is connected to
 	// Untouched says that TLS which passes may be led there.
@@ -149,7 +150,11 @@ func (a Ingress) Target(host string) (IngressTarget, bool) {
 }
 
 func (a Ingress) target(r Reach) IngressTarget {
-	return IngressTarget{Reach: r, Untouched: a.snap.LedUntouched(r.Service.Host), Datagrams: a.snap.LedByDatagrams(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused(), Near: a.near.For(registry.End{Service: r.Service, Rule: r.Rule})}
+	t := IngressTarget{Reach: r, Untouched: a.snap.LedUntouched(r.Service.Host), Datagrams: a.snap.LedByDatagrams(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused(), Near: a.near.For(registry.End{Service: r.Service, Rule: r.Rule})}
+	if a.secrets != registry.NoSecrets { // who came without proof of who it is has no certificate to show
+		t.MeshTLS = meshTLS(a.snap, r.Service)
+	}
+	return t
 }
 
 // refused are the doors, and the gateway's own pods.

@@ -158,7 +158,7 @@ func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.
 		h := &list[i]
 		r := Route{For: Requests, HTTP: h, By: h.From, Revision: h.Revision, Field: h.Field}
 		for _, d := range h.Destinations {
-			end := to(d.Destination)
+			end := to(d.Destination).writtenBy(by.Key, r)
 			end.Weight = d.Weight
 			r.To = append(r.To, end)
 		}
@@ -326,6 +326,16 @@ func (t *To) speakTLS() {
 		t.TLS = &registry.TLSSettings{Mode: registry.TLSSimple}
 	}
 	t.Port.Protocol = registry.HTTP // inside of it
+}
+
+// writtenBy has what closes a destination be about the object that wrote its route: the delegate of a VirtualService, where it was one.
+func (t To) writtenBy(led config.Key, r Route) To {
+	if t.Closed != nil && t.Closed.By == led && r.By != led {
+		c := *t.Closed
+		c.By, c.Revision = r.By, r.Revision
+		t.Closed = &c
+	}
+	return t
 }
 
 func (t To) close(by Route, d route.Destination, why, fix string) To {

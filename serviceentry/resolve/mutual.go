@@ -17,42 +17,60 @@ const (
 	MutualAlways
 )
 
-// mutual notes what a service of the mesh is spoken to by.
-func (h *SidecarHost) mutual(s *registry.Snapshot) {
-	svc := h.Service
+// MeshTLS is what counts for mutual TLS towards a service of the mesh.
+type MeshTLS struct {
+	// Meshed says that it is a service of a mesh that speaks mutual TLS.
+	Meshed bool
+	// Accounts are the service accounts of its endpoints that take mutual TLS ("" for those of which none is known), Auto says that they
+	// are spoken to by it, and AllTake names the ports of a headless one that all of its pods take it at.
+	Accounts []string
+	Auto     bool
+	AllTake  []uint32
+}
+
+func meshTLS(s *registry.Snapshot, svc *registry.Service) (m MeshTLS) {
 	if svc.External || !s.Mesh.MutualTLS {
-		return
+		return m
 	}
-	h.Meshed = true
+	m.Meshed = true
 	list := s.EndpointsOf(svc)
-	h.Auto, h.Accounts = s.Mesh.AutoMTLS, registry.AccountsOf(svc.Endpoints)
+	m.Auto, m.Accounts = s.Mesh.AutoMTLS, registry.AccountsOf(svc.Endpoints)
 	if set := s.EndpointSet(svc.Host); svc.Tabled() && set != nil {
-		h.Accounts = set.Accounts
+		m.Accounts = set.Accounts
 	}
-	if !svc.Headless() || len(h.Accounts) == 0 {
-		return
+	if !svc.Headless() || len(m.Accounts) == 0 {
+		return m
 	}
 	for _, p := range svc.Ports {
 		if !slices.ContainsFunc(list, func(e registry.Endpoint) bool { return !e.Meshed(e.PortOf(p)) }) {
-			h.AllTake = append(h.AllTake, p.Number)
+			m.AllTake = append(m.AllTake, p.Number)
 		}
 	}
+	return m
 }
 
-// Mutual says it for a port. As in Istio a DestinationRule's word counts; otherwise it is as each endpoint's proxy and
-// PeerAuthentications say. Clients of a headless Service choose a pod themselves: all of its pods take mutual TLS, or none is spoken to
-// by it.
-func (h *SidecarHost) Mutual(p registry.Port) Mutual {
-	t := h.Rule.TLSFor(p.Number)
+// towards says it for a port, where the proxy chooses the endpoint. As in Istio a DestinationRule's word counts; otherwise it is as each
+// endpoint's proxy and PeerAuthentications say.
+func (m MeshTLS) towards(t *registry.TLSSettings) Mutual {
 	switch {
-	case !h.Meshed || (t != nil && t.Mode != registry.TLSIstioMutual):
+	case !m.Meshed || (t != nil && t.Mode != registry.TLSIstioMutual):
 		return MutualNever
 	case t != nil:
 		return MutualAlways
-	case !h.Auto || len(h.Accounts) == 0:
+	case !m.Auto || len(m.Accounts) == 0:
 		return MutualNever
-	case !h.Service.Headless():
+	default:
 		return MutualByEach
+	}
+}
+
+// Mutual says it for a port. Clients of a headless Service choose a pod themselves: all of its pods take mutual TLS, or none is spoken to
+// by it.
+func (h *SidecarHost) Mutual(p registry.Port) Mutual {
+	by := h.towards(h.Rule.TLSFor(p.Number))
+	switch {
+	case by != MutualByEach || !h.Service.Headless():
+		return by
 	case slices.Contains(h.AllTake, p.Number):
 		return MutualAlways
 	default:
@@ -60,9 +78,12 @@ func (h *SidecarHost) Mutual(p registry.Port) Mutual {
 	}
 }
 
+// Mutual says it for a port. The gateway chooses the pod, of a headless Service too.
+func (t *IngressTarget) Mutual(p registry.Port) Mutual { return t.towards(t.Rule.TLSFor(p.Number)) }
+
 // WithoutMutual is the host for proxies that have no certificate to show in the mesh.
 func (h SidecarHost) WithoutMutual() SidecarHost {
-	h.Meshed, h.Auto, h.Accounts, h.AllTake = false, false, nil, nil
+	h.MeshTLS = MeshTLS{}
 	return h
 }
 

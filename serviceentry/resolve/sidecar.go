@@ -62,15 +62,9 @@ type SidecarHost struct {
 	Contested bool             // other namespaces registered it too, so the gateway must be told whose registration is meant
 	Foreign   bool             // it is another namespace's, which does not decide how its ports are read
 	Shut      []uint32         // ports at which a pattern of another namespace would take the host
-	// Meshed says that it is a service of a mesh that speaks mutual TLS.
-	Meshed bool
-	// Accounts are the service accounts of a mesh service's endpoints that take mutual TLS ("" for those of which none is known), Auto
-	// says that they are spoken to by it, and AllTake names the ports of a headless one that all of its pods take it at.
-	Accounts []string
-	Auto     bool
-	AllTake  []uint32
-	Front    *Front // the waypoint that it is reached through; nil without one
-	Led      *Led   // what a VirtualService makes of the way to it; nil without one
+	MeshTLS
+	Front *Front // the waypoint that it is reached through; nil without one
+	Led   *Led   // what a VirtualService makes of the way to it; nil without one
 	// Rest is what happens to connections by address that the host does not take: they are nobody's. It is set where single
 	// addresses were written for the host, or ports are shut.
 	Rest Rest
@@ -144,7 +138,7 @@ func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 		Gateway: a.isGateway(svc.Host),
 	}
 	h.Near = h.seenFrom(a.near)
-	h.mutual(a.snap)
+	h.MeshTLS = meshTLS(a.snap, svc)
 	return h
 }
 

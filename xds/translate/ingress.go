@@ -41,9 +41,9 @@ func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 	p, passed := c.ingress(s).Passed(host)
 	switch {
 	case led && passed:
-		return &ingress.Both{Target: ingress.Target{IngressTarget: t}, Passed: ingress.Passed{IngressPassed: p}}
+		return &ingress.Both{Target: ingress.Target{IngressTarget: t, Trust: envoy.TrustsOf(s.Mesh)}, Passed: ingress.Passed{IngressPassed: p}}
 	case led:
-		return &ingress.Target{IngressTarget: t}
+		return &ingress.Target{IngressTarget: t, Trust: envoy.TrustsOf(s.Mesh)}
 	case passed:
 		return &ingress.Passed{IngressPassed: p}
 	}

@@ -15,7 +15,10 @@ import (
 )
 
 // Target is what the part of a host of the mesh is made from that routes lead to.
-type Target struct{ resolve.IngressTarget }
+type Target struct {
+	resolve.IngressTarget
+	Trust envoy.Trusts
+}
 
 // Part is its clusters: one a port and subset.
 func (t *Target) Part() *part.Part {
@@ -26,11 +29,11 @@ func (t *Target) Part() *part.Part {
 		}
 	}
 	for _, port := range t.datagrams() {
-		p.Resources = append(p.Resources, t.made(wire.DatagramCluster(port.Number, t.Service.Host), port, registry.Subset{}, nil)...)
+		p.Resources = append(p.Resources, t.made(wire.DatagramCluster(port.Number, t.Service.Host), port, registry.Subset{}, nil, farend.Mutual{})...)
 	}
 	for _, port := range t.untouched() {
 		for _, s := range t.Rule.Parts() {
-			p.Resources = append(p.Resources, t.made(wire.UntouchedCluster(port.Number, s.Name, t.Service.Host), port, s, nil)...)
+			p.Resources = append(p.Resources, t.made(wire.UntouchedCluster(port.Number, s.Name, t.Service.Host), port, s, nil, farend.Mutual{})...)
 		}
 	}
 	return p
@@ -70,16 +73,18 @@ func (t *Target) datagrams() []registry.Port {
 
 func (t *Target) cluster(port registry.Port, s registry.Subset) []*resource.Resource {
 	tls := t.Rule.TLSFor(port.Number)
-	return t.made(wire.SubsetName(port.Number, s.Name, t.Service.Host), port.Within(tls), s, tls)
+	mutual := farend.MutualTo(t.Mutual(port), t.Service, port, s.Name, t.Accounts, tls, t.Trust)
+	return t.made(wire.SubsetName(port.Number, s.Name, t.Service.Host), port.Within(tls), s, tls, mutual)
 }
 
-// made is a cluster of a port and subset, which is spoken to by TLS.
-func (t *Target) made(name string, port registry.Port, s registry.Subset, tls *registry.TLSSettings) []*resource.Resource {
+// made is a cluster of a port and subset, which is spoken to by TLS, or by mutual TLS of the mesh.
+func (t *Target) made(name string, port registry.Port, s registry.Subset, tls *registry.TLSSettings, mutual farend.Mutual) []*resource.Resource {
 	svc := *t.Service
 	svc.Resolution = registry.Static // of a headless Service too: the client chose no pod
 	svc.Endpoints = t.reached(farend.Reachable(svc.Endpoints, t.Far))
 	part := farend.Within(&svc, s)
 	way := t.way(port, s)
+	way.Mutual = mutual
 	way.TLS, way.Given, way.Connect = tls, t.Far.Given[port.Number], t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect)
 	return farend.Cluster(resource.Cluster, name, part, port, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))
 }
@@ -93,13 +98,15 @@ func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 	if !t.Service.Tabled() {
 		return nil
 	}
-	list = t.Near.Here(t.reached(list)) // what is elsewhere takes mutual TLS, which is not spoken here
+	list = t.reached(list)
 	for _, port := range t.ports() {
 		for _, s := range t.Rule.Parts() {
-			out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, t.Service.Host), port,
-				t.way(port, s).Asked(t.Service, s.Of(list))...))
+			way := t.way(port, s)
+			way.Mutual.To = t.Mutual(port)
+			out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, t.Service.Host), port, way.Reaching(t.Service, port, s.Of(list))...))
 		}
 	}
+	list = t.Near.Here(list) // what is elsewhere takes mutual TLS, which is not spoken at the others
 	for _, port := range t.datagrams() {
 		out = append(out, farend.SealLoad(wire.DatagramCluster(port.Number, t.Service.Host), port, t.way(port, registry.Subset{}).Asked(t.Service, list)...))
 	}
