@@ -76,11 +76,11 @@ func (f *consoleFlags) files() (configReader, error) {
 	case f.configDir == "":
 		return nil, nil
 	}
-	return func(ctx context.Context) (*console.Config, error) {
+	return console.Lately(func(ctx context.Context) (*console.Config, error) {
 		s, objects, err := readFiles(ctx, flag, dir, f.meshConfig, io.Discard)
 		if err != nil {
 			return nil, err
 		}
 		return &console.Config{Snapshot: s, Objects: objects, Forward: forward}, nil
-	}, nil
+	}), nil
 }

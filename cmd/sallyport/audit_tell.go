@@ -13,10 +13,10 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
-// tell records what somebody does, in the log that was read: by its server, or in the database itself where none runs. A lake has neither.
+// tell records what somebody does, in the log that was read: by its server, or in the database itself where none runs. A lake takes none.
 func (l *auditOrigin) tell(ctx context.Context, r record.Record) error {
 	if l.lake.where != "" {
-		return nil
+		return errLakeTakesNone
 	}
 	source, err := l.open(ctx)
 	if err != nil {

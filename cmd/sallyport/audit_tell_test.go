@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
@@ -26,5 +29,18 @@ func TestTellWithoutServer(t *testing.T) {
 	}
 	if out, _, err := audit(t, log.data, "query", "-o", "ocsf", "class:action"); err != nil || len(out) == 0 {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestNoWordWithALake: where nothing can be recorded, nothing is decided.
+func TestNoWordWithALake(t *testing.T) {
+	f := &reviewFlags{decisions: t.TempDir()}
+	f.log.lake.where = t.TempDir()
+	var bad usageError
+	if err := f.decide(reviewRejectCommand(), "b9dd30d8802c", "rejected", time.Time{}, nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), "--lake") {
+		t.Error(err)
+	}
+	if err := f.log.tell(t.Context(), record.Record{Action: "approved"}); err == nil {
+		t.Error("a lake takes words")
 	}
 }

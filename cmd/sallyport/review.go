@@ -35,7 +35,8 @@ configuration in force says nothing: nobody registered the host, or no rule of t
 workload is for it. Its id is always the same.
 
 Decisions are kept beside the log, in DATA/review, with who decided, when and why. Of a cluster they are kept
-in the folder that --decisions names, which reviewers share.`
+in the folder that --decisions names, which reviewers share. Each is a record of the log first; a lake takes
+none, so with --lake there is review list only.`
 
 func reviewCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -243,26 +244,32 @@ func printItems(out io.Writer, items []review.Item) error {
 	return errors.Join(t.Flush(), b.Flush())
 }
 
-// approve writes the objects before the decision is kept: who has no objects has approved nothing.
+// approve makes the objects before the decision is recorded, since who has no objects has approved nothing, and hands them out after it.
 func (f *reviewFlags) approve(cmd *cobra.Command, id string) error {
-	return f.decide(cmd, id, review.StateApproved, time.Time{}, func(l looked, i *review.Item) error {
+	return f.decide(cmd, id, review.StateApproved, time.Time{}, func(l looked, i *review.Item) (func() error, error) {
 		text, err := review.Approval(l.inForce, l.log, i, l.now)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if f.write == "" {
-			_, err := cmd.OutOrStdout().Write(text)
-			return err
+			return func() error { _, err := cmd.OutOrStdout().Write(text); return err }, nil
 		}
-		return writeNew(f.write, text)
+		if _, err := os.Lstat(f.write); err == nil {
+			return nil, errThere(f.write)
+		}
+		return func() error { return writeNew(f.write, text) }, nil
 	})
+}
+
+func errThere(path string) error {
+	return usageError{fmt.Errorf("--write %q: the file is there already: name another", path)}
 }
 
 // writeNew writes a file that is not there.
 func writeNew(path string, text []byte) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return usageError{fmt.Errorf("--write %q: the file is there already: name another", path)}
+		return errThere(path)
 	} else if err != nil {
 		return fmt.Errorf("--write: %w", err)
 	}
@@ -273,8 +280,15 @@ func writeNew(path string, text []byte) error {
 	return nil
 }
 
-// decide keeps a decision about an id, once act, if any, has done what it is about. A stale id is refused.
-func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.Time, act func(looked, *review.Item) error) error {
+// errLakeTakesNone says why there are no words with --lake.
+var errLakeTakesNone = usageError{errors.New("--lake: a word is recorded before it counts, and a lake takes no records: name the log of an audit server, with --data or --kubeconfig. review list reads a lake")}
+
+// decide keeps a decision about an id, once it is recorded, and what it is about is done. prepare, if any, finds out whether that can be
+// done, and how. A stale id is refused.
+func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.Time, prepare func(looked, *review.Item) (act func() error, err error)) error {
+	if f.log.lake.where != "" {
+		return errLakeTakesNone
+	}
 	if !review.IsID(id) {
 		return usageError{fmt.Errorf("ID %q: ids are 12 hexadecimal digits, as sallyport review list prints them", id)}
 	}
@@ -296,8 +310,9 @@ func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.T
 			stale = true
 			return d, err
 		}
-		if act != nil {
-			if err := act(l, item); err != nil {
+		act := func() error { return nil }
+		if prepare != nil {
+			if act, err = prepare(l, item); err != nil {
 				return d, err
 			}
 		}
@@ -306,6 +321,9 @@ func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.T
 			Workload: record.Workload{Namespace: item.Namespace, ServiceAccount: item.Workload},
 		}); err != nil {
 			return d, err
+		}
+		if err := act(); err != nil {
+			return d, fmt.Errorf("it is in the log that %s is %s, and it is not: %w", id, action, err)
 		}
 		return item.Word(action, who, f.reason, l.now, until), nil
 	})

@@ -35,12 +35,26 @@ type Result struct {
 	Objects  []config.Object     // in the order of the file
 	Rejected []config.Key        // named, but not readable
 	Findings []admission.Finding // in the order of the file
+	Refused  error               // by Bounds: there are no objects then
 }
 
 // File reads a file's bytes. name is what origins begin with; a name that ends with ".json" makes syntax errors
 // speak of JSON.
 func File(name string, data []byte) Result {
-	r := &reader{name: name}
+	return Within(name, data, Bounds{})
+}
+
+// Bounds are those of what somebody else hands in, beside File's; zero: none.
+type Bounds struct {
+	Bytes   int // of all documents together, their aliases written out
+	Objects int
+	// Take says of an object what is against reading it, before it is; then nothing is read any more.
+	Take func(config.Key) error
+}
+
+// Within is File for who bounds what is read. Result.Refused says that it was too much, or what Take said.
+func Within(name string, data []byte, b Bounds) Result {
+	r := &reader{name: name, bounds: b}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	switch {
 	case len(data) > MaxFile:
@@ -49,7 +63,10 @@ func File(name string, data []byte) Result {
 		r.broken(1, "the file is not UTF-8", "save it as UTF-8 text")
 	default:
 		for doc := range documents(data) {
-			r.document(doc)
+			if r.document(doc); r.Refused != nil {
+				r.Objects = nil
+				break
+			}
 		}
 	}
 	return r.Result
@@ -58,7 +75,25 @@ func File(name string, data []byte) Result {
 // reader fills a Result.
 type reader struct {
 	Result
-	name string
+	name   string
+	bounds Bounds
+	bytes  int // of the documents until now
+	items  int // the same, whatever they are
+}
+
+// bound counts a document of so many bytes, or, without any, something in one.
+func (r *reader) bound(bytes int) {
+	r.bytes += bytes
+	if bytes == 0 {
+		r.items++
+	}
+	switch b := r.bounds; {
+	case r.Refused != nil:
+	case b.Bytes > 0 && r.bytes > b.Bytes:
+		r.Refused = fmt.Errorf("with their aliases written out the objects have more than %d bytes", b.Bytes)
+	case b.Objects > 0 && r.items > b.Objects:
+		r.Refused = fmt.Errorf("there are more than %d objects", b.Objects)
+	}
 }
 
 func (r *reader) origin(line int) string { return fmt.Sprintf("%s:%d", r.name, line) }

@@ -31,7 +31,9 @@ func (r *reader) document(d document) {
 		r.broken(err.line, err.message, err.fix)
 		return
 	}
-	r.item(d, d.line, plain, 0)
+	if r.bound(len(plain)); r.Refused == nil {
+		r.item(d, d.line, plain, 0)
+	}
 }
 
 // maxListDepth bounds lists within lists.
@@ -40,6 +42,9 @@ const maxListDepth = 3
 // item reads one object, or a list of them, that begins at that line of the file.
 func (r *reader) item(d document, line int, plain []byte, depth int) {
 	if string(plain) == "null" {
+		return
+	}
+	if r.bound(0); r.Refused != nil {
 		return
 	}
 	var e envelope
@@ -105,6 +110,11 @@ func (r *reader) object(line int, e envelope, plain []byte) {
 	if o.Name == "" {
 		r.nameless(line, "metadata.name", "", fmt.Sprintf("the %s has no name", e.Kind), "give it one")
 		return
+	}
+	if r.bounds.Take != nil {
+		if r.Refused = r.bounds.Take(o.Key); r.Refused != nil {
+			return
+		}
 	}
 	refused := false
 	for _, p := range read(&o, plain) {

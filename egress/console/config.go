@@ -41,12 +41,39 @@ var errNoConfig = errors.New("the configuration in force is not known to this se
 // inForceFor is how long the configuration is the one that was read: as long as a few clicks take.
 const inForceFor = 3 * time.Second
 
-// config reads the configuration.
+// Lately gives what was read some moments ago, for who has to read it from files each time.
+func Lately(read func(context.Context) (*Config, error)) func(context.Context) (*Config, error) {
+	last := newLately[*Config]()
+	return func(ctx context.Context) (*Config, error) { return last.read(ctx, time.Now(), inForceFor, read) }
+}
+
+type awaitedKey struct{}
+
+// awaited is a configuration that was asked for before a page had its turn, or why there is none.
+type awaited struct {
+	*Config
+	error
+}
+
+// awaited asks for it.
+func (h *handler) awaited(ctx context.Context) context.Context {
+	if h.Config == nil {
+		return ctx
+	}
+	c, err := h.Config(ctx)
+	return context.WithValue(ctx, awaitedKey{}, awaited{c, err})
+}
+
+// config gives the configuration.
 func (h *handler) config(ctx context.Context) (*Config, error) {
 	if h.Config == nil {
 		return nil, missing{errNoConfig}
 	}
-	c, err := h.inForce.read(ctx, h.Now(), inForceFor, h.Config)
+	got, known := ctx.Value(awaitedKey{}).(awaited)
+	if !known {
+		got.Config, got.error = h.Config(ctx)
+	}
+	c, err := got.Config, got.error
 	switch {
 	case err == nil && c.Forward != "" && !readerOf(ctx).All:
 		return nil, forbidden{errNotAll}
@@ -66,6 +93,7 @@ type explained struct {
 	From, URL string    // what was asked
 	Error     string    // why there is no answer
 	AsOf      time.Time // see Config
+	Unread    bool      // neither Secrets nor ConfigMaps were read for it
 	Command   string    // which asks it elsewhere
 	*policy.Explanation
 }
@@ -95,7 +123,7 @@ func (h *handler) explain(ctx context.Context, from, to, account, labels, method
 		x.Error = err.Error()
 		return x
 	}
-	x.AsOf = c.AsOf
+	x.AsOf, x.Unread = c.AsOf, c.Snapshot.Unread()
 	may, w := scopeOf(ctx, c), policy.Workload{}
 	if c.Forward == "" {
 		if w, err = policy.ParseWorkload(from); err != nil {
@@ -127,6 +155,9 @@ func (h *handler) explain(ctx context.Context, from, to, account, labels, method
 	return x
 }
 
+// recordWaits is how long the page of a record waits for the configuration.
+const recordWaits = time.Second
+
 // explainRecord asks what would become of a record's request today.
 func (h *handler) explainRecord(ctx context.Context, r *record.Record) explained {
 	if r.Host == "" {
@@ -142,6 +173,8 @@ func (h *handler) explainRecord(ctx context.Context, r *record.Record) explained
 	default:
 		to = "tcp://" + to
 	}
+	ctx, cancel := context.WithTimeout(ctx, recordWaits) // the record is what was asked for
+	defer cancel()
 	w := r.Workload
 	name := w.Name
 	if name == "" {

@@ -18,7 +18,7 @@ import (
 // Options of the pages.
 type Options struct {
 	DB *sql.DB // needs to be for reading only
-	// Config reads the configuration in force; nil where it is not known. The pages about it say so then.
+	// Config gives the configuration in force, to each page that asks; nil where it is not known. The pages about it say so then.
 	Config func(ctx context.Context) (*Config, error)
 	// Decisions is the folder of what reviewers decided; "" where they decide elsewhere.
 	Decisions string
@@ -67,15 +67,15 @@ const (
 // handler makes the pages.
 type handler struct {
 	Options
-	turns    turns             // one for each page that is being made
-	each     turnsEach         // the same, of each reader
-	files    turns             // one for each download
-	fetching turnsEach         // the same, of each reader
-	columns  turns             // one for a Parquet file that is being made
-	inForce  lately[*Config]   // for a few clicks
-	evidence lately[*seen.Log] // for as long as somebody goes through a list
-	spaces   lately[[]string]  // the namespaces of the log
-	gate     *login.Gate       // nil where nobody logs in
+	turns    turns              // one for each page that is being made
+	meshes   turns              // one for a page that builds a mesh of its own: it takes as much room as all objects
+	each     turnsEach          // the same, of each reader
+	files    turns              // one for each download
+	fetching turnsEach          // the same, of each reader
+	columns  turns              // one for a Parquet file that is being made
+	evidence *lately[*seen.Log] // for as long as somebody goes through a list
+	spaces   *lately[[]string]  // the namespaces of the log
+	gate     *login.Gate        // nil where nobody logs in
 }
 
 //go:embed static
@@ -85,7 +85,8 @@ var static embed.FS
 func newHandler(o Options, allowed func(host string) bool) http.Handler {
 	h := &handler{
 		Options: o.withDefaults(), turns: make(turns, atOnce), each: newTurnsEach(atOnceEach),
-		files: make(turns, filesAtOnce), fetching: newTurnsEach(filesEach), columns: make(turns, 1),
+		files: make(turns, filesAtOnce), fetching: newTurnsEach(filesEach), columns: make(turns, 1), meshes: make(turns, 1),
+		evidence: newLately[*seen.Log](), spaces: newLately[[]string](),
 	}
 	files, err := fs.Sub(static, "static")
 	if err != nil {
@@ -94,7 +95,7 @@ func newHandler(o Options, allowed func(host string) bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(files)))
 	for path, page := range h.pages() {
-		mux.Handle(path, h.serve(page))
+		mux.Handle(path, h.serve(path, page))
 	}
 	for format := range downloads {
 		mux.HandleFunc("GET /log."+format, h.download(format))
@@ -107,6 +108,12 @@ func newHandler(o Options, allowed func(host string) bool) http.Handler {
 	h.gate = login.New(who)
 	h.logins(mux)
 	return guard(h.known(mux), allowed)
+}
+
+// about are the pages about the configuration, by their routes: whether they build a mesh of their own.
+var about = map[string]bool{
+	"GET /explain": false, "GET /policies": false, "GET /simulate": false,
+	"GET /review": true, "POST /review": true, "POST /simulate": true,
 }
 
 // pages are what there is, by their routes.

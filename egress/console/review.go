@@ -69,7 +69,7 @@ func (h *handler) look(ctx context.Context) (l looked, err error) {
 	if h.Decisions == "" {
 		return l, missing{errElsewhere}
 	}
-	l = looked{may: scopeOf(ctx, c), inForce: suggest.Config{Mesh: c.Snapshot.Mesh, Objects: c.Objects, Decide: c.decide}, files: review.Files{Dir: h.Decisions}, now: h.Now()}
+	l = looked{may: scopeOf(ctx, c), inForce: suggest.Config{Mesh: c.Snapshot.Mesh, Objects: c.Objects, Unread: c.Snapshot.Unread(), Decide: c.decide}, files: review.Files{Dir: h.Decisions}, now: h.Now()}
 	if l.log, err = h.seen(ctx); err != nil {
 		return l, err
 	}
@@ -152,7 +152,7 @@ func (l looked) page(said, yaml string) (v view, err error) {
 	if len(p.Decided) > mostItems { // the newest stay
 		p.Decided = p.Decided[len(p.Decided)-mostItems:]
 	}
-	return view{Template: "review", Title: "Review", Fixed: true, AsOf: l.may.config.AsOf, Data: p}, nil
+	return view{Template: "review", Title: "Review", Fixed: true, AsOf: l.may.config.AsOf, Unread: l.may.config.Snapshot.Unread(), Data: p}, nil
 }
 
 // decide takes a word about an item. It is kept with the others, which sallyport review reads, too.

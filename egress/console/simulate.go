@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,15 +27,20 @@ type simulatePage struct {
 	Report  *report.View
 }
 
-// mostPasted is how many bytes a form may have.
-const mostPasted = 1 << 20
+// Bounds of what is pasted.
+const (
+	mostPasted  = 1 << 20 // bytes of a form
+	mostWritten = 2 << 20 // the same of its objects, with aliases written out
+	mostObjects = 500
+	mostSaid    = 200 // of what admission says
+)
 
 func (h *handler) simulatePage(ctx context.Context, _ *http.Request, _ asked) (view, error) {
 	c, err := h.config(ctx)
 	if err != nil {
 		return view{}, err
 	}
-	return view{Template: "simulate", Title: "Simulate", Fixed: true, AsOf: c.AsOf, Data: simulatePage{Since: "30d"}}, nil
+	return view{Template: "simulate", Title: "Simulate", Fixed: true, AsOf: c.AsOf, Unread: c.Snapshot.Unread(), Data: simulatePage{Since: "30d"}}, nil
 }
 
 func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v view, err error) {
@@ -52,12 +58,18 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 		return v, err
 	}
 	may := scopeOf(ctx, c)
-	read := decode.File("pasted.yaml", []byte(p.YAML))
+	read := decode.Within("pasted.yaml", []byte(p.YAML), decode.Bounds{Bytes: mostWritten, Objects: mostObjects, Take: func(k config.Key) error {
+		return may.writes(string(k.Kind), k.Namespace)
+	}})
+	var closed forbidden
+	switch {
+	case errors.As(read.Refused, &closed):
+		return v, closed
+	case read.Refused != nil:
+		return v, wrong{fmt.Errorf("%w: that is too much for this page; sallyport simulate takes as much as there is memory for", read.Refused)}
+	}
 	findings := read.Findings
 	for _, o := range read.Objects {
-		if err := may.writes(string(o.Kind), o.Namespace); err != nil {
-			return v, err
-		}
 		findings = append(findings, admission.Validate(o)...)
 	}
 	there := c.objects()
@@ -65,8 +77,13 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 	would := simulate.Applied(there, read.Objects)
 	findings = append(findings, may.objections(there, read.Objects, now)...)
 	for _, f := range findings {
-		p.Said = append(p.Said, visible(f.String()))
+		if len(p.Said) < mostSaid {
+			p.Said = append(p.Said, visible(f.String()))
+		}
 		p.Refused = p.Refused || f.Severity == admission.Error
+	}
+	if more := len(findings) - mostSaid; more > 0 {
+		p.Said = append(p.Said, fmt.Sprintf("and %d more", more))
 	}
 	if len(read.Objects) == 0 && !p.Refused {
 		p.Said, p.Refused = append(p.Said, "there are no objects in it"), true
@@ -88,7 +105,7 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 		shown := report.ViewOf(found)
 		p.Report = &shown
 	}
-	return view{Template: "simulate", Title: "Simulate", Fixed: true, AsOf: c.AsOf, Data: p}, nil
+	return view{Template: "simulate", Title: "Simulate", Fixed: true, AsOf: c.AsOf, Unread: c.Snapshot.Unread(), Data: p}, nil
 }
 
 // date gives objects the age that they would have: that of those whose places they take, or, in a cluster, none.

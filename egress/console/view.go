@@ -31,6 +31,7 @@ type view struct {
 	Title    string
 	Fixed    bool      // the page is not about a time: it has no filter
 	AsOf     time.Time // when the configuration that it is about was in force; zero: it is
+	Unread   bool      // neither Secrets nor ConfigMaps were read for it
 	Data     any
 }
 
@@ -85,12 +86,12 @@ var functions = template.FuncMap{
 }
 
 // serve makes a page: bounded in time, and few at a time.
-func (h *handler) serve(p page) http.Handler {
+func (h *handler) serve(route string, p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, mostPasted)
-		s, status := h.make(ctx, r, p)
+		s, status := h.make(ctx, r, route, p)
 		h.write(w, r, s, status)
 	})
 }
@@ -109,14 +110,14 @@ func (h *handler) write(w http.ResponseWriter, r *http.Request, s shown, status 
 	_, _ = body.WriteTo(w) // nobody is there to hear that the client left
 }
 
-func (h *handler) make(ctx context.Context, r *http.Request, p page) (s shown, status int) {
+func (h *handler) make(ctx context.Context, r *http.Request, route string, p page) (s shown, status int) {
 	a, err := ask(r.URL, h.Now())
 	a.Filter.Within = within(ctx)
 	s = shown{asked: a, Reader: readerOf(ctx)}
 	if err != nil {
 		err = wrong{err}
 	} else {
-		s.view, err = h.inTurn(ctx, r, a, p)
+		s.view, err = h.inTurn(ctx, r, a, route, p)
 	}
 	status = http.StatusOK
 	if err != nil {
@@ -127,11 +128,27 @@ func (h *handler) make(ctx context.Context, r *http.Request, p page) (s shown, s
 	return s, status
 }
 
-// inTurn waits until few enough other pages are being made, of this reader and of all.
-func (h *handler) inTurn(ctx context.Context, r *http.Request, a asked, p page) (view, error) {
-	done, err := wait(ctx, h.each.reader(ctx), h.turns)
+// inTurn waits until few enough other pages are being made, of this reader and of all. Who waits for the configuration, or to build a mesh,
+// keeps pages of the log from nothing meanwhile.
+func (h *handler) inTurn(ctx context.Context, r *http.Request, a asked, route string, p page) (v view, err error) {
+	own, err := wait(ctx, h.each.reader(ctx))
 	if err != nil {
-		return view{}, err
+		return v, err
+	}
+	defer own()
+	if mesh, asks := about[route]; asks {
+		ctx = h.awaited(ctx)
+		if mesh {
+			alone, err := wait(ctx, h.meshes)
+			if err != nil {
+				return v, err
+			}
+			defer alone()
+		}
+	}
+	done, err := wait(ctx, h.turns)
+	if err != nil {
+		return v, err
 	}
 	defer done()
 	return p(ctx, r, a)

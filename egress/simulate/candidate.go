@@ -22,7 +22,7 @@ func Propose(base *registry.Snapshot, inForce []config.Change, would []config.Ob
 	for i := range would {
 		changes[i] = config.Change{Key: would[i].Key, Object: &would[i]}
 	}
-	candidate, _ := registry.New(base.Mesh).Apply(changes)
+	candidate, _ := registry.NewLike(base).Apply(changes)
 	return &Sides{Base: base, Candidate: candidate, Now: now, Revision: func(k config.Key) string { return revisions[k] }}
 }
 

@@ -14,6 +14,8 @@ import (
 type Config struct {
 	Mesh    *mesh.Config
 	Objects []config.Change
+	// Unread says that neither Secrets nor ConfigMaps are among the objects, and that nobody knows which there are.
+	Unread bool
 	// Decide is policy.Decide, or what stands for it where something else than sidecars decides.
 	Decide func(*registry.Snapshot, policy.Workload, policy.Destination) policy.Verdict
 }

@@ -25,7 +25,11 @@ type world struct {
 }
 
 func newWorld(c Config, r *Result, now time.Time) *world {
-	w := &world{Config: c, now: now, reg: registry.New(c.Mesh), objects: map[config.Key]*config.Object{}, result: r}
+	empty := registry.New
+	if c.Unread {
+		empty = registry.NewUnread
+	}
+	w := &world{Config: c, now: now, reg: empty(c.Mesh), objects: map[config.Key]*config.Object{}, result: r}
 	w.base, _ = w.reg.Apply(c.Objects)
 	for _, x := range c.Objects {
 		if x.Object != nil {

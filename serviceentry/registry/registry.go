@@ -64,6 +64,23 @@ func New(cfg *mesh.Config) *Registry {
 	}
 }
 
+// NewUnread makes one for who reads neither Secrets nor ConfigMaps: that one is not there, or is of no use, is no problem then.
+func NewUnread(cfg *mesh.Config) *Registry {
+	r := New(cfg)
+	r.snap.unread = true
+	return r
+}
+
+// NewLike makes an empty registry with the settings of a snapshot, that knows as much of Secrets.
+func NewLike(s *Snapshot) *Registry {
+	r := New(s.Mesh)
+	r.snap.unread = s.unread
+	return r
+}
+
+// Unread says that neither Secrets nor ConfigMaps were read.
+func (s *Snapshot) Unread() bool { return s.unread }
+
 // Snapshot gives what the last Apply made.
 func (r *Registry) Snapshot() *Snapshot { return r.snap }
 

@@ -35,6 +35,8 @@ type Snapshot struct {
 	own       []netip.Addr   // the mesh's own doors, sorted: nobody is led to them (see doors.go)
 	// credentials are the Secrets that rules may name.
 	credentials map[CredentialRef]held
+	// unread says that neither Secrets nor ConfigMaps are read: nobody knows what there is of them.
+	unread bool
 	// trusted are the ConfigMaps that are named as whom to trust.
 	trusted map[config.Key]held
 	// selecting are the rules that are for single workloads, by namespace.

@@ -45,7 +45,7 @@ func (s *Snapshot) backendTLSProblem(t *TLSSettings, p Place) (why, fix string) 
 	if t.Refused != "" {
 		return t.Refused, "see its status; until it is right, nothing is sent"
 	}
-	if t.Trust.Bundle != "" {
+	if t.Trust.Bundle != "" && !s.unread {
 		if c, problem := s.Credential(t.Trust); c == nil {
 			return "validation.caCertificateRefs: " + problem, "write it with " + named.TrustKey + "; in a cluster, the chart's value credentials.namespaces must hold its namespace"
 		}
@@ -55,6 +55,9 @@ func (s *Snapshot) backendTLSProblem(t *TLSSettings, p Place) (why, fix string) 
 	}
 	if p.Secrets == NoSecrets {
 		return "the Gateway's tls.backend: keys are given out over TLS only, and this proxy came without", "connect it to the control plane's secure port"
+	}
+	if s.unread {
+		return "", ""
 	}
 	c, problem := s.Credential(CredentialRef{Namespace: t.Namespace, Name: t.CredentialName})
 	if c != nil && len(c.Key) == 0 {
@@ -79,6 +82,9 @@ func (s *Snapshot) credentialProblem(svc *Service, t *TLSSettings, p Place) (why
 	if t.Mode == TLSMutual && p.Namespace != t.Namespace && !shared {
 		return fmt.Sprintf("the key is namespace %s's, and this proxy is not", t.Namespace),
 			fmt.Sprintf("let the host leave by the mesh's egress gateway, or write a rule with a Secret of its own into namespace %s", or(p.Namespace, "the workload's"))
+	}
+	if s.unread {
+		return "", ""
 	}
 	const keys = "tls.crt and tls.key for a client's certificate, ca.crt for whom to trust"
 	c, problem := s.Credential(CredentialRef{Namespace: t.Namespace, Name: t.CredentialName})

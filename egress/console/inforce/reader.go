@@ -29,7 +29,8 @@ type Options struct {
 const (
 	usualIdle     = 15 * time.Minute
 	refusedWithin = 3 * time.Second  // kinds that the API server says it does not give are not waited for longer
-	firstWithin   = 10 * time.Second // who asks first waits so long; it is read on meanwhile
+	firstWithin   = 10 * time.Second // from when somebody asks first, all wait so long; it is read on meanwhile
+	againAfter    = 3 * time.Second  // what could not be read is tried again
 	lookEvery     = time.Second      // whether the API server answers, and whether anybody still asks
 	meshEvery     = 5 * time.Second
 )
@@ -42,6 +43,7 @@ type Reader struct {
 	mu   sync.Mutex
 	used time.Time
 	view *view // nil while nothing is read
+	last *view // that could not be read, if any
 }
 
 // New makes a reader, which reads nothing before it is run and asked.
@@ -72,8 +74,13 @@ func (r *Reader) Run(ctx context.Context) error {
 // Config gives what is in force. It waits a while where nothing was read yet.
 func (r *Reader) Config(ctx context.Context) (*console.Config, error) {
 	v := r.wake()
-	ctx, cancel := context.WithTimeout(ctx, firstWithin)
+	ctx, cancel := context.WithDeadline(ctx, v.begun.Add(firstWithin))
 	defer cancel()
+	select {
+	case <-v.ready:
+		return v.config()
+	default:
+	}
 	select {
 	case <-v.ready:
 		return v.config()
@@ -90,7 +97,10 @@ func (r *Reader) wake() *view {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.used = time.Now()
-	if r.view == nil {
+	if r.view == nil && r.last != nil && time.Since(r.last.begun) < againAfter {
+		return r.last
+	}
+	if r.last = nil; r.view == nil {
 		r.view = newView(r.Options)
 	}
 	select {
@@ -125,5 +135,8 @@ func (r *Reader) drop(v *view) {
 	defer r.mu.Unlock()
 	if r.view == v {
 		r.view = nil
+		if v.failed() {
+			r.last = v
+		}
 	}
 }

@@ -48,7 +48,7 @@ kind: Namespace
 metadata: {name: shop}
 `
 
-// The names a Secret, which may not be read: nobody asks for it.
+// The rule names a Secret, which may not be read: nobody asks for it. At the HTTP port decisions would depend on it.
 const rule = `
 apiVersion: networking.istio.io/v1
 kind: DestinationRule
@@ -58,7 +58,7 @@ spec: {host: a.test, trafficPolicy: {tls: {mode: MUTUAL, credentialName: client}
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: a, namespace: shop}
-spec: {hosts: [a.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}
+spec: {hosts: [a.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}, {number: 80, name: http, protocol: HTTP}]}
 `
 
 var resources = map[string]string{
@@ -157,9 +157,9 @@ func run(t *testing.T, o Options) *Reader {
 	return r
 }
 
-func allows(t *testing.T, c *console.Config) bool {
+func allows(t *testing.T, c *console.Config, url string) bool {
 	t.Helper()
-	d, err := policy.Question{URL: "https://a.test"}.Destination()
+	d, err := policy.Question{URL: url}.Destination()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,11 +184,11 @@ func TestReader(t *testing.T) {
 		return err == nil
 	}
 	eventually(t, "there is an answer", asks)
-	if allows(t, c) || !c.InCluster || !c.AsOf.IsZero() {
+	if allows(t, c, "http://a.test") || !c.InCluster || !c.AsOf.IsZero() {
 		t.Errorf("%+v", c)
 	}
 	apply(t, admin, rule)
-	eventually(t, "what is written counts", func() bool { return asks() && allows(t, c) })
+	eventually(t, "what is written counts", func() bool { return asks() && allows(t, c, "http://a.test") })
 	for _, o := range c.Objects {
 		if o.Key.Kind == config.KindSecret || o.Key.Kind == config.KindNode {
 			t.Errorf("it reads %s", o.Key)
@@ -196,7 +196,7 @@ func TestReader(t *testing.T) {
 	}
 	way.close(true)
 	eventually(t, "it is said that the API server is away", func() bool { return asks() && !c.AsOf.IsZero() })
-	if !allows(t, c) {
+	if !allows(t, c, "http://a.test") {
 		t.Error("what was in force is forgotten")
 	}
 	way.close(false)

@@ -25,18 +25,20 @@ type view struct {
 	log      *slog.Logger
 	registry *registry.Registry // of the goroutine of follow
 	ready    chan struct{}      // closed once there is an answer
+	begun    time.Time
 
 	mu       sync.Mutex
 	problem  error // why there is no answer, and will be none
 	snapshot *registry.Snapshot
 	objects  map[config.Key]*config.Object
-	silent   time.Time // since when the API server does not answer; zero: it does
+	listed   []config.Change // the same, in order; nil after changes
+	silent   time.Time       // since when the API server does not answer; zero: it does
 }
 
 func newView(o Options) *view {
 	return &view{
 		source: kube.NewDeciding(o.Access, kube.Options{Logger: o.Logger, Patience: refusedWithin}), settings: o.Mesh, log: o.Logger,
-		ready: make(chan struct{}), objects: map[config.Key]*config.Object{},
+		ready: make(chan struct{}), begun: time.Now(), objects: map[config.Key]*config.Object{},
 	}
 }
 
@@ -49,7 +51,7 @@ func (v *view) follow(ctx context.Context, over func() bool) {
 		v.fail(err)
 		return
 	}
-	v.registry = registry.New(&settings)
+	v.registry = registry.NewUnread(&settings)
 	ctx, end := context.WithCancel(ctx)
 	batches, ended := make(chan []config.Change), make(chan error, 1)
 	var running sync.WaitGroup
@@ -96,14 +98,20 @@ func (v *view) fail(err error) {
 	v.log.Warn("console: the cluster's configuration cannot be read", "err", err)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.problem = err
+	v.problem, v.snapshot, v.objects, v.listed = err, nil, nil, nil
+}
+
+func (v *view) failed() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.problem != nil
 }
 
 func (v *view) apply(changes []config.Change) {
 	snapshot, _ := v.registry.Apply(changes)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.snapshot = snapshot
+	v.snapshot, v.listed = snapshot, nil
 	for _, c := range changes {
 		if c.Object == nil {
 			delete(v.objects, c.Key)
@@ -156,10 +164,18 @@ func (v *view) config() (*console.Config, error) {
 	if silent {
 		c.AsOf = v.silent
 	}
-	c.Objects = make([]config.Change, 0, len(v.objects))
-	for key, o := range v.objects {
-		c.Objects = append(c.Objects, config.Change{Key: key, Object: o})
-	}
-	slices.SortFunc(c.Objects, func(a, b config.Change) int { return a.Key.Compare(b.Key) })
+	c.Objects = v.list()
 	return c, nil
+}
+
+// list gives the objects in order. The caller holds the lock.
+func (v *view) list() []config.Change {
+	if v.listed == nil {
+		v.listed = make([]config.Change, 0, len(v.objects))
+		for key, o := range v.objects {
+			v.listed = append(v.listed, config.Change{Key: key, Object: o})
+		}
+		slices.SortFunc(v.listed, func(a, b config.Change) int { return a.Key.Compare(b.Key) })
+	}
+	return v.listed
 }
