@@ -6,7 +6,6 @@ import (
 
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/xds/resource"
-	"github.com/sallyport/sallyport/xds/translate"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
@@ -87,98 +86,6 @@ func (s *stream) asksTooSoon() (soon bool) {
 		return !soon
 	})
 	return soon
-}
-
-// waiting tells, by their names, which filters of authorization wait, of those that Envoy knows: all of them while it is to ask too soon, since what
-// judges by itself may let pass what is to be asked about. Then what becomes stricter goes first, and the others when Envoy has taken that: what asks
-// before what judges by itself, but where it asks about less than before; where it asks about other things, it denies what it asked about until then (betweens).
-func (s *stream) waiting(known map[string]string) func(name string) bool {
-	s.asksSoon = s.asksTooSoon()
-	asks, judges := s.differs(known, translate.Asks), s.differs(known, translate.Judges)
-	switch {
-	case s.asksSoon:
-		return func(name string) bool { return translate.Asks(name) || translate.Judges(name) }
-	case !asks || !judges:
-		s.between = nil
-		return func(string) bool { return false }
-	case s.betweens(known):
-		return translate.Judges
-	case len(s.between) > 0: // Envoy has them
-		return func(string) bool { return false }
-	case s.asksLess(known):
-		return translate.Asks
-	default:
-		return translate.Judges
-	}
-}
-
-// betweens makes what is sent of what says what is asked about while what judges by itself is to differ, too, where by size alone nobody can tell which is to
-// go first: both before and after somebody is asked about something. It says whether Envoy does not have all of it yet.
-func (s *stream) betweens(known map[string]string) (sent bool) {
-	mixed := len(s.between) > 0
-	made := map[string]*resource.Resource{}
-	for _, name := range translate.Abouts() {
-		now, ok := s.policed.view.Get(resource.Extension, name)
-		before := s.hadOf(name, known)
-		if !ok || before == nil || now.Version == before.Version || translate.AsksNobody(before) {
-			continue
-		}
-		mixed = mixed || !translate.AsksNobody(now)
-		if b := s.between[name]; b != nil && before == b && s.betweenTo[name] == now.Version {
-			made[name] = b
-		} else if b := translate.Between(before, now); b != nil {
-			made[name], sent = b, true
-		}
-	}
-	if !mixed {
-		return false
-	}
-	s.between, s.betweenTo = made, map[string]string{}
-	for name := range made {
-		now, _ := s.policed.view.Get(resource.Extension, name)
-		s.betweenTo[name] = now.Version
-	}
-	return sent
-}
-
-// tell notes what Envoy has of what says what is asked about.
-func (s *stream) tell(r *resource.Resource) {
-	if s.told == nil {
-		s.told = map[string]*resource.Resource{}
-	}
-	s.told[r.Name] = r
-}
-
-// hadOf is what Envoy knows of a filter; nil where nobody remembers it.
-func (s *stream) hadOf(name string, known map[string]string) *resource.Resource {
-	if r := s.told[name]; r != nil && r.Version == known[name] {
-		return r
-	}
-	return nil
-}
-
-// differs says whether Envoy knows another version of one of these filters than it is to have.
-func (s *stream) differs(known map[string]string, these func(name string) bool) bool {
-	for name, version := range known {
-		if now, ok := s.policed.view.Get(resource.Extension, name); ok && version != now.Version && these(name) {
-			return true
-		}
-	}
-	return false
-}
-
-// asksLess says whether Envoy is to ask about less than it does.
-func (s *stream) asksLess(known map[string]string) bool {
-	for _, name := range translate.Abouts() {
-		now, ok := s.policed.view.Get(resource.Extension, name)
-		if !ok || known[name] == now.Version {
-			continue
-		}
-		if translate.AsksLess(s.hadOf(name, known), now) {
-			return true
-		}
-	}
-	return false
 }
 
 // took says whether Envoy has said something about a resource since it was sent it.

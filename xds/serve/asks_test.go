@@ -132,41 +132,6 @@ func TestAskedBeforeItIsOpened(t *testing.T) {
 	}
 }
 
-// TestTwoChangeAtOnce: where somebody is asked about something else, and what is denied changes, too, what was asked about until then is denied until Envoy has
-// taken what judges by itself.
-func TestTwoChangeAtOnce(t *testing.T) {
-	l, asked := providing(t)
-	at := func(path string) []*security.Rule {
-		return []*security.Rule{{To: []*security.Rule_To{{Operation: &security.Operation{Paths: []string{path}}}}}}
-	}
-	both := func(asks, denies string) []*config.Object {
-		a, d := *asked, *asked
-		spec := asked.Spec.(*security.AuthorizationPolicy)
-		a.Spec = &security.AuthorizationPolicy{Action: spec.Action, ActionDetail: spec.ActionDetail, Rules: at(asks)}
-		d.Name = "denied"
-		d.Key.Name, d.Spec = "denied", &security.AuthorizationPolicy{Action: security.AuthorizationPolicy_DENY, Rules: at(denies)}
-		return []*config.Object{&a, &d}
-	}
-	l.apply(both("/a", "/b")...)
-	c := l.filtering(node("app", "default"), envoy.FilterCustom, envoy.FilterAuthorizer, envoy.FilterAuthzRequests)
-	c.quiet()
-	for _, change := range [][2]string{{"/b", "/a"}, {"/a", "/b"}} {
-		c.apply(both(change[0], change[1])...)
-		c.theseFilters("first it is asked, and denied", envoy.FilterCustom)
-		c.theseFilters("then other things are denied", envoy.FilterAuthzRequests)
-		c.theseFilters("then it is asked", envoy.FilterCustom)
-		c.quiet()
-	}
-	c.apply(both("/b", "/a")...)
-	if a := c.next(resource.Extension); !slices.Equal(a.names(), []string{envoy.FilterCustom}) {
-		t.Fatalf("first it is asked, and denied: %+v", a)
-	}
-	c.apply(both("/a", "/b")...) // before Envoy has taken that
-	c.ack(resource.Extension)
-	c.theseFilters("then it is asked as before", envoy.FilterCustom)
-	c.quiet()
-}
-
 // TestAuthorizersRest: the cluster of who is asked no more stays, with its endpoints, for those about whom it is asked at that moment, also if it is
 // asked again meanwhile.
 func TestAuthorizersRest(t *testing.T) {

@@ -27,10 +27,11 @@ type class struct {
 	refs   int               // in steps
 	users  int               // streams, and classes over it
 
-	changed [typeCount]uint64     // the step in which a type last changed
-	whole   [typeCount]*payload   // everything of a type, while it is asked for
-	since   map[behind]difference // what streams lack that were sent the same
-	all     [typeCount]*inventory // for state-of-the-world streams, once there is one
+	changed [typeCount]uint64                // the step in which a type last changed
+	whole   [typeCount]*payload              // everything of a type, while it is asked for
+	since   map[behind]difference            // what streams lack that were sent the same
+	all     [typeCount]*inventory            // for state-of-the-world streams, once there is one
+	mixed   map[[2]string]*resource.Resource // translate.Between, by both versions
 }
 
 // behind says where streams are that lack the same.
@@ -86,7 +87,21 @@ func (c *class) note(refs []resource.Ref) {
 		c.changed[r.Type] = c.step
 		c.whole[r.Type], c.all[r.Type] = nil, nil
 	}
-	c.since = nil
+	c.since, c.mixed = nil, nil
+}
+
+// between is made once for all streams whose Envoy has the same.
+func (c *class) between(before, now *resource.Resource) *resource.Resource {
+	both := [2]string{before.Version, now.Version}
+	b, ok := c.mixed[both]
+	if !ok {
+		if c.mixed == nil {
+			c.mixed = map[[2]string]*resource.Resource{}
+		}
+		b = translate.Between(before, now)
+		c.mixed[both] = b
+	}
+	return b
 }
 
 // has says whether a stream with that mark has everything of a type.

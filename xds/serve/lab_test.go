@@ -281,13 +281,14 @@ func (c *client) quiet() {
 // answer is a response, readable.
 type answer struct {
 	versions map[string]string
+	sizes    map[string]int // in bytes
 	removed  []string
 }
 
 func answered(resp *discovery.DeltaDiscoveryResponse) answer {
-	a := answer{versions: map[string]string{}, removed: resp.GetRemovedResources()}
+	a := answer{versions: map[string]string{}, sizes: map[string]int{}, removed: resp.GetRemovedResources()}
 	for _, r := range resp.GetResources() {
-		a.versions[r.GetName()] = r.GetVersion()
+		a.versions[r.GetName()], a.sizes[r.GetName()] = r.GetVersion(), len(r.GetResource().GetValue())
 	}
 	return a
 }

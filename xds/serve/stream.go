@@ -41,9 +41,8 @@ type stream struct {
 	holds     *holds
 	overdue   bool
 	asksSoon  bool                          // it is not told yet of an authorizer that it is to ask: it does not have its cluster
-	told      map[string]*resource.Resource // what Envoy was told of what says what is asked about
-	between   map[string]*resource.Resource // that, while what judges by itself changes, too
-	betweenTo map[string]string             // and for which versions
+	asked     map[string]*resource.Resource // what says what is asked about, and goes with what its Envoy judges by
+	change    *change                       // of both, that has begun
 	resting   map[string]time.Time          // whom it asked, by its cluster, and until when that stays
 	rested    func()                        // sees to it that it goes then
 	takenBack map[string]bool               // names that it was told are gone, since all of what is new was sent
@@ -257,15 +256,20 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	if last := s.sent[t]; last.view != nil && t == resource.Endpoints {
 		again = s.of(t).namesSince(last, t) // also those of clusters that are warmed anew
 	}
-	waits := func(string) bool { return false }
+	now := serves
 	if t == resource.Extension {
-		waits = s.waiting(known)
+		now = s.next(known)
 	}
 	var list []*resource.Resource
 	for _, name := range slices.Sorted(maps.Keys(w.sub.SubscribedResources())) {
 		r, ok := s.of(t).view.Get(t, name)
-		if b := s.between[name]; t == resource.Extension && b != nil && known[name] != "" {
-			r = b
+		waits := false
+		if ok && known[name] != "" {
+			if given := now(r); given != nil {
+				r = given
+			} else {
+				waits = known[name] != r.Version
+			}
 		}
 		version := absent
 		if ok {
@@ -276,7 +280,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 			resp.versions[name] = had
 			continue
 		}
-		if t == resource.Extension && known[name] != "" && known[name] != version && (waits(name) || s.leadsTooFar(name, known)) {
+		if waits || t == resource.Extension && known[name] != "" && known[name] != version && s.leadsTooFar(name, known) {
 			resp.versions[name] = known[name]
 			continue
 		}
@@ -289,9 +293,6 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 			} else {
 				resp.removed = append(resp.removed, name)
 			}
-		}
-		if t == resource.Extension && ok && slices.Contains(translate.Abouts(), name) {
-			s.tell(r)
 		}
 		resp.versions[name] = version
 	}

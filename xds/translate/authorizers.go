@@ -119,15 +119,6 @@ func Judges(name string) bool {
 	return false
 }
 
-// AsksLess says whether somebody is to be asked about less by one resource of Abouts than by the one before it: by its size, since a policy's rules make
-// it larger. Of what is not known before (nil) it is about less when nobody is asked about anything.
-func AsksLess(before, now *resource.Resource) bool {
-	if before != nil {
-		return len(now.Value()) < len(before.Value())
-	}
-	return AsksNobody(now)
-}
-
 // Abouts are the names of what says what somebody is asked about.
 func Abouts() []string { return []string{envoy.FilterCustom, envoy.FilterCustomConnections} }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // AsksNobody says whether a resource of Abouts is about nothing, and denies nothing.
@@ -22,17 +23,15 @@ func AsksNobody(r *resource.Resource) bool {
 	return false
 }
 
-// Between is a resource of Abouts for while what judges by itself changes, too: somebody is asked about what is to be asked about, and what was asked
-// about, or denied, until now is denied. nil where one of them is none that was made here.
+// Between is a resource of Abouts for while what judges by itself changes, too: what it denies, before or now, is denied; somebody is asked about what is to be
+// asked about; and of all else what was asked about until now is denied. Both are such as are served, so it is about as large as both together. nil where one of them is none that
+// was made here.
 func Between(before, now *resource.Resource) *resource.Resource {
 	was, is := aboutOf(before), aboutOf(now)
 	if was == nil || is == nil {
 		return nil
 	}
-	denies := is.GetMatcher()
-	for _, also := range []*cncfmatcherv3.Matcher{was.GetMatcher(), was.GetShadowMatcher()} {
-		denies = either(also, denies)
-	}
+	denies := either(is.GetMatcher(), either(was.GetMatcher(), unless(is.GetShadowMatcher(), was.GetShadowMatcher())))
 	switch m := is.(type) {
 	case *httprbacv3.RBAC:
 		m.Matcher = denies
@@ -70,30 +69,82 @@ func either(first, then *cncfmatcherv3.Matcher) *cncfmatcherv3.Matcher {
 	case then == nil:
 		return first
 	}
-	first = proto.CloneOf(first)
-	goesOn(first, then)
-	return first
+	return goesOn(first, then, nil)
 }
 
-// goesOn has a matcher go on with another one where it would allow.
-func goesOn(m, then *cncfmatcherv3.Matcher) {
-	on := []*envoy.OnMatch{m.OnNoMatch}
-	for _, line := range m.GetMatcherList().GetMatchers() {
-		on = append(on, line.OnMatch)
+// unless denies what a matcher does where another one does not; either may be nil.
+func unless(asks, denies *cncfmatcherv3.Matcher) *cncfmatcherv3.Matcher {
+	if asks == nil || denies == nil {
+		return denies
 	}
-	for _, tree := range []*cncfmatcherv3.Matcher_MatcherTree_MatchMap{m.GetMatcherTree().GetExactMatchMap(), m.GetMatcherTree().GetPrefixMatchMap()} {
-		for _, o := range tree.GetMap() {
-			on = append(on, o)
-		}
-	}
-	for _, o := range on {
-		if o.GetMatcher() != nil {
-			goesOn(o.GetMatcher(), then)
-			continue
-		}
+	return goesOn(asks, denies, envoy.Ruled(wire.NoRule, true))
+}
+
+// goesOn is a matcher that goes on with another one where it would allow. instead is what it does where it would deny; nil for that.
+func goesOn(m, then *cncfmatcherv3.Matcher, instead *envoy.OnMatch) *cncfmatcherv3.Matcher {
+	m = proto.CloneOf(m)
+	ends := func(o *envoy.OnMatch, then *cncfmatcherv3.Matcher) {
 		action := &rbacv3.Action{}
-		if o.GetAction().GetTypedConfig().UnmarshalTo(action) == nil && action.Action == rbacv3.RBAC_ALLOW {
+		switch {
+		case o.GetMatcher() != nil:
+			o.OnMatch = envoy.Further(goesOn(o.GetMatcher(), then, instead)).OnMatch
+		case o.GetAction().GetTypedConfig().UnmarshalTo(action) != nil:
+		case action.Action == rbacv3.RBAC_ALLOW:
 			o.OnMatch = envoy.Further(then).OnMatch
+		case instead != nil:
+			o.OnMatch = instead.OnMatch
 		}
 	}
+	for _, line := range m.GetMatcherList().GetMatchers() {
+		ends(line.OnMatch, then)
+	}
+	tree := m.GetMatcherTree()
+	for value, o := range tree.GetExactMatchMap().GetMap() {
+		ends(o, at(then, tree, value))
+	}
+	for _, o := range tree.GetPrefixMatchMap().GetMap() {
+		ends(o, then)
+	}
+	if m.OnNoMatch != nil {
+		ends(m.OnNoMatch, elsewhere(then, tree))
+	}
+	return m
+}
+
+// at is what a matcher does where a tree found a value: of a tree of the same input that is one branch, so two such trees together are as large as both.
+func at(m *cncfmatcherv3.Matcher, found *tree, value string) *cncfmatcherv3.Matcher {
+	if !sameInput(m.GetMatcherTree(), found) {
+		return m
+	}
+	if o, ok := m.GetMatcherTree().GetExactMatchMap().GetMap()[value]; ok {
+		return branch(o)
+	}
+	return branch(m.OnNoMatch)
+}
+
+// elsewhere is what a matcher does where a tree found nothing.
+func elsewhere(m *cncfmatcherv3.Matcher, found *tree) *cncfmatcherv3.Matcher {
+	if !sameInput(m.GetMatcherTree(), found) {
+		return m
+	}
+	for value := range m.GetMatcherTree().GetExactMatchMap().GetMap() {
+		if _, ok := found.GetExactMatchMap().GetMap()[value]; !ok {
+			return m
+		}
+	}
+	return branch(m.OnNoMatch)
+}
+
+type tree = cncfmatcherv3.Matcher_MatcherTree
+
+func sameInput(a, b *tree) bool {
+	return a.GetExactMatchMap() != nil && b.GetExactMatchMap() != nil && proto.Equal(a.Input, b.Input)
+}
+
+// branch is a matcher of what comes anyway.
+func branch(o *envoy.OnMatch) *cncfmatcherv3.Matcher {
+	if m := o.GetMatcher(); m != nil {
+		return m
+	}
+	return &cncfmatcherv3.Matcher{OnNoMatch: o}
 }
