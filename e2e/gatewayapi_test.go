@@ -254,13 +254,17 @@ func (in *ingressScene) datagrams(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = world.Within(t.Context(), 20*time.Second, func() error {
-		if in.sentBack(t, 1) == nil {
-			return errors.New("a datagram comes back though no route leads on")
+		listeners, err := in.gateway.Admin(t.Context(), "/listeners")
+		if err == nil && strings.Contains(string(listeners), "udp_0.0.0.0_") {
+			err = errors.New("the gateway listens for UDP though no route leads on")
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Error(err)
+	}
+	if in.sentBack(t, 1) == nil {
+		t.Error("a datagram comes back though nothing listens")
 	}
 }
 

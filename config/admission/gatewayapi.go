@@ -39,6 +39,9 @@ func (r *report) gatewayAPI() {
 		if !gateway && !service && !set && p.Kind != nil {
 			r.warn(fmt.Sprintf("spec.parentRefs[%d].kind", i), *p.Kind, "the route counts at Gateways, ListenerSets and for Services only", "name one of them")
 		}
+		if service && o.Kind == config.KindUDPRoute {
+			r.warn(fmt.Sprintf("spec.parentRefs[%d].kind", i), *p.Kind, "what pods send to a Service by UDP is led by no route, and the route is not accepted there", "name a Gateway or a ListenerSet")
+		}
 		if service && len(route.Hostnames) > 0 {
 			r.warn("spec.hostnames", route.Hostnames[0], "what a Service is asked for by is the Service's own, so hostnames count at Gateways only", "remove them")
 		}
@@ -70,6 +73,9 @@ func (r *report) kubeGateway(spec *gatewayv1.GatewaySpec) {
 	if p := gatewayapi.Unacceptable(spec); p.Is() {
 		field, why, _ := strings.Cut(p.Message, ": ")
 		r.warn("spec."+field, nil, why+"; the Gateway is not accepted", "remove it")
+	}
+	if kind := r.of.Annotations["networking.istio.io/service-type"]; len(gatewayapi.Addresses(spec)) > 0 && (kind == "ClusterIP" || kind == "NodePort") {
+		r.warn("spec.addresses[0]", gatewayapi.Addresses(spec)[0], "a Service of type "+kind+" asks no load balancer for it", "remove it, or the annotation networking.istio.io/service-type")
 	}
 	for i, l := range spec.Listeners {
 		r.kubeListener(fmt.Sprintf("spec.listeners[%d]", i), l.TLS)

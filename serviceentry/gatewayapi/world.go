@@ -16,6 +16,23 @@ const DefaultClass = "sallyport"
 // GatewayLabel is on the pods of a Gateway, with its name.
 const GatewayLabel = gatewayv1.GatewayNameLabelKey
 
+// classLabel is on them, too, with the name of its class.
+const classLabel = "gateway.networking.k8s.io/gateway-class-name"
+
+// PodLabels are those that the pods of a Gateway are deployed with (sidecar/gateway).
+func PodLabels(o *config.Object) map[string]string {
+	spec := o.Spec.(*gatewayv1.GatewaySpec)
+	out := map[string]string{}
+	if spec.Infrastructure != nil {
+		for k, v := range spec.Infrastructure.Labels {
+			out[string(k)] = string(v)
+		}
+	}
+	out[GatewayLabel], out[classLabel] = o.Name, string(spec.GatewayClassName)
+	out["app.kubernetes.io/managed-by"], out["sidecar.istio.io/inject"] = "sallyport", "false"
+	return out
+}
+
 // World is where objects are looked up that others name.
 type World interface {
 	// Object finds one of the Gateway API's; nil without one.

@@ -44,6 +44,7 @@ const (
 // something else than was asked for. Policy decides by it and proxies are programmed by it.
 type FarEnd struct {
 	Refused []Refused         // endpoints that are left out
+	Whole   *Closed           // why none of its ports is reached; nil where some may be
 	Closed  map[uint32]Closed // ports, by number
 	Given   map[uint32]Given  // what of a Secret a port needs
 	Dialled []netip.Prefix    // what a gateway takes of a client, see Service.Dialled
@@ -127,15 +128,11 @@ func (s *Snapshot) FarEnd(svc *Service, rule *Rule, p Place) FarEnd {
 	var f FarEnd
 	f.Refused = s.refusedEndpoints(svc, p)
 	if len(f.Refused) > 0 && len(f.Refused) == len(svc.Endpoints) {
-		for _, port := range svc.Ports {
-			f.close(port, Closed{By: svc.Source, Why: "endpoints: " + f.Refused[0].Address + " " + f.Refused[0].Why, Fix: f.Refused[0].Fix}.revised(svc, rule))
-		}
+		f.closeWhole(svc, Closed{By: svc.Source, Why: "endpoints: " + f.Refused[0].Address + " " + f.Refused[0].Why, Fix: f.Refused[0].Fix}.revised(svc, rule))
 		return f
 	}
 	if c, closed := s.reserved(svc, p); closed {
-		for _, port := range svc.Ports {
-			f.close(port, c.revised(svc, rule))
-		}
+		f.closeWhole(svc, c.revised(svc, rule))
 		return f
 	}
 	for _, port := range svc.Ports {
@@ -162,6 +159,13 @@ func (f FarEnd) Secrets() []Given {
 	return out
 }
 
+func (f *FarEnd) closeWhole(svc *Service, c Closed) {
+	f.Whole = &c
+	for _, port := range svc.Ports {
+		f.close(port, c)
+	}
+}
+
 func (f *FarEnd) close(port Port, c Closed) {
 	if f.Closed == nil {
 		f.Closed = map[uint32]Closed{}
@@ -179,10 +183,30 @@ func (f *FarEnd) give(port Port, g Given) {
 	f.Given[port.Number] = g
 }
 
+// Datagrams says why nothing goes by UDP to a host for which a rule counts; false where it may.
+func (f FarEnd) Datagrams(rule *Rule) (Closed, bool) {
+	if f.Whole != nil {
+		return *f.Whole, true
+	}
+	c, refused := rule.closesAll()
+	if refused {
+		c.Revision = rule.Revision
+	}
+	return c, refused
+}
+
+// closesAll is why a rule of which nothing is applied closes what it is for.
+func (r *Rule) closesAll() (Closed, bool) {
+	if r == nil || r.Refused == "" {
+		return Closed{}, false
+	}
+	return Closed{By: r.Key, Why: "spec: the rule asks for TLS and is refused: " + r.Refused, Fix: "until it is right, nothing is sent"}, true
+}
+
 // closed judges one port's TLS.
 func (s *Snapshot) closed(svc *Service, port Port, rule *Rule, p Place) (Closed, bool) {
-	if rule != nil && rule.Refused != "" && port.Protocol != TLS {
-		return Closed{By: rule.Key, Why: "spec: the rule asks for TLS and is refused: " + rule.Refused, Fix: "until it is right, nothing is sent"}, true
+	if c, refused := rule.closesAll(); refused && port.Protocol != TLS {
+		return c, true
 	}
 	if p.Kind == AtSidecar && !svc.Exit.IsZero() {
 		if c, long := s.unnamable(svc, port); long {

@@ -334,8 +334,11 @@ func (b *batch) tellGatewayAPI() {
 		maps.Copy(b.retold, b.index.gatewayAPI.targets[host])
 	}
 	for key, g := range b.next.gateways {
-		if (b.authorized[key.Namespace] || b.authorized[b.next.Mesh.RootNamespace]) && g.opensDatagrams() {
+		if (b.datagramsTurned || b.authorized[key.Namespace] || b.authorized[b.next.Mesh.RootNamespace]) && g.opensDatagrams() {
 			b.retold[key] = true
+			for _, set := range b.next.sets[key] {
+				b.retold[set.Key] = true
+			}
 		}
 	}
 	b.changed.GatewayAPI = slices.SortedFunc(maps.Keys(b.retold), config.Key.Compare)

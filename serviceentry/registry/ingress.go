@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/route"
@@ -78,11 +79,17 @@ func (s *Snapshot) policed(ns string, labels map[string]string) string {
 	return ""
 }
 
-// PolicedGateway is the AuthorizationPolicy for which nothing comes in by UDP at a Gateway of the Gateway API, as far as that can be told
-// without its pods' other labels; "" where there is none.
+// PolicedGateway is the AuthorizationPolicy for which nothing comes in by UDP at a Gateway of the Gateway API, by the labels that its pods
+// are deployed with; "" where there is none.
 func (s *Snapshot) PolicedGateway(key config.Key) string {
-	return s.policed(key.Namespace, map[string]string{gatewayapi.GatewayLabel: key.Name})
+	if o := s.World().Object(key); o != nil {
+		return s.policed(key.Namespace, gatewayapi.PodLabels(o))
+	}
+	return ""
 }
+
+// Unrefusable says that nothing may come in by UDP, since what has no room for its records is to be refused: a proxy does not do that with UDP.
+func (s *Snapshot) Unrefusable() bool { return s.Mesh.Audit.WhenFull == mesh.Deny }
 
 // ledTo says whether a VirtualService leads sidecars to hosts outside by a Service.
 func (s *Snapshot) ledTo(ref Ref) bool {

@@ -108,7 +108,9 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	for ns := range b.next.policies {
 		b.policed[ns] = true
 	}
+	was := b.next.Unrefusable()
 	b.next.Mesh = cfg
+	b.datagramsTurned = b.next.Unrefusable() != was
 	b.changed.Mesh, b.netsMoved, b.rewired = true, true, true
 	if !slices.Equal(cfg.Topology.Local, b.snap.Mesh.Topology.Local) {
 		b.peopleEverywhere()
@@ -170,6 +172,8 @@ type batch struct {
 	unseen  bool     // something is new that shows in no host yet
 
 	authorized map[string]bool // namespaces with other AuthorizationPolicies
+	// datagramsTurned says that whether anything comes in by UDP is otherwise.
+	datagramsTurned bool
 
 	policed   map[string]bool // namespaces with other EgressPolicies, or other people that they select by labels
 	populated map[string]bool // namespaces whose people may be others

@@ -109,6 +109,17 @@ func (r *IngressRow) toDatagrams(t To, by Route, d route.Destination, number uin
 		}
 		return t
 	}
+	if r.Unrefusable {
+		t.Closed = &registry.Closed{
+			By: by.By, Revision: by.Revision,
+			Why: "what comes by UDP is not refused where there is no room for its records, as sallyport.audit.whenFull: deny wants it", Fix: "take it by TCP, or write whenFull: drop into the mesh settings",
+		}
+		return t
+	}
+	if c, closed := t.Far.Datagrams(t.Rule); closed {
+		t.Closed = &c
+		return t
+	}
 	port, ok := t.Service.DatagramPort(number)
 	if !ok {
 		return t.close(by, d, fmt.Sprintf("has no port %d for UDP", number), "name one that it is registered with")

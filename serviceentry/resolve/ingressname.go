@@ -24,6 +24,8 @@ type IngressRow struct {
 	Listen uint32
 	// Policed is the AuthorizationPolicy for which nothing comes in (registry.Ingress).
 	Policed string
+	// Unrefusable says that nothing comes in by UDP, since it could not be refused where records have no room (registry.Snapshot.Unrefusable).
+	Unrefusable bool
 	// Redirect says that requests have to come by TLS.
 	Redirect bool
 	// Elsewhere says that the name is another table's of the port, which a connection that came here does not lead to.
@@ -125,7 +127,7 @@ func (n *IngressName) add(a Ingress, opened *registry.Opened, o *registry.Opened
 	}
 	r := n.row(o)
 	if o.Serves == registry.ServesDatagrams {
-		r.Policed = a.Policed
+		r.Policed, r.Unrefusable = a.Policed, a.snap.Unrefusable()
 	}
 	if !o.Alone && len(r.By) > 0 && r.By[0].Key.Namespace != v.Key.Namespace {
 		return

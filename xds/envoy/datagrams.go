@@ -20,7 +20,8 @@ import (
 const (
 	// sessionRest is how long a client's session is kept in which nothing comes.
 	sessionRest = time.Minute
-	// mostSessions is how many a cluster has at a time, unless a rule says less: each is a socket of the gateway's, and anybody who sends opens one.
+	// mostSessions is how many a cluster has at a time, and a rule may only say less: each is a socket of the gateway's, and anybody who sends
+	// opens one.
 	mostSessions = 16384
 	// longestDatagram is the longest that UDP has (RFC 768, over IPv4); Envoy throws away what is longer than it was told.
 	longestDatagram = 65507
@@ -91,9 +92,9 @@ func SealOverUDP(t resource.Type, c *clusterv3.Cluster) *resource.Resource {
 	return resource.Seal(t, c.Name, c)
 }
 
-// BoundSessions limits how many clients a cluster has at a time.
+// BoundSessions limits how many clients a cluster has at a time, where it is not for fewer.
 func BoundSessions(c *clusterv3.Cluster) {
 	if b := c.GetCircuitBreakers().GetThresholds(); len(b) > 0 {
-		b[0].MaxConnections = wrapperspb.UInt32(mostSessions)
+		b[0].MaxConnections = wrapperspb.UInt32(min(b[0].MaxConnections.GetValue(), mostSessions))
 	}
 }

@@ -1,13 +1,18 @@
 package translate_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
@@ -56,29 +61,105 @@ func TestDatagramsArePoliced(t *testing.T) {
 		"metadata: {name: p, namespace: shop}\nspec: {}":                                                                false,
 		"metadata: {name: p, namespace: shop}\nspec: {selector: {matchLabels: {app: door}}, action: DENY, rules: [{}]}": false,
 	} {
-		r := registry.New(&c.mesh)
-		objects := slices.Clone(c.objects)
-		f := decode.File("a.yaml", []byte("apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\n"+text))
-		objects = append(objects, f.Objects...)
-		var changes []config.Change
-		for i := range objects {
-			changes = append(changes, config.Change{Key: objects[i].Key, Object: &objects[i]})
-		}
-		s, _ := r.Apply(changes)
-		v := translate.NewTranslator().Build(s, translate.Classify(s, c.node))
-		var names []string
-		v.Walk(resource.Listener, func(l *resource.Resource) bool {
-			if strings.Contains(l.Name, "0.0.0.0") {
-				names = append(names, l.Name)
-			}
-			return true
-		})
-		want := []string{"0.0.0.0_5301", "udp_0.0.0.0_5300"}
-		if closed {
-			want = want[:1]
-		}
-		if !slices.Equal(names, want) {
+		if names, want := opened(c.snapshotWith("apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\n"+text, ""), c.node), listening(!closed); !slices.Equal(names, want) {
 			t.Errorf("%s: %q, want %q", text, names, want)
+		}
+	}
+}
+
+// snapshotWith is the golden's with one object more, of which nothing is applied where something refused it.
+func (c testCase) snapshotWith(text, refused string) *registry.Snapshot {
+	f := decode.File("a.yaml", []byte(text))
+	f.Objects[0].Refused = refused
+	var changes []config.Change
+	for _, o := range append(slices.Clone(c.objects), f.Objects...) {
+		changes = append(changes, config.Change{Key: o.Key, Object: &o})
+	}
+	s, _ := registry.New(&c.mesh).Apply(changes)
+	return s
+}
+
+// opened are the listeners where something comes in.
+func opened(s *registry.Snapshot, n translate.Node) (names []string) {
+	translate.NewTranslator().Build(s, translate.Classify(s, n)).Walk(resource.Listener, func(l *resource.Resource) bool {
+		if strings.Contains(l.Name, "0.0.0.0") {
+			names = append(names, l.Name)
+		}
+		return true
+	})
+	return names
+}
+
+// listening are those of the golden, with that for UDP or without it.
+func listening(udp bool) []string {
+	if udp {
+		return []string{"0.0.0.0_5301", "udp_0.0.0.0_5300"}
+	}
+	return []string{"0.0.0.0_5301"}
+}
+
+// TestDatagramsAreRecorded: where what has no room for its records is to be refused, nothing comes in by UDP, which Envoy does not refuse then.
+func TestDatagramsAreRecorded(t *testing.T) {
+	c := load(t, "testdata/gatewayapi-datagrams.txtar")
+	const nothing = "apiVersion: v1\nkind: Namespace\nmetadata: {name: infra}\n"
+	for _, full := range []string{mesh.Deny, mesh.Drop} {
+		c.mesh.Audit.WhenFull = full
+		if names, want := opened(c.snapshotWith(nothing, ""), c.node), listening(full == mesh.Drop); !slices.Equal(names, want) {
+			t.Errorf("whenFull: %s: %q, want %q", full, names, want)
+		}
+	}
+}
+
+// TestDatagramsToClosed: what closes a host closes it for UDP.
+func TestDatagramsToClosed(t *testing.T) {
+	c := load(t, "testdata/gatewayapi-datagrams.txtar")
+	rule := func(host, more string) string {
+		return "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: infra}\nspec: {host: " + host + ".infra.svc.cluster.local" + more + "}\n"
+	}
+	const first, second = "outbound|53|udp.|dns.infra.svc.cluster.local", "outbound|5353|udp.|other.infra.svc.cluster.local"
+	for _, x := range []struct{ what, text, refused, missing string }{
+		{"a rule that is refused", rule("dns", ""), "spec.trafficPolicy.tls.mode: nobody knows it", first},
+		{"one of the other Service", rule("other", ""), "spec.trafficPolicy.tls.mode: nobody knows it", second},
+		{"TLS", rule("dns", ", trafficPolicy: {tls: {mode: SIMPLE}}"), "", first},
+		{"a BackendTLSPolicy, which is about TCP", "apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {name: p, namespace: infra}\nspec: {targetRefs: [{group: '', kind: Service, name: dns}], validation: {hostname: dns.test, wellKnownCACertificates: System}}\n", "", ""},
+	} {
+		s := c.snapshotWith(x.text, x.refused)
+		v := translate.NewTranslator().Build(s, translate.Classify(s, c.node))
+		l, ok := v.Get(resource.Listener, "udp_0.0.0.0_5300")
+		if !ok {
+			t.Errorf("%s: nothing listens", x.what)
+			continue
+		}
+		for _, cluster := range []string{first, second} {
+			if leads := bytes.Contains(l.Value(), []byte(cluster)); leads != (cluster != x.missing) {
+				t.Errorf("%s: %s is led to: %v", x.what, cluster, leads)
+			}
+		}
+	}
+}
+
+// TestDatagramsAreBounded: a rule may let fewer clients in at a time, not more, and a subset of any name keeps its cluster.
+func TestDatagramsAreBounded(t *testing.T) {
+	c := load(t, "testdata/gatewayapi-datagrams.txtar")
+	for rule, want := range map[int]uint32{7: 7, 1_000_000: 16384} {
+		s := c.snapshotWith(fmt.Sprintf(`apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: r, namespace: infra}
+spec: {host: dns.infra.svc.cluster.local, trafficPolicy: {connectionPool: {tcp: {maxConnections: %d}}}, subsets: [{name: udp, labels: {app: dns}}]}
+`, rule), "")
+		v := translate.NewTranslator().Build(s, translate.Classify(s, c.node))
+		for name, want := range map[string]uint32{"outbound|53|udp.|dns.infra.svc.cluster.local": want, "outbound|53|udp|dns.infra.svc.cluster.local": uint32(rule)} {
+			r, ok := v.Get(resource.Cluster, name)
+			if !ok {
+				t.Fatalf("no cluster %s", name)
+			}
+			var cluster clusterv3.Cluster
+			if err := proto.Unmarshal(r.Value(), &cluster); err != nil {
+				t.Fatal(err)
+			}
+			if got := cluster.CircuitBreakers.Thresholds[0].MaxConnections.GetValue(); got != want {
+				t.Errorf("%s with maxConnections %d: %d, want %d", name, rule, got, want)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -76,27 +77,44 @@ func (p *plane) standard(s *registry.Snapshot, key config.Key) any {
 	if !ours {
 		return nil
 	}
+	asked := gatewayapi.Addresses(s.World().Object(key).Spec.(*gatewayv1.GatewaySpec))
 	if c := p.cluster; c != nil && c.deployed != nil {
 		state, _ := c.gateways.get(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
-		place(&told, state, gatewayapi.Addresses(s.World().Object(key).Spec.(*gatewayv1.GatewaySpec)))
+		place(&told, state, asked)
+	} else {
+		unplaced(&told, asked)
 	}
 	return told
+}
+
+// unplaced says in a Gateway's status that nobody is asked for its addresses, where nothing is deployed for Gateways.
+func unplaced(told *gatewayv1.GatewayStatus, asked []string) {
+	if p := programmed(told); p != nil && len(asked) > 0 {
+		p.Status, p.Reason = metav1.ConditionFalse, string(gatewayv1.GatewayReasonAddressNotUsable)
+		p.Message = "addresses: nothing is deployed for Gateways here, so no load balancer is asked for " + asked[0] + ": remove it, and give your own Service the address"
+	}
+}
+
+// programmed is the condition of a Gateway's status by that name, where it is true as far as what is written goes; nil where it is not.
+func programmed(told *gatewayv1.GatewayStatus) *metav1.Condition {
+	i := slices.IndexFunc(told.Conditions, func(c metav1.Condition) bool { return c.Type == string(gatewayv1.GatewayConditionProgrammed) })
+	if i < 0 || told.Conditions[i].Status != metav1.ConditionTrue {
+		return nil
+	}
+	return &told.Conditions[i]
 }
 
 // place writes into a Gateway's status what became of it in the cluster, where it asks for addresses.
 func place(told *gatewayv1.GatewayStatus, state deploy.State, asked []string) {
 	told.Addresses = state.Addresses
-	i := slices.IndexFunc(told.Conditions, func(c metav1.Condition) bool { return c.Type == string(gatewayv1.GatewayConditionProgrammed) })
-	if i < 0 || told.Conditions[i].Status != metav1.ConditionTrue {
-		return
-	}
-	programmed := &told.Conditions[i]
+	programmed := programmed(told)
 	switch {
+	case programmed == nil:
 	case state.Problem != "":
 		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonNoResources), state.Problem
 	case missing(state.Addresses, asked) != "":
 		programmed.Status, programmed.Reason = metav1.ConditionFalse, string(gatewayv1.GatewayReasonAddressNotUsable)
-		programmed.Message = "addresses: its Service does not have " + missing(state.Addresses, asked) + ": ask for one address that the load balancer gives"
+		programmed.Message = "addresses: its Service does not have " + missing(state.Addresses, asked) + ": ask for one address that the load balancer gives; a Service of type ClusterIP or NodePort asks for none"
 	case len(state.Addresses) == 0:
 		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonAddressNotAssigned), "its Service has no address yet"
 	}
@@ -141,17 +159,7 @@ func (c *cluster) keepGateways(p *plane) (*deploy.Keeper, error) {
 	return deploy.New(c.REST, deploy.Options{
 		Logger: p.log, Controller: condition.Controller, Classes: gatewayClasses(),
 		Render: func(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet) ([]deploy.Object, error) {
-			var more []gateway.Port
-			for _, s := range sets {
-				for _, l := range s.Spec.Listeners {
-					more = append(more, gateway.PortOf(l.Port, l.Protocol))
-				}
-			}
-			as := gateway.Router
-			if gatewayapi.IsWaypoint(g.Spec.GatewayClassName) {
-				as = gateway.Waypoint
-			}
-			o, err := gateway.Render(g, as, more, settings)
+			o, err := render(g, sets, settings)
 			return []deploy.Object{o.ServiceAccount, o.Deployment, o.Service}, err
 		},
 		Changed: func(key types.NamespacedName, s *deploy.State) {
@@ -159,4 +167,23 @@ func (c *cluster) keepGateways(p *plane) (*deploy.Keeper, error) {
 			p.replaced(key)
 		},
 	})
+}
+
+// render gives the objects of a Gateway with the ListenerSets that are attached to it. Nothing is made of one that is not accepted: nobody is
+// asked for its addresses.
+func render(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, settings gateway.Settings) (gateway.Objects, error) {
+	if p := gatewayapi.Unacceptable(&g.Spec); p.Is() {
+		return gateway.Objects{}, errors.New("spec." + p.Message)
+	}
+	var more []gateway.Port
+	for _, s := range sets {
+		for _, l := range s.Spec.Listeners {
+			more = append(more, gateway.PortOf(l.Port, l.Protocol))
+		}
+	}
+	as := gateway.Router
+	if gatewayapi.IsWaypoint(g.Spec.GatewayClassName) {
+		as = gateway.Waypoint
+	}
+	return gateway.Render(g, as, more, settings)
 }

@@ -1,12 +1,16 @@
 package controlplane
 
 import (
+	"maps"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/source/kube/deploy"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
+	"github.com/sallyport/sallyport/sidecar/gateway"
 )
 
 // TestPlace: a Gateway is programmed once it has an address, and never where what is written cannot be.
@@ -39,5 +43,48 @@ func TestPlace(t *testing.T) {
 				t.Errorf("addresses %+v", told.Addresses)
 			}
 		})
+	}
+}
+
+// TestUnplaced: where nothing is deployed for Gateways, nobody is asked for addresses, and the status says so.
+func TestUnplaced(t *testing.T) {
+	for asked, want := range map[string]metav1.ConditionStatus{"": metav1.ConditionTrue, "192.0.2.1": metav1.ConditionFalse} {
+		told := gatewayv1.GatewayStatus{Conditions: []metav1.Condition{{Type: "Programmed", Status: metav1.ConditionTrue}}}
+		var list []string
+		if asked != "" {
+			list = []string{asked}
+		}
+		unplaced(&told, list)
+		if p := told.Conditions[0]; p.Status != want || (p.Reason == "AddressNotUsable") != (asked != "") {
+			t.Errorf("%q: %+v", asked, p)
+		}
+	}
+}
+
+// TestPodLabels: policies are looked for by the labels that pods of Gateways really have.
+func TestPodLabels(t *testing.T) {
+	g := &gatewayv1.Gateway{Spec: gatewayv1.GatewaySpec{GatewayClassName: "sallyport", Infrastructure: &gatewayv1.GatewayInfrastructure{
+		Labels: map[gatewayv1.LabelKey]gatewayv1.LabelValue{"team": "names", gatewayv1.GatewayNameLabelKey: "another's"},
+	}}}
+	g.Name, g.Namespace = "names", "infra"
+	o, err := render(g, nil, gateway.Settings{ServiceType: "ClusterIP"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := o.Deployment.Spec.Template.Labels
+	if got := gatewayapi.PodLabels(&config.Object{Key: config.Key{Kind: config.KindKubeGateway, Namespace: "infra", Name: "names"}, Spec: &g.Spec}); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestNotAccepted: of a Gateway that is not accepted nothing is deployed, and no load balancer is asked for its address.
+func TestNotAccepted(t *testing.T) {
+	for address, refused := range map[string]bool{"192.0.2.1": false, "127.0.0.1": true, "names.test": true} {
+		g := &gatewayv1.Gateway{Spec: gatewayv1.GatewaySpec{GatewayClassName: "sallyport", Addresses: []gatewayv1.GatewaySpecAddress{{Value: address}}}}
+		g.Name, g.Namespace = "names", "infra"
+		o, err := render(g, nil, gateway.Settings{ServiceType: "LoadBalancer"})
+		if (err != nil) != refused || err == nil && o.Service.Spec.LoadBalancerIP != address {
+			t.Errorf("%s: %v, %+v", address, err, o.Service)
+		}
 	}
 }

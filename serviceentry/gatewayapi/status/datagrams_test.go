@@ -8,6 +8,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -94,6 +95,60 @@ func TestDatagrams(t *testing.T) {
 			t.Errorf("without the policy %s: %s", c.what, got)
 		}
 	}
+}
+
+const closedGateway = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: names, namespace: infra}
+spec:
+  gatewayClassName: sallyport
+  infrastructure: {labels: {team: names}}
+  allowedListeners: {namespaces: {from: Same}}
+  listeners: [{name: udp, port: 53, protocol: UDP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: more, namespace: infra}
+spec: {parentRef: {name: names}, listeners: [{name: more, port: 54, protocol: UDP}]}
+`
+
+// TestNothingComesIn: where nothing comes in at any listener, the Gateway is accepted and not programmed, by the labels that its pods get, and so
+// is a ListenerSet; both are told again when that changes.
+func TestNothingComesIn(t *testing.T) {
+	r := registry.New(settings())
+	s, _ := apply(t, r, closedGateway)
+	keys := []config.Key{{Kind: config.KindKubeGateway, Namespace: "infra", Name: "names"}, {Kind: config.KindListenerSet, Namespace: "infra", Name: "more"}}
+	is := func(what, programmed string, changed []config.Key) {
+		t.Helper()
+		gateway, _ := status.Gateway(s, keys[0])
+		set, _ := status.ListenerSet(s, keys[1])
+		for kind, got := range map[string]string{"Gateway": said(gateway.Conditions[:2]), "ListenerSet": said(set.Conditions[:2])} {
+			if got != "Accepted=True/Accepted "+programmed {
+				t.Errorf("%s: %s: %s, want %s", what, kind, got, programmed)
+			}
+		}
+		for _, key := range keys {
+			if !slices.Contains(changed, key) {
+				t.Errorf("%s: nobody is told of %s", what, key)
+			}
+		}
+	}
+	const open, closed = "Programmed=True/Programmed", "Programmed=False/Invalid"
+	is("open", open, keys)
+	for _, selector := range []string{"team: names", "gateway.networking.k8s.io/gateway-class-name: sallyport"} {
+		var changed registry.Changed
+		s, changed = apply(t, r, "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: p, namespace: infra}\nspec: {selector: {matchLabels: {"+selector+"}}}\n")
+		is("a policy for "+selector, closed, changed.GatewayAPI)
+		s, changed = r.Apply([]config.Change{{Key: config.Key{Kind: config.KindAuthorizationPolicy, Namespace: "infra", Name: "p"}}})
+		is("without it", open, changed.GatewayAPI)
+	}
+	denying := *settings()
+	denying.Audit.WhenFull = mesh.Deny
+	s, changed := r.SetMesh(&denying)
+	is("whenFull: deny", closed, changed.GatewayAPI)
+	s, changed = r.SetMesh(settings())
+	is("whenFull: drop", open, changed.GatewayAPI)
 }
 
 // TestClassFeatures: a GatewayClass of ours says what it does, others' say nothing of ours.

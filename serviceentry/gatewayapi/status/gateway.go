@@ -41,12 +41,10 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 	}
 	var out gatewayv1.GatewayStatus
 	var bad []string
-	open := 0
+	var open openListeners
 	for _, l := range gatewayapi.Listeners(w, o) {
 		j := judge(s, &l)
-		if !j.closed {
-			open++
-		}
+		open.count(j)
 		if l.Set.Name != "" {
 			continue
 		}
@@ -61,7 +59,10 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 	if len(bad) > 0 {
 		accepted.Reason, accepted.Message = string(gatewayv1.GatewayReasonListenersNotValid), "listeners that are not valid: "+strings.Join(bad, ", ")
 	}
-	if open == 0 {
+	if why := open.nowhere(); why.Is() {
+		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid), why.Message
+	}
+	if open.accepted == 0 {
 		accepted.Status, programmed.Status, programmed.Reason = metav1.ConditionFalse, metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid)
 		accepted.Reason, programmed.Message = string(gatewayv1.GatewayReasonListenersNotValid), "no listener is open"
 	}
@@ -115,11 +116,38 @@ func certificates(s *registry.Snapshot, l *gatewayapi.Listener) gatewayapi.Probl
 type judgement struct {
 	refs, unaccepted gatewayapi.Problem
 	bad, closed      bool // something is; nothing comes in there
+	policed          gatewayapi.Problem
+}
+
+// openListeners counts where something could come in, as it is written, and where it does.
+type openListeners struct {
+	accepted, open int
+	policed        gatewayapi.Problem
+}
+
+func (n *openListeners) count(j judgement) {
+	switch {
+	case j.closed:
+	case j.policed.Is():
+		n.accepted++
+		n.policed = j.policed
+	default:
+		n.accepted++
+		n.open++
+	}
+}
+
+// nowhere is why nothing comes in at any listener, though some are right.
+func (n *openListeners) nowhere() gatewayapi.Problem {
+	if n.open > 0 {
+		return gatewayapi.Problem{}
+	}
+	return n.policed
 }
 
 func judge(s *registry.Snapshot, l *gatewayapi.Listener) judgement {
 	some, all := clients(s, l)
-	j := judgement{refs: first(l.Refs, some, certificates(s, l)), unaccepted: first(l.Unaccepted, all)}
+	j := judgement{refs: first(l.Refs, some, certificates(s, l)), unaccepted: first(l.Unaccepted, all), policed: policed(s, l)}
 	j.bad = j.refs.Is() || j.unaccepted.Is() || l.Conflict.Is()
 	j.closed = j.unaccepted.Is() || l.Conflict.Is() || certificates(s, l).Is() || l.Refs.Is() && len(l.Certificates) == 0 && l.Refs.Reason != string(gatewayv1.ListenerReasonInvalidRouteKinds)
 	return j
@@ -149,6 +177,9 @@ func policed(s *registry.Snapshot, l *gatewayapi.Listener) gatewayapi.Problem {
 	if l.Protocol != gatewayv1.UDPProtocolType {
 		return gatewayapi.Problem{}
 	}
+	if s.Unrefusable() {
+		return gatewayapi.Problem{Reason: string(gatewayv1.ListenerReasonInvalid), Message: "protocol: what comes by UDP is not refused where there is no room for its records, as the mesh wants it (sallyport.audit.whenFull: deny), so nothing comes in"}
+	}
 	gateway, _, _ := gatewayapi.ParseRef(l.Ref)
 	policy := s.PolicedGateway(gateway)
 	if policy == "" {
@@ -167,7 +198,7 @@ func listener(s *registry.Snapshot, l *gatewayapi.Listener, j judgement) gateway
 		conflict.Status, conflict.Reason, conflict.Message = metav1.ConditionTrue, l.Conflict.Reason, l.Conflict.Message
 	}
 	programmed := gatewayapi.Problem{}
-	if p := first(j.unaccepted, l.Conflict, j.refs, policed(s, l)); p.Is() {
+	if p := first(j.unaccepted, l.Conflict, j.refs, j.policed); p.Is() {
 		programmed = gatewayapi.Problem{Reason: string(gatewayv1.ListenerReasonInvalid), Message: p.Message}
 	}
 	return gatewayv1.ListenerStatus{

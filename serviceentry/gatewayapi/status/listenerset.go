@@ -24,7 +24,7 @@ func ListenerSet(s *registry.Snapshot, key config.Key) (gatewayv1.ListenerSetSta
 	}
 	var out gatewayv1.ListenerSetStatus
 	var bad []string
-	open := 0
+	var open openListeners
 	if !problem.Is() {
 		for _, l := range gatewayapi.Listeners(w, g) {
 			if l.Set != key {
@@ -34,12 +34,10 @@ func ListenerSet(s *registry.Snapshot, key config.Key) (gatewayv1.ListenerSetSta
 			if j.bad {
 				bad = append(bad, l.Name)
 			}
-			if !j.closed {
-				open++
-			}
+			open.count(j)
 			out.Listeners = append(out.Listeners, entry(listener(s, &l, j), &l))
 		}
-		if open == 0 {
+		if open.accepted == 0 {
 			problem = gatewayapi.Problem{Reason: string(gatewayv1.ListenerSetReasonListenersNotValid), Message: "no listener is open"}
 		}
 	}
@@ -47,7 +45,8 @@ func ListenerSet(s *registry.Snapshot, key config.Key) (gatewayv1.ListenerSetSta
 	if !problem.Is() && len(bad) > 0 {
 		accepted.Reason, accepted.Message = string(gatewayv1.ListenerSetReasonListenersNotValid), "listeners that are not valid: "+strings.Join(bad, ", ")
 	}
-	out.Conditions = []metav1.Condition{accepted, condition(string(gatewayv1.ListenerSetConditionProgrammed), string(gatewayv1.ListenerSetReasonProgrammed), problem)}
+	programmed := first(problem, open.nowhere())
+	out.Conditions = []metav1.Condition{accepted, condition(string(gatewayv1.ListenerSetConditionProgrammed), string(gatewayv1.ListenerSetReasonProgrammed), programmed)}
 	return out, true
 }
 

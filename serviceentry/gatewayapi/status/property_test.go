@@ -82,7 +82,7 @@ func TestIncrementalIsFull(t *testing.T) {
 		case 7:
 			return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: k, namespace: %s}\ndata: {ca.crt: %q}", ns, pick("none", roots))
 		case 8, 9:
-			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {name: %s, namespace: %s, creationTimestamp: '2026-01-0%sT00:00:00Z'}\nspec: {parentRef: {name: %s, namespace: %s}, listeners: [{name: one, port: %s, protocol: HTTP, hostname: %s, allowedRoutes: {namespaces: {from: %s}}}, {name: two, port: 80, protocol: HTTPS, tls: {certificateRefs: [{name: k, namespace: %s}]}}]}",
+			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {name: %s, namespace: %s, creationTimestamp: '2026-01-0%sT00:00:00Z'}\nspec: {parentRef: {name: %s, namespace: %s}, listeners: [{name: one, port: %s, protocol: HTTP, hostname: %s, allowedRoutes: {namespaces: {from: %s}}}, {name: two, port: 80, protocol: HTTPS, tls: {certificateRefs: [{name: k, namespace: %s}]}}, {name: three, port: 81, protocol: UDP}]}",
 				pick("l", "m"), ns, pick("1", "2", "3"), pick("g", "h"), pick("a", "b"), pick("80", "8080", "9090"), pick("a.x.com", "y.com"), pick("All", "Same", "Selector, selector: {matchLabels: {l: v}}"), pick("a", "b"))
 		case 10:
 			return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: UDPRoute\nmetadata: {name: %s, namespace: %s}\nspec: {parentRefs: [{name: %s, namespace: %s}], rules: [{backendRefs: [{name: web, namespace: %s, port: 80}]}]}",

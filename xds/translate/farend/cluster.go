@@ -63,15 +63,13 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 			c.TypedExtensionProtocolOptions = envoy.NameFromRequest(http2)
 		}
 	}
-	if port.Protocol == registry.UDP {
-		envoy.BoundSessions(c)
-	}
 	way.Mutual.apply(c, port, http2)
 	applyTraffic(c, way.Traffic, port)
 	if c.LbPolicy != clusterv3.Cluster_CLUSTER_PROVIDED && way.Near.Spread(svc, way.Traffic) != nil {
 		byLocality(c)
 	}
 	if port.Protocol == registry.UDP {
+		envoy.BoundSessions(c) // last: the gateway's sockets are everybody's, whatever rule the Service's namespace writes
 		return append(out, envoy.SealOverUDP(kind, c))
 	}
 	return append(out, envoy.Seal(kind, clusterName, c))
