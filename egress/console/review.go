@@ -21,7 +21,8 @@ import (
 // reviewPage is what waits for a word, and what was decided.
 type reviewPage struct {
 	Waiting, Decided []item
-	More             int // that wait, and are not shown
+	More             int  // that wait, and are not shown
+	Truncated        bool // there is more in the log than was read
 	Said             string
 	YAML             string // of what was approved just now
 }
@@ -106,12 +107,15 @@ func (s scope) decisions(all []review.Decision) []review.Decision {
 // approval is the YAML that lets an item through, if all of it is the reader's to see.
 func (l looked) approval(i *review.Item) ([]byte, error) {
 	text, err := review.Approval(l.inForce, l.log, i, l.now)
-	if err != nil || l.may.All {
+	switch {
+	case l.may.All:
 		return text, err
+	case err != nil:
+		return nil, errors.New(l.may.veil(err.Error()))
 	}
 	for _, o := range decode.File("approval.yaml", text).Objects {
 		if !l.may.has(o.Namespace) {
-			return nil, fmt.Errorf("%s: it takes a %s of namespace %s, whose records you may not read: ask somebody who may", i.ID, o.Kind, o.Namespace)
+			return nil, fmt.Errorf("%s: it takes a %s of another namespace, whose records you may not read: ask somebody who may", i.ID, o.Kind)
 		}
 	}
 	lines := strings.SplitAfter(string(text), "\n")
@@ -133,7 +137,7 @@ func (h *handler) reviewPage(ctx context.Context, _ *http.Request, _ asked) (v v
 
 // page lists the items.
 func (l looked) page(said, yaml string) (v view, err error) {
-	p := reviewPage{Said: said, YAML: yaml}
+	p := reviewPage{Said: said, YAML: yaml, Truncated: l.log.Truncated}
 	decisions, err := l.files.Read()
 	if err != nil {
 		return v, err

@@ -80,21 +80,17 @@ func (s scope) by(d policy.DecidedBy) policy.DecidedBy {
 }
 
 // names of objects and namespaces in a text: "shop/partners", "namespace shop", "db.shop.svc.cluster.local".
-var named = regexp.MustCompile(`(namespaces? )?[A-Za-z0-9][A-Za-z0-9._/-]*`)
+var named = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9._/-]*`)
 
-// veil leaves out of a text what it calls by the names of other namespaces.
+// veil leaves out of a text what it calls by the names of other namespaces, and rather a word too many.
 func (s scope) veil(text string) string {
 	if s.All {
 		return text
 	}
 	return named.ReplaceAllStringFunc(text, func(word string) string {
-		at := strings.LastIndexByte(word, ' ') + 1
-		if at == 0 && !strings.ContainsRune(word, '/') && !strings.Contains(word, ".svc") {
-			return word
-		}
-		for part := range strings.FieldsFuncSeq(word[at:], func(r rune) bool { return r == '/' || r == '.' }) {
-			if s.others[part] {
-				return word[:at] + "(another namespace's)"
+		for part := range strings.FieldsFuncSeq(word, func(r rune) bool { return r == '/' || r == '.' }) {
+			if s.others[strings.ToLower(part)] {
+				return "(another namespace's)"
 			}
 		}
 		return word

@@ -138,14 +138,17 @@ func TestVeil(t *testing.T) {
 	}
 	s := scopeOf(context.WithValue(t.Context(), readerKey{}, login.Reader{Name: "owner", Namespaces: []string{"legacy"}}), c)
 	for text, want := range map[string]string{
-		"by ServiceEntry shop/partners: registered":         "by ServiceEntry (another namespace's): registered",
-		"by EgressPolicy legacy/nightly":                    "by EgressPolicy legacy/nightly",
-		"by EgressPolicy istio-system/floor":                "by EgressPolicy istio-system/floor",
-		"it is of namespace shop":                           "it is of namespace (another namespace's)",
-		"leads to db.shop.svc.cluster.local":                "leads to (another namespace's)",
-		"outbound|443||db.shop.svc.cluster.local":           "outbound|443||(another namespace's)",
-		"GET /v1/orders of shop.example.com, in the shop":   "GET /v1/orders of shop.example.com, in the shop",
-		"ServiceEntry/shop/partners, ServiceEntry legacy/x": "(another namespace's), ServiceEntry legacy/x",
+		"by ServiceEntry shop/partners: registered":          "by ServiceEntry (another namespace's): registered",
+		"by EgressPolicy legacy/nightly":                     "by EgressPolicy legacy/nightly",
+		"by EgressPolicy istio-system/floor":                 "by EgressPolicy istio-system/floor",
+		"it is of namespace shop":                            "it is of namespace (another namespace's)",
+		"leads to db.shop.svc.cluster.local":                 "leads to (another namespace's)",
+		"outbound|443||db.shop.svc.cluster.local":            "outbound|443||(another namespace's)",
+		"GET /v1/orders of orders.example.com, registered":   "GET /v1/orders of orders.example.com, registered",
+		"credentials.namespaces must hold shop":              "credentials.namespaces must hold (another namespace's)",
+		"it lacks allowPrivateFor.shop; write it":            "it lacks (another namespace's); write it",
+		"Secret Shop/x: spiffe://cluster.local/ns/shop/sa/a": "Secret (another namespace's): spiffe://(another namespace's)",
+		"ServiceEntry/shop/partners, ServiceEntry legacy/x":  "(another namespace's), ServiceEntry legacy/x",
 	} {
 		if got := s.veil(text); got != want {
 			t.Errorf("%q: %q", text, got)

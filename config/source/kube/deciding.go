@@ -2,6 +2,7 @@ package kube
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -29,13 +30,16 @@ func decidingKinds() []kind {
 	})
 }
 
-// Trouble says which kinds cannot be read now, and whether the API server does not answer at all: then what it held stays in use.
-func (s *Source) Trouble() (unread []admission.Finding, silent bool) {
+// Trouble says which kinds cannot be read now, and, where the API server does not answer, since when nobody knows what it holds: what it
+// held then stays in use.
+func (s *Source) Trouble() (unread []admission.Finding, silent time.Time) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	for _, k := range s.kinds {
 		st := s.store.kinds[k.Kind]
-		silent = silent || st.silent >= quietFailures
+		if st.silent >= quietFailures && (silent.IsZero() || st.heard.Before(silent)) {
+			silent = st.heard
+		}
 		for _, f := range st.findings() {
 			if f.Severity == admission.Error {
 				unread = append(unread, f)

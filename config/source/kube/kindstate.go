@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -25,6 +26,7 @@ type kindState struct {
 	listed, watched error
 	silent          int // how often the server did not answer at all, in a row
 	silence         error
+	heard           time.Time // when the server last said something about it
 }
 
 // quietFailures is how many failures to reach the server are no finding yet: it may just restart. With the reflectors'
@@ -78,7 +80,7 @@ func (s *store) result(k kind, err error, watch bool) {
 	case err == nil && watch:
 		// The client calls a watch that broke off at once a good one; what comes over it tells.
 	case err == nil || answered(err):
-		st.silent = 0
+		st.silent, st.heard = 0, time.Now()
 	default:
 		st.silent, st.silence = st.silent+1, err
 	}
@@ -88,7 +90,8 @@ func (s *store) result(k kind, err error, watch bool) {
 
 // alive notes that something about a kind came from the server. The caller holds the lock.
 func (s *store) alive(k kind) {
-	if st := s.kinds[k.Kind]; st.silent > 0 {
+	st := s.kinds[k.Kind]
+	if st.heard = time.Now(); st.silent > 0 {
 		st.silent = 0
 		s.noteTrouble(st)
 		s.signal()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/ocsf"
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
@@ -26,11 +27,12 @@ var event = [][2]string{
 	{"time", "epoch_ms(time)"},
 	{"time_dt", "time"},
 	{"duration", "CASE WHEN duration_ns > 0 THEN duration_ns // 1000000 END"},
-	{"message", "reason"},
+	{"message", "CASE WHEN class = 'action' THEN " + deed + " ELSE reason END"},
 	{"count", "CASE WHEN class = 'gap' THEN lost END"},
 	{"metadata", "struct_pack(version := " + query.Literal(ocsf.SchemaVersion) + ", product := struct_pack(name := 'Sallyport', vendor_name := 'Sallyport'), profiles := " +
 		"['" + strings.Join(ocsf.Profiles, "', '") + "'], sequence := seq, logged_time := epoch_ms(ingested), logged_time_dt := ingested)"},
-	{"actor", "struct_pack(user := struct_pack(uid := principal, name := concat_ws('/', nullif(namespace, ''), service_account), type_id := 4))"},
+	{"actor", "struct_pack(user := CASE WHEN class = 'action' THEN struct_pack(uid := '', name := coalesce(nullif(actor, ''), 'nobody logged in'), type_id := CASE WHEN coalesce(actor, '') = '' THEN 0 ELSE 1 END) " +
+		"ELSE struct_pack(uid := principal, name := concat_ws('/', nullif(namespace, ''), service_account), type_id := 4) END)"},
 	{"src_endpoint", "struct_pack(ip := " + sourceIP + ", port := " + sourcePort + ", name := workload)"},
 	{"dst_endpoint", "struct_pack(hostname := CASE WHEN class <> 'dns' THEN host END, ip := " + address("destination", 1) + ", port := nullif(port, 0), name := destination_workload)"},
 	{"proxy_endpoint", "struct_pack(name := proxy)"},
@@ -38,8 +40,8 @@ var event = [][2]string{
 		"protocol_num := CASE WHEN class = 'dns' THEN 17 ELSE 6 END::INTEGER)"},
 	{"traffic", "struct_pack(bytes_in := bytes_sent, bytes_out := bytes_received)"},
 	{"tls", "CASE WHEN sni <> '' THEN struct_pack(sni := sni, version := 'Unknown') END"},
-	{"http_request", "CASE WHEN class = 'http' OR url_path <> '' THEN struct_pack(http_method := CASE WHEN " + activity + " NOT IN (0, 99) THEN method END, url := struct_pack(hostname := host, port := nullif(port, 0), path := url_path, " +
-		"scheme := CASE protocol WHEN 'tls' THEN 'https' ELSE 'http' END)) END"},
+	{"http_request", "CASE WHEN class = 'http' OR url_path <> '' THEN struct_pack(http_method := CASE WHEN " + activity + " NOT IN (0, 99) THEN method END, url := struct_pack(hostname := CASE WHEN class <> 'action' THEN host END, port := CASE WHEN class <> 'action' THEN nullif(port, 0) END, path := url_path, " +
+		"scheme := CASE WHEN class = 'action' THEN NULL ELSE CASE protocol WHEN 'tls' THEN 'https' ELSE 'http' END END)) END"},
 	{"http_response", "CASE WHEN status <> 0 THEN struct_pack(code := status) END"},
 	{"query", "CASE WHEN class = 'dns' THEN struct_pack(hostname := host) END"},
 	{"policy", "CASE WHEN " + policyOf("kind") + " IS NOT NULL THEN struct_pack(uid := " + policyOf("namespace") + " || '/' || " + policyOf("name") + ", name := " + policyOf("name") +
@@ -48,6 +50,10 @@ var event = [][2]string{
 		"type := decided_by_kind, \"desc\" := reason) END"},
 	{"unmapped", "struct_pack(" + strings.Join(unmapped(schema.Version), ", ") + ", source := CASE WHEN " + sourceIP + " IS NULL THEN source END)"},
 }
+
+// deed is record.Deed.
+const deed = "coalesce(nullif(action, ''), 'something was done') || ' by ' || CASE WHEN coalesce(actor, '') = '' THEN 'whoever reached the page, where nobody logs in' " +
+	"WHEN actor_by = '" + record.BySystem + "' THEN actor || ', by the word of the machine that called' ELSE actor END || CASE WHEN coalesce(reason, '') = '' THEN '' ELSE '; ' || reason END"
 
 const would = "coalesce(would_deny_kind, '') <> ''"
 

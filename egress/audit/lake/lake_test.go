@@ -322,3 +322,37 @@ func TestFailures(t *testing.T) {
 	l.same(t, l.place(t))
 	l.onlyWhatCounts(t, l.place(t))
 }
+
+// TestActions: what people did names them, says it in words, and is the record that it was.
+func TestActions(t *testing.T) {
+	word := record.Record{
+		Proxy: "audit", Epoch: 1, Seq: 1, Time: now, Class: record.Action, Actor: "oidc:ann", ActorBy: record.ByIssuer, Action: "approved", Reason: "asked for", Reporter: record.ReporterConsole,
+		URLPath: "/review", Host: "a.test", Port: 443, Workload: record.Workload{Namespace: "shop", ServiceAccount: "cart"},
+	}
+	nobody := record.Record{Proxy: "audit", Epoch: 1, Seq: 2, Time: now.Add(time.Second), Class: record.Action, Action: "rejected", URLPath: "/review"}
+	s := newLab(t)
+	s.add(t, []record.Record{word, nobody})
+	rows, err := s.store.DB().QueryContext(t.Context(), "SELECT actor.user.name, actor.user.type_id, message, coalesce(http_request.url.hostname, ''), http_request.url.path, class_uid FROM ("+events("true")+")")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var got []string
+	for rows.Next() {
+		var name, message, host, path string
+		var kind, class int
+		if err := rows.Scan(&name, &kind, &message, &host, &path, &class); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s|%d|%s|%s|%s|%d", name, kind, message, host, path, class))
+	}
+	want := []string{"oidc:ann|1|approved by oidc:ann; asked for||/review|6003", "nobody logged in|0|rejected by whoever reached the page, where nobody logs in||/review|6003"}
+	if diff := cmp.Diff(want, got); diff != "" || rows.Err() != nil {
+		t.Error(diff, rows.Err())
+	}
+	for i, r := range []record.Record{word, nobody} {
+		if _, message, _ := strings.Cut(got[i], "|"); !strings.Contains(message, r.Deed()) {
+			t.Errorf("%q is not %q", got[i], r.Deed())
+		}
+	}
+}

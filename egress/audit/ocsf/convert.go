@@ -86,6 +86,14 @@ func action(e Event, r record.Record) Event {
 	if e.SrcEndpoint = named(endpoint(r.Source)); e.SrcEndpoint == nil {
 		e.SrcEndpoint = &Endpoint{Name: r.Proxy}
 	}
+	for key, value := range map[string]string{"host": r.Host, "service_account": r.Workload.ServiceAccount, "url_path": r.URLPath} {
+		if value != "" {
+			e.Unmapped[key] = value
+		}
+	}
+	if r.Port != 0 {
+		e.Unmapped["port"] = strconv.FormatUint(uint64(r.Port), 10)
+	}
 	e.Message = r.Deed()
 	return e
 }

@@ -45,6 +45,7 @@ func TestFromRecord(t *testing.T) {
 		{"a word of review", with(func(r *record.Record) {
 			r.Class, r.Reporter, r.Actor, r.ActorBy, r.Action, r.Reason, r.URLPath = record.Action, record.ReporterConsole, "oidc:ann", record.ByIssuer, "approved", "asked for", "/review"
 		}), map[string]any{
+			"unmapped.host": "api.example.com", "unmapped.port": "443", "unmapped.url_path": "/review",
 			"class_uid": 6003.0, "category_uid": 6.0, "activity_id": 99.0, "activity_name": "approved", "type_uid": 600399.0, "actor.user.name": "oidc:ann", "actor.user.type_id": 1.0,
 			"api.operation": "approved", "api.service.name": "sallyport console", "src_endpoint.ip": "10.0.0.1", "message": "approved by oidc:ann; asked for", "unmapped.actor_by": "issuer",
 			"proxy_endpoint": nil, "dst_endpoint": nil, "disposition_id": nil,

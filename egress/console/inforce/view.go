@@ -79,7 +79,6 @@ func (v *view) follow(ctx context.Context, over func() bool) {
 			v.apply(changes)
 			first()
 		case <-look.C:
-			v.listen()
 			if over() {
 				v.log.Info("console: nobody asks about the cluster's configuration any more: it is forgotten")
 				return
@@ -131,19 +130,6 @@ func (v *view) reload() {
 	}
 }
 
-// listen notes whether the API server answers.
-func (v *view) listen() {
-	_, silent := v.source.Trouble()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch {
-	case !silent:
-		v.silent = time.Time{}
-	case v.silent.IsZero():
-		v.silent = time.Now()
-	}
-}
-
 // config is what is in force. Of what cannot be read nobody knows what it would decide, so there is no answer then.
 func (v *view) config() (*console.Config, error) {
 	unread, silent := v.source.Trouble()
@@ -157,13 +143,7 @@ func (v *view) config() (*console.Config, error) {
 	case len(unread) > 0:
 		return nil, fmt.Errorf("%s; nobody knows what they would decide (%s)", unread[0].Message, unread[0].Fix)
 	}
-	c := &console.Config{Snapshot: v.snapshot, InCluster: true}
-	if silent && v.silent.IsZero() {
-		v.silent = time.Now()
-	}
-	if silent {
-		c.AsOf = v.silent
-	}
+	c := &console.Config{Snapshot: v.snapshot, InCluster: true, AsOf: silent}
 	c.Objects = v.list()
 	return c, nil
 }

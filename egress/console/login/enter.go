@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -42,12 +43,23 @@ func (g *Gate) ByToken(w http.ResponseWriter, r *http.Request, token string) (Re
 	return reader, g.enter(ctx, w, r, &session{token: token}, reader.by(record.ByToken))
 }
 
+// recordedEvery is how often logins of one name from one address are recorded: who logs in again and again fills no disk.
+const recordedEvery = time.Minute
+
+// visitor is a name at an address.
+type visitor struct {
+	name string
+	from netip.Prefix
+}
+
 func (g *Gate) enter(ctx context.Context, w http.ResponseWriter, r *http.Request, s *session, reader Reader) error {
-	if g.Entered != nil {
+	who, now := visitor{reader.Name, address(r)}, g.Now()
+	if at, known := g.entered.Get(who); g.Entered != nil && (!known || now.Sub(at) >= recordedEvery) {
 		if err := g.Entered(ctx, r, reader); err != nil {
 			g.Logger.Error("console: a login is not recorded, and so is none", "by", reader.Name, "err", err)
 			return ErrUnrecorded
 		}
+		g.entered.Add(who, now)
 	}
 	g.sessions.end(r) // of before
 	g.sessions.begin(w, s, reader.Name, g.Now())

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -102,6 +103,7 @@ type Gate struct {
 	Options
 	sessions *sessions
 	attempts *attempts
+	entered  *lru.Cache[visitor, time.Time] // when a login was recorded last
 	users    remembered[digest, User]
 	readers  remembered[digest, Reader]
 	may      remembered[question, bool]
@@ -119,7 +121,7 @@ func New(o Options) *Gate {
 		o.Now = time.Now
 	}
 	return &Gate{
-		Options: o, sessions: newSessions(), attempts: newAttempts(),
+		Options: o, sessions: newSessions(), attempts: newAttempts(), entered: newCache[visitor, time.Time](mostAddresses),
 		users:   newRemembered[digest, User](mostAnswers, answersFor),
 		readers: newRemembered[digest, Reader](mostAnswers, answersFor),
 		may:     newRemembered[question, bool](mostMay, answersFor),
