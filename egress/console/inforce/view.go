@@ -32,7 +32,6 @@ type view struct {
 	snapshot *registry.Snapshot
 	objects  map[config.Key]*config.Object
 	listed   []config.Change // the same, in order; nil after changes
-	silent   time.Time       // since when the API server does not answer; zero: it does
 }
 
 func newView(o Options) *view {
