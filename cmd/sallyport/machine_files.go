@@ -23,6 +23,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/source/wholefile"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/kubetoken"
 	"github.com/sallyport/sallyport/xds/identity/kubetrust"
@@ -52,6 +53,7 @@ func machineFilesCommand() *cobra.Command {
 		Short: "Write what a machine needs to join the mesh by a WorkloadGroup",
 		Long: `Write what a machine needs to join the mesh by a WorkloadGroup: its agent's environment (` + machineEnvironment + `), a
 token of the group's service account (` + machineToken + `) and the roots that vouch for the controller (` + machineRoot + `).
+The files are their owner's alone to read, as is the folder where there was none.
 
 The token is signed by the key in --data, or, with --kubeconfig, made by the cluster. Whoever has it is that
 account until it expires, and each certificate takes one that is good: bring a new one before.`,
@@ -93,16 +95,8 @@ func (f *machineFlags) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(f.out, 0o755); err != nil {
-		return err
-	}
-	for _, file := range []struct {
-		name string
-		text string
-		mode os.FileMode
-	}{{machineEnvironment, f.environment(group, account), 0o644}, {machineRoot, roots, 0o644}, {machineToken, secret + "\n", 0o600}} {
-		path := filepath.Join(f.out, file.name)
-		if err := errors.Join(os.WriteFile(path, []byte(file.text), file.mode), os.Chmod(path, file.mode)); err != nil {
+	for name, text := range map[string]string{machineEnvironment: f.environment(group, account), machineRoot: roots, machineToken: secret + "\n"} {
+		if err := wholefile.Replace(filepath.Join(f.out, name), []byte(text)); err != nil { // whatever was there, and whoever could read it
 			return err
 		}
 	}
@@ -110,11 +104,13 @@ func (f *machineFlags) run(ctx context.Context, out io.Writer) error {
 
   sallyport-agent init -p 15001 -z 15006 -u 1337 -m REDIRECT -i '*' -x '' -b '*' -d 15090,15021,15020
 
-and as user 1337, who has to be able to read %s:
+  chown -R 1337 .
+
+and as user 1337:
 
   set -a; . ./%s; set +a
   sallyport-agent proxy sidecar --ca-root %s --token %s --envoy ./envoy --run-dir /run/sallyport
-`, f.out, group.Key, machineToken, machineEnvironment, machineRoot, machineToken)
+`, f.out, group.Key, machineEnvironment, machineRoot, machineToken)
 	return err
 }
 

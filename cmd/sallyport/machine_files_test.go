@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"crypto/x509"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,6 +44,14 @@ func TestMachineFiles(t *testing.T) {
 	if _, err := runMachineFiles(t, args...); err == nil || !strings.Contains(err.Error(), "start the controller once") {
 		t.Fatalf("without a controller: %v", err)
 	}
+	if err := errors.Join(os.Mkdir(out, 0o755), os.WriteFile(filepath.Join(out, "istio-token"), []byte("old"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.Open(filepath.Join(out, "istio-token")) // who reads it before it has a mode
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = old.Close() }()
 	if _, err := ca.Open(ca.Options{DataDir: data, TrustDomain: "cluster.local"}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +73,9 @@ func TestMachineFiles(t *testing.T) {
 	}
 	if about, err := os.Stat(filepath.Join(out, "istio-token")); err != nil || about.Mode().Perm() != 0o600 {
 		t.Errorf("the token's file: %v, %v", about, err)
+	}
+	if text, err := io.ReadAll(old); err != nil || string(text) != "old" {
+		t.Errorf("who had the old file open reads the token (%v)", err)
 	}
 	roots, err := os.ReadFile(filepath.Join(out, "root-cert.pem"))
 	if err != nil || !x509.NewCertPool().AppendCertsFromPEM(roots) {

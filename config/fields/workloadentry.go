@@ -20,7 +20,8 @@ var workloadEntry = Kind{
 // ofMachines are the lines of a group's template that mean something else than those of an entry do.
 var ofMachines = []Field{
 	{Path: "address", Fate: Idle, Why: "each machine has its own"},
-	{Path: "labels", Fate: Applied, Why: "of all machines of the group: they win over what a machine says of itself"},
+	{Path: "labels", Fate: Applied, Why: "of all machines of the group: what one says of itself counts for nothing"},
+	{Path: "network", Fate: Applied, Why: "of all machines of the group: one that says another is refused"},
 	{Path: "serviceAccount", Fate: Applied, Why: "who may join, by a token or certificate of that account; without it, `default`"},
 }
 

@@ -24,7 +24,7 @@ const HealthChecks = decode.HealthChecks
 // Origin is where an entry comes from that a machine's proxy made by joining.
 const Origin = "machine"
 
-// Proxy is the proxy of a machine.
+// Proxy is the proxy of a machine. What labels it says of itself count for nothing: who it is, and whom policies mean, is the group's to say.
 type Proxy struct {
 	// What its certificate or token, and its connection, prove.
 	Namespace, Account string
@@ -34,9 +34,8 @@ type Proxy struct {
 	Group    string
 	Host     string // the machine's name
 	Address  netip.Addr
-	Network  string            // "" for the template's
-	Locality string            // likewise
-	Labels   map[string]string // the group's win
+	Network  string // "" for the template's; no other is taken
+	Locality string // "" for the template's
 }
 
 // GroupKey is the group that it wants to join.
@@ -44,28 +43,39 @@ func (p Proxy) GroupKey() config.Key {
 	return config.Key{Kind: config.KindWorkloadGroup, Namespace: p.Namespace, Name: p.Group}
 }
 
-// Key is that of its entry: Istio's GROUP-ADDRESS[-NETWORK].
+// Key is that of its entry: Istio's GROUP-ADDRESS. All machines of a group are of one network.
 func (p Proxy) Key() config.Key {
-	name := p.Group + "-" + strings.ReplaceAll(p.Address.String(), ":", "-")
-	if p.Network != "" {
-		name += "-" + p.Network
+	return config.Key{Kind: config.KindWorkloadEntry, Namespace: p.Namespace, Name: p.Group + "-" + strings.ReplaceAll(p.Address.String(), ":", "-")}
+}
+
+// longest is how long anything is, in bytes, that a proxy says of itself: as names are.
+const longest = validation.DNS1123SubdomainMaxLength
+
+// Check says what is too long. Only after it are the words fit to be told to anybody, or kept.
+func (p Proxy) Check() error {
+	for _, said := range []struct{ what, text string }{
+		{"WorkloadGroup (ISTIO_META_AUTO_REGISTER_GROUP)", p.Group}, {"name (--name)", p.Host}, {"network (ISTIO_META_NETWORK)", p.Network}, {"locality", p.Locality},
+	} {
+		if len(said.text) > longest {
+			return fmt.Errorf("the machine's %s has %d bytes, at most %d are taken: give it a shorter one", said.what, len(said.text), longest)
+		}
 	}
-	if len(name) > validation.DNS1123SubdomainMaxLength {
-		name = name[len(name)-validation.DNS1123SubdomainMaxLength:]
-	}
-	return config.Key{Kind: config.KindWorkloadEntry, Namespace: p.Namespace, Name: name}
+	return nil
 }
 
 // Entry makes the entry of a proxy that may join the group.
 func Entry(group *config.Object, p Proxy) (*config.Object, error) {
 	g := group.Spec.(*networking.WorkloadGroup)
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
 	if err := mayJoin(group, p); err != nil {
 		return nil, fmt.Errorf("%s of %s may not join %s: %w", p.Address, Account(p.Namespace, p.Account), group.Key, err)
 	}
 	spec := proto.Clone(g.Template).(*networking.WorkloadEntry)
 	spec.Address, spec.ServiceAccount = p.Address.String(), p.Account
-	spec.Network, spec.Locality = cmp.Or(p.Network, spec.Network), cmp.Or(p.Locality, spec.Locality)
-	spec.Labels = labels(g, p)
+	spec.Locality = cmp.Or(p.Locality, spec.Locality)
+	spec.Labels = labels(g)
 	o := &config.Object{
 		Key: p.Key(), Labels: maps.Clone(spec.Labels), Annotations: map[string]string{}, Origin: Origin, Spec: spec,
 	}
@@ -81,18 +91,15 @@ func Entry(group *config.Object, p Proxy) (*config.Object, error) {
 // Account is how a service account is written in words for people.
 func Account(namespace, name string) string { return namespace + "/" + name }
 
-// labels are those of the machine. What the group says of all of its machines counts more than what one says of itself: whom policies mean is
-// the namespace's to say. A proxy is there, so clients are told that it takes mutual TLS, unless somebody says otherwise.
-func labels(g *networking.WorkloadGroup, p Proxy) map[string]string {
+// labels are those of the group's machines: which Services a machine stands behind, and whom policies mean, is the namespace's to say. A proxy is there,
+// so clients are told that it takes mutual TLS, unless the group says otherwise.
+func labels(g *networking.WorkloadGroup) map[string]string {
 	out := map[string]string{label.SecurityTlsMode.Name: "istio"}
-	for _, said := range []map[string]string{p.Labels, g.Template.GetLabels(), g.GetMetadata().GetLabels()} {
+	for _, said := range []map[string]string{g.Template.GetLabels(), g.GetMetadata().GetLabels()} {
 		maps.Copy(out, said)
 	}
 	return out
 }
-
-// mostLabels is how many labels a machine may say of itself.
-const mostLabels = 64
 
 // mayJoin says why not; nil where it may.
 func mayJoin(group *config.Object, p Proxy) error {
@@ -106,14 +113,14 @@ func mayJoin(group *config.Object, p Proxy) error {
 	case p.Account != account:
 		return fmt.Errorf("its spec.template.serviceAccount is %q; use a token of that account, or write %q there", account, p.Account)
 	}
-	if len(p.Labels) > mostLabels {
-		return fmt.Errorf("it has %d labels of its own, at most %d are taken", len(p.Labels), mostLabels)
+	if p.Network != "" && p.Network != g.Template.GetNetwork() {
+		return fmt.Errorf("it says that its network is %q, and the group's spec.template.network is %q; give the agent that ISTIO_META_NETWORK or none, or write a group for the other network", p.Network, g.Template.GetNetwork())
 	}
 	if err := mayHave(group, p); err != nil {
 		return err
 	}
 	if problems := validation.IsDNS1123Subdomain(p.Key().Name); len(problems) > 0 {
-		return fmt.Errorf("its WorkloadEntry would be called %q (group, address, network), and that is no name: %s; use another ISTIO_META_NETWORK", p.Key().Name, problems[0])
+		return fmt.Errorf("its WorkloadEntry would be called %q (group, address), and that is no name: %s; give the group a shorter name", p.Key().Name, problems[0])
 	}
 	return nil
 }
@@ -140,9 +147,22 @@ func mayHave(group *config.Object, p Proxy) error {
 	return fmt.Errorf("its connection comes from %s; give the agent that address, or, where addresses are translated on the way, write the machines' own ranges into the group's annotation %s, such as %s/%d", p.Source, admission.MachinesAnnotation, a, a.BitLen())
 }
 
-// GroupOf is the group that an entry was made by, when its machine joined; "" of one that somebody wrote.
-func GroupOf(entry *config.Object) string {
-	return entry.Annotations[annotation.IoIstioAutoRegistrationGroup.Name]
+// holders begins what the annotation istio.io/workloadController says of entries that are held by control planes of this kind, and no others.
+const holders = "sallyport/"
+
+// Holder is how a replica is written that holds an entry: by its pod.
+func Holder(namespace, pod string) string { return holders + namespace + "/" + pod }
+
+// HolderOf is which replica holds an entry in an API server; not ok for entries that somebody wrote, or that another control plane keeps.
+func HolderOf(annotations map[string]string) (namespace, pod string, ok bool) {
+	if annotations[annotation.IoIstioAutoRegistrationGroup.Name] == "" {
+		return "", "", false
+	}
+	by, ok := strings.CutPrefix(annotations[annotation.IoIstioWorkloadController.Name], holders)
+	if namespace, pod, _ = strings.Cut(by, "/"); !ok || namespace == "" || pod == "" {
+		return "", "", false
+	}
+	return namespace, pod, true
 }
 
 // TakeOut makes an entry no endpoint, and says why. The entry is nobody else's yet.

@@ -30,17 +30,16 @@ func theProxy() machine.Proxy {
 	a := netip.MustParseAddr("192.0.2.7")
 	return machine.Proxy{
 		Namespace: "shop", Account: "db", Source: a, Group: "db", Host: "vm", Address: a,
-		Labels: map[string]string{"app": "liar", "tier": "liar", "rack": "9"},
 	}
 }
 
-// TestEntry: the template, with what the machine says where the group says nothing.
+// TestEntry: the template, at the machine's address.
 func TestEntry(t *testing.T) {
 	o, err := machine.Entry(theGroup(), theProxy())
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels := map[string]string{"app": "db", "tier": "gold", "rack": "9", "security.istio.io/tlsMode": "istio"}
+	labels := map[string]string{"app": "db", "tier": "gold", "security.istio.io/tlsMode": "istio"}
 	want := &networking.WorkloadEntry{
 		Address: "192.0.2.7", ServiceAccount: "db", Ports: map[string]uint32{"pg": 5432}, Weight: 3, Network: "site", Locality: "r/z", Labels: labels,
 	}
@@ -51,12 +50,12 @@ func TestEntry(t *testing.T) {
 		t.Errorf("annotations %v", o.Annotations)
 	}
 	p := theProxy()
-	p.Network, p.Locality, p.Address, p.Source = "lan", "r/y", netip.MustParseAddr("2001:db8::7"), netip.MustParseAddr("2001:db8::7")
+	p.Network, p.Locality, p.Address, p.Source = "site", "r/y", netip.MustParseAddr("2001:db8::7"), netip.MustParseAddr("2001:db8::7")
 	o, err = machine.Entry(theGroup(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spec := o.Spec.(*networking.WorkloadEntry); o.Name != "db-2001-db8--7-lan" || spec.Network != "lan" || spec.Locality != "r/y" {
+	if spec := o.Spec.(*networking.WorkloadEntry); o.Name != "db-2001-db8--7" || spec.Network != "site" || spec.Locality != "r/y" {
 		t.Errorf("%s %v", o.Name, spec)
 	}
 }
@@ -83,17 +82,40 @@ func TestNobodyElse(t *testing.T) {
 		"metadata": {func(g *config.Object, p *machine.Proxy) {
 			g.Annotations[admission.MachinesAnnotation], p.Address = "0.0.0.0/0", netip.MustParseAddr("169.254.169.254")
 		}, "no address that others"},
-		"no address":    {func(_ *config.Object, p *machine.Proxy) { p.Address = netip.Addr{} }, "no address that others"},
-		"a bad network": {func(_ *config.Object, p *machine.Proxy) { p.Network = "A/../b" }, "no name"},
-		"bad ranges":    {func(g *config.Object, p *machine.Proxy) { g.Annotations[admission.MachinesAnnotation] = "10.0.0.0/99" }, "no range of addresses"},
+		"no address":      {func(_ *config.Object, p *machine.Proxy) { p.Address = netip.Addr{} }, "no address that others"},
+		"another network": {func(_ *config.Object, p *machine.Proxy) { p.Network = "lan" }, `spec.template.network is "site"`},
+		"a network where the group has none": {func(g *config.Object, p *machine.Proxy) {
+			g.Spec.(*networking.WorkloadGroup).Template.Network, p.Network = "", "site"
+		}, `spec.template.network is ""`},
+		"a long network":  {func(_ *config.Object, p *machine.Proxy) { p.Network = strings.Repeat("n", 1<<20) }, "has 1048576 bytes"},
+		"a long locality": {func(_ *config.Object, p *machine.Proxy) { p.Locality = strings.Repeat("r", 254) }, "has 254 bytes"},
+		"a long name":     {func(_ *config.Object, p *machine.Proxy) { p.Host = strings.Repeat("h", 254) }, "has 254 bytes"},
+		"a long group": {func(g *config.Object, p *machine.Proxy) {
+			g.Name = strings.Repeat("g", 250)
+			p.Group = g.Name
+		}, "no name"},
+		"bad ranges": {func(g *config.Object, p *machine.Proxy) { g.Annotations[admission.MachinesAnnotation] = "10.0.0.0/99" }, "no range of addresses"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			g, p := theGroup(), theProxy()
 			c.change(g, &p)
 			_, err := machine.Entry(g, p)
-			if (err == nil) != (c.told == "") || err != nil && !strings.Contains(err.Error(), c.told) {
+			if (err == nil) != (c.told == "") || err != nil && (!strings.Contains(err.Error(), c.told) || len(err.Error()) > 2000) {
 				t.Errorf("%v, want %q", err, c.told)
 			}
 		})
+	}
+}
+
+// TestHolder: who holds an entry is said in words that no other control plane writes.
+func TestHolder(t *testing.T) {
+	for by, want := range map[string]bool{machine.Holder("istio-system", "sallyport-7d"): true, "istiod-7d": false, "sallyport/": false, "sallyport/ns/": false, "": false} {
+		ns, pod, ok := machine.HolderOf(map[string]string{"istio.io/autoRegistrationGroup": "db", "istio.io/workloadController": by})
+		if ok != want || ok && (ns != "istio-system" || pod != "sallyport-7d") {
+			t.Errorf("%q: %q, %q, %v", by, ns, pod, ok)
+		}
+	}
+	if _, _, ok := machine.HolderOf(map[string]string{"istio.io/workloadController": machine.Holder("a", "b")}); ok {
+		t.Error("an entry of no group is a machine's")
 	}
 }

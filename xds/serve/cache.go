@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/machine"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/resource"
@@ -31,7 +32,8 @@ type Cache struct {
 	pods       map[string]*class            // of the nodes whose proxies are connected, by their names, and of machines' groups; "" is of all other proxies
 	on         func(node string) []ambient.Pod
 	probe      func(group config.Key) []byte
-	made       uint64 // classes so far
+	labels     func(machine.Proxy) (map[string]string, bool) // nil where nobody follows machines
+	made       uint64                                        // classes so far
 	streams    map[*core.Node]*stream
 	holds      *holds
 	rests      *time.Timer // nil when nothing rests
@@ -112,7 +114,7 @@ func (c *Cache) advance(s *registry.Snapshot, changed registry.Changed) {
 }
 
 // Relabel tells of pods, by POD.NAMESPACE as in node ids, whose labels are others now than when their proxies came.
-// These move on to what proxies with such labels get.
+// These move on to what proxies with such labels get. Machines are none of them, however they call themselves.
 func (c *Cache) Relabel(pods map[string]map[string]string) {
 	if len(pods) == 0 {
 		return
@@ -120,13 +122,18 @@ func (c *Cache) Relabel(pods map[string]map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, st := range c.streams {
-		if labels, ok := pods[podOf(st.proxy.ID)]; ok {
-			st.proxy.Labels = labels
-			c.place(st)
-			st.push()
-			c.heardFrom(st)
+		if labels, ok := pods[podOf(st.proxy.ID)]; ok && st.proxy.Machine == nil {
+			c.relabel(st, labels)
 		}
 	}
+}
+
+// relabel gives a stream other labels. c.mu is held.
+func (c *Cache) relabel(st *stream, labels map[string]string) {
+	st.proxy.Labels = labels
+	c.place(st)
+	st.push()
+	c.heardFrom(st)
 }
 
 // join takes a new stream, as the node that authorize says it is. Nothing that decides about it changes in between: a

@@ -1,6 +1,9 @@
 package serve
 
 import (
+	"maps"
+	"slices"
+
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 
 	"github.com/sallyport/sallyport/config"
@@ -12,13 +15,20 @@ import (
 // Machines follows the proxies of machines that were let in.
 type Machines interface {
 	Came(machine.Proxy)
+	// Labels are those that its group gives it now; not ok where it gives none any more. It is called while the cache is held, and must not wait.
+	Labels(machine.Proxy) (labels map[string]string, ok bool)
 	Went(machine.Proxy)
 	// Healthy is told what the machine's agent says of it: why it is not well, or "".
 	Healthy(p machine.Proxy, problem string)
 }
 
 // Follow has machines followed. Call it before the server is registered.
-func (s *Server) Follow(m Machines) { s.machines = m }
+func (s *Server) Follow(m Machines) {
+	s.machines = m
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	s.cache.labels = m.Labels
+}
 
 // healthTold takes such a request, and says whether it was one.
 func (s *callbacks) healthTold(st *stream, url string, detail *rpcstatus.Status) bool {
@@ -37,6 +47,35 @@ func (s *callbacks) machineCame(st *stream) {
 	}
 }
 
+// GroupsChanged tells that groups were written, or are gone: their machines have other labels, maybe, and their agents another probe.
+func (c *Cache) GroupsChanged(groups []config.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	groups = slices.DeleteFunc(groups, func(g config.Key) bool { return c.pods[g.String()] == nil }) // nobody is there
+	if len(groups) == 0 {
+		return
+	}
+	c.relabelMachines(groups)
+	c.probesChanged(groups)
+}
+
+// relabelMachines gives machines the labels that their groups give them by now: what is asked is the state, so whatever was told meanwhile
+// of a machine that is just coming, none keeps old ones. c.mu is held.
+func (c *Cache) relabelMachines(groups []config.Key) {
+	if c.labels == nil {
+		return
+	}
+	for _, st := range c.streams {
+		m := st.proxy.Machine
+		if m == nil || !slices.Contains(groups, m.GroupKey()) {
+			continue
+		}
+		if labels, ok := c.labels(*m); ok && !maps.Equal(labels, st.proxy.Labels) {
+			c.relabel(st, labels)
+		}
+	}
+}
+
 func (s *callbacks) machineWent(st *stream) {
 	if m := st.proxy.Machine; m != nil && s.machines != nil {
 		s.machines.Went(*m)
@@ -47,14 +86,12 @@ func (s *callbacks) machineWent(st *stream) {
 // not wait.
 func (c *Cache) FollowProbes(of func(group config.Key) []byte) { c.probe = of }
 
-// ProbesChanged tells that groups have other probes, maybe; the agents of their machines learn of it.
-func (c *Cache) ProbesChanged(groups []config.Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// probesChanged tells the agents of machines whose groups have other probes. c.mu is held.
+func (c *Cache) probesChanged(groups []config.Key) {
 	for _, group := range groups {
 		cl := c.pods[group.String()]
-		if cl == nil {
-			continue
+		if c.probe == nil {
+			return
 		}
 		now := c.probe(group)
 		view, refs := translate.UpdateProbe(cl.view, cl.probe, now)

@@ -20,8 +20,22 @@ import (
 
 // machineLog notes what is told of machines.
 type machineLog struct {
-	mu   sync.Mutex
-	told []string
+	mu     sync.Mutex
+	told   []string
+	labels map[config.Key]map[string]string
+}
+
+func (m *machineLog) Labels(p machine.Proxy) (map[string]string, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	labels, ok := m.labels[p.GroupKey()]
+	return labels, ok
+}
+
+func (m *machineLog) label(group config.Key, labels map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.labels = map[config.Key]map[string]string{group: labels}
 }
 
 func (m *machineLog) note(text string) {
@@ -58,7 +72,7 @@ func TestMachines(t *testing.T) {
 		mu.Lock()
 		probes[group.String()] = probe
 		mu.Unlock()
-		l.cache.ProbesChanged([]config.Key{group})
+		l.cache.GroupsChanged([]config.Key{group})
 	}
 	l.cache.FollowProbes(func(key config.Key) []byte {
 		mu.Lock()
@@ -100,4 +114,43 @@ func TestMachines(t *testing.T) {
 	l.becomes("told of its health", l.machines.is("came db vm", "health vm refused", "health vm "))
 	vm.stop()
 	l.becomes("told that it went", l.machines.is("came db vm", "health vm refused", "health vm ", "went db vm"))
+}
+
+// TestRelabelMachines: a machine has its group's labels as they are by now, and a pod its own, though both call themselves alike.
+func TestRelabelMachines(t *testing.T) {
+	l := newLab(t, func(_ context.Context, n translate.Node) (translate.Node, error) {
+		if n.Machine != nil {
+			n.Machine.Namespace = n.Namespace
+		}
+		return n, nil
+	}, append(inUse(),
+		entry("default", "own", "own.test", httpPort), entry("shop", "theirs", "theirs.test", httpPort),
+		sidecarObject("default", "narrow", map[string]string{"app": "web"}, "./*", "istio-system/*"))...)
+	pod := l.subscribed("app", "db")
+	n := node("app", "default", "app", "db")
+	n.Metadata.Fields["AUTO_REGISTER_GROUP"] = structpb.NewStringValue("db")
+	vm := l.connect(n).subscribe()
+
+	l.cache.Relabel(map[string]map[string]string{"app.default": {"app": "web"}})
+	if a := pod.take(resource.VirtualHost); !slices.Equal(a.removed, []string{"80/theirs.test"}) {
+		t.Errorf("the pod: %+v", a)
+	}
+	vm.quiet()
+
+	group := config.Key{Kind: config.KindWorkloadGroup, Namespace: "default", Name: "db"}
+	change := func(labels map[string]string) {
+		l.machines.label(group, labels)
+		l.cache.GroupsChanged([]config.Key{group})
+	}
+	change(map[string]string{"app": "db"}) // as they are
+	vm.quiet()
+	change(map[string]string{"app": "web"})
+	if a := vm.take(resource.VirtualHost); !slices.Equal(a.removed, []string{"80/theirs.test"}) {
+		t.Errorf("the machine: %+v", a)
+	}
+	change(map[string]string{"app": "db"})
+	if a := vm.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"80/theirs.test"}) {
+		t.Errorf("the machine, again: %+v", a)
+	}
+	pod.quiet()
 }

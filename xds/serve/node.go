@@ -77,7 +77,6 @@ func machineOf(n *core.Node, group string, as translate.Node) *machine.Proxy {
 		Group: group, Host: strings.TrimSuffix(parts[2], "."+as.Namespace), Address: address.Unmap(),
 		Network:  n.GetMetadata().GetFields()[MetaNetwork].GetStringValue(),
 		Locality: strings.TrimRight(strings.Join([]string{at.GetRegion(), at.GetZone(), at.GetSubZone()}, "/"), "/"),
-		Labels:   as.Labels,
 	}
 }
 

@@ -12,7 +12,10 @@ import (
 // subscribed has everything, as an Envoy of a sidecar has.
 func (l *lab) subscribed(n ...string) *client {
 	l.t.Helper()
-	c := l.connect(node("app", "default", n...))
+	return l.connect(node("app", "default", n...)).subscribe()
+}
+
+func (c *client) subscribe() *client {
 	for _, t := range []resource.Type{resource.Cluster, resource.Listener} {
 		c.ask(t)
 		c.take(t)

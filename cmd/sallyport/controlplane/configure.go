@@ -132,7 +132,7 @@ func (p *plane) apply(changes []config.Change) registry.Changed {
 	if p.cluster != nil {
 		relabelled = p.known.apply(own) // before proxies learn of it: what a pod is decides what it gets
 	}
-	renamed := p.machines.Apply(own)
+	p.machines.Apply(own)
 	moved := p.nodes.apply(own)
 	for _, c := range own {
 		if c.Key.Kind == config.KindPod && c.Object == nil {
@@ -143,8 +143,7 @@ func (p *plane) apply(changes []config.Change) registry.Changed {
 	p.publish(s, changed)
 	p.cache.PodsChanged(moved)
 	p.cache.Relabel(relabelled)
-	p.cache.Relabel(renamed)
-	p.cache.ProbesChanged(groupsIn(own))
+	p.cache.GroupsChanged(groupsIn(own))
 	if p.cluster != nil {
 		p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, own, changed) })
 	}

@@ -45,13 +45,14 @@ func (j joining) Healthy(p machine.Proxy, problem string) {
 // keepMachines makes it, with what an earlier run knew.
 func (p *plane) keepMachines() (joining, error) {
 	if c := p.cfg.Cluster; c != nil {
-		store, err := joined.New(c.REST, c.Replica)
+		replica := machine.Holder(c.Namespace, c.Replica)
+		store, err := joined.New(c.REST, replica)
 		if err != nil {
 			return joining{}, err
 		}
 		j := joining{Keeper: machines.New(p.log, store)}
-		j.Replica, j.Alive = c.Replica, func(replica string) bool {
-			_, _, _, ok := p.known.Pod(c.Namespace, replica)
+		j.Replica, j.Alive = replica, func(namespace, pod string) bool {
+			_, _, _, ok := p.known.Pod(namespace, pod)
 			return ok
 		}
 		if p.cfg.MachineGrace > 0 {
@@ -88,6 +89,9 @@ func (p *plane) beginMachines(ctx context.Context) {
 
 // ownMachine lets a caller be a machine of its own account, at the address that its connection comes from.
 func (p *plane) ownMachine(ctx context.Context, id identity.ID, n translate.Node) (translate.Node, error) {
+	if err := n.Machine.Check(); err != nil {
+		return n, status.Error(codes.InvalidArgument, "xds: "+err.Error())
+	}
 	if err := workload.CheckID(n.ID); err != nil {
 		return n, status.Errorf(codes.InvalidArgument, "xds: node id %q: %v", n.ID, err)
 	}

@@ -103,7 +103,7 @@ func TestMachinesJoinACluster(t *testing.T) {
 	}
 	c.becomes("its entry stands", func() bool {
 		e := held()
-		return e != nil && e.Annotations["istio.io/workloadController"] == "one" && e.Labels["app"] == "db" && e.Spec.ServiceAccount == "db"
+		return e != nil && e.Annotations["istio.io/workloadController"] == "sallyport/"+system+"/one" && e.Labels["app"] == "db" && e.Spec.ServiceAccount == "db"
 	})
 	served := func() bool {
 		_, all := c.get("/debug/xds?proxy=" + machineNode)

@@ -66,9 +66,10 @@ type Keeper struct {
 	Log   *slog.Logger
 	Store Store
 	Grace time.Duration // 0 for the default
-	// Replica is this one's name, and Alive says whether there is one of a name, where several share an API server.
+	// Replica is this one, as machine.Holder writes it, and Alive says whether there is such a pod, where several share an API server. Without them, what
+	// stands in the configuration is all written by others.
 	Replica string
-	Alive   func(replica string) bool
+	Alive   func(namespace, pod string) bool
 	now     func() time.Time
 
 	mu       sync.Mutex
@@ -98,9 +99,9 @@ type held struct {
 
 func (h *held) differs() { h.wanted++ }
 
-// is says whether it is that machine: others' entries may have the same name, since addresses and networks may be parts of names, too.
+// is says whether it is that machine: others' entries may have the same name, since parts of addresses may be parts of groups' names, too.
 func (h *held) is(p machine.Proxy) bool {
-	return h.Proxy.GroupKey() == p.GroupKey() && h.Proxy.Address == p.Address && h.Proxy.Network == p.Network
+	return h.Proxy.GroupKey() == p.GroupKey() && h.Proxy.Address == p.Address
 }
 
 // New makes a keeper that knows nobody.
@@ -156,7 +157,7 @@ func (k *Keeper) Admit(p machine.Proxy) (labels map[string]string, err error) {
 	}
 	h := k.machines[o.Key]
 	if h != nil && !h.is(p) {
-		return nil, fmt.Errorf("%s is that of the machine %s of %s: give one of the two another ISTIO_META_NETWORK", o.Key, h.Proxy.Address, h.Proxy.GroupKey())
+		return nil, fmt.Errorf("%s is that of the machine %s of %s: give one of the two groups another name", o.Key, h.Proxy.Address, h.Proxy.GroupKey())
 	}
 	if h == nil && k.of[p.GroupKey()] >= Most {
 		return nil, fmt.Errorf("%s has %d machines already, and no group has more; write another one", p.GroupKey(), Most)
@@ -164,8 +165,22 @@ func (k *Keeper) Admit(p machine.Proxy) (labels map[string]string, err error) {
 	return o.Labels, nil
 }
 
+// Labels are those that a proxy that was admitted has by its group as that is now; not ok where it could not join any more.
+func (k *Keeper) Labels(p machine.Proxy) (labels map[string]string, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o, err := k.entry(p)
+	if err != nil {
+		return nil, false
+	}
+	return o.Labels, true
+}
+
 // entry is that of a proxy, as its group is now. k.mu is held.
 func (k *Keeper) entry(p machine.Proxy) (*config.Object, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
 	group := k.groups[p.GroupKey()]
 	if group == nil {
 		return nil, NoGroup{p.GroupKey()}

@@ -174,15 +174,19 @@ func TestGroupChanges(t *testing.T) {
 	l.after(pause)
 	next := group("shop", "db", "db", true)
 	next.Spec.(*networking.WorkloadGroup).Metadata.Labels["tier"] = "gold"
-	moved := l.Apply([]config.Change{{Key: next.Key, Object: next}})
+	l.Apply([]config.Change{{Key: next.Key, Object: next}})
 	l.after(pause)
-	if out, there := l.shelf.stands["db-192.0.2.7"]; !there || out != "" || moved["vm.shop"]["tier"] != "gold" {
-		t.Errorf("%v %q, labels %v", there, out, moved)
+	labels, ok := l.Labels(p)
+	if out, there := l.shelf.stands["db-192.0.2.7"]; !there || out != "" || !ok || labels["tier"] != "gold" {
+		t.Errorf("%v %q, labels %v", there, out, labels)
 	}
 	other := group("shop", "db", "other", true)
 	l.Apply([]config.Change{{Key: other.Key, Object: other}})
 	if l.after(pause); len(l.shelf.stands) > 0 {
 		t.Error("a machine of an account that is the group's no more stays")
+	}
+	if _, ok := l.Labels(p); ok {
+		t.Error("it has labels of the group")
 	}
 	l.Apply([]config.Change{{Key: next.Key, Object: next}})
 	if l.after(pause); len(l.shelf.stands) != 1 {
@@ -211,6 +215,9 @@ func TestOthersEntries(t *testing.T) {
 	l.after(pause)
 	l.Apply([]config.Change{{Key: other.Key, Object: other}})
 	l.after(time.Hour)
+	if d := l.settle(t.Context()); d <= 0 {
+		t.Errorf("what is somebody else's is looked at again after %v", d)
+	}
 	calls := len(l.shelf.calls)
 	l.Apply([]config.Change{{Key: other.Key}})
 	if l.after(pause); len(l.shelf.calls) != calls+1 || calls != 1 {
@@ -220,16 +227,15 @@ func TestOthersEntries(t *testing.T) {
 
 // TestNamesake: an entry's name does not say whose it is, and nobody takes another machine's by it.
 func TestNamesake(t *testing.T) {
-	l := newLab(group("shop", "db", "db", false), group("shop", "db-10.0.0.1", "web", false))
-	first := proxy("10.0.0.1")
-	first.Network = "10.0.0.2"
+	l := newLab(group("shop", "db", "db", false), group("shop", "db-2001", "web", false))
+	first := proxy("2001:db8::7")
 	l.join(t, first)
-	second := proxy("10.0.0.2")
-	second.Group, second.Account = "db-10.0.0.1", "web"
+	second := proxy("db8::7")
+	second.Group, second.Account = "db-2001", "web"
 	if first.Key() != second.Key() {
 		t.Fatalf("%s, %s", first.Key(), second.Key())
 	}
-	if _, err := l.Admit(second); err == nil || !strings.Contains(err.Error(), "is that of the machine 10.0.0.1") {
+	if _, err := l.Admit(second); err == nil || !strings.Contains(err.Error(), "is that of the machine 2001:db8::7") {
 		t.Error(err)
 	}
 	l.Came(second)
@@ -238,6 +244,33 @@ func TestNamesake(t *testing.T) {
 	l.after(time.Hour)
 	if h := l.machines[first.Key()]; h == nil || h.Proxy.Account != "db" || h.Health.Known || len(l.shelf.stands) != 1 {
 		t.Errorf("%+v", h)
+	}
+}
+
+// TestOfAnotherControlPlane: entries of machines that another control plane keeps, or that are written in files, are others', whatever they say.
+func TestOfAnotherControlPlane(t *testing.T) {
+	p := proxy("192.0.2.7")
+	for what, c := range map[string]struct{ replica, holder string }{
+		"Istio's":  {machine.Holder("istio-system", "me"), "istiod-7d"},
+		"a file's": {"", machine.Holder("istio-system", "me")},
+	} {
+		l := newLab(group("shop", "db", "db", false))
+		l.Replica, l.Alive = c.replica, func(string, string) bool { return false }
+		o, err := machine.Entry(group("shop", "db", "db", false), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Origin = "elsewhere"
+		o.Annotations["istio.io/workloadController"], o.Annotations["istio.io/disconnectedAt"] = c.holder, "2030-01-01T00:00:00Z"
+		l.Apply([]config.Change{{Key: o.Key, Object: o}})
+		l.after(Patience)
+		l.after(Patience)
+		if len(l.shelf.calls) > 0 {
+			t.Errorf("%s: %v", what, l.shelf.calls)
+		}
+		if _, err := l.Admit(p); err == nil || !strings.Contains(err.Error(), "is there already") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

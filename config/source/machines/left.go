@@ -8,6 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/machine"
 )
 
 // lookEvery is how often entries in the API server are looked at that nobody may hold any more.
@@ -38,9 +39,13 @@ func (k *Keeper) left(now time.Time) (out []work) {
 	return out
 }
 
+// forsaken says whether an entry of ours is held by no other replica.
 func (k *Keeper) forsaken(o *config.Object) bool {
-	replica := o.Annotations[annotation.IoIstioWorkloadController.Name]
-	return replica == k.Replica || o.Annotations[annotation.IoIstioDisconnectedAt.Name] != "" || k.Alive != nil && !k.Alive(replica)
+	namespace, pod, ok := machine.HolderOf(o.Annotations)
+	if !ok {
+		return false
+	}
+	return machine.Holder(namespace, pod) == k.Replica || o.Annotations[annotation.IoIstioDisconnectedAt.Name] != "" || k.Alive != nil && !k.Alive(namespace, pod)
 }
 
 // Joins says whether machines of an account may join by some group of its namespace.

@@ -12,16 +12,16 @@ import (
 func TestLeft(t *testing.T) {
 	g := group("shop", "db", "db", false)
 	l := newLab(g)
-	l.Replica, l.Alive = "me", func(replica string) bool { return replica == "other" }
+	l.Replica, l.Alive = machine.Holder("istio-system", "me"), func(ns, pod string) bool { return ns == "istio-system" && pod == "other" }
 	held := proxy("192.0.2.1")
 	l.join(t, held)
 	for address, notes := range map[string]map[string]string{
-		"192.0.2.1": {"istio.io/workloadController": "me"},
-		"192.0.2.2": {"istio.io/workloadController": "me"},
-		"192.0.2.3": {"istio.io/workloadController": "other"},
-		"192.0.2.4": {"istio.io/workloadController": "dead"},
-		"192.0.2.5": {"istio.io/workloadController": "other", "istio.io/disconnectedAt": "2030-01-01T00:00:00Z"},
-		"192.0.2.6": {"istio.io/workloadController": "dead"},
+		"192.0.2.1": {"istio.io/workloadController": "sallyport/istio-system/me"},
+		"192.0.2.2": {"istio.io/workloadController": "sallyport/istio-system/me"},
+		"192.0.2.3": {"istio.io/workloadController": "sallyport/istio-system/other"},
+		"192.0.2.4": {"istio.io/workloadController": "sallyport/istio-system/dead"},
+		"192.0.2.5": {"istio.io/workloadController": "sallyport/istio-system/other", "istio.io/disconnectedAt": "2030-01-01T00:00:00Z"},
+		"192.0.2.6": {"istio.io/workloadController": "sallyport/istio-system/dead"},
 	} {
 		o, err := machine.Entry(g, proxy(address))
 		if err != nil {

@@ -2,7 +2,6 @@ package machines
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -11,23 +10,21 @@ import (
 	"github.com/sallyport/sallyport/config/machine"
 )
 
-// Apply takes changes of the configuration. It gives the labels that machines with connected proxies have now, by HOST.NAMESPACE as in node ids,
-// where they are others than before.
-func (k *Keeper) Apply(changes []config.Change) (relabelled map[string]map[string]string) {
+// Apply takes changes of the configuration.
+func (k *Keeper) Apply(changes []config.Change) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range changes {
 		switch c.Key.Kind {
 		case config.KindWorkloadGroup:
-			k.setGroup(c, &relabelled)
+			k.setGroup(c)
 		case config.KindWorkloadEntry:
 			k.setEntry(c)
 		}
 	}
-	return relabelled
 }
 
-func (k *Keeper) setGroup(c config.Change, relabelled *map[string]map[string]string) {
+func (k *Keeper) setGroup(c config.Change) {
 	was := k.groups[c.Key]
 	if c.Object == nil {
 		delete(k.groups, c.Key)
@@ -41,15 +38,8 @@ func (k *Keeper) setGroup(c config.Change, relabelled *map[string]map[string]str
 		if !h.Health.Known && was != nil && h.Object != nil && !probed(was) && probed(c.Object) {
 			h.Health = Health{Known: true, Well: true} // it was served without a probe: it stays so until that has failed
 		}
-		old := h.Object
 		k.renew(h)
 		h.differs()
-		if old != nil && h.Object != nil && h.streams > 0 && !maps.Equal(old.Labels, h.Object.Labels) {
-			if *relabelled == nil {
-				*relabelled = map[string]map[string]string{}
-			}
-			(*relabelled)[h.Proxy.Host+"."+h.Proxy.Namespace] = h.Object.Labels
-		}
 	}
 	k.look()
 }
@@ -63,7 +53,10 @@ func (k *Keeper) setEntry(c config.Change) {
 	if c.Object != nil && c.Object.Origin == machine.Origin {
 		return
 	}
-	joined := c.Object != nil && machine.GroupOf(c.Object) != ""
+	joined := false
+	if c.Object != nil && k.Replica != "" {
+		_, _, joined = machine.HolderOf(c.Object.Annotations)
+	}
 	other := c.Object != nil && !joined
 	k.see(c, joined)
 	h := k.machines[c.Key]
@@ -185,11 +178,11 @@ func (k *Keeper) next() time.Duration {
 	if len(k.joined) > 0 {
 		out = lookEvery
 	}
-	for _, h := range k.machines {
+	for key, h := range k.machines {
 		if h.streams == 0 {
 			out = min(out, max(h.until.Sub(now), h.again.Sub(now)))
 		}
-		if h.wanted != h.done {
+		if h.wanted != h.done && !k.others[key] { // what somebody else wrote is left alone, and told of when it goes
 			out = min(out, h.again.Sub(now))
 		}
 	}

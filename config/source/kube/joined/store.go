@@ -33,7 +33,7 @@ type Store struct {
 	replica         string
 }
 
-// New makes one for a replica, by its name, which no other replica has.
+// New makes one for a replica, as machine.Holder writes it.
 func New(cluster *rest.Config, replica string) (*Store, error) {
 	c := rest.CopyConfig(cluster)
 	c.QPS, c.Burst, c.Timeout = perSecond, perSecond, timeout
@@ -63,6 +63,8 @@ func (s *Store) Put(ctx context.Context, e machines.Entry) error {
 		return err
 	case held.GetAnnotations()[annotation.IoIstioAutoRegistrationGroup.Name] != e.Proxy.Group:
 		return fmt.Errorf("it is there already, and is no machine's of %s", e.Proxy.GroupKey())
+	case !ours(held):
+		return fmt.Errorf("it is kept by another control plane (annotation %s: %q); have one of the two leave it, or remove it", annotation.IoIstioWorkloadController.Name, held.GetAnnotations()[annotation.IoIstioWorkloadController.Name])
 	case !s.mayWrite(held, e):
 		return nil
 	default:
@@ -124,6 +126,12 @@ func (s *Store) fill(o *unstructured.Unstructured, e machines.Entry) error {
 	}
 	o.SetAnnotations(notes)
 	return nil
+}
+
+// ours says whether a control plane of this kind keeps an entry.
+func ours(held *unstructured.Unstructured) bool {
+	_, _, ok := machine.HolderOf(held.GetAnnotations())
+	return ok
 }
 
 // mayWrite says whether this replica's word counts: the entry is its own, or its machine has come here after it went to the other.

@@ -3,6 +3,7 @@ package joined
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func newScene(t *testing.T) *scene {
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{t, newStore(t, access, "one"), newStore(t, access, "two")}
+	s := &scene{t, newStore(t, access, machine.Holder("system", "one")), newStore(t, access, machine.Holder("system", "two"))}
 	group := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "networking.istio.io/v1", "kind": "WorkloadGroup", "metadata": map[string]any{"name": "db", "namespace": "shop"},
 		"spec": map[string]any{"template": map[string]any{"serviceAccount": "db"}},
@@ -130,7 +131,7 @@ func TestEntryInTheCluster(t *testing.T) {
 	}
 	notes := o.GetAnnotations()
 	for name, want := range map[string]string{
-		"istio.io/autoRegistrationGroup": "db", "istio.io/workloadController": "one", "istio.io/connectedAt": "2030-01-01T00:00:00.000005Z",
+		"istio.io/autoRegistrationGroup": "db", "istio.io/workloadController": "sallyport/system/one", "istio.io/connectedAt": "2030-01-01T00:00:00.000005Z",
 		"istio.io/disconnectedAt": "", "team": "data", "proxy.istio.io/health-checks-enabled": "true",
 	} {
 		if notes[name] != want {
@@ -178,7 +179,7 @@ func TestReplicas(t *testing.T) {
 	holds := func(what string) {
 		t.Helper()
 		o := s.held()
-		if o == nil || o.GetAnnotations()["istio.io/workloadController"] != "two" || o.GetAnnotations()["istio.io/disconnectedAt"] != "" {
+		if o == nil || o.GetAnnotations()["istio.io/workloadController"] != "sallyport/system/two" || o.GetAnnotations()["istio.io/disconnectedAt"] != "" {
 			t.Fatalf("%s: %v", what, o)
 		}
 	}
@@ -215,5 +216,13 @@ func TestSomebodyElses(t *testing.T) {
 	s.do(s.one.Remove(t.Context(), s.entry(0)))
 	if s.held() == nil {
 		t.Error("it is gone")
+	}
+	kept := s.held()
+	kept.SetAnnotations(map[string]string{"istio.io/autoRegistrationGroup": "db", "istio.io/workloadController": "istiod-7d"})
+	if _, err := s.one.entries.Namespace("shop").Update(t.Context(), kept, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.one.Put(t.Context(), s.entry(0)); err == nil || !strings.Contains(err.Error(), "another control plane") {
+		t.Errorf("one that another control plane keeps: %v", err)
 	}
 }
