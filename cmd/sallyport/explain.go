@@ -49,9 +49,11 @@ for that this is not. --service-account, or --identity, says whose certificate t
 have (level gateway); --address is the workload's, for those that ask for it.
 
 Of a service of the mesh it is said what its pods do about what comes: what their PeerAuthentications take, and
-what RequestAuthentications and AuthorizationPolicies say (level pod). With --to it is asked of one pod, at the
-port of its own that the URL names: as --from by mutual TLS, in plain text with --plaintext, or, without
---from, as somebody outside of the mesh. --claim is of the request's token, which counts where it is verified.
+what RequestAuthentications and AuthorizationPolicies say (level pod). Of one with a waypoint, which workloads
+without sidecars go by (label istio.io/dataplane-mode), it is said first what that does (level waypoint); the
+pods behind it see the waypoint and not the workload. With --to it is asked of one pod, at the port of its own
+that the URL names: as --from by mutual TLS, in plain text with --plaintext, or, without --from, as somebody
+outside of the mesh. --claim is of the request's token, which counts where it is verified.
 
 URL is http://HOST[:PORT]/PATH, https://HOST[:PORT], tls://SNI:PORT or tcp://HOST:PORT.
 The exit code is 0 when it is allowed, 1 when it is denied, 2 when the call was wrong and 3 when it

@@ -33,6 +33,9 @@ func printText(w io.Writer, e policy.Explanation) {
 	if e.Mode != "" {
 		fmt.Fprintf(w, "%-11s%s\n", "mutual TLS", e.Mode)
 	}
+	if e.Waypoint != "" {
+		fmt.Fprintf(w, "%-11s%s\n", "waypoint", e.Waypoint)
+	}
 	if e.Gateway != "" {
 		fmt.Fprintf(w, "%-11s%s\n", "gateway", e.Gateway)
 	}

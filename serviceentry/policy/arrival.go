@@ -47,7 +47,7 @@ func (q Question) Answer(s *registry.Snapshot, from, to Workload, d Destination)
 		v, pods := Whole(s, from, d)
 		return ExplainReached(from, d, v, pods), nil
 	}
-	a := Arrival{Pod: to, Port: d.Port, From: from.Address, Kind: kindOf(d.Scheme)}
+	a := Arrival{Pod: to, Port: d.Port, Node: asking{snap: s, workload: to}.ambient(), From: from.Address, Kind: kindOf(d.Scheme)}
 	if !a.Pod.Address.IsValid() {
 		a.Pod.Address = addressOf(s, to)
 	}

@@ -18,6 +18,7 @@ import (
 type Arrival struct {
 	Pod  Workload // who gets it: namespace, labels and address say what its proxy does
 	Port uint32   // the pod's own
+	Node bool     // the pod has no sidecar: its node's proxy stands before it
 	// Mutual says that it comes by mutual TLS of the mesh, whose client is Client, a SPIFFE id, and which asks for SNI. Otherwise nobody knows who
 	// the client is.
 	Mutual bool
@@ -40,8 +41,11 @@ func Arrive(s *registry.Snapshot, a Arrival) Verdict {
 		address = a.Pod.Address.String()
 	}
 	in := resolve.InboundOf(s.Inbound(a.Pod.Namespace, a.Pod.Labels, address))
+	if a.Node {
+		in = resolve.InboundAtNode(s, a.Pod.Namespace, a.Pod.Labels)
+	}
 	v := Verdict{Allowed: true, Path: PathInbound, Cluster: wire.InboundPassthrough}
-	if slices.ContainsFunc(in.Ports, func(p registry.InboundPort) bool { return p.Number == a.Port }) {
+	if !in.Alone && slices.ContainsFunc(in.Ports, func(p registry.InboundPort) bool { return p.Number == a.Port }) {
 		v.Cluster = wire.InboundName(a.Port)
 	}
 	mode, by := registry.Disable, resolve.MeshPolicy(s)
@@ -53,8 +57,11 @@ func Arrive(s *registry.Snapshot, a Arrival) Verdict {
 	}
 	v.Mode, v.DecidedBy = mode.String(), Object{by, "mtls: " + mode.String()}
 	v.Reason = "comes in: the pod takes whatever comes at this port"
-	if !in.Authorized {
+	if !in.Authorized && !s.Mesh.MutualTLS {
 		v.Reason = "comes in: the mesh speaks no mutual TLS (sallyport.mutualTLS), so the pod's proxy asks nobody"
+	}
+	if by, why := resolve.UnservedInbound(s, a.Pod.Namespace, a.Pod.Labels); a.Node && why != "" {
+		return v.refuse(Object{Key: by}, "the pod is not served, and closed: "+why)
 	}
 	let := in.Lets(a.Port, a.shows())
 	mutual := let == resolve.EndMutual

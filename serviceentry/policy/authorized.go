@@ -142,17 +142,22 @@ func refusal(r authz.Ruling) string {
 	return fmt.Sprintf("denied by %s: %s", r.Policy.Key, r.Rule.Name)
 }
 
-// The levels at which AuthorizationPolicies are asked: by a gateway, and by the pod's own proxy.
+// The levels at which AuthorizationPolicies are asked: by a gateway, by a Service's waypoint, and by the pod's own proxy.
 const (
-	levelGateway = "gateway"
-	levelPod     = "pod"
+	levelGateway  = "gateway"
+	levelWaypoint = "waypoint"
+	levelPod      = "pod"
 )
 
 func levelOf(v Verdict) string {
-	if v.Path == PathInbound {
+	switch {
+	case v.Path == PathInbound:
 		return levelPod
+	case !v.Waypoint.IsZero():
+		return levelWaypoint
+	default:
+		return levelGateway
 	}
-	return levelGateway
 }
 
 // steps are the rules that lead to what policies say, in the order in which they are asked.

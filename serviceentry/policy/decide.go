@@ -37,6 +37,7 @@ type Verdict struct {
 	Path      string
 	Cluster   string       // the sidecar's
 	Gateway   registry.Ref // zero where no gateway is passed
+	Waypoint  registry.Ref // zero where no waypoint is
 	DecidedBy Object
 	Reason    string
 	// Service is the registration that governs the destination; nil when nobody registered it.
@@ -48,7 +49,7 @@ type Verdict struct {
 	Ruling, WouldDeny *permit.Ruling
 	Asked             *permit.Asked
 	Policies          permit.Set
-	// Authorization is what AuthorizationPolicies say: the gateway's, or, of what comes in, those of whom it comes to.
+	// Authorization is what AuthorizationPolicies say: the gateway's, the waypoint's, or, of what comes in, those of whom it comes to.
 	Authorization Authorization
 	// Mode is, of what comes to a pod, what the pod takes at the port (registry.MTLSMode).
 	Mode string
@@ -79,6 +80,9 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 		return a.unregistered(d, shown)
 	}
 	host := a.Reached(svc)
+	if a.ambient() {
+		host = a.Fronted(host)
+	}
 	port, there := svc.Port(d.Port)
 	switch {
 	case !there && shown.Kind == resolve.TLSConnections && shown.Name != "" && !shown.Again: // it is asked for again, by its address
@@ -95,7 +99,13 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	case r.Does == resolve.Answer || r.Does == resolve.Unrouted:
 		return answered(svc, port, r)
 	case r.Does != resolve.Forward:
-		return ended(svc, port, r, shown)
+		v := ended(svc, port, r, shown)
+		if host.Front != nil {
+			v.Waypoint = host.Front.Gateway
+		}
+		return v
+	case host.Front != nil:
+		return a.fronted(host, port, shown)
 	case len(r.To) > 0:
 		return a.led(svc, port, r, shown)
 	case svc.Exit.IsZero():

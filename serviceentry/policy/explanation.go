@@ -11,7 +11,8 @@ type Explanation struct {
 	Verdict    string    `json:"verdict"` // allow or deny
 	Path       string    `json:"path"`
 	Cluster    string    `json:"cluster"`
-	Gateway    string    `json:"gateway"` // NAMESPACE/SERVICE, or ""
+	Gateway    string    `json:"gateway"`            // NAMESPACE/SERVICE, or ""
+	Waypoint   string    `json:"waypoint,omitempty"` // NAMESPACE/NAME of its Gateway
 	DecidedBy  DecidedBy `json:"decidedBy"`
 	Reason     string    `json:"reason"`
 	Suggestion string    `json:"suggestion"` // YAML, or ""
@@ -19,7 +20,7 @@ type Explanation struct {
 	Policies []PolicyStep `json:"policies"`
 	// WouldDeny is what would deny it, if the policies that are observed were enforced.
 	WouldDeny *DecidedBy `json:"wouldDeny,omitempty"`
-	// Authorization are the rules of AuthorizationPolicies that the gateway, or the pod, asks, in order.
+	// Authorization are the rules of AuthorizationPolicies that the gateway, the waypoint or the pod asks, in order.
 	Authorization []PolicyStep `json:"authorization,omitempty"`
 	// Mode is what the pod takes at the port, of what comes to one: PERMISSIVE, STRICT or DISABLE.
 	Mode string `json:"mode,omitempty"`
@@ -77,6 +78,9 @@ func Explain(from Workload, d Destination, v Verdict) Explanation {
 	}
 	if w := v.WouldDeny; w != nil {
 		e.WouldDeny = &DecidedBy{string(w.Policy.Key.Kind), w.Policy.Key.Namespace, w.Policy.Key.Name, w.RuleName()}
+	}
+	if !v.Waypoint.IsZero() {
+		e.Waypoint = v.Waypoint.String()
 	}
 	if !v.Gateway.IsZero() {
 		e.Gateway = v.Gateway.String()

@@ -26,14 +26,18 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 	r.By = to.Service.SourceOf(to.Port)
 	var v Verdict
 	if to.Service.Exit.IsZero() {
-		v = a.direct(to.Service, to.Port, r, shown)
+		if by, fronted := a.ledToFronted(r, which, shown); fronted && !refuses {
+			v = by
+		} else {
+			v = a.direct(to.Service, to.Port, r, shown)
+		}
 		if v.Allowed && refuses {
 			return fault.ruledAs(v)
 		}
 		if v.Allowed {
 			v.Cluster = ledTo(svc, to)
 		}
-		if v.end != nil {
+		if v.end != nil && v.Waypoint.IsZero() {
 			v.end.subset = to.Subset
 			if r.HTTP != nil {
 				v.end.shown.Request = r.HTTP.Sent(r.Match, which, v.end.shown.Request)

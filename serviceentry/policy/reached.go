@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -11,7 +12,8 @@ import (
 
 // end is where something goes in the mesh.
 type end struct {
-	asking
+	asking                         // of whoever connects to the pods: the workload, or a waypoint
+	front   *resolve.WaypointProxy // that; nil of the workload
 	service *registry.Service
 	port    registry.Port
 	subset  string
@@ -55,8 +57,10 @@ func Whole(s *registry.Snapshot, w Workload, d Destination) (Verdict, []Reached)
 
 // reached asks the pods, and puts together those that say the same.
 func (e *end) reached() (out []Reached) {
-	host := e.Reached(e.service)
-	list := e.snap.EndpointsOf(e.service)
+	host, list := e.host(), e.snap.EndpointsOf(e.service)
+	if e.front != nil {
+		list = registry.ByWaypoint(list)
+	}
 	for _, part := range host.Rule.Parts() {
 		if part.Name == e.subset {
 			list = part.Of(list)
@@ -79,14 +83,25 @@ func (e *end) reached() (out []Reached) {
 	return out
 }
 
+// host is the service as whoever connects to its pods has it.
+func (e *end) host() resolve.SidecarHost {
+	if e.front != nil {
+		return e.front.Reaching(e.service)
+	}
+	if e.ambient() { // its node has no certificate to show
+		return e.Reached(e.service).WithoutMutual()
+	}
+	return e.Reached(e.service)
+}
+
 func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) Reached {
-	r := Reached{Addresses: []string{to.Address}, Port: to.PortOf(e.port), Proxied: to.Proxied}
+	r := Reached{Addresses: []string{to.Address}, Port: to.PortOf(e.port), Proxied: to.Proxied || to.Fronted}
 	r.Verdict = Verdict{Allowed: true, Path: PathInbound}
 	switch {
-	case to.Cluster != "" || host.Front != nil || to.Fronted:
-		r.Reason = "what its own cluster, its waypoint or its node's proxy says is not known here"
+	case to.Cluster != "":
+		r.Reason = "what its own cluster says is not known here"
 		return r
-	case !to.Proxied:
+	case !r.Proxied:
 		r.Reason = "no proxy of the mesh is known to stand before it (label security.istio.io/tlsMode: istio), so nobody asks"
 		return r
 	}
@@ -99,12 +114,15 @@ func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) Reached {
 	address, _ := netip.ParseAddr(to.Address)
 	comes := Arrival{
 		Pod:  Workload{Namespace: e.service.Namespace, Labels: to.Labels, Address: address},
-		Port: r.Port, Mutual: r.Mutual, From: e.workload.Address, Kind: e.shown.Kind, Request: e.shown.Request, SNI: e.shown.Hello.Name,
+		Port: r.Port, Node: to.Fronted, Mutual: r.Mutual, From: e.workload.Address, Kind: e.shown.Kind, Request: e.shown.Request, SNI: e.shown.Hello.Name,
 	}
 	if r.Mutual {
 		comes.Client, comes.SNI = ClientOf(e.snap, e.workload.Namespace, e.account()), resolve.SNI(e.port.Number, e.subset, e.service.Host)
 	}
 	r.Verdict = Arrive(e.snap, comes)
+	if e.front != nil && r.Authorization.AddressUnknown {
+		r.Reason = strings.TrimSuffix(r.Reason, addressUnknown) + "; a rule asks for the client's address, which is that of one of the waypoint's pods"
+	}
 	return r
 }
 

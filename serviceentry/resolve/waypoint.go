@@ -186,6 +186,9 @@ func (w WaypointProxy) Behind(host string) (SidecarHost, bool) {
 	return h, true
 }
 
+// Reaching gathers what counts for the pods of a Service that the waypoint leads to.
+func (w WaypointProxy) Reaching(svc *registry.Service) SidecarHost { return w.reachedByMutual(svc) }
+
 // reachedByMutual counts pods without sidecars that a waypoint stands before among those that take mutual TLS.
 func (w WaypointProxy) reachedByMutual(svc *registry.Service) SidecarHost {
 	h := w.reached(svc)

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -109,28 +108,10 @@ func (d *Doors) Forget(pod string) {
 	d.leave(pod)
 }
 
-// doorOf finds what is for a pod. Mutual TLS to its own ports it takes where clients are told so, by its label, or where nothing else may
-// come: elsewhere, telling it apart would keep protocols waiting in which the server speaks first.
+// doorOf finds what is for a pod.
 func doorOf(s *registry.Snapshot, namespace string, labels map[string]string) door {
 	d := door{inboundInputs(s, Class{}), s.AuthorizingInbound(namespace, labels)}
-	d.Inbound = resolve.Inbound{Mode: registry.Disable, Alone: true, Authorized: len(d.policies) > 0}
-	if !s.Mesh.MutualTLS {
-		return d
-	}
-	told := s.ToldMutual(labels) || s.BehindWaypoint(namespace, labels)
-	as := func(m registry.MTLSMode) registry.MTLSMode {
-		if m == registry.Permissive && !told {
-			return registry.Disable
-		}
-		return m
-	}
-	modes := s.Modes(namespace, labels)
-	d.Inbound.Mode = as(modes.Default)
-	for _, port := range slices.Sorted(maps.Keys(modes.Ports)) {
-		if mode := as(modes.Ports[port]); mode != d.Inbound.Mode {
-			d.Inbound.Ports = append(d.Inbound.Ports, registry.InboundPort{Number: port, Mode: mode})
-		}
-	}
+	d.Inbound = resolve.InboundAtNode(s, namespace, labels)
 	return d
 }
 

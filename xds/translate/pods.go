@@ -3,9 +3,9 @@ package translate
 import (
 	"reflect"
 
-	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/resource"
 )
@@ -57,13 +57,6 @@ func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) 
 	case s.Different(namespace):
 		return "some hosts are exported to its namespace, or by it, and not to everybody"
 	}
-	if list := s.AuthorizingInbound(namespace, labels).Deciding(authz.Custom); len(list) > 0 {
-		p := list[0]
-		return "the AuthorizationPolicy " + p.Key.Namespace + "/" + p.Key.Name + " has a provider asked about what comes to it (CUSTOM), which the proxy of a node does not ask"
-	}
-	if list := s.VerifyingInbound(namespace, labels); len(list) > 0 {
-		a := list[0]
-		return "the RequestAuthentication " + a.Key.Namespace + "/" + a.Key.Name + " is about tokens of requests to it, which the proxy of a node does not verify"
-	}
-	return ""
+	_, why := resolve.UnservedInbound(s, namespace, labels)
+	return why
 }

@@ -1,0 +1,150 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// ambient says whether the workload is in the mesh without a sidecar: its node sends what it sends.
+func (a asking) ambient() bool {
+	const label = "istio.io/dataplane-mode"
+	mode := cmp.Or(a.workload.Labels[label], a.snap.World().NamespaceLabels(a.workload.Namespace)[label])
+	return mode == "ambient" && !a.snap.ToldMutual(a.workload.Labels) && a.workload.Namespace != a.snap.Mesh.RootNamespace
+}
+
+// fronted says what becomes of what a workload without a sidecar sends to a Service that has a waypoint: AuthorizationPolicies and routes count there.
+func (a asking) fronted(host resolve.SidecarHost, port registry.Port, shown resolve.Shown) Verdict {
+	svc, front := host.Service, host.Front
+	v := Verdict{Service: svc, Path: PathDirect, Cluster: wire.ClusterName(port.Number, svc.Host), Waypoint: front.Gateway, DecidedBy: Object{svc.SourceOf(port), "hosts: " + svc.Host}}
+	w := resolve.WaypointOf(a.snap, front.Gateway)
+	there, before := w.Before(svc.Host)
+	if !before {
+		v.Reason = fmt.Sprintf("the waypoint %s does not see the Service: namespace %s has another registration of its name, or none", front.Gateway, front.Gateway.Namespace)
+		return v
+	}
+	v.Allowed, v.Reason = true, "a service of the mesh, by the waypoint "+front.Gateway.String()
+	if v = a.authorizedAtWaypoint(v, port, shown); !v.Allowed {
+		return v
+	}
+	v.end = &end{asking: a.asWaypoint(w, front), front: &w, service: svc, port: port, shown: shown}
+	return v.pastWaypoint(there, port, shown)
+}
+
+// authorizedAtWaypoint asks the AuthorizationPolicies that count at the waypoint for the Service. It knows the client by its certificate and its address.
+func (a asking) authorizedAtWaypoint(v Verdict, port registry.Port, shown resolve.Shown) Verdict {
+	ref, _ := registry.RefOf(v.Service.Host)
+	set := a.snap.AuthorizingFront(v.Waypoint, ref)
+	if len(set) == 0 {
+		return v
+	}
+	what := &authz.Asked{
+		Domains: append([]string{a.snap.Mesh.TrustDomain}, a.snap.Mesh.TrustDomainAliases...),
+		Client:  ClientOf(a.snap, a.workload.Namespace, a.account()), From: a.workload.Address, Remote: a.workload.Address,
+		Authority: shown.Request.Authority, Port: port.Number, SNI: resolve.SNI(port.Number, "", v.Service.Host),
+	}
+	if port.Protocol.IsHTTP() {
+		what.Request = requestAsked(permit.HTTP, shown.Request)
+	}
+	cluster := v.Cluster
+	v = v.judge(a.snap, set, what)
+	v.Cluster = cluster // which the client's node has, whatever is said there
+	return v
+}
+
+// asWaypoint is the waypoint as it asks its Services' pods: with its own certificate, and from its own address, where it has one only.
+func (a asking) asWaypoint(w resolve.WaypointProxy, front *resolve.Front) asking {
+	who := Workload{Namespace: front.Gateway.Namespace, Name: front.Gateway.Name, Account: front.Accounts[0]}
+	if len(front.Endpoints) == 1 {
+		who.Address, _ = netip.ParseAddr(front.Endpoints[0].Address)
+	}
+	return asking{snap: a.snap, Sidecar: w.Sidecar, workload: who, at: a.at}
+}
+
+// pastWaypoint follows the waypoint's routes.
+func (v Verdict) pastWaypoint(there resolve.SidecarHost, port registry.Port, shown resolve.Shown) Verdict {
+	svc := there.Service
+	r := resolve.First(there.Routes(port), shown, svc.Host)
+	if !port.Protocol.IsHTTP() {
+		r = bytesThere(there, port)
+	}
+	switch {
+	case r == nil:
+		return v.endAtWaypoint(v.DecidedBy, "nothing goes there: routes of connections are not kept by waypoints")
+	case r.Does == resolve.Answer || r.Does == resolve.Unrouted:
+		said := answered(svc, port, r)
+		return v.endAtWaypoint(said.DecidedBy, said.Reason)
+	case r.Does != resolve.Forward:
+		said := ended(svc, port, r, shown)
+		return v.endAtWaypoint(said.DecidedBy, said.Reason)
+	}
+	if fault, refuses := aborted(svc, r); refuses {
+		return v.endAtWaypoint(fault.DecidedBy, fault.Reason)
+	}
+	if len(r.To) == 0 {
+		return v
+	}
+	which := most(r.To)
+	to := r.To[which]
+	if to.Closed != nil {
+		return v.endAtWaypoint(Object{Key: to.Closed.By}, to.Closed.String())
+	}
+	v.Reason += "; led there by " + ruleOf(r)
+	if n := len(r.To); n > 1 {
+		v.Reason += fmt.Sprintf(", as %s of %d destinations", share(r.To, to), n)
+	}
+	v.end.service, v.end.port, v.end.subset = to.Service, to.Port, to.Subset
+	if r.HTTP != nil {
+		v.end.shown.Request = r.HTTP.Sent(r.Match, which, shown.Request)
+	}
+	return v
+}
+
+// endAtWaypoint is the verdict of what gets no farther than the waypoint.
+func (v Verdict) endAtWaypoint(by Object, why string) Verdict {
+	v.Allowed, v.DecidedBy, v.Reason, v.end = false, by, fmt.Sprintf("at the waypoint %s %s", v.Waypoint, why), nil
+	return v
+}
+
+// bytesThere is the route of connections whose bytes a waypoint passes on; nil where it does not.
+func bytesThere(there resolve.SidecarHost, port registry.Port) *resolve.Route {
+	if c, closed := there.Far.Closed[port.Number]; closed {
+		return &resolve.Route{Does: resolve.Close, Closed: &c, By: c.By}
+	}
+	if slices.ContainsFunc(there.Routes(port), func(r resolve.Route) bool { return r.L4 != nil }) {
+		return nil
+	}
+	return &resolve.Route{By: there.Service.SourceOf(port)}
+}
+
+// ledToFronted is the verdict of a node's route that leads to a Service with a waypoint; false where there is none.
+func (a asking) ledToFronted(r *resolve.Route, which int, shown resolve.Shown) (v Verdict, is bool) {
+	to := r.To[which]
+	if !a.ambient() {
+		return v, false
+	}
+	host := a.Fronted(a.Reached(to.Service))
+	if host.Front == nil {
+		return v, false
+	}
+	v = Verdict{Service: to.Service, Path: PathBlackhole, Cluster: wire.BlackHoleCluster, Waypoint: host.Front.Gateway, DecidedBy: Object{to.Service.SourceOf(to.Port), "hosts: " + to.Service.Host}}
+	if c, closed := host.Far.Closed[to.Port.Number]; closed {
+		v.DecidedBy, v.Reason = Object{Key: c.By}, c.String()
+		return v, true
+	}
+	if to.Subset != "" {
+		v.Reason = "the way by the waypoint " + v.Waypoint.String() + " has no subsets, and the route asks for subset " + to.Subset
+		return v, true
+	}
+	if r.HTTP != nil { // the waypoint reads what the node sends
+		shown.Request = r.HTTP.Sent(r.Match, which, shown.Request)
+	}
+	return a.fronted(host, to.Port, shown), true
+}

@@ -1,0 +1,175 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sallyport/sallyport/serviceentry/policy"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+const frontedObjects = `apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {istio.io/dataplane-mode: ambient, istio.io/use-waypoint: waypoint}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: calm, labels: {istio.io/dataplane-mode: ambient}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: waypoint, namespace: shop}
+spec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: waypoint, namespace: shop}
+spec: {clusterIP: 10.96.0.15, selector: {gateway.networking.k8s.io/gateway-name: waypoint}, ports: [{name: mesh, port: 15008}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: waypoint-1, namespace: shop, labels: {kubernetes.io/service-name: waypoint}}
+addressType: IPv4
+ports: [{name: mesh, port: 15008}]
+endpoints: [{addresses: [10.1.0.15], targetRef: {kind: Pod, namespace: shop, name: waypoint-1}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: waypoint-1, namespace: shop, labels: {gateway.networking.k8s.io/gateway-name: waypoint, istio.io/dataplane-mode: none}}
+spec: {serviceAccountName: waypoint}
+status: {podIP: 10.1.0.15}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.0.1, selector: {app: web}, ports: [{name: http, port: 80}, {name: tcp-db, port: 5432}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: http, port: 8080}, {name: tcp-db, port: 5432}]
+endpoints:
+- {addresses: [10.1.0.1], targetRef: {kind: Pod, namespace: shop, name: web-1}}
+- {addresses: [10.1.0.2], targetRef: {kind: Pod, namespace: shop, name: web-2}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web-1, namespace: shop, labels: {app: web}}
+spec: {serviceAccountName: web}
+status: {podIP: 10.1.0.1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web-2, namespace: shop, labels: {app: web, security.istio.io/tlsMode: istio}}
+spec: {serviceAccountName: web}
+status: {podIP: 10.1.0.2}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: by-waypoint, namespace: shop}
+spec: {selector: {matchLabels: {app: web}}, rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/waypoint]}}]}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: front, namespace: calm}
+spec: {clusterIP: 10.96.0.4, ports: [{name: http, port: 80}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: front, namespace: calm}
+spec: {hosts: [front.calm.svc.cluster.local], http: [{match: [{uri: {prefix: /lost}}], route: [{destination: {host: lost.shop.svc.cluster.local}}]}, {rewrite: {uri: /old}, match: [{uri: {prefix: /rewritten}}], route: [{destination: {host: web.shop.svc.cluster.local}}]}, {route: [{destination: {host: web.shop.svc.cluster.local}}]}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: lost, namespace: shop, labels: {istio.io/use-waypoint: gone}}
+spec: {clusterIP: 10.96.0.2, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: far, namespace: calm, labels: {istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: shop}}
+spec: {clusterIP: 10.96.0.3, ports: [{name: http, port: 80}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: web, namespace: shop}
+spec: {hosts: [web.shop.svc.cluster.local], http: [{match: [{uri: {prefix: /old}}], redirect: {uri: /new}}, {match: [{uri: {prefix: /broken}}], fault: {abort: {httpStatus: 503, percentage: {value: 100}}}, route: [{destination: {host: web.shop.svc.cluster.local}}]}, {route: [{destination: {host: web.shop.svc.cluster.local}}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: reading, namespace: shop}
+spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: waypoint}], action: DENY, rules: [{to: [{operation: {ports: ["80"], methods: [DELETE]}}]}]}
+`
+
+// TestExplainWaypoint: who has no sidecar is told by which waypoint it goes, which object decides there and at the pods behind, which see the waypoint,
+// and what is missing. Who has one is told what the pods say of it.
+func TestExplainWaypoint(t *testing.T) {
+	s := read(t, true, frontedObjects)
+	for _, c := range []struct{ from, method, url, verdict, waypoint, by, reason string }{
+		{"calm/app", "GET", "http://web.shop/", "allow", "shop/waypoint", "Service shop/web", "by the waypoint shop/waypoint"},
+		{"calm/app", "DELETE", "http://web.shop/", "deny", "shop/waypoint", "AuthorizationPolicy shop/reading", "denied by"},
+		{"calm/app", "GET", "http://web.shop/old", "deny", "shop/waypoint", "VirtualService shop/web", "at the waypoint shop/waypoint it is answered"},
+		{"calm/app", "GET", "http://web.shop/broken", "deny", "shop/waypoint", "VirtualService shop/web", "at the waypoint shop/waypoint all requests are aborted"},
+		{"calm/app", "", "tcp://web.shop.svc.cluster.local:5432", "allow", "shop/waypoint", "Service shop/web", "by the waypoint"},
+		{"other/app", "DELETE", "http://web.shop.svc.cluster.local/", "deny", "", "AuthorizationPolicy shop/by-waypoint", "whose pods refuse it"}, // with a sidecar, around the waypoint
+		{"calm/app", "GET", "http://lost.shop.svc.cluster.local/", "deny", "shop/gone", "Service shop/lost", "there is no such waypoint"},
+		{"calm/app", "GET", "http://far.calm.svc.cluster.local/", "deny", "shop/waypoint", "Service calm/far", "allowedRoutes"},
+		{"calm/app", "GET", "http://front.calm.svc.cluster.local/", "allow", "shop/waypoint", "Service shop/web", "led there by VirtualService calm/front"},
+		{"calm/app", "DELETE", "http://front.calm.svc.cluster.local/", "deny", "shop/waypoint", "AuthorizationPolicy shop/reading", "denied by"},
+		{"calm/app", "GET", "http://front.calm.svc.cluster.local/rewritten", "deny", "shop/waypoint", "VirtualService shop/web", "at the waypoint shop/waypoint it is answered"},
+		{"calm/app", "GET", "http://front.calm.svc.cluster.local/lost", "deny", "shop/gone", "Service shop/lost", "there is no such waypoint"},
+	} {
+		e := explained(t, s, policy.Question{From: c.from, Method: c.method, URL: c.url})
+		by := e.DecidedBy.Kind + " " + e.DecidedBy.Namespace + "/" + e.DecidedBy.Name
+		if e.Verdict != c.verdict || e.Waypoint != c.waypoint || by != c.by || !strings.Contains(e.Reason, c.reason) {
+			t.Errorf("%s %s %s: %s by %q, %s, %s", c.from, c.method, c.url, e.Verdict, e.Waypoint, by, e.Reason)
+		}
+		for _, step := range e.Authorization {
+			if step.Level != "waypoint" {
+				t.Errorf("%s %s %s: policies are asked at level %s", c.from, c.method, c.url, step.Level)
+			}
+		}
+	}
+}
+
+// TestExplainPodsBehindWaypoint: pods with a sidecar, and those of which their node reads connections only, are asked about the waypoint, whoever the client is.
+func TestExplainPodsBehindWaypoint(t *testing.T) {
+	const readers = "---\napiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: by-waypoint, namespace: shop}\nspec: {selector: {matchLabels: {app: web}}, action: DENY, rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/waypoint], ipBlocks: [10.1.0.15]}}], to: [{operation: {methods: [PUT]}}]}]}\n"
+	const tokens = "---\napiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: tokens, namespace: shop}\nspec: {selector: {matchLabels: {app: web}}, jwtRules: [{issuer: iss, jwks: '{}'}]}\n"
+	const strict = "---\napiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: strict, namespace: shop}\nspec: {mtls: {mode: STRICT}}\n"
+	for _, c := range []struct{ what, more, from, want string }{
+		{"who comes by it", "", "calm/app", "10.1.0.1,10.1.0.2 allow by mTLS AuthorizationPolicy by-waypoint"},
+		{"who goes around", "", "other/app", "10.1.0.1 deny AuthorizationPolicy by-waypoint; 10.1.0.2 deny by mTLS AuthorizationPolicy by-waypoint"},
+		{"a rule of requests", readers, "calm/app", "10.1.0.1 deny by mTLS AuthorizationPolicy by-waypoint; 10.1.0.2 allow by mTLS MeshConfig mesh"},
+		{"STRICT", strict, "other/app", "10.1.0.1 deny PeerAuthentication strict; 10.1.0.2 deny by mTLS AuthorizationPolicy by-waypoint"},
+		{"STRICT, by it", strict, "calm/app", "10.1.0.1,10.1.0.2 allow by mTLS AuthorizationPolicy by-waypoint"},
+		{"tokens", tokens, "calm/app", "10.1.0.1 deny by mTLS RequestAuthentication tokens; 10.1.0.2 allow by mTLS AuthorizationPolicy by-waypoint"},
+	} {
+		e := explained(t, read(t, true, frontedObjects+c.more), policy.Question{From: c.from, URL: "http://web.shop.svc.cluster.local/"})
+		var got []string
+		for _, p := range e.Pods {
+			by := map[bool]string{true: " by mTLS"}[p.MutualTLS]
+			got = append(got, strings.Join(p.Addresses, ",")+" "+p.Verdict+by+" "+p.DecidedBy.Kind+" "+p.DecidedBy.Name)
+		}
+		if got := strings.Join(got, "; "); got != c.want {
+			t.Errorf("%s: %s, want %s (%s)", c.what, got, c.want, e.Reason)
+		}
+	}
+}
+
+func explained(t *testing.T, s *registry.Snapshot, q policy.Question) policy.Explanation {
+	t.Helper()
+	w, err := q.Workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := q.Destination()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := q.Answer(s, w, policy.Workload{}, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
