@@ -306,7 +306,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 // who refuses the listener that asks for it will not ask, and gets the index, which closes.
 func (s *stream) leadsTooFar(index string, known map[string]string) bool {
 	prefix := translate.LeadsTo(index)
-	if prefix == "" || (s.policed.police.Kind != translate.Gateway && s.policed.police.Kind != translate.Ambient) || s.stats.refuses(resource.Listener) {
+	if prefix == "" || s.policed.police.Kind != translate.Gateway || s.stats.refuses(resource.Listener) {
 		return false
 	}
 	far := false

@@ -27,7 +27,7 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInp
 		in.Hosts, in.Secrets = hosts, materials(s, u)
 		if c.Kind == Ambient {
 			in.Pods = true
-			return node.Inputs{Inputs: in, Policies: policyNames(s)}
+			return node.Inputs{Inputs: in}
 		}
 		return in
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/permit"
@@ -133,7 +135,13 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 		}
 		return e.commit()
 	}
-	if p.Kind != Gateway && p.Kind != Ambient {
+	if p.Kind == Ambient {
+		if changed.Mesh || len(changed.Policies) > 0 {
+			e.replace(nil, nodePolicies(s))
+		}
+		return e.commit()
+	}
+	if p.Kind != Gateway {
 		if changed.Mesh || len(changed.Policies) > 0 {
 			set := permit.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
 			e.replace(nil, policing.Self(set, p.Kind == Sidecar, closesRest(s)))
@@ -148,7 +156,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 		namespaces = s.PolicedNamespaces()
 	}
 	trust, unsettled := envoy.TrustsOf(s.Mesh), s.Policies(s.Mesh.RootNamespace).Unsettles()
-	if p.Kind == Gateway && (changed.Mesh || len(changed.Authorization) > 0) {
+	if changed.Mesh || len(changed.Authorization) > 0 {
 		e.replace(nil, authorization(s, p))
 	}
 	if !changed.Mesh && len(changed.Policies) == 0 {
@@ -161,7 +169,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 			e.remove(resource.Extension, ownName(ns))
 		}
 	}
-	e.indexes(s, trust, p.Kind)
+	e.indexes(s, trust)
 	return e.commit()
 }
 
@@ -194,12 +202,32 @@ func policiesKept(s *registry.Snapshot) (k envoy.Kept) {
 
 func ownName(ns string) string { return "own/" + ns }
 
-// indexes are what a gateway, or a node's proxy, finds a client's levels by, and the root namespace's levels.
-func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts, kind Kind) {
-	index := policing.Index
-	if kind == Ambient {
-		index = policing.IndexOutside
+// nodePolicies are what a node's proxy keeps: all levels, in the two resources that tell them apart.
+func nodePolicies(s *registry.Snapshot) []*resource.Resource {
+	trust, unsettled := envoy.TrustsOf(s.Mesh), s.Policies(s.Mesh.RootNamespace).Unsettles()
+	own := map[string]*httprbacv3.RBAC{}
+	for _, ns := range s.PolicedNamespaces() {
+		if ns != s.Mesh.RootNamespace {
+			own[ns] = policing.OwnFilter(ns, resolve.Govern(s.OwnPolicies(ns), s.People(ns)), unsettled, trust)
+		}
 	}
+	root := resolve.Root(s)
+	levels := map[string]*httprbacv3.RBAC{}
+	for name, level := range root.Levels {
+		levels[name] = policing.RootFilter(level.Namespace, level.Governed(), trust, closesRest(s))
+	}
+	of := map[string]*httprbacv3.RBAC{}
+	for ns, name := range root.Of {
+		of[ns] = levels[name]
+	}
+	return []*resource.Resource{
+		policing.IndexOutside(envoy.FilterOwn, own, nil, trust),
+		policing.IndexOutside(envoy.FilterRoot, of, levels[root.Others], trust),
+	}
+}
+
+// indexes are what a gateway finds a client's levels by, and the root namespace's levels.
+func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts) {
 	of := map[string]string{}
 	for _, ns := range s.PolicedNamespaces() {
 		if ns != s.Mesh.RootNamespace {
@@ -208,10 +236,10 @@ func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts, kind Kind) {
 	}
 	root := resolve.Root(s)
 	now := []*resource.Resource{
-		index(envoy.FilterOwn, of, "", trust),
-		index(envoy.FilterOwnLed, of, "", trust),
-		index(envoy.FilterRoot, root.Of, root.Others, trust),
-		index(envoy.FilterRootLed, root.Of, root.Others, trust),
+		policing.Index(envoy.FilterOwn, of, "", trust),
+		policing.Index(envoy.FilterOwnLed, of, "", trust),
+		policing.Index(envoy.FilterRoot, root.Of, root.Others, trust),
+		policing.Index(envoy.FilterRootLed, root.Of, root.Others, trust),
 	}
 	for name, level := range root.Levels {
 		now = append(now, policing.Root(name, level.Namespace, level.Governed(), trust, closesRest(s)))

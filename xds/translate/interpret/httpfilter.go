@@ -245,7 +245,12 @@ func (r *stream) matched(name string, m *matchingv3.ExtensionWithMatcher) {
 		r.packed(name, m.ExtensionConfig.TypedConfig)
 	case action.MessageIs(&skipv3.SkipFilter{}):
 	case action.MessageIs(&compositev3.ExecuteFilterAction{}) && m.ExtensionConfig.TypedConfig.MessageIs(&compositev3.Composite{}):
-		d := unpack(name, action, &compositev3.ExecuteFilterAction{}).DynamicConfig
+		filter := unpack(name, action, &compositev3.ExecuteFilterAction{})
+		if within := filter.TypedConfig; within != nil {
+			r.packed(name, within.TypedConfig)
+			return
+		}
+		d := filter.DynamicConfig
 		r.step("filter %s: %s", name, d.Name)
 		r.discovered(d.Name, d.ConfigDiscovery)
 	default:

@@ -91,7 +91,7 @@ var knownHTTP = map[string]fields{
 	"envoy.extensions.filters.http.on_demand.v3.OnDemand":                     set("odcds", ""),
 	"envoy.extensions.filters.http.on_demand.v3.OnDemandCds":                  set("", "source"),
 	"envoy.extensions.filters.http.composite.v3.Composite":                    set("", ""),
-	"envoy.extensions.filters.http.composite.v3.ExecuteFilterAction":          set("dynamic_config", ""),
+	"envoy.extensions.filters.http.composite.v3.ExecuteFilterAction":          set("dynamic_config typed_config", ""),
 	"envoy.extensions.filters.http.composite.v3.DynamicConfig":                set("name config_discovery", ""),
 	"envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication":            set("", "rules providers bypass_cors_preflight"),
 	"envoy.extensions.filters.http.ext_authz.v3.ExtAuthz": set("filter_enabled_metadata stat_prefix",

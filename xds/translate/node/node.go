@@ -37,18 +37,11 @@ func (h *Host) Part() *part.Part {
 }
 
 // Inputs is what its base is made from.
-type Inputs struct {
-	outbound.Inputs
-	Policies []string // the names of the levels of EgressPolicies, which are asked with a pod's identity
-}
+type Inputs struct{ outbound.Inputs }
 
 // Resources are everything that is not about single hosts.
 func (in Inputs) Resources() []*resource.Resource {
-	out := render(in.Inputs.Resources())
-	if len(in.Policies) > 0 {
-		out = append(out, envoy.HoldPolicies(in.Policies))
-	}
-	return out
+	return render(in.Inputs.Resources())
 }
 
 func render(list []*resource.Resource) []*resource.Resource {

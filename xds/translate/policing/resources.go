@@ -5,6 +5,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
 	compositev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/composite/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -36,42 +37,66 @@ func Self(set permit.Set, sidecar bool, mesh string) []*resource.Resource {
 
 // Root is the root namespace's level for some namespaces; where it tells their workloads apart, it is for ns alone. mesh is as of Self.
 func Root(name, ns string, g resolve.Governed, trust envoy.Trusts, mesh string) *resource.Resource {
-	return envoy.SealExtension(name, filter(wire.StatRoot, g, false, mesh != "", letOut(mesh, func(say says) renders { return say.governed(ns, trust) })))
+	return envoy.SealExtension(name, RootFilter(ns, g, trust, mesh))
+}
+
+// RootFilter is what Root seals.
+func RootFilter(ns string, g resolve.Governed, trust envoy.Trusts, mesh string) *httprbacv3.RBAC {
+	return filter(wire.StatRoot, g, false, mesh != "", letOut(mesh, func(say says) renders { return say.governed(ns, trust) }))
 }
 
 // Own is a namespace's own level, beside one of the root namespace that may be unsettled (permit.Level).
 func Own(name, ns string, g resolve.Governed, unsettled bool, trust envoy.Trusts) *resource.Resource {
-	return envoy.SealExtension(name, filter(wire.StatOwn, g, unsettled, false, notNarrowed(says(ruling).governed(ns, trust))))
+	return envoy.SealExtension(name, OwnFilter(ns, g, unsettled, trust))
+}
+
+// OwnFilter is what Own seals.
+func OwnFilter(ns string, g resolve.Governed, unsettled bool, trust envoy.Trusts) *httprbacv3.RBAC {
+	return filter(wire.StatOwn, g, unsettled, false, notNarrowed(says(ruling).governed(ns, trust)))
 }
 
 // Index is a gateway's filter that keeps the level of the client's namespace: of is its resource, by the namespace; others is that
 // of all others, "" where there is none.
 func Index(name string, of map[string]string, others string, trust envoy.Trusts) *resource.Resource {
-	return sealIndex(name, index(of, others, trust))
-}
-
-// IndexOutside is Index for the proxy of a node, whose rows say what goes outside from there: it is about that alone.
-func IndexOutside(name string, of map[string]string, others string, trust envoy.Trusts) *resource.Resource {
-	m := index(of, others, trust)
-	if len(of) > 0 || others != "" {
-		leaving := envoy.Further(m)
-		m = envoy.InMap(envoy.StateInput(wire.StateOutside), map[string]*envoy.OnMatch{wire.Leaves: leaving, wire.LetOut: leaving}, nil)
+	kept := map[string]*envoy.OnMatch{}
+	for ns, resource := range of {
+		kept[ns] = keep(resource)
 	}
-	return sealIndex(name, m)
-}
-
-func index(of map[string]string, others string, trust envoy.Trusts) *cncfmatcherv3.Matcher {
 	var otherwise *envoy.OnMatch
 	if others != "" {
 		otherwise = keep(others)
 	}
+	return sealIndex(name, index(kept, otherwise, trust))
+}
+
+// IndexOutside is Index for the proxy of a node, whose rows say what goes outside from there: it is about that alone. It has the levels
+// themselves: Envoy looks for resources that an index leads to with the help of the listener that the chain was made for, and a node's
+// listeners hand their chains on to the next ones and are gone (ADR 29).
+func IndexOutside(name string, of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.Trusts) *resource.Resource {
+	kept := map[string]*envoy.OnMatch{}
+	for ns, level := range of {
+		kept[ns] = keepWithin(level)
+	}
+	var otherwise *envoy.OnMatch
+	if others != nil {
+		otherwise = keepWithin(others)
+	}
+	m := index(kept, otherwise, trust)
+	if len(of) > 0 || others != nil {
+		state := envoy.StateInput(wire.StateOutside)
+		m = envoy.InOrder([]*line{envoy.If(envoy.Any(envoy.Is(state, wire.Leaves), envoy.Is(state, wire.LetOut)), envoy.Further(m))}, nil)
+	}
+	return sealIndex(name, m)
+}
+
+func index(of map[string]*envoy.OnMatch, otherwise *envoy.OnMatch, trust envoy.Trusts) *cncfmatcherv3.Matcher {
 	if len(of) == 0 {
 		return &cncfmatcherv3.Matcher{OnNoMatch: otherwise}
 	}
 	namespaces := map[string]*envoy.OnMatch{}
-	for ns, resource := range of {
+	for ns, kept := range of {
 		for _, accounts := range trust.Account(ns, "") {
-			namespaces[accounts] = keep(resource)
+			namespaces[accounts] = kept
 		}
 	}
 	return envoy.ByPrefix(client(), namespaces, otherwise)
@@ -89,4 +114,9 @@ func keep(name string) *envoy.OnMatch {
 	return envoy.Does("keep", &compositev3.ExecuteFilterAction{DynamicConfig: &compositev3.DynamicConfig{
 		Name: name, ConfigDiscovery: envoy.ByECDS(envoy.AccessType),
 	}})
+}
+
+// keepWithin goes on by a filter that is in the index itself.
+func keepWithin(level *httprbacv3.RBAC) *envoy.OnMatch {
+	return envoy.Does("keep", &compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.rbac", TypedConfig: envoy.Packed(level)}})
 }
