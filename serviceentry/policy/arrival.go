@@ -8,6 +8,7 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
 
 // Target reads to whose pod it comes.
@@ -83,7 +84,7 @@ func addressOf(s *registry.Snapshot, pod Workload) netip.Addr {
 	return netip.Addr{}
 }
 
-// claimsOf reads a token's claims; nil for no token.
+// claimsOf reads a token's claims, those as words that proxies always read so; nil for no token.
 func claimsOf(list []string) (func(path []string) []string, error) {
 	all := map[string][]string{}
 	for _, c := range list {
@@ -91,7 +92,11 @@ func claimsOf(list []string) (func(path []string) []string, error) {
 		if !ok || name == "" {
 			return nil, fmt.Errorf("--claim %q: must be NAME=VALUE, like iss=https://issuer.example", c)
 		}
-		all[name] = append(all[name], value)
+		values := []string{value}
+		if slices.Contains(tokens.AlwaysDelimited, name) {
+			values = strings.Fields(value)
+		}
+		all[name] = append(all[name], values...)
 	}
 	if len(all) == 0 {
 		return nil, nil

@@ -34,7 +34,7 @@ type PodsAnswer struct {
 	Port          uint32       `json:"port"`
 	MutualTLS     bool         `json:"mutualTLS"`
 	Mode          string       `json:"mode,omitempty"`
-	Verdict       string       `json:"verdict"`
+	Verdict       string       `json:"verdict"` // allow, deny, or unknown
 	DecidedBy     DecidedBy    `json:"decidedBy"`
 	Reason        string       `json:"reason"`
 	Authorization []PolicyStep `json:"authorization,omitempty"`
@@ -46,11 +46,18 @@ func ExplainReached(from Workload, d Destination, v Verdict, pods []Reached) Exp
 	for i := range pods {
 		p := &pods[i]
 		e.Pods = append(e.Pods, PodsAnswer{
-			Addresses: p.Addresses, Port: p.Port, MutualTLS: p.Mutual, Mode: p.Mode, Verdict: verdictWord(p.Allowed),
+			Addresses: p.Addresses, Port: p.Port, MutualTLS: p.Mutual, Mode: p.Mode, Verdict: p.word(),
 			DecidedBy: objectOf(p.DecidedBy), Reason: p.Reason, Authorization: p.Authorization.steps(levelPod),
 		})
 	}
 	return e
+}
+
+func (r *Reached) word() string {
+	if r.Unknown {
+		return "unknown"
+	}
+	return verdictWord(r.Allowed)
 }
 
 func verdictWord(allowed bool) string { return map[bool]string{true: "allow", false: "deny"}[allowed] }

@@ -26,6 +26,8 @@ type Reached struct {
 	Port      uint32 // their own
 	Mutual    bool   // it comes by mutual TLS of the mesh
 	Proxied   bool   // a proxy of the mesh stands before them, as far as their labels say; nobody asks anything where none does
+	// Unknown says that nobody knows here what is said to it. Reason tells why.
+	Unknown bool
 	Verdict
 }
 
@@ -39,11 +41,12 @@ func Whole(s *registry.Snapshot, w Workload, d Destination) (Verdict, []Reached)
 		return v, nil
 	}
 	all := v.end.reached()
-	closed := 0
+	closed, unknown := 0, false
 	for i := range all {
 		if !all[i].Allowed {
 			closed++
 		}
+		unknown = unknown || all[i].Unknown
 	}
 	switch {
 	case closed == 0:
@@ -51,6 +54,9 @@ func Whole(s *registry.Snapshot, w Workload, d Destination) (Verdict, []Reached)
 		v.Allowed, v.DecidedBy, v.Reason = false, all[0].DecidedBy, "a service of the mesh, whose pods refuse it: "+all[0].Reason
 	default:
 		v.Reason += ", of whose pods some refuse it"
+	}
+	if unknown {
+		v.Reason += "; what pods say to it is not known here of all of them"
 	}
 	return v, all
 }
@@ -72,7 +78,7 @@ func (e *end) reached() (out []Reached) {
 	for i := range list {
 		r := e.at(&host, &list[i])
 		same := slices.IndexFunc(out, func(o Reached) bool {
-			return o.Allowed == r.Allowed && o.DecidedBy == r.DecidedBy && o.Reason == r.Reason && o.Port == r.Port && o.Mutual == r.Mutual && o.Proxied == r.Proxied
+			return o.Allowed == r.Allowed && o.DecidedBy == r.DecidedBy && o.Reason == r.Reason && o.Port == r.Port && o.Mutual == r.Mutual && o.Proxied == r.Proxied && o.Unknown == r.Unknown
 		})
 		if same < 0 {
 			out = append(out, r)
@@ -99,7 +105,10 @@ func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) Reached {
 	r.Verdict = Verdict{Allowed: true, Path: PathInbound}
 	switch {
 	case to.Cluster != "":
-		r.Reason = "what its own cluster says is not known here"
+		r.Unknown, r.Reason = true, "what its own cluster says is not known here"
+		return r
+	case e.byNode(to):
+		r.Unknown, r.Reason = true, "what its node's proxy says is not known here: the pod, or its namespace, is ambient (label istio.io/dataplane-mode), and that proxy keeps what asks for mutual TLS and what denies connections"
 		return r
 	case !r.Proxied:
 		r.Reason = "no proxy of the mesh is known to stand before it (label security.istio.io/tlsMode: istio), so nobody asks"
@@ -124,6 +133,16 @@ func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) Reached {
 		r.Reason = strings.TrimSuffix(r.Reason, addressUnknown) + "; a rule asks for the client's address, which is that of one of the waypoint's pods"
 	}
 	return r
+}
+
+// byNode says whether a pod that no waypoint stands before is in the mesh by its node's proxy: one whose labels tell of a proxy is where they say
+// so themselves, and else has a sidecar.
+func (e *end) byNode(to *registry.Endpoint) bool {
+	ns := e.service.Namespace
+	if to.Proxied {
+		ns = "" // whose word does not count
+	}
+	return !to.Fronted && e.snap.Ambient(ns, to.Labels)
 }
 
 // ClientOf is the SPIFFE id of a service account.

@@ -237,15 +237,20 @@ func (b *batch) noteWaypoints() {
 // ambientMode is Istio's label of pods and namespaces that are in the mesh without sidecars.
 const ambientMode = "istio.io/dataplane-mode"
 
+// Ambient says whether pods of a namespace, with these labels, are in the mesh by their node's proxy, unless they have a sidecar.
+func (s *Snapshot) Ambient(ns string, labels map[string]string) bool {
+	mode := labels[ambientMode]
+	if mode == "" {
+		mode = s.namespaces[ns][ambientMode]
+	}
+	return mode == "ambient"
+}
+
 // front notes of endpoints of a namespace which of them are pods without sidecars that a waypoint stands before.
 func (b *batch) front(ns string, list []Endpoint) {
 	for i := range list {
 		e := &list[i]
-		mode := e.Labels[ambientMode]
-		if mode == "" {
-			mode = b.next.namespaces[ns][ambientMode]
-		}
-		e.Fronted = mode == "ambient" && !proxied(e.Labels) && e.Cluster == "" && ns != b.next.Mesh.RootNamespace && b.behindWaypoint(ns, e.Labels)
+		e.Fronted = b.next.Ambient(ns, e.Labels) && !proxied(e.Labels) && e.Cluster == "" && ns != b.next.Mesh.RootNamespace && b.behindWaypoint(ns, e.Labels)
 	}
 }
 

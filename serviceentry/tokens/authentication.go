@@ -82,8 +82,8 @@ func (a *Authentication) Compare(o *Authentication) int {
 	return cmp.Or(strings.Compare(a.Key.Namespace, o.Key.Namespace), strings.Compare(a.Key.Name, o.Key.Name))
 }
 
-// alwaysDelimited are claims whose words are values of their own, whatever a rule says (RFC 8693 section 4.2).
-var alwaysDelimited = []string{"permission", "scope"}
+// AlwaysDelimited are claims whose words are values of their own, whatever a rule says (RFC 8693 section 4.2).
+var AlwaysDelimited = []string{"permission", "scope"}
 
 // FromSpec makes one of an object that admission accepted. fetched gives the keys from somewhere; "" where there are none yet.
 func FromSpec(o *config.Object, spec *security.RequestAuthentication, fetched func(Source) string) *Authentication {
@@ -103,7 +103,7 @@ func FromSpec(o *config.Object, spec *security.RequestAuthentication, fetched fu
 		for _, c := range r.OutputClaimToHeaders {
 			rule.ClaimHeaders = append(rule.ClaimHeaders, ClaimHeader{c.Header, c.Claim})
 		}
-		rule.SpaceDelimited = slices.Concat(alwaysDelimited, r.SpaceDelimitedClaims)
+		rule.SpaceDelimited = slices.Concat(AlwaysDelimited, r.SpaceDelimitedClaims)
 		slices.Sort(rule.SpaceDelimited)
 		rule.SpaceDelimited = slices.Compact(rule.SpaceDelimited)
 		a.Rules = append(a.Rules, rule)
