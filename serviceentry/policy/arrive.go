@@ -105,7 +105,7 @@ func (a Arrival) judged(s *registry.Snapshot, v Verdict, read, mutual bool) Verd
 		return v
 	}
 	what := &authz.Asked{
-		Domains: append([]string{s.Mesh.TrustDomain}, s.Mesh.TrustDomainAliases...),
+		Domains: domainsOf(s),
 		From:    a.From, Remote: a.From, Authority: a.Request.Authority, Port: a.Port, SNI: a.SNI,
 	}
 	if mutual {

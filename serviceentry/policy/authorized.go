@@ -46,7 +46,7 @@ func (a asking) authorized(v *Verdict, gateway registry.Ref, name string, port u
 func (a asking) authorizedBy(set authz.Set, v *Verdict, name string, port uint32, spoken permit.Protocol, r route.Request) bool {
 	unknown := false
 	what := &authz.Asked{
-		Domains: append([]string{a.snap.Mesh.TrustDomain}, a.snap.Mesh.TrustDomainAliases...),
+		Domains: domainsOf(a.snap),
 		Client:  ClientOf(a.snap, a.workload.Namespace, a.account()),
 		From:    a.workload.Address, Remote: a.workload.Address,
 		Authority: authorityThere(name, port, spoken), TLS: spoken == permit.TLS, Request: requestAsked(spoken, r),

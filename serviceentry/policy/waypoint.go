@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -14,11 +13,7 @@ import (
 )
 
 // ambient says whether the workload is in the mesh without a sidecar: its node sends what it sends.
-func (a asking) ambient() bool {
-	const label = "istio.io/dataplane-mode"
-	mode := cmp.Or(a.workload.Labels[label], a.snap.World().NamespaceLabels(a.workload.Namespace)[label])
-	return mode == "ambient" && !a.snap.ToldMutual(a.workload.Labels) && a.workload.Namespace != a.snap.Mesh.RootNamespace
-}
+func (a asking) ambient() bool { return a.snap.ByNode(a.workload.Namespace, a.workload.Labels) }
 
 // fronted says what becomes of what a workload without a sidecar sends to a Service that has a waypoint: AuthorizationPolicies and routes count there.
 func (a asking) fronted(host resolve.SidecarHost, port registry.Port, shown resolve.Shown) Verdict {
@@ -46,7 +41,7 @@ func (a asking) authorizedAtWaypoint(v Verdict, port registry.Port, shown resolv
 		return v
 	}
 	what := &authz.Asked{
-		Domains: append([]string{a.snap.Mesh.TrustDomain}, a.snap.Mesh.TrustDomainAliases...),
+		Domains: domainsOf(a.snap),
 		Client:  ClientOf(a.snap, a.workload.Namespace, a.account()), From: a.workload.Address, Remote: a.workload.Address,
 		Authority: shown.Request.Authority, Port: port.Number, SNI: resolve.SNI(port.Number, "", v.Service.Host),
 	}

@@ -333,13 +333,22 @@ func (b *batch) tellGatewayAPI() {
 		maps.Copy(b.retold, b.index.gatewayAPI.backed[host])
 		maps.Copy(b.retold, b.index.gatewayAPI.targets[host])
 	}
-	for key, g := range b.next.gateways {
-		if (b.datagramsTurned || b.authorized[key.Namespace] || b.authorized[b.next.Mesh.RootNamespace]) && g.opensDatagrams() {
-			b.retold[key] = true
-			for _, set := range b.next.sets[key] {
-				b.retold[set.Key] = true
-			}
-		}
+	if b.datagramsTurned || len(b.authorized) > 0 {
+		b.retellDatagrams()
 	}
 	b.changed.GatewayAPI = slices.SortedFunc(maps.Keys(b.retold), config.Key.Compare)
+}
+
+// retellDatagrams has the Gateways told again that open UDP, whose policies say whether anything comes in there.
+func (b *batch) retellDatagrams() {
+	everywhere := b.datagramsTurned || b.authorized[b.next.Mesh.RootNamespace]
+	for key, g := range b.next.gateways {
+		if !g.opensDatagrams() || !everywhere && !b.authorized[key.Namespace] {
+			continue
+		}
+		b.retold[key] = true
+		for _, set := range b.next.sets[key] {
+			b.retold[set.Key] = true
+		}
+	}
 }

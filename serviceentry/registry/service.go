@@ -149,15 +149,22 @@ type Service struct {
 // Wildcard says whether the host is a pattern.
 func (s *Service) Wildcard() bool { return len(s.Host) > 0 && s.Host[0] == '*' }
 
-// Port finds a port by its number.
+// Port finds a port by its number; one for UDP where no other has it.
 func (s *Service) Port(number uint32) (Port, bool) {
-	udp, found := s.DatagramPort(number)
-	for _, p := range s.Ports {
-		if p.Number == number && p.Protocol != UDP {
+	at := -1 // that of UDP
+	for i, p := range s.Ports {
+		switch {
+		case p.Number != number:
+		case p.Protocol != UDP:
 			return p, true
+		case at < 0:
+			at = i
 		}
 	}
-	return udp, found
+	if at < 0 {
+		return Port{}, false
+	}
+	return s.Ports[at], true
 }
 
 // DatagramPort finds the one for UDP.

@@ -246,11 +246,16 @@ func (s *Snapshot) Ambient(ns string, labels map[string]string) bool {
 	return mode == "ambient"
 }
 
+// ByNode says whether a pod with these labels has no sidecar, and is in the mesh by its node's proxy.
+func (s *Snapshot) ByNode(ns string, labels map[string]string) bool {
+	return s.Ambient(ns, labels) && !proxied(labels) && ns != s.Mesh.RootNamespace
+}
+
 // front notes of endpoints of a namespace which of them are pods without sidecars that a waypoint stands before.
 func (b *batch) front(ns string, list []Endpoint) {
 	for i := range list {
 		e := &list[i]
-		e.Fronted = b.next.Ambient(ns, e.Labels) && !proxied(e.Labels) && e.Cluster == "" && ns != b.next.Mesh.RootNamespace && b.behindWaypoint(ns, e.Labels)
+		e.Fronted = b.next.ByNode(ns, e.Labels) && e.Cluster == "" && b.behindWaypoint(ns, e.Labels)
 	}
 }
 

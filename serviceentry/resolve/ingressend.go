@@ -39,7 +39,7 @@ func (a Ingress) unfit(svc *registry.Service) (why, fix string) {
 		return "is looked up by name, or by the address that a client chose", "give it resolution STATIC and endpoints, or name a Service"
 	case svc.Tabled() && (ref == a.Service || a.snap.IsGateway(ref)):
 		return "is a gateway itself", "name the Service that is behind it"
-	case slices.ContainsFunc(svc.Addresses, func(p netip.Prefix) bool { return p.IsSingleIP() && slices.Contains(a.snap.Doors(), p.Addr()) }):
+	case a.snap.IsDoor(svc):
 		return "is a gateway of the mesh, or its control plane", "name a Service of an app"
 	}
 	return "", ""

@@ -21,11 +21,10 @@ const (
 type MeshTLS struct {
 	// Meshed says that it is a service of a mesh that speaks mutual TLS.
 	Meshed bool
-	// Accounts are the service accounts of its endpoints that take mutual TLS ("" for those of which none is known), Auto says that they
-	// are spoken to by it, and AllTake names the ports of a headless one that all of its pods take it at.
+	// Accounts are the service accounts of its endpoints that take mutual TLS ("" for those of which none is known), and Auto says that they
+	// are spoken to by it.
 	Accounts []string
 	Auto     bool
-	AllTake  []uint32
 }
 
 func meshTLS(s *registry.Snapshot, svc *registry.Service) (m MeshTLS) {
@@ -33,20 +32,25 @@ func meshTLS(s *registry.Snapshot, svc *registry.Service) (m MeshTLS) {
 		return m
 	}
 	m.Meshed = true
-	list := s.EndpointsOf(svc)
 	m.Auto, m.Accounts = s.Mesh.AutoMTLS, registry.AccountsOf(svc.Endpoints)
 	if set := s.EndpointSet(svc.Host); svc.Tabled() && set != nil {
 		m.Accounts = set.Accounts
 	}
+	return m
+}
+
+// allTake are the ports of a headless service at which all of its pods take mutual TLS.
+func (m MeshTLS) allTake(s *registry.Snapshot, svc *registry.Service) (ports []uint32) {
 	if !svc.Headless() || len(m.Accounts) == 0 {
-		return m
+		return nil
 	}
+	list := s.EndpointsOf(svc)
 	for _, p := range svc.Ports {
 		if !slices.ContainsFunc(list, func(e registry.Endpoint) bool { return !e.Meshed(e.PortOf(p)) }) {
-			m.AllTake = append(m.AllTake, p.Number)
+			ports = append(ports, p.Number)
 		}
 	}
-	return m
+	return ports
 }
 
 // towards says it for a port, where the proxy chooses the endpoint. As in Istio a DestinationRule's word counts; otherwise it is as each
@@ -83,7 +87,7 @@ func (t *IngressTarget) Mutual(p registry.Port) Mutual { return t.towards(t.Rule
 
 // WithoutMutual is the host for proxies that have no certificate to show in the mesh.
 func (h SidecarHost) WithoutMutual() SidecarHost {
-	h.MeshTLS = MeshTLS{}
+	h.MeshTLS, h.AllTake = MeshTLS{}, nil
 	return h
 }
 

@@ -63,8 +63,9 @@ type SidecarHost struct {
 	Foreign   bool             // it is another namespace's, which does not decide how its ports are read
 	Shut      []uint32         // ports at which a pattern of another namespace would take the host
 	MeshTLS
-	Front *Front // the waypoint that it is reached through; nil without one
-	Led   *Led   // what a VirtualService makes of the way to it; nil without one
+	AllTake []uint32 // ports of a headless service at which all of its pods take mutual TLS
+	Front   *Front   // the waypoint that it is reached through; nil without one
+	Led     *Led     // what a VirtualService makes of the way to it; nil without one
 	// Rest is what happens to connections by address that the host does not take: they are nobody's. It is set where single
 	// addresses were written for the host, or ports are shut.
 	Rest Rest
@@ -139,6 +140,7 @@ func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 	}
 	h.Near = h.seenFrom(a.near)
 	h.MeshTLS = meshTLS(a.snap, svc)
+	h.AllTake = h.allTake(a.snap, svc)
 	return h
 }
 

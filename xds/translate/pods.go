@@ -4,7 +4,6 @@ import (
 	"reflect"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
-	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/resource"
@@ -12,11 +11,7 @@ import (
 
 // BuildPods is the view of a node's pods, which its agent is given.
 func BuildPods(pods []ambient.Pod) *View {
-	v := &View{hosts: ordered.NewLayer(samePart)}
-	for i := range v.resources {
-		v.resources[i] = ordered.NewLayer(sameResource)
-	}
-	next, _ := UpdatePods(v, nil, pods)
+	next, _ := UpdatePods(emptyView(), nil, pods)
 	return next
 }
 

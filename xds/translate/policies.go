@@ -11,7 +11,6 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry"
-	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 	"github.com/sallyport/sallyport/xds/envoy"
@@ -112,11 +111,7 @@ func named(l permit.Level, names string) (out permit.Level) {
 
 // BuildPolicies makes a kind's view from nothing.
 func BuildPolicies(s *registry.Snapshot, p Policed) *View {
-	v := &View{hosts: ordered.NewLayer(samePart)}
-	for i := range v.resources {
-		v.resources[i] = ordered.NewLayer(sameResource)
-	}
-	next, _ := UpdatePolicies(v, s, p, registry.Changed{Mesh: true})
+	next, _ := UpdatePolicies(emptyView(), s, p, registry.Changed{Mesh: true})
 	return next
 }
 

@@ -3,18 +3,13 @@ package translate
 import (
 	"bytes"
 
-	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 	"github.com/sallyport/sallyport/xds/health"
 	"github.com/sallyport/sallyport/xds/resource"
 )
 
 // BuildProbe is the view of the machines of a group, which their agents are given: the group's probe, nil for none.
 func BuildProbe(probe []byte) *View {
-	v := &View{hosts: ordered.NewLayer(samePart)}
-	for i := range v.resources {
-		v.resources[i] = ordered.NewLayer(sameResource)
-	}
-	next, _ := UpdateProbe(v, nil, probe)
+	next, _ := UpdateProbe(emptyView(), nil, probe)
 	return next
 }
 

@@ -113,15 +113,22 @@ func (t *Translator) Forget(changed registry.Changed) {
 
 // Build makes a class's view from nothing.
 func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
-	v := &View{Class: c, hosts: ordered.NewLayer(samePart), uses: uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.Leg]int{}, secrets: map[registry.Given]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}}}
-	for i := range v.resources {
-		v.resources[i] = ordered.NewLayer(sameResource)
-	}
+	v := emptyView()
+	v.Class, v.uses = c, uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.Leg]int{}, secrets: map[registry.Given]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}}
 	e := newEdit(v)
 	e.setEach(s, t)
 	e.setLed(s, t)
 	e.setBase(s, t)
 	return e.done()
+}
+
+// emptyView has nothing in it.
+func emptyView() *View {
+	v := &View{hosts: ordered.NewLayer(samePart)}
+	for i := range v.resources {
+		v.resources[i] = ordered.NewLayer(sameResource)
+	}
+	return v
 }
 
 func samePart(a, b *part.Part) bool             { return a == b }
