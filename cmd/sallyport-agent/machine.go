@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/sidecar/agent"
+	"github.com/sallyport/sallyport/xds/health"
 )
 
 // completeMachine gives a machine that joins by a WorkloadGroup what pods are given: its name, and the address by which it reaches the controller.
 func (f *proxyFlags) completeMachine(c *agent.Config, vars map[string]string) {
-	if vars["ISTIO_META_"+agent.AutoRegisterGroup] == "" {
+	if vars["ISTIO_META_"+health.GroupMetadata] == "" {
 		return
 	}
 	if host, err := os.Hostname(); err == nil && c.Proxy.Name == "" {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +22,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/machine"
 	"github.com/sallyport/sallyport/config/source/wholefile"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/kubetoken"
@@ -86,7 +86,7 @@ func (f *machineFlags) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	account := cmp.Or(group.Spec.(*networking.WorkloadGroup).Template.GetServiceAccount(), "default")
+	account := machine.AccountOf(group.Spec.(*networking.WorkloadGroup))
 	vouch := f.vouchByKey
 	if f.cluster.given() {
 		vouch = f.vouchByCluster

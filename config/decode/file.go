@@ -81,12 +81,8 @@ type reader struct {
 	items  int // the same, whatever they are
 }
 
-// bound counts a document of so many bytes, or, without any, something in one.
-func (r *reader) bound(bytes int) {
-	r.bytes += bytes
-	if bytes == 0 {
-		r.items++
-	}
+// bound refuses what is read once it is too much. Of what is refused nothing more is said.
+func (r *reader) bound() {
 	switch b := r.bounds; {
 	case r.Refused != nil:
 	case b.Bytes > 0 && r.bytes > b.Bytes:

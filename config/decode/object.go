@@ -31,7 +31,8 @@ func (r *reader) document(d document) {
 		r.broken(err.line, err.message, err.fix)
 		return
 	}
-	if r.bound(len(plain)); r.Refused == nil {
+	r.bytes += len(plain)
+	if r.bound(); r.Refused == nil {
 		r.item(d, d.line, plain, 0)
 	}
 }
@@ -44,7 +45,8 @@ func (r *reader) item(d document, line int, plain []byte, depth int) {
 	if string(plain) == "null" {
 		return
 	}
-	if r.bound(0); r.Refused != nil {
+	r.items++
+	if r.bound(); r.Refused != nil {
 		return
 	}
 	var e envelope

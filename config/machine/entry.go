@@ -18,9 +18,6 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 )
 
-// HealthChecks is Istio's annotation of an entry that is an endpoint only while its condition Healthy says so.
-const HealthChecks = decode.HealthChecks
-
 // Origin is where an entry comes from that a machine's proxy made by joining.
 const Origin = "machine"
 
@@ -70,7 +67,7 @@ func Entry(group *config.Object, p Proxy) (*config.Object, error) {
 		return nil, err
 	}
 	if err := mayJoin(group, p); err != nil {
-		return nil, fmt.Errorf("%s of %s may not join %s: %w", p.Address, Account(p.Namespace, p.Account), group.Key, err)
+		return nil, fmt.Errorf("%s of %s may not join %s: %w", p.Address, p.Namespace+"/"+p.Account, group.Key, err)
 	}
 	spec := proto.Clone(g.Template).(*networking.WorkloadEntry)
 	spec.Address, spec.ServiceAccount = p.Address.String(), p.Account
@@ -82,14 +79,16 @@ func Entry(group *config.Object, p Proxy) (*config.Object, error) {
 	maps.Copy(o.Annotations, g.GetMetadata().GetAnnotations())
 	o.Annotations[annotation.IoIstioAutoRegistrationGroup.Name] = group.Name
 	if g.Probe != nil {
-		o.Annotations[HealthChecks] = "true"
+		o.Annotations[decode.HealthChecks] = "true"
 	}
 	decode.Stamp(o)
 	return o, nil
 }
 
-// Account is how a service account is written in words for people.
-func Account(namespace, name string) string { return namespace + "/" + name }
+// AccountOf is the service account of a group's machines.
+func AccountOf(g *networking.WorkloadGroup) string {
+	return cmp.Or(g.GetTemplate().GetServiceAccount(), "default")
+}
 
 // labels are those of the group's machines: which Services a machine stands behind, and whom policies mean, is the namespace's to say. A proxy is there,
 // so clients are told that it takes mutual TLS, unless the group says otherwise.
@@ -104,7 +103,7 @@ func labels(g *networking.WorkloadGroup) map[string]string {
 // mayJoin says why not; nil where it may.
 func mayJoin(group *config.Object, p Proxy) error {
 	g := group.Spec.(*networking.WorkloadGroup)
-	account := cmp.Or(g.GetTemplate().GetServiceAccount(), "default")
+	account := AccountOf(g)
 	switch {
 	case g.Template == nil:
 		return fmt.Errorf("it has no spec.template; write one, as in {serviceAccount: NAME}")

@@ -88,13 +88,20 @@ func (h *handler) config(ctx context.Context) (*Config, error) {
 
 var errNotRead = errors.New("the configuration cannot be read; the server's log says why")
 
+// basis is what an answer about the configuration rests on.
+type basis struct {
+	AsOf   time.Time // when it was in force; zero: it is
+	Unread bool      // neither Secrets nor ConfigMaps were read
+}
+
+func (c *Config) basis() basis { return basis{c.AsOf, c.Snapshot.Unread()} }
+
 // explained is what the configuration in force says of a destination.
 type explained struct {
-	From, URL string    // what was asked
-	Error     string    // why there is no answer
-	AsOf      time.Time // see Config
-	Unread    bool      // neither Secrets nor ConfigMaps were read for it
-	Command   string    // which asks it elsewhere
+	From, URL string // what was asked
+	Error     string // why there is no answer
+	Command   string // which asks it elsewhere
+	basis
 	*policy.Explanation
 }
 
@@ -123,7 +130,7 @@ func (h *handler) explain(ctx context.Context, from, to, account, labels, method
 		x.Error = err.Error()
 		return x
 	}
-	x.AsOf, x.Unread = c.AsOf, c.Snapshot.Unread()
+	x.basis = c.basis()
 	may, w := scopeOf(ctx, c), policy.Workload{}
 	if c.Forward == "" {
 		if w, err = policy.ParseWorkload(from); err != nil {

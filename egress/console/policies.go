@@ -66,7 +66,7 @@ func (h *handler) policiesPage(ctx context.Context, r *http.Request, _ asked) (v
 		}
 	}
 	p.ask(c, may, now)
-	return view{Template: "policies", Title: "Policies", Fixed: true, AsOf: c.AsOf, Unread: c.Snapshot.Unread(), Data: p}, nil
+	return view{Template: "policies", Title: "Policies", Fixed: true, basis: c.basis(), Data: p}, nil
 }
 
 // rulesOf lists a policy's rules, and its default.

@@ -52,7 +52,12 @@ func guardedBy(t *testing.T, change func(*Options)) http.Handler {
 // as gets an address as somebody, the way a program does.
 func as(t *testing.T, h http.Handler, who, method, path string) (int, string) {
 	t.Helper()
-	r := httptest.NewRequest(method, path, nil)
+	return answerTo(t, h, who, httptest.NewRequest(method, path, nil))
+}
+
+// answerTo is the answer to somebody's request.
+func answerTo(t *testing.T, h http.Handler, who string, r *http.Request) (int, string) {
+	t.Helper()
 	r.Host = "localhost"
 	r.Header.Set("Authorization", "Bearer "+who)
 	w := httptest.NewRecorder()

@@ -156,7 +156,7 @@ func (l looked) page(said, yaml string) (v view, err error) {
 	if len(p.Decided) > mostItems { // the newest stay
 		p.Decided = p.Decided[len(p.Decided)-mostItems:]
 	}
-	return view{Template: "review", Title: "Review", Fixed: true, AsOf: l.may.config.AsOf, Unread: l.may.config.Snapshot.Unread(), Data: p}, nil
+	return view{Template: "review", Title: "Review", Fixed: true, basis: l.may.config.basis(), Data: p}, nil
 }
 
 // decide takes a word about an item. It is kept with the others, which sallyport review reads, too.

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -44,16 +43,8 @@ spec: {serviceAccounts: [nightly], rules: [{name: fine, action: Allow, hosts: [f
 func tell(t *testing.T, h http.Handler, who, path string, form url.Values) (int, string) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
-	r.Host = "localhost"
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.Header.Set("Authorization", "Bearer "+who)
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	text, err := io.ReadAll(w.Result().Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w.Code, strings.ReplaceAll(string(text), "<wbr>", "")
+	return answerTo(t, h, who, r)
 }
 
 // TestReadersSeeTheirConfiguration: of the configuration's pages who reads one namespace has its own, and no name of others' objects.

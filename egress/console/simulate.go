@@ -40,7 +40,7 @@ func (h *handler) simulatePage(ctx context.Context, _ *http.Request, _ asked) (v
 	if err != nil {
 		return view{}, err
 	}
-	return view{Template: "simulate", Title: "Simulate", Fixed: true, AsOf: c.AsOf, Unread: c.Snapshot.Unread(), Data: simulatePage{Since: "30d"}}, nil
+	return view{Template: "simulate", Title: "Simulate", Fixed: true, basis: c.basis(), Data: simulatePage{Since: "30d"}}, nil
 }
 
 func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v view, err error) {
@@ -105,7 +105,7 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 		shown := report.ViewOf(found)
 		p.Report = &shown
 	}
-	return view{Template: "simulate", Title: "Simulate", Fixed: true, AsOf: c.AsOf, Unread: c.Snapshot.Unread(), Data: p}, nil
+	return view{Template: "simulate", Title: "Simulate", Fixed: true, basis: c.basis(), Data: p}, nil
 }
 
 // date gives objects the age that they would have: that of those whose places they take, or, in a cluster, none.

@@ -29,9 +29,8 @@ type page func(ctx context.Context, r *http.Request, a asked) (view, error)
 type view struct {
 	Template string // "log" for page/log.html
 	Title    string
-	Fixed    bool      // the page is not about a time: it has no filter
-	AsOf     time.Time // when the configuration that it is about was in force; zero: it is
-	Unread   bool      // neither Secrets nor ConfigMaps were read for it
+	Fixed    bool // the page is not about a time: it has no filter
+	basis         // of a page about the configuration
 	Data     any
 }
 

@@ -8,15 +8,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/actions"
 	"github.com/sallyport/sallyport/egress/suggest"
 )
 
-// The states of an item.
+// The states of an item: those that somebody's word gives it are called as in the log.
 const (
 	StateWaiting  = "waiting"
-	StateApproved = "approved"
-	StateRejected = "rejected"
-	StateSnoozed  = "snoozed"
+	StateApproved = actions.Approved
+	StateRejected = actions.Rejected
+	StateSnoozed  = actions.Snoozed
 )
 
 // Item is one workload, host and port.

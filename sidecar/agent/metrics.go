@@ -66,13 +66,18 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
+// canEnd tries whether connections can be ended. Who does not answer takes its own time, and not that of what is asked next.
+func (c *collector) canEnd() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return c.agent.tunnels.Ends(ctx)
+}
+
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	put := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, kind, value, labels...)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
 	spool := c.agent.spool.Stats()
 	put(c.spoolBytes, prometheus.GaugeValue, float64(spool.Bytes))
 	put(c.spoolLag, prometheus.GaugeValue, float64(spool.LastSeq-min(spool.AckedSeq, spool.LastSeq)))
@@ -90,8 +95,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		put(c.tunnelsEnded, prometheus.CounterValue, float64(s.Ended))
 		put(c.tunnelsFailed, prometheus.CounterValue, float64(s.Failed))
 		put(c.tunnelsUnasked, prometheus.CounterValue, float64(s.Unasked))
-		put(c.tunnelsEnds, prometheus.GaugeValue, number(c.agent.tunnels.Ends(ctx)))
+		put(c.tunnelsEnds, prometheus.GaugeValue, number(c.canEnd()))
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
 	relay, err := c.agent.relay.Status(ctx, false)
 	if err != nil {
 		return

@@ -10,12 +10,9 @@ import (
 	"github.com/sallyport/sallyport/xds/health"
 )
 
-// AutoRegisterGroup is the node metadata, Istio's, with the WorkloadGroup that a machine joins by.
-const AutoRegisterGroup = "AUTO_REGISTER_GROUP"
-
 // machine says whether it is the agent of a machine that joins by a group.
 func (c *Config) machine() bool {
-	group, _ := c.Proxy.Metadata[AutoRegisterGroup].(string)
+	group, _ := c.Proxy.Metadata[health.GroupMetadata].(string)
 	return c.sidecar() && group != ""
 }
 

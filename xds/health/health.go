@@ -1,10 +1,13 @@
-// Package health is what the controller and a machine's agent must write alike: the probe of the machine's WorkloadGroup, and what the agent says
+// Package health is what the controller and a machine's agent must write alike: by which group it joins, the probe of the machine's WorkloadGroup, and what the agent says
 // of it.
 //
 // It imports nothing of ours.
 package health
 
 import "encoding/json"
+
+// GroupMetadata is the node metadata, Istio's, with the WorkloadGroup that a machine joins by.
+const GroupMetadata = "AUTO_REGISTER_GROUP"
 
 // ProbeType is the type of the one resource that tells an agent what to ask its machine's application.
 const ProbeType = "type.googleapis.com/sallyport.machine.v1.Probe"

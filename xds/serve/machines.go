@@ -88,11 +88,11 @@ func (c *Cache) FollowProbes(of func(group config.Key) []byte) { c.probe = of }
 
 // probesChanged tells the agents of machines whose groups have other probes. c.mu is held.
 func (c *Cache) probesChanged(groups []config.Key) {
+	if c.probe == nil {
+		return
+	}
 	for _, group := range groups {
 		cl := c.pods[group.String()]
-		if c.probe == nil {
-			return
-		}
 		now := c.probe(group)
 		view, refs := translate.UpdateProbe(cl.view, cl.probe, now)
 		if cl.view, cl.probe = view, now; len(refs) == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sallyport/sallyport/config/machine"
 	"github.com/sallyport/sallyport/xds/ambient"
+	"github.com/sallyport/sallyport/xds/health"
 	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -19,7 +20,6 @@ const (
 	MetaLabels    = "LABELS"
 	MetaAccount   = "SERVICE_ACCOUNT"
 	MetaForward   = "SALLYPORT_FORWARD_PROXY" // ip:port of an explicit forward proxy
-	MetaGroup     = "AUTO_REGISTER_GROUP"     // Istio's: the WorkloadGroup that a machine joins by
 	MetaNetwork   = "NETWORK"                 // Istio's, of a machine
 )
 
@@ -57,8 +57,8 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 	for k, v := range meta[MetaLabels].GetStructValue().GetFields() {
 		out.Labels[k] = v.GetStringValue()
 	}
-	if group := meta[MetaGroup].GetStringValue(); group != "" && parts[0] == "sidecar" {
-		out.Machine = machineOf(n, group, out)
+	if group := meta[health.GroupMetadata].GetStringValue(); group != "" && parts[0] == "sidecar" {
+		out.Machine = machineOf(n, group, parts, out.Namespace)
 	}
 	for _, ip := range strings.Split(meta["INSTANCE_IPS"].GetStringValue(), ",") {
 		if a, err := netip.ParseAddr(strings.TrimSpace(ip)); err == nil && a.Is6() && !a.Is4In6() && !a.IsLinkLocalUnicast() {
@@ -68,13 +68,12 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 	return out, nil
 }
 
-// machineOf is what a machine's proxy says of it.
-func machineOf(n *core.Node, group string, as translate.Node) *machine.Proxy {
-	parts := strings.Split(n.GetId(), "~")
+// machineOf is what a machine's proxy says of it, whose id has these parts.
+func machineOf(n *core.Node, group string, parts []string, namespace string) *machine.Proxy {
 	address, _ := netip.ParseAddr(parts[1]) // one that is none is refused by whoever judges it
 	at := n.GetLocality()
 	return &machine.Proxy{
-		Group: group, Host: strings.TrimSuffix(parts[2], "."+as.Namespace), Address: address.Unmap(),
+		Group: group, Host: strings.TrimSuffix(parts[2], "."+namespace), Address: address.Unmap(),
 		Network:  n.GetMetadata().GetFields()[MetaNetwork].GetStringValue(),
 		Locality: strings.TrimRight(strings.Join([]string{at.GetRegion(), at.GetZone(), at.GetSubZone()}, "/"), "/"),
 	}

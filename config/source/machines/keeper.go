@@ -260,7 +260,7 @@ func (k *Keeper) renew(h *held) {
 		h.Object = nil
 		return
 	}
-	if group := k.groups[h.Proxy.GroupKey()]; group.Spec.(*networking.WorkloadGroup).Probe != nil {
+	if probed(k.groups[h.Proxy.GroupKey()]) {
 		switch {
 		case !h.Health.Known:
 			machine.TakeOut(o, "its group has a probe, which has not succeeded yet")
@@ -283,4 +283,16 @@ func (k *Keeper) Group(key config.Key) *config.Object {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.groups[key]
+}
+
+// Joins says whether machines of an account may join by some group of its namespace.
+func (k *Keeper) Joins(namespace, account string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, g := range k.groups {
+		if spec := g.Spec.(*networking.WorkloadGroup); key.Namespace == namespace && spec.Template != nil && machine.AccountOf(spec) == account {
+			return true
+		}
+	}
+	return false
 }

@@ -1,11 +1,9 @@
 package machines
 
 import (
-	"cmp"
 	"time"
 
 	"istio.io/api/annotation"
-	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/machine"
@@ -46,16 +44,4 @@ func (k *Keeper) forsaken(o *config.Object) bool {
 		return false
 	}
 	return machine.Holder(namespace, pod) == k.Replica || o.Annotations[annotation.IoIstioDisconnectedAt.Name] != "" || k.Alive != nil && !k.Alive(namespace, pod)
-}
-
-// Joins says whether machines of an account may join by some group of its namespace.
-func (k *Keeper) Joins(namespace, account string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for key, g := range k.groups {
-		if t := g.Spec.(*networking.WorkloadGroup).Template; key.Namespace == namespace && t != nil && cmp.Or(t.ServiceAccount, "default") == account {
-			return true
-		}
-	}
-	return false
 }

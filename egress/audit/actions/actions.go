@@ -16,7 +16,10 @@ import (
 // What is done.
 const (
 	Login = "login"
-	// Others are the words of package review: approved, rejected, snoozed.
+	// Words about an item of package review.
+	Approved = "approved"
+	Rejected = "rejected"
+	Snoozed  = "snoozed"
 )
 
 // proxy is by whom such records are, in the place of a proxy's node id.

@@ -31,7 +31,7 @@ var event = [][2]string{
 	{"count", "CASE WHEN class = 'gap' THEN lost END"},
 	{"metadata", "struct_pack(version := " + query.Literal(ocsf.SchemaVersion) + ", product := struct_pack(name := 'Sallyport', vendor_name := 'Sallyport'), profiles := " +
 		"['" + strings.Join(ocsf.Profiles, "', '") + "'], sequence := seq, logged_time := epoch_ms(ingested), logged_time_dt := ingested)"},
-	{"actor", "struct_pack(user := CASE WHEN class = 'action' THEN struct_pack(uid := '', name := coalesce(nullif(actor, ''), 'nobody logged in'), type_id := CASE WHEN coalesce(actor, '') = '' THEN 0 ELSE 1 END) " +
+	{"actor", "struct_pack(user := CASE WHEN class = 'action' THEN struct_pack(uid := '', name := coalesce(nullif(actor, ''), '" + record.NotLoggedIn + "'), type_id := CASE WHEN coalesce(actor, '') = '' THEN 0 ELSE 1 END) " +
 		"ELSE struct_pack(uid := principal, name := concat_ws('/', nullif(namespace, ''), service_account), type_id := 4) END)"},
 	{"src_endpoint", "struct_pack(ip := " + sourceIP + ", port := " + sourcePort + ", name := workload)"},
 	{"dst_endpoint", "struct_pack(hostname := CASE WHEN class <> 'dns' THEN host END, ip := " + address("destination", 1) + ", port := nullif(port, 0), name := destination_workload)"},
@@ -52,8 +52,8 @@ var event = [][2]string{
 }
 
 // deed is record.Deed.
-const deed = "coalesce(nullif(action, ''), 'something was done') || ' by ' || CASE WHEN coalesce(actor, '') = '' THEN 'whoever reached the page, where nobody logs in' " +
-	"WHEN actor_by = '" + record.BySystem + "' THEN actor || ', by the word of the machine that called' ELSE actor END || CASE WHEN coalesce(reason, '') = '' THEN '' ELSE '; ' || reason END"
+const deed = "coalesce(nullif(action, ''), '" + record.SomethingDone + "') || ' by ' || CASE WHEN coalesce(actor, '') = '' THEN '" + record.NobodyKnown + "' " +
+	"WHEN actor_by = '" + record.BySystem + "' THEN actor || '" + record.ByItsWord + "' ELSE actor END || CASE WHEN coalesce(reason, '') = '' THEN '' ELSE '; ' || reason END"
 
 const would = "coalesce(would_deny_kind, '') <> ''"
 

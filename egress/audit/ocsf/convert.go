@@ -80,7 +80,7 @@ func action(e Event, r record.Record) Event {
 	e.ProxyEndpoint = nil // the class has none
 	e.Actor = &Actor{User{Name: r.Actor, Type: "User", TypeID: 1}}
 	if r.Actor == "" {
-		e.Actor.User = User{Name: "nobody logged in", Type: "Unknown"}
+		e.Actor.User = User{Name: record.NotLoggedIn, Type: "Unknown"}
 	}
 	e.API = &API{Operation: r.Action, Service: Service{Name: "sallyport " + r.Reporter}}
 	if e.SrcEndpoint = named(endpoint(r.Source)); e.SrcEndpoint == nil {

@@ -17,7 +17,7 @@ import (
 const tellServiceName = "sallyport.audit.v1.Actions"
 
 // told are the actions that a command may tell of.
-var told = []string{"approved", "rejected", "snoozed"}
+var told = []string{actions.Approved, actions.Rejected, actions.Snoozed}
 
 // ErrNobodyToTell is of a log that no server keeps.
 var ErrNobodyToTell = errors.New("no audit server is running on this log")

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sallyport/sallyport/config/decode"
-	"github.com/sallyport/sallyport/config/machine"
 	"github.com/sallyport/sallyport/config/source/machines"
 )
 
@@ -26,7 +25,7 @@ func specOf(e *networking.WorkloadEntry) (out map[string]any, err error) {
 
 // tellHealth makes the condition Healthy what the probe says, where there is one. Other conditions stay.
 func (s *Store) tellHealth(ctx context.Context, held *unstructured.Unstructured, e machines.Entry) error {
-	if e.Object.Annotations[machine.HealthChecks] == "" || !e.Health.Known {
+	if e.Object.Annotations[decode.HealthChecks] == "" || !e.Health.Known {
 		return nil
 	}
 	status, message := "True", ""

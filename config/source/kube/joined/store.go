@@ -117,7 +117,7 @@ func (s *Store) fill(o *unstructured.Unstructured, e machines.Entry) error {
 	if notes == nil {
 		notes = map[string]string{}
 	}
-	delete(notes, machine.HealthChecks)
+	delete(notes, decode.HealthChecks)
 	maps.Copy(notes, e.Object.Annotations)
 	notes[annotation.IoIstioWorkloadController.Name] = s.replica
 	notes[annotation.IoIstioConnectedAt.Name] = e.Connected.UTC().Format(time.RFC3339Nano)
