@@ -90,6 +90,9 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	if f.out.MachineGrace <= 0 {
 		return usageError{fmt.Errorf("--machine-grace %s: write a time, such as %s", f.out.MachineGrace, machines.Grace)}
 	}
+	if f.out.SecureAddr == "" {
+		return usageError{errors.New("--secure-xds-addr: agents come by it, so there is no controller without; to keep it from others, name an address such as 127.0.0.1:15012")}
+	}
 	log, err := logger(f.logLevel)
 	if err != nil {
 		return err

@@ -15,6 +15,8 @@ func TestControllerFlags(t *testing.T) {
 		{nil, exitUsage, "--config-dir"},
 		{[]string{"--config-dir", "/nowhere"}, exitUsage, `"/nowhere": there is no such directory`},
 		{[]string{"--config-dir", dir, "--cert-ttl", "59s"}, exitUsage, "the shortest is 1m0s"},
+		{[]string{"--config-dir", dir, "--secure-xds-addr", ""}, exitUsage, "--secure-xds-addr"},
+		{[]string{"--config-dir", dir, "--machine-grace", "0s"}, exitUsage, "--machine-grace"},
 		{[]string{"--config-dir", dir, "--cert-ttl", "soon"}, exitUsage, "--cert-ttl"},
 		{[]string{"--config-dir", dir, "--log-level", "loud"}, exitUsage, "debug, info, warn or error"},
 		{[]string{"--config-dir", dir, "extra"}, exitUsage, `"extra": unexpected argument`},

@@ -129,7 +129,7 @@ func (f *machineFlags) group() (*config.Object, error) {
 	}
 	switch {
 	case len(found) == 0 && len(read.Findings) > 0:
-		return nil, fmt.Errorf("%s: %s", f.file, read.Findings[0])
+		return nil, errors.New(read.Findings[0].String()) // which names the file
 	case len(found) != 1:
 		return nil, usageError{fmt.Errorf("%s has %d WorkloadGroups that could be meant, want one: name it by --group NAMESPACE/NAME", f.file, len(found))}
 	}
