@@ -15,7 +15,7 @@ import (
 // change is of what asks and of what judges at once; what is to ask meanwhile has been sent.
 type change struct {
 	judges map[string]*resource.Resource // what is sent next, by name
-	asked  map[string]*resource.Resource // what goes with that, of translate.Abouts
+	asked  map[string]*resource.Resource // what goes with that, as of abouts
 }
 
 // step gives what a stream is to have now of a filter of policies, in place of what is served; nil where it keeps what it has.
@@ -113,12 +113,14 @@ func (c *change) lacks(known map[string]string) bool {
 	return false
 }
 
-// abouts is what is served that says what somebody is asked about.
+// abouts is what is served that says what somebody is asked about, and who.
 func (s *stream) abouts() map[string]*resource.Resource {
 	out := map[string]*resource.Resource{}
-	for _, name := range translate.Abouts() {
-		if r, ok := s.policed.view.Get(resource.Extension, name); ok {
-			out[name] = r
+	for _, about := range translate.Abouts() {
+		for _, name := range []string{about, translate.Asker(about)} {
+			if r, ok := s.policed.view.Get(resource.Extension, name); ok {
+				out[name] = r
+			}
 		}
 	}
 	return out
@@ -129,22 +131,26 @@ func (s *stream) abouts() map[string]*resource.Resource {
 func (s *stream) asksMeanwhile(abouts map[string]*resource.Resource) (meanwhile map[string]*resource.Resource, less bool) {
 	meanwhile = map[string]*resource.Resource{}
 	mixed := false
-	for name, now := range abouts {
-		before := s.asked[name]
+	for _, name := range translate.Abouts() {
+		now, before := abouts[name], s.asked[name]
 		switch {
-		case before != nil && before.Version == now.Version:
+		case now == nil:
+		case sameVersion(before, now):
 		case before == nil || translate.AsksNobody(before):
 			less = less || translate.AsksNobody(now)
 		default:
 			less = less || translate.AsksNobody(now)
 			mixed = mixed || !translate.AsksNobody(now)
-			if b := s.policed.between(before, now); b != nil {
+			asker := translate.Asker(name)
+			if b := s.policed.between(before, now, sameVersion(s.asked[asker], abouts[asker])); b != nil {
 				meanwhile[name] = b
 			}
 		}
 	}
 	return meanwhile, less && !mixed
 }
+
+func sameVersion(a, b *resource.Resource) bool { return a != nil && b != nil && a.Version == b.Version }
 
 // differs says whether Envoy knows another version of one of these filters than it is to have.
 func (s *stream) differs(known map[string]string, these func(name string) bool) bool {

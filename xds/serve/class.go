@@ -27,11 +27,11 @@ type class struct {
 	refs   int               // in steps
 	users  int               // streams, and classes over it
 
-	changed [typeCount]uint64                // the step in which a type last changed
-	whole   [typeCount]*payload              // everything of a type, while it is asked for
-	since   map[behind]difference            // what streams lack that were sent the same
-	all     [typeCount]*inventory            // for state-of-the-world streams, once there is one
-	mixed   map[[2]string]*resource.Resource // translate.Between, by both versions
+	changed [typeCount]uint64              // the step in which a type last changed
+	whole   [typeCount]*payload            // everything of a type, while it is asked for
+	since   map[behind]difference          // what streams lack that were sent the same
+	all     [typeCount]*inventory          // for state-of-the-world streams, once there is one
+	mixed   map[mixture]*resource.Resource // translate.Between
 }
 
 // behind says where streams are that lack the same.
@@ -90,15 +90,21 @@ func (c *class) note(refs []resource.Ref) {
 	c.since, c.mixed = nil, nil
 }
 
+// mixture is what translate.Between is made of, by versions.
+type mixture struct {
+	before, now string
+	sameAsked   bool
+}
+
 // between is made once for all streams whose Envoy has the same.
-func (c *class) between(before, now *resource.Resource) *resource.Resource {
-	both := [2]string{before.Version, now.Version}
+func (c *class) between(before, now *resource.Resource, sameAsked bool) *resource.Resource {
+	both := mixture{before.Version, now.Version, sameAsked}
 	b, ok := c.mixed[both]
 	if !ok {
 		if c.mixed == nil {
-			c.mixed = map[[2]string]*resource.Resource{}
+			c.mixed = map[mixture]*resource.Resource{}
 		}
-		b = translate.Between(before, now)
+		b = translate.Between(before, now, sameAsked)
 		c.mixed[both] = b
 	}
 	return b

@@ -122,6 +122,14 @@ func Judges(name string) bool {
 // Abouts are the names of what says what somebody is asked about.
 func Abouts() []string { return []string{envoy.FilterCustom, envoy.FilterCustomConnections} }
 
+// Asker is the name of what asks about what one of Abouts says.
+func Asker(about string) string {
+	if about == envoy.FilterCustomConnections {
+		return envoy.FilterAuthorizerConnections
+	}
+	return envoy.FilterAuthorizer
+}
+
 // nobodyAsked are the two filters, of requests or of connections, where nobody is asked: closed denies what the first one denies by itself, if
 // anything. The second denies what a first one notes that is of before, or after, an edit.
 func nobodyAsked(closed *envoy.OnMatch) []*resource.Resource {

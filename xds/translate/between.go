@@ -23,20 +23,26 @@ func AsksNobody(r *resource.Resource) bool {
 	return false
 }
 
-// Between is a resource of Abouts for while what judges by itself changes, too: what it denies, before or now, is denied; somebody is asked about what is to be
-// asked about; and of all else what was asked about until now is denied. Both are such as are served, so it is about as large as both together. nil where one of them is none that
-// was made here.
-func Between(before, now *resource.Resource) *resource.Resource {
+// Between is a resource of Abouts for while what judges by itself changes, too: what it denies, before or now, is denied, and somebody is asked about what is to be
+// asked about. What was asked about until now is asked about as well where the same one is asked, in the same way, before and now; and where not, denied: another one's answer
+// says nothing of it. Both are such as are served, so it is about as large as both together. nil where one of them is none that was made here.
+func Between(before, now *resource.Resource, sameAsked bool) *resource.Resource {
 	was, is := aboutOf(before), aboutOf(now)
 	if was == nil || is == nil {
 		return nil
 	}
-	denies := either(is.GetMatcher(), either(was.GetMatcher(), unless(is.GetShadowMatcher(), was.GetShadowMatcher())))
+	denies, asks := was.GetMatcher(), is.GetShadowMatcher()
+	if sameAsked {
+		asks = either(asks, was.GetShadowMatcher())
+	} else {
+		denies = either(denies, unless(asks, was.GetShadowMatcher()))
+	}
+	denies = either(is.GetMatcher(), denies)
 	switch m := is.(type) {
 	case *httprbacv3.RBAC:
-		m.Matcher = denies
+		m.Matcher, m.ShadowMatcher = denies, asks
 	case *netrbacv3.RBAC:
-		m.Matcher = denies
+		m.Matcher, m.ShadowMatcher = denies, asks
 	}
 	return envoy.SealExtension(now.Name, is)
 }
