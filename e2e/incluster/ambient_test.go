@@ -340,6 +340,8 @@ func (s *stage) agentAway() {
 
 // agentsRolled: an upgrade closes nothing, and opens nothing. Pods come and go meanwhile.
 func (s *stage) agentsRolled() {
+	// Kubernetes forgets to look again whether a surplus pod is available where the one before was not yet so when the template changed.
+	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=1m")
 	before := s.kubectl("get", "pods", "-n", system, "-l", agentLabel, "-o", "name")
 	tr := s.begin(s.podIP(calm, "app"))
 	s.kubectl("rollout", "restart", "-n", system, "daemonset/sallyport-ambient")

@@ -76,8 +76,10 @@ func (s *Scene) programs() []*world.Process {
 
 // startOutside starts the outside with its names, each at an address of its own.
 func (s *Scene) startOutside(at outside.Sockets, addrs []netip.Addr, httpPort, httpsPort uint16, nameServer netip.AddrPort) error {
+	names := []string{externalHost, secondHost, unregisteredHost}
+	names = append(names, usedOfMany()...)
 	o, err := outside.Start(at, outside.Plan{
-		Names: []string{externalHost, secondHost, unregisteredHost}, Addrs: addrs,
+		Names: names, Addrs: addrs,
 		HTTPPort: httpPort, HTTPSPort: httpsPort, NameServer: nameServer,
 	})
 	if err != nil {

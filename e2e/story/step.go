@@ -45,6 +45,7 @@ func Steps() []Step {
 		{"from-disk", "agents and Envoys killed too come back from disk", Namespaces, fromDisk},
 		{"audit", "the audit log holds all of it", Anywhere, auditHoldsAll},
 		{"memory", "an agent at rest takes at most 30 MiB", Namespaces, smallAgent},
+		{"many", "ten thousand registered hosts: a sidecar holds them all, or what its pod uses", Namespaces, manyRegistered},
 		{"shutdown", "`sallyport up` ends cleanly", Loopback, cleanShutdown},
 	}
 }
@@ -58,7 +59,7 @@ type Result struct {
 }
 
 // stepLimit ends a step that hangs.
-const stepLimit = 2 * time.Minute
+const stepLimit = 4 * time.Minute
 
 // Try runs one step on the scene.
 func (s *Scene) Try(ctx context.Context, step Step) Result {
