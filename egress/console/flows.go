@@ -59,9 +59,9 @@ func (h *handler) flowsPage(ctx context.Context, r *http.Request, a asked) (view
 	if p.Bytes {
 		order = "bytes"
 	}
-	err := h.rows(ctx, fmt.Sprintf(`SELECT *, count(*) OVER ()::UBIGINT FROM (SELECT %s AS workload, coalesce(host, '') AS host, count(*)::UBIGINT AS records, count(*) FILTER (verdict = 'denied')::UBIGINT AS denied,
-			coalesce(least(sum(bytes_sent::HUGEINT + bytes_received), 18446744073709551615), 0)::UBIGINT AS bytes
-		FROM %s WHERE `+schema.Traffic+` AND %s GROUP BY ALL) ORDER BY %s DESC, workload, host LIMIT %d`, who, store.Table, where, order, mostFlows), args, func(rows *sql.Rows) error {
+	err := h.rows(ctx, fmt.Sprintf(`SELECT * EXCLUDE sender, count(*) OVER ()::UBIGINT FROM (SELECT %s AS workload, coalesce(host, '') AS host, count(*)::UBIGINT AS records, count(*) FILTER (verdict = 'denied')::UBIGINT AS denied,
+			coalesce(least(sum(bytes_sent::HUGEINT + bytes_received), 18446744073709551615), 0)::UBIGINT AS bytes, coalesce(namespace, '') AS sender
+		FROM %s WHERE `+schema.Traffic+` AND %s GROUP BY ALL) ORDER BY %s LIMIT %d`, who, store.Table, where, inTurn("sender", order+" DESC, workload, host", mostFlows), mostFlows), args, func(rows *sql.Rows) error {
 		var f flow
 		var all uint64
 		err := rows.Scan(&f.Workload, &f.Host, &f.Records, &f.Denied, &f.Bytes, &all)
@@ -77,6 +77,7 @@ func (h *handler) flowsPage(ctx context.Context, r *http.Request, a asked) (view
 		p.More = all - uint64(len(p.Flows))
 		return err
 	})
+	slices.SortStableFunc(p.Flows, func(a, b flow) int { return cmp.Compare(b.weight, a.weight) })
 	p.draw(a)
 	return view{Template: "flows", Title: "Flows", Data: p}, err
 }

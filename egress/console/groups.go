@@ -100,7 +100,7 @@ const domains = 20_000
 // groups adds up by a dimension; most is how many there can be, and order an expression of SQL, the greatest first.
 func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, order string) (g groups, err error) {
 	g.By, g.Other = d, "hosts"
-	others, limit := "host", most+1
+	others, limit := "host", most
 	if d.page == "host" || d.Name == "domain" {
 		g.Other, others = "workloads", who
 	}
@@ -108,20 +108,26 @@ func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, or
 		limit = domains
 	}
 	where, args := a.Filter.Condition()
-	err = h.rows(ctx, fmt.Sprintf(`SELECT %s AS value, count(*)::UBIGINT AS records, count(*) FILTER (verdict = 'denied')::UBIGINT AS denied,
+	heaviest := order + " DESC, records DESC, value"
+	places := heaviest
+	if d.Name == "workload" {
+		places = inTurn("split_part(value, '/', 1)", heaviest, most)
+	}
+	err = h.rows(ctx, fmt.Sprintf(`SELECT * FROM (SELECT *, count(*) OVER ()::UBIGINT FROM (SELECT %s AS value, count(*)::UBIGINT AS records, count(*) FILTER (verdict = 'denied')::UBIGINT AS denied,
 			coalesce(least(sum(bytes_sent::HUGEINT + bytes_received), 18446744073709551615), 0)::UBIGINT AS bytes, approx_count_distinct(%s)::UBIGINT, min(time), max(time)
-		FROM %s WHERE `+schema.Traffic+` AND %s GROUP BY value ORDER BY %s DESC, records DESC, value LIMIT %d`, d.column, others, store.Table, where, order, limit), args,
+		FROM %s WHERE `+schema.Traffic+` AND %s GROUP BY value) ORDER BY %s LIMIT %d) ORDER BY %s`, d.column, others, store.Table, where, places, limit, heaviest), args,
 		func(rows *sql.Rows) error {
 			var x group
-			err := rows.Scan(&x.Value, &x.Records, &x.Denied, &x.Bytes, &x.Others, &x.First, &x.Last)
+			var all uint64
+			err := rows.Scan(&x.Value, &x.Records, &x.Denied, &x.Bytes, &x.Others, &x.First, &x.Last, &all)
 			g.List = append(g.List, x)
+			g.More = all > uint64(len(g.List))
 			return err
 		})
 	if err != nil {
 		return g, err
 	}
 	if d.Name == "domain" {
-		g.More = len(g.List) == domains
 		g.List = byDomain(g.List)
 	}
 	if len(g.List) > most {
@@ -131,6 +137,12 @@ func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, or
 		g.List[i].address(a, d)
 	}
 	return g, nil
+}
+
+// inTurn is an order of SQL in which half of so many places are for the first of all, and the others for the first of each of what is told apart
+// by a column, in turn: what one namespace does leaves room for what others did.
+func inTurn(by, order string, most int) string {
+	return fmt.Sprintf("CASE WHEN row_number() OVER (ORDER BY %[2]s) <= %[3]d THEN 0 ELSE row_number() OVER (PARTITION BY %[1]s ORDER BY %[2]s) END, %[2]s", by, order, most/2)
 }
 
 // address fills in where a group leads.

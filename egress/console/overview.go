@@ -94,22 +94,19 @@ func askable(terms []query.Term) bool {
 func (h *handler) news(ctx context.Context, a asked, o *overview) error {
 	f := a.Filter
 	f.Since, f.Until = time.Time{}, time.Time{}
+	const newestFirst = "first DESC, who, host"
 	where, args := f.OfSenders()
-	err := h.rows(ctx, `SELECT `+whoInput+` AS who, host, max(port), min(first) AS first, least(sum(records), 18446744073709551615)::UBIGINT, arg_max(verdict, last)
+	return h.rows(ctx, `SELECT * FROM (SELECT *, count(*) OVER () > ? FROM (SELECT `+whoInput+` AS who, host, max(port), min(first) AS first, least(sum(records), 18446744073709551615)::UBIGINT, arg_max(verdict, last)
 		FROM `+store.Sightings+` WHERE host <> '' AND class <> 'gap' AND `+where+`
-		GROUP BY who, host HAVING min(first) >= ? AND min(first) < ? ORDER BY first DESC, who, host LIMIT ?`,
-		append(args, a.Filter.Since.UTC(), a.Filter.Until.UTC(), shortList+1), func(rows *sql.Rows) error {
+		GROUP BY who, host HAVING min(first) >= ? AND min(first) < ?) ORDER BY `+inTurn("split_part(who, '/', 1)", newestFirst, shortList)+` LIMIT ?) ORDER BY `+newestFirst,
+		append(append([]any{shortList}, args...), a.Filter.Since.UTC(), a.Filter.Until.UTC(), shortList), func(rows *sql.Rows) error {
 			var x fresh
-			err := rows.Scan(&x.Workload, &x.Host, &x.Port, &x.First, &x.Records, &x.Verdict)
+			err := rows.Scan(&x.Workload, &x.Host, &x.Port, &x.First, &x.Records, &x.Verdict, &o.NewMore)
 			e := query.Expression{Since: a.Expression.Since, Until: a.Expression.Until, Terms: append(termsOfWorkload(x.Workload), is("host", x.Host))}
 			x.Link = link("/log", e)
 			o.New = append(o.New, x)
 			return err
 		})
-	if o.NewMore = len(o.New) > shortList; o.NewMore {
-		o.New = o.New[:shortList]
-	}
-	return err
 }
 
 // whoInput is who, of inputs.

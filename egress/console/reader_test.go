@@ -44,9 +44,13 @@ func guardedBy(t *testing.T, change func(*Options)) http.Handler {
 		DestinationWorkload: record.Workload{Namespace: "legacy", ServiceAccount: "db", Name: "db-0"}, Reason: "came to db",
 	})
 	return served(t, records, func(o *Options) {
-		o.Login = &login.Options{Cluster: roles{"auditor": {""}, "owner": {"legacy"}, "stranger": {"elsewhere"}}}
+		guardedOptions(o)
 		change(o)
 	})
+}
+
+func guardedOptions(o *Options) {
+	o.Login = &login.Options{Cluster: roles{"auditor": {""}, "owner": {"legacy"}, "stranger": {"elsewhere"}}}
 }
 
 // as gets an address as somebody, the way a program does.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,8 +22,8 @@ import (
 // reviewPage is what waits for a word, and what was decided.
 type reviewPage struct {
 	Waiting, Decided []item
-	More             int  // that wait, and are not shown
-	Truncated        bool // there is more in the log than was read
+	More             int      // that wait, and are not shown
+	Cut              []string // namespaces of which there is more in the log than was read
 	Said             string
 	YAML             string // of what was approved just now
 }
@@ -84,10 +85,15 @@ func (s scope) seen(log *seen.Log) *seen.Log {
 	if s.All {
 		return log
 	}
-	own := &seen.Log{Since: log.Since, Until: log.Until, Oldest: log.Oldest, Truncated: log.Truncated, Rules: map[seen.Rule]bool{}}
+	own := &seen.Log{Since: log.Since, Until: log.Until, Oldest: log.Oldest, Cut: map[string]bool{}, Rules: map[seen.Rule]bool{}}
 	for _, f := range log.Flows {
 		if s.has(f.Namespace) {
 			own.Flows = append(own.Flows, f)
+		}
+	}
+	for namespace := range log.Cut {
+		if s.has(namespace) {
+			own.Cut[namespace] = true
 		}
 	}
 	for r := range log.Rules {
@@ -137,7 +143,7 @@ func (h *handler) reviewPage(ctx context.Context, _ *http.Request, _ asked) (v v
 
 // page lists the items.
 func (l looked) page(said, yaml string) (v view, err error) {
-	p := reviewPage{Said: said, YAML: yaml, Truncated: l.log.Truncated}
+	p := reviewPage{Said: said, YAML: yaml, Cut: slices.Sorted(maps.Keys(l.log.Cut))}
 	decisions, err := l.files.Read()
 	if err != nil {
 		return v, err

@@ -41,7 +41,7 @@ func view(from, to time.Time) string {
 		" AND " + schema.Traffic + " AND coalesce(direction, 'outbound') = 'outbound' AND path <> 'mesh')"
 }
 
-// statement writes a rule as one SELECT of so many rows of each namespace at most: what one of them does shall not push out what another one
+// statement writes a rule as one SELECT of so many rows of each namespace at most, and in turn: what one of them does shall not push out what another one
 // has. All that comes before the file's text is on the text's first line, so that
 // the line that DuckDB names in a message is the file's.
 func (r *Rule) statement(window Window, in Inputs, set map[string]string, rows int) (string, error) {
@@ -65,9 +65,10 @@ func (r *Rule) statement(window Window, in Inputs, set map[string]string, rows i
 		return "", err
 	}
 	text = strings.TrimRight(text, "; \t\r\n")
+	const place = "row_number() OVER (PARTITION BY namespace ORDER BY count DESC, workload, host)"
 	return "WITH traffic AS NOT MATERIALIZED " + view(window.Since, window.Until) + ", past AS NOT MATERIALIZED " + view(window.Past, window.Since) +
-		" SELECT * FROM ( " + text + "\n) QUALIFY row_number() OVER (PARTITION BY namespace ORDER BY count DESC, workload, host) <= " + strconv.Itoa(rows) +
-		" LIMIT " + strconv.Itoa(MaxFindings), nil
+		" SELECT * FROM ( " + text + "\n) QUALIFY " + place + " <= " + strconv.Itoa(rows) +
+		" ORDER BY " + place + " LIMIT " + strconv.Itoa(MaxFindings), nil
 }
 
 // substitute puts values in the place of $names, where these are neither in a text nor in a comment.

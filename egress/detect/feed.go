@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
@@ -85,25 +87,28 @@ func (f *Feed) Match(host string) string {
 	return ""
 }
 
-// match finds the hosts of the log that the feed names. The feed stays here: only what both have goes into a statement.
+// match finds the hosts of the log that the feed names: of each namespace in turn. The feed stays here: only what both have goes into a statement.
 func (f *Feed) match(ctx context.Context, log Log, window Window) (hits []hit, err error) {
-	of, taken := map[string]int{}, map[string]bool{}
+	of := map[string][]hit{}
 	statement := "SELECT DISTINCT namespace, rtrim(lower(host), '.') AS host FROM " + store.Table + " WHERE " + schema.Traffic + " AND host <> '' AND time >= " +
 		query.Instant(window.Since) + " AND time < " + query.Instant(window.Until)
 	err = log.SQL(ctx, statement, rows(func(cells []any) error {
 		namespace, _ := cells[0].(string)
 		host, _ := cells[1].(string)
-		entry := f.Match(host)
-		if entry == "" || of[namespace] >= maxHitsOfOne || len(hits) >= maxHits {
-			return nil
-		}
-		of[namespace]++
-		if !taken[host] {
-			taken[host] = true
-			hits = append(hits, hit{host, entry})
+		if entry := f.Match(host); entry != "" && len(of[namespace]) < maxHitsOfOne {
+			of[namespace] = append(of[namespace], hit{host, entry})
 		}
 		return nil
 	}))
+	taken, namespaces := map[string]bool{}, slices.Sorted(maps.Keys(of))
+	for i := range maxHitsOfOne {
+		for _, namespace := range namespaces {
+			if i < len(of[namespace]) && len(hits) < maxHits && !taken[of[namespace][i].host] {
+				taken[of[namespace][i].host] = true
+				hits = append(hits, of[namespace][i])
+			}
+		}
+	}
 	return hits, err
 }
 

@@ -342,6 +342,24 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
+// TestManyNeighbours: nor do many namespaces together push out what one has.
+func TestManyNeighbours(t *testing.T) {
+	c := newCorpus(1)
+	for i := range 6000 {
+		c.one(end.Add(-time.Hour-time.Duration(i)*time.Second), "loud", fmt.Sprintf("a%d.bad.test", i), name, func(r *record.Record) { r.Workload.Namespace = fmt.Sprint("a-", i/200) })
+	}
+	c.one(end.Add(-time.Hour), "quiet", "b.bad.test", name, func(r *record.Record) { r.Workload.Namespace = "b" })
+	feed, err := detect.ReadFeed(strings.NewReader("bad.test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := slices.DeleteFunc(detect.BuiltIn(), func(r *detect.Rule) bool { return r.ID != "feed" })
+	report := run(t, c.stored(t), rules, detect.Options{Inputs: detect.Inputs{Feed: feed}})
+	if !slices.ContainsFunc(report.Findings, func(f detect.Finding) bool { return f.Namespace == "b" }) || len(report.Findings) != detect.MaxFindings {
+		t.Errorf("%d findings, and none of b", len(report.Findings))
+	}
+}
+
 // TestEnd: the end of the caller's context is an error, and not a broken rule.
 func TestEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -19,8 +19,8 @@ type Log struct {
 	// Gaps are the records that are missing in the window. Nameless are those of nobody who is known, Claimed those in which a gateway
 	// that is not believed about others names its clients: neither are in Flows.
 	Gaps, Nameless, Claimed uint64
-	// Truncated says that there is more than MaxFlows, and that the flows with the fewest records are left out.
-	Truncated bool
+	// Cut are the namespaces that have more flows than their share of MaxFlows: those with the fewest records are left out.
+	Cut map[string]bool
 }
 
 // Rule names a rule of an EgressPolicy.

@@ -23,6 +23,7 @@ type Source interface {
 type Question struct {
 	Since, Until time.Time // Until is not included
 	Namespace    string    // of the workloads; "": of all
+	Most         int       // so many flows are read: MaxFlows, unless it is set
 }
 
 // Read adds up the log.
@@ -57,15 +58,18 @@ func (q Question) where(condition string) string {
 // keys are the columns that tell flows apart, but for their verdicts and protocols.
 const keys = "namespace, service_account, coalesce(labels, '') AS labels, host, port, protocol, verdict, path"
 
+// readFlows reads each namespace's flows in turn, those with the most records first: what one of them does pushes out what another one did only
+// where that has more than its share.
 func (l *Log) readFlows(ctx context.Context, s Source, q Question) error {
-	statement := fmt.Sprintf(`SELECT %s, epoch_us(min(time)), epoch_us(max(time)),
+	statement := fmt.Sprintf(`SELECT *, row_number() OVER mine AS place, count(*) OVER (PARTITION BY namespace) FROM (SELECT %[1]s, epoch_us(min(time)), epoch_us(max(time)),
 	list(DISTINCT epoch_us(time) // 86400000000),
-	list_slice(list_sort(list(DISTINCT workload)), 1, %d),
-	list_slice(list_sort(list(DISTINCT regexp_replace(destination, ':[0-9]*$', ''))), 1, %d),
-	count(*), CAST(sum(bytes_sent) AS VARCHAR), CAST(sum(bytes_received) AS VARCHAR)
-FROM records WHERE %s GROUP BY ALL ORDER BY count(*) DESC, namespace, service_account, labels, host, port, protocol, verdict, path LIMIT %d`,
-		keys, MaxReplicas, MaxDestinations, q.where(outside), MaxFlows+1)
-	err := s.SQL(ctx, statement, rows{16, func(c cells) {
+	list_slice(list_sort(list(DISTINCT workload)), 1, %[2]d),
+	list_slice(list_sort(list(DISTINCT regexp_replace(destination, ':[0-9]*$', ''))), 1, %[3]d),
+	count(*) AS n, CAST(sum(bytes_sent) AS VARCHAR), CAST(sum(bytes_received) AS VARCHAR)
+FROM records WHERE %[4]s GROUP BY ALL) WINDOW mine AS (PARTITION BY namespace ORDER BY n DESC, service_account, labels, host, port, protocol, verdict, path)
+ORDER BY place, n DESC, namespace LIMIT %[5]d`, keys, MaxReplicas, MaxDestinations, q.where(outside), cmp.Or(q.Most, MaxFlows))
+	there, read := map[string]uint64{}, map[string]uint64{}
+	err := s.SQL(ctx, statement, rows{18, func(c cells) {
 		f := &Flow{Namespace: c.text(0), Account: c.text(1), Labels: c.text(2), Host: c.text(3), Port: uint32(min(c.number(4), 65535)), Protocol: c.text(5), Verdict: record.Verdict(c.text(6)), Way: c.text(7)}
 		f.First, f.Last = c.time(8), c.time(9)
 		for _, day := range c.list(10) {
@@ -75,9 +79,14 @@ FROM records WHERE %s GROUP BY ALL ORDER BY count(*) DESC, namespace, service_ac
 		f.Records, f.BytesSent, f.BytesReceived = c.number(13), c.number(14), c.number(15)
 		slices.Sort(f.Days)
 		l.Flows = append(l.Flows, f)
+		there[f.Namespace] = c.number(17)
+		read[f.Namespace]++
 	}})
-	if l.Truncated = len(l.Flows) > MaxFlows; l.Truncated {
-		l.Flows = l.Flows[:MaxFlows]
+	l.Cut = map[string]bool{}
+	for namespace, n := range there {
+		if read[namespace] < n {
+			l.Cut[namespace] = true
+		}
 	}
 	slices.SortFunc(l.Flows, (*Flow).Compare)
 	return err

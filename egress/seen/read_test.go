@@ -82,7 +82,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if log.Gaps != 7 || log.Nameless != 1 || log.Claimed != 1 || log.Truncated || !log.Oldest.Equal(noon.AddDate(0, 0, -3)) {
+	if log.Gaps != 7 || log.Nameless != 1 || log.Claimed != 1 || len(log.Cut) > 0 || !log.Oldest.Equal(noon.AddDate(0, 0, -3)) {
 		t.Errorf("%+v", log)
 	}
 	if want := map[seen.Rule]bool{{Namespace: "shop", Policy: "list", Name: "one"}: true}; !reflect.DeepEqual(log.Rules, want) {
@@ -121,5 +121,29 @@ func TestReadAnEmptyLog(t *testing.T) {
 	log, err := seen.Read(t.Context(), source(t), seen.Question{})
 	if err != nil || len(log.Flows) != 0 || !log.Oldest.IsZero() || log.Gaps != 0 {
 		t.Errorf("%+v %v", log, err)
+	}
+}
+
+// TestShares: however many flows one namespace has, another one's few are read, and which one is cut is said.
+func TestShares(t *testing.T) {
+	var records []record.Record
+	for i := range 200 {
+		for range 3 {
+			records = append(records, rec(0, "loud-1", fmt.Sprintf("h%d.test", i), func(r *record.Record) { r.Workload.Namespace = "loud" }))
+		}
+	}
+	for i := range 5 {
+		records = append(records, rec(0, "cart-1", fmt.Sprintf("h%d.test", i), nil))
+	}
+	log, err := seen.Read(t.Context(), source(t, records...), seen.Question{Most: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]int{}
+	for _, f := range log.Flows {
+		of[f.Namespace]++
+	}
+	if of["shop"] != 5 || of["loud"] != 15 || !reflect.DeepEqual(log.Cut, map[string]bool{"loud": true}) {
+		t.Errorf("%v, cut %v", of, log.Cut)
 	}
 }

@@ -120,7 +120,7 @@ func TestCases(t *testing.T) {
 
 func TestLogIsTold(t *testing.T) {
 	log := logOf()
-	log.Oldest, log.Gaps, log.Nameless, log.Claimed, log.Truncated = now.AddDate(0, 0, -3), 5, 6, 7, true
+	log.Oldest, log.Gaps, log.Nameless, log.Claimed, log.Cut = now.AddDate(0, 0, -3), 5, 6, 7, map[string]bool{"shop": true}
 	text := yamlOf(t, suggest.Suggest(configOf(t, true, inForce), log, options()))
 	for _, want := range []string{"reaches back to 2026-05-29T12:00Z only (3 days)", "5 records are missing", "6 records are of nobody", "7 records are what gateways claim", "more than 100000 flows"} {
 		if !strings.Contains(text, want) {

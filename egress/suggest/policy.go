@@ -143,7 +143,7 @@ func (w *world) policiesFor(who subject, was *config.Object, a allowance, flows 
 			return append(out, c)
 		}
 	}
-	if o.Observe {
+	if o.Observe || w.result.Log.Cut[who.namespace] {
 		mode = v1alpha1.Mode_Observe
 	}
 	for part := range slices.Chunk(rules, mostRules) {

@@ -2,7 +2,9 @@ package suggest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -47,10 +49,18 @@ func (r *Result) tellLog(o Options) {
 	if l.Claimed > 0 {
 		r.note("%d records are what gateways claim that are not believed about others, and are left out", l.Claimed)
 	}
-	if l.Truncated {
-		r.note("more than %d flows are in the log, and those with the fewest records are left out, so new policies only observe: narrow it with --from or --since", seen.MaxFlows)
+	if len(l.Cut) > 0 {
+		of := slices.Sorted(maps.Keys(l.Cut))
+		more := ""
+		if len(of) > mostNamed {
+			more = fmt.Sprintf(" and %d more", len(of)-mostNamed)
+		}
+		r.note("more than %d flows are in the log, and of %s%s those with the fewest records are left out, so new policies there only observe: narrow it with --from or --since", seen.MaxFlows, strings.Join(of[:min(len(of), mostNamed)], ", "), more)
 	}
 }
+
+// mostNamed is how many namespaces a note names.
+const mostNamed = 5
 
 // reach is how much of the window the log has.
 func reach(oldest, since, now time.Time) time.Duration {
@@ -133,9 +143,6 @@ func (w *world) dropHarmful(needs map[needID]*need, uses []*use, denied func(*us
 
 // permit makes the policies. One that would deny what was seen allowed only observes.
 func (w *world) permit(uses []*use, entries []Change, o Options) []Change {
-	if w.result.Log.Truncated {
-		o.Observe = true
-	}
 	policies := w.policies(uses, w.with(entries, w.probe()), o)
 	for {
 		s := w.with(slices.Concat(entries, policies))

@@ -46,7 +46,7 @@ func (w *world) unused(changes []Change, uses []*use, o Options) (out []Change) 
 	if wanted := o.Now.Sub(log.Since); wanted-have > wanted/100 {
 		w.result.note("that is less than the %s that were asked for: what is used more seldom looks unused", inDays(wanted))
 	}
-	if log.Gaps > 0 || log.Truncated {
+	if log.Gaps > 0 || len(log.Cut) > 0 {
 		w.result.note("nothing is suggested to be removed: records are missing in the log, so nobody knows what they used")
 		return nil
 	}

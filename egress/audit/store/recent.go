@@ -14,7 +14,7 @@ import (
 type RecentFilter struct {
 	Since      time.Time // when the records came in, at the earliest
 	Namespaces []string  // of those who asked; none for all
-	Most       int       // so many inputs, those with the most records
+	Most       int       // so many inputs: of each namespace in turn, those with the most records first
 }
 
 // EachRecent calls f with inputs of the records that came in lately, those of one question one after the other. Unlike EachInput's their
@@ -28,7 +28,7 @@ func EachRecent(ctx context.Context, db *sql.DB, filter RecentFilter, f func(*in
 		}
 	}
 	found := selectInputs(gathered(condition), &InputsFilter{}, &args)
-	found = "SELECT * FROM (" + found + " ORDER BY records DESC LIMIT ?)" + byQuestion()
+	found = "SELECT * FROM (SELECT * FROM (" + found + ") ORDER BY row_number() OVER (PARTITION BY namespace ORDER BY records DESC), records DESC LIMIT ?)" + byQuestion()
 	rows, err := db.QueryContext(ctx, found, append(args, filter.Most)...)
 	if err != nil {
 		return fmt.Errorf("audit inputs: %w", err)

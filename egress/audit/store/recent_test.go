@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,6 +65,12 @@ func TestRecentIsBounded(t *testing.T) {
 	}
 	if len(got) != 3 || most != 10 {
 		t.Errorf("%d inputs, the greatest of %d records: %+v", len(got), most, got)
+	}
+	quiet := recs(41, 41) // of a namespace that did less than any of these
+	quiet[0].Workload.Namespace = "quiet"
+	put(t, s, quiet...)
+	if got = recentOf(t, s, RecentFilter{Since: start2027, Most: 3}); len(got) != 3 || !slices.ContainsFunc(got, func(x inputs.Input) bool { return x.Namespace == "quiet" }) {
+		t.Errorf("what one namespace asked for pushes out what another one did: %+v", got)
 	}
 }
 

@@ -1,0 +1,45 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
+
+// loud is what many workloads of one namespace did, most of it to the pods of another, and quiet is that one's own.
+func loud(t *testing.T) http.Handler {
+	t.Helper()
+	who := func(namespace, account string) record.Workload {
+		return record.Workload{Namespace: namespace, ServiceAccount: account, Name: account + "-0"}
+	}
+	var records []record.Record
+	add := func(r record.Record) {
+		r.Seq, r.Epoch, r.Time, r.Class, r.Verdict, r.Protocol = uint64(len(records)+1), 1, noon.Add(-time.Duration(len(records)+1)*time.Second), record.Network, record.Allowed, "tls"
+		r.Proxy = "sidecar~10.0.0.5~db-0.legacy~legacy.svc.cluster.local"
+		records = append(records, r)
+	}
+	for i := range 3 * mostFlows {
+		for range 4 {
+			add(record.Record{Workload: who("strange", fmt.Sprintf("many%d", i)), Host: fmt.Sprintf("h%d.example.net", i), Reporter: record.ReporterDestination, Direction: record.Inbound, DestinationWorkload: who("legacy", "db")})
+		}
+	}
+	add(record.Record{Workload: who("legacy", "quiet"), Host: "quiet.example.com", Reporter: record.ReporterSidecar, Direction: record.Outbound})
+	return served(t, records, guardedOptions)
+}
+
+// TestLoudNamespaces: however much one namespace does, what another one did is on the pages of who reads both, and of who reads that one.
+func TestLoudNamespaces(t *testing.T) {
+	h := loud(t)
+	for _, who := range []string{"owner", "auditor"} {
+		for _, at := range []string{"/flows", "/flows?by=bytes", "/"} {
+			status, text := as(t, h, who, http.MethodGet, at)
+			if status != http.StatusOK || !strings.Contains(text, "legacy/quiet") || !strings.Contains(text, "strange/many") {
+				t.Errorf("%s for %s: %d, without what is quiet or what is loud: %.3000s", at, who, status, text[strings.Index(text, "<main"):])
+			}
+		}
+	}
+}
