@@ -77,10 +77,10 @@ func (f *consoleFlags) files() (configReader, error) {
 		return nil, nil
 	}
 	return console.Lately(func(ctx context.Context) (*console.Config, error) {
-		s, objects, err := readFiles(ctx, flag, dir, f.meshConfig, io.Discard)
+		r, objects, err := readFiles(ctx, flag, dir, f.meshConfig, io.Discard)
 		if err != nil {
 			return nil, err
 		}
-		return &console.Config{Snapshot: s, Objects: objects, Forward: forward}, nil
+		return (&console.Config{Objects: objects, Forward: forward}).Lending(r), nil
 	}), nil
 }

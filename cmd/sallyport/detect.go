@@ -198,11 +198,11 @@ func (f *detectFlags) policies(ctx context.Context, errs io.Writer) (rules []det
 		if err != nil {
 			return nil, "", err
 		}
-		snapshot, _, err := config.readObjects(ctx, access, errs)
+		r, _, err := config.readObjects(ctx, access, errs)
 		if err != nil {
 			return nil, err.Error(), nil //nolint:nilerr // the reason why rules are skipped
 		}
-		return rulesOf(snapshot), "", nil
+		return rulesOf(r.Snapshot()), "", nil
 	}
 	return nil, "", nil
 }

@@ -28,12 +28,15 @@ func (f *explainFlags) readCluster(ctx context.Context, from, to *policy.Workloa
 			return nil, err
 		}
 	}
-	snapshot, _, err := f.readObjects(ctx, access, errs)
-	return snapshot, err
+	r, _, err := f.readObjects(ctx, access, errs)
+	if err != nil {
+		return nil, err
+	}
+	return r.Snapshot(), nil
 }
 
-// readObjects makes a snapshot of a cluster, and gives the objects that it is made of.
-func (f *explainFlags) readObjects(ctx context.Context, access *clusterAccess, errs io.Writer) (*registry.Snapshot, []config.Change, error) {
+// readObjects makes a registry of a cluster, and gives the objects that it is made of.
+func (f *explainFlags) readObjects(ctx context.Context, access *clusterAccess, errs io.Writer) (*registry.Registry, []config.Change, error) {
 	settings, err := access.settings(ctx, f.meshConfig)
 	if err != nil {
 		return nil, nil, err
@@ -51,19 +54,23 @@ func (f *explainFlags) readObjects(ctx context.Context, access *clusterAccess, e
 			fmt.Fprintln(errs, finding)
 		}
 	}
-	snapshot, _ := registry.New(&settings).Apply(changes)
-	return snapshot, changes, nil
+	r := registry.New(&settings)
+	r.Apply(changes)
+	return r, changes, nil
 }
 
 // readOnce makes a snapshot of a directory. What is wrong there is said, and the rest counts, as the control plane
 // would have it.
 func readOnce(ctx context.Context, flag, configDir, meshConfig string, errs io.Writer) (*registry.Snapshot, error) {
-	snapshot, _, err := readFiles(ctx, flag, configDir, meshConfig, errs)
-	return snapshot, err
+	r, _, err := readFiles(ctx, flag, configDir, meshConfig, errs)
+	if err != nil {
+		return nil, err
+	}
+	return r.Snapshot(), nil
 }
 
-// readFiles is the same, and gives the objects that it is made of.
-func readFiles(ctx context.Context, flag, configDir, meshConfig string, errs io.Writer) (*registry.Snapshot, []config.Change, error) {
+// readFiles makes a registry of a directory in the same way, and gives the objects that it is made of.
+func readFiles(ctx context.Context, flag, configDir, meshConfig string, errs io.Writer) (*registry.Registry, []config.Change, error) {
 	settings := mesh.Default()
 	if meshConfig != "" {
 		var err error
@@ -91,6 +98,7 @@ func readFiles(ctx context.Context, flag, configDir, meshConfig string, errs io.
 	for _, f := range findings {
 		fmt.Fprintln(errs, f)
 	}
-	snapshot, _ := registry.New(&settings).Apply(changes)
-	return snapshot, changes, nil
+	r := registry.New(&settings)
+	r.Apply(changes)
+	return r, changes, nil
 }

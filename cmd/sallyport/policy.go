@@ -203,11 +203,11 @@ func (f *policyFlags) ask(cmd *cobra.Command, host, from string) error {
 // read makes a snapshot of the files or the cluster, and gives the objects that workloads are known by. A workload with a name gets what
 // a cluster knows of it.
 func (f *policyFlags) read(ctx context.Context, w policy.Workload, errs io.Writer) (*registry.Snapshot, []*config.Object, policy.Workload, error) {
-	var s *registry.Snapshot
+	var r *registry.Registry
 	var changes []config.Change
 	if f.source.configDir != "" {
 		var err error
-		if s, changes, err = readFiles(ctx, "--config-dir", f.source.configDir, f.source.meshConfig, errs); err != nil {
+		if r, changes, err = readFiles(ctx, "--config-dir", f.source.configDir, f.source.meshConfig, errs); err != nil {
 			return nil, nil, w, err
 		}
 	} else {
@@ -220,7 +220,7 @@ func (f *policyFlags) read(ctx context.Context, w policy.Workload, errs io.Write
 				return nil, nil, w, err
 			}
 		}
-		if s, changes, err = f.source.readObjects(ctx, access, errs); err != nil {
+		if r, changes, err = f.source.readObjects(ctx, access, errs); err != nil {
 			return nil, nil, w, err
 		}
 	}
@@ -230,5 +230,5 @@ func (f *policyFlags) read(ctx context.Context, w policy.Workload, errs io.Write
 			objects = append(objects, c.Object)
 		}
 	}
-	return s, objects, w, nil
+	return r.Snapshot(), objects, w, nil
 }

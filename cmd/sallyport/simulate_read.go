@@ -9,31 +9,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/egress/simulate"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // sides reads the configuration as it is, and makes it as it would be.
 func (f *simulateFlags) sides(cmd *cobra.Command, now time.Time) (*simulate.Sides, error) {
-	base, changes, err := f.readBase(cmd)
+	base, inForce, err := f.readBase(cmd)
 	if err != nil {
 		return nil, err
 	}
 	var there []config.Object
-	for _, c := range changes {
+	for _, c := range inForce {
 		if c.Object != nil {
 			there = append(there, *c.Object)
 		}
 	}
-	objects, err := f.candidate(cmd, base, there, now)
+	changes, err := f.candidate(cmd, *base.Snapshot().Mesh, there, now)
 	if err != nil {
 		return nil, err
 	}
-	return simulate.Propose(base, changes, objects, now), nil
+	return simulate.Propose(base, inForce, changes, now), nil
 }
 
 // readBase reads the configuration as it is.
-func (f *simulateFlags) readBase(cmd *cobra.Command) (*registry.Snapshot, []config.Change, error) {
+func (f *simulateFlags) readBase(cmd *cobra.Command) (*registry.Registry, []config.Change, error) {
 	ctx, errs := cmd.Context(), cmd.ErrOrStderr()
 	switch s := &f.source; {
 	case s.configDir != "":
@@ -49,8 +50,8 @@ func (f *simulateFlags) readBase(cmd *cobra.Command) (*registry.Snapshot, []conf
 	}
 }
 
-// candidate gives all objects as they would be. What admission says of those that change is printed; if it refuses one, that is the answer.
-func (f *simulateFlags) candidate(cmd *cobra.Command, base *registry.Snapshot, there []config.Object, now time.Time) ([]config.Object, error) {
+// candidate gives what changes. What admission says of those that change is printed; if it refuses one, that is the answer.
+func (f *simulateFlags) candidate(cmd *cobra.Command, settings mesh.Config, there []config.Object, now time.Time) ([]config.Change, error) {
 	var said lintResult
 	var more []config.Object
 	for _, file := range f.files {
@@ -69,7 +70,7 @@ func (f *simulateFlags) candidate(cmd *cobra.Command, base *registry.Snapshot, t
 	}
 	dated(more, there, f.source.cluster.given(), now)
 	would := simulate.Applied(left, more)
-	said.add(simulate.Objections(there, would, more, *base.Mesh, now))
+	said.add(simulate.Objections(there, would, more, settings, now))
 	if err := said.text(cmd.ErrOrStderr()); err != nil {
 		return nil, err
 	}
@@ -77,7 +78,16 @@ func (f *simulateFlags) candidate(cmd *cobra.Command, base *registry.Snapshot, t
 		fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: the change would be refused: %d errors\n", said.Errors)
 		return nil, answerNo{}
 	}
-	return would, nil
+	changes, stays := simulate.Put(more), map[config.Key]bool{}
+	for i := range would {
+		stays[would[i].Key] = true
+	}
+	for i := range there {
+		if key := there[i].Key; !stays[key] {
+			changes = append(changes, config.Change{Key: key})
+		}
+	}
+	return changes, nil
 }
 
 // without takes those away that shall go.

@@ -60,25 +60,24 @@ func (f *observed) check() error {
 
 // inForce reads the configuration.
 func (f *observed) inForce(ctx context.Context, errs io.Writer) (c suggest.Config, err error) {
-	var s *registry.Snapshot
 	c.Decide = policy.Decide
 	switch {
 	case f.source.up != "":
 		c.Decide = func(s *registry.Snapshot, _ policy.Workload, d policy.Destination) policy.Verdict {
 			return policy.DecideForward(s, upNamespace, d)
 		}
-		s, c.Objects, err = readFiles(ctx, "--up", f.source.up, f.source.meshConfig, errs)
+		c.Registry, c.Objects, err = readFiles(ctx, "--up", f.source.up, f.source.meshConfig, errs)
 	case f.source.configDir != "":
-		s, c.Objects, err = readFiles(ctx, "--config-dir", f.source.configDir, f.source.meshConfig, errs)
+		c.Registry, c.Objects, err = readFiles(ctx, "--config-dir", f.source.configDir, f.source.meshConfig, errs)
 	default:
 		var access *clusterAccess
 		if access, err = f.log.cluster.open(ctx); err != nil {
 			return c, err
 		}
-		s, c.Objects, err = f.source.readObjects(ctx, access, errs)
+		c.Registry, c.Objects, err = f.source.readObjects(ctx, access, errs)
 	}
 	if err == nil {
-		c.Mesh = s.Mesh
+		c.Snapshot = c.Registry.Snapshot()
 	}
 	return c, err
 }

@@ -25,8 +25,26 @@ type Config struct {
 	Forward string
 	// InCluster says that objects are a cluster's: what is written next is the youngest.
 	InCluster bool
+	// Try lends the registry that the snapshot is of, to one after the other, with the configuration that is in force by then. What is tried on it
+	// is taken back (registry.Would), and nobody else sees it.
+	Try func(ctx context.Context, f func(*Config, *registry.Registry) error) error
 	// AsOf is when it was in force, where nobody knows whether it still is; zero: it is.
 	AsOf time.Time
+}
+
+// Lending makes c lend a registry that nothing else has.
+func (c *Config) Lending(r *registry.Registry) *Config {
+	turn := make(turns, 1)
+	c.Snapshot = r.Snapshot()
+	c.Try = func(ctx context.Context, f func(*Config, *registry.Registry) error) error {
+		done, err := wait(ctx, turn)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return f(c, r)
+	}
+	return c
 }
 
 func (c *Config) decide(s *registry.Snapshot, w policy.Workload, d policy.Destination) policy.Verdict {

@@ -46,10 +46,11 @@ func configured(t testing.TB, text string) func(*Options) {
 	for i := range read.Objects {
 		changes = append(changes, config.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
 	}
-	s, _ := registry.New(&cfg).Apply(changes)
-	dir := t.TempDir()
+	r := registry.New(&cfg)
+	r.Apply(changes)
+	c, dir := (&Config{Objects: changes}).Lending(r), t.TempDir()
 	return func(o *Options) {
-		o.Config = func(context.Context) (*Config, error) { return &Config{Snapshot: s, Objects: changes}, nil }
+		o.Config = func(context.Context) (*Config, error) { return c, nil }
 		o.Decisions = dir
 	}
 }

@@ -68,7 +68,7 @@ const (
 type handler struct {
 	Options
 	turns    turns              // one for each page that is being made
-	meshes   turns              // one for a page that builds a mesh of its own: it takes as much room as all objects
+	meshes   turns              // one for a page that asks what is in force about all that was seen
 	each     turnsEach          // the same, of each reader
 	files    turns              // one for each download
 	fetching turnsEach          // the same, of each reader
@@ -110,7 +110,7 @@ func newHandler(o Options, allowed func(host string) bool) http.Handler {
 	return guard(h.known(mux), allowed)
 }
 
-// about are the pages about the configuration, by their routes: whether they build a mesh of their own.
+// about are the pages about the configuration, by their routes: whether they ask it about all that was seen.
 var about = map[string]bool{
 	"GET /explain": false, "GET /policies": false, "GET /simulate": false,
 	"GET /review": true, "POST /review": true, "POST /simulate": true,

@@ -17,6 +17,7 @@ import (
 	"github.com/sallyport/sallyport/egress/review"
 	"github.com/sallyport/sallyport/egress/seen"
 	"github.com/sallyport/sallyport/egress/suggest"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // reviewPage is what waits for a word, and what was decided.
@@ -53,6 +54,15 @@ func (h *handler) seen(ctx context.Context) (*seen.Log, error) {
 
 var errElsewhere = errors.New("decisions are not kept by this server")
 
+// reviewed is the configuration, where there is a folder for what is decided.
+func (h *handler) reviewed(ctx context.Context) (*Config, error) {
+	c, err := h.config(ctx)
+	if err == nil && h.Decisions == "" {
+		err = missing{errElsewhere}
+	}
+	return c, err
+}
+
 // looked is what there is to decide about.
 type looked struct {
 	may     scope
@@ -63,15 +73,9 @@ type looked struct {
 	now     time.Time
 }
 
-func (h *handler) look(ctx context.Context) (l looked, err error) {
-	c, err := h.config(ctx)
-	if err != nil {
-		return l, err
-	}
-	if h.Decisions == "" {
-		return l, missing{errElsewhere}
-	}
-	l = looked{may: scopeOf(ctx, c), inForce: suggest.Config{Mesh: c.Snapshot.Mesh, Objects: c.Objects, Unread: c.Snapshot.Unread(), Decide: c.decide}, files: review.Files{Dir: h.Decisions}, now: h.Now()}
+// look goes through the log with what is in force. r is its registry where something is to be tried on it.
+func (h *handler) look(ctx context.Context, c *Config, r *registry.Registry) (l looked, err error) {
+	l = looked{may: scopeOf(ctx, c), inForce: suggest.Config{Snapshot: c.Snapshot, Registry: r, Objects: c.Objects, Decide: c.decide}, files: review.Files{Dir: h.Decisions}, now: h.Now()}
 	if l.log, err = h.seen(ctx); err != nil {
 		return l, err
 	}
@@ -134,7 +138,11 @@ func (l looked) approval(i *review.Item) ([]byte, error) {
 }
 
 func (h *handler) reviewPage(ctx context.Context, _ *http.Request, _ asked) (v view, err error) {
-	l, err := h.look(ctx)
+	c, err := h.reviewed(ctx)
+	if err != nil {
+		return v, err
+	}
+	l, err := h.look(ctx, c, nil)
 	if err != nil {
 		return v, err
 	}
@@ -170,7 +178,7 @@ func (h *handler) decide(ctx context.Context, r *http.Request, _ asked) (v view,
 	if err := r.ParseForm(); err != nil {
 		return v, wrong{err}
 	}
-	id, reason, action, until := r.PostForm.Get("id"), r.PostForm.Get("reason"), r.PostForm.Get("action"), time.Time{}
+	id, reason, action := r.PostForm.Get("id"), r.PostForm.Get("reason"), r.PostForm.Get("action")
 	switch {
 	case !review.IsID(id):
 		return v, wrong{errors.New("id: it is no item's")}
@@ -179,35 +187,60 @@ func (h *handler) decide(ctx context.Context, r *http.Request, _ asked) (v view,
 	case action == review.StateRejected && reason == "":
 		return v, wrong{errors.New("reason: say why it is rejected, for those who come after")}
 	}
-	l, err := h.look(ctx)
+	switch action {
+	case review.StateApproved, review.StateRejected, review.StateSnoozed:
+	default:
+		return v, wrong{errors.New("action: it is approved, rejected or snoozed")}
+	}
+	c, err := h.reviewed(ctx)
 	if err != nil {
 		return v, err
 	}
-	switch action {
-	case review.StateApproved, review.StateRejected:
-	case review.StateSnoozed:
+	said := word{id, action, reason}
+	if action != review.StateApproved {
+		return h.take(ctx, r, said, c, nil)
+	}
+	if _, err := h.seen(ctx); err != nil { // others wait for the registry no longer than it takes
+		return v, err
+	}
+	err = c.Try(ctx, func(c *Config, of *registry.Registry) error {
+		v, err = h.take(ctx, r, said, c, of)
+		return err
+	})
+	return v, err
+}
+
+// word is what somebody says about an item.
+type word struct{ id, action, reason string }
+
+// take records a word and keeps it. of is the registry that an approval's objects are tried on.
+func (h *handler) take(ctx context.Context, r *http.Request, said word, c *Config, of *registry.Registry) (v view, err error) {
+	l, err := h.look(ctx, c, of)
+	if err != nil {
+		return v, err
+	}
+	until := time.Time{}
+	if said.action == review.StateSnoozed {
 		until = l.now.Add(7 * 24 * time.Hour).UTC().Truncate(time.Second)
-	default:
-		return v, wrong{errors.New("action: it is approved, rejected or snoozed")}
 	}
 	var yaml []byte
 	by := cmp.Or(readerOf(ctx).Name, byPage)
 	err = l.files.Decide(func(before []review.Decision) (review.Decision, error) {
-		i, err := review.Find(review.Items(l.waiting, l.may.decisions(before), l.now), id, false)
-		if err == nil && action == review.StateApproved {
+		i, err := review.Find(review.Items(l.waiting, l.may.decisions(before), l.now), said.id, false)
+		if err == nil && said.action == review.StateApproved {
 			yaml, err = l.approval(i)
 		}
 		if err != nil {
 			return review.Decision{}, wrong{err}
 		}
-		if err := h.decided(ctx, r, i, action, reason); err != nil {
+		if err := h.decided(ctx, r, i, said.action, said.reason); err != nil {
 			return review.Decision{}, err
 		}
-		return i.Word(action, by, reason, l.now, until), nil
+		return i.Word(said.action, by, said.reason, l.now, until), nil
 	})
 	if err != nil {
 		return v, err
 	}
-	h.Logger.Info("console: a decision", "id", id, "action", action, "by", by, "from", r.RemoteAddr)
-	return l.page(id+" is "+action+".", string(yaml))
+	h.Logger.Info("console: a decision", "id", said.id, "action", said.action, "by", by, "from", r.RemoteAddr)
+	return l.page(said.id+" is "+said.action+".", string(yaml))
 }

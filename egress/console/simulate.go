@@ -16,6 +16,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/simulate"
 	"github.com/sallyport/sallyport/egress/simulate/report"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // simulatePage says what pasted objects would newly deny and allow.
@@ -74,7 +75,6 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 	}
 	there := c.objects()
 	c.date(read.Objects, there, now)
-	would := simulate.Applied(there, read.Objects)
 	findings = append(findings, may.objections(there, read.Objects, now)...)
 	for _, f := range findings {
 		if len(p.Said) < mostSaid {
@@ -89,7 +89,14 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 		p.Said, p.Refused = append(p.Said, "there are no objects in it"), true
 	}
 	if !p.Refused {
-		run := simulate.New(simulate.Propose(c.Snapshot, c.Objects, would, now))
+		var sides *simulate.Sides
+		if err := c.Try(ctx, func(c *Config, r *registry.Registry) error {
+			sides = simulate.Propose(r, c.Objects, simulate.Put(read.Objects), now)
+			return nil
+		}); err != nil {
+			return v, err
+		}
+		run := simulate.New(sides)
 		err = query.Inputs(ctx, h.DB, query.Filter{Since: since}, func(x *inputs.Input) error {
 			if !may.has(x.Namespace) {
 				return nil

@@ -10,20 +10,23 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// Propose makes the sides of a change: what is in force beside what would be, all of its objects.
-func Propose(base *registry.Snapshot, inForce []config.Change, would []config.Object, now time.Time) *Sides {
+// Propose makes the sides of a change: what is in force, all of which the registry has, beside what would be. It leaves the registry as it is.
+func Propose(r *registry.Registry, inForce, changes []config.Change, now time.Time) *Sides {
 	revisions := map[config.Key]string{}
 	for _, c := range inForce {
 		if c.Object != nil {
 			revisions[c.Key] = c.Object.Revision
 		}
 	}
-	changes := make([]config.Change, len(would))
-	for i := range would {
-		changes[i] = config.Change{Key: would[i].Key, Object: &would[i]}
+	return &Sides{Base: r.Snapshot(), Candidate: r.Would(changes...), Now: now, Revision: func(k config.Key) string { return revisions[k] }}
+}
+
+// Put are the changes that put objects there.
+func Put(objects []config.Object) (changes []config.Change) {
+	for i := range objects {
+		changes = append(changes, config.Change{Key: objects[i].Key, Object: &objects[i]})
 	}
-	candidate, _ := registry.NewLike(base).Apply(changes)
-	return &Sides{Base: base, Candidate: candidate, Now: now, Revision: func(k config.Key) string { return revisions[k] }}
+	return changes
 }
 
 // Applied gives the objects that there would be: more take the places of those of the same names.

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/egress/seen"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -12,10 +11,11 @@ import (
 
 // Config is the configuration in force.
 type Config struct {
-	Mesh    *mesh.Config
-	Objects []config.Change
-	// Unread says that neither Secrets nor ConfigMaps are among the objects, and that nobody knows which there are.
-	Unread bool
+	Snapshot *registry.Snapshot
+	// Registry is what the snapshot is of. Suggest tries on it what would be, and leaves it as it is; it is nobody else's meanwhile. Waiting needs
+	// none, and no Objects.
+	Registry *registry.Registry
+	Objects  []config.Change
 	// Decide is policy.Decide, or what stands for it where something else than sidecars decides.
 	Decide func(*registry.Snapshot, policy.Workload, policy.Destination) policy.Verdict
 }

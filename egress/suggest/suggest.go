@@ -19,7 +19,7 @@ func Suggest(c Config, log *seen.Log, o Options) *Result {
 	sorted := *log
 	sorted.Flows = slices.SortedFunc(slices.Values(log.Flows), (*seen.Flow).Compare)
 	r := &Result{Log: &sorted}
-	w := newWorld(c, r, o.Now)
+	w := newWorld(c, r, o.Now).named()
 	r.tellLog(o)
 	uses := w.uses(o)
 	entries := w.register(uses, o)

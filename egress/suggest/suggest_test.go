@@ -104,10 +104,11 @@ func read(t testing.TB, texts ...string) (out []config.Object) {
 func configOf(t testing.TB, allowAny bool, texts ...string) suggest.Config {
 	settings := mesh.Default()
 	settings.OutboundAllowAny = allowAny
-	c := suggest.Config{Mesh: &settings, Decide: policy.Decide}
+	c := suggest.Config{Registry: registry.New(&settings), Decide: policy.Decide}
 	for _, o := range read(t, texts...) {
 		c.Objects = append(c.Objects, config.Change{Key: o.Key, Object: &o})
 	}
+	c.Snapshot, _ = c.Registry.Apply(c.Objects)
 	return c
 }
 
@@ -147,7 +148,7 @@ func yamlOf(t testing.TB, r *suggest.Result) string {
 
 // applied gives a configuration with what was suggested.
 func applied(c suggest.Config, r *suggest.Result) *registry.Snapshot {
-	reg := registry.New(c.Mesh)
+	reg := registry.New(c.Snapshot.Mesh)
 	s, _ := reg.Apply(c.Objects)
 	for _, x := range r.Changes {
 		s, _ = reg.Apply([]config.Change{{Key: x.Key(), Object: x.After}})
@@ -187,7 +188,7 @@ func sound(t testing.TB, c suggest.Config, r *suggest.Result) {
 			all = append(all, *x.Object)
 		}
 	}
-	if f := admission.CheckAt(all, *c.Mesh, now); admission.Refused(f) {
+	if f := admission.CheckAt(all, *c.Snapshot.Mesh, now); admission.Refused(f) {
 		t.Fatalf("%v\n%s", f, text)
 	}
 	if err := r.WriteDiff(&bytes.Buffer{}); err != nil {
@@ -208,7 +209,7 @@ type tried struct {
 // random makes a log of what a mesh might do, hostile things among them, with what each record was about.
 func random(r *rand.Rand, c suggest.Config) (*seen.Log, []tried) {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
-	reg := registry.New(c.Mesh)
+	reg := registry.New(c.Snapshot.Mesh)
 	s, _ := reg.Apply(c.Objects)
 	flows := map[string]*seen.Flow{}
 	var all []tried

@@ -52,7 +52,7 @@ func (w *world) unused(changes []Change, uses []*use, o Options) (out []Change) 
 	}
 	all := o
 	all.Denied, all.Namespace, all.Workload = true, "", ""
-	old := &world{Config: w.Config, now: w.now, reg: w.reg, base: w.base, objects: w.objects, result: &Result{Log: log}}
+	old := &world{Config: w.Config, Mesh: w.Mesh, now: w.now, base: w.base, objects: w.objects, result: &Result{Log: log}}
 	before := old.uses(all)
 	is := w.use(before)
 	for _, kind := range []config.Kind{config.KindServiceEntry, config.KindEgressPolicy} {

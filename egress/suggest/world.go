@@ -10,6 +10,7 @@ import (
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -17,21 +18,20 @@ import (
 // world is the configuration in force, and what it is with suggestions applied.
 type world struct {
 	Config
+	Mesh    *mesh.Config
 	now     time.Time
-	reg     *registry.Registry
 	base    *registry.Snapshot
 	objects map[config.Key]*config.Object
 	result  *Result
 }
 
 func newWorld(c Config, r *Result, now time.Time) *world {
-	empty := registry.New
-	if c.Unread {
-		empty = registry.NewUnread
-	}
-	w := &world{Config: c, now: now, reg: empty(c.Mesh), objects: map[config.Key]*config.Object{}, result: r}
-	w.base, _ = w.reg.Apply(c.Objects)
-	for _, x := range c.Objects {
+	return &world{Config: c, Mesh: c.Snapshot.Mesh, now: now, base: c.Snapshot, objects: map[config.Key]*config.Object{}, result: r}
+}
+
+// named makes a world that knows the objects by their names.
+func (w *world) named() *world {
+	for _, x := range w.Objects {
 		if x.Object != nil {
 			w.objects[x.Key] = x.Object
 		}
@@ -45,18 +45,14 @@ func (w *world) decide(s *registry.Snapshot, who policy.Workload, to policy.Dest
 
 // with gives what there is with changes applied.
 func (w *world) with(changes []Change, more ...*config.Object) *registry.Snapshot {
-	var forth, back []config.Change
+	var forth []config.Change
 	for _, c := range changes {
 		forth = append(forth, config.Change{Key: c.Key(), Object: c.After})
-		back = append(back, config.Change{Key: c.Key(), Object: c.Before})
 	}
 	for _, o := range more {
 		forth = append(forth, config.Change{Key: o.Key, Object: o})
-		back = append(back, config.Change{Key: o.Key})
 	}
-	s, _ := w.reg.Apply(forth)
-	w.reg.Apply(back)
-	return s
+	return w.Registry.Would(forth...)
 }
 
 // probe is a policy that makes Decide say what policies are asked, and denies nothing.

@@ -71,13 +71,6 @@ func NewUnread(cfg *mesh.Config) *Registry {
 	return r
 }
 
-// NewLike makes an empty registry with the settings of a snapshot, that knows as much of Secrets.
-func NewLike(s *Snapshot) *Registry {
-	r := New(s.Mesh)
-	r.snap.unread = s.unread
-	return r
-}
-
 // Unread says that neither Secrets nor ConfigMaps were read.
 func (s *Snapshot) Unread() bool { return s.unread }
 

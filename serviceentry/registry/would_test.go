@@ -19,13 +19,15 @@ func TestWould(t *testing.T) {
 	r := registry.New(&cfg)
 	const steps = 4000
 	for step := range steps {
-		if c := asked.Change(); c.Object != nil { // of other objects by the same names
-			r.Would(c.Object)
+		var questions []config.Change // of other objects by the same names, some of them twice in one question, and of some that are no more
+		for range 1 + step%4 {
+			questions = append(questions, asked.Change())
 		}
+		r.Would(questions...)
 		c := world.Change()
 		var would *registry.Snapshot
-		if c.Object != nil && step%100 == 0 {
-			would = r.Would(c.Object)
+		if step%100 == 0 {
+			would = r.Would(c)
 		}
 		is, _ := r.Apply([]config.Change{c})
 		if would != nil {

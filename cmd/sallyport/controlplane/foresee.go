@@ -154,7 +154,7 @@ type proposal struct {
 }
 
 func (q proposal) put(r *registry.Registry) {
-	q.answer <- [2]*registry.Snapshot{r.Snapshot(), r.Would(q.object)}
+	q.answer <- [2]*registry.Snapshot{r.Snapshot(), r.Would(config.Change{Key: q.object.Key, Object: q.object})}
 }
 
 // recently is what the log said last, about one set of namespaces.

@@ -23,7 +23,8 @@ type view struct {
 	source   *kube.Source
 	settings func() (mesh.Config, error)
 	log      *slog.Logger
-	registry *registry.Registry // of the goroutine of follow
+	registry *registry.Registry // of who has the turn
+	turn     chan struct{}      // holds one: the goroutine of follow, or who tries something
 	ready    chan struct{}      // closed once there is an answer
 	begun    time.Time
 
@@ -37,7 +38,7 @@ type view struct {
 func newView(o Options) *view {
 	return &view{
 		source: kube.NewDeciding(o.Access, kube.Options{Logger: o.Logger, Patience: refusedWithin}), settings: o.Mesh, log: o.Logger,
-		ready: make(chan struct{}), begun: time.Now(), objects: map[config.Key]*config.Object{},
+		ready: make(chan struct{}), turn: make(chan struct{}, 1), begun: time.Now(), objects: map[config.Key]*config.Object{},
 	}
 }
 
@@ -78,6 +79,9 @@ func (v *view) follow(ctx context.Context, over func() bool) {
 			v.apply(changes)
 			first()
 		case <-look.C:
+			if v.failed() {
+				return
+			}
 			if over() {
 				v.log.Info("console: nobody asks about the cluster's configuration any more: it is forgotten")
 				return
@@ -106,6 +110,11 @@ func (v *view) failed() bool {
 }
 
 func (v *view) apply(changes []config.Change) {
+	v.turn <- struct{}{}
+	defer func() { <-v.turn }()
+	if v.failed() {
+		return
+	}
 	snapshot, _ := v.registry.Apply(changes)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -122,6 +131,8 @@ func (v *view) apply(changes []config.Change) {
 // reload takes over the mesh's settings where they changed. Wrong ones leave those of before, as in the controller, which says so.
 func (v *view) reload() {
 	settings, err := v.settings()
+	v.turn <- struct{}{}
+	defer func() { <-v.turn }()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err == nil && v.snapshot != nil && !reflect.DeepEqual(&settings, v.snapshot.Mesh) {
@@ -142,9 +153,34 @@ func (v *view) config() (*console.Config, error) {
 	case len(unread) > 0:
 		return nil, fmt.Errorf("%s; nobody knows what they would decide (%s)", unread[0].Message, unread[0].Fix)
 	}
-	c := &console.Config{Snapshot: v.snapshot, InCluster: true, AsOf: silent}
+	c := &console.Config{Snapshot: v.snapshot, InCluster: true, AsOf: silent, Try: v.try}
 	c.Objects = v.list()
 	return c, nil
+}
+
+var errBroken = errors.New("a question broke what was read of the cluster: it is read anew")
+
+// try lends the registry. Changes wait meanwhile. Where f does not come back as it should, nobody knows what it left, and all is read anew.
+func (v *view) try(ctx context.Context, f func(*console.Config, *registry.Registry) error) error {
+	select {
+	case v.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-v.turn }()
+	c, err := v.config()
+	if err != nil {
+		return err
+	}
+	whole := false
+	defer func() {
+		if !whole {
+			v.fail(errBroken)
+		}
+	}()
+	err = f(c, v.registry)
+	whole = true
+	return err
 }
 
 // list gives the objects in order. The caller holds the lock.
