@@ -16,11 +16,15 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/sallyport/sallyport/config/source/kube"
 	"github.com/sallyport/sallyport/egress/audit/store/server"
+	"github.com/sallyport/sallyport/egress/console"
 	"github.com/sallyport/sallyport/egress/console/login"
+	"github.com/sallyport/sallyport/egress/review/apply"
+	"github.com/sallyport/sallyport/egress/suggest"
 )
 
 // loginFlags are the web page for those who log in, by a port of its own.
@@ -66,9 +70,15 @@ func (f *loginFlags) door(ctx context.Context, g *errgroup.Group, log *slog.Logg
 			return nil, usageError{fmt.Errorf("--console-oidc-...: %w", err)}
 		}
 	}
-	if who.Cluster, err = f.cluster(); err != nil {
+	access, err := f.access()
+	if err != nil {
 		return nil, err
 	}
+	client, err := kubernetes.NewForConfig(access)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--console-kubeconfig %q: %w", f.kubeconfig, err)}
+	}
+	who.Cluster = login.Kubernetes(client)
 	l, err := net.Listen("tcp", f.addr)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--console-tls-addr %q: %w", f.addr, err)}
@@ -78,7 +88,7 @@ func (f *loginFlags) door(ctx context.Context, g *errgroup.Group, log *slog.Logg
 		certificate.run(ctx)
 		return nil
 	})
-	return &server.Door{Login: who, Listener: tls.NewListener(l, &tls.Config{
+	return &server.Door{Login: who, Apply: applyTo(access), Listener: tls.NewListener(l, &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: certificate.get,
 	})}, nil
 }
@@ -118,19 +128,22 @@ func (c *lateCertificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 	return nil, errors.New("there is no certificate yet")
 }
 
-// cluster is the API server that is asked.
-func (f *loginFlags) cluster() (login.Cluster, error) {
+// access is to the API server that is asked.
+func (f *loginFlags) access() (*rest.Config, error) {
 	config, err := kube.Connect(f.kubeconfig, "")
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--console-tls-addr: who logs in is asked of a cluster: %w", err)}
 	}
 	config.UserAgent = "sallyport-console/" + version
 	config.QPS, config.Burst = 200, 400 // a reader of some namespaces is a question for each
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--console-kubeconfig %q: %w", f.kubeconfig, err)}
+	return config, nil
+}
+
+// applyTo applies objects at the same API server with a reader's token. The server's own rights stay out of it.
+func applyTo(access *rest.Config) func(context.Context, string, []suggest.Change) (console.Prepared, error) {
+	return func(ctx context.Context, token string, changes []suggest.Change) (console.Prepared, error) {
+		return apply.Prepare(ctx, apply.As(access, token), changes)
 	}
-	return login.Kubernetes(client), nil
 }
 
 // issuerClient trusts what the file has.

@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
-	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/review"
+	"github.com/sallyport/sallyport/egress/review/apply"
 	"github.com/sallyport/sallyport/egress/seen"
 	"github.com/sallyport/sallyport/egress/suggest"
 )
@@ -27,7 +27,7 @@ import (
 type reviewFlags struct {
 	observed
 	decisions, output, reason, write, until, forTime string
-	all, again                                       bool
+	all, again, apply                                bool
 }
 
 const reviewMeans = `What waits is a workload (namespace and service account), a host and a port that was seen, and of which the
@@ -83,15 +83,20 @@ func reviewApproveCommand() *cobra.Command {
 		Use:   "approve " + reviewSource + " ID",
 		Short: "Approve it: print the objects that let it through, and keep who said so",
 		Long: `Approve what waits under an id: print the objects that let it through, or --write them into a file that is not
-there yet, and keep the decision. Apply them with your own rights: pipe them to kubectl apply -f -.
+there yet, and keep the decision. With --apply they are applied to the cluster with the rights of your own
+kubeconfig, after a trial that changes nothing: what you may not write, what lint refuses, what changed
+meanwhile and what another program applies is refused, and then nothing is approved. Else pipe them to
+kubectl apply -f -.
 
 An id whose evidence is gone, or that was decided already, is refused: exit code 1.`,
 		Example: `  sallyport review approve b9dd30d8802c --up ./egress --write ./egress/partner.yaml --reason 'asked for in OPS-7'
+  sallyport review approve b9dd30d8802c --kubeconfig ~/.kube/config --decisions ./decisions --apply
   sallyport review approve b9dd30d8802c --kubeconfig ~/.kube/config --decisions ./decisions | kubectl apply -f -`,
 		Args: oneArgument("ID", "b9dd30d8802c"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.approve(cmd, args[0]) },
 	}
 	f.addWord(cmd)
+	cmd.Flags().BoolVar(&f.apply, "apply", false, "apply the objects to the cluster, with the rights of your kubeconfig")
 	cmd.Flags().StringVar(&f.write, "write", "", "file that the objects are written to, such as one in the configuration's directory")
 	return cmd
 }
@@ -244,20 +249,38 @@ func printItems(out io.Writer, items []review.Item) error {
 	return errors.Join(t.Flush(), b.Flush())
 }
 
-// approve makes the objects before the decision is recorded, since who has no objects has approved nothing, and hands them out after it.
+// approve makes the objects before the decision is recorded, since who has no objects has approved nothing, and hands them out after it. What is to be
+// applied is tried before, and recorded as such.
 func (f *reviewFlags) approve(cmd *cobra.Command, id string) error {
+	if err := f.mayApply(); err != nil {
+		return err
+	}
 	return f.decide(cmd, id, review.StateApproved, time.Time{}, func(l looked, i *review.Item) (func() error, error) {
-		text, err := review.Approval(l.inForce, l.log, i, l.now)
+		changes, text, err := review.Approval(l.inForce, l.log, i, l.now)
 		if err != nil {
 			return nil, err
 		}
-		if f.write == "" {
-			return func() error { _, err := cmd.OutOrStdout().Write(text); return err }, nil
+		if f.write != "" {
+			if _, err := os.Lstat(f.write); err == nil {
+				return nil, errThere(f.write)
+			}
 		}
-		if _, err := os.Lstat(f.write); err == nil {
-			return nil, errThere(f.write)
+		var ready apply.Prepared
+		if f.apply {
+			if ready, err = f.prepare(cmd.Context(), l, changes); err != nil {
+				return nil, err
+			}
 		}
-		return func() error { return writeNew(f.write, text) }, nil
+		return func() error {
+			if f.write != "" {
+				if err := writeNew(f.write, text); err != nil {
+					return err
+				}
+			} else if _, err := cmd.OutOrStdout().Write(text); err != nil {
+				return err
+			}
+			return f.applied(cmd, i, ready)
+		}, nil
 	})
 }
 
@@ -316,10 +339,7 @@ func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.T
 				return d, err
 			}
 		}
-		if err := f.log.tell(cmd.Context(), record.Record{
-			Actor: who, Action: action, Reason: f.reason, URLPath: "sallyport review", Host: item.Host, Port: item.Port,
-			Workload: record.Workload{Namespace: item.Namespace, ServiceAccount: item.Workload},
-		}); err != nil {
+		if err := f.tell(cmd.Context(), item, action, f.reason); err != nil {
 			return d, err
 		}
 		if err := act(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/egress/console/login"
 	"github.com/sallyport/sallyport/egress/detect"
 	"github.com/sallyport/sallyport/egress/seen"
+	"github.com/sallyport/sallyport/egress/suggest"
 )
 
 // Options of the pages.
@@ -24,6 +25,9 @@ type Options struct {
 	Decisions string
 	// Act records what somebody does, on disk when it returns; what cannot be recorded is not done. nil: nothing is recorded.
 	Act func(ctx context.Context, r record.Record) error
+	// Apply finds out whether the API server would take an approval's objects from who has a token, and says how they are applied then. No other
+	// rights are used. nil: the pages apply nothing.
+	Apply func(ctx context.Context, token string, changes []suggest.Change) (Prepared, error)
 	// Found gives what detections found when they looked last; nil where nothing looks.
 	Found func() *detect.Report
 	// Login, if set, lets nobody in who does not log in, and shows each what they may read. Its Namespaces are the log's.
@@ -43,6 +47,12 @@ func (o Options) withDefaults() Options {
 		o.Act = func(context.Context, record.Record) error { return nil }
 	}
 	return o
+}
+
+// Prepared are objects that the API server would take.
+type Prepared interface {
+	Apply(ctx context.Context) error
+	String() string // their names
 }
 
 // Bounds of one answer.

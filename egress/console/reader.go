@@ -25,6 +25,9 @@ var errNotAll = errors.New("this is about the whole mesh: it is for those who ma
 
 type readerKey struct{}
 
+// tokenKey is of a reader's token, which is for the API server alone.
+type tokenKey struct{}
+
 // readerOf is who asks; everybody reads everything where nobody logs in.
 func readerOf(ctx context.Context) login.Reader {
 	if r, ok := ctx.Value(readerKey{}).(login.Reader); ok {
@@ -139,7 +142,8 @@ func (h *handler) known(next http.Handler) http.Handler {
 		reader, err := h.gate.Reader(r)
 		switch {
 		case err == nil:
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), readerKey{}, reader)))
+			ctx := context.WithValue(r.Context(), readerKey{}, reader)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, tokenKey{}, h.gate.Token(r))))
 		case isProgram(r):
 			if !errors.Is(err, login.ErrNobody) {
 				h.Logger.Warn("console: a reader is not let in", "from", r.RemoteAddr, "err", err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/egress/audit/actions"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/detect"
 	"github.com/sallyport/sallyport/egress/review"
@@ -27,6 +28,9 @@ type reviewPage struct {
 	Cut              []string // namespaces of which there is more in the log than was read
 	Said             string
 	YAML             string // of what was approved just now
+	Applied          bool   // and it is applied
+	Applies          bool   // the page can apply what is approved, by the reader's token
+	WhyNot           string // it cannot
 }
 
 // item is one of them, and its records.
@@ -115,17 +119,17 @@ func (s scope) decisions(all []review.Decision) []review.Decision {
 }
 
 // approval is the YAML that lets an item through, if all of it is the reader's to see.
-func (l looked) approval(i *review.Item) ([]byte, error) {
-	text, err := review.Approval(l.inForce, l.log, i, l.now)
+func (l looked) approval(i *review.Item) ([]suggest.Change, []byte, error) {
+	changes, text, err := review.Approval(l.inForce, l.log, i, l.now)
 	switch {
 	case l.may.All:
-		return text, err
+		return changes, text, err
 	case err != nil:
-		return nil, errors.New(l.may.veil(err.Error()))
+		return nil, nil, errors.New(l.may.veil(err.Error()))
 	}
 	for _, o := range decode.File("approval.yaml", text).Objects {
 		if !l.may.has(o.Namespace) {
-			return nil, fmt.Errorf("%s: it takes a %s of another namespace, whose records you may not read: ask somebody who may", i.ID, o.Kind)
+			return nil, nil, fmt.Errorf("%s: it takes a %s of another namespace, whose records you may not read: ask somebody who may", i.ID, o.Kind)
 		}
 	}
 	lines := strings.SplitAfter(string(text), "\n")
@@ -134,7 +138,7 @@ func (l looked) approval(i *review.Item) ([]byte, error) {
 			lines[at] = l.may.veil(line)
 		}
 	}
-	return []byte(strings.Join(lines, "")), nil
+	return changes, []byte(strings.Join(lines, "")), nil
 }
 
 func (h *handler) reviewPage(ctx context.Context, _ *http.Request, _ asked) (v view, err error) {
@@ -146,12 +150,12 @@ func (h *handler) reviewPage(ctx context.Context, _ *http.Request, _ asked) (v v
 	if err != nil {
 		return v, err
 	}
-	return l.page("", "")
+	return l.page(reviewPage{Applies: h.applies(ctx) == nil})
 }
 
 // page lists the items.
-func (l looked) page(said, yaml string) (v view, err error) {
-	p := reviewPage{Said: said, YAML: yaml, Cut: slices.Sorted(maps.Keys(l.log.Cut))}
+func (l looked) page(p reviewPage) (v view, err error) {
+	p.Cut = slices.Sorted(maps.Keys(l.log.Cut))
 	decisions, err := l.files.Read()
 	if err != nil {
 		return v, err
@@ -189,15 +193,22 @@ func (h *handler) decide(ctx context.Context, r *http.Request, _ asked) (v view,
 	}
 	switch action {
 	case review.StateApproved, review.StateRejected, review.StateSnoozed:
+	case actions.Applied:
+		if err := h.applies(ctx); err != nil {
+			return v, wrong{err}
+		}
 	default:
-		return v, wrong{errors.New("action: it is approved, rejected or snoozed")}
+		return v, wrong{errors.New("action: it is approved, applied, rejected or snoozed")}
 	}
 	c, err := h.reviewed(ctx)
 	if err != nil {
 		return v, err
 	}
-	said := word{id, action, reason}
-	if action != review.StateApproved {
+	said := word{id, action, reason, action == actions.Applied}
+	if said.apply {
+		said.action = review.StateApproved
+	}
+	if said.action != review.StateApproved {
 		return h.take(ctx, r, said, c, nil)
 	}
 	if _, err := h.seen(ctx); err != nil { // others wait for the registry no longer than it takes
@@ -211,7 +222,10 @@ func (h *handler) decide(ctx context.Context, r *http.Request, _ asked) (v view,
 }
 
 // word is what somebody says about an item.
-type word struct{ id, action, reason string }
+type word struct {
+	id, action, reason string
+	apply              bool // what is approved
+}
 
 // take records a word and keeps it. of is the registry that an approval's objects are tried on.
 func (h *handler) take(ctx context.Context, r *http.Request, said word, c *Config, of *registry.Registry) (v view, err error) {
@@ -223,12 +237,17 @@ func (h *handler) take(ctx context.Context, r *http.Request, said word, c *Confi
 	if said.action == review.StateSnoozed {
 		until = l.now.Add(7 * 24 * time.Hour).UTC().Truncate(time.Second)
 	}
-	var yaml []byte
+	p := reviewPage{Said: said.id + " is " + said.action + ".", Applied: said.apply}
+	if err := h.applies(ctx); err != nil {
+		p.WhyNot = err.Error()
+	}
+	p.Applies = p.WhyNot == ""
 	by := cmp.Or(readerOf(ctx).Name, byPage)
 	err = l.files.Decide(func(before []review.Decision) (review.Decision, error) {
 		i, err := review.Find(review.Items(l.waiting, l.may.decisions(before), l.now), said.id, false)
+		var ready Prepared
 		if err == nil && said.action == review.StateApproved {
-			yaml, err = l.approval(i)
+			ready, err = l.approve(ctx, h, i, said.apply, &p)
 		}
 		if err != nil {
 			return review.Decision{}, wrong{err}
@@ -236,11 +255,16 @@ func (h *handler) take(ctx context.Context, r *http.Request, said word, c *Confi
 		if err := h.decided(ctx, r, i, said.action, said.reason); err != nil {
 			return review.Decision{}, err
 		}
+		if ready != nil {
+			if err := h.apply(ctx, r, i, ready); err != nil {
+				return review.Decision{}, err
+			}
+		}
 		return i.Word(said.action, by, said.reason, l.now, until), nil
 	})
 	if err != nil {
 		return v, err
 	}
 	h.Logger.Info("console: a decision", "id", said.id, "action", said.action, "by", by, "from", r.RemoteAddr)
-	return l.page(said.id+" is "+said.action+".", string(yaml))
+	return l.page(p)
 }

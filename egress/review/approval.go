@@ -9,8 +9,8 @@ import (
 	"github.com/sallyport/sallyport/egress/suggest"
 )
 
-// Approval writes the objects that let an item through. The error says why there are none.
-func Approval(inForce suggest.Config, log *seen.Log, i *Item, now time.Time) ([]byte, error) {
+// Approval makes the objects that let an item through, and writes them. The error says why there are none.
+func Approval(inForce suggest.Config, log *seen.Log, i *Item, now time.Time) ([]suggest.Change, []byte, error) {
 	r := suggest.Suggest(inForce, log, suggest.Options{
 		Now: now, Denied: true, Policies: true, Added: true, Paths: true, Limit: 1,
 		Only: func(flow *seen.Flow) bool {
@@ -24,12 +24,12 @@ func Approval(inForce suggest.Config, log *seen.Log, i *Item, now time.Time) ([]
 				why = left.Why
 			}
 		}
-		return nil, fmt.Errorf("%s: %s:%d cannot be approved by this: %s", i.ID, i.Host, i.Port, why)
+		return nil, nil, fmt.Errorf("%s: %s:%d cannot be approved by this: %s", i.ID, i.Host, i.Port, why)
 	}
 	r.LeftOut, r.Notes, r.NotTold = nil, nil, 0 // they are about others
 	var text bytes.Buffer
 	err := r.WriteYAML(&text)
-	return text.Bytes(), err
+	return r.Changes, text.Bytes(), err
 }
 
 // Word is the decision that somebody takes about an item.

@@ -20,6 +20,8 @@ const (
 	Approved = "approved"
 	Rejected = "rejected"
 	Snoozed  = "snoozed"
+	// Applied is of the objects of an approval, which the reason names.
+	Applied = "applied"
 )
 
 // proxy is by whom such records are, in the place of a proxy's node id.

@@ -17,7 +17,7 @@ import (
 const tellServiceName = "sallyport.audit.v1.Actions"
 
 // told are the actions that a command may tell of.
-var told = []string{actions.Approved, actions.Rejected, actions.Snoozed}
+var told = []string{actions.Approved, actions.Rejected, actions.Snoozed, actions.Applied}
 
 // ErrNobodyToTell is of a log that no server keeps.
 var ErrNobodyToTell = errors.New("no audit server is running on this log")
@@ -68,7 +68,7 @@ func (t *Told) take(stream grpc.ServerStream) error {
 // Commanded is the record of what somebody did by a command: nothing else of what was said counts.
 func Commanded(said record.Record) (record.Record, error) {
 	if !slices.Contains(told, said.Action) || said.Actor == "" {
-		return said, errors.New("it is approved, rejected or snoozed, by somebody")
+		return said, errors.New("it is approved, rejected, snoozed or applied, by somebody")
 	}
 	return record.Record{
 		Time: time.Now(), Reporter: record.ReporterCommand, Actor: said.Actor, ActorBy: record.BySystem, Action: said.Action, Reason: said.Reason, URLPath: said.URLPath,

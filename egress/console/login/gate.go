@@ -163,6 +163,18 @@ func (g *Gate) Reader(r *http.Request) (Reader, error) {
 	return reader.by(record.ByToken), err
 }
 
+// Token is the one that a request's reader is known by; "" of somebody whom an issuer vouches for, and of nobody.
+func (g *Gate) Token(r *http.Request) string {
+	if header := r.Header.Get("Authorization"); header != "" {
+		_, token, _ := strings.Cut(header, " ")
+		return strings.TrimSpace(token)
+	}
+	if s, ok := g.sessions.find(r, g.Now()); ok {
+		return s.token
+	}
+	return ""
+}
+
 // by is a reader for whose name somebody vouches.
 func (r Reader) by(who string) Reader {
 	if r.Name != "" {

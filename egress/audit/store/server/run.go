@@ -21,6 +21,7 @@ import (
 	"github.com/sallyport/sallyport/egress/console"
 	"github.com/sallyport/sallyport/egress/console/login"
 	"github.com/sallyport/sallyport/egress/detect"
+	"github.com/sallyport/sallyport/egress/suggest"
 )
 
 // Options of the audit server.
@@ -58,6 +59,8 @@ type Port struct {
 type Door struct {
 	Listener net.Listener
 	Login    login.Options
+	// Apply is console.Options' of that name.
+	Apply func(ctx context.Context, token string, changes []suggest.Change) (console.Prepared, error)
 }
 
 // grace is how long streams may take to end by themselves.
@@ -136,7 +139,7 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 	}
 	if o.Door != nil {
 		behind := pages
-		behind.Login = &o.Door.Login
+		behind.Login, behind.Apply = &o.Door.Login, o.Door.Apply
 		group.Go(func() error { return console.Serve(ctx, o.Door.Listener, behind) })
 	}
 	if o.Beside != nil {

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/egress/suggest"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// TestReviewApplies: what is approved is applied with the rights of the kubeconfig, and no others.
+func TestReviewApplies(t *testing.T) {
+	a := startClusterLab(t)
+	settings := mesh.Default()
+	l := looked{now: time.Now(), inForce: suggest.Config{Snapshot: registry.New(&settings).Snapshot()}}
+	read := decode.File("x.yaml", []byte(shopExternal))
+	changes := []suggest.Change{{After: &read.Objects[0]}}
+	entries := rbacv1.PolicyRule{APIGroups: []string{"networking.istio.io"}, Resources: []string{"serviceentries"}}
+	of := func(user string, verbs ...string) *reviewFlags {
+		rule := entries
+		rule.Verbs = verbs
+		f := &reviewFlags{apply: true}
+		f.log.cluster.kubeconfig = a.as(user, rule).kubeconfig
+		return f
+	}
+	if _, err := of("reads", "get").prepare(t.Context(), l, changes); err == nil || !strings.Contains(err.Error(), "your own rights do not allow it") {
+		t.Errorf("who may not write: %v", err)
+	}
+	f := of("writes", "get", "create", "patch")
+	if err := f.mayApply(); err != nil {
+		t.Error(err)
+	}
+	ready, err := f.prepare(t.Context(), l, changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ready.Apply(t.Context()); err != nil || ready.String() != "ServiceEntry shop/external" {
+		t.Fatal(ready, err)
+	}
+	if _, err := a.entries.Namespace("shop").Get(t.Context(), "external", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	f.source.configDir = "x"
+	if err := f.mayApply(); !errors.As(err, new(usageError)) {
+		t.Errorf("to a directory: %v", err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	if err := (&reviewFlags{apply: true}).mayApply(); !errors.As(err, new(usageError)) {
+		t.Errorf("to no cluster: %v", err)
+	}
+}
