@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"syscall"
@@ -49,7 +50,7 @@ func (a *attack) manyAtOnce(t *testing.T, open opener) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if most := int(bounds.Connections(limit.Max)) - 100; count > most {
+	if most := int(bounds.Connections(limit.Max, bounds.Sessions(limit.Max, math.MaxUint64))) - 100; count > most {
 		t.Logf("%d tunnels need more than the %d files that this machine lets a process open: %d are tried", count, limit.Max, most)
 		count = most
 	}

@@ -1,17 +1,14 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sallyport/sallyport/e2e/world"
-	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 // gatewayAPIObjects say by the Gateway API what an ingress gateway does; other routes of other namespaces find no way in.
@@ -130,15 +127,6 @@ spec:
   to: [{group: "", kind: Service}]
 `
 
-// datagramObjects lead what comes by UDP to the first pod.
-const datagramObjects = `apiVersion: gateway.networking.k8s.io/v1
-kind: UDPRoute
-metadata: {name: echo, namespace: shop}
-spec:
-  parentRefs: [{name: public, namespace: istio-ingress, sectionName: udp}]
-  rules: [{backendRefs: [{name: echo, port: 7}]}]
-`
-
 // TestGatewayAPI: what comes in goes where Gateways and routes of the Gateway API say.
 func TestGatewayAPI(t *testing.T) {
 	needRoot(t)
@@ -206,88 +194,6 @@ func (in *ingressScene) bytesAnyhow(t *testing.T) {
 	if err = errors.Join(err, readErr); err != nil || line != "back\n" {
 		t.Errorf("%q (%v)", line, err)
 	}
-}
-
-// datagrams: what is sent by UDP comes back while a route leads on, and is in the log.
-func (in *ingressScene) datagrams(t *testing.T) {
-	echo, err := in.pod.ListenPacket(net.JoinHostPort(web1Addr.String(), "9000"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buf := make([]byte, 1<<16)
-		for {
-			n, from, err := echo.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			_, _ = echo.WriteTo(buf[:n], from)
-		}
-	}()
-	defer func() { _ = echo.Close(); <-done }()
-	if err := in.scene.Config.Write("datagrams.yaml", datagramObjects); err != nil {
-		t.Fatal(err)
-	}
-	for _, size := range []int{1, 1400} {
-		if err := world.Within(t.Context(), 20*time.Second, func() error { return in.sentBack(t, size) }); err != nil {
-			t.Errorf("a datagram of %d bytes: %v", size, err)
-		}
-	}
-	err = world.Within(t.Context(), 90*time.Second, func() error { // a session ends after a minute without a datagram
-		records, err := in.scene.AuditRecords(t.Context(), "--host", "echo.shop.svc.cluster.local")
-		if err != nil {
-			return err
-		}
-		for _, r := range records {
-			if r.Protocol == "udp" && r.Direction == record.Inbound && r.Verdict == record.Allowed && r.DecidedBy.Kind == "UDPRoute" && r.DecidedBy.Name == "echo" && r.Destination == net.JoinHostPort(web1Addr.String(), "9000") {
-				return nil
-			}
-		}
-		return fmt.Errorf("not among %d records: %+v", len(records), records)
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	if err := in.scene.Config.Remove("datagrams.yaml"); err != nil {
-		t.Fatal(err)
-	}
-	err = world.Within(t.Context(), 20*time.Second, func() error {
-		listeners, err := in.gateway.Admin(t.Context(), "/listeners")
-		if err == nil && strings.Contains(string(listeners), "udp_0.0.0.0_") {
-			err = errors.New("the gateway listens for UDP though no route leads on")
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	if in.sentBack(t, 1) == nil {
-		t.Error("a datagram comes back though nothing listens")
-	}
-}
-
-// sentBack sends a datagram by a socket of its own, and holds what comes back against it.
-func (in *ingressScene) sentBack(t *testing.T, size int) error {
-	t.Helper()
-	c, err := in.client.DialContext(t.Context(), "udp", net.JoinHostPort(ingressAddr.String(), "9000"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	sent, buf := bytes.Repeat([]byte("x"), size), make([]byte, 1<<16)
-	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
-		return err
-	}
-	if _, err := c.Write(sent); err != nil {
-		return err
-	}
-	n, err := c.Read(buf)
-	if err == nil && !bytes.Equal(buf[:n], sent) {
-		err = fmt.Errorf("%d bytes came back", n)
-	}
-	return err
 }
 
 // granted: another namespace's Service is led to while it grants that.

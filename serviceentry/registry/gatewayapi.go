@@ -343,7 +343,7 @@ func (b *batch) tellGatewayAPI() {
 func (b *batch) retellDatagrams() {
 	everywhere := b.datagramsTurned || b.authorized[b.next.Mesh.RootNamespace]
 	for key, g := range b.next.gateways {
-		if !g.opensDatagrams() || !everywhere && !b.authorized[key.Namespace] {
+		if g.datagramPorts() == 0 || !everywhere && !b.authorized[key.Namespace] {
 			continue
 		}
 		b.retold[key] = true

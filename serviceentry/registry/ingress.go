@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,8 @@ type Ingress struct {
 	// Policed is an AuthorizationPolicy that is for the pods, "NAMESPACE/NAME", where they open UDP: nobody could be held to it there, so nothing
 	// comes in. "" where there is none.
 	Policed string
+	// Sessions is how many clients each port for UDP has at a time in one of the pods; 0 where they open none.
+	Sessions uint32
 }
 
 // PodLabels are the labels.
@@ -39,14 +42,15 @@ func (i Ingress) PodLabels() map[string]string {
 // NameOfPort is what connections to a port that say nothing are asked for by: of a server that passes everything on.
 func NameOfPort(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
 
-// IngressFor gives what a router's pods are as an ingress gateway, by their labels and Service; false where no Gateway object selects
-// them, or where they are an egress gateway: something leaves by the Service, or is led to it.
-func (s *Snapshot) IngressFor(ns string, labels map[string]string, service Ref) (Ingress, bool) {
+// IngressFor gives what a router's pods are as an ingress gateway, by their labels and Service, and the sessions of UDP that each may have (0
+// where nobody says); false where no Gateway object selects them, or where they are an egress gateway: something leaves by the Service, or is
+// led to it.
+func (s *Snapshot) IngressFor(ns string, labels map[string]string, service Ref, sessions uint32) (Ingress, bool) {
 	if !service.IsZero() && (service == Ref(s.Mesh.DefaultGateway) || s.IsExit(service) || s.ledTo(service)) {
 		return Ingress{}, false
 	}
 	asked := map[string]string{}
-	selected, datagrams := false, false
+	selected, datagrams := false, 0
 	for _, g := range s.gateways {
 		for k := range g.Selector {
 			if v, has := labels[k]; has {
@@ -54,19 +58,34 @@ func (s *Snapshot) IngressFor(ns string, labels map[string]string, service Ref) 
 			}
 		}
 		if s.mayOpen(g, ns) && selects(g.Selector, labels) {
-			selected, datagrams = true, datagrams || g.opensDatagrams()
+			selected, datagrams = true, datagrams+g.datagramPorts()
 		}
 	}
 	i := Ingress{Namespace: ns, Labels: selectorText(asked), Service: service}
-	if datagrams {
+	if datagrams > 0 {
 		i.Policed = s.policed(ns, labels)
+		i.Sessions = sessionsOf(cmp.Or(sessions, defaultSessions), datagrams)
 	}
 	return i, selected
 }
 
-// opensDatagrams says whether a Gateway opens a port for UDP.
-func (g *Gateway) opensDatagrams() bool {
-	return slices.ContainsFunc(g.Servers, func(s GatewayServer) bool { return s.Serves == ServesDatagrams })
+// datagramPorts is how many ports for UDP a Gateway opens.
+func (g *Gateway) datagramPorts() (n int) {
+	for i := range g.Servers {
+		if g.Servers[i].Serves == ServesDatagrams {
+			n++
+		}
+	}
+	return n
+}
+
+// defaultSessions is how many sessions of UDP a pod may have whose agent says nothing: what the fewest files that are common allow.
+const defaultSessions = 4096
+
+// sessionsOf is the share that each port has of a pod's sessions: a quarter, or less where there are more than four ports. It is in steps of
+// two, so that a port that comes or goes seldom changes those of the others, which ends their sessions.
+func sessionsOf(all uint32, ports int) uint32 {
+	return max(all>>max(2, bits.Len(uint(ports-1))), 1)
 }
 
 // policed is an AuthorizationPolicy by which a workload denies something, or has somebody asked: "NAMESPACE/NAME", "" for none.

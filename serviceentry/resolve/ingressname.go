@@ -22,6 +22,8 @@ type IngressRow struct {
 	Serves registry.ServerKind
 	Port   uint32 // as clients know it: the Service's
 	Listen uint32
+	// Datagrams are the Services that a port for UDP leads to.
+	Datagrams []Datagrams
 	// Policed is the AuthorizationPolicy for which nothing comes in (registry.Ingress).
 	Policed string
 	// Unrefusable says that nothing comes in by UDP, since it could not be refused where records have no room (registry.Snapshot.Unrefusable).
@@ -73,6 +75,11 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 		}
 	}
 	n.turnAway(opened)
+	for i := range n.Rows {
+		if r := &n.Rows[i]; r.Serves == registry.ServesDatagrams {
+			r.Datagrams = a.datagrams(r.Routes())
+		}
+	}
 	return n, len(n.Rows) > 0
 }
 

@@ -3,10 +3,13 @@ package agent
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,13 +21,14 @@ const droppedStat = "access_logs.grpc_access_log.logs_dropped"
 
 const dropsEvery = 10 * time.Second
 
-// drops turns what Envoy dropped into gap records.
+// drops turns what Envoy dropped into gap records, and what it turned away without an entry.
 type drops struct {
-	log   *slog.Logger
-	admin string
-	gap   func(count uint64, reason string) error
-	last  uint64
-	total atomic.Uint64 // over all Envoys
+	log    *slog.Logger
+	admin  string
+	gap    func(count uint64, reason string) error
+	last   uint64
+	total  atomic.Uint64 // over all Envoys
+	turned turnedAway
 }
 
 // run looks every ten seconds until ctx ends.
@@ -44,11 +48,13 @@ func (d *drops) run(ctx context.Context) {
 }
 
 func (d *drops) look(ctx context.Context, client *http.Client) {
-	now, err := d.read(ctx, client)
+	now, err := readStats(ctx, client, d.admin, regexp.QuoteMeta(droppedStat)+"|"+turnedStats)
 	if err != nil {
 		return // Envoy is restarting
 	}
-	if err := d.note(now); err != nil {
+	dropped := now[droppedStat]
+	delete(now, droppedStat)
+	if err := errors.Join(d.note(dropped), d.noteTurned(now)); err != nil {
 		d.log.Error("a gap in the audit log cannot be noted", "err", err)
 	}
 }
@@ -68,35 +74,38 @@ func (d *drops) note(now uint64) error {
 	return d.gap(lost, "Envoy dropped access log entries that the agent did not take in time")
 }
 
-func (d *drops) read(ctx context.Context, client *http.Client) (uint64, error) {
-	return readStat(ctx, client, d.admin, droppedStat)
+// readStat asks Envoy for one number of its statistics, which is 0 where it has not counted yet.
+func readStat(ctx context.Context, client *http.Client, admin, stat string) (uint64, error) {
+	all, err := readStats(ctx, client, admin, regexp.QuoteMeta(stat))
+	return all[stat], err
 }
 
-// readStat asks Envoy for one number of its statistics.
-func readStat(ctx context.Context, client *http.Client, admin, stat string) (uint64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/stats?filter=^"+stat+"%24", nil)
+// readStats asks Envoy for those numbers of its statistics whose names match a regular expression.
+func readStats(ctx context.Context, client *http.Client, admin, names string) (map[string]uint64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/stats?filter="+url.QueryEscape("^("+names+")$"), nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return parseStat(resp.Body, stat)
+	return parseStats(resp.Body)
 }
 
-// parseStat finds one counter in Envoy's text. One that is not there has not counted yet.
-func parseStat(in io.Reader, stat string) (uint64, error) {
+// parseStats reads Envoy's text. A counter that is not there has not counted yet.
+func parseStats(in io.Reader) (map[string]uint64, error) {
+	out := map[string]uint64{}
 	lines := bufio.NewScanner(io.LimitReader(in, 1<<20))
 	for lines.Scan() {
-		if name, value, ok := strings.Cut(lines.Text(), ": "); ok && name == stat {
+		if name, value, ok := strings.Cut(lines.Text(), ": "); ok {
 			n, err := strconv.ParseUint(value, 10, 64)
 			if err != nil {
-				return 0, fmt.Errorf("%s: %w", stat, err)
+				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			return n, nil
+			out[name] = n
 		}
 	}
-	return 0, lines.Err()
+	return out, lines.Err()
 }

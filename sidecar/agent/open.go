@@ -88,14 +88,17 @@ func (a *agent) setBounds() error {
 	if err != nil {
 		return err
 	}
-	if most := bounds.Connections(files); p.MaxConnections == 0 || p.MaxConnections > most {
-		a.cfg.Log.Info("Envoy takes as many connections as it may have files open", "connections", most, "files", files, "asked_for", p.MaxConnections)
-		p.MaxConnections = most
-	}
 	if p.MemoryLimit == 0 {
 		if p.MemoryLimit, err = bounds.Memory(os.DirFS("/")); err != nil {
 			return err
 		}
+	}
+	if p.Role == bootstrap.Router {
+		p.Sessions = bounds.Sessions(files, p.MemoryLimit)
+	}
+	if most := bounds.Connections(files, p.Sessions); p.MaxConnections == 0 || p.MaxConnections > most {
+		a.cfg.Log.Info("Envoy takes as many connections as it may have files open", "connections", most, "files", files, "asked_for", p.MaxConnections)
+		p.MaxConnections = most
 	}
 	return nil
 }

@@ -3,9 +3,11 @@ package agent
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -30,18 +32,45 @@ func TestDropsBecomeGaps(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	for text, want := range map[string]uint64{
-		"":                                   0,
-		"other: 7\n" + droppedStat + ": 5\n": 5,
-		droppedStat + "_not: 5\n":            0,
+// TestTurnedAway: datagrams that began no session are in gap records once, whatever listeners and Envoys come and go.
+func TestTurnedAway(t *testing.T) {
+	var gaps []uint64
+	d := &drops{log: slog.New(slog.DiscardHandler), gap: func(count uint64, _ string) error {
+		gaps = append(gaps, count)
+		return nil
+	}}
+	for _, now := range []map[string]uint64{
+		{}, {"a": 2}, {"a": 2, "b": 3}, {"a": 1, "b": 3}, {"b": 4}, {"a": 1, "b": 4}, {}, {"b": 4},
 	} {
-		if got, err := parseStat(strings.NewReader(text), droppedStat); err != nil || got != want {
-			t.Errorf("%q: %d, %v", text, got, err)
+		if err := d.noteTurned(now); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if _, err := parseStat(strings.NewReader(droppedStat+": many\n"), droppedStat); err == nil {
+	if want := []uint64{2, 3, 1, 1, 1, 4}; !slices.Equal(gaps, want) {
+		t.Errorf("gaps %v, want %v", gaps, want)
+	}
+}
+
+func TestReadStats(t *testing.T) {
+	const turned, unrouted = "cluster.outbound|53|udp.5300|dns.infra.svc.cluster.local.upstream_cx_overflow", "udp.udp_0.0.0.0_53.downstream_sess_no_route"
+	for text, want := range map[string]map[string]uint64{
+		"": {},
+		droppedStat + ": 5\n" + turned + ": 7\n" + unrouted + ": 0\n": {droppedStat: 5, turned: 7, unrouted: 0},
+	} {
+		if got, err := parseStats(strings.NewReader(text)); err != nil || !maps.Equal(got, want) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	if _, err := parseStats(strings.NewReader(droppedStat + ": many\n")); err == nil {
 		t.Error("a value that is no number must be an error")
+	}
+	for name, asked := range map[string]bool{
+		turned: true, unrouted: true, strings.Replace(turned, "overflow", "none_healthy", 1): true,
+		strings.Replace(turned, "udp.5300", "udp", 1): false, "cluster.outbound|53||udp.svc.cluster.local.upstream_cx_overflow": false, "udp.udp_0.0.0.0_53.downstream_sess_total": false,
+	} {
+		if regexp.MustCompile("^("+turnedStats+")$").MatchString(name) != asked {
+			t.Errorf("%s is asked for: %v", name, !asked)
+		}
 	}
 }
 

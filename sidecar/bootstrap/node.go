@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sallyport/sallyport/xds/netcap"
 	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
@@ -50,6 +51,9 @@ func NewNode(o Options) Node {
 		metadata[ondemand.FetchMetadata] = ondemand.FetchAsMesh
 	} else {
 		metadata[ondemand.Metadata] = "true"
+	}
+	if o.Sessions > 0 {
+		metadata[netcap.SessionsMetadata] = o.Sessions
 	}
 	if o.ProxyConfig != nil {
 		metadata["PROXY_CONFIG"] = o.ProxyConfig

@@ -42,6 +42,7 @@ type Options struct {
 	StatsPort  uint16         // Prometheus, on every address
 
 	MaxConnections uint32 // from downstream, over all listeners; 0 for 100,000
+	Sessions       uint32 // of UDP, which a gateway may have at a time; 0: nobody says
 	MemoryLimit    uint64 // bytes that agent and Envoy may take together; 0: Envoy's heap has no limit
 
 	// Refusing is the path of a file: while there is "1" in it, Envoy takes nothing new. "0" is put in its place, and the other way around, by

@@ -110,8 +110,22 @@ func TestChildBeganLower(t *testing.T) {
 
 func TestConnections(t *testing.T) {
 	for files, want := range map[uint64]uint32{20000: 9872, 1 << 20: 524160, 100: 128, 1 << 63: 1 << 30} {
-		if got := Connections(files); got != want {
+		if got := Connections(files, 0); got != want {
 			t.Errorf("%d files: %d connections, want %d", files, got, want)
+		}
+	}
+	if got := Connections(20000, 5000); got != 7372 {
+		t.Errorf("%d connections beside 5,000 sessions", got)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	for _, c := range []struct {
+		files, memory uint64
+		want          uint32
+	}{{1 << 20, 8 << 30, 65536}, {20000, 8 << 30, 5000}, {1 << 20, 128 * mib, 4096}} {
+		if got := Sessions(c.files, c.memory); got != c.want {
+			t.Errorf("%d files and %d bytes: %d sessions, want %d", c.files, c.memory, got, c.want)
 		}
 	}
 }

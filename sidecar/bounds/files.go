@@ -23,7 +23,20 @@ func Files() (uint64, error) {
 const Rest = 256
 
 // Connections is how many connections from downstream a proxy may take with so many files, if each may want one of its
-// own to upstream.
-func Connections(files uint64) uint32 {
-	return uint32(min(max(files, 2*Rest)-Rest, 1<<31) / 2)
+// own to upstream, beside so many sessions.
+func Connections(files uint64, sessions uint32) uint32 {
+	return uint32(min(max(files, 2*Rest+uint64(sessions))-Rest-uint64(sessions), 1<<31) / 2)
+}
+
+const (
+	// mostSessions is how many sessions of UDP a gateway has at a time where nothing is short.
+	mostSessions = 65_536
+	// sessionBytes is what one takes: 5 KB of Envoy's heap, and the kernel's for its socket.
+	sessionBytes = 8 << 10
+)
+
+// Sessions is how many sessions of UDP a gateway may have at a time with so many files and so much memory, in bytes: a quarter of either at
+// most. Envoy has no bound of its own, and crashes when it may open no more files.
+func Sessions(files, memory uint64) uint32 {
+	return uint32(min(mostSessions, files/4, memory/4/sessionBytes))
 }

@@ -57,6 +57,31 @@ func (s *Supervisor) drain(c *child) {
 	}
 }
 
+// endSessions has Envoy close the listeners by which others come in where it has sessions of UDP, which it logs then. It would not at its end.
+func (s *Supervisor) endSessions() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.KillAfter)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	stats, err := admin(ctx, client, http.MethodGet, s.cfg.Admin, "/stats?filter=%5Eudp%5C.&usedonly&type=Gauges")
+	if err == nil && sessions(stats) > 0 {
+		_, err = admin(ctx, client, http.MethodPost, s.cfg.Admin, "/drain_listeners?inboundonly")
+	}
+	if err != nil {
+		s.cfg.Log.Warn("sessions of UDP are not in the audit log, if there are any", "err", err)
+	}
+}
+
+// sessions adds up the open ones.
+func sessions(stats string) (sum int) {
+	for line := range strings.Lines(stats) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if n, err := strconv.Atoi(value); err == nil && ok && strings.HasSuffix(name, ".downstream_sess_active") {
+			sum += n
+		}
+	}
+	return sum
+}
+
 // connections adds up the listeners' open connections, without those of the admin interface, of the page of
 // statistics and of the agent's questions, which are not anybody's traffic, and without those from one of its listeners to another (envoy_internal), which are kept for the next
 // of somebody's, and end with these where they carry any. The numbers of each worker are part of their listener's.

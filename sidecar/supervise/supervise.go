@@ -135,6 +135,7 @@ func (s *Supervisor) attend(ctx context.Context, c *child) bool {
 func (s *Supervisor) end(c *child) error {
 	if s.cfg.Admin != "" && s.cfg.DrainTime > 0 {
 		s.drain(c)
+		s.endSessions()
 	}
 	select { // what it has buffered dies with it
 	case <-time.After(s.cfg.Linger):

@@ -259,7 +259,7 @@ func TestDrainWaitsForConnections(t *testing.T) {
 	left := 3
 	envoy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.Method + " " + r.URL.String()
-		if r.URL.Path == "/stats" {
+		if strings.HasPrefix(r.URL.Query().Get("filter"), "downstream_cx") {
 			left--
 			fmt.Fprintf(w, "listener.in.downstream_cx_active: %d\nlistener.admin.downstream_cx_active: 1\n"+
 				"listener.in.worker_0.downstream_cx_active: 9\nlistener.prometheus_stats.downstream_cx_active: 1\nlistener.envoy_internal_decide-80.downstream_cx_active: 1\n"+
@@ -334,6 +334,35 @@ func TestDrainEndsInTime(t *testing.T) {
 	}
 	if cut != 1 {
 		t.Errorf("%d connections told of, want 1", cut)
+	}
+}
+
+// TestSessionsEnd: listeners by which others come in are closed before the end where sessions of UDP are open, and only there.
+func TestSessionsEnd(t *testing.T) {
+	for stats, want := range map[string]int32{
+		"": 0, "udp.a.downstream_sess_active: 0\nudp.a.downstream_sess_total: 3\n": 0, "udp.a.downstream_sess_active: 0\nudp.b.downstream_sess_active: 2\n": 1,
+	} {
+		var closed atomic.Int32
+		envoy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Method == http.MethodPost && r.URL.RequestURI() == "/drain_listeners?inboundonly":
+				closed.Add(1)
+			case strings.HasPrefix(r.URL.Query().Get("filter"), "^udp"):
+				_, _ = fmt.Fprint(w, stats)
+			}
+		}))
+		out := newOutput()
+		cfg := config("steady", out)
+		cfg.Admin, cfg.DrainTime = strings.TrimPrefix(envoy.URL, "http://"), time.Minute
+		_, stop := start(t, cfg)
+		out.number(t, "child")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		envoy.Close()
+		if n := closed.Load(); n != want {
+			t.Errorf("%q: closed %d times, want %d", stats, n, want)
+		}
 	}
 }
 

@@ -20,9 +20,6 @@ import (
 const (
 	// sessionRest is how long a client's session is kept in which nothing comes.
 	sessionRest = time.Minute
-	// mostSessions is how many a cluster has at a time, and a rule may only say less: each is a socket of the gateway's, and anybody who sends
-	// opens one.
-	mostSessions = 16384
 	// longestDatagram is the longest that UDP has (RFC 768, over IPv4); Envoy throws away what is longer than it was told.
 	longestDatagram = 65507
 )
@@ -48,7 +45,8 @@ type Share struct {
 // Listener is the port's.
 func (d Datagrams) Listener() *listenerv3.Listener {
 	name := wire.DatagramListener(d.Port)
-	l := At(&listenerv3.Listener{Name: name, TrafficDirection: corev3.TrafficDirection_OUTBOUND}, d.Port, d.IPv6)
+	// INBOUND has a gateway's agent close it before Envoy ends (sidecar/supervise): sessions are logged then.
+	l := At(&listenerv3.Listener{Name: name, TrafficDirection: corev3.TrafficDirection_INBOUND}, d.Port, d.IPv6)
 	overUDP(l.Address)
 	for _, more := range l.AdditionalAddresses {
 		overUDP(more.Address)
@@ -92,9 +90,13 @@ func SealOverUDP(t resource.Type, c *clusterv3.Cluster) *resource.Resource {
 	return resource.Seal(t, c.Name, c)
 }
 
-// BoundSessions limits how many clients a cluster has at a time, where it is not for fewer.
-func BoundSessions(c *clusterv3.Cluster) {
+// BoundSessions limits how many clients a cluster has at a time, where a rule does not say fewer: each is a socket of the gateway's, and anybody
+// who sends opens one. Its endpoints have a name that others of a gateway's clusters may share.
+func BoundSessions(c *clusterv3.Cluster, most uint32, endpoints string) {
 	if b := c.GetCircuitBreakers().GetThresholds(); len(b) > 0 {
-		b[0].MaxConnections = wrapperspb.UInt32(min(b[0].MaxConnections.GetValue(), mostSessions))
+		b[0].MaxConnections = wrapperspb.UInt32(min(b[0].MaxConnections.GetValue(), most))
+	}
+	if c.EdsClusterConfig != nil {
+		c.EdsClusterConfig.ServiceName = endpoints
 	}
 }

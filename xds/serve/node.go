@@ -10,6 +10,7 @@ import (
 	"github.com/sallyport/sallyport/config/machine"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/health"
+	"github.com/sallyport/sallyport/xds/netcap"
 	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -43,6 +44,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		OnDemand:  meta[ondemand.Metadata].GetStringValue() != "",
 		Fetch:     meta[ondemand.FetchMetadata].GetStringValue(),
 		Labels:    map[string]string{},
+		Sessions:  uint32(meta[netcap.SessionsMetadata].GetNumberValue()),
 	}
 	of := NamespaceOf(out.ID)
 	switch {

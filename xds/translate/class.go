@@ -39,6 +39,7 @@ type Node struct {
 	OnDemand  bool   // its agent hands it clusters when they are used
 	Fetch     string // what its agent says of rows (ondemand.FetchMetadata); "" where it cannot hand them out
 	Inline    bool   // it cannot do VHDS: state-of-the-world streams
+	Sessions  uint32 // of UDP, which a gateway's pod may have at a time; 0 where it does not say
 	Plain     bool   // it came without TLS: it gets no secrets
 	On        string // of the proxy of a node: the node
 	Host      string // of a pod's: the node that it is on; "" where nobody knows
@@ -164,7 +165,7 @@ func ingressService(s *registry.Snapshot, n Node, exit registry.Ref) registry.Re
 
 // ingress is what a router is by which others come into the mesh; false of others. exit is what exitService gives for it.
 func (n Node) ingress(s *registry.Snapshot, exit registry.Ref) (registry.Ingress, bool) {
-	return s.IngressFor(n.Namespace, n.Labels, ingressService(s, n, exit))
+	return s.IngressFor(n.Namespace, n.Labels, ingressService(s, n, exit), n.Sessions)
 }
 
 // defaultListenPort is where a gateway listens when its service names the target port instead of numbering it.

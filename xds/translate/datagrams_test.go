@@ -24,19 +24,23 @@ metadata: {name: %s, namespace: %s, creationTimestamp: "%s-01-01T00:00:00Z"}
 spec: {parentRefs: [{name: public, namespace: infra, port: %d}], rules: [{backendRefs: [{name: other, namespace: infra, port: 5353}]}]}
 `
 
-// TestDatagramsCostTheirListener: a route of UDP that comes is its port's listener, and nothing else; one that is younger, or of a namespace that
+// TestDatagramsCostTheirListener: a route of UDP that comes is its port's listener and what that leads to, and nothing else; one that is younger, or of a namespace that
 // the listener does not let in, is nothing.
 func TestDatagramsCostTheirListener(t *testing.T) {
 	l := newIngressTrialOf(t, "testdata/gatewayapi-datagrams.txtar")
-	listener := func(port int) []string { return []string{fmt.Sprint(resource.Listener, " udp_0.0.0.0_", port)} }
+	to := func(service string, port int) string {
+		return fmt.Sprint(resource.Cluster, " outbound|", fmt.Sprintf(service, port))
+	}
+	listener := func(port int, to ...string) []string { return append(to, fmt.Sprint(resource.Listener, " udp_0.0.0.0_", port)) }
+	const dns, other = "53|udp.%d|dns.infra.svc.cluster.local", "5353|udp.%d|other.infra.svc.cluster.local"
 	for _, c := range []struct {
 		what, route string
 		want        []string
 	}{
 		{"of another namespace", fmt.Sprintf(aRoute, "theirs", "shop", "2020", 53), nil},
 		{"a younger one", fmt.Sprintf(aRoute, "young", "infra", "2027", 53), nil},
-		{"an older one", fmt.Sprintf(aRoute, "old", "infra", "2020", 53), listener(5300)},
-		{"where nothing listened", fmt.Sprintf(aRoute, "new", "infra", "2020", 99), listener(99)},
+		{"an older one", fmt.Sprintf(aRoute, "old", "infra", "2020", 53), listener(5300, to(other, 5300), to(dns, 5300))},
+		{"where nothing listened", fmt.Sprintf(aRoute, "new", "infra", "2020", 99), listener(99, to(other, 99))},
 	} {
 		if refs := l.apply(c.route, false); !slices.Equal(refs, c.want) {
 			t.Errorf("%s: %q, want %q", c.what, refs, c.want)
@@ -116,7 +120,7 @@ func TestDatagramsToClosed(t *testing.T) {
 	rule := func(host, more string) string {
 		return "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: infra}\nspec: {host: " + host + ".infra.svc.cluster.local" + more + "}\n"
 	}
-	const first, second = "outbound|53|udp.|dns.infra.svc.cluster.local", "outbound|5353|udp.|other.infra.svc.cluster.local"
+	const first, second = "outbound|53|udp.5300|dns.infra.svc.cluster.local", "outbound|5353|udp.5300|other.infra.svc.cluster.local"
 	for _, x := range []struct{ what, text, refused, missing string }{
 		{"a rule that is refused", rule("dns", ""), "spec.trafficPolicy.tls.mode: nobody knows it", first},
 		{"one of the other Service", rule("other", ""), "spec.trafficPolicy.tls.mode: nobody knows it", second},
@@ -138,17 +142,30 @@ func TestDatagramsToClosed(t *testing.T) {
 	}
 }
 
-// TestDatagramsAreBounded: a rule may let fewer clients in at a time, not more, and a subset of any name keeps its cluster.
+// TestDatagramsAreBounded: a rule may let fewer clients in at a time, not more than the port's share by weight, and a subset of any name keeps
+// its cluster. The more ports, and the less a pod may, the smaller the share.
 func TestDatagramsAreBounded(t *testing.T) {
 	c := load(t, "testdata/gatewayapi-datagrams.txtar")
-	for rule, want := range map[int]uint32{7: 7, 1_000_000: 16384} {
+	for _, x := range []struct {
+		rule, subset int
+		sessions     uint32 // of the pod
+		want, other  uint32
+	}{
+		{7, 7, 65536, 7, 3276},
+		{1_000_000, 1_000_000, 65536, 11468, 3276},
+		{1_000_000, 1_000_000, 1000, 175, 50},
+		{1_000_000, 1_000_000, 0, 716, 204},
+	} {
 		s := c.snapshotWith(fmt.Sprintf(`apiVersion: networking.istio.io/v1
 kind: DestinationRule
 metadata: {name: r, namespace: infra}
 spec: {host: dns.infra.svc.cluster.local, trafficPolicy: {connectionPool: {tcp: {maxConnections: %d}}}, subsets: [{name: udp, labels: {app: dns}}]}
-`, rule), "")
+`, x.rule), "")
+		c.node.Sessions = x.sessions
 		v := translate.NewTranslator().Build(s, translate.Classify(s, c.node))
-		for name, want := range map[string]uint32{"outbound|53|udp.|dns.infra.svc.cluster.local": want, "outbound|53|udp|dns.infra.svc.cluster.local": uint32(rule)} {
+		for name, want := range map[string]uint32{
+			"outbound|53|udp.5300|dns.infra.svc.cluster.local": x.want, "outbound|5353|udp.5300|other.infra.svc.cluster.local": x.other, "outbound|53|udp|dns.infra.svc.cluster.local": uint32(x.subset),
+		} {
 			r, ok := v.Get(resource.Cluster, name)
 			if !ok {
 				t.Fatalf("no cluster %s", name)
@@ -158,7 +175,7 @@ spec: {host: dns.infra.svc.cluster.local, trafficPolicy: {connectionPool: {tcp: 
 				t.Fatal(err)
 			}
 			if got := cluster.CircuitBreakers.Thresholds[0].MaxConnections.GetValue(); got != want {
-				t.Errorf("%s with maxConnections %d: %d, want %d", name, rule, got, want)
+				t.Errorf("%s with %+v: %d, want %d", name, x, got, want)
 			}
 		}
 	}

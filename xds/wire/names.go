@@ -111,8 +111,13 @@ func UntouchedCluster(port uint32, subset, host string) string {
 	return SubsetName(port, strings.TrimSuffix("untouched."+subset, "."), host)
 }
 
-// DatagramCluster is the name of a cluster of a host's port for UDP, which may have the number of another one. No subset has its dot.
-func DatagramCluster(port uint32, host string) string { return SubsetName(port, "udp.", host) }
+// DatagramCluster is the name of a cluster of a host's port for UDP, as it is led to from one of a gateway's. No subset has its dot.
+func DatagramCluster(from, port uint32, host string) string {
+	return SubsetName(port, "udp."+RouteName(from), host)
+}
+
+// DatagramEndpoints is the name of the endpoints of all of them; a port for TCP may have the same number.
+func DatagramEndpoints(port uint32, host string) string { return SubsetName(port, "udp.", host) }
 
 // DatagramListener is the name of a gateway's listener for UDP.
 func DatagramListener(port uint32) string { return "udp_0.0.0.0_" + RouteName(port) }

@@ -56,7 +56,7 @@ func (n *Name) row(r *resolve.IngressRow) *resource.Resource {
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
 }
 
-// datagrams is the listener of a port for UDP. Nothing listens where all that comes would be closed.
+// datagrams is the listener of a port for UDP, with the clusters that it leads to. Nothing listens where all that comes would be closed.
 func (n *Name) datagrams(r *resolve.IngressRow) []*resource.Resource {
 	routes := r.Routes()
 	if len(routes) == 0 || routes[0].Does != resolve.Forward {
@@ -67,14 +67,20 @@ func (n *Name) datagrams(r *resolve.IngressRow) []*resource.Resource {
 		wire.TagPolicy: envoy.ConfigOf(by.By), wire.TagRevision: by.Revision, wire.TagRole: wire.RoleMesh, wire.TagAuthority: envoy.SessionCluster,
 	}}
 	for i := range by.To {
-		t, share := &by.To[i], envoy.Share{Cluster: wire.BlackHoleCluster, Weight: by.To[i].Weight}
+		t, share := &by.To[i], envoy.Share{Cluster: wire.NoCluster, Weight: by.To[i].Weight} // Envoy counts what has no cluster
 		if t.Closed == nil {
-			share.Cluster = wire.DatagramCluster(t.Port.Number, t.Service.Host)
+			share.Cluster = wire.DatagramCluster(r.Listen, t.Port.Number, t.Service.Host)
 		}
 		d.Shares = append(d.Shares, share)
 	}
+	var out []*resource.Resource
+	for i := range r.Datagrams {
+		s := &r.Datagrams[i]
+		t := Target{IngressTarget: s.IngressTarget, Sessions: s.Sessions}
+		out = append(out, t.made(wire.DatagramCluster(r.Listen, s.Port.Number, s.Service.Host), s.Port, registry.Subset{}, nil, farend.Mutual{})...)
+	}
 	l := d.Listener()
-	return []*resource.Resource{envoy.Seal(resource.Listener, l.Name, l)}
+	return append(out, envoy.Seal(resource.Listener, l.Name, l))
 }
 
 // misdirected is what a client reads that asks over a connection which it opened for another name (RFC 9110 section 15.5.20).

@@ -17,7 +17,8 @@ import (
 // Target is what the part of a host of the mesh is made from that routes lead to.
 type Target struct {
 	resolve.IngressTarget
-	Trust envoy.Trusts
+	Trust    envoy.Trusts
+	Sessions uint32 // of a cluster for UDP: how many clients it has at a time
 }
 
 // Part is its clusters: one a port and subset.
@@ -27,9 +28,6 @@ func (t *Target) Part() *part.Part {
 		for _, s := range t.Rule.Parts() {
 			p.Resources = append(p.Resources, t.cluster(port, s)...)
 		}
-	}
-	for _, port := range t.datagrams() {
-		p.Resources = append(p.Resources, t.made(wire.DatagramCluster(port.Number, t.Service.Host), port, registry.Subset{}, nil, farend.Mutual{})...)
 	}
 	for _, port := range t.untouched() {
 		for _, s := range t.Rule.Parts() {
@@ -63,7 +61,7 @@ func (t *Target) ports() []registry.Port {
 	})
 }
 
-// datagrams are those for UDP.
+// datagrams are those for UDP. Their clusters are the names' that lead there (Name.datagrams).
 func (t *Target) datagrams() []registry.Port {
 	if !t.Datagrams {
 		return nil
@@ -86,6 +84,9 @@ func (t *Target) made(name string, port registry.Port, s registry.Subset, tls *r
 	way := t.way(port, s)
 	way.Mutual = mutual
 	way.TLS, way.Given, way.Connect = tls, t.Far.Given[port.Number], t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect)
+	if port.Protocol == registry.UDP {
+		way.Sessions, way.Endpoints = t.Sessions, wire.DatagramEndpoints(port.Number, svc.Host)
+	}
 	return farend.Cluster(resource.Cluster, name, part, port, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))
 }
 
@@ -108,7 +109,7 @@ func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 	}
 	list = t.Near.Here(list) // what is elsewhere takes mutual TLS, which is not spoken at the others
 	for _, port := range t.datagrams() {
-		out = append(out, farend.SealLoad(wire.DatagramCluster(port.Number, t.Service.Host), port, t.way(port, registry.Subset{}).Asked(t.Service, list)...))
+		out = append(out, farend.SealLoad(wire.DatagramEndpoints(port.Number, t.Service.Host), port, t.way(port, registry.Subset{}).Asked(t.Service, list)...))
 	}
 	for _, port := range t.untouched() {
 		for _, s := range t.Rule.Parts() {
