@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +58,16 @@ addressType: IPv4
 ports: [{name: http, port: 8080, protocol: TCP}]
 endpoints: [{addresses: [10.77.0.62], conditions: {ready: true}}]
 ---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: inner, namespace: istio-system}
+spec: {hosts: [inner.test], ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8099}], resolution: STATIC, location: MESH_INTERNAL, endpoints: [{address: 203.0.113.53}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: outside, namespace: istio-system}
+spec: {hosts: [outside.test], ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8099}], resolution: STATIC, location: MESH_EXTERNAL, endpoints: [{address: 203.0.113.53}]}
+---
 apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass
 metadata: {name: sallyport}
@@ -92,6 +104,10 @@ spec:
     backendRefs: [{name: missing, port: 80}]
   - matches: [{path: {type: PathPrefix, value: /private}}]
     backendRefs: [{name: private, namespace: bank, port: 80}]
+  - matches: [{path: {type: PathPrefix, value: /host}}]
+    backendRefs: [{group: networking.istio.io, kind: Hostname, name: inner.test, port: 80}]
+  - matches: [{path: {type: PathPrefix, value: /outside}}]
+    backendRefs: [{group: networking.istio.io, kind: Hostname, name: outside.test, port: 80}]
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: TLSRoute
@@ -155,6 +171,7 @@ func (in *ingressScene) answered(t *testing.T, url string, status int, location,
 }
 
 func (in *ingressScene) apiRequests(t *testing.T) {
+	in.serveHost(t)
 	for _, x := range []struct {
 		url             string
 		status          int
@@ -167,6 +184,8 @@ func (in *ingressScene) apiRequests(t *testing.T) {
 		{"http://plain.test/part/moved", 302, "https://elsewhere.test/part/moved", ""},
 		{"http://plain.test/missing", 500, "", ""},
 		{"http://plain.test/private", 500, "", ""},
+		{"http://plain.test/host", 200, "", "a host plain.test /host"},
+		{"http://plain.test/outside", 500, "", ""},
 		{"https://shop.test/x", 200, "", " shop.test /x replaced "},
 		{"http://own.test/", 404, "", ""}, // the more specific listener has it, and lets its own namespace's routes alone
 		{"http://unknown.test/", 404, "", ""},
@@ -175,6 +194,21 @@ func (in *ingressScene) apiRequests(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// serveHost is what the entries are about: a host that has an address which gateways may lead to.
+func (in *ingressScene) serveHost(t *testing.T) {
+	t.Helper()
+	l, err := in.client.Listen(net.JoinHostPort(world.NameServerAddr.String(), "8099"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintln(w, "a host", r.Host, r.URL.Path)
+	})}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close(); <-done })
 }
 
 func (in *ingressScene) passesTLSAnyhow(t *testing.T) {

@@ -196,15 +196,27 @@ func (r Route) BackendOf(b gatewayv1.BackendObjectReference) types.NamespacedNam
 	return types.NamespacedName{Namespace: string(or(b.Namespace, gatewayv1.Namespace(r.Object.Namespace))), Name: string(b.Name)}
 }
 
+// HostOf is the host that a backend is; of a Service its full name.
+func (r Route) HostOf(b gatewayv1.BackendObjectReference) string {
+	if IsHostname(b) {
+		return strings.ToLower(strings.TrimSuffix(string(b.Name), "."))
+	}
+	name := r.BackendOf(b)
+	return route.FullName(name.Name, name.Namespace)
+}
+
 // Destination reads a backend that a route names. Its Host is empty where the Problem says why requests for it fail. Pods are led by their
 // own proxies, which reach what they would reach anyway: no grant is asked for that.
 func (r Route) Destination(w World, b gatewayv1.BackendObjectReference, fromPods bool) (route.Destination, Problem) {
+	if IsHostname(b) {
+		return r.hostname(b)
+	}
 	name := r.BackendOf(b)
 	to := party{string(or(b.Group, "")), string(or(b.Kind, "Service")), name.Namespace, name.Name}
 	from := party{gatewayv1.GroupName, string(r.Kind), r.Object.Namespace, r.Object.Name}
 	switch {
 	case to.group != "" || to.kind != "Service":
-		return route.Destination{}, Problem{string(gatewayv1.RouteReasonInvalidKind), "backendRefs: " + to.kind + " " + to.name + " is no Service"}
+		return route.Destination{}, Problem{string(gatewayv1.RouteReasonInvalidKind), "backendRefs: " + to.kind + " " + to.name + " is no Service, and no Hostname of " + hostnameGroup}
 	case !fromPods && !granted(w, from, to):
 		return route.Destination{}, Problem{string(gatewayv1.RouteReasonRefNotPermitted), "backendRefs: no ReferenceGrant in namespace " + to.namespace + " lets it name Service " + to.name}
 	case b.Port == nil:

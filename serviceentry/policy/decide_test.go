@@ -230,7 +230,7 @@ func TestDecide(t *testing.T) {
 		{"", "tcp://a.wild.test:80", passes(true)}, // no name is shown
 		{"", "tcp://a.wild.test:5432", passes(true)},
 		{"", "https://straight.test", decision{true, "direct", "outbound|443||straight.test", "ServiceEntry default/straight", "hosts: straight.test", false}},
-		{"", "https://elsewhere.test", decision{true, "gateway", "outbound|443|egress|own-gateway.shop.svc.cluster.local", "ServiceEntry default/elsewhere", "hosts: elsewhere.test", false}},
+		{"", "https://elsewhere.test", decision{true, "gateway", "outbound|443|egress.|own-gateway.shop.svc.cluster.local", "ServiceEntry default/elsewhere", "hosts: elsewhere.test", false}},
 		{"", "http://203.0.113.7", leaves(owner, "owner.test")},
 		{"", "tcp://203.0.113.7:5432", leaves(owner, "owner.test")},
 		{"", "tcp://198.51.100.9:5432", leaves(owner, "owner.test")},

@@ -66,7 +66,7 @@ type gatewayAPIUses struct {
 	parents users[config.Key] // the routes that name a Gateway, or a Service, as a parent
 	within  users[string]     // Gateways and routes that name an object of another namespace
 	shown   users[config.Key] // the objects that name a Secret or a ConfigMap
-	backed  users[string]     // the routes that name a Service as a backend, by its host
+	backed  users[string]     // the routes that name a Service, or a host, as a backend
 	targets users[string]     // the BackendTLSPolicies that are for a Service, by its host
 }
 
@@ -148,7 +148,7 @@ func (b *batch) noteUses(o *config.Object, uses bool) {
 		}
 	}
 	for _, ref := range r.Backends() {
-		x.backed.note(Ref(r.BackendOf(ref)).Host(), o.Key, uses)
+		x.backed.note(r.HostOf(ref), o.Key, uses)
 		if ref.Namespace != nil && string(*ref.Namespace) != o.Namespace {
 			x.within.note(string(*ref.Namespace), o.Key, uses)
 		}

@@ -79,7 +79,8 @@ const (
 // MeshALPN are all of them.
 var MeshALPN = []string{ALPNMesh, ALPNMeshTCP, "istio-http/1.0", ALPNMeshHTTP, ALPNMeshHTTP2}
 
-// SubsetName is the name of a cluster that is one of several for a host's port; Istio's form.
+// SubsetName is the name of a cluster that is one of several for a host's port; Istio's form. What those below put in a subset's place has a
+// dot, which no subset of a DestinationRule has.
 func SubsetName(port uint32, subset, host string) string {
 	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "|" + subset + "|" + host
 }
@@ -88,7 +89,7 @@ func SubsetName(port uint32, subset, host string) string {
 // name as a gateway, has a cluster beside the one that it has as a service.
 func GatewayCluster(port uint32, host string, borrowed bool) string {
 	if borrowed {
-		return SubsetName(port, "egress", host)
+		return SubsetName(port, "egress.", host)
 	}
 	return ClusterName(port, host)
 }
@@ -96,22 +97,19 @@ func GatewayCluster(port uint32, host string, borrowed bool) string {
 // WrappedCluster is the name of a cluster in which a proxy speaks TLS for requests, at a port where apps do otherwise: for the
 // routes of a host, to a destination whose registration is of a namespace, where that is to be told.
 func WrappedCluster(port uint32, host, to, namespace string) string {
-	subset := "http"
+	subset := "http." + namespace
 	if host != to {
 		subset += "." + host
-	}
-	if namespace != "" {
-		subset += "." + namespace
 	}
 	return SubsetName(port, subset, to)
 }
 
 // UntouchedCluster is the name of a cluster for TLS that goes on as it is, at a port for which a proxy speaks TLS otherwise.
 func UntouchedCluster(port uint32, subset, host string) string {
-	return SubsetName(port, strings.TrimSuffix("untouched."+subset, "."), host)
+	return SubsetName(port, "untouched."+subset, host)
 }
 
-// DatagramCluster is the name of a cluster of a host's port for UDP, as it is led to from one of a gateway's. No subset has its dot.
+// DatagramCluster is the name of a cluster of a host's port for UDP, as it is led to from one of a gateway's.
 func DatagramCluster(from, port uint32, host string) string {
 	return SubsetName(port, "udp."+RouteName(from), host)
 }

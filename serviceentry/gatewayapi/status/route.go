@@ -46,17 +46,36 @@ func references(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route, fr
 		missing := func(what string) gatewayapi.Problem {
 			return gatewayapi.Problem{Reason: string(gatewayv1.RouteReasonBackendNotFound), Message: fmt.Sprintf("backendRefs: %s %s", d.Host, what)}
 		}
-		list := s.Services(d.Host)
-		if len(list) == 0 {
+		svc := backend(s, r, ref, d.Host)
+		switch {
+		case svc == nil && gatewayapi.IsHostname(ref):
+			return missing("is no host that namespace " + r.Object.Namespace + " sees: write a ServiceEntry for it, or export it")
+		case svc == nil:
 			return missing("is no Service that is known")
+		case svc.External && !fromPods:
+			return gatewayapi.Problem{
+				Reason:  string(gatewayv1.RouteReasonRefNotPermitted),
+				Message: fmt.Sprintf("backendRefs: %s is outside of the mesh, and Gateways lead inside; routes whose parent is a Service lead pods there", d.Host),
+			}
 		}
 		if r.Kind == "UDPRoute" {
-			if _, has := list[0].DatagramPort(d.Port); !has {
+			if _, has := svc.DatagramPort(d.Port); !has {
 				return missing(fmt.Sprintf("has no port %d for UDP", d.Port))
 			}
-		} else if _, has := list[0].Port(d.Port); !has {
+		} else if _, has := svc.Port(d.Port); !has {
 			return missing(fmt.Sprintf("has no port %d", d.Port))
 		}
 	}
 	return gatewayapi.Problem{}
+}
+
+// backend is the registration that a route's backend is; nil where there is none, or of a host where the route's namespace sees none.
+func backend(s *registry.Snapshot, r gatewayapi.Route, ref gatewayv1.BackendObjectReference, host string) *registry.Service {
+	if gatewayapi.IsHostname(ref) {
+		return s.Visible(host, r.Object.Namespace, nil)
+	}
+	if list := s.Services(host); len(list) > 0 {
+		return list[0]
+	}
+	return nil
 }

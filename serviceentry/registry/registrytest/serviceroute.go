@@ -29,6 +29,8 @@ func (w *World) serviceRoute(ns string, namespaces, names []string, ports []uint
 		b := gatewayv1.BackendRef{BackendObjectReference: gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(pick(w, names)), Port: new(gatewayv1.PortNumber(pick(w, ports)))}}
 		if w.rand.IntN(3) == 0 {
 			b.Namespace = new(gatewayv1.Namespace(pick(w, namespaces)))
+		} else if w.rand.IntN(4) == 0 {
+			b.Group, b.Kind, b.Name = new(gatewayv1.Group("networking.istio.io")), new(gatewayv1.Kind("Hostname")), gatewayv1.ObjectName(pick(w, []string{"r.example.org", "s.example.org", "a.example"}))
 		}
 		return b
 	}
