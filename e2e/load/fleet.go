@@ -29,9 +29,9 @@ type fleet struct {
 	done   sync.WaitGroup
 }
 
-// assemble connects the gateway and that many sidecars, all at once, and waits until each has everything. Unless they are plain,
+// assemble connects the egress gateway and that many others, all at once, and waits until each has everything. Unless they are plain,
 // they say what agents say: that they read compressed messages.
-func assemble(ctx context.Context, addr string, sidecars int, plain bool) (*fleet, error) {
+func assemble(ctx context.Context, addr string, sidecars int, member func(int) *core.Node, plain bool) (*fleet, error) {
 	ctx, stop := context.WithCancel(ctx)
 	f := &fleet{plain: plain, stop: stop, proxies: make([]*proxy, sidecars)}
 	joins := make(chan error)
@@ -45,7 +45,7 @@ func assemble(ctx context.Context, addr string, sidecars int, plain bool) (*flee
 	}
 	go join(gateway(), &f.gateway)
 	for i := range f.proxies {
-		go join(sidecar(i), &f.proxies[i])
+		go join(member(i), &f.proxies[i])
 	}
 	var errs []error
 	for range sidecars + 1 {

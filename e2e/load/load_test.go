@@ -19,8 +19,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
 }
 
-// TestMeasure measures a small mesh.
-func TestMeasure(t *testing.T) {
+// program is the built one.
+func program(t *testing.T) string {
+	t.Helper()
 	root, err := story.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +33,12 @@ func TestMeasure(t *testing.T) {
 	if _, err := os.Stat(program); err != nil {
 		t.Skipf("%v: run `make build`", err)
 	}
-	f, err := Measure(t.Context(), Options{Sallyport: program, Entries: 20, Private: 20, Streams: 5, Crowd: 10, Changes: 6})
+	return program
+}
+
+// TestMeasure measures a small mesh.
+func TestMeasure(t *testing.T) {
+	f, err := Measure(t.Context(), Options{Sallyport: program(t), Entries: 20, Private: 20, Streams: 5, Crowd: 10, Changes: 6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +60,30 @@ func TestMeasure(t *testing.T) {
 	text := read(doc)
 	if !strings.HasPrefix(text, "before\n") || !strings.HasSuffix(text, "\nafter\n") || strings.Contains(text, "old") || !strings.Contains(text, "| 20 entries") {
 		t.Errorf("the document is\n%s", text)
+	}
+}
+
+// TestMeasureShapes measures small meshes of the other shapes.
+func TestMeasureShapes(t *testing.T) {
+	for shape, kinds := range map[string][]string{ShapeEndpoints: {"changed"}, ShapeRoutes: {"added", "changed", "removed"}} {
+		f, err := Measure(t.Context(), Options{Sallyport: program(t), Shape: shape, Entries: 20, Streams: 3, Changes: 6})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range kinds {
+			if n := f.Bytes[kind]; n < 50 || n > 8<<10 {
+				t.Errorf("%s %s: %d bytes", shape, kind, n)
+			}
+		}
+		if len(f.Bytes) != len(kinds) || f.P50 == 0 || f.P99 < f.P50 {
+			t.Errorf("%s: figures are missing: %+v", shape, f)
+		}
+		if text := Table([]Figures{f}); strings.Contains(text, "ServiceEntry") || !strings.Contains(text, "| bytes to a proxy for one ") {
+			t.Errorf("%s: %s", shape, text)
+		}
+	}
+	if _, err := Measure(t.Context(), Options{Shape: "none"}); err == nil {
+		t.Error("a shape that is none is measured")
 	}
 }
 

@@ -15,9 +15,10 @@ import (
 // Options say what is measured.
 type Options struct {
 	Sallyport string // the built program
-	Entries   int    // ServiceEntries, with an HTTP and a TLS port each
+	Shape     string // what there is many of: one of Shapes; "" for ServiceEntries
+	Entries   int    // how many: of ServiceEntries, with an HTTP and a TLS port each
 	Private   int    // how many percent of them only their own namespace sees
-	Streams   int    // sidecars; there is one gateway besides
+	Streams   int    // sidecars, or the Gateway's pods; there is one egress gateway besides
 	Crowd     int    // sidecars that connect at once to a second controller; 0 for none
 	Changes   int    // files that are added, changed and removed, in turn
 	Plain     bool   // nobody reads compressed messages, as no client but our agents does
@@ -27,8 +28,9 @@ type Options struct {
 
 // Figures are what one size of mesh was found to cost.
 type Figures struct {
-	Entries int `json:"entries"`
-	Streams int `json:"streams"`
+	Shape   string `json:"shape"`
+	Entries int    `json:"entries"`
+	Streams int    `json:"streams"`
 
 	Start time.Duration `json:"startNs"` // until ready, with the directory full
 
@@ -54,13 +56,17 @@ type Figures struct {
 
 // Measure runs everything for one size of mesh.
 func Measure(ctx context.Context, o Options) (f Figures, err error) {
+	s, err := shapeOf(o.Shape)
+	if err != nil {
+		return f, err
+	}
 	run, err := world.NewRun()
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = cmp.Or(err, run.Close()) }()
-	m := &measurement{Options: o, run: run, figures: Figures{Entries: o.Entries, Streams: o.Streams, Crowd: o.Crowd, Bytes: map[string]int64{}}}
-	if m.mesh, err = writeMesh(filepath.Join(run.Dir, "config"), o.Entries, o.Private); err != nil {
+	m := &measurement{Options: o, shape: s, run: run, figures: Figures{Shape: s.name, Entries: o.Entries, Streams: o.Streams, Crowd: o.Crowd, Bytes: map[string]int64{}}}
+	if m.mesh, err = writeMesh(filepath.Join(run.Dir, "config"), s, o); err != nil {
 		return f, err
 	}
 	if err := m.first(ctx); err != nil {
@@ -74,6 +80,7 @@ func Measure(ctx context.Context, o Options) (f Figures, err error) {
 
 type measurement struct {
 	Options
+	shape      shape
 	run        *world.Run
 	mesh       mesh
 	controller *controller
@@ -116,14 +123,14 @@ func (m *measurement) connect(ctx context.Context, streams int) (err error) {
 	if m.controller, err = startController(ctx, m.run, m.Sallyport, m.mesh); err != nil {
 		return err
 	}
-	m.say("%d entries: ready after %s", m.Entries, m.controller.ready.Round(time.Millisecond))
+	m.say("%d %s: ready after %s", m.Entries, m.shape.noun, m.controller.ready.Round(time.Millisecond))
 	cpu, err := m.controller.cpu()
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	err = m.profiled(ctx, fmt.Sprintf("cpu-sync-%d", streams), 3*time.Second, func() error {
-		m.fleet, err = assemble(ctx, m.controller.xds, streams, m.Plain)
+		m.fleet, err = assemble(ctx, m.controller.xds, streams, m.shape.node, m.Plain)
 		m.figures.SyncTime = time.Since(began)
 		return err
 	})
@@ -133,7 +140,7 @@ func (m *measurement) connect(ctx context.Context, streams int) (err error) {
 	after, err := m.controller.cpu()
 	m.figures.SyncCPU = after - cpu
 	m.figures.SyncBytes, _ = m.fleet.received()
-	m.say("%d entries: %d streams have everything after %s, %s of CPU, %.1f MiB", m.Entries, streams,
+	m.say("%d %s: %d streams have everything after %s, %s of CPU, %.1f MiB", m.Entries, m.shape.noun, streams,
 		m.figures.SyncTime.Round(time.Millisecond), m.figures.SyncCPU, float64(m.figures.SyncBytes)/(1<<20))
 	return err
 }
@@ -148,7 +155,7 @@ func (m *measurement) crowd(ctx context.Context) (err error) {
 	big := m.figures
 	m.figures = small
 	m.figures.CrowdSync, m.figures.CrowdCPU = big.SyncTime, big.SyncCPU
-	if err := m.change(ctx, m.steps(0)[0], nil); err != nil {
+	if err := m.change(ctx, m.shape.steps(m.mesh, 0)[0], nil); err != nil {
 		return err
 	}
 	if err := m.profile(ctx, "heap?gc=1", "heap-crowd"); err != nil {
@@ -166,27 +173,29 @@ func (m *measurement) crowd(ctx context.Context) (err error) {
 
 // step is one change of one file.
 type step struct {
-	kind  string
-	entry entry
-	do    func(entry) error
+	kind string
+	host string // what proxies hear of when they have it
+	do   func() error
 }
 
-// steps are the changes of one round: an entry comes, is changed in what sidecars see, and goes. It is the root namespace's, since
+// entrySteps are the changes of one round: an entry comes, is changed in what sidecars see, and goes. It is the root namespace's, since
 // only from there an entry that writes its address down reaches all sidecars.
-func (m *measurement) steps(round int) []step {
+func (m mesh) entrySteps(round int) []step {
 	e := entry{name: fmt.Sprintf("new-%d", round), namespace: gatewayNamespace, host: fmt.Sprintf("new-%d.load.example.org", round)}
 	changed := e
 	changed.address = "203.0.113.7"
-	return []step{{"added", e, m.mesh.put}, {"changed", changed, m.mesh.put}, {"removed", e, m.mesh.remove}}
+	return []step{
+		{"added", e.host, func() error { return m.put(e) }}, {"changed", e.host, func() error { return m.put(changed) }}, {"removed", e.host, func() error { return m.remove(e) }},
+	}
 }
 
-// changes makes them one by one, half of them under each traffic policy.
+// changes makes them one by one; of entries half of them under each traffic policy.
 func (m *measurement) changes(ctx context.Context) error {
 	var took []time.Duration
 	var cpu time.Duration
 	rounds := (m.Changes + 2) / 3
 	for round := range rounds {
-		if round == rounds/2 {
+		if m.shape.closes && round == rounds/2 {
 			if err := m.close(ctx); err != nil {
 				return err
 			}
@@ -195,7 +204,7 @@ func (m *measurement) changes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, s := range m.steps(round) {
+		for _, s := range m.shape.steps(m.mesh, round) {
 			if err := m.change(ctx, s, &took); err != nil {
 				return err
 			}
@@ -212,7 +221,7 @@ func (m *measurement) changes(ctx context.Context) error {
 	slices.Sort(took)
 	m.figures.ChangeCPU = cpu / time.Duration(len(took))
 	m.figures.P50, m.figures.P99 = took[len(took)/2], took[(len(took)*99-1)/100]
-	m.say("%d entries: %d changes, p50 %s, p99 %s, %s of CPU each, %v bytes", m.Entries, len(took),
+	m.say("%d %s: %d changes, p50 %s, p99 %s, %s of CPU each, %v bytes", m.Entries, m.shape.noun, len(took),
 		m.figures.P50.Round(time.Millisecond), m.figures.P99.Round(time.Millisecond), m.figures.ChangeCPU.Round(10*time.Microsecond), m.figures.Bytes)
 	return nil
 }
@@ -220,9 +229,9 @@ func (m *measurement) changes(ctx context.Context) error {
 // change makes one change and waits until everybody has it.
 func (m *measurement) change(ctx context.Context, s step, took *[]time.Duration) error {
 	m.fleet.takeBytes()
-	m.fleet.expect(s.entry.host)
+	m.fleet.expect(s.host)
 	began := time.Now()
-	if err := s.do(s.entry); err != nil {
+	if err := s.do(); err != nil {
 		return err
 	}
 	last, err := m.fleet.settle(ctx)

@@ -40,9 +40,8 @@ func namespace(i int) string {
 // mesh is a configuration directory, with the file of mesh-wide settings beside it.
 type mesh struct{ objects, settings string }
 
-// writeMesh fills a directory: the gateway, and a file with one ServiceEntry for each host. The given percentage of
-// them is private to its namespace.
-func writeMesh(dir string, entries, private int) (mesh, error) {
+// writeMesh fills a directory: the egress gateway, and what there is many of.
+func writeMesh(dir string, s shape, o Options) (mesh, error) {
 	m := mesh{objects: filepath.Join(dir, "objects"), settings: filepath.Join(dir, "settings", "mesh.yaml")}
 	for _, d := range []string{m.objects, filepath.Dir(m.settings)} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -52,16 +51,24 @@ func writeMesh(dir string, entries, private int) (mesh, error) {
 	if err := os.WriteFile(filepath.Join(m.objects, "gateway.yaml"), []byte(gatewayObjects), 0o644); err != nil {
 		return m, err
 	}
-	for i := range entries {
-		e := entry{
-			name: fmt.Sprintf("entry-%d", i), namespace: namespace(i), host: fmt.Sprintf("api.service-%d.example.com", i),
-			private: i/namespaces*private%100 < private,
-		}
-		if err := os.WriteFile(m.file(e), []byte(e.yaml()), 0o644); err != nil {
-			return m, err
-		}
+	if err := s.write(m, o); err != nil {
+		return m, err
 	}
 	return m, m.setPolicy("ALLOW_ANY")
+}
+
+// writeEntries fills a directory with a file for each host, of one ServiceEntry. A percentage of them is private to its namespace.
+func (m mesh) writeEntries(o Options) error {
+	for i := range o.Entries {
+		e := entry{
+			name: fmt.Sprintf("entry-%d", i), namespace: namespace(i), host: fmt.Sprintf("api.service-%d.example.com", i),
+			private: i/namespaces*o.Private%100 < o.Private,
+		}
+		if err := os.WriteFile(m.file(e), []byte(e.yaml()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // entry is a ServiceEntry for one host outside, with an HTTP and a TLS port.

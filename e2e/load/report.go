@@ -22,19 +22,28 @@ func milliseconds(d time.Duration) float64 { return float64(d) / 1e6 }
 func mebibytes(n int64) float64            { return float64(n) / (1 << 20) }
 
 var goals = []goal{
-	{"bytes to a sidecar for one ServiceEntry added, changed or removed", "KiB", [2]float64{8, 8}, func(f Figures) float64 {
-		var most int64
-		for _, n := range f.Bytes {
-			most = max(most, n)
-		}
-		return float64(most) / 1024
-	}},
+	{"bytes to a sidecar for one ServiceEntry added, changed or removed", "KiB", [2]float64{8, 8}, Figures.changeKiB},
 	{"controller CPU for it", "ms", [2]float64{30, 40}, func(f Figures) float64 { return milliseconds(f.ChangeCPU) }},
 	{"file written → the last sidecar has it, p99", "ms", [2]float64{150, 200}, func(f Figures) float64 { return milliseconds(f.P99) }},
 	{"first sync of all streams, controller CPU", "s", [2]float64{0.7, 5}, func(f Figures) float64 { return f.SyncCPU.Seconds() }},
 	{"resident memory with these streams", "MiB", [2]float64{100, 250}, func(f Figures) float64 { return mebibytes(f.Resident) }},
 	{"resident memory with a crowd of streams", "MiB", [2]float64{160, 350}, func(f Figures) float64 { return mebibytes(f.CrowdResident) }},
 	{"start with the directory full until ready", "s", [2]float64{1, 6}, func(f Figures) float64 { return f.Start.Seconds() }},
+}
+
+// changeKiB is what a change cost at most.
+func (f Figures) changeKiB() float64 {
+	var most int64
+	for _, n := range f.Bytes {
+		most = max(most, n)
+	}
+	return float64(most) / 1024
+}
+
+// shape is the one that was measured.
+func (f Figures) shape() shape {
+	s, _ := shapeOf(f.Shape)
+	return s
 }
 
 func (g goal) at(entries int) float64 {
@@ -58,7 +67,7 @@ type Result struct {
 func Results(all []Figures) []Result {
 	var out []Result
 	for _, f := range all {
-		for _, g := range goals {
+		for _, g := range f.shape().goals {
 			if value := g.value(f); value != 0 {
 				out = append(out, Result{f.Entries, g.name, g.unit, value, g.at(f.Entries), value <= g.at(f.Entries)})
 			}
@@ -67,16 +76,16 @@ func Results(all []Figures) []Result {
 	return out
 }
 
-// Table is the figures beside their targets, in Markdown.
+// Table is the figures of one shape beside their targets, in Markdown.
 func Table(all []Figures) string {
 	var b strings.Builder
 	header, line := "| |", "|---|"
 	for _, f := range all {
-		header += fmt.Sprintf(" %d entries, %d streams, crowd of %d | target | |", f.Entries, f.Streams, f.Crowd)
+		header += fmt.Sprintf(" %d %s, %d streams, crowd of %d | target | |", f.Entries, f.shape().noun, f.Streams, f.Crowd)
 		line += "---:|---:|---|"
 	}
 	fmt.Fprintf(&b, "%s\n%s\n", header, line)
-	for _, g := range goals {
+	for _, g := range all[0].shape().goals {
 		fmt.Fprintf(&b, "| %s |", g.name)
 		for _, f := range all {
 			fmt.Fprintf(&b, " %s |", g.cell(f))
@@ -85,8 +94,8 @@ func Table(all []Figures) string {
 	}
 	fmt.Fprintf(&b, "\nBesides:\n\n")
 	for _, f := range all {
-		fmt.Fprintf(&b, "- %d entries: %.0f ms p50 until the last sidecar has a change, %.1f KiB of it to the gateway; first sync %.1f MiB in %.2f s; "+
-			"%.0f MiB resident at most", f.Entries, milliseconds(f.P50), float64(f.GatewayBytes)/1024, mebibytes(f.SyncBytes), f.SyncTime.Seconds(), mebibytes(f.Peak))
+		fmt.Fprintf(&b, "- %d %s: %.0f ms p50 until the last has a change, %.1f KiB of it to the gateway; first sync %.1f MiB in %.2f s; "+
+			"%.0f MiB resident at most", f.Entries, f.shape().noun, milliseconds(f.P50), float64(f.GatewayBytes)/1024, mebibytes(f.SyncBytes), f.SyncTime.Seconds(), mebibytes(f.Peak))
 		if f.Crowd > 0 {
 			fmt.Fprintf(&b, "; the crowd has everything after %.1f s and %.1f s of CPU, at %.0f MiB at most", f.CrowdSync.Seconds(), f.CrowdCPU.Seconds(), mebibytes(f.CrowdPeak))
 		}

@@ -20,9 +20,10 @@ func main() {
 	var a arguments
 	o := load.Options{Progress: os.Stderr}
 	flag.StringVar(&o.Sallyport, "sallyport", "bin/sallyport", "the built `program`")
-	flag.StringVar(&a.sizes, "entries", "1000,10000", "how many ServiceEntries: `sizes` of meshes, comma-separated")
+	flag.StringVar(&o.Shape, "shape", load.ShapeEntries, "what there is many of: "+strings.Join(load.Shapes(), ", "))
+	flag.StringVar(&a.sizes, "entries", "1000,10000", "how many of them: `sizes` of meshes, comma-separated")
 	flag.IntVar(&o.Private, "private", 0, "how many `percent` of the entries only their own namespace sees")
-	flag.IntVar(&o.Streams, "streams", 100, "how many sidecars are connected")
+	flag.IntVar(&o.Streams, "streams", 100, "how many sidecars, or pods of the Gateway, are connected")
 	flag.IntVar(&o.Crowd, "crowd", 1000, "how many connect at once to a second controller; 0 for none")
 	flag.IntVar(&o.Changes, "changes", 51, "how many changes are made")
 	flag.BoolVar(&o.Plain, "plain", false, "the clients read no compressed messages: any that speaks xDS, and not our agents")
