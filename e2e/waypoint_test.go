@@ -34,12 +34,12 @@ var (
 
 const waypointObjects = `apiVersion: v1
 kind: Namespace
-metadata: {name: beta, labels: {istio.io/dataplane-mode: ambient, istio.io/use-waypoint: waypoint}}
+metadata: {name: beta, labels: {by: waypoint, istio.io/dataplane-mode: ambient, istio.io/use-waypoint: waypoint}}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: waypoint, namespace: beta}
-spec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE}]}
+spec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE, allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {by: waypoint}}}}}]}
 ---
 apiVersion: v1
 kind: Service
@@ -148,6 +148,8 @@ func TestWaypoint(t *testing.T) {
 			_, _ = fmt.Fprintf(w, "v%d %s %s", i+1, r.Host, r.RemoteAddr)
 		})
 	}
+	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddrs[0], []uint16{leavingHTTP, leavingTLS, leavingTCP})
+	serveTold(t, s.World.Outside, world.OutsideAddrs[0], leavingTold)
 	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}}
 	w.front = &ambientPod{addr: waypointAddr, id: "spiffe://cluster.local/ns/beta/sa/waypoint"}
 	if w.pod, err = s.AddWaypoint(ctx, "waypoint-1", "beta", "waypoint", waypointAddr, "gateway.networking.k8s.io/gateway-name=waypoint"); err != nil {
@@ -159,6 +161,8 @@ func TestWaypoint(t *testing.T) {
 		{"bytes", w.bytes},
 		{"by HBONE", w.hbone},
 		{"who it stands before, and nothing else", w.elsewhere},
+		{"to a host outside", w.outside},
+		{"no way around policies of what leaves", w.noWayAround},
 		{"its pod is gone", w.gone},
 	})
 }
@@ -284,9 +288,14 @@ func (w *waypointTest) gone(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.answers(t, 503, "sallyport: nothing is sent to "+frontedHost, "/")
+	if status, text, err := w.alpha.get(w.ctx, 10*time.Second, leavingHost, leavingHTTP, "/", nil); err != nil || status != 503 || !strings.HasPrefix(text, "sallyport: nothing is sent to "+leavingHost) {
+		t.Errorf("a host outside: %d %q (%v)", status, text, err)
+	}
+	w.leaves(t, "without the waypoint", false)
 	w.write(t, "waypoint-pod.yaml", waypointPod)
 	if err := w.pod.Restart(w.ctx, true); err != nil {
 		t.Fatal(err)
 	}
 	w.answers(t, 200, "v1 ", "/")
+	w.leaves(t, "with the waypoint again", true)
 }

@@ -55,8 +55,8 @@ func (r *report) selection(selector *typev1beta1.WorkloadSelector, target *typev
 
 func (r *report) target(field string, t *typev1beta1.PolicyTargetReference) {
 	switch {
-	case !selection.IsService(t) && !selection.IsGateway(t):
-		r.reject(field+".kind", t.Kind, "policies target Services of gateways and of waypoints, and Gateways of the group "+selection.GatewayGroup+", and would be kept nowhere",
+	case !selection.IsService(t) && !selection.IsGateway(t) && !selection.IsEntry(t):
+		r.reject(field+".kind", t.Kind, "policies target Services of gateways and of waypoints, ServiceEntries that have one, and Gateways of the group "+selection.GatewayGroup+", and would be kept nowhere",
 			"name one of these, or select the gateway's pods by labels")
 	case t.Namespace != "" && t.Namespace != r.of.Namespace:
 		r.reject(field+".namespace", t.Namespace, "a policy has targets in its own namespace", "remove it, or write the policy into that namespace")
@@ -198,8 +198,8 @@ func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
 }
 
 const (
-	noTarget  = "no gateway that is known is targeted, nor a Service that has a waypoint, and the policy is kept nowhere else: "
-	fixTarget = "target the Service of a gateway in its namespace, a Service with the label istio.io/use-waypoint, or a Gateway; select pods by labels"
+	noTarget  = "no gateway that is known is targeted, nor a Service or ServiceEntry that has a waypoint, and the policy is kept nowhere else: "
+	fixTarget = "target the Service of a gateway in its namespace, a Service or ServiceEntry with the label istio.io/use-waypoint, or a Gateway; select pods by labels"
 
 	keptAtGateways = "AuthorizationPolicies are kept at gateways only in this mesh"
 	fixKept        = "remove sallyport.mutualTLS: false from the mesh's settings, so that sidecars keep them; or select the pods of a gateway, in its namespace or from the root namespace, " +

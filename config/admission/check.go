@@ -36,6 +36,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.checkPlaintext(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 			w.checkGatewayService(r)
+			w.judgeEntryFronted(r, spec)
 			checkMadeUp(r, spec)
 		case *corev1.Namespace:
 			w.checkGatewayService(r)

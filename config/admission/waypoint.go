@@ -26,11 +26,8 @@ func (r *report) waypointLabels() {
 	field := strict.Join("metadata.labels", gatewayapi.UseWaypointLabel)
 	switch spec := r.of.Spec.(type) {
 	case *networking.ServiceEntry:
-		if spec.Location == networking.ServiceEntry_MESH_INTERNAL {
-			r.reject(field, value, "waypoints stand before Services, and what policies and routes say there would not be kept for the entry", "remove it, or make a Service of it")
-		} else {
-			r.reject(field, value, "hosts outside have no waypoints, and what policies say there would not be kept: what leaves the mesh leaves by an egress gateway, with the pod's identity",
-				"remove it, and write an EgressPolicy; the annotation "+GatewayAnnotation+" picks the gateway")
+		if why, fix := unfrontedEntry(&r.of, spec); why != "" {
+			r.reject(field, value, why, fix)
 		}
 	case *corev1.Service:
 		if spec.Spec.ClusterIP == corev1.ClusterIPNone {
@@ -49,9 +46,9 @@ func (r *report) ingressWaypoint() {
 	}
 }
 
-// fronted says whether a policy targets a Service that is known to have a waypoint.
+// fronted says whether a policy targets a Service, or a ServiceEntry, that is known to have a waypoint.
 func (w *world) fronted(p selection.Workloads) bool {
-	return w.anyFronted(func(o *config.Object) bool { return o.Namespace == p.Namespace && slices.Contains(p.Services, o.Name) })
+	return w.entryFronted(p) || w.anyFronted(func(o *config.Object) bool { return o.Namespace == p.Namespace && slices.Contains(p.Services, o.Name) })
 }
 
 // anyFronted says whether one of some Services is known to have a waypoint.

@@ -100,12 +100,12 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 		return answered(svc, port, r)
 	case r.Does != resolve.Forward:
 		v := ended(svc, port, r, shown)
-		if host.Front != nil {
+		if v.Waypoint = a.waypointOf(r); host.Front != nil {
 			v.Waypoint = host.Front.Gateway
 		}
 		return v
 	case host.Front != nil:
-		return a.fronted(host, port, shown)
+		return a.fronted(host, port, r, shown)
 	case len(r.To) > 0:
 		return a.led(svc, port, r, shown)
 	case svc.Exit.IsZero():

@@ -20,7 +20,9 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 		return fault
 	}
 	if to.Closed != nil {
-		return Verdict{Service: svc, Path: PathBlackhole, Cluster: wire.BlackHoleCluster, DecidedBy: Object{Key: to.Closed.By}, Reason: to.Closed.String()}
+		v := Verdict{Service: svc, Path: PathBlackhole, Cluster: wire.BlackHoleCluster, DecidedBy: Object{Key: to.Closed.By}, Reason: to.Closed.String()}
+		v.Waypoint = a.waypointOf(r)
+		return v
 	}
 	rule := ruleOf(r)
 	r.By = to.Service.SourceOf(to.Port)

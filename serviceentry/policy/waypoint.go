@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -15,14 +17,31 @@ import (
 // ambient says whether the workload is in the mesh without a sidecar: its node sends what it sends.
 func (a asking) ambient() bool { return a.snap.ByNode(a.workload.Namespace, a.workload.Labels) }
 
-// fronted says what becomes of what a workload without a sidecar sends to a Service that has a waypoint: AuthorizationPolicies and routes count there.
-func (a asking) fronted(host resolve.SidecarHost, port registry.Port, shown resolve.Shown) Verdict {
+// waypointOf is the waypoint that what a route of the workload's node leads to has; zero where it has none.
+func (a asking) waypointOf(r *resolve.Route) registry.Ref {
+	if len(r.To) == 0 || !a.ambient() || r.To[most(r.To)].Service == nil {
+		return registry.Ref{}
+	}
+	use, _ := a.snap.Waypoint(r.To[most(r.To)].Service)
+	return use.Gateway
+}
+
+// fronted says what becomes of what a workload without a sidecar sends to what has a waypoint: AuthorizationPolicies and routes count there. About what leaves
+// EgressPolicies are asked first, at the node and at the waypoint.
+func (a asking) fronted(host resolve.SidecarHost, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
 	svc, front := host.Service, host.Front
 	v := Verdict{Service: svc, Path: PathDirect, Cluster: wire.ClusterName(port.Number, svc.Host), Waypoint: front.Gateway, DecidedBy: Object{svc.SourceOf(port), "hosts: " + svc.Host}}
+	if svc.External {
+		v.Path = PathGateway
+		if !a.permitted(&v, about{svc.Host, port.Number, spokenAs(shown.Kind), shown.Request, a.at, a.snap.Closed(svc)}) {
+			v.Path, v.Cluster = PathBlackhole, wire.BlackHoleCluster
+			return v
+		}
+	}
 	w := resolve.WaypointOf(a.snap, front.Gateway)
 	there, before := w.Before(svc.Host)
 	if !before {
-		v.Reason = fmt.Sprintf("the waypoint %s does not see the Service: namespace %s has another registration of its name, or none", front.Gateway, front.Gateway.Namespace)
+		v.Reason = fmt.Sprintf("the waypoint %s does not see this registration of the host: namespace %s has another one, or none", front.Gateway, front.Gateway.Namespace)
 		return v
 	}
 	v.Allowed, v.Reason = true, "a service of the mesh, by the waypoint "+front.Gateway.String()
@@ -30,13 +49,33 @@ func (a asking) fronted(host resolve.SidecarHost, port registry.Port, shown reso
 		return v
 	}
 	v.end = &end{asking: a.asWaypoint(w, front), front: &w, service: svc, port: port, shown: shown}
-	return v.pastWaypoint(there, port, shown)
+	if v = v.pastWaypoint(there, port, shown); v.Allowed && !v.end.service.Exit.IsZero() {
+		return v.leavesByWaypoint(r)
+	}
+	return v
 }
 
-// authorizedAtWaypoint asks the AuthorizationPolicies that count at the waypoint for the Service. It knows the client by its certificate and its address.
+// leavesByWaypoint asks the egress gateway, which has the waypoint for its client.
+func (v Verdict) leavesByWaypoint(r *resolve.Route) Verdict {
+	there := v.end
+	onwards := *r
+	onwards.By = there.service.SourceOf(there.port)
+	then := there.asking.byGateway(there.service, there.port, &onwards, there.shown, there.Means(there.service))
+	_, led, _ := strings.Cut(v.Reason, "; led there by ")
+	v.Allowed, v.Gateway, v.DecidedBy, v.end = then.Allowed, then.Gateway, then.DecidedBy, nil
+	v.Reason = fmt.Sprintf("by the waypoint %s, which the egress gateway has for its client: %s", v.Waypoint, then.Reason)
+	if led != "" {
+		v.Reason += "; led there by " + led
+	}
+	if !then.Allowed {
+		v.Asked, v.Policies, v.Ruling, v.Authorization = then.Asked, then.Policies, then.Ruling, then.Authorization
+	}
+	return v
+}
+
+// authorizedAtWaypoint asks the AuthorizationPolicies that count at the waypoint for the Service, or the host. It knows the client by its certificate and its address.
 func (a asking) authorizedAtWaypoint(v Verdict, port registry.Port, shown resolve.Shown) Verdict {
-	ref, _ := registry.RefOf(v.Service.Host)
-	set := a.snap.AuthorizingFront(v.Waypoint, ref)
+	set := a.snap.AuthorizingFront(v.Waypoint, v.Service)
 	if len(set) == 0 {
 		return v
 	}
@@ -56,7 +95,7 @@ func (a asking) authorizedAtWaypoint(v Verdict, port registry.Port, shown resolv
 
 // asWaypoint is the waypoint as it asks its Services' pods: with its own certificate, and from its own address, where it has one only.
 func (a asking) asWaypoint(w resolve.WaypointProxy, front *resolve.Front) asking {
-	who := Workload{Namespace: front.Gateway.Namespace, Name: front.Gateway.Name, Account: front.Accounts[0]}
+	who := Workload{Namespace: front.Gateway.Namespace, Name: front.Gateway.Name, Account: front.Accounts[0], Labels: map[string]string{gatewayapi.GatewayLabel: front.Gateway.Name}}
 	if len(front.Endpoints) == 1 {
 		who.Address, _ = netip.ParseAddr(front.Endpoints[0].Address)
 	}
@@ -129,17 +168,8 @@ func (a asking) ledToFronted(r *resolve.Route, which int, shown resolve.Shown) (
 	if host.Front == nil {
 		return v, false
 	}
-	v = Verdict{Service: to.Service, Path: PathBlackhole, Cluster: wire.BlackHoleCluster, Waypoint: host.Front.Gateway, DecidedBy: Object{to.Service.SourceOf(to.Port), "hosts: " + to.Service.Host}}
-	if c, closed := host.Far.Closed[to.Port.Number]; closed {
-		v.DecidedBy, v.Reason = Object{Key: c.By}, c.String()
-		return v, true
-	}
-	if to.Subset != "" {
-		v.Reason = "the way by the waypoint " + v.Waypoint.String() + " has no subsets, and the route asks for subset " + to.Subset
-		return v, true
-	}
 	if r.HTTP != nil { // the waypoint reads what the node sends
 		shown.Request = r.HTTP.Sent(r.Match, which, shown.Request)
 	}
-	return a.fronted(host, to.Port, shown), true
+	return a.fronted(host, to.Port, r, shown), true
 }

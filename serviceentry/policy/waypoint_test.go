@@ -97,6 +97,26 @@ spec: {hosts: [web.shop.svc.cluster.local], http: [{match: [{uri: {prefix: /old}
 ---
 apiVersion: security.istio.io/v1
 kind: AuthorizationPolicy
+metadata: {name: leaving, namespace: shop}
+spec: {targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: out}], action: DENY, rules: [{to: [{operation: {ports: ["80"], paths: [/secret]}}]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: out, namespace: shop}
+spec: {hosts: [out.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: around, namespace: calm}
+spec: {clusterIP: 10.96.0.5, ports: [{name: http, port: 80}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: around, namespace: calm}
+spec: {hosts: [around.calm.svc.cluster.local], http: [{route: [{destination: {host: out.test}}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
 metadata: {name: reading, namespace: shop}
 spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: waypoint}], action: DENY, rules: [{to: [{operation: {ports: ["80"], methods: [DELETE]}}]}]}
 `
@@ -117,7 +137,12 @@ func TestExplainWaypoint(t *testing.T) {
 		{"calm/app", "GET", "http://front.calm.svc.cluster.local/", "allow", "shop/waypoint", "Service shop/web", "led there by VirtualService calm/front"},
 		{"calm/app", "DELETE", "http://front.calm.svc.cluster.local/", "deny", "shop/waypoint", "AuthorizationPolicy shop/reading", "denied by"},
 		{"calm/app", "GET", "http://front.calm.svc.cluster.local/rewritten", "deny", "shop/waypoint", "VirtualService shop/web", "at the waypoint shop/waypoint it is answered"},
-		{"calm/app", "GET", "http://front.calm.svc.cluster.local/lost", "deny", "shop/gone", "Service shop/lost", "there is no such waypoint"},
+		{"calm/app", "GET", "http://front.calm.svc.cluster.local/lost", "deny", "shop/gone", "VirtualService calm/front", "there is no such waypoint"},
+		{"calm/app", "GET", "http://out.test/", "allow", "shop/waypoint", "ServiceEntry shop/out", "which the egress gateway has for its client: registered"},
+		{"calm/app", "GET", "http://out.test/secret", "deny", "shop/waypoint", "AuthorizationPolicy shop/leaving", "denied by"},
+		{"calm/app", "", "tls://out.test:443", "allow", "shop/waypoint", "ServiceEntry shop/out", "registered"},
+		{"other/app", "GET", "http://out.test/secret", "allow", "", "ServiceEntry shop/out", "registered"},
+		{"calm/app", "GET", "http://around.calm.svc.cluster.local/", "deny", "shop/waypoint", "VirtualService calm/around", "has a waypoint"},
 	} {
 		e := explained(t, s, policy.Question{From: c.from, Method: c.method, URL: c.url})
 		by := e.DecidedBy.Kind + " " + e.DecidedBy.Namespace + "/" + e.DecidedBy.Name
@@ -127,6 +152,23 @@ func TestExplainWaypoint(t *testing.T) {
 		for _, step := range e.Authorization {
 			if step.Level != "waypoint" {
 				t.Errorf("%s %s %s: policies are asked at level %s", c.from, c.method, c.url, step.Level)
+			}
+		}
+	}
+}
+
+// TestExplainOutsideByWaypoint: EgressPolicies of who asks count, and those of the waypoint's own account.
+func TestExplainOutsideByWaypoint(t *testing.T) {
+	for _, c := range []struct{ closed, by, reason string }{
+		{"calm", "EgressPolicy calm/closed", "denied by"},
+		{"shop", "EgressPolicy shop/closed", "which the egress gateway has for its client: denied by"},
+	} {
+		text := frontedObjects + "---\napiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: closed, namespace: " + c.closed + "}\nspec: {rules: [{name: out, action: Deny, hosts: [out.test]}]}\n"
+		for _, url := range []string{"http://out.test/", "tls://out.test:443"} {
+			e := explained(t, read(t, true, text), policy.Question{From: "calm/app", URL: url})
+			by := e.DecidedBy.Kind + " " + e.DecidedBy.Namespace + "/" + e.DecidedBy.Name
+			if e.Verdict != "deny" || e.Waypoint != "shop/waypoint" || by != c.by || !strings.Contains(e.Reason, c.reason) {
+				t.Errorf("%s: %s by %q, %s, %s", url, e.Verdict, e.Waypoint, by, e.Reason)
 			}
 		}
 	}

@@ -262,6 +262,7 @@ func (b *batch) apply(c config.Change) {
 		for key := range b.hostsOf {
 			if key.Kind == config.KindServiceEntry && key.Namespace == c.Key.Name {
 				b.dirty[key] = true
+				b.noteEntryWaypoint(key)
 			}
 		}
 	case config.KindNode:
@@ -390,6 +391,7 @@ func (b *batch) make(key config.Key) []*Service {
 			}
 		}
 		for _, s := range services {
+			s.Waypoint = b.entryWaypoint(o, s)
 			b.next.topology.place("", s.Endpoints)
 			if !s.External {
 				b.next.authenticate(o.Namespace, s.Endpoints)

@@ -135,6 +135,8 @@ type Service struct {
 	// Borrowed says that the gateway is neither the mesh's, nor of the namespace that names it, nor named by the root
 	// namespace: nobody who could says that it is one, so it stays a Service like others for everybody else.
 	Borrowed bool
+	// Waypoint is the one that an entry asks for; of a Kubernetes Service its KubeService has it. See Snapshot.Waypoint.
+	Waypoint Ref `json:",omitzero"`
 	// Elsewhere says that only other clusters have it, so that it has none of their addresses here.
 	Elsewhere bool `json:",omitzero"`
 	// Prefers is which endpoints it wants asked first, NodeLocal that only those on a client's own Node are asked.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -13,7 +14,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
 
-// Which Services have a waypoint: a proxy that stands before them, to which the proxies of their clients send what is for them.
+// Which Services, and hosts outside, have a waypoint: a proxy that stands before them, to which the proxies of their clients send what is for them.
 
 // WaypointPort is where a waypoint takes what is for the Services that it stands before, by mutual TLS of the mesh.
 var WaypointPort = Port{Name: "mesh", Number: gatewayapi.HBONEPort, TargetPort: gatewayapi.HBONEPort, Explicit: true, Protocol: TCP}
@@ -27,6 +28,9 @@ type WaypointUse struct {
 // Waypoint gives the waypoint of a Service, as its own label or its namespace's says; false where what is for it goes straight to its pods. A
 // headless Service has none, since its clients choose a pod themselves, and gateways and waypoints have none.
 func (s *Snapshot) Waypoint(svc *Service) (WaypointUse, bool) {
+	if !svc.Waypoint.IsZero() {
+		return s.entryWaypoint(svc), true
+	}
 	if svc.Source.Kind != config.KindService || svc.Headless() {
 		return WaypointUse{}, false
 	}
@@ -136,17 +140,18 @@ func (b *batch) useWaypoint(o *config.Object, selector map[string]string) Ref {
 	if _, gateway := selector[gatewayapi.GatewayLabel]; gateway || o.Namespace == b.next.Mesh.RootNamespace {
 		return Ref{}
 	}
-	for _, labels := range [...]map[string]string{o.Labels, b.next.namespaces[o.Namespace]} {
+	return waypointAsked(o.Namespace, o.Labels, b.next.namespaces[o.Namespace])
+}
+
+// waypointAsked reads which waypoint labels of an object, or of its namespace, ask for; the first that say anything count.
+func waypointAsked(ns string, words ...map[string]string) Ref {
+	for _, labels := range words {
 		switch name := labels[gatewayapi.UseWaypointLabel]; name {
 		case "":
 		case gatewayapi.NoWaypoint:
 			return Ref{}
 		default:
-			ref := Ref{o.Namespace, name}
-			if ns := labels[gatewayapi.UseWaypointNamespaceLabel]; ns != "" {
-				ref.Namespace = ns
-			}
-			return ref
+			return Ref{cmp.Or(labels[gatewayapi.UseWaypointNamespaceLabel], ns), name}
 		}
 	}
 	return Ref{}
@@ -268,9 +273,9 @@ func ByWaypoint(list []Endpoint) []Endpoint {
 	return list
 }
 
-// AuthorizingFront gives the AuthorizationPolicies that count at a waypoint for a Service that it stands before, in order: those that target the
-// waypoint, and those that target the Service.
-func (s *Snapshot) AuthorizingFront(waypoint, svc Ref) (out authz.Set) {
+// AuthorizingFront gives the AuthorizationPolicies that count at a waypoint for what it stands before, in order: those that target the
+// waypoint, and those that target the Service, or the entries that register the host.
+func (s *Snapshot) AuthorizingFront(waypoint Ref, svc *Service) (out authz.Set) {
 	add := func(ns string, targets func(*authz.Policy) bool) {
 		for _, p := range s.authorizing[ns] {
 			if p.Targeted && targets(p) && !slices.ContainsFunc(out, func(o *authz.Policy) bool { return o.Key == p.Key }) {
@@ -279,7 +284,12 @@ func (s *Snapshot) AuthorizingFront(waypoint, svc Ref) (out authz.Set) {
 		}
 	}
 	add(waypoint.Namespace, func(p *authz.Policy) bool { return slices.Contains(p.Gateways, waypoint.Name) })
-	add(svc.Namespace, func(p *authz.Policy) bool { return slices.Contains(p.Services, svc.Name) })
+	add(svc.Namespace, func(p *authz.Policy) bool {
+		if svc.Source.Kind == config.KindService {
+			return slices.Contains(p.Services, svc.Source.Name)
+		}
+		return slices.ContainsFunc(p.Entries, svc.registeredBy)
+	})
 	slices.SortFunc(out, (*authz.Policy).Compare)
 	return out
 }

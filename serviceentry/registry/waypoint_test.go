@@ -187,3 +187,48 @@ func TestWaypointName(t *testing.T) {
 		}
 	}
 }
+
+const frontedEntries = `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: out, namespace: $NS, LABELS}
+spec: {hosts: [HOST], location: LOCATION, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]MORE}
+`
+
+// TestEntryWaypoint: an entry's own label counts, and closes what no waypoint stands before; its namespace's label is about the others only.
+func TestEntryWaypoint(t *testing.T) {
+	for _, c := range []struct{ ns, labels, host, location, more, want string }{
+		{"shop", "labels: {}", "out.test", "MESH_EXTERNAL", "", "shop/waypoint"},
+		{"other", "labels: {}", "out.test", "MESH_EXTERNAL", "", ""},
+		{"shop", "labels: {istio.io/use-waypoint: none}", "out.test", "MESH_EXTERNAL", "", ""},
+		{"other", "labels: {istio.io/use-waypoint: waypoint}", "out.test", "MESH_EXTERNAL", "", "other/waypoint: there is no such waypoint"},
+		{"other", "labels: {istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: shop}", "out.test", "MESH_EXTERNAL", "", "shop/waypoint: the waypoint's listener mesh lets no"},
+		{"shop", "labels: {}", "'*.out.test'", "MESH_EXTERNAL", "", ""},
+		{"shop", "labels: {istio.io/use-waypoint: waypoint}", "'*.out.test'", "MESH_EXTERNAL", "", "shop/waypoint: the host is a pattern"},
+		{"shop", "labels: {}", "out.test", "MESH_EXTERNAL", ", exportTo: ['.']", ""},
+		{"shop", "labels: {istio.io/use-waypoint: waypoint}", "out.test", "MESH_EXTERNAL", ", exportTo: ['.']", "shop/waypoint: the host is not exported to all"},
+		{"shop", "annotations: {egress.sallyport.io/gateway: direct}", "out.test", "MESH_EXTERNAL", "", ""},
+		{"shop", "labels: {istio.io/use-waypoint: waypoint}, annotations: {egress.sallyport.io/gateway: direct}", "out.test", "MESH_EXTERNAL", "", "shop/waypoint: the host leaves straight from pods"},
+		{"shop", "labels: {}", "out.test", "MESH_INTERNAL", "", ""},
+	} {
+		cfg := mesh.Default()
+		text := strings.NewReplacer("$NS", c.ns, "LABELS", c.labels, "HOST", c.host, "LOCATION", c.location, "MORE", c.more).Replace(frontedEntries)
+		s, _ := applied(t, registry.New(&cfg), fronted+"---"+text)
+		got := ""
+		if use, has := s.Waypoint(s.Services(strings.Trim(c.host, "'"))[0]); has {
+			got = strings.TrimSuffix(use.Gateway.String()+": "+use.Missing, ": ")
+		}
+		if got != c.want && (!strings.Contains(c.want, ":") || !strings.HasPrefix(got, c.want)) {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+	// a label that the waypoint of another namespace asks for is told
+	cfg := mesh.Default()
+	r := registry.New(&cfg)
+	text := strings.NewReplacer("$NS", "third", "LABELS", "labels: {istio.io/use-waypoint: shared, istio.io/use-waypoint-namespace: infra}", "HOST", "out.test", "LOCATION", "MESH_EXTERNAL", "MORE", "").Replace(frontedEntries)
+	applied(t, r, fronted+"---"+text)
+	s, changed := applied(t, r, "apiVersion: v1\nkind: Namespace\nmetadata: {name: third, labels: {team: a}}\n")
+	if use, _ := s.Waypoint(s.Services("out.test")[0]); use.Missing != "" || !changed.Waypoints {
+		t.Errorf("let in by its namespace's label: %+v, %+v", use, changed)
+	}
+}

@@ -29,6 +29,7 @@ type Reach struct {
 	Wrapped   registry.FarEnd
 	Contested bool
 	Gateway   bool // it is an egress gateway's Service, by which the host does not leave
+	Fronted   bool // it is reached through a waypoint
 	// Rows are its own at an exit, by port.
 	Rows map[uint32]*ExitRow
 }
@@ -223,6 +224,10 @@ func (h *SidecarHost) to(d route.Destination, asked registry.Port, kind Kind) To
 		t.Port, t.Subset = asked, "" // the wire to a gateway is our own, whatever the route says of it
 	case r.Gateway:
 		return t.close(by, d, "is an egress gateway, by which the host does not leave", "bind the VirtualService to a Gateway that selects it, or name another host")
+	case r.Fronted && svc.External:
+		return t.close(by, d, "has a waypoint, which what is for another host does not pass", "name a host without one")
+	case r.Fronted && d.Subset != "":
+		return t.close(by, d, "has a waypoint, which tells its subsets apart, and nobody before it", "remove the subset, and let a route for the destination itself say it")
 	default:
 		number := d.PortOf(numbersOf(svc), asked.Number)
 		port, ok := svc.Port(number)

@@ -17,8 +17,11 @@ func (h *SidecarHost) Takes(p registry.Port) bool {
 // Direct says whether the proxy connects to the host's port itself.
 func (h *SidecarHost) Direct(p registry.Port) bool {
 	_, closed := h.Far.Closed[p.Number]
-	return h.Service.Exit.IsZero() && !closed
+	return !h.ByGateway() && !closed
 }
+
+// ByGateway says whether the proxy sends what is for the host to an egress gateway.
+func (h *SidecarHost) ByGateway() bool { return !h.Service.Exit.IsZero() && h.Front == nil }
 
 // Addresses are the single ones that lead to the host at a port.
 func (h *SidecarHost) Addresses(p registry.Port) (out []netip.Addr) {

@@ -9,7 +9,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// Front is the waypoint before a Service, as the proxies of its clients reach it.
+// Front is the waypoint before a Service, or a host outside, as the proxies of its clients reach it.
 type Front struct {
 	Gateway   registry.Ref
 	Endpoints []registry.Endpoint
@@ -19,20 +19,14 @@ type Front struct {
 // Fronted is the host as it is reached through its waypoint, where it has one: nothing of what routes and rules say of the host counts before that.
 // One that is missing, or has no pod, closes the host.
 func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
-	use, has := a.snap.Waypoint(h.Service)
-	if !has {
+	front, why := a.front(h.Service)
+	if front == nil {
+		h.Led = a.pastFronts(h.Led)
 		return h
 	}
-	h.Led, h.Rule, h.Far, h.Front = nil, nil, registry.FarEnd{}, &Front{Gateway: use.Gateway}
-	why := use.Missing
-	if svc := a.snap.GatewayService(use.Gateway); svc != nil && why == "" {
-		h.Front.Endpoints = a.near.Here(a.snap.EndpointsOf(svc))
-	}
-	if why == "" && len(h.Front.Endpoints) == 0 {
-		why = "the waypoint has no pod that is ready"
-	}
-	if why != "" {
-		h.close(h.Service.Source, h.Service.Revision, "label istio.io/use-waypoint: "+use.Gateway.String()+": "+why, "see the status of the Gateway, or remove the label from the Service or its namespace")
+	h.Led, h.Rule, h.Far, h.Front = nil, nil, registry.FarEnd{}, front
+	if why != nil {
+		h.Far.Closed = closed(h.Service, *why)
 	}
 	for _, e := range h.Front.Endpoints {
 		if e.ServiceAccount != "" && !slices.Contains(h.Front.Accounts, e.ServiceAccount) {
@@ -40,9 +34,56 @@ func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
 		}
 	}
 	if slices.Sort(h.Front.Accounts); len(h.Front.Accounts) == 0 {
-		h.Front.Accounts = []string{use.Gateway.Name} // as the controller names it
+		h.Front.Accounts = []string{front.Gateway.Name} // as the controller names it
 	}
 	return h
+}
+
+// front is the waypoint of a service, nil without one, and why nothing goes there, where nothing does.
+func (a Sidecar) front(svc *registry.Service) (*Front, *registry.Closed) {
+	use, has := a.snap.Waypoint(svc)
+	if !has {
+		return nil, nil
+	}
+	front, why := &Front{Gateway: use.Gateway}, use.Missing
+	if pods := a.snap.GatewayService(use.Gateway); pods != nil && why == "" {
+		front.Endpoints = a.near.Here(a.snap.EndpointsOf(pods))
+	}
+	if why == "" && len(front.Endpoints) == 0 {
+		why = "the waypoint has no pod that is ready"
+	}
+	if why == "" {
+		return front, nil
+	}
+	return front, &registry.Closed{
+		By: svc.Source, Revision: svc.Revision, Why: "label istio.io/use-waypoint: " + use.Gateway.String() + ": " + why,
+		Fix: "see the status of the Gateway, or remove the label from the " + string(svc.Source.Kind) + " or its namespace",
+	}
+}
+
+// pastFronts are routes of a host as far as they do not lead around the waypoints of their destinations.
+func (a Sidecar) pastFronts(led *Led) *Led {
+	if led == nil {
+		return nil
+	}
+	out := led
+	for name, r := range led.Ends {
+		if r.Service == nil {
+			continue
+		}
+		front, why := a.front(r.Service)
+		if front == nil {
+			continue
+		}
+		if r.Fronted = true; why != nil {
+			r.Far = registry.FarEnd{Closed: closed(r.Service, *why)}
+		}
+		if out == led {
+			out = &Led{By: led.By, Namespace: led.Namespace, Selected: led.Selected, Ends: maps.Clone(led.Ends)}
+		}
+		out.Ends[name] = r
+	}
+	return out
 }
 
 // close closes all ports of a host.
@@ -86,6 +127,7 @@ func (w WaypointProxy) Before(host string) (SidecarHost, bool) {
 		return SidecarHost{}, false
 	}
 	h := w.reachedByMutual(svc)
+	h.Contested = w.Means(svc) != ""
 	if v := w.snap.RoutesBySource(svc, w.Namespace); v != nil {
 		h.Led = nil
 		h.close(v.Key, v.Revision, "sourceNamespace and sourceLabels are not told at a waypoint, which all clients of the Service come by", "remove them, and write an AuthorizationPolicy for the Service where they are to keep others out")
@@ -101,7 +143,8 @@ func (w WaypointProxy) Before(host string) (SidecarHost, bool) {
 	return h, true
 }
 
-// end is where a route of a Service leads, as far as waypoints lead there: to Services of the mesh that are no gateways, and whom it is the route's to reach.
+// end is where a route of a Service leads, as far as waypoints lead there: to Services of the mesh that are no gateways, and whom it is the route's to reach. A
+// host outside leads to itself, too, by its gateway or another one.
 func (w WaypointProxy) end(v *registry.VirtualService, of *registry.Service, r Reach) Reach {
 	if r.Service == nil {
 		return r
@@ -120,6 +163,9 @@ func (w WaypointProxy) end(v *registry.VirtualService, of *registry.Service, r R
 // the waypoint's identity, which many namespaces may share, and passes no other waypoint: so nobody is led where the route's author could not go as
 // well, nor around policies of somebody else.
 func (w WaypointProxy) unled(v *registry.VirtualService, of, to *registry.Service) (why, fix string) {
+	if of.External && to.Host == of.Host {
+		return "", ""
+	}
 	if why := w.unfit(to); why != "" {
 		return to.Host + " " + why + ", and waypoints lead to Services of the mesh", "name a Service of an app"
 	}

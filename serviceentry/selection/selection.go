@@ -20,12 +20,12 @@ const GatewayGroup = "gateway.networking.k8s.io"
 type Workloads struct {
 	Namespace string // the policy's
 	Selector  map[string]string
-	// Targeted says that the policy names what it is for, of its own namespace: Services, and Gateways of the Gateway API.
-	Targeted           bool
-	Services, Gateways []string
+	// Targeted says that the policy names what it is for, of its own namespace: Services, ServiceEntries, and Gateways of the Gateway API.
+	Targeted                    bool
+	Services, Entries, Gateways []string
 }
 
-// Of are those that a spec of a policy in a namespace selects. Targets that are neither are for nobody.
+// Of are those that a spec of a policy in a namespace selects. Targets that are none of these are for nobody.
 func Of(ns string, selector *typev1beta1.WorkloadSelector, target *typev1beta1.PolicyTargetReference, targets []*typev1beta1.PolicyTargetReference) Workloads {
 	w := Workloads{Namespace: ns, Selector: selector.GetMatchLabels()}
 	if target != nil {
@@ -37,6 +37,8 @@ func Of(ns string, selector *typev1beta1.WorkloadSelector, target *typev1beta1.P
 		case t.Name == "":
 		case IsService(t):
 			w.Services = append(w.Services, t.Name)
+		case IsEntry(t):
+			w.Entries = append(w.Entries, t.Name)
 		case IsGateway(t):
 			w.Gateways = append(w.Gateways, t.Name)
 		}
@@ -47,6 +49,11 @@ func Of(ns string, selector *typev1beta1.WorkloadSelector, target *typev1beta1.P
 // IsService says whether a target is a Service.
 func IsService(t *typev1beta1.PolicyTargetReference) bool {
 	return t.Kind == "Service" && (t.Group == "" || t.Group == "core")
+}
+
+// IsEntry says whether a target is a ServiceEntry.
+func IsEntry(t *typev1beta1.PolicyTargetReference) bool {
+	return t.Kind == "ServiceEntry" && t.Group == "networking.istio.io"
 }
 
 // IsGateway says whether a target is a Gateway of the Gateway API.

@@ -205,7 +205,15 @@ func TableListener(name, table string, verified bool) *listenerv3.Listener {
 		httpFilter("sallyport.question", &httpstatev3.Config{ClearRouteCache: true, OnRequestHeaders: said}),
 	)
 	if verified {
-		hcm.HttpFilters = append(append(hcm.HttpFilters, policies()...), off(authorizedBy(FilterCustom)), off(authorizedBy(FilterAuthz)))
+		asked := policies()
+		hcm.HttpFilters = append(hcm.HttpFilters, asked...)
+		if name != wire.WaypointDecide {
+			hcm.HttpFilters = append(hcm.HttpFilters, off(authorizedBy(FilterCustom)), off(authorizedBy(FilterAuthz)))
+		} else { // its AuthorizationPolicies are asked before there is a question, and its rows for requests turn nothing on
+			for _, f := range asked {
+				f.Disabled = false
+			}
+		}
 	} else {
 		// a filter that looks at its row has it found, which those that put values into the filter state do not
 		hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("sallyport.row", &httprbacv3.RBAC{}))

@@ -1,7 +1,9 @@
 package envoy
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -44,8 +46,8 @@ var WaypointTags = map[string]string{
 	wire.TagSource: "%FILTER_STATE(" + wire.StateSource + ":PLAIN)%",
 }
 
-// WaypointHCM reads the requests for a Service, and follows its table.
-func WaypointHCM(table string, log, deniedOnly bool) *listenerv3.Filter {
+// WaypointHCM reads the requests for a Service, or for a host outside, and follows its table.
+func WaypointHCM(table string, log, deniedOnly, outside bool) *listenerv3.Filter {
 	m := HCM{Stat: table, Route: table, Peer: true}
 	hcm := m.manager()
 	hcm.HttpFilters = waypointFilters()
@@ -56,6 +58,9 @@ func WaypointHCM(table string, log, deniedOnly bool) *listenerv3.Filter {
 	}
 	if log && deniedOnly {
 		hcm.AccessLog = deniedAlone(hcm.AccessLog, true)
+	}
+	if outside {
+		leaves(hcm)
 	}
 	return NetworkFilter("envoy.filters.network.http_connection_manager", hcm)
 }
@@ -70,6 +75,40 @@ func waypointFilters() []*hcmv3.HttpFilter {
 		upgradesAlone(),
 		router(),
 	)
+}
+
+// leaves has requests asked about by EgressPolicies, where their table says so. What an egress gateway takes is in its log, and here is what gets no
+// farther.
+func leaves(hcm *hcmv3.HttpConnectionManager) {
+	hcm.HttpFilters = slices.Insert(hcm.HttpFilters, len(AuthorizeRequests()), policies()...)
+	hcm.ForwardClientCertDetails, hcm.SetCurrentClientCertDetails = hcmv3.HttpConnectionManager_SANITIZE, nil // nobody outside is told
+	hcm.LocalReplyConfig = denials()
+	hcm.LocalReplyConfig.Mappers = slices.Insert(hcm.LocalReplyConfig.Mappers, 0, refused())
+	hcm.AccessLog = accessLogOf(wire.InboundHTTP, true, outsideTags(nil))
+	for _, l := range hcm.AccessLog {
+		l.Filter = worthTelling(wire.SidecarHTTP, nil)
+	}
+}
+
+// outsideTags are what a waypoint says of what goes outside, beside others.
+func outsideTags(others map[string]string) map[string]string {
+	tags := map[string]string{}
+	for _, tag := range []string{wire.TagConfig, wire.TagRole, wire.TagPolicy, wire.TagRevision} {
+		tags[tag] = TagFormats[tag]
+	}
+	maps.Copy(tags, WaypointTags)
+	maps.Copy(tags, others)
+	return tags
+}
+
+// WaypointBytes asks about a connection to a host outside, by its name ("host:port"), as its client, and passes its bytes on to the egress gateway.
+func WaypointBytes(stat, name, kind string) []*listenerv3.Filter {
+	came := func(key string) string { return "%FILTER_STATE(" + key + ":PLAIN)%" }
+	q := Question{Table: wire.WaypointDecide, Name: name, Also: map[string]string{HeaderKind: kind, HeaderPeer: came(wire.StateClient), HeaderFrom: came(wire.StateFrom)}}
+	on := TCPProxy{Stat: stat, Cluster: wire.BlackHoleCluster, Log: wire.InboundTCP, Tags: outsideTags(AskedTags(name))}
+	return []*listenerv3.Filter{
+		q.Filter(), GoBy(State(wire.StateProtocols, Said(SayALPN), Stay), State(wire.StateServerName, Said(SaySNI), Stay)), on.Filter(),
+	}
 }
 
 // WaypointTunnels takes HBONE, by a table whose rows are Services'.

@@ -62,11 +62,17 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) outbound.Inputs {
 	if c.Fetch {
 		in.Fetch = s.Mesh.KeepUnused
 	}
+	in.Gateways = gatewaysUsed(s, c, u)
+	return in
+}
+
+// gatewaysUsed are the egress gateways that hosts of a view leave by, in order.
+func gatewaysUsed(s *registry.Snapshot, c Class, u uses) (out []outbound.Gateway) {
 	legs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b part.Leg) int { return cmp.Compare(a.Cluster(), b.Cluster()) })
 	for _, to := range legs {
-		in.Gateways = append(in.Gateways, gatewayAt(s, to, c.near(s)))
+		out = append(out, gatewayAt(s, to, c.near(s)))
 	}
-	return in
+	return out
 }
 
 // meshPolicy quotes the object behind the mesh-wide outbound policy.

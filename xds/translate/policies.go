@@ -122,6 +122,9 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 		if changed.Mesh || p.authorizedFrom(changed.Authorization) { // AuthorizationPolicies are in tables and chains
 			e.replace(nil, inboundAuthorization(s, p, waypoint.See(envoy.TrustsOf(s.Mesh))))
 		}
+		if changed.Mesh || len(changed.Policies) > 0 {
+			e.replace(nil, levelsWithin(s, policing.IndexWithin))
+		}
 		return e.commit()
 	}
 	if p.Kind == Ingress {
@@ -132,7 +135,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	}
 	if p.Kind == Ambient {
 		if changed.Mesh || len(changed.Policies) > 0 {
-			e.replace(nil, nodePolicies(s))
+			e.replace(nil, levelsWithin(s, policing.IndexOutside))
 		}
 		return e.commit()
 	}
@@ -197,8 +200,8 @@ func policiesKept(s *registry.Snapshot) (k envoy.Kept) {
 
 func ownName(ns string) string { return "own/" + ns }
 
-// nodePolicies are what a node's proxy keeps: all levels, in the two resources that tell them apart.
-func nodePolicies(s *registry.Snapshot) []*resource.Resource {
+// levelsWithin are what the proxies of nodes and waypoints keep: all levels, in the two resources that tell them apart (by).
+func levelsWithin(s *registry.Snapshot, by policing.Within) []*resource.Resource {
 	trust, unsettled := envoy.TrustsOf(s.Mesh), s.Policies(s.Mesh.RootNamespace).Unsettles()
 	own := map[string]*httprbacv3.RBAC{}
 	for _, ns := range s.PolicedNamespaces() {
@@ -216,8 +219,8 @@ func nodePolicies(s *registry.Snapshot) []*resource.Resource {
 		of[ns] = levels[name]
 	}
 	return []*resource.Resource{
-		policing.IndexOutside(envoy.FilterOwn, own, nil, trust),
-		policing.IndexOutside(envoy.FilterRoot, of, levels[root.Others], trust),
+		by(envoy.FilterOwn, own, nil, trust),
+		by(envoy.FilterRoot, of, levels[root.Others], trust),
 	}
 }
 

@@ -40,9 +40,8 @@ func waypointInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 	if !before {
 		return nil
 	}
-	ref, _ := registry.RefOf(host)
 	return &waypoint.Host{
-		Host: outbound.Host{SidecarHost: h, Trust: trust}, Before: true, Leads: w.Leads(h), Refused: w.Refused(), Policies: s.AuthorizingFront(c.Gateway, ref),
+		Host: outbound.Host{SidecarHost: h, Trust: trust}, Before: true, Leads: w.Leads(h), Refused: w.Refused(), Policies: s.AuthorizingFront(c.Gateway, h.Service),
 	}
 }
 
@@ -92,7 +91,7 @@ func (e *edit) leads(host string) bool {
 func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) waypoint.Inputs {
 	in := waypoint.Inputs{
 		Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Log: s.Mesh.Audit.Mesh, Hosts: hosts,
-		Rest: name.Rest{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny},
+		Rest: name.Rest{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout,
 	}
 	for _, f := range slices.SortedFunc(maps.Keys(u.fronts), func(a, b part.Front) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Policies, b.Policies))

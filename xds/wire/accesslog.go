@@ -52,6 +52,7 @@ const (
 	RoleBlackhole   = "blackhole"   // nowhere
 	RoleExternal    = "external"    // a registered host outside
 	RoleMesh        = "mesh"        // a service of the mesh
+	RoleWaypoint    = "waypoint"    // the leg from a node's proxy to the waypoint of a host outside
 )
 
 // RevisionDigits is how long a revision is: config.Object's.

@@ -140,6 +140,9 @@ const FetchRoute = ClosedRoute + "what is registered for it could not be had: th
 // CatchAllDecide is the same for ports without a listener of their own.
 const CatchAllDecide = "decide-any"
 
+// WaypointDecide is the same at a waypoint, about hosts outside.
+const WaypointDecide = "decide-outside"
+
 // ExitDecide is the same at a gateway.
 const ExitDecide = "decide-egress"
 

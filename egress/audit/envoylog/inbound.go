@@ -4,11 +4,15 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // judgeInbound says what of a verdict is otherwise about what comes to a pod, by its own proxy: everything goes to the app that is not
 // denied.
 func (r *entry) judgeInbound() {
+	if r.tags.authority != "" || r.tags.role == wire.RoleGateway {
+		return // a waypoint's, about a host outside
+	}
 	r.Direction, r.Path = record.Lateral, record.PathMesh
 	if r.Verdict == record.Allowed {
 		r.Reason = "it came to the pod"

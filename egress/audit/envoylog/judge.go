@@ -99,6 +99,8 @@ func (r *entry) judge(details string) {
 		r.Path, r.Reason, r.DecidedBy = record.PathPassthrough, "not registered; ALLOW_ANY", record.ParseObject(policy)
 	case role == wire.RoleGateway:
 		r.Path, r.Reason = record.PathGateway, "the gateway could not be reached"
+	case role == wire.RoleWaypoint:
+		r.Path, r.Reason, r.DecidedBy = record.PathGateway, "registered; by its waypoint", record.ParseObject(config)
 	case role == wire.RoleMesh:
 		r.Direction, r.Path, r.DecidedBy = record.Lateral, record.PathMesh, record.ParseObject(config)
 	default:
@@ -141,6 +143,8 @@ func userRoute(policy string) bool { return strings.HasPrefix(policy, "VirtualSe
 // undecided says whether a connection that is asked about had no answer.
 func (r *entry) undecided(role string) bool {
 	switch r.place {
+	case wire.InboundTCP:
+		return r.tags.authority != "" && role == "" && r.Cluster == "" && r.Route == "" // of a waypoint, which asks about what goes outside
 	case wire.SidecarTunnel, wire.GatewayTLS, wire.GatewayTCP, wire.IngressTLS, wire.IngressTCP:
 		return role == "" && r.Cluster == "" && r.Route == "" && !slices.Contains(r.Flags, "NC")
 	default:
@@ -175,7 +179,7 @@ func (r *entry) nameByCluster() {
 		return
 	}
 	parts := strings.Split(r.Cluster, "|")
-	if len(parts) == 4 && parts[0] == "outbound" && !strings.HasPrefix(parts[3], "*") && r.Path != record.PathGateway {
+	if len(parts) == 4 && parts[0] == "outbound" && !strings.HasPrefix(parts[3], "*") && (r.Path != record.PathGateway || r.tags.role == wire.RoleWaypoint) {
 		r.Host = parts[3]
 	}
 }

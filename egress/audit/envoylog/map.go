@@ -105,6 +105,9 @@ func (r *Reader) connection(l *logged, into *record.Record) {
 		if e.Host == "" {
 			e.Host = l.local.ip
 		}
+		if e.Authority != "" { // at a waypoint, which asked about it
+			e.setTarget(e.Authority, 0)
+		}
 	default:
 		e.Host, e.Port = e.SNI, l.local.port
 		if e.Host == "" {

@@ -41,7 +41,7 @@ func base(in Inputs) []*resource.Resource {
 		out = append(out, envoy.SealCluster(byHostOfRequest()))
 	}
 	for _, g := range in.Gateways {
-		out = append(out, gatewayCluster(g, in.Connect)...)
+		out = append(out, g.Way(in.Connect)...)
 	}
 	for _, p := range in.Ports {
 		name := fmt.Sprintf("0.0.0.0_%d", p.Number)
@@ -80,9 +80,9 @@ func (in Inputs) table(p Listening) *routev3.RouteConfiguration {
 	return envoy.FetchedOnUse(envoy.Table(name, afterFetching(p.Number, last), in.Hosts, true), in.Fetch)
 }
 
-// gatewayCluster is the leg to an egress gateway, over mTLS: requests share an HTTP/2 connection, an upgrade has an
+// Way is the leg to an egress gateway, over mTLS: requests share an HTTP/2 connection, an upgrade has an
 // HTTP/1.1 connection to itself (alone), and each tunnel a plain one, whose TLS name says whereto it wants (answer).
-func gatewayCluster(g Gateway, connect time.Duration) []*resource.Resource {
+func (g Gateway) Way(connect time.Duration) []*resource.Resource {
 	name := g.Cluster()
 	c := envoy.Connecting(envoy.ByDiscovery(name, envoy.Metadata(wire.RoleGateway, "")), connect)
 	c.TypedExtensionProtocolOptions = envoy.MeshProtocol()

@@ -66,7 +66,9 @@ func (h *Host) legs() (out []part.Leg) {
 			out = append(out, part.LegOf(svc))
 		}
 	}
-	add(h.Service)
+	if h.ByGateway() {
+		add(h.Service)
+	}
 	if h.Led != nil {
 		for _, name := range slices.Sorted(maps.Keys(h.Led.Ends)) {
 			add(h.Led.Ends[name].Service)
@@ -138,7 +140,7 @@ func (h *Host) rows(port registry.Port, r *resolve.Route) []*routev3.Route {
 		}
 	}
 	httproute.Within(row.Match, r.L4)
-	if h.Contested && r.Does == resolve.Forward && r.For == resolve.Requests && !h.Service.Exit.IsZero() {
+	if h.Contested && r.Does == resolve.Forward && r.For == resolve.Requests && h.ByGateway() {
 		row.RequestHeadersToAdd = append(row.RequestHeadersToAdd, registeredIn(h.Service)) // an answer says it in the tunnel's name
 	}
 	return []*routev3.Route{row}
@@ -159,14 +161,23 @@ func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
 	case r.Does == resolve.NotRegistered:
 		return asked(askForHeld(port.Number), r, h)
 	case r.For == resolve.Requests:
-		return leaving(h.requests(port), h.Service, 0)
+		return h.leaving(h.requests(port))
 	default:
 		a := h.tunnel(port)
 		if r.Asked == resolve.ByAddress || r.Asked == resolve.Nameless {
 			a.By = wire.ByAddress
 		}
-		return leaving(asked(a.Row(envoy.AsksAbout("")), r, h), h.Service, 0)
+		return h.leaving(asked(a.Row(envoy.AsksAbout("")), r, h))
 	}
+}
+
+// leaving marks one of the host's own rows. What goes to a waypoint leaves from here, too, as far as policies are asked: the gateway behind that knows
+// another client.
+func (h *Host) leaving(row *routev3.Route) *routev3.Route {
+	if h.Front != nil && h.Service.External {
+		return envoy.Outside(row, outsideOf(h.Service), h.Service.Host, 0)
+	}
+	return leaving(row, h.Service, 0)
 }
 
 // leaving marks a row whose traffic leaves the mesh straight from the sidecar, and, where a route says which, to what port.
@@ -187,13 +198,16 @@ func outsideOf(svc *registry.Service) string {
 
 // tunnel is the answer to connections that go on to the host.
 func (h *Host) tunnel(port registry.Port) envoy.Answer {
+	if h.Front != nil {
+		return envoy.Answer{Route: "default", Cluster: wire.ClusterName(port.Number, h.Service.Host), Revision: h.Service.RevisionOf(port)}
+	}
 	return h.tunnelTo(h.Service, port, h.Contested, "")
 }
 
 // tunnelTo is the answer to connections that go on to a service.
 func (h *Host) tunnelTo(svc *registry.Service, port registry.Port, contested bool, subset string) envoy.Answer {
 	if !svc.Exit.IsZero() {
-		return towardsGateway(svc, port, contested)
+		return TowardsGateway(svc, port, contested)
 	}
 	cluster := wire.SubsetName(port.Number, subset, svc.Host)
 	if svc.Wildcard() && farend.LookedUp(svc) {
@@ -206,10 +220,13 @@ func (h *Host) tunnelTo(svc *registry.Service, port registry.Port, contested boo
 // was registered with. What the gateway does with them is its own decision.
 func (h *Host) requests(port registry.Port) *routev3.Route {
 	svc := h.Service
+	if h.Front != nil {
+		return h.requestsToWaypoint(port)
+	}
 	if svc.Exit.IsZero() {
 		action := farend.Hashed(envoy.Retried(wire.ClusterName(port.Number, svc.Host)), h.Rule.TrafficFor(port.Number))
 		row := envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), svc, port.TargetPort), farend.Translations(port)...)
-		if h.Mutual(port) != resolve.MutualNever || h.Front != nil {
+		if h.Mutual(port) != resolve.MutualNever {
 			envoy.WithoutAlone(row)
 		}
 		return row

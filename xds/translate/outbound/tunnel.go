@@ -61,8 +61,8 @@ func patternsListener() *listenerv3.Listener {
 	return envoy.SpeakWithin(envoy.InternalListener(patternsInside, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", nil, append(envoy.LookUp(), out.Filter())...)))
 }
 
-// towardsGateway says to the gateway which host and port a tunnel is for. A pattern's host is the one that the client named.
-func towardsGateway(svc *registry.Service, port registry.Port, contested bool) envoy.Answer {
+// TowardsGateway says to the gateway which host and port a tunnel is for. A pattern's host is the one that the client named.
+func TowardsGateway(svc *registry.Service, port registry.Port, contested bool) envoy.Answer {
 	a := envoy.Answer{Route: "default", Cluster: part.LegOf(svc).Cluster(), LoggedBy: envoy.LoggedAtGateway, Alpn: wire.ALPNTCP}
 	subset := ""
 	if contested {

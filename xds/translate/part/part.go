@@ -21,11 +21,13 @@ type Part struct {
 	Leads  []string
 }
 
-// Front is a port of a Service that a waypoint stands before.
+// Front is a port of a Service, or of a host outside, that a waypoint stands before.
 type Front struct {
 	Host     string
 	Port     uint32
 	HTTP     bool   // its requests are read
+	TLS      bool   // clients speak TLS, which is not ended
+	Outside  bool   // it goes on to an egress gateway
 	Closed   bool   // of connections: nothing goes there
 	Policies string // the AuthorizationPolicies that count there: "NAMESPACE/NAME,…"
 }
@@ -45,6 +47,17 @@ type PortUse struct {
 	Opaque bool // a TCP service: the server may speak first
 	// foreign: another namespace's entry, which does not decide how the port is read.
 	Foreign bool
+}
+
+// Asks says whether its connections are asked about before they go on: what leaves is.
+func (f Front) Asks() bool { return f.Outside && !f.HTTP && !f.Closed }
+
+// Behind is the cluster that what comes goes to: an internal listener's, where it is looked at first.
+func (f Front) Behind() string {
+	if f.HTTP || f.Asks() {
+		return f.Name()
+	}
+	return wire.ClusterName(f.Port, f.Host)
 }
 
 // RangeUse says that a TCP or TLS host owns a range of addresses at a port. A range cannot be a virtual host's domain, so

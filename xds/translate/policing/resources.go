@@ -69,10 +69,27 @@ func Index(name string, of map[string]string, others string, trust envoy.Trusts)
 	return sealIndex(name, index(kept, otherwise, trust))
 }
 
-// IndexOutside is Index for the proxy of a node, whose rows say what goes outside from there: it is about that alone. It has the levels
-// themselves: Envoy looks for resources that an index leads to with the help of the listener that the chain was made for, and a node's
-// listeners hand their chains on to the next ones and are gone (ADR 29).
+// Within is an index that has the levels themselves: of is that of a namespace's clients, others that of all others, nil where there is none. Envoy looks
+// for resources that an index leads to with the help of the listener that the chain was made for, and the listeners of nodes and of waypoints hand
+// their chains on to the next ones and are gone (ADR 29).
+type Within func(name string, of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.Trusts) *resource.Resource
+
+// IndexWithin is that of a proxy from which everything that it is asked about goes on outside.
+func IndexWithin(name string, of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.Trusts) *resource.Resource {
+	return sealIndex(name, within(of, others, trust))
+}
+
+// IndexOutside is that of the proxy of a node, whose rows say what goes outside from there: it is about that alone.
 func IndexOutside(name string, of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.Trusts) *resource.Resource {
+	m := within(of, others, trust)
+	if len(of) > 0 || others != nil {
+		state := envoy.StateInput(wire.StateOutside)
+		m = envoy.InOrder([]*line{envoy.If(envoy.Any(envoy.Is(state, wire.Leaves), envoy.Is(state, wire.LetOut)), envoy.Further(m))}, nil)
+	}
+	return sealIndex(name, m)
+}
+
+func within(of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.Trusts) *cncfmatcherv3.Matcher {
 	kept := map[string]*envoy.OnMatch{}
 	for ns, level := range of {
 		kept[ns] = keepWithin(level)
@@ -81,12 +98,7 @@ func IndexOutside(name string, of map[string]*httprbacv3.RBAC, others *httprbacv
 	if others != nil {
 		otherwise = keepWithin(others)
 	}
-	m := index(kept, otherwise, trust)
-	if len(of) > 0 || others != nil {
-		state := envoy.StateInput(wire.StateOutside)
-		m = envoy.InOrder([]*line{envoy.If(envoy.Any(envoy.Is(state, wire.Leaves), envoy.Is(state, wire.LetOut)), envoy.Further(m))}, nil)
-	}
-	return sealIndex(name, m)
+	return index(kept, otherwise, trust)
 }
 
 func index(of map[string]*envoy.OnMatch, otherwise *envoy.OnMatch, trust envoy.Trusts) *cncfmatcherv3.Matcher {

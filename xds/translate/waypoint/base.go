@@ -2,6 +2,7 @@ package waypoint
 
 import (
 	"slices"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -15,6 +16,7 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/authorizing"
+	"github.com/sallyport/sallyport/xds/translate/outbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -22,11 +24,14 @@ import (
 // Inputs is what a waypoint's base is made from.
 type Inputs struct {
 	Fronts []Front // in order
-	Trust  envoy.Trusts
-	IPv6   bool
-	Log    string // what is recorded: one of mesh's words
-	Hosts  envoy.Inline
-	Rest   name.Rest
+	// Gateways are those by which hosts outside leave.
+	Gateways []outbound.Gateway
+	Connect  time.Duration // the mesh's connectTimeout
+	Trust    envoy.Trusts
+	IPv6     bool
+	Log      string // what is recorded: one of mesh's words
+	Hosts    envoy.Inline
+	Rest     name.Rest
 }
 
 // Front is a port of a Service that the waypoint stands before, with the policies of its connections.
@@ -47,11 +52,19 @@ func (in Inputs) Resources() []*resource.Resource {
 	}
 	out = append(out, envoy.FirstRow(wire.WaypointListener, in.Hosts)...)
 	for _, f := range in.Fronts {
-		if f.HTTP { // what comes by HBONE
-			out = append(out, envoy.SealCluster(envoy.Internal(f.Name())), envoy.Seal(resource.Listener, f.Name(), envoy.InternalListener(f.Name(), nil, envoy.Chain("requests", nil, in.filters(f)...))))
+		switch {
+		case f.HTTP: // what comes by HBONE
+			out = append(out, inner(f, "requests", in.filters(f))...)
+		case f.Asks(): // once the client is known
+			out = append(out, inner(f, "bytes", envoy.WaypointBytes(f.Name(), wire.HostPort(f.Host, f.Port), kindOf(f.Front)))...)
 		}
 	}
-	return out
+	return append(out, in.outside()...)
+}
+
+// inner is an internal listener of a port's, and the cluster before it.
+func inner(f Front, chain string, filters []*listenerv3.Filter) []*resource.Resource {
+	return []*resource.Resource{envoy.SealCluster(envoy.Internal(f.Name())), envoy.Seal(resource.Listener, f.Name(), envoy.InternalListener(f.Name(), nil, envoy.Chain(chain, nil, filters...)))}
 }
 
 func (in Inputs) listener() *listenerv3.Listener {
@@ -82,13 +95,13 @@ func (in Inputs) listener() *listenerv3.Listener {
 func (in Inputs) filters(f Front) []*listenerv3.Filter {
 	out := []*listenerv3.Filter{envoy.ForPort(f.Port)}
 	if f.HTTP {
-		return append(out, envoy.WaypointHCM(f.Name(), in.logs(), in.deniedOnly()))
+		return append(out, envoy.WaypointHCM(f.Name(), in.logs(), in.deniedOnly(), f.Outside))
 	}
-	on := envoy.TCPProxy{Stat: f.Name(), Cluster: wire.ClusterName(f.Port, f.Host), AfterHello: true, Denied: in.deniedOnly()}
+	on := envoy.TCPProxy{Stat: f.Name(), Cluster: f.Behind(), AfterHello: true, Denied: in.deniedOnly() || f.Asks()}
 	if f.Closed {
 		on.Cluster = wire.BlackHoleCluster
 	}
-	if in.logs() {
+	if in.logs() || f.Outside {
 		on.Log = wire.InboundTCP
 	}
 	if len(f.Set) > 0 {

@@ -46,11 +46,14 @@ func (h *Host) Part() *part.Part {
 		return out
 	}
 	out.Leads = h.Leads
+	if h.outside() {
+		out.Gateways = own.Gateways
+	}
 	for _, port := range h.Service.Ports {
 		if port.Protocol == registry.UDP {
 			continue
 		}
-		f := part.Front{Host: h.Service.Host, Port: port.Number, HTTP: port.Protocol.IsHTTP(), Closed: h.closed(port), Policies: names(h.Policies)}
+		f := part.Front{Host: h.Service.Host, Port: port.Number, HTTP: port.Protocol.IsHTTP(), TLS: port.Protocol == registry.TLS, Outside: h.outside(), Closed: h.closed(port), Policies: names(h.Policies)}
 		out.Fronts = append(out.Fronts, f)
 		out.Resources = append(out.Resources, h.tunnels(port, f)...)
 	}
@@ -75,7 +78,7 @@ func (h *Host) closed(port registry.Port) bool {
 	if port.Protocol.IsHTTP() {
 		return false // its routes say so
 	}
-	if !h.Direct(port) {
+	if _, closed := h.Far.Closed[port.Number]; closed {
 		return true
 	}
 	for _, r := range h.Routes(port) {
@@ -104,10 +107,14 @@ func (h *Host) table(row *resource.Resource) []*resource.Resource {
 			RequestHeadersToRemove:         []string{"x-forwarded-proto", "x-envoy-original-path", "x-envoy-decorator-operation"},
 			MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(envoy.MaxBody),
 		}
+		rc.TypedPerFilterConfig = h.leaves(port)
 		if len(h.Policies) > 0 {
-			rc.TypedPerFilterConfig = map[string]*anypb.Any{envoy.FilterAuthzRequests: envoy.Overriding(authorizing.Filter(h.Policies, func(set authz.Set) *envoy.OnMatch {
+			if rc.TypedPerFilterConfig == nil {
+				rc.TypedPerFilterConfig = map[string]*anypb.Any{}
+			}
+			rc.TypedPerFilterConfig[envoy.FilterAuthzRequests] = envoy.Overriding(authorizing.Filter(h.Policies, func(set authz.Set) *envoy.OnMatch {
 				return authorizing.Requests(set, See(h.Trust))
-			}))}
+			}))
 		}
 		return []*resource.Resource{envoy.Seal(resource.Route, name, rc)}
 	}
@@ -117,23 +124,22 @@ func (h *Host) table(row *resource.Resource) []*resource.Resource {
 // tunnels are a port's rows in the table of HBONE: one for its name, and one for each of the Service's addresses.
 func (h *Host) tunnels(port registry.Port, f part.Front) (out []*resource.Resource) {
 	authorities := []string{wire.HostPort(h.Service.Host, port.Number)}
-	for _, a := range h.Service.Addresses {
-		if a.IsSingleIP() {
-			authorities = append(authorities, netip.AddrPortFrom(a.Addr(), uint16(port.Number)).String())
-		}
+	for _, a := range h.Addresses(port) {
+		authorities = append(authorities, netip.AddrPortFrom(a, uint16(port.Number)).String())
 	}
 	for _, authority := range authorities {
 		vh := &routev3.VirtualHost{Name: wire.VhostName(wire.WaypointListener, authority), Domains: []string{authority}}
 		switch {
-		case f.HTTP:
-			vh.Routes = []*routev3.Route{envoy.Route("default", envoy.AnyTunnel(), envoy.TerminateConnect(f.Name()))}
 		case f.Closed:
 			vh.Routes = []*routev3.Route{envoy.Refuse(wire.ClosedRoute+NotLed, envoy.AnyTunnel(), 503, "sallyport: "+NotLed+"\n", nil)}
 		default:
-			vh.Routes = []*routev3.Route{envoy.Route("default", envoy.AnyTunnel(), envoy.TerminateConnect(wire.ClusterName(port.Number, h.Service.Host)))}
-			if len(h.Policies) > 0 {
-				vh.TypedPerFilterConfig = map[string]*anypb.Any{envoy.FilterAuthzTunnels: envoy.Overriding(connections(h.Policies, seeTunnel(h.Trust)))}
-			}
+			vh.Routes = []*routev3.Route{envoy.Route("default", envoy.AnyTunnel(), envoy.TerminateConnect(f.Behind()))}
+		}
+		if f.Asks() && authority == authorities[0] {
+			vh.Routes = append([]*routev3.Route{h.answer(port)}, vh.Routes...)
+		}
+		if !f.HTTP && !f.Closed && len(h.Policies) > 0 {
+			vh.TypedPerFilterConfig = map[string]*anypb.Any{envoy.FilterAuthzTunnels: envoy.Overriding(connections(h.Policies, seeTunnel(h.Trust)))}
 		}
 		out = append(out, envoy.Seal(resource.VirtualHost, vh.Name, vh))
 	}

@@ -1,0 +1,51 @@
+package waypoint
+
+import (
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/translate/outbound"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// What a waypoint does before hosts outside: it goes on to their egress gateway as itself, so EgressPolicies are asked here as well, about whom the
+// client's certificate says.
+
+func (h *Host) outside() bool { return h.Service.External }
+
+// leaves is what a table's filters are to ask about; nil of a Service.
+func (h *Host) leaves(port registry.Port) map[string]*anypb.Any {
+	if !h.outside() {
+		return nil
+	}
+	return envoy.LeavesFor(h.Service.Host, port.Number, "")
+}
+
+// answer is for questions about connections to a port.
+func (h *Host) answer(port registry.Port) *routev3.Route {
+	return envoy.WithRevision(outbound.TowardsGateway(h.Service, port, h.Contested).Row(envoy.AsksAbout("")), h.Service.RevisionOf(port))
+}
+
+// outside is what hosts outside need of the base; nothing where the waypoint stands before none.
+func (in Inputs) outside() (out []*resource.Resource) {
+	for _, g := range in.Gateways {
+		out = append(out, g.Way(in.Connect)...)
+	}
+	if len(in.Gateways) == 0 {
+		return nil
+	}
+	out = append(out, envoy.AskBase()...)
+	return append(out, envoy.SealCluster(envoy.AskCluster(wire.WaypointDecide)), envoy.Seal(resource.Listener, wire.WaypointDecide, envoy.TableListener(wire.WaypointDecide, wire.WaypointListener, true)))
+}
+
+// kindOf is what a question says of a port's bytes.
+func kindOf(f part.Front) string {
+	if f.TLS {
+		return envoy.KindTLS
+	}
+	return envoy.KindTCP
+}
