@@ -74,6 +74,11 @@ test: cluster-tools tools build ## All tests, with real Envoys and a real Kubern
 	go test -p 1 -timeout 25m $$(go list ./e2e/... | grep -v /e2e/incluster)
 	@if ((EUID == 0)); then $(MAKE) --no-print-directory e2e; fi
 
+.PHONY: test-long
+test-long: tools ## Tests that take minutes, and hundreds of megabytes in the cache: another engine reads the lake.
+	@e2e/tools/spark
+	go test -timeout 20m -count=1 -v -run TestAnotherEngine ./egress/audit/lake
+
 .PHONY: e2e
 e2e: cluster ## Install the chart on that cluster and hold it to its promises, as root. KEEP=1 leaves the cluster.
 	go test -p 1 -timeout 30m -count=1 -v ./e2e/cluster ./e2e/incluster

@@ -57,8 +57,11 @@ func cached(dir, program, run string) (string, error) {
 }
 
 func target(tool string) string {
-	if tool == "envoy" || tool == "axe" {
+	switch tool {
+	case "envoy", "axe":
 		return "tools"
+	case "spark":
+		return "test-long"
 	}
 	return "cluster-tools"
 }

@@ -33,6 +33,7 @@ var event = [][2]string{
 		"['" + strings.Join(ocsf.Profiles, "', '") + "'], sequence := seq, logged_time := epoch_ms(ingested), logged_time_dt := ingested)"},
 	{"actor", "struct_pack(user := CASE WHEN class = 'action' THEN struct_pack(uid := '', name := coalesce(nullif(actor, ''), '" + record.NotLoggedIn + "'), type_id := CASE WHEN coalesce(actor, '') = '' THEN 0 ELSE 1 END) " +
 		"ELSE struct_pack(uid := principal, name := concat_ws('/', nullif(namespace, ''), service_account), type_id := 4) END)"},
+	{"api", "CASE WHEN class = 'action' THEN struct_pack(operation := action, service := struct_pack(name := 'sallyport ' || reporter)) END"},
 	{"src_endpoint", "struct_pack(ip := " + sourceIP + ", port := " + sourcePort + ", name := workload)"},
 	{"dst_endpoint", "struct_pack(hostname := CASE WHEN class <> 'dns' THEN host END, ip := " + address("destination", 1) + ", port := nullif(port, 0), name := destination_workload)"},
 	{"proxy_endpoint", "struct_pack(name := proxy)"},
@@ -113,17 +114,18 @@ func events(condition string) string {
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + store.Table + " WHERE " + condition + " ORDER BY " + store.Table + ".time, proxy, epoch, seq"
 }
 
-// merged is a SELECT of the events of files of one version of the schema, in the order of events.
+// merged is a SELECT of the events of files of one version of the schema, in the order of events. Files of before have no api.
 func merged(files []string) string {
-	return "SELECT * FROM " + parquet(files) + " ORDER BY time_dt, proxy_endpoint.name, unmapped.epoch, metadata.sequence"
+	return "SELECT * FROM " + parquet(files, "union_by_name = true") + " ORDER BY time_dt, proxy_endpoint.name, unmapped.epoch, metadata.sequence"
 }
 
-func parquet(files []string) string {
+func parquet(files []string, more ...string) string {
 	var list []string
 	for _, file := range files {
 		list = append(list, query.Literal(file))
 	}
-	return "read_parquet([" + strings.Join(list, ", ") + "], hive_partitioning = false)"
+	options := append([]string{"hive_partitioning = false"}, more...)
+	return "read_parquet([" + strings.Join(list, ", ") + "], " + strings.Join(options, ", ") + ")"
 }
 
 // records is a SELECT of the records that are in files, with the store's columns; versions are those of the files' schemas.

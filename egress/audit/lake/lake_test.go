@@ -329,24 +329,24 @@ func TestActions(t *testing.T) {
 		Proxy: "audit", Epoch: 1, Seq: 1, Time: now, Class: record.Action, Actor: "oidc:ann", ActorBy: record.ByIssuer, Action: "approved", Reason: "asked for", Reporter: record.ReporterConsole,
 		URLPath: "/review", Host: "a.test", Port: 443, Workload: record.Workload{Namespace: "shop", ServiceAccount: "cart"},
 	}
-	nobody := record.Record{Proxy: "audit", Epoch: 1, Seq: 2, Time: now.Add(time.Second), Class: record.Action, Action: "rejected", URLPath: "/review"}
+	nobody := record.Record{Proxy: "audit", Epoch: 1, Seq: 2, Time: now.Add(time.Second), Class: record.Action, Action: "rejected", Reporter: record.ReporterConsole, URLPath: "/review"}
 	s := newLab(t)
 	s.add(t, []record.Record{word, nobody})
-	rows, err := s.store.DB().QueryContext(t.Context(), "SELECT actor.user.name, actor.user.type_id, message, coalesce(http_request.url.hostname, ''), http_request.url.path, class_uid FROM ("+events("true")+")")
+	rows, err := s.store.DB().QueryContext(t.Context(), "SELECT actor.user.name, actor.user.type_id, message, coalesce(http_request.url.hostname, ''), http_request.url.path, class_uid, api.operation || ' by ' || api.service.name FROM ("+events("true")+")")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rows.Close()
 	var got []string
 	for rows.Next() {
-		var name, message, host, path string
+		var name, message, host, path, api string
 		var kind, class int
-		if err := rows.Scan(&name, &kind, &message, &host, &path, &class); err != nil {
+		if err := rows.Scan(&name, &kind, &message, &host, &path, &class, &api); err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, fmt.Sprintf("%s|%d|%s|%s|%s|%d", name, kind, message, host, path, class))
+		got = append(got, fmt.Sprintf("%s|%d|%s|%s|%s|%d|%s", name, kind, message, host, path, class, api))
 	}
-	want := []string{"oidc:ann|1|approved by oidc:ann; asked for||/review|6003", "nobody logged in|0|rejected by whoever reached the page, where nobody logs in||/review|6003"}
+	want := []string{"oidc:ann|1|approved by oidc:ann; asked for||/review|6003|approved by sallyport console", "nobody logged in|0|rejected by whoever reached the page, where nobody logs in||/review|6003|rejected by sallyport console"}
 	if diff := cmp.Diff(want, got); diff != "" || rows.Err() != nil {
 		t.Error(diff, rows.Err())
 	}

@@ -3,35 +3,17 @@ package spool
 import (
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
+	"github.com/sallyport/sallyport/e2e/world"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
-
-// smallDisk is a file system of so many bytes.
-func smallDisk(t *testing.T, options string) string {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to mount a small file system")
-	}
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		t.Skipf("no tmpfs can be mounted: %v", err)
-	}
-	t.Cleanup(func() { // runs after those of what is opened on it
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
 
 // TestFullDisk: each record is on a really full disk or in the count of a gap, whether it came alone or with others, and the file is whole.
 func TestFullDisk(t *testing.T) {
 	for name, many := range map[string]int{"one by one": 1, "many at once": 37} {
 		t.Run(name, func(t *testing.T) {
-			disk := smallDisk(t, "size=256k")
+			disk := world.SmallDisk(t, "size=256k")
 			ballast := filepath.Join(disk, "ballast")
 			if err := os.WriteFile(ballast, make([]byte, 100<<10), 0o600); err != nil {
 				t.Fatal(err)
