@@ -6,11 +6,14 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/config/source/kube"
 	"github.com/sallyport/sallyport/egress/suggest"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -47,6 +50,7 @@ func TestReviewApplies(t *testing.T) {
 	if _, err := a.entries.Namespace("shop").Get(t.Context(), "external", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
+	a.byToken(t, changes)
 	f.source.configDir = "x"
 	if err := f.mayApply(); !errors.As(err, new(usageError)) {
 		t.Errorf("to a directory: %v", err)
@@ -54,5 +58,23 @@ func TestReviewApplies(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	if err := (&reviewFlags{apply: true}).mayApply(); !errors.As(err, new(usageError)) {
 		t.Errorf("to no cluster: %v", err)
+	}
+}
+
+// byToken: the page's server hands objects in with a reader's token, and with nothing that it may do itself.
+func (a *clusterLab) byToken(t *testing.T, changes []suggest.Change) {
+	access, err := kube.Connect(a.kubeconfig, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.made(a.client.CoreV1().ServiceAccounts("shop").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}, metav1.CreateOptions{}))
+	token, err := a.client.CoreV1().ServiceAccounts("shop").CreateToken(t.Context(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, token := range map[string]string{"a reader's": token.Status.Token, "nobody's": "x"} {
+		if _, err := applyTo(access)(t.Context(), token, changes); err == nil || !strings.Contains(err.Error(), "your own rights") && !strings.Contains(err.Error(), "does not know you") {
+			t.Errorf("with %s token: %v", name, err)
+		}
 	}
 }

@@ -77,6 +77,19 @@ func TestApplyOnThePage(t *testing.T) {
 	if all, err := (review.Files{Dir: decisions}).Read(); err != nil || len(all) != 1 || all[0].Action != review.StateApproved {
 		t.Errorf("%v, %v", all, err)
 	}
+	a.fails = nil
+	paged := httptest.NewRequest(http.MethodPost, "/review", strings.NewReader(about("x4.tracker.example.net").Encode()))
+	paged.Host = "localhost"
+	paged.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	paged.Header.Set("Sec-Fetch-Site", "same-origin")
+	for _, c := range enters(h, "owner").Cookies() { // the session has the token that it began with
+		paged.AddCookie(c)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, paged)
+	if last := a.did[len(a.did)-1]; w.Code != http.StatusOK || last != "applied ServiceEntry legacy/x4-tracker-example-net" {
+		t.Errorf("in a session: %d, %s", w.Code, last)
+	}
 	form := httptest.NewRequest(http.MethodPost, "/review", strings.NewReader(about("x3.tracker.example.net").Encode()))
 	form.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	form.Header.Set("Sec-Fetch-Site", "cross-site")

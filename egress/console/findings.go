@@ -38,11 +38,16 @@ func (h *handler) findingsPage(ctx context.Context, _ *http.Request, _ asked) (v
 	}
 	if p.Report != nil {
 		p.More = max(0, len(p.Report.Findings)-mostFindings)
-		for _, f := range p.Report.Findings[:len(p.Report.Findings)-p.More] {
+		for _, f := range sharesOf(p.Report.Findings, mostFindings) {
 			p.List = append(p.List, show(f))
 		}
 	}
 	return view{Template: "findings", Title: "Findings", Fixed: true, Data: p}, nil
+}
+
+// sharesOf keeps so many findings, with room for each namespace's.
+func sharesOf(findings []detect.Finding, most int) []detect.Finding {
+	return shares(findings, most, func(f *detect.Finding) string { return f.Namespace })
 }
 
 func show(f detect.Finding) finding {

@@ -139,12 +139,6 @@ func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, or
 	return g, nil
 }
 
-// inTurn is an order of SQL in which half of so many places are for the first of all, and the others for the first of each of what is told apart
-// by a column, in turn: what one namespace does leaves room for what others did.
-func inTurn(by, order string, most int) string {
-	return fmt.Sprintf("CASE WHEN row_number() OVER (ORDER BY %[2]s) <= %[3]d THEN 0 ELSE row_number() OVER (PARTITION BY %[1]s ORDER BY %[2]s) END, %[2]s", by, order, most/2)
-}
-
 // address fills in where a group leads.
 func (x *group) address(a asked, d dimension) {
 	terms := d.terms(x.Value)

@@ -71,7 +71,7 @@ func (h *handler) overview(ctx context.Context, _ *http.Request, a asked) (view,
 	}
 	if o.Looks = h.Found != nil; o.Looks {
 		if o.Found = h.found(ctx); o.Found != nil {
-			o.Findings = o.Found.Findings[:min(len(o.Found.Findings), shortList)]
+			o.Findings = sharesOf(o.Found.Findings, shortList)
 		}
 	}
 	v.Data = o

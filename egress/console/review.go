@@ -163,14 +163,14 @@ func (l looked) page(p reviewPage) (v view, err error) {
 	for _, i := range review.Items(l.waiting, l.may.decisions(decisions), l.now) {
 		x := item{i, link("/log", query.Expression{Terms: []query.Term{is("workload", i.Namespace+"/"+i.Workload), is("host", i.Host)}, Since: "30d"})}
 		switch {
-		case i.State != review.StateWaiting:
-			p.Decided = append(p.Decided, x)
-		case len(p.Waiting) < mostItems:
+		case i.State == review.StateWaiting:
 			p.Waiting = append(p.Waiting, x)
 		default:
-			p.More++
+			p.Decided = append(p.Decided, x)
 		}
 	}
+	p.More = max(0, len(p.Waiting)-mostItems)
+	p.Waiting = shares(p.Waiting, mostItems, func(i *item) string { return i.Namespace })
 	if len(p.Decided) > mostItems { // the newest stay
 		p.Decided = p.Decided[len(p.Decided)-mostItems:]
 	}

@@ -43,3 +43,19 @@ func TestLoudNamespaces(t *testing.T) {
 		}
 	}
 }
+
+// TestShares: half of the places are the first ones', and the others each namespace's in turn, in the order that there was.
+func TestShares(t *testing.T) {
+	var list []string
+	for i := range 50 {
+		list = append(list, fmt.Sprintf("a%d", i))
+	}
+	list = append(list, "b0", "b1", "c0")
+	got := shares(list, 10, func(s *string) string { return (*s)[:1] })
+	if want := "a0 a1 a2 a3 a4 a5 a6 b0 b1 c0"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := shares(list, 53, func(s *string) string { return *s }); len(got) != 53 {
+		t.Error(got)
+	}
+}
