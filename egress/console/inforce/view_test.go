@@ -71,7 +71,7 @@ func TestTry(t *testing.T) {
 func TestBroken(t *testing.T) {
 	v := readView(t)
 	func() {
-		defer func() { recover() }()
+		defer func() { _ = recover() }()
 		_ = v.try(t.Context(), func(*console.Config, *registry.Registry) error { panic("broken") })
 	}()
 	if _, err := v.config(); !errors.Is(err, errBroken) || !v.failed() {
