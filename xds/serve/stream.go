@@ -246,6 +246,7 @@ func (s *stream) owe(t resource.Type, name string) {
 
 // named makes the next response to a client that asked for some names.
 func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals bool) {
+	owed := s.owed[t]
 	if removals {
 		s.owed[t] = nil // what rests is owed again below
 	}
@@ -253,15 +254,24 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	known := w.sub.ReturnedResources()
 	asked, again := w.asked(), map[string]bool{}
 	maps.Copy(asked, s.stats.retry(t))
-	if last := s.sent[t]; last.view != nil && t == resource.Endpoints {
+	last := s.sent[t]
+	follows := last.view != nil && t == resource.Endpoints // what it has is what it was sent, but for what has changed since
+	if follows {
 		again = s.of(t).namesSince(last, t) // also those of clusters that are warmed anew
+	}
+	if follows && len(again)+len(asked)+len(owed) == 0 {
+		return
 	}
 	now := serves
 	if t == resource.Extension {
 		now = s.next(known)
 	}
 	var list []*resource.Resource
-	for _, name := range slices.Sorted(maps.Keys(w.sub.SubscribedResources())) {
+	for name := range w.sub.SubscribedResources() {
+		if had := known[name]; follows && had != "" && had != absent && !again[name] && !asked[name] && !owed[name] {
+			resp.versions[name] = had
+			continue
+		}
 		r, ok := s.of(t).view.Get(t, name)
 		waits := false
 		if ok && known[name] != "" {
@@ -296,7 +306,9 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 		}
 		resp.versions[name] = version
 	}
+	slices.Sort(resp.removed)
 	if len(list) > 0 {
+		slices.SortFunc(list, func(a, b *resource.Resource) int { return strings.Compare(a.Name, b.Name) })
 		resp.payload = pack(list)
 	}
 }
