@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"syscall"
@@ -20,8 +21,9 @@ import (
 
 // The ports of this test's servers, which say again what they are told, line by line, for as long as anybody likes.
 const (
-	echoesTLS = 9596
-	echoesTCP = 9597
+	echoesTLS  = 9596
+	echoesTCP  = 9597
+	echoesHTTP = 9598 // after an upgrade
 )
 
 // endsWithin is how long a tunnel may be open after it was denied.
@@ -49,6 +51,7 @@ func TestOpenConnectionsEnd(t *testing.T) {
 		{"an edit that denies", o.edited},
 		{"an edit that changes nothing for them", o.unchanged},
 		{"an entry that is taken away", o.unregistered},
+		{"upgrades", o.upgrades},
 		{"the agent is killed", o.agentKilled},
 		{"a rule's end, without a controller", o.expired},
 	})
@@ -61,7 +64,7 @@ type openEnds struct {
 
 func (o *openEnds) serve(t *testing.T) {
 	t.Helper()
-	for _, port := range []uint16{echoesTLS, echoesTCP} {
+	for _, port := range []uint16{echoesTLS, echoesTCP, echoesHTTP} {
 		l, err := o.scene.World.Outside.Listen(netip.AddrPortFrom(world.OutsideAddrs[0], port).String())
 		if err != nil {
 			t.Fatal(err)
@@ -80,17 +83,32 @@ func (o *openEnds) serve(t *testing.T) {
 				}
 				go func() {
 					defer func() { _ = c.Close() }()
+					if port == echoesHTTP && !upgraded(c) {
+						return
+					}
 					_, _ = io.Copy(c, c)
 				}()
 			}
 		}()
 	}
+	o.scene.Outside.Set("talks.open.test", time.Minute, world.OutsideAddrs[0])
+	o.registerHost(t, "talks", "talks.open.test", fmt.Sprintf("[{number: %d, name: http, protocol: HTTP}]", echoesHTTP), "DNS")
 	for _, name := range []string{"one", "two", "three"} {
 		o.scene.Outside.Set(name+".open.test", time.Minute, world.OutsideAddrs[0])
 		o.register(t, name)
 	}
 	o.scene.Outside.Set("any.wild.open.test", time.Minute, world.OutsideAddrs[0])
 	o.registerHost(t, "wild", "*.wild.open.test", fmt.Sprintf("[{number: %d, name: tls, protocol: TLS}]", echoesTLS), "NONE")
+}
+
+// upgraded answers a request for an upgrade. Nobody speaks before the answer, so nothing of what comes then is read with the request.
+func upgraded(c net.Conn) bool {
+	req, err := http.ReadRequest(bufio.NewReader(c))
+	if err != nil {
+		return false
+	}
+	_, err = fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: %s\r\nConnection: Upgrade\r\n\r\n", req.Header.Get("Upgrade"))
+	return err == nil
 }
 
 func (o *openEnds) register(t *testing.T, name string) {
@@ -121,22 +139,29 @@ func (o *openEnds) open(t *testing.T, who, scheme, host string) *talk {
 	k := &talk{what: who + " to " + scheme + "://" + host}
 	if err := world.Within(o.ctx, time.Minute, func() error {
 		c := o.callers[who]
-		addr, err := c.resolve(o.ctx, host)
+		name, path, _ := strings.Cut(host, "/")
+		addr, err := c.resolve(o.ctx, name)
 		if err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(o.ctx, tryWithin)
 		defer cancel()
-		port := map[string]uint16{"tls": echoesTLS, "tcp": echoesTCP}[scheme]
+		port := map[string]uint16{"tls": echoesTLS, "tcp": echoesTCP, "ws": echoesHTTP}[scheme]
 		if k.conn, err = c.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, port).String()); err != nil {
 			return err
 		}
 		if scheme == "tls" {
 			settings := c.roots.Clone()
-			settings.ServerName = host
+			settings.ServerName = name
 			k.conn = tls.Client(k.conn, settings)
 		}
 		k.in = bufio.NewReader(k.conn)
+		if scheme == "ws" {
+			if err := k.upgrade(name, path); err != nil {
+				_ = k.conn.Close()
+				return err
+			}
+		}
 		if err := k.say(); err != nil {
 			_ = k.conn.Close()
 			return err
@@ -147,6 +172,18 @@ func (o *openEnds) open(t *testing.T, who, scheme, host string) *talk {
 	}
 	t.Cleanup(func() { _ = k.conn.Close() })
 	return k
+}
+
+func (k *talk) upgrade(host, path string) error {
+	_ = k.conn.SetDeadline(time.Now().Add(tryWithin))
+	if _, err := fmt.Fprintf(k.conn, "GET /%s?key=1 HTTP/1.1\r\nHost: %s:%d\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", path, host, echoesHTTP); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(k.in, nil)
+	if err == nil && resp.StatusCode != http.StatusSwitchingProtocols {
+		err = errors.New(resp.Status)
+	}
+	return err
 }
 
 // say says something, and hears it again.
@@ -290,6 +327,40 @@ func (o *openEnds) unregistered(t *testing.T) {
 		t.Errorf("%v tunnels were ended, want 2", now-before)
 	}
 	o.register(t, "two")
+}
+
+// upgrades: a WebSocket ends, too, by the rule that means its path, and no other one of the same pod does, nor of another.
+func (o *openEnds) upgrades(t *testing.T) {
+	o.write(t, "  rules: [{hosts: [talks.open.test], paths: ['/in/*', /stays], methods: [GET], action: Allow, name: talks}, {hosts: ['*.open.test'], ports: [9596, 9597], action: Allow, name: others}]\n")
+	gone := []*talk{o.open(t, "app", "ws", "talks.open.test/in/one"), o.open(t, "app", "ws", "talks.open.test/in/two")}
+	stay := []*talk{
+		o.open(t, "app", "ws", "talks.open.test/stays"), o.open(t, "shop", "ws", "talks.open.test/in/one"), o.open(t, "app", "tls", "three.open.test"),
+	}
+	before, since := o.ended(t), time.Now()
+	o.write(t, "  rules: [{hosts: [talks.open.test], paths: [/stays], methods: [GET], action: Allow, name: talks}, {hosts: ['*.open.test'], ports: [9596, 9597], action: Allow, name: others}]\n")
+	o.end(t, since, gone, stay)
+	o.onwards(t, stay)
+	if now := o.ended(t); now != before+2 {
+		t.Errorf("%v were ended, want 2", now-before)
+	}
+	if err := world.Within(o.ctx, time.Minute, func() error {
+		records, err := o.scene.AuditRecords(o.ctx, "--host", "talks.open.test")
+		var reasons []string
+		for _, r := range records {
+			reasons = append(reasons, r.URLPath+" "+r.Reporter+" "+r.Reason)
+			if r.URLPath == "/in/one" && strings.Contains(r.Reason, "ended when it was not allowed any more: denied by EgressPolicy default/list") {
+				return nil
+			}
+		}
+		return errors.Join(err, fmt.Errorf("no record says that it was ended, and by what: %q", reasons))
+	}); err != nil {
+		t.Error(err)
+	}
+	since = time.Now()
+	if err := o.scene.Config.Remove("open-talks.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	o.end(t, since, stay[:2], stay[2:])
 }
 
 // agentKilled: Envoy ends with its agent, so nothing is open that a new agent does not know of.

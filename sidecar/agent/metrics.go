@@ -49,7 +49,7 @@ func newCollector(a *agent) *collector {
 		tunnelsUntracked: desc("tunnels_untracked_total", "Opaque connections that nobody keeps an eye on, because there were too many or the kernel did not know them: they go on after their rule's end."),
 		tunnelsEnded:     desc("tunnels_ended_total", "Opaque connections that were ended because they were denied by then."),
 		tunnelsFailed:    desc("tunnels_end_failures_total", "Attempts to end one that failed."),
-		tunnelsUnasked:   desc("tunnels_unanswered_total", "Questions about open tunnels that the gateway's table did not answer; they are asked again."),
+		tunnelsUnasked:   desc("tunnels_unanswered_total", "Questions about open tunnels that the gateway's table did not answer, so that they are asked again, or whose answer rests on headers that nobody knows any more."),
 		tunnelsEnds:      desc("tunnels_can_end", "1 where connections can be ended, which is tried; else what a rule allowed goes on after its end."),
 	}
 }

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"net/http"
+	"strings"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
@@ -84,9 +86,9 @@ func (l tunnelLog) Records(message string) ([]record.Record, error) {
 		l.open.Begin(t)
 	}
 	for i := range records {
-		if r := &records[i]; r.Class == record.Network && r.Reporter == record.ReporterGateway {
+		if r := &records[i]; r.Reporter == record.ReporterGateway && (r.Class == record.Network || r.Status == http.StatusSwitchingProtocols) {
 			if why := l.open.Done(r.Source, r.Time); why != "" {
-				r.Reason += "; ended when it was not allowed any more: " + why
+				r.Reason = strings.TrimPrefix(r.Reason+"; ended when it was not allowed any more: "+why, "; ")
 			}
 		}
 	}

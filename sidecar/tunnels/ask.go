@@ -6,11 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/sallyport/sallyport/egress/audit/envoylog"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Asker asks an egress gateway's table by its Envoy's socket.
@@ -43,12 +45,20 @@ const (
 
 // Ask has the shape of Config.Ask. What cannot be asked about is denied.
 func (a *Asker) Ask(ctx context.Context, q envoylog.Question) (Verdict, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, asked, nil)
+	method := http.MethodPost
+	if q.Kind == wire.KindHTTP {
+		method = q.Method
+	}
+	req, err := http.NewRequestWithContext(ctx, method, asked, nil)
 	if err != nil {
 		return Verdict{}, err
 	}
 	req.Host = q.Authority
 	valid := httpguts.ValidHostHeader(q.Authority) && q.Authority != ""
+	if q.Kind == wire.KindHTTP {
+		req.URL.Opaque = q.Path // as it is
+		valid = valid && strings.HasPrefix(q.Path, "/") && httpguts.ValidHeaderFieldValue(q.Path)
+	}
 	q.Header(func(name, value string) {
 		valid = valid && httpguts.ValidHeaderFieldValue(value)
 		req.Header.Set(name, value)

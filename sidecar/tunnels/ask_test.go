@@ -75,6 +75,34 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestAskAboutARequest: it is asked as what it was, so that policies see it as they did.
+func TestAskAboutARequest(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "questions")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen string
+	server := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		seen = r.Method + " " + r.Host + " " + r.RequestURI + " " + r.Header.Get("x-sallyport-request") + r.Header.Get("x-sallyport-kind")
+	})}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	go func() { _ = server.Serve(l) }()
+	defer func() { _ = server.Close() }()
+	a := NewAsker(path)
+	defer a.Close()
+	q := envoylog.Question{Kind: "http", Authority: "a.test:80", Peer: "spiffe://d/ns/shop/sa/app", From: "10.0.0.7", Method: "GET", Path: "/a%2Fb//c;d"}
+	if _, err := a.Ask(t.Context(), q); err == nil || seen != "GET a.test:80 /a%2Fb//c;d http" {
+		t.Errorf("asked %q, and an empty answer is %v", seen, err)
+	}
+	for _, nonsense := range []string{"", "*", "a/b", "/a\nb"} {
+		q.Path = nonsense
+		if v, err := a.Ask(t.Context(), q); err != nil || !v.Denied {
+			t.Errorf("%q, which cannot be asked about: %+v %v", nonsense, v, err)
+		}
+	}
+}
+
 func TestNobodyAnswers(t *testing.T) {
 	a := NewAsker(filepath.Join(t.TempDir(), "nobody"))
 	if v, err := a.Ask(t.Context(), envoylog.Question{Authority: "a.test:443"}); err == nil {

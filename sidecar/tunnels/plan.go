@@ -40,11 +40,12 @@ type plan struct {
 	afterAt   time.Time // when the last of these came; zero: there are none
 	last      time.Time // when the last change came
 	turns     turns
+	unseen    unseen
 	turned    time.Time // up to when turns have been looked at
 }
 
 func newPlan() *plan {
-	return &plan{questions: map[envoylog.Question]*question{}, turns: turns{}}
+	return &plan{questions: map[envoylog.Question]*question{}, turns: turns{}, unseen: unseen{}}
 }
 
 // begin adds a tunnel. What has changed since it was asked about has to be asked again; it says whether that is so.
@@ -81,6 +82,7 @@ func (p *plan) change(c Change, now time.Time) bool {
 	}
 	p.last = now
 	p.turns.set(c)
+	p.unseen.set(c)
 	if p.from.IsZero() {
 		p.touched.add(touched)
 		p.from = now.Add(settle)

@@ -71,6 +71,9 @@ func (t *Table) ask(ctx context.Context, q *question) {
 		return
 	}
 	t.mu.Lock()
+	if v.Denied && t.plan.unseen.mean(q) {
+		v, t.stats.Unasked = Verdict{}, t.stats.Unasked+1
+	}
 	if err != nil {
 		t.stats.Unasked++
 	}

@@ -12,6 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"github.com/sallyport/sallyport/egress/audit/envoylog"
 	"github.com/sallyport/sallyport/sidecar/sockdiag"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -205,6 +210,39 @@ func TestRulesEndByThemselves(t *testing.T) {
 		l.Begin(late)
 		_, ended = l.since(longEnough)
 		want(t, "ended of what came late", ended, 3)
+	})
+}
+
+// TestWhatNobodyKnowsAnyMoreEndsNothing: of a request that was upgraded its headers are gone, so that rules which look at them say nothing of it.
+func TestWhatNobodyKnowsAnyMoreEndsNothing(t *testing.T) {
+	header := func(name string) string {
+		body, err := anypb.New(&matcherv3.HttpRequestHeaderMatchInput{HeaderName: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := proto.Marshal(&corev3.TypedExtensionConfig{Name: "input", TypedConfig: body})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	inLab(t, 10, func(t *testing.T, l *lab) {
+		request := l.opens("shop", "a.test:80", 1)
+		l.done(request)
+		request.Question.Kind, request.Method, request.Path = wire.KindHTTP, "GET", "/"
+		l.Begin(request)
+		l.opens("shop", "a.test:80", 2) // TLS, of which it is known what there was to see
+		l.Changed(policiesOf("shop", header(":path")+header("x-key")))
+		l.deny("a.test:80", "its rule wants a header")
+		asked, ended := l.since(longEnough)
+		want(t, "asked", asked, "a.test:80", "a.test:80", "a.test:80")
+		want(t, "ended", ended, 2)
+		if s := l.Stats(); s.Unasked != 1 || s.Denied != 0 {
+			t.Errorf("%+v", s)
+		}
+		l.Changed(policiesOf("shop", header(":path")))
+		_, ended = l.since(longEnough)
+		want(t, "ended by rules that look at its path alone", ended, 1)
 	})
 }
 

@@ -58,6 +58,8 @@ const (
 const (
 	KindTLS = wire.KindTLS
 	KindTCP = wire.KindTCP
+
+	KindHTTP = wire.KindHTTP
 )
 
 // askHeaders are all headers of a question beside its name and table, in order.
@@ -191,8 +193,12 @@ func bridge() *hcmv3.HttpFilter {
 func TableListener(name, table string, verified bool) *listenerv3.Listener {
 	hcm := asksOnly(name)
 	hcm.RouteSpecifier = byRDS(table)
+	asks := HeaderKind
+	if verified { // by the agent, of what was a request (package tunnels)
+		asks += "?" + wire.HeaderRequest
+	}
 	said := []*statev3.FilterStateValue{
-		sayHeader(wire.StateQuestion, HeaderKind), sayHeader(wire.StateSpoken, HeaderKind), sayHeader(wire.StateOriginalDst, HeaderTo),
+		sayHeader(wire.StateQuestion, asks), sayHeader(wire.StateSpoken, HeaderKind), sayHeader(wire.StateOriginalDst, HeaderTo),
 		sayHeader(wire.StateClient, HeaderPeer), sayHeader(wire.StateFrom, HeaderFrom),
 	}
 	if straight(name) {

@@ -16,6 +16,8 @@ import (
 	celv1 "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // What follows builds matching trees: of what a request shows, of which an action comes.
@@ -185,7 +187,7 @@ func NotedBefore(key string) *Predicate {
 
 // TokenFilter is the name under which the filter that verifies tokens tells of them, and TokenPayload the key of what a good one says.
 const (
-	TokenFilter  = "envoy.filters.http.jwt_authn"
+	TokenFilter  = wire.TokenFilter
 	TokenPayload = "payload"
 )
 

@@ -116,6 +116,8 @@ const (
 	RuleFilter    = "envoy.filters.http.rbac"
 	RuleFilterTCP = "envoy.filters.network.rbac" // of connections that are asked about directly
 
+	TokenFilter = "envoy.filters.http.jwt_authn" // by this it tells what good tokens say
+
 	EnforcedRule   = "enforced_effective_policy_id"
 	ShadowRule     = "shadow_effective_policy_id"
 	EnforcedResult = "enforced_engine_result" // "denied" or "allowed"

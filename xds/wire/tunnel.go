@@ -24,12 +24,16 @@ const (
 	HeaderKind = "x-sallyport-kind" // KindTLS or KindTCP
 	HeaderPeer = "x-sallyport-peer" // the client, as the gateway verified it
 	HeaderFrom = "x-sallyport-from" // the client's address
+
+	HeaderRequest = "x-sallyport-request" // KindHTTP, in place of a kind: policies judge the question as the request that it is about
 )
 
 // What a question says of the bytes.
 const (
 	KindTLS = "tls" // they begin with a ClientHello
 	KindTCP = "tcp" // nobody looked
+
+	KindHTTP = "http" // a request began them, and they are its connection's until its end: an upgrade
 )
 
 // What a tunnel between sidecar and gateway offers in ALPN (RFC 7301): it tells tunnels from requests, and whether what is

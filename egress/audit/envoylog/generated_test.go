@@ -69,7 +69,7 @@ func compareHTTP(t *testing.T, e *datav3.HTTPAccessLogEntry) {
 	}
 	want := commonOf(e.GetCommonProperties(), wire.RuleFilter)
 	req, resp := e.GetRequest(), e.GetResponse()
-	want.method, want.authority, want.path, want.received = uint64(req.GetRequestMethod()), req.GetAuthority(), req.GetPath(), req.GetRequestBodyBytes()
+	want.version, want.method, want.authority, want.path, want.received = uint64(e.GetProtocolVersion()), uint64(req.GetRequestMethod()), req.GetAuthority(), req.GetPath(), req.GetRequestBodyBytes()
 	want.status, want.howItWent, want.sent = resp.GetResponseCode().GetValue(), resp.GetResponseCodeDetails(), resp.GetResponseBodyBytes()
 	want.metadata = got.metadata // read by what comes of it
 	if !reflect.DeepEqual(got, want) {
@@ -100,7 +100,7 @@ func compareTCP(t *testing.T, e *datav3.TCPAccessLogEntry) {
 // commonOf is what generated code reads of what all entries have, and of a filter's metadata.
 func commonOf(c *datav3.AccessLogCommon, filter string) logged {
 	l := logged{
-		intermediate: c.GetIntermediateLogEntry(), begins: c.GetAccessLogType() == datav3.AccessLogType_TcpUpstreamConnected,
+		intermediate: c.GetIntermediateLogEntry(), begins: c.GetAccessLogType() == datav3.AccessLogType_TcpUpstreamConnected || c.GetAccessLogType() == datav3.AccessLogType_DownstreamTunnelSuccessfullyEstablished,
 		seconds: c.GetStartTime().GetSeconds(), nanos: int64(c.GetStartTime().GetNanos()),
 		duration: duration(c.GetDuration().GetSeconds(), int64(c.GetDuration().GetNanos())),
 		remote:   socketOf(c.GetDownstreamRemoteAddress()), direct: socketOf(c.GetDownstreamDirectRemoteAddress()),

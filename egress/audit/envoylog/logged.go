@@ -13,7 +13,7 @@ import (
 // logged is what records need of an entry (envoy.data.accesslog.v3): a HTTPAccessLogEntry or a TCPAccessLogEntry.
 type logged struct {
 	intermediate               bool
-	begins                     bool  // it is of a connection that has got where it goes, and goes on
+	begins                     bool  // it is of a connection that has got where it goes, or a request that was upgraded, and goes on
 	seconds, nanos             int64 // start time
 	duration                   time.Duration
 	remote, direct             socket // of the client, as claimed and as connected
@@ -27,7 +27,7 @@ type logged struct {
 	sni, peer                  string
 	peers                      int // names in the client's certificate
 	received, sent             uint64
-	method                     uint64
+	version, method            uint64
 	authority, path, howItWent string // howItWent: response_code_details
 	status                     uint32
 }
@@ -96,6 +96,8 @@ func (l *logged) readHTTP(entry string) error {
 		switch f.Tag {
 		case entryCommon:
 			f.Fail(l.readCommon(f.Text))
+		case httpVersion:
+			l.version = f.Uint
 		case httpRequest:
 			f.Fail(l.readRequest(f.Text))
 		case httpResponse:
@@ -166,7 +168,7 @@ func (l *logged) readCommon(common string) error {
 		case commonIntermediate:
 			l.intermediate = f.Uint != 0
 		case commonType:
-			l.begins = f.Uint == typeConnected
+			l.begins = f.Uint == typeConnected || f.Uint == typeUpgraded
 		}
 	}
 	return f.Err()

@@ -65,7 +65,10 @@ func (r *Reader) requests(list string) error {
 		if err := l.readHTTP(f.Text); err != nil {
 			return malformed("entry", err)
 		}
-		if l.intermediate {
+		if l.begins {
+			r.upgrade(&l)
+		}
+		if l.begins || l.intermediate {
 			continue
 		}
 		if into := r.next(); !r.request(&l, into) {

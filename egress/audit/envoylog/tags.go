@@ -13,6 +13,7 @@ const (
 
 	entryCommon   = 1<<3 | protobuf.Bytes
 	tcpConnection = 2<<3 | protobuf.Bytes
+	httpVersion   = 2<<3 | protobuf.Varint
 	httpRequest   = 3<<3 | protobuf.Bytes
 	httpResponse  = 4<<3 | protobuf.Bytes
 

@@ -3,6 +3,7 @@ package envoylog
 import (
 	"errors"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,8 +12,17 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// typeConnected is AccessLogType's TcpUpstreamConnected.
-const typeConnected = 1
+// AccessLogType's TcpUpstreamConnected and DownstreamTunnelSuccessfullyEstablished.
+const (
+	typeConnected = 1
+	typeUpgraded  = 10
+)
+
+// versionHTTP11 is HTTPVersion's HTTP11.
+const versionHTTP11 = 2
+
+// mostPath is how long the path of a request may be, in bytes, that is asked about again: so many may be open.
+const mostPath = 2 << 10
 
 // Tunnel is a connection that is open at an egress gateway, and carries nothing but what one client says to one host.
 type Tunnel struct {
@@ -23,11 +33,13 @@ type Tunnel struct {
 
 // Question is what a gateway's table was asked about a connection.
 type Question struct {
-	Kind      string // wire.KindTLS or wire.KindTCP
+	Kind      string // wire.KindTLS, wire.KindTCP or wire.KindHTTP
 	Authority string // "host:port"
 	Peer      string // the client's SPIFFE id, as it was verified
 	From      string // the client's address
 	Subset    string // the namespace whose registration it means, and the address that it dialled: "NAMESPACE~ADDRESS:PORT"
+
+	Method, Path string // of a request
 }
 
 // Host is what is asked for, in lower case, and without its port.
@@ -43,8 +55,12 @@ func (q Question) Namespace() string { return workload(q.Peer).Namespace }
 // Header is the question as its table is asked it, beside the authority.
 func (q Question) Header(add func(name, value string)) {
 	registered, dialled, _ := strings.Cut(q.Subset, "~")
+	kind := wire.HeaderKind
+	if q.Kind == wire.KindHTTP {
+		kind = wire.HeaderRequest
+	}
 	for _, h := range [...]struct{ name, value string }{
-		{wire.HeaderKind, q.Kind}, {wire.HeaderPeer, q.Peer}, {wire.HeaderFrom, q.From}, {wire.HeaderRegisteredIn, registered}, {wire.HeaderDialled, dialled},
+		{kind, q.Kind}, {wire.HeaderPeer, q.Peer}, {wire.HeaderFrom, q.From}, {wire.HeaderRegisteredIn, registered}, {wire.HeaderDialled, dialled},
 	} {
 		if h.value != "" {
 			add(h.name, h.value)
@@ -76,6 +92,55 @@ func (r *Reader) begin(l *logged) {
 		t.Kind = wire.KindTCP
 	}
 	r.begun = append(r.begun, t)
+}
+
+// upgrade takes note of a request that has been upgraded at an egress gateway, and so has a connection to itself: by HTTP/2 it would share it.
+func (r *Reader) upgrade(l *logged) {
+	path, _, _ := strings.Cut(l.path, "?") // no policy looks further
+	if r.place != wire.GatewayHTTP || l.version != versionHTTP11 || l.peers != 1 || len(path) > mostPath || l.method >= uint64(len(methods)) {
+		return
+	}
+	t := Tunnel{Began: time.Unix(l.seconds, l.nanos).UTC()}
+	var err, bad error
+	t.Local, err = netip.ParseAddrPort(l.local.String())
+	t.Client, bad = netip.ParseAddrPort(l.direct.String())
+	if err != nil || bad != nil {
+		return
+	}
+	authority, is := l.registered()
+	if !is {
+		return
+	}
+	t.Question = Question{
+		Kind: wire.KindHTTP, Authority: authority, Subset: strings.Clone(namespaceIn(l.tags.config)), Peer: strings.Clone(l.peer), From: t.Client.Addr().String(),
+		Method: methods[l.method], Path: strings.Clone(path),
+	}
+	r.begun = append(r.begun, t)
+}
+
+// registered is whom a request was for that went as its host is registered, "host:port" as its row has it: what it says of itself may have lost its port on the way,
+// and of one that a user's route led nobody knows what it was before.
+func (l *logged) registered() (authority string, is bool) {
+	way := strings.SplitN(l.cluster, "|", 4) // wire.SubsetName
+	if l.route != "default" || len(way) != 4 {
+		return "", false
+	}
+	port, err := strconv.ParseUint(way[1], 10, 16)
+	if err != nil {
+		return "", false
+	}
+	e := entry{Record: new(record.Record)}
+	e.setTarget(l.authority, uint32(port))
+	suffix, pattern := strings.CutPrefix(way[3], "*")
+	is = e.Host == way[3] || pattern && strings.HasSuffix(e.Host, suffix)
+	return wire.HostPort(e.Host, e.Port), is && !strings.Contains(e.Host, ":")
+}
+
+// namespaceIn is an object's, as clusters say it: KIND/NAMESPACE/NAME.
+func namespaceIn(object string) string {
+	_, rest, _ := strings.Cut(object, "/")
+	ns, _, _ := strings.Cut(rest, "/")
+	return ns
 }
 
 var errNoAnswer = errors.New("it says nowhere to go")

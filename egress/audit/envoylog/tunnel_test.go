@@ -2,9 +2,11 @@ package envoylog_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	alsv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	servicev3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -59,6 +61,80 @@ func TestTunnelsBegin(t *testing.T) {
 	// what came in a CONNECT shares its connection with others
 	if got, records := begun(t, wire.GatewayTLS, datav3.AccessLogType_TcpUpstreamConnected, append(tags[:6:6], "tunnel", "-")...); len(got)+records != 0 {
 		t.Errorf("no tunnel's: %+v, and %d records", got, records)
+	}
+}
+
+// TestUpgradesBegin: a request that was upgraded has a connection to itself by HTTP/1.1, and by nothing else.
+func TestUpgradesBegin(t *testing.T) {
+	const peer = "spiffe://cluster.local/ns/shop/sa/app"
+	authority, cluster, route := "A.test", "outbound|80||a.test", "default"
+	read := func(place wire.Place, kind datav3.AccessLogType, version datav3.HTTPAccessLogEntry_HTTPVersion, path string, peers ...string) ([]envoylog.Tunnel, int) {
+		t.Helper()
+		c := common(cluster, route, "config", "ServiceEntry/bank/a")
+		c.AccessLogType, c.IntermediateLogEntry, c.StartTime = kind, kind != datav3.AccessLogType_DownstreamEnd, timestamppb.New(time.Unix(100, 7))
+		c.DownstreamDirectRemoteAddress, c.DownstreamLocalAddress = address("10.0.0.7", 40000), address("10.0.0.20", 8443)
+		c.TlsProperties = &datav3.TLSProperties{PeerCertificateProperties: &datav3.TLSProperties_CertificateProperties{}}
+		for _, p := range peers {
+			c.TlsProperties.PeerCertificateProperties.SubjectAltName = append(c.TlsProperties.PeerCertificateProperties.SubjectAltName,
+				&datav3.TLSProperties_CertificateProperties_SubjectAltName{San: &datav3.TLSProperties_CertificateProperties_SubjectAltName_Uri{Uri: p}})
+		}
+		m := &alsv3.StreamAccessLogsMessage{
+			Identifier: &alsv3.StreamAccessLogsMessage_Identifier{LogName: string(place)},
+			LogEntries: &alsv3.StreamAccessLogsMessage_HttpLogs{HttpLogs: &alsv3.StreamAccessLogsMessage_HTTPAccessLogEntries{LogEntry: []*datav3.HTTPAccessLogEntry{{
+				CommonProperties: c, ProtocolVersion: version, Request: &datav3.HTTPRequestProperties{RequestMethod: corev3.RequestMethod_GET, Authority: authority, Path: path},
+				Response: &datav3.HTTPResponseProperties{},
+			}}}},
+		}
+		body, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := envoylog.NewReader(envoylog.Node{})
+		list, err := r.Records(string(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Begun(), len(list)
+	}
+	const upgraded, http11 = datav3.AccessLogType_DownstreamTunnelSuccessfullyEstablished, datav3.HTTPAccessLogEntry_HTTP11
+	got, records := read(wire.GatewayHTTP, upgraded, http11, "/chat?key=secret", peer)
+	want := envoylog.Tunnel{
+		Question: envoylog.Question{Kind: "http", Authority: "a.test:80", Peer: peer, From: "10.0.0.7", Subset: "bank", Method: "GET", Path: "/chat"},
+		Local:    netip.MustParseAddrPort("10.0.0.20:8443"), Client: netip.MustParseAddrPort("10.0.0.7:40000"), Began: time.Unix(100, 7).UTC(),
+	}
+	if len(got) != 1 || got[0] != want || records != 0 {
+		t.Errorf("%+v, and %d records", got, records)
+	}
+	for _, as := range [][3]string{{"x.a.test:8080", "outbound|8080||*.a.test", "default"}, {"b.test", "outbound|443|bank|b.test", "default"}} {
+		authority, cluster, route = as[0], as[1], as[2]
+		if got, _ := read(wire.GatewayHTTP, upgraded, http11, "/", peer); len(got) != 1 || got[0].Authority != map[string]string{"b.test": "b.test:443"}[authority] && got[0].Authority != authority {
+			t.Errorf("%v: %+v", as, got)
+		}
+	}
+	for _, as := range [][3]string{{"c.test", "outbound|80||a.test", "default"}, {"a.test", "outbound|80||a.test", "shop/routes"}, {"a.test", "PassthroughCluster", "default"}} {
+		authority, cluster, route = as[0], as[1], as[2]
+		if got, _ := read(wire.GatewayHTTP, upgraded, http11, "/", peer); len(got) != 0 {
+			t.Errorf("%v: %+v", as, got)
+		}
+	}
+	authority, cluster, route = "a.test", "outbound|80||a.test", "default"
+	if got, records := read(wire.GatewayHTTP, datav3.AccessLogType_DownstreamEnd, http11, "/", peer); len(got) != 0 || records != 1 {
+		t.Errorf("an end: %+v, and %d records", got, records)
+	}
+	for what, of := range map[string]func() ([]envoylog.Tunnel, int){
+		"it shares its connection": func() ([]envoylog.Tunnel, int) {
+			return read(wire.GatewayHTTP, upgraded, datav3.HTTPAccessLogEntry_HTTP2, "/", peer)
+		},
+		"elsewhere": func() ([]envoylog.Tunnel, int) { return read(wire.SidecarHTTP, upgraded, http11, "/", peer) },
+		"nobody":    func() ([]envoylog.Tunnel, int) { return read(wire.GatewayHTTP, upgraded, http11, "/") },
+		"two names": func() ([]envoylog.Tunnel, int) { return read(wire.GatewayHTTP, upgraded, http11, "/", peer, peer) },
+		"a path too long": func() ([]envoylog.Tunnel, int) {
+			return read(wire.GatewayHTTP, upgraded, http11, "/"+strings.Repeat("x", 2048), peer)
+		},
+	} {
+		if got, records := of(); len(got)+records != 0 {
+			t.Errorf("%s: %+v, and %d records", what, got, records)
+		}
 	}
 }
 

@@ -136,6 +136,9 @@ func (r exitRow) answers(routes []resolve.Route) (out []*routev3.Route) {
 	if r.Audience != nil && len(r.Audience) == 0 {
 		return append(out, denied)
 	}
+	if row := r.upgraded(routes); row != nil {
+		out = append(out, row)
+	}
 	for i := range routes {
 		if routes[i].For == resolve.Requests {
 			continue
@@ -159,6 +162,19 @@ func (r exitRow) answers(routes []resolve.Route) (out []*routev3.Route) {
 		return out
 	}
 	return append(out, denied)
+}
+
+// upgraded answers for requests that were upgraded, where requests go on and connections do not: which route takes one was settled when it came.
+func (r exitRow) upgraded(routes []resolve.Route) *routev3.Route {
+	goesOn := func(x resolve.Route) bool { return x.Does == resolve.Forward }
+	if goesOn(routes[0]) || !slices.ContainsFunc(routes, func(x resolve.Route) bool { return x.For == resolve.Requests && goesOn(x) }) {
+		return nil
+	}
+	row := envoy.Answer{Route: "default", Cluster: r.name(), Revision: r.Service.RevisionOf(r.Port)}.Row(envoy.AsksAbout(envoy.KindHTTP))
+	if r.Audience != nil {
+		row.Match.FilterState = append(row.Match.FilterState, cameFrom(r.Audience, r.at.Trust))
+	}
+	return row
 }
 
 // answer renders a route of connections.
