@@ -153,8 +153,8 @@ func (c *Cache) join(st *stream, authorize func() (translate.Node, error)) (err 
 
 // place puts a stream into the class it belongs to now, and forgets classes that nobody is in any more.
 func (c *Cache) place(st *stream) {
-	c.police(st)
 	c.putOn(st)
+	c.police(st)
 	key := translate.Classify(c.snapshot, st.proxy)
 	if st.class != nil && st.class.view.Class == key {
 		c.countExit(st) // the mesh may have another gateway now
@@ -170,6 +170,9 @@ func (c *Cache) place(st *stream) {
 
 // police puts a stream among those that are governed by the same policies.
 func (c *Cache) police(st *stream) {
+	if st.proxy.IsAmbient() {
+		st.proxy.Serves = namespacesIn(st.pods.pods)
+	}
 	key := translate.PolicedBy(c.snapshot, st.proxy)
 	if st.policed != nil {
 		if st.policed.police == key {

@@ -1,6 +1,9 @@
 package serve
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -26,6 +29,7 @@ func (c *Cache) PodsChanged(on map[string]bool) {
 	}
 	for _, st := range c.streams {
 		if on[st.proxy.On] {
+			c.police(st) // before it hears of pods of a namespace, it has that one's policies
 			st.push()
 			c.heardFrom(st)
 		}
@@ -67,6 +71,23 @@ func (c *Cache) lookAtPods() {
 			c.lookAtPodsOn(node, cl)
 		}
 	}
+	for _, st := range c.streams {
+		if st.proxy.IsAmbient() {
+			c.police(st)
+		}
+	}
+}
+
+// namespacesIn are those of pods in the mesh, in order.
+func namespacesIn(pods []ambient.Pod) string {
+	var out []string
+	for _, p := range pods {
+		if p.In {
+			out = append(out, p.Namespace)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), ",")
 }
 
 // lookAtPodsOn does it for one node, and says whether anything changed.

@@ -42,6 +42,7 @@ type Node struct {
 	Sessions  uint32 // of UDP, which a gateway's pod may have at a time; 0 where it does not say
 	Plain     bool   // it came without TLS: it gets no secrets
 	On        string // of the proxy of a node: the node
+	Serves    string // likewise: the namespaces of its pods in the mesh, in order, with commas between them
 	Host      string // of a pod's: the node that it is on; "" where nobody knows
 	// Machine is what the proxy of a machine says of it that wants to join by a WorkloadGroup; nil of others.
 	Machine *machine.Proxy

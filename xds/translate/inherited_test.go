@@ -78,7 +78,7 @@ func TestNodePoliciesOutliveListeners(t *testing.T) {
 	cfg := mesh.Default()
 	r := registry.New(&cfg)
 	s, _ := r.Apply([]config.Change{policyAt("one", 0, 1)})
-	kind := translate.PolicedBy(s, translate.Node{ID: "ztunnel~10.0.0.1~n.istio-system~istio-system.svc.cluster.local"})
+	kind := translate.PolicedBy(s, translate.Node{ID: "ztunnel~10.0.0.1~n.istio-system~istio-system.svc.cluster.local", Serves: "one,two"})
 	view := translate.BuildPolicies(s, kind)
 	in.give(t, view)
 	in.listener(t, 0)

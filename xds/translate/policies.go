@@ -28,13 +28,14 @@ type Policed struct {
 	Authz     string // of gateways and sidecars: the names of the AuthorizationPolicies that do, with their namespaces
 	Tokens    string // likewise of RequestAuthentications
 	Inbound   bool   // of sidecars: they keep AuthorizationPolicies of what comes in, as ingress gateways always do
+	Serves    string // of nodes: the namespaces of their pods
 }
 
 // PolicedBy finds a node's.
 func PolicedBy(s *registry.Snapshot, n Node) Policed {
 	switch {
 	case n.IsAmbient():
-		return Policed{Kind: Ambient}
+		return Policed{Kind: Ambient, Serves: n.Serves}
 	case n.IsWaypoint():
 		return Policed{Kind: Waypoint, Tokens: tokenNames(s.VerifyingFront(s.WaypointOf(n.Namespace, n.Labels)))}
 	case n.IsRouter() && n.Forward == "":
@@ -123,7 +124,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 			e.replace(nil, inboundAuthorization(s, p, waypoint.See(envoy.TrustsOf(s.Mesh))))
 		}
 		if changed.Mesh || len(changed.Policies) > 0 {
-			e.replace(nil, levelsWithin(s, policing.IndexWithin))
+			e.replace(nil, allLevels(s))
 		}
 		return e.commit()
 	}
@@ -135,7 +136,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	}
 	if p.Kind == Ambient {
 		if changed.Mesh || len(changed.Policies) > 0 {
-			e.replace(nil, levelsWithin(s, policing.IndexOutside))
+			e.replace(nil, nodePolicies(s, strings.Split(p.Serves, ","), changed))
 		}
 		return e.commit()
 	}
@@ -200,28 +201,52 @@ func policiesKept(s *registry.Snapshot) (k envoy.Kept) {
 
 func ownName(ns string) string { return "own/" + ns }
 
-// levelsWithin are what the proxies of nodes and waypoints keep: all levels, in the two resources that tell them apart (by).
-func levelsWithin(s *registry.Snapshot, by policing.Within) []*resource.Resource {
+// allLevels are what a waypoint keeps: those of all namespaces, in the two resources that tell them apart.
+func allLevels(s *registry.Snapshot) []*resource.Resource {
+	own := slices.DeleteFunc(s.PolicedNamespaces(), func(ns string) bool { return ns == s.Mesh.RootNamespace })
+	of, others := rootLevels(s, nil)
+	trust := envoy.TrustsOf(s.Mesh)
+	return []*resource.Resource{policing.IndexWithin(envoy.FilterOwn, ownLevels(s, own), nil, trust), policing.IndexWithin(envoy.FilterRoot, of, others, trust)}
+}
+
+// nodePolicies are what a node's proxy keeps, as far as it may have changed: the levels of the namespaces that it has pods of, and no others. What comes
+// from a namespace that it has no level of yet is denied.
+func nodePolicies(s *registry.Snapshot, serves []string, changed registry.Changed) []*resource.Resource {
+	trust := envoy.TrustsOf(s.Mesh)
+	of, others := rootLevels(s, serves)
+	out := []*resource.Resource{policing.IndexOutside(envoy.FilterRoot, of, others, trust)} // which also says what rules of others let out
+	if changed.Mesh || slices.ContainsFunc(changed.Policies, func(ns string) bool { return ns == s.Mesh.RootNamespace || slices.Contains(serves, ns) }) {
+		out = append(out, policing.IndexOutside(envoy.FilterOwn, ownLevels(s, serves), policing.Unknown(meshPolicy(s)), trust))
+	}
+	return out
+}
+
+// ownLevels are namespaces' own.
+func ownLevels(s *registry.Snapshot, namespaces []string) map[string]*httprbacv3.RBAC {
 	trust, unsettled := envoy.TrustsOf(s.Mesh), s.Policies(s.Mesh.RootNamespace).Unsettles()
-	own := map[string]*httprbacv3.RBAC{}
-	for _, ns := range s.PolicedNamespaces() {
-		if ns != s.Mesh.RootNamespace {
-			own[ns] = policing.OwnFilter(ns, resolve.Govern(s.OwnPolicies(ns), s.People(ns)), unsettled, trust)
+	out := map[string]*httprbacv3.RBAC{}
+	for _, ns := range namespaces {
+		out[ns] = policing.OwnFilter(ns, resolve.Govern(s.OwnPolicies(ns), s.People(ns)), unsettled, trust)
+	}
+	return out
+}
+
+// rootLevels are the root namespace's for some namespaces, or, of nil, for all for which it has another one than for the others.
+func rootLevels(s *registry.Snapshot, namespaces []string) (of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC) {
+	root, levels := resolve.Root(s), map[string]*httprbacv3.RBAC{}
+	level := func(name string) *httprbacv3.RBAC {
+		if l, there := root.Levels[name]; there && levels[name] == nil {
+			levels[name] = policing.RootFilter(l.Namespace, l.Governed(), envoy.TrustsOf(s.Mesh), closesRest(s))
+		}
+		return levels[name]
+	}
+	of = map[string]*httprbacv3.RBAC{}
+	for ns, name := range root.Of {
+		if namespaces == nil || slices.Contains(namespaces, ns) {
+			of[ns] = level(name)
 		}
 	}
-	root := resolve.Root(s)
-	levels := map[string]*httprbacv3.RBAC{}
-	for name, level := range root.Levels {
-		levels[name] = policing.RootFilter(level.Namespace, level.Governed(), trust, closesRest(s))
-	}
-	of := map[string]*httprbacv3.RBAC{}
-	for ns, name := range root.Of {
-		of[ns] = levels[name]
-	}
-	return []*resource.Resource{
-		by(envoy.FilterOwn, own, nil, trust),
-		by(envoy.FilterRoot, of, levels[root.Others], trust),
-	}
+	return of, level(root.Others)
 }
 
 // indexes are what a gateway finds a client's levels by, and the root namespace's levels.

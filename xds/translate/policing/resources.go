@@ -55,6 +55,12 @@ func OwnFilter(ns string, g resolve.Governed, unsettled bool, trust envoy.Trusts
 	return filter(wire.StatOwn, g, unsettled, false, notNarrowed(says(ruling).governed(ns, trust)))
 }
 
+// Unknown denies what comes from a namespace whose level is not there; mesh is as of Self.
+func Unknown(mesh string) *httprbacv3.RBAC {
+	says := wire.Rule{Verdict: wire.RuleDenies, Policy: mesh, Rule: "namespace", Reason: "the node does not have the policies of the pod's namespace yet"}
+	return &httprbacv3.RBAC{RulesStatPrefix: wire.StatOwn, Matcher: whole(envoy.Ruled(says.String(), false))}
+}
+
 // Index is a gateway's filter that keeps the level of the client's namespace: of is its resource, by the namespace; others is that
 // of all others, "" where there is none.
 func Index(name string, of map[string]string, others string, trust envoy.Trusts) *resource.Resource {
@@ -69,17 +75,14 @@ func Index(name string, of map[string]string, others string, trust envoy.Trusts)
 	return sealIndex(name, index(kept, otherwise, trust))
 }
 
-// Within is an index that has the levels themselves: of is that of a namespace's clients, others that of all others, nil where there is none. Envoy looks
-// for resources that an index leads to with the help of the listener that the chain was made for, and the listeners of nodes and of waypoints hand
-// their chains on to the next ones and are gone (ADR 29).
-type Within func(name string, of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.Trusts) *resource.Resource
-
-// IndexWithin is that of a proxy from which everything that it is asked about goes on outside.
+// IndexWithin is an index that has the levels themselves, of a proxy from which everything that it is asked about goes on outside: of is that of a namespace's
+// clients, others that of all others, nil where there is none. Envoy looks for resources that an index leads to with the help of the listener that the chain
+// was made for, and the listeners of nodes and of waypoints hand their chains on to the next ones and are gone (ADR 29).
 func IndexWithin(name string, of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.Trusts) *resource.Resource {
 	return sealIndex(name, within(of, others, trust))
 }
 
-// IndexOutside is that of the proxy of a node, whose rows say what goes outside from there: it is about that alone.
+// IndexOutside is IndexWithin for the proxy of a node, whose rows say what goes outside from there: it is about that alone.
 func IndexOutside(name string, of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.Trusts) *resource.Resource {
 	m := within(of, others, trust)
 	if len(of) > 0 || others != nil {
