@@ -6,12 +6,14 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/sallyport/sallyport/config/decode/strict"
 	"github.com/sallyport/sallyport/config/host"
 )
 
 // The annotations by which Istio marks objects that it made of the Gateway API's: they may say a little more.
 const (
 	gatewaySemantics = "internal.istio.io/gateway-semantics"
+	gatewayService   = "internal.istio.io/gateway-service"
 	routeSemantics   = "internal.istio.io/route-semantics"
 )
 
@@ -24,7 +26,9 @@ func (r *report) gateway(g *networking.Gateway) {
 	if len(g.Servers) == 0 {
 		r.reject("spec.servers", nil, "there is no server", "write at least one, with port and hosts")
 	}
-	if len(g.Selector) == 0 {
+	if services, of := r.of.Annotations[gatewayService]; of {
+		r.warn(strict.Join("metadata.annotations", gatewayService), services, "is Istio's own word to its gateways: nothing is opened by the Gateway", "remove it, and name the labels of the gateway's pods in spec.selector")
+	} else if len(g.Selector) == 0 {
 		r.warn("spec.selector", nil, "selects every gateway of the mesh", "name the labels of the gateway's pods, as in {istio: egressgateway}")
 	}
 	names := map[string]bool{}

@@ -72,8 +72,16 @@ func (g Given) Each() []Given {
 // Wraps says whether what goes to a port is wrapped in the TLS that settings ask for. Apps speak it themselves to a port of TLS.
 func (t *TLSSettings) Wraps(port Port) bool { return t != nil && (port.Protocol != TLS || t.Always()) }
 
-// Always says that a BackendTLSPolicy asks for it, which is about what a gateway sends, whatever the port is named for.
-func (t *TLSSettings) Always() bool { return t != nil && t.By != nil }
+// Always says that it is about what a gateway sends, whatever the port is named for: a BackendTLSPolicy asks for it, or the gateway reads requests.
+func (t *TLSSettings) Always() bool { return t != nil && (t.By != nil || t.Whole) }
+
+// ClosesFor says whether a port is closed for these settings of its TLS, which what speaks TLS itself does not need.
+func (r *Rule) ClosesFor(t *TLSSettings, c Closed) bool {
+	if t.By != nil {
+		return c.By == *t.By
+	}
+	return r != nil && c.By == r.Key
+}
 
 // Within is the port as it is inside of the TLS of settings.
 func (p Port) Within(t *TLSSettings) Port {

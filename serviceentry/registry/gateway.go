@@ -75,6 +75,10 @@ func (s *Snapshot) serversOf(ref string) []GatewayServer {
 	return nil
 }
 
+// gatewayService is what Istio writes on Gateways that it makes of the Gateway API's, which are read themselves here: whose pods they are for, by
+// Services, and not by their selector.
+const gatewayService = "internal.istio.io/gateway-service"
+
 func fromGateway(o *config.Object, spec *networking.Gateway) *Gateway {
 	g := &Gateway{Key: o.Key, Revision: o.Revision, Created: o.Created, Selector: spec.Selector, Hash: o.Hash}
 	for _, s := range spec.Servers {
@@ -90,6 +94,9 @@ func fromGateway(o *config.Object, spec *networking.Gateway) *Gateway {
 			server.Hosts = append(server.Hosts, f)
 		}
 		server.open(s)
+		if services, of := o.Annotations[gatewayService]; of {
+			server.Serves, server.Why = NotServed, "metadata.annotations: "+gatewayService+": "+services+": Istio's own word to its gateways"
+		}
 		g.Servers = append(g.Servers, server)
 	}
 	return g

@@ -16,11 +16,12 @@ import (
 )
 
 // Ingress is who an ingress gateway's pods are: their namespace, the labels by which Gateway objects tell them apart, and the
-// Service that says where they listen. It is comparable.
+// Services that say where they listen. It is comparable.
 type Ingress struct {
 	Namespace string
 	Labels    string // selectorText; what no Gateway asks for is left out
 	Service   Ref
+	More      string // the names of the other Services of the pods, in order, "," between
 	// Policed is an AuthorizationPolicy that is for the pods, "NAMESPACE/NAME", where they open UDP: nobody could be held to it there, so nothing
 	// comes in. "" where there is none.
 	Policed string
@@ -37,6 +38,34 @@ func (i Ingress) PodLabels() map[string]string {
 		}
 	}
 	return out
+}
+
+// Services are those of the pods: the one by which they would be an egress gateway comes first.
+func (i Ingress) Services() (out []Ref) {
+	if i.Service.IsZero() {
+		return nil
+	}
+	out = append(out, i.Service)
+	for name := range strings.SplitSeq(i.More, ",") {
+		if name != "" {
+			out = append(out, Ref{i.Namespace, name})
+		}
+	}
+	return out
+}
+
+// Has says whether a Service is one of the pods'.
+func (i Ingress) Has(ref Ref) bool { return slices.Contains(i.Services(), ref) }
+
+// moreServices are the names of the Services that select pods, but for one.
+func (s *Snapshot) moreServices(ns string, labels map[string]string, but Ref) string {
+	var names []string
+	for _, k := range s.GatewaysOf(ns, labels) {
+		if k.Ref != but {
+			names = append(names, k.Ref.Name)
+		}
+	}
+	return strings.Join(names, ",")
 }
 
 // NameOfPort is what connections to a port that say nothing are asked for by: of a server that passes everything on.
@@ -62,6 +91,9 @@ func (s *Snapshot) IngressFor(ns string, labels map[string]string, service Ref, 
 		}
 	}
 	i := Ingress{Namespace: ns, Labels: selectorText(asked), Service: service}
+	if selected {
+		i.More = s.moreServices(ns, labels, service)
+	}
 	if datagrams > 0 {
 		i.Policed = s.policed(ns, labels)
 		i.Sessions = sessionsOf(cmp.Or(sessions, defaultSessions), datagrams)
@@ -258,12 +290,17 @@ func (s *Snapshot) open(i Ingress) *Opened {
 		}
 	}
 	slices.SortFunc(list, func(a, b *Gateway) int { return cmp.Or(a.Created.Compare(b.Created), a.Key.Compare(b.Key)) })
-	k, _ := s.KubeService(i.Service)
+	var services []*KubeService
+	for _, ref := range i.Services() {
+		if k, ok := s.KubeService(ref); ok {
+			services = append(services, k)
+		}
+	}
 	o := &Opened{of: map[string][]*OpenedServer{}}
 	ports := map[openedPort]*portTaken{}
 	for _, g := range list {
 		for n := range g.Servers {
-			server := &OpenedServer{GatewayServer: &g.Servers[n], Gateway: g, Index: n, Listen: listensAt(k, g.Servers[n].Port, g.Servers[n].Serves == ServesDatagrams)}
+			server := &OpenedServer{GatewayServer: &g.Servers[n], Gateway: g, Index: n, Listen: listensAt(services, g.Servers[n].Port, g.Servers[n].Serves == ServesDatagrams)}
 			o.Servers = append(o.Servers, server)
 			server.take(ports)
 			name := cmp.Or(server.Ref, g.Key.Namespace+"/"+g.Key.Name)
@@ -352,9 +389,12 @@ func (o *OpenedServer) closedCopy() *GatewayServer {
 	return &closed
 }
 
-// listensAt is where a gateway's pods listen for a port of their Service.
-func listensAt(k *KubeService, number uint32, udp bool) uint32 {
-	if k != nil {
+// listensAt is where a gateway's pods listen for a port of a Gateway: as the first of their Services says that has it, and at itself where none has.
+func listensAt(services []*KubeService, number uint32, udp bool) uint32 {
+	for _, k := range services {
+		if k.Untranslated {
+			continue
+		}
 		for _, p := range k.Ports {
 			if p.Number == number && (p.Protocol == UDP) == udp {
 				return p.TargetPort

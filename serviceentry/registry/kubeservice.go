@@ -155,6 +155,9 @@ func (b *batch) setKube(ref Ref) {
 	b.noteWaypoint(was, is)
 }
 
+// untranslatedLabel is Istio's, on Services: with any value.
+const untranslatedLabel = "experimental.istio.io/disable-gateway-port-translation"
+
 // kubeService is what gateways' pods need to know of a Service; of one that only other clusters have, that it is there.
 func (b *batch) kubeService(ref Ref) *KubeService {
 	key := config.Key{Kind: config.KindService, Namespace: ref.Namespace, Name: ref.Name}
@@ -162,6 +165,7 @@ func (b *batch) kubeService(ref Ref) *KubeService {
 		k := &KubeService{Ref: ref, Host: ref.Host(), Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)}
 		if o := b.objects[key]; o != nil {
 			k.Waypoint = b.useWaypoint(o, k.Selector)
+			_, k.Untranslated = o.Labels[untranslatedLabel]
 		}
 		return k
 	}

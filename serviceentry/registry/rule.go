@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -41,6 +42,8 @@ type TLSSettings struct {
 	Revision string
 	Trust    CredentialRef
 	Refused  string
+	// Whole says that a gateway speaks it for requests which it reads itself, whatever the port is named for (Rule.ForRequests).
+	Whole bool
 }
 
 // Rule is what a DestinationRule says about a host.
@@ -70,6 +73,32 @@ func (r *Rule) TLSFor(port uint32) *TLSSettings {
 		return t
 	}
 	return r.TLS
+}
+
+// ForRequests is the rule as a gateway follows it that reads requests itself: nobody else speaks TLS for them, so what the rule says of it counts at
+// ports of TLS, too.
+func (r *Rule) ForRequests(svc *Service) *Rule {
+	var ports map[uint32]*TLSSettings
+	for _, port := range svc.Ports {
+		t := r.TLSFor(port.Number)
+		if port.Protocol != TLS || t == nil || (t.Mode != TLSSimple && t.Mode != TLSMutual) {
+			continue
+		}
+		if ports == nil {
+			if ports = maps.Clone(r.PortTLS); ports == nil {
+				ports = map[uint32]*TLSSettings{}
+			}
+		}
+		whole := *t
+		whole.Whole = true
+		ports[port.Number] = &whole
+	}
+	if ports == nil {
+		return r
+	}
+	out := *r
+	out.PortTLS = ports
+	return &out
 }
 
 // ConnectTimeoutFor gives the bound for a port, as TrafficFor does; def where the rule says nothing.

@@ -81,6 +81,8 @@ type KubeService struct {
 	Ports    []Port
 	Outside  []netip.Addr // where it is reached from outside of the cluster
 	Waypoint Ref          // the one that it asks for; see Snapshot.Waypoint
+	// Untranslated says that Gateway objects do not mean its ports: they name what its pods listen at themselves.
+	Untranslated bool
 }
 
 // Changed says what a batch touched. Hosts are sorted; Mesh says that settings which reach all hosts changed.

@@ -37,7 +37,7 @@ func (a Ingress) unfit(svc *registry.Service) (why, fix string) {
 		return "is a pattern", "name one host"
 	case !svc.Tabled() && svc.Resolution != registry.Static:
 		return "is looked up by name, or by the address that a client chose", "give it resolution STATIC and endpoints, or name a Service"
-	case svc.Tabled() && (ref == a.Service || a.snap.IsGateway(ref)):
+	case svc.Tabled() && (a.Has(ref) || a.snap.IsGateway(ref)):
 		return "is a gateway itself", "name the Service that is behind it"
 	case a.snap.IsDoor(svc):
 		return "is a gateway of the mesh, or its control plane", "name a Service of an app"
@@ -46,7 +46,7 @@ func (a Ingress) unfit(svc *registry.Service) (why, fix string) {
 }
 
 func (a Ingress) reach(svc *registry.Service) Reach {
-	r := Reach{Service: svc, Rule: a.snap.SecuredRule(svc, a.snap.Rule(svc, a.Namespace, ""), a.shows())}
+	r := Reach{Service: svc, Rule: a.snap.SecuredRule(svc, a.snap.Rule(svc, a.Namespace, "").ForRequests(svc), a.shows())}
 	r.Far = a.snap.FarEnd(svc, r.Rule, registry.Place{Kind: registry.AtGateway, Namespace: a.Namespace, Secrets: a.secrets})
 	return r
 }
@@ -86,7 +86,7 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 	}
 	tls := end.Rule.TLSFor(number)
 	t.Untouched = r.Serves == registry.PassesTLS && tls.Always()
-	if c, closed := end.Far.Closed[number]; closed && (!t.Untouched || c.By != *tls.By) {
+	if c, closed := end.Far.Closed[number]; closed && (!t.Untouched || !t.Rule.ClosesFor(tls, c)) {
 		t.Closed = &c
 		return t
 	}
@@ -94,8 +94,8 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 		t.Port = port.Within(tls)
 	}
 	if kind == Requests && port.Protocol == registry.TLS && !tls.Always() && (tls == nil || tls.Mode != registry.TLSDisable) {
-		return t.close(by, d, fmt.Sprintf("takes TLS at port %d, which gateways speak for requests where a BackendTLSPolicy says so", number),
-			"write a BackendTLSPolicy for the Service, or name a port of plain HTTP")
+		return t.close(by, d, fmt.Sprintf("takes TLS at port %d, which gateways speak for requests where a DestinationRule or a BackendTLSPolicy says so", number),
+			"write a DestinationRule with trafficPolicy.tls, or a BackendTLSPolicy, for the Service, or name a port of plain HTTP")
 	}
 	return t
 }
@@ -171,7 +171,11 @@ func (a Ingress) target(r Reach) IngressTarget {
 // refused are the doors, and the gateway's own pods.
 func (a Ingress) refused() []netip.Addr {
 	out := slices.Clone(a.snap.Doors())
-	if set := a.snap.EndpointSet(a.Service.Host()); set != nil && !a.Service.IsZero() {
+	for _, ref := range a.Services() {
+		set := a.snap.EndpointSet(ref.Host())
+		if set == nil {
+			continue
+		}
 		for _, e := range set.List {
 			if addr, err := netip.ParseAddr(e.Address); err == nil {
 				out = append(out, addr.Unmap())

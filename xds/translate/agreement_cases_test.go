@@ -26,7 +26,7 @@ func TestAgreementCases(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			w, tries := readWorld(t, file)
+			w, tries := readWorld(t, file, "tries")
 			e := w.envoys(newDecoder())
 			for line := range strings.Lines(tries) {
 				x, want := readTry(t, line)
@@ -55,14 +55,15 @@ func rulesOf(o observed) string {
 	return fmt.Sprintf("%s, %s, would deny %s", verdictOf(o), cmp.Or(o.Rule, "-"), cmp.Or(o.WouldDeny, "-"))
 }
 
-func readWorld(t *testing.T, file string) (w world, tries string) {
+// readWorld reads a file's objects, beside more, and its tries, which are in the part that kind names.
+func readWorld(t *testing.T, file, kind string, more ...txtar.File) (w world, tries string) {
 	t.Helper()
 	a, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w = world{map[config.Key]*config.Object{}, mesh.Default()}
-	for _, f := range a.Files {
+	for _, f := range append(a.Files, more...) {
 		switch f.Name {
 		case "objects.yaml":
 			r := decode.File(f.Name, f.Data)
@@ -76,7 +77,7 @@ func readWorld(t *testing.T, file string) (w world, tries string) {
 			if w.mesh, err = mesh.Parse(f.Data); err != nil {
 				t.Fatal(err)
 			}
-		case "tries":
+		case kind:
 			tries = string(f.Data)
 		}
 	}

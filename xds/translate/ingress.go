@@ -83,6 +83,7 @@ func toldOf(changed registry.Changed, c Class) [][]string {
 
 // turnsIngress says whether a change is about all that an ingress gateway leads to: its own pods, or the mesh's other doors.
 func turnsIngress(changed registry.Changed, c Class) bool {
-	own := c.Ingress.Service.Host()
-	return c.Kind == Ingress && (changed.Doors || changed.Passing || slices.Contains(changed.Hosts, own) || slices.Contains(changed.Endpoints, own))
+	return c.Kind == Ingress && (changed.Doors || changed.Passing || slices.ContainsFunc(c.Ingress.Services(), func(own registry.Ref) bool {
+		return slices.Contains(changed.Hosts, own.Host()) || slices.Contains(changed.Endpoints, own.Host())
+	}))
 }

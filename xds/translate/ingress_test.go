@@ -3,6 +3,7 @@ package translate_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sallyport/sallyport/config"
@@ -178,5 +179,46 @@ spec: {hosts: [leaves.example], location: MESH_EXTERNAL, resolution: DNS, ports:
 `, false)
 	if class := translate.Classify(l.registry.Snapshot(), n); class.Kind != translate.Gateway {
 		t.Errorf("a gateway that a host leaves by is of class %+v", class)
+	}
+}
+
+// TestServicesOfAGateway: of several Services that select a gateway's pods each says where they listen for its ports, also when it changes, but for
+// one that opts out.
+func TestServicesOfAGateway(t *testing.T) {
+	l := newIngressTrial(t)
+	listens := func() (out []string) {
+		s := l.registry.Snapshot()
+		l.view = l.made.Build(s, translate.Classify(s, l.golden.node))
+		l.view.Walk(resource.Listener, func(r *resource.Resource) bool {
+			if strings.HasPrefix(r.Name, "0.0.0.0_9") {
+				out = append(out, r.Name)
+			}
+			return true
+		})
+		return out
+	}
+	l.apply(`apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: more, namespace: shop}
+spec: {selector: {istio: ingressgateway}, servers: [{port: {number: 90, name: http, protocol: HTTP}, hosts: [more.example.com]}]}
+`, false)
+	service := `apiVersion: v1
+kind: Service
+metadata: {name: more, namespace: istio-ingress, labels: {%s}}
+spec: {clusterIP: 10.0.0.19, selector: {istio: ingressgateway}, ports: [{name: http, port: 90, targetPort: %d}]}
+`
+	for _, c := range []struct {
+		labels string
+		port   int
+		want   string
+	}{{"", 9090, "0.0.0.0_9090"}, {"", 9091, "0.0.0.0_9091"}, {`experimental.istio.io/disable-gateway-port-translation: "true"`, 9091, "0.0.0.0_90"}} {
+		l.apply(fmt.Sprintf(service, c.labels, c.port), false)
+		if got := listens(); !slices.Equal(got, []string{c.want}) {
+			t.Errorf("with target port %d and labels %q it listens at %q, want %s", c.port, c.labels, got, c.want)
+		}
+	}
+	l.apply(fmt.Sprintf(service, "", 9090), true)
+	if got := listens(); !slices.Equal(got, []string{"0.0.0.0_90"}) {
+		t.Errorf("without the Service it listens at %q", got)
 	}
 }

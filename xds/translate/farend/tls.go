@@ -46,7 +46,7 @@ func setTrust(ctx *tlsv3.CommonTlsContext, host string, sans []string, t *regist
 	}
 	var names []*tlsv3.SubjectAltNameMatcher
 	for _, n := range slices.Sorted(slices.Values(sans)) {
-		if suffix, of := strings.CutPrefix(n, "*"); of && t.Always() {
+		if suffix, of := strings.CutPrefix(n, "*"); of && t.By != nil {
 			names = append(names, envoy.SAN(tlsv3.SubjectAltNameMatcher_DNS, envoy.Suffix(suffix)))
 			continue
 		}

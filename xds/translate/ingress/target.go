@@ -37,7 +37,7 @@ func (t *Target) Part() *part.Part {
 	return p
 }
 
-// untouched are the ports to which gateways speak TLS by a BackendTLSPolicy, and lead TLS that passes them as it is, too.
+// untouched are the ports to which gateways speak TLS for requests, and lead TLS that passes them as it is, too.
 func (t *Target) untouched() []registry.Port {
 	if !t.Untouched {
 		return nil
@@ -45,7 +45,7 @@ func (t *Target) untouched() []registry.Port {
 	var out []registry.Port
 	for _, p := range t.Service.Ports {
 		tls := t.Rule.TLSFor(p.Number)
-		if c, closed := t.Far.Closed[p.Number]; tls.Always() && (!closed || c.By == *tls.By) {
+		if c, closed := t.Far.Closed[p.Number]; tls.Always() && (!closed || t.Rule.ClosesFor(tls, c)) {
 			p.Protocol = registry.TLS
 			out = append(out, p)
 		}

@@ -47,6 +47,11 @@ func (n *conn) http(m *hcmv3.HttpConnectionManager) {
 		r.log()
 		return
 	}
+	if !r.normalize() {
+		r.reply(400, "path_normalization_failed", "")
+		r.log()
+		return
+	}
 	r.grpc = isGRPC(r.request)
 	r.mutateEarly()
 	r.findRoute()

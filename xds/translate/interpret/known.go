@@ -38,10 +38,10 @@ var knownListeners = map[string]fields{
 
 var knownNetwork = map[string]fields{
 	"envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager": set(
-		"rds route_config http_filters access_log upgrade_configs early_header_mutation_extensions local_reply_config",
+		"rds route_config http_filters access_log upgrade_configs early_header_mutation_extensions local_reply_config normalize_path strip_trailing_host_dot",
 		// these change headers that nothing here asks for, or what is refused of broken requests
 		"stat_prefix codec_type access_log_options common_http_protocol_options http_protocol_options http2_protocol_options delayed_close_timeout drain_timeout generate_request_id "+
-			"max_request_headers_kb request_headers_timeout server_header_transformation skip_xff_append stream_error_on_invalid_http_message stream_idle_timeout use_remote_address forward_client_cert_details set_current_client_cert_details"),
+			"max_request_headers_kb request_headers_timeout server_header_transformation skip_xff_append stream_error_on_invalid_http_message stream_idle_timeout use_remote_address forward_client_cert_details set_current_client_cert_details xff_num_trusted_hops"),
 	"envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager.UpgradeConfig": set("upgrade_type enabled", ""),
 	"envoy.extensions.filters.network.http_connection_manager.v3.HttpFilter":                          set("name typed_config config_discovery disabled", ""),
 	"envoy.extensions.filters.network.http_connection_manager.v3.Rds":                                 set("route_config_name", "config_source"),
@@ -108,7 +108,7 @@ var knownRoutes = map[string]fields{
 		"response_headers_to_add response_headers_to_remove validate_clusters max_direct_response_body_size_bytes"),
 	"envoy.config.route.v3.Vhds": set("", "config_source"),
 	"envoy.config.route.v3.VirtualHost": set(
-		"name domains routes request_headers_to_add request_headers_to_remove typed_per_filter_config", "response_headers_to_add response_headers_to_remove"),
+		"name domains routes require_tls request_headers_to_add request_headers_to_remove typed_per_filter_config", "response_headers_to_add response_headers_to_remove"),
 	"envoy.config.route.v3.Route": set(
 		"name match route redirect direct_response metadata request_headers_to_add request_headers_to_remove typed_per_filter_config", "response_headers_to_add response_headers_to_remove decorator stat_prefix"),
 	"envoy.config.route.v3.RouteMatch": set(

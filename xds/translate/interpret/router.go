@@ -9,7 +9,14 @@ import (
 
 // router does what the route says.
 func (r *stream) router() {
-	if r.route == nil {
+	switch tls := r.vhost.GetRequireTls(); {
+	case tls == routev3.VirtualHost_ALL && !r.shaken:
+		r.reply(301, "tls_redirect", "")
+		r.out.Response.Headers["location"] = "https://" + r.request.Authority + r.request.Path
+		return
+	case tls != routev3.VirtualHost_NONE && tls != routev3.VirtualHost_ALL:
+		unknown("virtual host %s: require_tls %s", r.vhost.Name, tls)
+	case r.route == nil:
 		r.reply(404, "route_not_found", "NR")
 		return
 	}
