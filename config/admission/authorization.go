@@ -22,6 +22,9 @@ func (r *report) authorizationPolicy(p *security.AuthorizationPolicy) {
 	if dry := r.of.Annotations[authz.DryRunAnnotation]; dry != "" && dry != "true" && dry != "false" {
 		r.reject("metadata.annotations", dry, "the annotation "+authz.DryRunAnnotation+" is neither true nor false", "write true, or remove it")
 	}
+	if r.of.Annotations[authz.DryRunAnnotation] == "true" && p.Action == security.AuthorizationPolicy_AUDIT {
+		r.reject("metadata.annotations", "true", "a policy that audits denies nothing, so there are no dry runs of AUDIT", "remove "+authz.DryRunAnnotation)
+	}
 	for i, rule := range p.Rules {
 		r.authorizationRule(at("spec.rules", i), rule)
 	}
@@ -35,12 +38,13 @@ func (r *report) authorizationPolicy(p *security.AuthorizationPolicy) {
 	}
 	r.provider(p)
 	if policy.Action == authz.Deny && len(p.Rules) == 0 {
-		r.warn("spec.rules", nil, "a policy that denies by no rule denies nothing", "write rules, or ALLOW without rules to deny everything")
+		r.reject("spec.rules", nil, "a policy that denies by no rule denies nothing", "write rules, or ALLOW without rules to deny everything")
 	}
 }
 
 // selection judges whom a policy is for.
 func (r *report) selection(selector *typev1beta1.WorkloadSelector, target *typev1beta1.PolicyTargetReference, targets []*typev1beta1.PolicyTargetReference) {
+	r.selector("spec.selector.matchLabels", selector.GetMatchLabels())
 	targets = slices.Clone(targets)
 	if target != nil {
 		targets = append(targets, target)

@@ -9,6 +9,7 @@ import (
 )
 
 func (r *report) peerAuthentication(p *security.PeerAuthentication) {
+	r.selector("spec.selector.matchLabels", p.GetSelector().GetMatchLabels())
 	if len(p.PortLevelMtls) > 0 && len(p.GetSelector().GetMatchLabels()) == 0 {
 		r.reject("spec.portLevelMtls", nil, "ports are told apart for workloads that a selector picks", "add selector.matchLabels")
 	}

@@ -14,12 +14,16 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
 
 // requestAuthentication judges what Istio's own admission does, and what would mean nothing here.
 func (r *report) requestAuthentication(p *security.RequestAuthentication) {
 	r.selection(p.Selector, p.TargetRef, p.TargetRefs)
+	if r.of.Annotations[authz.DryRunAnnotation] == "true" {
+		r.reject("metadata.annotations", "true", "tokens are asked for or not: there are no dry runs of a RequestAuthentication", "remove "+authz.DryRunAnnotation)
+	}
 	for i, rule := range p.JwtRules {
 		r.tokenRule(at("spec.jwtRules", i), rule)
 	}
