@@ -9,6 +9,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/host"
 )
 
@@ -55,6 +56,9 @@ func (r *report) ingress(listeners []*networking.IstioIngressListener) {
 		}
 		r.sidecarPort(at(field, "port"), l.Port)
 		r.port(at(field, "port.number"), l.Port.Number)
+		if config.IsOwnPort(l.Port.Number) {
+			r.reject(at(field, "port.number"), l.Port.Number, "the port is the proxy's or its agent's own in every pod", "let the app use another port")
+		}
 		if seen[l.Port.Number] {
 			r.reject(at(field, "port.number"), l.Port.Number, "the port is there twice", "write each port once")
 		}
@@ -177,5 +181,7 @@ func (r *report) defaultEndpoint(field, value string) {
 		r.reject(field, value, "is no endpoint", `write IP:PORT as in "127.0.0.1:8080", or unix:///PATH`)
 	case !slices.Contains([]string{"", "127.0.0.1", "0.0.0.0", "::1", "::"}, address):
 		r.reject(field, value, "is not the workload's own address", "write 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT or [::]:PORT")
+	case config.IsOwnPort(uint32(n)):
+		r.reject(field, value, "the port is the proxy's or its agent's own in every pod", "name a port of the app")
 	}
 }

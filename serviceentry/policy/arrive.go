@@ -11,7 +11,6 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
-	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Arrival is a request, or a connection, that comes to a pod.
@@ -44,10 +43,7 @@ func Arrive(s *registry.Snapshot, a Arrival) Verdict {
 	if a.Node {
 		in = resolve.InboundAtNode(s, a.Pod.Namespace, a.Pod.Labels)
 	}
-	v := Verdict{Allowed: true, Path: PathInbound, Cluster: wire.InboundPassthrough}
-	if !in.Alone && slices.ContainsFunc(in.Ports, func(p registry.InboundPort) bool { return p.Number == a.Port }) {
-		v.Cluster = wire.InboundName(a.Port)
-	}
+	v := Verdict{Allowed: true, Path: PathInbound, Cluster: in.Cluster(a.Port)}
 	mode, by := registry.Disable, resolve.MeshPolicy(s)
 	if s.Mesh.MutualTLS {
 		var said Object
@@ -70,10 +66,12 @@ func Arrive(s *registry.Snapshot, a Arrival) Verdict {
 		v.Reason = "comes in by mutual TLS as " + a.Client
 	}
 	switch {
+	case let == resolve.LetNothing && !in.OnlyMutual(a.Port):
+		return v.refuse(v.DecidedBy, fmt.Sprintf("port %d of the pod is known for HTTP, and TLS of the app's own is not that: call the port https where a Service or a ServiceEntry names it", a.Port))
 	case let == resolve.LetNothing:
 		return v.refuse(v.DecidedBy, "the pod takes mutual TLS of the mesh only, and this is something else: let the client have a proxy of the mesh, or set the mode PERMISSIVE")
 	case let == resolve.LetRequests && a.Kind != resolve.Requests:
-		return v.refuse(v.DecidedBy, fmt.Sprintf("a Service says that port %d of the pod is HTTP, and %s is not that", a.Port, spoken(a.Kind)))
+		return v.refuse(v.DecidedBy, fmt.Sprintf("what leads there says that port %d of the pod is HTTP, and %s is not that", a.Port, spoken(a.Kind)))
 	case !in.Authorizes(a.Port):
 		return v
 	}

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
 	"istio.io/api/label"
+
+	"github.com/sallyport/sallyport/config"
 )
 
 // Meshed says whether an endpoint takes mutual TLS of the mesh at a port of its own: a proxy stands before it, as its label says, and no
@@ -69,16 +72,20 @@ func AccountsOf(list []Endpoint) []string {
 }
 
 // Inbound is what a workload lets in, in one text that can be compared: workloads of which it is equal take in the same. It is the mode,
-// and each of the pod's own ports that Services lead to, or that a PeerAuthentication names, in order: "PERMISSIVE
-// 8080/HTTP 9000/TCP/STRICT". "" is that of a mesh without mutual TLS: what comes passes, and nothing is told apart. But a pod whose label
+// and each of the pod's own ports that something leads to, or that a PeerAuthentication names, in order: "PERMISSIVE
+// 8080/HTTP 9000/TCP/STRICT 9001/-/DISABLE", with "@ADDRESS:PORT" behind where a Sidecar object leads it elsewhere in the pod. "" is that of a mesh without mutual TLS: what comes passes, and nothing is told apart. But a pod whose label
 // says that it takes mutual TLS takes it, also when the mesh's setting is off: clients may hear of that later than the pod.
 type Inbound string
 
 // InboundPort is one of the pod's own ports.
 type InboundPort struct {
 	Number uint32
+	Led    bool // something leads there, beside a PeerAuthentication that names it
 	HTTP   bool // requests are read; otherwise bytes pass
 	Mode   MTLSMode
+	// To is where it leads in the pod: a port of loopback, or with the unspecified address a port of the address that was connected to; not valid
+	// for the port itself.
+	To netip.AddrPort
 }
 
 // Inbound gives that of a workload. Which number a port has that a Service names is known from its endpoints: addresses are the
@@ -91,18 +98,9 @@ func (s *Snapshot) Inbound(ns string, labels map[string]string, address string) 
 	if s.Mesh.MutualTLS {
 		modes = s.Modes(ns, labels)
 	}
-	ports := map[uint32]InboundPort{}
-	for _, k := range s.GatewaysOf(ns, labels) {
-		for _, p := range k.Ports {
-			number := s.ownPort(k, p, address)
-			if _, taken := ports[number]; taken || p.Protocol == UDP || number == 0 {
-				continue
-			}
-			ports[number] = InboundPort{Number: number, HTTP: p.Protocol.IsHTTP()}
-		}
-	}
+	ports := s.portsOf(ns, labels, address)
 	for number := range modes.Ports {
-		if _, there := ports[number]; !there {
+		if _, there := ports[number]; !there && !config.IsOwnPort(number) {
 			ports[number] = InboundPort{Number: number}
 		}
 	}
@@ -115,7 +113,7 @@ func (s *Snapshot) Inbound(ns string, labels map[string]string, address string) 
 	return Inbound(strings.Join(out, " "))
 }
 
-// Renumbered gives the namespaces in which pods may have other numbers now for ports that Services name.
+// Renumbered gives the namespaces in which pods may have other numbers now for ports that Services name, or in which other ServiceEntries lead to them.
 func (s *Snapshot) Renumbered(changed Changed) map[string]bool {
 	out := map[string]bool{}
 	for _, host := range changed.Endpoints {
@@ -124,6 +122,9 @@ func (s *Snapshot) Renumbered(changed Changed) map[string]bool {
 				out[svc.Namespace] = true
 			}
 		}
+	}
+	for _, ns := range changed.Arriving {
+		out[ns] = true
 	}
 	return out
 }
@@ -148,9 +149,19 @@ func (s *Snapshot) ownPort(k *KubeService, p Port, address string) uint32 {
 }
 
 func (p InboundPort) text(usual MTLSMode) string {
-	out := fmt.Sprintf("%d/%s", p.Number, map[bool]string{true: "HTTP", false: "TCP"}[p.HTTP])
+	kind := "-"
+	switch {
+	case p.HTTP:
+		kind = "HTTP"
+	case p.Led:
+		kind = "TCP"
+	}
+	out := fmt.Sprintf("%d/%s", p.Number, kind)
 	if p.Mode != usual {
 		out += "/" + p.Mode.String()
+	}
+	if p.To.IsValid() {
+		out += "@" + p.To.String()
 	}
 	return out
 }
@@ -163,8 +174,10 @@ func (in Inbound) Parse() (usual MTLSMode, ports []InboundPort) {
 	}
 	usual = modeOf(words[0])
 	for _, word := range words[1:] {
+		word, to, _ := strings.Cut(word, "@")
 		parts := strings.Split(word, "/")
-		p := InboundPort{HTTP: parts[1] == "HTTP", Mode: usual}
+		p := InboundPort{Led: parts[1] != "-", HTTP: parts[1] == "HTTP", Mode: usual}
+		p.To, _ = netip.ParseAddrPort(to)
 		if n, err := strconv.ParseUint(parts[0], 10, 16); err == nil { // this package wrote it
 			p.Number = uint32(n)
 		}

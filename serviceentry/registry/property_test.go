@@ -3,6 +3,7 @@ package registry_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ func contents(t *testing.T, s *registry.Snapshot) string {
 		all["scope "+ns] = s.Scope(ns, nil)
 		all["view "+ns] = fmt.Sprint(s.View(ns), s.Different(ns))
 		all["exits "+ns] = s.ExitsIn(ns)
+		maps.Copy(all, comesIn(s, ns))
 		scope := s.Scope(ns, nil)
 		for _, address := range registrytest.Addresses {
 			for _, port := range registrytest.Ports {
@@ -54,6 +56,17 @@ func contents(t *testing.T, s *registry.Snapshot) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// comesIn is what pods of a namespace let in, and which of their ports something leads to.
+func comesIn(s *registry.Snapshot, ns string) map[string]any {
+	out := map[string]any{}
+	for _, address := range append([]string{"10.2.0.1", "10.2.0.2", "10.0.0.2"}, registrytest.Pods...) {
+		for _, label := range []string{"app", "egressgateway"} {
+			out[strings.Join([]string{"comes in", ns, address, label}, " ")] = s.Inbound(ns, map[string]string{"istio": label}, address)
+		}
+	}
+	return out
 }
 
 // farEnds are what is closed of a service, left out and given, in each kind of place.
@@ -121,7 +134,11 @@ func TestIncrementalIsFull(t *testing.T) {
 	incremental := registry.New(&cfg)
 	const steps = 10_000
 	for step := range steps {
-		incremental.Apply([]config.Change{world.Change()})
+		change := world.Change
+		if step%5 == 0 {
+			change = world.Arriving
+		}
+		incremental.Apply([]config.Change{change()})
 		if step%200 != 0 && step != steps-1 {
 			continue
 		}
@@ -140,8 +157,18 @@ func TestChangedIsComplete(t *testing.T) {
 	world := registrytest.NewWorld(2)
 	r := registry.New(&cfg)
 	before := r.Snapshot()
-	for range 3000 {
-		after, changed := r.Apply([]config.Change{world.Change()})
+	for step := range 3000 {
+		change := world.Change
+		if step%5 == 0 {
+			change = world.Arriving
+		}
+		after, changed := r.Apply([]config.Change{change()})
+		renumbered := after.Renumbered(changed)
+		for _, ns := range registrytest.Namespaces {
+			if d := cmp.Diff(comesIn(before, ns), comesIn(after, ns)); d != "" && !renumbered[ns] && !changed.Kube && len(changed.Scopes)+len(changed.Inbound) == 0 {
+				t.Fatalf("something else comes in to pods of %s, without being named:\n%s", ns, d)
+			}
+		}
 		named := map[string]bool{}
 		for _, h := range changed.Hosts {
 			named[h] = true

@@ -54,7 +54,7 @@ func New(cfg *mesh.Config) *Registry {
 		nodes: map[config.Key][]netip.Prefix{}, asking: map[config.Key][]string{}, askedAbout: map[string]int{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare), arriving: newArriving(),
 			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{},
@@ -144,6 +144,7 @@ type batch struct {
 	virtual   *ordered.Edit[[]*VirtualService]
 	kube      *ordered.KeyedEdit[Ref, *KubeService]
 	written   *ordered.KeyedEdit[netip.Addr, []*Service]
+	arriving  *ordered.KeyedEdit[doorstep, []*Service]
 	aliases   *ordered.Edit[*Alias]
 	aliasesOf *ordered.Edit[[]Ref]
 	changed   Changed
@@ -160,6 +161,8 @@ type batch struct {
 	renamed     map[string]bool       // hosts whose names may mean another thing now
 	// rewritten are the single addresses that those wrote, before or now, and which of them did.
 	rewritten map[netip.Addr]map[string]bool
+	// arrived is the same of where entries lead to.
+	arrived map[doorstep]map[string]bool
 
 	partial []string // of the patterns of rules that changed, those whose "*" is a part of a label
 	unseen  bool     // something is new that shows in no host yet
@@ -200,11 +203,11 @@ func (r *Registry) begin() *batch {
 	next := *r.snap
 	return &batch{
 		Registry: r, next: &next,
-		hosts: next.hosts.Edit(), rules: next.rules.Edit(), virtual: next.virtual.Edit(), kube: next.kube.Edit(), written: next.written.Edit(),
+		hosts: next.hosts.Edit(), rules: next.rules.Edit(), virtual: next.virtual.Edit(), kube: next.kube.Edit(), written: next.written.Edit(), arriving: next.arriving.Edit(),
 		aliases: next.aliases.Edit(), aliasesOf: next.aliasesOf.Edit(),
 		patterns: next.patterns.Edit(), find: next.find.edit(), endpoints: next.endpoints.Edit(),
 		peopled: map[config.Key]bool{}, repopulated: map[string]bool{},
-		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[netip.Addr]map[string]bool{},
+		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[netip.Addr]map[string]bool{}, arrived: map[doorstep]map[string]bool{},
 		sealed: map[string][]*Service{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
@@ -310,6 +313,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	}
 	b.settleNames()
 	b.shareAddresses()
+	b.settleArriving()
 	b.lockDoors()
 	b.joinNetworks()
 	maps.Copy(b.touched, b.beside)
@@ -330,6 +334,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
 	b.changed.Endpoints = slices.Sorted(maps.Keys(b.repopulated))
 	b.next.hosts, b.next.rules, b.next.virtual, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.virtual.Done(), kubeServices{b.kube.Done()}, b.written.Done()
+	b.next.arriving = b.arriving.Done()
 	b.next.aliases, b.next.aliasesOf = b.aliases.Done(), b.aliasesOf.Done()
 	b.next.patterns, b.next.endpoints = b.patterns.Done(), b.endpoints.Done()
 	b.next.gatewayAPI, b.next.attached, b.next.secured = b.gatewayAPI.Done(), b.attached.Done(), b.secured.Done()

@@ -10,13 +10,14 @@ import (
 	"github.com/sallyport/sallyport/config"
 )
 
-// Scope is what a Sidecar object says about egress: which hosts its workloads see, at which ports, and what happens to
-// those that nobody registered.
+// Scope is what a Sidecar object says: which hosts its workloads see, at which ports, what happens to those that nobody registered, and which of
+// their own ports are led to.
 type Scope struct {
 	Key      config.Key
 	Selector map[string]string // empty: all workloads of the namespace (of the mesh, in the root namespace)
 	Egress   []Listener        // nil: everything that is exported to the namespace; empty: nothing
 	AllowAny *bool             // nil: as the mesh says
+	Ingress  []InboundPort     // the ports that are led to, whatever Services say; nil: as they say
 	Hash     uint64
 }
 
@@ -53,6 +54,7 @@ func fromSidecar(o *config.Object, spec *networking.Sidecar) *Scope {
 			s.Egress = append(s.Egress, fromListener(l))
 		}
 	}
+	s.Ingress = ingressPorts(spec.Ingress)
 	if p := spec.OutboundTrafficPolicy; p != nil {
 		// A proxy that unregistered hosts are to be reached by is not programmed: without it they are closed.
 		allow := p.Mode == networking.OutboundTrafficPolicy_ALLOW_ANY && p.EgressProxy == nil

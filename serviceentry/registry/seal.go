@@ -42,6 +42,7 @@ func (b *batch) seal(host string) {
 	b.countExits(was, -1)
 	b.countExits(sealed, +1)
 	b.noteWritten(host, was, sealed)
+	b.noteArriving(host, was, sealed)
 	b.note(host, was, sealed)
 	b.noteShadowed(host)
 }

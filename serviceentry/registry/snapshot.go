@@ -58,6 +58,7 @@ type Snapshot struct {
 	peerAuths  map[string][]*PeerAuth                // PeerAuthentications, by namespace, the oldest first
 	people     map[string][]Person                   // of namespaces where policies select by labels
 	written    ordered.Keyed[netip.Addr, []*Service] // by the single addresses that were written for them; each list sorted by Service.compare
+	arriving   arriving                              // ServiceEntries of the mesh, by the pods that they lead to
 	names      ordered.Map[[]asker]                  // what ingress gateways may be asked for, with the VirtualServices and Gateways that say so
 	leading    ordered.Map[[]*VirtualService]        // by the hosts that they lead to
 	opened     *openedServers
@@ -109,6 +110,8 @@ type Changed struct {
 	Gateways bool // which Gateway objects there are, or what they select, or which gateways are egress gateways
 	// Inbound are the namespaces with other PeerAuthentications, sorted.
 	Inbound []string
+	// Arriving are the namespaces in which other ServiceEntries lead to pods, sorted.
+	Arriving []string
 	// GatewayAPI are the objects of the Gateway API of which something else may be to be told, sorted.
 	GatewayAPI []config.Key
 	// Waypoints says that which Services have waypoints, or where those are, may be otherwise.
@@ -119,7 +122,7 @@ type Changed struct {
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Networks && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Names) == 0 && len(c.GatewayAPI) == 0 && !c.Gateways && !c.Passing && !c.Waypoints
+	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Networks && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Arriving) == 0 && len(c.Names) == 0 && len(c.GatewayAPI) == 0 && !c.Gateways && !c.Passing && !c.Waypoints
 }
 
 // Len is the number of hosts.

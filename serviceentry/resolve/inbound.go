@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Inbound is what a workload's own proxy does about what comes for its app.
@@ -65,6 +66,14 @@ func (in Inbound) Lets(port uint32, shows Shows) Let {
 	}
 }
 
+// Cluster is the name of what a connection to one of the pod's own ports is sent to: of ports that something leads to there is one each.
+func (in Inbound) Cluster(port uint32) string {
+	if !in.Alone && in.port(port).Led {
+		return wire.InboundName(port)
+	}
+	return wire.InboundPassthrough
+}
+
 // Inside says what happens to what a client of the mesh sends in its TLS.
 func (in Inbound) Inside(port uint32) Let { return in.port(port).inside(ShowsPlain) }
 
@@ -77,12 +86,21 @@ func (in Inbound) port(number uint32) inboundPort {
 
 type inboundPort registry.InboundPort
 
+// inside is what happens where the mode does not ask for more. Where requests are read nothing else gets past whoever reads them, in TLS of its own
+// neither.
 func (p inboundPort) inside(shows Shows) Let {
-	if p.HTTP && shows == ShowsPlain {
+	switch {
+	case !p.HTTP:
+		return LetBytes
+	case shows == ShowsPlain:
 		return LetRequests
+	default:
+		return LetNothing
 	}
-	return LetBytes
 }
+
+// OnlyMutual says whether what is closed at a port is so because it is not mutual TLS of the mesh; otherwise it is TLS where requests are read.
+func (in Inbound) OnlyMutual(port uint32) bool { return in.port(port).Mode == registry.Strict }
 
 // OwnPorts are the agent's own: probes and metrics, which come from outside of the mesh.
 var OwnPorts = []uint32{15020, 15021, 15090}

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"net/netip"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -198,6 +199,19 @@ func OriginalDestination(name, role string) *clusterv3.Cluster {
 		LbPolicy:                      clusterv3.Cluster_CLUSTER_PROVIDED,
 		TypedExtensionProtocolOptions: SameProtocol(),
 	}
+}
+
+// AtAddress is a cluster that connects to one address.
+func AtAddress(name, role string, at netip.AddrPort) *clusterv3.Cluster {
+	c := OriginalDestination(name, role)
+	c.ClusterDiscoveryType, c.LbPolicy = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}, clusterv3.Cluster_ROUND_ROBIN
+	c.LoadAssignment = &endpointv3.ClusterLoadAssignment{
+		ClusterName: name,
+		Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{
+			LBEndpoint(TCPAddress(at.Addr().String(), uint32(at.Port())), 0),
+		}}},
+	}
+	return c
 }
 
 // BlackHole is the cluster for what is closed.

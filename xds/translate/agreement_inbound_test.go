@@ -59,6 +59,7 @@ func arrivals(d *decoder, seed uint64) *envoys {
 	made, settings, _ := randomObjects(seed)
 	for range 4 {
 		made.Mutual()
+		made.Arriving()
 	}
 	made.Authorized(hostsIn(made.Objects))
 	settings.MutualTLS, settings.AutoMTLS, settings.Audit.Mesh, settings.TrustDomainAliases = seed%16 != 5, true, mesh.MeshAll, []string{"old.local"}

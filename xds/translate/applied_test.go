@@ -253,6 +253,9 @@ var pairs = map[string]string{
 	"Sidecar egress.hosts":               `{egress: [{hosts: ['./*']}]} ⇒ {egress: [{hosts: ['other/*']}]}`,
 	"Sidecar egress.port.number":         `{egress: [{port: {number: 80}, hosts: ['./*']}]} ⇒ {egress: [{port: {number: 81}, hosts: ['./*']}]}`,
 	"Sidecar outboundTrafficPolicy.mode": `{outboundTrafficPolicy: {mode: ALLOW_ANY}} ⇒ {outboundTrafficPolicy: {mode: REGISTRY_ONLY}}`,
+	"Sidecar ingress.port.number":        `{ingress: [{port: {number: 8080, protocol: TCP}}]} ⇒ {ingress: [{port: {number: 8081, protocol: TCP}}]}`,
+	"Sidecar ingress.port.protocol":      `{ingress: [{port: {number: 8080, protocol: TCP}}]} ⇒ {ingress: [{port: {number: 8080, protocol: HTTP}}]}`,
+	"Sidecar ingress.defaultEndpoint":    `{ingress: [{port: {number: 8080, protocol: TCP}}]} ⇒ {ingress: [{port: {number: 8080, protocol: TCP}, defaultEndpoint: '127.0.0.1:8081'}]}`,
 }
 
 // routes are pairs of what routes of requests, of TLS and of TCP may say.

@@ -31,18 +31,12 @@ func (p port) chains() []*listenerv3.FilterChain {
 }
 
 func (in Inputs) port(number uint32) port {
-	p := port{name: fmt.Sprintf("0.0.0.0_%d", number), number: number, cluster: wire.InboundPassthrough, in: in, match: func() *listenerv3.FilterChainMatch {
+	return port{name: fmt.Sprintf("0.0.0.0_%d", number), number: number, cluster: in.Inbound.Cluster(number), in: in, match: func() *listenerv3.FilterChainMatch {
 		m := envoy.Within("0.0.0.0", 0)
 		m.PrefixRanges = append(m.PrefixRanges, envoy.Within("::", 0).PrefixRanges...)
 		m.DestinationPort = wrapperspb.UInt32(number)
 		return m
 	}}
-	for _, listed := range in.Inbound.Ports {
-		if listed.Number == number && !in.Inbound.Alone {
-			p.cluster = wire.InboundName(number)
-		}
-	}
-	return p
 }
 
 // others are the chains of the ports that nothing is said of, of one address family.
@@ -84,7 +78,7 @@ func (p port) chain(name string, match *listenerv3.FilterChainMatch, let resolve
 	if let == resolve.LetNothing {
 		closed := envoy.Nowhere()
 		if p.in.Log != mesh.MeshOff {
-			closed.Log, closed.Tags = wire.InboundTCP, map[string]string{wire.TagRoute: wire.ClosedRoute + notMutual}
+			closed.Log, closed.Tags = wire.InboundTCP, map[string]string{wire.TagRoute: wire.ClosedRoute + p.whyClosed()}
 		}
 		return envoy.Chain(name, match, closed.Filter())
 	}
@@ -124,6 +118,16 @@ func (p port) onwards(let resolve.Let, peer bool) []*listenerv3.Filter {
 // notMutual is what the record says of connections that are closed since they are no TLS of the mesh. Which object asks for that the control
 // plane adds.
 const notMutual = "the pod takes mutual TLS of the mesh only, and this was something else"
+
+// notHTTP is the same where requests are read.
+const notHTTP = "the port is known for HTTP, and this was TLS"
+
+func (p port) whyClosed() string {
+	if p.in.Inbound.OnlyMutual(p.number) {
+		return notMutual
+	}
+	return notHTTP
+}
 
 // recorded says whether what comes is in the log: not what is the agent's own, nor what no policy could deny where that is all there is.
 func (p port) recorded() bool {

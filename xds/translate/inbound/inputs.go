@@ -32,7 +32,9 @@ func (in Inputs) Resources() []*resource.Resource {
 		envoy.Seal(resource.Listener, wire.VirtualInbound, in.listener()),
 	}
 	for _, p := range in.Inbound.Ports {
-		out = append(out, envoy.SealCluster(toApp(wire.InboundName(p.Number), "127.0.0.6", "::6")))
+		if p.Led {
+			out = append(out, envoy.SealCluster(toPort(p)))
+		}
 	}
 	return out
 }

@@ -5,6 +5,9 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -41,6 +44,21 @@ func (in Inputs) listener() *listenerv3.Listener {
 	l.FilterChains = append(l.FilterChains, in.others(wire.VirtualInbound, wire.InboundPassthrough, "0.0.0.0")...)
 	l.FilterChains = append(l.FilterChains, in.others(wire.VirtualInbound+"6", in.passthrough6(), "::")...)
 	return l
+}
+
+// toPort is the cluster of a port that something leads to.
+func toPort(p registry.InboundPort) *clusterv3.Cluster {
+	name := wire.InboundName(p.Number)
+	if p.To.IsValid() && !p.To.Addr().IsUnspecified() {
+		return envoy.AtAddress(name, wire.RoleMesh, p.To)
+	}
+	c := toApp(name, "127.0.0.6", "::6")
+	if p.To.IsValid() {
+		c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
+			UpstreamPortOverride: wrapperspb.UInt32(uint32(p.To.Port())),
+		}}
+	}
+	return c
 }
 
 // toApp connects to the app from an address that the redirection leaves alone, of the address family that is connected to.

@@ -132,10 +132,11 @@ var knownRoutes = map[string]fields{
 
 var knownClusters = map[string]fields{
 	"envoy.config.cluster.v3.Cluster": set(
-		"name type cluster_type eds_cluster_config load_assignment transport_socket transport_socket_matches typed_extension_protocol_options metadata",
+		"name type cluster_type eds_cluster_config load_assignment original_dst_lb_config transport_socket transport_socket_matches typed_extension_protocol_options metadata",
 		"circuit_breakers common_lb_config connect_timeout dns_failure_refresh_rate dns_lookup_family dns_refresh_rate lb_policy least_request_lb_config maglev_lb_config ring_hash_lb_config round_robin_lb_config "+
 			"outlier_detection per_connection_buffer_limit_bytes respect_dns_ttl upstream_bind_config upstream_connection_options"),
 	"envoy.config.cluster.v3.Cluster.TransportSocketMatch":                                            set("name match transport_socket", ""),
+	"envoy.config.cluster.v3.Cluster.OriginalDstLbConfig":                                             set("upstream_port_override", ""),
 	"envoy.config.cluster.v3.Cluster.CustomClusterType":                                               set("name typed_config", ""),
 	"envoy.config.cluster.v3.Cluster.EdsClusterConfig":                                                set("service_name", "eds_config"),
 	"envoy.extensions.clusters.dynamic_forward_proxy.v3.ClusterConfig":                                set("", "allow_insecure_cluster_options dns_cache_config"),

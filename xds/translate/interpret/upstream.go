@@ -2,6 +2,7 @@ package interpret
 
 import (
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,7 +97,11 @@ func (t *try) addresses(g *sending) []string {
 		if g.conn == nil || !g.conn.restored {
 			return nil
 		}
-		return []string{g.conn.to.String()}
+		to := g.conn.to
+		if port := c.GetOriginalDstLbConfig().GetUpstreamPortOverride(); port != nil {
+			to = netip.AddrPortFrom(to.Addr(), uint16(port.Value))
+		}
+		return []string{to.String()}
 	case clusterv3.Cluster_EDS, clusterv3.Cluster_STATIC, clusterv3.Cluster_STRICT_DNS, clusterv3.Cluster_LOGICAL_DNS:
 	default:
 		unknown("cluster %q: type %v", c.Name, c.GetType())
