@@ -24,63 +24,69 @@ type doorstep struct {
 	address   netip.Addr
 }
 
-// arriving are ServiceEntries of the mesh by where they lead to; each list sorted by Service.compare.
-type arriving = ordered.Keyed[doorstep, []*Service]
+// lead is a service that leads there, by one of its endpoints.
+type lead struct {
+	*Service
+	endpoint int
+}
+
+// arriving is who leads where; each list in order of Service.compare and the endpoints.
+type arriving = ordered.Keyed[doorstep, []lead]
 
 func newArriving() arriving {
-	return ordered.NewKeyed[doorstep, []*Service](func(a, b doorstep) int {
+	return ordered.NewKeyed[doorstep, []lead](func(a, b doorstep) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), a.address.Compare(b.address))
 	})
 }
 
-// doorsteps are those that a service leads to.
-func (s *Service) doorsteps() (out []doorstep) {
+// leads goes through where a service of the mesh leads to, by its endpoints.
+func (s *Service) leads(to func(at doorstep, endpoint int)) {
 	if s.External || s.Source.Kind != config.KindServiceEntry {
-		return nil
+		return
 	}
-	for _, e := range s.Endpoints {
+	for i, e := range s.Endpoints {
 		if addr, err := netip.ParseAddr(e.Address); err == nil && e.Cluster == "" {
-			out = append(out, doorstep{s.Namespace, addr.Unmap()})
+			to(doorstep{s.Namespace, addr.Unmap()}, i)
 		}
 	}
-	return out
 }
 
 // noteArriving remembers where a host's registrations lead to, before or now.
 func (b *batch) noteArriving(host string, was, now []*Service) {
 	for _, list := range [...][]*Service{was, now} {
 		for _, s := range list {
-			for _, at := range s.doorsteps() {
+			s.leads(func(at doorstep, _ int) {
 				if b.arrived[at] == nil {
 					b.arrived[at] = map[string]bool{}
 				}
 				b.arrived[at][host] = true
-			}
+			})
 		}
 	}
 }
 
 // settleArriving brings that index up to date, once a batch.
 func (b *batch) settleArriving() {
-	namespaces := map[string]bool{}
-	for at, hosts := range b.arrived {
+	namespaces, hosts, now := map[string]bool{}, map[string]bool{}, map[doorstep][]lead{}
+	for _, of := range b.arrived {
+		maps.Copy(hosts, of)
+	}
+	for host := range hosts {
+		list, _ := b.hosts.Get(host)
+		for _, s := range list {
+			s.leads(func(at doorstep, endpoint int) { now[at] = append(now[at], lead{s, endpoint}) })
+		}
+	}
+	for at, of := range b.arrived {
 		namespaces[at.namespace] = true
 		was, _ := b.arriving.Get(at)
-		now := slices.DeleteFunc(slices.Clone(was), func(s *Service) bool { return hosts[s.Host] })
-		for host := range hosts {
-			list, _ := b.hosts.Get(host)
-			for _, s := range list {
-				if slices.Contains(s.doorsteps(), at) {
-					now = append(now, s)
-				}
-			}
-		}
-		if len(now) == 0 {
+		list := append(slices.DeleteFunc(slices.Clone(was), func(l lead) bool { return of[l.Host] }), now[at]...)
+		if len(list) == 0 {
 			b.arriving.Delete(at)
 			continue
 		}
-		slices.SortFunc(now, (*Service).compare)
-		b.arriving.Put(at, now)
+		slices.SortFunc(list, func(x, y lead) int { return cmp.Or(x.compare(y.Service), cmp.Compare(x.endpoint, y.endpoint)) })
+		b.arriving.Put(at, list)
 	}
 	b.changed.Arriving = slices.Sorted(maps.Keys(namespaces))
 }
@@ -109,13 +115,9 @@ func (s *Snapshot) portsOf(ns string, labels map[string]string, address string) 
 		return out
 	}
 	list, _ := s.arriving.Get(doorstep{ns, at.Unmap()})
-	for _, svc := range list {
-		for _, e := range svc.Endpoints {
-			if addr, err := netip.ParseAddr(e.Address); err == nil && addr.Unmap() == at.Unmap() {
-				for _, p := range svc.Ports {
-					add(e.PortOf(p), p)
-				}
-			}
+	for _, l := range list {
+		for _, p := range l.Ports {
+			add(l.Endpoints[l.endpoint].PortOf(p), p)
 		}
 	}
 	return out

@@ -144,7 +144,7 @@ type batch struct {
 	virtual   *ordered.Edit[[]*VirtualService]
 	kube      *ordered.KeyedEdit[Ref, *KubeService]
 	written   *ordered.KeyedEdit[netip.Addr, []*Service]
-	arriving  *ordered.KeyedEdit[doorstep, []*Service]
+	arriving  *ordered.KeyedEdit[doorstep, []lead]
 	aliases   *ordered.Edit[*Alias]
 	aliasesOf *ordered.Edit[[]Ref]
 	changed   Changed
