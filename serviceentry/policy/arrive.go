@@ -11,6 +11,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Arrival is a request, or a connection, that comes to a pod.
@@ -43,7 +44,10 @@ func Arrive(s *registry.Snapshot, a Arrival) Verdict {
 	if a.Node {
 		in = resolve.InboundAtNode(s, a.Pod.Namespace, a.Pod.Labels)
 	}
-	v := Verdict{Allowed: true, Path: PathInbound, Cluster: in.Cluster(a.Port)}
+	v := Verdict{Allowed: true, Path: PathInbound, Cluster: wire.InboundPassthrough}
+	if in.Led(a.Port) {
+		v.Cluster = wire.InboundName(a.Port)
+	}
 	mode, by := registry.Disable, resolve.MeshPolicy(s)
 	if s.Mesh.MutualTLS {
 		var said Object

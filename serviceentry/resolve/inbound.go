@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
-	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Inbound is what a workload's own proxy does about what comes for its app.
@@ -66,13 +65,8 @@ func (in Inbound) Lets(port uint32, shows Shows) Let {
 	}
 }
 
-// Cluster is the name of what a connection to one of the pod's own ports is sent to: of ports that something leads to there is one each.
-func (in Inbound) Cluster(port uint32) string {
-	if !in.Alone && in.port(port).Led {
-		return wire.InboundName(port)
-	}
-	return wire.InboundPassthrough
-}
+// Led says whether something leads to one of the pod's own ports, so that it has a cluster of its own.
+func (in Inbound) Led(port uint32) bool { return !in.Alone && in.port(port).Led }
 
 // Inside says what happens to what a client of the mesh sends in its TLS.
 func (in Inbound) Inside(port uint32) Let { return in.port(port).inside(ShowsPlain) }

@@ -31,12 +31,16 @@ func (p port) chains() []*listenerv3.FilterChain {
 }
 
 func (in Inputs) port(number uint32) port {
-	return port{name: fmt.Sprintf("0.0.0.0_%d", number), number: number, cluster: in.Inbound.Cluster(number), in: in, match: func() *listenerv3.FilterChainMatch {
+	p := port{name: fmt.Sprintf("0.0.0.0_%d", number), number: number, cluster: wire.InboundPassthrough, in: in, match: func() *listenerv3.FilterChainMatch {
 		m := envoy.Within("0.0.0.0", 0)
 		m.PrefixRanges = append(m.PrefixRanges, envoy.Within("::", 0).PrefixRanges...)
 		m.DestinationPort = wrapperspb.UInt32(number)
 		return m
 	}}
+	if in.Inbound.Led(number) {
+		p.cluster = wire.InboundName(number)
+	}
+	return p
 }
 
 // others are the chains of the ports that nothing is said of, of one address family.
