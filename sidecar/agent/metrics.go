@@ -46,7 +46,7 @@ func newCollector(a *agent) *collector {
 
 		tunnels:          desc("tunnels", "Opaque connections through an egress gateway that are open, and known."),
 		tunnelsDenied:    desc("tunnels_denied", "Those of them that are denied by now, and still open."),
-		tunnelsUntracked: desc("tunnels_untracked_total", "Opaque connections that nobody keeps an eye on, because there were too many or the kernel did not know them: they go on after their rule's end."),
+		tunnelsUntracked: desc("tunnels_untracked_total", "Opaque connections that nobody keeps an eye on, because there were too many, the kernel did not know them, or nobody can ask about them: they go on after their rule's end."),
 		tunnelsEnded:     desc("tunnels_ended_total", "Opaque connections that were ended because they were denied by then."),
 		tunnelsFailed:    desc("tunnels_end_failures_total", "Attempts to end one that failed."),
 		tunnelsUnasked:   desc("tunnels_unanswered_total", "Questions about open tunnels that the gateway's table did not answer, so that they are asked again, or whose answer rests on headers that nobody knows any more."),

@@ -21,10 +21,15 @@ func (t *turnedAway) since(now map[string]uint64) (more uint64) {
 }
 
 func (d *drops) noteTurned(now map[string]uint64) error {
+	before := d.turned
 	n := d.turned.since(now)
 	if n == 0 {
 		return nil
 	}
 	d.log.Warn("datagrams were turned away", "count", n)
-	return d.gap(n, "datagrams were turned away: what their route leads to takes none, or has as many sessions as it may")
+	err := d.gap(n, "datagrams were turned away: what their route leads to takes none, or has as many sessions as it may")
+	if err != nil {
+		d.turned = before // it is said when it can be
+	}
+	return err
 }

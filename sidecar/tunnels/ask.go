@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -44,42 +43,40 @@ const (
 )
 
 // Ask has the shape of Config.Ask. What cannot be asked about is denied.
-func (a *Asker) Ask(ctx context.Context, q envoylog.Question) (Verdict, error) {
+func (a *Asker) Ask(ctx context.Context, q envoylog.Question) (envoylog.Answer, error) {
 	method := http.MethodPost
 	if q.Kind == wire.KindHTTP {
 		method = q.Method
 	}
 	req, err := http.NewRequestWithContext(ctx, method, asked, nil)
 	if err != nil {
-		return Verdict{}, err
+		return envoylog.Answer{}, err
 	}
 	req.Host = q.Authority
 	valid := httpguts.ValidHostHeader(q.Authority) && q.Authority != ""
 	if q.Kind == wire.KindHTTP {
-		req.URL.Opaque = q.Path // as it is
-		valid = valid && strings.HasPrefix(q.Path, "/") && httpguts.ValidHeaderFieldValue(q.Path)
+		req.URL.Opaque = req.URL.Scheme + "://" + q.Authority + q.Path // so that it is sent as it is, whatever it begins with
 	}
 	q.Header(func(name, value string) {
 		valid = valid && httpguts.ValidHeaderFieldValue(value)
 		req.Header.Set(name, value)
 	})
 	if !valid {
-		return Verdict{true, "nobody can be asked about its name any more"}, nil
+		return envoylog.Answer{Denied: true, Why: "nobody can be asked about its name any more"}, nil
 	}
 	resp, err := a.client.Do(req)
 	if err != nil {
-		return Verdict{}, err
+		return envoylog.Answer{}, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
 	switch {
 	case err != nil:
-		return Verdict{}, err
+		return envoylog.Answer{}, err
 	case resp.StatusCode >= http.StatusBadRequest && resp.StatusCode < http.StatusInternalServerError:
-		return Verdict{true, "the gateway takes nothing like it any more"}, nil
+		return envoylog.Answer{Denied: true, Why: "the gateway takes nothing like it any more"}, nil
 	case resp.StatusCode != http.StatusOK:
-		return Verdict{}, fmt.Errorf("status %d", resp.StatusCode)
+		return envoylog.Answer{}, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	denied, why, err := envoylog.ReadAnswer(string(body))
-	return Verdict{denied, why}, err
+	return envoylog.ReadAnswer(string(body))
 }

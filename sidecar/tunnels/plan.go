@@ -147,7 +147,7 @@ func (p *plan) next() time.Time {
 }
 
 // answered takes what was said of a question. It says whether its tunnels are to be ended.
-func (q *question) answered(v Verdict, err error, now time.Time) bool {
+func (q *question) answered(v envoylog.Answer, err error, now time.Time) bool {
 	switch {
 	case err != nil:
 		q.due = now.Add(retry)

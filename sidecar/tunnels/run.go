@@ -1,18 +1,24 @@
 package tunnels
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sallyport/sallyport/egress/audit/envoylog"
 	"github.com/sallyport/sallyport/sidecar/sockdiag"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 const (
 	// atOnce is how many questions are asked at a time.
 	atOnce = 8
+	// mostAtOnce is after how many questions it is looked again what is to be asked.
+	mostAtOnce = 128
 	// patience is how long an answer may take.
 	patience = 5 * time.Second
 	// sweepEvery is how often tunnels are held against the kernel's connections: of those whose end was lost nothing else tells.
@@ -46,10 +52,32 @@ func (t *Table) Run(ctx context.Context) {
 	}
 }
 
+// inTurn are the first so many questions of those that are due, one of each client's namespace after the other: the others stay due. So one that
+// has many open waits for itself.
+func inTurn(due []*question, most int) (out []*question) {
+	of := map[string][]*question{}
+	var namespaces []string
+	for _, q := range due {
+		if of[q.namespace] == nil {
+			namespaces = append(namespaces, q.namespace)
+		}
+		of[q.namespace] = append(of[q.namespace], q)
+	}
+	slices.SortFunc(namespaces, func(a, b string) int { return cmp.Compare(len(of[a]), len(of[b])) })
+	for i := 0; len(out) < min(most, len(due)); i++ {
+		for _, ns := range namespaces {
+			if i < len(of[ns]) && len(out) < most {
+				out = append(out, of[ns][i])
+			}
+		}
+	}
+	return out
+}
+
 // look asks what is due.
 func (t *Table) look(ctx context.Context) {
 	t.mu.Lock()
-	due := t.plan.ready(time.Now())
+	due := inTurn(t.plan.ready(time.Now()), mostAtOnce)
 	t.mu.Unlock()
 	var group errgroup.Group
 	group.SetLimit(atOnce)
@@ -71,8 +99,8 @@ func (t *Table) ask(ctx context.Context, q *question) {
 		return
 	}
 	t.mu.Lock()
-	if v.Denied && t.plan.unseen.mean(q) {
-		v, t.stats.Unasked = Verdict{}, t.stats.Unasked+1
+	if v.Denied && q.Kind == wire.KindHTTP && t.plan.unseen.mean(v.By, q.namespace) {
+		v, t.stats.Unasked = envoylog.Answer{}, t.stats.Unasked+1
 	}
 	if err != nil {
 		t.stats.Unasked++
@@ -84,8 +112,12 @@ func (t *Table) ask(ctx context.Context, q *question) {
 			list = append(list, of)
 		}
 	}
+	complain := err != nil && time.Since(t.unanswered) >= time.Minute // of thousands one line says it
+	if complain {
+		t.unanswered = time.Now()
+	}
 	t.mu.Unlock()
-	if err != nil {
+	if complain {
 		t.cfg.Log.Warn("the gateway's table does not say whether open tunnels may be there; it is asked again", "host", q.Authority, "client", q.Peer, "err", err)
 	}
 	if len(list) == 0 {

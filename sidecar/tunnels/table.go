@@ -18,7 +18,7 @@ type Config struct {
 	Most int // tunnels that are remembered at a time; those beyond are counted, and go on
 
 	// Ask asks the gateway's table whether a tunnel may be there. An error is no answer: it is asked again.
-	Ask func(context.Context, envoylog.Question) (Verdict, error)
+	Ask func(context.Context, envoylog.Question) (envoylog.Answer, error)
 	// Find and Open are the kernel's connections (package sockdiag).
 	Find func(local, remote netip.AddrPort) (sockdiag.Connection, error)
 	Open func(each func(sockdiag.Connection)) error
@@ -34,16 +34,10 @@ type Ender interface {
 	Can(context.Context) error
 }
 
-// Verdict is what a table says of a tunnel.
-type Verdict struct {
-	Denied bool
-	Why    string // it is denied
-}
-
 // Stats are a Table's counters.
 type Stats struct {
 	Open, Questions, Denied           int    // tunnels; what is told apart of them; tunnels that are denied, and open
-	Untracked, Ended, Failed, Unasked uint64 // tunnels beyond Most or whose connection was not found; ended; not ended; questions without answer
+	Untracked, Ended, Failed, Unasked uint64 // tunnels beyond Most, that nobody can ask about, or whose connection was not found; ended; not ended; questions without answer
 }
 
 // Table is which tunnels are open.
@@ -56,7 +50,7 @@ type Table struct {
 	plan  *plan
 	stats Stats
 
-	complained time.Time // when it was said last that a tunnel could not be ended
+	complained, unanswered time.Time // when it was said last that a tunnel could not be ended, or asked about
 }
 
 // key tells tunnels apart as their records do. A client's port is used again; then it begins at another time.
@@ -82,7 +76,7 @@ func New(cfg Config) *Table {
 // Begin takes a tunnel that has begun.
 func (t *Table) Begin(of envoylog.Tunnel) {
 	t.mu.Lock()
-	full := len(t.open) >= t.cfg.Most
+	full := of.Unknown || len(t.open) >= t.cfg.Most
 	if full {
 		t.stats.Untracked++
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/sallyport/sallyport/egress/audit/envoylog"
+	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/sockdiag"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -27,6 +28,7 @@ type lab struct {
 	*Table
 	mu     sync.Mutex
 	denies map[string]string // authority → why
+	by     record.Object     // who denies
 	fails  int               // how many questions get no answer
 	broken int               // how many times nothing can be ended
 	asked  []string          // authorities, since the last look
@@ -48,16 +50,16 @@ func inLab(t *testing.T, most int, test func(t *testing.T, l *lab)) {
 	})
 }
 
-func (l *lab) ask(_ context.Context, q envoylog.Question) (Verdict, error) {
+func (l *lab) ask(_ context.Context, q envoylog.Question) (envoylog.Answer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked = append(l.asked, q.Authority)
 	if l.fails > 0 {
 		l.fails--
-		return Verdict{}, errors.New("nobody answers")
+		return envoylog.Answer{}, errors.New("nobody answers")
 	}
 	why := l.denies[q.Authority]
-	return Verdict{why != "", why}, nil
+	return envoylog.Answer{Denied: why != "", Why: why, By: l.by}, nil
 }
 
 func (l *lab) find(local, remote netip.AddrPort) (sockdiag.Connection, error) {
@@ -233,6 +235,7 @@ func TestWhatNobodyKnowsAnyMoreEndsNothing(t *testing.T) {
 		l.Begin(request)
 		l.opens("shop", "a.test:80", 2) // TLS, of which it is known what there was to see
 		l.Changed(policiesOf("shop", header(":path")+header("x-key")))
+		l.by = record.Object{Kind: wire.EgressPolicy, Namespace: "shop"}
 		l.deny("a.test:80", "its rule wants a header")
 		asked, ended := l.since(longEnough)
 		want(t, "asked", asked, "a.test:80", "a.test:80", "a.test:80")
@@ -240,10 +243,42 @@ func TestWhatNobodyKnowsAnyMoreEndsNothing(t *testing.T) {
 		if s := l.Stats(); s.Unasked != 1 || s.Denied != 0 {
 			t.Errorf("%+v", s)
 		}
+		other := l.opens("shop", "b.test:80", 3)
+		l.done(other)
+		other.Question.Kind, other.Method, other.Path = wire.KindHTTP, "GET", "/"
+		l.Begin(other)
+		l.since(longEnough)
+		l.mu.Lock()
+		l.by = record.Object{}
+		l.mu.Unlock()
+		l.deny("b.test:80", "nobody registers it any more")
+		l.Changed(Change{Type: rowType, Names: []string{row("b.test")}})
+		_, ended = l.since(longEnough)
+		want(t, "ended by what is no policy", ended, 3)
+		l.mu.Lock()
+		l.by = record.Object{Kind: wire.EgressPolicy, Namespace: "shop"}
+		l.mu.Unlock()
 		l.Changed(policiesOf("shop", header(":path")))
 		_, ended = l.since(longEnough)
 		want(t, "ended by rules that look at its path alone", ended, 1)
 	})
+}
+
+// TestInTurn: one namespace's many questions keep another's few waiting for no more than a round.
+func TestInTurn(t *testing.T) {
+	var due []*question
+	for i := range 20 {
+		due = append(due, &question{namespace: "many", host: fmt.Sprint(i)})
+	}
+	due = append(due, &question{namespace: "few", host: "x"}, &question{namespace: "few", host: "y"})
+	var hosts []string
+	for _, q := range inTurn(due, 5) {
+		hosts = append(hosts, q.host)
+	}
+	want(t, "asked first", hosts, "x", "0", "y", "1", "2")
+	if all := inTurn(due, 100); len(all) != len(due) {
+		t.Errorf("%d of %d are asked", len(all), len(due))
+	}
 }
 
 func TestARuleThatIsTakenAwayDoesNotEnd(t *testing.T) {

@@ -2,9 +2,11 @@ package tunnels
 
 import (
 	"bytes"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
@@ -24,15 +26,19 @@ func (u unseen) set(c Change) {
 	}
 }
 
-// mean says whether any of them judges a question.
-func (u unseen) mean(q *question) bool {
-	if q.Kind != wire.KindHTTP {
-		return false
-	}
-	for name := range u {
-		s, _ := scopeOf(Change{Type: extensionType, Names: []string{name}})
-		if s.all || s.namespaces[q.namespace] {
-			return true
+// mean says whether a denial of a client's request says nothing, since what denies by that policy looks at what nobody knows. What no policy denies is not there any more, whatever
+// there was to see.
+func (u unseen) mean(by record.Object, client string) bool {
+	switch {
+	case by.Kind == wire.EgressPolicy && by.Namespace == client && u[ofNamespace+client]:
+		return true
+	case by.Kind == wire.EgressPolicy: // the root namespace's, which is a client, too
+		return u[ofRoot+client] || u[ofRoot+everybody]
+	case by.Kind == wire.AuthorizationPolicy:
+		for name := range u {
+			if !strings.HasPrefix(name, ofNamespace) && !strings.HasPrefix(name, ofRoot) {
+				return true
+			}
 		}
 	}
 	return false

@@ -29,6 +29,8 @@ type Tunnel struct {
 	Question
 	Local, Client netip.AddrPort // the two ends of the client's connection with the gateway
 	Began         time.Time      // as in its record, when it has ended
+
+	Unknown bool // nobody can ask about it, and nothing else is said of it
 }
 
 // Question is what a gateway's table was asked about a connection.
@@ -94,35 +96,46 @@ func (r *Reader) begin(l *logged) {
 	r.begun = append(r.begun, t)
 }
 
-// upgrade takes note of a request that has been upgraded at an egress gateway, and so has a connection to itself: by HTTP/2 it would share it.
+// upgrade takes note of a request that has been upgraded at an egress gateway.
 func (r *Reader) upgrade(l *logged) {
+	if r.place == wire.GatewayHTTP {
+		r.begun = append(r.begun, l.upgraded())
+	}
+}
+
+// upgraded is a request that has been upgraded. It has a connection to itself, and can be asked about as it was: by HTTP/2 it would share it, and no other method begins an upgrade by
+// HTTP/1.1. Of any other all that is said is that it is Unknown.
+func (l *logged) upgraded() Tunnel {
+	const get = 1
 	path, _, _ := strings.Cut(l.path, "?") // no policy looks further
-	if r.place != wire.GatewayHTTP || l.version != versionHTTP11 || l.peers != 1 || len(path) > mostPath || l.method >= uint64(len(methods)) {
-		return
+	authority, is := l.registered()
+	if !is || l.version != versionHTTP11 || l.peers != 1 || l.method != get || !plain(path) {
+		return Tunnel{Unknown: true}
 	}
 	t := Tunnel{Began: time.Unix(l.seconds, l.nanos).UTC()}
 	var err, bad error
 	t.Local, err = netip.ParseAddrPort(l.local.String())
 	t.Client, bad = netip.ParseAddrPort(l.direct.String())
 	if err != nil || bad != nil {
-		return
-	}
-	authority, is := l.registered()
-	if !is {
-		return
+		return Tunnel{Unknown: true}
 	}
 	t.Question = Question{
 		Kind: wire.KindHTTP, Authority: authority, Subset: strings.Clone(namespaceIn(l.tags.config)), Peer: strings.Clone(l.peer), From: t.Client.Addr().String(),
-		Method: methods[l.method], Path: strings.Clone(path),
+		Method: methods[get], Path: strings.Clone(path),
 	}
-	r.begun = append(r.begun, t)
+	return t
+}
+
+// plain says whether a path can be sent again as it was: it is visible ASCII, and not too long.
+func plain(path string) bool {
+	return strings.HasPrefix(path, "/") && len(path) <= mostPath && !strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
 // registered is whom a request was for that went as its host is registered, "host:port" as its row has it: what it says of itself may have lost its port on the way,
 // and of one that a user's route led nobody knows what it was before.
 func (l *logged) registered() (authority string, is bool) {
 	way := strings.SplitN(l.cluster, "|", 4) // wire.SubsetName
-	if l.route != "default" || len(way) != 4 {
+	if led := l.tags.policy != "" && !strings.HasPrefix(l.tags.policy, "ServiceEntry/"); led || l.route != "default" || len(way) != 4 {
 		return "", false
 	}
 	port, err := strconv.ParseUint(way[1], 10, 16)
@@ -145,8 +158,15 @@ func namespaceIn(object string) string {
 
 var errNoAnswer = errors.New("it says nowhere to go")
 
-// ReadAnswer reads what a table answers to a question (a RateLimitResponse): whether such a connection may go nowhere, and why not.
-func ReadAnswer(message string) (denied bool, why string, err error) {
+// Answer is what a table says of a connection, or a request that was one.
+type Answer struct {
+	Denied bool
+	Why    string        // it is denied
+	By     record.Object // the policy that denies it; nothing where none does
+}
+
+// ReadAnswer reads what a table answers to a question (a RateLimitResponse).
+func ReadAnswer(message string) (a Answer, err error) {
 	var l logged
 	var cluster, route string
 	f := protobuf.Scan(message)
@@ -173,21 +193,21 @@ func ReadAnswer(message string) (denied bool, why string, err error) {
 	}
 	switch {
 	case f.Err() != nil:
-		return false, "", malformed("answer", f.Err())
+		return a, malformed("answer", f.Err())
 	case cluster == "":
-		return false, "", malformed("answer", errNoAnswer)
+		return a, malformed("answer", errNoAnswer)
 	case cluster != wire.BlackHoleCluster:
-		return false, "", nil
+		return a, nil
 	}
 	e := entry{Record: new(record.Record), logged: &l}
 	switch {
 	case e.forbid(""):
-		return true, e.Reason, nil
+		return Answer{true, e.Reason, e.DecidedBy}, nil
 	case route == wire.BlockAllRoute, route == "":
-		return true, "the host is not registered any more", nil
+		return Answer{Denied: true, Why: "the host is not registered any more"}, nil
 	case route == wire.NotExportedRoute:
-		return true, "registered, but not exported to this namespace", nil
+		return Answer{Denied: true, Why: "registered, but not exported to this namespace"}, nil
 	default:
-		return true, strings.TrimPrefix(route, wire.ClosedRoute), nil
+		return Answer{Denied: true, Why: strings.TrimPrefix(route, wire.ClosedRoute)}, nil
 	}
 }

@@ -67,10 +67,10 @@ func TestTunnelsBegin(t *testing.T) {
 // TestUpgradesBegin: a request that was upgraded has a connection to itself by HTTP/1.1, and by nothing else.
 func TestUpgradesBegin(t *testing.T) {
 	const peer = "spiffe://cluster.local/ns/shop/sa/app"
-	authority, cluster, route := "A.test", "outbound|80||a.test", "default"
+	authority, cluster, route, policy, method := "A.test", "outbound|80||a.test", "default", "", corev3.RequestMethod_GET
 	read := func(place wire.Place, kind datav3.AccessLogType, version datav3.HTTPAccessLogEntry_HTTPVersion, path string, peers ...string) ([]envoylog.Tunnel, int) {
 		t.Helper()
-		c := common(cluster, route, "config", "ServiceEntry/bank/a")
+		c := common(cluster, route, "config", "ServiceEntry/bank/a", "policy", policy)
 		c.AccessLogType, c.IntermediateLogEntry, c.StartTime = kind, kind != datav3.AccessLogType_DownstreamEnd, timestamppb.New(time.Unix(100, 7))
 		c.DownstreamDirectRemoteAddress, c.DownstreamLocalAddress = address("10.0.0.7", 40000), address("10.0.0.20", 8443)
 		c.TlsProperties = &datav3.TLSProperties{PeerCertificateProperties: &datav3.TLSProperties_CertificateProperties{}}
@@ -81,7 +81,7 @@ func TestUpgradesBegin(t *testing.T) {
 		m := &alsv3.StreamAccessLogsMessage{
 			Identifier: &alsv3.StreamAccessLogsMessage_Identifier{LogName: string(place)},
 			LogEntries: &alsv3.StreamAccessLogsMessage_HttpLogs{HttpLogs: &alsv3.StreamAccessLogsMessage_HTTPAccessLogEntries{LogEntry: []*datav3.HTTPAccessLogEntry{{
-				CommonProperties: c, ProtocolVersion: version, Request: &datav3.HTTPRequestProperties{RequestMethod: corev3.RequestMethod_GET, Authority: authority, Path: path},
+				CommonProperties: c, ProtocolVersion: version, Request: &datav3.HTTPRequestProperties{RequestMethod: method, Authority: authority, Path: path},
 				Response: &datav3.HTTPResponseProperties{},
 			}}}},
 		}
@@ -113,7 +113,7 @@ func TestUpgradesBegin(t *testing.T) {
 	}
 	for _, as := range [][3]string{{"c.test", "outbound|80||a.test", "default"}, {"a.test", "outbound|80||a.test", "shop/routes"}, {"a.test", "PassthroughCluster", "default"}} {
 		authority, cluster, route = as[0], as[1], as[2]
-		if got, _ := read(wire.GatewayHTTP, upgraded, http11, "/", peer); len(got) != 0 {
+		if got, _ := read(wire.GatewayHTTP, upgraded, http11, "/", peer); len(got) != 1 || !got[0].Unknown {
 			t.Errorf("%v: %+v", as, got)
 		}
 	}
@@ -121,22 +121,36 @@ func TestUpgradesBegin(t *testing.T) {
 	if got, records := read(wire.GatewayHTTP, datav3.AccessLogType_DownstreamEnd, http11, "/", peer); len(got) != 0 || records != 1 {
 		t.Errorf("an end: %+v, and %d records", got, records)
 	}
-	for what, of := range map[string]func() ([]envoylog.Tunnel, int){
-		"it shares its connection": func() ([]envoylog.Tunnel, int) {
-			return read(wire.GatewayHTTP, upgraded, datav3.HTTPAccessLogEntry_HTTP2, "/", peer)
+	for what, of := range map[string]func() []envoylog.Tunnel{
+		"it shares its connection": func() []envoylog.Tunnel {
+			return first(read(wire.GatewayHTTP, upgraded, datav3.HTTPAccessLogEntry_HTTP2, "/", peer))
 		},
-		"elsewhere": func() ([]envoylog.Tunnel, int) { return read(wire.SidecarHTTP, upgraded, http11, "/", peer) },
-		"nobody":    func() ([]envoylog.Tunnel, int) { return read(wire.GatewayHTTP, upgraded, http11, "/") },
-		"two names": func() ([]envoylog.Tunnel, int) { return read(wire.GatewayHTTP, upgraded, http11, "/", peer, peer) },
-		"a path too long": func() ([]envoylog.Tunnel, int) {
-			return read(wire.GatewayHTTP, upgraded, http11, "/"+strings.Repeat("x", 2048), peer)
+		"nobody":    func() []envoylog.Tunnel { return first(read(wire.GatewayHTTP, upgraded, http11, "/")) },
+		"two names": func() []envoylog.Tunnel { return first(read(wire.GatewayHTTP, upgraded, http11, "/", peer, peer)) },
+		"a path too long": func() []envoylog.Tunnel {
+			return first(read(wire.GatewayHTTP, upgraded, http11, "/"+strings.Repeat("x", 2048), peer))
+		},
+		"a path of other bytes": func() []envoylog.Tunnel { return first(read(wire.GatewayHTTP, upgraded, http11, "/\u00fc", peer)) },
+		"a user's route leads it": func() []envoylog.Tunnel {
+			policy = "VirtualService/shop/routes"
+			return first(read(wire.GatewayHTTP, upgraded, http11, "/", peer))
+		},
+		"by HEAD": func() []envoylog.Tunnel {
+			policy, method = "", corev3.RequestMethod_HEAD
+			return first(read(wire.GatewayHTTP, upgraded, http11, "/", peer))
 		},
 	} {
-		if got, records := of(); len(got)+records != 0 {
-			t.Errorf("%s: %+v, and %d records", what, got, records)
+		policy, method = "", corev3.RequestMethod_GET
+		if got := of(); len(got) != 1 || got[0] != (envoylog.Tunnel{Unknown: true}) {
+			t.Errorf("%s: %+v", what, got)
 		}
 	}
+	if got, records := read(wire.SidecarHTTP, upgraded, http11, "/", peer); len(got)+records != 0 {
+		t.Errorf("at a sidecar: %+v, and %d records", got, records)
+	}
 }
+
+func first(tunnels []envoylog.Tunnel, _ int) []envoylog.Tunnel { return tunnels }
 
 func TestReadAnswer(t *testing.T) {
 	rule := wire.Rule{Verdict: wire.RuleDenies, Policy: "shop/list", Rule: "no", Reason: "we said so"}
@@ -159,13 +173,17 @@ func TestReadAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if denied, why, err := envoylog.ReadAnswer(string(body)); denied != c.denied || why != c.why || err != nil {
-			t.Errorf("%s: %t %q %v", name, denied, why, err)
+		a, err := envoylog.ReadAnswer(string(body))
+		if a.Denied != c.denied || a.Why != c.why || err != nil {
+			t.Errorf("%s: %+v %v", name, a, err)
+		}
+		if by := a.By.Kind + " " + a.By.Namespace; by != map[bool]string{true: "EgressPolicy shop", false: " "}[name == "a rule"] {
+			t.Errorf("%s: by %q", name, by)
 		}
 	}
 	for _, nonsense := range []string{"", "\x08\x01", "\xff", "\x32\x05\x0a"} {
-		if denied, _, err := envoylog.ReadAnswer(nonsense); err == nil {
-			t.Errorf("%q is an answer: %t", nonsense, denied)
+		if a, err := envoylog.ReadAnswer(nonsense); err == nil {
+			t.Errorf("%q is an answer: %+v", nonsense, a)
 		}
 	}
 }

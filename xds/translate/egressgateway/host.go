@@ -164,10 +164,11 @@ func (r exitRow) answers(routes []resolve.Route) (out []*routev3.Route) {
 	return append(out, denied)
 }
 
-// upgraded answers for requests that were upgraded, where requests go on and connections do not: which route takes one was settled when it came.
+// upgraded answers for requests that were upgraded, where requests go on and not each connection does: which route takes one was settled when it came.
 func (r exitRow) upgraded(routes []resolve.Route) *routev3.Route {
 	goesOn := func(x resolve.Route) bool { return x.Does == resolve.Forward }
-	if goesOn(routes[0]) || !slices.ContainsFunc(routes, func(x resolve.Route) bool { return x.For == resolve.Requests && goesOn(x) }) {
+	first := routes[0]
+	if all := goesOn(first) && first.For == resolve.Connections && first.L4 == nil && !first.Dialled.IsValid(); all || !slices.ContainsFunc(routes, func(x resolve.Route) bool { return x.For == resolve.Requests && goesOn(x) }) {
 		return nil
 	}
 	row := envoy.Answer{Route: "default", Cluster: r.name(), Revision: r.Service.RevisionOf(r.Port)}.Row(envoy.AsksAbout(envoy.KindHTTP))
