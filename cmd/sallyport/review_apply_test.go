@@ -36,7 +36,7 @@ func TestReviewApplies(t *testing.T) {
 	if _, err := of("reads", "get").prepare(t.Context(), l, changes); err == nil || !strings.Contains(err.Error(), "your own rights do not allow it") {
 		t.Errorf("who may not write: %v", err)
 	}
-	f := of("writes", "get", "create", "patch")
+	f := of("writes", "get", "create")
 	if err := f.mayApply(); err != nil {
 		t.Error(err)
 	}

@@ -1,8 +1,8 @@
 // Package apply hands approved objects to the API server, with the rights of who approves and no others.
 //
-// In: the changes of an approval, and access to the API server as somebody. Out: they are there, or an error that says which is not, and why. A new object
-// is applied by server-side apply, under the field manager "sallyport"; one that is there is updated where it is still what the approval was made
-// of, and nothing else applies it. All of it is tried first without effect, and what admission refuses is not sent
+// In: the changes of an approval, and access to the API server as somebody. Out: they are there, or an error that says which is not, and why, and of which
+// nobody knows. A new object is created, under the field manager "sallyport", and never merged into one of that name; one that is there is updated where it
+// is still what the approval was made of, and no other program writes it. All of it is tried first without effect, and what admission refuses is not sent
 // (docs/adr/0069-lists-with-room-for-all.md).
 package apply
 
@@ -93,7 +93,7 @@ func prepare(ctx context.Context, client dynamic.Interface, c *suggest.Change) (
 	case err != nil:
 		return nil, said(err)
 	case o.new:
-		return nil, errors.New("an object of this name is there by now: look again")
+		return nil, errThere
 	default:
 		if err := o.onto(live, c.Before); err != nil {
 			return nil, err
@@ -102,14 +102,15 @@ func prepare(ctx context.Context, client dynamic.Interface, c *suggest.Change) (
 	return o, said(o.send(ctx, metav1.DryRunAll))
 }
 
-var errChanged = errors.New("it is another one by now than the approval was made of: look again")
+var (
+	errChanged = errors.New("it is another one by now than the approval was made of: look again")
+	errThere   = errors.New("an object of this name is there by now: look again")
+)
 
 // onto makes the update of an object that is there, if it is what is known of it.
 func (o *object) onto(live *unstructured.Unstructured, known *config.Object) error {
-	for _, m := range live.GetManagedFields() {
-		if m.Operation == metav1.ManagedFieldsOperationApply && m.Manager != Manager && m.Subresource == "" {
-			return fmt.Errorf("%q applies it, and would take back what is changed here: change it there", m.Manager)
-		}
+	if err := kept(live); err != nil {
+		return err
 	}
 	says := &unstructured.Unstructured{Object: map[string]any{"spec": live.Object["spec"]}}
 	says.SetAPIVersion(live.GetAPIVersion())
@@ -134,7 +135,7 @@ func (o *object) onto(live *unstructured.Unstructured, known *config.Object) err
 // send writes the object, or tries to.
 func (o *object) send(ctx context.Context, dry ...string) (err error) {
 	if o.new {
-		_, err = o.to.Apply(ctx, o.key.Name, o.want, metav1.ApplyOptions{FieldManager: Manager, DryRun: dry})
+		_, err = o.to.Create(ctx, o.want, metav1.CreateOptions{FieldManager: Manager, DryRun: dry, FieldValidation: metav1.FieldValidationStrict})
 	} else {
 		_, err = o.to.Update(ctx, o.want, metav1.UpdateOptions{FieldManager: Manager, DryRun: dry, FieldValidation: metav1.FieldValidationStrict})
 	}
@@ -150,15 +151,28 @@ func said(err error) error {
 		return fmt.Errorf("the API server does not know you any more: log in again: %w", err)
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("somebody else wrote it at the same time: look again: %w", err)
+	case apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("%w: %w", errThere, err)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return err
 }
 
-// Apply writes the objects, in order. The error says which one is not there, and which are.
+// unknown says of what an API server did not refuse that nobody knows whether it was written.
+func unknown(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Code < 500 {
+		return err
+	}
+	return fmt.Errorf("the API server did not answer as it should, and it may be written all the same: look at it before you go on: %w", err)
+}
+
+// Apply writes the objects, in order. The error says which one is not there, or may be there, and which are.
 func (p Prepared) Apply(ctx context.Context) error {
 	for i, o := range p {
 		if err := o.send(ctx); err != nil {
-			err = fmt.Errorf("%s: %w", o.key, said(err))
+			err = fmt.Errorf("%s: %w", o.key, unknown(said(err)))
 			if i > 0 {
 				err = fmt.Errorf("%w; applied before it: %s", err, p[:i])
 			}

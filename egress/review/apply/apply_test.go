@@ -2,6 +2,9 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +99,19 @@ func (l *lab) live(name string) *unstructured.Unstructured {
 	return o
 }
 
+// write makes an object as people do by hand.
+func (l *lab) write(o *config.Object) {
+	l.Helper()
+	manifest, err := suggest.Manifest(o)
+	l.must(err)
+	text, err := json.Marshal(manifest)
+	l.must(err)
+	made := &unstructured.Unstructured{}
+	l.must(made.UnmarshalJSON(text))
+	_, err = l.entries.Create(l.Context(), made, metav1.CreateOptions{})
+	l.must(err)
+}
+
 // refused holds that something is not done, and why.
 func (l *lab) refused(as *rest.Config, want string, changes ...suggest.Change) {
 	l.Helper()
@@ -108,7 +124,7 @@ func (l *lab) refused(as *rest.Config, want string, changes ...suggest.Change) {
 // or that another one keeps, is written over.
 func TestApply(t *testing.T) {
 	l := startLab(t)
-	may, reads, ctx := l.as("may", "get", "create", "patch", "update"), l.as("reads", "get"), t.Context()
+	may, reads, ctx := l.as("may", "get", "create", "update"), l.as("reads", "get"), t.Context()
 	one, two := entry(t, "one", "one.test"), entry(t, "one", "one.test, two.test")
 	l.refused(reads, "your own rights do not allow it", suggest.Change{After: one})
 	l.refused(As(l.admin, "nobody's"), "does not know you", suggest.Change{After: one})
@@ -121,7 +137,7 @@ func TestApply(t *testing.T) {
 	}
 	l.must(p.Apply(ctx))
 	is := l.live("one")
-	if is == nil || len(is.GetManagedFields()) != 1 || is.GetManagedFields()[0].Manager != Manager || is.GetManagedFields()[0].Operation != metav1.ManagedFieldsOperationApply {
+	if is == nil || len(is.GetManagedFields()) != 1 || is.GetManagedFields()[0].Manager != Manager || is.GetManagedFields()[0].Operation != metav1.ManagedFieldsOperationUpdate {
 		t.Fatalf("%+v", is)
 	}
 
@@ -154,9 +170,76 @@ func TestApply(t *testing.T) {
 	l.must(err)
 	l.refused(may, `"argocd-controller" applies it`, suggest.Change{Before: entry(t, "kept", "kept.test"), After: entry(t, "kept", "kept.test, more.test")})
 
+	for name, mark := range map[string]string{
+		"argo": "annotations: {argocd.argoproj.io/tracking-id: 'apps:x'}", "file": "annotations: {kubectl.kubernetes.io/last-applied-configuration: '{}'}", "helm": "labels: {app.kubernetes.io/managed-by: Helm}",
+		"flux": "labels: {kustomize.toolkit.fluxcd.io/name: apps}", "release": "labels: {helm.toolkit.fluxcd.io/name: apps}", "own": "labels: {app.kubernetes.io/managed-by: sallyport}",
+	} {
+		is := read(t, "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: "+name+", namespace: shop, "+mark+"}\nspec: {hosts: ["+name+".test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}\n")
+		l.write(is)
+		more := suggest.Change{Before: is, After: entry(t, name, name+".test, more.test")}
+		if name == "own" {
+			_, err := Prepare(ctx, may, []suggest.Change{more})
+			l.must(err)
+			continue
+		}
+		of, _, _ := strings.Cut(strings.SplitAfter(mark, "{")[1], ":")
+		l.refused(may, of, more)
+	}
+
 	// of two the first is tried as well as the second, and neither is there if one is refused
 	l.refused(may, "is there by now", suggest.Change{After: entry(t, "fresh", "fresh.test")}, suggest.Change{After: one})
 	if l.live("fresh") != nil {
 		t.Error("a part of it was applied")
 	}
 }
+
+// TestNothingIsMergedInto: two who prepared the same new object do not write into each other's, nor into one that somebody wrote between.
+func TestNothingIsMergedInto(t *testing.T) {
+	l := startLab(t)
+	may, ctx := l.as("may", "get", "create", "patch", "update"), t.Context()
+	prepare := func(name, host string) Prepared {
+		p, err := Prepare(ctx, may, []suggest.Change{{After: entry(t, name, host)}})
+		l.must(err)
+		return p
+	}
+	late := func(p Prepared, name, is string) {
+		t.Helper()
+		if err := p.Apply(ctx); err == nil || !strings.Contains(err.Error(), "is there by now") || strings.Contains(err.Error(), "may be written") {
+			t.Errorf("%v", err)
+		}
+		if hosts, _, _ := unstructured.NestedStringSlice(l.live(name).Object, "spec", "hosts"); len(hosts) != 1 || hosts[0] != is {
+			t.Errorf("%s is %v, want %s", name, hosts, is)
+		}
+	}
+	first, second := prepare("one", "first.test"), prepare("one", "second.test")
+	l.must(first.Apply(ctx))
+	late(second, "one", "first.test")
+	between := prepare("two", "ours.test")
+	l.write(entry(t, "two", "theirs.test"))
+	late(between, "two", "theirs.test")
+}
+
+// TestUnknown: of what was not refused nobody knows whether it is there, and that is said.
+func TestUnknown(t *testing.T) {
+	l := startLab(t)
+	may, lost := l.as("may", "get", "create"), false
+	may.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return trip(func(r *http.Request) (*http.Response, error) {
+			answer, err := next.RoundTrip(r)
+			if lost && err == nil { // it was written, and who asked for it is not told
+				answer, err = nil, errors.Join(errors.New("the connection broke"), answer.Body.Close())
+			}
+			return answer, err
+		})
+	})
+	p, err := Prepare(t.Context(), may, []suggest.Change{{After: entry(t, "lost", "lost.test")}})
+	l.must(err)
+	lost = true
+	if err := p.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "may be written") || l.live("lost") == nil {
+		t.Errorf("%v", err)
+	}
+}
+
+type trip func(*http.Request) (*http.Response, error)
+
+func (t trip) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
