@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -28,9 +29,16 @@ func reclaim(base string) error {
 		if !runID.MatchString(d.Name()) {
 			continue
 		}
+		if holderExists(d.Name()) && !ours(d.Name()) {
+			alive[d.Name()] = true // or about to lock its directory, which must not be taken for a dead one's
+			continue
+		}
 		dir := filepath.Join(base, d.Name())
-		lock, err := lockFile(filepath.Join(dir, lockName))
+		lock, err := lockFile(filepath.Join(dir, lockName), 0) // not made anew in one that somebody else removes at this moment
 		switch {
+		case errors.Is(err, os.ErrNotExist):
+			errs = append(errs, os.RemoveAll(dir))
+			continue
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			alive[d.Name()] = true
 			continue
@@ -72,7 +80,13 @@ func removeNamespaces(match func(id string) bool) error {
 }
 
 func holderExists(id string) bool {
-	pid, _, _ := strings.Cut(id, ".")
-	_, err := os.Stat(filepath.Join("/proc", pid))
+	_, err := os.Stat(filepath.Join("/proc", holder(id)))
 	return err == nil
+}
+
+func ours(id string) bool { return holder(id) == strconv.Itoa(os.Getpid()) }
+
+func holder(id string) string {
+	pid, _, _ := strings.Cut(id, ".")
+	return pid
 }

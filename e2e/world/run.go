@@ -45,7 +45,7 @@ func NewRun() (*Run, error) {
 		return nil, fmt.Errorf("claiming a directory for this run: %w", err)
 	}
 	dir := filepath.Join(base, id)
-	lock, err := lockFile(filepath.Join(dir, lockName))
+	lock, err := lockFile(filepath.Join(dir, lockName), os.O_CREATE)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("locking %s: %w", dir, err), os.RemoveAll(dir))
 	}
@@ -131,9 +131,9 @@ func baseDir() (string, error) {
 	return base, nil
 }
 
-// lockFile creates the file and locks it, or fails at once when another process holds the lock.
-func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+// lockFile opens the file and locks it, or fails at once when another process holds the lock. With the flag os.O_CREATE it makes it.
+func lockFile(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, err
 	}
