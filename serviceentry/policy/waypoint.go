@@ -40,9 +40,8 @@ func (a asking) fronted(host resolve.SidecarHost, port registry.Port, r *resolve
 	}
 	w := resolve.WaypointOf(a.snap, front.Gateway)
 	there, before := w.Before(svc.Host)
-	if !before {
-		v.Reason = fmt.Sprintf("the waypoint %s does not see this registration of the host: namespace %s has another one, or none", front.Gateway, front.Gateway.Namespace)
-		return v
+	if !before || !there.Service.Covers(svc) { // a host that has no waypoint there is closed before it is asked about
+		return v.endAtWaypoint(v.DecidedBy, "the host is not registered as here")
 	}
 	v.Allowed, v.Reason = true, "a service of the mesh, by the waypoint "+front.Gateway.String()
 	if v = a.authorizedAtWaypoint(v, port, shown); !v.Allowed {

@@ -174,6 +174,35 @@ func TestExplainOutsideByWaypoint(t *testing.T) {
 	}
 }
 
+// TestExplainOtherRegistrationAtWaypoint: where a waypoint sees another registration of a host than the client, whose policies are others, nothing goes
+// there; entries that count as one are one there, too.
+func TestExplainOtherRegistrationAtWaypoint(t *testing.T) {
+	const shared = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team, labels: {istio.io/dataplane-mode: ambient}}\n"
+	const entry = `---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: NAME, namespace: TEAM, labels: {istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: shop}}
+spec: {hosts: ["HOST"], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: PORT, name: http, protocol: HTTP}]}
+`
+	of := func(ns, name, host, port string) string {
+		return strings.NewReplacer("NAME", name, "TEAM", ns, "HOST", host, "PORT", port).Replace(entry)
+	}
+	s := read(t, true, strings.Replace(frontedObjects, "protocol: HBONE}", "protocol: HBONE, allowedRoutes: {namespaces: {from: All}}}", 1)+shared+
+		of("team", "out", "out.test", "80")+of("team", "sub", "a.wide.test", "80")+of("shop", "wide", "*.wide.test", "80")+of("team", "one", "one.test", "80")+of("team", "two", "one.test", "8080"))
+	for _, c := range []struct{ from, url, verdict, by, reason string }{
+		{"calm/app", "http://out.test/", "allow", "ServiceEntry shop/out", "which the egress gateway has"},
+		{"team/app", "http://out.test/", "deny", "ServiceEntry team/out", "namespace shop: ServiceEntry shop/out"},
+		{"team/app", "http://a.wide.test/", "deny", "ServiceEntry team/sub", "namespace shop: none"},
+		{"team/app", "http://one.test/", "allow", "ServiceEntry team/one", "which the egress gateway has"},
+		{"team/app", "http://one.test:8080/", "allow", "ServiceEntry team/two", "which the egress gateway has"},
+	} {
+		e := explained(t, s, policy.Question{From: c.from, URL: c.url})
+		if by := e.DecidedBy.Kind + " " + e.DecidedBy.Namespace + "/" + e.DecidedBy.Name; e.Verdict != c.verdict || e.Waypoint != "shop/waypoint" || by != c.by || !strings.Contains(e.Reason, c.reason) {
+			t.Errorf("%s %s: %s at %q by %s, %s", c.from, c.url, e.Verdict, e.Waypoint, by, e.Reason)
+		}
+	}
+}
+
 // TestExplainPodsBehindWaypoint: pods with a sidecar, and those of which their node reads connections only, are asked about the waypoint, whoever the client is.
 func TestExplainPodsBehindWaypoint(t *testing.T) {
 	const readers = "---\napiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: by-waypoint, namespace: shop}\nspec: {selector: {matchLabels: {app: web}}, action: DENY, rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/waypoint], ipBlocks: [10.1.0.15]}}], to: [{operation: {methods: [PUT]}}]}]}\n"

@@ -48,6 +48,11 @@ func (s *Service) registeredBy(entry string) bool {
 	return s.Source.Name == entry || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.From.Name == entry })
 }
 
+// Covers says whether a registration is another one, or counts as one with it, by a port that it has from that: policies for either are asked then.
+func (s *Service) Covers(o *Service) bool {
+	return s.Source == o.Source || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.From == o.Source })
+}
+
 // noteEntryWaypoint notes that a namespace's labels, for which a waypoint of another may ask, are others.
 func (b *batch) noteEntryWaypoint(entry config.Key) {
 	for _, host := range b.hostsOf[entry] {

@@ -45,9 +45,13 @@ func (a Sidecar) front(svc *registry.Service) (*Front, *registry.Closed) {
 	if !has {
 		return nil, nil
 	}
-	front, why := &Front{Gateway: use.Gateway}, use.Missing
-	if pods := a.snap.GatewayService(use.Gateway); pods != nil && why == "" {
+	front := &Front{Gateway: use.Gateway}
+	if pods := a.snap.GatewayService(use.Gateway); pods != nil && use.Missing == "" {
 		front.Endpoints = a.near.Here(a.snap.EndpointsOf(pods))
+	}
+	why, fix := use.Missing, "see the status of the Gateway, or remove the label from the "+string(svc.Source.Kind)+" or its namespace"
+	if meant, other := a.unseen(svc, use.Gateway); why == "" && meant != "" {
+		why, fix = meant, other
 	}
 	if why == "" && len(front.Endpoints) == 0 {
 		why = "the waypoint has no pod that is ready"
@@ -55,10 +59,22 @@ func (a Sidecar) front(svc *registry.Service) (*Front, *registry.Closed) {
 	if why == "" {
 		return front, nil
 	}
-	return front, &registry.Closed{
-		By: svc.Source, Revision: svc.Revision, Why: "label istio.io/use-waypoint: " + use.Gateway.String() + ": " + why,
-		Fix: "see the status of the Gateway, or remove the label from the " + string(svc.Source.Kind) + " or its namespace",
+	return front, &registry.Closed{By: svc.Source, Revision: svc.Revision, Why: "label istio.io/use-waypoint: " + use.Gateway.String() + ": " + why, Fix: fix}
+}
+
+// unseen says why a waypoint would take what is for a host as for another registration of it, whose routes and policies count there, and what to do;
+// "" where it means the same one. It follows from the host's registrations, and those of patterns that cover it: who changes those changes the host.
+func (a Sidecar) unseen(svc *registry.Service, gateway registry.Ref) (why, fix string) {
+	there := WaypointOf(a.snap, gateway).Visible(svc.Host)
+	if there != nil && there.Covers(svc) {
+		return "", ""
 	}
+	by := "none"
+	if there != nil {
+		by = there.Source.String()
+	}
+	return "the waypoint does not see this registration of the host, but what counts in namespace " + gateway.Namespace + ": " + by,
+		"use a waypoint of namespace " + svc.Namespace + ", or register the host once"
 }
 
 // pastFronts are routes of a host as far as they do not lead around the waypoints of their destinations.

@@ -214,3 +214,70 @@ func TestWaypointForgets(t *testing.T) {
 		t.Errorf("%d are remembered before, %d after", before, after)
 	}
 }
+
+// sharedWaypoint is one of namespace infra, which an entry of team-a uses.
+const sharedWaypoint = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: team-a, labels: {istio.io/dataplane-mode: ambient}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: shared, namespace: infra}
+spec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE, allowedRoutes: {namespaces: {from: All}}}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: shared, namespace: infra}
+spec: {clusterIP: 10.96.2.1, selector: {gateway.networking.k8s.io/gateway-name: shared}, ports: [{name: mesh, port: 15008}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: shared-1, namespace: infra, labels: {kubernetes.io/service-name: shared}}
+addressType: IPv4
+ports: [{name: mesh, port: 15008}]
+endpoints: [{addresses: [10.1.2.1], targetRef: {kind: Pod, namespace: infra, name: shared-1}}]
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: out, namespace: team-a, labels: {istio.io/use-waypoint: shared, istio.io/use-waypoint-namespace: infra}}
+spec: {hosts: [a.out.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
+`
+
+// TestNodeFollowsWhatWaypointSees: what is for a host goes to its waypoint while that means the same registration, for whoever asks; registrations that
+// come and go in the waypoint's namespace are heard of.
+func TestNodeFollowsWhatWaypointSees(t *testing.T) {
+	const entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: theirs, namespace: infra}\nspec: {hosts: [\"HOST\"], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}\n"
+	cfg := load(t, "testdata/waypoint.txtar").mesh
+	r := registry.New(&cfg)
+	s, _ := r.Apply(changedBy(t, sharedWaypoint))
+	tr := translate.NewTranslator()
+	views := []*translate.View{
+		tr.Build(s, translate.Class{Kind: translate.Ambient}), tr.Build(s, translate.Class{Kind: translate.Ambient, View: "team-a"}),
+		tr.Build(s, translate.Class{Kind: translate.Waypoint, Gateway: registry.Ref{Namespace: "infra", Name: "shared"}}),
+	}
+	for _, step := range []struct {
+		what, text string
+		open       bool // for team-a
+	}{
+		{"nothing else", "apiVersion: v1\nkind: Namespace\nmetadata: {name: else}\n", true},
+		{"the same host", strings.Replace(entry, "HOST", "a.out.test", 1), false},
+		{"it goes", "-" + strings.Replace(entry, "HOST", "a.out.test", 1), true},
+		{"a pattern", strings.Replace(entry, "HOST", "*.out.test", 1), false},
+		{"another pattern", strings.Replace(entry, "HOST", "*.else.test", 1), true},
+	} {
+		next, changed := r.Apply(changedBy(t, step.text))
+		tr.Forget(changed)
+		for i := range views {
+			views[i], _ = tr.Update(views[i], next, changed)
+			sameView(t, step.what, views[i], next)
+		}
+		row, there := views[1].Get(resource.VirtualHost, "80/a.out.test")
+		if !there {
+			t.Fatalf("%s: team-a has no row", step.what)
+		}
+		if text := string(row.Value()); strings.Contains(text, "does not see this registration") == step.open {
+			t.Errorf("%s: %s", step.what, text)
+		}
+	}
+}
