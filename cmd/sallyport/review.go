@@ -327,7 +327,7 @@ func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.T
 		return err
 	}
 	stale := false
-	err = l.files.Decide(func(before []review.Decision) (d review.Decision, err error) {
+	err = l.files.Decide(cmd.Context(), func(before []review.Decision) (d review.Decision, err error) {
 		item, err := review.Find(review.Items(l.waiting, before, l.now), id, f.again)
 		if err != nil {
 			stale = true

@@ -11,9 +11,10 @@ import (
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/egress/audit/actions"
 	"github.com/sallyport/sallyport/egress/review"
+	"github.com/sallyport/sallyport/egress/suggest"
 )
 
-// appliedWithin is how long the API server may take; others wait for the configuration meanwhile.
+// appliedWithin is how long the API server may take, to try objects and then to take them; others who decide wait meanwhile.
 const appliedWithin = 8 * time.Second
 
 var (
@@ -33,22 +34,22 @@ func (h *handler) applies(ctx context.Context) error {
 	return nil
 }
 
-// approve makes an item's objects, and finds out whether they can be applied where they are to be: by the reader's token, and not where lint refuses them.
-func (l looked) approve(ctx context.Context, h *handler, i *review.Item, apply bool, p *reviewPage) (Prepared, error) {
-	changes, text, err := l.approval(i)
-	p.YAML = string(text)
-	if err != nil || !apply {
-		return nil, err
-	}
+// refused says that lint would refuse the objects among what the reader sees.
+func (m made) refused() error {
 	var more []config.Object
-	for _, c := range changes {
+	for _, c := range m.changes {
 		more = append(more, *c.After)
 	}
-	for _, x := range l.may.objections(l.may.config.objects(), more, l.now) {
+	for _, x := range m.may.objections(m.may.config.objects(), more, m.now) {
 		if x.Severity == admission.Error {
-			return nil, fmt.Errorf("it is not applied: %s", l.may.veil(x.String()))
+			return wrong{fmt.Errorf("it is not applied: %s", m.may.veil(x.String()))}
 		}
 	}
+	return nil
+}
+
+// prepare finds out whether the API server would take the objects by the reader's token.
+func (h *handler) prepare(ctx context.Context, changes []suggest.Change) (Prepared, error) {
 	ctx, cancel := context.WithTimeout(ctx, appliedWithin)
 	defer cancel()
 	token, _ := ctx.Value(tokenKey{}).(string)
@@ -64,10 +65,9 @@ func (h *handler) apply(ctx context.Context, r *http.Request, i *review.Item, re
 	if err := h.decided(ctx, r, i, actions.Applied, ready.String()); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, appliedWithin)
-	defer cancel()
 	if err := ready.Apply(ctx); err != nil {
-		return wrong{fmt.Errorf("it is in the log that %s is approved and applied, and it is not: %w", i.ID, err)}
+		h.Logger.Warn("console: objects are not applied as they were to be", "id", i.ID, "objects", ready.String(), "err", err)
+		return wrong{fmt.Errorf("it is in the log that %s is approved and applied, and applying it failed: %w", i.ID, err)}
 	}
 	h.Logger.Info("console: objects are applied", "objects", ready.String(), "by", readerOf(ctx).Name)
 	return nil

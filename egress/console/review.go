@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/config/decode"
-	"github.com/sallyport/sallyport/egress/audit/actions"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/detect"
 	"github.com/sallyport/sallyport/egress/review"
@@ -24,11 +22,12 @@ import (
 // reviewPage is what waits for a word, and what was decided.
 type reviewPage struct {
 	Waiting, Decided []item
-	More             int      // that wait, and are not shown
+	More, Older      int      // that wait, and that were decided, and are not shown
 	Cut              []string // namespaces of which there is more in the log than was read
 	Said             string
 	YAML             string // of what was approved just now
 	Applied          bool   // and it is applied
+	Asks             *word  // what was not said yet: whether the objects are to be applied
 	Applies          bool   // the page can apply what is approved, by the reader's token
 	WhyNot           string // it cannot
 }
@@ -171,9 +170,9 @@ func (l looked) page(p reviewPage) (v view, err error) {
 	}
 	p.More = max(0, len(p.Waiting)-mostItems)
 	p.Waiting = shares(p.Waiting, mostItems, func(i *item) string { return i.Namespace })
-	if len(p.Decided) > mostItems { // the newest stay
-		p.Decided = p.Decided[len(p.Decided)-mostItems:]
-	}
+	slices.SortStableFunc(p.Decided, func(a, b item) int { return b.Decision.At.Compare(a.Decision.At) })
+	p.Older = max(0, len(p.Decided)-mostItems)
+	p.Decided = shares(p.Decided, mostItems, func(i *item) string { return i.Namespace })
 	return view{Template: "review", Title: "Review", Fixed: true, basis: l.may.config.basis(), Data: p}, nil
 }
 
@@ -182,89 +181,26 @@ func (h *handler) decide(ctx context.Context, r *http.Request, _ asked) (v view,
 	if err := r.ParseForm(); err != nil {
 		return v, wrong{err}
 	}
-	id, reason, action := r.PostForm.Get("id"), r.PostForm.Get("reason"), r.PostForm.Get("action")
-	switch {
-	case !review.IsID(id):
-		return v, wrong{errors.New("id: it is no item's")}
-	case review.CheckReason(reason) != nil:
-		return v, wrong{fmt.Errorf("reason: %w", review.CheckReason(reason))}
-	case action == review.StateRejected && reason == "":
-		return v, wrong{errors.New("reason: say why it is rejected, for those who come after")}
-	}
-	switch action {
-	case review.StateApproved, review.StateRejected, review.StateSnoozed:
-	case actions.Applied:
-		if err := h.applies(ctx); err != nil {
-			return v, wrong{err}
-		}
-	default:
-		return v, wrong{errors.New("action: it is approved, applied, rejected or snoozed")}
+	said, err := h.word(ctx, r)
+	if err != nil {
+		return v, wrong{err}
 	}
 	c, err := h.reviewed(ctx)
 	if err != nil {
 		return v, err
 	}
-	said := word{id, action, reason, action == actions.Applied}
-	if said.apply {
-		said.action = review.StateApproved
-	}
+	var m made
 	if said.action != review.StateApproved {
-		return h.take(ctx, r, said, c, nil)
+		m, err = h.foresee(ctx, said, c, nil)
+	} else if _, err = h.seen(ctx); err == nil { // others wait for the registry no longer than it takes
+		err = c.Try(ctx, func(c *Config, of *registry.Registry) error {
+			m, err = h.foresee(ctx, said, c, of)
+			return err
+		})
 	}
-	if _, err := h.seen(ctx); err != nil { // others wait for the registry no longer than it takes
-		return v, err
-	}
-	err = c.Try(ctx, func(c *Config, of *registry.Registry) error {
-		v, err = h.take(ctx, r, said, c, of)
-		return err
-	})
-	return v, err
-}
-
-// word is what somebody says about an item.
-type word struct {
-	id, action, reason string
-	apply              bool // what is approved
-}
-
-// take records a word and keeps it. of is the registry that an approval's objects are tried on.
-func (h *handler) take(ctx context.Context, r *http.Request, said word, c *Config, of *registry.Registry) (v view, err error) {
-	l, err := h.look(ctx, c, of)
 	if err != nil {
 		return v, err
 	}
-	until := time.Time{}
-	if said.action == review.StateSnoozed {
-		until = l.now.Add(7 * 24 * time.Hour).UTC().Truncate(time.Second)
-	}
-	p := reviewPage{Said: said.id + " is " + said.action + ".", Applied: said.apply}
-	if err := h.applies(ctx); err != nil {
-		p.WhyNot = err.Error()
-	}
-	p.Applies = p.WhyNot == ""
-	by := cmp.Or(readerOf(ctx).Name, byPage)
-	err = l.files.Decide(func(before []review.Decision) (review.Decision, error) {
-		i, err := review.Find(review.Items(l.waiting, l.may.decisions(before), l.now), said.id, false)
-		var ready Prepared
-		if err == nil && said.action == review.StateApproved {
-			ready, err = l.approve(ctx, h, i, said.apply, &p)
-		}
-		if err != nil {
-			return review.Decision{}, wrong{err}
-		}
-		if err := h.decided(ctx, r, i, said.action, said.reason); err != nil {
-			return review.Decision{}, err
-		}
-		if ready != nil {
-			if err := h.apply(ctx, r, i, ready); err != nil {
-				return review.Decision{}, err
-			}
-		}
-		return i.Word(said.action, by, said.reason, l.now, until), nil
-	})
-	if err != nil {
-		return v, err
-	}
-	h.Logger.Info("console: a decision", "id", said.id, "action", said.action, "by", by, "from", r.RemoteAddr)
-	return l.page(p)
+	v.then = func(ctx context.Context) (view, error) { return h.take(ctx, r, m) }
+	return v, nil
 }

@@ -32,6 +32,8 @@ type view struct {
 	Fixed    bool // the page is not about a time: it has no filter
 	basis         // of a page about the configuration
 	Data     any
+	// then makes the page, if it is there, when others have their turn again: it waits for somebody else than the log and the configuration.
+	then func(context.Context) (view, error)
 }
 
 // shown is what all templates see.
@@ -56,6 +58,9 @@ var filtered = map[string]bool{"/": true, "/log": true, "/flows": true, "/host":
 
 // wrong is an error that is the reader's to mend.
 type wrong struct{ error }
+
+// halfway is an error that is the server's, and that the reader has to know.
+type halfway struct{ error }
 
 // missing is an error about what is not there.
 type missing struct{ error }
@@ -127,14 +132,22 @@ func (h *handler) make(ctx context.Context, r *http.Request, route string, p pag
 	return s, status
 }
 
-// inTurn waits until few enough other pages are being made, of this reader and of all. Who waits for the configuration, or to build a mesh,
-// keeps pages of the log from nothing meanwhile.
+// inTurn makes a page, a reader's few at a time.
 func (h *handler) inTurn(ctx context.Context, r *http.Request, a asked, route string, p page) (v view, err error) {
 	own, err := wait(ctx, h.each.reader(ctx))
 	if err != nil {
 		return v, err
 	}
 	defer own()
+	if v, err = h.amongAll(ctx, r, a, route, p); err == nil && v.then != nil {
+		return v.then(ctx)
+	}
+	return v, err
+}
+
+// amongAll waits until few enough other pages are being made. Who waits for the configuration, or to build a mesh,
+// keeps pages of the log from nothing meanwhile.
+func (h *handler) amongAll(ctx context.Context, r *http.Request, a asked, route string, p page) (v view, err error) {
 	if mesh, asks := about[route]; asks {
 		ctx = h.awaited(ctx)
 		if mesh {
@@ -158,7 +171,10 @@ func (h *handler) say(ctx context.Context, r *http.Request, err error) (string, 
 	var mend wrong
 	var gone missing
 	var closed forbidden
+	var known halfway
 	switch {
+	case errors.As(err, &known):
+		return known.Error(), http.StatusInternalServerError
 	case errors.As(err, &closed):
 		return closed.Error(), http.StatusForbidden
 	case errors.As(err, &mend):

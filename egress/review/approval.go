@@ -2,6 +2,9 @@ package review
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -30,6 +33,29 @@ func Approval(inForce suggest.Config, log *seen.Log, i *Item, now time.Time) ([]
 	var text bytes.Buffer
 	err := r.WriteYAML(&text)
 	return r.Changes, text.Bytes(), err
+}
+
+// Digest tells changes apart by what they write, and by what was there when they were made: 32 hexadecimal digits. What is approved is what was shown.
+func Digest(changes []suggest.Change) (string, error) {
+	sum := sha256.New()
+	for i := range changes {
+		c, was := &changes[i], ""
+		if c.Before != nil {
+			was = c.Before.Revision
+		}
+		var becomes []byte
+		if c.After != nil {
+			manifest, err := suggest.Manifest(c.After)
+			if err != nil {
+				return "", err
+			}
+			if becomes, err = json.Marshal(manifest); err != nil { // its keys are in order
+				return "", fmt.Errorf("%s: %w", c.Key(), err)
+			}
+		}
+		fmt.Fprintf(sum, "%q %q %q\n", c.Key(), was, becomes)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16]), nil
 }
 
 // Word is the decision that somebody takes about an item.

@@ -2,6 +2,7 @@ package review
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,8 +89,9 @@ func (f Files) read() (out []Decision, whole int64, err error) {
 	}
 }
 
-// Decide has one decision made, by somebody who sees all that were made before, and keeps it: on disk when it returns. Nobody else decides meanwhile.
-func (f Files) Decide(decide func([]Decision) (Decision, error)) error {
+// Decide has one decision made, by somebody who sees all that were made before, and keeps it: on disk when it returns. Nobody else decides meanwhile;
+// whoever waits for that does so until ctx ends.
+func (f Files) Decide(ctx context.Context, decide func([]Decision) (Decision, error)) error {
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return fmt.Errorf("decisions: %w", err)
 	}
@@ -98,7 +100,7 @@ func (f Files) Decide(decide func([]Decision) (Decision, error)) error {
 		return fmt.Errorf("decisions: %w", err)
 	}
 	defer func() { _ = lock.Close() }() // which gives the lock back
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+	if err := alone(ctx, lock); err != nil {
 		return fmt.Errorf("decisions: %s: %w", lock.Name(), err)
 	}
 	before, whole, err := f.read()
@@ -113,6 +115,28 @@ func (f Files) Decide(decide func([]Decision) (Decision, error)) error {
 		return fmt.Errorf("decisions: nothing was kept: %w", err)
 	}
 	return nil
+}
+
+// lockAgain is how often a lock that somebody has is asked for: a wait in the kernel would not end with ctx.
+const lockAgain = 20 * time.Millisecond
+
+// alone waits for the lock.
+func alone(ctx context.Context, lock *os.File) error {
+	again := time.NewTicker(lockAgain)
+	defer again.Stop()
+	for {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("somebody else decides all the while: %w", err)
+		}
+		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil || !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+	}
 }
 
 func (f Files) append(before []Decision, whole int64, d Decision) error {

@@ -1,6 +1,7 @@
 package review_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/egress/review"
 	"github.com/sallyport/sallyport/egress/seen"
 	"github.com/sallyport/sallyport/egress/suggest"
@@ -27,7 +30,7 @@ func word(host, action string) review.Decision {
 
 func keep(t *testing.T, f review.Files, d review.Decision) {
 	t.Helper()
-	if err := f.Decide(func([]review.Decision) (review.Decision, error) { return d, nil }); err != nil {
+	if err := f.Decide(t.Context(), func([]review.Decision) (review.Decision, error) { return d, nil }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -79,7 +82,7 @@ func TestTogether(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 20 {
 		group.Go(func() {
-			err := f.Decide(func(before []review.Decision) (review.Decision, error) {
+			err := f.Decide(t.Context(), func(before []review.Decision) (review.Decision, error) {
 				d := word(fmt.Sprintf("h%d.test", i), review.StateRejected)
 				d.Records = uint64(len(before))
 				return d, nil
@@ -127,7 +130,7 @@ func TestCutOff(t *testing.T) {
 func TestRefused(t *testing.T) {
 	f := review.Files{Dir: t.TempDir()}
 	no := errors.New("no")
-	if err := f.Decide(func([]review.Decision) (review.Decision, error) { return review.Decision{}, no }); !errors.Is(err, no) {
+	if err := f.Decide(t.Context(), func([]review.Decision) (review.Decision, error) { return review.Decision{}, no }); !errors.Is(err, no) {
 		t.Error(err)
 	}
 	if got, err := f.Read(); err != nil || len(got) != 0 {
@@ -157,5 +160,44 @@ func TestBounded(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(f.Dir, "decisions.1.jsonl")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNobodyWaitsForever: who waits for somebody else's word waits as long as their context, and nothing is done for them then.
+func TestNobodyWaitsForever(t *testing.T) {
+	f := review.Files{Dir: t.TempDir()}
+	err := f.Decide(t.Context(), func([]review.Decision) (review.Decision, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := f.Decide(ctx, func([]review.Decision) (review.Decision, error) {
+			t.Error("two decide at the same time")
+			return word("b.test", review.StateRejected), nil
+		}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		return word("a.test", review.StateRejected), nil
+	})
+	if got, unread := f.Read(); err != nil || unread != nil || len(got) != 1 {
+		t.Error(got, err, unread)
+	}
+}
+
+// TestDigest: it is another one where anything else would be written, or written over something else, and the same otherwise.
+func TestDigest(t *testing.T) {
+	object := func(host string) *config.Object {
+		read := decode.File("x.yaml", []byte("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: x, namespace: shop}\nspec: {hosts: ["+host+"], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}\n"))
+		return &read.Objects[0]
+	}
+	seen := map[string]bool{}
+	for _, changes := range [][]suggest.Change{
+		{{After: object("a.test")}}, {{After: object("b.test")}}, {{Before: object("b.test"), After: object("a.test")}}, {{Before: object("c.test"), After: object("a.test")}},
+		{{After: object("a.test")}, {After: object("b.test")}}, {{After: object("b.test")}, {After: object("a.test")}},
+	} {
+		one, err := review.Digest(changes)
+		two, again := review.Digest(changes)
+		if err != nil || again != nil || one != two || len(one) != 32 || seen[one] {
+			t.Error(one, two, err, again)
+		}
+		seen[one] = true
 	}
 }

@@ -76,7 +76,7 @@ func (v *view) follow(ctx context.Context, over func() bool) {
 			v.fail(err)
 			return
 		case changes := <-batches:
-			v.apply(changes)
+			v.apply(ctx, changes)
 			first()
 		case <-look.C:
 			if v.failed() {
@@ -87,7 +87,7 @@ func (v *view) follow(ctx context.Context, over func() bool) {
 				return
 			}
 		case <-again.C:
-			v.reload()
+			v.reload(ctx)
 		}
 	}
 }
@@ -109,8 +109,13 @@ func (v *view) failed() bool {
 	return v.problem != nil
 }
 
-func (v *view) apply(changes []config.Change) {
-	v.turn <- struct{}{}
+// apply takes changes over, unless ctx ends before it has its turn.
+func (v *view) apply(ctx context.Context, changes []config.Change) {
+	select {
+	case v.turn <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
 	defer func() { <-v.turn }()
 	if v.failed() {
 		return
@@ -129,9 +134,13 @@ func (v *view) apply(changes []config.Change) {
 }
 
 // reload takes over the mesh's settings where they changed. Wrong ones leave those of before, as in the controller, which says so.
-func (v *view) reload() {
+func (v *view) reload(ctx context.Context) {
 	settings, err := v.settings()
-	v.turn <- struct{}{}
+	select {
+	case v.turn <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
 	defer func() { <-v.turn }()
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -23,7 +23,7 @@ func readView(t *testing.T) *view {
 	v := newView(Options{Access: &rest.Config{Host: "https://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)})
 	v.source = kube.NewDeciding(&rest.Config{Host: "https://127.0.0.1:1"}, kube.Options{})
 	v.registry = registry.NewUnread(&settings)
-	v.apply(changesOf(t, "a"))
+	v.apply(t.Context(), changesOf(t, "a"))
 	return v
 }
 
@@ -49,12 +49,15 @@ func TestTry(t *testing.T) {
 		if len(would.Services("b.test")) != 1 || len(would.Services("a.test")) != 1 || len(r.Snapshot().Services("b.test")) != 0 {
 			t.Error("what would be is not what was asked for, or is left there")
 		}
-		go func() { defer close(applied); v.apply(changesOf(t, "c")) }()
+		go func() { defer close(applied); v.apply(t.Context(), changesOf(t, "c")) }()
 		busy, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := v.try(busy, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("a second one has the registry, too: %v", err)
 		}
+		v.apply(busy, changesOf(t, "d")) // neither of them waits when the reader ends
+		v.settings = func() (mesh.Config, error) { return mesh.Default(), nil }
+		v.reload(busy)
 		if now, err := v.config(); err != nil || now.Snapshot != before.Snapshot || c.Snapshot != before.Snapshot {
 			t.Errorf("readers wait, or see what is tried: %v", err)
 		}
@@ -77,7 +80,7 @@ func TestBroken(t *testing.T) {
 	if _, err := v.config(); !errors.Is(err, errBroken) || !v.failed() {
 		t.Errorf("it goes on with a registry that may be broken: %v", err)
 	}
-	v.apply(changesOf(t, "b")) // what comes in until it is read anew
+	v.apply(t.Context(), changesOf(t, "b")) // what comes in until it is read anew
 	if err := v.try(t.Context(), nil); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
