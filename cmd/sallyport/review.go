@@ -19,7 +19,6 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/review"
-	"github.com/sallyport/sallyport/egress/review/apply"
 	"github.com/sallyport/sallyport/egress/seen"
 	"github.com/sallyport/sallyport/egress/suggest"
 )
@@ -27,7 +26,7 @@ import (
 type reviewFlags struct {
 	observed
 	decisions, output, reason, write, until, forTime string
-	all, again, apply                                bool
+	all, again, apply, yes, dryRun                   bool
 }
 
 const reviewMeans = `What waits is a workload (namespace and service account), a host and a port that was seen, and of which the
@@ -85,8 +84,9 @@ func reviewApproveCommand() *cobra.Command {
 		Long: `Approve what waits under an id: print the objects that let it through, or --write them into a file that is not
 there yet, and keep the decision. With --apply they are applied to the cluster with the rights of your own
 kubeconfig, after a trial that changes nothing: what you may not write, what lint refuses, what changed
-meanwhile and what another program applies is refused, and then nothing is approved. Else pipe them to
-kubectl apply -f -.
+meanwhile and what another program writes is refused, and then nothing is approved. They are shown first, and you
+are asked; with --yes they are printed afterwards, and with --dry-run they are shown, and nothing is approved.
+Without --apply, pipe them to kubectl apply -f -.
 
 An id whose evidence is gone, or that was decided already, is refused: exit code 1.`,
 		Example: `  sallyport review approve b9dd30d8802c --up ./egress --write ./egress/partner.yaml --reason 'asked for in OPS-7'
@@ -97,6 +97,8 @@ An id whose evidence is gone, or that was decided already, is refused: exit code
 	}
 	f.addWord(cmd)
 	cmd.Flags().BoolVar(&f.apply, "apply", false, "apply the objects to the cluster, with the rights of your kubeconfig")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --apply: without a question, as where there is no terminal")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "with --apply: try it without effect and show the objects; nothing is approved")
 	cmd.Flags().StringVar(&f.write, "write", "", "file that the objects are written to, such as one in the configuration's directory")
 	return cmd
 }
@@ -255,33 +257,39 @@ func (f *reviewFlags) approve(cmd *cobra.Command, id string) error {
 	if err := f.mayApply(); err != nil {
 		return err
 	}
-	return f.decide(cmd, id, review.StateApproved, time.Time{}, func(l looked, i *review.Item) (func() error, error) {
-		changes, text, err := review.Approval(l.inForce, l.log, i, l.now)
-		if err != nil {
+	var text []byte
+	err := f.decide(cmd, id, review.StateApproved, time.Time{}, func(l looked, i *review.Item) (act func() error, err error) {
+		var changes []suggest.Change
+		if changes, text, err = review.Approval(l.inForce, l.log, i, l.now); err != nil {
 			return nil, err
+		}
+		if f.apply {
+			ready, err := f.prepare(cmd.Context(), l, changes)
+			if err == nil {
+				err = f.agreed(cmd, text)
+			}
+			return func() error { return f.applied(cmd, i, ready) }, err
 		}
 		if f.write != "" {
 			if _, err := os.Lstat(f.write); err == nil {
 				return nil, errThere(f.write)
 			}
 		}
-		var ready apply.Prepared
-		if f.apply {
-			if ready, err = f.prepare(cmd.Context(), l, changes); err != nil {
-				return nil, err
-			}
-		}
 		return func() error {
 			if f.write != "" {
-				if err := writeNew(f.write, text); err != nil {
-					return err
-				}
-			} else if _, err := cmd.OutOrStdout().Write(text); err != nil {
-				return err
+				return writeNew(f.write, text)
 			}
-			return f.applied(cmd, i, ready)
+			_, err := cmd.OutOrStdout().Write(text)
+			return err
 		}, nil
 	})
+	switch {
+	case errors.Is(err, errOnlyShown):
+		return nil
+	case err == nil && f.apply && f.yes: // what is there is there, whether or not it can be printed
+		_, err = cmd.OutOrStdout().Write(text)
+	}
+	return err
 }
 
 func errThere(path string) error {
@@ -306,8 +314,8 @@ func writeNew(path string, text []byte) error {
 // errLakeTakesNone says why there are no words with --lake.
 var errLakeTakesNone = usageError{errors.New("--lake: a word is recorded before it counts, and a lake takes no records: name the log of an audit server, with --data or --kubeconfig. review list reads a lake")}
 
-// decide keeps a decision about an id, once it is recorded, and what it is about is done. prepare, if any, finds out whether that can be
-// done, and how. A stale id is refused.
+// decide keeps a decision about an id, once it is recorded, and what it is about is done. prepare, if any, finds out before whether that can be
+// done, and how; others decide meanwhile. A stale id is refused.
 func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.Time, prepare func(looked, *review.Item) (act func() error, err error)) error {
 	if f.log.lake.where != "" {
 		return errLakeTakesNone
@@ -326,36 +334,55 @@ func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.T
 	if err != nil {
 		return err
 	}
-	stale := false
-	err = l.files.Decide(cmd.Context(), func(before []review.Decision) (d review.Decision, err error) {
+	stale, done := false, false
+	find := func(before []review.Decision) (*review.Item, error) {
 		item, err := review.Find(review.Items(l.waiting, before, l.now), id, f.again)
+		stale = err != nil
+		return item, err
+	}
+	act := func() error { return nil }
+	if prepare != nil {
+		before, err := l.files.Read()
 		if err != nil {
-			stale = true
-			return d, err
+			return err
 		}
-		act := func() error { return nil }
-		if prepare != nil {
-			if act, err = prepare(l, item); err != nil {
-				return d, err
-			}
+		item, err := find(before)
+		if err != nil {
+			return refusedAsStale(cmd, err)
+		}
+		if act, err = prepare(l, item); err != nil {
+			return err
+		}
+	}
+	err = l.files.Decide(cmd.Context(), func(before []review.Decision) (d review.Decision, err error) {
+		item, err := find(before)
+		if err != nil {
+			return d, err
 		}
 		if err := f.tell(cmd.Context(), item, action, f.reason); err != nil {
 			return d, err
 		}
 		if err := act(); err != nil {
-			return d, fmt.Errorf("it is in the log that %s is %s, and it is not: %w", id, action, err)
+			return d, fmt.Errorf("it is in the log that %s is %s, and that was not kept, since it failed: %w", id, action, err)
 		}
+		done = true
 		return item.Word(action, who, f.reason, l.now, until), nil
 	})
 	switch {
 	case stale:
-		fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: %v\n", err)
-		return answerNo{}
+		return refusedAsStale(cmd, err)
+	case done && err != nil:
+		return fmt.Errorf("it is in the log that %s is %s, and it is done, objects that were to be applied or written are; that it is decided could not be kept: %w", id, action, err)
 	case err != nil:
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: %s is %s, by %s\n", id, action, who)
 	return nil
+}
+
+func refusedAsStale(cmd *cobra.Command, err error) error {
+	fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: %v\n", err)
+	return answerNo{}
 }
 
 // caller is who runs this, by the operating system's word: the user's name, or its number where it has none.

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
@@ -20,7 +25,13 @@ import (
 // mayApply says whether there is something to apply to.
 func (f *reviewFlags) mayApply() error {
 	switch {
+	case !f.apply && (f.yes || f.dryRun):
+		return usageError{errors.New("--yes and --dry-run: they are about --apply")}
 	case !f.apply:
+	case f.yes && f.dryRun:
+		return usageError{errors.New("--yes and --dry-run: give one of them")}
+	case f.write != "":
+		return usageError{errors.New("--write and --apply: give one of them; what is applied is printed")}
 	case f.source.up != "" || f.source.configDir != "":
 		return usageError{errors.New("--apply: it is for a cluster's objects (--kubeconfig); of a directory name a file with --write")}
 	case !f.log.cluster.meant():
@@ -58,15 +69,54 @@ func (f *reviewFlags) prepare(ctx context.Context, l looked, changes []suggest.C
 	return ready, nil
 }
 
-// applied records what is about to be applied, and applies it.
-func (f *reviewFlags) applied(cmd *cobra.Command, item *review.Item, ready apply.Prepared) error {
-	if !f.apply {
+// errOnlyShown ends what was to be shown only.
+var errOnlyShown = errors.New("it is only shown")
+
+// agreed shows what is to be applied, and says whether it is to be.
+func (f *reviewFlags) agreed(cmd *cobra.Command, text []byte) error {
+	if f.yes {
 		return nil
 	}
+	terminal, is := cmd.InOrStdin().(*os.File)
+	if is = is && term.IsTerminal(int(terminal.Fd())); !is && !f.dryRun {
+		return usageError{errors.New("--apply: there is no terminal to ask on: give --yes, or --dry-run to see the objects")}
+	}
+	if _, err := cmd.OutOrStdout().Write(text); err != nil {
+		return err
+	}
+	if f.dryRun {
+		fmt.Fprintln(cmd.ErrOrStderr(), "sallyport: the API server would take these from you; nothing is approved, and nothing applied")
+		return errOnlyShown
+	}
+	return agrees(cmd.Context(), terminal, cmd.ErrOrStderr())
+}
+
+// agrees waits for a yes; anything else is a no.
+func agrees(ctx context.Context, in io.Reader, out io.Writer) error {
+	fmt.Fprint(out, "sallyport: approve and apply these? [y/N] ")
+	line := make(chan string, 1)
+	go func() { // ends with the line, or with the process
+		text, _ := bufio.NewReader(in).ReadString('\n') // no line is a no
+		line <- text
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case text := <-line:
+		if text = strings.ToLower(strings.TrimSpace(text)); text == "y" || text == "yes" {
+			return nil
+		}
+	}
+	fmt.Fprintln(out, "sallyport: nothing is approved, and nothing applied")
+	return answerNo{}
+}
+
+// applied records what is about to be applied, and applies it, whether or not somebody interrupts it then.
+func (f *reviewFlags) applied(cmd *cobra.Command, item *review.Item, ready apply.Prepared) error {
 	if err := f.tell(cmd.Context(), item, actions.Applied, ready.String()); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), answerWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), answerWithin)
 	defer cancel()
 	if err := ready.Apply(ctx); err != nil {
 		return err

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -75,6 +79,46 @@ func (a *clusterLab) byToken(t *testing.T, changes []suggest.Change) {
 	for name, token := range map[string]string{"a reader's": token.Status.Token, "nobody's": "x"} {
 		if _, err := applyTo(access)(t.Context(), token, changes); err == nil || !strings.Contains(err.Error(), "your own rights") && !strings.Contains(err.Error(), "does not know you") {
 			t.Errorf("with %s token: %v", name, err)
+		}
+	}
+}
+
+// TestAskedBeforeItIsApplied: what is applied was shown before and agreed to, or asked for with --yes; with --dry-run it is shown only.
+func TestAskedBeforeItIsApplied(t *testing.T) {
+	for answer, want := range map[string]error{"y\n": nil, "Yes\n": nil, "\n": answerNo{}, "n\n": answerNo{}, "": answerNo{}, "yesterday\n": answerNo{}} {
+		if err := agrees(t.Context(), strings.NewReader(answer), io.Discard); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", answer, err, want)
+		}
+	}
+	silent, write := io.Pipe()
+	t.Cleanup(func() { write.Close() })
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := agrees(interrupted, silent, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for _, tt := range []struct {
+		flags reviewFlags
+		want  error
+		shown bool
+	}{
+		{reviewFlags{apply: true, dryRun: true}, errOnlyShown, true}, {reviewFlags{apply: true, yes: true}, nil, false},
+	} {
+		var out bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetIn(strings.NewReader("y\n")) // which is no terminal
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		if err := tt.flags.agreed(cmd, []byte("kind: X\n")); !errors.Is(err, tt.want) || (out.Len() > 0) != tt.shown {
+			t.Errorf("%+v: %v, %q", tt.flags, err, out.String())
+		}
+		if err := (&reviewFlags{apply: true}).agreed(cmd, nil); !errors.As(err, new(usageError)) {
+			t.Errorf("without a terminal: %v", err)
+		}
+	}
+	for _, f := range []reviewFlags{{yes: true}, {dryRun: true}, {apply: true, yes: true, dryRun: true}, {apply: true, observed: observed{}, write: "x.yaml"}} {
+		if err := f.mayApply(); !errors.As(err, new(usageError)) {
+			t.Errorf("%+v: %v", f, err)
 		}
 	}
 }

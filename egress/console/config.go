@@ -32,9 +32,11 @@ type Config struct {
 	AsOf time.Time
 }
 
-// Lending makes c lend a registry that nothing else has.
+var errBroken = errors.New("a question broke what is known of the configuration: it is read anew, or with the server's next start")
+
+// Lending makes c lend a registry that nothing else has. Where somebody does not come back as they should, nobody knows what is in it, and it is lent no more.
 func (c *Config) Lending(r *registry.Registry) *Config {
-	turn := make(turns, 1)
+	turn, broken := make(turns, 1), false
 	c.Snapshot = r.Snapshot()
 	c.Try = func(ctx context.Context, f func(*Config, *registry.Registry) error) error {
 		done, err := wait(ctx, turn)
@@ -42,7 +44,13 @@ func (c *Config) Lending(r *registry.Registry) *Config {
 			return err
 		}
 		defer done()
-		return f(c, r)
+		if broken {
+			return missing{errBroken}
+		}
+		broken = true // unless f returns
+		err = f(c, r)
+		broken = false
+		return err
 	}
 	return c
 }

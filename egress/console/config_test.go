@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -138,6 +139,23 @@ func TestReviewOnThePage(t *testing.T) {
 	}
 	if code := get(t, served(t, nil, nil), "localhost", "/review").StatusCode; code != http.StatusNotFound {
 		t.Errorf("without a configuration: %d", code)
+	}
+}
+
+// TestBrokenIsNotLent: after a question that did not come back as it should nobody is lent what it left.
+func TestBrokenIsNotLent(t *testing.T) {
+	settings := mesh.Default()
+	c := (&Config{}).Lending(registry.New(&settings))
+	fine := func(*Config, *registry.Registry) error { return nil }
+	if err := c.Try(t.Context(), fine); err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = c.Try(t.Context(), func(*Config, *registry.Registry) error { panic("broken") })
+	}()
+	if err := c.Try(t.Context(), fine); !errors.Is(err, missing{errBroken}) {
+		t.Errorf("what may be broken is lent: %v", err)
 	}
 }
 

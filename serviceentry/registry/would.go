@@ -9,8 +9,8 @@ func (r *Registry) Would(changes ...config.Change) *Snapshot {
 	for i, c := range changes {
 		back[i] = config.Change{Key: c.Key, Object: r.objects[c.Key]}
 	}
+	defer r.Apply(back) // also where what was asked for cannot be tried
 	would, _ := r.Apply(changes)
-	r.Apply(back)
 	if would == snap {
 		return snap
 	}
