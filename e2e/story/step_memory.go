@@ -97,7 +97,8 @@ func manyRegistered(ctx context.Context, s *Scene) (err error) {
 
 // sidecarHolds is the memory, in bytes, of the Envoy of a new pod that has used some hosts of so many.
 func (s *Scene) sidecarHolds(ctx context.Context, registered int, fetch string) (int64, error) {
-	if err := errors.Join(s.Config.Write(manyFile, manyEntries(registered)), s.SetFetch(fetch), s.App.Restart(ctx, true)); err != nil {
+	// A controller that starts has read all of it before it answers anybody.
+	if err := errors.Join(s.Config.Write(manyFile, manyEntries(registered)), s.SetFetch(fetch), s.Controller.kill(ctx), s.Controller.up(ctx), s.App.Restart(ctx, true)); err != nil {
 		return 0, err
 	}
 	if err := world.Within(ctx, time.Minute, func() error { return s.uses(ctx, manyHost(registered-1)) }); err != nil {
