@@ -174,6 +174,35 @@ func TestExplainOutsideByWaypoint(t *testing.T) {
 	}
 }
 
+// TestExplainOutsideAsAskedAtWaypoint: a policy that closes paths, or ports, is not got around by a route at the waypoint, where the client is asked about.
+func TestExplainOutsideAsAskedAtWaypoint(t *testing.T) {
+	const objects = `---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: out, namespace: shop}
+spec: {hosts: [out.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}, {number: 8080, name: http-more, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: out, namespace: shop}
+spec: {hosts: [out.test], http: [{MOREroute: [{destination: {host: out.testPORT}}]}]}
+`
+	for _, c := range []struct{ more, port, url, verdict, reason string }{
+		{"", "", "http://out.test/", "allow", "led there by VirtualService shop/out"},
+		{"rewrite: {authority: out.test}, ", "", "http://out.test/", "allow", "led there by VirtualService shop/out"},
+		{"timeout: 1s, ", ", port: {number: 8080}", "http://out.test:8080/", "allow", "led there by VirtualService shop/out"},
+		{"", ", port: {number: 8080}", "http://out.test/", "deny", "port 8080 of out.test"},
+		{"rewrite: {uri: /admin}, ", "", "http://out.test/", "deny", "a rewrite of the path"},
+		{"rewrite: {uriRegexRewrite: {match: /a, rewrite: /b}}, ", "", "http://out.test/", "deny", "a rewrite of the path"},
+		{"rewrite: {authority: else.test}, ", "", "http://out.test/", "deny", "a rewrite of the authority"},
+	} {
+		e := explained(t, read(t, true, frontedObjects+strings.NewReplacer("MORE", c.more, "PORT", c.port).Replace(objects)), policy.Question{From: "calm/app", URL: c.url})
+		if e.Verdict != c.verdict || e.Waypoint != "shop/waypoint" || !strings.Contains(e.Reason, c.reason) || c.verdict == "deny" && e.DecidedBy.Name != "out" {
+			t.Errorf("%+v: %s at %q, %+v, %s", c, e.Verdict, e.Waypoint, e.DecidedBy, e.Reason)
+		}
+	}
+}
+
 // TestExplainOtherRegistrationAtWaypoint: where a waypoint sees another registration of a host than the client, whose policies are others, nothing goes
 // there; entries that count as one are one there, too.
 func TestExplainOtherRegistrationAtWaypoint(t *testing.T) {

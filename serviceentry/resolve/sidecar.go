@@ -64,6 +64,7 @@ type SidecarHost struct {
 	Shut      []uint32         // ports at which a pattern of another namespace would take the host
 	MeshTLS
 	AllTake []uint32 // ports of a headless service at which all of its pods take mutual TLS
+	Asked   bool     // at a waypoint: EgressPolicies are asked about clients for the host, and what is asked for stays what it is
 	Front   *Front   // the waypoint that it is reached through; nil without one
 	Led     *Led     // what a VirtualService makes of the way to it; nil without one
 	// Rest is what happens to connections by address that the host does not take: they are nobody's. It is set where single

@@ -54,6 +54,9 @@ func (h *SidecarHost) Routes(p registry.Port) []Route {
 	routes := h.routes(p)
 	for i := range routes {
 		r := &routes[i]
+		if h.Asked {
+			r.asAsked(h.Service, p)
+		}
 		if r.Does == Close || r.Does == NotRegistered || r.By != (config.Key{}) {
 			continue
 		}

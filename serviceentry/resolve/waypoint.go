@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -143,7 +144,8 @@ func (w WaypointProxy) Before(host string) (SidecarHost, bool) {
 		return SidecarHost{}, false
 	}
 	h := w.reachedByMutual(svc)
-	h.Contested = w.Means(svc) != ""
+	h.Contested, h.Asked = w.Means(svc) != "", svc.External
+	h.Yields = w.snap.Yielded(svc, w.Namespace, w.scope) // an address is one host's, a Service's before an entry's
 	if v := w.snap.RoutesBySource(svc, w.Namespace); v != nil {
 		h.Led = nil
 		h.close(v.Key, v.Revision, "sourceNamespace and sourceLabels are not told at a waypoint, which all clients of the Service come by", "remove them, and write an AuthorizationPolicy for the Service where they are to keep others out")
@@ -157,6 +159,37 @@ func (w WaypointProxy) Before(host string) (SidecarHost, bool) {
 		h.Led = &led
 	}
 	return h, true
+}
+
+// asAsked closes the destinations of a route for what is asked for at a port where the egress gateway would be asked for something else: policies
+// were asked about the client for this alone, and there they are asked about the waypoint.
+func (r *Route) asAsked(svc *registry.Service, port registry.Port) {
+	if r.HTTP == nil {
+		return
+	}
+	shut := func(list []To) {
+		for i := range list {
+			t := &list[i]
+			why, fix := "", "remove the rewrite, or send it from the app"
+			switch rw := r.HTTP.Rewrite; {
+			case t.Closed != nil:
+			case rw != nil && (rw.URI != "" || rw.Regex != nil):
+				why = "a rewrite of the path"
+			case rw != nil && rw.Authority != "" && rw.Authority != svc.Host:
+				why = "a rewrite of the authority to " + rw.Authority
+			case t.Service != nil && t.Port.Number != port.Number:
+				why, fix = fmt.Sprintf("port %d of %s", t.Port.Number, t.Service.Host), fmt.Sprintf("name port %d", port.Number)
+			}
+			if why != "" {
+				t.Closed = &registry.Closed{By: r.By, Revision: r.Revision, Why: r.Field + ": " + why + " leads to what EgressPolicies were not asked about for the client at the waypoint", Fix: fix}
+			}
+		}
+	}
+	shut(r.To)
+	shut(r.Mirrors)
+	if r.Does == Forward {
+		r.closeIfAll()
+	}
 }
 
 // end is where a route of a Service leads, as far as waypoints lead there: to Services of the mesh that are no gateways, and whom it is the route's to reach. A

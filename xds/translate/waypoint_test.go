@@ -281,3 +281,34 @@ func TestNodeFollowsWhatWaypointSees(t *testing.T) {
 		}
 	}
 }
+
+// TestAddressesBehindWaypointAreTheirOwners: an entry that writes the address of a Service behind the same waypoint does not get what is for that, whoever
+// comes first, and of two hosts with one address one has it.
+func TestAddressesBehindWaypointAreTheirOwners(t *testing.T) {
+	const service = "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: team-b, labels: {istio.io/use-waypoint: shared, istio.io/use-waypoint-namespace: infra}}\nspec: {clusterIP: 203.0.113.9, ports: [{name: http, port: 80}]}\n"
+	const entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: takes, namespace: istio-system, labels: {istio.io/use-waypoint: shared, istio.io/use-waypoint-namespace: infra}}\nspec: {exportTo: [\"*\"], hosts: [a.takes.test, b.takes.test], addresses: [203.0.113.9], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}\n"
+	cfg := load(t, "testdata/waypoint.txtar").mesh
+	r := registry.New(&cfg)
+	s, _ := r.Apply(changedBy(t, sharedWaypoint))
+	tr := translate.NewTranslator()
+	v := tr.Build(s, translate.Class{Kind: translate.Waypoint, Gateway: registry.Ref{Namespace: "infra", Name: "shared"}})
+	for _, step := range []struct{ what, text, to string }{
+		{"an entry", entry, "a.takes.test"},
+		{"a Service", service, "web.team-b.svc.cluster.local"},
+		{"the entry again", "-" + entry, "web.team-b.svc.cluster.local"},
+		{"which comes back", entry, "web.team-b.svc.cluster.local"},
+		{"the Service goes", "-" + service, "a.takes.test"},
+	} {
+		next, changed := r.Apply(changedBy(t, step.text))
+		tr.Forget(changed)
+		v, _ = tr.Update(v, next, changed)
+		sameView(t, step.what, v, next)
+		row, there := v.Get(resource.VirtualHost, "connect_terminate/203.0.113.9:80")
+		if !there {
+			t.Fatalf("%s: nothing has the address", step.what)
+		}
+		if text := string(row.Value()); !strings.Contains(text, step.to) {
+			t.Errorf("%s: want it to lead to %s: %s", step.what, step.to, text)
+		}
+	}
+}
