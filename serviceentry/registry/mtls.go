@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"istio.io/api/label"
-
-	"github.com/sallyport/sallyport/config"
 )
 
 // Meshed says whether an endpoint takes mutual TLS of the mesh at a port of its own: a proxy stands before it, as its label says, and no
@@ -100,7 +98,7 @@ func (s *Snapshot) Inbound(ns string, labels map[string]string, address string) 
 	}
 	ports := s.portsOf(ns, labels, address)
 	for number := range modes.Ports {
-		if _, there := ports[number]; !there && !config.IsOwnPort(number) {
+		if _, there := ports[number]; !there && !slices.Contains(AgentPorts, number) {
 			ports[number] = InboundPort{Number: number}
 		}
 	}
@@ -197,3 +195,6 @@ func modeOf(word string) MTLSMode {
 	}
 	return Permissive
 }
+
+// AgentPorts are the agent's own in a pod: probes and metrics, which come from outside of the mesh. No PeerAuthentication counts at them.
+var AgentPorts = []uint32{15020, 15021, 15090}

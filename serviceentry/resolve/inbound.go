@@ -96,5 +96,5 @@ func (p inboundPort) inside(shows Shows) Let {
 // OnlyMutual says whether what is closed at a port is so because it is not mutual TLS of the mesh; otherwise it is TLS where requests are read.
 func (in Inbound) OnlyMutual(port uint32) bool { return in.port(port).Mode == registry.Strict }
 
-// OwnPorts are the agent's own: probes and metrics, which come from outside of the mesh.
-var OwnPorts = []uint32{15020, 15021, 15090}
+// OwnPorts are the agent's own.
+var OwnPorts = registry.AgentPorts

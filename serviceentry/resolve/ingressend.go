@@ -124,7 +124,7 @@ func (r *IngressRow) toDatagrams(t To, by Route, d route.Destination, number uin
 	if !ok {
 		return t.close(by, d, fmt.Sprintf("has no port %d for UDP", number), "name one that it is registered with")
 	}
-	if tls := t.Rule.TLSFor(number); tls != nil && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual) && !tls.Always() {
+	if tls := t.Rule.TLSFor(number); tls != nil && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual) && tls.By == nil {
 		return t.close(by, d, fmt.Sprintf("takes TLS at port %d by its DestinationRule, which there is none of over UDP", number), "set tls for its other ports only (portLevelSettings)")
 	}
 	t.Port = port
