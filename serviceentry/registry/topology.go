@@ -123,10 +123,22 @@ func (b *batch) settleTopology() {
 		return
 	}
 	b.next.topology, b.changed.Networks = is, true
+	b.readdressHeadless()
 	if was != nil && is != nil && was.own == is.own && maps.Equal(was.networks, is.networks) && slices.Equal(was.ranges, is.ranges) {
 		return // only gateways are others
 	}
 	b.peopleEverywhere()
+}
+
+// readdressHeadless marks headless Services, whose addresses are those of the endpoints that are reached straight.
+func (b *batch) readdressHeadless() {
+	for _, in := range b.index.services {
+		for key, spec := range in {
+			if headless(spec) {
+				b.dirty[key] = true
+			}
+		}
+	}
 }
 
 // topologyNow is what labels and settings say.
