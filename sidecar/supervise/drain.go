@@ -72,30 +72,26 @@ func (s *Supervisor) endSessions() {
 }
 
 // sessions adds up the open ones.
-func sessions(stats string) (sum int) {
-	for line := range strings.Lines(stats) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
-		if n, err := strconv.Atoi(value); err == nil && ok && strings.HasSuffix(name, ".downstream_sess_active") {
-			sum += n
-		}
-	}
-	return sum
+func sessions(stats string) int {
+	return sum(stats, func(name string) bool { return strings.HasSuffix(name, ".downstream_sess_active") })
 }
 
 // connections adds up the listeners' open connections, without those of the admin interface, of the page of
 // statistics and of the agent's questions, which are not anybody's traffic, and without those from one of its listeners to another (envoy_internal), which are kept for the next
 // of somebody's, and end with these where they carry any. The numbers of each worker are part of their listener's.
 func connections(stats string) int {
-	sum := 0
+	return sum(stats, func(name string) bool {
+		return strings.HasPrefix(name, "listener.") && !strings.HasPrefix(name, "listener.admin.") && !strings.HasPrefix(name, "listener.questions.") &&
+			!strings.HasPrefix(name, "listener.envoy_internal_") && !strings.Contains(name, ".worker_") && !strings.Contains(name, "prometheus_stats")
+	})
+}
+
+// sum adds up the statistics that count, of Envoy's text of them.
+func sum(stats string, counts func(name string) bool) (sum int) {
 	lines := bufio.NewScanner(strings.NewReader(stats))
 	for lines.Scan() {
 		name, value, ok := strings.Cut(lines.Text(), ": ")
-		if !ok || !strings.HasPrefix(name, "listener.") || strings.HasPrefix(name, "listener.admin.") ||
-			strings.HasPrefix(name, "listener.envoy_internal_") || strings.Contains(name, ".worker_") || strings.Contains(name, "prometheus_stats") ||
-			strings.HasPrefix(name, "listener.questions.") {
-			continue
-		}
-		if n, err := strconv.Atoi(value); err == nil {
+		if n, err := strconv.Atoi(value); err == nil && ok && counts(name) {
 			sum += n
 		}
 	}

@@ -112,10 +112,7 @@ func (t *Table) ask(ctx context.Context, q *question) {
 			list = append(list, of)
 		}
 	}
-	complain := err != nil && time.Since(t.unanswered) >= time.Minute // of thousands one line says it
-	if complain {
-		t.unanswered = time.Now()
-	}
+	complain := err != nil && seldom(&t.unanswered)
 	t.mu.Unlock()
 	if complain {
 		t.cfg.Log.Warn("the gateway's table does not say whether open tunnels may be there; it is asked again", "host", q.Authority, "client", q.Peer, "err", err)
@@ -149,11 +146,20 @@ func (t *Table) end(ctx context.Context, q *question, of *tunnel, why string) {
 	default:
 		of.ended, q.due = "", time.Now().Add(retry)
 		t.stats.Failed++
-		if now := time.Now(); now.Sub(t.complained) >= time.Minute { // of thousands one line says it
-			t.complained = now
+		if seldom(&t.complained) {
 			t.cfg.Log.Error("a tunnel that is denied by now could not be ended; it is tried again", "host", q.Authority, "client", q.Peer, "from", of.client, "err", err, "failures", t.stats.Failed)
 		}
 	}
+}
+
+// seldom says whether it is to be said again, which was said last at a time: of thousands one line says it.
+func seldom(last *time.Time) bool {
+	now := time.Now()
+	if now.Sub(*last) < time.Minute {
+		return false
+	}
+	*last = now
+	return true
 }
 
 // sweep forgets tunnels that the kernel did not have twice.

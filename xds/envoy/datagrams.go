@@ -91,12 +91,9 @@ func SealOverUDP(t resource.Type, c *clusterv3.Cluster) *resource.Resource {
 }
 
 // BoundSessions limits how many clients a cluster has at a time, where a rule does not say fewer: each is a socket of the gateway's, and anybody
-// who sends opens one. Its endpoints have a name that others of a gateway's clusters may share.
-func BoundSessions(c *clusterv3.Cluster, most uint32, endpoints string) {
+// who sends opens one.
+func BoundSessions(c *clusterv3.Cluster, most uint32) {
 	if b := c.GetCircuitBreakers().GetThresholds(); len(b) > 0 {
 		b[0].MaxConnections = wrapperspb.UInt32(min(b[0].MaxConnections.GetValue(), most))
-	}
-	if c.EdsClusterConfig != nil {
-		c.EdsClusterConfig.ServiceName = endpoints
 	}
 }

@@ -50,7 +50,11 @@ var WaypointTags = map[string]string{
 func WaypointHCM(table string, log, deniedOnly, outside bool) *listenerv3.Filter {
 	m := HCM{Stat: table, Route: table, Peer: true}
 	hcm := m.manager()
-	hcm.HttpFilters = waypointFilters()
+	var asked []*hcmv3.HttpFilter // what leaves is asked about by EgressPolicies, where its table says so
+	if outside {
+		asked = policies()
+	}
+	hcm.HttpFilters = waypointFilters(asked...)
 	hcm.EarlyHeaderMutationExtensions = withoutOrders()
 	hcm.LocalReplyConfig = nil
 	if log {
@@ -66,8 +70,8 @@ func WaypointHCM(table string, log, deniedOnly, outside bool) *listenerv3.Filter
 }
 
 // waypointFilters are what requests go through for a Service. Their route is found once, so those that few routes need are off.
-func waypointFilters() []*hcmv3.HttpFilter {
-	return append(AuthorizeRequests(),
+func waypointFilters(asked ...*hcmv3.HttpFilter) []*hcmv3.HttpFilter {
+	return append(append(AuthorizeRequests(), asked...),
 		off(httpFilter(filterState, &httpstatev3.Config{})),
 		off(httpFilter(FilterCORS, &corsv3.Cors{})),
 		off(httpFilter(FilterFault, &faultv3.HTTPFault{})),
@@ -77,10 +81,8 @@ func waypointFilters() []*hcmv3.HttpFilter {
 	)
 }
 
-// leaves has requests asked about by EgressPolicies, where their table says so. What an egress gateway takes is in its log, and here is what gets no
-// farther.
+// leaves is about requests for hosts outside. What an egress gateway takes is in its log, and here is what gets no farther.
 func leaves(hcm *hcmv3.HttpConnectionManager) {
-	hcm.HttpFilters = slices.Insert(hcm.HttpFilters, len(AuthorizeRequests()), policies()...)
 	hcm.ForwardClientCertDetails, hcm.SetCurrentClientCertDetails = hcmv3.HttpConnectionManager_SANITIZE, nil // nobody outside is told
 	hcm.LocalReplyConfig = denials()
 	hcm.LocalReplyConfig.Mappers = slices.Insert(hcm.LocalReplyConfig.Mappers, 0, refused())
@@ -93,7 +95,7 @@ func leaves(hcm *hcmv3.HttpConnectionManager) {
 // outsideTags are what a waypoint says of what goes outside, beside others.
 func outsideTags(others map[string]string) map[string]string {
 	tags := map[string]string{}
-	for _, tag := range []string{wire.TagConfig, wire.TagRole, wire.TagPolicy, wire.TagRevision} {
+	for _, tag := range logTags(wire.SidecarHTTP) {
 		tags[tag] = TagFormats[tag]
 	}
 	maps.Copy(tags, WaypointTags)

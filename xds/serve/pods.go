@@ -66,13 +66,12 @@ func (c *Cache) podsOn(node string) []ambient.Pod {
 
 // lookAtPods brings what is known of all nodes' pods up to date.
 func (c *Cache) lookAtPods() {
+	moved := map[string]bool{}
 	for node, cl := range c.pods {
-		if node != "" {
-			c.lookAtPodsOn(node, cl)
-		}
+		moved[node] = node != "" && c.lookAtPodsOn(node, cl)
 	}
 	for _, st := range c.streams {
-		if st.proxy.IsAmbient() {
+		if st.proxy.IsAmbient() && moved[st.proxy.On] {
 			c.police(st)
 		}
 	}

@@ -250,7 +250,6 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	if removals {
 		s.owed[t] = nil // what rests is owed again below
 	}
-	resp.versions = make(map[string]string, len(w.sub.SubscribedResources()))
 	known := w.sub.ReturnedResources()
 	asked, again := w.asked(), map[string]bool{}
 	maps.Copy(asked, s.stats.retry(t))
@@ -262,6 +261,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	if follows && len(again)+len(asked)+len(owed) == 0 {
 		return
 	}
+	resp.versions = make(map[string]string, len(w.sub.SubscribedResources()))
 	now := serves
 	if t == resource.Extension {
 		now = s.next(known)

@@ -212,13 +212,14 @@ func allLevels(s *registry.Snapshot) []*resource.Resource {
 // nodePolicies are what a node's proxy keeps, as far as it may have changed: the levels of the namespaces that it has pods of, and no others. What comes
 // from a namespace that it has no level of yet is denied.
 func nodePolicies(s *registry.Snapshot, serves []string, changed registry.Changed) []*resource.Resource {
+	if !changed.Mesh && !slices.ContainsFunc(changed.Policies, func(ns string) bool { return ns == s.Mesh.RootNamespace || slices.Contains(serves, ns) }) {
+		return nil
+	}
 	trust := envoy.TrustsOf(s.Mesh)
 	of, others := rootLevels(s, serves)
-	out := []*resource.Resource{policing.IndexOutside(envoy.FilterRoot, of, others, trust)} // which also says what rules of others let out
-	if changed.Mesh || slices.ContainsFunc(changed.Policies, func(ns string) bool { return ns == s.Mesh.RootNamespace || slices.Contains(serves, ns) }) {
-		out = append(out, policing.IndexOutside(envoy.FilterOwn, ownLevels(s, serves), policing.Unknown(meshPolicy(s)), trust))
+	return []*resource.Resource{
+		policing.IndexOutside(envoy.FilterRoot, of, others, trust), policing.IndexOutside(envoy.FilterOwn, ownLevels(s, serves), policing.Unknown(meshPolicy(s)), trust),
 	}
-	return out
 }
 
 // ownLevels are namespaces' own.

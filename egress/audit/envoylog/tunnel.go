@@ -79,12 +79,9 @@ func (r *Reader) begin(l *logged) {
 	if !is || l.tags.peer == "" {
 		return
 	}
-	t := Tunnel{Began: time.Unix(l.seconds, l.nanos).UTC()}
-	var err, bad error
-	t.Local, err = netip.ParseAddrPort(local)
-	t.Client, bad = netip.ParseAddrPort(l.tags.source)
-	if err != nil || bad != nil {
-		return // not a connection of the network's
+	t, is := l.opened(local, l.tags.source)
+	if !is {
+		return
 	}
 	t.Question = Question{
 		Kind: wire.KindTLS, Authority: strings.Clone(l.tags.authority), Peer: strings.Clone(l.tags.peer),
@@ -94,6 +91,15 @@ func (r *Reader) begin(l *logged) {
 		t.Kind = wire.KindTCP
 	}
 	r.begun = append(r.begun, t)
+}
+
+// opened is a tunnel between two addresses; false where it is no connection of the network's.
+func (l *logged) opened(local, client string) (t Tunnel, is bool) {
+	var err, bad error
+	t.Began = time.Unix(l.seconds, l.nanos).UTC()
+	t.Local, err = netip.ParseAddrPort(local)
+	t.Client, bad = netip.ParseAddrPort(client)
+	return t, err == nil && bad == nil
 }
 
 // upgrade takes note of a request that has been upgraded at an egress gateway.
@@ -112,15 +118,12 @@ func (l *logged) upgraded() Tunnel {
 	if !is || l.version != versionHTTP11 || l.peers != 1 || l.method != get || !plain(path) {
 		return Tunnel{Unknown: true}
 	}
-	t := Tunnel{Began: time.Unix(l.seconds, l.nanos).UTC()}
-	var err, bad error
-	t.Local, err = netip.ParseAddrPort(l.local.String())
-	t.Client, bad = netip.ParseAddrPort(l.direct.String())
-	if err != nil || bad != nil {
+	t, is := l.opened(l.local.String(), l.direct.String())
+	if !is {
 		return Tunnel{Unknown: true}
 	}
 	t.Question = Question{
-		Kind: wire.KindHTTP, Authority: authority, Subset: strings.Clone(namespaceIn(l.tags.config)), Peer: strings.Clone(l.peer), From: t.Client.Addr().String(),
+		Kind: wire.KindHTTP, Authority: authority, Subset: strings.Clone(record.ParseObject(l.tags.config).Namespace), Peer: strings.Clone(l.peer), From: t.Client.Addr().String(),
 		Method: methods[get], Path: strings.Clone(path),
 	}
 	return t
@@ -147,13 +150,6 @@ func (l *logged) registered() (authority string, is bool) {
 	suffix, pattern := strings.CutPrefix(way[3], "*")
 	is = e.Host == way[3] || pattern && strings.HasSuffix(e.Host, suffix)
 	return wire.HostPort(e.Host, e.Port), is && !strings.Contains(e.Host, ":")
-}
-
-// namespaceIn is an object's, as clusters say it: KIND/NAMESPACE/NAME.
-func namespaceIn(object string) string {
-	_, rest, _ := strings.Cut(object, "/")
-	ns, _, _ := strings.Cut(rest, "/")
-	return ns
 }
 
 var errNoAnswer = errors.New("it says nowhere to go")

@@ -27,10 +27,8 @@ type Options struct {
 	Traffic registry.Traffic
 	Mutual  Mutual // TLS of the mesh
 	Near    registry.Near
-	// Endpoints is the name of its endpoints, where several clusters share them; "" for the cluster's own. Sessions is how many clients a
-	// cluster for UDP has at a time.
-	Endpoints string
-	Sessions  uint32
+	// Sessions is how many clients a cluster for UDP has at a time.
+	Sessions uint32
 }
 
 // Cluster connects to the host itself, by sidecar or gateway; kind says how it is fetched.
@@ -73,7 +71,10 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 		byLocality(c)
 	}
 	if port.Protocol == registry.UDP {
-		envoy.BoundSessions(c, way.Sessions, way.Endpoints) // last: the gateway's sockets are everybody's, whatever rule the Service's namespace writes
+		envoy.BoundSessions(c, way.Sessions) // last: the gateway's sockets are everybody's, whatever rule the Service's namespace writes
+		if c.EdsClusterConfig != nil {
+			c.EdsClusterConfig.ServiceName = wire.DatagramEndpoints(port.Number, svc.Host) // which clusters share
+		}
 		return append(out, envoy.SealOverUDP(kind, c))
 	}
 	return append(out, envoy.Seal(kind, clusterName, c))

@@ -84,9 +84,7 @@ func (t *Target) made(name string, port registry.Port, s registry.Subset, tls *r
 	way := t.way(port, s)
 	way.Mutual = mutual
 	way.TLS, way.Given, way.Connect = tls, t.Far.Given[port.Number], t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect)
-	if port.Protocol == registry.UDP {
-		way.Sessions, way.Endpoints = t.Sessions, wire.DatagramEndpoints(port.Number, svc.Host)
-	}
+	way.Sessions = t.Sessions
 	return farend.Cluster(resource.Cluster, name, part, port, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))
 }
 
