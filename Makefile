@@ -22,8 +22,12 @@ static:
 	CGO_ENABLED=0 $(BUILD) -tags grpcnotrace -o $(BIN)/sallyport-agent ./cmd/sallyport-agent
 	CGO_ENABLED=0 $(BUILD) -o $(BIN)/sallyport-node ./cmd/sallyport-node
 
+.PHONY: iceberg
+iceberg: ## Build bin/sallyport-iceberg, which keeps a table of the lake: a module of its own, with much in it.
+	cd cmd/sallyport-iceberg && CGO_ENABLED=0 $(BUILD) -o $(abspath $(BIN))/sallyport-iceberg .
+
 .PHONY: images
-images: tools build ## Write the chart's images as OCI archives, with SBOMs, into dist/images. ARCHS='amd64 arm64'
+images: tools build iceberg ## Write the chart's images as OCI archives, with SBOMs, into dist/images. ARCHS='amd64 arm64'
 	@for arch in $(ARCHS); do e2e/tools/cross $$arch; done
 	@go run ./e2e/cluster/images/cmd -archs '$(ARCHS)'
 
@@ -47,9 +51,10 @@ cluster-tools: ## Build what a Kubernetes node consists of, and servers for test
 	@e2e/tools/helm
 	@e2e/tools/versitygw
 	@e2e/tools/istioecho
+	@e2e/tools/iceberg
 
 .PHONY: cluster
-cluster: cluster-tools envoy build ## Bring up a Kubernetes of one node with Sallyport's images, as root; see e2e/cluster.
+cluster: cluster-tools envoy build iceberg ## Bring up a Kubernetes of one node with Sallyport's images, as root; see e2e/cluster.
 	@go run ./e2e/cluster/cmd up
 	@go run ./e2e/cluster/cmd load
 
@@ -64,20 +69,28 @@ chart: ## Package the Helm chart with its CRDs into dist/.
 .PHONY: lint
 lint: ## go vet, golangci-lint, and whether generated code is what its source says.
 	go vet ./...
+	for module in cmd/sallyport-iceberg e2e/issuer; do (cd $$module && go vet ./...); done
 	e2e/tools/golangci-lint run
 	e2e/tools/proto --check
 
+# What tries random things tries ten times as many without the race detector.
+RANDOM_TESTS := ./serviceentry/... ./xds/translate/... ./egress/detect ./cmd/sallyport/controlplane
+
 .PHONY: test
-test: cluster-tools tools build ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
+test: cluster-tools tools build iceberg ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
 	go vet ./...
 	go test -race -timeout 25m $$(go list ./... | grep -v /e2e)
+	go test -timeout 25m $(RANDOM_TESTS)
+	for module in cmd/sallyport-iceberg e2e/issuer; do (cd $$module && go vet ./... && go test -timeout 10m ./...); done
 	go test -p 1 -timeout 25m $$(go list ./e2e/... | grep -v /e2e/incluster)
 	@if ((EUID == 0)); then $(MAKE) --no-print-directory e2e; fi
 
 .PHONY: test-long
-test-long: tools ## Tests that take minutes, and hundreds of megabytes in the cache: another engine reads the lake.
+test-long: tools ## Tests that take minutes, and hundreds of megabytes in the cache: another engine reads the lake, and its table.
 	@e2e/tools/spark
+	@e2e/tools/icebergspark
 	go test -timeout 20m -count=1 -v -run TestAnotherEngine ./egress/audit/lake
+	cd cmd/sallyport-iceberg && go test -timeout 20m -count=1 -v -run TestSpark ./table
 
 .PHONY: e2e
 e2e: cluster ## Install the chart on that cluster and hold it to its promises, as root. KEEP=1 leaves the cluster.
@@ -94,6 +107,7 @@ conformance: cluster ## Run the Gateway API's conformance suite on that cluster,
 .PHONY: bench
 bench: tools build ## What a mesh costs its control plane and its traffic, into docs/performance.md; all Go benchmarks.
 	go run ./e2e/load/cmd -runs 3 -doc docs/performance.md
+	timeout 40m go run ./e2e/load/cmd -shape fetched -entries 10000,100000 -streams 1000 -crowd 0 -changes 12 -doc docs/performance.md
 	go run ./e2e/dataplane -rounds 7 -doc docs/performance.md
 	go test -run '^$$' -bench . -benchmem ./...
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/sallyport/sallyport/config/fields"
@@ -68,11 +69,19 @@ func TestSettingsAreLetThrough(t *testing.T) {
 			t.Errorf("values.schema.json has sallyport.%s, which no controller reads", path)
 		}
 	}
+	modes := schema.Properties["meshConfig"].Properties["outboundTrafficPolicy"].Properties["mode"].Enum
+	for _, mode := range meshconfig.MeshConfig_OutboundTrafficPolicy_Mode_name {
+		_, err := mesh.Parse([]byte("outboundTrafficPolicy: {mode: " + mode + "}"))
+		if takes := slices.Contains(modes, any(mode)); takes != (err == nil) {
+			t.Errorf("outboundTrafficPolicy.mode %s: values.schema.json takes it %v, and the controller says %v", mode, takes, err)
+		}
+	}
 }
 
 // node is what of a schema names properties.
 type node struct {
 	Properties map[string]node
+	Enum       []any
 }
 
 // leaves adds the paths of what has no properties of its own.

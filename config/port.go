@@ -14,6 +14,12 @@ var boundPorts = []uint32{15001, 15006, 15090}
 // IsOwnPort says whether a port is the proxy's or the agent's own in every pod, so that no host outside can have it.
 func IsOwnPort(number uint32) bool { return slices.Contains(ownPorts, number) }
 
+// innerPorts are those that the agent has on loopback only: there it answers Envoy's DNS.
+var innerPorts = []uint32{15054}
+
+// IsInnerPort says whether something of the proxy's or the agent's own may be behind a port of the pod's loopback, so that nobody is led there.
+func IsInnerPort(number uint32) bool { return IsOwnPort(number) || slices.Contains(innerPorts, number) }
+
 // IsBoundPort says whether the proxy itself listens at a port, so that no Service can have it either. (Gateways'
 // Services usually have 15021.)
 func IsBoundPort(number uint32) bool { return slices.Contains(boundPorts, number) }

@@ -11,7 +11,7 @@ import (
 
 // fromTable answers from the name table; the answer is nil where that has none. known tells that it has the name.
 func (v *view) fromTable(c *call, out []byte) (answer []byte, known bool) {
-	names := v.s.table.state.Load()
+	names := v.s.table.state.Load().to(v.namespace)
 	if c.Type == dns.TypePTR {
 		l := names.claimed(c.Lower())
 		if l == nil || !isReverse(c.Lower()) {
@@ -66,7 +66,7 @@ func (c *call) ofTable() bool {
 // bySearch finds NAME where NAME.DOMAIN was asked for and DOMAIN is one of the clients' search domains, and where in
 // wire the latter begins. Only names of two labels and more, and no wildcards: a guess of the client's must not hide a
 // real name in the domain. With NAME as an alias for the answer the client's search ends at its first question.
-func (v *view) bySearch(names *names, wire []byte) (*line, int) {
+func (v *view) bySearch(names seen, wire []byte) (*line, int) {
 	for _, domain := range v.search {
 		size := len(wire) - len(domain)
 		if size <= 0 || !bytes.Equal(wire[size:], domain) || !onBoundary(wire, size) {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,6 +59,9 @@ func lookup(t *testing.T, program, resolvConf string, hosts ...string) map[strin
 	return found
 }
 
+// taken53 is how many addresses this process has taken: no two tests are given the same.
+var taken53 atomic.Uint32
+
 // onPort53 is an address of the loopback that nobody else uses: resolv.conf has no ports.
 func onPort53(t *testing.T) string {
 	t.Helper()
@@ -65,8 +69,8 @@ func onPort53(t *testing.T) string {
 		t.Skip("only root can listen on port 53 and replace /etc/resolv.conf in a mount namespace")
 	}
 	pid := os.Getpid()
-	for i := range 100 {
-		addr := fmt.Sprintf("127.%d.%d.%d", 100+i, pid>>8&0xff, max(pid&0xff, 1))
+	for range 100 {
+		addr := fmt.Sprintf("127.%d.%d.%d", 100+taken53.Add(1)%100, pid>>8&0xff, max(pid&0xff, 1))
 		udp, err := net.ListenPacket("udp", addr+":53")
 		if err != nil {
 			continue
@@ -151,6 +155,7 @@ func TestOnlyNXDomainIsSafe(t *testing.T) {
 		"SERVFAIL": {"glibc": true, "musl": false}, "NOERROR": {"glibc": true, "musl": false},
 	} {
 		t.Run(action, func(t *testing.T) {
+			t.Parallel() // what it waits for are time-outs
 			addr := onPort53(t)
 			srv := startAuthority(t)
 			srv.answerWith(func(w dns.ResponseWriter, req *dns.Msg) bool {

@@ -11,8 +11,8 @@ import (
 )
 
 // Open answers a view's questions on further sockets, of the caller's making, from now on until end is called or Serve ends; then they are
-// closed. A node's agent opens them in its pods' networks.
-func (s *Server) Open(view string, packets net.PacketConn, streams net.Listener) (end func(), err error) {
+// closed. A node's agent opens them in its pods' networks, and says of which namespace those are: the table may have names for that alone.
+func (s *Server) Open(view, namespace string, packets net.PacketConn, streams net.Listener) (end func(), err error) {
 	v := s.view(view)
 	udp, isUDP := packets.(*net.UDPConn)
 	tcp, isTCP := streams.(*net.TCPListener)
@@ -23,7 +23,9 @@ func (s *Server) Open(view string, packets net.PacketConn, streams net.Listener)
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{view: v, udp: socket, tcp: tcp, addr: socket.Addr(), conns: map[*held]struct{}{}}
+	of := *v
+	of.namespace = namespace
+	l := &listener{view: &of, udp: socket, tcp: tcp, addr: socket.Addr(), conns: map[*held]struct{}{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.base.Err() != nil {

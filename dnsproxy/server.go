@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sallyport/sallyport/dnsproxy/cache"
@@ -58,7 +59,7 @@ func New(config Config) (*Server, error) {
 		if v.Name == "" || s.view(v.Name) != nil {
 			return nil, fmt.Errorf("dns: views[%d].name %q: must be set and be the only one", i, v.Name)
 		}
-		w := &view{View: v, id: byte(i), s: s, counts: s.metrics.view(v.Name)}
+		w := &view{View: v, id: byte(i), s: s, counts: s.metrics.view(v.Name), policy: &atomic.Pointer[policy]{}}
 		for _, domain := range v.Search {
 			if err := (name.Name{Host: domain}).Validate(); err != nil {
 				return nil, fmt.Errorf("dns: views[%d].search: %w", i, err)

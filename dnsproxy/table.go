@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -19,7 +20,7 @@ const defaultNameTTL = 30
 // change copies the few parts of the table that it touches (names.go).
 type Table struct {
 	mu    sync.Mutex // one writer
-	state atomic.Pointer[names]
+	state atomic.Pointer[tables]
 	ready atomic.Bool
 	open  chan struct{} // closed when ready
 }
@@ -34,7 +35,7 @@ type line struct {
 
 func newTable() *Table {
 	t := &Table{open: make(chan struct{})}
-	t.state.Store(&names{})
+	t.state.Store(&tables{all: &names{}})
 	return t
 }
 
@@ -51,16 +52,20 @@ func (t *Table) SetReady() {
 func (t *Table) Ready() bool { return t.ready.Load() }
 
 // Len is the number of hosts.
-func (t *Table) Len() int { return t.state.Load().size }
+func (t *Table) Len() int { return t.state.Load().all.size }
 
-// Apply replaces or adds upserts and drops the hosts in removed, in one step. A name that is not valid keeps its
+// Apply replaces or adds upserts and drops the names in removed, which are written as name.Name.Resource says, in one step. A name that is not valid keeps its
 // last good version; the error names each of them, and the others take effect.
 func (t *Table) Apply(upserts []name.Name, removed []string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	edit := t.state.Load().edit()
-	for _, host := range removed {
-		edit.drop(packet.AppendName(nil, host))
+	for _, resource := range removed {
+		namespace, host, own := strings.Cut(resource, "/")
+		if !own {
+			namespace, host = "", resource
+		}
+		edit.of(namespace).drop(packet.AppendName(nil, host))
 	}
 	var errs []error
 	for _, n := range upserts {
@@ -72,10 +77,9 @@ func (t *Table) Apply(upserts []name.Name, removed []string) error {
 			errs = append(errs, fmt.Errorf("name table: %w", err))
 			continue
 		}
-		edit.add(newLine(n))
+		edit.of(n.Namespace).add(newLine(n))
 	}
-	next := edit.names
-	t.state.Store(&next)
+	t.state.Store(edit.done())
 	return errors.Join(errs...)
 }
 

@@ -130,7 +130,7 @@ func TestApplyOrderDoesNotMatter(t *testing.T) {
 	}
 	answers := func(t *Table) string {
 		var out strings.Builder
-		n := t.state.Load()
+		n := t.state.Load().to("")
 		for _, q := range []string{"all", "alias0", "alias1", "alias4", "h3.test"} {
 			fmt.Fprintln(&out, q, string(n.find(wireName(q)).host))
 		}

@@ -18,7 +18,9 @@ type view struct {
 	search [][]byte // wire format
 	s      *Server
 	counts viewCounts
-	policy atomic.Pointer[policy] // see Server.SetPolicy
+	policy *atomic.Pointer[policy] // see Server.SetPolicy
+	// namespace is that of its clients, at a node; "" elsewhere.
+	namespace string
 }
 
 // accept answers what is no question for us. Otherwise ok is false and the call is ready for quick. An empty answer

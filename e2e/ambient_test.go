@@ -79,6 +79,7 @@ func TestAmbient(t *testing.T) {
 		{"out by the gateway, each as itself", a.throughGateway},
 		{"straight, and what nobody registered", a.straight},
 		{"a policy about one of them", a.policy},
+		{"what a namespace has for itself", a.ownTables},
 		{"what comes in", a.inbound},
 		{"names asked over IPv6", a.namesOverIPv6},
 		{"only what is registered", a.registryOnly},

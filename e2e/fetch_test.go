@@ -143,10 +143,13 @@ func (f *fetch) knowing(addr netip.Addr) *fetch {
 
 var fetchPorts = map[string]uint16{"http": 80, "https": 443, "tcp": 7001}
 
-// leads tries a host, once, and says whence the server was reached.
+// leads tries a host, once, and says whence the server was reached. The first use of a host waits for the agent, which has up to fetchWait (sidecar/agent) of its own
+// and all that the machine keeps it from running: how long that may take is not what is tried here.
 func (f *fetch) leads(ctx context.Context, t *testing.T, how, scheme, name string, want netip.Addr) {
 	t.Helper()
-	peer, err := f.app.try(ctx, scheme, name+fetchDomain, fetchPorts[scheme], "/")
+	app := f.app
+	app.patience = time.Minute
+	peer, err := app.try(ctx, scheme, name+fetchDomain, fetchPorts[scheme], "/")
 	if err != nil {
 		t.Errorf("%s (%s, %s): %v", how, scheme, name, err)
 	} else if peer != want {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sallyport/sallyport/egress/audit/lake"
+	"github.com/sallyport/sallyport/egress/audit/lake/place"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
 	"github.com/sallyport/sallyport/egress/audit/store/server"
@@ -24,7 +25,7 @@ import (
 // lakePlace is where a lake is, and how it is reached.
 type lakePlace struct {
 	where  string
-	access lake.Access
+	access place.Access
 }
 
 func (l *lakePlace) add(fs *pflag.FlagSet, usage string) {
@@ -33,23 +34,24 @@ func (l *lakePlace) add(fs *pflag.FlagSet, usage string) {
 	fs.StringVar(&l.access.CAFile, "lake-ca", "", "file with roots that --lake trusts beside the system's")
 }
 
-func (l *lakePlace) parse() (lake.Place, error) {
-	place, err := lake.ParsePlace(l.where, l.access)
+func (l *lakePlace) parse() (place.Place, error) {
+	p, err := place.Parse(l.where, l.access)
 	if err != nil {
 		return nil, fmt.Errorf("--lake: %w", err)
 	}
-	return place, nil
+	return p, nil
 }
 
 // lakeFlags are those of an audit server that fills a lake.
 type lakeFlags struct {
 	lakePlace
-	every, region, cluster string
+	every, region, cluster, keep string
 }
 
 func (f *lakeFlags) add(fs *pflag.FlagSet) {
 	f.lakePlace.add(fs, "where records go as Parquet")
 	fs.StringVar(&f.every, "lake-every", "1h", "how often they go there")
+	fs.StringVar(&f.keep, "lake-keep-replaced", "0s", "how long files that became part of larger ones stay there: as long as whoever reads an Iceberg table takes, or its snapshots are kept; engines that list folders read their records twice meanwhile")
 	fs.StringVar(&f.region, "lake-region", "default", "the region that they are filed under")
 	fs.StringVar(&f.cluster, "lake-cluster", "default", "the cluster that they are filed under")
 }
@@ -59,25 +61,28 @@ func (f *lakeFlags) args() []string {
 	if f.where == "" {
 		return nil
 	}
-	return []string{"--lake", f.where, "--lake-credentials", absolute(f.access.Credentials), "--lake-ca", absolute(f.access.CAFile), "--lake-every", f.every, "--lake-region", f.region, "--lake-cluster", f.cluster}
+	return []string{"--lake", f.where, "--lake-credentials", absolute(f.access.Credentials), "--lake-ca", absolute(f.access.CAFile), "--lake-every", f.every, "--lake-keep-replaced", f.keep, "--lake-region", f.region, "--lake-cluster", f.cluster}
 }
 
-// check finds calls that cannot work.
-func (f *lakeFlags) check() (every time.Duration, place lake.Place, err error) {
+// check gives what the flags say; without a place where there is no lake.
+func (f *lakeFlags) check() (o lake.Options, err error) {
 	if f.where == "" {
-		return 0, nil, nil
+		return o, nil
 	}
-	if every, err = query.ParseDuration(f.every); err != nil || every < time.Second {
-		return 0, nil, fmt.Errorf("--lake-every %q: write a duration like 10m or 1h, 1s or more", f.every)
+	o.Region, o.Cluster = f.region, f.cluster
+	if o.Every, err = query.ParseDuration(f.every); err != nil || o.Every < time.Second {
+		return o, fmt.Errorf("--lake-every %q: write a duration like 10m or 1h, 1s or more", f.every)
 	}
-	if place, err = f.parse(); err != nil {
-		return 0, nil, err
+	if o.Keep, err = query.ParseDuration(f.keep); err != nil || o.Keep < 0 {
+		return o, fmt.Errorf("--lake-keep-replaced %q: write a duration like 2h or 1d", f.keep)
 	}
-	options := lake.Options{Region: f.region, Cluster: f.cluster}
-	if err := options.Check(); err != nil {
-		return 0, nil, fmt.Errorf("--lake: %w", err)
+	if o.Place, err = f.parse(); err != nil {
+		return o, err
 	}
-	return every, place, nil
+	if err := o.Check(); err != nil {
+		return o, fmt.Errorf("--lake: %w", err)
+	}
+	return o, nil
 }
 
 // lakeScratch is the folder in the store's for files on their way.
@@ -85,17 +90,15 @@ const lakeScratch = "lake"
 
 // beside gives the job that fills the lake, and prepares the server for it; nil where there is no lake.
 func (f *lakeFlags) beside(o *server.Options, registry *prometheus.Registry) (auditJob, error) {
-	every, place, err := f.check()
-	if err != nil || place == nil {
+	options, err := f.check()
+	if err != nil || options.Place == nil {
 		return nil, err
 	}
 	dir, err := filepath.Abs(filepath.Join(o.Data, query.StoreName))
 	if err != nil {
 		return nil, err
 	}
-	options := lake.Options{
-		Place: place, Dir: dir, Scratch: filepath.Join(dir, lakeScratch), Region: f.region, Cluster: f.cluster, Every: every, Logger: o.Logger, Metrics: lake.NewMetrics(),
-	}
+	options.Dir, options.Scratch, options.Logger, options.Metrics = dir, filepath.Join(dir, lakeScratch), o.Logger, lake.NewMetrics()
 	o.Held, o.Scratch = append(o.Held, lake.Holder), lakeScratch
 	registry.MustRegister(options.Metrics)
 	return func(ctx context.Context, s *store.Store) error {
@@ -121,7 +124,7 @@ func (r *lakeReading) add(fs *pflag.FlagSet) {
 }
 
 func (r *lakeReading) open() (query.Source, error) {
-	place, err := r.parse()
+	at, err := r.parse()
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -135,7 +138,7 @@ func (r *lakeReading) open() (query.Source, error) {
 	if cache, err := os.UserCacheDir(); err == nil {
 		o.Cache = filepath.Join(cache, "sallyport", "lake")
 	}
-	return lake.Open(place, o)
+	return lake.Open(at, o)
 }
 
 // parseBytes reads a size such as 512MiB or 16GiB.
@@ -171,7 +174,7 @@ func auditLakeCommand() *cobra.Command {
 
 func auditLakeStatusCommand() *cobra.Command {
 	var data, format string
-	var place lakePlace
+	var from lakePlace
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "How far the lake is: what it has, and what waits",
@@ -185,7 +188,7 @@ Of a data folder, what its audit server wrote after its last try; with --lake, w
 			if format != "table" && format != "json" {
 				return usageError{fmt.Errorf("-o %q: must be table or json", format)}
 			}
-			all, err := lakeStatuses(cmd.Context(), data, &place)
+			all, err := lakeStatuses(cmd.Context(), data, &from)
 			if err != nil {
 				return err
 			}
@@ -193,7 +196,7 @@ Of a data folder, what its audit server wrote after its last try; with --lake, w
 		},
 	}
 	auditDataFlag(cmd, &data)
-	place.add(cmd.Flags(), "ask the lake itself")
+	from.add(cmd.Flags(), "ask the lake itself")
 	cmd.Flags().StringVarP(&format, "output", "o", "table", "table or json")
 	return cmd
 }
@@ -203,11 +206,11 @@ func lakeStatuses(ctx context.Context, data string, at *lakePlace) ([]lake.Statu
 		if data != "" {
 			return nil, usageError{errors.New("--data and --lake exclude each other")}
 		}
-		place, err := at.parse()
+		p, err := at.parse()
 		if err != nil {
 			return nil, usageError{err}
 		}
-		return lake.ReadStatuses(ctx, place)
+		return lake.ReadStatuses(ctx, p)
 	}
 	data, err := auditData(data)
 	if err != nil {

@@ -49,6 +49,7 @@ func (f *loginFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.issuer.GroupsClaim, "console-oidc-groups-claim", "", "the claim with a user's groups")
 	fs.StringVar(&f.issuer.GroupsPrefix, "console-oidc-groups-prefix", "", "before each of them")
 	fs.StringSliceVar(&f.issuer.Scopes, "console-oidc-scopes", nil, "what the issuer is asked for beside openid, like email,groups")
+	fs.BoolVar(&f.issuer.Logout, "console-oidc-logout", false, "who logs out of the web page does so at the issuer, too; it has to know https://HOST/login as where people are sent back to then")
 	fs.StringVar(&f.issuerRoots, "console-oidc-ca", "", "file with the roots of the issuer's certificate (default: the system's)")
 }
 

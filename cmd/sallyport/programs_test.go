@@ -180,12 +180,18 @@ func (r *running) says(t *testing.T, text string) {
 
 var proxyLine = regexp.MustCompile(`forward proxy +http://(\S+)`)
 
-func (r *running) proxy(t *testing.T) string {
-	found := proxyLine.FindStringSubmatch(r.output())
-	if found == nil {
-		t.Fatal("it does not say where the proxy is")
-	}
-	return found[1]
+// proxy is where the proxy listens, once up has said it.
+func (r *running) proxy(t *testing.T) (addr string) {
+	t.Helper()
+	upEventually(t, "that it says where the proxy is", func() error {
+		found := proxyLine.FindStringSubmatch(r.output())
+		if found == nil {
+			return errors.New("it does not")
+		}
+		addr = found[1]
+		return nil
+	})
+	return addr
 }
 
 // end asks it to end and waits.

@@ -122,7 +122,7 @@ func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
 	}
 	f.watching.configDir, f.watching.meshConfig = f.dir, f.meshConfig
 	f.pages.up, f.pages.meshConfig = f.dir, f.meshConfig
-	if _, _, err := f.lake.check(); err != nil {
+	if _, err := f.lake.check(); err != nil {
 		return usageError{err}
 	}
 	if _, err := f.sending.check(); err != nil {

@@ -219,9 +219,7 @@ func allowsAll(p *authz.Policy) bool {
 func (w *world) gatewaysSelected(p selection.Workloads) (known, selected bool) {
 	exits := w.exits()
 	for _, name := range p.Gateways {
-		if slices.ContainsFunc(w.objects, func(o config.Object) bool {
-			return o.Key == config.Key{Kind: config.KindKubeGateway, Namespace: p.Namespace, Name: name}
-		}) {
+		if _, there := w.kubeGateways[config.Key{Kind: config.KindKubeGateway, Namespace: p.Namespace, Name: name}]; there {
 			return true, true
 		}
 	}

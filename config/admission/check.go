@@ -40,6 +40,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			checkMadeUp(r, spec)
 		case *corev1.Namespace:
 			w.checkGatewayService(r)
+			w.judgeWaypointThere(r)
 		case *corev1.Service:
 			checkBoundPorts(r, spec)
 			w.judgeFronted(r, spec)

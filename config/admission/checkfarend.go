@@ -13,7 +13,7 @@ import (
 )
 
 // farEnds reports what the registry closes, or leaves out, of what objects ask for: an error, since proxies send nothing
-// rather than something else. It asks the registry itself, of those objects that can have to do with it.
+// rather than something else; and, as a warning, which entries lead to more pods than count. It asks the registry itself, of those objects that can have to do with it.
 func (w *world) farEnds() []Finding {
 	objects, rules := w.aboutFarEnds()
 	if len(objects) == 0 {
@@ -47,6 +47,11 @@ func (w *world) farEnds() []Finding {
 					c.add(svc, s.FarEnd(svc, rule, place))
 				}
 			}
+		}
+	}
+	for _, e := range w.entries {
+		if s.Beyond(e.object.Key) {
+			c.findings = append(c.findings, Beyond(e.object))
 		}
 	}
 	return c.findings

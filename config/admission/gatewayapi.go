@@ -70,6 +70,9 @@ func (r *report) backendTLSPolicy(o *config.Object, spec *gatewayv1.BackendTLSPo
 }
 
 func (r *report) kubeGateway(spec *gatewayv1.GatewaySpec) {
+	if gatewayapi.IsWaypoint(spec.GatewayClassName) {
+		r.waypointFor()
+	}
 	if p := gatewayapi.Unacceptable(spec); p.Is() {
 		field, why, _ := strings.Cut(p.Message, ": ")
 		r.warn("spec."+field, nil, why+"; the Gateway is not accepted", "remove it")

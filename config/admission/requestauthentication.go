@@ -22,7 +22,7 @@ import (
 func (r *report) requestAuthentication(p *security.RequestAuthentication) {
 	r.selection(p.Selector, p.TargetRef, p.TargetRefs)
 	if r.of.Annotations[authz.DryRunAnnotation] == "true" {
-		r.reject("metadata.annotations", "true", "tokens are asked for or not: there are no dry runs of a RequestAuthentication", "remove "+authz.DryRunAnnotation)
+		r.warn("metadata.annotations", "true", "tokens are verified all the same: there are no dry runs of a RequestAuthentication", "remove "+authz.DryRunAnnotation)
 	}
 	for i, rule := range p.JwtRules {
 		r.tokenRule(at("spec.jwtRules", i), rule)

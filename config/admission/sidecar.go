@@ -181,7 +181,7 @@ func (r *report) defaultEndpoint(field, value string) {
 		r.reject(field, value, "is no endpoint", `write IP:PORT as in "127.0.0.1:8080", or unix:///PATH`)
 	case !slices.Contains([]string{"", "127.0.0.1", "0.0.0.0", "::1", "::"}, address):
 		r.reject(field, value, "is not the workload's own address", "write 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT or [::]:PORT")
-	case config.IsOwnPort(uint32(n)):
+	case config.IsInnerPort(uint32(n)):
 		r.reject(field, value, "the port is the proxy's or its agent's own in every pod", "name a port of the app")
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode/strict"
@@ -26,8 +27,8 @@ func (r *report) waypointLabels() {
 	field := strict.Join("metadata.labels", gatewayapi.UseWaypointLabel)
 	switch spec := r.of.Spec.(type) {
 	case *networking.ServiceEntry:
-		if why, fix := unfrontedEntry(&r.of, spec); why != "" {
-			r.reject(field, value, why, fix)
+		if list, _ := unfrontedHosts(&r.of, spec, nil, usual); len(list) > 0 {
+			r.reject(field, value, list[0].why, list[0].fix)
 		}
 	case *corev1.Service:
 		if spec.Spec.ClusterIP == corev1.ClusterIPNone {
@@ -58,12 +59,8 @@ func (w *world) anyFronted(of func(*config.Object) bool) bool {
 		if !is || o.Kind != config.KindService || !of(&o) {
 			return false
 		}
-		use := o.Labels[gatewayapi.UseWaypointLabel]
-		if use == "" {
-			use = w.namespaces[o.Namespace].Labels[gatewayapi.UseWaypointLabel]
-		}
 		why, _ := w.unfronted(&o, svc)
-		return use != "" && use != gatewayapi.NoWaypoint && why == ""
+		return why == "" && !registry.WaypointAsked(o.Namespace, o.Labels, w.namespaces[o.Namespace].Labels).IsZero()
 	})
 }
 
@@ -153,7 +150,42 @@ func (w *world) judgeFronted(r *report, svc *corev1.Service) {
 	if value == "" || value == gatewayapi.NoWaypoint {
 		return
 	}
-	if why, fix := w.unfronted(&r.of, svc); fix != "" {
+	switch why, fix := w.unfronted(&r.of, svc); {
+	case fix != "":
 		r.warn(strict.Join("metadata.labels", gatewayapi.UseWaypointLabel), value, why, fix)
+	case why == "":
+		w.judgeWaypointThere(r)
+	}
+}
+
+// judgeWaypointThere says where an object's label leads to no waypoint: what pods without sidecars send is closed then.
+func (w *world) judgeWaypointThere(r *report) {
+	ns := r.of.Namespace
+	if r.of.Kind == config.KindNamespace {
+		ns = r.of.Name
+	}
+	ref := registry.WaypointAsked(ns, r.of.Labels)
+	if ref.IsZero() || r.of.Kind == config.KindNamespace && ns == w.cfg.RootNamespace || len(w.kubeGateways) == 0 {
+		return // where there are no Gateways at all they are kept elsewhere
+	}
+	o, there := w.kubeGateways[config.Key{Kind: config.KindKubeGateway, Namespace: ref.Namespace, Name: ref.Name}]
+	why, fix := "", "make a Gateway "+ref.String()+" of class istio-waypoint, or remove the label"
+	if !there {
+		why = "there is no such waypoint"
+	} else if !gatewayapi.IsWaypoint(o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName) {
+		why = "the Gateway of that name is no waypoint"
+	} else if o.Labels[gatewayapi.WaypointForLabel] == gatewayapi.NoWaypoint {
+		why, fix = "the waypoint is for none, as its label "+gatewayapi.WaypointForLabel+" says", "write service there, or remove the label here"
+	}
+	if why != "" {
+		r.warn(strict.Join("metadata.labels", gatewayapi.UseWaypointLabel), r.of.Labels[gatewayapi.UseWaypointLabel], why+": what pods without sidecars send there is closed", fix)
+	}
+}
+
+// waypointFor says where the label of a waypoint asks for what waypoints do not do.
+func (r *report) waypointFor() {
+	to := r.of.Labels[gatewayapi.WaypointForLabel]
+	if why, fix := gatewayapi.UnknownFor(to); why != "" {
+		r.warn(strict.Join("metadata.labels", gatewayapi.WaypointForLabel), to, why+"; the Gateway is not accepted, and what is for it is closed", fix)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
@@ -20,22 +21,23 @@ const clusterDomain = "svc.cluster.local"
 
 // world is all objects, indexed for the checks.
 type world struct {
-	cfg        mesh.Config
-	now        time.Time
-	objects    []config.Object // by key, each once
-	entries    []*entry        // by key
-	hosts      map[host.Name][]*entry
-	index      hostIndex   // of all of them; made when it is asked for
-	wildcards  []host.Name // those among hosts, sorted
-	services   map[host.Name]bool
-	secrets    map[string]bool // "namespace/name", and "namespace/" of each that has one
-	namespaces map[string]config.Object
-	gateways   map[string]bool // "namespace/name"
-	rules      map[host.Name][]*networking.DestinationRule
-	wideRules  []host.Name                    // the wildcards among rules
-	policies   map[string][]*policy           // of a namespace, in the order in which they are asked
-	workloads  map[string][]workload          // of a namespace
-	keySets    map[string]map[config.Key]bool // of a namespace: the sets of keys that are fetched for objects that were judged
+	cfg          mesh.Config
+	now          time.Time
+	objects      []config.Object // by key, each once
+	entries      []*entry        // by key
+	hosts        map[host.Name][]*entry
+	index        hostIndex   // of all of them; made when it is asked for
+	wildcards    []host.Name // those among hosts, sorted
+	services     map[host.Name]bool
+	secrets      map[string]bool // "namespace/name", and "namespace/" of each that has one
+	namespaces   map[string]config.Object
+	gateways     map[string]bool // "namespace/name"
+	kubeGateways map[config.Key]config.Object
+	rules        map[host.Name][]*networking.DestinationRule
+	wideRules    []host.Name                    // the wildcards among rules
+	policies     map[string][]*policy           // of a namespace, in the order in which they are asked
+	workloads    map[string][]workload          // of a namespace
+	keySets      map[string]map[config.Key]bool // of a namespace: the sets of keys that are fetched for objects that were judged
 }
 
 // entry is a ServiceEntry with what is derived from it.
@@ -50,7 +52,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 	objects, findings := sorted(objs)
 	w := &world{
 		cfg: cfg, objects: objects,
-		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, gateways: map[string]bool{},
+		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, gateways: map[string]bool{}, kubeGateways: map[config.Key]config.Object{},
 		keySets:  map[string]map[config.Key]bool{},
 		policies: map[string][]*policy{}, workloads: map[string][]workload{},
 		secrets: map[string]bool{}, namespaces: map[string]config.Object{}, rules: map[host.Name][]*networking.DestinationRule{},
@@ -71,6 +73,8 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 				w.wideRules = append(w.wideRules, n)
 			}
 			w.rules[n] = append(w.rules[n], spec)
+		case *gatewayv1.GatewaySpec:
+			w.kubeGateways[o.Key] = o
 		case *networking.Gateway:
 			w.gateways[o.Namespace+"/"+o.Name] = true
 		case *corev1.Service:

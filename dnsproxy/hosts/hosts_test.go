@@ -21,10 +21,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestParse(t *testing.T) {
 	for _, c := range []struct{ path, content, want string }{
 		{"n.yaml", "external.com: [240.240.0.1, \"2001:2::1\"]\n\"*.Example.com\": 240.240.0.2\ndb.test: {addresses: [10.0.0.7], ttl: 60, aliases: [db]}\nbare.test: []\n",
-			"[{*.example.com [240.240.0.2] 0 [] <nil>} {bare.test [] 0 [] <nil>} {db.test [10.0.0.7] 60 [db] <nil>} {external.com [240.240.0.1 2001:2::1] 0 [] <nil>}]"},
-		{"n.json", `{"a.test": ["10.0.0.1"]}`, "[{a.test [10.0.0.1] 0 [] <nil>}]"},
+			"[{*.example.com [240.240.0.2] 0 []  <nil>} {bare.test [] 0 []  <nil>} {db.test [10.0.0.7] 60 [db]  <nil>} {external.com [240.240.0.1 2001:2::1] 0 []  <nil>}]"},
+		{"n.json", `{"a.test": ["10.0.0.1"]}`, "[{a.test [10.0.0.1] 0 []  <nil>}]"},
 		{"hosts", "# head\n127.0.0.1 localhost\n::1\tLocalhost ip6-localhost # tail\n\n10.0.0.1 a.test. b.test a2.test\n",
-			"[{a.test [10.0.0.1] 0 [b.test a2.test] <nil>} {localhost [127.0.0.1 ::1] 0 [ip6-localhost] <nil>}]"},
+			"[{a.test [10.0.0.1] 0 [b.test a2.test]  <nil>} {localhost [127.0.0.1 ::1] 0 [ip6-localhost]  <nil>}]"},
 		{"empty", "", "[]"},
 	} {
 		names, err := Parse(c.path, []byte(c.content))
@@ -82,11 +82,11 @@ func TestFollow(t *testing.T) {
 			t.Fatalf("never: %s", text)
 		}
 	}
-	want("[{a.test [10.0.0.1] 0 [] <nil>} {b.test [10.0.0.2] 0 [] <nil>}] []")
+	want("[{a.test [10.0.0.1] 0 []  <nil>} {b.test [10.0.0.2] 0 []  <nil>}] []")
 	want("ready")
 	write("nonsense")
 	write("10.0.0.3 b.test\n")
-	want("[{b.test [10.0.0.3] 0 [] <nil>}] [a.test]")
+	want("[{b.test [10.0.0.3] 0 []  <nil>}] [a.test]")
 	want("ready")
 	cancel()
 	if err := <-done; err != nil {

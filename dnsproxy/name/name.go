@@ -20,14 +20,25 @@ type Name struct {
 	TTL uint32
 	// Aliases answer the same as Host. A host of its own wins over an alias that reads the same.
 	Aliases []string
+	// Namespace is set of what the pods of one namespace are answered instead of what all are, at a node: with neither addresses nor aliases
+	// the host is known there, and the question goes upstream.
+	Namespace string `json:",omitempty"`
 	// Rest is set where Host is Everything, and only there: then nothing else is.
 	Rest *Rest `json:",omitempty"`
+}
+
+// Resource is the name of its resource: HOST, or NAMESPACE/HOST.
+func (n Name) Resource() string {
+	if n.Namespace == "" {
+		return n.Host
+	}
+	return n.Namespace + "/" + n.Host
 }
 
 // Validate says why n cannot be a line of the name table, or what there is beside its lines.
 func (n Name) Validate() error {
 	if n.Rest != nil {
-		if n.Host != Everything || len(n.Addresses)+len(n.Aliases) > 0 {
+		if n.Host != Everything || len(n.Addresses)+len(n.Aliases)+len(n.Namespace) > 0 {
 			return fmt.Errorf("name %q: rest: only %q says what becomes of other names, and has no addresses or aliases", n.Host, Everything)
 		}
 		if err := n.Rest.validate(); err != nil {
@@ -37,6 +48,9 @@ func (n Name) Validate() error {
 	}
 	if err := checkHost(n.Host); err != nil {
 		return fmt.Errorf("name %q: host: %w", n.Host, err)
+	}
+	if strings.Contains(n.Namespace, "/") {
+		return fmt.Errorf("name %q: namespace %q: must be the name of one", n.Host, n.Namespace)
 	}
 	for i, alias := range n.Aliases {
 		if err := checkHost(alias); err != nil {

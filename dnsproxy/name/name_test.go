@@ -15,6 +15,7 @@ func TestRoundTrip(t *testing.T) {
 		{Host: "external.com"},
 		{Host: "*.example.com", Addresses: []netip.Addr{netip.MustParseAddr("240.240.0.1"), netip.MustParseAddr("2001:2::1")}},
 		{Host: "a.b.svc.cluster.local", TTL: 30, Aliases: []string{"a.b", "a.b.svc"}},
+		{Host: "private.test", Namespace: "shop"},
 		{Host: Everything, Rest: &Rest{}},
 		{Host: Everything, Rest: full()},
 	} {
@@ -59,6 +60,8 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"an empty alias", "aliases[0]", append(text(1, "x.test"), text(4, "")...)},
 		{"a number as host", "wire type 0", []byte{1 << 3, 7}},
 		{"a rest of one host", `only "*"`, Name{Host: "x.test", Rest: &Rest{}}.Marshal()},
+		{"a path as namespace", "must be the name of one", Name{Host: "x.test", Namespace: "a/b"}.Marshal()},
+		{"a rest of a namespace", `only "*"`, Name{Host: Everything, Namespace: "shop", Rest: &Rest{}}.Marshal()},
 		{"a rest with addresses", `only "*"`, Name{Host: Everything, Addresses: []netip.Addr{netip.IPv6Loopback()}, Rest: &Rest{}}.Marshal()},
 		{"a pattern as local", "local[0]", Name{Host: Everything, Rest: &Rest{Local: []string{"*.test"}}}.Marshal()},
 		{"a negative rate", "rate -1", Name{Host: Everything, Rest: &Rest{OddRate: -1}}.Marshal()},

@@ -14,7 +14,7 @@ import (
 
 // generated is a name as generated code has it.
 func generated(n Name) *namepb.Name {
-	m := &namepb.Name{Host: n.Host, Ttl: n.TTL, Aliases: n.Aliases}
+	m := &namepb.Name{Host: n.Host, Ttl: n.TTL, Aliases: n.Aliases, Namespace: n.Namespace}
 	for _, a := range n.Addresses {
 		m.Addresses = append(m.Addresses, a.String())
 	}
@@ -32,7 +32,7 @@ func generated(n Name) *namepb.Name {
 
 // fromGenerated is the other way.
 func fromGenerated(m *namepb.Name) (n Name, err error) {
-	n = Name{Host: m.GetHost(), TTL: m.GetTtl(), Aliases: m.GetAliases()}
+	n = Name{Host: m.GetHost(), TTL: m.GetTtl(), Aliases: m.GetAliases(), Namespace: m.GetNamespace()}
 	for _, text := range m.GetAddresses() {
 		a, err := netip.ParseAddr(text)
 		if err != nil {
@@ -49,6 +49,7 @@ func several() []Name {
 	return []Name{
 		{Host: "external.com"},
 		{Host: "*.example.com", TTL: 60, Addresses: []netip.Addr{netip.MustParseAddr("240.240.0.1"), netip.MustParseAddr("2001:2::1")}, Aliases: []string{"a.b", "a.b.svc"}},
+		{Host: "private.test", Namespace: "shop", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}},
 		{Host: Everything, Rest: &Rest{}},
 		{Host: Everything, Rest: rest},
 	}

@@ -16,6 +16,7 @@ const (
 	fieldTTL       protowire.Number = 3
 	fieldAliases   protowire.Number = 4
 	fieldRest      protowire.Number = 5 // a message: restwire.go
+	fieldNamespace protowire.Number = 6
 )
 
 // Marshal returns the proto3 form: equal names give equal bytes.
@@ -33,6 +34,9 @@ func (n Name) Marshal() []byte {
 	}
 	if n.Rest != nil {
 		b = protowire.AppendBytes(protowire.AppendTag(b, fieldRest, protowire.BytesType), n.Rest.marshal())
+	}
+	if n.Namespace != "" {
+		b = appendString(b, fieldNamespace, n.Namespace)
 	}
 	return b
 }
@@ -73,7 +77,7 @@ func (n *Name) set(field protowire.Number, kind protowire.Type, value []byte) er
 		n.TTL = uint32(min(ttl, math.MaxInt32)) // RFC 2181 section 8: 31 bits
 		return nil
 	}
-	if field != fieldHost && field != fieldAddresses && field != fieldAliases && field != fieldRest {
+	if field != fieldHost && field != fieldAddresses && field != fieldAliases && field != fieldRest && field != fieldNamespace {
 		return nil
 	}
 	if kind != protowire.BytesType {
@@ -94,6 +98,8 @@ func (n *Name) set(field protowire.Number, kind protowire.Type, value []byte) er
 	switch field {
 	case fieldHost:
 		n.Host = text
+	case fieldNamespace:
+		n.Namespace = text
 	case fieldAliases:
 		n.Aliases = append(n.Aliases, text)
 	case fieldAddresses:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"embed"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ var templates = template.Must(template.ParseFS(files, "static/*.yaml"))
 // written is what the static files leave open.
 type written struct {
 	Host, Server, Gateway string
+	PodHost, Pod          string // what others come to, as they know it, and where it is
+	PodPort               int
 	Dir                   string // of the certificates
 	Peer                  string // SPIFFE id of the other side
 	Log                   bool   // an access log of Istio's default fields, into a file
@@ -30,25 +33,49 @@ type written struct {
 
 // byHand sets the static side: the same hosts in another world. The certificates are those of the mesh, so that both
 // sides pay the same for cryptography.
-func byHand(ctx context.Context, run *world.Run, mesh *story.Scene, self string, log bool) (*side, error) {
+func byHand(ctx context.Context, run *world.Run, ours *programmed, self string, log bool) (*side, error) {
+	scene := ours.scene
 	w, err := world.New(run)
 	if err != nil {
 		return nil, err
 	}
-	s := &side{name: "written by hand", world: w, addr: serverAddr.String(), self: self}
+	s := &side{name: "written by hand", world: w, self: self}
 	ca, err := outside.NewCA()
 	if err != nil {
 		return nil, err
 	}
-	if err := s.serve(run, ca); err != nil {
-		return nil, err
-	}
-	_, err = w.App.Run(ctx, 0, mesh.Programs.Agent, "init",
-		"-p", "15001", "-z", "15006", "-u", fmt.Sprint(world.ProxyUID), "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*", "-d", "15090,15020")
+	leaf, err := s.serve(run, ca)
 	if err != nil {
 		return nil, err
 	}
-	base := written{Host: host, Server: serverAddr.String(), Gateway: world.GatewayAddr.String(), Log: log}
+	pod, err := w.AddPod("measured-1", podAddr)
+	if err != nil {
+		return nil, err
+	}
+	door, err := w.AddPod("ingress-1", ingressAddr)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.serveApp(pod), ports(ctx, door)); err != nil {
+		return nil, err
+	}
+	for _, h := range []*world.Host{w.App, pod} {
+		_, err = h.Run(ctx, 0, scene.Programs.Agent, "init",
+			"-p", "15001", "-z", "15006", "-u", fmt.Sprint(world.ProxyUID), "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*", "-d", "15090,15020")
+		if err != nil {
+			return nil, err
+		}
+	}
+	shown, err := ca.Issue(ingressHost)
+	if err != nil {
+		return nil, err
+	}
+	s.setEnds(serverAddr.String(), leaf, shown.Certificate[0])
+	base := written{
+		Host: host, Server: serverAddr.String(), Gateway: world.GatewayAddr.String(), Log: log,
+		PodHost: podHost, Pod: podAddr.String(), PodPort: podPort,
+	}
+	running := map[*world.Host]int{}
 	for _, one := range []struct {
 		pod    *story.Pod
 		at     *world.Host
@@ -56,8 +83,10 @@ func byHand(ctx context.Context, run *world.Run, mesh *story.Scene, self string,
 		peer   string
 		indent string
 	}{
-		{mesh.App, w.App, "sidecar.yaml", "spiffe://cluster.local/ns/istio-system/sa/istio-egressgateway-service-account", "          "},
-		{mesh.Gateway, w.Gateway, "gateway.yaml", "spiffe://cluster.local/ns/default/sa/app", "            "},
+		{scene.App, w.App, "sidecar.yaml", "spiffe://cluster.local/ns/istio-system/sa/istio-egressgateway-service-account", "          "},
+		{scene.Gateway, w.Gateway, "gateway.yaml", "spiffe://cluster.local/ns/default/sa/app", "            "},
+		{ours.pod, pod, "pod.yaml", "", ""},
+		{ours.gateway, door, "ingress.yaml", "spiffe://cluster.local/ns/default/sa/measured", ""},
 	} {
 		values := base
 		values.Peer, values.Indent = one.peer, one.indent
@@ -67,13 +96,25 @@ func byHand(ctx context.Context, run *world.Run, mesh *story.Scene, self string,
 		if err := copyIdentity(one.pod, values.Dir, ca.PEM()); err != nil {
 			return nil, err
 		}
-		pid, err := startEnvoy(ctx, one.at, mesh.Programs.Envoy, one.file, values)
-		if err != nil {
+		if one.at == door {
+			if err := certificateFor(values.Dir, shown); err != nil {
+				return nil, err
+			}
+		}
+		if running[one.at], err = startEnvoy(ctx, one.at, scene.Programs.Envoy, one.file, values); err != nil {
 			return nil, err
 		}
-		s.envoys = append(s.envoys, pid)
 	}
+	s.ends[egress].envoys = [2]int{running[w.App], running[w.Gateway]}
+	s.ends[mesh].envoys = [2]int{running[w.App], running[pod]}
+	s.ends[ingress].envoys = [2]int{running[door], running[pod]}
 	return s, s.place()
+}
+
+// certificateFor puts the certificate that the ingress gateway shows beside its own one.
+func certificateFor(dir string, shown *tls.Certificate) error {
+	chain, key, err := inPEM(shown)
+	return errors.Join(err, owned(filepath.Join(dir, "shown.pem"), chain), owned(filepath.Join(dir, "shown.key"), key))
 }
 
 func copyIdentity(pod *story.Pod, dir string, outsideCA []byte) error {

@@ -33,7 +33,7 @@ type caller struct {
 }
 
 func (c *caller) loop(ctx context.Context) {
-	request := []byte("GET / HTTP/1.1\r\nHost: " + c.Host + "\r\nUser-Agent: load\r\n\r\n")
+	request := []byte("GET / HTTP/1.1\r\nHost: " + c.authority() + "\r\nUser-Agent: load\r\n\r\n")
 	for ctx.Err() == nil && c.next() {
 		began := time.Now()
 		err := c.exchange(ctx, request)
@@ -52,6 +52,14 @@ func (c *caller) loop(ctx context.Context) {
 		}
 	}
 	c.close()
+}
+
+// authority is whom it asks for: a pod names the port of another one's Service, and clients outside connect to a gateway's pod as a load balancer does.
+func (c *caller) authority() string {
+	if c.Way == mesh {
+		return net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
+	}
+	return c.Host
 }
 
 func (c *caller) close() {

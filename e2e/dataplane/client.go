@@ -9,12 +9,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// client obeys an order and prints its tally. It runs inside the app's namespace.
+// client obeys an order and prints its tally. It runs where the way begins.
 func client(ctx context.Context, text string) error {
 	var o order
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -64,10 +65,7 @@ func (o order) run(ctx context.Context) (tally, error) {
 
 // target is where the pod's own DNS says that the host is.
 func (o order) target(ctx context.Context) (string, error) {
-	port := "80"
-	if o.TLS {
-		port = "443"
-	}
+	port := strconv.Itoa(o.Port)
 	if o.Addr != "" {
 		return net.JoinHostPort(o.Addr, port), nil
 	}

@@ -12,6 +12,7 @@ import (
 type pair struct {
 	Hosts    int
 	Load     string
+	Way      way
 	Ours     []sample
 	Written  []sample
 	Failures int    // of ours
@@ -40,7 +41,7 @@ func compare(ctx context.Context, ours *programmed, written *side, p plan) ([]pa
 			return nil, err
 		}
 		for _, l := range p.loads {
-			one := pair{Hosts: hosts, Load: l.Name}
+			one := pair{Hosts: hosts, Load: l.Name, Way: l.Way}
 			o := order{traffic: l, Clients: p.clients, Warm: p.warm, Duration: p.duration}
 			for round := range p.rounds {
 				if err := one.round(ctx, ours, written, o, round%2 == 1); err != nil {

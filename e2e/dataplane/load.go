@@ -5,24 +5,39 @@ import (
 	"time"
 )
 
-// traffic is one way to put the path under load.
+// traffic is one way to put a path under load.
 type traffic struct {
 	Name string
-	TLS  bool // the client speaks TLS, through to the server; otherwise plain HTTP, for which the gateway originates TLS
+	Way  way
+	TLS  bool // the client speaks TLS, through to the server or to the ingress gateway; otherwise plain HTTP
 	Keep bool // connections are kept; otherwise each request has a new one
 }
 
 var loads = []traffic{
-	{"TLS, kept connections", true, true},
-	{"TLS, new connections", true, false},
-	{"HTTP, kept connections", false, true},
-	{"HTTP, new connections", false, false},
+	{"TLS, kept connections", egress, true, true},
+	{"TLS, new connections", egress, true, false},
+	{"HTTP, kept connections", egress, false, true},
+	{"HTTP, new connections", egress, false, false},
+	{"pod to pod, HTTP, kept connections", mesh, false, true},
+	{"pod to pod, HTTP, new connections", mesh, false, false},
+	{"ingress, TLS, kept connections", ingress, true, true},
+	{"ingress, TLS, new connections", ingress, true, false},
+	{"ingress, HTTP, kept connections", ingress, false, true},
+	{"ingress, HTTP, new connections", ingress, false, false},
+}
+
+func loadNames() (out []string) {
+	for _, l := range loads {
+		out = append(out, l.Name)
+	}
+	return out
 }
 
 // order tells a client what to do: a closed loop of Clients, each of which has one request under way.
 type order struct {
 	traffic
 	Host     string
+	Port     int
 	Addr     string // where to connect; "" for what the pod's DNS says
 	Leaf     []byte // the server's certificate, DER
 	Clients  int

@@ -37,6 +37,8 @@ func role(ctx context.Context, args []string) (done bool, err error) {
 		return true, client(ctx, args[1])
 	case len(args) == 4 && args[0] == "server":
 		return true, upstream(ctx, args[1], args[2], args[3])
+	case len(args) == 2 && args[0] == "app":
+		return true, app(ctx, args[1])
 	}
 	return false, nil
 }
@@ -66,6 +68,9 @@ func measure(ctx context.Context) error {
 		if strings.Contains(l.Name, only) {
 			p.loads = append(p.loads, l)
 		}
+	}
+	if len(p.loads) == 0 {
+		return fmt.Errorf("-only %q: no load is called so: %s", only, strings.Join(loadNames(), "; "))
 	}
 	stage, err := setStage(ctx, !noLog)
 	if err != nil {
@@ -129,7 +134,7 @@ func setStage(ctx context.Context, log bool) (*stage, error) {
 	if st.ours, err = newProgrammed(ctx, st.runs[0], programs, filepath.Clean(self)); err != nil {
 		return st, fmt.Errorf("setting the programmed side: %w", err)
 	}
-	if st.written, err = byHand(ctx, st.runs[1], st.ours.scene, filepath.Clean(self), log); err != nil {
+	if st.written, err = byHand(ctx, st.runs[1], st.ours, filepath.Clean(self), log); err != nil {
 		return st, fmt.Errorf("setting the static side: %w", err)
 	}
 	return st, nil

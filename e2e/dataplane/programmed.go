@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,8 +21,9 @@ import (
 // programmed is the side that the control plane programs.
 type programmed struct {
 	side
-	scene   *story.Scene
-	control []int // the controller and its audit store
+	scene        *story.Scene
+	pod, gateway *story.Pod // that others come to, and by which those outside come in
+	control      []int      // the controller and its audit store
 }
 
 func newProgrammed(ctx context.Context, run *world.Run, found story.Programs, self string) (*programmed, error) {
@@ -31,25 +33,132 @@ func newProgrammed(ctx context.Context, run *world.Run, found story.Programs, se
 	}
 	p := &programmed{scene: scene, side: side{name: "programmed", world: scene.World, self: self}}
 	scene.Outside.Set(host, time.Minute, serverAddr)
-	if err := errors.Join(p.serve(run, scene.Outside.CA), scene.SetPolicy(ctx, "REGISTRY_ONLY")); err != nil {
+	leaf, err := p.serve(run, scene.Outside.CA)
+	if err := errors.Join(err, scene.SetPolicy(ctx, "REGISTRY_ONLY")); err != nil {
 		return nil, err
 	}
-	for _, h := range []*world.Host{scene.World.App, scene.World.Gateway} {
-		envoy, err := only(h, "envoy")
-		if err != nil {
+	shown, err := p.inside(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.setEnds("", leaf, shown)
+	app, gateway, door, pod := scene.World.App, scene.World.Gateway, p.gateway.Host(), p.pod.Host()
+	for way, hosts := range map[way][2]*world.Host{egress: {app, gateway}, mesh: {app, pod}, ingress: {door, pod}} {
+		if err := p.ends[way].proxies(hosts); err != nil {
 			return nil, err
 		}
-		agent, err := parent(envoy)
-		if err != nil {
-			return nil, err
-		}
-		p.envoys, p.agents = append(p.envoys, envoy), append(p.agents, agent)
+	}
+	if err := p.arrives(ctx); err != nil {
+		return nil, err
 	}
 	if p.control, err = pids(scene.World.Control); err != nil {
 		return nil, err
 	}
 	run.OnClose(func() error { return p.rest(false) })
 	return p, p.place()
+}
+
+// proxies finds the programs on a way.
+func (e *end) proxies(hosts [2]*world.Host) error {
+	for i, h := range hosts {
+		envoy, err := only(h, "envoy")
+		if err != nil {
+			return err
+		}
+		agent, err := parent(envoy)
+		if err != nil {
+			return err
+		}
+		e.envoys[i], e.agents = envoy, append(e.agents, agent)
+	}
+	return nil
+}
+
+// inside sets the pod that others come to and the ingress gateway, and gives the certificate that this one shows.
+func (p *programmed) inside(ctx context.Context) (shown []byte, err error) {
+	leaf, err := p.scene.Outside.CA.Issue(ingressHost)
+	if err != nil {
+		return nil, err
+	}
+	chain, key, err := inPEM(leaf)
+	if err != nil {
+		return nil, err
+	}
+	coded := base64.StdEncoding.EncodeToString
+	if err := p.scene.Config.Write("inside.yaml", fmt.Sprintf(inside, podService, podPort, podAddr, ingressPlain, ingressTLS, coded(chain), coded(key), ingressHost, podHost)); err != nil {
+		return nil, err
+	}
+	if p.pod, err = p.scene.AddSidecar(ctx, "measured-1", "default", "measured", podAddr, "app=measured"); err != nil {
+		return nil, err
+	}
+	if p.gateway, err = p.scene.AddRouter(ctx, "ingress-1", "istio-ingress", "ingress", ingressAddr, "istio=ingressgateway"); err != nil {
+		return nil, err
+	}
+	return leaf.Certificate[0], errors.Join(p.serveApp(p.pod.Host()), ports(ctx, p.gateway.Host()))
+}
+
+// inside is what there is in the mesh, as a cluster shows it.
+const inside = `apiVersion: v1
+kind: Service
+metadata: {name: measured, namespace: default}
+spec: {clusterIP: %s, selector: {app: measured}, ports: [{name: http, port: %d}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: measured-1, namespace: default, labels: {app: measured, security.istio.io/tlsMode: istio}}
+spec: {serviceAccountName: measured, containers: []}
+status: {podIP: %s, phase: Running}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: ingress, namespace: istio-ingress}
+spec:
+  clusterIP: 10.96.0.61
+  selector: {istio: ingressgateway}
+  ports: [{name: http, port: 80, targetPort: %d}, {name: https, port: 443, targetPort: %d}]
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: shown, namespace: istio-ingress}
+type: kubernetes.io/tls
+data: {tls.crt: %s, tls.key: %s}
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: ingress, namespace: istio-ingress}
+spec:
+  selector: {istio: ingressgateway}
+  servers:
+  - {port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}
+  - {port: {number: 443, name: https, protocol: HTTPS}, hosts: ["*"], tls: {mode: SIMPLE, credentialName: shown}}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: measured, namespace: default}
+spec:
+  hosts: [%s]
+  gateways: [istio-ingress/ingress]
+  http: [{route: [{destination: {host: %s}}]}]
+`
+
+// arrives waits until requests that stay in the mesh, or come in, are answered.
+func (p *programmed) arrives(ctx context.Context) error {
+	for _, l := range loads {
+		if l.Way == egress {
+			continue
+		}
+		err := world.Within(ctx, readyWithin, func() error {
+			got, err := p.round(ctx, order{traffic: l, Clients: 1, Duration: time.Minute, Requests: 1})
+			if err == nil && got.Failures > 0 {
+				err = errors.New(got.First)
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.Name, err)
+		}
+	}
+	return nil
 }
 
 // rest stops the controller and its audit store, or lets them go on.
@@ -108,6 +217,9 @@ func (p *programmed) register(ctx context.Context, hosts int) error {
 			return err
 		}
 		for _, proxy := range proxies {
+			if strings.HasSuffix(proxy.ID, "~istio-ingress.svc.cluster.local") {
+				continue // of what is outside it has nothing
+			}
 			given, err := p.scene.Call(ctx, "config", proxy.ID)
 			if err != nil {
 				return err

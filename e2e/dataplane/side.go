@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/sallyport/sallyport/e2e/outside"
@@ -21,42 +22,49 @@ var serverAddr = netip.MustParseAddr("203.0.113.80")
 
 // side is one of the two that are compared.
 type side struct {
-	name   string
-	world  *world.World
-	addr   string // where its clients connect; "" for what DNS says
-	leaf   []byte // the server's certificate, DER
-	self   string // this program
-	envoys []int  // sidecar, gateway
-	agents []int
+	name  string
+	world *world.World
+	self  string // this program
+	ends  map[way]*end
 }
 
-// serve starts the server outside, with a certificate of the CA.
-func (s *side) serve(run *world.Run, ca *outside.CA) error {
+// serve starts the server outside, with a certificate of the CA, which it gives.
+func (s *side) serve(run *world.Run, ca *outside.CA) (certificate []byte, err error) {
 	cert, key := filepath.Join(run.Dir, "server.pem"), filepath.Join(run.Dir, "server.key")
 	leaf, err := ca.Issue(host)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.leaf = leaf.Certificate[0]
 	if err := writeCertificate(cert, key, leaf); err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
 	if _, err := s.world.Outside.Run(ctx, 0, "ip", "addr", "add", serverAddr.String()+"/24", "dev", "eth0"); err != nil {
-		return err
+		return nil, err
 	}
 	addr := net.JoinHostPort(serverAddr.String(), "443")
 	p, err := s.world.Outside.Start("server", 0, s.self, "server", addr, cert, key)
 	if err != nil {
+		return nil, err
+	}
+	return leaf.Certificate[0], errors.Join(pin(p.PID(), otherCPU), ports(ctx, s.world.App, s.world.Gateway, s.world.Outside))
+}
+
+// serveApp starts the server that is a pod's app.
+func (s *side) serveApp(pod *world.Host) error {
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	defer cancel()
+	p, err := pod.Start("app", 0, s.self, "app", net.JoinHostPort(podAddr.String(), strconv.Itoa(podPort)))
+	if err != nil {
 		return err
 	}
-	return errors.Join(pin(p.PID(), otherCPU), s.ports(ctx))
+	return errors.Join(pin(p.PID(), otherCPU), ports(ctx, pod))
 }
 
 // ports lets clients use a port again after a second: a minute, as usual, is too long for so many connections.
-func (s *side) ports(ctx context.Context) error {
-	for _, h := range []*world.Host{s.world.App, s.world.Gateway} {
+func ports(ctx context.Context, hosts ...*world.Host) error {
+	for _, h := range hosts {
 		_, err := h.Run(ctx, 0, "sysctl", "-qw", "net.ipv4.tcp_tw_reuse=1", "net.ipv4.ip_local_port_range=2048 65000")
 		if err != nil {
 			return err
@@ -70,7 +78,7 @@ const readyWithin = 30 * time.Second
 // sample is one round on one side.
 type sample struct {
 	tally
-	EnvoyCPU [2]time.Duration // of sidecar and gateway, for each request
+	EnvoyCPU [2]time.Duration // of both Envoys on the way, for each request
 	AgentCPU time.Duration    // of both agents, for each request
 	// How busy the processors were, 0 to 1: that of the Envoys, and the one that clients and servers share.
 	EnvoysBusy, OthersBusy float64
@@ -82,17 +90,18 @@ func (s sample) envoys() time.Duration { return s.EnvoyCPU[0] + s.EnvoyCPU[1] }
 
 // round has the side's clients do what is ordered.
 func (s *side) round(ctx context.Context, o order) (sample, error) {
-	o.Host, o.Addr, o.Leaf = host, s.addr, s.leaf
+	e := s.ends[o.Way]
+	o.Host, o.Port, o.Addr, o.Leaf = e.host, e.port(o.TLS), e.addr, e.leaf
 	text, err := json.Marshal(o)
 	if err != nil {
 		return sample{}, err
 	}
-	before, began := s.usage(), time.Now()
-	out, err := s.world.App.Run(ctx, 0, "taskset", "-c", fmt.Sprint(otherCPU), s.self, "client", string(text))
+	before, began := e.usage(), time.Now()
+	out, err := e.from.Run(ctx, 0, "taskset", "-c", fmt.Sprint(otherCPU), s.self, "client", string(text))
 	if err != nil {
 		return sample{}, fmt.Errorf("%s: %w", s.name, err)
 	}
-	after, took := s.usage(), time.Since(began)
+	after, took := e.usage(), time.Since(began)
 	var got sample
 	if err := json.Unmarshal(out, &got.tally); err != nil {
 		return sample{}, fmt.Errorf("%s: a client said %q: %w", s.name, out, err)
@@ -115,11 +124,11 @@ type usage struct {
 	busy   [2]time.Duration
 }
 
-func (s *side) usage() (u usage) {
-	for i, pid := range s.envoys {
+func (e *end) usage() (u usage) {
+	for i, pid := range e.envoys {
 		u.envoys[i] = used(pid)
 	}
-	for _, pid := range s.agents {
+	for _, pid := range e.agents {
 		u.agents += used(pid)
 	}
 	u.busy = [2]time.Duration{busy(envoyCPU), busy(otherCPU)}
@@ -128,14 +137,16 @@ func (s *side) usage() (u usage) {
 
 // place pins the side's processes.
 func (s *side) place() error {
-	for _, pid := range s.agents {
-		if err := pin(pid, otherCPU); err != nil {
-			return err
+	for _, e := range s.ends {
+		for _, pid := range e.agents {
+			if err := pin(pid, otherCPU); err != nil {
+				return err
+			}
 		}
-	}
-	for _, pid := range s.envoys {
-		if err := pin(pid, envoyCPU); err != nil {
-			return err
+		for _, pid := range e.envoys {
+			if err := pin(pid, envoyCPU); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

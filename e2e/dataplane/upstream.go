@@ -19,20 +19,31 @@ func upstream(ctx context.Context, addr, cert, key string) error {
 	if err != nil {
 		return fmt.Errorf("the server's certificate: %w", err)
 	}
+	server := serves(ctx, addr)
+	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
+	return ended(server.ListenAndServeTLS("", ""))
+}
+
+// app serves plain HTTP at the address until the context ends.
+func app(ctx context.Context, addr string) error { return ended(serves(ctx, addr).ListenAndServe()) }
+
+func serves(ctx context.Context, addr string) *http.Server {
 	server := &http.Server{
 		Addr: addr, ReadHeaderTimeout: time.Minute,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = contentType
 			_, _ = w.Write(page)
 		}),
 	}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.ListenAndServeTLS("", ""); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return server
+}
+
+func ended(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 var contentType = []string{"text/plain"}

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long anything may take before the run is given up.
-const patience = 5 * time.Minute
+const patience = 15 * time.Minute
 
 // controller is the process that is measured.
 type controller struct {

@@ -1,18 +1,23 @@
 package load
 
 import (
+	"bytes"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/klauspost/compress/zstd"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/sallyport/sallyport/e2e/story"
+	"github.com/sallyport/sallyport/xds/compress"
 )
 
 func TestMain(m *testing.M) {
@@ -51,7 +56,7 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("figures are missing: %+v", f)
 	}
 	doc := filepath.Join(t.TempDir(), "performance.md")
-	if err := os.WriteFile(doc, []byte("before\n"+beginMarker+"old"+endMarker+"\nafter\n"), 0o600); err != nil {
+	if err := os.WriteFile(doc, []byte("before\n"+kept("figures").begin+"old"+kept("figures").end+"\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := Keep(doc, []Figures{f}, 1); err != nil {
@@ -65,10 +70,14 @@ func TestMeasure(t *testing.T) {
 
 // TestMeasureShapes measures small meshes of the other shapes.
 func TestMeasureShapes(t *testing.T) {
-	for shape, kinds := range map[string][]string{ShapeEndpoints: {"changed"}, ShapeRoutes: {"added", "changed", "removed"}} {
+	for shape, kinds := range map[string][]string{ShapeEndpoints: {"changed"}, ShapeRoutes: {"added", "changed", "removed"}, ShapeFetched: {"added", "in use", "not in use", "removed"}} {
 		f, err := Measure(t.Context(), Options{Sallyport: program(t), Shape: shape, Entries: 20, Streams: 3, Changes: 6})
 		if err != nil {
 			t.Fatal(err)
+		}
+		what := "proxy"
+		if shape == ShapeFetched {
+			what = "sidecar"
 		}
 		for _, kind := range kinds {
 			if n := f.Bytes[kind]; n < 50 || n > 8<<10 {
@@ -78,7 +87,7 @@ func TestMeasureShapes(t *testing.T) {
 		if len(f.Bytes) != len(kinds) || f.P50 == 0 || f.P99 < f.P50 {
 			t.Errorf("%s: figures are missing: %+v", shape, f)
 		}
-		if text := Table([]Figures{f}); strings.Contains(text, "ServiceEntry") || !strings.Contains(text, "| bytes to a proxy for one ") {
+		if text := Table([]Figures{f}); strings.Contains(text, "ServiceEntry") || !strings.Contains(text, "| bytes to a "+what+" for ") {
 			t.Errorf("%s: %s", shape, text)
 		}
 	}
@@ -119,6 +128,34 @@ func TestDecode(t *testing.T) {
 	}
 	if err := (rawCodec{}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw[:len(raw)-3])}, &response{}); err == nil {
 		t.Error("a truncated response is read")
+	}
+}
+
+// TestSkims finds the envelope of a large response that is compressed, among frames with all kinds of blocks.
+func TestSkims(t *testing.T) {
+	chance := rand.NewChaCha8([32]byte{1})
+	random := make([]byte, 300<<10)
+	_, _ = chance.Read(random)
+	want := []byte("the envelope")
+	frames := [][]byte{random, make([]byte, 500<<10), bytes.Repeat([]byte("rows are alike; "), 40<<10), {}, want}
+	data, size := mem.BufferSlice{}, 0
+	for _, f := range frames {
+		data, size = append(data, mem.SliceBuffer(compress.Frame(slices.Values([][]byte{f})))), size+len(f)
+	}
+	data = append(mem.BufferSlice{mem.SliceBuffer(compress.Head(size))}, data...)
+	d, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	got, err := d.DecodeAll(envelopeOf(data).Materialize(), nil)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	for _, plain := range []mem.BufferSlice{{mem.SliceBuffer(random)}, {mem.SliceBuffer(data.Materialize()[:150<<10])}} {
+		if got := envelopeOf(plain); got.Len() != plain.Len() {
+			t.Errorf("what is no compressed response, or is cut off, becomes %d bytes", got.Len())
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ type Figures struct {
 	SyncCPU   time.Duration `json:"syncCPUNs"`  // of the controller, for the first answers to all
 	SyncTime  time.Duration `json:"syncTimeNs"` // until the last had them
 	SyncBytes int64         `json:"syncBytes"`  // to all
+	SyncMost  int64         `json:"syncMost"`   // to the sidecar that got most
 
 	Bytes        map[string]int64 `json:"bytesPerChange"` // to the sidecar that got most, by what was done
 	GatewayBytes int64            `json:"gatewayBytes"`   // to the gateway, at most
@@ -139,7 +140,7 @@ func (m *measurement) connect(ctx context.Context, streams int) (err error) {
 	}
 	after, err := m.controller.cpu()
 	m.figures.SyncCPU = after - cpu
-	m.figures.SyncBytes, _ = m.fleet.received()
+	m.figures.SyncBytes, m.figures.SyncMost = m.fleet.received()
 	m.say("%d %s: %d streams have everything after %s, %s of CPU, %.1f MiB", m.Entries, m.shape.noun, streams,
 		m.figures.SyncTime.Round(time.Millisecond), m.figures.SyncCPU, float64(m.figures.SyncBytes)/(1<<20))
 	return err

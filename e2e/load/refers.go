@@ -8,7 +8,7 @@ import (
 )
 
 // The types that proxies ask for: five are Envoy's; the names are for the agent's DNS, and clusters on demand for a
-// gateway's agent, which says by its metadata that it takes them.
+// gateway's agent, which says by its metadata that it takes them, as a sidecar's says that it gives its Envoy what is used.
 const (
 	typePrefix      = "type.googleapis.com/"
 	clusterType     = typePrefix + "envoy.config.cluster.v3.Cluster"
@@ -19,6 +19,7 @@ const (
 	nameType        = typePrefix + "sallyport.dnsproxy.v1.Name"
 	onDemandType    = typePrefix + "sallyport.xds.v1.OnDemandCluster"
 	onDemandKey     = "SALLYPORT_ON_DEMAND"
+	fetchKey        = "SALLYPORT_FETCH"
 	connManagerType = typePrefix + "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 )
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// goal is one row of the table: a figure and what it must not exceed, at 1,000 and at 10,000 entries. Other sizes are
-// held to the next larger one's.
+// goal is one row of the table: a figure and what it must not exceed, in a small mesh and in a large one (of entries: 1,000 and 10,000); 0 for
+// nothing that is wanted. Other sizes are held to the next larger one's.
 type goal struct {
 	name  string
 	unit  string
@@ -46,8 +46,8 @@ func (f Figures) shape() shape {
 	return s
 }
 
-func (g goal) at(entries int) float64 {
-	if entries <= 1000 {
+func (g goal) at(f Figures) float64 {
+	if f.Entries <= f.shape().small {
 		return g.limit[0]
 	}
 	return g.limit[1]
@@ -68,8 +68,8 @@ func Results(all []Figures) []Result {
 	var out []Result
 	for _, f := range all {
 		for _, g := range f.shape().goals {
-			if value := g.value(f); value != 0 {
-				out = append(out, Result{f.Entries, g.name, g.unit, value, g.at(f.Entries), value <= g.at(f.Entries)})
+			if value, limit := g.value(f), g.at(f); value != 0 && limit != 0 {
+				out = append(out, Result{f.Entries, g.name, g.unit, value, limit, value <= limit})
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func Table(all []Figures) string {
 	var b strings.Builder
 	header, line := "| |", "|---|"
 	for _, f := range all {
-		header += fmt.Sprintf(" %d %s, %d streams, crowd of %d | target | |", f.Entries, f.shape().noun, f.Streams, f.Crowd)
+		header += fmt.Sprintf(" %d %s, %d streams%s | target | |", f.Entries, f.shape().noun, f.Streams, crowdOf(f.Crowd))
 		line += "---:|---:|---|"
 	}
 	fmt.Fprintf(&b, "%s\n%s\n", header, line)
@@ -104,8 +104,18 @@ func Table(all []Figures) string {
 	return b.String()
 }
 
+func crowdOf(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", crowd of %d", n)
+}
+
 func (g goal) cell(f Figures) string {
-	value, limit := g.value(f), g.at(f.Entries)
+	value, limit := g.value(f), g.at(f)
+	if limit == 0 {
+		return fmt.Sprintf("%s %s | | ", digits(value), g.unit)
+	}
 	mark := "✓"
 	if value > limit {
 		mark = "✗"
@@ -113,28 +123,36 @@ func (g goal) cell(f Figures) string {
 	if value == 0 {
 		return fmt.Sprintf("– | ≤ %g %s | ", limit, g.unit)
 	}
-	return fmt.Sprintf("%.3g %s | ≤ %g %s | %s", value, g.unit, limit, g.unit, mark)
+	return fmt.Sprintf("%s %s | ≤ %g %s | %s", digits(value), g.unit, limit, g.unit, mark)
 }
 
-// The markers between which a document holds the figures.
-const (
-	beginMarker = "<!-- figures -->"
-	endMarker   = "<!-- /figures -->"
-)
+// digits writes three that count, and never an exponent.
+func digits(value float64) string {
+	if value >= 1000 {
+		return fmt.Sprintf("%.0f", value)
+	}
+	return fmt.Sprintf("%.3g", value)
+}
 
-// Keep writes the figures, with the machine and the date, between a document's markers.
+// markers are those between which a document holds the figures of a shape.
+type markers struct{ begin, end string }
+
+func kept(name string) markers { return markers{"<!-- " + name + " -->", "<!-- /" + name + " -->"} }
+
+// Keep writes the figures, of one shape, with the machine and the date, between a document's markers.
 func Keep(file string, all []Figures, runs int) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	before, rest, ok := strings.Cut(string(text), beginMarker)
-	_, after, ended := strings.Cut(rest, endMarker)
+	m := all[0].shape().markers
+	before, rest, ok := strings.Cut(string(text), m.begin)
+	_, after, ended := strings.Cut(rest, m.end)
 	if !ok || !ended {
-		return errors.New(file + ": the markers " + beginMarker + " and " + endMarker + " are missing")
+		return errors.New(file + ": the markers " + m.begin + " and " + m.end + " are missing")
 	}
 	figures := fmt.Sprintf("\n%s; %s; the median of %d runs.\n\n%s", Machine(), time.Now().UTC().Format(time.DateOnly), runs, Table(all))
-	return os.WriteFile(file, []byte(before+beginMarker+figures+endMarker+after), 0o644)
+	return os.WriteFile(file, []byte(before+m.begin+figures+m.end+after), 0o644)
 }
 
 // Machine names processors, memory and kernel.

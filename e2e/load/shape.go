@@ -14,6 +14,7 @@ const (
 	ShapeEntries   = "entries"   // ServiceEntries, for sidecars
 	ShapeEndpoints = "endpoints" // Services with endpoints, for sidecars
 	ShapeRoutes    = "routes"    // HTTPRoutes at one Gateway, for its pods
+	ShapeFetched   = "fetched"   // ServiceEntries, for sidecars that hold what they use (sallyport.fetch: onUse)
 )
 
 // shape is one of them.
@@ -24,12 +25,15 @@ type shape struct {
 	node       func(i int) *core.Node // of the proxies that are programmed
 	steps      func(m mesh, round int) []step
 	closes     bool // half of the changes are made with REGISTRY_ONLY, which all proxies are told
+	small      int  // up to how many there are goals' first limits hold
+	markers
 }
 
 var shapes = []shape{
-	{ShapeEntries, "entries", goals, mesh.writeEntries, sidecar, mesh.entrySteps, true},
-	{ShapeEndpoints, "Services of ten endpoints", changeGoals("one endpoint", 2, 10, 150), mesh.writeServices, sidecar, mesh.endpointSteps, false},
-	{ShapeRoutes, "HTTPRoutes", changeGoals("one HTTPRoute", 8, 50, 250), mesh.writeRoutes, ingress, mesh.routeSteps, false},
+	{ShapeEntries, "entries", goals, mesh.writeEntries, sidecar, mesh.entrySteps, true, 1000, kept("figures")},
+	{ShapeEndpoints, "Services of ten endpoints", changeGoals("one endpoint", 2, 10, 150), mesh.writeServices, sidecar, mesh.endpointSteps, false, 1000, kept("endpoints")},
+	{ShapeRoutes, "HTTPRoutes", changeGoals("one HTTPRoute", 8, 50, 250), mesh.writeRoutes, ingress, mesh.routeSteps, false, 1000, kept("routes")},
+	{ShapeFetched, "entries fetched on use", fetchedGoals, mesh.writeFetched, fetching, mesh.fetchedSteps, false, 10_000, kept("fetched")},
 }
 
 // Shapes are their names.

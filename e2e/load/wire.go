@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -89,9 +90,66 @@ type wireCodec struct{ encoding.CodecV2 }
 func newWireCodec() wireCodec { return wireCodec{compress.Codec(rawCodec{}, maxMessage)} }
 
 func (c wireCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	size := data.Len()
+	if size > skimLimit {
+		data = envelopeOf(data)
+	}
 	err := c.CodecV2.Unmarshal(data, v)
-	v.(*response).size = data.Len()
+	v.(*response).size = size
 	return err
+}
+
+// skimLimit is the largest compressed response, in bytes, that is decompressed whole. Of a larger one only what comes last is: for all of it a crowd
+// of clients would take more of the machine that they share with the control plane than that does. Nothing that refers to anything comes in such.
+const skimLimit = 256 << 10
+
+// envelopeOf gives the last frame of a response that is compressed, which says what the response is (docs/adr/0036-compressed-once.md); any other
+// response as it is.
+func envelopeOf(data mem.BufferSlice) mem.BufferSlice {
+	whole := data.Materialize()
+	var head zstd.Header
+	if head.Decode(whole) != nil || !head.Skippable {
+		return data
+	}
+	rest := whole[head.HeaderSize+int(head.SkippableSize):]
+	out := mem.BufferSlice{mem.SliceBuffer(whole[:len(whole)-len(rest)])}
+	for {
+		switch size := frameSize(rest); size {
+		case 0:
+			return data
+		case len(rest):
+			return append(out, mem.SliceBuffer(rest))
+		default:
+			rest = rest[size:]
+		}
+	}
+}
+
+// frameSize is how many bytes the first frame has (RFC 8878, section 3.1.1); 0 for what is none.
+func frameSize(data []byte) int {
+	var head zstd.Header
+	if head.Decode(data) != nil || head.Skippable {
+		return 0
+	}
+	const repeated = 1 // a block that is one byte, over and over
+	for at := head.HeaderSize; at+3 <= len(data); {
+		block := int(data[at]) | int(data[at+1])<<8 | int(data[at+2])<<16
+		size := block >> 3
+		if block>>1&3 == repeated {
+			size = 1
+		}
+		if at += 3 + size; block&1 == 0 {
+			continue
+		}
+		if head.HasCheckSum {
+			at += 4
+		}
+		if at > len(data) {
+			return 0
+		}
+		return at
+	}
+	return 0
 }
 
 // maxMessage is the largest message that is taken, in bytes.
@@ -157,7 +215,9 @@ func (in *input) resource(length int, keep bool) (r resource) {
 		case field == 3 && keep:
 			r.name = string(in.bytes(n))
 		case field == 2 && keep:
-			r.body = first(in.bytes(n), 2)
+			if r.body = first(in.bytes(n), 2); r.version == "" { // before the version comes, if it does
+				r.version = compress.Version(r.body)
+			}
 		default:
 			in.skip(n)
 		}

@@ -1,4 +1,4 @@
-# Sourced by the scripts in this directory: pinned versions, the cache, and one run at a time.
+# Sourced by the scripts in this directory: pinned versions, the cache, one run at a time, and what is fetched and built alike.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -35,4 +35,13 @@ build() {
     say "built $program in $((SECONDS - began)) s"
   fi
   exec 8>&-
+}
+
+# pip COMMAND ARGUMENTS… fetches what a requirements file names, and those bytes only.
+pip() {
+  local command=$1
+  shift
+  local run=(python3 -m pip)
+  "${run[@]}" --version >/dev/null 2>&1 || run=(pip3)
+  "${run[@]}" --disable-pip-version-check "$command" --quiet --no-deps --require-hashes "$@"
 }

@@ -58,9 +58,9 @@ func cached(dir, program, run string) (string, error) {
 
 func target(tool string) string {
 	switch tool {
-	case "envoy", "axe":
+	case "envoy", "axe", "iceberg":
 		return "tools"
-	case "spark":
+	case "spark", "icebergspark":
 		return "test-long"
 	}
 	return "cluster-tools"

@@ -60,6 +60,9 @@ type loginPage struct {
 	None          query.Expression
 }
 
+// errLeaving is shown to who logged out here, on the way to do so at the issuer.
+var errLeaving = errors.New("you are logged out here, and will be at the issuer in a moment")
+
 // mostLogin is how many bytes the form of a login has.
 const mostLogin = 32 << 10
 
@@ -95,7 +98,11 @@ func (h *handler) logins(mux *http.ServeMux) {
 		http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // it was Within when the login began
 	})
 	mux.HandleFunc("POST /logout", func(w http.ResponseWriter, r *http.Request) {
-		h.gate.Leave(w, r)
+		if to := h.gate.Leave(w, r); to != "" {
+			w.Header().Set("Refresh", "0; url="+to) // no redirect: a form leads nowhere but here
+			h.askWho(w, r, errLeaving)
+			return
+		}
 		http.Redirect(w, r, "/login", http.StatusSeeOther)
 	})
 }
@@ -124,6 +131,8 @@ func refusal(err error) int {
 		return http.StatusTooManyRequests
 	case errors.Is(err, login.ErrNothing):
 		return http.StatusForbidden
+	case errors.Is(err, errLeaving):
+		return http.StatusOK
 	case errors.Is(err, login.ErrUnasked), errors.Is(err, login.ErrUnrecorded):
 		return http.StatusServiceUnavailable
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/detect"
 	"github.com/sallyport/sallyport/egress/review"
@@ -126,9 +125,9 @@ func (l looked) approval(i *review.Item) ([]suggest.Change, []byte, error) {
 	case err != nil:
 		return nil, nil, errors.New(l.may.veil(err.Error()))
 	}
-	for _, o := range decode.File("approval.yaml", text).Objects {
-		if !l.may.has(o.Namespace) {
-			return nil, nil, fmt.Errorf("%s: it takes a %s of another namespace, whose records you may not read: ask somebody who may", i.ID, o.Kind)
+	for at := range changes {
+		if key := changes[at].Key(); !l.may.has(key.Namespace) {
+			return nil, nil, fmt.Errorf("%s: it takes a %s of another namespace, whose records you may not read: ask somebody who may", i.ID, key.Kind)
 		}
 	}
 	lines := strings.SplitAfter(string(text), "\n")

@@ -38,7 +38,7 @@ func (w *world) entries(needs map[needID]*need) (out []Change) {
 		if len(n.wild) > 0 {
 			c.Notes = append(c.Notes, wildNote(n.host, n.wild))
 		}
-		if why := refuses(c.After); why != "" {
+		if why := Refuses(c.After); why != "" {
 			w.drop(needs, id, "admission would refuse it: "+why)
 			continue
 		}
@@ -66,7 +66,7 @@ func (w *world) entry(n *need, taken map[config.Key]bool) *config.Object {
 	namespaces := slices.Sorted(maps.Keys(n.in))
 	namespace := namespaces[0]
 	if spec.ExportTo = []string{"."}; len(namespaces) > 1 {
-		namespace, spec.ExportTo = w.Mesh.RootNamespace, namespaces
+		namespace, spec.ExportTo = w.Snapshot.Mesh.RootNamespace, namespaces
 	}
 	return w.object(w.free(config.KindServiceEntry, namespace, name, taken), nil, spec)
 }

@@ -55,7 +55,7 @@ func (w *world) needs(uses []*use) map[needID]*need {
 			w.result.leave(u.Flow, u.base.Reason)
 			continue
 		}
-		if why := isInside(u.Host, u.Destinations, w.Mesh.DNS.PrivateFor(u.Namespace)); why != "" {
+		if why := isInside(u.Host, u.Destinations, w.Snapshot.Mesh.DNS.PrivateFor(u.Namespace)); why != "" {
 			w.result.leave(u.Flow, why)
 			continue
 		}
@@ -100,7 +100,7 @@ func (w *world) lacksPort(u *use) config.Key {
 	if _, err := netip.ParseAddr(u.Host); err == nil || u.base.Missing {
 		return config.Key{}
 	}
-	for _, svc := range w.base.Services(u.Host) {
+	for _, svc := range w.Snapshot.Services(u.Host) {
 		if _, has := svc.Port(u.tries[0].Port); has || svc.Namespace != u.Namespace || !svc.External || svc.Source.Kind != config.KindServiceEntry || svc.Resolution != registry.DNS {
 			continue
 		}

@@ -61,7 +61,7 @@ func (w *world) policies(uses []*use, s *registry.Snapshot, o Options) (out []Ch
 	for _, who := range slices.SortedFunc(maps.Keys(subjects), subject.compare) {
 		g := subjects[who]
 		switch {
-		case who.namespace == w.Mesh.RootNamespace:
+		case who.namespace == w.Snapshot.Mesh.RootNamespace:
 			if len(g.all) > 0 {
 				w.result.note("no policy is suggested for %s: one in the root namespace would govern the whole mesh", who)
 			}
@@ -83,7 +83,7 @@ func (w *world) policies(uses []*use, s *registry.Snapshot, o Options) (out []Ch
 
 // govern notes what is asked about a use, and what the policies in force say of it.
 func (w *world) govern(g *governed, u *use, s *registry.Snapshot, o Options) {
-	set := w.base.PolicySet(u.Namespace, u.Account, u.who.Labels)
+	set := w.Snapshot.PolicySet(u.Namespace, u.Account, u.who.Labels)
 	action, _ := set.Own.Default()
 	closed := action == permit.Deny
 	for _, to := range u.tries {
@@ -91,7 +91,7 @@ func (w *world) govern(g *governed, u *use, s *registry.Snapshot, o Options) {
 		if v.Asked == nil || !v.Allowed && (v.Ruling == nil || u.wasAllowed()) {
 			continue // nobody's to say, or refused for something else
 		}
-		if wrongName(v.Asked.Host) != "" || v.Service == nil && isInside(u.Host, u.Destinations, w.Mesh.DNS.PrivateFor(u.Namespace)) != "" {
+		if wrongName(v.Asked.Host) != "" || v.Service == nil && isInside(u.Host, u.Destinations, w.Snapshot.Mesh.DNS.PrivateFor(u.Namespace)) != "" {
 			continue
 		}
 		r := set.Rule(v.Asked)
@@ -136,7 +136,7 @@ func (w *world) policiesFor(who subject, was *config.Object, a allowance, flows 
 			}
 			spec.Rules = append(spec.Rules, rules...)
 			c := Change{Before: was, After: w.object(was.Key, was, spec), Notes: notes, Evidence: lines(flows)}
-			if why := refuses(c.After); why != "" {
+			if why := Refuses(c.After); why != "" {
 				w.result.note("no rules are suggested for %s: admission would refuse them: %s", was.Key, why)
 				return nil
 			}
@@ -158,7 +158,7 @@ func (w *world) policiesFor(who subject, was *config.Object, a allowance, flows 
 		if len(out) == 0 {
 			c.Evidence = lines(flows)
 		}
-		if why := refuses(c.After); why != "" {
+		if why := Refuses(c.After); why != "" {
 			w.result.note("no policy is suggested for %s: admission would refuse it: %s", who, why)
 			return nil
 		}
@@ -170,7 +170,7 @@ func (w *world) policiesFor(who subject, was *config.Object, a allowance, flows 
 // policyOf is the policy that is there for a subject, and for nobody else; nil without one.
 func (w *world) policyOf(who subject) *config.Object {
 	for _, key := range w.keys(config.KindEgressPolicy) {
-		if key.Namespace != who.namespace || key.Namespace == w.Mesh.RootNamespace {
+		if key.Namespace != who.namespace || key.Namespace == w.Snapshot.Mesh.RootNamespace {
 			continue
 		}
 		spec := w.objects[key].Spec.(*v1alpha1.EgressPolicy)

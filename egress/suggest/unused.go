@@ -52,7 +52,8 @@ func (w *world) unused(changes []Change, uses []*use, o Options) (out []Change) 
 	}
 	all := o
 	all.Denied, all.Namespace, all.Workload = true, "", ""
-	old := &world{Config: w.Config, Mesh: w.Mesh, now: w.now, base: w.base, objects: w.objects, result: &Result{Log: log}}
+	old := *w
+	old.result = &Result{Log: log}
 	before := old.uses(all)
 	is := w.use(before)
 	for _, kind := range []config.Kind{config.KindServiceEntry, config.KindEgressPolicy} {
@@ -80,7 +81,7 @@ func (w *world) use(uses []*use) used {
 	is := used{map[usedHost]bool{}, map[usedRule]bool{}}
 	s := w.with(nil, w.probe())
 	for _, u := range uses {
-		set := w.base.PolicySet(u.Namespace, u.Account, u.who.Labels)
+		set := w.Snapshot.PolicySet(u.Namespace, u.Account, u.who.Labels)
 		for _, to := range u.tries {
 			v := w.decide(s, u.who, to)
 			if v.Service != nil {
@@ -123,7 +124,7 @@ func (w *world) lessEntry(c *Change, is used) {
 	if len(usedHosts) == 0 {
 		c.After = nil
 		c.Notes = append(c.Notes, fmt.Sprintf("nobody used %s", strings.Join(spec.Hosts, ", ")))
-		if w.Mesh.OutboundAllowAny {
+		if w.Snapshot.Mesh.OutboundAllowAny {
 			c.Notes = append(c.Notes, "without it the host is one that nobody registered: ALLOW_ANY lets it through, past the egress gateway")
 		}
 		return
@@ -161,7 +162,7 @@ func (w *world) lessPolicy(c *Change, is used, named map[seen.Rule]bool) {
 		return
 	}
 	key := c.Before.Key
-	tells := key.Namespace != w.Mesh.RootNamespace && spec.Mode == v1alpha1.Mode_Enforce
+	tells := key.Namespace != w.Snapshot.Mesh.RootNamespace && spec.Mode == v1alpha1.Mode_Enforce
 	less := proto.CloneOf(spec)
 	less.Rules = nil
 	var gone []string

@@ -70,7 +70,7 @@ func (w *world) usesOf(f *seen.Flow) (out []*use) {
 // judge asks what is in force.
 func (w *world) judge(u *use) *use {
 	for i, to := range u.tries {
-		v := w.decide(w.base, u.who, to)
+		v := w.decide(w.Snapshot, u.who, to)
 		if i == 0 || v.Allowed && len(u.allowed) == 0 {
 			u.base = v
 		}
@@ -115,7 +115,7 @@ func (u *use) keeps() bool { return u.wasAllowed() && len(u.allowed) > 0 }
 
 // closedBy is the rule in force that denies all of a use, were it registered; zero without one. What is meant to be denied is not suggested.
 func (w *world) closedBy(u *use) (by permit.Ruling) {
-	set := w.base.PolicySet(u.Namespace, u.Account, u.who.Labels).Enforced()
+	set := w.Snapshot.PolicySet(u.Namespace, u.Account, u.who.Labels).Enforced()
 	for _, to := range u.tries {
 		path, _, _ := strings.Cut(cmp.Or(to.Path, "/"), "?")
 		by = set.Rule(&permit.Asked{

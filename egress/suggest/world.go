@@ -10,7 +10,6 @@ import (
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/decode"
-	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -18,15 +17,13 @@ import (
 // world is the configuration in force, and what it is with suggestions applied.
 type world struct {
 	Config
-	Mesh    *mesh.Config
 	now     time.Time
-	base    *registry.Snapshot
 	objects map[config.Key]*config.Object
 	result  *Result
 }
 
 func newWorld(c Config, r *Result, now time.Time) *world {
-	return &world{Config: c, Mesh: c.Snapshot.Mesh, now: now, base: c.Snapshot, objects: map[config.Key]*config.Object{}, result: r}
+	return &world{Config: c, now: now, objects: map[config.Key]*config.Object{}, result: r}
 }
 
 // named makes a world that knows the objects by their names.
@@ -57,7 +54,7 @@ func (w *world) with(changes []Change, more ...*config.Object) *registry.Snapsho
 
 // probe is a policy that makes Decide say what policies are asked, and denies nothing.
 func (w *world) probe() *config.Object {
-	return w.object(config.Key{Kind: config.KindEgressPolicy, Namespace: w.Mesh.RootNamespace, Name: "~probe"}, nil,
+	return w.object(config.Key{Kind: config.KindEgressPolicy, Namespace: w.Snapshot.Mesh.RootNamespace, Name: "~probe"}, nil,
 		&v1alpha1.EgressPolicy{Mode: v1alpha1.Mode_Observe, Default: v1alpha1.Action_Allow})
 }
 
@@ -73,8 +70,8 @@ func (w *world) object(key config.Key, was *config.Object, spec any) *config.Obj
 	return o
 }
 
-// refuses says why admission would refuse an object; "" if it takes it.
-func refuses(o *config.Object) string {
+// Refuses says why admission would refuse an object; "" if it takes it.
+func Refuses(o *config.Object) string {
 	for _, f := range admission.Validate(*o) {
 		if f.Severity == admission.Error {
 			return f.What()

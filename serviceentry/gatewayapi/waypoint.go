@@ -36,7 +36,9 @@ func (l *Listener) waypoint(g *config.Object, spec *gatewayv1.GatewaySpec, in *g
 	unsupported := func(what string) {
 		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonUnsupportedValue), what}
 	}
-	switch to := g.Labels[WaypointForLabel]; {
+	to := g.Labels[WaypointForLabel]
+	why, fix := UnknownFor(to)
+	switch {
 	case len(dns.IsDNS1035Label(g.Name)) > 0:
 		unsupported("metadata.name: " + g.Name + ": a waypoint's Service has its name, and none can have this: write a lower-case letter, then letters, digits and hyphens, at most 63")
 	case l.Protocol != HBONE:
@@ -49,10 +51,20 @@ func (l *Listener) waypoint(g *config.Object, spec *gatewayv1.GatewaySpec, in *g
 		unsupported("hostname: a waypoint stands before Services, whatever they are called: remove it")
 	case spec.TLS != nil:
 		unsupported("spec.tls: clients and backends of a waypoint show the mesh's certificates: remove it")
-	case to == "workload" || to == "all":
-		unsupported("metadata.labels[" + WaypointForLabel + "]: " + to + ": what goes to addresses of pods is not led by waypoints: write service")
-	case to != "" && to != "service" && to != NoWaypoint:
-		unsupported("metadata.labels[" + WaypointForLabel + "]: " + to + ": write service, or none")
+	case why != "":
+		unsupported("metadata.labels[" + WaypointForLabel + "]: " + to + ": " + why + ": " + fix)
+	}
+}
+
+// UnknownFor says why what a waypoint's label WaypointForLabel asks for is not done, and what to write; "" where it is.
+func UnknownFor(to string) (why, fix string) {
+	switch to {
+	case "", "service", NoWaypoint:
+		return "", ""
+	case "workload", "all":
+		return "what goes to addresses of pods is not led by waypoints", "write service"
+	default:
+		return "it says nothing of whom a waypoint is for", "write service, or none"
 	}
 }
 

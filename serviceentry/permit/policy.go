@@ -18,6 +18,8 @@ type Policy struct {
 	Observe bool // what it denies is let through, and recorded
 	Rules   []Rule
 	Default Action // Unset: Deny once a rule allows something, else nothing is said
+
+	closes bool // a rule that is left out allows something (Level.About)
 }
 
 // Mode is how an object writes whether it is observed.
@@ -91,6 +93,9 @@ func (r *Rule) ReadsRequests() bool { return len(r.Methods)+len(r.Paths)+len(r.H
 
 // implied is what the policy says of what no rule matches.
 func (p *Policy) implied() Action {
+	if p.closes {
+		return Deny
+	}
 	for i := range p.Rules {
 		if p.Rules[i].Action == Allow {
 			return Deny

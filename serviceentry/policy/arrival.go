@@ -81,6 +81,9 @@ func addressOf(s *registry.Snapshot, pod Workload) netip.Addr {
 			}
 		}
 	}
+	if len(pod.Labels) > 0 {
+		return s.LedAddress(pod.Namespace, pod.Labels)
+	}
 	return netip.Addr{}
 }
 

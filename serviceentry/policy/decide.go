@@ -75,6 +75,9 @@ type asking struct {
 // and those of the gateway behind.
 func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	a := asking{s, resolve.Workload(s, w.Namespace, w.Labels), w, d.At}
+	if a.ambient() {
+		a.Sidecar = a.AtNode()
+	}
 	svc, shown := a.Find(d)
 	if svc == nil {
 		return a.unregistered(d, shown)

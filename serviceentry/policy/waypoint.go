@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
@@ -48,24 +47,21 @@ func (a asking) fronted(host resolve.SidecarHost, port registry.Port, r *resolve
 		return v
 	}
 	v.end = &end{asking: a.asWaypoint(w, front), front: &w, service: svc, port: port, shown: shown}
+	said := len(v.Reason)
 	if v = v.pastWaypoint(there, port, shown); v.Allowed && !v.end.service.Exit.IsZero() {
-		return v.leavesByWaypoint(r)
+		return v.leavesByWaypoint(r, v.Reason[said:])
 	}
 	return v
 }
 
-// leavesByWaypoint asks the egress gateway, which has the waypoint for its client.
-func (v Verdict) leavesByWaypoint(r *resolve.Route) Verdict {
+// leavesByWaypoint asks the egress gateway, which has the waypoint for its client. led is what was said of the waypoint's own routes.
+func (v Verdict) leavesByWaypoint(r *resolve.Route, led string) Verdict {
 	there := v.end
 	onwards := *r
 	onwards.By = there.service.SourceOf(there.port)
 	then := there.asking.byGateway(there.service, there.port, &onwards, there.shown, there.Means(there.service))
-	_, led, _ := strings.Cut(v.Reason, "; led there by ")
 	v.Allowed, v.Gateway, v.DecidedBy, v.end = then.Allowed, then.Gateway, then.DecidedBy, nil
-	v.Reason = fmt.Sprintf("by the waypoint %s, which the egress gateway has for its client: %s", v.Waypoint, then.Reason)
-	if led != "" {
-		v.Reason += "; led there by " + led
-	}
+	v.Reason = fmt.Sprintf("by the waypoint %s, which the egress gateway has for its client: %s", v.Waypoint, then.Reason) + led
 	if !then.Allowed {
 		v.Asked, v.Policies, v.Ruling, v.Authorization = then.Asked, then.Policies, then.Ruling, then.Authorization
 	}
@@ -92,7 +88,7 @@ func (a asking) authorizedAtWaypoint(v Verdict, port registry.Port, shown resolv
 	return v
 }
 
-// asWaypoint is the waypoint as it asks its Services' pods: with its own certificate, and from its own address, where it has one only.
+// asWaypoint is the waypoint as it asks its Services' pods, and the egress gateway: with its own certificate, and from its own address, where it has one only.
 func (a asking) asWaypoint(w resolve.WaypointProxy, front *resolve.Front) asking {
 	who := Workload{Namespace: front.Gateway.Namespace, Name: front.Gateway.Name, Account: front.Accounts[0], Labels: map[string]string{gatewayapi.GatewayLabel: front.Gateway.Name}}
 	if len(front.Endpoints) == 1 {

@@ -1,95 +1,18 @@
 package registry
 
 import (
-	"cmp"
-	"maps"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 )
 
 // What leads to a pod's own ports: Services that select it, ServiceEntries of the mesh in its namespace with an endpoint at its address, and in their
 // place what a Sidecar object lists.
-
-// doorstep is where entries lead to: a pod's address, as far as a namespace's entries say so.
-type doorstep struct {
-	namespace string
-	address   netip.Addr
-}
-
-// lead is a service that leads there, by one of its endpoints.
-type lead struct {
-	*Service
-	endpoint int
-}
-
-// arriving is who leads where; each list in order of Service.compare and the endpoints.
-type arriving = ordered.Keyed[doorstep, []lead]
-
-func newArriving() arriving {
-	return ordered.NewKeyed[doorstep, []lead](func(a, b doorstep) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), a.address.Compare(b.address))
-	})
-}
-
-// leads goes through where a service of the mesh leads to, by its endpoints.
-func (s *Service) leads(to func(at doorstep, endpoint int)) {
-	if s.External || s.Source.Kind != config.KindServiceEntry {
-		return
-	}
-	for i, e := range s.Endpoints {
-		if addr, err := netip.ParseAddr(e.Address); err == nil && e.Cluster == "" {
-			to(doorstep{s.Namespace, addr.Unmap()}, i)
-		}
-	}
-}
-
-// noteArriving remembers where a host's registrations lead to, before or now.
-func (b *batch) noteArriving(host string, was, now []*Service) {
-	for _, list := range [...][]*Service{was, now} {
-		for _, s := range list {
-			s.leads(func(at doorstep, _ int) {
-				if b.arrived[at] == nil {
-					b.arrived[at] = map[string]bool{}
-				}
-				b.arrived[at][host] = true
-			})
-		}
-	}
-}
-
-// settleArriving brings that index up to date, once a batch.
-func (b *batch) settleArriving() {
-	namespaces, hosts, now := map[string]bool{}, map[string]bool{}, map[doorstep][]lead{}
-	for _, of := range b.arrived {
-		maps.Copy(hosts, of)
-	}
-	for host := range hosts {
-		list, _ := b.hosts.Get(host)
-		for _, s := range list {
-			s.leads(func(at doorstep, endpoint int) { now[at] = append(now[at], lead{s, endpoint}) })
-		}
-	}
-	for at, of := range b.arrived {
-		namespaces[at.namespace] = true
-		was, _ := b.arriving.Get(at)
-		list := append(slices.DeleteFunc(slices.Clone(was), func(l lead) bool { return of[l.Host] }), now[at]...)
-		if len(list) == 0 {
-			b.arriving.Delete(at)
-			continue
-		}
-		slices.SortFunc(list, func(x, y lead) int { return cmp.Or(x.compare(y.Service), cmp.Compare(x.endpoint, y.endpoint)) })
-		b.arriving.Put(at, list)
-	}
-	b.changed.Arriving = slices.Sorted(maps.Keys(namespaces))
-}
 
 // portsOf are the ports of a pod that something leads to, by their numbers. Those that its proxy and its agent have are nobody's.
 func (s *Snapshot) portsOf(ns string, labels map[string]string, address string) map[uint32]InboundPort {
@@ -144,7 +67,7 @@ func ownEndpoint(text string) (to netip.AddrPort, ok bool) {
 	}
 	address, number, err := net.SplitHostPort(text)
 	port, wrong := strconv.ParseUint(number, 10, 16)
-	if err != nil || wrong != nil || port == 0 || config.IsOwnPort(uint32(port)) {
+	if err != nil || wrong != nil || port == 0 || config.IsInnerPort(uint32(port)) {
 		return to, false
 	}
 	addr := netip.IPv4Unspecified()

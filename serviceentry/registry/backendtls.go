@@ -1,7 +1,7 @@
 package registry
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -59,15 +59,7 @@ func (s *Snapshot) SecuredRule(svc *Service, rule *Rule, shows *ShownCertificate
 	if len(list) == 0 {
 		return rule
 	}
-	out := &Rule{Host: svc.Host}
-	if rule != nil {
-		copied := *rule
-		out = &copied
-	}
-	out.PortTLS = maps.Clone(out.PortTLS)
-	if out.PortTLS == nil {
-		out.PortTLS = map[uint32]*TLSSettings{}
-	}
+	out := cmp.Or(rule, &Rule{Host: svc.Host}).ownPorts()
 	for _, port := range svc.Ports {
 		if p := list.At(port.Name); p != nil && port.Protocol != UDP {
 			out.PortTLS[port.Number] = s.backendTLS(p, shows)

@@ -21,9 +21,9 @@ const (
 	ExitDirect        = "direct"
 )
 
-// fromEntry makes one service of each host of a ServiceEntry. The namespace's annotation stands in for the
+// FromEntry makes one service of each host of a ServiceEntry. The namespace's annotation stands in for the
 // entry's own, and the mesh's default gateway for both.
-func fromEntry(o *config.Object, spec *networking.ServiceEntry, nsGateway string, cfg *mesh.Config) []*Service {
+func FromEntry(o *config.Object, spec *networking.ServiceEntry, nsGateway string, cfg *mesh.Config) []*Service {
 	external := spec.Location == networking.ServiceEntry_MESH_EXTERNAL
 	base := Service{
 		Namespace:  o.Namespace,

@@ -18,6 +18,8 @@ type Place struct {
 	// forward proxy, that on whose behalf it is.
 	Namespace string
 	Secrets   SecretsAt
+	// Node says that the proxy is a node's, which pods of all namespaces share: no namespace's files are there.
+	Node bool
 }
 
 // PlaceKind is the kind of a Place.

@@ -178,3 +178,18 @@ spec: {host: a.example, trafficPolicy: {tls: {mode: MUTUAL}}}
 		t.Errorf("closed: %v", closed)
 	}
 }
+
+// TestFilesAtNodes: at the proxy of a node, which others share, rules of a namespace name no files, whichever are named where it has its own.
+func TestFilesAtNodes(t *testing.T) {
+	const settings, entry = "sallyport: {certificateFolders: {sidecar: /s}}", "resolution: DNS"
+	for _, rule := range []string{"mode: SIMPLE, caCertificates: /s/ca.pem", "mode: SIMPLE, caCrl: /s/crl.pem", "mode: MUTUAL, clientCertificate: /s/c.pem, privateKey: /s/k.pem"} {
+		p := registry.Place{Kind: registry.AtSidecar, Namespace: "shop"}
+		if got := farEnd(t, settings, entry, rule, p); got != "[]" {
+			t.Errorf("%s: at a sidecar: %s", rule, got)
+		}
+		p.Node = true
+		if got := farEnd(t, settings, entry, rule, p); !strings.Contains(got, "DestinationRule shop/r") || !strings.Contains(got, "may not name it at this proxy") {
+			t.Errorf("%s: at a node: %s", rule, got)
+		}
+	}
+}

@@ -148,6 +148,11 @@ func (s *Snapshot) ledTo(ref Ref) bool {
 	return slices.ContainsFunc(list, func(v *VirtualService) bool { return v.At(route.Mesh) && s.LeadsBy(v, ref) })
 }
 
+// before puts Gateways in order of their age.
+func (g *Gateway) before(other *Gateway) int {
+	return cmp.Or(g.Created.Compare(other.Created), g.Key.Compare(other.Key))
+}
+
 // mayOpen says whether a Gateway of another namespace counts at gateways of one.
 func (s *Snapshot) mayOpen(g *Gateway, ns string) bool {
 	if g.Key.Kind == config.KindKubeGateway {
@@ -178,8 +183,7 @@ func (s *Snapshot) IsGateway(ref Ref) bool {
 		return false
 	}
 	for _, g := range s.gateways {
-		mine := g.Key.Namespace == ref.Namespace || g.Key.Namespace == s.Mesh.RootNamespace && g.Key.Kind == config.KindGateway
-		if mine && len(g.Selector) > 0 && g.Selects(k) {
+		if s.says(g, ref.Namespace) && g.Selects(k) {
 			return true
 		}
 	}
@@ -259,27 +263,32 @@ func narrower(a, b string) string {
 	}
 }
 
-// openedServers remembers what gateways open, until something changes about it.
-type openedServers struct {
+// remembered is what was found out about ingress gateways, for as long as it is so.
+type remembered[V any] struct {
 	mu sync.Mutex
-	of map[Ingress]*Opened
+	of map[Ingress]V
 }
+
+func (r *remembered[V]) get(i Ingress, find func(Ingress) V) V {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, known := r.of[i]
+	if !known {
+		if r.of == nil {
+			r.of = map[Ingress]V{}
+		}
+		v = find(i)
+		r.of[i] = v
+	}
+	return v
+}
+
+// openedServers remembers what gateways open, until something changes about it.
+type openedServers = remembered[*Opened]
 
 // Opened gives what an ingress gateway's pods open. Of what several Gateways want the oldest has it: the protocol of a port, a host that
 // another namespace has, also by a pattern that covers it ("*" covers what nobody else names), and of TLS each host.
-func (s *Snapshot) Opened(i Ingress) *Opened {
-	s.opened.mu.Lock()
-	defer s.opened.mu.Unlock()
-	if o := s.opened.of[i]; o != nil {
-		return o
-	}
-	if s.opened.of == nil {
-		s.opened.of = map[Ingress]*Opened{}
-	}
-	o := s.open(i)
-	s.opened.of[i] = o
-	return o
-}
+func (s *Snapshot) Opened(i Ingress) *Opened { return s.opened.get(i, s.open) }
 
 func (s *Snapshot) open(i Ingress) *Opened {
 	labels := i.PodLabels()
@@ -289,7 +298,7 @@ func (s *Snapshot) open(i Ingress) *Opened {
 			list = append(list, g)
 		}
 	}
-	slices.SortFunc(list, func(a, b *Gateway) int { return cmp.Or(a.Created.Compare(b.Created), a.Key.Compare(b.Key)) })
+	slices.SortFunc(list, (*Gateway).before)
 	var services []*KubeService
 	for _, ref := range i.Services() {
 		if k, ok := s.KubeService(ref); ok {

@@ -71,7 +71,7 @@ func AccountsOf(list []Endpoint) []string {
 
 // Inbound is what a workload lets in, in one text that can be compared: workloads of which it is equal take in the same. It is the mode,
 // and each of the pod's own ports that something leads to, or that a PeerAuthentication names, in order: "PERMISSIVE
-// 8080/HTTP 9000/TCP/STRICT 9001/-/DISABLE", with "@ADDRESS:PORT" behind where a Sidecar object leads it elsewhere in the pod. "" is that of a mesh without mutual TLS: what comes passes, and nothing is told apart. But a pod whose label
+// 8080/HTTP 9000/TCP/STRICT 9001/-/DISABLE", with "@ADDRESS:PORT" behind where a Sidecar object leads it elsewhere in the pod. "" is that of a mesh without mutual TLS: what comes passes, and nothing is told apart; "UNASKED 8080/TCP@127.0.0.1:80" is that where a Sidecar object leads a port elsewhere. But a pod whose label
 // says that it takes mutual TLS takes it, also when the mesh's setting is off: clients may hear of that later than the pod.
 type Inbound string
 
@@ -90,7 +90,7 @@ type InboundPort struct {
 // pod's own.
 func (s *Snapshot) Inbound(ns string, labels map[string]string, address string) Inbound {
 	if !s.TakesMutual(labels) {
-		return ""
+		return s.forwarded(ns, labels)
 	}
 	var modes Modes // where it is switched off no PeerAuthentication counts
 	if s.Mesh.MutualTLS {
@@ -110,6 +110,27 @@ func (s *Snapshot) Inbound(ns string, labels map[string]string, address string) 
 	}
 	return Inbound(strings.Join(out, " "))
 }
+
+// unasked begins the text of a workload that asks nobody: see Inbound.Asks.
+const unasked = "UNASKED"
+
+// forwarded is what a workload lets in that takes no mutual TLS: what a Sidecar object leads elsewhere in the pod goes there. Nothing is told apart, and no
+// policy is asked.
+func (s *Snapshot) forwarded(ns string, labels map[string]string) Inbound {
+	scope := s.Scope(ns, labels)
+	if scope == nil || len(scope.Ingress) == 0 {
+		return ""
+	}
+	out := []string{unasked}
+	for _, p := range slices.SortedFunc(slices.Values(scope.Ingress), func(a, b InboundPort) int { return cmp.Compare(a.Number, b.Number) }) {
+		p.HTTP = false
+		out = append(out, p.text(p.Mode))
+	}
+	return Inbound(strings.Join(out, " "))
+}
+
+// Asks says whether policies are asked about what comes in.
+func (in Inbound) Asks() bool { return in != "" && !strings.HasPrefix(string(in), unasked) }
 
 // Renumbered gives the namespaces in which pods may have other numbers now for ports that Services name, or in which other ServiceEntries lead to them.
 func (s *Snapshot) Renumbered(changed Changed) map[string]bool {
@@ -188,6 +209,9 @@ func (in Inbound) Parse() (usual MTLSMode, ports []InboundPort) {
 }
 
 func modeOf(word string) MTLSMode {
+	if word == unasked {
+		return Disable
+	}
 	for _, m := range [...]MTLSMode{Disable, Strict} {
 		if m.String() == word {
 			return m

@@ -132,7 +132,7 @@ func TestIncrementalIsFull(t *testing.T) {
 	cfg.Exports = mesh.IstioExports() // more of it counts
 	world := registrytest.NewWorld(1)
 	incremental := registry.New(&cfg)
-	const steps = 10_000
+	steps := registrytest.Times(10_000)
 	for step := range steps {
 		change := world.Change
 		if step%5 == 0 {
@@ -157,7 +157,7 @@ func TestChangedIsComplete(t *testing.T) {
 	world := registrytest.NewWorld(2)
 	r := registry.New(&cfg)
 	before := r.Snapshot()
-	for step := range 3000 {
+	for step := range registrytest.Times(3000) {
 		change := world.Change
 		if step%5 == 0 {
 			change = world.Arriving
@@ -214,7 +214,7 @@ func TestOrdinaryNamespacesSeeTheSame(t *testing.T) {
 	world := registrytest.NewWorld(5)
 	r := registry.New(&cfg)
 	ordinary := 0
-	for range 3000 {
+	for range registrytest.Times(3000) {
 		s, _ := r.Apply([]config.Change{world.Change()})
 		for _, ns := range registrytest.Namespaces {
 			if s.View(ns) != "" {
@@ -304,7 +304,7 @@ func TestOwnAddressStays(t *testing.T) {
 	}
 	was := addresses(before)
 	slot := before.Visible("h-71.example", "team-a", nil).VIP4
-	for i := range 400 { // names are tried until some fall on the same slots; h-159.example does
+	for i := range registrytest.Times(400) { // names are tried until some fall on the same slots; h-159.example does
 		w.apply(entryYAML(fmt.Sprintf("aaa/e%d", i), fmt.Sprintf("a-%d.example, h-159.example, h-%d.example", i, i), "ports: [{number: 443, name: tls, protocol: TLS}]"))
 		if now := addresses(w.Snapshot()); now != was {
 			t.Fatalf("%s became %s", was, now)

@@ -21,7 +21,8 @@ import (
 // Registry turns changes into snapshots. It is for one goroutine.
 type Registry struct {
 	objects map[config.Key]*config.Object
-	hostsOf map[config.Key][]string // what each object registered
+	hostsOf map[config.Key][]string           // what each object registered
+	leaders map[string]map[config.Key]*leader // of a namespace's ServiceEntries of the mesh: what they lead to pods by
 	index   index
 	remotes map[string]*index // of other clusters, by their names
 	madeUp  *madeUp
@@ -47,6 +48,7 @@ func New(cfg *mesh.Config) *Registry {
 	return &Registry{
 		objects: map[config.Key]*config.Object{},
 		hostsOf: map[config.Key][]string{},
+		leaders: map[string]map[config.Key]*leader{},
 		index:   newIndex(),
 		remotes: map[string]*index{},
 		madeUp:  newMadeUp(),
@@ -54,10 +56,10 @@ func New(cfg *mesh.Config) *Registry {
 		nodes: map[config.Key][]netip.Prefix{}, asking: map[config.Key][]string{}, askedAbout: map[string]int{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare), arriving: newArriving(),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, asksSecrets: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare), arriving: newArriving(),
 			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
-			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{},
+			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{}, refusals: &refusals{},
 			gatewayAPI: ordered.New[*config.Object](), attached: ordered.New[int](), secured: ordered.New[gatewayapi.Secured](),
 			endpoints: ordered.New[*EndpointSet](), patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
@@ -158,11 +160,11 @@ type batch struct {
 	patterns    *ordered.Edit[[]*Service]
 	find        lookupsEdit
 	sealed      map[string][]*Service // hosts whose registrations are others now, with what they were
+	hashed      map[*Endpoint]uint64  // lists of endpoints, by their first ones: the hosts of an entry share one
 	renamed     map[string]bool       // hosts whose names may mean another thing now
 	// rewritten are the single addresses that those wrote, before or now, and which of them did.
 	rewritten map[netip.Addr]map[string]bool
-	// arrived is the same of where entries lead to.
-	arrived map[doorstep]map[string]bool
+	arrived   map[config.Key]*leader // ServiceEntries of the mesh that may lead to other pods, and what they are now
 
 	partial []string // of the patterns of rules that changed, those whose "*" is a part of a label
 	unseen  bool     // something is new that shows in no host yet
@@ -193,6 +195,7 @@ type batch struct {
 	rewired       bool                                     // which networks there are, and how they are reached, may be otherwise
 	netsMoved     bool                                     // what the cluster's networks are made from
 	placesMoved   bool                                     // where Nodes are
+	secretsCopied bool                                     // next has a map of its own
 	specialCopied bool                                     // next has a map of its own
 	madeCopied    bool                                     // next has a map of its own
 	exitWas       map[Ref]bool                             // gateways whose count changed: whether anything left by them before
@@ -201,14 +204,15 @@ type batch struct {
 func (r *Registry) begin() *batch {
 	clear(r.index.ruled)
 	next := *r.snap
+	next.refusals = &refusals{}
 	return &batch{
 		Registry: r, next: &next,
 		hosts: next.hosts.Edit(), rules: next.rules.Edit(), virtual: next.virtual.Edit(), kube: next.kube.Edit(), written: next.written.Edit(), arriving: next.arriving.Edit(),
 		aliases: next.aliases.Edit(), aliasesOf: next.aliasesOf.Edit(),
 		patterns: next.patterns.Edit(), find: next.find.edit(), endpoints: next.endpoints.Edit(),
 		peopled: map[config.Key]bool{}, repopulated: map[string]bool{},
-		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[netip.Addr]map[string]bool{}, arrived: map[doorstep]map[string]bool{},
-		sealed: map[string][]*Service{}, renamed: map[string]bool{},
+		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[netip.Addr]map[string]bool{}, arrived: map[config.Key]*leader{},
+		sealed: map[string][]*Service{}, hashed: map[*Endpoint]uint64{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
 		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, fronted: map[string]bool{}, fronting: map[string]map[selectedBy][]*KubeService{},
@@ -368,7 +372,11 @@ func (b *batch) rebuild(key config.Key) {
 	if key.Kind == config.KindService {
 		maps.Copy(b.remade, b.index.gatewayAPI.parents[key])
 	}
-	for _, s := range b.make(key) {
+	services := b.make(key)
+	if key.Kind == config.KindServiceEntry {
+		b.noteLeader(key, leaderOf(services))
+	}
+	for _, s := range services {
 		b.touched[s.Host] = true
 		b.replace(s.Host, key, s)
 		b.hostsOf[key] = append(b.hostsOf[key], s.Host)
@@ -389,18 +397,20 @@ func (b *batch) make(key config.Key) []*Service {
 		if ns := b.objects[config.Key{Kind: config.KindNamespace, Name: o.Namespace}]; ns != nil {
 			nsGateway = ns.Annotations[GatewayAnnotation]
 		}
-		services := fromEntry(o, spec, nsGateway, b.next.Mesh)
-		if len(spec.GetWorkloadSelector().GetLabels()) > 0 {
-			for _, s := range services {
-				s.Endpoints = b.index.selected(o.Namespace, spec.WorkloadSelector.Labels, s.Resolution)
-			}
+		services := FromEntry(o, spec, nsGateway, b.next.Mesh)
+		if len(services) == 0 {
+			return nil
+		}
+		endpoints := services[0].Endpoints // of all of them
+		if labels := spec.GetWorkloadSelector().GetLabels(); len(labels) > 0 {
+			endpoints = b.index.selected(o.Namespace, labels, services[0].Resolution)
+		}
+		b.next.topology.place("", endpoints)
+		if !services[0].External {
+			b.next.authenticate(o.Namespace, endpoints)
 		}
 		for _, s := range services {
-			s.Waypoint = b.entryWaypoint(o, s)
-			b.next.topology.place("", s.Endpoints)
-			if !s.External {
-				b.next.authenticate(o.Namespace, s.Endpoints)
-			}
+			s.Endpoints, s.Waypoint = endpoints, b.entryWaypoint(o, s)
 		}
 		return services
 	case *v1alpha1.EgressPolicy:

@@ -78,26 +78,28 @@ func (r *Rule) TLSFor(port uint32) *TLSSettings {
 // ForRequests is the rule as a gateway follows it that reads requests itself: nobody else speaks TLS for them, so what the rule says of it counts at
 // ports of TLS, too.
 func (r *Rule) ForRequests(svc *Service) *Rule {
-	var ports map[uint32]*TLSSettings
+	out := r
 	for _, port := range svc.Ports {
 		t := r.TLSFor(port.Number)
 		if port.Protocol != TLS || t == nil || (t.Mode != TLSSimple && t.Mode != TLSMutual) {
 			continue
 		}
-		if ports == nil {
-			if ports = maps.Clone(r.PortTLS); ports == nil {
-				ports = map[uint32]*TLSSettings{}
-			}
+		if out == r {
+			out = r.ownPorts()
 		}
 		whole := *t
 		whole.Whole = true
-		ports[port.Number] = &whole
+		out.PortTLS[port.Number] = &whole
 	}
-	if ports == nil {
-		return r
-	}
+	return out
+}
+
+// ownPorts is the same rule, with settings of ports that may be written.
+func (r *Rule) ownPorts() *Rule {
 	out := *r
-	out.PortTLS = ports
+	if out.PortTLS = maps.Clone(r.PortTLS); out.PortTLS == nil {
+		out.PortTLS = map[uint32]*TLSSettings{}
+	}
 	return &out
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"strconv"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -42,7 +43,6 @@ func (b *batch) seal(host string) {
 	b.countExits(was, -1)
 	b.countExits(sealed, +1)
 	b.noteWritten(host, was, sealed)
-	b.noteArriving(host, was, sealed)
 	b.note(host, was, sealed)
 	b.noteShadowed(host)
 }
@@ -63,18 +63,36 @@ func (b *batch) final(host string, list []*Service) []*Service {
 	}
 	joinPorts(out)
 	for _, s := range out {
-		s.Hash = hashOf(s)
+		s.Hash = b.hashOf(s)
 	}
 	return out
 }
 
-// hashOf covers every exported field, so that none can be forgotten.
-func hashOf(s *Service) uint64 {
-	text, err := json.Marshal(s)
+// hashOf covers every exported field, so that none can be forgotten. Endpoints that hosts share are gone through once.
+func (b *batch) hashOf(s *Service) uint64 {
+	bare := *s
+	bare.Endpoints = nil
+	return xxhash.Sum64(strconv.AppendUint(marshal(bare), b.hashOfEndpoints(s.Endpoints), 16))
+}
+
+func (b *batch) hashOfEndpoints(list []Endpoint) uint64 {
+	if len(list) == 0 {
+		return 0
+	}
+	h, known := b.hashed[&list[0]]
+	if !known {
+		h = xxhash.Sum64(marshal(list))
+		b.hashed[&list[0]] = h
+	}
+	return h
+}
+
+func marshal(v any) []byte {
+	text, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("registry: a service does not marshal: %v", err)) // no field of it can fail
 	}
-	return xxhash.Sum64(text)
+	return text
 }
 
 // countExits notes the gateways that services leave by. They are few, but the counts move with every host: the map
@@ -112,6 +130,14 @@ func (b *batch) countView(ns string, by int, more bool) {
 	if more {
 		count(b.next.different, ns, by, &b.changed.Views)
 	}
+}
+
+// countSecrets adds a rule, or takes one away, that asks clients in a namespace for certificates.
+func (b *batch) countSecrets(ns string, by int) {
+	if !b.secretsCopied {
+		b.next.asksSecrets, b.secretsCopied = maps.Clone(b.next.asksSecrets), true
+	}
+	count(b.next.asksSecrets, ns, by, &b.changed.Views)
 }
 
 // count adds to a count, and says when it begins or ends.

@@ -22,17 +22,18 @@ import (
 type Snapshot struct {
 	Mesh *mesh.Config
 
-	hosts     ordered.Map[[]*Service]   // by host; each list sorted by Service.compare
-	endpoints ordered.Map[*EndpointSet] // of Kubernetes Services, by their hosts
-	rules     ordered.Map[[]*Rule]      // by tailOf of their hosts
-	scopes    map[string][]*Scope       // by namespace, those with a selector first
-	special   map[string]int            // namespaces that do not see just what everybody sees, with why-counts
-	different map[string]int            // those of them where it is more than that hosts have shorter names, likewise
-	exits     map[Ref]int               // gateways that services leave by, counted
-	shared    map[Ref]int               // of these, the ones that the root namespace's services leave by, counted
-	kube      kubeServices
-	nets      []netip.Prefix // the cluster's own networks, sorted, none within another (see networks.go)
-	own       []netip.Addr   // the mesh's own doors, sorted: nobody is led to them (see doors.go)
+	hosts       ordered.Map[[]*Service]   // by host; each list sorted by Service.compare
+	endpoints   ordered.Map[*EndpointSet] // of Kubernetes Services, by their hosts
+	rules       ordered.Map[[]*Rule]      // by tailOf of their hosts
+	scopes      map[string][]*Scope       // by namespace, those with a selector first
+	special     map[string]int            // namespaces that do not see just what everybody sees, with why-counts
+	different   map[string]int            // those of them where it is more than that hosts have shorter names, likewise
+	asksSecrets map[string]int            // those whose DestinationRules, or rules exported to them by name, ask clients for certificates, likewise
+	exits       map[Ref]int               // gateways that services leave by, counted
+	shared      map[Ref]int               // of these, the ones that the root namespace's services leave by, counted
+	kube        kubeServices
+	nets        []netip.Prefix // the cluster's own networks, sorted, none within another (see networks.go)
+	own         []netip.Addr   // the mesh's own doors, sorted: nobody is led to them (see doors.go)
 	// credentials are the Secrets that rules may name.
 	credentials map[CredentialRef]held
 	// unread says that neither Secrets nor ConfigMaps are read: nobody knows what there is of them.
@@ -59,9 +60,11 @@ type Snapshot struct {
 	people     map[string][]Person                   // of namespaces where policies select by labels
 	written    ordered.Keyed[netip.Addr, []*Service] // by the single addresses that were written for them; each list sorted by Service.compare
 	arriving   arriving                              // ServiceEntries of the mesh, by the pods that they lead to
+	beyond     map[string]map[config.Key]bool        // by namespace, ServiceEntries that are left out of it
 	names      ordered.Map[[]asker]                  // what ingress gateways may be asked for, with the VirtualServices and Gateways that say so
 	leading    ordered.Map[[]*VirtualService]        // by the hosts that they lead to
 	opened     *openedServers
+	refusals   *refusals
 	// gatewayAPI are the objects of the Gateway API, by their keys as text; grants are its ReferenceGrants, by namespace; and attached
 	// how many routes count at a listener.
 	gatewayAPI ordered.Map[*config.Object]
@@ -212,6 +215,9 @@ func (s *Snapshot) View(ns string) string {
 
 // Different says whether a namespace sees something else than everybody, beside hosts that have a shorter name there.
 func (s *Snapshot) Different(ns string) bool { return s.different[ns] > 0 }
+
+// NeedsSecrets says whether DestinationRules of a namespace, or exported to it by name, ask their clients for certificates.
+func (s *Snapshot) NeedsSecrets(ns string) bool { return s.asksSecrets[ns] > 0 }
 
 // GatewaysOf finds the Kubernetes services that select a pod with these labels, in name order.
 func (s *Snapshot) GatewaysOf(ns string, labels map[string]string) []*KubeService {

@@ -164,7 +164,7 @@ func (s *Snapshot) mayName(file, namespace string, p Place) bool {
 	root := namespace == s.Mesh.RootNamespace
 	folders := s.Mesh.CertificateFolders
 	if p.Kind == AtSidecar {
-		return mesh.Below(folders.Sidecar, file) && (root || namespace == p.Namespace)
+		return mesh.Below(folders.Sidecar, file) && (root || namespace == p.Namespace && !p.Node)
 	}
 	if folders.Gateway == "" || root {
 		return mesh.Below(folders.Gateway, file)
@@ -179,6 +179,8 @@ func (s *Snapshot) fixFile(rule *Rule, p Place) string {
 	}
 	const credential = "write the credentialName of a secret in the rule's namespace"
 	switch {
+	case p.Node:
+		return "leave it out: the proxy of a node, which pods of other namespaces share, reads no files for one; or give the pods sidecars"
 	case folder == "":
 		return credential + "; files are for none, since the mesh settings name no folder in " + setting
 	case p.Kind == AtSidecar:

@@ -19,13 +19,13 @@ import (
 // WaypointPort is where a waypoint takes what is for the Services that it stands before, by mutual TLS of the mesh.
 var WaypointPort = Port{Name: "mesh", Number: gatewayapi.HBONEPort, TargetPort: gatewayapi.HBONEPort, Explicit: true, Protocol: TCP}
 
-// WaypointUse is the waypoint that a Service asks for.
+// WaypointUse is the waypoint that a Service, or a host outside, asks for.
 type WaypointUse struct {
 	Gateway Ref    // its Gateway, and the Service of its pods
-	Missing string // why it cannot be used: what is for the Service is closed then; "" where it can
+	Missing string // why it cannot be used: what is for it is closed then; "" where it can
 }
 
-// Waypoint gives the waypoint of a Service, as its own label or its namespace's says; false where what is for it goes straight to its pods. A
+// Waypoint gives the waypoint of a Service, or a host outside, as its object's own label or the namespace's says; false where what is for it goes straight. A
 // headless Service has none, since its clients choose a pod themselves, and gateways and waypoints have none.
 func (s *Snapshot) Waypoint(svc *Service) (WaypointUse, bool) {
 	if !svc.Waypoint.IsZero() {
@@ -140,11 +140,11 @@ func (b *batch) useWaypoint(o *config.Object, selector map[string]string) Ref {
 	if _, gateway := selector[gatewayapi.GatewayLabel]; gateway || o.Namespace == b.next.Mesh.RootNamespace {
 		return Ref{}
 	}
-	return waypointAsked(o.Namespace, o.Labels, b.next.namespaces[o.Namespace])
+	return WaypointAsked(o.Namespace, o.Labels, b.next.namespaces[o.Namespace])
 }
 
-// waypointAsked reads which waypoint labels of an object, or of its namespace, ask for; the first that say anything count.
-func waypointAsked(ns string, words ...map[string]string) Ref {
+// WaypointAsked reads which waypoint labels of an object, or of its namespace, ask for; the first that say anything count.
+func WaypointAsked(ns string, words ...map[string]string) Ref {
 	for _, labels := range words {
 		switch name := labels[gatewayapi.UseWaypointLabel]; name {
 		case "":
@@ -288,7 +288,9 @@ func (s *Snapshot) AuthorizingFront(waypoint Ref, svc *Service) (out authz.Set) 
 		if svc.Source.Kind == config.KindService {
 			return slices.Contains(p.Services, svc.Source.Name)
 		}
-		return slices.ContainsFunc(p.Entries, svc.registeredBy)
+		return slices.ContainsFunc(p.Entries, func(name string) bool {
+			return svc.registeredBy(config.Key{Kind: config.KindServiceEntry, Namespace: svc.Namespace, Name: name})
+		})
 	})
 	slices.SortFunc(out, (*authz.Policy).Compare)
 	return out

@@ -204,7 +204,7 @@ func TestEntryWaypoint(t *testing.T) {
 		{"other", "labels: {istio.io/use-waypoint: waypoint}", "out.test", "MESH_EXTERNAL", "", "other/waypoint: there is no such waypoint"},
 		{"other", "labels: {istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: shop}", "out.test", "MESH_EXTERNAL", "", "shop/waypoint: the waypoint's listener mesh lets no"},
 		{"shop", "labels: {}", "'*.out.test'", "MESH_EXTERNAL", "", ""},
-		{"shop", "labels: {istio.io/use-waypoint: waypoint}", "'*.out.test'", "MESH_EXTERNAL", "", "shop/waypoint: the host is a pattern"},
+		{"shop", "labels: {istio.io/use-waypoint: waypoint}", "'*.out.test'", "MESH_EXTERNAL", "", "shop/waypoint: a pattern has no waypoint"},
 		{"shop", "labels: {}", "out.test", "MESH_EXTERNAL", ", exportTo: ['.']", ""},
 		{"shop", "labels: {istio.io/use-waypoint: waypoint}", "out.test", "MESH_EXTERNAL", ", exportTo: ['.']", "shop/waypoint: the host is not exported to all"},
 		{"shop", "annotations: {egress.sallyport.io/gateway: direct}", "out.test", "MESH_EXTERNAL", "", ""},

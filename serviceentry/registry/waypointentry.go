@@ -12,45 +12,45 @@ import (
 // entryWaypoint is the waypoint that an entry asks for, for one of its hosts. A namespace's label is not about hosts that no waypoint stands before;
 // an entry's own is, and closes them.
 func (b *batch) entryWaypoint(o *config.Object, s *Service) Ref {
-	if o.Labels[gatewayapi.UseWaypointLabel] == "" && s.unfronted() != "" {
+	if why, _ := s.Unfronted(); why != "" && o.Labels[gatewayapi.UseWaypointLabel] == "" {
 		return Ref{}
 	}
-	return waypointAsked(o.Namespace, o.Labels, b.next.namespaces[o.Namespace])
+	return WaypointAsked(o.Namespace, o.Labels, b.next.namespaces[o.Namespace])
 }
 
-// unfronted says why no waypoint stands before what an entry registers; "" where one may.
-func (s *Service) unfronted() string {
+// Unfronted says why no waypoint stands before a host that an entry registers, and what to do; "" where one may.
+func (s *Service) Unfronted() (why, fix string) {
 	switch {
 	case !s.External:
-		return "waypoints stand before Services, and hosts outside"
+		return "waypoints stand before Services and hosts outside, and what policies and routes say there would not be kept for the entry", "remove it, or make a Service of it"
 	case s.Wildcard():
-		return "the host is a pattern, and a waypoint is told which host it is asked for by a name"
+		return "a pattern has no waypoint, which is told by a name which host it is asked for", "remove it, or write the patterns into an entry of their own"
 	case s.Resolution == None && len(s.Addresses) > 0:
-		return "resolution NONE leads to the address that a client dials, which a waypoint is not told"
+		return "resolution NONE leads to the address that a client dials, which a waypoint is not told", "remove it, or give the entry resolution DNS or STATIC"
 	case s.Exit.IsZero():
-		return "the host leaves straight from pods, and a waypoint goes on to an egress gateway"
+		return "the host leaves straight from pods (annotation " + GatewayAnnotation + "), and a waypoint goes on to an egress gateway", "remove it, or let the host leave by an egress gateway"
 	case !s.ExportTo.All:
-		return "the host is not exported to all, and a waypoint does not tell clients by that"
+		return "the host is not exported to all, and a waypoint does not tell clients by that", "remove it, or export the host to all and write an AuthorizationPolicy that targets the entry"
 	}
-	return ""
+	return "", ""
 }
 
 func (s *Snapshot) entryWaypoint(svc *Service) WaypointUse {
-	why := svc.unfronted()
+	why, _ := svc.Unfronted()
 	if why == "" {
 		_, why = gatewayapi.Waypoint(s.World(), svc.Waypoint.Namespace, svc.Waypoint.Name, svc.Namespace)
 	}
 	return WaypointUse{svc.Waypoint, why}
 }
 
-// registeredBy says whether a ServiceEntry of this name, in the service's namespace, registers it, or one of its ports.
-func (s *Service) registeredBy(entry string) bool {
-	return s.Source.Name == entry || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.From.Name == entry })
+// registeredBy says whether an object registers the service, or one of its ports.
+func (s *Service) registeredBy(key config.Key) bool {
+	return s.Source == key || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.From == key })
 }
 
 // Covers says whether a registration is another one, or counts as one with it, by a port that it has from that: policies for either are asked then.
 func (s *Service) Covers(o *Service) bool {
-	return s.Source == o.Source || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.From == o.Source })
+	return s.registeredBy(o.Source)
 }
 
 // noteEntryWaypoint notes that a namespace's labels, for which a waypoint of another may ask, are others.

@@ -17,7 +17,7 @@ func TestWould(t *testing.T) {
 	cfg.Exports = mesh.IstioExports() // more of it counts
 	world, asked := registrytest.NewWorld(3), registrytest.NewWorld(4)
 	r := registry.New(&cfg)
-	const steps = 4000
+	steps := registrytest.Times(4000)
 	for step := range steps {
 		var questions []config.Change // of other objects by the same names, some of them twice in one question, and of some that are no more
 		for range 1 + step%4 {

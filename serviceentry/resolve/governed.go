@@ -158,6 +158,12 @@ type RootLevel struct {
 	people    []registry.Person
 }
 
+// About is the level as far as it may decide about some hosts (permit.Level).
+func (l RootLevel) About(hosts []string) RootLevel {
+	l.level = l.level.About(hosts)
+	return l
+}
+
 // Governed tells the workloads apart for it.
 func (l RootLevel) Governed() Governed { return Govern(l.level, l.people) }
 

@@ -17,7 +17,7 @@ type Inbound struct {
 // InboundOf is that of workloads with this text.
 func InboundOf(text registry.Inbound) Inbound {
 	mode, ports := text.Parse()
-	return Inbound{Mode: mode, Ports: ports, Authorized: text != ""}
+	return Inbound{Mode: mode, Ports: ports, Authorized: text.Asks()}
 }
 
 // Authorizes says whether AuthorizationPolicies are asked about what comes to a port, or with 0 to those that nothing is said of.
@@ -26,7 +26,9 @@ func (in Inbound) Authorizes(port uint32) bool {
 }
 
 // own says whether a port is the agent's.
-func (in Inbound) own(port uint32) bool { return !in.Alone && slices.Contains(OwnPorts, port) }
+func (in Inbound) own(port uint32) bool {
+	return !in.Alone && slices.Contains(registry.AgentPorts, port)
+}
 
 // Shows is how a connection that comes begins.
 type Shows uint8
@@ -95,6 +97,3 @@ func (p inboundPort) inside(shows Shows) Let {
 
 // OnlyMutual says whether what is closed at a port is so because it is not mutual TLS of the mesh; otherwise it is TLS where requests are read.
 func (in Inbound) OnlyMutual(port uint32) bool { return in.port(port).Mode == registry.Strict }
-
-// OwnPorts are the agent's own.
-var OwnPorts = registry.AgentPorts

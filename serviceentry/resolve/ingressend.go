@@ -3,7 +3,6 @@ package resolve
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +36,7 @@ func (a Ingress) unfit(svc *registry.Service) (why, fix string) {
 		return "is a pattern", "name one host"
 	case !svc.Tabled() && svc.Resolution != registry.Static:
 		return "is looked up by name, or by the address that a client chose", "give it resolution STATIC and endpoints, or name a Service"
-	case svc.Tabled() && (a.Has(ref) || a.snap.IsGateway(ref)):
+	case svc.Tabled() && a.snap.IsItself(a.Ingress, ref):
 		return "is a gateway itself", "name the Service that is behind it"
 	case a.snap.IsDoor(svc):
 		return "is a gateway of the mesh, or its control plane", "name a Service of an app"
@@ -141,7 +140,7 @@ type IngressTarget struct {
 	Untouched bool
 	// Datagrams says that what comes by UDP may be led there.
 	Datagrams bool
-	// Refused are addresses that the gateway does not connect to: its own, the mesh's other doors'.
+	// Refused are addresses that the gateway does not connect to: its own pods', the mesh's other doors'.
 	Refused []netip.Addr
 }
 
@@ -161,27 +160,12 @@ func (a Ingress) Target(host string) (IngressTarget, bool) {
 }
 
 func (a Ingress) target(r Reach) IngressTarget {
-	t := IngressTarget{Reach: r, Untouched: a.snap.LedUntouched(r.Service.Host), Datagrams: a.snap.LedByDatagrams(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.refused(), Near: a.near.For(registry.End{Service: r.Service, Rule: r.Rule})}
+	t := IngressTarget{Reach: r, Untouched: a.snap.LedUntouched(r.Service.Host), Datagrams: a.snap.LedByDatagrams(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.Refused(), Near: a.near.For(registry.End{Service: r.Service, Rule: r.Rule})}
 	if a.secrets != registry.NoSecrets { // who came without proof of who it is has no certificate to show
 		t.MeshTLS = meshTLS(a.snap, r.Service)
 	}
 	return t
 }
 
-// refused are the doors, and the gateway's own pods.
-func (a Ingress) refused() []netip.Addr {
-	out := slices.Clone(a.snap.Doors())
-	for _, ref := range a.Services() {
-		set := a.snap.EndpointSet(ref.Host())
-		if set == nil {
-			continue
-		}
-		for _, e := range set.List {
-			if addr, err := netip.ParseAddr(e.Address); err == nil {
-				out = append(out, addr.Unmap())
-			}
-		}
-	}
-	slices.SortFunc(out, netip.Addr.Compare)
-	return slices.Compact(out)
-}
+// Refused are the addresses that the gateway does not connect to, whoever writes them into an EndpointSlice.
+func (a Ingress) Refused() []netip.Addr { return a.snap.RefusedAt(a.Ingress) }

@@ -43,7 +43,7 @@ type To struct {
 	// TLS is what requests to a port of TLS are wrapped in, by the one who connects.
 	TLS *registry.TLSSettings
 	Row *ExitRow // at an exit: the destination's own
-	// Untouched says that TLS which comes goes on as it is, though a BackendTLSPolicy wraps what else goes there.
+	// Untouched says that TLS which comes goes on as it is, though a BackendTLSPolicy, or a DestinationRule, wraps what else goes there.
 	Untouched bool
 	// Closed is why nothing goes there.
 	Closed *registry.Closed
@@ -72,7 +72,7 @@ func (a Sidecar) reach(v *registry.VirtualService, svc *registry.Service, host s
 		return r
 	}
 	r.Service, r.Rule = to, a.snap.Rule(to, a.Namespace, a.selected)
-	place := registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets}
+	place := a.place()
 	r.Far = a.snap.FarEnd(to, r.Rule, place)
 	if to.Exit.IsZero() {
 		r.Wrapped = a.snap.FarEnd(to.Read(), r.Rule, place)

@@ -21,6 +21,18 @@ type Sidecar struct {
 	selected registry.Selected
 	secrets  registry.SecretsAt
 	near     registry.Near
+	node     bool // its proxy is its node's
+}
+
+// place is where the workload's hosts are reached from.
+func (a Sidecar) place() registry.Place {
+	return registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets, Node: a.node}
+}
+
+// AtNode is the workload where its node's proxy serves it.
+func (a Sidecar) AtNode() Sidecar {
+	a.node = true
+	return a
 }
 
 // At is the workload where that is.
@@ -136,7 +148,7 @@ func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 	rule := a.snap.Rule(svc, a.Namespace, a.selected)
 	h := SidecarHost{
 		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout, Led: a.led(svc),
-		Far:     a.snap.FarEnd(svc, rule, registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets}),
+		Far:     a.snap.FarEnd(svc, rule, a.place()),
 		Gateway: a.isGateway(svc.Host),
 	}
 	h.Near = h.seenFrom(a.near)

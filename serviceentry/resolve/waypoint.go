@@ -134,7 +134,7 @@ func (w WaypointProxy) At(near registry.Near) WaypointProxy {
 	return w
 }
 
-// Before gathers what counts for a Service that the waypoint stands before; false for all else.
+// Before gathers what counts for a Service, or a host outside, that the waypoint stands before; false for all else.
 func (w WaypointProxy) Before(host string) (SidecarHost, bool) {
 	svc := w.Visible(host)
 	if svc == nil {

@@ -34,7 +34,7 @@ func (r *resolver) apply(changed []*discoveryv3.Resource, removed []string) map[
 	table := r.Names()
 	if err := table.Apply(names, hosts(removed, &rest)); err != nil { // every name was validated: this is not one name's fault
 		for _, n := range names {
-			refused[n.Host] = err
+			refused[n.Resource()] = err
 		}
 	}
 	if rest != nil { // after the names, so that none that is registered is refused in between
@@ -48,8 +48,8 @@ func (r *resolver) apply(changed []*discoveryv3.Resource, removed []string) map[
 
 func readName(r *discoveryv3.Resource) (name.Name, error) {
 	n, err := name.Unmarshal(r.GetResource().GetValue())
-	if err == nil && n.Host != r.GetName() {
-		err = fmt.Errorf("the resource holds the host %q", n.Host)
+	if err == nil && n.Resource() != r.GetName() {
+		err = fmt.Errorf("the resource holds the host %q", n.Resource())
 	}
 	return n, err
 }

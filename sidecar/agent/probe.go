@@ -25,7 +25,7 @@ func (a *agent) probeWatch() relay.Watch {
 			a.cfg.Log.Warn("the machine is not well, by its group's probe", "reason", problem)
 		}
 		_ = a.relay.TellHealth(context.Background(), problem) // which fails when the relay has ended
-	})
+	}, func() { _ = a.relay.ForgetHealth(context.Background()) })
 	return relay.Watch{TypeURL: health.ProbeType, Apply: func(changed []*discoveryv3.Resource, removed []string) map[string]error {
 		if len(removed) > 0 {
 			a.prober.Set(nil)

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
+
+	"github.com/sallyport/sallyport/xds/ambient"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens")
@@ -101,6 +103,15 @@ func TestRefused(t *testing.T) {
 		breakIt(&options)
 		if _, err := JSON(options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}
+
+// TestNodesSayTemplates: the agent of a node says that it opens templates of namespaces, and no other one does.
+func TestNodesSayTemplates(t *testing.T) {
+	for _, role := range []string{Sidecar, Router, Waypoint, Ztunnel} {
+		if _, says := NewNode(Options{Role: role}).Metadata[ambient.OwnMetadata]; says != (role == Ztunnel) {
+			t.Errorf("%s: says so: %t", role, says)
 		}
 	}
 }

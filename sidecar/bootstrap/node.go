@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/netcap"
 	"github.com/sallyport/sallyport/xds/ondemand"
 )
@@ -46,6 +47,7 @@ func NewNode(o Options) Node {
 	}
 	if o.Role == Ztunnel {
 		metadata["INTERCEPTION_MODE"] = "NONE"
+		metadata[ambient.OwnMetadata] = "true"
 	} else if o.Role == Sidecar {
 		metadata["INTERCEPTION_MODE"] = "REDIRECT"
 		metadata[ondemand.FetchMetadata] = ondemand.FetchAsMesh

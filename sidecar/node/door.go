@@ -20,6 +20,15 @@ type door struct {
 	values    map[string]string // of their metadata
 	templates map[string][]byte // that are the pod's alone
 	addresses []netip.Addr      // of the pod, to which tunnels lead
+	outbound  string            // the template of what it sends; "" for the one that all pods share
+}
+
+// template is the one that one of the pod's listeners is made from.
+func (d door) template(kind string) string {
+	if kind == ambient.PodOutbound && d.outbound != "" {
+		return d.outbound
+	}
+	return kind
 }
 
 // nameIn is the name of a template's listener in one pod.
@@ -27,15 +36,15 @@ func nameIn(template, pod string) string { return template + "/" + pod }
 
 // listener is a template's in a pod.
 func (d door) listener(template *listenerv3.Listener, pod string) (*listenerv3.Listener, error) {
-	m := proto.Clone(template).(*listenerv3.Listener)
-	if own, ok := d.templates[template.Name]; ok {
+	m, kind := proto.Clone(template).(*listenerv3.Listener), ambient.Template(template.Name)
+	if own, ok := d.templates[kind]; ok {
 		m = &listenerv3.Listener{}
 		if err := proto.Unmarshal(own, m); err != nil {
 			return nil, err
 		}
 		m.AdditionalAddresses = proto.Clone(template).(*listenerv3.Listener).AdditionalAddresses
 	}
-	m.Name = nameIn(template.Name, pod)
+	m.Name = nameIn(kind, pod)
 	inNetwork := func(a *corev3.Address) {
 		if s := a.GetSocketAddress(); s != nil {
 			s.NetworkNamespaceFilepath = d.values[ambient.Network]
@@ -46,7 +55,7 @@ func (d door) listener(template *listenerv3.Listener, pod string) (*listenerv3.L
 		inNetwork(a.Address)
 	}
 	for _, c := range m.FilterChains {
-		if template.Name == ambient.PodOutbound {
+		if kind == ambient.PodOutbound {
 			break // nothing of it is about the pod but what its metadata say
 		}
 		if err := d.chain(c); err != nil {

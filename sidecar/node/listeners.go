@@ -69,12 +69,19 @@ func (l *Listeners) open(pod string, d door) {
 	defer l.mu.Unlock()
 	l.pods[pod] = d
 	now := maps.Clone(l.now)
+	l.putAllIn(now, pod, d)
+	l.replace(now)
+}
+
+// putAllIn puts a pod's listeners together. What there is no template of yet stays as it was.
+func (l *Listeners) putAllIn(into map[string]*discoveryv3.Resource, pod string, d door) {
 	for _, name := range ambient.Templates {
-		if t := l.templates[name]; t != nil {
-			l.putIn(now, t, pod, d)
+		if t := l.templates[d.template(name)]; t != nil {
+			l.putIn(into, t, pod, d)
+		} else if was := l.now[nameIn(name, pod)]; was != nil {
+			into[was.Name] = was
 		}
 	}
-	l.replace(now)
 }
 
 func (l *Listeners) close(pod string) {
@@ -92,13 +99,12 @@ func (l *Listeners) close(pod string) {
 func (l *Listeners) make() {
 	now := map[string]*discoveryv3.Resource{}
 	for name, t := range l.templates {
-		if !slices.Contains(ambient.Templates, name) {
+		if ambient.Template(name) == "" {
 			l.put(now, t)
-			continue
 		}
-		for pod, d := range l.pods {
-			l.putIn(now, t, pod, d)
-		}
+	}
+	for pod, d := range l.pods {
+		l.putAllIn(now, pod, d)
 	}
 	l.replace(now)
 }

@@ -44,8 +44,8 @@ type Config struct {
 	Warming      func(context.Context) bool // Envoy has listeners that do not listen yet, or does not say
 	// HandIn hands in the audit records that an agent left in its folder.
 	HandIn func(ctx context.Context, folder string) error
-	// DNS answers questions on sockets that were opened in a pod, until the function that it gives is called.
-	DNS func(net.PacketConn, net.Listener) (end func(), err error)
+	// DNS answers questions on sockets that were opened in a pod of a namespace, until the function that it gives is called.
+	DNS func(namespace string, packets net.PacketConn, streams net.Listener) (end func(), err error)
 	// Found is the folder where the runtime keeps what CNI plugins were called with (/var/lib/cni/results): pods that nobody told of are
 	// found there; "" where there is none.
 	Found string

@@ -161,7 +161,7 @@ func (p *Pods) differs() (begin, change []*served, end []ending) {
 			// Who is not known any more may be deleted, and still run.
 			end = append(end, ending{s, here && known && l.is(r) && !r.In, !here || l != s.local})
 			delete(p.served, key)
-		} else if s.err == nil && s.certified() && (!s.opened || !maps.EqualFunc(r.Templates, s.remote.Templates, bytes.Equal)) {
+		} else if s.err == nil && s.certified() && (!s.opened || r.Outbound != s.remote.Outbound || !maps.EqualFunc(r.Templates, s.remote.Templates, bytes.Equal)) {
 			next := *s
 			next.remote, next.opened = r, true
 			p.served[key] = &next
@@ -281,7 +281,7 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 	if s.ready, err = p.cfg.Certificates.Keep(s.remote.Identity); err != nil {
 		return fmt.Errorf("certificate: %w", err)
 	}
-	if s.names, s.endNames, err = p.openNames(s.network, ipv6); err != nil {
+	if s.names, s.endNames, err = p.openNames(s.local.Namespace, s.network, ipv6); err != nil {
 		p.cfg.Certificates.Drop(s.remote.Identity)
 		return fmt.Errorf("DNS: %w", err)
 	}
@@ -298,7 +298,7 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 func (s *served) door() door {
 	return door{
 		values:    map[string]string{ambient.Identity: s.remote.Identity, ambient.Network: s.network, ambient.Name: s.local.Key()},
-		templates: s.remote.Templates, addresses: s.addresses,
+		templates: s.remote.Templates, addresses: s.addresses, outbound: s.remote.Outbound,
 	}
 }
 

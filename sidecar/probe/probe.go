@@ -26,6 +26,8 @@ type Prober struct {
 	AllowExec bool
 	// Tell is told of the first verdict, and of each that differs from the one before: "" for well.
 	Tell func(problem string)
+	// Forget is told that there is no probe any more, and nothing known by it.
+	Forget func()
 
 	set  chan *health.Probe
 	ask  func(context.Context, health.Probe) error
@@ -33,8 +35,8 @@ type Prober struct {
 }
 
 // New makes a prober that has no probe yet.
-func New(address netip.Addr, allowExec bool, tell func(problem string)) *Prober {
-	p := &Prober{Address: address, AllowExec: allowExec, Tell: tell, set: make(chan *health.Probe, 1)}
+func New(address netip.Addr, allowExec bool, tell func(problem string), forget func()) *Prober {
+	p := &Prober{Address: address, AllowExec: allowExec, Tell: tell, Forget: forget, set: make(chan *health.Probe, 1)}
 	p.ask = p.perform
 	return p
 }
@@ -64,6 +66,7 @@ func (p *Prober) Run(ctx context.Context) {
 				due = time.After(seconds(probe.InitialDelaySeconds, 0))
 			} else {
 				p.told = nil
+				p.Forget()
 			}
 		case <-due:
 			asking, cancel := context.WithTimeout(ctx, seconds(probe.TimeoutSeconds, 1))

@@ -20,7 +20,7 @@ func TestThresholds(t *testing.T) {
 		defer cancel()
 		var told []string
 		answers := "xoxxoooxxxxo"
-		p := New(netip.Addr{}, false, func(problem string) { told = append(told, time.Now().Format("05")+problem) })
+		p := New(netip.Addr{}, false, func(problem string) { told = append(told, time.Now().Format("05")+problem) }, func() {})
 		start := time.Now()
 		p.ask = func(context.Context, health.Probe) error {
 			i := int(time.Since(start)/time.Second) - 1
@@ -64,7 +64,7 @@ func TestCommands(t *testing.T) {
 		"nothing":     {true, nil, "empty command"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		err := New(netip.Addr{}, c.allow, nil).perform(ctx, health.Probe{Exec: &health.Exec{Command: c.command}})
+		err := New(netip.Addr{}, c.allow, nil, nil).perform(ctx, health.Probe{Exec: &health.Exec{Command: c.command}})
 		cancel()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", what, err, c.want)

@@ -20,6 +20,11 @@ func (r *Relay) TellHealth(ctx context.Context, problem string) error {
 	})
 }
 
+// ForgetHealth is that nobody asks any more how the machine is: no later stream is told what was said.
+func (r *Relay) ForgetHealth(ctx context.Context) error {
+	return r.call(ctx, func() { r.machine.health = nil })
+}
+
 // tellHealth says what is known of the machine, if anything is.
 func (m *machine) tellHealth() {
 	if m.health == nil {

@@ -4,7 +4,11 @@
 // It imports nothing of ours.
 package ambient
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // PodType is the type of the resources that tell a node's agent of its pods: which of them are in the mesh, and who they are.
 const PodType = "type.googleapis.com/sallyport.ambient.v1.Pod"
@@ -19,6 +23,22 @@ const (
 
 // Templates are all of them.
 var Templates = []string{PodOutbound, PodInbound, PodTunnel}
+
+// OutboundOf is the name of the template of what the pods of one namespace send, where that sees something else than everybody: it asks the
+// namespace's own tables.
+func OutboundOf(namespace string) string { return PodOutbound + "~" + namespace }
+
+// OwnMetadata is the key of the node metadata by which an agent says that it opens such templates in pods that name one (Pod.Outbound).
+const OwnMetadata = "SALLYPORT_OWN_TEMPLATES"
+
+// Template is which of Templates one is that the controller gave; "" where it is none.
+func Template(name string) string {
+	kind, _, _ := strings.Cut(name, "~")
+	if !slices.Contains(Templates, kind) {
+		return ""
+	}
+	return kind
+}
 
 // OwnAddresses is the name of a tunnel's virtual host that the agent puts the pod's own addresses into, as its domains: it leads nowhere else.
 const OwnAddresses = "own"
@@ -59,8 +79,22 @@ type Pod struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// Templates are those that are this pod's alone, by name: Envoy's listeners. For what is not there all pods share one.
 	Templates map[string][]byte `json:"templates,omitempty"`
+	// Outbound is the template of what it sends, where it is not the one that all pods share (OutboundOf).
+	Outbound string `json:"outbound,omitempty"`
 	// Why says why the pod cannot be served by the node's proxy; "" where it can.
 	Why string `json:"why,omitempty"`
+}
+
+// ForOlder is what is told of it to an agent that does not say OwnMetadata: that one would open what everybody sees, so the pod stays closed.
+func (p Pod) ForOlder() Pod {
+	if p.Outbound == "" {
+		return p
+	}
+	p.Outbound = ""
+	if p.Why == "" {
+		p.Why = "its namespace sees hosts otherwise than everybody, and the agent of its node is older than that is served: update the agent"
+	}
+	return p
 }
 
 // Key is the name of its resource: NAMESPACE/NAME.

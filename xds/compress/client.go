@@ -3,14 +3,13 @@ package compress
 import (
 	"context"
 	"fmt"
-	"slices"
 
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // the codec for what was decompressed
 	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/metadata"
 )
 
 // header is how a client says, for a stream, what it can read.
@@ -18,16 +17,6 @@ const (
 	header = "sallyport-compressed"
 	format = "zstd"
 )
-
-// Wanted says whether the client of a stream reads compressed messages.
-func Wanted(ctx context.Context) bool {
-	return slices.Contains(metadata.ValueFromIncomingContext(ctx, header), format)
-}
-
-// Want says so, for the streams that a client opens with the context.
-func Want(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, header, format)
-}
 
 // Client are the options of a connection whose streams may be sent compressed messages, of at most so many bytes when they are decompressed.
 func Client(limit int) []grpc.DialOption {
@@ -40,7 +29,7 @@ func Client(limit int) []grpc.DialOption {
 	}
 }
 
-// Codec decompresses messages before another codec reads them.
+// Codec decompresses messages before another codec reads them, and gives resources the versions that they come without.
 func Codec(inner encoding.CodecV2, limit int) encoding.CodecV2 {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(uint64(limit)))
 	if err != nil {
@@ -72,5 +61,11 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if err != nil {
 		return fmt.Errorf("a compressed message: %w", err)
 	}
-	return c.CodecV2.Unmarshal(mem.BufferSlice{mem.SliceBuffer(plain)}, v)
+	if err = c.CodecV2.Unmarshal(mem.BufferSlice{mem.SliceBuffer(plain)}, v); err != nil {
+		return err
+	}
+	if response, ok := v.(*discovery.DeltaDiscoveryResponse); ok {
+		addVersions(response)
+	}
+	return nil
 }

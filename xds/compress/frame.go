@@ -3,8 +3,10 @@ package compress
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"iter"
 	"runtime"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -55,6 +57,24 @@ func headed(message []byte) (size int, ok bool) {
 		return 0, false
 	}
 	return int(binary.LittleEndian.Uint32(message[8:])), true
+}
+
+// decompressor is for whole frames of our own, by any goroutine.
+var decompressor = sync.OnceValue(func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		panic(err) // the options are constant
+	}
+	return d
+})
+
+// Open decompresses a frame that Frame made of so many bytes.
+func Open(frame []byte, size int) []byte {
+	whole, err := decompressor().DecodeAll(frame, make([]byte, 0, size))
+	if err != nil || len(whole) != size {
+		panic(fmt.Sprintf("compress: a frame of %d bytes opens to %d: %v", size, len(whole), err)) // memory is not what was written
+	}
+	return whole
 }
 
 // Frame compresses parts, one after the other, as one frame.

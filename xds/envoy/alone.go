@@ -21,7 +21,7 @@ const HTTP11 = "http/1.1"
 // filterAlone is the HTTP filter by which an upgrade gets a connection to itself.
 const filterAlone = "sallyport.alone"
 
-// alone makes a request go on by HTTP/1.1, where the cluster lets the server choose (meshProtocol): by offering nothing
+// alone makes a request go on by HTTP/1.1, where the cluster lets the server choose (MeshProtocol): by offering nothing
 // else. Bytes that are not messages, of an upgrade, so have a connection of their own, whose end is theirs and
 // which waits for a slow reader. A stream of HTTP/2 that one side has ended is reset, with what still waits for the
 // window: docs/adr/0011-bytes-arrive-whole.md.

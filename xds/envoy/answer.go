@@ -22,10 +22,10 @@ type Answer struct {
 	Config   string // the object that decides, where the cluster has none to say
 	Revision string // of the object that decides
 	Cluster  string // where to
-	LoggedBy string // who else logs the connection, and knows more: toldByGateway or toldInside
-	By       string // accesslog.ByAddress, where it was not the name
+	LoggedBy string // who else logs the connection, and knows more: LoggedAtGateway or LoggedInside
+	By       string // wire.ByAddress, where it was not the name
 
-	// What goes by a gateway says whereto by the TLS name of its connection, see serverName. One of the three.
+	// What goes by a gateway says whereto by the TLS name of its connection, see wire.TunnelName. One of the three.
 	Sni     string // the whole of it
 	SniOf   string // its beginning; what the client's TLS names comes after it
 	Dialled string // its beginning; the address that the client connected to comes after it, and then
@@ -81,13 +81,21 @@ func (a Answer) metadata() *structpb.Struct {
 // Row answers the questions that match.
 func (a Answer) Row(match *routev3.RouteMatch) *routev3.Route {
 	return &routev3.Route{Name: a.Route, Match: match, Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
-		Status: 200, Body: &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: a.body()}},
+		Status: 200, Body: inlineBytes(a.body()),
 	}}}
+}
+
+func inlineBytes(b []byte) *corev3.DataSource {
+	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: b}}
 }
 
 // body is the message that the connection's filter takes.
 func (a Answer) body() []byte {
-	body, err := stable.Marshal(&servicev3.RateLimitResponse{OverallCode: servicev3.RateLimitResponse_OK, DynamicMetadata: a.metadata()})
+	return answerBody(&servicev3.RateLimitResponse{OverallCode: servicev3.RateLimitResponse_OK, DynamicMetadata: a.metadata()})
+}
+
+func answerBody(m *servicev3.RateLimitResponse) []byte {
+	body, err := stable.Marshal(m)
 	if err != nil {
 		panic("translate: an answer does not marshal: " + err.Error()) // only invalid UTF-8 can do that; admission refuses it
 	}

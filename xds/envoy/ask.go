@@ -72,7 +72,7 @@ const askName = "ask"
 // Envoy with one worker some 190 KiB for each such table. So it is for those that most questions go to: a gateway's only one, and
 // that of the port of TLS.
 func straight(table string) bool {
-	return table == wire.ExitDecide || table == wire.DecideName(443)
+	return table == wire.ExitDecide || wire.SharedName(table) == wire.DecideName(443)
 }
 
 // unsaid is a content type that is not gRPC's. Envoy makes an error of what it answers by itself to gRPC, and rows answer by

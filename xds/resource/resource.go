@@ -2,13 +2,14 @@ package resource
 
 import (
 	"fmt"
+	"sync/atomic"
 
-	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/sallyport/sallyport/xds/ambient"
+	"github.com/sallyport/sallyport/xds/compress"
 	"github.com/sallyport/sallyport/xds/health"
 	"github.com/sallyport/sallyport/xds/ondemand"
 )
@@ -77,14 +78,30 @@ type Resource struct {
 	Type    Type
 	Name    string
 	Version string // 16 hexadecimal digits
-	// Wire is the resource as it goes over a delta stream: a whole field "resources" of a DeltaDiscoveryResponse.
-	Wire []byte
 
-	value, end int // where in Wire the message itself is
+	kept atomic.Pointer[kept] // other bytes are never kept: only how they are
 }
 
+// Wire is the resource as it goes over a delta stream: a whole field "resources" of a DeltaDiscoveryResponse. It must not be changed.
+func (r *Resource) Wire() []byte { return r.kept.Load().bytes() }
+
+// Unversioned is Wire without the version, in two parts.
+func (r *Resource) Unversioned() (head, rest []byte) {
+	wire := r.Wire()
+	_, tag := protowire.ConsumeVarint(wire)
+	whole, _ := protowire.ConsumeBytes(wire[tag:])
+	rest = whole[:len(whole)-field(compress.VersionSize)]
+	return header(nil, responseResources, len(rest)), rest
+}
+
+// Size is how many bytes Wire has.
+func (r *Resource) Size() int { return int(r.kept.Load().size) }
+
 // Value is the message's own bytes, which must not be changed.
-func (r *Resource) Value() []byte { return r.Wire[r.value:r.end:r.end] }
+func (r *Resource) Value() []byte {
+	k := r.kept.Load()
+	return k.bytes()[k.value:k.end:k.end]
+}
 
 // Any wraps the message.
 func (r *Resource) Any() *anypb.Any { return &anypb.Any{TypeUrl: r.Type.anyURL(), Value: r.Value()} }
@@ -133,7 +150,6 @@ const (
 	resourceName      = 3
 	anyTypeURL        = 1
 	anyValue          = 2
-	versionSize       = 16
 )
 
 // field is the size of a length-delimited field of n bytes; the numbers above take one byte with their type.
@@ -147,17 +163,18 @@ func header(b []byte, number protowire.Number, size int) []byte {
 func sealed(t Type, name string, size int, appendTo func([]byte) []byte) *Resource {
 	url := t.anyURL()
 	inAny := field(len(url)) + field(size)
-	whole := field(inAny) + field(len(name)) + field(versionSize)
+	whole := field(inAny) + field(len(name)) + field(compress.VersionSize)
 	b := make([]byte, 0, field(whole))
 	b = header(b, responseResources, whole)
 	b = header(b, resourceAny, inAny)
 	b = append(header(b, anyTypeURL, len(url)), url...)
 	b = header(b, anyValue, size)
-	r := &Resource{Type: t, Name: name, value: len(b)}
+	value := len(b)
 	b = appendTo(b)
-	r.end = len(b)
-	r.Version = fmt.Sprintf("%0*x", versionSize, xxhash.Sum64(b[r.value:r.end]))
+	end := len(b)
+	r := &Resource{Type: t, Name: name, Version: compress.Version(b[value:end])}
 	b = append(header(b, resourceName, len(name)), name...)
-	r.Wire = append(header(b, resourceVersion, versionSize), r.Version...)
+	b = append(header(b, resourceVersion, compress.VersionSize), r.Version...)
+	r.kept.Store(&kept{block: &block{plain: b}, size: uint32(len(b)), value: uint32(value), end: uint32(end)})
 	return r
 }

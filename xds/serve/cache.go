@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type Cache struct {
 	translator *translate.Translator
 	classes    map[translate.Class]*class
 	policed    map[translate.Policed]*class // what they are governed by, which is few kinds beside that
-	pods       map[string]*class            // of the nodes whose proxies are connected, by their names, and of machines' groups; "" is of all other proxies
+	pods       map[string]*class            // of the nodes whose proxies are connected, by their names (olderAgent), and of machines' groups; "" is of all other proxies
 	on         func(node string) []ambient.Pod
 	probe      func(group config.Key) []byte
 	labels     func(machine.Proxy) (map[string]string, bool) // nil where nobody follows machines
@@ -37,6 +38,9 @@ type Cache struct {
 	streams    map[*core.Node]*stream
 	holds      *holds
 	rests      *time.Timer // nil when nothing rests
+	packed     int         // payloads of everything that are kept
+	freed      time.Time   // when memory was last given back
+	frees      bool        // memory is given back later
 }
 
 // NewCache makes a cache that serves the snapshot.
@@ -60,12 +64,13 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	c.snapshot = s
 	c.translator.Forget(changed)
 	c.advance(s, changed)
-	if changed.Mesh || len(changed.Policies) > 0 || len(changed.Authorization) > 0 {
-		for _, cl := range c.policed {
-			view, refs := translate.UpdatePolicies(cl.view, s, cl.police, changed)
-			if cl.view = view; len(refs) > 0 {
-				cl.note(refs)
-			}
+	for _, cl := range c.policed {
+		if !cl.police.Follows(changed) {
+			continue
+		}
+		view, refs := translate.UpdatePolicies(cl.view, s, cl.police, changed)
+		if cl.view = view; len(refs) > 0 {
+			cl.note(refs)
 		}
 	}
 	differs := changed.Mesh || changed.Networks || len(changed.Scopes) > 0 || changed.Views || changed.Kube || changed.Gateways || len(changed.Inbound) > 0 || changed.Waypoints
@@ -230,6 +235,9 @@ func (c *Cache) release(cl *class) {
 		return
 	}
 	delete(c.classes, cl.view.Class)
+	if cl.view.Class.Own != "" {
+		c.translator.KeepOwn(maps.Keys(c.classes))
+	}
 	if cl.over != nil {
 		c.release(cl.over)
 	}
@@ -292,29 +300,6 @@ func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
 			st.watches[t] = nil
 		}
 	}, nil
-}
-
-// keepPacked is how long everything of a type stays packed for those who ask for all of it: about as long as proxies
-// take to come back when the controller has restarted.
-const keepPacked = 5 * time.Second
-
-// unpackLater lets go of what was packed after a while, if anything was.
-func (c *Cache) unpackLater(cl *class, t resource.Type) {
-	if cl.over != nil {
-		c.unpackLater(cl.over, t)
-	}
-	p := cl.whole[t]
-	if p == nil || p.ends {
-		return
-	}
-	p.ends = true
-	time.AfterFunc(keepPacked, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if cl.whole[t] == p {
-			cl.whole[t] = nil
-		}
-	})
 }
 
 // Fetch is the polling form of xDS, which is not offered.

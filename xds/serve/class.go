@@ -30,7 +30,7 @@ type class struct {
 	changed [typeCount]uint64              // the step in which a type last changed
 	whole   [typeCount]*payload            // everything of a type, while it is asked for
 	since   map[behind]difference          // what streams lack that were sent the same
-	all     [typeCount]*inventory          // for state-of-the-world streams, once there is one
+	all     [typeCount]*listing            // for state-of-the-world streams, once there is one
 	mixed   map[mixture]*resource.Resource // translate.Between
 }
 

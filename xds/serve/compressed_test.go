@@ -7,6 +7,8 @@ import (
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/protobuf/proto"
 
@@ -23,6 +25,39 @@ func (w *wire) HandleConn(context.Context, stats.ConnStats)                     
 func (w *wire) HandleRPC(_ context.Context, s stats.RPCStats) {
 	if in, ok := s.(*stats.InPayload); ok {
 		w.bytes += in.CompressedLength
+	}
+}
+
+// older is an agent that reads compressed answers, and makes no versions itself.
+func older() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(compress.Codec(encoding.GetCodecV2("proto"), 64<<20))),
+		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			return streamer(metadata.AppendToOutgoingContext(ctx, "sallyport-compressed", "zstd"), desc, conn, method, opts...)
+		}),
+	}
+}
+
+// TestVersions holds that versions are left out for those who make them themselves, and for nobody else.
+func TestVersions(t *testing.T) {
+	var hosts []string
+	for i := range 500 {
+		hosts = append(hosts, fmt.Sprintf("api.service-%d.example.com", i))
+	}
+	p := startPlane(t, hosts...)
+	var with, without wire
+	old, now := p.join(pod("old", "any"), append(older(), grpc.WithStatsHandler(&with))...), p.join(pod("now", "any"), append(compress.Client(64<<20), grpc.WithStatsHandler(&without))...)
+	for _, what := range []resource.Type{resource.VirtualHost, resource.Name} {
+		with.bytes, without.bytes = 0, 0
+		old.ask(what)
+		now.ask(what)
+		a, b := old.take(), now.take()
+		if a.Nonce, b.Nonce = "", ""; !proto.Equal(a, b) {
+			t.Errorf("%s: another answer", what.URL())
+		}
+		if saved := with.bytes - without.bytes; saved < 7*len(a.GetResources()) {
+			t.Errorf("%s: %d bytes without versions, %d with those of %d resources", what.URL(), without.bytes, with.bytes, len(a.GetResources()))
+		}
 	}
 }
 

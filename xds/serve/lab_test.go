@@ -282,13 +282,14 @@ func (c *client) quiet() {
 type answer struct {
 	versions map[string]string
 	sizes    map[string]int // in bytes
+	values   map[string][]byte
 	removed  []string
 }
 
 func answered(resp *discovery.DeltaDiscoveryResponse) answer {
-	a := answer{versions: map[string]string{}, sizes: map[string]int{}, removed: resp.GetRemovedResources()}
+	a := answer{versions: map[string]string{}, sizes: map[string]int{}, values: map[string][]byte{}, removed: resp.GetRemovedResources()}
 	for _, r := range resp.GetResources() {
-		a.versions[r.GetName()], a.sizes[r.GetName()] = r.GetVersion(), len(r.GetResource().GetValue())
+		a.versions[r.GetName()], a.sizes[r.GetName()], a.values[r.GetName()] = r.GetVersion(), len(r.GetResource().GetValue()), r.GetResource().GetValue()
 	}
 	return a
 }

@@ -113,6 +113,9 @@ func (s *stream) about() string {
 	if m := s.proxy.Machine; m != nil {
 		return m.GroupKey().String()
 	}
+	if s.proxy.IsAmbient() && s.proxy.On != "" && !s.proxy.OwnTables {
+		return s.proxy.On + olderAgent
+	}
 	return s.proxy.On
 }
 
@@ -127,7 +130,7 @@ func (c *Cache) tells(st *stream) *class {
 		cl.view = translate.BuildProbe(cl.probe)
 		return cl
 	}
-	cl := &class{id: c.made, pods: c.podsOn(st.proxy.On)}
+	cl := &class{id: c.made, pods: c.podsOn(st.about())}
 	cl.view = translate.BuildPods(cl.pods)
 	return cl
 }

@@ -19,29 +19,29 @@ import (
 type body interface {
 	bytes() int // all of it
 	appendTo(mem.BufferSlice) mem.BufferSlice
-	frames() mem.BufferSlice // compressed; nil where that is not worth it
+	frames(compress.Form) mem.BufferSlice // compressed; nil where that is not worth it
 }
 
 // outgoing is what goes by the side of a stream: go-control-plane hands on the envelopes that it got, and the resources
 // belong to the one that is sent next.
 type outgoing struct {
-	ctx        context.Context
-	compresses bool   // the client reads compressed answers
-	next       body   // nil for none
-	written    func() // called when all of it was written to the connection; nil for nothing
+	ctx     context.Context
+	form    compress.Form // in which the client reads compressed answers
+	next    body          // nil for none
+	written func()        // called when all of it was written to the connection; nil for nothing
 }
 
 type outgoingKey struct{}
 
 func newOutgoing(ctx context.Context) *outgoing {
-	o := &outgoing{compresses: compress.Wanted(ctx)}
+	o := &outgoing{form: compress.Wanted(ctx)}
 	o.ctx = context.WithValue(ctx, outgoingKey{}, o)
 	return o
 }
 
 // message joins an envelope and what belongs to it.
 func (o *outgoing) message(envelope proto.Message) *sealedResponse {
-	r := &sealedResponse{envelope, o.next, o.compresses, o.written}
+	r := &sealedResponse{envelope, o.next, o.form, o.written}
 	o.next, o.written = nil, nil
 	return r
 }
@@ -51,8 +51,8 @@ func (o *outgoing) nextBytes() int {
 	switch {
 	case o.next == nil:
 		return 0
-	case o.compresses:
-		if frames := o.next.frames(); frames != nil {
+	case o.form != compress.None:
+		if frames := o.next.frames(o.form); frames != nil {
 			return frames.Len()
 		}
 	}
@@ -94,10 +94,10 @@ func viaWhole(s wholeStream) wholeOut { return wholeOut{s, newOutgoing(s.Context
 
 // sealedResponse is a response whose resources are encoded already.
 type sealedResponse struct {
-	envelope   proto.Message
-	body       body
-	compresses bool
-	written    func()
+	envelope proto.Message
+	body     body
+	form     compress.Form
+	written  func()
 }
 
 // services are go-control-plane's, on outgoing streams.
@@ -141,8 +141,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if r.body == nil {
 		return mem.BufferSlice{r.last(envelope)}, nil
 	}
-	if r.compresses {
-		if frames := r.body.frames(); frames != nil {
+	if r.form != compress.None {
+		if frames := r.body.frames(r.form); frames != nil {
 			head := compress.Head(r.body.bytes() + len(envelope))
 			frames = slices.Insert(frames, 0, mem.Buffer(mem.SliceBuffer(head)))
 			return append(frames, r.last(compress.Frame(slices.Values([][]byte{envelope})))), nil

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sallyport/sallyport/xds/compress"
 	"github.com/sallyport/sallyport/xds/resource"
@@ -17,18 +18,20 @@ import (
 // payload is the resources of an answer: the bytes that were sealed, one after the other. Whoever is sent a resource
 // is sent the same bytes, which are never copied for it, and whoever reads compressed answers the same frames.
 type payload struct {
-	runs    []*run // one after the other
-	count   int    // resources
-	size    int    // bytes
-	version string // hash over the resources' versions
-	ends    bool   // it will be let go of
+	runs    []*run    // one after the other
+	count   int       // resources
+	size    int       // bytes
+	version string    // hash over the resources' versions
+	asked   time.Time // when it was last asked for
+	ends    bool      // it will be let go of
 }
 
 // run is resources that are compressed together, none of them empty. Payloads share it.
 type run struct {
 	resources []*resource.Resource
 	size      int
-	frame     func() []byte
+	whole     func() []byte // the frame
+	bare      func() []byte // without versions
 }
 
 // runSize is about how many bytes a run has: enough to compress well, and few enough that most of what a class has, which is
@@ -39,12 +42,27 @@ func newRun(resources []*resource.Resource, size int) *run {
 	return &run{resources, size, sync.OnceValue(func() []byte {
 		return compress.Frame(func(yield func([]byte) bool) {
 			for _, r := range resources {
-				if !yield(r.Wire) {
+				if !yield(r.Wire()) {
+					return
+				}
+			}
+		})
+	}), sync.OnceValue(func() []byte {
+		return compress.Frame(func(yield func([]byte) bool) {
+			for _, r := range resources {
+				if head, rest := r.Unversioned(); !yield(head) || !yield(rest) {
 					return
 				}
 			}
 		})
 	})}
+}
+
+func (r *run) frame(form compress.Form) []byte {
+	if form == compress.Bare {
+		return r.bare()
+	}
+	return r.whole()
 }
 
 func pack(resources []*resource.Resource) *payload {
@@ -61,7 +79,7 @@ func pack(resources []*resource.Resource) *payload {
 func (p *payload) add(list []*resource.Resource) {
 	begin, size := 0, 0
 	for i, r := range list {
-		if size += len(r.Wire); size >= runSize || i == len(list)-1 {
+		if size += r.Size(); size >= runSize || i == len(list)-1 {
 			p.addRun(newRun(list[begin:i+1:i+1], size))
 			begin, size = i+1, 0
 		}
@@ -138,7 +156,7 @@ func (p *payload) bytes() int { return p.size }
 func (p *payload) appendTo(out mem.BufferSlice) mem.BufferSlice {
 	out = slices.Grow(out, p.count+1)
 	for r := range p.all() {
-		out = append(out, (*mem.SliceBuffer)(&r.Wire)) // by pointer: nothing is allocated for it
+		out = append(out, mem.SliceBuffer(r.Wire()))
 	}
 	return out
 }
@@ -148,13 +166,13 @@ const worthCompressing = 192
 
 // frames are the bytes as they go to who reads compressed answers; nil where they go as they are. Keys are not compressed: how well they do
 // together with what others wrote would tell of them.
-func (p *payload) frames() mem.BufferSlice {
+func (p *payload) frames(form compress.Form) mem.BufferSlice {
 	if p.size < worthCompressing || p.runs[0].resources[0].Type == resource.Secret {
 		return nil
 	}
 	var out mem.BufferSlice
 	for _, r := range p.runs {
-		out = append(out, mem.SliceBuffer(r.frame()))
+		out = append(out, mem.SliceBuffer(r.frame(form)))
 	}
 	return out
 }

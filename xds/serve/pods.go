@@ -20,7 +20,7 @@ func (c *Cache) PodsChanged(on map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for node := range on {
-		if cl := c.pods[node]; cl == nil || !c.lookAtPodsOn(node, cl) {
+		if now, before := c.lookAgain(node), c.lookAgain(node+olderAgent); !now && !before {
 			delete(on, node)
 		}
 	}
@@ -29,7 +29,7 @@ func (c *Cache) PodsChanged(on map[string]bool) {
 	}
 	for _, st := range c.streams {
 		if on[st.proxy.On] {
-			c.police(st) // before it hears of pods of a namespace, it has that one's policies
+			c.place(st) // before it hears of pods of a namespace, it has that one's policies and tables
 			st.push()
 			c.heardFrom(st)
 		}
@@ -57,22 +57,35 @@ func (c *Cache) leavePods(st *stream) {
 	}
 }
 
-func (c *Cache) podsOn(node string) []ambient.Pod {
+// olderAgent is behind a node's name among what agents are told about, where the agent knows no templates of namespaces.
+const olderAgent = "~"
+
+// podsOn are the pods of a node, as its agent is told of them.
+func (c *Cache) podsOn(about string) []ambient.Pod {
+	node, older := strings.CutSuffix(about, olderAgent)
 	if node == "" || c.on == nil {
 		return nil
 	}
-	return c.on(node)
+	pods := c.on(node)
+	if !older {
+		return pods
+	}
+	out := make([]ambient.Pod, len(pods))
+	for i, p := range pods {
+		out[i] = p.ForOlder()
+	}
+	return out
 }
 
 // lookAtPods brings what is known of all nodes' pods up to date.
 func (c *Cache) lookAtPods() {
 	moved := map[string]bool{}
-	for node, cl := range c.pods {
-		moved[node] = node != "" && c.lookAtPodsOn(node, cl)
+	for about := range c.pods {
+		moved[about] = about != "" && c.lookAgain(about)
 	}
 	for _, st := range c.streams {
-		if st.proxy.IsAmbient() && moved[st.proxy.On] {
-			c.police(st)
+		if st.proxy.IsAmbient() && moved[st.about()] {
+			c.place(st)
 		}
 	}
 }
@@ -89,9 +102,13 @@ func namespacesIn(pods []ambient.Pod) string {
 	return strings.Join(slices.Compact(out), ",")
 }
 
-// lookAtPodsOn does it for one node, and says whether anything changed.
-func (c *Cache) lookAtPodsOn(node string, cl *class) bool {
-	pods := c.podsOn(node)
+// lookAgain does it for those who are told of one node, and says whether anything changed.
+func (c *Cache) lookAgain(about string) bool {
+	cl := c.pods[about]
+	if cl == nil {
+		return false
+	}
+	pods := c.podsOn(about)
 	view, refs := translate.UpdatePods(cl.view, cl.pods, pods)
 	if cl.view, cl.pods = view, pods; len(refs) > 0 {
 		cl.note(refs)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/envoy"
@@ -56,4 +58,52 @@ func TestNodeHasPoliciesOfItsPods(t *testing.T) {
 	c.quiet()
 	l.apply(egressPolicy("one", "p", "3"))
 	c.quiet()
+}
+
+// TestOlderAgent: an agent that does not say that it knows templates of namespaces is told that pods which need one stay closed, and has none of
+// those templates; another agent of the same node has both.
+func TestOlderAgent(t *testing.T) {
+	own := ambient.Pod{Namespace: "one", Name: "a", In: true, Outbound: ambient.OutboundOf("one")}
+	shared, came := ambient.Pod{Namespace: "two", Name: "b", In: true}, ambient.Pod{Namespace: "one", Name: "c", In: true, Outbound: own.Outbound}
+	var pods atomic.Pointer[[]ambient.Pod]
+	pods.Store(&[]ambient.Pod{own, shared})
+	l := newLab(t, func(_ context.Context, n translate.Node) (translate.Node, error) {
+		n.On = "node-1"
+		return n, nil
+	})
+	l.cache.FollowPods(func(string) []ambient.Pod { return *pods.Load() })
+	e := entry("one", "e", "own.com", &networking.ServicePort{Number: 443, Name: "tls", Protocol: "TLS"})
+	e.Spec.(*networking.ServiceEntry).ExportTo = []string{"."}
+	l.apply(e)
+	id := "ztunnel~10.0.0.1~n.istio-system~istio-system.svc.cluster.local"
+	older := l.connect(&core.Node{Id: id})
+	said := &structpb.Struct{Fields: map[string]*structpb.Value{ambient.OwnMetadata: structpb.NewStringValue("true")}}
+	newer := l.connect(&core.Node{Id: id, Metadata: said})
+	for c, knows := range map[*client]bool{older: false, newer: true} {
+		c.ask(resource.Listener, "*")
+		if got := c.take(resource.Listener); got.has(ambient.OutboundOf("one")) != knows || !got.has(ambient.PodOutbound) {
+			t.Errorf("knows templates of namespaces: %t; is given %v", knows, got.names())
+		}
+		c.ask(resource.Pod)
+		holdTold(t, c, knows, own, shared)
+	}
+	pods.Store(&[]ambient.Pod{own, shared, came})
+	l.cache.PodsChanged(map[string]bool{"node-1": true})
+	holdTold(t, older, false, came)
+	holdTold(t, newer, true, came)
+}
+
+// holdTold holds what comes of pods.
+func holdTold(t *testing.T, c *client, knows bool, want ...ambient.Pod) {
+	t.Helper()
+	got := c.take(resource.Pod)
+	for _, p := range want {
+		told, err := ambient.Unmarshal(got.values[p.Key()])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if closed := !knows && p.Outbound != ""; (told.Why != "") != closed || closed && told.Outbound != "" || !closed && told.Outbound != p.Outbound {
+			t.Errorf("knows templates of namespaces: %t; is told %+v of %+v", knows, told, p)
+		}
+	}
 }

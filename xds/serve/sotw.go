@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sallyport/sallyport/xds/compress"
 	"github.com/sallyport/sallyport/xds/resource"
 
 	"github.com/cespare/xxhash/v2"
@@ -13,17 +14,17 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// inventory is resources and the version that stands for all of them together. Streams that get the same share it.
-type inventory struct {
+// listing is the resources of a type and the version that stands for all of them together. Streams that get the same share it.
+type listing struct {
 	fields []mem.SliceBuffer // "resources" of a DiscoveryResponse, out of what was sealed
 	size   int               // bytes
 	hash   *xxhash.Digest
 }
 
-func newInventory() *inventory { return &inventory{hash: xxhash.New()} }
+func newListing() *listing { return &listing{hash: xxhash.New()} }
 
-func (i *inventory) add(r *resource.Resource) {
-	field := wholeField(r.Wire)
+func (i *listing) add(r *resource.Resource) {
+	field := wholeField(r.Wire())
 	i.fields, i.size = append(i.fields, field), i.size+len(field)
 	_, _ = i.hash.WriteString(r.Name + "\x00" + r.Version + "\x00")
 }
@@ -37,12 +38,12 @@ func wholeField(wire []byte) mem.SliceBuffer {
 	return resource[:n:n]
 }
 
-func (i *inventory) bytes() int { return i.size }
+func (i *listing) bytes() int { return i.size }
 
 // frames gives nothing: agents do not ask for the state of the world.
-func (i *inventory) frames() mem.BufferSlice { return nil }
+func (i *listing) frames(compress.Form) mem.BufferSlice { return nil }
 
-func (i *inventory) appendTo(out mem.BufferSlice) mem.BufferSlice {
+func (i *listing) appendTo(out mem.BufferSlice) mem.BufferSlice {
 	out = slices.Grow(out, len(i.fields)+1)
 	for n := range i.fields {
 		out = append(out, &i.fields[n]) // by pointer: nothing is allocated for it
@@ -50,12 +51,12 @@ func (i *inventory) appendTo(out mem.BufferSlice) mem.BufferSlice {
 	return out
 }
 
-func (i *inventory) version() string { return strconv.FormatUint(i.hash.Sum64(), 16) }
+func (i *listing) version() string { return strconv.FormatUint(i.hash.Sum64(), 16) }
 
-// inventory lists a type, once for all streams.
-func (c *class) inventory(t resource.Type) *inventory {
+// listing lists a type, once for all streams.
+func (c *class) listing(t resource.Type) *listing {
 	if c.all[t] == nil {
-		c.all[t] = newInventory()
+		c.all[t] = newListing()
 		c.view.Walk(t, func(r *resource.Resource) bool { c.all[t].add(r); return true })
 	}
 	return c.all[t]
@@ -63,9 +64,9 @@ func (c *class) inventory(t resource.Type) *inventory {
 
 // answerWhole responds when the version, a hash over those of all resources in question, is not the client's.
 func (s *stream) answerWhole(t resource.Type, w *watch) {
-	list := newInventory()
+	list := newListing()
 	if w.sub.IsWildcard() {
-		list = s.of(t).inventory(t)
+		list = s.of(t).listing(t)
 	} else {
 		for _, name := range w.sotw.GetResourceNames() {
 			if r, ok := s.of(t).view.Get(t, name); ok {
@@ -91,7 +92,7 @@ func (s *stream) answerWhole(t resource.Type, w *watch) {
 type wholeResponse struct {
 	request *discovery.DiscoveryRequest
 	out     *outgoing // where it goes
-	list    *inventory
+	list    *listing
 	version string
 }
 

@@ -250,28 +250,22 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	if removals {
 		s.owed[t] = nil // what rests is owed again below
 	}
-	known := w.sub.ReturnedResources()
+	known, look := w.sub.ReturnedResources(), w.sub.SubscribedResources()
 	asked, again := w.asked(), map[string]bool{}
 	maps.Copy(asked, s.stats.retry(t))
 	last := s.sent[t]
-	follows := last.view != nil && t == resource.Endpoints // what it has is what it was sent, but for what has changed since
-	if follows {
+	if last.view != nil && t == resource.Endpoints { // it has what it was sent, but for what has changed since: only that is looked at
 		again = s.of(t).namesSince(last, t) // also those of clusters that are warmed anew
+		resp.versions, look = known, subscribed(w, again, asked, owed)
+	} else {
+		resp.versions = make(map[string]string, len(look))
 	}
-	if follows && len(again)+len(asked)+len(owed) == 0 {
-		return
-	}
-	resp.versions = make(map[string]string, len(w.sub.SubscribedResources()))
 	now := serves
 	if t == resource.Extension {
 		now = s.next(known)
 	}
 	var list []*resource.Resource
-	for name := range w.sub.SubscribedResources() {
-		if had := known[name]; follows && had != "" && had != absent && !again[name] && !asked[name] && !owed[name] {
-			resp.versions[name] = had
-			continue
-		}
+	for name := range look {
 		r, ok := s.of(t).view.Get(t, name)
 		waits := false
 		if ok && known[name] != "" {
@@ -311,6 +305,19 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 		slices.SortFunc(list, func(a, b *resource.Resource) int { return strings.Compare(a.Name, b.Name) })
 		resp.payload = pack(list)
 	}
+}
+
+// subscribed are those of the names that a subscription has.
+func subscribed(w *watch, names ...map[string]bool) map[string]struct{} {
+	all, out := w.sub.SubscribedResources(), map[string]struct{}{}
+	for _, some := range names {
+		for name := range some {
+			if _, has := all[name]; has {
+				out[name] = struct{}{}
+			}
+		}
+	}
+	return out
 }
 
 // leadsTooFar says whether a new index of policies leads to what Envoy does not have yet, and is about to ask for: until then the

@@ -2,9 +2,12 @@ package serve_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/xds/resource"
 
 	clusterservice "github.com/envoyproxy/go-control-plane/envoy/service/cluster/v3"
@@ -270,4 +273,40 @@ func TestNamesBesideWildcard(t *testing.T) {
 		t.Errorf("everything again: %+v", a)
 	}
 	c.quiet()
+}
+
+// TestNamedCostsWhatChanges: what a change costs a stream does not grow with what its client named.
+func TestNamedCostsWhatChanges(t *testing.T) {
+	cost := func(hosts int) uint64 {
+		var objects []*config.Object
+		var names []string
+		for i := range hosts {
+			host := fmt.Sprintf("h%d.test", i)
+			objects = append(objects, fixed("default", fmt.Sprintf("h%d", i), host, "192.0.2.1"))
+			names = append(names, "outbound|443||"+host)
+		}
+		l := newLab(t, everybody, objects...)
+		c := l.connect(node("app", "default"))
+		c.ask(resource.Endpoints, names...)
+		c.take(resource.Endpoints)
+		step := func(i int) {
+			l.apply(fixed("default", "h7", "h7.test", fmt.Sprintf("192.0.2.%d", 2+i)))
+			if a := c.take(resource.Endpoints); !slices.Equal(a.names(), names[7:8]) {
+				t.Fatalf("%+v", a)
+			}
+		}
+		step(0)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for i := range 50 {
+			step(1 + i)
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / 50
+	}
+	few, many := cost(20), cost(2000)
+	t.Logf("one of 20 named: %d bytes allocated; one of 2,000: %d", few, many)
+	if many > 2*few {
+		t.Errorf("a change costs %d bytes where 20 are named, and %d where 2,000 are", few, many)
+	}
 }

@@ -17,7 +17,7 @@ import (
 // TestAuthorizationAgreesWithProxies is TestPoliciesAgreeWithProxies in worlds with random AuthorizationPolicies, too.
 func TestAuthorizationAgreesWithProxies(t *testing.T) {
 	n := max(*worlds/10, 2)
-	if raceDetected || testing.Short() {
+	if registrytest.Raced || testing.Short() {
 		n = 2
 	}
 	d := newDecoder()

@@ -22,7 +22,7 @@ import (
 // interpret reads Envoy's resources.
 func TestArriveAgreesWithProxies(t *testing.T) {
 	n := max(*worlds/2, 2)
-	if raceDetected || testing.Short() {
+	if registrytest.Raced || testing.Short() {
 		n = 4
 	}
 	d := newDecoder()

@@ -26,7 +26,7 @@ import (
 // which rule decides has to be the same, and what would, if policies that are observed were enforced.
 func TestPoliciesAgreeWithProxies(t *testing.T) {
 	n := max(*worlds*4/5, 2)
-	if raceDetected || testing.Short() {
+	if registrytest.Raced || testing.Short() {
 		n = 2
 	}
 	d := newDecoder()

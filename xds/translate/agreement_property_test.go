@@ -29,7 +29,7 @@ const triesEach = 250
 // programmed do with them, as package interpret reads Envoy's resources. TestExplainAgreesWithEnvoy in e2e asks real ones.
 func TestDecideAgreesWithProxies(t *testing.T) {
 	n, last := *worlds, *firstWorld+*worlds
-	if raceDetected || testing.Short() {
+	if registrytest.Raced || testing.Short() {
 		n /= 10
 		last = *firstWorld + n
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/fields"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -476,6 +477,7 @@ func pairOf(kind, path string) (one, other string, ok bool) {
 // TestAppliedFieldsChangeSomething: what a table of config/fields calls applied makes a difference to what some
 // proxy is given.
 func TestAppliedFieldsChangeSomething(t *testing.T) {
+	registrytest.InOneGoroutine(t)
 	settings, err := mesh.Parse([]byte(folders))
 	if err != nil {
 		t.Fatal(err)
@@ -515,16 +517,14 @@ func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
 		t.Fatalf("%s: %s", spec, f)
 	}
 	var b strings.Builder
-	fetched := testCase{objects: r.Objects, mesh: settings}
-	fmt.Fprintln(&b, fetched.snapshot().KeysWanted())
+	s := testCase{objects: r.Objects, mesh: settings}.snapshot()
+	fmt.Fprintln(&b, s.KeysWanted())
 	for _, node := range []translate.Node{
 		{ID: "sidecar~10.0.0.1~app.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"app": "x", "istio-locality": "r1.z1"}},
 		{ID: "router~10.0.0.2~istio-egressgateway.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Labels: map[string]string{"istio": "egress"}},
 		{ID: "router~10.0.0.3~in.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"istio": "in"}},
 	} {
-		c := testCase{objects: r.Objects, mesh: settings, node: node}
-		s := c.snapshot()
-		for _, v := range []*translate.View{c.view(), translate.BuildPolicies(s, translate.PolicedBy(s, node))} {
+		for _, v := range []*translate.View{translate.NewTranslator().Build(s, translate.Classify(s, node)), translate.BuildPolicies(s, translate.PolicedBy(s, node))} {
 			for _, kind := range resource.Types() {
 				v.Walk(kind, func(r *resource.Resource) bool { fmt.Fprintln(&b, r.Type, r.Name, r.Version); return true })
 			}

@@ -43,6 +43,7 @@ type Node struct {
 	Plain     bool   // it came without TLS: it gets no secrets
 	On        string // of the proxy of a node: the node
 	Serves    string // likewise: the namespaces of its pods in the mesh, in order, with commas between them
+	OwnTables bool   // likewise: its agent opens templates of namespaces (ambient.OwnMetadata)
 	Host      string // of a pod's: the node that it is on; "" where nobody knows
 	// Machine is what the proxy of a machine says of it that wants to join by a WorkloadGroup; nil of others.
 	Machine *machine.Proxy
@@ -65,6 +66,7 @@ func (n Node) address() string {
 // beside the snapshot is in it.
 type Class struct {
 	Kind      Kind
+	Own       string            // of nodes: the namespaces that have tables of their own there, in order, with commas between them
 	View      string            // the namespace whose visibility differs from everybody's; "" otherwise
 	Scope     config.Key        // the Sidecar object that narrows it
 	Selected  registry.Selected // for sidecars: the DestinationRules that select it
@@ -97,6 +99,9 @@ func classify(s *registry.Snapshot, n Node) Class {
 	c := Class{IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: s.Topology().Network(n.Labels), Client: s.Client(n.Labels, cmp.Or(n.On, n.Host))}
 	if n.IsAmbient() {
 		c.Kind = Ambient
+		if n.OwnTables && !c.Inline { // whose tables list hosts
+			c.Own = ownTables(s, n.Serves)
+		}
 		return c
 	}
 	if n.IsWaypoint() {

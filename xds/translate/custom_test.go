@@ -21,6 +21,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/envoy/envoytest"
 	"github.com/sallyport/sallyport/xds/resource"
@@ -195,6 +196,7 @@ func TestEnvoyAcceptsCustom(t *testing.T) {
 // the two by which somebody is asked, where nobody is to be asked any more. Of any two states between which policies change, with some filters of before and the others of after,
 // nothing passes unasked that neither state lets pass so, and everything does that both let pass.
 func TestClosedAtEveryMoment(t *testing.T) {
+	registrytest.InOneGoroutine(t)
 	requests, connections := []string{envoy.FilterCustom, envoy.FilterAuthorizer, envoy.FilterAuthzRequests}, []string{envoy.FilterCustomConnections, envoy.FilterAuthorizerConnections, envoy.FilterAuthzConnections}
 	for name, kinds := range map[string][][]string{
 		"mtls-sidecar": {requests, connections},
@@ -242,6 +244,7 @@ func TestClosedAtEveryMoment(t *testing.T) {
 // change has come to its end (xds/serve/change.go). And nothing is denied that is asked about before and after, or passes; nor, where the same one is asked before and
 // after, what neither state denies.
 func TestClosedWhileTwoChange(t *testing.T) {
+	registrytest.InOneGoroutine(t)
 	for name, filters := range map[string][]string{
 		"mtls-sidecar": {envoy.FilterCustom, envoy.FilterAuthorizer, envoy.FilterAuthzRequests},
 		"ingress":      {envoy.FilterCustomConnections, envoy.FilterAuthorizerConnections, envoy.FilterAuthzConnections},

@@ -31,7 +31,9 @@ func TestDatagramsCostTheirListener(t *testing.T) {
 	to := func(service string, port int) string {
 		return fmt.Sprint(resource.Cluster, " outbound|", fmt.Sprintf(service, port))
 	}
-	listener := func(port int, to ...string) []string { return append(to, fmt.Sprint(resource.Listener, " udp_0.0.0.0_", port)) }
+	listener := func(port int, to ...string) []string {
+		return append(to, fmt.Sprint(resource.Listener, " udp_0.0.0.0_", port))
+	}
 	const dns, other = "53|udp.%d|dns.infra.svc.cluster.local", "5353|udp.%d|other.infra.svc.cluster.local"
 	for _, c := range []struct {
 		what, route string

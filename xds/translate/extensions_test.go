@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
@@ -100,6 +101,7 @@ func chainsOf(t *testing.T, raw json.RawMessage) (chains []json.RawMessage, rest
 // the next one, at which Envoy crashes (TestNodePoliciesOutliveListeners): where a chain of that listener changes, it changes too, or the listener is
 // made anew.
 func TestNoLeadingChainOutlivesItsListener(t *testing.T) {
+	registrytest.InOneGoroutine(t)
 	settings := map[string]func(*mesh.Config){
 		"trust domain": func(m *mesh.Config) { m.TrustDomain = "other.domain" },
 		"connect":      func(m *mesh.Config) { m.ConnectTimeout = 7 * time.Second },

@@ -81,9 +81,20 @@ func toldOf(changed registry.Changed, c Class) [][]string {
 	return [][]string{changed.Hosts, changed.Endpoints, names}
 }
 
-// turnsIngress says whether a change is about all that an ingress gateway leads to: its own pods, or the mesh's other doors.
+// turnsIngress says whether a change is about all that an ingress gateway leads to: which Services are its own, or what it passes on.
 func turnsIngress(changed registry.Changed, c Class) bool {
-	return c.Kind == Ingress && (changed.Doors || changed.Passing || slices.ContainsFunc(c.Ingress.Services(), func(own registry.Ref) bool {
-		return slices.Contains(changed.Hosts, own.Host()) || slices.Contains(changed.Endpoints, own.Host())
+	return c.Kind == Ingress && (changed.Passing || slices.ContainsFunc(c.Ingress.Services(), func(own registry.Ref) bool {
+		return slices.Contains(changed.Hosts, own.Host())
 	}))
+}
+
+// setRefused notes what an ingress gateway does not connect to, and says whether that is otherwise: it is about all that it leads to. Other
+// endpoints of a Service that selects its pods, too, are not.
+func (e *edit) setRefused(s *registry.Snapshot) bool {
+	if e.next.Class.Kind != Ingress {
+		return false
+	}
+	was := e.next.refused
+	e.next.refused = e.next.Class.ingress(s).Refused()
+	return !slices.Equal(was, e.next.refused)
 }

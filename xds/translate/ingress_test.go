@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -220,5 +223,53 @@ spec: {clusterIP: 10.0.0.19, selector: {istio: ingressgateway}, ports: [{name: h
 	l.apply(fmt.Sprintf(service, "", 9090), true)
 	if got := listens(); !slices.Equal(got, []string{"0.0.0.0_90"}) {
 		t.Errorf("without the Service it listens at %q", got)
+	}
+}
+
+// TestServiceOfMoreThanTheGateway: of a Service that selects apps beside an ingress gateway's pods the gateway refuses its own pods only, and an app that
+// comes is its own clusters' endpoints, and nothing else.
+func TestServiceOfMoreThanTheGateway(t *testing.T) {
+	l := newIngressTrialOf(t, "testdata/calls/broad-service.txtar")
+	addresses := func(host string) string {
+		name := "outbound|80||" + host + ".istio-system.svc.cluster.local"
+		r, there := l.view.Get(resource.Endpoints, name)
+		if !there {
+			t.Fatalf("there is no %s", name)
+		}
+		var load endpointv3.ClusterLoadAssignment
+		if err := proto.Unmarshal(r.Value(), &load); err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, at := range load.Endpoints {
+			for _, e := range at.LbEndpoints {
+				out = append(out, e.GetEndpoint().GetAddress().GetSocketAddress().GetAddress())
+			}
+		}
+		return fmt.Sprint(out)
+	}
+	pod := `apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: istio-system, labels: {app: web, tier: edge%s}}
+spec: {containers: []}
+status: {podIP: %s, phase: Running}
+`
+	for _, host := range []string{"everything", "app"} {
+		if got := addresses(host); got != "[10.244.0.4]" {
+			t.Errorf("%s is served at %s, want the app alone", host, got)
+		}
+	}
+	refs := l.apply(fmt.Sprintf(pod, "web-2", "", "10.244.0.5"), false)
+	for _, ref := range refs {
+		if !strings.HasPrefix(ref, fmt.Sprint(resource.Endpoints, " ")) {
+			t.Errorf("an app that comes changes %s", ref)
+		}
+	}
+	if got := addresses("everything"); got != "[10.244.0.4 10.244.0.5]" {
+		t.Errorf("with another app it is served at %s", got)
+	}
+	l.apply(fmt.Sprintf(pod, "web-3", ", istio: ingressgateway", "10.244.0.6"), false)
+	if got := addresses("app"); got != "[10.244.0.4 10.244.0.5]" {
+		t.Errorf("with a gateway's pod among the app's it is served at %s", got)
 	}
 }

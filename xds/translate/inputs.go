@@ -92,7 +92,11 @@ func inputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 
 // sidecar is who a class of sidecars is.
 func (c Class) sidecar(s *registry.Snapshot) resolve.Sidecar {
-	return resolve.SidecarIn(s, c.View, c.Scope, c.Selected, c.secretsAt()).At(c.near(s))
+	who := resolve.SidecarIn(s, c.View, c.Scope, c.Selected, c.secretsAt()).At(c.near(s))
+	if c.Kind == Ambient {
+		return who.AtNode()
+	}
+	return who
 }
 
 // exit is what a class of gateways, or of forward proxies, is.

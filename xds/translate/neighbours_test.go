@@ -206,7 +206,7 @@ func TestNeighboursChangeNothing(t *testing.T) {
 	}{{"default", mesh.DefaultExports()}, {"istio", mesh.IstioExports()}} {
 		t.Run(exports.name, func(t *testing.T) {
 			trials := 8
-			if raceDetected || testing.Short() {
+			if registrytest.Raced || testing.Short() {
 				trials = 2
 			}
 			for seed := range uint64(trials) {

@@ -54,7 +54,7 @@ func TestNodePoliciesFollowPods(t *testing.T) {
 func sizeOf(v *translate.View, refs []resource.Ref) (bytes int) {
 	for _, ref := range refs {
 		if r, there := v.Get(ref.Type, ref.Name); there {
-			bytes += len(r.Wire)
+			bytes += r.Size()
 		}
 	}
 	return bytes

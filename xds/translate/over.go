@@ -15,11 +15,14 @@ import (
 // views are kept as what differs from everybody's, and cost that: in memory, when they are made, and when something changes.
 
 // Common is the class that a class is like, but for what it lets in, and whom it asks about that; or else, of sidecars, but for where it is; or else, of
+// nodes, but for what namespaces have tables of their own; or else, of
 // sidecars, but for what its namespace, its Sidecar object and its DestinationRules make of it; the class itself where there is none.
 func (c Class) Common() Class {
 	switch {
 	case c.Inbound != "" || c.Asks != "":
 		c.Inbound, c.Asks = "", ""
+	case c.Own != "":
+		c.Own = ""
 	case c.Kind == Sidecar && c.Client != locality.Client{}:
 		c.Client = locality.Client{}
 	case c.Kind == Sidecar:
@@ -33,6 +36,9 @@ func (c Class) Common() Class {
 func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *View {
 	if c.besides() {
 		return buildInward(common, s, c)
+	}
+	if c.Own != "" {
+		return t.buildOwn(common, s, c)
 	}
 	type share struct {
 		host string
@@ -55,7 +61,9 @@ func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *Vie
 	e := newEdit(common.over(c))
 	for _, d := range differ {
 		e.setHost(d.host, d.part)
+		t.packs.Add(d.part.All())
 	}
+	t.packs.Done()
 	e.setBase(s, t)
 	return e.done()
 }
@@ -88,6 +96,9 @@ func (v *View) Own(t resource.Type) iter.Seq[string] { return v.resources[t].Own
 func (t *Translator) UpdateOver(v, common *View, differ []resource.Ref, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
 	if v.Class.besides() {
 		return inward(v.following(common, differ), s).commit()
+	}
+	if v.Class.Own != "" {
+		return t.updateOwn(v, common, differ, s, changed)
 	}
 	if v.Alone() { // most of it was other than there when it was made
 		return t.Update(v, s, changed)

@@ -18,7 +18,7 @@ import (
 // everybody's is the one that is made from nothing.
 func TestSeesAsEverybody(t *testing.T) {
 	meshes := 400
-	if raceDetected {
+	if registrytest.Raced {
 		meshes = 40
 	}
 	alike := 0

@@ -39,8 +39,8 @@ func UpdatePods(v *View, was, pods []ambient.Pod) (*View, []resource.Ref) {
 	return e.commit()
 }
 
-// Unserved says why the proxy of a node cannot do for a pod what its sidecar would; "" where it can. All pods of a node share what is
-// for everybody, and nobody looks into requests that come: an object that would close what stays open closes all instead. That
+// Unserved says why the proxy of a node cannot do for a pod what its sidecar would; "" where it can. All pods of a namespace share
+// its tables, and nobody looks into requests that come: an object that would close what stays open closes all instead. That
 // a Service has a shorter name in its own namespace makes no difference, since DNS has searched for it.
 func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) string {
 	c := Classify(s, Node{ID: "sidecar~~.~", Namespace: namespace, Labels: labels})
@@ -49,8 +49,8 @@ func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) 
 		return "the Sidecar " + c.Scope.Namespace + "/" + c.Scope.Name + " is about it"
 	case c.Selected != "":
 		return "a DestinationRule with a workloadSelector is about it"
-	case s.Different(namespace):
-		return "some hosts are exported to its namespace, or by it, and not to everybody"
+	case s.NeedsSecrets(namespace):
+		return "a DestinationRule of its namespace, or exported to it by name, has its clients show certificates, which the proxy of a node has none of"
 	}
 	_, why := resolve.UnservedInbound(s, namespace, labels)
 	return why

@@ -31,7 +31,10 @@ func TestUnserved(t *testing.T) {
 		"tried only":       {security + "kind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop, annotations: {istio.io/dry-run: 'true'}}\nspec: {}\n", ""},
 		"has one asked":    {security + "kind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop}\nspec: {action: CUSTOM, provider: {name: p}, rules: [{}]}\n", "AuthorizationPolicy shop/a"},
 		"a Sidecar":        {"apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: shop}\nspec: {egress: [{hosts: ['./*']}]}\n", "Sidecar shop/s"},
-		"hosts of its own": {"apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: e, namespace: shop}\nspec: {hosts: [own.com], exportTo: ['.'], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}\n", "not to everybody"},
+		"hosts of its own": {"apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: e, namespace: shop}\nspec: {hosts: [own.com], exportTo: ['.'], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}\n", ""},
+		"certificates":     {"apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: shop}\nspec: {host: own.com, trafficPolicy: {tls: {mode: MUTUAL, credentialName: c}}}\n", "show certificates"},
+		"a key in a file":  {"apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: shop}\nspec: {host: own.com, trafficPolicy: {tls: {mode: MUTUAL, clientCertificate: /s/c.pem, privateKey: /s/k.pem}}}\n", "show certificates"},
+		"roots in a file":  {"apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: shop}\nspec: {host: own.com, trafficPolicy: {tls: {mode: SIMPLE, caCertificates: /s/ca.pem}}}\n", ""},
 	} {
 		s := snapshotOf(t, name, c.text)
 		if got := translate.Unserved(s, "shop", map[string]string{"app": "web"}); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {

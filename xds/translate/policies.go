@@ -29,6 +29,8 @@ type Policed struct {
 	Tokens    string // likewise of RequestAuthentications
 	Inbound   bool   // of sidecars: they keep AuthorizationPolicies of what comes in, as ingress gateways always do
 	Serves    string // of nodes: the namespaces of their pods
+	// Gateway is whose a waypoint's pods are: they keep what is about the hosts outside that it stands before.
+	Gateway registry.Ref
 }
 
 // PolicedBy finds a node's.
@@ -37,7 +39,8 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 	case n.IsAmbient():
 		return Policed{Kind: Ambient, Serves: n.Serves}
 	case n.IsWaypoint():
-		return Policed{Kind: Waypoint, Tokens: tokenNames(s.VerifyingFront(s.WaypointOf(n.Namespace, n.Labels)))}
+		gateway := s.WaypointOf(n.Namespace, n.Labels)
+		return Policed{Kind: Waypoint, Gateway: gateway, Tokens: tokenNames(s.VerifyingFront(gateway))}
 	case n.IsRouter() && n.Forward == "":
 		p := GatewayPoliced(s.Authorizing(n.Namespace, n.Labels), s.Verifying(n.Namespace, n.Labels))
 		if Classify(s, n).Kind == Ingress {
@@ -110,6 +113,11 @@ func named(l permit.Level, names string) (out permit.Level) {
 	return out
 }
 
+// Follows says whether a change may change what the kind is given. Which hosts there are is told of waypoints alone.
+func (p Policed) Follows(changed registry.Changed) bool {
+	return changed.Mesh || len(changed.Policies) > 0 || len(changed.Authorization) > 0 || p.Kind == Waypoint && len(changed.Hosts) > 0
+}
+
 // BuildPolicies makes a kind's view from nothing.
 func BuildPolicies(s *registry.Snapshot, p Policed) *View {
 	next, _ := UpdatePolicies(emptyView(), s, p, registry.Changed{Mesh: true})
@@ -123,9 +131,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 		if changed.Mesh || p.authorizedFrom(changed.Authorization) { // AuthorizationPolicies are in tables and chains
 			e.replace(nil, inboundAuthorization(s, p, waypoint.See(envoy.TrustsOf(s.Mesh))))
 		}
-		if changed.Mesh || len(changed.Policies) > 0 {
-			e.replace(nil, allLevels(s))
-		}
+		e.setLevels(s, p.Gateway, changed)
 		return e.commit()
 	}
 	if p.Kind == Ingress {
@@ -201,14 +207,6 @@ func policiesKept(s *registry.Snapshot) (k envoy.Kept) {
 
 func ownName(ns string) string { return "own/" + ns }
 
-// allLevels are what a waypoint keeps: those of all namespaces, in the two resources that tell them apart.
-func allLevels(s *registry.Snapshot) []*resource.Resource {
-	own := slices.DeleteFunc(s.PolicedNamespaces(), func(ns string) bool { return ns == s.Mesh.RootNamespace })
-	of, others := rootLevels(s, nil)
-	trust := envoy.TrustsOf(s.Mesh)
-	return []*resource.Resource{policing.IndexWithin(envoy.FilterOwn, ownLevels(s, own), nil, trust), policing.IndexWithin(envoy.FilterRoot, of, others, trust)}
-}
-
 // nodePolicies are what a node's proxy keeps, as far as it may have changed: the levels of the namespaces that it has pods of, and no others. What comes
 // from a namespace that it has no level of yet is denied.
 func nodePolicies(s *registry.Snapshot, serves []string, changed registry.Changed) []*resource.Resource {
@@ -216,9 +214,9 @@ func nodePolicies(s *registry.Snapshot, serves []string, changed registry.Change
 		return nil
 	}
 	trust := envoy.TrustsOf(s.Mesh)
-	of, others := rootLevels(s, serves)
+	of, others := rootLevels(s, resolve.Root(s), serves)
 	return []*resource.Resource{
-		policing.IndexOutside(envoy.FilterRoot, of, others, trust), policing.IndexOutside(envoy.FilterOwn, ownLevels(s, serves), policing.Unknown(meshPolicy(s)), trust),
+		policing.IndexOutside(envoy.FilterRoot, of, others, trust), policing.IndexOutside(envoy.FilterOwn, ownLevels(s, serves), policing.Unknown(meshPolicy(s), "node"), trust),
 	}
 }
 
@@ -233,8 +231,8 @@ func ownLevels(s *registry.Snapshot, namespaces []string) map[string]*httprbacv3
 }
 
 // rootLevels are the root namespace's for some namespaces, or, of nil, for all for which it has another one than for the others.
-func rootLevels(s *registry.Snapshot, namespaces []string) (of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC) {
-	root, levels := resolve.Root(s), map[string]*httprbacv3.RBAC{}
+func rootLevels(s *registry.Snapshot, root resolve.RootLevels, namespaces []string) (of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC) {
+	levels := map[string]*httprbacv3.RBAC{}
 	level := func(name string) *httprbacv3.RBAC {
 		if l, there := root.Levels[name]; there && levels[name] == nil {
 			levels[name] = policing.RootFilter(l.Namespace, l.Governed(), envoy.TrustsOf(s.Mesh), closesRest(s))

@@ -32,10 +32,10 @@ func policyVersions(v *translate.View) map[resource.Ref]string {
 // TestPolicyUpdates holds that what a gateway is given of policies after random edits is what it would be given if it came now, and
 // that the references name what differs.
 func TestPolicyUpdates(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(registrytest.Times(20)) {
 		holdPolicyUpdates(t, seed, nil)
 	}
-	for seed := range uint64(3) {
+	for seed := range uint64(max(1, registrytest.Times(3))) {
 		holdPolicyUpdates(t, seed, &translate.Node{ID: "sidecar~10.0.0.1~app.team-a~team-a.svc.cluster.local", Namespace: "team-a", Labels: map[string]string{"istio": "other"}})
 	}
 }

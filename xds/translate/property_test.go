@@ -58,6 +58,7 @@ func nodes() []translate.Node {
 	for _, ns := range []string{"istio-system", "team-a"} { // ingress gateways, where a Gateway object selects them
 		out = append(out, translate.Node{ID: "router~10.0.0.5~in." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Labels: map[string]string{"istio": "other"}, Plain: ns == "team-a"})
 	}
+	out = append(out, translate.Node{ID: "ztunnel~10.0.0.7~agent.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Serves: strings.Join(registrytest.Namespaces, ","), OwnTables: true})
 	return append(out, translate.Node{
 		ID: "router~10.0.0.2~g1.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system",
 		Labels: map[string]string{"istio": "egressgateway"},
@@ -342,7 +343,7 @@ const changesEnv = "SALLYPORT_PROPERTY_CHANGES"
 // TestIncrementalIsFull: after any sequence of changes, views that followed them equal views made from nothing.
 func TestIncrementalIsFull(t *testing.T) {
 	changes := 10_000
-	if raceDetected {
+	if registrytest.Raced {
 		changes = 300 // they take about as long
 	}
 	if text := os.Getenv(changesEnv); text != "" {

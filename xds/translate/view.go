@@ -3,6 +3,7 @@ package translate
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 
@@ -20,7 +21,9 @@ type View struct {
 	hosts     ordered.Layer[*part.Part] // each visible host's share
 	uses      uses
 	base      []*resource.Resource
-	from      baseInputs // of base
+	from      baseInputs   // of base
+	refused   []netip.Addr // of ingress gateways: what they do not connect to
+	levels    frontLevels  // of waypoints
 }
 
 // uses counts, over all hosts of a view, what its base depends on.
@@ -58,8 +61,10 @@ func (v *View) WalkPrefix(t resource.Type, prefix string, f func(*resource.Resou
 // Translator makes views and remembers what each host became, under the hash of what it was made from.
 // It is for one goroutine.
 type Translator struct {
-	memo  map[string][]remembered // by host
-	bases []madeBase              // the last ones: classes of many namespaces have the same
+	memo  map[string][]remembered     // by host
+	bases []madeBase                  // the last ones: classes of many namespaces have the same
+	packs resource.Packer             // of what is made for all hosts at once
+	owned map[string]map[string]owned // by namespace and host: in the namespace's own tables at nodes
 }
 
 // madeBase is a base that was made, and what from.
@@ -95,7 +100,9 @@ type remembered struct {
 }
 
 // NewTranslator makes one without memories.
-func NewTranslator() *Translator { return &Translator{memo: map[string][]remembered{}} }
+func NewTranslator() *Translator {
+	return &Translator{memo: map[string][]remembered{}, owned: map[string]map[string]owned{}}
+}
 
 // Forget drops what is remembered of hosts and names that changed, but for their endpoints. Call it once for each snapshot, before Update.
 func (t *Translator) Forget(changed registry.Changed) {
@@ -113,9 +120,13 @@ func (t *Translator) Forget(changed registry.Changed) {
 
 // Build makes a class's view from nothing.
 func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
+	if c.Own != "" {
+		return t.buildOwn(t.Build(s, c.alone("")), s, c)
+	}
 	v := emptyView()
-	v.Class, v.uses = c, uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.Leg]int{}, secrets: map[registry.Given]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}}
+	v.Class, v.uses = c, noUses()
 	e := newEdit(v)
+	e.setRefused(s)
 	e.setEach(s, t)
 	e.setLed(s, t)
 	e.setBase(s, t)
@@ -147,8 +158,9 @@ func (t *Translator) move(e *edit, s *registry.Snapshot, changed registry.Change
 			e.setHost(host, t.host(s, e.next.Class, host))
 		}
 	}
+	refused := e.setRefused(s)
 	switch {
-	case affects(changed, e.next.Class):
+	case refused || affects(changed, e.next.Class):
 		e.setAllHosts(s, t)
 	case e.next.Class.Kind == Waypoint && len(changed.Authorization) > 0:
 		e.setFronts(s, t)
@@ -219,8 +231,11 @@ func (e *edit) setAllHosts(s *registry.Snapshot, t *Translator) {
 
 // setEach sets the shares of all hosts, and names, that there are.
 func (e *edit) setEach(s *registry.Snapshot, t *Translator) {
+	defer t.packs.Done()
 	for host := range s.Hosts() {
-		e.setHost(host, t.host(s, e.next.Class, host))
+		p := t.host(s, e.next.Class, host)
+		e.setHost(host, p)
+		t.packs.Add(p.All())
 	}
 	if e.next.Class.Kind == Ingress {
 		for name := range s.Names() {

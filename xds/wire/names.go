@@ -85,6 +85,32 @@ func SubsetName(port uint32, subset, host string) string {
 	return "outbound|" + strconv.FormatUint(uint64(port), 10) + "|" + subset + "|" + host
 }
 
+// OwnCluster is the name of a cluster that is another one to a namespace with tables of its own, at the proxy of a node, than to everybody.
+func OwnCluster(namespace, cluster string) string {
+	parts := strings.SplitN(cluster, "|", 4)
+	if len(parts) < 4 {
+		return OwnName(namespace, cluster)
+	}
+	parts[2] = "own." + namespace + "." + parts[2]
+	return strings.Join(parts, "|")
+}
+
+// OwnName is that of a table, or of what asks it, that is for the pods of one namespace; itself for "".
+func OwnName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return name + ownMark + namespace
+}
+
+const ownMark = "~"
+
+// SharedName is what a table of one namespace stands in for; itself of others.
+func SharedName(name string) string {
+	shared, _, _ := strings.Cut(name, ownMark)
+	return shared
+}
+
 // GatewayCluster is the name of the cluster of the way to an egress gateway's port. A borrowed one, which its owner does not
 // name as a gateway, has a cluster beside the one that it has as a service.
 func GatewayCluster(port uint32, host string, borrowed bool) string {
@@ -125,7 +151,24 @@ func RouteName(port uint32) string { return strconv.FormatUint(uint64(port), 10)
 
 // DecideName is the internal listener, and the cluster in front of it, where a sidecar reads the names of a
 // port's tunnels.
-func DecideName(port uint32) string { return "decide-" + RouteName(port) }
+func DecideName(port uint32) string { return decidePrefix + RouteName(port) }
+
+const decidePrefix = "decide-"
+
+// IsDecide says whether a cluster is the way to a port's questions.
+func IsDecide(cluster string) bool {
+	port, is := strings.CutPrefix(cluster, decidePrefix)
+	_, err := strconv.ParseUint(port, 10, 16)
+	return is && err == nil
+}
+
+// HostOf is the host that a cluster is for, by its name; "" of one that is for none.
+func HostOf(cluster string) string {
+	if parts := strings.SplitN(cluster, "|", 4); len(parts) == 4 && parts[0] == "outbound" {
+		return parts[3]
+	}
+	return ""
+}
 
 // AgainName is the internal listener, and the cluster in front of it, where requests come again whose host's row was
 // fetched meanwhile.

@@ -20,7 +20,7 @@ func TestCheckLooksAtEnough(t *testing.T) {
 	world := registrytest.NewWorld(5)
 	v := newInventory()
 	found := 0
-	for range 2000 {
+	for range registrytest.Times(2000) {
 		change := world.Change()
 		if change.Object != nil {
 			var all []config.Object
@@ -36,7 +36,7 @@ func TestCheckLooksAtEnough(t *testing.T) {
 		}
 		v.apply([]config.Change{change})
 	}
-	if found < 100 {
+	if found < registrytest.Times(100) {
 		t.Errorf("only %d findings: this tries little", found)
 	}
 }

@@ -164,6 +164,9 @@ func (p *plane) podsOn(node string) (out []ambient.Pod) {
 		}
 		if one.In {
 			one.Why = cmp.Or(translate.Unserved(s, o.Namespace, o.Labels), strictProbe(s, o, pod))
+			if translate.HasOwnTables(s, o.Namespace) {
+				one.Outbound = ambient.OutboundOf(o.Namespace)
+			}
 			one.Templates = p.doors.Of(s, one.Key(), o.Namespace, o.Labels)
 		}
 		out = append(out, one)

@@ -55,6 +55,9 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 
 func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {
 	var d status.Details
+	if s.Beyond(o.Key) {
+		d.Warnings = append(d.Warnings, admission.Beyond(*o))
+	}
 	for _, svc := range servicesOf(s, o) {
 		if w := svc.Withheld; w.Why != "" {
 			d.Warnings = append(d.Warnings, admission.Withheld(*o, svc.Host, w.Field, w.Why, s.Mesh.RootNamespace))

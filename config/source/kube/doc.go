@@ -1,7 +1,7 @@
 // Package kube is the source of configuration that watches a Kubernetes API server.
 //
 // In: a client's configuration (Connect makes one). Out: batches of changes, first everything as one, and findings
-// about what cannot be used; and for those who write status, a Judgement of each version of an object.
+// about what cannot be used; and for those who write status, an Assessment of each version of an object.
 //
 // Each kind of kinds.go has a reflector of client-go (watch-list where the server offers it, pages where not), which
 // puts what it sees straight into the store: there is no second cache. Istio's objects are decoded from the server's

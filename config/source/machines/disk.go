@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/source/wholefile"
@@ -21,7 +22,9 @@ import (
 type Disk struct {
 	Folder  string
 	batches chan []config.Change
-	sent    map[config.Key]uint64 // the hashes of what the configuration has; of Run's goroutine
+
+	mu   sync.Mutex            // one entry is written at a time
+	sent map[config.Key]uint64 // the hashes of what the configuration has
 }
 
 // NewDisk makes one of a folder, which need not be there yet.
@@ -70,6 +73,8 @@ func (d *Disk) file(e Entry) string {
 
 // Put implements Store.
 func (d *Disk) Put(ctx context.Context, e Entry) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -85,6 +90,8 @@ func (d *Disk) Put(ctx context.Context, e Entry) error {
 
 // Remove implements Store.
 func (d *Disk) Remove(ctx context.Context, e Entry) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := os.Remove(d.file(e)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

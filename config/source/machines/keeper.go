@@ -78,6 +78,10 @@ type Keeper struct {
 	of       map[config.Key]int   // how many a group has
 	others   map[config.Key]bool  // entries that somebody wrote by hand
 	joined   map[config.Key]*seen // entries of machines in the API server
+	turns    turns
+	open     map[config.Key]*held // those of machines of which something is to be done, now or later
+	leaving  map[config.Key]work  // what was found last that nobody holds
+	looked   time.Time            // when that was
 	wake     chan struct{}
 }
 
@@ -97,7 +101,11 @@ type held struct {
 	wanted, done uint64 // what is to stand, and what does
 }
 
-func (h *held) differs() { h.wanted++ }
+// differs is that something else is to stand of a machine than what does. k.mu is held.
+func (k *Keeper) differs(h *held) {
+	h.wanted++
+	k.open[h.Proxy.Key()] = h
+}
 
 // is says whether it is that machine: others' entries may have the same name, since parts of addresses may be parts of groups' names, too.
 func (h *held) is(p machine.Proxy) bool {
@@ -108,7 +116,7 @@ func (h *held) is(p machine.Proxy) bool {
 func New(log *slog.Logger, store Store) *Keeper {
 	return &Keeper{
 		Log: log, Store: store, Grace: Grace, now: time.Now, groups: map[config.Key]*config.Object{}, machines: map[config.Key]*held{},
-		of: map[config.Key]int{}, others: map[config.Key]bool{}, joined: map[config.Key]*seen{}, wake: make(chan struct{}, 1),
+		of: map[config.Key]int{}, others: map[config.Key]bool{}, joined: map[config.Key]*seen{}, turns: newTurns(), open: map[config.Key]*held{}, leaving: map[config.Key]work{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -120,7 +128,7 @@ func (k *Keeper) Restore(entries []Entry) {
 			h.Gone = k.now()
 		}
 		h.Object = nil
-		k.machines[e.Proxy.Key()] = h
+		k.machines[e.Proxy.Key()], k.open[e.Proxy.Key()] = h, h
 		k.of[e.Proxy.GroupKey()]++
 	}
 }
@@ -210,13 +218,14 @@ func (k *Keeper) Came(p machine.Proxy) {
 		k.machines[p.Key()] = h
 		k.of[p.GroupKey()]++
 	}
+	delete(k.leaving, p.Key())
 	h.streams++
 	if h.streams == 1 {
 		h.Connected, h.Gone = k.now(), time.Time{}
 	}
 	h.Proxy = p
 	k.renew(h)
-	h.differs()
+	k.differs(h)
 	k.look()
 }
 
@@ -231,22 +240,22 @@ func (k *Keeper) Went(p machine.Proxy) {
 	if h.streams--; h.streams == 0 {
 		h.Gone = k.now()
 		h.until = h.Gone.Add(k.Grace)
-		h.differs()
+		k.differs(h)
 		k.look()
 	}
 }
 
-// Tell is how a machine is, by its agent.
+// Tell is how a machine is, by its agent. Where its group has no probe it counts for nothing: it is about one that there was.
 func (k *Keeper) Tell(p machine.Proxy, now Health) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.machines[p.Key()]
-	if h == nil || h.Health == now || !h.is(p) {
+	if h == nil || h.Health == now || !h.is(p) || !probed(k.groups[p.GroupKey()]) {
 		return
 	}
 	h.Health = now
 	k.renew(h)
-	h.differs()
+	k.differs(h)
 	k.look()
 }
 

@@ -66,6 +66,15 @@ func (l *lab) after(d time.Duration) {
 	l.settle(context.Background())
 }
 
+// settle does what is due, one after the other.
+func (l *lab) settle(ctx context.Context) {
+	for works := l.due(); len(works) > 0; works = l.due() {
+		for _, w := range works {
+			l.do(ctx, w)
+		}
+	}
+}
+
 func group(ns, name, account string, probe bool) *config.Object {
 	g := &networking.WorkloadGroup{
 		Metadata: &networking.WorkloadGroup_ObjectMeta{Labels: map[string]string{"app": "db"}, Annotations: map[string]string{"team": "data"}},
@@ -166,6 +175,38 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestProbeIsReplaced: what a probe said is forgotten with it, and the next one takes nobody out before it has failed itself.
+func TestProbeIsReplaced(t *testing.T) {
+	l := newLab(group("shop", "db", "db", true))
+	p := proxy("192.0.2.7")
+	const name = "db-192.0.2.7"
+	l.join(t, p)
+	l.Tell(p, Health{Known: true, Why: "refused"})
+	l.after(pause)
+	set := func(probe bool) {
+		g := group("shop", "db", "db", probe)
+		l.Apply([]config.Change{{Key: g.Key, Object: g}})
+		l.after(pause)
+	}
+	if l.shelf.stands[name] == "" {
+		t.Fatal("it is served though its probe fails")
+	}
+	set(false)
+	if out := l.shelf.stands[name]; out != "" {
+		t.Errorf("without a probe: %s", out)
+	}
+	l.Tell(p, Health{Known: true, Why: "refused"}) // an agent that comes back says what it said
+	l.after(pause)
+	set(true)
+	if out := l.shelf.stands[name]; out != "" {
+		t.Errorf("with another probe, which has said nothing: %s", out)
+	}
+	l.Tell(p, Health{Known: true, Why: "timed out"})
+	if l.after(pause); l.shelf.stands[name] == "" {
+		t.Error("it is served though the other probe fails")
+	}
+}
+
 // TestGroupChanges: machines follow their group, and a probe that is new takes nobody out before it has failed.
 func TestGroupChanges(t *testing.T) {
 	l := newLab(group("shop", "db", "db", false))
@@ -215,7 +256,8 @@ func TestOthersEntries(t *testing.T) {
 	l.after(pause)
 	l.Apply([]config.Change{{Key: other.Key, Object: other}})
 	l.after(time.Hour)
-	if d := l.settle(t.Context()); d <= 0 {
+	l.settle(t.Context())
+	if d := l.next(); d <= 0 {
 		t.Errorf("what is somebody else's is looked at again after %v", d)
 	}
 	calls := len(l.shelf.calls)
@@ -329,7 +371,7 @@ func TestRestart(t *testing.T) {
 		first.Came(x)
 		first.Tell(x, Health{Known: true, Well: true})
 	}
-	first.settle(t.Context())
+	(&lab{Keeper: first}).settle(t.Context())
 	close(d.batches)
 	if n := <-taken; n != 2 {
 		t.Fatalf("%d changes", n)

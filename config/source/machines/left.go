@@ -14,6 +14,7 @@ const lookEvery = 5 * time.Second
 
 // see notes an entry in the API server that a machine made by joining, or that it is gone. k.mu is held.
 func (k *Keeper) see(c config.Change, joined bool) {
+	delete(k.leaving, c.Key)
 	if !joined {
 		delete(k.joined, c.Key)
 		return
@@ -21,9 +22,14 @@ func (k *Keeper) see(c config.Change, joined bool) {
 	k.joined[c.Key] = &seen{object: c.Object}
 }
 
-// left gives the entries that nobody has held for long enough: their replica is no more, or has not the machine's stream, or knew that it was
-// gone and did not come to removing it. k.mu is held.
-func (k *Keeper) left(now time.Time) (out []work) {
+// left finds the entries that nobody has held for long enough: their replica is no more, or has not the machine's stream, or knew that it was
+// gone and did not come to removing it. All are gone through, so it does so now and then only. k.mu is held.
+func (k *Keeper) left(now time.Time) {
+	if now.Sub(k.looked) < lookEvery {
+		return
+	}
+	k.looked = now
+	clear(k.leaving)
 	for key, s := range k.joined {
 		switch {
 		case k.machines[key] != nil || !k.forsaken(s.object):
@@ -31,10 +37,9 @@ func (k *Keeper) left(now time.Time) (out []work) {
 		case s.since.IsZero():
 			s.since = now
 		case now.Sub(s.since) >= max(Patience, k.Grace):
-			out = append(out, work{Entry: Entry{Left: s.object}, key: key, gone: true})
+			k.leaving[key] = work{Entry: Entry{Left: s.object}, key: key, gone: true, since: s.since}
 		}
 	}
-	return out
 }
 
 // forsaken says whether an entry of ours is held by no other replica.

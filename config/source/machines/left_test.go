@@ -39,7 +39,7 @@ func TestLeft(t *testing.T) {
 		t.Fatalf("%v: one went too early", l.shelf.stands)
 	}
 	l.join(t, proxy("192.0.2.6"))
-	l.after(2 * time.Second)
+	l.after(lookEvery)
 	for _, gone := range []string{"db-192.0.2.2", "db-192.0.2.4", "db-192.0.2.5"} {
 		if _, there := l.shelf.stands[gone]; there {
 			t.Errorf("%s stays", gone)

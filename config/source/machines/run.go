@@ -1,7 +1,9 @@
 package machines
 
 import (
+	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -35,11 +37,14 @@ func (k *Keeper) setGroup(c config.Change) {
 		if h.Proxy.GroupKey() != c.Key {
 			continue
 		}
-		if !h.Health.Known && was != nil && h.Object != nil && !probed(was) && probed(c.Object) {
+		switch {
+		case !probed(c.Object):
+			h.Health = Health{} // what was known is by a probe that is no more
+		case was != nil && h.Object != nil && !probed(was):
 			h.Health = Health{Known: true, Well: true} // it was served without a probe: it stays so until that has failed
 		}
 		k.renew(h)
-		h.differs()
+		k.differs(h)
 	}
 	k.look()
 }
@@ -62,7 +67,7 @@ func (k *Keeper) setEntry(c config.Change) {
 	h := k.machines[c.Key]
 	if h != nil && (other != k.others[c.Key] || c.Object == nil) {
 		h.Again = true
-		h.differs()
+		k.differs(h)
 		k.look()
 	}
 	if delete(k.others, c.Key); other {
@@ -70,10 +75,16 @@ func (k *Keeper) setEntry(c config.Change) {
 	}
 }
 
-// Run makes entries stand and go, until ctx ends.
+// Run makes entries stand and go, until ctx ends. Namespaces take turns, and each has one write under way at most: neither many machines of one that
+// change all the time nor a webhook that hangs for one keeps the others' waiting.
 func (k *Keeper) Run(ctx context.Context) {
+	var writing sync.WaitGroup
+	defer writing.Wait()
 	for {
-		timer := time.NewTimer(k.settle(ctx))
+		for _, w := range k.due() {
+			writing.Go(func() { k.do(ctx, w) })
+		}
+		timer := time.NewTimer(k.next())
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -85,21 +96,15 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// settle does what is due, and says how long nothing else is.
-func (k *Keeper) settle(ctx context.Context) time.Duration {
-	for _, w := range k.due() {
-		if ctx.Err() != nil {
-			break
-		}
-		var err error
-		if w.gone {
-			err = k.Store.Remove(ctx, w.Entry)
-		} else {
-			err = k.Store.Put(ctx, w.Entry)
-		}
-		k.did(w, err)
+func (k *Keeper) do(ctx context.Context, w work) {
+	var err error
+	if w.gone {
+		err = k.Store.Remove(ctx, w.Entry)
+	} else {
+		err = k.Store.Put(ctx, w.Entry)
 	}
-	return k.next()
+	k.did(w, err)
+	k.look()
 }
 
 // work is one thing to do.
@@ -108,30 +113,42 @@ type work struct {
 	key    config.Key
 	wanted uint64
 	gone   bool
+	since  time.Time // it could be done
 }
 
+// due gives what is to be done now, for each namespace what has waited longest. Those it names have a write under way from then on, until did.
 func (k *Keeper) due() (out []work) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.now()
-	for key, h := range k.machines {
+	now, first := k.now(), map[string]work{}
+	offer := func(w work) {
+		if f, there := first[w.key.Namespace]; !there || cmp.Or(w.since.Compare(f.since), w.key.Compare(f.key)) < 0 {
+			first[w.key.Namespace] = w
+		}
+	}
+	for key, h := range k.open {
 		ends := h.streams == 0 && !now.Before(h.until)
 		h.Others = k.others[key]
 		switch {
 		case now.Before(h.again) || k.others[key] && !ends:
 		case ends || h.Object == nil && h.wanted != h.done:
-			out = append(out, work{h.Entry, key, h.wanted, true})
+			offer(work{h.Entry, key, h.wanted, true, h.again})
 		case h.wanted != h.done:
-			out = append(out, work{h.Entry, key, h.wanted, false})
+			offer(work{h.Entry, key, h.wanted, false, h.again})
 		}
 	}
-	return append(out, k.left(now)...)
+	k.left(now)
+	for _, w := range k.leaving {
+		offer(w)
+	}
+	return k.turns.give(first)
 }
 
 // did notes what became of it. One whose proxy came back meanwhile is kept, and put again.
 func (k *Keeper) did(w work, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.turns.end(w.key.Namespace)
 	h := k.machines[w.key]
 	if w.Left != nil {
 		k.wasLeft(w, err)
@@ -149,8 +166,12 @@ func (k *Keeper) did(w work, err error) {
 	if h.wanted == w.wanted {
 		h.Again = false
 	}
+	if h.streams > 0 && h.wanted == h.done {
+		delete(k.open, w.key)
+	}
 	if w.gone && h.streams == 0 && h.wanted == w.wanted && !k.now().Before(h.until) {
 		delete(k.machines, w.key)
+		delete(k.open, w.key)
 		if k.of[h.Proxy.GroupKey()]--; k.of[h.Proxy.GroupKey()] == 0 {
 			delete(k.of, h.Proxy.GroupKey())
 		}
@@ -160,6 +181,7 @@ func (k *Keeper) did(w work, err error) {
 
 // wasLeft notes what became of one that nobody held. What could not be removed is tried again after a while.
 func (k *Keeper) wasLeft(w work, err error) {
+	delete(k.leaving, w.key)
 	if s := k.joined[w.key]; s != nil {
 		s.since = time.Time{}
 	}
@@ -170,7 +192,7 @@ func (k *Keeper) wasLeft(w work, err error) {
 	k.Log.Info("a machine has left that no replica of the control plane knew", "entry", w.key.String())
 }
 
-// next is how long nothing is due.
+// next is how long nothing is due. The end of a write that is under way wakes Run.
 func (k *Keeper) next() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -178,7 +200,13 @@ func (k *Keeper) next() time.Duration {
 	if len(k.joined) > 0 {
 		out = lookEvery
 	}
-	for key, h := range k.machines {
+	if k.turns.full() {
+		return out
+	}
+	for key, h := range k.open {
+		if k.turns.under(key.Namespace) {
+			continue
+		}
 		if h.streams == 0 {
 			out = min(out, max(h.until.Sub(now), h.again.Sub(now)))
 		}

@@ -31,6 +31,7 @@ type Name struct {
 	Ttl           uint32                 `protobuf:"varint,3,opt,name=ttl,proto3" json:"ttl,omitempty"` // seconds
 	Aliases       []string               `protobuf:"bytes,4,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	Rest          *Rest                  `protobuf:"bytes,5,opt,name=rest,proto3" json:"rest,omitempty"`
+	Namespace     string                 `protobuf:"bytes,6,opt,name=namespace,proto3" json:"namespace,omitempty"` // whose pods are answered so, at a node; "" of all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -98,6 +99,13 @@ func (x *Name) GetRest() *Rest {
 		return x.Rest
 	}
 	return nil
+}
+
+func (x *Name) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
 }
 
 // Rest says what becomes of names that are not in the table.
@@ -281,13 +289,14 @@ var File_dnsproxy_name_namepb_name_proto protoreflect.FileDescriptor
 
 const file_dnsproxy_name_namepb_name_proto_rawDesc = "" +
 	"\n" +
-	"\x1fdnsproxy/name/namepb/name.proto\x12\x15sallyport.dnsproxy.v1\"\x95\x01\n" +
+	"\x1fdnsproxy/name/namepb/name.proto\x12\x15sallyport.dnsproxy.v1\"\xb3\x01\n" +
 	"\x04Name\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x1c\n" +
 	"\taddresses\x18\x02 \x03(\tR\taddresses\x12\x10\n" +
 	"\x03ttl\x18\x03 \x01(\rR\x03ttl\x12\x18\n" +
 	"\aaliases\x18\x04 \x03(\tR\aaliases\x12/\n" +
-	"\x04rest\x18\x05 \x01(\v2\x1b.sallyport.dnsproxy.v1.RestR\x04rest\"\xd9\x02\n" +
+	"\x04rest\x18\x05 \x01(\v2\x1b.sallyport.dnsproxy.v1.RestR\x04rest\x12\x1c\n" +
+	"\tnamespace\x18\x06 \x01(\tR\tnamespace\"\xd9\x02\n" +
 	"\x04Rest\x12\x16\n" +
 	"\x06refuse\x18\x01 \x01(\bR\x06refuse\x12\x14\n" +
 	"\x05local\x18\x02 \x03(\tR\x05local\x12\x1d\n" +

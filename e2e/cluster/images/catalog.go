@@ -18,6 +18,7 @@ const (
 	Controller = "sallyport"
 	Proxy      = "sallyport-proxy"
 	Node       = "sallyport-node"
+	Iceberg    = "sallyport-iceberg"
 	App        = "sallyport-e2e-app"  // package app: server and client of tests
 	Curl       = "sallyport-e2e-curl" // the same with curl and a shell
 	Pause      = "sallyport-e2e-pause"
@@ -33,7 +34,7 @@ var (
 )
 
 // Shipped are the images that the chart installs, and that `make images` writes.
-var Shipped = []string{Controller, Proxy, Node}
+var Shipped = []string{Controller, Proxy, Node, Iceberg}
 
 // ErrNotBuilt is in the error about an image whose program was not built.
 var ErrNotBuilt = errors.New("the program is missing")
@@ -74,6 +75,14 @@ var recipes = map[string]recipe{
 		entrypoint: []string{"/usr/local/bin/sallyport-node"}, user: rootUser, // it writes rules of the node's and of pods' networks
 		layers: func(_ context.Context, b *builder) ([][]file, error) {
 			return b.withEnvoy("sallyport-node")
+		},
+	},
+	Iceberg: {
+		title:      "Keeps an Iceberg table of the audit log's lake",
+		entrypoint: []string{"/usr/local/bin/sallyport-iceberg"}, user: serverUser,
+		layers: func(_ context.Context, b *builder) ([][]file, error) {
+			program, err := b.built("sallyport-iceberg")
+			return [][]file{base(), {program}}, err
 		},
 	},
 	App: {entrypoint: []string{"/usr/local/bin/app"}, user: "1000:1000", layers: func(ctx context.Context, b *builder) ([][]file, error) {

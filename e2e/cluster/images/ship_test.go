@@ -74,7 +74,7 @@ func TestChartAsksForThem(t *testing.T) {
 		if err != nil || len(packed) != 1 {
 			t.Fatalf("%v: %v", packed, err)
 		}
-		out, err := exec.CommandContext(t.Context(), helm, "template", "sallyport", packed[0], "--kube-version", tools.Version("KUBERNETES"), "--set", "nodeGuard.enabled=true").CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), helm, "template", "sallyport", packed[0], "--kube-version", tools.Version("KUBERNETES"), "--set", "nodeGuard.enabled=true,audit.lake.url=s3://logs,audit.lake.iceberg.enabled=true,audit.lake.iceberg.catalog=https://catalog.test").CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

@@ -3,6 +3,7 @@ package durable
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -28,6 +29,14 @@ func Write(path string, content []byte) error {
 	}
 	_, err = f.Write(content)
 	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// Remove removes a file that may be gone already.
+func Remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // SyncDir makes the names in a folder last.

@@ -115,7 +115,8 @@ func (r *entry) judge(details string) {
 	case r.Reporter == record.ReporterDestination:
 		r.judgeInbound()
 	}
-	if r.DecidedBy != (record.Object{}) && r.DecidedBy.Revision == "" { // a policy's rule says its own
+	byRule := r.DecidedBy.Kind == wire.EgressPolicy && r.DecidedBy.Rule != "" // which says its own, or none
+	if r.DecidedBy != (record.Object{}) && r.DecidedBy.Revision == "" && !byRule {
 		r.DecidedBy.Revision = revision(r.tags.revision)
 	}
 	r.nameByCluster()

@@ -99,6 +99,12 @@ func ruledRequests() map[string]logCase {
 			denied(func(r *record.Record) {
 				r.DecidedBy, r.Reason = byMesh, "denied by EgressPolicy istio-system/mesh: no rule allows it"
 			})},
+		"a request that a default denies which says no revision": {wire.GatewayHTTP, httpLog(
+			peered(common("outbound|80||external.com", "default", "role", "external", "config", entryTag, "revision", strings.Repeat("f", 32)+"-")), get, "external.com", "/bets", 403, details(wire.Rule{Verdict: wire.RuleDenies, Policy: "istio-system/mesh", Rule: "default"})),
+			denied(func(r *record.Record) {
+				r.DecidedBy, r.Reason = byMesh, "denied by EgressPolicy istio-system/mesh: no rule allows it"
+				r.DecidedBy.Revision, r.Cluster, r.Route = "", "outbound|80||external.com", "default"
+			})},
 		"a request that an AuthorizationPolicy denies": {wire.GatewayHTTP, httpLog(ruled(peered(common("", "")), wire.RuleFilter, ownEnforced, allowed.String()), get, "external.com", "/bets", 403, details(authzDenies)),
 			denied(func(r *record.Record) {
 				r.DecidedBy, r.Reason = byAuthz, "denied by AuthorizationPolicy istio-system/way, rule rules[0]"

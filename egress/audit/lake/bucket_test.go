@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/lake/place"
 )
 
 const (
@@ -123,17 +125,17 @@ func serveS3(t *testing.T) *s3 {
 	return s
 }
 
-func (s *s3) place(t *testing.T, patience time.Duration) Place {
+func (s *s3) place(t *testing.T, patience time.Duration) place.Place {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "credentials")
 	if err := os.WriteFile(file, []byte("[default]\naws_access_key_id = "+accessKey+"\naws_secret_access_key = "+secretKey+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := ParsePlace("s3://logs/egress?region=us-east-1&endpoint="+s.URL, Access{Credentials: file, Patience: patience})
+	p, err := place.Parse("s3://logs/egress?region=us-east-1&endpoint="+s.URL, place.Access{Credentials: file, Patience: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.(*bucket).transport.CloseIdleConnections)
+	t.Cleanup(p.(interface{ CloseIdleConnections() }).CloseIdleConnections)
 	return p
 }
 
@@ -200,11 +202,11 @@ func TestRefused(t *testing.T) {
 	if err := os.WriteFile(file, []byte("[default]\naws_access_key_id = tests\naws_secret_access_key = wrong-and-secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := ParsePlace("s3://logs?region=us-east-1&endpoint="+server.URL, Access{Credentials: file, Patience: 10 * time.Second})
+	p, err := place.Parse("s3://logs?region=us-east-1&endpoint="+server.URL, place.Access{Credentials: file, Patience: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.(*bucket).transport.CloseIdleConnections()
+	defer p.(interface{ CloseIdleConnections() }).CloseIdleConnections()
 	w := l.writer(t, p)
 	l.add(t, random(1, 10))
 	if err := w.Pass(t.Context()); err == nil || strings.Contains(err.Error(), "wrong-and-secret") || !strings.Contains(err.Error(), "signature") {
@@ -222,16 +224,5 @@ func TestRefused(t *testing.T) {
 	}
 	if s, err := ReadStatus(l.dir); err != nil || s.Waiting != 0 || s.Failing != "" || s.Records != 10 {
 		t.Errorf("%+v, %v", s, err)
-	}
-}
-
-func TestParsePlace(t *testing.T) {
-	for _, text := range []string{"", "http://x", "s3:///prefix", "s3://u:p@b/x", "s3://b?endpoint=x", "s3://b?endpoint=https://u:secret@h", "s3://b?key=secret", "s3://b?endpoint=https://h/path"} {
-		if p, err := ParsePlace(text, Access{}); err == nil {
-			t.Errorf("%q is %v", text, p)
-		}
-	}
-	if _, err := ParsePlace("s3://b", Access{CAFile: "/nonexistent"}); err == nil {
-		t.Error("roots that are not there")
 	}
 }

@@ -28,28 +28,43 @@ var event = [][2]string{
 	{"time_dt", "time"},
 	{"duration", "CASE WHEN duration_ns > 0 THEN duration_ns // 1000000 END"},
 	{"message", "CASE WHEN class = 'action' THEN " + deed + " ELSE reason END"},
-	{"count", "CASE WHEN class = 'gap' THEN lost END"},
+	{"count", "CASE WHEN class = 'gap' THEN " + signed("lost") + " END"},
 	{"metadata", "struct_pack(version := " + query.Literal(ocsf.SchemaVersion) + ", product := struct_pack(name := 'Sallyport', vendor_name := 'Sallyport'), profiles := " +
-		"['" + strings.Join(ocsf.Profiles, "', '") + "'], sequence := seq, logged_time := epoch_ms(ingested), logged_time_dt := ingested)"},
+		"['" + strings.Join(ocsf.Profiles, "', '") + "'], sequence := " + signed("seq") + ", logged_time := epoch_ms(ingested), logged_time_dt := ingested)"},
 	{"actor", "struct_pack(user := CASE WHEN class = 'action' THEN struct_pack(uid := '', name := coalesce(nullif(actor, ''), '" + record.NotLoggedIn + "'), type_id := CASE WHEN coalesce(actor, '') = '' THEN 0 ELSE 1 END) " +
 		"ELSE struct_pack(uid := principal, name := concat_ws('/', nullif(namespace, ''), service_account), type_id := 4) END)"},
 	{"api", "CASE WHEN class = 'action' THEN struct_pack(operation := action, service := struct_pack(name := 'sallyport ' || reporter)) END"},
 	{"src_endpoint", "struct_pack(ip := " + sourceIP + ", port := " + sourcePort + ", name := workload)"},
-	{"dst_endpoint", "struct_pack(hostname := CASE WHEN class <> 'dns' THEN host END, ip := " + address("destination", 1) + ", port := nullif(port, 0), name := destination_workload)"},
+	{"dst_endpoint", "struct_pack(hostname := CASE WHEN class <> 'dns' THEN host END, ip := " + address("destination", 1) + ", port := nullif(" + signed("port") + ", 0), name := destination_workload)"},
 	{"proxy_endpoint", "struct_pack(name := proxy)"},
 	{"connection_info", "struct_pack(direction_id := CASE direction WHEN 'inbound' THEN 1 WHEN 'outbound' THEN 2 WHEN 'lateral' THEN 3 ELSE 0 END::INTEGER, " +
 		"protocol_num := CASE WHEN class = 'dns' THEN 17 ELSE 6 END::INTEGER)"},
-	{"traffic", "struct_pack(bytes_in := bytes_sent, bytes_out := bytes_received)"},
+	{"traffic", "struct_pack(bytes_in := " + signed("bytes_sent") + ", bytes_out := " + signed("bytes_received") + ")"},
 	{"tls", "CASE WHEN sni <> '' THEN struct_pack(sni := sni, version := 'Unknown') END"},
-	{"http_request", "CASE WHEN class = 'http' OR url_path <> '' THEN struct_pack(http_method := CASE WHEN " + activity + " NOT IN (0, 99) THEN method END, url := struct_pack(hostname := CASE WHEN class <> 'action' THEN host END, port := CASE WHEN class <> 'action' THEN nullif(port, 0) END, path := url_path, " +
+	{"http_request", "CASE WHEN class = 'http' OR url_path <> '' THEN struct_pack(http_method := CASE WHEN " + activity + " NOT IN (0, 99) THEN method END, url := struct_pack(hostname := CASE WHEN class <> 'action' THEN host END, port := CASE WHEN class <> 'action' THEN nullif(" + signed("port") + ", 0) END, path := url_path, " +
 		"scheme := CASE WHEN class = 'action' THEN NULL ELSE CASE protocol WHEN 'tls' THEN 'https' ELSE 'http' END END)) END"},
-	{"http_response", "CASE WHEN status <> 0 THEN struct_pack(code := status) END"},
+	{"http_response", "CASE WHEN status <> 0 THEN struct_pack(code := " + signed("status") + ") END"},
 	{"query", "CASE WHEN class = 'dns' THEN struct_pack(hostname := host) END"},
 	{"policy", "CASE WHEN " + policyOf("kind") + " IS NOT NULL THEN struct_pack(uid := " + policyOf("namespace") + " || '/' || " + policyOf("name") + ", name := " + policyOf("name") +
 		", version := " + policyOf("revision") + ", is_applied := NOT (" + would + ")) END"},
 	{"firewall_rule", "CASE WHEN decided_by_name <> '' OR decided_by_rule <> '' THEN struct_pack(name := concat_ws('/', nullif(decided_by_namespace, ''), decided_by_name), uid := decided_by_rule, version := decided_by_revision, " +
 		"type := decided_by_kind, \"desc\" := reason) END"},
 	{"unmapped", "struct_pack(" + strings.Join(unmapped(schema.Version), ", ") + ", source := CASE WHEN " + sourceIP + " IS NULL THEN source END)"},
+}
+
+// wide are the types of numbers that have no sign, and those that engines know instead, with the largest number that these have: what is larger, which nothing
+// that was counted is, becomes that.
+var wide = map[string]string{"UINTEGER": "2147483647::INTEGER", "UBIGINT": "9223372036854775807::BIGINT"}
+
+// signed is a column of the record as a file has it.
+func signed(name string) string {
+	i := slices.IndexFunc(schema.Columns, func(c schema.Column) bool { return c.Name == name })
+	most, is := wide[schema.Columns[i].Type]
+	if !is {
+		return name
+	}
+	number, kind, _ := strings.Cut(most, "::")
+	return "(CASE WHEN " + name + " > " + number + " THEN " + number + " ELSE " + name + " END)::" + kind
 }
 
 // deed is record.Deed.
@@ -77,7 +92,7 @@ func address(column string, part int) string {
 	if part == 1 {
 		return "coalesce(" + match(1) + ", " + match(2) + ")"
 	}
-	return match(3) + "::UINTEGER"
+	return match(3) + "::INTEGER"
 }
 
 var sourceIP, sourcePort = address("source", 1), address("source", 2)
@@ -92,7 +107,7 @@ var exact = map[string]string{
 func unmapped(version int) (list []string) {
 	for i := range schema.Columns {
 		if c := &schema.Columns[i]; c.Since <= version && exact[c.Name] == "" {
-			list = append(list, c.Name+" := "+c.Name)
+			list = append(list, c.Name+" := "+signed(c.Name))
 		}
 	}
 	return list
@@ -144,6 +159,9 @@ func records(files map[int][]string) string {
 				from = "NULL::" + c.Type
 			case from == "":
 				from = "unmapped." + c.Name
+			}
+			if wide[c.Type] != "" {
+				from = "(" + from + ")::" + c.Type
 			}
 			list = append(list, from+" AS "+c.Name)
 		}

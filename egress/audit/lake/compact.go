@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/durable"
+	"github.com/sallyport/sallyport/egress/audit/lake/content"
 )
 
 // compactFrom is how many small files of a day become one while the day lasts.
@@ -26,16 +29,16 @@ func (w *Writer) compact(ctx context.Context) error {
 	}
 }
 
-// choose finds files of one day and schema that shall become one: the smallest ones, as many as fit. While the day lasts it waits for
+// choose finds files of one day, schema and kind of numbers that shall become one: the smallest ones, as many as fit. While the day lasts it waits for
 // compactFrom of them, later for as many as make the largest of them worth being read again. Nil: there are none.
-func choose(files []File, size int64, now time.Time) (group []File) {
-	byDay := map[string][]File{}
+func choose(files []content.File, size int64, now time.Time) (group []content.File) {
+	byDay := map[string][]content.File{}
 	var keys []string
 	for _, f := range files {
 		if f.Bytes >= size/2 {
 			continue
 		}
-		key := fmt.Sprint(f.partition(), " ", f.Schema)
+		key := fmt.Sprint(f.Partition(), " ", f.Schema, " ", f.Signed)
 		if byDay[key] == nil {
 			keys = append(keys, key)
 		}
@@ -44,7 +47,7 @@ func choose(files []File, size int64, now time.Time) (group []File) {
 	slices.Sort(keys)
 	for _, key := range keys {
 		small := byDay[key]
-		slices.SortFunc(small, func(a, b File) int {
+		slices.SortFunc(small, func(a, b content.File) int {
 			if a.Bytes != b.Bytes {
 				return int(a.Bytes - b.Bytes)
 			}
@@ -56,7 +59,7 @@ func choose(files []File, size int64, now time.Time) (group []File) {
 			n++
 		}
 		over := false
-		if day, err := time.Parse(time.DateOnly, strings.TrimPrefix(filepath.Base(small[0].partition()), "day=")); err == nil {
+		if day, err := time.Parse(time.DateOnly, strings.TrimPrefix(filepath.Base(small[0].Partition()), "day=")); err == nil {
 			over = now.After(day.Add(26 * time.Hour))
 		}
 		if n >= compactFrom || over && n >= 2 && total >= 2*small[n-1].Bytes {
@@ -67,12 +70,12 @@ func choose(files []File, size int64, now time.Time) (group []File) {
 }
 
 // merge makes one file of a plan's.
-func (w *Writer) merge(ctx context.Context, p *plan, step *Commit) error {
-	out := File{Name: p.name(w.state.Writer, p.Inputs[0].partition()), Schema: p.Inputs[0].Schema, First: p.Inputs[0].First}
+func (w *Writer) merge(ctx context.Context, p *plan, step *content.Commit) error {
+	out := content.File{Name: p.name(w.state.Writer, p.Inputs[0].Partition()), Schema: p.Inputs[0].Schema, Signed: p.Inputs[0].Signed, First: p.Inputs[0].First}
 	var local []string
 	defer func() {
 		for _, file := range local {
-			_ = remove(file)
+			_ = durable.Remove(file)
 		}
 	}()
 	for i, f := range p.Inputs {
@@ -93,6 +96,6 @@ func (w *Writer) merge(ctx context.Context, p *plan, step *Commit) error {
 	if err := w.write(ctx, merged(local), &out); err != nil {
 		return err
 	}
-	step.Add = []File{out}
+	step.Add = []content.File{out}
 	return nil
 }

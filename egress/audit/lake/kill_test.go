@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/sallyport/sallyport/egress/audit/lake/place"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
@@ -26,7 +27,7 @@ func writeUntilKilled(dir string) {
 	ctx := context.Background()
 	s, err := store.Open(ctx, dir+"/store", store.Options{Held: []string{Holder}, Scratch: dir + "/store/lake"})
 	fail(err)
-	p, err := ParsePlace(dir+"/lake", Access{})
+	p, err := place.Parse(dir+"/lake", place.Access{})
 	fail(err)
 	w, err := NewWriter(Options{Store: s, Place: p, Dir: dir + "/store", Scratch: dir + "/store/lake", Records: 100, FileBytes: 100_000})
 	fail(err)

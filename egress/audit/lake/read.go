@@ -17,7 +17,10 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/duck"
+	"github.com/sallyport/sallyport/egress/audit/durable"
 	"github.com/sallyport/sallyport/egress/audit/inputs"
+	"github.com/sallyport/sallyport/egress/audit/lake/content"
+	"github.com/sallyport/sallyport/egress/audit/lake/place"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/store"
@@ -35,19 +38,19 @@ type ReadOptions struct {
 
 // reader is a query.Source over the files of a lake, those that its logs name when a question is asked.
 type reader struct {
-	place   Place
+	place   place.Place
 	options ReadOptions
 	scratch string // for what does not fit into memory
 }
 
 // Open reads a lake. What there is to read is looked for with each question.
-func Open(place Place, o ReadOptions) (query.Source, error) {
+func Open(at place.Place, o ReadOptions) (query.Source, error) {
 	o.CacheBytes = cmp.Or(o.CacheBytes, 16<<30)
-	if _, local := place.(folder); !local {
+	if _, local := place.Dir(at); !local {
 		if o.Cache == "" {
 			return nil, errors.New("audit lake: a bucket cannot be read without a folder for its files")
 		}
-		id := sha256.Sum256([]byte(place.String()))
+		id := sha256.Sum256([]byte(at.String()))
 		o.Cache = filepath.Join(o.Cache, hex.EncodeToString(id[:8]))
 		if err := os.MkdirAll(o.Cache, 0o700); err != nil {
 			return nil, fmt.Errorf("audit lake: %w", err)
@@ -57,7 +60,7 @@ func Open(place Place, o ReadOptions) (query.Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit lake: %w", err)
 	}
-	return &reader{place, o, scratch}, nil
+	return &reader{at, o, scratch}, nil
 }
 
 func (r *reader) Close() error { return os.RemoveAll(r.scratch) }
@@ -102,25 +105,25 @@ func (n noticed) Columns(names []string) error {
 }
 
 // within chooses files by their records' times.
-func within(since, until time.Time) func(*File) bool {
-	return func(f *File) bool { return !f.Last.Before(since) && (until.IsZero() || f.First.Before(until)) }
+func within(since, until time.Time) func(*content.File) bool {
+	return func(f *content.File) bool { return !f.Last.Before(since) && (until.IsZero() || f.First.Before(until)) }
 }
 
 // ofDays chooses files by the days that their records count for.
-func ofDays(since, until time.Time) func(*File) bool {
-	return func(f *File) bool {
-		day := strings.TrimPrefix(filepath.Base(f.partition()), "day=")
+func ofDays(since, until time.Time) func(*content.File) bool {
+	return func(f *content.File) bool {
+		day := strings.TrimPrefix(filepath.Base(f.Partition()), "day=")
 		return (since.IsZero() || day >= since.UTC().Format(time.DateOnly)) && (until.IsZero() || day <= until.UTC().Format(time.DateOnly))
 	}
 }
 
 // ask runs a question over the files that a condition chooses. Files go when they are compacted: if that is why nothing was answered, it is
 // asked again.
-func (r *reader) ask(ctx context.Context, wanted func(*File) bool, question func(db *sql.DB, began func()) error) error {
+func (r *reader) ask(ctx context.Context, wanted func(*content.File) bool, question func(db *sql.DB, began func()) error) error {
 	var err error
 	for range 3 {
 		began := false
-		var chosen []File
+		var chosen []content.File
 		if chosen, err = r.choose(ctx, wanted); err != nil {
 			return err
 		}
@@ -135,13 +138,13 @@ func (r *reader) ask(ctx context.Context, wanted func(*File) bool, question func
 	return err
 }
 
-func (r *reader) choose(ctx context.Context, wanted func(*File) bool) (chosen []File, err error) {
-	logs, err := readAll(ctx, r.place)
+func (r *reader) choose(ctx context.Context, wanted func(*content.File) bool) (chosen []content.File, err error) {
+	logs, err := content.ReadAll(ctx, r.place)
 	if err != nil {
 		return nil, fmt.Errorf("audit lake: %w", err)
 	}
 	if len(logs) == 0 {
-		return nil, fmt.Errorf("audit lake: nothing was brought to %s yet: there is no %s", r.place, strings.TrimSuffix(logFolder, "/"))
+		return nil, fmt.Errorf("audit lake: nothing was brought to %s yet: there is no %s", r.place, strings.TrimSuffix(content.Folder, "/"))
 	}
 	for _, c := range logs {
 		for i := range c.Files {
@@ -154,7 +157,7 @@ func (r *reader) choose(ctx context.Context, wanted func(*File) bool) (chosen []
 }
 
 // over gives a database whose table of records is what is in files.
-func (r *reader) over(ctx context.Context, files []File, f func(*sql.DB) error) (err error) {
+func (r *reader) over(ctx context.Context, files []content.File, f func(*sql.DB) error) (err error) {
 	local, err := r.local(ctx, files)
 	if err != nil {
 		return fmt.Errorf("audit lake: %w", err)
@@ -168,11 +171,11 @@ func (r *reader) over(ctx context.Context, files []File, f func(*sql.DB) error) 
 }
 
 // local gives paths of files, by the versions of their schemas.
-func (r *reader) local(ctx context.Context, files []File) (map[int][]string, error) {
+func (r *reader) local(ctx context.Context, files []content.File) (map[int][]string, error) {
 	byVersion := map[int][]string{}
-	if dir, is := r.place.(folder); is {
+	if dir, is := place.Dir(r.place); is {
 		for i := range files {
-			byVersion[files[i].Schema] = append(byVersion[files[i].Schema], dir.path(files[i].Name))
+			byVersion[files[i].Schema] = append(byVersion[files[i].Schema], filepath.Join(dir, filepath.FromSlash(files[i].Name)))
 		}
 		return byVersion, nil
 	}
@@ -199,9 +202,9 @@ func (r *reader) local(ctx context.Context, files []File) (map[int][]string, err
 }
 
 // cached is a file's name in the cache: files are never changed, and have the number of a step in their names.
-func cached(f *File) string { return strings.ReplaceAll(f.Name, "/", ",") }
+func cached(f *content.File) string { return strings.ReplaceAll(f.Name, "/", ",") }
 
-func (r *reader) fetch(ctx context.Context, f *File, file string) error {
+func (r *reader) fetch(ctx context.Context, f *content.File, file string) error {
 	if info, err := os.Stat(file); err == nil && info.Size() == f.Bytes {
 		now := time.Now()
 		return os.Chtimes(file, now, now)
@@ -236,7 +239,7 @@ func (r *reader) evict(wanted map[string]bool, most int64) error {
 	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	for _, info := range files {
 		if most -= info.Size(); most < 0 {
-			if err := remove(filepath.Join(r.options.Cache, info.Name())); err != nil {
+			if err := durable.Remove(filepath.Join(r.options.Cache, info.Name())); err != nil {
 				return err
 			}
 		}

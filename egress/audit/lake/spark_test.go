@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sallyport/sallyport/e2e/tools"
+	"github.com/sallyport/sallyport/egress/audit/lake/place"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -73,7 +74,7 @@ func TestAnotherEngine(t *testing.T) {
 }
 
 // sameFor asks Spark and the store.
-func (l *lab) sameFor(t *testing.T, spark string, p Place) {
+func (l *lab) sameFor(t *testing.T, spark string, p place.Place) {
 	t.Helper()
 	var statements strings.Builder
 	var want [][][]string

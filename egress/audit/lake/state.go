@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/durable"
+	"github.com/sallyport/sallyport/egress/audit/lake/content"
 )
 
 // stateFile, in the store's folder, has who the writer is and what it is about to do.
@@ -28,10 +29,10 @@ type plan struct {
 	Number          int       `json:"number"`
 	Time            time.Time `json:"time"`
 	Region, Cluster string
-	From            time.Time `json:"from"` // the records that came in after it
-	Until           time.Time `json:"until"`
-	Days            []string  `json:"days,omitempty"`
-	Inputs          []File    `json:"inputs,omitempty"` // or the files that become one
+	From            time.Time      `json:"from"` // the records that came in after it
+	Until           time.Time      `json:"until"`
+	Days            []string       `json:"days,omitempty"`
+	Inputs          []content.File `json:"inputs,omitempty"` // or the files that become one
 }
 
 // name is that of the plan's file in a partition.

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sallyport/sallyport/egress/audit/lake/content"
+	"github.com/sallyport/sallyport/egress/audit/lake/place"
 )
 
 // statusFile, beside the state, is for those who ask how far the writer is.
@@ -46,8 +49,8 @@ func ReadStatus(dir string) (s Status, err error) {
 }
 
 // ReadStatuses reads from a lake how far its writers are.
-func ReadStatuses(ctx context.Context, p Place) (all []Status, err error) {
-	logs, err := readAll(ctx, p)
+func ReadStatuses(ctx context.Context, p place.Place) (all []Status, err error) {
+	logs, err := content.ReadAll(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("audit lake: %w", err)
 	}
@@ -59,7 +62,7 @@ func ReadStatuses(ctx context.Context, p Place) (all []Status, err error) {
 	return all, nil
 }
 
-func (s *Status) count(c *Contents) {
+func (s *Status) count(c *content.Contents) {
 	s.Files, s.Records, s.Bytes = len(c.Files), 0, 0
 	for i := range c.Files {
 		s.Records, s.Bytes = s.Records+c.Files[i].Records, s.Bytes+c.Files[i].Bytes
@@ -123,7 +126,7 @@ func (m *Metrics) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-func (m *Metrics) did(p *plan, step *Commit) {
+func (m *Metrics) did(p *plan, step *content.Commit) {
 	for i := range step.Add {
 		m.bytes.Add(float64(step.Add[i].Bytes))
 		if len(p.Inputs) == 0 {

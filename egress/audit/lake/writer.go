@@ -9,10 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/sallyport/sallyport/egress/audit/durable"
+	"github.com/sallyport/sallyport/egress/audit/lake/content"
+	"github.com/sallyport/sallyport/egress/audit/lake/place"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
@@ -24,7 +28,7 @@ const Holder = "lake"
 // Options of a Writer. Zero fields of the second group take the defaults.
 type Options struct {
 	Store   *store.Store
-	Place   Place
+	Place   place.Place
 	Dir     string // the store's folder; the writer keeps lake.json and lake-status.json there
 	Scratch string // a folder for files on their way, which is store.Options.Scratch
 
@@ -32,6 +36,7 @@ type Options struct {
 	Every           time.Duration // how often what came in goes out; default 1 h
 	FileBytes       int64         // about how large files become; default 128 MiB
 	Records         int           // how many go into a file at most; default 1,000,000
+	Keep            time.Duration // how long files that became part of others stay, for those who still read them; default 0
 	Patience        time.Duration // the longest pause before what failed is tried again; default 5 min
 	Logger          *slog.Logger
 	Metrics         *Metrics
@@ -55,7 +60,7 @@ func (o *Options) Check() error {
 type Writer struct {
 	Options
 	state    *state
-	contents *Contents // nil: what is in the lake has to be read
+	contents *content.Contents // nil: what is in the lake has to be read
 	status   Status
 	during   func(step string) // called between steps, by tests
 }
@@ -132,6 +137,9 @@ func (w *Writer) pass(ctx context.Context) error {
 	if err := w.start(ctx); err != nil {
 		return err
 	}
+	if err := w.sweep(ctx, w.contents); err != nil {
+		return err
+	}
 	seal, err := w.Store.Seal(ctx, w.contents.Until)
 	if err != nil {
 		return err
@@ -163,11 +171,11 @@ func (w *Writer) start(ctx context.Context) error {
 	if err := emptyDir(w.Scratch); err != nil {
 		return err
 	}
-	c, err := readOf(ctx, w.Place, w.state.Writer)
+	c, err := content.ReadOf(ctx, w.Place, w.state.Writer)
 	if err != nil {
 		return err
 	}
-	if err := w.Place.Delete(ctx, c.removed); err != nil {
+	if err := w.sweep(ctx, c); err != nil {
 		return err
 	}
 	if p := w.state.Plan; p != nil && p.Number == c.Number+1 { // otherwise it is done, or somebody emptied the lake
@@ -178,6 +186,23 @@ func (w *Writer) start(ctx context.Context) error {
 	}
 	w.contents = c
 	w.Store.Release(Holder, c.Until)
+	return nil
+}
+
+// sweep removes the files that were replaced long enough ago. After a restart it may remove some again: no name comes twice.
+func (w *Writer) sweep(ctx context.Context, c *content.Contents) error {
+	var due []string
+	kept := slices.DeleteFunc(slices.Clone(c.Replaced), func(r content.Replaced) bool {
+		over := !r.At.After(w.Now().Add(-w.Keep))
+		if over {
+			due = append(due, r.Name)
+		}
+		return over
+	})
+	if err := w.Place.Delete(ctx, due); err != nil {
+		return err
+	}
+	c.Replaced = kept
 	return nil
 }
 
@@ -206,7 +231,7 @@ func (w *Writer) begin(ctx context.Context, p *plan) error {
 
 // do does what is planned, be it begun before or not.
 func (w *Writer) do(ctx context.Context, p *plan) error {
-	step := &Commit{Number: p.Number, Time: p.Time, Until: p.Until}
+	step := &content.Commit{Number: p.Number, Time: p.Time, Until: p.Until}
 	var err error
 	if len(p.Inputs) > 0 {
 		err = w.merge(ctx, p, step)
@@ -217,15 +242,15 @@ func (w *Writer) do(ctx context.Context, p *plan) error {
 		return err
 	}
 	w.during("written")
-	if err := w.contents.commit(ctx, w.Place, step); err != nil {
+	if err := w.contents.Commit(ctx, w.Place, step); err != nil {
 		return err
 	}
 	w.during("committed")
-	if err := w.Place.Delete(ctx, step.Remove); err != nil {
+	if err := w.sweep(ctx, w.contents); err != nil {
 		return err
 	}
 	w.during("removed")
-	if err := w.contents.tidy(ctx, w.Place); err != nil {
+	if err := w.contents.Tidy(ctx, w.Place); err != nil {
 		return err
 	}
 	w.state.Plan = nil
@@ -264,7 +289,7 @@ func (w *Writer) days(ctx context.Context, p *plan) (days []day, err error) {
 }
 
 // copyOut brings a window's records to the lake, a file a day.
-func (w *Writer) copyOut(ctx context.Context, p *plan, step *Commit) error {
+func (w *Writer) copyOut(ctx context.Context, p *plan, step *content.Commit) error {
 	days, err := w.days(ctx, p)
 	if err != nil {
 		return err
@@ -272,7 +297,7 @@ func (w *Writer) copyOut(ctx context.Context, p *plan, step *Commit) error {
 	there := map[string]bool{}
 	for _, d := range days {
 		there[d.day] = true
-		f := File{Name: p.name(w.state.Writer, p.partition(d.day)), Schema: schema.Version, Records: d.records, First: d.first.UTC(), Last: d.last.UTC()}
+		f := content.File{Name: p.name(w.state.Writer, p.partition(d.day)), Schema: schema.Version, Signed: true, Records: d.records, First: d.first.UTC(), Last: d.last.UTC()}
 		if err := w.write(ctx, events(p.window()+" AND "+ofDay+" = "+query.Literal(d.day)), &f); err != nil {
 			return err
 		}
@@ -290,11 +315,11 @@ func (w *Writer) copyOut(ctx context.Context, p *plan, step *Commit) error {
 }
 
 // write puts the result of a SELECT into the lake, and says how large it is. It must have as many rows as f says.
-func (w *Writer) write(ctx context.Context, statement string, f *File) error {
+func (w *Writer) write(ctx context.Context, statement string, f *content.File) error {
 	file := filepath.Join(w.Scratch, "out.parquet")
 	result, err := w.Store.DB().ExecContext(ctx, fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet, COMPRESSION zstd)", statement, query.Literal(file)))
 	if err != nil {
-		return errors.Join(err, remove(file))
+		return errors.Join(err, durable.Remove(file))
 	}
 	defer os.Remove(file)
 	if n, err := result.RowsAffected(); err != nil || n != f.Records {

@@ -109,11 +109,19 @@ func (v *view) failed() bool {
 	return v.problem != nil
 }
 
-// apply takes changes over, unless ctx ends before it has its turn.
-func (v *view) apply(ctx context.Context, changes []config.Change) {
+// take waits for the registry, which is one's at a time: who takes it gives it back.
+func (v *view) take(ctx context.Context) error {
 	select {
 	case v.turn <- struct{}{}:
+		return nil
 	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// apply takes changes over, unless ctx ends before it has its turn.
+func (v *view) apply(ctx context.Context, changes []config.Change) {
+	if v.take(ctx) != nil {
 		return
 	}
 	defer func() { <-v.turn }()
@@ -136,9 +144,7 @@ func (v *view) apply(ctx context.Context, changes []config.Change) {
 // reload takes over the mesh's settings where they changed. Wrong ones leave those of before, as in the controller, which says so.
 func (v *view) reload(ctx context.Context) {
 	settings, err := v.settings()
-	select {
-	case v.turn <- struct{}{}:
-	case <-ctx.Done():
+	if v.take(ctx) != nil {
 		return
 	}
 	defer func() { <-v.turn }()
@@ -171,10 +177,8 @@ var errBroken = errors.New("a question broke what was read of the cluster: it is
 
 // try lends the registry. Changes wait meanwhile. Where f does not come back as it should, nobody knows what it left, and all is read anew.
 func (v *view) try(ctx context.Context, f func(*console.Config, *registry.Registry) error) error {
-	select {
-	case v.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := v.take(ctx); err != nil {
+		return err
 	}
 	defer func() { <-v.turn }()
 	c, err := v.config()

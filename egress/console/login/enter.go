@@ -103,7 +103,7 @@ func (g *Gate) FromIssuer(w http.ResponseWriter, r *http.Request) (next string, 
 	if said := r.URL.Query().Get("error"); said != "" {
 		return "", fmt.Errorf("the issuer says: %.100q", said)
 	}
-	user, err := g.Issuer.end(ctx, r.URL.Query().Get("code"), b)
+	user, hint, err := g.Issuer.end(ctx, r.URL.Query().Get("code"), b)
 	var reader Reader
 	if err == nil {
 		reader, err = g.reads(ctx, user)
@@ -112,7 +112,7 @@ func (g *Gate) FromIssuer(w http.ResponseWriter, r *http.Request) (next string, 
 		g.Logger.Warn("console: a login at the issuer failed", "by", user.Name, "from", r.RemoteAddr, "err", err)
 		return "", err
 	}
-	return Within(b.Next), g.enter(ctx, w, r, &session{user: user}, reader.by(record.ByIssuer))
+	return Within(b.Next), g.enter(ctx, w, r, &session{user: user, hint: hint}, reader.by(record.ByIssuer))
 }
 
 // begunBy reads what the browser keeps of a login that it began.
@@ -125,10 +125,16 @@ func begunBy(r *http.Request) (b begun, ok bool) {
 	return b, err == nil && json.Unmarshal(text, &b) == nil
 }
 
-// Leave ends a session.
-func (g *Gate) Leave(w http.ResponseWriter, r *http.Request) {
+// Leave ends a session. Of one that began at the issuer it says where to go to log out there; otherwise it is "".
+func (g *Gate) Leave(w http.ResponseWriter, r *http.Request) (to string) {
+	if s, ok := g.sessions.find(r, g.Now()); ok && s.token == "" && g.Issuer != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), askedWithin)
+		defer cancel()
+		to = g.Issuer.leave(ctx, s.hint)
+	}
 	g.sessions.end(r)
 	setCookie(w, cookie, "", -1)
+	return to
 }
 
 // Within is a path of the console: another site's address is the first page.

@@ -79,6 +79,7 @@ const (
 	readersAtOnce = 4
 	tokensAtOnce  = 16
 	maxToken      = 16 << 10
+	maxHint       = 2 << 10 // of a token that comes back in a header: what stands before the console may take no more than 4 KiB of these
 )
 
 // digest stands for a token, or a user: what is remembered holds nothing that could be presented.

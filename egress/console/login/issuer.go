@@ -26,6 +26,7 @@ type IssuerOptions struct {
 	GroupsClaim    string // empty for no groups
 	GroupsPrefix   string
 	Scopes         []string // beside openid
+	Logout         bool     // who logs out here does so at the issuer, too, which sends them back to https://HOST/login
 	Client         *http.Client
 }
 
@@ -136,34 +137,64 @@ func (i *Issuer) begin(ctx context.Context, b begun) (string, error) {
 	return c.AuthCodeURL(b.State, oidc.Nonce(b.Nonce), oauth2.S256ChallengeOption(b.Verifier)), err
 }
 
-// end takes the code that a browser came back with to the issuer, and reads whom it vouches for.
-func (i *Issuer) end(ctx context.Context, code string, b begun) (User, error) {
+// end takes the code that a browser came back with to the issuer, and reads whom it vouches for; hint is what the issuer knows this login by.
+func (i *Issuer) end(ctx context.Context, code string, b begun) (u User, hint string, err error) {
 	p, err := i.found(ctx)
 	if err != nil {
-		return User{}, err
+		return User{}, "", err
 	}
 	c, err := i.config(p)
 	if err != nil {
-		return User{}, err
+		return User{}, "", err
 	}
 	ctx = oidc.ClientContext(ctx, i.Client)
 	given, err := c.Exchange(ctx, code, oauth2.VerifierOption(b.Verifier))
 	if err != nil {
-		return User{}, errors.New("the issuer does not take the code: begin again") // what it says may hold secrets
+		return User{}, "", errors.New("the issuer does not take the code: begin again") // what it says may hold secrets
 	}
 	raw, _ := given.Extra("id_token").(string)
 	token, err := p.VerifierContext(ctx, &oidc.Config{ClientID: i.ClientID}).Verify(ctx, raw)
 	if err != nil {
-		return User{}, fmt.Errorf("the issuer's token: %w", err)
+		return User{}, "", fmt.Errorf("the issuer's token: %w", err)
 	}
 	if b.Nonce == "" || token.Nonce != b.Nonce {
-		return User{}, errors.New("the issuer's token is not for this login")
+		return User{}, "", errors.New("the issuer's token is not for this login")
 	}
 	claims := map[string]any{}
 	if err := token.Claims(&claims); err != nil {
-		return User{}, fmt.Errorf("the issuer's token: %w", err)
+		return User{}, "", fmt.Errorf("the issuer's token: %w", err)
 	}
-	return i.user(claims)
+	if by, said := claims["azp"]; said && by != i.ClientID || !said && len(token.Audience) > 1 {
+		return User{}, "", fmt.Errorf("the issuer's token was given to %q, and not to %q", fmt.Sprint(by), i.ClientID)
+	}
+	if i.Logout && len(raw) <= maxHint {
+		hint = raw
+	}
+	u, err = i.user(claims)
+	return u, hint, err
+}
+
+// leave is where a browser is sent that logs out; "" where the issuer has no such place, or is not asked.
+func (i *Issuer) leave(ctx context.Context, hint string) string {
+	var told struct {
+		End string `json:"end_session_endpoint"`
+	}
+	p, err := i.found(ctx)
+	if err != nil || !i.Logout || p.Claims(&told) != nil {
+		return ""
+	}
+	u, err := url.Parse(told.End)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		return ""
+	}
+	q := u.Query()
+	q.Set("client_id", i.ClientID)
+	q.Set("post_logout_redirect_uri", strings.TrimSuffix(i.Callback, CallbackPath)+"/login")
+	if hint != "" {
+		q.Set("id_token_hint", hint)
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
 }
 
 // user makes a user of claims.

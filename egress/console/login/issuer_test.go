@@ -41,7 +41,7 @@ func newProvider(t *testing.T) *provider {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{
-			"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+			"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys", "end_session_endpoint": p.URL + "/end",
 			"id_token_signing_alg_values_supported": []string{"RS256"},
 		})
 	})
@@ -231,4 +231,21 @@ type away struct{}
 
 func (away) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("nobody is there")
+}
+
+// TestIssuerHint: proxies refuse long headers, and who logs out is sent on by one: a long token is no hint.
+func TestIssuerHint(t *testing.T) {
+	for groups, hinted := range map[int]bool{1: true, 300: false} {
+		p := newProvider(t)
+		p.claims["groups"] = slices.Repeat([]string{"people"}, groups)
+		s := atIssuer(t, p, func(o *IssuerOptions) { o.Logout = true })
+		_, in, err := s.login(t, p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, err := url.Parse(s.Leave(httptest.NewRecorder(), request(in...)))
+		if err != nil || to.Path != "/end" || to.Query().Get("client_id") != "console" || to.Query().Has("id_token_hint") != hinted {
+			t.Errorf("%d groups: sent to %s, %v", groups, to, err)
+		}
+	}
 }

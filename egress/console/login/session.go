@@ -25,7 +25,8 @@ const cookie = "__Host-sallyport"
 // session is somebody who logged in: by a token, which is asked about again and again, or by an issuer's word.
 type session struct {
 	token string
-	user  User // where there is no token
+	user  User   // where there is no token
+	hint  string // what the issuer knows the login by, to end it there; "" where that is not wanted
 	ends  time.Time
 	used  atomic.Int64 // when it was, in nanoseconds since 1970
 }

@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/egress/suggest"
@@ -75,10 +74,8 @@ func prepare(ctx context.Context, client dynamic.Interface, c *suggest.Change) (
 	if !known || c.After == nil {
 		return nil, errors.New("it is not among what an approval writes: entries and policies")
 	}
-	for _, f := range admission.Validate(*c.After) {
-		if f.Severity == admission.Error {
-			return nil, errors.New(f.What())
-		}
+	if why := suggest.Refuses(c.After); why != "" {
+		return nil, errors.New(why)
 	}
 	manifest, err := suggest.Manifest(c.After)
 	if err != nil {

@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,11 +76,7 @@ func TestHostnamesComeAndGo(t *testing.T) {
 	if got := reason(); got != "ResolvedRefs" {
 		t.Errorf("%s with an entry", got)
 	}
-	told := false
-	for _, key := range changed.GatewayAPI {
-		told = told || key == routeKey
-	}
-	if !told {
+	if !slices.Contains(changed.GatewayAPI, routeKey) {
 		t.Errorf("not told again: %v", changed.GatewayAPI)
 	}
 }

@@ -98,7 +98,7 @@ func TestIncrementalIsFull(t *testing.T) {
 	objects := map[config.Key]*config.Object{}
 	incremental := registry.New(settings())
 	before := map[string]any{}
-	for step := range 2000 {
+	for step := range registrytest.Times(2000) {
 		f := decode.File("a.yaml", []byte(text()))
 		if len(f.Objects) != 1 {
 			t.Fatal(f.Findings)

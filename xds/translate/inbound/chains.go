@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -136,7 +137,7 @@ func (p port) whyClosed() string {
 // recorded says whether what comes is in the log: not what is the agent's own, nor what no policy could deny where that is all there is.
 func (p port) recorded() bool {
 	switch {
-	case !p.in.Inbound.Alone && slices.Contains(resolve.OwnPorts, p.number):
+	case !p.in.Inbound.Alone && slices.Contains(registry.AgentPorts, p.number):
 		return false
 	case p.in.Log == mesh.MeshDenied:
 		return p.in.Inbound.Authorizes(p.number)

@@ -53,7 +53,7 @@ func (in Inputs) inspector() *listenerv3.ListenerFilter {
 	switch {
 	case reads:
 		if !in.Inbound.Alone {
-			others = append(others, resolve.OwnPorts...)
+			others = append(others, registry.AgentPorts...)
 		}
 		if len(others) > 0 {
 			f.FilterDisabled = envoy.AmongPorts(others)

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
-	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -34,7 +33,7 @@ func (in Inputs) listener() *listenerv3.Listener {
 		envoy.ClosedChain(wire.VirtualInbound+"-loopback6", envoy.Within("::1", 128)),
 	)
 	if !in.Inbound.Alone && (inspector != nil || in.Inbound.Authorized) { // otherwise they are as all others are
-		for _, own := range resolve.OwnPorts {
+		for _, own := range registry.AgentPorts {
 			l.FilterChains = append(l.FilterChains, in.port(own).chains()...)
 		}
 	}

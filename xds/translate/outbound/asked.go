@@ -35,12 +35,12 @@ func asked(row *routev3.Route, r *resolve.Route, h *Host) *routev3.Route {
 // envoy.HeaderAsked is there, and after a range there is nothing.
 func askAgain(p Listening) (out []*routev3.Route) {
 	if len(p.Ranges) > 0 {
-		byRange := askOnceMore(wire.DecideName(p.Number), envoy.HeaderRange)
+		byRange := askOnceMore(p.decide(), envoy.HeaderRange)
 		byRange.Match.Headers = append(byRange.Match.Headers, &routev3.HeaderMatcher{Name: envoy.HeaderRange, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}})
 		out = append(out, byRange)
 	}
 	if !p.Opaque {
-		tls := askOnceMore(wire.DecideName(p.Number), envoy.HeaderTo)
+		tls := askOnceMore(p.decide(), envoy.HeaderTo)
 		tls.Match.Headers = append(tls.Match.Headers, &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(anAddress), InvertMatch: true})
 		out = append(out, tls)
 	}

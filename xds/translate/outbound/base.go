@@ -45,21 +45,24 @@ func base(in Inputs) []*resource.Resource {
 	}
 	for _, p := range in.Ports {
 		name := fmt.Sprintf("0.0.0.0_%d", p.Number)
-		decide := wire.DecideName(p.Number)
-		out = append(out,
-			envoy.SealCluster(envoy.AskCluster(decide)),
-			envoy.Seal(resource.Listener, decide, envoy.TableListener(decide, wire.RouteName(p.Number), false)),
-			envoy.Seal(resource.Route, wire.RouteName(p.Number), in.table(p)),
-		)
+		out = append(out, in.asked(p)...)
 		if !in.Pods {
 			out = append(out, envoy.Seal(resource.Listener, name, portListener(name, p, in)))
 		}
 		if in.Fetch > 0 {
 			out = append(out, envoy.AgainAt(wire.AgainName(p.Number), in.requests(envoy.HCM{Stat: wire.AgainName(p.Number), Route: wire.RouteName(p.Number), Log: wire.SidecarHTTP})...)...)
 		}
-		out = append(out, envoy.FirstRow(wire.RouteName(p.Number), in.Hosts)...)
 	}
 	return out
+}
+
+// asked is a port's table, and where it is asked.
+func (in Inputs) asked(p Listening) []*resource.Resource {
+	return append(envoy.FirstRow(p.route(), in.Hosts),
+		envoy.SealCluster(envoy.AskCluster(p.decide())),
+		envoy.Seal(resource.Listener, p.decide(), envoy.TableListener(p.decide(), p.route(), false)),
+		envoy.Seal(resource.Route, p.route(), in.table(p)),
+	)
 }
 
 // doors are the listeners that the kernel hands connections to, and what belongs to them.
@@ -72,7 +75,7 @@ func (in Inputs) doors() []*resource.Resource {
 
 // table is a port's route table.
 func (in Inputs) table(p Listening) *routev3.RouteConfiguration {
-	name := wire.RouteName(p.Number)
+	name := p.route()
 	last := lastResort(in.Outside, append(askAgain(p), answerHeld(in.Outside))...)
 	if in.Fetch == 0 {
 		return envoy.Table(name, last, in.Hosts, true)
@@ -100,7 +103,7 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 		BindToPort:       wrapperspb.Bool(false),
 		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
 	}, p.Number, in.IPv6)
-	decide := wire.DecideName(p.Number)
+	decide := p.decide()
 	if !p.Opaque {
 		l.ListenerFilters = inspectors()
 		l.FilterChains = []*listenerv3.FilterChain{
@@ -125,7 +128,7 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 
 // requests reads requests, and follows the port's table.
 func (p Listening) requests(name string, in Inputs) []*listenerv3.Filter {
-	return in.requests(envoy.HCM{Stat: "outbound_" + name, Route: wire.RouteName(p.Number), Log: wire.SidecarHTTP, Fetch: in.Fetch > 0})
+	return in.requests(envoy.HCM{Stat: "outbound_" + name, Route: p.route(), Log: wire.SidecarHTTP, Fetch: in.Fetch > 0})
 }
 
 // requests lets the rows for what nobody registered know where a request was sent to.
@@ -141,7 +144,7 @@ func (p Listening) rangeChains(name string, r part.RangeUse, in Inputs) []*liste
 		match.PrefixRanges = envoy.Within(r.Prefix.Addr().String(), r.Prefix.Bits()).PrefixRanges
 		return match
 	}
-	decide, asHost := wire.DecideName(p.Number), wire.HostPort(r.Host, r.Port)
+	decide, asHost := p.decide(), wire.HostPort(r.Host, r.Port)
 	other := tunnel{table: decide, stat: "outbound_" + name}
 	if !r.TLS {
 		other.asRange = asHost

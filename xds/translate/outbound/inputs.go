@@ -12,6 +12,7 @@ import (
 	"github.com/sallyport/sallyport/xds/translate/farend"
 	"github.com/sallyport/sallyport/xds/translate/inbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Resources are everything of a sidecar that is not about single hosts.
@@ -35,6 +36,8 @@ type Inputs struct {
 	Fetch time.Duration
 	// Pods says that it is the proxy of a node: its listeners are templates, of which its agent opens some in each pod.
 	Pods bool
+	// Own is, there, the namespace whose own tables these are, with the template of what its pods send; "" of what all share.
+	Own string
 }
 
 // Listening is a port that some host is registered at.
@@ -42,7 +45,11 @@ type Listening struct {
 	Number uint32
 	Opaque bool            // only TCP services, not all of other namespaces: nothing to inspect
 	Ranges []part.RangeUse // of TCP services that own ranges of addresses, in order
+	Own    string          // at the proxy of a node: the namespace whose table it is; "" of that of all
 }
+
+func (p Listening) route() string  { return wire.OwnName(p.Own, wire.RouteName(p.Number)) }
+func (p Listening) decide() string { return wire.OwnName(p.Own, wire.DecideName(p.Number)) }
 
 // Gateway is an egress gateway as its clients see it.
 type Gateway struct {

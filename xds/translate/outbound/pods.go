@@ -24,6 +24,17 @@ func (in Inputs) podDoors() []*resource.Resource {
 	}
 }
 
+// OwnResources are what a namespace with tables of its own has of them, beside what all pods share.
+func (in Inputs) OwnResources() []*resource.Resource {
+	l := podOutbound(in)
+	l.Name = ambient.OutboundOf(in.Own)
+	out := []*resource.Resource{envoy.Seal(resource.Listener, l.Name, l)}
+	for _, p := range in.Ports {
+		out = append(out, in.asked(p)...)
+	}
+	return out
+}
+
 // podOutbound takes all that a pod sends. A sidecar's listener hands connections over to those of their ports; this one has their
 // chains itself, each kept to its port, since listeners by port would be the same ones for all pods, and then nothing would say whose a
 // connection is. What the chains hold is a sidecar's, behind the filter that says so.

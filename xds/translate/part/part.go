@@ -47,6 +47,7 @@ type PortUse struct {
 	Opaque bool // a TCP service: the server may speak first
 	// foreign: another namespace's entry, which does not decide how the port is read.
 	Foreign bool
+	In      string // the namespace in whose tables it is, at the proxy of a node; "" in those of all
 }
 
 // Asks says whether its connections are asked about before they go on: what leaves is.
@@ -66,7 +67,8 @@ type RangeUse struct {
 	Port   uint32
 	Prefix netip.Prefix
 	Host   string
-	TLS    bool // it takes TLS only
+	TLS    bool   // it takes TLS only
+	In     string // as in PortUse
 }
 
 // With is the part with further resources; itself without any.

@@ -55,9 +55,9 @@ func OwnFilter(ns string, g resolve.Governed, unsettled bool, trust envoy.Trusts
 	return filter(wire.StatOwn, g, unsettled, false, notNarrowed(says(ruling).governed(ns, trust)))
 }
 
-// Unknown denies what comes from a namespace whose level is not there; mesh is as of Self.
-func Unknown(mesh string) *httprbacv3.RBAC {
-	says := wire.Rule{Verdict: wire.RuleDenies, Policy: mesh, Rule: "namespace", Reason: "the node does not have the policies of the pod's namespace yet"}
+// Unknown denies what comes from a namespace whose level is not there, at the proxy of a node or at a waypoint; mesh is as of Self.
+func Unknown(mesh, where string) *httprbacv3.RBAC {
+	says := wire.Rule{Verdict: wire.RuleDenies, Policy: mesh, Rule: "namespace", Reason: "the " + where + " does not have the policies of the pod's namespace yet"}
 	return &httprbacv3.RBAC{RulesStatPrefix: wire.StatOwn, Matcher: whole(envoy.Ruled(says.String(), false))}
 }
 

@@ -68,11 +68,26 @@ func (s *Store) Put(ctx context.Context, e machines.Entry) error {
 	case !s.mayWrite(held, e):
 		return nil
 	default:
-		if held, err = s.update(ctx, held, e); err != nil {
+		return s.change(ctx, held, e)
+	}
+	_, err = s.tellHealth(ctx, held, e)
+	return err
+}
+
+// change writes over an entry. That there is a probe counts as soon as it is said: how the machine is, is said before that, and let go after it.
+func (s *Store) change(ctx context.Context, held *unstructured.Unstructured, e machines.Entry) (err error) {
+	if probed(e) {
+		if held, err = s.tellHealth(ctx, held, e); err != nil {
 			return err
 		}
+		_, err = s.update(ctx, held, e)
+		return err
 	}
-	return s.tellHealth(ctx, held, e)
+	if held, err = s.update(ctx, held, e); err != nil {
+		return err
+	}
+	_, err = s.tellHealth(ctx, held, e)
+	return err
 }
 
 // create writes an entry that is not there.

@@ -2,6 +2,7 @@ package joined
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -99,7 +100,11 @@ func (s *scene) held() *unstructured.Unstructured {
 // read is the object as the control plane's source reads it.
 func (s *scene) read() config.Object {
 	s.Helper()
-	o := s.held()
+	return s.decode(s.held())
+}
+
+func (s *scene) decode(o *unstructured.Unstructured) config.Object {
+	s.Helper()
 	o.SetManagedFields(nil)
 	text, err := o.MarshalJSON()
 	if err != nil {
@@ -166,6 +171,45 @@ func TestEntryInTheCluster(t *testing.T) {
 	s.do(s.one.Put(t.Context(), e))
 	if s.held() != nil {
 		t.Error("one that nobody is connected for was made")
+	}
+}
+
+// TestProbeComesAndGoes: a machine that is served stays so while its group gets a probe that it passes, and what a probe said is forgotten with it.
+func TestProbeComesAndGoes(t *testing.T) {
+	s := newScene(t)
+	probed := s.entry(0)
+	probed.Health = machines.Health{Known: true, Well: true}
+	plain := probed
+	o := *probed.Object
+	o.Annotations = maps.Clone(o.Annotations)
+	delete(o.Annotations, decode.HealthChecks)
+	plain.Object = &o
+	s.do(s.one.Put(t.Context(), plain))
+	seen, err := s.one.entries.Namespace("shop").Watch(t.Context(), metav1.ListOptions{ResourceVersion: s.held().GetResourceVersion()})
+	s.do(err)
+	defer seen.Stop()
+	for range 2 {
+		s.do(s.one.Put(t.Context(), probed))
+		if s.held().GetAnnotations()[decode.HealthChecks] != "true" {
+			t.Error("its probe is not said")
+		}
+		s.do(s.one.Put(t.Context(), plain))
+		if list, _, _ := unstructured.NestedSlice(s.held().Object, "status", "conditions"); len(list) != 0 {
+			t.Errorf("what a probe said stays without it: %v", list)
+		}
+	}
+	for last := s.held().GetResourceVersion(); ; {
+		event := <-seen.ResultChan()
+		stood, ok := event.Object.(*unstructured.Unstructured)
+		if !ok {
+			t.Fatalf("%+v", event)
+		}
+		if out := s.decode(stood.DeepCopy()).Out; out != "" {
+			t.Errorf("taken out in between: %s", out)
+		}
+		if stood.GetResourceVersion() == last {
+			return
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package lake
+package place
 
 import (
 	"context"
@@ -17,7 +17,15 @@ import (
 // folder is a lake on a file system. What is written has a name that begins with a dot until it is whole.
 type folder struct{ dir string }
 
+// Dir is the folder that a place is, if it is one.
+func Dir(p Place) (dir string, is bool) {
+	f, is := p.(folder)
+	return f.dir, is
+}
+
 func (f folder) String() string { return f.dir }
+
+func (f folder) URI(name string) string { return "file://" + f.path(name) }
 
 func (f folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
@@ -49,7 +57,7 @@ func (f folder) write(ctx context.Context, name string, from io.Reader, once boo
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, remove(part.Name()))
+			err = errors.Join(err, durable.Remove(part.Name()))
 		}
 	}()
 	_, err = io.Copy(part, from)
@@ -65,13 +73,6 @@ func (f folder) write(ctx context.Context, name string, from io.Reader, once boo
 		return errors.Join(os.Remove(part.Name()), durable.SyncDir(dir))
 	}
 	return errors.Join(os.Rename(part.Name(), path), durable.SyncDir(dir))
-}
-
-func remove(file string) error {
-	if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 func (f folder) Get(ctx context.Context, name, file string) (err error) {
@@ -136,7 +137,7 @@ func (f folder) Delete(ctx context.Context, names []string) error {
 	}
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, remove(f.path(name)))
+		errs = append(errs, durable.Remove(f.path(name)))
 	}
 	return errors.Join(errs...)
 }

@@ -1,4 +1,4 @@
-package lake
+package place
 
 import (
 	"bytes"
@@ -74,6 +74,11 @@ func newBucket(u *url.URL, a Access) (*bucket, error) {
 }
 
 func (b *bucket) String() string { return "s3://" + b.name + "/" + b.prefix + " at " + b.endpoint }
+
+func (b *bucket) URI(name string) string { return "s3://" + b.name + "/" + b.prefix + name }
+
+// CloseIdleConnections ends those that nothing is asked on.
+func (b *bucket) CloseIdleConnections() { b.transport.CloseIdleConnections() }
 
 // client reads the credentials.
 func (b *bucket) client() (*minio.Client, error) {

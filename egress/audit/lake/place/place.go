@@ -1,4 +1,4 @@
-package lake
+package place
 
 import (
 	"cmp"
@@ -25,6 +25,8 @@ type Place interface {
 	List(ctx context.Context, prefix string) ([]string, error)
 	// Delete removes objects; those that are not there are no error.
 	Delete(ctx context.Context, names []string) error
+	// URI names an object as engines do that read it: s3://BUCKET/… or file:///…
+	URI(name string) string
 	// String is where it is, without secrets.
 	String() string
 }
@@ -49,8 +51,8 @@ type Access struct {
 	Patience    time.Duration
 }
 
-// ParsePlace reads a folder's path, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME.
-func ParsePlace(text string, a Access) (Place, error) {
+// Parse reads a folder's path, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME.
+func Parse(text string, a Access) (Place, error) {
 	a.Patience = cmp.Or(a.Patience, patience)
 	if !strings.Contains(text, "://") {
 		if text == "" {

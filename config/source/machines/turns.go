@@ -1,0 +1,47 @@
+package machines
+
+import (
+	"cmp"
+	"slices"
+)
+
+// writers is how many writes are under way at once, of all namespaces together.
+const writers = 16
+
+// turns says whose namespace's turn it is: that which has waited longest since its last one.
+type turns struct {
+	underWay map[string]bool
+	last     map[string]uint64 // when namespaces that have something to do had their last turn
+	clock    uint64
+}
+
+func newTurns() turns { return turns{underWay: map[string]bool{}, last: map[string]uint64{}} }
+
+// give chooses whose turn it is, among what each namespace would do first.
+func (t *turns) give(first map[string]work) (out []work) {
+	for namespace := range t.last {
+		if _, waits := first[namespace]; !waits && !t.underWay[namespace] {
+			delete(t.last, namespace)
+		}
+	}
+	for namespace, w := range first {
+		if !t.underWay[namespace] {
+			out = append(out, w)
+		}
+	}
+	slices.SortFunc(out, func(a, b work) int {
+		return cmp.Or(cmp.Compare(t.last[a.key.Namespace], t.last[b.key.Namespace]), a.key.Compare(b.key))
+	})
+	out = out[:min(len(out), writers-len(t.underWay))]
+	for _, w := range out {
+		t.clock++
+		t.underWay[w.key.Namespace], t.last[w.key.Namespace] = true, t.clock
+	}
+	return out
+}
+
+func (t *turns) end(namespace string) { delete(t.underWay, namespace) }
+
+func (t *turns) full() bool { return len(t.underWay) >= writers }
+
+func (t *turns) under(namespace string) bool { return t.underWay[namespace] }
