@@ -107,7 +107,7 @@ func holdConfig(t *testing.T, files map[string][]byte, image v1.Descriptor, ref 
 		t.Fatal(err)
 	}
 	name, _, _ := strings.Cut(ref, ":")
-	if want := map[string]string{Controller: serverUser, Proxy: proxyUser, Node: rootUser}[name]; config.Config.User != want {
+	if want := map[string]string{Controller: serverUser, Proxy: proxyUser, Node: rootUser, Iceberg: serverUser}[name]; config.Config.User != want {
 		t.Errorf("%s runs as %q, want %q", ref, config.Config.User, want)
 	}
 	root, err := Checkout(t.Context())
