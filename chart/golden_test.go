@@ -44,6 +44,7 @@ func TestGoldens(t *testing.T) {
 
 // Values that do not fit each other are refused with words.
 func TestChecksRefuse(t *testing.T) {
+	const inLake = "audit.lake.url=s3://logs,audit.lake.iceberg.enabled=true,audit.lake.iceberg.catalog=https://catalog.test"
 	for set, words := range map[string]string{
 		"egressGateway.drain.minSeconds=90":                                                          "egressGateway.drain: minSeconds 90 is more than maxSeconds 60",
 		"egressGateway.autoscaling.maxReplicas=1":                                                    "egressGateway.autoscaling: minReplicas 2 is more than maxReplicas 1",
@@ -52,6 +53,8 @@ func TestChecksRefuse(t *testing.T) {
 		"eastWestGateway.enabled=true":                                                               "eastWestGateway.network: without it",
 		"eastWestGateway.network=east":                                                               "eastWestGateway.network: it has no effect",
 		"networkPolicies.namespaces={shop}":                                                          "networkPolicies.namespaces: they have no effect",
+		inLake + ",audit.lake.keepReplaced=1h30m":                                                    "audit.lake.keepReplaced: 1h30m is less than audit.lake.iceberg.keepSnapshots, 24h",
+		inLake + ",audit.lake.keepReplaced=23h59m59s":                                                "audit.lake.keepReplaced: 23h59m59s is less than",
 	} {
 		t.Run(set, func(t *testing.T) {
 			_, err := helm(t, "template", "sallyport", ".", "--kube-version", kubeVersion, "--set", set)
@@ -59,6 +62,9 @@ func TestChecksRefuse(t *testing.T) {
 				t.Errorf("%v, want %q", err, words)
 			}
 		})
+	}
+	if _, err := helm(t, "template", "sallyport", ".", "--kube-version", kubeVersion, "--set", inLake+",audit.lake.keepReplaced=1440m"); err != nil {
+		t.Errorf("as long as snapshots stay: %v", err)
 	}
 }
 

@@ -68,3 +68,13 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
   "extensions.istio.io" (list "trafficextensions" "wasmplugins")
 | toJson }}
 {{- end }}
+
+{{/* How many seconds a duration lasts, of hours, minutes and seconds, such as 1h30m. */}}
+{{- define "sallyport.seconds" -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+[hms]" . -1 -}}
+{{- $unit := get (dict "h" 3600 "m" 60 "s" 1) (substr (int (sub (len .) 1)) (len .) .) -}}
+{{- $sum = add $sum (mul $unit (regexFind "[0-9]+" . | int)) -}}
+{{- end -}}
+{{- $sum }}
+{{- end }}

@@ -296,9 +296,13 @@ func (k *Keeper) commit(ctx context.Context, t *table.Table, add, remove []icebe
 
 // expire removes snapshots that are older than they are kept. The lake's writers remove files of data, at their own time.
 func (k *Keeper) expire(ctx context.Context, t *table.Table) (*table.Table, error) {
+	current := t.CurrentSnapshot()
+	if current == nil {
+		return t, nil
+	}
 	old := false
 	for _, s := range t.Metadata().Snapshots() {
-		old = old || time.Since(time.UnixMilli(s.TimestampMs)) > k.Keep && s.SnapshotID != t.CurrentSnapshot().SnapshotID
+		old = old || time.Since(time.UnixMilli(s.TimestampMs)) > k.Keep && s.SnapshotID != current.SnapshotID
 	}
 	if !old {
 		return t, nil
