@@ -205,21 +205,29 @@ func (l *Link) alike() bool {
 	return l.whole && l.inStep
 }
 
-// again is how long it waits before it connects anew.
-const again = 200 * time.Millisecond
+// How long it waits before it connects anew: at first, and at most.
+const (
+	again       = 200 * time.Millisecond
+	againAtMost = 5 * time.Second
+)
 
 // Run sends until ctx ends; that is nil.
 func (l *Link) Run(ctx context.Context) error {
 	defer l.step(false)
-	for said := ""; ctx.Err() == nil; {
+	pause := again
+	for said := ""; ctx.Err() == nil; pause = min(2*pause, againAtMost) {
 		err := l.stream(ctx)
-		if was := l.step(false); ctx.Err() == nil && (was || said != err.Error()) {
+		was := l.step(false)
+		if was {
+			pause = again
+		}
+		if ctx.Err() == nil && (was || said != err.Error()) {
 			said = err.Error()
 			l.Logger.Warn("audit pair: the other server is away; it gets what it lacks when it is back", "other", l.Name, "err", err)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(again):
+		case <-time.After(pause):
 		}
 	}
 	return l.save(time.Now())
