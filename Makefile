@@ -122,7 +122,7 @@ bench-dns: tools build ## The resolver beside unbound, dnsmasq and CoreDNS, into
 	  $$( ((EUID == 0)) && echo -realtime || echo -nice 0) -doc docs/performance-dns.md $(ARGS)
 
 .PHONY: demo
-demo: tools build ## Tell the story on this machine, step by step. ARGS='-keep' to look around.
+demo: tools build ## Tell the story on this machine, step by step. ARGS=-ambient: without sidecars; ARGS=-keep: to look around.
 	@go build -o bin/demo ./e2e/demo
 	@exec bin/demo $(ARGS)
 
