@@ -349,4 +349,3 @@ func TestWrongPairs(t *testing.T) {
 		})
 	}
 }
-
