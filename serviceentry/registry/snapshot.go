@@ -87,6 +87,8 @@ type KubeService struct {
 	Ports    []Port
 	Outside  []netip.Addr // where it is reached from outside of the cluster
 	Waypoint Ref          // the one that it asks for; see Snapshot.Waypoint
+	// Ingressed says that ingress gateways go by its waypoint, too; see Snapshot.IngressWaypoint.
+	Ingressed bool
 	// Untranslated says that Gateway objects do not mean its ports: they name what its pods listen at themselves.
 	Untranslated bool
 }

@@ -29,14 +29,6 @@ func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
 	if why != nil {
 		h.Far.Closed = closed(h.Service, *why)
 	}
-	for _, e := range h.Front.Endpoints {
-		if e.ServiceAccount != "" && !slices.Contains(h.Front.Accounts, e.ServiceAccount) {
-			h.Front.Accounts = append(h.Front.Accounts, e.ServiceAccount)
-		}
-	}
-	if slices.Sort(h.Front.Accounts); len(h.Front.Accounts) == 0 {
-		h.Front.Accounts = []string{front.Gateway.Name} // as the controller names it
-	}
 	return h
 }
 
@@ -46,12 +38,25 @@ func (a Sidecar) front(svc *registry.Service) (*Front, *registry.Closed) {
 	if !has {
 		return nil, nil
 	}
+	return frontBy(a.snap, a.near, svc, use)
+}
+
+// frontBy is a service's waypoint as it is reached from somewhere, and why nothing goes there, where nothing does.
+func frontBy(s *registry.Snapshot, near registry.Near, svc *registry.Service, use registry.WaypointUse) (*Front, *registry.Closed) {
 	front := &Front{Gateway: use.Gateway}
-	if pods := a.snap.GatewayService(use.Gateway); pods != nil && use.Missing == "" {
-		front.Endpoints = a.near.Here(a.snap.EndpointsOf(pods))
+	if pods := s.GatewayService(use.Gateway); pods != nil && use.Missing == "" {
+		front.Endpoints = near.Here(s.EndpointsOf(pods))
+	}
+	for _, e := range front.Endpoints {
+		if e.ServiceAccount != "" && !slices.Contains(front.Accounts, e.ServiceAccount) {
+			front.Accounts = append(front.Accounts, e.ServiceAccount)
+		}
+	}
+	if slices.Sort(front.Accounts); len(front.Accounts) == 0 {
+		front.Accounts = []string{front.Gateway.Name} // as the controller names it
 	}
 	why, fix := use.Missing, "see the status of the Gateway, or remove the label from the "+string(svc.Source.Kind)+" or its namespace"
-	if meant, other := a.unseen(svc, use.Gateway); why == "" && meant != "" {
+	if meant, other := unseen(s, svc, use.Gateway); why == "" && meant != "" {
 		why, fix = meant, other
 	}
 	if why == "" && len(front.Endpoints) == 0 {
@@ -65,8 +70,8 @@ func (a Sidecar) front(svc *registry.Service) (*Front, *registry.Closed) {
 
 // unseen says why a waypoint would take what is for a host as for another registration of it, whose routes and policies count there, and what to do;
 // "" where it means the same one. It follows from the host's registrations, and those of patterns that cover it: who changes those changes the host.
-func (a Sidecar) unseen(svc *registry.Service, gateway registry.Ref) (why, fix string) {
-	there := WaypointOf(a.snap, gateway).Visible(svc.Host)
+func unseen(s *registry.Snapshot, svc *registry.Service, gateway registry.Ref) (why, fix string) {
+	there := WaypointOf(s, gateway).Visible(svc.Host)
 	if there != nil && there.Covers(svc) {
 		return "", ""
 	}

@@ -55,7 +55,7 @@ func WaypointHCM(table string, log, deniedOnly, outside bool) *listenerv3.Filter
 		asked = policies()
 	}
 	hcm.HttpFilters = waypointFilters(asked...)
-	hcm.EarlyHeaderMutationExtensions = withoutOrders()
+	hcm.EarlyHeaderMutationExtensions = append(withoutOrders(), askedPlain())
 	hcm.LocalReplyConfig = nil
 	if log {
 		hcm.AccessLog = accessLogOf(wire.InboundHTTP, true, WaypointTags)

@@ -118,7 +118,7 @@ func waypointTurned(changed registry.Changed, c Class) bool {
 	switch c.Kind {
 	case Waypoint:
 		return changed.Waypoints || changed.Doors
-	case Ambient:
+	case Ambient, Ingress: // which may go by one
 		return changed.Waypoints
 	default:
 		return false

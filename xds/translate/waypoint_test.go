@@ -47,15 +47,20 @@ func sameView(t *testing.T, what string, v *translate.View, s *registry.Snapshot
 // TestWaypointFollows: whatever changes, what a waypoint and a node have is what they would have from nothing; and a neighbour's labels, routes and
 // policies change nothing for a waypoint's Services, nor for those of others.
 func TestWaypointFollows(t *testing.T) {
-	waypoint, node := load(t, "testdata/waypoint.txtar"), load(t, "testdata/waypoint-node.txtar")
+	waypoint, node, ingress := load(t, "testdata/waypoint.txtar"), load(t, "testdata/waypoint-node.txtar"), load(t, "testdata/waypoint-ingress.txtar")
 	r := registry.New(&waypoint.mesh)
 	var all []config.Change
 	for i := range waypoint.objects {
 		all = append(all, config.Change{Key: waypoint.objects[i].Key, Object: &waypoint.objects[i]})
 	}
+	for i := range ingress.objects {
+		if o := &ingress.objects[i]; o.Namespace == "istio-ingress" || o.Kind == config.KindGateway || o.Kind == config.KindVirtualService {
+			all = append(all, config.Change{Key: ingress.objects[i].Key, Object: &ingress.objects[i]})
+		}
+	}
 	s, _ := r.Apply(all)
 	tr := translate.NewTranslator()
-	views := []*translate.View{tr.Build(s, translate.Classify(s, waypoint.node)), tr.Build(s, translate.Classify(s, node.node))}
+	views := []*translate.View{tr.Build(s, translate.Classify(s, waypoint.node)), tr.Build(s, translate.Classify(s, node.node)), tr.Build(s, translate.Classify(s, ingress.node))}
 	const service = "apiVersion: v1\nkind: Service\nmetadata: {name: NAME, namespace: NS, labels: {istio.io/use-waypoint: WAY}}\nspec: {clusterIP: 10.96.7.7, selector: {app: NAME}, ports: [{name: http, port: 80}]}\n"
 	of := func(ns, name, way string) string {
 		return strings.NewReplacer("NAME", name, "NS", ns, "WAY", way).Replace(service)
@@ -68,6 +73,7 @@ func TestWaypointFollows(t *testing.T) {
 		{"a neighbour's Service", of("other", "theirs", "waypoint"), true},
 		{"a neighbour's route", "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v, namespace: other}\nspec: {hosts: [web.shop.svc.cluster.local], http: [{route: [{destination: {host: stranger.other.svc.cluster.local}}]}]}\n", true},
 		{"a neighbour's policy", "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: p, namespace: other}\nspec: {targetRefs: [{kind: Service, name: web}], action: DENY, rules: [{}]}\n", true},
+		{"an ingress gateway goes by it", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio.io/dataplane-mode: ambient, istio.io/use-waypoint: waypoint, istio.io/ingress-use-waypoint: 'true'}}\n", false},
 		{"a Service more", of("shop", "more", "waypoint"), false},
 		{"one that leaves", of("shop", "web", "none"), false},
 		{"and comes back", strings.Replace(of("shop", "web", "waypoint"), "10.96.7.7", "10.96.0.1", 1), false},

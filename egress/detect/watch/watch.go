@@ -35,6 +35,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	Found   func(*detect.Report) // nil, or gets what each pass finds, all of it
+	Quiet   func() bool          // nil, or says that somebody else sends what is found: it counts as sent then
 	Metrics *Metrics             // nil: none
 	Now     func() time.Time     // nil: the clock
 }
@@ -146,11 +147,14 @@ func (w *watch) deliver(ctx context.Context, sink send.Sink, findings []detect.F
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
 	defer cancel()
 	due := slices.DeleteFunc(slices.Clone(findings), func(f detect.Finding) bool { return !w.state.due(sink.Name(), &f, now, w.Repeat) })
+	quiet := w.Quiet != nil && w.Quiet()
 	for batch := range slices.Chunk(due, send.MaxBatch) {
-		err := sink.Send(ctx, batch)
-		w.Metrics.sent(sink.Name(), len(batch), err)
-		if err != nil {
-			return err
+		if !quiet {
+			err := sink.Send(ctx, batch)
+			w.Metrics.sent(sink.Name(), len(batch), err)
+			if err != nil {
+				return err
+			}
 		}
 		if err := w.state.keep(sink.Name(), batch, now); err != nil {
 			return fmt.Errorf("%s has them, but that could not be written down: %w", sink.Name(), err)

@@ -104,8 +104,11 @@ func (h *Host) table(row *resource.Resource) []*resource.Resource {
 		name := wire.WaypointName(port.Number, "http", h.Service.Host)
 		rc := &routev3.RouteConfiguration{
 			Name: name, VirtualHosts: []*routev3.VirtualHost{vh}, ValidateClusters: wrapperspb.Bool(false),
-			RequestHeadersToRemove:         []string{"x-forwarded-proto", "x-envoy-original-path", "x-envoy-decorator-operation"},
+			RequestHeadersToRemove:         []string{"x-envoy-original-path", "x-envoy-decorator-operation"},
 			MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(envoy.MaxBody),
+		}
+		if h.outside() { // nobody outside is told
+			rc.RequestHeadersToRemove = append([]string{"x-forwarded-proto"}, rc.RequestHeadersToRemove...)
 		}
 		rc.TypedPerFilterConfig = h.leaves(port)
 		if len(h.Policies) > 0 {
