@@ -162,6 +162,7 @@ func TestWaypoint(t *testing.T) {
 		{"by HBONE", w.hbone},
 		{"who it stands before, and nothing else", w.elsewhere},
 		{"to a host outside", w.outside},
+		{"beside what neighbours registered", w.neighbours},
 		{"no way around policies of what leaves", w.noWayAround},
 		{"in from outside", w.fromOutside},
 		{"its pod is gone", w.gone},
