@@ -82,7 +82,7 @@ type View struct {
 	Search []string
 	// Use is told of each name that is asked for the addresses of, in lower case and wire format, or that stands for one by a search
 	// domain. What it gives is waited for before the answer; nil: nothing. It must be quick.
-	Use func(name []byte) (wait func(context.Context))
+	Use func(name []byte) (wait func(context.Context) error)
 	// Policy decides about names that the table does not answer, cached or not. nil: all are forwarded. It is called
 	// for each such question: it must be quick.
 	Policy func(Question) Action

@@ -19,16 +19,17 @@ func TestAnswersWaitForUse(t *testing.T) {
 	var told []string
 	holds, held := make(chan struct{}), make(chan string, 10)
 	s := serve(t, Config{Upstreams: []string{a.addr}, Views: []View{{
-		Name: "app", Names: true, Search: []string{"ns.svc.cluster.local"}, Use: func(wire []byte) func(context.Context) {
+		Name: "app", Names: true, Search: []string{"ns.svc.cluster.local"}, Use: func(wire []byte) func(context.Context) error {
 			host := packet.Text(wire)
 			mu.Lock()
 			defer mu.Unlock()
 			if told = append(told, host); host == "at-once.test" {
 				return nil
 			}
-			return func(context.Context) {
+			return func(context.Context) error {
 				held <- host
 				<-holds
+				return nil
 			}
 		},
 	}}})

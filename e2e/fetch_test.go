@@ -191,20 +191,34 @@ func (f *fetch) missing(ctx context.Context, row string) error {
 	return err
 }
 
-// withoutController: what was used works, and what was not, since all of it is on the pod's disk; what nobody registered stays closed. So it is
-// when the proxy, too, was killed.
+// withoutController: what was used works, since it is on the pod's disk. What was not cannot be had: it is closed, and both DNS and HTTP say why. What nobody
+// registered stays closed. So it is when the proxy, too, was killed.
 func (f *fetch) withoutController(ctx context.Context, t *testing.T, fixed *fetch) {
 	t.Helper()
-	if err := world.Within(ctx, time.Minute, func() error { return f.onDisk("80/unused-1", "80/straight.wild") }); err != nil {
+	if err := world.Within(ctx, time.Minute, func() error { return f.onDisk("80/by-host", "80/named") }); err != nil {
 		t.Fatal(err)
+	}
+	if err := f.onDisk("80/unused-1"); err == nil {
+		t.Error("what was not used is on the pod's disk")
 	}
 	if err := f.scene.Controller.Kill(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for _, when := range []string{"without a controller", "without a controller, started again"} {
 		f.leads(ctx, t, when+", what was used", "http", "named", world.GatewayAddr)
-		fixed.leads(ctx, t, when+", what was not", "http", "unused-1", world.GatewayAddr)
-		f.leads(ctx, t, when+", what was not, by its name", "https", "unused-2", world.GatewayAddr)
+		fixed.leads(ctx, t, when+", what was used by its Host", "http", "by-host", world.GatewayAddr)
+		f.leads(ctx, t, when+", what a pattern stands for", "http", "y.wild", world.GatewayAddr)
+		fixed.leads(ctx, t, when+", what is registered below it", "http", "straight.wild", world.AppAddr)
+		status, text, err := fixed.app.get(ctx, time.Minute, "unused-1"+fetchDomain, 80, "/", http.Header{})
+		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(text, "the controller does not answer") {
+			t.Errorf("%s, what was not used: %d %q (%v), want a 503 that says why", when, status, text, err)
+		}
+		fixed.closed(ctx, t, "https", "unused-2")
+		if addr, err := f.app.resolve(ctx, "unused-3"+fetchDomain); err == nil {
+			t.Errorf("%s, the name of what was not used was answered: %s", when, addr)
+		} else if !strings.Contains(err.Error(), "SERVFAIL") {
+			t.Errorf("%s, the name of what was not used: %v, want SERVFAIL", when, err)
+		}
 		fixed.closed(ctx, t, "http", "nobody")
 		fixed.closed(ctx, t, "https", "nobody")
 		if err := f.scene.App.Restart(ctx, false); err != nil {
@@ -213,6 +227,12 @@ func (f *fetch) withoutController(ctx context.Context, t *testing.T, fixed *fetc
 	}
 	if err := f.scene.Controller.Start(ctx); err != nil {
 		t.Fatal(err)
+	}
+	if err := world.Within(ctx, time.Minute, func() error {
+		_, err := fixed.app.try(ctx, "http", "unused-1"+fetchDomain, 80, "/")
+		return err
+	}); err != nil {
+		t.Errorf("with a controller again, what was not used: %v", err)
 	}
 }
 
