@@ -44,16 +44,13 @@ type ask struct {
 // digestWatch follows the digest.
 func digestWatch(set *digest.Set) Watch {
 	return Watch{TypeURL: digest.Type, Apply: func(changed []*discoveryv3.Resource, removed []string) map[string]error {
-		refused := map[string]error{}
-		for _, r := range changed {
-			if err := set.Put(r.GetName(), r.GetResource().GetValue()); err != nil {
-				refused[r.GetName()] = err
+		return set.Apply(func(yield func(string, []byte) bool) {
+			for _, r := range changed {
+				if !yield(r.GetName(), r.GetResource().GetValue()) {
+					return
+				}
 			}
-		}
-		for _, name := range removed {
-			set.Remove(name)
-		}
-		return refused
+		}, removed)
 	}}
 }
 
@@ -270,7 +267,7 @@ func (m *machine) stopAsking(gone *ask) {
 	}
 }
 
-// patience is how long who asks has to wait for a controller that is away; it is not, for no time at all. A stream that is open is waited for.
+// patience is how long who asks has to wait for a stream to the controller; one that is open is waited for longer.
 func (m *machine) patience() (left time.Duration, open bool) {
 	return awayAfter - m.now().Sub(m.lost), m.connected
 }
@@ -369,8 +366,11 @@ func (r *Relay) fetchRows(ctx context.Context, rows *rows, table string, hosts [
 		}
 		var a *ask
 		var left time.Duration
-		var open bool
-		if err := r.call(ctx, func() { a = r.machine.askAbout(names); left, open = r.machine.patience() }); err != nil {
+		var open, begun bool
+		if err := r.call(ctx, func() {
+			a, begun = r.machine.askAbout(names), r.machine.kind(VirtualHost).subscribed
+			left, open = r.machine.patience()
+		}); err != nil {
 			return err
 		}
 		var away <-chan time.Time
@@ -386,6 +386,9 @@ func (r *Relay) fetchRows(ctx context.Context, rows *rows, table string, hosts [
 		case <-ctx.Done():
 		}
 		_ = r.call(context.WithoutCancel(ctx), func() { r.machine.stopAsking(a) })
+		if !begun { // Envoy has asked for nothing yet, and so has the relay
+			return errNotFetched
+		}
 		return fmt.Errorf("%s: %w", strings.Join(names, ", "), ErrAway)
 	}
 }

@@ -3,6 +3,7 @@ package digest
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"sync"
 )
 
@@ -15,10 +16,30 @@ type Set struct {
 	told    bool   // what they should add up to was said
 }
 
-// Put takes a new or changed resource. One that cannot be read changes nothing.
+// Apply takes new and changed resources, by their names, and forgets others, all at once. What cannot be read changes nothing, and is given with the reasons.
+func (s *Set) Apply(changed iter.Seq2[string, []byte], removed []string) map[string]error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refused := map[string]error{}
+	for name, body := range changed {
+		if err := s.put(name, body); err != nil {
+			refused[name] = err
+		}
+	}
+	for _, name := range removed {
+		s.remove(name)
+	}
+	return refused
+}
+
+// Put takes one.
 func (s *Set) Put(name string, body []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.put(name, body)
+}
+
+func (s *Set) put(name string, body []byte) error {
 	if name == SumName {
 		if len(body) != 8 {
 			return fmt.Errorf("the sum has %d bytes, not 8", len(body))
@@ -37,10 +58,14 @@ func (s *Set) Put(name string, body []byte) error {
 	return nil
 }
 
-// Remove forgets a resource.
+// Remove forgets one.
 func (s *Set) Remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.remove(name)
+}
+
+func (s *Set) remove(name string) {
 	if bucket, ok := bucketOf(name); ok {
 		s.set(bucket, nil)
 	}
