@@ -144,6 +144,9 @@ func enforcement(o *config.Object, e enforcing) *condition.Condition {
 	}
 	c := &condition.Condition{Type: condition.Enforced, Status: "False"}
 	so := fmt.Sprintf("%d of the %d proxies that are connected have revision %s", e.Current, e.Selected, e.Revision)
+	if e.Selected == 0 {
+		so = "no proxy that the policy is for is connected"
+	}
 	switch {
 	case permit.FromSpec(o, o.Spec.(*v1alpha1.EgressPolicy)).Observe:
 		c.Reason, c.Message = "Observed", "mode: Observe denies nothing, what would be denied is recorded"
@@ -154,7 +157,7 @@ func enforcement(o *config.Object, e enforcing) *condition.Condition {
 	case e.Absent != "":
 		c.Reason, c.Message = "GatewayNotConnected", fmt.Sprintf("the gateway's pod %s takes traffic, and is connected to no controller: see its log; %s", e.Absent, so)
 	case e.Selected == 0:
-		c.Reason, c.Message = "NoProxies", "no proxy that the policy is for is connected"
+		c.Reason, c.Message = "NoProxies", so
 	case !enforcedBy(e):
 		c.Reason, c.Message = "Behind", fmt.Sprintf("%s; %s has not", so, e.Behind)
 	default:
