@@ -121,6 +121,11 @@ bench-dns: tools build ## The resolver beside unbound, dnsmasq and CoreDNS, into
 	bin/dnsbench -coredns "$${XDG_CACHE_HOME:-$$HOME/.cache}/sallyport/coredns-$$(. e2e/tools/versions.env && echo "$$COREDNS_VERSION")/coredns" \
 	  $$( ((EUID == 0)) && echo -realtime || echo -nice 0) -doc docs/performance-dns.md $(ARGS)
 
+.PHONY: bench-audit
+bench-audit: build ## The audit server with a log of RECORDS (3000000) over DAYS (30), into docs/performance.md, and its store beside DuckDB's appender.
+	go test -run '^$$' -bench 'Store|BareAppender' -benchtime 25x ./egress/audit/store
+	go run ./egress/audit/bench -program $(BIN)/sallyport -records $(or $(RECORDS),3000000) -days $(or $(DAYS),30) -doc docs/performance.md $(ARGS)
+
 .PHONY: demo
 demo: tools build ## Tell the story on this machine, step by step. ARGS=-ambient: without sidecars; ARGS=-keep: to look around.
 	@go build -o bin/demo ./e2e/demo

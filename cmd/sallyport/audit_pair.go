@@ -91,13 +91,17 @@ func (f *pairFlags) prepare(o *server.Options, registry *prometheus.Registry) {
 	}
 }
 
-// quiet says whether the other server sends what is found here, too.
-func (f *pairFlags) quiet() bool {
+// others says whether the other server sends what is found here, too, and up to when it did. What it found just before it went it may not have sent.
+func (f *pairFlags) others() (send bool, until time.Time) {
 	if !f.standsBy {
-		return false
+		return false, time.Time{}
 	}
 	link := f.link.Load()
-	return link == nil || link.Away() < takeOver
+	if link == nil {
+		return true, time.Time{}
+	}
+	away := link.Away()
+	return away < takeOver, time.Now().Add(-away - 2*takeOver)
 }
 
 // open makes the way between the two.

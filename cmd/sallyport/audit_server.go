@@ -62,7 +62,7 @@ either answers all questions while the other one is away.`,
 				return err
 			}
 			ports.pair.prepare(&options, registry)
-			watching.quiet = ports.pair.quiet
+			watching.others = ports.pair.others
 			watch, found, err := watching.beside(options.Data, options.Logger, registry)
 			if err != nil {
 				return usageError{err}

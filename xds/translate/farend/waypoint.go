@@ -22,7 +22,7 @@ func ToWaypoint(front *resolve.Front, svc *registry.Service, port registry.Port,
 		identities = append(identities, trust.Account(front.Gateway.Namespace, account)...)
 	}
 	name := wire.ClusterName(port.Number, svc.Host)
-	way := Options{Connect: connect, Mutual: Mutual{To: resolve.MutualAlways, SNI: resolve.SNI(port.Number, "", svc.Host), Identities: identities}}
+	way := Options{Connect: connect, Mutual: Mutual{To: resolve.MutualAlways, SNI: resolve.FrontSNI(svc, port.Number), Identities: identities}}
 	tabled := &registry.Service{Host: svc.Host, Source: config.Key{Kind: config.KindService}, Resolution: registry.Static}
 	out := Cluster(resource.Cluster, name, tabled, port, way, md)
 	return append(out, SealLoad(name, registry.WaypointPort, Together(front.Endpoints)))
