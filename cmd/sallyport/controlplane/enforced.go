@@ -39,9 +39,9 @@ func (p *plane) watchEnforced(ctx context.Context) error {
 	var next time.Time
 	wait := enforceEvery
 	for {
-		if pending := p.pendingPolicies(); len(pending) > 0 {
+		if pending, edited := p.pendingPolicies(); len(pending) > 0 {
 			own := p.cache.Enforcing(pending)
-			if !maps.Equal(own, before) {
+			if edited || !maps.Equal(own, before) {
 				before, wait, next = own, enforceEvery, time.Time{}
 			}
 			if now := time.Now(); !now.Before(next) {
@@ -72,11 +72,26 @@ func (p *plane) forgetEnforced() map[config.Key]status.Details {
 	return out
 }
 
-// pendingPolicies are those that not all proxies are known to have, and forgets those that are gone.
-func (p *plane) pendingPolicies() (out []config.Key) {
+// forgetEdition forgets what was found of a policy that was written: who writes what it said before last has to hear of proxies anew, since they may have had
+// something else meanwhile. The caller holds the notes' lock.
+func (p *plane) forgetEdition(c config.Change) {
+	delete(p.policies.enforced, c.Key)
+	if c.Object == nil {
+		delete(p.policies.edited, c.Key)
+		return
+	}
+	if p.policies.edited == nil {
+		p.policies.edited = map[config.Key]bool{}
+	}
+	p.policies.edited[c.Key] = true
+}
+
+// pendingPolicies are those that not all proxies are known to have, and whether some were written since it was last called. It forgets those that are gone.
+func (p *plane) pendingPolicies() (out []config.Key, edited bool) {
 	s := p.snapshot.Load()
 	p.policies.mu.Lock()
 	defer p.policies.mu.Unlock()
+	edited, p.policies.edited = len(p.policies.edited) > 0, nil
 	there := map[config.Key]bool{}
 	for _, ns := range s.PolicedNamespaces() {
 		for _, policy := range s.Policies(ns) {
@@ -93,7 +108,7 @@ func (p *plane) pendingPolicies() (out []config.Key) {
 			delete(p.policies.enforced, key)
 		}
 	}
-	return out
+	return out, edited
 }
 
 // enforced is how far this replica's proxies are with each policy, by NAMESPACE/NAME.
@@ -120,7 +135,7 @@ func enforcedBy(e enforcing) bool {
 func (p *plane) noteEnforced(found map[config.Key]enforcing) map[config.Key]status.Details {
 	out := map[config.Key]status.Details{}
 	for key, e := range found {
-		if e.Revision == "" || p.policies.enforced[key] == e {
+		if e.Revision == "" || p.policies.enforced[key] == e || p.policies.edited[key] {
 			continue
 		}
 		if p.policies.enforced == nil {

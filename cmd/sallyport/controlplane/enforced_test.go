@@ -56,6 +56,52 @@ func TestEnforcement(t *testing.T) {
 	}
 }
 
+// TestWrittenBack: of a policy that says again what it said before another edition, proxies are heard anew, and what was said meanwhile does not count.
+func TestWrittenBack(t *testing.T) {
+	cfg := mesh.Default()
+	statuses, err := status.New(&rest.Config{Host: "192.0.2.1"}, status.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plane{registry: registry.New(&cfg), known: newInventory(), cluster: &cluster{statuses: statuses}}
+	r := decode.File("a.yaml", []byte("apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: checkout, namespace: shop}\nspec: {default: Deny}\n"))
+	o := &r.Objects[0]
+	written := []config.Change{{Key: o.Key, Object: o}}
+	said := map[config.Key]enforcing{o.Key: {Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 1, Current: 1}}}
+	p.known.apply(written)
+	s, changed := p.registry.Apply(written)
+	p.snapshot.Store(s)
+	write := func() {
+		p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, written, changed) })
+	}
+	heard := func() (d status.Details) {
+		p.updateStatuses(func() map[config.Key]status.Details { d = p.noteEnforced(said)[o.Key]; return nil })
+		return d
+	}
+	write()
+	if list, edited := p.pendingPolicies(); len(list) != 1 || !edited {
+		t.Errorf("written: %v %t", list, edited)
+	}
+	if d := heard(); d.Enforced == nil || d.Enforced.Status != "True" {
+		t.Errorf("all have it: %+v", d)
+	}
+	if list, edited := p.pendingPolicies(); len(list) != 0 || edited {
+		t.Errorf("all have it: %v %t", list, edited)
+	}
+	write()
+	if d := heard(); d.Enforced != nil {
+		t.Errorf("what was said before it was written back: %+v", d)
+	}
+	if list, _ := p.pendingPolicies(); len(list) != 1 {
+		t.Errorf("written back: %v", list)
+	}
+	write()
+	p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, []config.Change{{Key: o.Key}}, changed) })
+	if len(p.policies.edited)+len(p.policies.enforced) > 0 {
+		t.Errorf("of a policy that is gone is left: %v %v", p.policies.edited, p.policies.enforced)
+	}
+}
+
 // TestRefusalIsQuoted: a proxy's words are bounded, on one line, and nothing that a terminal would do.
 func TestRefusalIsQuoted(t *testing.T) {
 	for said, want := range map[string]string{"": "its words are about", "odd\n\tthing \x1b[2J\xff": `"odd thing \x1b[2J"`, strings.Repeat("é", 600): `é..."`} {

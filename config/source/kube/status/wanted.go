@@ -22,7 +22,7 @@ type Details struct {
 	Revision string
 	Rules    int
 	// Enforced says whether all proxies that an EgressPolicy is for have it, and Proxies how many do. They are nil before anybody looked: what
-	// the status holds of the same revision stays then, so that a control plane that starts takes back nothing of what another one found.
+	// the status holds of the same edition stays then, so that a control plane that starts takes back nothing of what another one found.
 	Enforced *condition.Condition
 	Proxies  *condition.Proxies
 	// Standard is the status of an object of the Gateway API: a value of one of the API's status types, in which only what is ours
@@ -60,7 +60,7 @@ func wanted(j kube.Assessment, d Details) condition.Status {
 		s.Addresses, s.ObservedRevision, s.Rules = d.Addresses, d.Revision, d.Rules
 	}
 	if enforced, proxies := d.Enforced, d.Proxies; j.LastGood {
-		if held := j.Enforced; enforced == nil && held != nil && held.Revision == d.Revision {
+		if held := j.Enforced; enforced == nil && held != nil && held.Revision == d.Revision && held.Condition.ObservedGeneration == generation {
 			enforced, proxies = &held.Condition, &held.Proxies
 		}
 		if enforced != nil {

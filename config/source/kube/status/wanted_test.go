@@ -49,7 +49,9 @@ func TestWanted(t *testing.T) {
 
 // TestHeldEnforced: what a status holds of how far proxies are stays until somebody looks again, and no longer than the revision that it is about.
 func TestHeldEnforced(t *testing.T) {
-	held := &condition.HeldEnforced{Revision: "r", Condition: condition.Condition{Type: condition.Enforced, Status: "True", Reason: "Enforced"}, Proxies: condition.Proxies{Selected: 2, Current: 2}}
+	held := &condition.HeldEnforced{Revision: "r", Condition: condition.Condition{Type: condition.Enforced, Status: "True", Reason: "Enforced", ObservedGeneration: 4}, Proxies: condition.Proxies{Selected: 2, Current: 2}}
+	earlier := *held // of an edition with the same content, before another one
+	earlier.Condition.ObservedGeneration = 2
 	found := &condition.Condition{Type: condition.Enforced, Status: "False", Reason: "Behind"}
 	for name, c := range map[string]struct {
 		held *condition.HeldEnforced
@@ -57,6 +59,7 @@ func TestHeldEnforced(t *testing.T) {
 		want string
 	}{
 		"nobody looked":    {held, Details{Revision: "r"}, "True"},
+		"written back":     {&earlier, Details{Revision: "r"}, ""},
 		"another revision": {held, Details{Revision: "s"}, ""},
 		"nothing is held":  {nil, Details{Revision: "r"}, ""},
 		"somebody looked":  {held, Details{Revision: "r", Enforced: found, Proxies: &condition.Proxies{Selected: 3}}, "False"},
