@@ -151,6 +151,7 @@ func (w *waypointTest) noWayAround(t *testing.T) {
 	}); err != nil {
 		t.Errorf("by HBONE, what an EgressPolicy denies: %v", err)
 	}
+	enforced(w.ctx, t, w.scene, "far/closed", "the waypoint and the gateway", func(selected int) bool { return selected >= 2 })
 	w.recorded(t, "an EgressPolicy at the waypoint", leavingHost, func(r record.Record) bool {
 		return r.Reporter == record.ReporterDestination && r.Verdict == record.Denied && strings.HasSuffix(r.Claim, "/ns/far/sa/one") && r.DecidedBy.Kind == "EgressPolicy" && r.Protocol == "http"
 	})

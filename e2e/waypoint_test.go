@@ -165,6 +165,7 @@ func TestWaypoint(t *testing.T) {
 		{"beside what neighbours registered", w.neighbours},
 		{"no way around policies of what leaves", w.noWayAround},
 		{"in from outside", w.fromOutside},
+		{"past it, by a rule's mutual TLS", w.asked},
 		{"its pod is gone", w.gone},
 	})
 }
@@ -278,6 +279,53 @@ func (w *waypointTest) elsewhere(t *testing.T) {
 			t.Errorf("a tunnel to %s: %v, want 404", authority, err)
 		}
 	}
+}
+
+// askedObjects are a Service of the same pods that no waypoint stands before, whose pods take nothing but mutual TLS. Who connects to it is asked by whom it is
+// only where a rule says so, which comes last.
+const askedObjects = `apiVersion: v1
+kind: Service
+metadata: {name: asked, namespace: beta, labels: {istio.io/use-waypoint: none}}
+spec: {clusterIP: 10.96.0.79, selector: {app: web}, ports: [{name: http, port: 9685}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: asked-1, namespace: beta, labels: {kubernetes.io/service-name: asked}}
+addressType: IPv4
+ports: [{name: http, port: %d}]
+endpoints: [{addresses: [%s], targetRef: {kind: Pod, namespace: beta, name: web-1}}]
+---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: asked, namespace: beta}
+spec: {selector: {matchLabels: {app: web}}, mtls: {mode: STRICT}}
+`
+
+const askedRule = `apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: asked, namespace: beta}
+spec: {host: asked.beta.svc.cluster.local, exportTo: [alpha], trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}
+`
+
+// asked holds that a node speaks mutual TLS as the pod where a DestinationRule asks for it, also one of another namespace.
+func (w *waypointTest) asked(t *testing.T) {
+	w.write(t, "asked.yaml", fmt.Sprintf(askedObjects, frontedHTTP, betaAddr))
+	answers := func(what string, want int) {
+		t.Helper()
+		if err := world.Within(w.ctx, 30*time.Second, func() error {
+			status, text, err := w.alpha.at(netip.MustParseAddr("10.96.0.79")).get(w.ctx, 10*time.Second, "asked.beta.svc.cluster.local", frontedHTTP, "/", nil)
+			if err == nil && (status != want || want == 200 && !strings.HasPrefix(text, "v1 ")) {
+				err = fmt.Errorf("%d %q", status, text)
+			}
+			return err
+		}); err != nil {
+			t.Errorf("%s: %v, want %d", what, err, want)
+		}
+	}
+	answers("in plain text", 503)
+	w.write(t, "asked-rule.yaml", askedRule)
+	answers("by mutual TLS", 200)
+	w.answers(t, 200, "v1 ", "/")
 }
 
 // gone holds that a Service is closed whose waypoint is not there, and open when it comes back.

@@ -24,7 +24,7 @@ func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *Endpoint
 		Addresses:  clusterIPs(spec),
 		Prefers:    prefersOf(o, spec),
 		NodeLocal:  nodeLocal(spec),
-		ExportTo:   exportTo(splitList(o.Annotations["networking.istio.io/exportTo"]), o.Namespace, at.Mesh.DefaultServiceExportTo),
+		ExportTo:   exportTo(splitList(o.Annotations[exportAnnotation]), o.Namespace, at.Mesh.DefaultServiceExportTo),
 	}
 	if headless(spec) {
 		s.Resolution, s.Addresses = None, nil

@@ -19,6 +19,8 @@ type Part struct {
 	// Fronts are what a waypoint opens for the host, and Leads the other hosts that its routes there lead to.
 	Fronts []Front
 	Leads  []string
+
+	found *Found // see there; nil until it is asked for
 }
 
 // Front is a port of a Service, or of a host outside, that a waypoint stands before.
