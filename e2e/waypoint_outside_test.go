@@ -200,6 +200,19 @@ metadata: {name: elder, namespace: beta}
 spec: {targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: elder}], action: DENY, rules: [{}]}
 `
 
+// leavesOwn holds that what alpha registered itself is open to it.
+func (w *waypointTest) leavesOwn(t *testing.T, beside string) {
+	t.Helper()
+	for scheme, port := range leavingPorts {
+		if err := world.Within(w.ctx, 30*time.Second, func() error {
+			_, err := w.alpha.try(w.ctx, scheme, ownHost, port, "/")
+			return err
+		}); err != nil {
+			t.Errorf("%s beside %q: %v", scheme, beside, err)
+		}
+	}
+}
+
 // neighbours holds that what somebody else registered before, also in the waypoint's own namespace, changes nothing of what a namespace registered and sends there.
 func (w *waypointTest) neighbours(t *testing.T) {
 	w.scene.Outside.Set(ownHost, time.Minute, world.OutsideAddrs[0])
@@ -209,15 +222,9 @@ func (w *waypointTest) neighbours(t *testing.T) {
 		if elder != "" {
 			w.write(t, "elder.yaml", elder)
 		}
-		for scheme, port := range leavingPorts {
-			since := time.Now()
-			if err := world.Within(w.ctx, 30*time.Second, func() error {
-				_, err := w.alpha.try(w.ctx, scheme, ownHost, port, "/")
-				return err
-			}); err != nil {
-				t.Errorf("%s beside %q: %v", scheme, elder, err)
-				continue
-			}
+		since := time.Now()
+		w.leavesOwn(t, elder)
+		for scheme := range leavingPorts {
 			w.recorded(t, scheme+" as alpha registered it", ownHost, func(r record.Record) bool {
 				return !r.Time.Before(since) && r.Reporter == record.ReporterGateway && r.Verdict == record.Allowed && r.Workload.Principal == w.front.id && r.Protocol == scheme &&
 					r.DecidedBy.Namespace == "alpha" && r.DecidedBy.Name == "own"

@@ -349,5 +349,6 @@ func (w *waypointTest) gone(t *testing.T) {
 	}
 	w.answers(t, 200, "v1 ", "/")
 	w.leaves(t, "with the waypoint again", true)
+	w.leavesOwn(t, "what neighbours registered long ago")
 	w.comesIn(t, 200, waypointAddr, "/")
 }
