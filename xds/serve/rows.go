@@ -93,11 +93,15 @@ func (s *stream) rowsToLookAt(w *watch, known map[string]string, asked map[strin
 	return look, again
 }
 
+// mostAbsent is of how many names that are not there a client is told when they come. Our agents remember a quarter of that.
+const mostAbsent = 1024
+
 // noteFound remembers what was asked for and is not there, and what is there by another name.
 func (s *stream) noteFound(name string, r *resource.Resource) {
 	delete(s.absent, name)
 	delete(s.aliases, name)
 	switch {
+	case r == nil && len(s.absent) >= mostAbsent:
 	case r == nil && s.absent == nil:
 		s.absent = map[string]bool{name: true}
 	case r == nil:
