@@ -92,6 +92,7 @@ func TestRoutes(t *testing.T) {
 		t.Run(way, func(t *testing.T) { w.try(t, way) })
 	}
 	t.Run("Istio's page", w.page)
+	t.Run("routes at an egress Gateway", w.lets)
 }
 
 func (w *routed) serve(t *testing.T) {

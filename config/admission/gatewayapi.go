@@ -81,7 +81,15 @@ func (r *report) kubeGateway(spec *gatewayv1.GatewaySpec) {
 		r.warn("spec.addresses[0]", gatewayapi.Addresses(spec)[0], "a Service of type "+kind+" asks no load balancer for it", "remove it, or the annotation networking.istio.io/service-type")
 	}
 	for i, l := range spec.Listeners {
-		r.kubeListener(fmt.Sprintf("spec.listeners[%d]", i), l.TLS)
+		at := fmt.Sprintf("spec.listeners[%d]", i)
+		if gatewayapi.IsEgress(spec.GatewayClassName) {
+			if p := gatewayapi.EgressListener(spec, &l); p.Is() {
+				field, why, _ := strings.Cut(p.Message, ": ")
+				r.warn(at+"."+strings.TrimPrefix(field, "spec."), nil, why+"; the listener is not accepted", "write what an egress gateway serves")
+			}
+			continue
+		}
+		r.kubeListener(at, l.TLS)
 	}
 	if gatewayapi.Unverified(spec) {
 		r.warn("spec.tls.frontend", gatewayv1.AllowInsecureFallback, "clients come in whatever certificate they show, and backends are not told of it", "write AllowValidOnly")

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/sallyport/sallyport/config"
 	hosts "github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
@@ -52,24 +53,37 @@ func egressAddressProblem(spec *gatewayv1.GatewaySpec) Problem {
 	return Problem{}
 }
 
-// egress says what of an egress Gateway's listener is not served, and which routes are. What apps send is not taken out of its TLS, and of
-// what is neither TLS nor HTTP nobody reads a host.
+// egress reads an egress Gateway's listener. Routes of gRPC are not for it: what a route registers speaks HTTP/1.1 to hosts outside.
 func (l *Listener) egress(spec *gatewayv1.GatewaySpec, in *gatewayv1.Listener) {
-	unsupported := func(reason gatewayv1.ListenerConditionReason, what string) { l.Unaccepted = Problem{string(reason), what} }
-	switch l.Protocol {
-	case gatewayv1.HTTPProtocolType:
-		if in.TLS != nil {
-			unsupported(gatewayv1.ListenerReasonUnsupportedValue, "tls: what comes as HTTP has none: remove it")
-		}
-	case gatewayv1.TLSProtocolType:
-		if l.Passes = in.TLS != nil && or(in.TLS.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough; !l.Passes {
-			unsupported(gatewayv1.ListenerReasonUnsupportedValue, "tls.mode: egress gateways pass the TLS of apps on: write Passthrough")
-		}
-	default:
-		unsupported(gatewayv1.ListenerReasonUnsupportedProtocol, "protocol: "+string(l.Protocol)+" is not served by egress gateways: write HTTP, or TLS with mode Passthrough; a ServiceEntry registers ports of TCP")
+	grpc := func(k gatewayv1.RouteGroupKind) bool { return k.Kind == "GRPCRoute" }
+	if a := in.AllowedRoutes; a != nil && slices.ContainsFunc(a.Kinds, grpc) {
+		l.Refs = Problem{string(gatewayv1.ListenerReasonInvalidRouteKinds), "allowedRoutes.kinds: GRPCRoute is no route of an egress gateway's listener: a ServiceEntry registers ports of gRPC"}
 	}
-	if spec.TLS != nil {
-		unsupported(gatewayv1.ListenerReasonUnsupportedValue, "spec.tls: pods and egress gateways show each other the mesh's certificates: remove it; a DestinationRule says what hosts outside are shown")
+	l.Kinds = slices.DeleteFunc(slices.Clone(l.Kinds), grpc)
+	l.Passes = l.Protocol == gatewayv1.TLSProtocolType
+	if l.Unaccepted = EgressListener(spec, in); l.Unaccepted.Is() {
+		l.Passes = false
+	}
+}
+
+// EgressListener says what of an egress Gateway's listener is not served: what apps send is not taken out of its TLS, and of what is neither TLS
+// nor HTTP nobody reads a host.
+func EgressListener(spec *gatewayv1.GatewaySpec, in *gatewayv1.Listener) Problem {
+	unsupported := func(what string) Problem { return Problem{string(gatewayv1.ListenerReasonUnsupportedValue), what} }
+	passes := in.TLS != nil && or(in.TLS.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough
+	switch {
+	case in.Protocol != gatewayv1.HTTPProtocolType && in.Protocol != gatewayv1.TLSProtocolType:
+		return Problem{string(gatewayv1.ListenerReasonUnsupportedProtocol), "protocol: " + string(in.Protocol) + " is not served by egress gateways: write HTTP, or TLS with mode Passthrough; a ServiceEntry registers ports of TCP"}
+	case in.Protocol == gatewayv1.HTTPProtocolType && in.TLS != nil:
+		return unsupported("tls: what comes as HTTP has none: remove it")
+	case in.Protocol == gatewayv1.TLSProtocolType && !passes:
+		return unsupported("tls.mode: egress gateways pass the TLS of apps on: write Passthrough")
+	case spec.TLS != nil:
+		return unsupported("spec.tls: pods and egress gateways show each other the mesh's certificates: remove it; a DestinationRule says what hosts outside are shown")
+	case config.IsOwnPort(uint32(in.Port)):
+		return Problem{string(gatewayv1.ListenerReasonPortUnavailable), "port: proxies listen there themselves"}
+	default:
+		return Problem{}
 	}
 }
 

@@ -87,7 +87,7 @@ const exportAnnotation = "networking.istio.io/exportTo"
 
 // isRoute says whether objects of a kind register hosts by being attached to egress Gateways.
 func isRoute(k config.Kind) bool {
-	return k == config.KindHTTPRoute || k == config.KindGRPCRoute || k == config.KindTLSRoute
+	return k == config.KindHTTPRoute || k == config.KindTLSRoute
 }
 
 // registers says whether objects of a kind register hosts, each as its namespace's own.

@@ -176,14 +176,14 @@ func (r *ExitRow) l4() []route.L4 {
 
 // connections are those of connections; nil where the user has none for them.
 func (r *ExitRow) connections(kind Kind) []Route {
-	list, by := r.l4(), r.by()
-	if len(list) == 0 && r.Service.ByRoute(r.Port) {
-		return []Route{{For: kind, Does: Unrouted, By: by.Key, Revision: by.Revision}}
-	}
-	if len(list) == 0 {
+	list := r.l4()
+	switch {
+	case len(list) == 0 && r.Service.ByRoute(r.Port):
+		return []Route{{For: kind, Does: Unrouted, By: r.Service.SourceOf(r.Port), Revision: r.Service.RevisionOf(r.Port)}}
+	case len(list) == 0:
 		return nil
 	}
-	out := userConnections(list, by, Anyhow, func(d route.Destination) To { return r.to(d, Connections) })
+	out := userConnections(list, r.by(), Anyhow, func(d route.Destination) To { return r.to(d, Connections) })
 	for i := range out {
 		out[i].For = kind
 	}
