@@ -145,7 +145,7 @@ func TestWaypoint(t *testing.T) {
 		}
 		serveTold(t, host, addr, frontedTCP)
 		servePages(t, host, netip.AddrPortFrom(addr, frontedHTTP), func(w http.ResponseWriter, r *http.Request) {
-			_, _ = fmt.Fprintf(w, "v%d %s %s", i+1, r.Host, r.RemoteAddr)
+			_, _ = fmt.Fprintf(w, "v%d %s %s %s", i+1, r.Host, r.RemoteAddr, r.Header.Get("X-Forwarded-Proto"))
 		})
 	}
 	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddrs[0], []uint16{leavingHTTP, leavingTLS, leavingTCP})
@@ -162,7 +162,9 @@ func TestWaypoint(t *testing.T) {
 		{"by HBONE", w.hbone},
 		{"who it stands before, and nothing else", w.elsewhere},
 		{"to a host outside", w.outside},
+		{"beside what neighbours registered", w.neighbours},
 		{"no way around policies of what leaves", w.noWayAround},
+		{"in from outside", w.fromOutside},
 		{"past it, by a rule's mutual TLS", w.asked},
 		{"its pod is gone", w.gone},
 	})
@@ -196,7 +198,7 @@ func (w *waypointTest) routes(t *testing.T) {
 	w.answers(t, 200, "v1 ", "/")
 	w.answers(t, 200, "v2 ", "/", "try: v2")
 	_, text, err := w.ask(w.ctx, "/")
-	if fields := strings.Fields(text); err != nil || len(fields) != 3 || !strings.HasPrefix(fields[2], waypointAddr.String()+":") {
+	if fields := strings.Fields(text); err != nil || len(fields) != 4 || !strings.HasPrefix(fields[2], waypointAddr.String()+":") || fields[3] != "http" {
 		t.Errorf("the app was asked by %q (%v), want the waypoint %s", text, err, waypointAddr)
 	}
 	if status, text, err := w.alpha.at(strangerVIP).get(w.ctx, 10*time.Second, "stranger.gamma.svc.cluster.local", frontedHTTP, "/", nil); err == nil && status == 200 {
@@ -340,10 +342,12 @@ func (w *waypointTest) gone(t *testing.T) {
 		t.Errorf("a host outside: %d %q (%v)", status, text, err)
 	}
 	w.leaves(t, "without the waypoint", false)
+	w.comesIn(t, 503, waypointAddr, "/")
 	w.write(t, "waypoint-pod.yaml", waypointPod)
 	if err := w.pod.Restart(w.ctx, true); err != nil {
 		t.Fatal(err)
 	}
 	w.answers(t, 200, "v1 ", "/")
 	w.leaves(t, "with the waypoint again", true)
+	w.comesIn(t, 200, waypointAddr, "/")
 }

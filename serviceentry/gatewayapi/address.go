@@ -19,6 +19,9 @@ func Addresses(spec *gatewayv1.GatewaySpec) (out []string) {
 
 // addressProblem is what of a Gateway's addresses nobody could be asked for. Whether one can be used the load balancer says.
 func addressProblem(spec *gatewayv1.GatewaySpec) Problem {
+	if IsEgress(spec.GatewayClassName) {
+		return egressAddressProblem(spec)
+	}
 	for i, a := range spec.Addresses {
 		unsupported := func(why string) Problem {
 			return Problem{string(gatewayv1.GatewayReasonUnsupportedAddress), fmt.Sprintf("addresses[%d]: %s %s", i, a.Value, why)}

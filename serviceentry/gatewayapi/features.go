@@ -29,9 +29,9 @@ var Unclaimed = map[features.FeatureName]string{
 // Features are all that are claimed, in order of their names.
 func Features() []features.FeatureName { return claimedOf(slices.Concat(ofGateways, ofMesh)) }
 
-// ClassFeatures are what the GatewayClass of a name says of itself: a waypoint's has none of Gateways.
+// ClassFeatures are what the GatewayClass of a name says of itself: a waypoint's, and an egress gateway's, has none of Gateways for what comes in.
 func ClassFeatures(class string) (out []gatewayv1.SupportedFeature) {
-	if IsWaypoint(gatewayv1.ObjectName(class)) {
+	if name := gatewayv1.ObjectName(class); IsWaypoint(name) || IsEgress(name) {
 		return nil
 	}
 	for _, f := range claimedOf(ofGateways) {

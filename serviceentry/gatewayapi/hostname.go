@@ -27,7 +27,7 @@ func (r Route) hostname(b gatewayv1.BackendObjectReference) (route.Destination, 
 	none := func(reason gatewayv1.RouteConditionReason, why string) (route.Destination, Problem) {
 		return route.Destination{}, Problem{string(reason), "backendRefs: Hostname " + string(b.Name) + " " + why}
 	}
-	service, of := strings.CutSuffix(name, ".svc.cluster.local")
+	service, of := strings.CutSuffix(name, clusterDomain)
 	switch {
 	case r.Kind == "UDPRoute":
 		return none(gatewayv1.RouteReasonInvalidKind, "is no Service, which what comes by UDP is led to")

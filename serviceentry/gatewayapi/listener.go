@@ -113,6 +113,10 @@ func listener(w World, g, o *config.Object, spec *gatewayv1.GatewaySpec, in *gat
 			}
 		}
 	}
+	if IsEgress(spec.GatewayClassName) {
+		l.egress(spec, in)
+		return l
+	}
 	switch l.Protocol {
 	case gatewayv1.HTTPProtocolType, gatewayv1.TCPProtocolType, gatewayv1.UDPProtocolType:
 	case gatewayv1.HTTPSProtocolType, gatewayv1.TLSProtocolType:

@@ -77,7 +77,32 @@ type Attachment struct {
 	Service types.NamespacedName // or a Service
 	Refs    []string             // the listeners of the Gateway at which it counts
 	Port    uint32               // the one of the Service; 0: all that speak what the route is about
+	Egress  bool                 // the Gateway is an egress gateway: that of a Service, or the mesh's own,
+	Stands  types.NamespacedName // where that has no name,
+	Leaves  []Leaving            // and by it these leave
 	Problem                      // why it counts nowhere
+}
+
+// Way is where the proxies that follow a route lead.
+type Way uint8
+
+// The ways: into the mesh, from pods, and out of it.
+const (
+	Into Way = iota
+	FromPods
+	Outside
+)
+
+// Way is that of a parent.
+func (a Attachment) Way() Way {
+	switch {
+	case a.Egress:
+		return Outside
+	case a.OfMesh():
+		return FromPods
+	default:
+		return Into
+	}
 }
 
 // OfMesh says whether the parent is a Service: what goes from pod to pod.
@@ -100,8 +125,16 @@ func (r Route) Attach(w World) (out []Attachment) {
 		if g == nil {
 			continue
 		}
+		if spec := g.Spec.(*gatewayv1.GatewaySpec); IsEgress(spec.GatewayClassName) {
+			a.Egress = true
+			a.Stands, _ = EgressService(spec)
+		}
 		if a.Problem = unsupported; !a.Is() {
-			a.attach(w, r, Listeners(w, g))
+			listeners := Listeners(w, g)
+			a.attach(w, r, listeners)
+			if a.Egress {
+				a.leaving(r, listeners, out)
+			}
 		}
 		out = append(out, a)
 	}
@@ -207,8 +240,11 @@ func (r Route) HostOf(b gatewayv1.BackendObjectReference) string {
 
 // Destination reads a backend that a route names. Its Host is empty where the Problem says why requests for it fail. Pods are led by their
 // own proxies, which reach what they would reach anyway: no grant is asked for that.
-func (r Route) Destination(w World, b gatewayv1.BackendObjectReference, fromPods bool) (route.Destination, Problem) {
-	if IsHostname(b) {
+func (r Route) Destination(w World, b gatewayv1.BackendObjectReference, way Way) (route.Destination, Problem) {
+	switch {
+	case way == Outside:
+		return r.outside(b)
+	case IsHostname(b):
 		return r.hostname(b)
 	}
 	name := r.BackendOf(b)
@@ -217,7 +253,7 @@ func (r Route) Destination(w World, b gatewayv1.BackendObjectReference, fromPods
 	switch {
 	case to.group != "" || to.kind != "Service":
 		return route.Destination{}, Problem{string(gatewayv1.RouteReasonInvalidKind), "backendRefs: " + to.kind + " " + to.name + " is no Service, and no Hostname of " + hostnameGroup}
-	case !fromPods && !granted(w, from, to):
+	case way != FromPods && !granted(w, from, to):
 		return route.Destination{}, Problem{string(gatewayv1.RouteReasonRefNotPermitted), "backendRefs: no ReferenceGrant in namespace " + to.namespace + " lets it name Service " + to.name}
 	case b.Port == nil:
 		return route.Destination{}, Problem{string(gatewayv1.RouteReasonUnsupportedValue), "backendRefs: Service " + to.name + " is named without a port"}
@@ -225,19 +261,19 @@ func (r Route) Destination(w World, b gatewayv1.BackendObjectReference, fromPods
 	return route.Destination{Host: route.FullName(to.name, to.namespace), Port: uint32(*b.Port)}, Problem{}
 }
 
-// Routes makes what it says neutral, for the listeners of refs.
-func (r Route) Routes(w World, refs []string) route.Routes {
-	return r.routes(w, route.Where{Gateways: refs}, false)
+// Routes makes what it says neutral, for the listeners of refs, which lead that way.
+func (r Route) Routes(w World, refs []string, way Way) route.Routes {
+	return r.routes(w, route.Where{Gateways: refs}, way)
 }
 
 // ServiceRoutes makes what it says neutral, for pods that ask for a Service.
 func (a Attachment) ServiceRoutes(w World, r Route) route.Routes {
-	return r.routes(w, route.Where{Gateways: []string{route.Mesh}, Port: a.Port}, true)
+	return r.routes(w, route.Where{Gateways: []string{route.Mesh}, Port: a.Port}, FromPods)
 }
 
-func (r Route) routes(w World, where route.Where, fromPods bool) route.Routes {
+func (r Route) routes(w World, where route.Where, way Way) route.Routes {
 	return route.ParseGatewayAPI(r.Object, where, func(b gatewayv1.BackendObjectReference) route.Destination {
-		d, _ := r.Destination(w, b, fromPods)
+		d, _ := r.Destination(w, b, way)
 		return d
 	})
 }

@@ -78,7 +78,7 @@ func (p Problem) Is() bool { return p.Reason != "" }
 func IsOurs(w World, class gatewayv1.ObjectName) bool {
 	o := w.Object(config.Key{Kind: config.KindGatewayClass, Name: string(class)})
 	if o == nil {
-		return class == DefaultClass || IsWaypoint(class)
+		return class == DefaultClass || IsWaypoint(class) || IsEgress(class)
 	}
 	return o.Spec.(*gatewayv1.GatewayClassSpec).ControllerName == Controller
 }

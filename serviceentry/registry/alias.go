@@ -28,7 +28,7 @@ func aliasFrom(o *config.Object, defaultExportTo []string) *Alias {
 	}
 	return &Alias{
 		Ref: Ref{o.Namespace, o.Name}, Target: CanonicalHost(spec.Spec.ExternalName), Source: o.Key,
-		ExportTo: exportTo(splitList(o.Annotations["networking.istio.io/exportTo"]), o.Namespace, defaultExportTo),
+		ExportTo: exportTo(splitList(o.Annotations[exportAnnotation]), o.Namespace, defaultExportTo),
 	}
 }
 

@@ -132,6 +132,10 @@ func (b *batch) noteUses(o *config.Object, uses bool) {
 	for _, key := range named.Objects(o) {
 		x.within.note(key.Namespace, o.Key, uses)
 	}
+	if spec, of := o.Spec.(*gatewayv1.GatewaySpec); of && gatewayapi.IsEgress(spec.GatewayClassName) {
+		named, _ := gatewayapi.EgressService(spec)
+		x.backed.note(b.next.StandsFor(named).Host(), o.Key, uses) // whether it is there is told
+	}
 	r, is := gatewayapi.RouteOf(o)
 	if !is {
 		return
@@ -213,7 +217,7 @@ func (b *batch) fromKubeGateway(w world, key config.Key) *Gateway {
 	if o == nil {
 		return nil
 	}
-	if spec := o.Spec.(*gatewayv1.GatewaySpec); !gatewayapi.IsOurs(w, spec.GatewayClassName) || gatewayapi.Unacceptable(spec).Is() || gatewayapi.IsWaypoint(spec.GatewayClassName) {
+	if spec := o.Spec.(*gatewayv1.GatewaySpec); !gatewayapi.IsOurs(w, spec.GatewayClassName) || gatewayapi.Unacceptable(spec).Is() || gatewayapi.IsWaypoint(spec.GatewayClassName) || gatewayapi.IsEgress(spec.GatewayClassName) {
 		return nil
 	}
 	g := &Gateway{Key: key, Revision: o.Revision, Created: o.Created, Selector: map[string]string{gatewayapi.GatewayLabel: key.Name}, Hash: o.Hash}
@@ -276,6 +280,12 @@ func (b *batch) makeRoute(w world, key config.Key) {
 	x := &b.index.virtual
 	was := x.made[key]
 	is := b.fromRoute(w, key)
+	switch {
+	case is != nil && len(is.Leaves) > 0:
+		b.register(key, b.asEntries(b.objects[key], is.Leaves))
+	case len(b.hostsOf[key]) > 0:
+		b.register(key, nil)
+	}
 	if was != nil && is != nil && was.Hash == is.Hash {
 		return
 	}
@@ -293,10 +303,13 @@ func (b *batch) fromRoute(w world, key config.Key) *VirtualService {
 	}
 	r, _ := gatewayapi.RouteOf(o)
 	v := &VirtualService{Key: key, Revision: o.Revision, Created: o.Created, Hosts: slices.Clone(r.Hostnames), ExportTo: ExportTo{All: true}}
+	attached := r.Attach(w)
 	gateways := false
-	for _, p := range r.Attach(w) {
+	refs := map[gatewayapi.Way][]string{}
+	for _, p := range attached {
 		gateways = gateways || !p.OfMesh()
 		v.Gateways = append(v.Gateways, p.Refs...)
+		refs[p.Way()] = append(refs[p.Way()], p.Refs...)
 	}
 	if !gateways {
 		return nil
@@ -306,7 +319,13 @@ func (b *batch) fromRoute(w world, key config.Key) *VirtualService {
 	if len(v.Hosts) == 0 {
 		v.Hosts = []string{"*"}
 	}
-	v.Routes = r.Routes(w, v.Gateways)
+	v.Leaves = b.letsOutBy(attached)
+	for _, way := range [...]gatewayapi.Way{gatewayapi.Into, gatewayapi.Outside} {
+		if of := refs[way]; len(of) > 0 {
+			slices.Sort(of)
+			v.Routes = v.And(r.Routes(w, slices.Compact(of), way))
+		}
+	}
 	return v.seal()
 }
 

@@ -29,7 +29,7 @@ func joinPorts(list []*Service) {
 
 // joins says whether two registrations of one host belong together.
 func (s *Service) joins(o *Service) bool {
-	return s.Source.Kind == config.KindServiceEntry && o.Source.Kind == s.Source.Kind &&
+	return registers(s.Source.Kind) && registers(o.Source.Kind) &&
 		s.Namespace == o.Namespace && s.External == o.External && s.Resolution == o.Resolution && s.Exit == o.Exit && s.Waypoint == o.Waypoint &&
 		s.ExportTo.All == o.ExportTo.All && slices.Equal(s.ExportTo.Namespaces, o.ExportTo.Namespaces) &&
 		slices.Equal(s.Addresses, o.Addresses) && slices.Equal(s.SANs, o.SANs) &&

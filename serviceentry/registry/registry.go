@@ -115,8 +115,11 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 		b.askedAgain[key] = true
 	}
 	for key := range r.hostsOf {
-		b.dirty[key] = true // exits and visibility may follow the settings
+		if !isRoute(key.Kind) {
+			b.dirty[key] = true // exits and visibility may follow the settings
+		}
 	}
+	b.remakeEgress()
 	for _, p := range b.next.policies[cfg.RootNamespace] {
 		b.dirty[p.Key] = true // so may which policies let something out
 	}
@@ -364,11 +367,6 @@ func (b *batch) repopulate(selecting map[config.Key]bool) {
 
 // rebuild makes an object's services again and marks the hosts that differ.
 func (b *batch) rebuild(key config.Key) {
-	for _, host := range b.hostsOf[key] {
-		b.touched[host] = true
-		b.replace(host, key, nil)
-	}
-	delete(b.hostsOf, key)
 	if key.Kind == config.KindService {
 		maps.Copy(b.remade, b.index.gatewayAPI.parents[key])
 	}
@@ -376,6 +374,16 @@ func (b *batch) rebuild(key config.Key) {
 	if key.Kind == config.KindServiceEntry {
 		b.noteLeader(key, leaderOf(services))
 	}
+	b.register(key, services)
+}
+
+// register puts an object's services in the place of those that it had, and marks the hosts of both.
+func (b *batch) register(key config.Key, services []*Service) {
+	for _, host := range b.hostsOf[key] {
+		b.touched[host] = true
+		b.replace(host, key, nil)
+	}
+	delete(b.hostsOf, key)
 	for _, s := range services {
 		b.touched[s.Host] = true
 		b.replace(s.Host, key, s)

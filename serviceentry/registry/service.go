@@ -44,6 +44,7 @@ type Port struct {
 	Explicit   bool // the user wrote a targetPort
 	Named      bool `json:",omitzero"` // the user wrote its name: each pod has a number for it
 	Protocol   Protocol
+	Routed     bool `json:",omitzero"` // only a route leads to it, see WithRouted
 	// From is the object that registered the port, where that is not the service's own Source.
 	From config.Key `json:",omitzero"`
 	// Revision is that object's.
@@ -195,8 +196,8 @@ func (s *Service) RevisionOf(p Port) string {
 	return s.Revision
 }
 
-// entry says whether the service is what a ServiceEntry registers, or stands for one.
-func (s *Service) entry() bool { return s.Source.Kind == config.KindServiceEntry || s.Unregistered }
+// entry says whether the service is what a ServiceEntry registers, or a route instead of one, or stands for one.
+func (s *Service) entry() bool { return registers(s.Source.Kind) || s.Unregistered }
 
 // compare orders services of one host by who wins where several are visible: the oldest object, then the
 // names. (A namespace's own service wins over all others; see Snapshot.Visible.)

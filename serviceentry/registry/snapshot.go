@@ -1,7 +1,9 @@
 package registry
 
 import (
+	"cmp"
 	"iter"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -85,6 +87,8 @@ type KubeService struct {
 	Ports    []Port
 	Outside  []netip.Addr // where it is reached from outside of the cluster
 	Waypoint Ref          // the one that it asks for; see Snapshot.Waypoint
+	// Ingressed says that ingress gateways go by its waypoint, too; see Snapshot.IngressWaypoint.
+	Ingressed bool
 	// Untranslated says that Gateway objects do not mean its ports: they name what its pods listen at themselves.
 	Untranslated bool
 }
@@ -280,6 +284,18 @@ func (s *Snapshot) SharedExitsIn(ns string) []Ref {
 		out = append(out, def)
 	}
 	slices.SortFunc(out, func(a, b Ref) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// SharedExits gives the gateways that stand for everybody, wherever they are, in order.
+func (s *Snapshot) SharedExits() []Ref {
+	out := slices.Collect(maps.Keys(s.shared))
+	if def := Ref(s.Mesh.DefaultGateway); !def.IsZero() && s.shared[def] == 0 {
+		out = append(out, def)
+	}
+	slices.SortFunc(out, func(a, b Ref) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 	return out
 }
 

@@ -152,7 +152,7 @@ func (b *batch) specialOf(host string, list []*Service) map[string]bool {
 	}
 	names := clusterNames{kubeServices{b.kube.Keyed}, b.next.Mesh.RootNamespace}
 	for _, s := range list {
-		if together || names.has(s, "") || (s.Source.Kind == config.KindServiceEntry && s.Namespace != names.root && (s.unusual() || len(s.Addresses) > 0)) {
+		if together || names.has(s, "") || (registers(s.Source.Kind) && s.Namespace != names.root && (s.unusual() || len(s.Addresses) > 0)) {
 			special = with(special, s.Namespace)
 		}
 	}

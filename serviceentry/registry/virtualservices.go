@@ -110,10 +110,8 @@ func (b *batch) noteVirtual(v *VirtualService, there bool) {
 	if there {
 		by = +1
 	}
-	if !v.ofGatewayAPI() { // whose hosts are not looked up: no sidecar follows it
-		for _, host := range v.Hosts {
-			b.putVirtual(host, v, there)
-		}
+	for _, host := range v.lookedUp() {
+		b.putVirtual(host, v, there)
 	}
 	for host := range v.ends {
 		b.index.virtual.leadTo.note(host, v.Key, there)
@@ -147,6 +145,20 @@ func (b *batch) putVirtual(host string, v *VirtualService, there bool) {
 	b.touchCovered(host)
 }
 
+// lookedUp are the hosts by which it is found. Those of routes for ingress gateways are not looked up: neither sidecars nor exits follow them.
+func (v *VirtualService) lookedUp() []string {
+	if !v.ofGatewayAPI() {
+		return v.Hosts
+	}
+	var out []string
+	for _, l := range v.Leaves {
+		if !slices.Contains(out, l.Host) {
+			out = append(out, l.Host)
+		}
+	}
+	return out
+}
+
 // followDestinations marks the hosts that are led to others which this batch touched.
 func (b *batch) followDestinations() {
 	if len(b.index.virtual.leadTo) == 0 {
@@ -158,10 +170,7 @@ func (b *batch) followDestinations() {
 	}
 	for key := range again {
 		b.askedAgain[key] = true
-		if b.index.virtual.made[key].ofGatewayAPI() {
-			continue
-		}
-		for _, host := range b.index.virtual.made[key].Hosts {
+		for _, host := range b.index.virtual.made[key].lookedUp() {
 			b.covered(host, func(host string) {
 				if list, _ := b.hosts.Get(host); len(list) > 0 {
 					b.touched[host] = true
@@ -183,10 +192,7 @@ func (b *batch) touchBound(g *Gateway) {
 			for host := range v.ends {
 				b.beside[host] = true // nothing of its own differs
 			}
-			if v.ofGatewayAPI() {
-				continue
-			}
-			for _, host := range v.Hosts {
+			for _, host := range v.lookedUp() {
 				b.touchCovered(host)
 			}
 		}

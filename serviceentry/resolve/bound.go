@@ -17,6 +17,8 @@ type Bound struct {
 	TLS    []route.L4
 	TCP    []route.L4
 	Ends   map[string]Reach // by their names
+	// Listed are, by port, what routes of the Gateway API lead there; the clients' own VirtualServices of requests come before.
+	Listed map[uint32]Listed
 }
 
 // bound gathers the VirtualServices that lead from the gateway to a registration: those of the host's or the root namespace first,
@@ -26,6 +28,7 @@ func (e Exit) bound(svc *registry.Service) (out []Bound) {
 		return nil
 	}
 	gateways := e.snap.GatewaysSelecting(e.gateway)
+	listed, routes := e.listed(svc)
 	clients := []string{""}
 	for _, g := range gateways {
 		for _, ns := range e.snap.BoundClients(svc, g.Key) {
@@ -36,7 +39,16 @@ func (e Exit) bound(svc *registry.Service) (out []Bound) {
 	}
 	slices.Sort(clients)
 	for _, client := range clients {
-		if b, ok := e.boundFor(svc, client, gateways); ok {
+		b, ok := e.boundFor(svc, client, gateways)
+		if b.Listed = listed; len(listed) > 0 && (ok || client == "") {
+			ok, b.By = true, append(b.By, routes...)
+			for _, v := range routes {
+				for host := range v.Ends() {
+					b.Ends[host] = e.reach(v, svc, host, &b)
+				}
+			}
+		}
+		if ok {
 			out = append(out, b)
 		}
 	}
@@ -58,7 +70,7 @@ func (e Exit) boundFor(svc *registry.Service, client string, gateways []*registr
 			b.TLS = append(b.TLS, anywhere(route.L4At(v.TLS, opaque))...)
 			b.TCP = append(b.TCP, anywhere(route.L4At(v.TCP, opaque))...)
 			for host := range v.Ends() {
-				b.Ends[host] = e.reach(v, svc, host)
+				b.Ends[host] = e.reach(v, svc, host, &b)
 			}
 		}
 	}
@@ -86,8 +98,8 @@ func (e Exit) placeAt(g *registry.Gateway, v *registry.VirtualService, svc *regi
 	return p
 }
 
-// reach finds a destination of a VirtualService as the gateway reaches it: what leaves by this gateway, and nothing else.
-func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, host string) Reach {
+// reach finds a destination of a VirtualService, or of a route, as the gateway reaches it: what leaves by this gateway, and nothing else.
+func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, host string, b *Bound) Reach {
 	own := e.attached(e.snap.Services(host))
 	to := svc
 	if host != svc.Host {
@@ -98,11 +110,18 @@ func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, host stri
 		}
 		to = own[i]
 	}
+	registered := to
+	if to.Namespace == v.Key.Namespace && slices.ContainsFunc(v.Leaves, func(l registry.LetOut) bool { return l.Host == host && l.Exit == e.gateway }) {
+		to = to.WithRouted(b.named(host))
+	}
 	reg := e.plain(to)
 	r := Reach{Service: to, Rule: reg.Rule, Far: reg.Far, Rows: map[uint32]*ExitRow{}}
 	r.Wrapped = e.snap.FarEnd(to.Read(), reg.Rule, e.place)
 	all := make([]Registration, len(own))
 	for i, s := range own {
+		if s.Source == registered.Source {
+			s = to
+		}
 		all[i] = e.plain(s)
 	}
 	for _, port := range to.Ports {
@@ -116,15 +135,20 @@ func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, host stri
 }
 
 // led says whether requests to the row follow the user's routes.
-func (r *ExitRow) led() bool { return r.Bound != nil && len(r.Bound.HTTP) > 0 }
+func (r *ExitRow) led() bool {
+	http, listed := r.follows()
+	return listed || len(http) > 0
+}
 
 // requests are the user's routes of requests to a port of the row.
 func (r *ExitRow) requests() []Route {
-	routes := userRequests(r.Bound.HTTP, r.Bound.By[0], func(d route.Destination) To { return r.to(d, Requests) })
+	http, _ := r.follows()
+	by := r.by()
+	routes := orUnrouted(userRequests(http, by, func(d route.Destination) To { return r.to(d, Requests) }), len(http), Requests, by)
 	for i := range routes {
 		routes[i].mirrorOne(r.Service.Host, r.Port.Number)
 	}
-	if r.Bound.Client == "" {
+	if r.Bound == nil || r.Bound.Client == "" {
 		return routes
 	}
 	for i := range routes {
@@ -144,7 +168,7 @@ func (r *ExitRow) l4() []route.L4 {
 	case r.Bound == nil:
 		return nil
 	case r.Port.Protocol == registry.TLS:
-		return r.Bound.TLS
+		return append(slices.Clip(r.Bound.TLS), r.Bound.Listed[r.Port.Number].TLS...)
 	default:
 		return r.Bound.TCP
 	}
@@ -152,11 +176,14 @@ func (r *ExitRow) l4() []route.L4 {
 
 // connections are those of connections; nil where the user has none for them.
 func (r *ExitRow) connections(kind Kind) []Route {
-	list := r.l4()
+	list, by := r.l4(), r.by()
+	if len(list) == 0 && r.Service.ByRoute(r.Port) {
+		return []Route{{For: kind, Does: Unrouted, By: by.Key, Revision: by.Revision}}
+	}
 	if len(list) == 0 {
 		return nil
 	}
-	out := userConnections(list, r.Bound.By[0], Anyhow, func(d route.Destination) To { return r.to(d, Connections) })
+	out := userConnections(list, by, Anyhow, func(d route.Destination) To { return r.to(d, Connections) })
 	for i := range out {
 		out[i].For = kind
 	}
@@ -166,7 +193,7 @@ func (r *ExitRow) connections(kind Kind) []Route {
 // to is a destination of what came for the row.
 func (r *ExitRow) to(d route.Destination, kind Kind) To {
 	reach := r.Bound.Ends[d.Host]
-	by := Route{By: r.Bound.By[0].Key, Revision: r.Bound.By[0].Revision}
+	by := Route{By: r.by().Key, Revision: r.by().Revision}
 	t := To{Reach: &reach, Subset: d.Subset}
 	svc := reach.Service
 	if svc == nil {

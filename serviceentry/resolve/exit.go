@@ -83,7 +83,7 @@ func (e Exit) leaving(host string) []*registry.Service {
 		return e.attached(e.snap.Services(host))
 	}
 	if svc := e.snap.LeavingFor(host, e.place.Namespace); svc != nil && svc.External {
-		return []*registry.Service{svc}
+		return []*registry.Service{svc.WithoutRoutes()} // which count at egress gateways
 	}
 	return nil
 }

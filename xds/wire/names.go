@@ -130,6 +130,15 @@ func WrappedCluster(port uint32, host, to, namespace string) string {
 	return SubsetName(port, subset, to)
 }
 
+// RoutedCluster is the name of a cluster for a port of a host that nobody gets to but by the routes of a namespace which let the host out; TLS
+// or not is spoken there for requests.
+func RoutedCluster(port uint32, host, to, namespace string, tls bool) string {
+	if tls {
+		return WrappedCluster(port, host, to, "wrapped_"+namespace)
+	}
+	return WrappedCluster(port, host, to, "routed_"+namespace)
+}
+
 // UntouchedCluster is the name of a cluster for TLS that goes on as it is, at a port for which a proxy speaks TLS otherwise.
 func UntouchedCluster(port uint32, subset, host string) string {
 	return SubsetName(port, "untouched."+subset, host)

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +41,8 @@ func TestEnforcement(t *testing.T) {
 		{"nobody is there", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision}}, "False", "NoProxies"},
 		{"one is behind", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 1, Behind: "x"}}, "False", "Behind"},
 		{"a replica says nothing", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}, Unheard: "sallyport-2"}, "False", "Behind"},
+		{"one refuses it", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 1, Behind: "x", Refuses: "x", Refusal: "odd\nthing"}}, "False", "Refused"},
+		{"a gateway's pod is not connected", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}, Absent: "10.0.0.2 of istio-system/gw"}, "False", "GatewayNotConnected"},
 		{"all have it", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}}, "True", "Enforced"},
 		{"observed", read(policy + ", mode: Observe}"), enforcing{Enforcement: serve.Enforcement{Revision: read(policy + ", mode: Observe}").Revision, Selected: 2, Current: 2}}, "False", "Observed"},
 	} {
@@ -49,6 +52,15 @@ func TestEnforcement(t *testing.T) {
 		}
 		if got.Status != c.status || got.Reason != c.reason || (got.Type != condition.Enforced) != (c.status == "") {
 			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// TestRefusalIsQuoted: a proxy's words are bounded, on one line, and nothing that a terminal would do.
+func TestRefusalIsQuoted(t *testing.T) {
+	for said, want := range map[string]string{"": "its words are about", "odd\n\tthing \x1b[2J\xff": `"odd thing \x1b[2J"`, strings.Repeat("é", 600): `é..."`} {
+		if got := refusal(said); !strings.Contains(got, want) || len(got) > maxRefusal+2 {
+			t.Errorf("%q is said as %s", said, got)
 		}
 	}
 }
@@ -66,10 +78,11 @@ func TestSum(t *testing.T) {
 		silent map[string]error
 		want   enforcing
 	}{
-		{"alone", nil, nil, enforcing{serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, ""}},
-		{"two", []replicas.Said{other("b", serve.Enforcement{Revision: "r", Selected: 2, Current: 1, Behind: "x"})}, nil, enforcing{serve.Enforcement{Revision: "r", Selected: 3, Current: 2, Behind: "x"}, ""}},
-		{"at another edition", []replicas.Said{other("b", serve.Enforcement{Revision: "old", Selected: 2, Current: 2})}, nil, enforcing{serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, "b"}},
-		{"silent", nil, map[string]error{"b": context.DeadlineExceeded, "a": context.DeadlineExceeded}, enforcing{serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, "a"}},
+		{"alone", nil, nil, enforcing{Enforcement: serve.Enforcement{Revision: "r", Selected: 1, Current: 1}}},
+		{"two", []replicas.Said{other("b", serve.Enforcement{Revision: "r", Selected: 2, Current: 1, Behind: "x"})}, nil, enforcing{Enforcement: serve.Enforcement{Revision: "r", Selected: 3, Current: 2, Behind: "x"}}},
+		{"one refuses", []replicas.Said{other("b", serve.Enforcement{Revision: "r", Selected: 1, Behind: "x", Refuses: "x", Refusal: "odd"})}, nil, enforcing{Enforcement: serve.Enforcement{Revision: "r", Selected: 2, Current: 1, Behind: "x", Refuses: "x", Refusal: "odd"}}},
+		{"at another edition", []replicas.Said{other("b", serve.Enforcement{Revision: "old", Selected: 2, Current: 2})}, nil, enforcing{Enforcement: serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, Unheard: "b"}},
+		{"silent", nil, map[string]error{"b": context.DeadlineExceeded, "a": context.DeadlineExceeded}, enforcing{Enforcement: serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, Unheard: "a"}},
 	} {
 		if got := sum(own, c.said, c.silent)[key]; got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)

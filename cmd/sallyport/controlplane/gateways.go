@@ -24,7 +24,7 @@ import (
 
 // gatewayClasses are the names of the GatewayClasses that are made where they are missing.
 func gatewayClasses() []string {
-	out := []string{gatewayapi.DefaultClass}
+	out := []string{gatewayapi.DefaultClass, string(gatewayapi.EgressClass)}
 	for _, c := range gatewayapi.WaypointClasses {
 		out = append(out, string(c))
 	}
@@ -77,7 +77,11 @@ func (p *plane) standard(s *registry.Snapshot, key config.Key) any {
 	if !ours {
 		return nil
 	}
-	asked := gatewayapi.Addresses(s.World().Object(key).Spec.(*gatewayv1.GatewaySpec))
+	spec := s.World().Object(key).Spec.(*gatewayv1.GatewaySpec)
+	if gatewayapi.IsEgress(spec.GatewayClassName) {
+		return told // for which nothing is deployed
+	}
+	asked := gatewayapi.Addresses(spec)
 	if c := p.cluster; c != nil && c.deployed != nil {
 		state, _ := c.gateways.get(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 		place(&told, state, asked)
@@ -159,6 +163,9 @@ func (c *cluster) keepGateways(p *plane) (*deploy.Keeper, error) {
 	return deploy.New(c.REST, deploy.Options{
 		Logger: p.log, Controller: condition.Controller, Classes: gatewayClasses(),
 		Render: func(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet) ([]deploy.Object, error) {
+			if gatewayapi.IsEgress(g.Spec.GatewayClassName) {
+				return nil, nil // it stands for an egress gateway that is there
+			}
 			o, err := render(g, sets, settings)
 			return []deploy.Object{o.ServiceAccount, o.Deployment, o.Service}, err
 		},

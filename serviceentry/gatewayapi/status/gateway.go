@@ -70,6 +70,9 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 		accepted = condition(accepted.Type, "", p)
 		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid), p.Message
 	}
+	if spec := o.Spec.(*gatewayv1.GatewaySpec); gatewayapi.IsEgress(spec.GatewayClassName) {
+		standing(s, spec, &out, &programmed)
+	}
 	resolved := condition(string(gatewayv1.GatewayConditionResolvedRefs), string(gatewayv1.GatewayReasonResolvedRefs), clientCertificate(s, w, o))
 	out.Conditions = []metav1.Condition{accepted, programmed, resolved}
 	if gatewayapi.Unverified(o.Spec.(*gatewayv1.GatewaySpec)) {
@@ -79,6 +82,25 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 		})
 	}
 	return out, true
+}
+
+// standing tells of an egress Gateway by which Service it is reached, or that there is none.
+func standing(s *registry.Snapshot, spec *gatewayv1.GatewaySpec, out *gatewayv1.GatewayStatus, programmed *metav1.Condition) {
+	named, _ := gatewayapi.EgressService(spec)
+	ref := s.StandsFor(named)
+	_, there := s.KubeService(ref)
+	switch {
+	case programmed.Status != metav1.ConditionTrue:
+	case there:
+		kind := gatewayv1.HostnameAddressType
+		out.Addresses = []gatewayv1.GatewayStatusAddress{{Type: &kind, Value: ref.Host()}}
+	case ref.IsZero():
+		programmed.Status, programmed.Reason = metav1.ConditionFalse, string(gatewayv1.GatewayReasonAddressNotUsable)
+		programmed.Message = "addresses: the mesh has no egress gateway of its own (sallyport.defaultGateway): name one's Service"
+	default:
+		programmed.Status, programmed.Reason = metav1.ConditionFalse, string(gatewayv1.GatewayReasonAddressNotUsable)
+		programmed.Message = "addresses: there is no Service " + ref.String() + ", so nothing leaves by it"
+	}
 }
 
 // clientCertificate says what is wrong with the one that a Gateway shows to backends.

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -24,11 +25,11 @@ func Route(s *registry.Snapshot, key config.Key) (gatewayv1.RouteStatus, bool) {
 	}
 	out := gatewayv1.RouteStatus{Parents: []gatewayv1.RouteParentStatus{}}
 	for _, a := range r.Attach(w) {
-		refs := references(s, w, r, a.OfMesh())
+		refs := references(s, w, r, a)
 		out.Parents = append(out.Parents, gatewayv1.RouteParentStatus{
 			ParentRef: a.Parent, ControllerName: gatewayapi.Controller,
 			Conditions: []metav1.Condition{
-				condition(string(gatewayv1.RouteConditionAccepted), string(gatewayv1.RouteReasonAccepted), a.Problem),
+				accepted(s, key, a),
 				condition(string(gatewayv1.RouteConditionResolvedRefs), string(gatewayv1.RouteReasonResolvedRefs), refs),
 			},
 		})
@@ -36,10 +37,23 @@ func Route(s *registry.Snapshot, key config.Key) (gatewayv1.RouteStatus, bool) {
 	return out, true
 }
 
+// accepted says so, and of what is let out what of it does not count for all.
+func accepted(s *registry.Snapshot, key config.Key, a gatewayapi.Attachment) metav1.Condition {
+	c := condition(string(gatewayv1.RouteConditionAccepted), string(gatewayv1.RouteReasonAccepted), a.Problem)
+	for _, l := range a.Leaves {
+		for _, svc := range s.Services(l.Host) {
+			if svc.Source == key && svc.Withheld.Why != "" {
+				c.Message = fmt.Sprintf("%s counts in namespace %s only: %s", l.Host, key.Namespace, svc.Withheld.Why)
+			}
+		}
+	}
+	return c
+}
+
 // references is the first problem of the backends that a route names.
-func references(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route, fromPods bool) gatewayapi.Problem {
+func references(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route, a gatewayapi.Attachment) gatewayapi.Problem {
 	for _, ref := range r.Backends() {
-		d, p := r.Destination(w, ref, fromPods)
+		d, p := r.Destination(w, ref, a.Way())
 		if p.Is() {
 			return p
 		}
@@ -48,11 +62,21 @@ func references(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route, fr
 		}
 		svc := backend(s, r, ref, d.Host)
 		switch {
+		case a.Egress && slices.ContainsFunc(a.Leaves, func(l gatewayapi.Leaving) bool { return l.Host == d.Host }):
+			continue // it registers the host itself, and says where that is
 		case svc == nil && gatewayapi.IsHostname(ref):
 			return missing("is no host that namespace " + r.Object.Namespace + " sees: write a ServiceEntry for it, or export it")
 		case svc == nil:
 			return missing("is no Service that is known")
-		case svc.External && !fromPods:
+		case a.Egress:
+			if svc.External && svc.Exit == s.StandsFor(a.Stands) && !svc.Wildcard() {
+				break
+			}
+			return gatewayapi.Problem{
+				Reason:  string(gatewayv1.RouteReasonRefNotPermitted),
+				Message: fmt.Sprintf("backendRefs: %s is another host than the route lets out, and does not leave by its egress gateway as one name: name the host in hostnames, or lead to one that does", d.Host),
+			}
+		case svc.External && a.Way() == gatewayapi.Into:
 			return gatewayapi.Problem{
 				Reason:  string(gatewayv1.RouteReasonRefNotPermitted),
 				Message: fmt.Sprintf("backendRefs: %s is outside of the mesh, and Gateways lead inside; routes whose parent is a Service lead pods there", d.Host),

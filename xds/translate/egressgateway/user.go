@@ -65,9 +65,12 @@ func (r exitRow) letOut(to *resolve.To) string {
 	}
 }
 
-// clusterTo is the name of a destination's cluster: its own, or, where the gateway speaks TLS at a port that apps speak it at, one of
-// the route's.
+// clusterTo is the name of a destination's cluster: its own, or, where the gateway speaks TLS at a port that apps speak it at, or where only
+// the route leads to the port, one of the route's.
 func (r exitRow) clusterTo(t *resolve.To) string {
+	if t.Port.Routed {
+		return wire.RoutedCluster(t.Port.Number, r.Service.Host, t.Service.Host, t.Service.Namespace, t.TLS != nil)
+	}
 	if t.TLS == nil {
 		return exitRow{t.Row, r.at}.name()
 	}
@@ -87,12 +90,16 @@ func (r exitRow) wrapped() (out []*resource.Resource) {
 		for _, list := range [...][]resolve.To{route.To, route.Mirrors} {
 			for i := range list {
 				t := &list[i]
-				if t.TLS == nil || t.Closed != nil {
+				if t.TLS == nil && !t.Port.Routed || t.Closed != nil {
 					continue
 				}
+				tls, far := t.TLS, t.Wrapped
+				if tls == nil {
+					tls, far = t.Row.TLS, t.Far
+				}
 				md := envoy.Metadata(wire.RoleExternal, envoy.ConfigOf(t.Service.SourceOf(t.Port)))
-				to := farend.Options{TLS: t.TLS, Given: t.Given(), Connect: t.Rule.ConnectTimeoutFor(t.Port.Number, r.at.Connect), Traffic: t.Rule.TrafficFor(t.Port.Number), Near: r.at.Near}
-				out = append(out, farend.Cluster(r.at.clusterType(), r.clusterTo(t), asOutside(t.Service, t.Wrapped), t.Port, to, md)...)
+				to := farend.Options{TLS: tls, Given: t.Given(), Connect: t.Rule.ConnectTimeoutFor(t.Port.Number, r.at.Connect), Traffic: t.Rule.TrafficFor(t.Port.Number), Near: r.at.Near}
+				out = append(out, farend.Cluster(r.at.clusterType(), r.clusterTo(t), asOutside(t.Service, far), t.Port, to, md)...)
 			}
 		}
 	}
