@@ -36,7 +36,7 @@ func TestDifferentRoutes(t *testing.T) {
 		{rule, "shop", "*", "", false},
 		{rule, "shop", ".", "", true},
 		{rule, "bank", "*", "", true},
-		{strings.Replace(rule, "exportTo: ['TO']", "trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}", 1), "shop", "*", "", true},
+		{strings.Replace(rule, "exportTo: ['TO']", "trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}", 1), "shop", "*", "", false},
 		{strings.Replace(rule, "exportTo: ['TO']", "trafficPolicy: {tls: {mode: MUTUAL, credentialName: c}}", 1), "shop", "*", "", true},
 		{routes, "shop", "*", "", false},
 		{routes, "shop", ".", "", true},
