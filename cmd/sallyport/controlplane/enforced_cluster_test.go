@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/source/kube/condition"
@@ -156,7 +157,11 @@ func TestEnforcedInCluster(t *testing.T) {
 
 	apply("late", int64(443))
 	becomes("another one is enforced, too", "late", "Enforced")
-	seen, err := policies.Watch(t.Context(), metav1.ListOptions{})
+	listed, err := policies.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := watchtools.NewRetryWatcherWithContext(t.Context(), listed.GetResourceVersion(), policyWatch{policies})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +178,13 @@ func TestEnforcedInCluster(t *testing.T) {
 		}
 		staysEnforced(t, seen, condition.Generation(o.GetGeneration()))
 	}
+}
+
+// policyWatch begins watches anew where the API server ends one: its cache may not be as far as its store yet.
+type policyWatch struct{ dynamic.ResourceInterface }
+
+func (p policyWatch) WatchWithContext(ctx context.Context, from metav1.ListOptions) (watch.Interface, error) {
+	return p.Watch(ctx, from)
 }
 
 // staysEnforced reads what becomes of policies, until it is said of late's generation that the gateway is not connected, and holds that checkout is enforced
