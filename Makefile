@@ -73,14 +73,16 @@ lint: ## go vet, golangci-lint, and whether generated code is what its source sa
 	e2e/tools/golangci-lint run
 	e2e/tools/proto --check
 
-# What tries random things tries ten times as many without the race detector.
-RANDOM_TESTS := ./serviceentry/... ./xds/translate/... ./egress/detect ./cmd/sallyport/controlplane
+# What starts no goroutine (a test holds it to that) is tried without the race detector, which would find nothing there and takes
+# several times as long; of the rest, what tries random things tries ten times as many without it, too.
+PURE   := ./serviceentry/... ./xds/translate/...
+RANDOM := ./egress/detect ./cmd/sallyport/controlplane
 
 .PHONY: test
 test: cluster-tools tools build iceberg ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
 	go vet ./...
-	go test -race -timeout 25m $$(go list ./... | grep -v /e2e)
-	go test -timeout 25m $(RANDOM_TESTS)
+	go test -race -timeout 25m $$(go list ./... | grep -vxFf <(go list $(PURE) ./e2e/...))
+	go test -timeout 25m $(PURE) $(RANDOM)
 	for module in cmd/sallyport-iceberg e2e/issuer; do (cd $$module && go vet ./... && go test -timeout 10m ./...); done
 	go test -p 1 -timeout 25m $$(go list ./e2e/... | grep -v /e2e/incluster)
 	@if ((EUID == 0)); then $(MAKE) --no-print-directory e2e; fi
@@ -119,8 +121,13 @@ bench-dns: tools build ## The resolver beside unbound, dnsmasq and CoreDNS, into
 	bin/dnsbench -coredns "$${XDG_CACHE_HOME:-$$HOME/.cache}/sallyport/coredns-$$(. e2e/tools/versions.env && echo "$$COREDNS_VERSION")/coredns" \
 	  $$( ((EUID == 0)) && echo -realtime || echo -nice 0) -doc docs/performance-dns.md $(ARGS)
 
+.PHONY: bench-audit
+bench-audit: build ## The audit server with a log of RECORDS (3000000) over DAYS (30), into docs/performance.md, and its store beside DuckDB's appender.
+	go test -run '^$$' -bench 'Store|BareAppender' -benchtime 25x ./egress/audit/store
+	go run ./egress/audit/bench -program $(BIN)/sallyport -records $(or $(RECORDS),3000000) -days $(or $(DAYS),30) -doc docs/performance.md $(ARGS)
+
 .PHONY: demo
-demo: tools build ## Tell the story on this machine, step by step. ARGS='-keep' to look around.
+demo: tools build ## Tell the story on this machine, step by step. ARGS=-ambient: without sidecars; ARGS=-keep: to look around.
 	@go build -o bin/demo ./e2e/demo
 	@exec bin/demo $(ARGS)
 

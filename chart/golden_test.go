@@ -80,6 +80,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"meshConfig.outboundTrafficPolicy.mode=DENY":          "/meshConfig/outboundTrafficPolicy/mode",
 		"meshConfig.sallyport.defaultGateway=gateway":         "/meshConfig/sallyport/defaultGateway",
 		"meshConfig.sallyport.policy.require={why}":           "/meshConfig/sallyport/policy/require/0",
+		"audit.replicas=3":                                    "/audit/replicas",
 		"audit.retention=forever":                             "/audit/retention",
 		"audit.persistence.size=20 gigabytes":                 "/audit/persistence/size",
 		"injector.failurePolicy=Open":                         "/injector/failurePolicy",

@@ -17,11 +17,11 @@ type call struct {
 	client netip.AddrPort
 	tcp    bool
 	start  time.Time
-	held   bool                  // it came before the name table
-	known  bool                  // the name table has the name, but no addresses for it
-	means  []byte                // the name that a guess of the client's stands for; nil without a guess
-	used   bool                  // View.Use was told
-	wait   func(context.Context) // what it gave
+	held   bool                        // it came before the name table
+	known  bool                        // the name table has the name, but no addresses for it
+	means  []byte                      // the name that a guess of the client's stands for; nil without a guess
+	used   bool                        // View.Use was told
+	wait   func(context.Context) error // what it gave
 
 	filtered bool   // addresses were taken out of the answer
 	reason   string // of a denial

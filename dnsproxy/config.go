@@ -81,8 +81,9 @@ type View struct {
 	// Search are domains that clients append to what they look up: NAME.DOMAIN is answered from the table's NAME.
 	Search []string
 	// Use is told of each name that is asked for the addresses of, in lower case and wire format, or that stands for one by a search
-	// domain. What it gives is waited for before the answer; nil: nothing. It must be quick.
-	Use func(name []byte) (wait func(context.Context))
+	// domain. What it gives is waited for before the answer; nil: nothing. It must be quick. Where that ends in an error, names of the table are answered
+	// with SERVFAIL, and with the error as an extended one (RFC 8914).
+	Use func(name []byte) (wait func(context.Context) error)
 	// Policy decides about names that the table does not answer, cached or not. nil: all are forwarded. It is called
 	// for each such question: it must be quick.
 	Policy func(Question) Action

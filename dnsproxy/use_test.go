@@ -2,6 +2,8 @@ package dnsproxy
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -19,16 +21,17 @@ func TestAnswersWaitForUse(t *testing.T) {
 	var told []string
 	holds, held := make(chan struct{}), make(chan string, 10)
 	s := serve(t, Config{Upstreams: []string{a.addr}, Views: []View{{
-		Name: "app", Names: true, Search: []string{"ns.svc.cluster.local"}, Use: func(wire []byte) func(context.Context) {
+		Name: "app", Names: true, Search: []string{"ns.svc.cluster.local"}, Use: func(wire []byte) func(context.Context) error {
 			host := packet.Text(wire)
 			mu.Lock()
 			defer mu.Unlock()
 			if told = append(told, host); host == "at-once.test" {
 				return nil
 			}
-			return func(context.Context) {
+			return func(context.Context) error {
 				held <- host
 				<-holds
+				return nil
 			}
 		},
 	}}})
@@ -75,6 +78,35 @@ func TestAnswersWaitForUse(t *testing.T) {
 	defer mu.Unlock()
 	if len(told) != 5 {
 		t.Errorf("told of %q, want each question once", told)
+	}
+}
+
+// TestWhatCannotBeUsed: a registered name that cannot be used now is an error that says why; of other names nothing is said.
+func TestWhatCannotBeUsed(t *testing.T) {
+	a := startAuthority(t, "other.test. 100 IN A 192.0.2.2")
+	s := serve(t, Config{Upstreams: []string{a.addr}, Views: []View{{
+		Name: "app", Names: true, Use: func([]byte) func(context.Context) error {
+			return func(context.Context) error { return errors.New("nobody is there") }
+		},
+	}}})
+	if err := s.Names().Apply(lines("a.test"), nil); err != nil {
+		t.Fatal(err)
+	}
+	s.Names().SetReady()
+	m := ask(t, s, "app", "a.test", dns.TypeA)
+	said := ""
+	if opt := m.IsEdns0(); opt != nil {
+		for _, o := range opt.Option {
+			if e, is := o.(*dns.EDNS0_EDE); is {
+				said = fmt.Sprint(e.InfoCode, " ", e.ExtraText)
+			}
+		}
+	}
+	if m.Rcode != dns.RcodeServerFailure || said != "" && said != "14 nobody is there" {
+		t.Errorf("registered: %s, %q", show(m), said)
+	}
+	if got := show(ask(t, s, "app", "other.test", dns.TypeA)); got != "NOERROR | A 100 192.0.2.2" {
+		t.Errorf("not registered: %s", got)
 	}
 }
 

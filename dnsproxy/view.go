@@ -102,13 +102,22 @@ func (v *view) slow(ctx context.Context, c *call, out []byte) []byte {
 		}
 	}
 	if c.wait != nil {
-		c.wait(ctx)
-		c.wait = nil
+		err := c.wait(ctx)
+		if c.wait = nil; err != nil && v.registered(c) {
+			c.Said = err.Error()
+			return v.failed(c, out, packet.EDENotReady, err)
+		}
 		if answer, ok := v.quick(c, out); ok {
 			return answer
 		}
 	}
 	return v.ask(ctx, c, out)
+}
+
+// registered says whether the name is in the table.
+func (v *view) registered(c *call) bool {
+	answer, known := v.fromTable(c, nil)
+	return answer != nil || known
 }
 
 // waits says whether the answer has to wait for something that View.Use gave, once.

@@ -212,6 +212,7 @@ func (a *ambientNode) policy(t *testing.T) {
 	a.write(t, "policy.yaml", "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: closed, namespace: alpha}\n"+
 		"spec: {rules: [{name: nothing, action: Deny, hosts: [straight.ambient.test]}, {name: rest, action: Allow, hosts: ['*']}]}\n")
 	a.until(t, a.alpha, "straight.ambient.test", false)
+	enforced(a.ctx, t, a.scene, "alpha/closed", "the node's proxy and the gateway", func(selected int) bool { return selected >= 2 })
 	a.until(t, a.alpha, "free.ambient.test", true)
 	a.until(t, a.alpha, "mesh.ambient.test", true)
 	a.until(t, a.beta, "straight.ambient.test", true)

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/e2e/world"
 )
@@ -191,20 +193,32 @@ func (f *fetch) missing(ctx context.Context, row string) error {
 	return err
 }
 
-// withoutController: what was used works, and what was not, since all of it is on the pod's disk; what nobody registered stays closed. So it is
-// when the proxy, too, was killed.
+// withoutController: what was used works, since it is on the pod's disk. What was not cannot be had: it is closed, and both DNS and HTTP say why. What nobody
+// registered stays closed. So it is when the proxy, too, was killed.
 func (f *fetch) withoutController(ctx context.Context, t *testing.T, fixed *fetch) {
 	t.Helper()
-	if err := world.Within(ctx, time.Minute, func() error { return f.onDisk("80/unused-1", "80/straight.wild") }); err != nil {
+	if err := world.Within(ctx, time.Minute, func() error { return f.onDisk("80/by-host", "80/named") }); err != nil {
 		t.Fatal(err)
+	}
+	if err := f.onDisk("80/unused-1"); err == nil {
+		t.Error("what was not used is on the pod's disk")
 	}
 	if err := f.scene.Controller.Kill(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for _, when := range []string{"without a controller", "without a controller, started again"} {
 		f.leads(ctx, t, when+", what was used", "http", "named", world.GatewayAddr)
-		fixed.leads(ctx, t, when+", what was not", "http", "unused-1", world.GatewayAddr)
-		f.leads(ctx, t, when+", what was not, by its name", "https", "unused-2", world.GatewayAddr)
+		fixed.leads(ctx, t, when+", what was used by its Host", "http", "by-host", world.GatewayAddr)
+		f.leads(ctx, t, when+", what a pattern stands for", "http", "x.wild", world.GatewayAddr)
+		fixed.leads(ctx, t, when+", what is registered below it", "http", "straight.wild", world.AppAddr)
+		status, text, err := fixed.app.get(ctx, time.Minute, "unused-1"+fetchDomain, 80, "/", http.Header{})
+		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(text, "the controller does not answer") {
+			t.Errorf("%s, what was not used: %d %q (%v), want a 503 that says why", when, status, text, err)
+		}
+		fixed.closed(ctx, t, "https", "unused-2")
+		if rcode, said, err := f.app.asks(ctx, "unused-3"+fetchDomain); err != nil || rcode != dns.RcodeServerFailure || !strings.Contains(said, "the controller does not answer") {
+			t.Errorf("%s, the name of what was not used: %s %q (%v), want SERVFAIL that says why", when, dns.RcodeToString[rcode], said, err)
+		}
 		fixed.closed(ctx, t, "http", "nobody")
 		fixed.closed(ctx, t, "https", "nobody")
 		if err := f.scene.App.Restart(ctx, false); err != nil {
@@ -214,6 +228,42 @@ func (f *fetch) withoutController(ctx context.Context, t *testing.T, fixed *fetc
 	if err := f.scene.Controller.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
+	if err := world.Within(ctx, time.Minute, func() error {
+		_, err := fixed.app.try(ctx, "http", "unused-1"+fetchDomain, 80, "/")
+		return err
+	}); err != nil {
+		t.Errorf("with a controller again, what was not used: %v", err)
+	}
+}
+
+// asks has the pod's DNS say what becomes of a name, and what an extended error says of that.
+func (c caller) asks(ctx context.Context, host string) (rcode int, said string, err error) {
+	conn, err := c.host.DialContext(ctx, "udp", netip.AddrPortFrom(world.NameServerAddr, 53).String())
+	if err != nil {
+		return 0, "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return 0, "", err
+	}
+	m := new(dns.Msg).SetQuestion(dns.Fqdn(host), dns.TypeA)
+	m.SetEdns0(1232, false)
+	wire := &dns.Conn{Conn: conn}
+	if err := wire.WriteMsg(m); err != nil {
+		return 0, "", err
+	}
+	got, err := wire.ReadMsg()
+	if err != nil {
+		return 0, "", err
+	}
+	if opt := got.IsEdns0(); opt != nil {
+		for _, o := range opt.Option {
+			if e, is := o.(*dns.EDNS0_EDE); is {
+				said += e.ExtraText
+			}
+		}
+	}
+	return got.Rcode, said, nil
 }
 
 // onDisk says whether the pod's agent has written rows down. It takes its time for that, and what comes by kill -9 before is

@@ -151,6 +151,7 @@ func (w *waypointTest) noWayAround(t *testing.T) {
 	}); err != nil {
 		t.Errorf("by HBONE, what an EgressPolicy denies: %v", err)
 	}
+	enforced(w.ctx, t, w.scene, "far/closed", "the waypoint and the gateway", func(selected int) bool { return selected >= 2 })
 	w.recorded(t, "an EgressPolicy at the waypoint", leavingHost, func(r record.Record) bool {
 		return r.Reporter == record.ReporterDestination && r.Verdict == record.Denied && strings.HasSuffix(r.Claim, "/ns/far/sa/one") && r.DecidedBy.Kind == "EgressPolicy" && r.Protocol == "http"
 	})
@@ -169,4 +170,65 @@ func (w *waypointTest) noWayAround(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.leaves(t, "without policies", true)
+}
+
+// ownHost is what alpha registers itself; somebody older in the waypoint's namespace does, too, and would have it denied to all.
+const ownHost = "own.waypoint.test"
+
+const ownObjects = `apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: own, namespace: alpha, labels: {istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: beta}}
+spec:
+  hosts: [own.waypoint.test]
+  location: MESH_EXTERNAL
+  resolution: DNS
+  ports: [{number: 9686, name: http, protocol: HTTP}, {number: 9687, name: tls, protocol: TLS}, {number: 9688, name: tcp, protocol: TCP}]
+`
+
+const elderObjects = `apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: elder, namespace: beta, creationTimestamp: "2020-01-01T00:00:00Z"}
+spec:
+  hosts: [own.waypoint.test]
+  location: MESH_EXTERNAL
+  resolution: DNS
+  ports: [{number: 9686, name: http, protocol: HTTP}, {number: 9687, name: tls, protocol: TLS}, {number: 9688, name: tcp, protocol: TCP}]
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: elder, namespace: beta}
+spec: {targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: elder}], action: DENY, rules: [{}]}
+`
+
+// leavesOwn holds that what alpha registered itself is open to it.
+func (w *waypointTest) leavesOwn(t *testing.T, beside string) {
+	t.Helper()
+	for scheme, port := range leavingPorts {
+		if err := world.Within(w.ctx, 30*time.Second, func() error {
+			_, err := w.alpha.try(w.ctx, scheme, ownHost, port, "/")
+			return err
+		}); err != nil {
+			t.Errorf("%s beside %q: %v", scheme, beside, err)
+		}
+	}
+}
+
+// neighbours holds that what somebody else registered before, also in the waypoint's own namespace, changes nothing of what a namespace registered and sends there.
+func (w *waypointTest) neighbours(t *testing.T) {
+	w.scene.Outside.Set(ownHost, time.Minute, world.OutsideAddrs[0])
+	w.write(t, "pod-alpha.yaml", strings.Replace(fmt.Sprintf(ambientObjects, "alpha", alphaAddr), "labels: {istio.io", "labels: {by: waypoint, istio.io", 1))
+	w.write(t, "own.yaml", ownObjects)
+	for _, elder := range []string{"", elderObjects, strings.Replace(elderObjects, "creationTimestamp", "labels: {istio.io/use-waypoint: waypoint}, creationTimestamp", 1)} {
+		if elder != "" {
+			w.write(t, "elder.yaml", elder)
+		}
+		since := time.Now()
+		w.leavesOwn(t, elder)
+		for scheme := range leavingPorts {
+			w.recorded(t, scheme+" as alpha registered it", ownHost, func(r record.Record) bool {
+				return !r.Time.Before(since) && r.Reporter == record.ReporterGateway && r.Verdict == record.Allowed && r.Workload.Principal == w.front.id && r.Protocol == scheme &&
+					r.DecidedBy.Namespace == "alpha" && r.DecidedBy.Name == "own"
+			})
+		}
+	}
 }

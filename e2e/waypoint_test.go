@@ -145,7 +145,7 @@ func TestWaypoint(t *testing.T) {
 		}
 		serveTold(t, host, addr, frontedTCP)
 		servePages(t, host, netip.AddrPortFrom(addr, frontedHTTP), func(w http.ResponseWriter, r *http.Request) {
-			_, _ = fmt.Fprintf(w, "v%d %s %s", i+1, r.Host, r.RemoteAddr)
+			_, _ = fmt.Fprintf(w, "v%d %s %s %s", i+1, r.Host, r.RemoteAddr, r.Header.Get("X-Forwarded-Proto"))
 		})
 	}
 	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddrs[0], []uint16{leavingHTTP, leavingTLS, leavingTCP})
@@ -162,7 +162,10 @@ func TestWaypoint(t *testing.T) {
 		{"by HBONE", w.hbone},
 		{"who it stands before, and nothing else", w.elsewhere},
 		{"to a host outside", w.outside},
+		{"beside what neighbours registered", w.neighbours},
 		{"no way around policies of what leaves", w.noWayAround},
+		{"in from outside", w.fromOutside},
+		{"past it, by a rule's mutual TLS", w.asked},
 		{"its pod is gone", w.gone},
 	})
 }
@@ -195,7 +198,7 @@ func (w *waypointTest) routes(t *testing.T) {
 	w.answers(t, 200, "v1 ", "/")
 	w.answers(t, 200, "v2 ", "/", "try: v2")
 	_, text, err := w.ask(w.ctx, "/")
-	if fields := strings.Fields(text); err != nil || len(fields) != 3 || !strings.HasPrefix(fields[2], waypointAddr.String()+":") {
+	if fields := strings.Fields(text); err != nil || len(fields) != 4 || !strings.HasPrefix(fields[2], waypointAddr.String()+":") || fields[3] != "http" {
 		t.Errorf("the app was asked by %q (%v), want the waypoint %s", text, err, waypointAddr)
 	}
 	if status, text, err := w.alpha.at(strangerVIP).get(w.ctx, 10*time.Second, "stranger.gamma.svc.cluster.local", frontedHTTP, "/", nil); err == nil && status == 200 {
@@ -278,6 +281,53 @@ func (w *waypointTest) elsewhere(t *testing.T) {
 	}
 }
 
+// askedObjects are a Service of the same pods that no waypoint stands before, whose pods take nothing but mutual TLS. Who connects to it is asked by whom it is
+// only where a rule says so, which comes last.
+const askedObjects = `apiVersion: v1
+kind: Service
+metadata: {name: asked, namespace: beta, labels: {istio.io/use-waypoint: none}}
+spec: {clusterIP: 10.96.0.79, selector: {app: web}, ports: [{name: http, port: 9685}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: asked-1, namespace: beta, labels: {kubernetes.io/service-name: asked}}
+addressType: IPv4
+ports: [{name: http, port: %d}]
+endpoints: [{addresses: [%s], targetRef: {kind: Pod, namespace: beta, name: web-1}}]
+---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: asked, namespace: beta}
+spec: {selector: {matchLabels: {app: web}}, mtls: {mode: STRICT}}
+`
+
+const askedRule = `apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: asked, namespace: beta}
+spec: {host: asked.beta.svc.cluster.local, exportTo: [alpha], trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}
+`
+
+// asked holds that a node speaks mutual TLS as the pod where a DestinationRule asks for it, also one of another namespace.
+func (w *waypointTest) asked(t *testing.T) {
+	w.write(t, "asked.yaml", fmt.Sprintf(askedObjects, frontedHTTP, betaAddr))
+	answers := func(what string, want int) {
+		t.Helper()
+		if err := world.Within(w.ctx, 30*time.Second, func() error {
+			status, text, err := w.alpha.at(netip.MustParseAddr("10.96.0.79")).get(w.ctx, 10*time.Second, "asked.beta.svc.cluster.local", frontedHTTP, "/", nil)
+			if err == nil && (status != want || want == 200 && !strings.HasPrefix(text, "v1 ")) {
+				err = fmt.Errorf("%d %q", status, text)
+			}
+			return err
+		}); err != nil {
+			t.Errorf("%s: %v, want %d", what, err, want)
+		}
+	}
+	answers("in plain text", 503)
+	w.write(t, "asked-rule.yaml", askedRule)
+	answers("by mutual TLS", 200)
+	w.answers(t, 200, "v1 ", "/")
+}
+
 // gone holds that a Service is closed whose waypoint is not there, and open when it comes back.
 func (w *waypointTest) gone(t *testing.T) {
 	if err := w.pod.Kill(w.ctx); err != nil {
@@ -292,10 +342,13 @@ func (w *waypointTest) gone(t *testing.T) {
 		t.Errorf("a host outside: %d %q (%v)", status, text, err)
 	}
 	w.leaves(t, "without the waypoint", false)
+	w.comesIn(t, 503, waypointAddr, "/")
 	w.write(t, "waypoint-pod.yaml", waypointPod)
 	if err := w.pod.Restart(w.ctx, true); err != nil {
 		t.Fatal(err)
 	}
 	w.answers(t, 200, "v1 ", "/")
 	w.leaves(t, "with the waypoint again", true)
+	w.leavesOwn(t, "what neighbours registered long ago")
+	w.comesIn(t, 200, waypointAddr, "/")
 }

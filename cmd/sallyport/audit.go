@@ -118,11 +118,22 @@ func (f *auditFilterFlags) filter(cmd *cobra.Command, words []string, now time.T
 			return filter, usageError{fmt.Errorf("%s: %w", flag, errs[i])}
 		}
 	}
+	if err := checkSpan(filter); err != nil {
+		return filter, err
+	}
 	if f.limit < 0 {
 		return filter, usageError{fmt.Errorf("--limit %d: give 0 (all) or more", f.limit)}
 	}
 	filter.Host, filter.Limit, filter.Rule.Name, filter.WouldDeny = f.host, f.limit, f.rule, f.wouldDeny
 	return filter, nil
+}
+
+// checkSpan finds times between which there is nothing: the answer would look as if nothing had happened.
+func checkSpan(f query.Filter) error {
+	if f.Until.IsZero() || f.Since.Before(f.Until) {
+		return nil
+	}
+	return usageError{fmt.Errorf("--until %s: it is not after --since, %s, so there is nothing between them", f.Until.UTC().Format(time.RFC3339), f.Since.UTC().Format(time.RFC3339))}
 }
 
 // statementUsage makes a wrong statement a wrong call.

@@ -82,7 +82,7 @@ Times are UTC. "lost" is set in records of class gap: so many records are missin
 		Example: `  sallyport audit sql "SELECT host, count(*) AS n FROM records WHERE verdict = 'denied' GROUP BY host ORDER BY n DESC"
   sallyport audit sql "SELECT date_trunc('hour', time) AS h, sum(bytes_received) FROM records GROUP BY h ORDER BY h" -o csv
   sallyport audit sql "DESCRIBE records"`,
-		Args: auditArgs(cobra.ExactArgs(1)),
+		Args: oneArgument("STATEMENT", `"SELECT count(*) FROM records"`),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			writer, err := query.NewRowWriter(format, out)

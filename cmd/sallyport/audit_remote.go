@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -35,6 +34,7 @@ type auditPorts struct {
 	namespace, account     string
 	trustDomain, recordsOf string
 	certificates           string
+	pair                   pairFlags
 }
 
 func (a *auditPorts) add(cmd *cobra.Command) {
@@ -48,6 +48,7 @@ func (a *auditPorts) add(cmd *cobra.Command) {
 	fs.StringVar(&a.trustDomain, "trust-domain", cmp.Or(os.Getenv("TRUST_DOMAIN"), identity.DefaultTrustDomain), "the mesh's trust domain (default $TRUST_DOMAIN)")
 	fs.StringVar(&a.recordsOf, "records-from", "", "NAMESPACE/SERVICEACCOUNT that may hand in records by --tls-addr (default sallyport in --namespace)")
 	fs.StringVar(&a.query, "query-addr", "", "where questions are answered in plain text, for kubectl port-forward; loopback only, like 127.0.0.1:15018; empty for none")
+	a.pair.add(fs)
 }
 
 // check finds calls that cannot work, and fills in what follows from the rest.
@@ -58,8 +59,8 @@ func (a *auditPorts) check(data string) error {
 			return usageError{fmt.Errorf("--query-addr %q: it has neither encryption nor login, so it must be on loopback, such as 127.0.0.1:15018", a.query)}
 		}
 	}
-	if a.tls == "" {
-		return nil
+	if err := a.pair.check(a); err != nil || a.tls == "" {
+		return err
 	}
 	for flag, value := range map[string]string{"--ca-address": a.caAddress, "--ca-root": a.root, "--token": a.token, "--namespace": a.namespace} {
 		if value == "" {
@@ -74,44 +75,59 @@ func (a *auditPorts) check(data string) error {
 	return nil
 }
 
-// open makes the ports, and what has to run beside the server: the certificate's renewal.
-func (a *auditPorts) open(ctx context.Context, g *errgroup.Group, log *slog.Logger) (ports []server.Port, err error) {
+// open makes the ports, the way to the other server of a pair, and what has to run beside the server: the certificate's renewal.
+func (a *auditPorts) open(ctx context.Context, g *errgroup.Group, o *server.Options) error {
 	if a.query != "" {
 		l, err := net.Listen("tcp", a.query)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--query-addr %q: %w", a.query, err)}
+			return usageError{fmt.Errorf("--query-addr %q: %w", a.query, err)}
 		}
-		ports = append(ports, server.Port{Listener: l, Questions: true})
+		o.Ports = append(o.Ports, server.Port{Listen: opened(l), Questions: true})
 	}
 	if a.tls == "" {
-		return ports, nil
+		return nil
 	}
 	own, err := secrets.New(secrets.Options{
-		Folder: a.certificates, CARootFile: a.root, TokenFile: a.token, Namespace: a.namespace, ServiceAccount: a.account, Log: log,
+		Folder: a.certificates, CARootFile: a.root, TokenFile: a.token, Namespace: a.namespace, ServiceAccount: a.account, Log: o.Logger,
 	})
 	if err != nil {
-		return ports, err
+		return err
 	}
 	conn, err := grpc.NewClient(a.caAddress, own.DialOptions()...)
 	if err != nil {
-		return ports, fmt.Errorf("--ca-address %q: %w", a.caAddress, err)
+		return fmt.Errorf("--ca-address %q: %w", a.caAddress, err)
 	}
 	g.Go(func() error {
 		own.Run(ctx, conn)
 		return conn.Close()
 	})
-	l, err := net.Listen("tcp", a.tls)
-	if err != nil {
-		return ports, usageError{fmt.Errorf("--tls-addr %q: %w", a.tls, err)}
+	// A server of a pair listens when it has the log: whoever connects before goes to the other one.
+	listen := func() (net.Listener, error) { return net.Listen("tcp", a.tls) }
+	if len(a.pair.both) > 0 {
+		if o.Pair, err = a.pair.open(a, own, o.Data); err != nil {
+			return err
+		}
+	} else {
+		l, err := listen()
+		if err != nil {
+			return usageError{fmt.Errorf("--tls-addr %q: %w", a.tls, err)}
+		}
+		listen = opened(l)
 	}
-	guard := identity.NewGuard(identity.Certificate{TrustDomain: a.trustDomain}, log, nil)
-	return append(ports, server.Port{Listener: l, Records: true, Options: []grpc.ServerOption{
+	guard := identity.NewGuard(identity.Certificate{TrustDomain: a.trustDomain}, o.Logger, nil)
+	o.Ports = append(o.Ports, server.Port{Listen: listen, Records: true, Options: []grpc.ServerOption{
 		grpc.Creds(credentials.NewTLS(meshtls.Server(own))),
 		grpc.ChainStreamInterceptor(guard.Stream, a.writersOnly),
 		grpc.UnaryInterceptor(guard.Unary),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, MaxConnectionAge: 30 * time.Minute}),
 		grpc.MaxRecvMsgSize(16 << 20),
-	}}), nil
+	}})
+	return nil
+}
+
+// opened is a listener that is there already.
+func opened(l net.Listener) func() (net.Listener, error) {
+	return func() (net.Listener, error) { return l, nil }
 }
 
 // writersOnly lets nobody hand in records but the controllers, which looked at who reported them.
@@ -125,14 +141,11 @@ func (a *auditPorts) writersOnly(srv any, stream grpc.ServerStream, _ *grpc.Stre
 
 // serveAudit runs the audit server with its further ports.
 func serveAudit(ctx context.Context, options server.Options, ports *auditPorts, door *loginFlags) error {
-	if err := ports.check(options.Data); err != nil {
-		return err
-	}
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, end := context.WithCancel(ctx)
 	var err error
 	if options.Door, err = door.door(ctx, g, options.Logger); err == nil {
-		options.Ports, err = ports.open(ctx, g, options.Logger)
+		err = ports.open(ctx, g, &options)
 	}
 	if err != nil {
 		end()

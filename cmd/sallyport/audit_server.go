@@ -32,7 +32,10 @@ at a time serves a data folder. In a cluster, controllers hand records in by --t
 Every --detect-every it looks in the log for what should not be there (see "sallyport detect"), and logs what is new; --detect-send
 sends it on as well. With --lake what comes in goes on to object storage, every --lake-every: see "sallyport audit lake".
 --send-records passes each record on as it comes in, at least once. With --console-tls-addr the web page is also there for those
-who log in, who see the records of the namespaces that the cluster's roles let them read. With --console-cluster it knows the cluster's configuration, too.`,
+who log in, who see the records of the namespaces that the cluster's roles let them read. With --console-cluster it knows the cluster's configuration, too.
+
+--pair names two servers that keep the same log, each with a data folder of its own: what one takes it acknowledges when both have it, and
+either answers all questions while the other one is away.`,
 		Example: `  sallyport audit server --data /var/lib/sallyport
   sallyport audit server --data /var/lib/sallyport --retention 90d --console-addr ''
   sallyport audit server --detect-send slack=/etc/sallyport/slack-url --detect-send alertmanager=/etc/sallyport/alertmanager-url
@@ -55,17 +58,23 @@ who log in, who see the records of the namespaces that the cluster's roles let t
 				return err
 			}
 			registry := prometheus.NewRegistry()
+			if err := ports.check(options.Data); err != nil {
+				return err
+			}
+			ports.pair.prepare(&options, registry)
+			watching.others = ports.pair.others
 			watch, found, err := watching.beside(options.Data, options.Logger, registry)
 			if err != nil {
 				return usageError{err}
 			}
-			export, err := lake.beside(&options, registry)
-			if err != nil {
-				return usageError{err}
-			}
-			forward, err := sending.beside(&options, registry)
-			if err != nil {
-				return usageError{err}
+			var export, forward auditJob
+			if !ports.pair.standsBy { // or the other server does both
+				if export, err = lake.beside(&options, registry); err != nil {
+					return usageError{err}
+				}
+				if forward, err = sending.beside(&options, registry); err != nil {
+					return usageError{err}
+				}
 			}
 			metrics, err := metricsJob(metricsAddr, registry)
 			if err != nil {

@@ -103,7 +103,7 @@ func TestAuditExitCodes(t *testing.T) {
 	for want, calls := range map[int][][]string{
 		exitUsage: {
 			{"query", "--since", "yesterday"}, {"query", "--verdict", "maybe"}, {"query", "--from", "a/b/c"}, {"query", "--policy", "a/b/c"},
-			{"query", "--limit", "-1"}, {"query", "-o", "xml"}, {"query", "extra:word"}, {"query", "since:1h", "--since", "2h"}, {"query", "verdict:maybe"}, {"sql"}, {"sql", "DROP TABLE records"},
+			{"query", "--limit", "-1"}, {"query", "-o", "xml"}, {"query", "extra:word"}, {"query", "since:1h", "--since", "2h"}, {"query", "verdict:maybe"}, {"query", "--since", "1h", "--until", "2h"}, {"query", "since:1h", "until:2h"}, {"sql"}, {"sql", ""}, {"sql", "DROP TABLE records"},
 			{"sql", "SELECT 1", "-o", "ocsf"}, {"export", "-"}, {"export", "x", "--format", "xml"},
 			{"server", "--retention", "soon"}, {"tail", "-o", "xml"},
 		},

@@ -32,6 +32,7 @@ type watchFlags struct {
 	duration struct{ every, window, repeat time.Duration }
 	severity detect.Severity
 	sinks    []send.Sink
+	others   func() (bool, time.Time) // see watch.Options
 }
 
 func (f *watchFlags) add(fs *pflag.FlagSet) {
@@ -120,7 +121,7 @@ func (f *watchFlags) beside(data string, log *slog.Logger, registry *prometheus.
 	return func(ctx context.Context, s *store.Store) error {
 		return watch.Run(ctx, watch.Options{
 			Log: detect.DB{DB: s.DB()}, Plan: f.plan, Every: f.duration.every, Window: f.duration.window, Repeat: f.duration.repeat, Least: f.severity,
-			Sinks: f.sinks, State: filepath.Join(data, "findings.json"), Logger: log, Metrics: metrics, Found: last.Store,
+			Sinks: f.sinks, State: filepath.Join(data, "findings.json"), Logger: log, Metrics: metrics, Found: last.Store, Others: f.others,
 		})
 	}, last.Load, nil
 }

@@ -57,7 +57,11 @@ func printText(w io.Writer, e policy.Explanation) {
 }
 
 func decidedBy(d policy.DecidedBy) string {
-	return fmt.Sprintf("%s (%s)", config.Key{Kind: config.Kind(d.Kind), Namespace: d.Namespace, Name: d.Name}, d.Rule)
+	by := config.Key{Kind: config.Kind(d.Kind), Namespace: d.Namespace, Name: d.Name}.String()
+	if d.Rule == "" {
+		return by
+	}
+	return by + " (" + d.Rule + ")"
 }
 
 // printPods prints what the pods say that it comes to.

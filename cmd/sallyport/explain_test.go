@@ -125,6 +125,7 @@ func TestExplain(t *testing.T) {
 		{"--data none https://external.com", exitUsage, "no such directory"},
 		{"--config-dir none --from default/app https://external.com", exitUsage, `"none": there is no such directory`},
 		{"--config-dir mesh https://external.com", exitUsage, "must be NAMESPACE/WORKLOAD"},
+		{"--config-dir mesh --from Default/app https://external.com", exitUsage, `no namespace can be called "Default"`},
 		{"--config-dir mesh --from app https://external.com", exitUsage, "must be NAMESPACE/WORKLOAD"},
 		{"--config-dir mesh --from default/app?%zz https://external.com", exitUsage, "labels"},
 		{"--config-dir mesh --from default/app", exitUsage, "takes one URL"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,6 +106,9 @@ func oneArgument(what, like string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return usageError{fmt.Errorf("%s takes one %s, like %s; got %d arguments", cmd.Name(), what, like, len(args))}
+		}
+		if strings.TrimSpace(args[0]) == "" {
+			return usageError{fmt.Errorf("%s takes one %s, like %s; this one is empty", cmd.Name(), what, like)}
 		}
 		return nil
 	}

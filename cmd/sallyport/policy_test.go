@@ -40,6 +40,9 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%s: exit %d, %v", args, code, err)
 		}
 	}
+	if _, _, code, err := call(t, "policy", "who-can", "", "--config-dir", "testdata"); code != exitUsage || !strings.Contains(err.Error(), "this one is empty") {
+		t.Errorf("no host: exit %d, %v", code, err)
+	}
 	_, errs, code, _ := call(t, "policy", "who-can", "api.payments.test", "--config-dir", "testdata/policies/mesh", "--limit", "3")
 	if code != exitDone || !strings.Contains(errs, "3 more are left out; --limit 6") {
 		t.Errorf("with a limit: %d, %s", code, errs)

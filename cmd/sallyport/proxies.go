@@ -151,7 +151,10 @@ func configOf(ctx context.Context, replicas []replica, proxy string) ([]byte, er
 			}
 		}
 	}
-	return nil, errors.Join(append(failed, fmt.Errorf("no proxy with the id %s is connected; see sallyport proxies", proxy))...)
+	if err := errors.Join(failed...); err != nil { // it may be connected where nobody answers
+		return nil, err
+	}
+	return nil, fmt.Errorf("no proxy with the id %s is connected; see sallyport proxies", proxy)
 }
 
 // isProxy says whether an id is meant: by itself, or by NAMESPACE/POD or POD.NAMESPACE.

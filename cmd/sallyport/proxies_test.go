@@ -59,6 +59,9 @@ func TestProxiesAndConfig(t *testing.T) {
 	if _, _, code, err := call(t, "proxies", "--admin-addr", "127.0.0.1:1"); code != exitFailed || !strings.Contains(err.Error(), "is it running") {
 		t.Errorf("nobody answers: exit %d, %v", code, err)
 	}
+	if _, _, code, err := call(t, "config", "nobody", "--admin-addr", "127.0.0.1:1"); code != exitFailed || !strings.Contains(err.Error(), "is it running") || strings.Contains(err.Error(), "no proxy") {
+		t.Errorf("nobody answers: exit %d, %v", code, err)
+	}
 	if _, _, code, err := call(t, "proxies", "--admin-addr", "not an address"); code != exitUsage {
 		t.Errorf("no address: exit %d, %v", code, err)
 	}

@@ -79,7 +79,7 @@ func (f *simulateFlags) filter(now time.Time) (filter query.Filter, err error) {
 		}
 	}
 	filter.Host = f.host
-	return filter, nil
+	return filter, checkSpan(filter)
 }
 
 // check finds calls that cannot be answered.

@@ -122,6 +122,7 @@ func TestSimulateUp(t *testing.T) {
 			"KIND/NAMESPACE/NAME":          {"--remove", "good"},
 			"there is no such object":      {"--remove", "ServiceEntry/default/none"},
 			"--since":                      {"--remove", "ServiceEntry/default/good", "--since", "yesterday"},
+			"there is nothing between":     {"--remove", "ServiceEntry/default/good", "--since", "1h", "--until", "2d"},
 			"give one of them":             {"--remove", "ServiceEntry/default/good", "--config-dir", dir},
 			"there are no objects in it":   {"-f", os.DevNull},
 			"no audit log in":              {"--remove", "ServiceEntry/default/good", "--data", files},

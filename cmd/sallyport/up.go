@@ -90,7 +90,9 @@ const (
 )
 
 func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
-	if st, err := os.Stat(f.dir); err != nil || !st.IsDir() {
+	if st, err := os.Stat(f.dir); err == nil && !st.IsDir() {
+		return usageError{fmt.Errorf("%q: it is a file; name the directory that it is in", f.dir)}
+	} else if err != nil {
 		return usageError{fmt.Errorf("%q: there is no such directory; make it with: mkdir -p %s", f.dir, f.dir)}
 	}
 	proxy, err := freeAddress("--proxy-addr", f.proxyAddr)

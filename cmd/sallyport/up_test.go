@@ -70,6 +70,7 @@ func TestUp(t *testing.T) {
 			`--console-addr "`:      {dir, "--data", data + "2", "--proxy-addr", "127.0.0.1:0", "--console-addr", proxy},
 			"--dns-server":          {dir, "--data", data + "2", "--proxy-addr", "127.0.0.1:0", "--console-addr", "", "--dns-server", "localhost"},
 			"--allow-private":       {dir, "--data", data + "2", "--proxy-addr", "127.0.0.1:0", "--console-addr", "", "--allow-private", "a..b"},
+			"it is a file":          {os.DevNull, "--data", data + "2"},
 			"no such directory":     {dir + "/none", "--data", data + "2"},
 			"without a home folder": {dir, "--proxy-addr", "127.0.0.1:0", "--console-addr", ""},
 			"got 0 arguments":       {},

@@ -44,6 +44,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 		case *corev1.Service:
 			checkBoundPorts(r, spec)
 			w.judgeFronted(r, spec)
+			w.judgeIngressed(r, spec)
 		case *networking.DestinationRule:
 			w.checkRuleHost(r, spec)
 			w.checkRuleTLS(r, spec)

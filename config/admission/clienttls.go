@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -81,6 +82,26 @@ func (r *report) configMap(field, credential string) {
 	}
 }
 
+// requestsGo says whether a route of requests leads to a port of a host: whoever follows it speaks TLS there himself, as rules say.
+func (w *world) requestsGo(n host.Name, port uint32) bool {
+	if w.ledRequests == nil {
+		w.ledRequests = map[host.Name][]uint32{}
+		for _, o := range w.objects {
+			v, is := o.Spec.(*networking.VirtualService)
+			if !is {
+				continue
+			}
+			for _, h := range v.Http {
+				for _, d := range h.Route {
+					to := w.fullName(d.GetDestination().GetHost(), o.Namespace)
+					w.ledRequests[to] = append(w.ledRequests[to], d.GetDestination().GetPort().GetNumber())
+				}
+			}
+		}
+	}
+	return slices.ContainsFunc(w.ledRequests[n], func(to uint32) bool { return to == port || to == 0 })
+}
+
 // checkRuleTLS warns of TLS that a rule asks for and that is not its to give: between pods of a mesh without mutual TLS, and around TLS of
 // the client's own.
 func (w *world) checkRuleTLS(r *report, d *networking.DestinationRule) {
@@ -94,7 +115,7 @@ func (w *world) checkRuleTLS(r *report, d *networking.DestinationRule) {
 		}
 		for _, e := range w.hosts[n] {
 			for _, p := range e.spec.Ports {
-				if isTLS(strings.ToUpper(p.Protocol)) && (port == p.Number) {
+				if isTLS(strings.ToUpper(p.Protocol)) && port == p.Number && !w.requestsGo(n, port) {
 					r.warn(field, nil, "has no effect on a port of TLS connections, which go on as the client made them", "register the port as HTTP or TCP if the proxy is to speak TLS, or remove it")
 				}
 			}

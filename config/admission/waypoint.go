@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -39,11 +40,30 @@ func (r *report) waypointLabels() {
 	}
 }
 
-// ingressWaypoint says that ingress gateways send nothing to waypoints.
+// ingressWaypoint says where a label has ingress gateways go by no waypoint, whatever it seems to say.
 func (r *report) ingressWaypoint() {
-	if value := r.of.Labels[gatewayapi.IngressUseWaypointLabel]; value == "true" {
-		r.warn(strict.Join("metadata.labels", gatewayapi.IngressUseWaypointLabel), value, "ingress gateways lead straight to pods, around the waypoint and what policies say there",
-			"write AuthorizationPolicies for the ingress gateway, or for the pods")
+	value := r.of.Labels[gatewayapi.IngressUseWaypointLabel]
+	field := strict.Join("metadata.labels", gatewayapi.IngressUseWaypointLabel)
+	switch service := r.of.Kind == config.KindService || r.of.Kind == config.KindNamespace; {
+	case value == "" || strings.EqualFold(value, "false"):
+	case !strings.EqualFold(value, "true"):
+		r.warn(field, value, "it is neither true nor false, and ingress gateways go straight to pods", "write true, or false")
+	case !service:
+		r.warn(field, value, "ingress gateways go to Services by their waypoints, and it says nothing of those here", "label the Service, or its namespace")
+	}
+}
+
+// judgeIngressed says where a Service asks ingress gateways to go by a waypoint that it does not have.
+func (w *world) judgeIngressed(r *report, svc *corev1.Service) {
+	if !registry.IngressByWaypoint(r.of.Labels) {
+		return
+	}
+	why, fix := w.unfronted(&r.of, svc)
+	if why == "" && registry.WaypointAsked(r.of.Namespace, r.of.Labels, w.namespaces[r.of.Namespace].Labels).IsZero() {
+		why, fix = "neither the Service nor its namespace asks for a waypoint", "add the label "+gatewayapi.UseWaypointLabel
+	}
+	if why != "" {
+		r.warn(strict.Join("metadata.labels", gatewayapi.IngressUseWaypointLabel), r.of.Labels[gatewayapi.IngressUseWaypointLabel], why+": ingress gateways go straight to the pods", cmp.Or(fix, "remove the label"))
 	}
 }
 

@@ -68,7 +68,11 @@ func broken(path string, err error) []fault {
 	var t *json.UnmarshalTypeError
 	if errors.As(err, &t) {
 		p.Field = strings.TrimPrefix(path+"."+t.Field, ".")
-		p.Message = fmt.Sprintf("a %s does not belong here", t.Value)
+		article := "a"
+		if t.Value != "" && strings.Contains("aeiou", t.Value[:1]) {
+			article = "an"
+		}
+		p.Message = fmt.Sprintf("%s %s does not belong here", article, t.Value)
 		p.Fix = "write " + goType(t.Type)
 	}
 	return []fault{{Problem: p}}

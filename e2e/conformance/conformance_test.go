@@ -120,4 +120,9 @@ func TestConformance(t *testing.T) {
 			},
 		},
 	})
+	if path := os.Getenv(reportVariable); path != "" {
+		if err := sortProfiles(path); err != nil {
+			t.Errorf("the report: %v", err)
+		}
+	}
 }

@@ -19,6 +19,7 @@ import (
 type options struct {
 	keep     bool
 	loopback bool
+	ambient  bool
 	only     string
 	list     bool
 }
@@ -27,6 +28,7 @@ func main() {
 	var o options
 	flag.BoolVar(&o.keep, "keep", false, "leave everything running at the end, to look around, until Ctrl-C")
 	flag.BoolVar(&o.loopback, "loopback", false, "play on loopback even where namespaces can be made")
+	flag.BoolVar(&o.ambient, "ambient", false, "tell the story of a pod without a sidecar, by its node's one Envoy (needs root)")
 	flag.StringVar(&o.only, "only", "", "only these `steps`, comma-separated (see -list)")
 	flag.BoolVar(&o.list, "list", false, "list the steps")
 	flag.Parse()
@@ -37,12 +39,20 @@ func main() {
 	os.Exit(code)
 }
 
+// steps are those of the story that is asked for.
+func (o options) steps() []story.Step {
+	if o.ambient {
+		return story.AmbientSteps()
+	}
+	return story.Steps()
+}
+
 // demo runs the story and gives the exit code: 0 all steps hold, 1 one does not, 2 the call was wrong, 130
 // interrupted.
 func demo(ctx context.Context, o options) int {
 	out := newPrinter(os.Stdout)
-	steps, err := choose(story.Steps(), o.only)
-	if err != nil {
+	steps, err := choose(o.steps(), o.only)
+	if err = errors.Join(err, o.contradiction()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
@@ -103,6 +113,13 @@ func tell(ctx context.Context, o options, steps []story.Step, out *printer) (fai
 
 func setScene(ctx context.Context, o options, run *world.Run, programs story.Programs, out *printer) (*story.Scene, error) {
 	denied := world.CanNamespace()
+	if o.ambient {
+		if denied != nil {
+			return nil, fmt.Errorf("-ambient: %w", denied)
+		}
+		out.title("One ServiceEntry, without sidecars: app pod → its node's Envoy → egress gateway → outside")
+		return story.InAmbient(ctx, run, programs)
+	}
 	if denied != nil || o.loopback {
 		out.title("One ServiceEntry, on loopback: `sallyport up` and curl")
 		if denied != nil {
@@ -112,6 +129,14 @@ func setScene(ctx context.Context, o options, run *world.Run, programs story.Pro
 	}
 	out.title("One ServiceEntry, end to end: app pod → egress gateway → outside")
 	return story.InNamespaces(ctx, run, programs)
+}
+
+// contradiction says which flags do not go together.
+func (o options) contradiction() error {
+	if o.loopback && o.ambient {
+		return errors.New("-ambient -loopback: a node's pods are network namespaces: leave -loopback out")
+	}
+	return nil
 }
 
 func tryAll(ctx context.Context, scene *story.Scene, steps []story.Step, out *printer) (failed int) {

@@ -10,12 +10,24 @@ import (
 // inUse is how many hosts a sidecar uses.
 const inUse = 50
 
-// fetching is a sidecar whose agent gives its Envoy what is used. The agent itself takes everything, by wildcards, and which of it is used is
-// nothing that it tells (docs/adr/0035-fetch-on-use.md): what its pod begins to use costs the control plane nothing.
+// fetching is a sidecar whose agent gives its Envoy what is used, and asks for that by name (docs/adr/0080-rows-by-name.md): names of DNS, and the digest of
+// what else there is, it takes whole.
 func fetching(i int) *core.Node {
 	n := sidecar(i)
 	n.Metadata.Fields[fetchKey] = structpb.NewStringValue("onUse")
+	n.Metadata.Fields[byNameKey] = structpb.NewStringValue("true")
 	return n
+}
+
+// usedRows are the rows that such a sidecar asks for.
+func usedRows() (names []string) {
+	for _, table := range []string{"80", "443"} {
+		names = append(names, table+"/nobody.invalid")
+		for i := range inUse {
+			names = append(names, table+"/"+fetched(i, true).host)
+		}
+	}
+	return names
 }
 
 // writeFetched is writeEntries, but for as many entries as a sidecar uses, and as many that it does not, which are to change: they are the root

@@ -90,6 +90,9 @@ func (f *fleet) connect(ctx context.Context, addr string, n *core.Node) (*proxy,
 	if n.GetMetadata().GetFields()[onDemandKey] != nil {
 		types[1] = onDemandType
 	}
+	if p.byName() {
+		types = append(types, digestType)
+	}
 	for _, t := range types {
 		err = errors.Join(err, p.subscribe(t))
 	}
@@ -143,7 +146,11 @@ func (p *proxy) follow(r *response) error {
 	case listenerType:
 		err = p.subscribe(routeType, wanted...)
 		if first && err == nil {
-			err = p.subscribe(virtualHostType)
+			var rows []string
+			if p.byName() {
+				rows = usedRows()
+			}
+			err = p.subscribe(virtualHostType, rows...)
 		}
 	}
 	if p.complete() {
@@ -175,6 +182,9 @@ func (p *proxy) subscribe(typeURL string, names ...string) error {
 	p.asked[typeURL] = known
 	return p.stream.SendMsg(req)
 }
+
+// byName says whether it asks for rows by name.
+func (p *proxy) byName() bool { return p.node.GetMetadata().GetFields()[byNameKey] != nil }
 
 // complete says whether every type was answered that was asked for, the last ones included.
 func (p *proxy) complete() bool {

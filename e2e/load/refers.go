@@ -8,7 +8,7 @@ import (
 )
 
 // The types that proxies ask for: five are Envoy's; the names are for the agent's DNS, and clusters on demand for a
-// gateway's agent, which says by its metadata that it takes them, as a sidecar's says that it gives its Envoy what is used.
+// gateway's agent, which says by its metadata that it takes them, as a sidecar's says that it gives its Envoy what is used, for which it takes the digest.
 const (
 	typePrefix      = "type.googleapis.com/"
 	clusterType     = typePrefix + "envoy.config.cluster.v3.Cluster"
@@ -20,6 +20,8 @@ const (
 	onDemandType    = typePrefix + "sallyport.xds.v1.OnDemandCluster"
 	onDemandKey     = "SALLYPORT_ON_DEMAND"
 	fetchKey        = "SALLYPORT_FETCH"
+	byNameKey       = "SALLYPORT_FETCH_BY_NAME"
+	digestType      = typePrefix + "sallyport.xds.v1.RowDigest"
 	connManagerType = typePrefix + "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 )
 

@@ -30,6 +30,7 @@ type want struct {
 	cluster  string // its beginning
 	protocol string
 	rule     string // of the policy that decided
+	from     string // the workload's identity
 	after    time.Time
 }
 
@@ -44,7 +45,7 @@ func (s *Scene) expect(w want) want {
 }
 
 // fits says whether the record is the one wanted, workload included.
-func (w want) fits(r record.Record, namespaced bool) bool {
+func (w want) fits(r record.Record) bool {
 	return r.Host == w.host && (r.Class == record.DNS) == w.dns && r.Verdict == w.verdict && !r.Time.Before(w.after) &&
 		(w.urlPath == "" || r.URLPath == w.urlPath) &&
 		(w.status == 0 || r.Status == w.status) &&
@@ -53,23 +54,24 @@ func (w want) fits(r record.Record, namespaced bool) bool {
 		strings.HasPrefix(r.Cluster, w.cluster) &&
 		(w.protocol == "" || r.Protocol == w.protocol) &&
 		(w.rule == "" || r.DecidedBy.Kind == "EgressPolicy" && r.DecidedBy.Rule == w.rule) &&
-		(!namespaced || r.Workload.Principal == appPrincipal)
+		(w.from == "" || r.Workload.Principal == w.from)
 }
 
 // String is for messages.
 func (w want) String() string {
-	return fmt.Sprintf("%s (host %s, path %q, %s, by %q, reported by %q, from %s)", w.what, w.host, w.urlPath, w.verdict, w.path, w.reporter, appPrincipal)
+	return fmt.Sprintf("%s (host %s, path %q, %s, by %q, reported by %q, from %s)", w.what, w.host, w.urlPath, w.verdict, w.path, w.reporter, w.from)
 }
 
 // audited waits until the audit log holds the record, and gives it.
 func (s *Scene) audited(ctx context.Context, w want) (found record.Record, err error) {
+	w.from = s.app.principal
 	err = world.Within(ctx, auditWithin, func() error {
 		records, err := s.auditRecords(ctx, "--host", w.host)
 		if err != nil {
 			return err
 		}
 		for _, r := range records {
-			if w.fits(r, s.Namespaced()) {
+			if w.fits(r) {
 				found = r
 				return nil
 			}

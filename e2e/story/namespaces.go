@@ -28,9 +28,9 @@ func inNamespaces(ctx context.Context, run *world.Run, programs Programs, contro
 	if err != nil {
 		return nil, err
 	}
-	s := &Scene{Run: run, World: w}
+	s := &Scene{Run: run, World: w, app: appPod{w.App, world.AppAddr, "default", appPrincipal}}
 	s.client = func(ctx context.Context, argv ...string) *exec.Cmd {
-		return w.App.Command(ctx, world.AppUID, argv...)
+		return s.app.host.Command(ctx, world.AppUID, argv...)
 	}
 	if s.Programs, err = programs.CopyTo(run.Dir + "/bin"); err != nil {
 		return nil, err

@@ -106,13 +106,31 @@ func (p *Pod) Host() *world.Host { return p.host }
 
 // Admin asks the pod's Envoy at its administration port.
 func (p *Pod) Admin(ctx context.Context, path string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+envoyAdmin+path, nil)
+	text, err := get(ctx, p.host, "http://"+envoyAdmin+path)
+	if err != nil {
+		return nil, fmt.Errorf("the Envoy of %s: %w", p.name, err)
+	}
+	return text, nil
+}
+
+// Admin asks the controller at its administration port.
+func (c *Controller) Admin(ctx context.Context, path string) ([]byte, error) {
+	text, err := get(ctx, c.host, "http://"+admin+path)
+	if err != nil {
+		return nil, fmt.Errorf("the controller: %w", err)
+	}
+	return text, nil
+}
+
+// get asks from a host.
+func get(ctx context.Context, from *world.Host, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := p.host.HTTPClient().Do(req)
+	resp, err := from.HTTPClient().Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("the Envoy of %s: %w", p.name, err)
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	return io.ReadAll(resp.Body)

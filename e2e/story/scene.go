@@ -34,18 +34,27 @@ type Scene struct {
 	World        *world.World
 	App, Gateway *Pod
 	Controller   *Controller
+	ambient      *ambient // nil where the story is of sidecars
 
 	// On loopback; nil in namespaces.
 	Up *Up
 
 	external, moved, second, unregistered netip.Addr
 
+	app appPod
 	// client makes the command that runs a program as the application does.
 	client func(ctx context.Context, argv ...string) *exec.Cmd
 
 	wants     []want
 	stepBegan time.Time
 	evidence  []string
+}
+
+// appPod is where the story's application is; nothing of it is known on loopback.
+type appPod struct {
+	host          *world.Host
+	addr          netip.Addr
+	ns, principal string
 }
 
 // Namespaced tells which of the two kinds of scene this is.
@@ -63,7 +72,11 @@ func (s *Scene) programsRun() error {
 func (s *Scene) programs() []*world.Process {
 	var running []*world.Process
 	if s.Namespaced() {
-		for _, p := range []*world.Process{s.Controller.process, s.App.agent, s.Gateway.agent} {
+		all := []*world.Process{s.Controller.process, s.App.agent, s.Gateway.agent}
+		if s.ambient != nil {
+			all = append(all, s.ambient.node.Process, s.ambient.waypoint.agent)
+		}
+		for _, p := range all {
 			if p != nil {
 				running = append(running, p)
 			}

@@ -118,9 +118,9 @@ func TestWantFits(t *testing.T) {
 	}
 	w := want{
 		host: externalHost, urlPath: "/x", status: 200, verdict: record.Allowed, path: record.PathGateway,
-		reporter: record.ReporterGateway, cluster: "outbound|443|", after: now,
+		reporter: record.ReporterGateway, cluster: "outbound|443|", from: appPrincipal, after: now,
 	}
-	if !w.fits(r, true) {
+	if !w.fits(r) {
 		t.Error("the record wanted does not fit")
 	}
 	for name, change := range map[string]func(*record.Record){
@@ -133,7 +133,7 @@ func TestWantFits(t *testing.T) {
 	} {
 		changed := r
 		change(&changed)
-		if w.fits(changed, true) {
+		if w.fits(changed) {
 			t.Errorf("%s: fits", name)
 		}
 	}

@@ -95,7 +95,7 @@ func onlyMTLS(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	inside, err := s.World.App.Capture("lo")
+	inside, err := s.app.host.Capture("lo")
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func onlyMTLS(ctx context.Context, s *Scene) error {
 	if err := errors.Join(err, legErr, podErr); err != nil {
 		return err
 	}
-	crossed := wire.Between(world.AppAddr, world.GatewayAddr)
+	crossed := wire.Between(s.app.addr, world.GatewayAddr)
 	switch {
 	case !pod.Contains(secret):
 		return fmt.Errorf("the capture inside the pod (%d bytes) misses the request: it proves nothing", pod.Size())

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +20,10 @@ const (
 	policyReason = "Data left by it"
 )
 
+// egressPolicy is that of the application's namespace.
 const egressPolicy = `apiVersion: egress.sallyport.io/v1alpha1
 kind: EgressPolicy
-metadata: {name: app, namespace: default}
+metadata: {name: app, namespace: %s}
 spec:
   default: Allow
   rules:
@@ -37,7 +39,7 @@ func deniedByPolicy(ctx context.Context, s *Scene) error {
 	if _, err := s.becomes(ctx, externalHost, true); err != nil {
 		return err
 	}
-	if err := s.Config.Write(policyFile, egressPolicy); err != nil {
+	if err := s.Config.Write(policyFile, fmt.Sprintf(egressPolicy, s.appNamespace())); err != nil {
 		return err
 	}
 	err := s.policyDenies(ctx)
@@ -58,7 +60,7 @@ func (s *Scene) policyDenies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.show("EgressPolicy default/app denies %s: closed after %s", externalHost, took.Round(10*time.Millisecond))
+	s.show("EgressPolicy %s/app denies %s: closed after %s", s.appNamespace(), externalHost, took.Round(10*time.Millisecond))
 	path := "/" + token()
 	reply, err := s.get(ctx, s.url("http", externalHost, path))
 	if err != nil {
@@ -87,3 +89,6 @@ func (s *Scene) policyDenies(ctx context.Context) error {
 	}
 	return nil
 }
+
+// appNamespace is the application's; on loopback everybody is of the default one.
+func (s *Scene) appNamespace() string { return cmp.Or(s.app.ns, "default") }

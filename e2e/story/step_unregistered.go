@@ -24,7 +24,7 @@ func allowAny(ctx context.Context, s *Scene) error {
 	if _, err := s.policy(ctx, "ALLOW_ANY"); err != nil {
 		return err
 	}
-	before, err := s.App.stat(ctx, `^cluster.PassthroughCluster.upstream_cx_total$`, "upstream_cx_total")
+	before, err := s.passedThrough(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func allowAny(ctx context.Context, s *Scene) error {
 		if seen.Scheme != scheme {
 			return fmt.Errorf("the server saw %s, want what the app said: %s", seen, scheme)
 		}
-		if err := s.cameFrom(seen, world.AppAddr); err != nil {
+		if err := s.cameFrom(seen, s.app.addr); err != nil {
 			return err
 		}
 		s.show("server: %s, the pod's own address", seen)
@@ -61,15 +61,20 @@ func allowAny(ctx context.Context, s *Scene) error {
 		}
 		s.show("%s", line(r))
 	}
-	after, err := s.App.stat(ctx, `^cluster.PassthroughCluster.upstream_cx_total$`, "upstream_cx_total")
+	after, err := s.passedThrough(ctx)
 	if err != nil {
 		return err
 	}
 	if after == before { // HTTP may use a connection again that is open, TLS cannot
 		return fmt.Errorf("PassthroughCluster counts %d connections as before", after)
 	}
-	s.show("sidecar: PassthroughCluster.upstream_cx_total %d → %d", before, after)
+	s.show("its proxy: PassthroughCluster.upstream_cx_total %d → %d", before, after)
 	return nil
+}
+
+// passedThrough is how many connections the application's proxy has led straight outside.
+func (s *Scene) passedThrough(ctx context.Context) (uint64, error) {
+	return s.proxy().stat(ctx, `^cluster.PassthroughCluster.upstream_cx_total$`, "upstream_cx_total")
 }
 
 // registryOnly: the same host is closed, the outside hears nothing, and the log has its name all the same.
@@ -294,5 +299,8 @@ func (s *Scene) controlUp(ctx context.Context) error {
 	if err := s.Gateway.up(ctx); err != nil {
 		return err
 	}
-	return s.App.up(ctx)
+	if err := s.App.up(ctx); err != nil || s.ambient == nil {
+		return err
+	}
+	return s.ambient.up(ctx)
 }

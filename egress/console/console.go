@@ -30,6 +30,8 @@ type Options struct {
 	Apply func(ctx context.Context, token string, changes []suggest.Change) (Prepared, error)
 	// Found gives what detections found when they looked last; nil where nothing looks.
 	Found func() *detect.Report
+	// Notice says what readers have to know about the log itself: that a part of it may be elsewhere. "" or nil: nothing.
+	Notice func() string
 	// Login, if set, lets nobody in who does not log in, and shows each what they may read. Its Namespaces are the log's.
 	Login  *login.Options
 	Logger *slog.Logger

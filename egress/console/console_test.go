@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -233,5 +235,46 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPagesTurnThroughAll: the log's pages have each record once, the newest first, whatever is asked for; each reads no more of the time than it needs.
+func TestPagesTurnThroughAll(t *testing.T) {
+	all := scene(t)
+	h := served(t, all, nil)
+	record := regexp.MustCompile(`/record\?[^"]*`)
+	for q, want := range map[string]int{"since:24h": 598, "verdict:denied since:24h": 60, "class:gap since:24h": 1, "host:cdn* since:24h": 133} {
+		seen := map[string]int{}
+		for page := 0; ; page++ {
+			text := body(t, h, "/log?q="+url.QueryEscape(q)+"&page="+strconv.Itoa(page))
+			here := map[string]bool{} // a row leads to its record more than once
+			for _, link := range record.FindAllString(text, -1) {
+				link, _, _ = strings.Cut(link, "#")
+				here[link] = true
+			}
+			for link := range here {
+				seen[link]++
+			}
+			if !strings.Contains(text, "Older") {
+				break
+			}
+		}
+		for link, n := range seen {
+			if n != 1 {
+				t.Errorf("%s: %s is there %d times", q, link, n)
+			}
+		}
+		if len(seen) != want {
+			t.Errorf("%s: %d records, want %d", q, len(seen), want)
+		}
+	}
+	c := chart{Bars: make([]bar, 4)}
+	for i, n := range []uint64{5, 0, 3, 2} {
+		c.Bars[i].Since, c.Bars[i].Allowed, c.Bars[i].Denied = noon.Add(time.Duration(i)*time.Hour), n-n/2, n/2
+	}
+	for n, want := range map[uint64]time.Time{1: noon.Add(3 * time.Hour), 2: noon.Add(3 * time.Hour), 3: noon.Add(2 * time.Hour), 5: noon.Add(2 * time.Hour), 6: {}, 100: {}} {
+		if got := c.newest(n, time.Time{}); !want.IsZero() && got != want.Add(-time.Microsecond) || want.IsZero() && !got.IsZero() {
+			t.Errorf("the newest %d are after %v, want %v", n, got, want)
+		}
 	}
 }

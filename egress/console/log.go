@@ -220,7 +220,9 @@ func (h *handler) turn(ctx context.Context, r *http.Request, a asked, p *logPage
 	if at >= mostPages {
 		return wrong{errTooFar}
 	}
-	records, err := h.records(ctx, a.Filter, at*perPage, perPage+1)
+	f := a.Filter
+	f.Since = p.Chart.newest(uint64(at*perPage+perPage+1), f.Since)
+	records, err := h.records(ctx, f, at*perPage, perPage+1)
 	if err != nil {
 		return err
 	}

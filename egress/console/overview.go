@@ -21,6 +21,7 @@ type overview struct {
 	Found                 *detect.Report
 	Findings              []detect.Finding
 	Looks                 bool // for findings
+	Notice                string
 	DeniedLink            string
 	WouldLink             string
 }
@@ -68,6 +69,9 @@ func (h *handler) overview(ctx context.Context, _ *http.Request, a asked) (view,
 		if err := h.gaps(ctx, a, &o); err != nil {
 			return v, err
 		}
+	}
+	if h.Notice != nil {
+		o.Notice = h.Notice()
 	}
 	if o.Looks = h.Found != nil; o.Looks {
 		if o.Found = h.found(ctx); o.Found != nil {

@@ -89,6 +89,19 @@ func (h *handler) total(ctx context.Context, a asked) (t totals, err error) {
 	return t, err
 }
 
+// newest is a moment after which there are n records at least, as late as the bars tell; since where there are fewer. What is looked for among the newest
+// is not looked for before it.
+func (c *chart) newest(n uint64, since time.Time) time.Time {
+	for i := len(c.Bars) - 1; i > 0; i-- {
+		if in := c.Bars[i].Allowed + c.Bars[i].Denied; in < n {
+			n -= in
+			continue
+		}
+		return c.Bars[i].Since.Add(-time.Microsecond) // a bar begins at a whole one
+	}
+	return since
+}
+
 // draw gives bars their places, and their addresses.
 func (c *chart) draw(a asked, width time.Duration) {
 	for i := range c.Bars {

@@ -27,6 +27,17 @@ func (p *Policy) about(hosts []string) *Policy {
 	return &out
 }
 
+// DecidesAbout says whether the policy may decide about one of some hosts: by a rule, or by its default.
+func (p *Policy) DecidesAbout(hosts []string) bool {
+	if p.Default != Unset || p.implied() == Deny {
+		return true
+	}
+	return slices.ContainsFunc(p.Rules, func(r Rule) bool {
+		_, counts := r.about(hosts)
+		return counts
+	})
+}
+
 // about is a rule with those of its hosts that mean one of some; false of one that may be left out. A rule that denies is kept whole, and so is one that
 // asks for paths, since it denies those that can be taken for others.
 func (r Rule) about(hosts []string) (Rule, bool) {

@@ -102,6 +102,9 @@ func ParseWorkload(s string) (Workload, error) {
 	if !ok || ns == "" || pod == "" {
 		return Workload{}, fmt.Errorf("%q: must be NAMESPACE/WORKLOAD, like default/app", s)
 	}
+	if strings.ContainsFunc(ns, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }) {
+		return Workload{}, fmt.Errorf("%q: no namespace can be called %q, which nothing would be written for; write lower case letters, digits and dashes", s, ns)
+	}
 	labels, err := url.ParseQuery(query)
 	if err != nil {
 		return Workload{}, fmt.Errorf("%q: the labels must be label=value&…: %w", s, err)

@@ -94,8 +94,8 @@ func (e *end) host() resolve.SidecarHost {
 	if e.front != nil {
 		return e.front.Reaching(e.service)
 	}
-	if e.ambient() { // its node has no certificate to show
-		return e.Reached(e.service).WithoutMutual()
+	if e.ambient() {
+		return e.Reached(e.service).MutualWhereAsked()
 	}
 	return e.Reached(e.service)
 }

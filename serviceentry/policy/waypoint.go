@@ -38,8 +38,8 @@ func (a asking) fronted(host resolve.SidecarHost, port registry.Port, r *resolve
 		}
 	}
 	w := resolve.WaypointOf(a.snap, front.Gateway)
-	there, before := w.Before(svc.Host)
-	if !before || !there.Service.Covers(svc) { // a host that has no waypoint there is closed before it is asked about
+	there, before := w.As(svc)
+	if !before { // a host that has no waypoint there is closed before it is asked about
 		return v.endAtWaypoint(v.DecidedBy, "the host is not registered as here")
 	}
 	v.Allowed, v.Reason = true, "a service of the mesh, by the waypoint "+front.Gateway.String()
@@ -77,7 +77,7 @@ func (a asking) authorizedAtWaypoint(v Verdict, port registry.Port, shown resolv
 	what := &authz.Asked{
 		Domains: domainsOf(a.snap),
 		Client:  ClientOf(a.snap, a.workload.Namespace, a.account()), From: a.workload.Address, Remote: a.workload.Address,
-		Authority: shown.Request.Authority, Port: port.Number, SNI: resolve.SNI(port.Number, "", v.Service.Host),
+		Authority: shown.Request.Authority, Port: port.Number, SNI: resolve.FrontSNI(v.Service, port.Number),
 	}
 	if port.Protocol.IsHTTP() {
 		what.Request = requestAsked(permit.HTTP, shown.Request)

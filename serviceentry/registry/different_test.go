@@ -24,7 +24,7 @@ func TestDifferent(t *testing.T) {
 	}
 }
 
-// TestDifferentRoutes: routes and rules of a namespace for a Service of its own lead all alike; others are its own.
+// TestDifferentRoutes: routes and rules of a namespace for a Service of its own lead all alike, also by the pods' own certificates; others are its own.
 func TestDifferentRoutes(t *testing.T) {
 	const rule = "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: shop}\nspec: {host: web.HOST.svc.cluster.local, exportTo: ['TO']}\n"
 	const routes = "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v, namespace: shop}\n" +
@@ -36,7 +36,7 @@ func TestDifferentRoutes(t *testing.T) {
 		{rule, "shop", "*", "", false},
 		{rule, "shop", ".", "", true},
 		{rule, "bank", "*", "", true},
-		{strings.Replace(rule, "exportTo: ['TO']", "trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}", 1), "shop", "*", "", true},
+		{strings.Replace(rule, "exportTo: ['TO']", "trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}", 1), "shop", "*", "", false},
 		{strings.Replace(rule, "exportTo: ['TO']", "trafficPolicy: {tls: {mode: MUTUAL, credentialName: c}}", 1), "shop", "*", "", true},
 		{routes, "shop", "*", "", false},
 		{routes, "shop", ".", "", true},

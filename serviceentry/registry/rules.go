@@ -39,28 +39,25 @@ func (b *batch) setRule(c config.Change) {
 }
 
 // countViewers counts the namespaces whose workloads follow a rule where others do not: its own, and those that it is exported to
-// by name.
+// by name; and, of its own alone, that its clients show certificates: no other namespace's rule says what becomes of all that a pod sends.
 func (b *batch) countViewers(r *Rule, by int) {
 	asks := r.needsSecrets()
-	view := func(ns string, differs bool) {
-		b.countView(ns, by, differs)
-		if asks {
-			b.countSecrets(ns, by)
-		}
-	}
 	// one about a Service of its namespace is followed by all to whom it is exported
-	view(r.Key.Namespace, !r.ExportTo.All || r.Selector != nil || asks || !isServiceOf(r.Host, r.Key.Namespace))
+	b.countView(r.Key.Namespace, by, !r.ExportTo.All || r.Selector != nil || asks || !isServiceOf(r.Host, r.Key.Namespace))
+	if asks {
+		b.countSecrets(r.Key.Namespace, by)
+	}
 	for _, ns := range r.ExportTo.Namespaces {
 		if ns != r.Key.Namespace {
-			view(ns, true)
+			b.countView(ns, by, true)
 		}
 	}
 }
 
-// needsSecrets says whether it asks its clients for certificates, of the mesh, of a Secret or in files, which a node has none of to show.
+// needsSecrets says whether it asks its clients for certificates of a Secret or in files, which a node has none of to show. Its pods' own it has.
 func (r *Rule) needsSecrets() bool {
 	asks := func(t *TLSSettings) bool {
-		return t != nil && (t.Mode == TLSIstioMutual || t.Mode == TLSMutual || t.CredentialName != "")
+		return t != nil && (t.Mode == TLSMutual || t.CredentialName != "")
 	}
 	for _, t := range r.PortTLS {
 		if asks(t) {

@@ -1,7 +1,9 @@
 package registry
 
 import (
+	"cmp"
 	"iter"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -28,7 +30,7 @@ type Snapshot struct {
 	scopes      map[string][]*Scope       // by namespace, those with a selector first
 	special     map[string]int            // namespaces that do not see just what everybody sees, with why-counts
 	different   map[string]int            // those of them where it is more than that hosts have shorter names, likewise
-	asksSecrets map[string]int            // those whose DestinationRules, or rules exported to them by name, ask clients for certificates, likewise
+	asksSecrets map[string]int            // those whose own DestinationRules ask clients for certificates, likewise
 	exits       map[Ref]int               // gateways that services leave by, counted
 	shared      map[Ref]int               // of these, the ones that the root namespace's services leave by, counted
 	kube        kubeServices
@@ -85,6 +87,8 @@ type KubeService struct {
 	Ports    []Port
 	Outside  []netip.Addr // where it is reached from outside of the cluster
 	Waypoint Ref          // the one that it asks for; see Snapshot.Waypoint
+	// Ingressed says that ingress gateways go by its waypoint, too; see Snapshot.IngressWaypoint.
+	Ingressed bool
 	// Untranslated says that Gateway objects do not mean its ports: they name what its pods listen at themselves.
 	Untranslated bool
 }
@@ -216,7 +220,8 @@ func (s *Snapshot) View(ns string) string {
 // Different says whether a namespace sees something else than everybody, beside hosts that have a shorter name there.
 func (s *Snapshot) Different(ns string) bool { return s.different[ns] > 0 }
 
-// NeedsSecrets says whether DestinationRules of a namespace, or exported to it by name, ask their clients for certificates.
+// NeedsSecrets says whether DestinationRules of a namespace ask their clients for certificates. What another's asks for, whoever it is exported to, closes
+// the ports that it is about.
 func (s *Snapshot) NeedsSecrets(ns string) bool { return s.asksSecrets[ns] > 0 }
 
 // GatewaysOf finds the Kubernetes services that select a pod with these labels, in name order.
@@ -279,6 +284,18 @@ func (s *Snapshot) SharedExitsIn(ns string) []Ref {
 		out = append(out, def)
 	}
 	slices.SortFunc(out, func(a, b Ref) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// SharedExits gives the gateways that stand for everybody, wherever they are, in order.
+func (s *Snapshot) SharedExits() []Ref {
+	out := slices.Collect(maps.Keys(s.shared))
+	if def := Ref(s.Mesh.DefaultGateway); !def.IsZero() && s.shared[def] == 0 {
+		out = append(out, def)
+	}
+	slices.SortFunc(out, func(a, b Ref) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -41,6 +42,18 @@ func (s *Snapshot) Waypoint(svc *Service) (WaypointUse, bool) {
 	}
 	_, why := gatewayapi.Waypoint(s.World(), k.Waypoint.Namespace, k.Waypoint.Name, svc.Namespace)
 	return WaypointUse{k.Waypoint, why}, true
+}
+
+// IngressWaypoint gives the waypoint by which ingress gateways go to a Service; false where they go straight to its pods.
+func (s *Snapshot) IngressWaypoint(svc *Service) (WaypointUse, bool) {
+	if svc.Source.Kind != config.KindService {
+		return WaypointUse{}, false
+	}
+	ref, _ := RefOf(svc.Host)
+	if k, ok := s.KubeService(ref); !ok || !k.Ingressed {
+		return WaypointUse{}, false
+	}
+	return s.Waypoint(svc)
 }
 
 // IsDoor says whether a Service is one of the mesh's own doors.
@@ -157,6 +170,16 @@ func WaypointAsked(ns string, words ...map[string]string) Ref {
 	return Ref{}
 }
 
+// IngressByWaypoint reads whether labels of a Service, or of its namespace, have ingress gateways go by its waypoint; the first that say anything count.
+func IngressByWaypoint(words ...map[string]string) bool {
+	for _, labels := range words {
+		if said := labels[gatewayapi.IngressUseWaypointLabel]; said != "" {
+			return strings.EqualFold(said, "true")
+		}
+	}
+	return false
+}
+
 // relabelWaypoints looks again at the Services of a namespace whose labels are others, as far as those say anything of waypoints and of who is
 // in the mesh.
 func (b *batch) relabelWaypoints(ns string, was map[string]string) {
@@ -164,7 +187,7 @@ func (b *batch) relabelWaypoints(ns string, was map[string]string) {
 	same := func(keys ...string) bool {
 		return !slices.ContainsFunc(keys, func(k string) bool { return was[k] != now[k] })
 	}
-	if !same(gatewayapi.UseWaypointLabel, gatewayapi.UseWaypointNamespaceLabel, ambientMode) {
+	if !same(gatewayapi.UseWaypointLabel, gatewayapi.UseWaypointNamespaceLabel, gatewayapi.IngressUseWaypointLabel, ambientMode) {
 		b.fronted[ns] = true
 		for key := range b.index.services[ns] {
 			b.setKube(Ref{key.Namespace, key.Name})
@@ -188,7 +211,7 @@ func (b *batch) noteWaypoint(was, is *KubeService) {
 	if of(was).IsZero() && of(is).IsZero() {
 		return
 	}
-	if of(was) != of(is) {
+	if of(was) != of(is) || was.Ingressed != is.Ingressed { // of the same waypoint, there are both
 		b.changed.Waypoints = true
 	} else if was != nil && is != nil && maps.Equal(was.Selector, is.Selector) {
 		return // the same pods, behind the same waypoint

@@ -157,6 +157,50 @@ func TestWaypoint(t *testing.T) {
 	}
 }
 
+// TestIngressWaypoint: ingress gateways go by a Service's waypoint where its own label, or else its namespace's, says so, and that is told when it changes.
+func TestIngressWaypoint(t *testing.T) {
+	cfg := mesh.Default()
+	r := registry.New(&cfg)
+	s, _ := applied(t, r, fronted)
+	by := func(s *registry.Snapshot, name string) string {
+		use, has := s.IngressWaypoint(s.Services(registry.Ref{Namespace: "shop", Name: name}.Host())[0])
+		if !has {
+			return ""
+		}
+		return use.Gateway.String()
+	}
+	if got := by(s, "web"); got != "" {
+		t.Errorf("nobody asks for it: %q", got)
+	}
+	ns := func(value string) string {
+		return "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio.io/dataplane-mode: ambient, istio.io/use-waypoint: waypoint, istio.io/ingress-use-waypoint: '" + value + "'}}\n"
+	}
+	web := func(value string) string {
+		return "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop, labels: {istio.io/ingress-use-waypoint: '" + value + "'}}\nspec: {clusterIP: 10.96.0.1, selector: {app: web}, ports: [{name: http, port: 80}]}\n"
+	}
+	for _, c := range []struct{ what, text, want string }{
+		{"the namespace", ns("true"), "shop/waypoint"},
+		{"not the Service", web("false"), ""},
+		{"the Service", web("True"), "shop/waypoint"},
+		{"not the namespace", ns("false"), "shop/waypoint"},
+		{"what is neither", web("yes"), ""},
+		{"another namespace", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other, labels: {istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: shop, istio.io/ingress-use-waypoint: 'true'}}\n", ""},
+	} {
+		was := by(s, "web")
+		next, changed := applied(t, r, c.text)
+		if got := by(next, "web"); got != c.want || got != was && !changed.Waypoints {
+			t.Errorf("%s: %q, told: %t; want %q", c.what, got, changed.Waypoints, c.want)
+		}
+		s = next
+	}
+	for _, name := range []string{"own", "pods", "waypoint"} {
+		next, _ := applied(t, r, ns("true"))
+		if got := by(next, name); got != "" {
+			t.Errorf("%s has no waypoint: %q", name, got)
+		}
+	}
+}
+
 // TestWaypointNotAccepted: a waypoint whose Gateway is not served closes its Services, with the reason.
 func TestWaypointNotAccepted(t *testing.T) {
 	for from, to := range map[string]string{

@@ -43,6 +43,26 @@ func (s *Snapshot) entryWaypoint(svc *Service) WaypointUse {
 	return WaypointUse{svc.Waypoint, why}
 }
 
+// FrontedAt gives the registrations of a host outside that a waypoint stands before, in order: of each namespace the one that others see, if that asks for it. So what one
+// registers changes nothing of what becomes of another's there. A name of the cluster's own is its Service's.
+func (s *Snapshot) FrontedAt(waypoint Ref, host string) (out []*Service) {
+	list := s.Services(host)
+	if slices.ContainsFunc(list, func(o *Service) bool { return o.Source.Kind == config.KindService }) {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, svc := range list {
+		if seen[svc.Namespace] || !svc.ExportTo.All {
+			continue
+		}
+		seen[svc.Namespace] = true
+		if why, _ := svc.Unfronted(); why == "" && svc.Waypoint == waypoint {
+			out = append(out, svc)
+		}
+	}
+	return out
+}
+
 // registeredBy says whether an object registers the service, or one of its ports.
 func (s *Service) registeredBy(key config.Key) bool {
 	return s.Source == key || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.From == key })

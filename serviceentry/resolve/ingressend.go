@@ -45,9 +45,30 @@ func (a Ingress) unfit(svc *registry.Service) (why, fix string) {
 }
 
 func (a Ingress) reach(svc *registry.Service) Reach {
+	if front, why := a.front(svc); front != nil {
+		r := Reach{Service: svc, Fronted: true}
+		if why != nil {
+			r.Far.Closed = closed(svc, *why)
+		}
+		return r
+	}
 	r := Reach{Service: svc, Rule: a.snap.SecuredRule(svc, a.snap.Rule(svc, a.Namespace, "").ForRequests(svc), a.shows())}
 	r.Far = a.snap.FarEnd(svc, r.Rule, registry.Place{Kind: registry.AtGateway, Namespace: a.Namespace, Secrets: a.secrets})
 	return r
+}
+
+// front is the waypoint by which the gateway goes to a Service that asks for it, nil without one, and why nothing goes there, where nothing does. What rules
+// say of the Service counts there then, and not here.
+func (a Ingress) front(svc *registry.Service) (*Front, *registry.Closed) {
+	use, has := a.snap.IngressWaypoint(svc)
+	if !has {
+		return nil, nil
+	}
+	front, why := frontBy(a.snap, a.near, svc, use)
+	if why == nil && a.secrets == registry.NoSecrets {
+		why = &registry.Closed{By: svc.Source, Revision: svc.Revision, Why: "the waypoint " + use.Gateway.String() + " takes mutual TLS, and this gateway came without proof of who it is", Fix: "let the gateway's agent connect to the control plane by TLS"}
+	}
+	return front, why
 }
 
 // shows is what the gateway's Gateway of the Gateway API shows to backends; nil for nothing.
@@ -72,6 +93,9 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 		return t.close(by, d, end.Closed, end.Fix)
 	}
 	number := d.PortOf(numbersOf(svc), r.Port)
+	if end.Fronted {
+		return r.toFronted(t, by, d, number, kind)
+	}
 	if r.Serves == registry.ServesDatagrams {
 		return r.toDatagrams(t, by, d, number)
 	}
@@ -95,6 +119,26 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 	if kind == Requests && port.Protocol == registry.TLS && !tls.Always() && (tls == nil || tls.Mode != registry.TLSDisable) {
 		return t.close(by, d, fmt.Sprintf("takes TLS at port %d, which gateways speak for requests where a DestinationRule or a BackendTLSPolicy says so", number),
 			"write a DestinationRule with trafficPolicy.tls, or a BackendTLSPolicy, for the Service, or name a port of plain HTTP")
+	}
+	return t
+}
+
+// toFronted is a destination that is reached through its waypoint, which reads what comes as the port is named.
+func (r *IngressRow) toFronted(t To, by Route, d route.Destination, number uint32, kind Kind) To {
+	port, ok := t.Service.Port(number)
+	switch {
+	case r.Serves == registry.ServesDatagrams:
+		return t.close(by, d, "has a waypoint, by which nothing goes by UDP", "remove the label istio.io/ingress-use-waypoint, or write \"false\" for this Service")
+	case !ok || port.Protocol == registry.UDP:
+		return t.close(by, d, fmt.Sprintf("has no port %d for this", number), "name one that it is registered with")
+	case d.Subset != "":
+		return t.close(by, d, "has a waypoint, which tells its subsets apart, and nobody before it", "remove the subset, and let a route for the Service itself say it")
+	case kind == Requests && port.Protocol == registry.TLS:
+		return t.close(by, d, fmt.Sprintf("takes TLS at port %d, which its waypoint passes on as it is", number), "name a port of plain HTTP")
+	}
+	t.Port = port
+	if c, closed := t.Far.Closed[number]; closed {
+		t.Closed = &c
 	}
 	return t
 }
@@ -140,6 +184,7 @@ type IngressTarget struct {
 	Untouched bool
 	// Datagrams says that what comes by UDP may be led there.
 	Datagrams bool
+	Front     *Front // the waypoint that it is reached through; nil without one
 	// Refused are addresses that the gateway does not connect to: its own pods', the mesh's other doors'.
 	Refused []netip.Addr
 }
@@ -161,6 +206,7 @@ func (a Ingress) Target(host string) (IngressTarget, bool) {
 
 func (a Ingress) target(r Reach) IngressTarget {
 	t := IngressTarget{Reach: r, Untouched: a.snap.LedUntouched(r.Service.Host), Datagrams: a.snap.LedByDatagrams(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.Refused(), Near: a.near.For(registry.End{Service: r.Service, Rule: r.Rule})}
+	t.Front, _ = a.front(r.Service)
 	if a.secrets != registry.NoSecrets { // who came without proof of who it is has no certificate to show
 		t.MeshTLS = meshTLS(a.snap, r.Service)
 	}

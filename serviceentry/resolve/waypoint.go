@@ -29,14 +29,6 @@ func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
 	if why != nil {
 		h.Far.Closed = closed(h.Service, *why)
 	}
-	for _, e := range h.Front.Endpoints {
-		if e.ServiceAccount != "" && !slices.Contains(h.Front.Accounts, e.ServiceAccount) {
-			h.Front.Accounts = append(h.Front.Accounts, e.ServiceAccount)
-		}
-	}
-	if slices.Sort(h.Front.Accounts); len(h.Front.Accounts) == 0 {
-		h.Front.Accounts = []string{front.Gateway.Name} // as the controller names it
-	}
 	return h
 }
 
@@ -46,13 +38,29 @@ func (a Sidecar) front(svc *registry.Service) (*Front, *registry.Closed) {
 	if !has {
 		return nil, nil
 	}
+	return frontBy(a.snap, a.near, svc, use)
+}
+
+// frontBy is a service's waypoint as it is reached from somewhere, and why nothing goes there, where nothing does.
+func frontBy(s *registry.Snapshot, near registry.Near, svc *registry.Service, use registry.WaypointUse) (*Front, *registry.Closed) {
 	front := &Front{Gateway: use.Gateway}
-	if pods := a.snap.GatewayService(use.Gateway); pods != nil && use.Missing == "" {
-		front.Endpoints = a.near.Here(a.snap.EndpointsOf(pods))
+	if pods := s.GatewayService(use.Gateway); pods != nil && use.Missing == "" {
+		front.Endpoints = near.Here(s.EndpointsOf(pods))
+	}
+	for _, e := range front.Endpoints {
+		if e.ServiceAccount != "" && !slices.Contains(front.Accounts, e.ServiceAccount) {
+			front.Accounts = append(front.Accounts, e.ServiceAccount)
+		}
+	}
+	if slices.Sort(front.Accounts); len(front.Accounts) == 0 {
+		front.Accounts = []string{front.Gateway.Name} // as the controller names it
 	}
 	why, fix := use.Missing, "see the status of the Gateway, or remove the label from the "+string(svc.Source.Kind)+" or its namespace"
-	if meant, other := a.unseen(svc, use.Gateway); why == "" && meant != "" {
+	if meant, other := unseen(s, svc, use.Gateway); why == "" && meant != "" {
 		why, fix = meant, other
+	}
+	if most, long := longFront(svc); why == "" && long {
+		why, fix = fmt.Sprintf("hosts: the name has %d bytes, and the waypoint can be told of %d at most for namespace %s", len(svc.Host), most, svc.Namespace), "remove the label, or use a shorter name that the server has"
 	}
 	if why == "" && len(front.Endpoints) == 0 {
 		why = "the waypoint has no pod that is ready"
@@ -63,10 +71,26 @@ func (a Sidecar) front(svc *registry.Service) (*Front, *registry.Closed) {
 	return front, &registry.Closed{By: svc.Source, Revision: svc.Revision, Why: "label istio.io/use-waypoint: " + use.Gateway.String() + ": " + why, Fix: fix}
 }
 
+// longFront says that a host does not fit into the TLS name by which a waypoint is told of it, and how long it may be.
+func longFront(svc *registry.Service) (most int, long bool) {
+	for _, p := range svc.Ports {
+		if most, long = registry.TooLong(svc.Host, p.Number, FrontedIn(svc), false); long {
+			return most, true
+		}
+	}
+	return most, false
+}
+
 // unseen says why a waypoint would take what is for a host as for another registration of it, whose routes and policies count there, and what to do;
-// "" where it means the same one. It follows from the host's registrations, and those of patterns that cover it: who changes those changes the host.
-func (a Sidecar) unseen(svc *registry.Service, gateway registry.Ref) (why, fix string) {
-	there := WaypointOf(a.snap, gateway).Visible(svc.Host)
+// "" where it means the same one. It follows from the host's own registrations: who changes those changes the host.
+func unseen(s *registry.Snapshot, svc *registry.Service, gateway registry.Ref) (why, fix string) {
+	if svc.External {
+		if slices.ContainsFunc(s.FrontedAt(gateway, svc.Host), func(o *registry.Service) bool { return o.Covers(svc) }) {
+			return "", ""
+		}
+		return "the waypoint stands before another registration of the host in namespace " + svc.Namespace + ", which is exported to all, or before none", "register the host once there"
+	}
+	there := WaypointOf(s, gateway).Visible(svc.Host)
 	if there != nil && there.Covers(svc) {
 		return "", ""
 	}
@@ -76,6 +100,20 @@ func (a Sidecar) unseen(svc *registry.Service, gateway registry.Ref) (why, fix s
 	}
 	return "the waypoint does not see this registration of the host, but what counts in namespace " + gateway.Namespace + ": " + by,
 		"use a waypoint of namespace " + svc.Namespace + ", or register the host once"
+}
+
+// FrontSNI is the TLS name by which a waypoint is told what a connection is for: a port of a Service, or of a host outside as a namespace registered it. The
+// namespace is said whether or not others registered the host: what they do changes nothing.
+func FrontSNI(svc *registry.Service, port uint32) string {
+	return SNI(port, FrontedIn(svc), svc.Host)
+}
+
+// FrontedIn is the namespace whose registration of a host outside it is; "" of a Service, of which there is one.
+func FrontedIn(svc *registry.Service) string {
+	if svc.External {
+		return svc.Namespace
+	}
+	return ""
 }
 
 // pastFronts are routes of a host as far as they do not lead around the waypoints of their destinations.
@@ -134,15 +172,43 @@ func (w WaypointProxy) At(near registry.Near) WaypointProxy {
 	return w
 }
 
-// Before gathers what counts for a Service, or a host outside, that the waypoint stands before; false for all else.
-func (w WaypointProxy) Before(host string) (SidecarHost, bool) {
-	svc := w.Visible(host)
-	if svc == nil {
-		return SidecarHost{}, false
+// FrontedHost is a Service, or a host outside as one namespace registered it, that a waypoint stands before.
+type FrontedHost struct {
+	SidecarHost
+	// Named says that it is what is meant where no more is said than the host's name, or an address, as by HBONE.
+	Named bool
+}
+
+// Before gathers what counts for a Service, or for the registrations of a host outside, that the waypoint stands before; nothing for all else.
+func (w WaypointProxy) Before(host string) (out []FrontedHost) {
+	visible := w.Visible(host)
+	list := w.snap.FrontedAt(w.gateway, host)
+	if visible != nil && visible.Source.Kind == config.KindService {
+		list = []*registry.Service{visible}
 	}
-	if use, has := w.snap.Waypoint(svc); !has || use.Gateway != w.gateway || use.Missing != "" {
-		return SidecarHost{}, false
+	for _, svc := range list {
+		named := visible != nil && visible.Source == svc.Source
+		if named {
+			svc = visible
+		}
+		if use, has := w.snap.Waypoint(svc); has && use.Gateway == w.gateway && use.Missing == "" {
+			out = append(out, FrontedHost{w.before(svc), named})
+		}
 	}
+	return out
+}
+
+// As finds, among the registrations of a host that the waypoint stands before, the one that is another's, or counts as one with it.
+func (w WaypointProxy) As(svc *registry.Service) (SidecarHost, bool) {
+	for _, h := range w.Before(svc.Host) {
+		if h.Service.Covers(svc) {
+			return h.SidecarHost, true
+		}
+	}
+	return SidecarHost{}, false
+}
+
+func (w WaypointProxy) before(svc *registry.Service) SidecarHost {
 	h := w.reachedByMutual(svc)
 	h.Contested, h.Asked = w.Means(svc) != "", svc.External
 	h.Yields = w.snap.Yielded(svc, w.Namespace, w.scope) // an address is one host's, a Service's before an entry's
@@ -158,7 +224,7 @@ func (w WaypointProxy) Before(host string) (SidecarHost, bool) {
 		}
 		h.Led = &led
 	}
-	return h, true
+	return h
 }
 
 // asAsked closes the destinations of a route for what is asked for at a port where the egress gateway would be asked for something else: policies

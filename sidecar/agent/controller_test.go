@@ -25,6 +25,7 @@ import (
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/sidecar/relay"
+	"github.com/sallyport/sallyport/xds/digest"
 )
 
 // controller is go-control-plane's server on linear caches, with a record of what was sent. It can be stopped and
@@ -43,7 +44,7 @@ type controller struct {
 
 func newController(t *testing.T) *controller {
 	c := &controller{t: t, addr: "127.0.0.1:0", caches: map[string]*cache.LinearCache{}}
-	for _, url := range []string{relay.ClusterType, relay.ListenerType, relay.RouteType, relay.EndpointType, name.TypeURL} {
+	for _, url := range []string{relay.ClusterType, relay.ListenerType, relay.RouteType, relay.EndpointType, name.TypeURL, digest.Type} {
 		c.caches[url] = cache.NewLinearCache(url)
 	}
 	t.Cleanup(func() { c.stop() })

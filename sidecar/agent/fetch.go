@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/sallyport/sallyport/dnsproxy/packet"
+	"github.com/sallyport/sallyport/sidecar/relay"
 	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
@@ -98,7 +100,7 @@ func closed(answer string, hosts []string, why error) *authv3.CheckResponse {
 }
 
 // useName has what a name leads to given to Envoy before the name is answered. It has the shape of dnsproxy.View.Use.
-func (r *resolver) useName(name []byte) func(context.Context) {
+func (r *resolver) useName(name []byte) func(context.Context) error {
 	if r.relay == nil || !r.relay.Fetches() {
 		return nil
 	}
@@ -106,9 +108,12 @@ func (r *resolver) useName(name []byte) func(context.Context) {
 	if wait == nil {
 		return nil
 	}
-	return func(ctx context.Context) {
+	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, nameWait)
 		defer cancel()
-		_ = wait(ctx) // who comes before it is there is held by Envoy
+		if err := wait(ctx); errors.Is(err, relay.ErrAway) {
+			return err
+		}
+		return nil // who comes before it is there is held by Envoy
 	}
 }

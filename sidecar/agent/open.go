@@ -219,7 +219,7 @@ func (a *agent) openRelay() error {
 	}
 	switch {
 	case a.cfg.sidecar():
-		cfg.Listeners = podListeners
+		cfg.Listeners, cfg.ByName = podListeners, true
 		if a.cfg.machine() {
 			cfg.Watches = append(cfg.Watches, a.probeWatch())
 		}

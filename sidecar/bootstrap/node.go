@@ -51,6 +51,7 @@ func NewNode(o Options) Node {
 	} else if o.Role == Sidecar {
 		metadata["INTERCEPTION_MODE"] = "REDIRECT"
 		metadata[ondemand.FetchMetadata] = ondemand.FetchAsMesh
+		metadata[ondemand.NamedMetadata] = "true"
 	} else {
 		metadata[ondemand.Metadata] = "true"
 	}

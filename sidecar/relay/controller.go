@@ -37,14 +37,31 @@ func (m *machine) controllerResponse(resp *discoveryv3.DeltaDiscoveryResponse) {
 		m.apply(k, resp)
 	case !k.subscribed: // nobody is there to accept it; the next stream will ask again
 	default:
-		if k.url == RouteType {
-			m.seeTables(resp.GetResources(), resp.GetRemovedResources())
-		}
-		m.forward(k, resp)
+		m.pass(k, resp)
 	}
 	if !was { // what Envoy already asked for by name need not wait any longer
 		for _, other := range m.ordered() {
 			m.serve(other)
+		}
+	}
+}
+
+// pass hands on what is for Envoy. Tables may have to wait for rows, and follow them.
+func (m *machine) pass(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
+	switch {
+	case k.url == RouteType && m.holdsTables(resp):
+		m.tables = append(m.tables, resp)
+	case k.url == RouteType:
+		m.seeTables(resp.GetResources(), resp.GetRemovedResources())
+		m.forward(k, resp)
+	default:
+		m.forward(k, resp)
+		if k.url == VirtualHost && len(m.tables) > 0 && m.rows != nil && m.rows.complete.Load() {
+			held := m.tables
+			m.tables = nil
+			for _, tables := range held {
+				m.pass(m.kind(RouteType), tables)
+			}
 		}
 	}
 }
@@ -67,7 +84,7 @@ func (m *machine) forward(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
 		}
 	}
 	if m.rows != nil && k.url == VirtualHost {
-		m.rows.complete.Store(true)
+		m.rows.complete.Store(k.byName == nil)
 	}
 	for _, name := range resp.GetRemovedResources() {
 		m.lostRow(k, name)
@@ -78,6 +95,9 @@ func (m *machine) forward(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
 			delete(k.rejected, name)
 			k.table.Remove(name)
 		}
+	}
+	if m.rows != nil && k.url == VirtualHost {
+		m.rowsCame(k, resp)
 	}
 	if k.all && !k.answered {
 		j.resources = append(j.resources, m.missing(k, resp.GetResources(), resp.GetRemovedResources())...)

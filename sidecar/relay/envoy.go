@@ -26,6 +26,9 @@ func (m *machine) envoyRequest(req *discoveryv3.DeltaDiscoveryRequest) {
 	if first {
 		for name, version := range req.GetInitialResourceVersions() {
 			k.has[name] = version
+			if k.byName != nil {
+				k.byName[name] = struct{}{}
+			}
 		}
 		m.adopt(k)
 	} else {
@@ -33,7 +36,7 @@ func (m *machine) envoyRequest(req *discoveryv3.DeltaDiscoveryRequest) {
 			delete(k.has, name)
 		}
 	}
-	if k.asked {
+	if k.asked && k.byName == nil {
 		m.tell(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: k.url, ResourceNamesSubscribe: add, ResourceNamesUnsubscribe: drop})
 	} else {
 		m.ask(k)
@@ -72,7 +75,7 @@ func (m *machine) accept(k *kind, j *job) {
 	k.accepted = true
 	k.table.Accepted()
 	for _, r := range j.resources {
-		if !k.wants(r.GetName(), r.GetAliases()...) {
+		if !k.wants(r.GetName(), r.GetAliases()...) || m.forgotten(k, r.GetName()) {
 			continue
 		}
 		delete(k.rejected, r.GetName())

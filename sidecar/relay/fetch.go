@@ -28,7 +28,7 @@ type use struct {
 func (m *machine) seeTables(tables []*discoveryv3.Resource, removed []string) {
 	whole := false
 	for _, t := range tables {
-		keep := keptUnused(t)
+		keep, named := fetchedBy(t)
 		if m.rows == nil && keep == 0 {
 			continue // the usual case: nothing is kept of them
 		}
@@ -36,7 +36,7 @@ func (m *machine) seeTables(tables []*discoveryv3.Resource, removed []string) {
 			m.fetchRows()
 		}
 		m.rows.mu.Lock()
-		m.rows.keep[t.GetName()] = keep
+		m.rows.keep[t.GetName()], m.rows.named[t.GetName()] = keep, named
 		m.rows.mu.Unlock()
 		whole = whole || keep == 0
 	}
@@ -46,12 +46,14 @@ func (m *machine) seeTables(tables []*discoveryv3.Resource, removed []string) {
 	m.rows.mu.Lock()
 	for _, name := range removed {
 		delete(m.rows.keep, name)
+		delete(m.rows.named, name)
 	}
 	most := time.Duration(0)
 	for _, keep := range m.rows.keep {
 		most = max(most, keep)
 	}
 	m.rows.mu.Unlock()
+	m.askAsTablesSay()
 	if most == 0 {
 		m.rows = nil
 	}
@@ -266,6 +268,7 @@ func (m *machine) sweep() {
 	if m.rows.stale = false; stale {
 		m.release()
 	}
+	m.dropUnused()
 }
 
 // release takes back rows that are not in use, and that no pattern's row in use would hide.
@@ -296,7 +299,7 @@ var errNotFetched = errors.New("the agent has not been told what there is")
 // none, which is no error; whatever is not known is one.
 func (r *Relay) Use(ctx context.Context, table string, hosts ...string) error {
 	rows := r.machine.published.Load()
-	if rows == nil || !rows.complete.Load() || !rows.fetches(table) {
+	if rows == nil || !rows.knows() || !rows.fetches(table) {
 		return errNotFetched
 	}
 	if wait := r.uses(rows, table, hosts); wait != nil {
@@ -318,18 +321,19 @@ func (r *Relay) Uses(host string) func(context.Context) error {
 func (r *Relay) Fetches() bool { return r.machine.published.Load() != nil }
 
 func (r *Relay) uses(rows *rows, table string, hosts []string) func(context.Context) error {
-	var found []*row
-	ready, now := true, time.Now()
-	for _, host := range hosts {
-		for _, is := range rows.find(table, host) {
-			is.touch(now)
-			found, ready = append(found, is), ready && is.ready.Load()
-		}
-	}
-	if ready {
+	found, ready := rows.used(table, hosts)
+	if ready && (table == "" && len(found) > 0 || len(rows.lacks(table, hosts)) == 0) {
 		return nil
 	}
 	return func(ctx context.Context) error {
+		asked := r.fetchRows(ctx, rows, table, hosts)
+		found, ready := rows.used(table, hosts)
+		if asked != nil && (table != "" || len(found) == 0) { // of a name something is enough: the rest is asked for by who needs it
+			return asked
+		}
+		if ready {
+			return nil
+		}
 		var u *use
 		if err := r.call(ctx, func() { u = r.machine.use(found) }); err != nil {
 			return err
@@ -342,4 +346,17 @@ func (r *Relay) uses(rows *rows, table string, hosts []string) func(context.Cont
 			return fmt.Errorf("no word of Envoy's: %w", ctx.Err())
 		}
 	}
+}
+
+// used gives the rows that hosts lead to, which are used now, and says whether Envoy has all of them.
+func (r *rows) used(table string, hosts []string) (found []*row, ready bool) {
+	now := time.Now()
+	ready = true
+	for _, host := range hosts {
+		for _, is := range r.find(table, host) {
+			is.touch(now)
+			found, ready = append(found, is), ready && is.ready.Load()
+		}
+	}
+	return found, ready
 }

@@ -34,6 +34,7 @@ type kind struct {
 	subscribed bool // the first request for the type has come
 	all        bool // wildcard
 	names      map[string]struct{}
+	byName     map[string]struct{} // what the controller is asked for, of rows in use, instead of what Envoy subscribes to; nil where it is that
 
 	late     bool              // it has waited for its first answer for half of Config.Grace
 	answered bool              // something was sent in this session
@@ -128,19 +129,23 @@ func (k *kind) subscribe(add, drop []string) {
 // request is the first request for the type on a new stream to the controller, with all subscriptions and the
 // versions that are held. It is nil if nothing is subscribed.
 func (k *kind) request() *discoveryv3.DeltaDiscoveryRequest {
-	if !k.subscribed || !k.all && len(k.names) == 0 {
+	names, all := k.names, k.all
+	if k.byName != nil {
+		names, all = k.byName, false
+	}
+	if !k.subscribed || !all && len(names) == 0 {
 		return nil
 	}
 	out := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: k.url, InitialResourceVersions: map[string]string{}}
-	for name := range k.names {
+	for name := range names {
 		out.ResourceNamesSubscribe = append(out.ResourceNamesSubscribe, name)
 	}
 	slices.Sort(out.ResourceNamesSubscribe)
-	if k.all && len(k.names) > 0 {
+	if all && len(names) > 0 {
 		out.ResourceNamesSubscribe = append([]string{wildcard}, out.ResourceNamesSubscribe...)
 	}
 	for name, version := range k.table.Versions() {
-		if k.wants(name) {
+		if _, named := names[name]; named || all {
 			out.InitialResourceVersions[name] = version
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sallyport/sallyport/sidecar/relay/state"
+	"github.com/sallyport/sallyport/xds/digest"
 )
 
 // machine decides what goes to Envoy and to the controller. Its methods take one event each and append the messages
@@ -37,6 +38,10 @@ type machine struct {
 	rows      *rows                // nil where Envoy is given all virtual hosts
 	published atomic.Pointer[rows] // rows, for others than the relay's goroutine
 	uses      []*use
+	digest    *digest.Set                           // says which rows there are that are not held; nil where rows are not asked for by name
+	asking    []*ask                                // who waits for the controller's word about rows
+	tables    []*discoveryv3.DeltaDiscoveryResponse // what waits for all rows (holdsTables)
+	lost      time.Time                             // when the last stream to the controller ended
 	now       func() time.Time
 
 	health  *string // how the machine is, as the controller is told; nil where nobody asks
@@ -49,6 +54,7 @@ type machine struct {
 
 func newMachine(log *slog.Logger, store *state.Store, node *corev3.Node, watches []Watch) *machine {
 	m := &machine{log: log, store: store, node: node, kinds: map[string]*kind{}, now: time.Now}
+	m.lost = m.now()
 	for _, watch := range watches {
 		k := m.kind(watch.TypeURL)
 		k.watch, k.subscribed, k.all = &watch, true, true
@@ -124,7 +130,10 @@ func (m *machine) controllerOpen() {
 // controllerGone is called when the stream ended or could not be opened. What Envoy has not answered yet can no
 // longer be acknowledged there.
 func (m *machine) controllerGone() {
-	m.connected, m.heard, m.toController = false, false, nil
+	if m.connected {
+		m.lost = m.now()
+	}
+	m.connected, m.heard, m.toController, m.tables = false, false, nil, nil
 	for _, k := range m.kinds {
 		k.asked = false
 		for _, j := range k.inflight {
@@ -173,7 +182,7 @@ func (m *machine) tell(req *discoveryv3.DeltaDiscoveryRequest) {
 // resources as soon as the controller is heard, because it will correct them; for a wildcard only when the controller
 // stays silent, because its first response would follow at once.
 func (m *machine) serve(k *kind) {
-	if k.watch != nil || !k.subscribed || !m.alone && (!m.heard || k.all) {
+	if k.watch != nil || !k.subscribed || !m.alone && (!m.heard || k.all && k.byName == nil) {
 		return
 	}
 	m.serveNow(k)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/sallyport/sallyport/sidecar/relay/state"
+	"github.com/sallyport/sallyport/xds/digest"
 )
 
 // MaxMessage is the largest message, in bytes, that the gRPC connections on both sides must let through: a wildcard
@@ -28,6 +30,8 @@ type Config struct {
 	StateDir   string
 	Watches    []Watch
 	Listeners  []string // without which Envoy is of no use, see Lacks
+	// ByName says that virtual hosts that Envoy is given when they are used are asked for by name, where the controller can give them so.
+	ByName bool
 	// Taken is told what Envoy has taken of a response, when it has said so, and the names that it has lost, of a refused one too. It is called in the
 	// relay's goroutine. nil: nobody wants to know.
 	Taken func(typeURL string, changed []*discoveryv3.Resource, removed []string)
@@ -62,9 +66,14 @@ func New(cfg Config) (*Relay, error) {
 	if cfg.Grace == 0 {
 		cfg.Grace = time.Second
 	}
+	var set *digest.Set
 	store, err := state.Open(cfg.StateDir, cfg.Node.GetId(), cfg.Log)
 	if err != nil {
 		return nil, fmt.Errorf("relay: %w", err)
+	}
+	if cfg.ByName {
+		set = &digest.Set{}
+		cfg.Watches = append(slices.Clip(cfg.Watches), digestWatch(set))
 	}
 	r := &Relay{
 		cfg: cfg, log: cfg.Log, store: store,
@@ -72,7 +81,7 @@ func New(cfg Config) (*Relay, error) {
 		sessions: make(chan *session), requests: make(chan request), controller: make(chan controllerEvent),
 		calls: make(chan func()), stopped: make(chan struct{}),
 	}
-	r.machine.listeners, r.machine.taken = cfg.Listeners, cfg.Taken
+	r.machine.listeners, r.machine.taken, r.machine.digest = cfg.Listeners, cfg.Taken, set
 	r.machine.restore()
 	return r, nil
 }

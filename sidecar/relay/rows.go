@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sallyport/sallyport/xds/digest"
 	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
@@ -21,6 +22,8 @@ import (
 type rows struct {
 	mu       sync.RWMutex
 	keep     map[string]time.Duration // by table: how long a row stays that is not used any more; 0: all of its rows are given
+	named    map[string]bool          // by table: they are asked for by name
+	asks     *asks                    // what is asked for by name; nil where the agent has all of them
 	byName   map[string]*row
 	byDomain map[string][]*row // at most one a table, but while a domain passes from one row to another
 	complete atomic.Bool       // all that there are have come
@@ -37,7 +40,7 @@ type row struct {
 }
 
 func newRows() *rows {
-	return &rows{keep: map[string]time.Duration{}, byName: map[string]*row{}, byDomain: map[string][]*row{}}
+	return &rows{keep: map[string]time.Duration{}, named: map[string]bool{}, byName: map[string]*row{}, byDomain: map[string][]*row{}}
 }
 
 // tableOf is the table of a virtual host (Envoy's names of them are TABLE/HOST).
@@ -53,57 +56,30 @@ func (r *row) in(table string) bool {
 // always says whether the row is given whatever is used.
 func (r *row) always() bool { return strings.HasSuffix(r.name, "/"+ondemand.FirstRow) }
 
-// The fields that are read of what is opaque otherwise: envoy.config.route.v3.VirtualHost and .RouteConfiguration.
-const (
-	virtualHostDomains protowire.Number = 2
-	tableMetadata      protowire.Number = 17
-)
+// tableMetadata is the field of envoy.config.route.v3.RouteConfiguration that is read of what is opaque otherwise. (Of rows it is the domains, digest.Domains.)
+const tableMetadata protowire.Number = 17
 
-// fieldsOf calls f with each value of a length-delimited field.
-func fieldsOf(message []byte, field protowire.Number, f func(value []byte)) {
-	for len(message) > 0 {
-		number, kind, size := protowire.ConsumeTag(message)
-		if size < 0 {
-			return
-		}
-		message = message[size:]
-		if size = protowire.ConsumeFieldValue(number, kind, message); size < 0 {
-			return
-		}
-		if number == field && kind == protowire.BytesType {
-			value, _ := protowire.ConsumeBytes(message)
-			f(value)
-		}
-		message = message[size:]
-	}
-}
-
-// keptUnused reads of a route table for how long a row stays that is not used; 0 where Envoy is given all of them.
-func keptUnused(table *discoveryv3.Resource) (keep time.Duration) {
-	fieldsOf(table.GetResource().GetValue(), tableMetadata, func(value []byte) {
+// fetchedBy reads of a route table for how long a row stays that is not used, 0 where Envoy is given all of them, and whether rows can be asked for by name.
+func fetchedBy(table *discoveryv3.Resource) (keep time.Duration, named bool) {
+	digest.Fields(table.GetResource().GetValue(), tableMetadata, func(value []byte) {
 		metadata := &corev3.Metadata{}
 		if proto.Unmarshal(value, metadata) != nil {
 			return
 		}
-		text := metadata.GetFilterMetadata()["sallyport"].GetFields()[ondemand.KeepMetadata].GetStringValue()
-		if d, err := time.ParseDuration(text + "s"); err == nil {
+		says := metadata.GetFilterMetadata()["sallyport"].GetFields()
+		named = says[ondemand.ByNameMetadata].GetStringValue() != ""
+		if d, err := time.ParseDuration(says[ondemand.KeepMetadata].GetStringValue() + "s"); err == nil {
 			keep = d
 		}
 	})
-	return keep
+	return keep, named
 }
 
 // put takes a new or changed row, and gives what is kept of it.
 func (r *rows) put(res *discoveryv3.Resource) *row {
 	name := res.GetName()
 	var domains []string
-	fieldsOf(res.GetResource().GetValue(), virtualHostDomains, func(value []byte) {
-		domain := strings.ToLower(string(value))
-		if _, host, _ := strings.Cut(name, "/"); host == domain {
-			domain = host // of the name's own bytes
-		}
-		domains = append(domains, domain)
-	})
+	digest.Domains(name, res.GetResource().GetValue(), func(domain string) { domains = append(domains, domain) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	is := r.byName[name]

@@ -29,11 +29,13 @@ import (
 // FilterFetch is the HTTP filter by which a row asks the agent.
 const FilterFetch = "sallyport.fetch"
 
-// FetchedOnUse notes in a table that its rows are fetched, and how long one stays that is not used.
-func FetchedOnUse(t *routev3.RouteConfiguration, keep time.Duration) *routev3.RouteConfiguration {
-	t.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{
-		"sallyport": fields(ondemand.KeepMetadata, strconv.Itoa(int(keep.Seconds()))),
-	}}
+// FetchedOnUse notes in a table that its rows are fetched, how long one stays that is not used, and whether the control plane is asked for them by name.
+func FetchedOnUse(t *routev3.RouteConfiguration, keep time.Duration, named bool) *routev3.RouteConfiguration {
+	says := fields(ondemand.KeepMetadata, strconv.Itoa(int(keep.Seconds())))
+	if named {
+		says.Fields[ondemand.ByNameMetadata] = structpb.NewStringValue("yes")
+	}
+	t.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"sallyport": says}}
 	return t
 }
 

@@ -21,5 +21,18 @@ func without(all ...string) []*corev3.TypedExtensionConfig {
 			RemoveOnMatch: &mutationv3.HeaderMutation_RemoveOnMatch{KeyMatcher: Prefix(begins)},
 		}})
 	}
-	return []*corev3.TypedExtensionConfig{{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: Packed(mutation)}}
+	return []*corev3.TypedExtensionConfig{early(mutation)}
+}
+
+// early changes headers before anything reads them.
+func early(mutation *earlyv3.HeaderMutation) *corev3.TypedExtensionConfig {
+	return &corev3.TypedExtensionConfig{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: Packed(mutation)}
+}
+
+// askedPlain says of requests that nobody said it of how their client asked: without TLS of its own, since otherwise they were not read here. An ingress
+// gateway says it of what its clients ask for, and Envoy would say it of the mesh's TLS.
+func askedPlain() *corev3.TypedExtensionConfig {
+	return early(&earlyv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{{Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
+		Header: &corev3.HeaderValue{Key: "x-forwarded-proto", Value: "http"}, AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
+	}}}}})
 }

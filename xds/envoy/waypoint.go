@@ -55,7 +55,7 @@ func WaypointHCM(table string, log, deniedOnly, outside bool) *listenerv3.Filter
 		asked = policies()
 	}
 	hcm.HttpFilters = waypointFilters(asked...)
-	hcm.EarlyHeaderMutationExtensions = withoutOrders()
+	hcm.EarlyHeaderMutationExtensions = append(withoutOrders(), askedPlain())
 	hcm.LocalReplyConfig = nil
 	if log {
 		hcm.AccessLog = accessLogOf(wire.InboundHTTP, true, WaypointTags)
@@ -103,10 +103,11 @@ func outsideTags(others map[string]string) map[string]string {
 	return tags
 }
 
-// WaypointBytes asks about a connection to a host outside, by its name ("host:port"), as its client, and passes its bytes on to the egress gateway.
-func WaypointBytes(stat, name, kind string) []*listenerv3.Filter {
+// WaypointBytes asks about a connection to a host outside, by its name ("host:port") and the namespace whose registration is meant, as its client, and passes its
+// bytes on to the egress gateway.
+func WaypointBytes(stat, name, in, kind string) []*listenerv3.Filter {
 	came := func(key string) string { return "%FILTER_STATE(" + key + ":PLAIN)%" }
-	q := Question{Table: wire.WaypointDecide, Name: name, Also: map[string]string{HeaderKind: kind, HeaderPeer: came(wire.StateClient), HeaderFrom: came(wire.StateFrom)}}
+	q := Question{Table: wire.WaypointDecide, Name: name, Also: map[string]string{HeaderKind: kind, HeaderPeer: came(wire.StateClient), HeaderFrom: came(wire.StateFrom), wire.HeaderRegisteredIn: in}}
 	on := TCPProxy{Stat: stat, Cluster: wire.BlackHoleCluster, Log: wire.InboundTCP, Tags: outsideTags(AskedTags(name))}
 	return []*listenerv3.Filter{
 		q.Filter(), GoBy(State(wire.StateProtocols, Said(SayALPN), Stay), State(wire.StateServerName, Said(SaySNI), Stay)), on.Filter(),

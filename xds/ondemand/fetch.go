@@ -9,6 +9,10 @@ const (
 	// KeepMetadata is the key, below "sallyport" in the filter metadata of a route table, that says that the table's rows are given when
 	// they are used, and for how many seconds they stay when they are not used any more.
 	KeepMetadata = "fetch_keep"
+	// ByNameMetadata is the key beside it that says that an agent which can asks for them by name, and knows by the digest (xds/digest) which there are.
+	ByNameMetadata = "fetch_by_name"
+	// NamedMetadata is the key of the node metadata by which an agent says that it can.
+	NamedMetadata = "SALLYPORT_FETCH_BY_NAME"
 	// FirstRow is the host of the row that every table has, and that Envoy is always given: it leads nowhere.
 	FirstRow = "nobody.invalid"
 )

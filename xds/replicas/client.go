@@ -69,13 +69,16 @@ func (o *Others) Enforcing(ctx context.Context, addresses []string, policies []c
 type Said struct {
 	Replica      string
 	Enforcements map[config.Key]serve.Enforcement
+	Gateways     []string // the addresses of gateways' pods that are connected to it
 }
 
 func saidOf(r *replicaspb.EnforcingResponse, policies []config.Key) Said {
-	out := Said{r.Replica, make(map[config.Key]serve.Enforcement, len(policies))}
+	out := Said{r.Replica, make(map[config.Key]serve.Enforcement, len(policies)), r.Gateways}
 	for i, key := range policies {
 		e := r.Enforcements[i]
-		out.Enforcements[key] = serve.Enforcement{Revision: e.Revision, Selected: int(e.Selected), Current: int(e.Current), Behind: e.Behind}
+		out.Enforcements[key] = serve.Enforcement{
+			Revision: e.Revision, Selected: int(e.Selected), Current: int(e.Current), Behind: e.Behind, Refuses: e.Refuses, Refusal: e.Refusal,
+		}
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package replicas_test
 import (
 	"log/slog"
 	"net"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,7 +46,7 @@ func replica(t *testing.T, from *ca.CA, name, host string, e serve.Enforcement) 
 	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(tls)), grpc.UnaryInterceptor(guard.Unary))
 	s := replicas.Server{Replica: name, Own: controller, Ask: func(keys []config.Key) map[config.Key]serve.Enforcement {
 		return map[config.Key]serve.Enforcement{keys[0]: e}
-	}}
+	}, Gateways: func() []string { return []string{"10.0.0.2"} }}
 	s.Register(g)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +61,7 @@ func replica(t *testing.T, from *ca.CA, name, host string, e serve.Enforcement) 
 // somebody else says nothing.
 func TestOthers(t *testing.T) {
 	ours := authority(t)
-	b := serve.Enforcement{Revision: "r", Selected: 3, Current: 2, Behind: "sidecar~x"}
+	b := serve.Enforcement{Revision: "r", Selected: 3, Current: 2, Behind: "sidecar~x", Refuses: "sidecar~x", Refusal: "no such thing"}
 	self, other := replica(t, ours, "a", service, serve.Enforcement{Revision: "r"}), replica(t, ours, "b", service, b)
 	stranger, named := replica(t, authority(t), "c", service, b), replica(t, ours, "d", "else.istio-system.svc", b)
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +75,7 @@ func TestOthers(t *testing.T) {
 		return o.Enforcing(t.Context(), []string{self, other, stranger, named, gone.Addr().String()}, []config.Key{checkout})
 	}
 	said, silent := ask(controller)
-	if len(said) != 1 || said[0].Replica != "b" || said[0].Enforcements[checkout] != b {
+	if len(said) != 1 || said[0].Replica != "b" || said[0].Enforcements[checkout] != b || !slices.Equal(said[0].Gateways, []string{"10.0.0.2"}) {
 		t.Errorf("said: %+v", said)
 	}
 	for name, address := range map[string]string{"a stranger": stranger, "one of another name": named, "one that is gone": gone.Addr().String()} {

@@ -23,6 +23,8 @@ type Server struct {
 	Replica string      // its name
 	Own     identity.ID // of all replicas
 	Ask     func([]config.Key) map[config.Key]serve.Enforcement
+	// Gateways are the addresses of gateways' pods that are connected to it.
+	Gateways func() []string
 }
 
 // Register adds it to a gRPC server.
@@ -41,11 +43,11 @@ func (s *Server) Enforcing(ctx context.Context, q *replicaspb.EnforcingRequest) 
 		keys[i] = config.Key{Kind: config.KindEgressPolicy, Namespace: p.Namespace, Name: p.Name}
 	}
 	found := s.Ask(keys)
-	out := &replicaspb.EnforcingResponse{Replica: s.Replica}
+	out := &replicaspb.EnforcingResponse{Replica: s.Replica, Gateways: s.Gateways()}
 	for _, key := range keys {
 		e := found[key]
 		out.Enforcements = append(out.Enforcements, &replicaspb.Enforcement{
-			Revision: e.Revision, Selected: uint32(e.Selected), Current: uint32(e.Current), Behind: e.Behind,
+			Revision: e.Revision, Selected: uint32(e.Selected), Current: uint32(e.Current), Behind: e.Behind, Refuses: e.Refuses, Refusal: e.Refusal,
 		})
 	}
 	return out, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/compress"
+	"github.com/sallyport/sallyport/xds/digest"
 	"github.com/sallyport/sallyport/xds/health"
 	"github.com/sallyport/sallyport/xds/ondemand"
 )
@@ -22,6 +23,8 @@ type Type uint8
 const (
 	// Secret is what a host's rule names of a Secret. Agents take those of their proxy's class and serve them to Envoy.
 	Secret Type = iota
+	// Digest says which rows (VirtualHost) there are, to agents that ask for them by name.
+	Digest
 	Cluster
 	// OnDemandCluster is a cluster that is fetched when it is first used. The agent takes all of them and hands its
 	// Envoy those that are asked for, so that a gateway holds, and resolves, only the hosts in use.
@@ -42,6 +45,7 @@ const (
 
 var urls = [Count]string{
 	Secret:          "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
+	Digest:          digest.Type,
 	Cluster:         "type.googleapis.com/envoy.config.cluster.v3.Cluster",
 	OnDemandCluster: ondemand.ClusterType,
 	Endpoints:       "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
@@ -59,7 +63,7 @@ func (t Type) URL() string { return urls[t] }
 
 // Types gives all of them in sending order.
 func Types() []Type {
-	return []Type{Secret, Cluster, OnDemandCluster, Endpoints, Listener, Extension, Route, VirtualHost, Name, Pod, Probe}
+	return []Type{Secret, Digest, Cluster, OnDemandCluster, Endpoints, Listener, Extension, Route, VirtualHost, Name, Pod, Probe}
 }
 
 // ParseType finds a type by its URL.

@@ -1,15 +1,21 @@
 package serve_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/serve"
+	"github.com/sallyport/sallyport/xds/translate"
 )
 
 func egressPolicy(ns, name, revision string) *config.Object {
@@ -60,10 +66,94 @@ func TestEnforcing(t *testing.T) {
 	g.take(resource.Extension)
 	l.enforcing("it has what that leads to", first, "one", 2, 2)
 
+	if got := l.cache.Gateways(); !slices.Equal(got, []string{"10.0.0.2"}) {
+		t.Errorf("gateways that are connected: %v", got)
+	}
+
 	l.apply(second)
 	c.take(resource.Extension)
 	g.next(resource.Extension)
 	l.enforcing("another edition", second, "two", 2, 1)
 	g.refuse(resource.Extension, "no such thing")
 	l.enforcing("which is refused", second, "two", 2, 1)
+	l.refusing("by the gateway, in its words", second, gateway.Id, "no such thing")
+}
+
+// refusing waits until a proxy refuses a policy with these words.
+func (l *lab) refusing(what string, o *config.Object, who, words string) {
+	l.t.Helper()
+	l.becomes(what, func() bool {
+		e := l.cache.Enforcing([]config.Key{o.Key})[o.Key]
+		return e.Refuses == who && e.Refusal == words
+	})
+}
+
+// TestRefusalOfOthers: what a gateway refuses of one namespace's policies counts for that one alone, and where it refuses what several wrote, none
+// reads words that may be about another's.
+func TestRefusalOfOthers(t *testing.T) {
+	shop, cart, everywhere := egressPolicy("shop", "list", "1"), egressPolicy("cart", "list", "1"), egressPolicy("istio-system", "all", "1")
+	l := newLab(t, everybody, append(gatewayPod("10.0.0.2"), shop, cart, everywhere)...)
+	gateway := node("egress-1", "istio-system", "istio", "egressgateway")
+	gateway.Id = "router~10.0.0.2~egress-1.istio-system~istio-system.svc.cluster.local"
+	g := l.connect(gateway)
+	g.ask(resource.Extension, envoy.FilterRoot, envoy.FilterRootLed, envoy.FilterOwn, envoy.FilterOwnLed, envoy.FilterAuthz, "own/shop", "own/cart")
+	g.take(resource.Extension)
+	l.enforcing("shop's", shop, "1", 1, 1)
+	l.enforcing("cart's", cart, "1", 1, 1)
+	l.enforcing("what the root namespace's index leads to was not asked for", everywhere, "1", 1, 0)
+
+	shop2, cart2 := egressPolicy("shop", "list", "2"), egressPolicy("cart", "list", "2")
+	l.apply(shop2)
+	g.next(resource.Extension)
+	g.refuse(resource.Extension, "own/shop is odd")
+	l.refusing("shop reads why", shop2, gateway.Id, "own/shop is odd")
+	l.enforcing("cart is not touched", cart, "1", 1, 1)
+
+	l.apply(egressPolicy("shop", "list", "3"), cart2)
+	g.next(resource.Extension)
+	g.refuse(resource.Extension, "own/cart is odd")
+	l.refusing("cart reads nothing about both", cart2, gateway.Id, "")
+	l.refusing("nor does shop", shop2, gateway.Id, "")
+}
+
+// TestNodesAndWaypointsEnforce: nodes count for the namespaces of their pods, and waypoints for policies that may decide about hosts before which they stand.
+func TestNodesAndWaypointsEnforce(t *testing.T) {
+	one := ambient.Pod{Namespace: "one", Name: "a", In: true}
+	made := decode.File("gateway.yaml", []byte(waypointGateway))
+	if len(made.Findings) > 0 {
+		t.Fatal(made.Findings)
+	}
+	narrow := egressPolicy("istio-system", "narrow", "1")
+	narrow.Spec.(*v1alpha1.EgressPolicy).Namespaces = &v1alpha1.NamespaceSelector{Names: []string{"two"}}
+	own, other, everywhere := egressPolicy("one", "p", "1"), egressPolicy("two", "p", "1"), egressPolicy("istio-system", "wide", "1")
+	l := newLab(t, func(_ context.Context, n translate.Node) (translate.Node, error) {
+		if n.IsAmbient() {
+			n.On = "node-1"
+		}
+		return n, nil
+	}, &made.Objects[0], own, other, everywhere, narrow)
+	l.cache.FollowPods(func(string) []ambient.Pod { return []ambient.Pod{one} })
+	c := l.connect(&core.Node{Id: "ztunnel~10.0.0.1~n.istio-system~istio-system.svc.cluster.local"})
+	c.ask(resource.Extension, envoy.FilterOwn, envoy.FilterRoot)
+	c.next(resource.Extension)
+	l.enforcing("its pod's namespace", own, "1", 1, 0)
+	c.ack(resource.Extension)
+	l.enforcing("the node has it", own, "1", 1, 1)
+	l.enforcing("what is for all", everywhere, "1", 1, 1)
+	l.enforcing("another namespace", other, "1", 0, 0)
+	l.enforcing("what is for another namespace", narrow, "1", 0, 0)
+
+	n := node("waypoint-1", "shop", "gateway.networking.k8s.io/gateway-name", "waypoint")
+	n.Id = "waypoint~10.0.0.9~waypoint-1.shop~shop.svc.cluster.local"
+	w := l.connect(n)
+	w.ask(resource.Extension, envoy.FilterRoot, envoy.FilterOwn)
+	w.take(resource.Extension)
+	l.enforcing("it stands before nothing outside", other, "1", 0, 0)
+	out := entry("shop", "out", "out.test")
+	out.Labels = map[string]string{"istio.io/use-waypoint": "waypoint"}
+	l.apply(out)
+	w.next(resource.Extension)
+	l.enforcing("a host came behind it", other, "1", 1, 0)
+	w.ack(resource.Extension)
+	l.enforcing("the waypoint has it", other, "1", 1, 1)
 }

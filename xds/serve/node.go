@@ -43,6 +43,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		Forward:   meta[MetaForward].GetStringValue(),
 		OnDemand:  meta[ondemand.Metadata].GetStringValue() != "",
 		Fetch:     meta[ondemand.FetchMetadata].GetStringValue(),
+		Named:     meta[ondemand.NamedMetadata].GetStringValue() != "",
 		OwnTables: meta[ambient.OwnMetadata].GetStringValue() != "" && !inline,
 		Labels:    map[string]string{},
 		Sessions:  uint32(meta[netcap.SessionsMetadata].GetNumberValue()),

@@ -43,6 +43,8 @@ type stream struct {
 	asksSoon  bool                          // it is not told yet of an authorizer that it is to ask: it does not have its cluster
 	asked     map[string]*resource.Resource // what says what is asked about, and goes with what its Envoy judges by
 	change    *change                       // of both, that has begun
+	absent    map[string]bool               // rows that it asked for by name and that are not there: they may come
+	aliases   map[string]string             // rows that it asked for by something else than their names
 	resting   map[string]time.Time          // whom it asked, by its cluster, and until when that stays
 	rested    func()                        // sees to it that it goes then
 	takenBack map[string]bool               // names that it was told are gone, since all of what is new was sent
@@ -140,6 +142,8 @@ func (s *stream) answer(t resource.Type, removals bool) {
 		s.byName[t] = named
 		if !named {
 			s.sent[t] = position{} // what it was sent was what it named
+		} else if t == resource.VirtualHost {
+			s.sent[t] = position{} // it holds less than it was sent
 		}
 	}
 	first := s.sent[t].view == nil
@@ -254,7 +258,10 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	asked, again := w.asked(), map[string]bool{}
 	maps.Copy(asked, s.stats.retry(t))
 	last := s.sent[t]
-	if last.view != nil && t == resource.Endpoints { // it has what it was sent, but for what has changed since: only that is looked at
+	if t == resource.VirtualHost {
+		resp.versions = known
+		look, again = s.rowsToLookAt(w, known, asked)
+	} else if last.view != nil && t == resource.Endpoints { // it has what it was sent, but for what has changed since: only that is looked at
 		again = s.of(t).namesSince(last, t) // also those of clusters that are warmed anew
 		resp.versions, look = known, subscribed(w, again, asked, owed)
 	} else {
@@ -266,7 +273,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	}
 	var list []*resource.Resource
 	for name := range look {
-		r, ok := s.of(t).view.Get(t, name)
+		r, ok := s.find(t, name)
 		waits := false
 		if ok && known[name] != "" {
 			if given := now(r); given != nil {
@@ -299,11 +306,14 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 			}
 		}
 		resp.versions[name] = version
+		if t == resource.VirtualHost {
+			s.noteFound(name, r)
+		}
 	}
 	slices.Sort(resp.removed)
 	if len(list) > 0 {
 		slices.SortFunc(list, func(a, b *resource.Resource) int { return strings.Compare(a.Name, b.Name) })
-		resp.payload = pack(list)
+		resp.payload = pack(slices.Compact(list)) // a row may be asked for by several of its domains
 	}
 }
 

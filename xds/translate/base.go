@@ -60,7 +60,7 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) outbound.Inputs {
 	}
 	in.Names, in.Inbound = sidecarRest(s, in.Outside), inboundInputs(s, c)
 	if c.Fetch {
-		in.Fetch = s.Mesh.KeepUnused
+		in.Fetch, in.Named = s.Mesh.KeepUnused, c.Named
 	}
 	in.Gateways = gatewaysUsed(s, c, u)
 	return in

@@ -38,6 +38,7 @@ type Node struct {
 	Forward   string // ip:port for explicit proxying; makes it a Forward
 	OnDemand  bool   // its agent hands it clusters when they are used
 	Fetch     string // what its agent says of rows (ondemand.FetchMetadata); "" where it cannot hand them out
+	Named     bool   // it asks for those by name (ondemand.NamedMetadata)
 	Inline    bool   // it cannot do VHDS: state-of-the-world streams
 	Sessions  uint32 // of UDP, which a gateway's pod may have at a time; 0 where it does not say
 	Plain     bool   // it came without TLS: it gets no secrets
@@ -79,6 +80,7 @@ type Class struct {
 	Inline    bool
 	Plain     bool
 	Fetch     bool // for sidecars: its agent hands it rows when they are used
+	Named     bool // and asks for them by name
 	Ingress   registry.Ingress
 	Network   string           // where it is, in a mesh of several
 	Client    locality.Client  // where it is, as far as anything asks
@@ -123,6 +125,7 @@ func classify(s *registry.Snapshot, n Node) Class {
 		return c
 	}
 	c.Fetch = n.fetches(s)
+	c.Named = c.Fetch && n.Named
 	c.Inbound = s.Inbound(n.Namespace, n.Labels, n.address())
 	c.View = s.View(n.Namespace)
 	c.Selected = s.Selecting(n.Namespace, n.Labels)

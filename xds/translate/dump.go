@@ -14,6 +14,7 @@ import (
 var short = [resource.Count]string{
 	resource.Secret: "secrets", resource.Cluster: "clusters", resource.OnDemandCluster: "onDemandClusters", resource.Endpoints: "endpoints",
 	resource.Listener: "listeners", resource.Extension: "extensions", resource.Route: "routes", resource.VirtualHost: "virtualHosts", resource.Name: "names",
+	resource.Digest: "rowDigest",
 }
 
 // Dump gives the resources of a proxy's views as JSON, by the short name of their type and by their own name.
@@ -39,6 +40,9 @@ func Dump(views ...*View) (map[string]map[string]json.RawMessage, error) {
 func readable(r *resource.Resource) (json.RawMessage, error) {
 	if r.Type == resource.Secret { // keys are for nobody's eyes: not even their hash
 		return json.Marshal("[redacted]")
+	}
+	if r.Type == resource.Digest {
+		return json.Marshal(r.Value())
 	}
 	if r.Type == resource.Name {
 		n, err := name.Unmarshal(r.Value())

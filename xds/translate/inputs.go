@@ -71,7 +71,7 @@ func inputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 		case !seen:
 			return nil
 		case c.Kind == Ambient:
-			h = c.sidecar(s).Fronted(h).WithoutMutual()
+			h = c.sidecar(s).Fronted(h).MutualWhereAsked()
 			return &node.Host{Host: outbound.Host{SidecarHost: h, Trust: envoy.TrustsOf(s.Mesh)}}
 		default:
 			return &outbound.Host{SidecarHost: h, Trust: envoy.TrustsOf(s.Mesh)}

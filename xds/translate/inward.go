@@ -46,13 +46,15 @@ func inboundInputs(s *registry.Snapshot, c Class) inbound.Inputs {
 func buildInward(common *View, s *registry.Snapshot, c Class) *View {
 	v := common.over(c)
 	v.uses, v.base, v.from = uses{}, nil, nil
-	return inward(newEdit(v), s).done()
+	e := newEdit(v)
+	e.under = common
+	return inward(e, s).done()
 }
 
 // following begins the next view over one that was updated already, of which these resources differ.
 func (v *View) following(common *View, differ []resource.Ref) *edit {
 	e := newEdit(v)
-	e.hosts = v.hosts.EditOnto(common.hosts)
+	e.hosts, e.buckets, e.under = v.hosts.EditOnto(common.hosts), v.buckets.EditOnto(common.buckets), common
 	for i := range e.sets {
 		e.sets[i] = v.resources[i].EditOnto(common.resources[i])
 	}

@@ -59,6 +59,7 @@ func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *Vie
 		return t.Build(s, c)
 	}
 	e := newEdit(common.over(c))
+	e.under = common
 	for _, d := range differ {
 		e.setHost(d.host, d.part)
 		t.packs.Add(d.part.All())
@@ -70,7 +71,7 @@ func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *Vie
 
 // over is a view of a class that is the same as this one.
 func (v *View) over(c Class) *View {
-	out := &View{Class: c, hosts: v.hosts.Over(), uses: v.uses, base: v.base, from: v.from}
+	out := &View{Class: c, hosts: v.hosts.Over(), buckets: v.buckets.Over(), sum: v.sum, uses: v.uses, base: v.base, from: v.from}
 	for i := range v.resources {
 		out.resources[i] = v.resources[i].Over()
 	}
@@ -109,6 +110,7 @@ func (t *Translator) UpdateOver(v, common *View, differ []resource.Ref, s *regis
 	}
 	e := newEdit(v)
 	e.hosts = v.hosts.EditOver(common.hosts, slices.Concat(changed.Hosts, changed.Endpoints))
+	e.buckets, e.under, e.differ = v.buckets.EditOnto(common.buckets), common, differ
 	var names [resource.Count][]string
 	for _, ref := range differ {
 		names[ref.Type] = append(names[ref.Type], ref.Name)

@@ -50,7 +50,7 @@ func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) 
 	case c.Selected != "":
 		return "a DestinationRule with a workloadSelector is about it"
 	case s.NeedsSecrets(namespace):
-		return "a DestinationRule of its namespace, or exported to it by name, has its clients show certificates, which the proxy of a node has none of"
+		return "a DestinationRule of its namespace has its clients show certificates of a Secret or in files, which the proxy of a node has none of"
 	}
 	_, why := resolve.UnservedInbound(s, namespace, labels)
 	return why

@@ -34,6 +34,9 @@ func TestUnserved(t *testing.T) {
 		"hosts of its own": {"apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: e, namespace: shop}\nspec: {hosts: [own.com], exportTo: ['.'], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}\n", ""},
 		"certificates":     {"apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: shop}\nspec: {host: own.com, trafficPolicy: {tls: {mode: MUTUAL, credentialName: c}}}\n", "show certificates"},
 		"a key in a file":  {"apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: shop}\nspec: {host: own.com, trafficPolicy: {tls: {mode: MUTUAL, clientCertificate: /s/c.pem, privateKey: /s/k.pem}}}\n", "show certificates"},
+		"its own identity": {"apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: shop}\nspec: {host: db.bank.svc.cluster.local, trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}\n", ""},
+		"others' rule":     {"apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: bank}\nspec: {host: bank.com, exportTo: [shop], trafficPolicy: {tls: {mode: MUTUAL, credentialName: c}}}\n", ""},
+		"others' identity": {"apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: bank}\nspec: {host: db.bank.svc.cluster.local, exportTo: [shop], trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}\n", ""},
 		"roots in a file":  {"apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: shop}\nspec: {host: own.com, trafficPolicy: {tls: {mode: SIMPLE, caCertificates: /s/ca.pem}}}\n", ""},
 	} {
 		s := snapshotOf(t, name, c.text)

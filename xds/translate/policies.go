@@ -7,7 +7,6 @@ import (
 
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 
-	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -80,18 +79,6 @@ func tokenNames(set tokens.Set) string {
 		names[i] = a.Key.Namespace + "/" + a.Key.Name
 	}
 	return strings.Join(names, ",")
-}
-
-// Keeps says whether proxies of the kind keep an EgressPolicy: gateways keep all of them.
-func (p Policed) Keeps(policy config.Key, root string) bool {
-	switch {
-	case p.Kind == Gateway:
-		return true
-	case policy.Namespace == root:
-		return slices.Contains(strings.Split(p.Root, ","), policy.Name)
-	default:
-		return policy.Namespace == p.Namespace && slices.Contains(strings.Split(p.Own, ","), policy.Name)
-	}
 }
 
 func keys(l permit.Level) string {

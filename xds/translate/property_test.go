@@ -35,13 +35,13 @@ func versions(v *translate.View) map[string]string {
 	return out
 }
 
-// nodes are a sidecar in each namespace, and old sidecars, forward proxies and ingress gateways in some.
+// nodes are a sidecar in each namespace, one that asks for rows by name, and old sidecars, forward proxies and ingress gateways in some.
 func nodes() []translate.Node {
 	var out []translate.Node
 	for i, ns := range registrytest.Namespaces {
-		out = append(out,
-			translate.Node{ID: "sidecar~10.0.0.1~app." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns},
-			translate.Node{ID: "sidecar~10.0.0.1~picked." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Labels: map[string]string{"istio": "app"}, Plain: i%2 == 0})
+		app := translate.Node{ID: "sidecar~10.0.0.1~app." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns}
+		picked := translate.Node{ID: "sidecar~10.0.0.1~picked." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Labels: map[string]string{"istio": "app"}, Plain: i%2 == 0}
+		out = append(out, app, picked, byName(app), byName(picked))
 		if i%2 == 0 {
 			out = append(out,
 				translate.Node{ID: "sidecar~10.0.0.1~old." + ns + "~" + ns + ".svc.cluster.local", Namespace: ns, Inline: true},
@@ -182,6 +182,9 @@ func (l *trial) change() *registry.Snapshot {
 			}
 		}
 		l.views[class] = next
+		if l.steps%20 == 0 {
+			l.holdDigest(next)
+		}
 	}
 	return s
 }

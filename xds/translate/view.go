@@ -19,6 +19,8 @@ type View struct {
 	Class     Class
 	resources [resource.Count]ordered.Layer[*resource.Resource]
 	hosts     ordered.Layer[*part.Part] // each visible host's share
+	buckets   ordered.Layer[*bucket]    // of the digest, of classes that ask for rows by name, by the names of their resources
+	sum       uint64                    // of it
 	uses      uses
 	base      []*resource.Resource
 	from      baseInputs   // of base
@@ -135,7 +137,7 @@ func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
 
 // emptyView has nothing in it.
 func emptyView() *View {
-	v := &View{hosts: ordered.NewLayer(samePart)}
+	v := &View{hosts: ordered.NewLayer(samePart), buckets: emptyBuckets()}
 	for i := range v.resources {
 		v.resources[i] = ordered.NewLayer(sameResource)
 	}
@@ -183,11 +185,19 @@ type edit struct {
 	uses    uses
 	changed map[resource.Ref]bool
 	given   map[resource.Ref]bool // by hosts in this edit: a name may pass from the base to a host
+
+	// Of what the digest is made: the view below, if there is one, with what has changed in it, and the hosts that have changed, as they were.
+	buckets *ordered.LayerEdit[*bucket]
+	total   uint64
+	under   *View
+	differ  []resource.Ref
+	moved   map[string]*part.Part
 }
 
 func newEdit(v *View) *edit {
 	next := *v
-	e := &edit{next: &next, hosts: v.hosts.Edit(), uses: v.uses.clone(), changed: map[resource.Ref]bool{}, given: map[resource.Ref]bool{}}
+	e := &edit{next: &next, hosts: v.hosts.Edit(), uses: v.uses.clone(), changed: map[resource.Ref]bool{}, given: map[resource.Ref]bool{},
+		buckets: v.buckets.Edit(), total: v.sum, moved: map[string]*part.Part{}}
 	for i := range e.sets {
 		e.sets[i] = v.resources[i].Edit()
 	}
@@ -203,6 +213,7 @@ func (e *edit) setHost(host string, p *part.Part) {
 	if old != nil {
 		e.count(old, -1)
 	}
+	e.foundElsewhere(host, old, p)
 	e.replace(old.All(), p.All())
 	for _, r := range p.All() {
 		e.given[resource.Ref{Type: r.Type, Name: r.Name}] = true
@@ -304,10 +315,12 @@ func (e *edit) commit() (*View, []resource.Ref) {
 
 // done gives the view that was made. The edit must not be used after it.
 func (e *edit) done() *View {
+	e.setDigest()
 	for i := range e.sets {
 		e.next.resources[i] = e.sets[i].Done()
 	}
 	e.next.hosts, e.next.uses = e.hosts.Done(), e.uses
+	e.next.buckets, e.next.sum = e.buckets.Done(), e.sum()
 	return e.next
 }
 

@@ -36,13 +36,16 @@ func waypointInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 		}
 		return nil
 	}
-	h, before := w.Before(host)
-	if !before {
+	var all waypoint.Fronted
+	for _, h := range w.Before(host) {
+		all = append(all, &waypoint.Host{
+			Host: outbound.Host{SidecarHost: h.SidecarHost, Trust: trust}, Before: true, Named: h.Named, Leads: w.Leads(h.SidecarHost), Refused: w.Refused(), Policies: s.AuthorizingFront(c.Gateway, h.Service),
+		})
+	}
+	if len(all) == 0 {
 		return nil
 	}
-	return &waypoint.Host{
-		Host: outbound.Host{SidecarHost: h, Trust: trust}, Before: true, Leads: w.Leads(h), Refused: w.Refused(), Policies: s.AuthorizingFront(c.Gateway, h.Service),
-	}
+	return all
 }
 
 // setLed sets the shares of the hosts that routes of a waypoint's Services lead to.
@@ -94,7 +97,7 @@ func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) w
 		Rest: name.Rest{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout,
 	}
 	for _, f := range slices.SortedFunc(maps.Keys(u.fronts), func(a, b part.Front) int {
-		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Policies, b.Policies))
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.In, b.In), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Policies, b.Policies))
 	}) {
 		front := waypoint.Front{Front: f}
 		if f.Policies != "" && !f.HTTP { // those of requests are in their tables
@@ -118,7 +121,7 @@ func waypointTurned(changed registry.Changed, c Class) bool {
 	switch c.Kind {
 	case Waypoint:
 		return changed.Waypoints || changed.Doors
-	case Ambient:
+	case Ambient, Ingress: // which may go by one
 		return changed.Waypoints
 	default:
 		return false

@@ -47,15 +47,20 @@ func sameView(t *testing.T, what string, v *translate.View, s *registry.Snapshot
 // TestWaypointFollows: whatever changes, what a waypoint and a node have is what they would have from nothing; and a neighbour's labels, routes and
 // policies change nothing for a waypoint's Services, nor for those of others.
 func TestWaypointFollows(t *testing.T) {
-	waypoint, node := load(t, "testdata/waypoint.txtar"), load(t, "testdata/waypoint-node.txtar")
+	waypoint, node, ingress := load(t, "testdata/waypoint.txtar"), load(t, "testdata/waypoint-node.txtar"), load(t, "testdata/waypoint-ingress.txtar")
 	r := registry.New(&waypoint.mesh)
 	var all []config.Change
 	for i := range waypoint.objects {
 		all = append(all, config.Change{Key: waypoint.objects[i].Key, Object: &waypoint.objects[i]})
 	}
+	for i := range ingress.objects {
+		if o := &ingress.objects[i]; o.Namespace == "istio-ingress" || o.Kind == config.KindGateway || o.Kind == config.KindVirtualService {
+			all = append(all, config.Change{Key: ingress.objects[i].Key, Object: &ingress.objects[i]})
+		}
+	}
 	s, _ := r.Apply(all)
 	tr := translate.NewTranslator()
-	views := []*translate.View{tr.Build(s, translate.Classify(s, waypoint.node)), tr.Build(s, translate.Classify(s, node.node))}
+	views := []*translate.View{tr.Build(s, translate.Classify(s, waypoint.node)), tr.Build(s, translate.Classify(s, node.node)), tr.Build(s, translate.Classify(s, ingress.node))}
 	const service = "apiVersion: v1\nkind: Service\nmetadata: {name: NAME, namespace: NS, labels: {istio.io/use-waypoint: WAY}}\nspec: {clusterIP: 10.96.7.7, selector: {app: NAME}, ports: [{name: http, port: 80}]}\n"
 	of := func(ns, name, way string) string {
 		return strings.NewReplacer("NAME", name, "NS", ns, "WAY", way).Replace(service)
@@ -68,6 +73,7 @@ func TestWaypointFollows(t *testing.T) {
 		{"a neighbour's Service", of("other", "theirs", "waypoint"), true},
 		{"a neighbour's route", "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v, namespace: other}\nspec: {hosts: [web.shop.svc.cluster.local], http: [{route: [{destination: {host: stranger.other.svc.cluster.local}}]}]}\n", true},
 		{"a neighbour's policy", "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: p, namespace: other}\nspec: {targetRefs: [{kind: Service, name: web}], action: DENY, rules: [{}]}\n", true},
+		{"an ingress gateway goes by it", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio.io/dataplane-mode: ambient, istio.io/use-waypoint: waypoint, istio.io/ingress-use-waypoint: 'true'}}\n", false},
 		{"a Service more", of("shop", "more", "waypoint"), false},
 		{"one that leaves", of("shop", "web", "none"), false},
 		{"and comes back", strings.Replace(of("shop", "web", "waypoint"), "10.96.7.7", "10.96.0.1", 1), false},
@@ -244,27 +250,42 @@ metadata: {name: out, namespace: team-a, labels: {istio.io/use-waypoint: shared,
 spec: {hosts: [a.out.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
 `
 
-// TestNodeFollowsWhatWaypointSees: what is for a host goes to its waypoint while that means the same registration, for whoever asks; registrations that
-// come and go in the waypoint's namespace are heard of.
-func TestNodeFollowsWhatWaypointSees(t *testing.T) {
-	const entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: theirs, namespace: infra}\nspec: {hosts: [\"HOST\"], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}\n"
+// TestNeighboursAtWaypoint: what others register, and would have of the same waypoint, changes nothing of what is sent there for a namespace that registered
+// the host, nor of what becomes of it there, whoever comes first.
+func TestNeighboursAtWaypoint(t *testing.T) {
+	const entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: theirs, namespace: TEAM, creationTimestamp: \"2020-01-01T00:00:00Z\", labels: {LABELS}}\nspec: {hosts: [\"HOST\"], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}]}\n"
+	const policy = "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: theirs, namespace: TEAM}\nspec: {targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: theirs}], action: DENY, rules: [{}]}\n"
+	of := func(text, ns, labels, host string) string {
+		return strings.NewReplacer("TEAM", ns, "LABELS", labels, "HOST", host).Replace(text)
+	}
+	const asks = "istio.io/use-waypoint: shared, istio.io/use-waypoint-namespace: infra"
 	cfg := load(t, "testdata/waypoint.txtar").mesh
 	r := registry.New(&cfg)
-	s, _ := r.Apply(changedBy(t, sharedWaypoint))
+	s, _ := r.Apply(changedBy(t, strings.Replace(sharedWaypoint, "ports: [{number: 80, name: http, protocol: HTTP}]", "ports: [{number: 80, name: http, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}]", 1)))
 	tr := translate.NewTranslator()
 	views := []*translate.View{
 		tr.Build(s, translate.Class{Kind: translate.Ambient}), tr.Build(s, translate.Class{Kind: translate.Ambient, View: "team-a"}),
 		tr.Build(s, translate.Class{Kind: translate.Waypoint, Gateway: registry.Ref{Namespace: "infra", Name: "shared"}}),
 	}
-	for _, step := range []struct {
-		what, text string
-		open       bool // for team-a
+	own := []struct {
+		view int
+		kind resource.Type
+		name string
 	}{
-		{"nothing else", "apiVersion: v1\nkind: Namespace\nmetadata: {name: else}\n", true},
-		{"the same host", strings.Replace(entry, "HOST", "a.out.test", 1), false},
-		{"it goes", "-" + strings.Replace(entry, "HOST", "a.out.test", 1), true},
-		{"a pattern", strings.Replace(entry, "HOST", "*.out.test", 1), false},
-		{"another pattern", strings.Replace(entry, "HOST", "*.else.test", 1), true},
+		{1, resource.VirtualHost, "80/a.out.test"}, {1, resource.Cluster, "outbound|80||a.out.test"}, {1, resource.Cluster, "outbound|443||a.out.test"},
+		{2, resource.Listener, "inbound-vip|80|http~team-a|a.out.test"}, {2, resource.Listener, "inbound-vip|443|tcp~team-a|a.out.test"},
+	}
+	was := map[string]string{}
+	for _, step := range []struct{ what, text string }{
+		{"nothing else", "apiVersion: v1\nkind: Namespace\nmetadata: {name: else}\n"},
+		{"an older one in the waypoint's namespace", of(entry, "infra", "a: b", "a.out.test")},
+		{"it goes", "-" + of(entry, "infra", "a: b", "a.out.test")},
+		{"a pattern there", of(entry, "infra", "a: b", "*.out.test")},
+		{"another pattern", of(entry, "infra", "a: b", "*.else.test")},
+		{"an older neighbour's", of(entry, "team-0", "a: b", "a.out.test")},
+		{"which asks for the waypoint, too", of(entry, "team-0", asks, "a.out.test")},
+		{"with a policy", of(policy, "team-0", "", "")},
+		{"it goes", "-" + of(entry, "team-0", asks, "a.out.test")},
 	} {
 		next, changed := r.Apply(changedBy(t, step.text))
 		tr.Forget(changed)
@@ -272,12 +293,22 @@ func TestNodeFollowsWhatWaypointSees(t *testing.T) {
 			views[i], _ = tr.Update(views[i], next, changed)
 			sameView(t, step.what, views[i], next)
 		}
-		row, there := views[1].Get(resource.VirtualHost, "80/a.out.test")
-		if !there {
-			t.Fatalf("%s: team-a has no row", step.what)
+		for _, x := range own {
+			res, there := views[x.view].Get(x.kind, x.name)
+			switch {
+			case !there:
+				t.Errorf("%s: %s is not there", step.what, x.name)
+			case was[x.name] != "" && was[x.name] != res.Version:
+				t.Errorf("%s changes %s: %s", step.what, x.name, res.Value())
+			case strings.Contains(string(res.Value()), "nothing is sent"):
+				t.Errorf("%s closes %s: %s", step.what, x.name, res.Value())
+			default:
+				was[x.name] = res.Version
+			}
 		}
-		if text := string(row.Value()); strings.Contains(text, "does not see this registration") == step.open {
-			t.Errorf("%s: %s", step.what, text)
+		routes, there := views[2].Get(resource.Route, "inbound-vip|80|http~team-a|a.out.test")
+		if !there || strings.Contains(string(routes.Value()), "theirs") {
+			t.Errorf("%s: what counts for team-a at the waypoint: %v", step.what, routes)
 		}
 	}
 }

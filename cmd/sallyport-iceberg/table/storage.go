@@ -27,11 +27,10 @@ const dataFolders = "region="
 
 // name is a file's within the lake.
 func (s storage) name(uri string) (string, error) {
-	name, inside := strings.CutPrefix(uri, s.at.URI(""))
+	name, inside := strings.CutPrefix(uri, strings.TrimSuffix(s.at.URI(""), "/")+"/") // and not in a neighbour of a longer name
 	if dir, local := place.Dir(s.at); local && !inside {
 		name, inside = strings.CutPrefix(uri, dir+"/")
 	}
-	name = strings.TrimPrefix(name, "/")
 	if !inside || !fs.ValidPath(name) {
 		return "", fmt.Errorf("%s is not in the lake %s: the table's location must be there", uri, s.at)
 	}

@@ -14,6 +14,7 @@ import (
 func (p *plane) serveAdmin(ctx context.Context, l net.Listener) error {
 	mux := p.health()
 	mux.HandleFunc("GET /debug/proxies", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.cache.Proxies()) })
+	mux.HandleFunc("GET /debug/policies", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.enforced()) })
 	mux.HandleFunc("GET /debug/findings", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.cfg.Source.Findings()) })
 	mux.HandleFunc("GET /debug/xds", p.debugXDS)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +41,8 @@ func TestEnforcement(t *testing.T) {
 		{"nobody is there", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision}}, "False", "NoProxies"},
 		{"one is behind", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 1, Behind: "x"}}, "False", "Behind"},
 		{"a replica says nothing", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}, Unheard: "sallyport-2"}, "False", "Behind"},
+		{"one refuses it", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 1, Behind: "x", Refuses: "x", Refusal: "odd\nthing"}}, "False", "Refused"},
+		{"a gateway's pod is not connected", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}, Absent: "10.0.0.2 of istio-system/gw"}, "False", "GatewayNotConnected"},
 		{"all have it", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}}, "True", "Enforced"},
 		{"observed", read(policy + ", mode: Observe}"), enforcing{Enforcement: serve.Enforcement{Revision: read(policy + ", mode: Observe}").Revision, Selected: 2, Current: 2}}, "False", "Observed"},
 	} {
@@ -49,6 +52,61 @@ func TestEnforcement(t *testing.T) {
 		}
 		if got.Status != c.status || got.Reason != c.reason || (got.Type != condition.Enforced) != (c.status == "") {
 			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// TestWrittenBack: of a policy that says again what it said before another edition, proxies are heard anew, and what was said meanwhile does not count.
+func TestWrittenBack(t *testing.T) {
+	cfg := mesh.Default()
+	statuses, err := status.New(&rest.Config{Host: "192.0.2.1"}, status.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plane{registry: registry.New(&cfg), known: newInventory(), cluster: &cluster{statuses: statuses}}
+	r := decode.File("a.yaml", []byte("apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: checkout, namespace: shop}\nspec: {default: Deny}\n"))
+	o := &r.Objects[0]
+	written := []config.Change{{Key: o.Key, Object: o}}
+	said := map[config.Key]enforcing{o.Key: {Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 1, Current: 1}}}
+	p.known.apply(written)
+	s, changed := p.registry.Apply(written)
+	p.snapshot.Store(s)
+	write := func() {
+		p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, written, changed) })
+	}
+	heard := func() (d status.Details) {
+		p.updateStatuses(func() map[config.Key]status.Details { d = p.noteEnforced(said)[o.Key]; return nil })
+		return d
+	}
+	write()
+	if list, edited := p.pendingPolicies(); len(list) != 1 || !edited {
+		t.Errorf("written: %v %t", list, edited)
+	}
+	if d := heard(); d.Enforced == nil || d.Enforced.Status != "True" {
+		t.Errorf("all have it: %+v", d)
+	}
+	if list, edited := p.pendingPolicies(); len(list) != 0 || edited {
+		t.Errorf("all have it: %v %t", list, edited)
+	}
+	write()
+	if d := heard(); d.Enforced != nil {
+		t.Errorf("what was said before it was written back: %+v", d)
+	}
+	if list, _ := p.pendingPolicies(); len(list) != 1 {
+		t.Errorf("written back: %v", list)
+	}
+	write()
+	p.updateStatuses(func() map[config.Key]status.Details { return p.details(s, []config.Change{{Key: o.Key}}, changed) })
+	if len(p.policies.edited)+len(p.policies.enforced) > 0 {
+		t.Errorf("of a policy that is gone is left: %v %v", p.policies.edited, p.policies.enforced)
+	}
+}
+
+// TestRefusalIsQuoted: a proxy's words are bounded, on one line, and nothing that a terminal would do.
+func TestRefusalIsQuoted(t *testing.T) {
+	for said, want := range map[string]string{"": "its words are about", "odd\n\tthing \x1b[2J\xff": `"odd thing \x1b[2J"`, strings.Repeat("é", 600): `é..."`} {
+		if got := refusal(said); !strings.Contains(got, want) || len(got) > maxRefusal+2 {
+			t.Errorf("%q is said as %s", said, got)
 		}
 	}
 }
@@ -66,10 +124,11 @@ func TestSum(t *testing.T) {
 		silent map[string]error
 		want   enforcing
 	}{
-		{"alone", nil, nil, enforcing{serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, ""}},
-		{"two", []replicas.Said{other("b", serve.Enforcement{Revision: "r", Selected: 2, Current: 1, Behind: "x"})}, nil, enforcing{serve.Enforcement{Revision: "r", Selected: 3, Current: 2, Behind: "x"}, ""}},
-		{"at another edition", []replicas.Said{other("b", serve.Enforcement{Revision: "old", Selected: 2, Current: 2})}, nil, enforcing{serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, "b"}},
-		{"silent", nil, map[string]error{"b": context.DeadlineExceeded, "a": context.DeadlineExceeded}, enforcing{serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, "a"}},
+		{"alone", nil, nil, enforcing{Enforcement: serve.Enforcement{Revision: "r", Selected: 1, Current: 1}}},
+		{"two", []replicas.Said{other("b", serve.Enforcement{Revision: "r", Selected: 2, Current: 1, Behind: "x"})}, nil, enforcing{Enforcement: serve.Enforcement{Revision: "r", Selected: 3, Current: 2, Behind: "x"}}},
+		{"one refuses", []replicas.Said{other("b", serve.Enforcement{Revision: "r", Selected: 1, Behind: "x", Refuses: "x", Refusal: "odd"})}, nil, enforcing{Enforcement: serve.Enforcement{Revision: "r", Selected: 2, Current: 1, Behind: "x", Refuses: "x", Refusal: "odd"}}},
+		{"at another edition", []replicas.Said{other("b", serve.Enforcement{Revision: "old", Selected: 2, Current: 2})}, nil, enforcing{Enforcement: serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, Unheard: "b"}},
+		{"silent", nil, map[string]error{"b": context.DeadlineExceeded, "a": context.DeadlineExceeded}, enforcing{Enforcement: serve.Enforcement{Revision: "r", Selected: 1, Current: 1}, Unheard: "a"}},
 	} {
 		if got := sum(own, c.said, c.silent)[key]; got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)

@@ -21,6 +21,8 @@ type policyNotes struct {
 	by map[config.Key][]admission.Finding
 	// enforced is how far proxies were with policies when they were asked.
 	enforced map[config.Key]enforcing
+	// edited are the policies that were written since proxies were last asked: what they say is of an edition before that.
+	edited map[config.Key]bool
 }
 
 // updateStatuses tells the statuses' writer what became of objects.

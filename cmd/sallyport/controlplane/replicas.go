@@ -24,7 +24,7 @@ func (c *cluster) replicas(p *plane, authority *ca.CA) *replicas.Server {
 	own := c.own(authority)
 	name := servertls.ServiceHosts(c.Service, c.Namespace)[0]
 	c.others = &replicas.Others{Replica: c.Replica, Credentials: credentials.NewTLS(meshtls.ClientOfName(meshtls.NewOwn(authority, own), name))}
-	return &replicas.Server{Replica: c.Replica, Own: own, Ask: p.cache.Enforcing}
+	return &replicas.Server{Replica: c.Replica, Own: own, Ask: p.cache.Enforcing, Gateways: p.cache.Gateways}
 }
 
 // addresses are where the replicas are, this one among them.
@@ -45,23 +45,35 @@ func (c *cluster) addresses(s *registry.Snapshot) (out []string) {
 type enforcing struct {
 	serve.Enforcement
 	Unheard string // a replica that has not said how far its proxies are with this revision; "" where all have
+	Absent  string // a gateway's pod that takes traffic, and is connected to no replica; "" where there is none
 }
 
 // together adds what the other replicas say to what is known of this one's proxies.
 func (p *plane) together(ctx context.Context, own map[config.Key]serve.Enforcement) map[config.Key]enforcing {
 	var said []replicas.Said
 	var silent map[string]error
+	s := p.snapshot.Load()
 	if c := p.cluster; c.others != nil {
 		keys := make([]config.Key, 0, len(own))
 		for key := range own {
 			keys = append(keys, key)
 		}
-		said, silent = c.others.Enforcing(ctx, c.addresses(p.snapshot.Load()), keys)
+		said, silent = c.others.Enforcing(ctx, c.addresses(s), keys)
 		for address, err := range silent {
 			p.log.Debug("a replica does not say how far its proxies are", "address", address, "err", err)
 		}
 	}
-	return sum(own, said, silent)
+	out := sum(own, said, silent)
+	connected := p.cache.Gateways()
+	for _, other := range said {
+		connected = append(connected, other.Gateways...)
+	}
+	exits := p.newExits(s, connected)
+	for key, e := range out {
+		e.Absent = exits.absent(key.Namespace)
+		out[key] = e
+	}
+	return out
 }
 
 func sum(own map[config.Key]serve.Enforcement, said []replicas.Said, silent map[string]error) map[config.Key]enforcing {
@@ -79,11 +91,7 @@ func sum(own map[config.Key]serve.Enforcement, said []replicas.Said, silent map[
 				first(s.Replica)
 				continue
 			}
-			all.Selected += theirs.Selected
-			all.Current += theirs.Current
-			if all.Behind == "" || theirs.Behind != "" && theirs.Behind < all.Behind {
-				all.Behind = theirs.Behind
-			}
+			all.Enforcement = all.Add(theirs)
 		}
 		for address := range silent {
 			first(address)

@@ -18,7 +18,9 @@ import (
 func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed registry.Changed) map[config.Key]status.Details {
 	keys := map[config.Key]bool{}
 	for _, c := range changes {
-		keys[c.Key] = c.Object != nil
+		if keys[c.Key] = c.Object != nil; c.Key.Kind == config.KindEgressPolicy {
+			p.forgetEdition(c)
+		}
 	}
 	for _, host := range changed.Hosts {
 		for _, svc := range s.Services(host) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/source/kube/condition"
 )
 
 // Assessment is what the source found about the newest version of an object whose status is written.
@@ -16,5 +17,7 @@ type Assessment struct {
 	LastGood   bool   // a version of it is in use: this one, or, when this one is refused, the last good one
 	Generation int64  // metadata.generation
 	Reported   uint64 // the condition.Digest of what its status holds of ours
-	Findings   []admission.Finding
+	// Enforced is what its status holds of how far proxies are; nil where it says nothing, and of other kinds than EgressPolicy.
+	Enforced *condition.HeldEnforced
+	Findings []admission.Finding
 }

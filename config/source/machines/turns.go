@@ -8,10 +8,10 @@ import (
 // writers is how many writes are under way at once, of all namespaces together.
 const writers = 16
 
-// turns says whose namespace's turn it is: that which has waited longest since its last one.
+// turns says whose namespace's turn it is: that which has waited longest, since its last one or since it has something to do.
 type turns struct {
 	underWay map[string]bool
-	last     map[string]uint64 // when namespaces that have something to do had their last turn
+	last     map[string]uint64 // of namespaces that have something to do: when that was
 	clock    uint64
 }
 
@@ -24,7 +24,11 @@ func (t *turns) give(first map[string]work) (out []work) {
 			delete(t.last, namespace)
 		}
 	}
+	t.clock++
 	for namespace, w := range first {
+		if _, waits := t.last[namespace]; !waits { // whoever comes, comes behind those that wait
+			t.last[namespace] = t.clock
+		}
 		if !t.underWay[namespace] {
 			out = append(out, w)
 		}

@@ -3,10 +3,12 @@ package machines
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/machine"
 )
 
@@ -146,4 +148,28 @@ func TestNothingToDoIsOpen(t *testing.T) {
 	if l.after(Grace); len(l.open)+len(l.machines) != 0 {
 		t.Errorf("%d are open of %d", len(l.open), len(l.machines))
 	}
+}
+
+// TestWhoComesWaits: namespaces that have something to do again and again, and nothing in between, do not get before one that waits.
+func TestWhoComesWaits(t *testing.T) {
+	restless := func(round, i int) string { return fmt.Sprintf("busy-%d-%02d", round%2, i) }
+	turns := newTurns()
+	waiting := work{key: config.Key{Kind: config.KindWorkloadEntry, Namespace: "waits", Name: "one"}}
+	turns.give(map[string]work{"waits": waiting})
+	turns.end("waits")
+	for round := range 10 {
+		first := map[string]work{"waits": waiting}
+		for i := range writers {
+			ns := restless(round, i)
+			first[ns] = work{key: config.Key{Kind: config.KindWorkloadEntry, Namespace: ns, Name: "one"}}
+		}
+		given := turns.give(first)
+		if slices.ContainsFunc(given, func(w work) bool { return w.key == waiting.key }) {
+			return
+		}
+		for _, w := range given {
+			turns.end(w.key.Namespace)
+		}
+	}
+	t.Error("it waits for ever")
 }

@@ -253,7 +253,7 @@ func FuzzDecodeBatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		records, err := DecodeBatch(b)
 		for i := range records {
-			_ = validate(&records[i])
+			_ = (&Server{}).validate(&records[i])
 		}
 		if err != nil && records != nil {
 			t.Error("an error and records")

@@ -42,6 +42,7 @@ type Server struct {
 	sink      Sink
 	authorize Authorize
 	log       *slog.Logger
+	store     string // see Copies; "" where proxies' records come
 	slots     chan struct{}
 	budgets   *budgets
 	telling   atomic.Bool // a call of tellLater is under way
@@ -81,6 +82,9 @@ func (s *Server) Stats() ServerStats {
 
 // Ship serves one stream: a batch, its acknowledgement, the next batch.
 func (s *Server) Ship(stream grpc.BidiStreamingServer[wrapperspb.BytesValue, wrapperspb.UInt64Value]) error {
+	if err := s.named(stream); err != nil {
+		return err
+	}
 	for {
 		in, err := stream.Recv()
 		if err != nil {
@@ -132,7 +136,7 @@ func (s *Server) take(ctx context.Context, packed []byte) (uint64, error) {
 	s.batches.Add(1)
 	s.received.Add(uint64(len(batch)))
 	gaps, wait := s.budgets.owed()
-	if accepted = append(accepted, gaps...); len(accepted) == 0 {
+	if accepted = append(accepted, gaps...); len(accepted) == 0 && (s.store == "" || len(batch) > 0) {
 		if wait {
 			s.tellLater()
 		}
@@ -152,7 +156,7 @@ func (s *Server) take(ctx context.Context, packed []byte) (uint64, error) {
 }
 
 func (s *Server) judge(ctx context.Context, r *record.Record) error {
-	if err := validate(r); err != nil {
+	if err := s.validate(r); err != nil {
 		return err
 	}
 	if err := s.authorize(ctx, r); err != nil {
@@ -171,7 +175,7 @@ func (s *Server) judge(ctx context.Context, r *record.Record) error {
 const maxProxy = 1024
 
 // validate refuses what no store could keep or find again.
-func validate(r *record.Record) error {
+func (s *Server) validate(r *record.Record) error {
 	switch {
 	case r.Proxy == "" || len(r.Proxy) > maxProxy || strings.ContainsFunc(r.Proxy, func(c rune) bool { return c <= ' ' || c > '~' }):
 		return fmt.Errorf("field proxy: give the node id, at most %d bytes of ASCII", maxProxy)
@@ -180,8 +184,11 @@ func validate(r *record.Record) error {
 	case r.Time.Year() < 2000 || r.Time.Year() > 9999:
 		return errors.New("field time: out of range")
 	}
+	if s.store != "" && r.Class == record.Action {
+		return nil
+	}
 	if r.Actor != "" || r.ActorBy != "" || r.Action != "" {
-		return errors.New("fields actor, actorBy and action: what people do no proxy reports")
+		return errActions
 	}
 	switch r.Class {
 	case record.Network, record.HTTP, record.DNS, record.Gap:

@@ -139,11 +139,6 @@ func (s *Sink) Pass(ctx context.Context) error {
 
 // window sends the records that came in up to a moment.
 func (s *Sink) window(ctx context.Context, to time.Time) error {
-	rows, err := s.Store.DB().QueryContext(ctx, "SELECT "+store.Columns()+" FROM "+store.Table+" WHERE ingested > ? AND ingested <= ? ORDER BY ingested, proxy, epoch, seq", s.mark.Until, to)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	batch := make([]record.Record, 0, s.Batch)
 	send := func() error {
 		if len(batch) == 0 {
@@ -156,18 +151,13 @@ func (s *Sink) window(ctx context.Context, to time.Time) error {
 		batch = batch[:0]
 		return nil
 	}
-	for rows.Next() {
-		r, err := store.ScanRecord(rows)
-		if err != nil {
-			return err
+	err := store.Each(ctx, s.Store.DB(), store.Came{From: s.mark.Until, To: to}, func(r record.Record) error {
+		if batch = append(batch, r); len(batch) < s.Batch {
+			return nil
 		}
-		if batch = append(batch, r); len(batch) == s.Batch {
-			if err := send(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := rows.Err(); err != nil {
+		return send()
+	})
+	if err != nil {
 		return err
 	}
 	return send()

@@ -15,8 +15,9 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
-// commit writes the new records of the batches, and which numbers the store has with them, in one transaction.
-func (s *Store) commit(ctx context.Context, batches [][]record.Record) error {
+// commit writes the new records of the batches, and which numbers the store has with them, in one transaction; copies says that another
+// store has them all.
+func (s *Store) commit(ctx context.Context, batches [][]record.Record, copies bool) error {
 	news, changed := s.seen.fresh(batches...)
 	total := 0
 	for _, b := range batches {
@@ -36,6 +37,11 @@ func (s *Store) commit(ctx context.Context, batches [][]record.Record) error {
 			})
 			if err != nil {
 				return err
+			}
+			if copies {
+				if err := appendRows(raw, copiesTable, 1, func(int) []driver.Value { return []driver.Value{now} }); err != nil {
+					return err
+				}
 			}
 			spools := s.seen.rows(changed, now)
 			return appendRows(raw, "spools", len(spools), func(i int) []driver.Value { return spools[i] })

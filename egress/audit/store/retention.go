@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -56,7 +57,7 @@ func (s *Store) maintain() {
 			s.log.Info("old audit records deleted", "records", deleted, "retention", keep)
 		}
 	}
-	if err := s.compactSpools(ctx, forget); err != nil {
+	if err := errors.Join(s.compactSpools(ctx, forget), s.forgetCopies(ctx)); err != nil {
 		s.log.Error("audit store: maintenance failed", "err", err)
 		return
 	}

@@ -42,6 +42,7 @@ type Store struct {
 // request is a piece of work for the writer: a batch, or anything else that writes.
 type request struct {
 	records []record.Record
+	copies  bool // from another store, which has them
 	work    func(context.Context) error
 	done    chan<- error
 }
@@ -65,6 +66,9 @@ func start(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 		return nil, err
 	}
 	if err := prepareInputs(ctx, db); err != nil {
+		return nil, err
+	}
+	if err := prepareCopies(ctx, db); err != nil {
 		return nil, err
 	}
 	last, err := lastIngested(ctx, db)
@@ -164,30 +168,29 @@ func (s *Store) writeLoop() {
 	}
 }
 
-// do serves a request and the batches that wait behind it.
+// do serves a request and the batches of its kind that wait behind it, then what it met behind them.
 func (s *Store) do(first request) {
-	if first.work != nil {
-		first.done <- first.work(context.Background())
-		return
-	}
-	group, size := []request{first}, len(first.records)
-	var other *request
-	for size < groupRecords && other == nil {
-		select {
-		case r := <-s.requests:
-			if r.work != nil {
-				other = &r
-				continue
-			}
-			group, size = append(group, r), size+len(r.records)
-			continue
-		default:
+	for next := &first; next != nil; {
+		r := *next
+		if next = nil; r.work != nil {
+			r.done <- r.work(context.Background())
+			return
 		}
-		break
-	}
-	s.write(group)
-	if other != nil {
-		other.done <- other.work(context.Background())
+		group, size := []request{r}, len(r.records)
+		for size < groupRecords && next == nil {
+			select {
+			case other := <-s.requests:
+				if other.work != nil || other.copies != r.copies {
+					next = &other
+					continue
+				}
+				group, size = append(group, other), size+len(other.records)
+				continue
+			default:
+			}
+			break
+		}
+		s.write(group)
 	}
 }
 
@@ -197,7 +200,7 @@ func (s *Store) write(group []request) {
 	for i, r := range group {
 		batches[i] = r.records
 	}
-	err := s.commit(context.Background(), batches)
+	err := s.commit(context.Background(), batches, group[0].copies)
 	if err == nil || len(group) == 1 {
 		for _, r := range group {
 			r.done <- err
@@ -206,7 +209,7 @@ func (s *Store) write(group []request) {
 	}
 	s.log.Warn("audit store: a group of batches failed, each is tried alone", "batches", len(group), "err", err)
 	for _, r := range group {
-		r.done <- s.commit(context.Background(), [][]record.Record{r.records})
+		r.done <- s.commit(context.Background(), [][]record.Record{r.records}, r.copies)
 	}
 }
 

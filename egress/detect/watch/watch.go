@@ -34,9 +34,12 @@ type Options struct {
 	State  string // the file
 	Logger *slog.Logger
 
-	Found   func(*detect.Report) // nil, or gets what each pass finds, all of it
-	Metrics *Metrics             // nil: none
-	Now     func() time.Time     // nil: the clock
+	Found func(*detect.Report) // nil, or gets what each pass finds, all of it
+	// Others, if set, says whether somebody else sends what is found (this one sends nothing then), and otherwise up to when somebody else did: what was
+	// seen last before that counts as sent.
+	Others  func() (send bool, until time.Time)
+	Metrics *Metrics         // nil: none
+	Now     func() time.Time // nil: the clock
 }
 
 // Bounds of a pass.
@@ -146,6 +149,17 @@ func (w *watch) deliver(ctx context.Context, sink send.Sink, findings []detect.F
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
 	defer cancel()
 	due := slices.DeleteFunc(slices.Clone(findings), func(f detect.Finding) bool { return !w.state.due(sink.Name(), &f, now, w.Repeat) })
+	if w.Others != nil {
+		others, until := w.Others()
+		if others {
+			return nil
+		}
+		sent := func(f detect.Finding) bool { return f.Last.Before(until) }
+		if err := w.state.keep(sink.Name(), slices.DeleteFunc(slices.Clone(due), func(f detect.Finding) bool { return !sent(f) }), now); err != nil {
+			return fmt.Errorf("what another server sent to %s could not be written down: %w", sink.Name(), err)
+		}
+		due = slices.DeleteFunc(due, sent)
+	}
 	for batch := range slices.Chunk(due, send.MaxBatch) {
 		err := sink.Send(ctx, batch)
 		w.Metrics.sent(sink.Name(), len(batch), err)

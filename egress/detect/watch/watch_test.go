@@ -295,3 +295,25 @@ func TestRun(t *testing.T) {
 		}
 	})
 }
+
+// TestOthersSend: while another server sends, this one does not; when it takes over it sends what the other one can have missed, and nothing of before.
+func TestOthersSend(t *testing.T) {
+	to := &box{name: "box"}
+	s := newScene(t, to)
+	others, until := true, time.Time{}
+	s.options.Others = func() (bool, time.Time) { return others, until }
+	w := s.process(t)
+	s.log.rows = []row{{"old.test", epoch}, {"missed.test", epoch.Add(time.Hour)}}
+	s.now = epoch.Add(2 * time.Hour)
+	w.pass(t.Context())
+	if got := to.take(); got != "" {
+		t.Errorf("sent %q beside another server", got)
+	}
+	others, until = false, epoch.Add(30*time.Minute)
+	for range 2 {
+		w.pass(t.Context())
+	}
+	if got := to.take(); got != "missed.test" {
+		t.Errorf("sent %q when it took over, want missed.test", got)
+	}
+}

@@ -123,6 +123,7 @@ type EnforcingResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`           // who answers
 	Enforcements  []*Enforcement         `protobuf:"bytes,2,rep,name=enforcements,proto3" json:"enforcements,omitempty"` // in the order in which they were asked about
+	Gateways      []string               `protobuf:"bytes,3,rep,name=gateways,proto3" json:"gateways,omitempty"`         // the addresses of gateways' pods that are connected
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -171,6 +172,13 @@ func (x *EnforcingResponse) GetEnforcements() []*Enforcement {
 	return nil
 }
 
+func (x *EnforcingResponse) GetGateways() []string {
+	if x != nil {
+		return x.Gateways
+	}
+	return nil
+}
+
 // Enforcement is serve.Enforcement.
 type Enforcement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -178,6 +186,8 @@ type Enforcement struct {
 	Selected      uint32                 `protobuf:"varint,2,opt,name=selected,proto3" json:"selected,omitempty"`
 	Current       uint32                 `protobuf:"varint,3,opt,name=current,proto3" json:"current,omitempty"`
 	Behind        string                 `protobuf:"bytes,4,opt,name=behind,proto3" json:"behind,omitempty"`
+	Refuses       string                 `protobuf:"bytes,5,opt,name=refuses,proto3" json:"refuses,omitempty"`
+	Refusal       string                 `protobuf:"bytes,6,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -240,6 +250,20 @@ func (x *Enforcement) GetBehind() string {
 	return ""
 }
 
+func (x *Enforcement) GetRefuses() string {
+	if x != nil {
+		return x.Refuses
+	}
+	return ""
+}
+
+func (x *Enforcement) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
 var File_xds_replicas_replicaspb_replicas_proto protoreflect.FileDescriptor
 
 const file_xds_replicas_replicaspb_replicas_proto_rawDesc = "" +
@@ -249,15 +273,18 @@ const file_xds_replicas_replicaspb_replicas_proto_rawDesc = "" +
 	"\bpolicies\x18\x01 \x03(\v2\x1d.sallyport.replicas.v1.PolicyR\bpolicies\":\n" +
 	"\x06Policy\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"u\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x91\x01\n" +
 	"\x11EnforcingResponse\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12F\n" +
-	"\fenforcements\x18\x02 \x03(\v2\".sallyport.replicas.v1.EnforcementR\fenforcements\"w\n" +
+	"\fenforcements\x18\x02 \x03(\v2\".sallyport.replicas.v1.EnforcementR\fenforcements\x12\x1a\n" +
+	"\bgateways\x18\x03 \x03(\tR\bgateways\"\xab\x01\n" +
 	"\vEnforcement\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\tR\brevision\x12\x1a\n" +
 	"\bselected\x18\x02 \x01(\rR\bselected\x12\x18\n" +
 	"\acurrent\x18\x03 \x01(\rR\acurrent\x12\x16\n" +
-	"\x06behind\x18\x04 \x01(\tR\x06behind2j\n" +
+	"\x06behind\x18\x04 \x01(\tR\x06behind\x12\x18\n" +
+	"\arefuses\x18\x05 \x01(\tR\arefuses\x12\x18\n" +
+	"\arefusal\x18\x06 \x01(\tR\arefusal2j\n" +
 	"\bReplicas\x12^\n" +
 	"\tEnforcing\x12'.sallyport.replicas.v1.EnforcingRequest\x1a(.sallyport.replicas.v1.EnforcingResponseB8Z6github.com/sallyport/sallyport/xds/replicas/replicaspbb\x06proto3"
 

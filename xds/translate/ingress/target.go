@@ -24,6 +24,10 @@ type Target struct {
 // Part is its clusters: one a port and subset.
 func (t *Target) Part() *part.Part {
 	p := &part.Part{Secrets: t.Far.Secrets()}
+	if t.Front != nil {
+		p.Resources = t.toWaypoint()
+		return p
+	}
 	for _, port := range t.ports() {
 		for _, s := range t.Rule.Parts() {
 			p.Resources = append(p.Resources, t.cluster(port, s)...)
@@ -35,6 +39,16 @@ func (t *Target) Part() *part.Part {
 		}
 	}
 	return p
+}
+
+// toWaypoint is how the host's waypoint is reached, by the ports that are open.
+func (t *Target) toWaypoint() (out []*resource.Resource) {
+	front := *t.Front
+	front.Endpoints = t.reached(front.Endpoints)
+	for _, port := range t.ports() {
+		out = append(out, farend.ToWaypoint(&front, t.Service, port, t.Trust, t.Connect, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(t.Service.SourceOf(port))))...)
+	}
+	return out
 }
 
 // untouched are the ports to which gateways speak TLS for requests, and lead TLS that passes them as it is, too.
@@ -94,7 +108,7 @@ func (t *Target) way(port registry.Port, s registry.Subset) farend.Options {
 
 // Endpoints are those of a Service, one resource a cluster.
 func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
-	if !t.Service.Tabled() {
+	if !t.Service.Tabled() || t.Front != nil {
 		return nil
 	}
 	list = t.reached(list)

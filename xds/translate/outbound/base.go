@@ -80,7 +80,7 @@ func (in Inputs) table(p Listening) *routev3.RouteConfiguration {
 	if in.Fetch == 0 {
 		return envoy.Table(name, last, in.Hosts, true)
 	}
-	return envoy.FetchedOnUse(envoy.Table(name, afterFetching(p.Number, last), in.Hosts, true), in.Fetch)
+	return envoy.FetchedOnUse(envoy.Table(name, afterFetching(p.Number, last), in.Hosts, true), in.Fetch, in.Named)
 }
 
 // Way is the leg to an egress gateway, over mTLS: requests share an HTTP/2 connection, an upgrade has an

@@ -19,11 +19,14 @@ type Part struct {
 	// Fronts are what a waypoint opens for the host, and Leads the other hosts that its routes there lead to.
 	Fronts []Front
 	Leads  []string
+
+	found *Found // see there; nil until it is asked for
 }
 
 // Front is a port of a Service, or of a host outside, that a waypoint stands before.
 type Front struct {
 	Host     string
+	In       string // of a host outside, the namespace whose registration it is
 	Port     uint32
 	HTTP     bool   // its requests are read
 	TLS      bool   // clients speak TLS, which is not ended
@@ -38,7 +41,7 @@ func (f Front) Name() string {
 	if f.HTTP {
 		kind = "http"
 	}
-	return wire.WaypointName(f.Port, kind, f.Host)
+	return wire.WaypointName(f.Port, wire.OwnName(f.In, kind), f.Host)
 }
 
 // PortUse says that a host is reached at a port, and whether what is spoken there can be told from first bytes.

@@ -56,7 +56,7 @@ func (in Inputs) Resources() []*resource.Resource {
 		case f.HTTP: // what comes by HBONE
 			out = append(out, inner(f, "requests", in.filters(f))...)
 		case f.Asks(): // once the client is known
-			out = append(out, inner(f, "bytes", envoy.WaypointBytes(f.Name(), wire.HostPort(f.Host, f.Port), kindOf(f.Front)))...)
+			out = append(out, inner(f, "bytes", envoy.WaypointBytes(f.Name(), wire.HostPort(f.Host, f.Port), f.In, kindOf(f.Front)))...)
 		}
 	}
 	return append(out, in.outside()...)
@@ -74,7 +74,7 @@ func (in Inputs) listener() *listenerv3.Listener {
 	}, wire.TunnelPort, in.IPv6)
 	for _, f := range in.Fronts {
 		match := envoy.TLSSpoken()
-		match.ServerNames, match.ApplicationProtocols = []string{resolve.SNI(f.Port, "", f.Host)}, wire.MeshALPN
+		match.ServerNames, match.ApplicationProtocols = []string{resolve.SNI(f.Port, f.In, f.Host)}, wire.MeshALPN
 		c := envoy.Chain(f.Name(), match, append([]*listenerv3.Filter{envoy.KnowClientFar()}, in.filters(f)...)...)
 		var offers []string
 		if f.HTTP {

@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/authorizing"
@@ -25,6 +26,7 @@ import (
 type Host struct {
 	outbound.Host
 	Before   bool         // the waypoint stands before it; otherwise routes lead there
+	Named    bool         // by HBONE, which says its name or an address alone, it is meant
 	Leads    []string     // the hosts that its routes lead to, beside itself
 	Refused  []netip.Addr // that the waypoint does not connect to, sorted
 	Policies authz.Set    // that target the Service, or the waypoint
@@ -49,15 +51,22 @@ func (h *Host) Part() *part.Part {
 	if h.outside() {
 		out.Gateways = own.Gateways
 	}
-	for _, port := range h.Service.Ports {
-		if port.Protocol == registry.UDP {
-			continue
-		}
-		f := part.Front{Host: h.Service.Host, Port: port.Number, HTTP: port.Protocol.IsHTTP(), TLS: port.Protocol == registry.TLS, Outside: h.outside(), Closed: h.closed(port), Policies: names(h.Policies)}
-		out.Fronts = append(out.Fronts, f)
-		out.Resources = append(out.Resources, h.tunnels(port, f)...)
+	for _, port := range h.taken() {
+		out.Fronts = append(out.Fronts, h.front(port))
 	}
 	return out
+}
+
+// taken are the ports that a waypoint takes connections for.
+func (h *Host) taken() []registry.Port {
+	return slices.DeleteFunc(slices.Clone(h.Service.Ports), func(p registry.Port) bool { return p.Protocol == registry.UDP })
+}
+
+func (h *Host) front(port registry.Port) part.Front {
+	return part.Front{
+		Host: h.Service.Host, In: resolve.FrontedIn(h.Service), Port: port.Number, HTTP: port.Protocol.IsHTTP(), TLS: port.Protocol == registry.TLS,
+		Outside: h.outside(), Closed: h.closed(port), Policies: names(h.Policies),
+	}
 }
 
 // Endpoints are those of a Service, as a waypoint reaches them.
@@ -101,11 +110,14 @@ func (h *Host) table(row *resource.Resource) []*resource.Resource {
 		}
 		vh.Name, vh.Domains = h.Service.Host, []string{"*"}
 		vh.Routes = slices.DeleteFunc(vh.Routes, envoy.IsAnswer)
-		name := wire.WaypointName(port.Number, "http", h.Service.Host)
+		name := h.front(port).Name()
 		rc := &routev3.RouteConfiguration{
 			Name: name, VirtualHosts: []*routev3.VirtualHost{vh}, ValidateClusters: wrapperspb.Bool(false),
-			RequestHeadersToRemove:         []string{"x-forwarded-proto", "x-envoy-original-path", "x-envoy-decorator-operation"},
+			RequestHeadersToRemove:         []string{"x-envoy-original-path", "x-envoy-decorator-operation"},
 			MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(envoy.MaxBody),
+		}
+		if h.outside() { // nobody outside is told
+			rc.RequestHeadersToRemove = append([]string{"x-forwarded-proto"}, rc.RequestHeadersToRemove...)
 		}
 		rc.TypedPerFilterConfig = h.leaves(port)
 		if len(h.Policies) > 0 {
@@ -119,31 +131,6 @@ func (h *Host) table(row *resource.Resource) []*resource.Resource {
 		return []*resource.Resource{envoy.Seal(resource.Route, name, rc)}
 	}
 	return nil
-}
-
-// tunnels are a port's rows in the table of HBONE: one for its name, and one for each of the Service's addresses.
-func (h *Host) tunnels(port registry.Port, f part.Front) (out []*resource.Resource) {
-	authorities := []string{wire.HostPort(h.Service.Host, port.Number)}
-	for _, a := range h.Addresses(port) {
-		authorities = append(authorities, netip.AddrPortFrom(a, uint16(port.Number)).String())
-	}
-	for _, authority := range authorities {
-		vh := &routev3.VirtualHost{Name: wire.VhostName(wire.WaypointListener, authority), Domains: []string{authority}}
-		switch {
-		case f.Closed:
-			vh.Routes = []*routev3.Route{envoy.Refuse(wire.ClosedRoute+NotLed, envoy.AnyTunnel(), 503, "sallyport: "+NotLed+"\n", nil)}
-		default:
-			vh.Routes = []*routev3.Route{envoy.Route("default", envoy.AnyTunnel(), envoy.TerminateConnect(f.Behind()))}
-		}
-		if f.Asks() && authority == authorities[0] {
-			vh.Routes = append([]*routev3.Route{h.answer(port)}, vh.Routes...)
-		}
-		if !f.HTTP && !f.Closed && len(h.Policies) > 0 {
-			vh.TypedPerFilterConfig = map[string]*anypb.Any{envoy.FilterAuthzTunnels: envoy.Overriding(connections(h.Policies, seeTunnel(h.Trust)))}
-		}
-		out = append(out, envoy.Seal(resource.VirtualHost, vh.Name, vh))
-	}
-	return out
 }
 
 // NotLed is why a port of connections is closed at a waypoint.

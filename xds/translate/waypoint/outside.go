@@ -5,6 +5,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/outbound"
@@ -25,9 +26,13 @@ func (h *Host) leaves(port registry.Port) map[string]*anypb.Any {
 	return envoy.LeavesFor(h.Service.Host, port.Number, "")
 }
 
-// answer is for questions about connections to a port.
+// answer is for questions about connections to a port, which say whose registration they mean.
 func (h *Host) answer(port registry.Port) *routev3.Route {
-	return envoy.WithRevision(outbound.TowardsGateway(h.Service, port, h.Contested).Row(envoy.AsksAbout("")), h.Service.RevisionOf(port))
+	row := outbound.TowardsGateway(h.Service, port, h.Contested).Row(envoy.AsksAbout(""))
+	row.Match.Headers = append(row.Match.Headers, &routev3.HeaderMatcher{Name: wire.HeaderRegisteredIn, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
+		StringMatch: envoy.Exact(resolve.FrontedIn(h.Service)),
+	}})
+	return envoy.WithRevision(row, h.Service.RevisionOf(port))
 }
 
 // outside is what hosts outside need of the base; nothing where the waypoint stands before none.

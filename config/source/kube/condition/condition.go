@@ -60,6 +60,22 @@ type Proxies struct {
 	Current  int `json:"current"`
 }
 
+// HeldEnforced is what a status says of how far proxies are with a revision of an EgressPolicy.
+type HeldEnforced struct {
+	Revision  string
+	Condition Condition
+	Proxies   Proxies
+}
+
+// HeldEnforced picks it out; nil where nothing is said.
+func (s Status) HeldEnforced() *HeldEnforced {
+	i := slices.IndexFunc(s.Conditions, func(c Condition) bool { return c.Type == Enforced })
+	if i < 0 || s.ObservedRevision == "" || s.Proxies == nil {
+		return nil
+	}
+	return &HeldEnforced{s.ObservedRevision, s.Conditions[i], *s.Proxies}
+}
+
 // Generation is an int64 that Istio's JSON writes as a string.
 type Generation int64
 

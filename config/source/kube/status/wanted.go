@@ -21,7 +21,8 @@ type Details struct {
 	// Revision is the one of an EgressPolicy that is in use, and Rules how many rules that has.
 	Revision string
 	Rules    int
-	// Enforced says whether all proxies that an EgressPolicy is for have it, and Proxies how many do; nil before anybody looked.
+	// Enforced says whether all proxies that an EgressPolicy is for have it, and Proxies how many do. They are nil before anybody looked: what
+	// the status holds of the same edition stays then, so that a control plane that starts takes back nothing of what another one found.
 	Enforced *condition.Condition
 	Proxies  *condition.Proxies
 	// Standard is the status of an object of the Gateway API: a value of one of the API's status types, in which only what is ours
@@ -56,12 +57,17 @@ func wanted(j kube.Assessment, d Details) condition.Status {
 		s.Conditions = append(s.Conditions, g)
 	}
 	if j.LastGood {
-		s.Addresses, s.ObservedRevision, s.Rules, s.Proxies = d.Addresses, d.Revision, d.Rules, d.Proxies
+		s.Addresses, s.ObservedRevision, s.Rules = d.Addresses, d.Revision, d.Rules
 	}
-	if j.LastGood && d.Enforced != nil {
-		c := *d.Enforced
-		c.ObservedGeneration = generation
-		s.Conditions = append(s.Conditions, c)
+	if enforced, proxies := d.Enforced, d.Proxies; j.LastGood {
+		if held := j.Enforced; enforced == nil && held != nil && held.Revision == d.Revision && held.Condition.ObservedGeneration == generation {
+			enforced, proxies = &held.Condition, &held.Proxies
+		}
+		if enforced != nil {
+			c := *enforced
+			c.ObservedGeneration, c.Message = generation, cut(c.Message)
+			s.Conditions, s.Proxies = append(s.Conditions, c), proxies
+		}
 	}
 	return s
 }
@@ -74,7 +80,10 @@ func words(findings []admission.Finding, severity admission.Severity) string {
 			lines = append(lines, f.What())
 		}
 	}
-	text := strings.Join(lines, "\n")
+	return cut(strings.Join(lines, "\n"))
+}
+
+func cut(text string) string {
 	if len(text) > maxMessage {
 		text = strings.ToValidUTF8(text[:maxMessage-3], "") + "..."
 	}

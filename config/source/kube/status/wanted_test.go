@@ -47,6 +47,36 @@ func TestWanted(t *testing.T) {
 	}
 }
 
+// TestHeldEnforced: what a status holds of how far proxies are stays until somebody looks again, and no longer than the revision that it is about.
+func TestHeldEnforced(t *testing.T) {
+	held := &condition.HeldEnforced{Revision: "r", Condition: condition.Condition{Type: condition.Enforced, Status: "True", Reason: "Enforced", ObservedGeneration: 4}, Proxies: condition.Proxies{Selected: 2, Current: 2}}
+	earlier := *held // of an edition with the same content, before another one
+	earlier.Condition.ObservedGeneration = 2
+	found := &condition.Condition{Type: condition.Enforced, Status: "False", Reason: "Behind"}
+	for name, c := range map[string]struct {
+		held *condition.HeldEnforced
+		d    Details
+		want string
+	}{
+		"nobody looked":    {held, Details{Revision: "r"}, "True"},
+		"written back":     {&earlier, Details{Revision: "r"}, ""},
+		"another revision": {held, Details{Revision: "s"}, ""},
+		"nothing is held":  {nil, Details{Revision: "r"}, ""},
+		"somebody looked":  {held, Details{Revision: "r", Enforced: found, Proxies: &condition.Proxies{Selected: 3}}, "False"},
+	} {
+		s := wanted(kube.Assessment{LastGood: true, Generation: 4, Enforced: c.held}, c.d)
+		got := ""
+		for _, w := range s.Conditions {
+			if w.Type == condition.Enforced {
+				got = w.Status
+			}
+		}
+		if got != c.want || (s.Proxies != nil) != (got != "") {
+			t.Errorf("%s: %q, proxies %v", name, got, s.Proxies)
+		}
+	}
+}
+
 func TestMerge(t *testing.T) {
 	was := condition.Status{Conditions: []condition.Condition{
 		{Type: condition.Accepted, Status: "True", Reason: "Accepted", ObservedGeneration: 1, LastTransitionTime: "2026-01-02T03:04:05Z"},

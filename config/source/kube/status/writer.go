@@ -96,6 +96,21 @@ func (w *Writer) decide(key config.Key, o *object) {
 	}
 }
 
+// HeldEnforced is the revision of an EgressPolicy, as it is written now, of which the server holds that all proxies have it; "" for none.
+func (w *Writer) HeldEnforced(key config.Key) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := w.objects[key]
+	if o == nil || o.assessment.Enforced == nil {
+		return ""
+	}
+	held := o.assessment.Enforced
+	if held.Condition.Status != "True" || int64(held.Condition.ObservedGeneration) != o.assessment.Generation {
+		return ""
+	}
+	return held.Revision
+}
+
 // Pending is how many objects have another status than they should.
 func (w *Writer) Pending() int {
 	w.mu.Lock()

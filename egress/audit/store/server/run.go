@@ -16,6 +16,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/actions"
 	"github.com/sallyport/sallyport/egress/audit/ingest"
+	"github.com/sallyport/sallyport/egress/audit/pair"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
 	"github.com/sallyport/sallyport/egress/console"
@@ -32,6 +33,7 @@ type Options struct {
 	MemoryLimit string        // see store.Options
 	Logger      *slog.Logger
 	Ports       []Port // beside the socket
+	Pair        *Pair  // the other server, with which this one keeps its log alike; nil for none
 	// Config and Found are the console's, see console.Options.
 	Config func(context.Context) (*console.Config, error)
 	Found  func() *detect.Report
@@ -49,10 +51,19 @@ type Options struct {
 
 // Port is a further way in. Whoever gives it sees to who may come in by it.
 type Port struct {
-	Listener  net.Listener
+	// Listen opens it, once there is something to answer.
+	Listen    func() (net.Listener, error)
 	Options   []grpc.ServerOption // credentials and interceptors
 	Records   bool                // batches are taken, and who hands them in may ask what was asked for lately
 	Questions bool                // questions are answered, and commands may tell what they do
+}
+
+// Pair is the other one of two servers. Whoever gives it sees to it that nobody else comes in by Listener.
+type Pair struct {
+	pair.Options
+	Listener net.Listener
+	Server   []grpc.ServerOption // credentials and interceptors
+	Linked   func(*pair.Link)    // called before anything is served
 }
 
 // Door is a way to the console's pages for those who log in. Its connections are encrypted.
@@ -89,7 +100,42 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return serve(ctx, s, dir, o)
+	if o.Pair == nil {
+		return serve(ctx, s, dir, o, nil)
+	}
+	return paired(ctx, s, o, func(ctx context.Context, l *pair.Link) error { return serve(ctx, s, dir, o, l) })
+}
+
+// paired keeps the log like the other server's while serve runs, which it begins when all of it is here. Records that are handed in until the end
+// are brought there.
+func paired(ctx context.Context, s *store.Store, o Options, serve func(context.Context, *pair.Link) error) error {
+	o.Pair.Options.Logger = o.Logger
+	link, err := pair.New(ctx, s, o.Pair.Options)
+	if err != nil {
+		return err
+	}
+	if o.Pair.Linked != nil {
+		o.Pair.Linked(link)
+	}
+	rpc := newServer(o.Pair.Server)
+	link.Register(rpc)
+	group, ctx := errgroup.WithContext(ctx)
+	linked, unlink := context.WithCancel(context.WithoutCancel(ctx))
+	group.Go(func() error { return rpc.Serve(o.Pair.Listener) })
+	group.Go(func() error { return link.Run(linked) })
+	group.Go(func() error {
+		defer stop(rpc)
+		defer unlink()
+		err := link.Whole(ctx)
+		if err == nil {
+			err = serve(ctx, link)
+		}
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil
+		}
+		return err
+	})
+	return group.Wait()
 }
 
 // openStore waits a little for a reader that has the file open just now.
@@ -115,18 +161,25 @@ func openStore(ctx context.Context, dir string, o Options) (*store.Store, error)
 	}
 }
 
-func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
+func serve(ctx context.Context, s *store.Store, dir string, o Options, link *pair.Link) error {
 	socket := filepath.Join(o.Data, query.SocketName)
 	rpcListener, err := listen(socket, dir)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(socket) // before the lock is given back
-	ports := append([]Port{{Listener: rpcListener, Records: true, Questions: true}}, o.Ports...)
+	ports := append([]Port{{Listen: func() (net.Listener, error) { return rpcListener, nil }, Records: true, Questions: true}}, o.Ports...)
+	sink := ingest.Sink(s)
+	if link != nil {
+		sink = link
+	}
 
 	group, ctx := errgroup.WithContext(ctx)
 	pages := console.Options{DB: s.DB(), Config: o.Config, Decisions: filepath.Join(o.Data, "review"), Found: o.Found, Logger: o.Logger}
-	acts := actions.New(s, time.Now())
+	acts := actions.New(sink, time.Now())
+	if link != nil {
+		pages.Notice = notice(link)
+	}
 	pages.Act = acts.Add
 	consoleAddr := ""
 	if o.ConsoleAddr != "" {
@@ -146,8 +199,14 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 		group.Go(func() error { return o.Beside(ctx, s) })
 	}
 	for _, port := range ports {
-		rpc := port.server(s, acts, o.Logger)
-		group.Go(func() error { return rpc.Serve(port.Listener) })
+		rpc := port.server(s, sink, acts, o.Logger)
+		group.Go(func() error {
+			l, err := port.Listen()
+			if err != nil {
+				return fmt.Errorf("audit server: %w", err)
+			}
+			return rpc.Serve(l)
+		})
 		group.Go(func() error {
 			<-ctx.Done()
 			stop(rpc)
@@ -169,13 +228,35 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options) error {
 	return group.Wait()
 }
 
-func (p Port) server(s *store.Store, acts *actions.Log, log *slog.Logger) *grpc.Server {
-	rpc := grpc.NewServer(append([]grpc.ServerOption{
+// noticed is for how long the other server may be silent before readers are told.
+const noticed = 15 * time.Second
+
+// notice says, while the other server is away, what may be missing here.
+func notice(l *pair.Link) func() string {
+	return func() string {
+		away := l.Away()
+		if away < noticed {
+			return ""
+		}
+		heard := "it was never heard of"
+		if at := l.Heard(); !at.IsZero() {
+			heard = "all that it had at " + at.UTC().Format(time.DateTime) + " UTC is here"
+		}
+		return fmt.Sprintf("The other audit server, %s, has not answered for %s: %s; what it may have taken in since comes when it is back.", l.Name, away.Round(time.Second), heard)
+	}
+}
+
+func newServer(options []grpc.ServerOption) *grpc.Server {
+	return grpc.NewServer(append([]grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}), // controllers ask whether it is there
-	}, p.Options...)...)
+	}, options...)...)
+}
+
+func (p Port) server(s *store.Store, sink ingest.Sink, acts *actions.Log, log *slog.Logger) *grpc.Server {
+	rpc := newServer(p.Options)
 	if p.Records {
-		ingest.NewServer(s, nil, log).Register(rpc)
+		ingest.NewServer(sink, nil, log).Register(rpc)
 		query.NewRecent(s).Register(rpc)
 	}
 	if p.Questions {

@@ -1,0 +1,62 @@
+package part
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/xds/digest"
+	"github.com/sallyport/sallyport/xds/resource"
+)
+
+// Found is by what the host's rows are found.
+type Found struct {
+	Keys  []FoundBy
+	Names []string // those that are no addresses; of all rows
+}
+
+// FoundBy is one domain of a row.
+type FoundBy struct {
+	digest.Key
+	Row *resource.Resource
+}
+
+// Found reads it, once. Parts without rows have none.
+func (p *Part) Found() Found {
+	if p == nil {
+		return Found{}
+	}
+	if p.found == nil {
+		p.found = findRows(p.Resources)
+	}
+	return *p.found
+}
+
+func findRows(list []*resource.Resource) *Found {
+	out := &Found{}
+	for _, r := range list {
+		if r.Type != resource.VirtualHost {
+			continue
+		}
+		table, _, _ := strings.Cut(r.Name, "/")
+		digest.Domains(r.Name, r.Value(), func(domain string) {
+			out.Keys = append(out.Keys, FoundBy{digest.KeyOf(table, domain), r})
+			if !isAddress(domain) && !slices.Contains(out.Names, domain) {
+				out.Names = append(out.Names, domain)
+			}
+		})
+	}
+	out.Keys = slices.Clip(out.Keys)
+	return out
+}
+
+func isAddress(domain string) bool {
+	_, err := netip.ParseAddr(strings.Trim(domain, "[]"))
+	return err == nil
+}
+
+// Below says whether something that finds the host is below a pattern, "*.DOMAIN".
+func (f Found) Below(pattern string) bool {
+	end, is := strings.CutPrefix(pattern, "*")
+	return is && slices.ContainsFunc(f.Names, func(name string) bool { return name != pattern && strings.HasSuffix(name, end) })
+}
