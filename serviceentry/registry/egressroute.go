@@ -63,7 +63,7 @@ func (b *batch) asEntries(o *config.Object, leaves []LetOut) (out []*Service) {
 			if l.TLS {
 				spoken = TLS
 			}
-			entry.Ports = append(entry.Ports, &networking.ServicePort{Number: l.Port, Name: fmt.Sprintf("%s-%d", strings.ToLower(string(spoken)), l.Port), Protocol: string(spoken)})
+			entry.Ports = append(entry.Ports, &networking.ServicePort{Number: l.Port, TargetPort: l.Port, Name: fmt.Sprintf("%s-%d", strings.ToLower(string(spoken)), l.Port), Protocol: string(spoken)})
 		}
 		as := *o
 		as.Annotations = map[string]string{GatewayAnnotation: byHost[host][0].Exit.String()}
@@ -126,7 +126,7 @@ func (s *Service) WithRouted(ports []uint32, tls func(uint32) bool) *Service {
 		if _, has := s.Port(number); has || config.IsOwnPort(number) {
 			continue
 		}
-		p := Port{Name: fmt.Sprintf("routed-%d", number), Number: number, TargetPort: number, Protocol: HTTP, Routed: true}
+		p := Port{Name: fmt.Sprintf("routed-%d", number), Number: number, TargetPort: number, Explicit: true, Protocol: HTTP, Routed: true}
 		if tls(number) {
 			p.Protocol = TLS
 		}

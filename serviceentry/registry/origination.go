@@ -29,7 +29,7 @@ func Origination(svc *Service, port Port, rule *Rule) (*TLSSettings, uint32) {
 func securePort(svc *Service) (Port, bool) {
 	var first Port
 	for _, p := range svc.Ports {
-		if p.Protocol != TLS {
+		if p.Protocol != TLS || p.Routed {
 			continue
 		}
 		if p.Number == 443 {

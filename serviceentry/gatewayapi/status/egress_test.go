@@ -108,3 +108,29 @@ func TestEgressRoute(t *testing.T) {
 		}
 	}
 }
+
+// TestEgressRoutesComeAndGo: what a route lets out follows its Gateway and the mesh's own egress gateway, in whatever order they come.
+func TestEgressRoutesComeAndGo(t *testing.T) {
+	own := strings.Replace(egressGateway, "  addresses: [{type: Hostname, value: egress.infra.svc.cluster.local}]\n", "", 1)
+	for _, batches := range [][]string{{own, egressRoute}, {egressRoute, own}, {own + "---" + egressRoute}} {
+		r := registry.New(settings())
+		snap, changed := apply(t, r, batches...)
+		svc := snap.Visible("api.test", "shop", nil)
+		if svc == nil || svc.Exit != (registry.Ref{Namespace: "istio-system", Name: "istio-egressgateway"}) || svc.Source != routeKey || !slices.Contains(changed.Hosts, "api.test") {
+			t.Fatalf("%+v, %v", svc, changed.Hosts)
+		}
+		if list := snap.EgressRoutes(svc, svc.Exit); len(list) != 1 || snap.Attached("infra/out/http") != 1 {
+			t.Errorf("routes %v, %d attached", list, snap.Attached("infra/out/http"))
+		}
+		mesh := settings()
+		mesh.DefaultGateway.Name = "another"
+		snap, changed = r.SetMesh(mesh)
+		if svc = snap.Visible("api.test", "shop", nil); svc == nil || svc.Exit.Name != "another" || len(snap.EgressRoutes(svc, svc.Exit)) != 1 || !slices.Contains(changed.Hosts, "api.test") {
+			t.Errorf("by another gateway: %+v", svc)
+		}
+		snap, changed = r.Apply([]config.Change{{Key: egressKey}})
+		if svc := snap.Visible("api.test", "shop", nil); svc != nil || !slices.Contains(changed.Hosts, "api.test") {
+			t.Errorf("without the Gateway: %+v", svc)
+		}
+	}
+}
