@@ -152,7 +152,7 @@ func (in *ingressScene) turnedAway(t *testing.T) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no gap among %d records; a datagram: %v", len(records), sent)
+		return fmt.Errorf("no gap among %d records; a datagram: %w", len(records), sent)
 	})
 	if err != nil {
 		t.Error(err)

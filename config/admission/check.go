@@ -66,6 +66,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 		case *networking.Sidecar:
 			w.checkHidden(r, spec)
 			w.checkImports(r, spec)
+			w.checkIngress(r, spec)
 		}
 		findings = append(findings, r.findings...)
 	}

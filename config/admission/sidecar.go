@@ -185,3 +185,11 @@ func (r *report) defaultEndpoint(field, value string) {
 		r.reject(field, value, "the port is the proxy's or its agent's own in every pod", "name a port of the app")
 	}
 }
+
+// checkIngress warns of what a Sidecar says of what comes to pods where their proxies do not look into it.
+func (w *world) checkIngress(r *report, s *networking.Sidecar) {
+	if len(s.Ingress) > 0 && !w.cfg.MutualTLS {
+		r.warn("spec.ingress", nil, "proxies do not look into what comes to pods in this mesh: it goes to the app at the port that it was made to, whatever is said of ports here",
+			"remove sallyport.mutualTLS: false from the mesh's settings, or spec.ingress")
+	}
+}
