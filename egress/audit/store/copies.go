@@ -71,13 +71,18 @@ type Came struct {
 	Originals bool // without those that came by Copy
 }
 
+// where is its condition, which has a place for From and one for To.
+func (c Came) where() string {
+	where := ingestedColumn + " > ? AND " + ingestedColumn + " <= ?"
+	if c.Originals {
+		where += " AND " + ingestedColumn + " NOT IN (SELECT " + ingestedColumn + " FROM " + copiesTable + ")"
+	}
+	return where
+}
+
 // Each calls f with records in the order in which they came in.
 func Each(ctx context.Context, db *sql.DB, came Came, f func(record.Record) error) error {
-	which := ingestedColumn + " > ? AND " + ingestedColumn + " <= ?"
-	if came.Originals {
-		which += " AND " + ingestedColumn + " NOT IN (SELECT " + ingestedColumn + " FROM " + copiesTable + ")"
-	}
-	rows, err := db.QueryContext(ctx, "SELECT "+Columns()+" FROM "+Table+" WHERE "+which+" ORDER BY "+ingestedColumn+", proxy, epoch, seq", came.From.UTC(), came.To.UTC())
+	rows, err := db.QueryContext(ctx, "SELECT "+Columns()+" FROM "+Table+" WHERE "+came.where()+" ORDER BY "+ingestedColumn+", proxy, epoch, seq", came.From.UTC(), came.To.UTC()) //nolint:gosec // G202: names of columns and tables are ours, and moments have places
 	if err != nil {
 		return fmt.Errorf("audit store: %w", err)
 	}
