@@ -200,6 +200,7 @@ var (
 // TestNeighboursChangeNothing holds law 9: whatever a namespace writes, what another tries of its own, the root namespace's
 // and the cluster's names and addresses meets what it met before, with the same verdict.
 func TestNeighboursChangeNothing(t *testing.T) {
+	t.Parallel()
 	for _, exports := range []struct {
 		name string
 		mesh.Exports

@@ -17,6 +17,7 @@ import (
 // TestSeesAsEverybody makes random meshes: where a namespace is said to see in a host what everybody sees, it does, and a view over
 // everybody's is the one that is made from nothing.
 func TestSeesAsEverybody(t *testing.T) {
+	t.Parallel()
 	meshes := 400
 	if registrytest.Raced {
 		meshes = 40

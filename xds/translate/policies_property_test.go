@@ -32,6 +32,7 @@ func policyVersions(v *translate.View) map[resource.Ref]string {
 // TestPolicyUpdates holds that what a gateway is given of policies after random edits is what it would be given if it came now, and
 // that the references name what differs.
 func TestPolicyUpdates(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(registrytest.Times(20)) {
 		holdPolicyUpdates(t, seed, nil)
 	}

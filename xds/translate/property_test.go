@@ -345,6 +345,7 @@ const changesEnv = "SALLYPORT_PROPERTY_CHANGES"
 
 // TestIncrementalIsFull: after any sequence of changes, views that followed them equal views made from nothing.
 func TestIncrementalIsFull(t *testing.T) {
+	t.Parallel()
 	changes := 10_000
 	if registrytest.Raced {
 		changes = 300 // they take about as long
