@@ -3,7 +3,6 @@ package serve
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/permit"
@@ -98,9 +97,7 @@ func (c *Cache) Gateways() (out []string) {
 	defer c.mu.Unlock()
 	for _, st := range c.streams {
 		if st.proxy.IsRouter() {
-			if parts := strings.SplitN(st.node.GetId(), "~", 3); len(parts) == 3 {
-				out = append(out, parts[1])
-			}
+			out = append(out, addressOf(st.node.GetId()))
 		}
 	}
 	slices.Sort(out)

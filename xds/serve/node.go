@@ -84,12 +84,17 @@ func machineOf(n *core.Node, group string, parts []string, namespace string) *ma
 }
 
 // podOf gives POD.NAMESPACE of a node id, "" when the id is not of that form.
-func podOf(id string) string {
+func podOf(id string) string { return partOf(id, 2) }
+
+// addressOf gives IP of a node id, likewise.
+func addressOf(id string) string { return partOf(id, 1) }
+
+func partOf(id string, i int) string {
 	parts := strings.Split(id, "~")
 	if len(parts) != 4 {
 		return ""
 	}
-	return parts[2]
+	return parts[i]
 }
 
 // NamespaceOf gives the namespace in a node id, "" when the id is not of that form.
