@@ -159,6 +159,9 @@ func newDifferential(t *testing.T, s *story.Scene) *differential {
 		s.Outside.Set(name+"default.svc.cluster.local", time.Minute, podAddr)
 	}
 	s.Outside.Set("lone-0.lone.default.svc.cluster.local", time.Minute, loneAddr)
+	if err := s.RecordMesh(); err != nil {
+		t.Fatal(err)
+	}
 	d := &differential{scene: s, app: appOf(s)}
 	if err := s.Config.Write("registered.yaml", read(t, filepath.Join("testdata", "differential.yaml"))); err != nil {
 		t.Fatal(err)

@@ -39,6 +39,7 @@ type Controller struct {
 	mode     string         // of the outbound traffic policy
 	dns      string         // the mesh's sallyport.dns, as YAML
 	fetch    string         // the mesh's sallyport.fetch
+	audit    string         // likewise its sallyport.audit
 	nodes    string         // the mesh's sallyport.nodeAgents, as YAML
 	process  *world.Process // nil when it does not run
 }
@@ -70,7 +71,7 @@ func (c *Controller) setDNS(dns string) error {
 
 func (c *Controller) writeSettings() error {
 	text := fmt.Sprintf("outboundTrafficPolicy:\n  mode: %s\n", c.mode)
-	ours := map[string]string{"dns": c.dns, "fetch": c.fetch, "nodeAgents": c.nodes}
+	ours := map[string]string{"dns": c.dns, "fetch": c.fetch, "nodeAgents": c.nodes, "audit": c.audit}
 	text += "sallyport:\n"
 	for _, key := range slices.Sorted(maps.Keys(ours)) {
 		if ours[key] != "" {

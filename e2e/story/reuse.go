@@ -34,6 +34,12 @@ func (s *Scene) SetFetch(fetch string) error {
 	return s.Controller.writeSettings()
 }
 
+// RecordMesh has what pods ask of the mesh's own Services recorded, too.
+func (s *Scene) RecordMesh() error {
+	s.Controller.audit = "{mesh: all}"
+	return s.Controller.writeSettings()
+}
+
 // SetPolicy writes what is to happen with hosts that nobody registered, ALLOW_ANY or REGISTRY_ONLY, and waits until
 // requests show it.
 func (s *Scene) SetPolicy(ctx context.Context, mode string) error {

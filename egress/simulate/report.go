@@ -99,6 +99,7 @@ var Notes = []string{
 	"What a denial would have prevented is not known: clients may have asked for other things next.",
 	"Only what was asked for in this time is looked at. Numbers are those of whole days, of UTC.",
 	"A request that a route led to another host is known by the host that it went to.",
+	"What workloads ask of the mesh's own Services is in the log with sallyport.audit.mesh: all; otherwise what was denied, and what failed.",
 }
 
 // sideOf writes a verdict down; would says that of what the policies that are observed would do.

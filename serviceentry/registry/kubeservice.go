@@ -24,6 +24,7 @@ func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *Endpoint
 		Addresses:  clusterIPs(spec),
 		Prefers:    prefersOf(o, spec),
 		NodeLocal:  nodeLocal(spec),
+		Selected:   len(spec.Spec.Selector) > 0,
 		ExportTo:   exportTo(splitList(o.Annotations[exportAnnotation]), o.Namespace, at.Mesh.DefaultServiceExportTo),
 	}
 	if headless(spec) {

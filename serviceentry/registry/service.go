@@ -138,6 +138,8 @@ type Service struct {
 	Borrowed bool
 	// Waypoint is the one that an entry asks for; of a Kubernetes Service its KubeService has it. See Snapshot.Waypoint.
 	Waypoint Ref `json:",omitzero"`
+	// Selected says of a Kubernetes Service that it selects pods, so that its endpoints are the cluster's to write, and not who owns the Service's.
+	Selected bool `json:",omitzero"`
 	// Elsewhere says that only other clusters have it, so that it has none of their addresses here.
 	Elsewhere bool `json:",omitzero"`
 	// Prefers is which endpoints it wants asked first, NodeLocal that only those on a client's own Node are asked.

@@ -57,7 +57,7 @@ func logTags(place wire.Place) []string {
 // accessLog streams a record of each request (http) or connection to the agent in the same pod. Envoy keeps at
 // most its buffer; what it has to drop it counts, and the agent turns the count into a gap record.
 func accessLog(place wire.Place, http bool) []*accesslogv3.AccessLog {
-	return accessLogOf(place, http, nil)
+	return accessLogOf(place, http, nil, true)
 }
 
 // deniedAlone leaves of a log of what comes to a pod what policies deny, or would if they were enforced. Metadata say so, which is cheap to
@@ -75,19 +75,20 @@ func deniedAlone(log []*accesslogv3.AccessLog, http bool) []*accesslogv3.AccessL
 
 // authorizerDenied is true of what an authorizer denies, and of what is denied since it cannot be asked.
 func authorizerDenied() *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UAEX"}}}}
+	return flagged("UAEX")
 }
 
 // tokenDenied is true of requests whose token is not good. The status is cheap to ask, and the app answers with it, too.
 func tokenDenied() *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{
+	return allOf(
 		anyOf(statusIs(accesslogv3.ComparisonFilter_EQ, 401), statusIs(accesslogv3.ComparisonFilter_EQ, 403)),
-		expression("response.code_details.startsWith('" + wire.TokenDenied + "')"),
-	}}}}
+		expression("response.code_details.startsWith('"+wire.TokenDenied+"')"),
+	)
 }
 
-// accessLogOf is accessLog, none for no place, with tags of its own, or other values (format strings) of those of the place.
-func accessLogOf(place wire.Place, http bool, own map[string]string) []*accesslogv3.AccessLog {
+// accessLogOf is accessLog, none for no place, with tags of its own, or other values (format strings) of those of the place; mesh
+// as worthTelling has it.
+func accessLogOf(place wire.Place, http bool, own map[string]string, mesh bool) []*accesslogv3.AccessLog {
 	if place == "" {
 		return nil
 	}
@@ -123,7 +124,7 @@ func accessLogOf(place wire.Place, http bool, own map[string]string) []*accesslo
 	}
 	return []*accesslogv3.AccessLog{{
 		Name:       name,
-		Filter:     worthTelling(place, own),
+		Filter:     worthTelling(place, own, mesh),
 		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: Packed(config)},
 	}}
 }

@@ -22,7 +22,7 @@ type Answer struct {
 	Config   string // the object that decides, where the cluster has none to say
 	Revision string // of the object that decides
 	Cluster  string // where to
-	LoggedBy string // who else logs the connection, and knows more: LoggedAtGateway or LoggedInside
+	LoggedBy string // who else logs the connection, and knows more: LoggedAtGateway, LoggedInside or LoggedAtPod
 	By       string // wire.ByAddress, where it was not the name
 
 	// What goes by a gateway says whereto by the TLS name of its connection, see wire.TunnelName. One of the three.
@@ -59,6 +59,7 @@ const (
 const (
 	LoggedAtGateway = "gateway"
 	LoggedInside    = "inside"
+	LoggedAtPod     = "pod" // or by nobody, as the mesh's settings say
 )
 
 // metadata are the values.

@@ -57,7 +57,7 @@ func (d Datagrams) Listener() *listenerv3.Listener {
 		RouteSpecifier:       &udpproxyv3.UdpProxyConfig_Matcher{Matcher: byShare(d.Shares)},
 		IdleTimeout:          durationpb.New(sessionRest),
 		UpstreamSocketConfig: wholeDatagrams(),
-		AccessLog:            accessLogOf(d.Log, false, d.Tags),
+		AccessLog:            accessLogOf(d.Log, false, d.Tags, true),
 	})}
 	return l
 }

@@ -38,6 +38,7 @@ type HCM struct {
 	Route   string // routes by this name
 	Log     wire.Place
 	Denied  bool // of that, what policies deny is logged alone
+	Mesh    bool // of that, what goes to pods is logged where they do it, too
 	Connect bool // CONNECT is taken
 	Exit    bool // its clients are strangers: they give no orders
 	Gateway bool // it faces the mesh
@@ -65,7 +66,7 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		CodecType:         hcmv3.HttpConnectionManager_AUTO,
 		RouteSpecifier:    byRDS(m.Route),
 		HttpFilters:       m.filters(),
-		AccessLog:         accessLog(m.Log, true),
+		AccessLog:         accessLogOf(m.Log, true, nil, m.Mesh),
 		StreamIdleTimeout: durationpb.New(idleTimeout),
 		// the app's own headers go on as they are, and what proxies tell each other stays inside
 		UseRemoteAddress:                wrapperspb.Bool(false),
@@ -166,6 +167,9 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		filters = append(filters, httpFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{
 			Odcds: &ondemandv3.OnDemandCds{Source: clustersOnDemand()},
 		}))
+	}
+	if m.Log == wire.SidecarHTTP {
+		filters = append(filters, tellers(m.Mesh)...)
 	}
 	return append(filters, router())
 }

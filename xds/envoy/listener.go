@@ -99,6 +99,7 @@ type TCPProxy struct {
 	Cluster string
 	Log     wire.Place // none: what is behind it logs
 	Denied  bool       // of that, what policies deny is logged alone
+	Mesh    bool       // of that, what goes to pods is logged where they do it, too
 	Begins  bool       // it is logged when the connection has got where it goes, too
 
 	OnDemand   bool              // a cluster that is not there is asked for
@@ -127,7 +128,7 @@ func (p TCPProxy) Filter() *listenerv3.Filter {
 		if p.Policy != "" {
 			tags = map[string]string{wire.TagPolicy: p.Policy, wire.TagRevision: p.Revision}
 		}
-		t.AccessLog = accessLogOf(p.Log, false, tags)
+		t.AccessLog = accessLogOf(p.Log, false, tags, p.Mesh)
 	}
 	if p.Begins {
 		t.AccessLogOptions = &tcpv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: true}

@@ -15,21 +15,24 @@ import (
 
 // loggedByGateway is true of what a gateway took, or refused itself: it logs that, with what it verified, and the agent
 // would throw the sidecar's entry away (envoylog's told). So it is of what an internal listener was asked again. An entry costs each Envoy some 14 µs and the agent more, this
-// expression 2 µs. Parts of it that Envoy does not know are errors, and what is an error is not logged; so the role
+// expression nearly as much, so it is asked of what nothing else is known of (untold). Parts of it that Envoy does not know are errors, and what is an error is not logged; so the role
 // comes last: where a status came from upstream there is a cluster, and each of ours has a role.
 // What a route answered by itself, nobody else logs.
 var loggedByGateway = `(response.code_details == "via_upstream" || response.code == 200 && !(response.code_details in ["` + strings.Join(wire.AnsweredLocally, `", "`) + `"])) && ` +
 	`xds.cluster_metadata.filter_metadata["sallyport"]["role"] in ["` + wire.RoleGateway + `", "` + wire.RoleInner + `"]`
 
-// worthTelling picks what is logged at a place, if not everything is.
-func worthTelling(place wire.Place, tags map[string]string) *accesslogv3.AccessLogFilter {
-	if tags[wire.TagRoute] != "" {
+// worthTelling picks what is logged at a place, if not everything is: mesh says whether what gets to a pod is logged where it comes from.
+func worthTelling(place wire.Place, tags map[string]string, mesh bool) *accesslogv3.AccessLogFilter {
+	switch {
+	case tags[wire.TagRoute] != "" && mesh:
+		return anyOf(gotNowhere(), nobodyElseTells(), saidBy(FilterAsk, SayLoggedBy, LoggedAtPod))
+	case tags[wire.TagRoute] != "":
 		return anyOf(gotNowhere(), nobodyElseTells())
 	}
 	switch place {
 	case wire.SidecarHTTP:
 		// without a final answer there is no status that the expression could compare
-		return anyOf(statusIs(accesslogv3.ComparisonFilter_LE, 199), expression("!("+loggedByGateway+")"))
+		return allOf(untold(), anyOf(statusIs(accesslogv3.ComparisonFilter_LE, 199), expression("!("+loggedByGateway+")")))
 	case wire.GatewayHTTP, wire.ForwardHTTP:
 		// the internal listener logs the tunnels that it took
 		return anyOf(notCONNECT(), statusIs(accesslogv3.ComparisonFilter_NE, 200))
@@ -40,8 +43,11 @@ func worthTelling(place wire.Place, tags map[string]string) *accesslogv3.AccessL
 
 // nobodyElseTells is true of connections whose answer (see there) names nobody who logs them too, and of those without
 // an answer.
-func nobodyElseTells() *accesslogv3.AccessLogFilter {
-	f := saidBy(FilterAsk, SayLoggedBy, "nobody")
+func nobodyElseTells() *accesslogv3.AccessLogFilter { return unsaidBy(FilterAsk, SayLoggedBy) }
+
+// unsaidBy is true where a filter's metadata have nothing under a key.
+func unsaidBy(filter, key string) *accesslogv3.AccessLogFilter {
+	f := saidBy(filter, key, "nobody") // which no filter of ours says
 	f.GetMetadataFilter().MatchIfKeyNotFound = wrapperspb.Bool(true)
 	return f
 }
@@ -60,9 +66,16 @@ func saidBy(filter, key, value string) *accesslogv3.AccessLogFilter {
 
 // gotNowhere is true of connections that did not get to whoever would log them.
 func gotNowhere() *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
-		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UF", "UH", "UO", "NC"}},
-	}}
+	return flagged("UF", "UH", "UO", "NC")
+}
+
+// flagged is true of what has one of these response flags.
+func flagged(flags ...string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: flags}}}
+}
+
+func allOf(filters ...*accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{AndFilter: &accesslogv3.AndFilter{Filters: filters}}}
 }
 
 func anyOf(filters ...*accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {

@@ -20,18 +20,28 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	filelogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
+	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
+	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	typematcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sallyport/sallyport/xds/envoy/envoytest"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// TestWhatSidecarsLog asks the real Envoy which requests a sidecar's filter keeps: all but those that a gateway answered.
+// TestWhatSidecarsLog asks the real Envoy which requests a sidecar's filter keeps: all but those that a gateway answered, whether their rows say so or
+// not; and what a pod answered, where the mesh's settings ask for it.
 func TestWhatSidecarsLog(t *testing.T) {
 	t.Parallel()
-	upstream := answering(t)
-	address, lines := logging(t, wire.SidecarHTTP, upstream)
+	for _, mesh := range []bool{false, true} {
+		t.Run(fmt.Sprintf("mesh=%v", mesh), func(t *testing.T) { testWhatSidecarsLog(t, mesh) })
+	}
+}
+
+func testWhatSidecarsLog(t *testing.T, mesh bool) {
+	address, lines := logging(t, wire.SidecarHTTP, answering(t), mesh)
 	for _, c := range []struct {
 		path   string
 		status int // 0: the client does not wait
@@ -43,6 +53,19 @@ func TestWhatSidecarsLog(t *testing.T) {
 		{"/gateway/reset", 503, true},
 		{"/gateway/late", 504, true},
 		{"/gateway/silent", 0, true},
+		{"/marked/200", 200, false},
+		{"/marked/404", 404, false},
+		{"/marked/503", 503, false},
+		{"/marked/reset", 503, true},
+		{"/marked/late", 504, true},
+		{"/marked/silent", 0, true},
+		{"/marked/preflight", 200, true}, // answered before it went anywhere
+		{"/marked/aborted", 418, true},
+		{"/markednone", 503, true},
+		{"/pod/200", 200, mesh},
+		{"/pod/503", 503, mesh},
+		{"/pod/reset", 503, true},
+		{"/unmarkedpod/200", 200, true},
 		{"/nogateway", 503, true},
 		{"/unreachable", 503, true},
 		{"/external/200", 200, true},
@@ -54,7 +77,11 @@ func TestWhatSidecarsLog(t *testing.T) {
 		{"/elsewhere", 404, true}, // no route
 		{"/missing", 503, true},   // no such cluster
 	} {
-		if got := status(t, address, "GET "+c.path); c.status != got {
+		method := "GET "
+		if strings.HasSuffix(c.path, "/preflight") {
+			method = "OPTIONS "
+		}
+		if got := status(t, address, method+c.path); c.status != got {
 			t.Errorf("%s: status %d, want %d", c.path, got, c.status)
 		}
 		lines.expect(t, c.path, c.logged)
@@ -66,7 +93,7 @@ func TestWhatSidecarsLog(t *testing.T) {
 // TestWhatGatewaysLog does the same at a gateway: all but tunnels that an internal listener took.
 func TestWhatGatewaysLog(t *testing.T) {
 	t.Parallel()
-	address, lines := logging(t, wire.GatewayHTTP, answering(t))
+	address, lines := logging(t, wire.GatewayHTTP, answering(t), true)
 	for _, c := range []struct {
 		request, line string
 		status        int
@@ -100,7 +127,11 @@ func status(t *testing.T, address, request string) int {
 	if target, ok := strings.CutPrefix(request, "CONNECT "); ok {
 		host = target
 	}
-	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: %s\r\n\r\n", request, host); err != nil {
+	browser := ""
+	if strings.HasPrefix(request, "OPTIONS ") {
+		browser = "Origin: http://a.test\r\nAccess-Control-Request-Method: GET\r\n"
+	}
+	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", request, host, browser); err != nil {
 		t.Fatal(err)
 	}
 	if strings.HasSuffix(request, "/silent") {
@@ -189,21 +220,31 @@ func (l *logged) end(t *testing.T, last string) {
 }
 
 // logging starts an Envoy that logs paths to a file, with the filter of a place.
-func logging(t *testing.T, place wire.Place, upstream string) (address string, lines *logged) {
+func logging(t *testing.T, place wire.Place, upstream string, mesh bool) (address string, lines *logged) {
 	t.Helper()
 	dir := t.TempDir()
 	lines = &logged{file: filepath.Join(dir, "log")}
 	address = filepath.Join(dir, "socket")
-	envoytest.Start(t, loggingBootstrap(place, lines.file, address, upstream), address, "--file-flush-interval-msec", "50")
+	envoytest.Start(t, loggingBootstrap(place, lines.file, address, upstream, mesh), address, "--file-flush-interval-msec", "50")
 	return address, lines
 }
 
-func loggingBootstrap(place wire.Place, file, socket, upstream string) *bootstrapv3.Bootstrap {
+func loggingBootstrap(place wire.Place, file, socket, upstream string, mesh bool) *bootstrapv3.Bootstrap {
 	prefix := func(path string, action *routev3.RouteAction) *routev3.Route {
 		return Route("default", &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: path}}, action)
 	}
 	late := To("gateway")
 	late.Timeout = durationpb.New(100 * time.Millisecond)
+	marked := func(path, cluster string, by ...string) *routev3.Route {
+		return Through(prefix(path, To(cluster)), by...)
+	}
+	markedLate := Through(prefix("/marked/late", late), FilterToldByGateway)
+	preflight := Configured(marked("/marked/preflight", "gateway", FilterToldByGateway), FilterCORS, Packed(&corsv3.CorsPolicy{
+		AllowOriginStringMatch: []*typematcherv3.StringMatcher{{MatchPattern: &typematcherv3.StringMatcher_Prefix{Prefix: "http"}}},
+	}))
+	aborted := Configured(marked("/marked/aborted", "gateway", FilterToldByGateway), FilterFault, Packed(&faultv3.HTTPFault{Abort: &faultv3.FaultAbort{
+		ErrorType: &faultv3.FaultAbort_HttpStatus{HttpStatus: 418}, Percentage: &typev3.FractionalPercent{Numerator: 100},
+	}}))
 	refused := Refuse(wire.BlockAllRoute, &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/refused"}}, 403, "no\n", nil)
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix: "test",
@@ -213,17 +254,19 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string) *bootstra
 				Name: "refused", Domains: []string{"refused.test"},
 				Routes: []*routev3.Route{Refuse(wire.BlockAllRoute, AnyTunnel(), 403, "no\n", nil)},
 			}, {Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{
-				prefix("/gateway/late", late), prefix("/gateway/", To("gateway")), prefix("/external/", To("external")), answered("/answered", 200), answered("/gone", 410),
+				prefix("/gateway/late", late), prefix("/gateway/", To("gateway")), preflight, aborted, markedLate,
+				marked("/marked/", "gateway", FilterToldByGateway), marked("/markednone", "nogateway", FilterToldByGateway),
+				marked("/pod/", "pod", FilterToldByPod), prefix("/unmarkedpod/", To("pod")), prefix("/external/", To("external")), answered("/answered", 200), answered("/gone", 410),
 				prefix("/nogateway", To("nogateway")), prefix("/unreachable", To("unreachable")), refused,
 				{Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/missing"}}, Action: &routev3.Route_Route{
 					Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: "host"}},
 				}},
 			}}},
 		}},
-		HttpFilters:    slices.DeleteFunc(HCM{}.filters(), func(f *hcmv3.HttpFilter) bool { return f.GetConfigDiscovery() != nil }), // nobody would say what those hold
+		HttpFilters:    slices.DeleteFunc(HCM{Log: place, Mesh: mesh}.filters(), func(f *hcmv3.HttpFilter) bool { return f.GetConfigDiscovery() != nil }), // nobody would say what those hold
 		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}},
 		AccessLog: []*accesslogv3.AccessLog{{
-			Name: "file", Filter: worthTelling(place, nil),
+			Name: "file", Filter: worthTelling(place, nil, mesh),
 			ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: Packed(&filelogv3.FileAccessLog{
 				Path: file, AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: text("%REQ(:PATH?:AUTHORITY)%\n")},
 			})},
@@ -238,7 +281,7 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string) *bootstra
 			FilterChains: []*listenerv3.FilterChain{Chain("http", nil, NetworkFilter("envoy.filters.network.http_connection_manager", m))},
 		}},
 		Clusters: []*clusterv3.Cluster{
-			reached("gateway", wire.RoleGateway, up), reached("external", wire.RoleExternal, up),
+			reached("gateway", wire.RoleGateway, up), reached("external", wire.RoleExternal, up), reached("pod", wire.RoleMesh, up),
 			reached("nogateway", wire.RoleGateway), reached("unreachable", wire.RoleGateway, 1),
 		},
 	}}

@@ -58,7 +58,7 @@ func WaypointHCM(table string, log, deniedOnly, outside bool) *listenerv3.Filter
 	hcm.EarlyHeaderMutationExtensions = append(withoutOrders(), askedPlain())
 	hcm.LocalReplyConfig = nil
 	if log {
-		hcm.AccessLog = accessLogOf(wire.InboundHTTP, true, WaypointTags)
+		hcm.AccessLog = accessLogOf(wire.InboundHTTP, true, WaypointTags, true)
 	}
 	if log && deniedOnly {
 		hcm.AccessLog = deniedAlone(hcm.AccessLog, true)
@@ -86,9 +86,9 @@ func leaves(hcm *hcmv3.HttpConnectionManager) {
 	hcm.ForwardClientCertDetails, hcm.SetCurrentClientCertDetails = hcmv3.HttpConnectionManager_SANITIZE, nil // nobody outside is told
 	hcm.LocalReplyConfig = denials()
 	hcm.LocalReplyConfig.Mappers = slices.Insert(hcm.LocalReplyConfig.Mappers, 0, refused())
-	hcm.AccessLog = accessLogOf(wire.InboundHTTP, true, outsideTags(nil))
+	hcm.AccessLog = accessLogOf(wire.InboundHTTP, true, outsideTags(nil), true)
 	for _, l := range hcm.AccessLog {
-		l.Filter = worthTelling(wire.SidecarHTTP, nil)
+		l.Filter = worthTelling(wire.SidecarHTTP, nil, true)
 	}
 }
 

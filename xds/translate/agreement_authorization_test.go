@@ -34,6 +34,7 @@ func FuzzAuthorizationAgreesWithProxies(f *testing.F) {
 func holdAuthorization(t *testing.T, d *decoder, seed uint64) {
 	t.Helper()
 	made, settings, try := randomObjects(seed)
+	settings.Audit.Mesh = mesh.MeshAll // so that the log says which Service it was
 	if seed%3 == 0 {
 		made.Governed(registrytest.Namespaces, hostsIn(made.Objects))
 	}

@@ -81,6 +81,9 @@ func readWorld(t *testing.T, file, kind string, more ...txtar.File) (w world, tr
 			tries = string(f.Data)
 		}
 	}
+	if kind == "tries" {
+		w.mesh.Audit.Mesh = mesh.MeshAll // so that the log says which Service it was
+	}
 	return w, tries
 }
 

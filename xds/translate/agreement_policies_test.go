@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/policy"
@@ -43,6 +44,7 @@ func FuzzPoliciesAgreeWithProxies(f *testing.F) {
 func holdPolicies(t *testing.T, d *decoder, seed uint64) {
 	t.Helper()
 	made, settings, try := randomObjects(seed)
+	settings.Audit.Mesh = mesh.MeshAll // so that the log says which Service it was
 	made.Governed(append([]string{"store"}, registrytest.Namespaces...), hostsIn(made.Objects))
 	holdAgreementIn(t, d, seed, world{made.Objects, settings}, policedTry(try), disagreePoliced)
 }

@@ -91,6 +91,7 @@ func disagree(e *envoys, w world, x tried) (disagreement, bool) {
 // randomWorld is a mesh as users have one, or, at times, a heap of objects.
 func randomWorld(seed uint64) (world, func(*rand.Rand, *envoys) tried) {
 	made, settings, try := randomObjects(seed)
+	settings.Audit.Mesh = mesh.MeshAll // so that the log says which Service it was
 	return world{made.Objects, settings}, try
 }
 

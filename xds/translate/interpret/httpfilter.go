@@ -21,6 +21,7 @@ import (
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	setmetadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_metadata/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -120,6 +121,10 @@ func (r *stream) configured(name string, m proto.Message) {
 			r.findRoute()
 		}
 	case *grpcwebv3.GrpcWeb: // answers and bodies
+	case *setmetadatav3.Config:
+		for _, said := range m.Metadata {
+			r.metadata[said.MetadataNamespace] = textsOf(said.Value)
+		}
 	case *corsv3.Cors:
 	case *corsv3.CorsPolicy:
 		if _, asks := r.request.header("access-control-request-method"); asks && r.request.Method == "OPTIONS" {

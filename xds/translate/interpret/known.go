@@ -100,6 +100,8 @@ var knownHTTP = map[string]fields{
 	"envoy.extensions.filters.http.rbac.v3.RBACPerRoute":       set("rbac", ""),
 	"envoy.extensions.filters.http.router.v3.Router":           set("", "suppress_envoy_headers"),
 	"envoy.extensions.filters.http.set_filter_state.v3.Config": set("on_request_headers clear_route_cache", ""),
+	"envoy.extensions.filters.http.set_metadata.v3.Config":     set("metadata", ""),
+	"envoy.extensions.filters.http.set_metadata.v3.Metadata":   set("metadata_namespace value", ""),
 }
 
 var knownRoutes = map[string]fields{

@@ -50,7 +50,7 @@ func base(in Inputs) []*resource.Resource {
 			out = append(out, envoy.Seal(resource.Listener, name, portListener(name, p, in)))
 		}
 		if in.Fetch > 0 {
-			out = append(out, envoy.AgainAt(wire.AgainName(p.Number), in.requests(envoy.HCM{Stat: wire.AgainName(p.Number), Route: wire.RouteName(p.Number), Log: wire.SidecarHTTP})...)...)
+			out = append(out, envoy.AgainAt(wire.AgainName(p.Number), in.requests(envoy.HCM{Stat: wire.AgainName(p.Number), Route: wire.RouteName(p.Number)})...)...)
 		}
 	}
 	return out
@@ -107,7 +107,7 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 	if !p.Opaque {
 		l.ListenerFilters = inspectors()
 		l.FilterChains = []*listenerv3.FilterChain{
-			tlsChain(decide, ""),
+			in.tlsChain(decide, ""),
 			envoy.Chain("http", envoy.HTTPSpoken(), p.requests(name, in)...),
 		}
 		envoy.DetectWithin(l, in.Detect)
@@ -115,7 +115,7 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 	for _, r := range p.Ranges {
 		l.FilterChains = append(l.FilterChains, p.rangeChains(name, r, in)...)
 	}
-	byAddress := tunnel{table: decide, stat: "outbound_" + name}
+	byAddress := tunnel{table: decide, stat: "outbound_" + name, mesh: in.Mesh}
 	for _, made := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
 		if !slices.ContainsFunc(p.Ranges, func(r part.RangeUse) bool { return r.Prefix.Overlaps(made) }) {
 			continue // the usual case: the default does it
@@ -128,11 +128,12 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 
 // requests reads requests, and follows the port's table.
 func (p Listening) requests(name string, in Inputs) []*listenerv3.Filter {
-	return in.requests(envoy.HCM{Stat: "outbound_" + name, Route: p.route(), Log: wire.SidecarHTTP, Fetch: in.Fetch > 0})
+	return in.requests(envoy.HCM{Stat: "outbound_" + name, Route: p.route(), Fetch: in.Fetch > 0})
 }
 
-// requests lets the rows for what nobody registered know where a request was sent to.
+// requests reads and logs requests, and lets the rows for what nobody registered know where one was sent to.
 func (in Inputs) requests(m envoy.HCM) []*listenerv3.Filter {
+	m.Log, m.Mesh = wire.SidecarHTTP, in.Mesh
 	return []*listenerv3.Filter{envoy.SetState(envoy.State(wire.StateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.Stay)), m.Filter()}
 }
 
@@ -145,13 +146,13 @@ func (p Listening) rangeChains(name string, r part.RangeUse, in Inputs) []*liste
 		return match
 	}
 	decide, asHost := p.decide(), wire.HostPort(r.Host, r.Port)
-	other := tunnel{table: decide, stat: "outbound_" + name}
+	other := tunnel{table: decide, stat: "outbound_" + name, mesh: in.Mesh}
 	if !r.TLS {
 		other.asRange = asHost
 		return []*listenerv3.FilterChain{envoy.Chain(r.Prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)}
 	}
 	all := envoy.Chain(r.Prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)
-	tls := tlsChain(decide, asHost)
+	tls := in.tlsChain(decide, asHost)
 	tls.Name, tls.FilterChainMatch = r.Prefix.String()+"-tls", here(tls.FilterChainMatch)
 	return []*listenerv3.FilterChain{tls, envoy.Chain(r.Prefix.String()+"-http", here(envoy.HTTPSpoken()), p.requests(name, in)...), all}
 }
@@ -168,12 +169,12 @@ func outboundListener(in Inputs) *listenerv3.Listener {
 		// not, so that a new one does not change this listener, which would drain its connections.
 		ListenerFilters: append([]*listenerv3.ListenerFilter{envoy.OriginalDst()}, inspectors(AlwaysListening...)...),
 		FilterChains: append(envoy.ToItself(wire.VirtualOutbound, in.nowhere()),
-			tlsChain(wire.CatchAllDecide, ""),
-			envoy.Chain("http", envoy.HTTPSpoken(), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide, Log: wire.SidecarHTTP})...),
+			in.tlsChain(wire.CatchAllDecide, ""),
+			envoy.Chain("http", envoy.HTTPSpoken(), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide})...),
 		),
 	}, wire.OutboundPort, in.IPv6)
 	// the table knows the cluster's own networks, so that nodes that come and go change no listener
-	l.DefaultFilterChain = envoy.Chain("tcp", nil, tunnel{table: wire.CatchAllDecide, stat: wire.VirtualOutbound}.filters()...)
+	l.DefaultFilterChain = envoy.Chain("tcp", nil, tunnel{table: wire.CatchAllDecide, stat: wire.VirtualOutbound, mesh: in.Mesh}.filters()...)
 	return envoy.DetectWithin(l, in.Detect)
 }
 

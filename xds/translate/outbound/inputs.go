@@ -30,8 +30,10 @@ type Inputs struct {
 	IPv6     bool
 	Inbound  inbound.Inputs // what comes to the pods
 	Hosts    envoy.Inline
-	Names    name.Rest // what DNS does with what is in no name table
-	Secrets  []farend.Material
+	// Mesh says that what gets to pods is logged where it comes from, too, and not there alone.
+	Mesh    bool
+	Names   name.Rest // what DNS does with what is in no name table
+	Secrets []farend.Material
 	// Fetch says that Envoy is given rows when they are used, and for how long one stays that is not; 0: it has all of them.
 	Fetch time.Duration
 	Named bool // they are asked for by name

@@ -11,8 +11,8 @@ import (
 )
 
 // tlsChain asks about TLS connections by their SNI, which is "" where the ClientHello holds none.
-func tlsChain(decide, asRange string) *listenerv3.FilterChain {
-	return envoy.Chain("tls", envoy.TLSSpoken(), tunnel{table: decide, stat: decide, tls: true, asRange: asRange}.filters()...)
+func (in Inputs) tlsChain(decide, asRange string) *listenerv3.FilterChain {
+	return envoy.Chain("tls", envoy.TLSSpoken(), tunnel{table: decide, stat: decide, tls: true, asRange: asRange, mesh: in.Mesh}.filters()...)
 }
 
 // tunnel is a connection of an app's whose bytes are not looked at.
@@ -20,6 +20,7 @@ type tunnel struct {
 	table   string // the internal listener of the table that is asked
 	stat    string
 	tls     bool   // it is asked for by its SNI, not by its address
+	mesh    bool   // it is logged where it leads to a pod, too
 	asRange string // what is asked for last, "host:port": the owner of the range that the address is in
 }
 
@@ -45,7 +46,7 @@ func (t tunnel) filters() []*listenerv3.Filter {
 			envoy.RulesAlong(),
 		)
 	}
-	return []*listenerv3.Filter{q.Filter(), envoy.GoBy(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Tags: envoy.AskedTags(q.Name)}.Filter()}
+	return []*listenerv3.Filter{q.Filter(), envoy.GoBy(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.AskedTags(q.Name)}.Filter()}
 }
 
 // patternsInside is the internal listener, and the cluster in front of it, where a sidecar looks up the name of a TLS

@@ -66,7 +66,10 @@ func (h *Host) end(t *resolve.To) httproute.End {
 	if svc.External && svc.Exit.IsZero() {
 		envoy.AllConfigured(own, envoy.LeavesFor(svc.Host, t.Port.Number, outsideOf(svc)))
 	}
-	e.Filters = envoy.Through(own, farend.Translations(t.Port)...).TypedPerFilterConfig
+	if !svc.Exit.IsZero() {
+		envoy.Through(own, envoy.FilterToldByGateway)
+	}
+	e.Filters = envoy.Through(toldAtPods(own, svc), farend.Translations(t.Port)...).TypedPerFilterConfig
 	return e
 }
 
