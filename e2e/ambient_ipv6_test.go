@@ -69,9 +69,8 @@ func TestAmbientIPv6(t *testing.T) {
 		t.Fatal(err)
 	}
 	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddr6, []uint16{ambientHTTP, ambientTLS, ambientTCP})
-	for _, name := range []string{"six.ambient.test", "sixfree.ambient.test"} {
-		s.Outside.Set(name, time.Minute, world.OutsideAddr6)
-	}
+	s.Outside.Set("sixfree.ambient.test", time.Minute, world.OutsideAddr6)
+	s.Outside.Set("six.ambient.test", time.Minute, world.OutsideAddrs[0]) // to the gateway it is by IPv6
 	a.gateway(t)
 	var err error
 	if a.node, err = s.AddNode(ctx, "node-1", nodeAddr); err != nil {
@@ -96,7 +95,7 @@ func (a *ambientIPv6) gateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(a.scene.World.GiveIPv6(g.Host(), egress6At)); err != nil {
+	if err := a.scene.World.GiveIPv6(g.Host(), egress6At); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -163,6 +162,10 @@ func (a *ambientIPv6) opened6(t *testing.T, p *ambientPod, host string, at netip
 		return nil
 	}); err != nil {
 		t.Error(err)
+		records, _ := a.scene.AuditRecords(a.ctx, "--host", host)
+		for _, r := range records[:min(len(records), 6)] {
+			t.Logf("%+v", r)
+		}
 	}
 }
 
@@ -202,7 +205,7 @@ func (a *ambientIPv6) throughGateway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.opened6(t, p, "six.ambient.test", at, true, egress6At)
+		a.opened6(t, p, "six.ambient.test", at, true, egress6Addr)
 		for _, protocol := range []string{"http", "tls", "tcp"} {
 			a.recorded(t, protocol+" of "+p.name, "six.ambient.test", func(r record.Record) bool {
 				return r.Workload.Principal == p.id && r.Reporter == record.ReporterGateway && r.Verdict == record.Allowed && r.Protocol == protocol
@@ -248,7 +251,7 @@ func (a *ambientIPv6) registryOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.opened6(t, p, "six.ambient.test", at, true, egress6At)
+		a.opened6(t, p, "six.ambient.test", at, true, egress6Addr)
 	}
 }
 
