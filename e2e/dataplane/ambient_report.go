@@ -99,7 +99,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 // keep writes the table, with the machine and the date, between the document's markers.
 func (f *ambientFigures) keep(file string, p plan) error {
-	head := fmt.Sprintf("\n%s; %s; medians of %d rounds of %s, %d clients. Memory is pages of the process's own, an account for each pod. Ratios are of the node's Envoy to sidecars, p99 the other way round.\n\n",
+	head := fmt.Sprintf("\n%s; %s; medians of %d rounds of %s, %d clients. Memory is what processes have for themselves. Ratios are of the node's Envoy to sidecars, p99 the other way round.\n\n",
 		load.Machine(), time.Now().UTC().Format(time.DateOnly), p.rounds, p.duration, p.clients)
 	return between(file, beginAmbient, endAmbient, head+f.table())
 }

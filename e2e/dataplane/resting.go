@@ -11,7 +11,7 @@ import (
 	"github.com/sallyport/sallyport/e2e/world"
 )
 
-// memory is what a proxy takes of its own, in bytes: private pages, not those of programs, which all that run a program share.
+// memory is what a proxy takes of its own, in bytes: private pages that it has written, not those of programs, which all that run a program share.
 type memory struct{ envoy, agent int64 }
 
 func (m memory) sum() int64 { return m.envoy + m.agent }
@@ -36,7 +36,7 @@ func settled(ctx context.Context, envoy, agent int) (m memory, err error) {
 	return m, err
 }
 
-// private are the bytes of pages that are a process's alone (proc(5) smaps_rollup).
+// private are the bytes of pages that a process has written, and are its alone (proc(5) smaps_rollup).
 func private(pid int) (sum int64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
@@ -44,7 +44,7 @@ func private(pid int) (sum int64, err error) {
 	}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
-		if len(fields) == 3 && (fields[0] == "Private_Clean:" || fields[0] == "Private_Dirty:") {
+		if len(fields) == 3 && fields[0] == "Private_Dirty:" {
 			kib, err := strconv.ParseInt(fields[1], 10, 64)
 			if err != nil {
 				return 0, err
