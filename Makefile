@@ -117,6 +117,10 @@ bench: tools build ## What a mesh costs its control plane and its traffic, into 
 	go run ./e2e/dataplane -rounds 7 -doc docs/performance.md
 	go test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: bench-ambient
+bench-ambient: tools build ## A node's proxy for pods without sidecars, beside sidecars, into docs/performance.md; ten minutes, as root.
+	go run ./e2e/dataplane -ambient -hosts 1000 -rounds 5 -doc docs/performance.md $(ARGS)
+
 .PHONY: bench-dns
 bench-dns: tools build ## The resolver beside unbound, dnsmasq and CoreDNS, into docs/performance-dns.md.
 	@e2e/dnsbench/packages

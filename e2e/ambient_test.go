@@ -322,40 +322,6 @@ func (a *ambientNode) controllerAway(t *testing.T) {
 	}
 }
 
-// envoyKilled holds that nothing passes without Envoy, and everything again when it is back.
-func (a *ambientNode) envoyKilled(t *testing.T) {
-	away, err := a.awayAfter(func() error {
-		_, err := a.node.Host.Run(a.ctx, 0, "pkill", "-KILL", "-P", fmt.Sprint(a.node.Process.PID()), "-x", "envoy")
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("closed for %v", away)
-	for _, p := range []*ambientPod{a.alpha, a.beta} {
-		a.until(t, p, "mesh.ambient.test", true)
-		a.until(t, p, "free.ambient.test", false)
-	}
-}
-
-// awayAfter does something, and says how long a pod's new requests got nowhere after it.
-func (a *ambientNode) awayAfter(do func() error) (time.Duration, error) {
-	ctx, end := context.WithTimeout(a.ctx, 20*time.Second)
-	defer end()
-	try := func() error {
-		ctx, end := context.WithTimeout(ctx, time.Second)
-		defer end()
-		_, err := a.alpha.try(ctx, "http", "mesh.ambient.test", ambientHTTP, "/")
-		return err
-	}
-	if err := do(); err != nil {
-		return 0, err
-	}
-	began := time.Now()
-	err := world.Poll(ctx, 2*time.Millisecond, try)
-	return time.Since(began), err
-}
-
 // letGo holds that a pod whose label says so is let out, and that nothing holds the network of one that is gone.
 func (a *ambientNode) letGo(t *testing.T) {
 	a.write(t, "pod-alpha.yaml", strings.Replace(fmt.Sprintf(ambientObjects, "alpha", alphaAddr), "{app: alpha}", "{app: alpha, istio.io/dataplane-mode: none}", 1))

@@ -60,7 +60,7 @@ Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
 			if err != nil {
 				return usageError{fmt.Errorf("--envoy: %w", err)}
 			}
-			c.Envoy, c.Proxy.IPs = path, []netip.Addr{addr}
+			c.Envoy, c.Proxy.IPs, c.Proxy.IPv6 = path, []netip.Addr{addr}, node.HasIPv6()
 			c.Log, c.Output = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), cmd.ErrOrStderr()
 			self := envoylog.Node{ID: bootstrap.NewNode(c.Proxy).ID, Workload: record.Workload{
 				Principal: fmt.Sprintf("spiffe://%s/ns/%s/sa/%s", c.Proxy.TrustDomain, c.Proxy.Namespace, c.Proxy.ServiceAccount),

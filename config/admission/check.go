@@ -75,6 +75,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 		r := &report{of: e.object}
 		w.checkOwnHost(r, e)
 		w.checkExport(r, e)
+		w.checkTables(r, e)
 		findings = append(findings, r.findings...)
 	}
 	findings = append(findings, w.conflicts()...)

@@ -76,6 +76,50 @@ func (e *entry) exportsBeyond() bool {
 	return slices.ContainsFunc(e.exportTo, func(ns string) bool { return ns != e.object.Namespace && ns != "~" })
 }
 
+// checkTables warns of namespaces to which an entry is exported by name, and whose pods without sidecars may not have it: of what one namespace exports so,
+// nodes have tables for the first few only (sallyport.exportedTables).
+func (w *world) checkTables(r *report, e *entry) {
+	if len(w.cfg.NodeAgents) == 0 || e.object.Namespace == w.cfg.RootNamespace || !e.exportsBeyond() {
+		return
+	}
+	all := w.exportedTo(e.object.Namespace)
+	beyond := all[min(len(all), w.cfg.ExportedTables):]
+	beyond = slices.DeleteFunc(slices.Clone(beyond), func(ns string) bool { return !slices.Contains(e.exportTo, ns) })
+	if len(beyond) > 0 {
+		r.withoutTables(beyond, w.cfg)
+	}
+}
+
+// exportedTo are the namespaces that one exports entries to by name, in order.
+func (w *world) exportedTo(namespace string) (out []string) {
+	for _, e := range w.entries {
+		if e.object.Namespace != namespace {
+			continue
+		}
+		for _, ns := range e.exportTo {
+			if ns != namespace && ns != "*" && ns != "~" {
+				out = append(out, ns)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// WithoutTables is what is said of an object's export by name to namespaces that have no tables at nodes for it.
+func WithoutTables(of config.Object, namespaces []string, cfg *mesh.Config) Finding {
+	r := &report{of: of}
+	r.withoutTables(namespaces, *cfg)
+	return r.findings[0]
+}
+
+func (r *report) withoutTables(namespaces []string, cfg mesh.Config) {
+	r.warn("spec.exportTo", strings.Join(namespaces, ", "),
+		fmt.Sprintf("pods without sidecars (ambient) of these namespaces do not have it, unless something of their own gives them tables at nodes: of what namespace %s exports by name the first %d namespaces have it there (sallyport.exportedTables)",
+			r.of.Namespace, cfg.ExportedTables),
+		`export it to all (spec.exportTo: ["*"]), or register it in the root namespace `+cfg.RootNamespace)
+}
+
 // checkImports warns of what a Sidecar asks for by another namespace's name and does not get, since its export does not
 // count. A list that asks for everything of everybody is told nothing.
 func (w *world) checkImports(r *report, s *networking.Sidecar) {

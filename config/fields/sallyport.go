@@ -15,6 +15,7 @@ var Sallyport = []Field{
 	{Path: "fetch", Fate: Applied, Why: "by sidecars whose agents can; a workload may say otherwise"}, {Path: "keepUnused", Fate: Applied},
 	{Path: "ingress.ownNamespace", Fate: Applied},
 	{Path: "nodeAgents", Fate: Applied},
+	{Path: "exportedTables", Fate: Applied, Why: "at nodes: of how many namespaces what one other namespace exports to them by name counts there"},
 	{Path: "cluster", Fate: Applied}, {Path: "network", Fate: Applied}, {Path: "networks", Fate: Applied, Why: "as Istio's meshNetworks, which are read of its ConfigMap too"},
 	{Path: "policy.require", Fate: Applied, Why: "by lint and the webhook: a policy that is there already stays in use"},
 }

@@ -117,7 +117,7 @@ func checkExportTo(field string, values []string) (problems []strict.Problem) {
 // applyOurs reads the sallyport block.
 func (c *Config) applyOurs(tree any) []strict.Problem {
 	b := block{}
-	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents", "mutualTLS", "cluster", "network", "networks")
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents", "exportedTables", "mutualTLS", "cluster", "network", "networks")
 	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
 		g, err := ParseGateway(s)
 		if err != nil {
@@ -134,6 +134,9 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 		c.MutualTLS = b.yes("sallyport.mutualTLS", v)
 	}
 	c.NodeAgents = b.accounts("sallyport.nodeAgents", top["nodeAgents"])
+	if v := top["exportedTables"]; v != nil {
+		c.ExportedTables = b.whole("sallyport.exportedTables", v, "namespaces")
+	}
 	c.Policy = b.policy(top["policy"])
 	b.ingress(&c.Ingress, top["ingress"])
 	c.CertificateFolders = b.certificateFolders(top["certificateFolders"])

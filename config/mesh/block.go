@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -75,4 +76,22 @@ func (b *block) yes(at string, v any) bool {
 		b.add(at, v, "is neither true nor false", "write one of them")
 	}
 	return yes
+}
+
+// whole reads how many of something there may be.
+func (b *block) whole(at string, v any, what string) int {
+	var n int64 = -1
+	switch v := v.(type) {
+	case int64:
+		n = v
+	case float64:
+		if v == math.Trunc(v) && v <= math.MaxInt32 {
+			n = int64(v)
+		}
+	}
+	if n < 0 || n > math.MaxInt32 {
+		b.add(at, v, "is no number of "+what, "write a whole number, 0 for none")
+		return 0
+	}
+	return int(n)
 }

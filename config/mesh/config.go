@@ -58,6 +58,8 @@ type Config struct {
 	LocalityLb *networking.LocalityLoadBalancerSetting
 	// NodeAgents are the service accounts, NAMESPACE/NAME, of agents that serve the pods of their nodes (ambient).
 	NodeAgents []string
+	// ExportedTables is how many namespaces have tables of their own at nodes for the sake of what one other namespace exports to them by name.
+	ExportedTables int
 	// Authorizers are the providers that AuthorizationPolicies with the action CUSTOM may name.
 	Authorizers []Authorizer
 	// Ignored are the settings that the file has and that are not applied: what lint and the controller's log say of them.
@@ -100,6 +102,9 @@ const (
 // defaultRecordsPerSecond is more than a busy service has, and less than fills a disk in an hour.
 const defaultRecordsPerSecond = 1000
 
+// defaultExportedTables times a row for each host is what one namespace can cost a node by what it exports.
+const defaultExportedTables = 8
+
 // Default is the configuration of a mesh that has no file: Istio's defaults, and the egress gateway that Istio's
 // installation makes.
 func Default() Config {
@@ -121,6 +126,7 @@ func Default() Config {
 		Topology:                       defaultTopology(),
 		Fetch:                          All,
 		KeepUnused:                     24 * time.Hour,
+		ExportedTables:                 defaultExportedTables,
 		LocalityLb:                     &networking.LocalityLoadBalancerSetting{},
 	}
 }

@@ -41,6 +41,7 @@ sallyport:
   policy: {require: [reason, owner, ticket, expires<=90d]}
   fetch: onUse
   keepUnused: 1h
+  exportedTables: 3
 `
 
 func TestParse(t *testing.T) {
@@ -57,6 +58,7 @@ func TestParse(t *testing.T) {
 		AllowPrivate:    []string{"*.corp.example", "10.1.0.0/16", "10.9.0.1", "db.example"},
 		AllowPrivateFor: map[string][]string{"shop": {"10.2.0.0/16", "pay.example"}, "bank": nil},
 	}
+	want.ExportedTables = 3
 	want.CertificateFolders = CertificateFolders{Gateway: "/etc/gateway", Sidecar: "/etc/certs"}
 	want.Audit = Audit{Retention: 720 * time.Hour, Written: true, RecordsPerSecond: 20, WhenFull: Deny, Mesh: MeshAll}
 
@@ -147,6 +149,9 @@ func TestParseErrors(t *testing.T) {
 		"sallyport: {policy: {require: [expires<=0d]}}":                     `"0d" is no length of time`,
 		"sallyport: {policy: {require: [owner<=9d]}}":                       `"owner<=9d": is nothing that can be required`,
 		"sallyport: {audit: {retention: 30d}}":                              `sallyport.audit.retention: "30d": is no duration`,
+		"sallyport: {exportedTables: -1}":                                   `sallyport.exportedTables: -1: is no number of namespaces; write a whole number, 0 for none`,
+		"sallyport: {exportedTables: many}":                                 `sallyport.exportedTables: "many": is no number of namespaces`,
+		"sallyport: {exportedTables: 1.5}":                                  `is no number of namespaces`,
 		"a: 1\na: 2":                                                        `already set`,
 		"- a":                                                               "is no MeshConfig",
 		"kind: ConfigMap\ndata: {other: x}":                                 "data.mesh",

@@ -56,7 +56,7 @@ func byHand(ctx context.Context, run *world.Run, ours *programmed, self string, 
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.serveApp(pod), ports(ctx, door)); err != nil {
+	if err := errors.Join(s.serveApp(pod, podAddr), ports(ctx, door)); err != nil {
 		return nil, err
 	}
 	for _, h := range []*world.Host{w.App, pod} {

@@ -44,7 +44,7 @@ func compare(ctx context.Context, ours *programmed, written *side, p plan) ([]pa
 			one := pair{Hosts: hosts, Load: l.Name, Way: l.Way}
 			o := order{traffic: l, Clients: p.clients, Warm: p.warm, Duration: p.duration}
 			for round := range p.rounds {
-				if err := one.round(ctx, ours, written, o, round%2 == 1); err != nil {
+				if err := one.round(ctx, &ours.side, written, o, round%2 == 1); err != nil {
 					return nil, err
 				}
 			}
@@ -57,8 +57,8 @@ func compare(ctx context.Context, ours *programmed, written *side, p plan) ([]pa
 }
 
 // round measures both sides, in an order that changes from round to round.
-func (p *pair) round(ctx context.Context, ours *programmed, written *side, o order, swapped bool) error {
-	sides := []*side{&ours.side, written}
+func (p *pair) round(ctx context.Context, ours, written *side, o order, swapped bool) error {
+	sides := []*side{ours, written}
 	if swapped {
 		slices.Reverse(sides)
 	}

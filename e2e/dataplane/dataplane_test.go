@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,6 +110,62 @@ func elsewhere(t *testing.T, ours *programmed) {
 		}
 		if s := seen[0]; s.Peer.Addr() != world.GatewayAddr || s.Scheme != "https" || s.SNI != name {
 			t.Errorf("%s: the server saw %s, want TLS for %s from the gateway", scheme, s, name)
+		}
+	}
+}
+
+// TestAmbientFigures: what is measured of a node's proxy is measured, with few pods and short rounds, and nothing fails.
+func TestAmbientFigures(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root: run `make test` as root for this part")
+	}
+	if testing.Short() {
+		t.Skip("starts the real programs, which takes its time: not with -short")
+	}
+	self, programs, err := backstage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := world.NewRun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			if kept, err := run.SaveLogs(); err == nil {
+				t.Logf("the programs' logs: %s", kept)
+			}
+		}
+		if err := run.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ours, err := newProgrammed(t.Context(), run, programs, self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := ours.ambient(t.Context(), plan{
+		hosts: []int{20}, loads: loads, rounds: 1, clients: 8, warm: 50 * time.Millisecond, duration: 200 * time.Millisecond, progress: io.Discard,
+	}, ambientPlan{pods: 6, sidecars: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(f.table())
+	if f.served != 6 || len(f.added) != 3 || len(f.sidecar) != 1 || f.node[1].envoy == 0 || f.sidecar[0].sum() == 0 {
+		t.Errorf("measured: %+v", f)
+	}
+	for _, p := range f.traffic {
+		if p.Failures > 0 || p.Written[0].Failures > 0 {
+			t.Errorf("%s: %d requests failed, the first: %s; of the sidecar's %d", p.Load, p.Failures, p.First, p.Written[0].Failures)
+		}
+	}
+	if len(f.traffic) != 6 {
+		t.Errorf("%d loads", len(f.traffic))
+	}
+	for busiest, want := range map[float64]string{0: "\u2713", 50: "(busy)"} {
+		g := ambientFigures{busiest: atRest{percent: busiest}, served: leastPods}
+		if !strings.Contains(g.table(), fmt.Sprintf("%d | %d | %s", leastPods, leastPods, want)) {
+			t.Errorf("at %.0f %%: %s", busiest, g.table())
 		}
 	}
 }

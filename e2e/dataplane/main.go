@@ -47,6 +47,7 @@ func measure(ctx context.Context) error {
 	p := plan{progress: os.Stderr}
 	var hosts, doc, only, with string
 	var noLog bool
+	var ambient ambientPlan
 	flag.StringVar(&hosts, "hosts", "1,1000", "how many hosts are registered: `sizes` of meshes, comma-separated")
 	flag.IntVar(&p.rounds, "rounds", 7, "how often each load is measured on each side")
 	flag.IntVar(&p.clients, "clients", 16, "how many clients make requests")
@@ -56,6 +57,9 @@ func measure(ctx context.Context) error {
 	flag.BoolVar(&noLog, "without-log", false, "let the static Envoys write no access log")
 	flag.StringVar(&with, "with", "", "`file` of objects that the programmed side has beside the hosts: policies for app in default, say")
 	flag.StringVar(&doc, "doc", "", "`file` to keep the table in, between its markers")
+	flag.BoolVar(&ambient.on, "ambient", false, "measure a node's proxy for pods without sidecars, beside sidecars")
+	flag.IntVar(&ambient.pods, "pods", 250, "with -ambient: how many `pods` the node has in the end")
+	flag.IntVar(&ambient.sidecars, "sidecars", 5, "with -ambient: how many `sidecars` are measured for what as many as there are pods take")
 	flag.Parse()
 	for size := range strings.SplitSeq(hosts, ",") {
 		n, err := strconv.Atoi(size)
@@ -71,6 +75,9 @@ func measure(ctx context.Context) error {
 	}
 	if len(p.loads) == 0 {
 		return fmt.Errorf("-only %q: no load is called so: %s", only, strings.Join(loadNames(), "; "))
+	}
+	if ambient.on {
+		return measureAmbient(ctx, p, ambient, doc)
 	}
 	stage, err := setStage(ctx, !noLog)
 	if err != nil {
@@ -106,21 +113,7 @@ type stage struct {
 // setStage needs root. What it made has to be closed, also after an error.
 func setStage(ctx context.Context, log bool) (*stage, error) {
 	st := &stage{}
-	if os.Geteuid() != 0 {
-		return st, errors.New("network namespaces need root")
-	}
-	if err := world.CanNamespace(); err != nil {
-		return st, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return st, err
-	}
-	root, err := story.Root()
-	if err != nil {
-		return st, err
-	}
-	programs, err := story.FindPrograms(root)
+	self, programs, err := backstage()
 	if err != nil {
 		return st, err
 	}
@@ -131,13 +124,32 @@ func setStage(ctx context.Context, log bool) (*stage, error) {
 		}
 		st.runs = append(st.runs, run)
 	}
-	if st.ours, err = newProgrammed(ctx, st.runs[0], programs, filepath.Clean(self)); err != nil {
+	if st.ours, err = newProgrammed(ctx, st.runs[0], programs, self); err != nil {
 		return st, fmt.Errorf("setting the programmed side: %w", err)
 	}
-	if st.written, err = byHand(ctx, st.runs[1], st.ours, filepath.Clean(self), log); err != nil {
+	if st.written, err = byHand(ctx, st.runs[1], st.ours, self, log); err != nil {
 		return st, fmt.Errorf("setting the static side: %w", err)
 	}
 	return st, nil
+}
+
+// backstage finds this program and those that it measures. It needs root.
+func backstage() (self string, programs story.Programs, err error) {
+	if os.Geteuid() != 0 {
+		return "", programs, errors.New("network namespaces need root")
+	}
+	if err := world.CanNamespace(); err != nil {
+		return "", programs, err
+	}
+	if self, err = os.Executable(); err != nil {
+		return "", programs, err
+	}
+	root, err := story.Root()
+	if err != nil {
+		return "", programs, err
+	}
+	programs, err = story.FindPrograms(root)
+	return filepath.Clean(self), programs, err
 }
 
 func (s *stage) close() error {

@@ -41,6 +41,9 @@ const tick = 10 * time.Millisecond
 
 // used is the processor time of a process in user and system mode (fields 14 and 15 of proc(5) stat).
 func used(pid int) time.Duration {
+	if pid == 0 {
+		return 0
+	}
 	fields, err := stat(pid)
 	if err != nil {
 		return 0

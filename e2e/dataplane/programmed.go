@@ -94,7 +94,7 @@ func (p *programmed) inside(ctx context.Context) (shown []byte, err error) {
 	if p.gateway, err = p.scene.AddRouter(ctx, "ingress-1", "istio-ingress", "ingress", ingressAddr, "istio=ingressgateway"); err != nil {
 		return nil, err
 	}
-	return leaf.Certificate[0], errors.Join(p.serveApp(p.pod.Host()), ports(ctx, p.gateway.Host()))
+	return leaf.Certificate[0], errors.Join(p.serveApp(p.pod.Host(), podAddr), ports(ctx, p.gateway.Host()))
 }
 
 // inside is what there is in the mesh, as a cluster shows it.

@@ -52,10 +52,10 @@ func (s *side) serve(run *world.Run, ca *outside.CA) (certificate []byte, err er
 }
 
 // serveApp starts the server that is a pod's app.
-func (s *side) serveApp(pod *world.Host) error {
+func (s *side) serveApp(pod *world.Host, at netip.Addr) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
-	p, err := pod.Start("app", 0, s.self, "app", net.JoinHostPort(podAddr.String(), strconv.Itoa(podPort)))
+	p, err := pod.Start("app", 0, s.self, "app", net.JoinHostPort(at.String(), strconv.Itoa(podPort)))
 	if err != nil {
 		return err
 	}
@@ -144,6 +144,9 @@ func (s *side) place() error {
 			}
 		}
 		for _, pid := range e.envoys {
+			if pid == 0 {
+				continue // one Envoy is both
+			}
 			if err := pin(pid, envoyCPU); err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ type end struct {
 	addr       string // where they connect; "" for what DNS says
 	plain, tls int    // at which port
 	leaf       []byte // the certificate that is shown, DER
-	envoys     [2]int // in the order in which they are passed
+	envoys     [2]int // in the order in which they are passed; 0 for none
 	agents     []int
 }
 

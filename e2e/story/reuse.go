@@ -63,6 +63,11 @@ func (s *Scene) AddRouter(ctx context.Context, name, ns, serviceAccount string, 
 	return s.addPod(ctx, "router", name, ns, serviceAccount, addr, labels)
 }
 
+// AddDualRouter is AddRouter for one that has an IPv6 address, too.
+func (s *Scene) AddDualRouter(ctx context.Context, name, ns, serviceAccount string, addr, more netip.Addr, labels ...string) (*Pod, error) {
+	return s.addPod(ctx, "router", name, ns, serviceAccount, addr, labels, "--ip", more.String())
+}
+
 // AddWaypoint is AddSidecar for a waypoint, which needs its Gateway's name among the labels.
 func (s *Scene) AddWaypoint(ctx context.Context, name, ns, serviceAccount string, addr netip.Addr, labels ...string) (*Pod, error) {
 	return s.addPod(ctx, "waypoint", name, ns, serviceAccount, addr, labels)

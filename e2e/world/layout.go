@@ -41,6 +41,7 @@ const (
 	podNetwork     = "10.77.0.1/24"
 	outsideNetwork = "203.0.113.1/24"
 	movedNetwork   = "198.51.100.1/24"
+	wideNetwork    = "10.77.0.1/16"
 )
 
 // World is a network of hosts: two pods and a control host on one network, a router, and the outside behind it.
@@ -158,6 +159,11 @@ func ip(call string) error {
 	return nil
 }
 
+// Widen gives the pods' network 10.77.0.0/16: those that are added with an address outside of 10.77.0.0/24 find the others in it, which find them by the router.
+func (w *World) Widen() error {
+	return ip("-n " + w.Router.namespace + " addr add " + wideNetwork + " dev pods")
+}
+
 // AddPod connects one more host to the pods' network.
 func (w *World) AddPod(name string, addr netip.Addr) (*Host, error) {
 	h, err := w.addHost(name)
@@ -165,7 +171,11 @@ func (w *World) AddPod(name string, addr netip.Addr) (*Host, error) {
 		return nil, err
 	}
 	calls := append(w.cable(h, name), "-n "+w.Router.namespace+" link set "+name+" master pods")
-	calls = append(calls, address(h, addr.String()+"/24")...)
+	prefix := "/24"
+	if !netip.MustParsePrefix(podNetwork).Contains(addr) {
+		prefix = "/16" // Widen
+	}
+	calls = append(calls, address(h, addr.String()+prefix)...)
 	calls = append(calls, "-n "+h.namespace+" route add default via 10.77.0.1")
 	for _, call := range calls {
 		if err := ip(call); err != nil {

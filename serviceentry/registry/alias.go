@@ -121,13 +121,13 @@ func (b *batch) setAlias(c config.Change) {
 // countAliasViews counts the namespaces that know an alias by names that others do not: its own, where it has a shorter one, and those
 // that it is exported to by name.
 func (b *batch) countAliasViews(a *Alias, by int) {
-	b.countView(a.Ref.Namespace, by, false)
+	b.countView(a.Ref.Namespace, a.Ref.Namespace, by, false)
 	if a.ExportTo.All {
 		return
 	}
 	for _, ns := range a.ExportTo.Namespaces {
 		if ns != a.Ref.Namespace {
-			b.countView(ns, by, true)
+			b.countView(ns, a.Ref.Namespace, by, true)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (b *batch) noteJoined(at ledService, v *VirtualService, there bool) {
 	}
 	b.putVirtual(at.service.Host(), v, there)
 	if !v.ExportTo.All { // else its own namespace is led as all are
-		b.countView(at.namespace, by, true)
+		b.countView(at.namespace, v.Key.Namespace, by, true)
 	}
 	for host := range v.ends {
 		to := b.index.mesh.leadTo

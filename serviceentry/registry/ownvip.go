@@ -169,10 +169,10 @@ func (b *batch) settleAddresses(again map[string]bool) {
 			}
 		}
 		if was == nil {
-			b.countView(ns, +1, true)
+			b.countView(ns, ns, +1, true)
 		}
 		if now == nil {
-			b.countView(ns, -1, true)
+			b.countView(ns, ns, -1, true)
 			delete(b.next.made, ns)
 			continue
 		}

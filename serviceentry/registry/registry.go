@@ -29,7 +29,7 @@ type Registry struct {
 	// tails are all hosts by their labels turned round; specials, the namespaces that see something else of a host than
 	// everybody, as they are counted.
 	tails    *ordered.Edit[string]
-	specials map[string]map[string]bool
+	specials map[string]map[viewer]bool
 	snap     *Snapshot
 
 	nodes map[config.Key][]netip.Prefix // what each Node says of the cluster's networks
@@ -52,11 +52,11 @@ func New(cfg *mesh.Config) *Registry {
 		index:   newIndex(),
 		remotes: map[string]*index{},
 		madeUp:  newMadeUp(),
-		tails:   ordered.New[string]().Edit(), specials: map[string]map[string]bool{},
+		tails:   ordered.New[string]().Edit(), specials: map[string]map[viewer]bool{},
 		nodes: map[config.Key][]netip.Prefix{}, asking: map[config.Key][]string{}, askedAbout: map[string]int{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, asksSecrets: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare), arriving: newArriving(),
+			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, reasons: map[string]map[string]int{}, asksSecrets: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare), arriving: newArriving(),
 			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{}, refusals: &refusals{},
@@ -95,7 +95,7 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	if cfg.RootNamespace != b.next.Mesh.RootNamespace { // whose objects come before whose follows it
 		b.hosts.Walk(func(host string, _ []*Service) bool { b.renamed[host] = true; return true })
 		for ns := range b.next.made {
-			b.countView(ns, -1, true)
+			b.countView(ns, ns, -1, true)
 		}
 		b.next.made, b.madeCopied = map[string]map[string]uint32{}, true
 		b.madeUp = newMadeUp() // every host claims its address anew
@@ -200,6 +200,7 @@ type batch struct {
 	placesMoved   bool                                     // where Nodes are
 	secretsCopied bool                                     // next has a map of its own
 	specialCopied bool                                     // next has a map of its own
+	reasonsOf     map[string]map[string]int                // whose reasons next has maps of its own of
 	madeCopied    bool                                     // next has a map of its own
 	exitWas       map[Ref]bool                             // gateways whose count changed: whether anything left by them before
 }
@@ -337,6 +338,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.tellGatewayAPI()
 	b.settlePolicies()
 	b.askElsewhere()
+	b.settleTables()
 	b.changed.Authorization = slices.Sorted(maps.Keys(b.authorized))
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
 	b.changed.Endpoints = slices.Sorted(maps.Keys(b.repopulated))

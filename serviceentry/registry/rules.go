@@ -43,13 +43,13 @@ func (b *batch) setRule(c config.Change) {
 func (b *batch) countViewers(r *Rule, by int) {
 	asks := r.needsSecrets()
 	// one about a Service of its namespace is followed by all to whom it is exported
-	b.countView(r.Key.Namespace, by, !r.ExportTo.All || r.Selector != nil || asks || !isServiceOf(r.Host, r.Key.Namespace))
+	b.countView(r.Key.Namespace, r.Key.Namespace, by, !r.ExportTo.All || r.Selector != nil || asks || !isServiceOf(r.Host, r.Key.Namespace))
 	if asks {
 		b.countSecrets(r.Key.Namespace, by)
 	}
 	for _, ns := range r.ExportTo.Namespaces {
 		if ns != r.Key.Namespace {
-			b.countView(ns, by, true)
+			b.countView(ns, r.Key.Namespace, by, true)
 		}
 	}
 }

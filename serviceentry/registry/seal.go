@@ -120,15 +120,16 @@ func (b *batch) countExits(list []*Service, by int) {
 	}
 }
 
-// countView adds a reason, or takes one away, for a namespace to have a view of its own. With more it is another one than that something has a
-// shorter name there.
-func (b *batch) countView(ns string, by int, more bool) {
+// countView adds a reason, or takes one away, for a namespace to have a view of its own, which is in objects of somebody's. With more it is another
+// one than that something has a shorter name there.
+func (b *batch) countView(ns, whose string, by int, more bool) {
 	if !b.specialCopied {
 		b.next.special, b.next.different, b.specialCopied = maps.Clone(b.next.special), maps.Clone(b.next.different), true
 	}
 	count(b.next.special, ns, by, &b.changed.Views)
 	if more {
 		count(b.next.different, ns, by, &b.changed.Views)
+		b.countReason(ns, whose, by)
 	}
 }
 

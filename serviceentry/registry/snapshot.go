@@ -30,6 +30,8 @@ type Snapshot struct {
 	scopes      map[string][]*Scope       // by namespace, those with a selector first
 	special     map[string]int            // namespaces that do not see just what everybody sees, with why-counts
 	different   map[string]int            // those of them where it is more than that hosts have shorter names, likewise
+	reasons     map[string]map[string]int // by whose objects those see it, and then by them, likewise
+	atNodes     map[string]bool           // those of them that have tables at nodes
 	asksSecrets map[string]int            // those whose own DestinationRules ask clients for certificates, likewise
 	exits       map[Ref]int               // gateways that services leave by, counted
 	shared      map[Ref]int               // of these, the ones that the root namespace's services leave by, counted

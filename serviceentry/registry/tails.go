@@ -96,14 +96,14 @@ func (b *batch) countSpecial(host string) {
 	list, _ := b.hosts.Get(host)
 	now := b.specialOf(host, list)
 	was := b.specials[host]
-	for ns, more := range was {
-		if still, there := now[ns]; !there || still != more {
-			b.countView(ns, -1, more)
+	for v, more := range was {
+		if still, there := now[v]; !there || still != more {
+			b.countView(v.namespace, v.whose, -1, more)
 		}
 	}
-	for ns, more := range now {
-		if before, there := was[ns]; !there || before != more {
-			b.countView(ns, +1, more)
+	for v, more := range now {
+		if before, there := was[v]; !there || before != more {
+			b.countView(v.namespace, v.whose, +1, more)
 		}
 	}
 	if len(now) == 0 {
@@ -113,26 +113,36 @@ func (b *batch) countSpecial(host string) {
 	}
 }
 
-// specialOf are they, and whether there is more to it than that the host has a shorter name in its own namespace.
-func (b *batch) specialOf(host string, list []*Service) map[string]bool {
+// viewer is a namespace that sees something else of a host than everybody, and the one whose object makes that so: itself, or who exports the host to it.
+type viewer struct{ namespace, whose string }
+
+// viewers are those of a host, and whether there is more to it than that the host has a shorter name in its own namespace.
+type viewers map[viewer]bool
+
+// note adds one, or replaces what was said of it.
+func (v *viewers) note(namespace, whose string, more bool) {
+	if *v == nil {
+		*v = viewers{}
+	}
+	(*v)[viewer{namespace, whose}] = more
+}
+
+func (b *batch) specialOf(host string, list []*Service) (special viewers) {
 	if len(list) == 0 {
 		return nil
 	}
-	var special map[string]bool
 	for _, s := range list {
 		if s.Source.Kind == config.KindService {
-			special = with(special, s.Namespace)
-			special[s.Namespace] = false
+			special.note(s.Namespace, s.Namespace, false)
 		}
 	}
 	for _, s := range list {
 		if !s.ExportTo.All {
 			for _, ns := range s.ExportTo.Namespaces {
-				if _, there := special[ns]; s.Unregistered && there {
+				if _, there := special[viewer{ns, s.Namespace}]; s.Unregistered && there {
 					continue
 				}
-				special = with(special, ns)
-				special[ns] = !s.Unregistered // the proxy of a node leaves that closed
+				special.note(ns, s.Namespace, !s.Unregistered) // the proxy of a node leaves that closed
 			}
 		}
 	}
@@ -146,25 +156,17 @@ func (b *batch) specialOf(host string, list []*Service) map[string]bool {
 		}
 		if len(in) > 1 {
 			for ns := range in {
-				special = with(special, ns)
+				special.note(ns, ns, true)
 			}
 		}
 	}
 	names := clusterNames{kubeServices{b.kube.Keyed}, b.next.Mesh.RootNamespace}
 	for _, s := range list {
 		if together || names.has(s, "") || (registers(s.Source.Kind) && s.Namespace != names.root && (s.unusual() || len(s.Addresses) > 0)) {
-			special = with(special, s.Namespace)
+			special.note(s.Namespace, s.Namespace, true)
 		}
 	}
 	return special
-}
-
-func with(set map[string]bool, ns string) map[string]bool {
-	if set == nil {
-		set = map[string]bool{}
-	}
-	set[ns] = true
-	return set
 }
 
 // unusual says whether the service has ports at which it decides, for its own namespace, how they are read: see

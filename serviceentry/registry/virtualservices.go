@@ -126,7 +126,7 @@ func (b *batch) noteVirtual(v *VirtualService, there bool) {
 		return
 	}
 	for _, ns := range v.viewers() {
-		b.countView(ns, by, !v.alikeForAll())
+		b.countView(ns, v.Key.Namespace, by, !v.alikeForAll())
 	}
 }
 

@@ -29,9 +29,12 @@ func (a Sidecar) place() registry.Place {
 	return registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets, Node: a.node}
 }
 
-// AtNode is the workload where its node's proxy serves it.
+// AtNode is the workload where its node's proxy serves it. Where its namespace has no tables of its own there, it sees what everybody does.
 func (a Sidecar) AtNode() Sidecar {
 	a.node = true
+	if a.snap.Different(a.Namespace) && !a.snap.TablesAtNodes(a.Namespace) {
+		a.Namespace = ""
+	}
 	return a
 }
 

@@ -113,5 +113,10 @@ func TestNodesSayTemplates(t *testing.T) {
 		if _, says := NewNode(Options{Role: role}).Metadata[ambient.OwnMetadata]; says != (role == Ztunnel) {
 			t.Errorf("%s: says so: %t", role, says)
 		}
+		for _, has := range []bool{false, true} {
+			if _, says := NewNode(Options{Role: role, IPv6: has}).Metadata[ambient.IPv6Metadata]; says != (has && role == Ztunnel) {
+				t.Errorf("%s, with IPv6 %t: says so: %t", role, has, says)
+			}
+		}
 	}
 }

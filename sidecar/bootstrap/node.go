@@ -48,6 +48,9 @@ func NewNode(o Options) Node {
 	if o.Role == Ztunnel {
 		metadata["INTERCEPTION_MODE"] = "NONE"
 		metadata[ambient.OwnMetadata] = "true"
+		if o.IPv6 {
+			metadata[ambient.IPv6Metadata] = "true"
+		}
 	} else if o.Role == Sidecar {
 		metadata["INTERCEPTION_MODE"] = "REDIRECT"
 		metadata[ondemand.FetchMetadata] = ondemand.FetchAsMesh

@@ -37,6 +37,7 @@ type Options struct {
 	Socket     string         // path of the agent's socket
 	Questions  string         // path of the socket by which the agent asks an egress gateway's table; "": there is none
 	Resolver   netip.AddrPort // who resolves names for Envoy
+	IPv6       bool           // of the agent of a node: its kernel has it
 	DNSCapture bool           // the agent answers the application's DNS from the mesh's names
 	AdminPort  uint16         // on 127.0.0.1
 	StatsPort  uint16         // Prometheus, on every address

@@ -20,6 +20,7 @@ type door struct {
 	values    map[string]string // of their metadata
 	templates map[string][]byte // that are the pod's alone
 	addresses []netip.Addr      // of the pod, to which tunnels lead
+	ipv6      bool              // the pod has it
 	outbound  string            // the template of what it sends; "" for the one that all pods share
 }
 
@@ -51,6 +52,9 @@ func (d door) listener(template *listenerv3.Listener, pod string) (*listenerv3.L
 		}
 	}
 	inNetwork(m.Address)
+	if !d.ipv6 {
+		m.AdditionalAddresses = nil // Envoy would refuse all of the listener
+	}
 	for _, a := range m.AdditionalAddresses {
 		inNetwork(a.Address)
 	}

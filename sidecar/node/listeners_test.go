@@ -53,6 +53,34 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+// TestBothFamilies: where a pod has IPv6, its listeners are opened for both, in its network; where it has not, Envoy is asked for none of it.
+func TestBothFamilies(t *testing.T) {
+	at := func(address string) *corev3.Address {
+		return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: address}}}
+	}
+	template := &listenerv3.Listener{Name: ambient.PodInbound, Address: at("0.0.0.0"), AdditionalAddresses: []*listenerv3.AdditionalAddress{{Address: at("::")}}}
+	own, err := proto.Marshal(&listenerv3.Listener{Name: ambient.PodInbound, Address: at("0.0.0.0")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, templates := range []map[string][]byte{nil, {ambient.PodInbound: own}} {
+		for _, has := range []bool{false, true} {
+			m, err := door{values: map[string]string{ambient.Network: "/n/1"}, ipv6: has, templates: templates}.listener(template, "a/1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(m.AdditionalAddresses); got != map[bool]int{true: 1}[has] {
+				t.Errorf("with IPv6 %t: %d addresses more", has, got)
+			}
+			for _, a := range m.AdditionalAddresses {
+				if s := a.GetAddress().GetSocketAddress(); s.Address != "::" || s.NetworkNamespaceFilepath != "/n/1" {
+					t.Errorf("opened at %v", s)
+				}
+			}
+		}
+	}
+}
+
 // TestRefusedListenersComeAgain: of what Envoy refused all comes again, and of what it took nothing.
 func TestRefusedListenersComeAgain(t *testing.T) {
 	c := conversation{has: map[string]string{}, wait: againFirst}

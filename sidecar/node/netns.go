@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/containernetworking/plugins/pkg/ns"
+	"golang.org/x/sys/unix"
 )
 
 // inside calls f on a thread in a network namespace. Sockets that f opens, and processes that it starts, stay there.
@@ -93,6 +94,16 @@ func ownAddresses() (out []netip.Addr, err error) {
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
 	return out, err
+}
+
+// HasIPv6 says whether the kernel has IPv6 at all. A pod may be without it all the same.
+func HasIPv6() bool {
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd)
+	return true
 }
 
 // listening says whether ports are open for TCP in the namespace of the calling thread.

@@ -97,6 +97,7 @@ type served struct {
 	remote    ambient.Pod
 	network   string       // the path that Envoy knows
 	addresses []netip.Addr // that it had when it was taken in
+	ipv6      bool         // it has it: rules and listeners are for both families
 	ready     <-chan struct{}
 	ruled     bool // rules were written in its network, or that was tried
 	opened    bool // its listeners, which wait for its certificate

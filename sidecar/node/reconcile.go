@@ -258,12 +258,11 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 		return err
 	}
 	// The rules come first: until there is somebody at their end, nothing leaves.
-	var ipv6 bool
 	if err := inside(s.network, func() (err error) {
 		if s.addresses, err = ownAddresses(); err != nil {
 			return err
 		}
-		ipv6, err = kernel.UseIPv6(os.DirFS("/proc"), redirect.IPv6Auto)
+		s.ipv6, err = kernel.UseIPv6(os.DirFS("/proc"), redirect.IPv6Auto)
 		if err != nil {
 			return err
 		}
@@ -271,7 +270,7 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 			return err
 		}
 		s.ruled = true
-		return kernel.Apply(ctx, redirect.BuildAmbient(ipv6), redirect.AmbientDivert, kernel.Run{Wait: rulesPatience >> min(s.failures, 3), Log: p.cfg.Log})
+		return kernel.Apply(ctx, redirect.BuildAmbient(s.ipv6), redirect.AmbientDivert, kernel.Run{Wait: rulesPatience >> min(s.failures, 3), Log: p.cfg.Log})
 	}); err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}
@@ -281,7 +280,7 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 	if s.ready, err = p.cfg.Certificates.Keep(s.remote.Identity); err != nil {
 		return fmt.Errorf("certificate: %w", err)
 	}
-	if s.names, s.endNames, err = p.openNames(s.local.Namespace, s.network, ipv6); err != nil {
+	if s.names, s.endNames, err = p.openNames(s.local.Namespace, s.network, s.ipv6); err != nil {
 		p.cfg.Certificates.Drop(s.remote.Identity)
 		return fmt.Errorf("DNS: %w", err)
 	}
@@ -298,7 +297,7 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 func (s *served) door() door {
 	return door{
 		values:    map[string]string{ambient.Identity: s.remote.Identity, ambient.Network: s.network, ambient.Name: s.local.Key()},
-		templates: s.remote.Templates, addresses: s.addresses, outbound: s.remote.Outbound,
+		templates: s.remote.Templates, addresses: s.addresses, ipv6: s.ipv6, outbound: s.remote.Outbound,
 	}
 }
 

@@ -31,6 +31,10 @@ func OutboundOf(namespace string) string { return PodOutbound + "~" + namespace 
 // OwnMetadata is the key of the node metadata by which an agent says that it opens such templates in pods that name one (Pod.Outbound).
 const OwnMetadata = "SALLYPORT_OWN_TEMPLATES"
 
+// IPv6Metadata is the key of the node metadata by which an agent says that its kernel has IPv6, and that it opens pods' listeners over both families in those pods
+// that have it, and over IPv4 in the others.
+const IPv6Metadata = "SALLYPORT_IPV6"
+
 // Template is which of Templates one is that the controller gave; "" where it is none.
 func Template(name string) string {
 	kind, _, _ := strings.Cut(name, "~")

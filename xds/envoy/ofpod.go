@@ -57,8 +57,8 @@ func OriginalSrc() *listenerv3.ListenerFilter {
 }
 
 // FromPod makes a cluster connect from the network of the pod that a connection is of, with a mark by which the pod's rules let it
-// pass; and show that pod's certificate where it showed the proxy's own.
-func FromPod(c *clusterv3.Cluster) *clusterv3.Cluster {
+// pass; and show that pod's certificate where it showed the proxy's own. Where the node's kernel has IPv6, it connects by that, too.
+func FromPod(c *clusterv3.Cluster, ipv6 bool) *clusterv3.Cluster {
 	if c.GetTransportSocket().GetName() == internalSocket {
 		return c
 	}
@@ -67,6 +67,9 @@ func FromPod(c *clusterv3.Cluster) *clusterv3.Cluster {
 	}
 	bind := c.UpstreamBindConfig
 	bind.SourceAddress = TCPAddress("0.0.0.0", 0).GetSocketAddress()
+	if ipv6 {
+		bind.ExtraSourceAddresses = []*corev3.ExtraSourceAddress{{Address: TCPAddress("::", 0).GetSocketAddress()}}
+	}
 	bind.LocalAddressSelector = &corev3.TypedExtensionConfig{
 		Name: "envoy.upstream.local_address_selector.filter_state_override", TypedConfig: Packed(&selectorv3.Config{}),
 	}

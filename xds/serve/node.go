@@ -69,6 +69,9 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 			out.IPv6 = true
 		}
 	}
+	if out.IsAmbient() && meta[ambient.IPv6Metadata].GetStringValue() != "" { // whatever its own address is
+		out.IPv6 = true
+	}
 	return out, nil
 }
 

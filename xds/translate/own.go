@@ -22,7 +22,7 @@ const ownOf = ">"
 
 // HasOwnTables says whether pods of a namespace have tables of their own at the proxies of their nodes.
 func HasOwnTables(s *registry.Snapshot, namespace string) bool {
-	return s.Different(namespace) && !s.NeedsSecrets(namespace)
+	return s.TablesAtNodes(namespace) && !s.NeedsSecrets(namespace)
 }
 
 // ownTables are the namespaces, of some with commas between them, that have tables of their own, likewise.

@@ -60,6 +60,9 @@ func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {
 	if s.Beyond(o.Key) {
 		d.Warnings = append(d.Warnings, admission.Beyond(*o))
 	}
+	if without := s.WithoutTables(o.Namespace, o.Spec.(*networking.ServiceEntry).ExportTo); len(without) > 0 && len(s.Mesh.NodeAgents) > 0 {
+		d.Warnings = append(d.Warnings, admission.WithoutTables(*o, without, s.Mesh))
+	}
 	for _, svc := range servicesOf(s, o) {
 		if w := svc.Withheld; w.Why != "" {
 			d.Warnings = append(d.Warnings, admission.Withheld(*o, svc.Host, w.Field, w.Why, s.Mesh.RootNamespace))

@@ -60,6 +60,7 @@ func Mesh(seed uint64) (*World, mesh.Config) {
 		w.put(w.made(config.KindNamespace, "", pick(w, meshNamespaces), &corev1.Namespace{}, w.meshAnnotations()))
 	}
 	settings := w.settings()
+	settings.ExportedTables = int(seed % 3)
 	if w.rand.IntN(3) == 0 {
 		for range 1 + w.rand.IntN(4) {
 			w.put(w.serviceRoute(pick(w, meshNamespaces), meshNamespaces, []string{"web", "db", "api"}, []uint32{80, 443, 5432, 8080, 9000}))

@@ -27,12 +27,15 @@ import (
 )
 
 // Host is what a node's part is made from.
-type Host struct{ outbound.Host }
+type Host struct {
+	outbound.Host
+	IPv6 bool // the node's kernel has it
+}
 
 // Part is one host's share of it.
 func (h *Host) Part() *part.Part {
 	p := *h.Host.Part()
-	p.Resources = render(p.Resources)
+	p.Resources = render(p.Resources, h.IPv6)
 	return &p
 }
 
@@ -41,17 +44,17 @@ type Inputs struct{ outbound.Inputs }
 
 // Resources are everything that is not about single hosts.
 func (in Inputs) Resources() []*resource.Resource {
-	return render(in.Inputs.Resources())
+	return render(in.Inputs.Resources(), in.IPv6)
 }
 
-func render(list []*resource.Resource) []*resource.Resource {
+func render(list []*resource.Resource, ipv6 bool) []*resource.Resource {
 	out := slices.Clone(list)
 	for i, r := range out {
 		switch r.Type {
 		case resource.Cluster:
 			c := &clusterv3.Cluster{}
 			unmarshal(r, c)
-			out[i] = resource.Seal(r.Type, r.Name, envoy.FromPod(c))
+			out[i] = resource.Seal(r.Type, r.Name, envoy.FromPod(c, ipv6))
 		case resource.Listener:
 			l := &listenerv3.Listener{}
 			unmarshal(r, l)

@@ -192,5 +192,5 @@ func (in OwnInputs) Resources() []*resource.Resource {
 	for _, g := range in.Ways {
 		out = append(out, g.Way(in.Of[0].Connect)...)
 	}
-	return render(out)
+	return render(out, len(in.Of) > 0 && in.Of[0].IPv6)
 }

@@ -1,0 +1,167 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// envoyKilled holds that nothing passes without Envoy, what was closed at no moment, and everything again when it is back; and says what that took.
+func (a *ambientNode) envoyKilled(t *testing.T) {
+	for i := range 2 {
+		// One that has just been started is not started again at once.
+		if err := a.livedLong(); err != nil {
+			t.Fatal(err)
+		}
+		stays := a.staysClosed()
+		back, err := a.backAfter(func() error {
+			_, err := a.node.Host.Run(a.ctx, 0, "pkill", "-KILL", "-P", fmt.Sprint(a.node.Process.PID()), "-x", "envoy")
+			return err
+		})
+		tries, through := stays()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("killed %d times; %s; meanwhile %d tries of what is closed, all in vain", i+1, back, tries)
+		if through != "" {
+			t.Errorf("while Envoy was away, or as it came back: %s", through)
+		}
+		if tries == 0 {
+			t.Error("nothing was tried meanwhile")
+		}
+	}
+	for _, p := range []*ambientPod{a.alpha, a.beta} {
+		a.until(t, p, "mesh.ambient.test", true)
+		a.until(t, p, "free.ambient.test", false)
+	}
+}
+
+// settledFor is how long Envoy has to live to be started again at once (supervise.Config.Settled), and a little.
+const settledFor = 6 * time.Second
+
+// livedLong waits until Envoy has lived for so long.
+func (a *ambientNode) livedLong() error {
+	return world.Within(a.ctx, time.Minute, func() error {
+		at, err := a.lastLogged("Envoy started", time.Time{})
+		if err == nil && time.Since(at) < settledFor {
+			err = fmt.Errorf("Envoy was started %v ago", time.Since(at))
+		}
+		return err
+	})
+}
+
+// lastLogged is when the node's agent last wrote a message, after some time.
+func (a *ambientNode) lastLogged(message string, after time.Time) (last time.Time, err error) {
+	text, err := os.ReadFile(a.node.Process.Log)
+	if err != nil {
+		return last, err
+	}
+	for line := range strings.Lines(string(text)) {
+		stamp, rest, _ := strings.Cut(strings.TrimPrefix(line, "time="), " ")
+		if !strings.Contains(rest, fmt.Sprintf("msg=%q", message)) {
+			continue
+		}
+		if at, err := time.Parse(time.RFC3339Nano, stamp); err == nil && !at.Before(after.Truncate(time.Millisecond)) {
+			last = at
+		}
+	}
+	if last.IsZero() {
+		return last, fmt.Errorf("the agent has not written %q since %v", message, after)
+	}
+	return last, nil
+}
+
+// staysClosed tries what is closed, without a break, until the function that it gives is called, which says how often that was, and what got through.
+func (a *ambientNode) staysClosed() func() (tries int, through string) {
+	ctx, end := context.WithCancel(a.ctx)
+	var trying sync.WaitGroup
+	var mu sync.Mutex
+	tries, through := 0, ""
+	for scheme, port := range ambientPorts {
+		for _, p := range []*ambientPod{a.alpha, a.beta} {
+			trying.Go(func() {
+				c := p.caller.at(world.OutsideAddrs[0])
+				c.patience = time.Second
+				for ctx.Err() == nil {
+					seen, err := c.try(ctx, scheme, "free.ambient.test", port, "/")
+					mu.Lock()
+					if tries++; err == nil {
+						through = fmt.Sprintf("%s of %s reached the server as %v", scheme, p.name, seen)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	return func() (int, string) {
+		end()
+		trying.Wait()
+		return tries, through
+	}
+}
+
+// comeback is how long a pod's new requests got nowhere, and what that was made of, each from the moment before.
+type comeback struct{ started, listens, answered time.Duration }
+
+func (c comeback) String() string {
+	return fmt.Sprintf("back after %v: %v until the agent started it again, %v until its listeners are open in the pod, %v until a request was answered",
+		(c.started + c.listens + c.answered).Round(time.Millisecond), c.started.Round(time.Millisecond), c.listens.Round(time.Millisecond), c.answered.Round(time.Millisecond))
+}
+
+// backAfter does something to Envoy, and says what it took until it was back.
+func (a *ambientNode) backAfter(do func() error) (c comeback, err error) {
+	ctx, end := context.WithTimeout(a.ctx, time.Minute)
+	defer end()
+	began := time.Now()
+	if err := do(); err != nil {
+		return c, err
+	}
+	if err := world.Poll(ctx, time.Millisecond, func() error { return a.takes(false) }); err != nil {
+		return c, err
+	}
+	listens, answered := make(chan time.Time, 1), make(chan time.Time, 1)
+	var failed [2]error
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		failed[0] = world.Poll(ctx, 2*time.Millisecond, func() error { return a.takes(true) })
+		listens <- time.Now()
+	})
+	waiting.Go(func() {
+		failed[1] = world.Poll(ctx, 2*time.Millisecond, func() error {
+			ctx, end := context.WithTimeout(ctx, time.Second)
+			defer end()
+			_, err := a.alpha.try(ctx, "http", "mesh.ambient.test", ambientHTTP, "/")
+			return err
+		})
+		answered <- time.Now()
+	})
+	waiting.Wait()
+	started, err := a.lastLogged("Envoy started", began)
+	if err := errors.Join(err, failed[0], failed[1]); err != nil {
+		return c, err
+	}
+	open, answer := <-listens, <-answered
+	return comeback{started.Sub(began), open.Sub(started), max(answer.Sub(open), 0)}, nil
+}
+
+// takes says whether Envoy takes alpha's connections, or does not, as it should.
+func (a *ambientNode) takes(want bool) error {
+	return a.alpha.host.Do(func() error {
+		conn, err := net.DialTimeout("tcp4", "127.0.0.1:15001", time.Second)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if (err == nil) != want {
+			return fmt.Errorf("port 15001 is open: %t, want %t", err == nil, want)
+		}
+		return nil
+	})
+}
