@@ -68,16 +68,21 @@ const (
 
 // keep writes the table, with the machine and the date, between a document's markers.
 func keep(file string, p plan, how string, all []pair) error {
+	head := fmt.Sprintf("\n%s; %s; medians of %d rounds of %s, %d clients; %s. Targets: ratios of at least %.2f, by the ingress gateway %.2f.\n\n",
+		load.Machine(), time.Now().UTC().Format(time.DateOnly), p.rounds, p.duration, p.clients, how, targets[egress], targets[ingress])
+	return between(file, beginMarker, endMarker, head+table(all))
+}
+
+// between writes a text between a document's markers.
+func between(file, begin, end, figures string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	before, rest, ok := strings.Cut(string(text), beginMarker)
-	_, after, ended := strings.Cut(rest, endMarker)
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ended := strings.Cut(rest, end)
 	if !ok || !ended {
-		return errors.New(file + ": the markers " + beginMarker + " and " + endMarker + " are missing")
+		return errors.New(file + ": the markers " + begin + " and " + end + " are missing")
 	}
-	head := fmt.Sprintf("\n%s; %s; medians of %d rounds of %s, %d clients; %s. Targets: ratios of at least %.2f, by the ingress gateway %.2f.\n\n",
-		load.Machine(), time.Now().UTC().Format(time.DateOnly), p.rounds, p.duration, p.clients, how, targets[egress], targets[ingress])
-	return os.WriteFile(file, []byte(before+beginMarker+head+table(all)+endMarker+after), 0o644)
+	return os.WriteFile(file, []byte(before+begin+figures+end+after), 0o644)
 }

@@ -38,6 +38,26 @@ func Find(local, remote netip.AddrPort) (Connection, error) {
 	return found, nil
 }
 
+// Inode is the number of the file that processes hold a connection by (proc_pid_fd(5): "socket:[NUMBER]"); 0 where they have all closed it. Of a connection that has
+// ended the error is ErrGone.
+func Inode(c Connection) (uint32, error) {
+	messages, err := ask(nl.SOCK_DIAG_BY_FAMILY, 0, familyOf(c), c)
+	if err != nil {
+		return 0, err
+	}
+	if len(messages) == 0 {
+		return 0, ErrGone
+	}
+	found, _, err := answer(messages[0])
+	switch {
+	case err != nil:
+		return 0, err
+	case found.Cookie != c.Cookie:
+		return 0, ErrGone
+	}
+	return inode(messages[0]), nil
+}
+
 // Open gives each open connection.
 func Open(each func(Connection)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {

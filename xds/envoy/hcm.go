@@ -113,6 +113,8 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		hcm.RequestHeadersTimeout = durationpb.New(patience)
 		hcm.CommonHttpProtocolOptions.IdleTimeout = durationpb.New(restTime)
 		hcm.DrainTimeout = durationpb.New(drainTime)
+	}
+	if m.Gateway || m.Log == wire.ForwardHTTP {
 		hcm.AccessLogOptions = &hcmv3.HttpConnectionManager_HcmAccessLogOptions{FlushLogOnTunnelSuccessfullyEstablished: true} // of upgrades (package tunnels)
 	}
 	if m.Tunnel {

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// upTalk is a connection through the proxy on which somebody talks, and hears again what was said.
+type upTalk struct {
+	what string
+	net.Conn
+	in   *bufio.Reader
+	said int
+}
+
+func (k *upTalk) say() error {
+	k.said++
+	line := fmt.Sprintf("%d %s\n", k.said, strings.Repeat("x", 4000))
+	_ = k.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := io.WriteString(k, line); err != nil {
+		return err
+	}
+	heard, err := k.in.ReadString('\n')
+	if err == nil && heard != line {
+		err = fmt.Errorf("it said %.20q, and heard %.20q", line, heard)
+	}
+	return err
+}
+
+// upEcho says again what it is told, and gives its port.
+func upEcho(t *testing.T, serve func(net.Conn) io.ReadWriteCloser) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				if talks := serve(c); talks != nil {
+					_, _ = io.Copy(talks, talks)
+				}
+			}()
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// TestUpEndsWhatIsDenied: what goes through CONNECT, and an upgrade, end when an edit or a rule's end denies them, each by itself, though nobody here has a right to
+// end connections. Others go on.
+func TestUpEndsWhatIsDenied(t *testing.T) {
+	programs := upPrograms(t)
+	certificate := httptest.NewUnstartedServer(nil)
+	certificate.StartTLS()
+	t.Cleanup(certificate.Close)
+	plain := upEcho(t, func(c net.Conn) io.ReadWriteCloser { return c })
+	secret := upEcho(t, func(c net.Conn) io.ReadWriteCloser {
+		return tls.Server(c, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: certificate.TLS.Certificates})
+	})
+	web := upEcho(t, func(c net.Conn) io.ReadWriteCloser {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+			return nil
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+		return c
+	})
+	dir := programs.dir(t)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, ".new"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, ".new"), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	policy := func(rules string) {
+		t.Helper()
+		write("policy.yaml", "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: list, namespace: default}\nspec: {rules: ["+rules+"]}\n")
+	}
+	write("hosts.yaml", fmt.Sprintf(`apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: hosts, namespace: default}
+spec:
+  hosts: [one.test, two.test]
+  location: MESH_EXTERNAL
+  resolution: DNS
+  exportTo: ["."]
+  ports: [{number: %d, name: tcp, protocol: TCP}, {number: %d, name: tls, protocol: TLS}, {number: %d, name: http, protocol: HTTP}]
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: wild, namespace: default}
+spec: {hosts: ["*.wild.test"], location: MESH_EXTERNAL, resolution: NONE, ports: [{number: %[2]d, name: tls, protocol: TLS}]}
+`, plain, secret, web))
+	policy("{hosts: [one.test, two.test, '*.wild.test'], action: Allow, name: all}")
+	data := filepath.Join(programs.dir(t), "data")
+	names := upNameServer(t, map[string]string{"one.test.": "127.0.0.1", "two.test.": "127.0.0.1", "any.wild.test.": "127.0.0.1"})
+	up := programs.start(t, "up", dir, "--data", data, "--proxy-addr", "127.0.0.1:0", "--console-addr", "", "--dns-server", names)
+	up.says(t, "sallyport: ready")
+	proxy := up.proxy(t)
+
+	// open opens one, once it can be.
+	open := func(scheme, host string) *upTalk {
+		t.Helper()
+		k := &upTalk{what: scheme + "://" + host}
+		port := map[string]int{"tcp": plain, "tls": secret, "ws": web}[scheme]
+		upEventually(t, k.what, func() error {
+			c, err := net.Dial("tcp", proxy)
+			if err != nil {
+				return err
+			}
+			k.Conn, k.in = c, bufio.NewReader(c)
+			_ = c.SetDeadline(time.Now().Add(time.Minute))
+			ask, want := fmt.Sprintf("CONNECT %s:%d HTTP/1.1\r\nHost: %[1]s:%[2]d\r\n\r\n", host, port), http.StatusOK
+			if scheme == "ws" {
+				ask, want = fmt.Sprintf("GET http://%s:%d/chat HTTP/1.1\r\nHost: %[1]s:%[2]d\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", host, port), http.StatusSwitchingProtocols
+			}
+			_, err = io.WriteString(c, ask)
+			if err == nil {
+				var resp *http.Response
+				if resp, err = http.ReadResponse(k.in, &http.Request{Method: strings.Fields(ask)[0]}); err == nil && resp.StatusCode != want {
+					err = errors.New(resp.Status)
+				}
+			}
+			if err == nil && scheme == "tls" {
+				k.Conn = tls.Client(c, &tls.Config{ServerName: host, InsecureSkipVerify: true})
+				k.in = bufio.NewReader(k.Conn)
+			}
+			if err == nil {
+				err = k.say()
+			}
+			if err != nil {
+				_ = c.Close()
+			}
+			return err
+		})
+		t.Cleanup(func() { _ = k.Close() })
+		return k
+	}
+	goOn := func(stay []*upTalk) {
+		t.Helper()
+		for _, k := range stay {
+			if err := k.say(); err != nil {
+				t.Fatalf("%s: %v", k.what, err)
+			}
+		}
+	}
+	ends := func(since time.Time, gone, stay []*upTalk) {
+		t.Helper()
+		for len(gone) > 0 {
+			switch err := gone[0].say(); {
+			case err != nil:
+				t.Logf("%s has ended after %s: %v", gone[0].what, time.Since(since).Round(time.Millisecond), err)
+				gone = gone[1:]
+			case time.Since(since) > 10*time.Second:
+				t.Fatalf("%s is open after %s", gone[0].what, time.Since(since))
+			}
+			goOn(stay)
+		}
+		for began := time.Now(); time.Since(began) < 3*time.Second; { // longer than it takes to end what is denied
+			goOn(stay)
+		}
+	}
+	stay := []*upTalk{open("tcp", "two.test"), open("tls", "two.test"), open("ws", "two.test")}
+	gone := []*upTalk{open("tcp", "one.test"), open("tls", "one.test"), open("ws", "one.test"), open("tls", "any.wild.test")}
+	goOn(append(gone, stay...))
+	since := time.Now()
+	policy("{hosts: [two.test], action: Allow, name: two}")
+	ends(since, gone, stay)
+	upEventually(t, "the records", func() error {
+		for _, host := range []string{"one.test", "any.wild.test"} {
+			out, err := programs.run(t, "audit", "query", "--data", data, "--host", host, "-o", "json")
+			if want := map[string]int{"one.test": 3, "any.wild.test": 1}[host]; err != nil || strings.Count(out, "ended when it was not allowed any more: denied by EgressPolicy default/list") != want {
+				return fmt.Errorf("want %d that were ended: %s %w", want, out, err)
+			}
+		}
+		return nil
+	})
+
+	end := time.Now().Add(15 * time.Second).Truncate(time.Second)
+	policy(fmt.Sprintf("{hosts: [two.test], ports: [%d], action: Allow, expires: %q}, {hosts: [two.test], action: Allow, name: others}, {hosts: [one.test], action: Deny}", plain, end.UTC().Format(time.RFC3339)))
+	goOn(stay)
+	policy(fmt.Sprintf("{hosts: [two.test], ports: [%d], action: Allow, expires: %q}, {hosts: [two.test], ports: [%d, %d], action: Allow}", plain, end.UTC().Format(time.RFC3339), secret, web))
+	for time.Now().Before(end.Add(-time.Second)) {
+		goOn(stay)
+	}
+	ends(end, stay[:1], stay[1:])
+
+	since = time.Now()
+	if err := os.Remove(filepath.Join(dir, "hosts.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	ends(since, stay[1:], nil)
+	if err := up.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
