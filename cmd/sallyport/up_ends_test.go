@@ -23,12 +23,17 @@ type upTalk struct {
 	net.Conn
 	in   *bufio.Reader
 	said int
+	hear bool // it hears an answer that goes on
 }
 
 func (k *upTalk) say() error {
 	k.said++
 	line := fmt.Sprintf("%d %s\n", k.said, strings.Repeat("x", 4000))
 	_ = k.SetDeadline(time.Now().Add(time.Minute))
+	if k.hear {
+		_, err := k.in.ReadString('\n')
+		return err
+	}
 	if _, err := io.WriteString(k, line); err != nil {
 		return err
 	}
@@ -64,6 +69,11 @@ func upEcho(t *testing.T, serve func(net.Conn) io.ReadWriteCloser) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
+func upEntry(name, host, resolution, ports string) string {
+	return fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: %s, namespace: default}\nspec: {hosts: [%q], location: MESH_EXTERNAL, resolution: %s, exportTo: [\".\"], ports: %s}\n",
+		name, host, resolution, ports)
+}
+
 // TestUpEndsWhatIsDenied: what goes through CONNECT, and an upgrade, end when an edit or a rule's end denies them, each by itself, though nobody here has a right to
 // end connections. Others go on.
 func TestUpEndsWhatIsDenied(t *testing.T) {
@@ -76,7 +86,14 @@ func TestUpEndsWhatIsDenied(t *testing.T) {
 		return tls.Server(c, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: certificate.TLS.Certificates})
 	})
 	web := upEcho(t, func(c net.Conn) io.ReadWriteCloser {
-		if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+		req, err := http.ReadRequest(bufio.NewReader(c))
+		if err == nil && req.Header.Get("Upgrade") == "" { // an answer without end
+			_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+			for tick := time.NewTicker(50 * time.Millisecond); err == nil; <-tick.C {
+				_, err = io.WriteString(c, "5\r\nmore\n\r\n")
+			}
+		}
+		if err != nil {
 			return nil
 		}
 		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
@@ -96,22 +113,12 @@ func TestUpEndsWhatIsDenied(t *testing.T) {
 		t.Helper()
 		write("policy.yaml", "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: list, namespace: default}\nspec: {rules: ["+rules+"]}\n")
 	}
-	write("hosts.yaml", fmt.Sprintf(`apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: hosts, namespace: default}
-spec:
-  hosts: [one.test, two.test]
-  location: MESH_EXTERNAL
-  resolution: DNS
-  exportTo: ["."]
-  ports: [{number: %d, name: tcp, protocol: TCP}, {number: %d, name: tls, protocol: TLS}, {number: %d, name: http, protocol: HTTP}]
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: wild, namespace: default}
-spec: {hosts: ["*.wild.test"], location: MESH_EXTERNAL, resolution: NONE, ports: [{number: %[2]d, name: tls, protocol: TLS}]}
-`, plain, secret, web))
-	policy("{hosts: [one.test, two.test, '*.wild.test'], action: Allow, name: all}")
+	for _, name := range []string{"one", "two"} {
+		ports := fmt.Sprintf("[{number: %d, name: tcp, protocol: TCP}, {number: %d, name: tls, protocol: TLS}, {number: %d, name: http, protocol: HTTP}]", plain, secret, web)
+		write(name+".yaml", upEntry(name, name+".test", "DNS", ports))
+	}
+	write("wild.yaml", upEntry("wild", "*.wild.test", "NONE", fmt.Sprintf("[{number: %d, name: tls, protocol: TLS}]", secret)))
+	policy(fmt.Sprintf("{hosts: [one.test, two.test, '*.wild.test'], action: Allow, name: all}, {hosts: [none.test], action: Allow, expires: %q}", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
 	data := filepath.Join(programs.dir(t), "data")
 	names := upNameServer(t, map[string]string{"one.test.": "127.0.0.1", "two.test.": "127.0.0.1", "any.wild.test.": "127.0.0.1"})
 	up := programs.start(t, "up", dir, "--data", data, "--proxy-addr", "127.0.0.1:0", "--console-addr", "", "--dns-server", names)
@@ -122,7 +129,7 @@ spec: {hosts: ["*.wild.test"], location: MESH_EXTERNAL, resolution: NONE, ports:
 	open := func(scheme, host string) *upTalk {
 		t.Helper()
 		k := &upTalk{what: scheme + "://" + host}
-		port := map[string]int{"tcp": plain, "tls": secret, "ws": web}[scheme]
+		port := map[string]int{"tcp": plain, "tls": secret, "ws": web, "http": web}[scheme]
 		upEventually(t, k.what, func() error {
 			c, err := net.Dial("tcp", proxy)
 			if err != nil {
@@ -131,7 +138,10 @@ spec: {hosts: ["*.wild.test"], location: MESH_EXTERNAL, resolution: NONE, ports:
 			k.Conn, k.in = c, bufio.NewReader(c)
 			_ = c.SetDeadline(time.Now().Add(time.Minute))
 			ask, want := fmt.Sprintf("CONNECT %s:%d HTTP/1.1\r\nHost: %[1]s:%[2]d\r\n\r\n", host, port), http.StatusOK
-			if scheme == "ws" {
+			switch scheme {
+			case "http":
+				ask = fmt.Sprintf("GET http://%s:%d/ends HTTP/1.1\r\nHost: %[1]s:%[2]d\r\n\r\n", host, port)
+			case "ws":
 				ask, want = fmt.Sprintf("GET http://%s:%d/chat HTTP/1.1\r\nHost: %[1]s:%[2]d\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", host, port), http.StatusSwitchingProtocols
 			}
 			_, err = io.WriteString(c, ask)
@@ -139,6 +149,8 @@ spec: {hosts: ["*.wild.test"], location: MESH_EXTERNAL, resolution: NONE, ports:
 				var resp *http.Response
 				if resp, err = http.ReadResponse(k.in, &http.Request{Method: strings.Fields(ask)[0]}); err == nil && resp.StatusCode != want {
 					err = errors.New(resp.Status)
+				} else if err == nil && scheme == "http" {
+					k.in, k.hear = bufio.NewReader(resp.Body), true
 				}
 			}
 			if err == nil && scheme == "tls" {
@@ -196,18 +208,27 @@ spec: {hosts: ["*.wild.test"], location: MESH_EXTERNAL, resolution: NONE, ports:
 		return nil
 	})
 
-	end := time.Now().Add(15 * time.Second).Truncate(time.Second)
+	end := time.Now().Add(30 * time.Second).Truncate(time.Second)
 	policy(fmt.Sprintf("{hosts: [two.test], ports: [%d], action: Allow, expires: %q}, {hosts: [two.test], action: Allow, name: others}, {hosts: [one.test], action: Deny}", plain, end.UTC().Format(time.RFC3339)))
 	goOn(stay)
-	policy(fmt.Sprintf("{hosts: [two.test], ports: [%d], action: Allow, expires: %q}, {hosts: [two.test], ports: [%d, %d], action: Allow}", plain, end.UTC().Format(time.RFC3339), secret, web))
+	ending := end.UTC().Format(time.RFC3339)
+	policy(fmt.Sprintf("{hosts: [two.test], ports: [%d], action: Allow, expires: %q}, {hosts: [two.test], ports: [%d], paths: [/ends], action: Allow, expires: %[2]q}, "+
+		"{hosts: [two.test], ports: [%[3]d], paths: [/chat], action: Allow}, {hosts: [two.test], ports: [%[4]d], action: Allow}, {hosts: [one.test], ports: [%[1]d], action: Allow, name: again}", plain, ending, web, secret))
+	stay = append(stay, open("tcp", "one.test")) // it is in force
+	answer := open("http", "two.test")
 	for time.Now().Before(end.Add(-time.Second)) {
-		goOn(stay)
+		goOn(append(stay, answer))
 	}
-	ends(end, stay[:1], stay[1:])
+	ends(end, []*upTalk{answer, stay[0]}, stay[1:])
+	if err := answer.say(); !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("an answer that was cut ends with %v", err)
+	}
 
 	since = time.Now()
-	if err := os.Remove(filepath.Join(dir, "hosts.yaml")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"one.yaml", "two.yaml"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ends(since, stay[1:], nil)
 	if err := up.end(t, syscall.SIGTERM); err != nil {

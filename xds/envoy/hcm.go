@@ -142,6 +142,7 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		if m.Gateway { // a forward proxy follows no routes that lead elsewhere, and has nothing to ask about them
 			filters = append(append(filters, authorization()...), policiesOfLed()...)
 		}
+		filters = append(filters, endWithRule()...)
 	} else {
 		for _, f := range sidecarPolicies(hostAsked(), portDialled()) {
 			filters = append(filters, off(f))
