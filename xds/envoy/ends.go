@@ -23,10 +23,10 @@ const mayLast = "x-envoy-upstream-stream-duration-ms"
 // endWithRule are the filters by which a request, its answer and whatever it was upgraded to end when a rule does that let it through, within a second, by Envoy's own clock: nobody
 // has to be there then (docs/adr/0091-requests-end-with-their-rule.md). They are off where no rule ends.
 //
-// A rule that ends says so in its name, which the filters of access note; the levels' rules are two, and the first end counts. What comes by CONNECT is asked about otherwise, and reset (package tunnels).
+// A rule that ends says so in its name, which the filters of access note; the levels' rules are two, and the first end counts. A CONNECT that has its connection to itself is asked about otherwise, and reset (package tunnels).
 func endWithRule() []*hcmv3.HttpFilter {
 	root, own := endOf(wire.StatRoot), endOf(wire.StatOwn)
-	expression := "request.method == 'CONNECT' ? '' : " +
+	expression := "request.method == 'CONNECT' && request.protocol != 'HTTP/2' ? '' : " +
 		root + " == '' ? (" + own + " == '' ? '' : " + lasts(own) + ") : (" + own + " == '' || " + root + " < " + own + " ? " + lasts(root) + " : " + lasts(own) + ")"
 	return []*hcmv3.HttpFilter{
 		off(httpFilter(filterEnds, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{Computed(wire.StateEnds, expression, Stay)}})),

@@ -247,6 +247,13 @@ func (s *scope) attribute(name string) (celValue, error) {
 				}
 				return celValue{s.request.Authority}, nil
 			},
+			"method": func() (celValue, error) {
+				if s.request == nil {
+					return celValue{}, errMissing
+				}
+				return celValue{s.request.Method}, nil
+			},
+			"protocol": text("HTTP/1.1"), // which only what ends connections looks at
 			"headers": func() (celValue, error) {
 				return celValue{lookup(func(name string) (celValue, error) {
 					if s.request == nil {
