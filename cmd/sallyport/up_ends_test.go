@@ -114,13 +114,13 @@ func TestUpEndsWhatIsDenied(t *testing.T) {
 		write("policy.yaml", "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: list, namespace: default}\nspec: {rules: ["+rules+"]}\n")
 	}
 	for _, name := range []string{"one", "two"} {
-		ports := fmt.Sprintf("[{number: %d, name: tcp, protocol: TCP}, {number: %d, name: tls, protocol: TLS}, {number: %d, name: http, protocol: HTTP}]", plain, secret, web)
-		write(name+".yaml", upEntry(name, name+".test", "DNS", ports))
+		write(name+".yaml", upEntry(name, name+".test", "DNS", fmt.Sprintf("[{number: %d, name: tcp, protocol: TCP}, {number: %d, name: tls, protocol: TLS}]", plain, secret)))
+		write("web-"+name+".yaml", upEntry("web-"+name, "web."+name+".test", "DNS", fmt.Sprintf("[{number: %d, name: http, protocol: HTTP}]", web)))
 	}
 	write("wild.yaml", upEntry("wild", "*.wild.test", "NONE", fmt.Sprintf("[{number: %d, name: tls, protocol: TLS}]", secret)))
-	policy(fmt.Sprintf("{hosts: [one.test, two.test, '*.wild.test'], action: Allow, name: all}, {hosts: [none.test], action: Allow, expires: %q}", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
+	policy(fmt.Sprintf("{hosts: [one.test, '*.one.test', two.test, '*.two.test', '*.wild.test'], action: Allow, name: all}, {hosts: [none.test], action: Allow, expires: %q}", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
 	data := filepath.Join(programs.dir(t), "data")
-	names := upNameServer(t, map[string]string{"one.test.": "127.0.0.1", "two.test.": "127.0.0.1", "any.wild.test.": "127.0.0.1"})
+	names := upNameServer(t, map[string]string{"one.test.": "127.0.0.1", "two.test.": "127.0.0.1", "web.one.test.": "127.0.0.1", "web.two.test.": "127.0.0.1", "any.wild.test.": "127.0.0.1"})
 	up := programs.start(t, "up", dir, "--data", data, "--proxy-addr", "127.0.0.1:0", "--console-addr", "", "--dns-server", names)
 	up.says(t, "sallyport: ready")
 	proxy := up.proxy(t)
@@ -128,6 +128,9 @@ func TestUpEndsWhatIsDenied(t *testing.T) {
 	// open opens one, once it can be.
 	open := func(scheme, host string) *upTalk {
 		t.Helper()
+		if scheme == "ws" || scheme == "http" {
+			host = "web." + host
+		}
 		k := &upTalk{what: scheme + "://" + host}
 		port := map[string]int{"tcp": plain, "tls": secret, "ws": web, "http": web}[scheme]
 		upEventually(t, k.what, func() error {
@@ -196,12 +199,12 @@ func TestUpEndsWhatIsDenied(t *testing.T) {
 	gone := []*upTalk{open("tcp", "one.test"), open("tls", "one.test"), open("ws", "one.test"), open("tls", "any.wild.test")}
 	goOn(append(gone, stay...))
 	since := time.Now()
-	policy("{hosts: [two.test], action: Allow, name: two}")
+	policy("{hosts: [two.test, '*.two.test'], action: Allow, name: two}")
 	ends(since, gone, stay)
 	upEventually(t, "the records", func() error {
-		for _, host := range []string{"one.test", "any.wild.test"} {
+		for host, want := range map[string]int{"one.test": 2, "web.one.test": 1, "any.wild.test": 1} {
 			out, err := programs.run(t, "audit", "query", "--data", data, "--host", host, "-o", "json")
-			if want := map[string]int{"one.test": 3, "any.wild.test": 1}[host]; err != nil || strings.Count(out, "ended when it was not allowed any more: denied by EgressPolicy default/list") != want {
+			if err != nil || strings.Count(out, "ended when it was not allowed any more: denied by EgressPolicy default/list") != want {
 				return fmt.Errorf("want %d that were ended: %s %w", want, out, err)
 			}
 		}
@@ -209,11 +212,11 @@ func TestUpEndsWhatIsDenied(t *testing.T) {
 	})
 
 	end := time.Now().Add(30 * time.Second).Truncate(time.Second)
-	policy(fmt.Sprintf("{hosts: [two.test], ports: [%d], action: Allow, expires: %q}, {hosts: [two.test], action: Allow, name: others}, {hosts: [one.test], action: Deny}", plain, end.UTC().Format(time.RFC3339)))
+	policy(fmt.Sprintf("{hosts: [two.test], ports: [%d], action: Allow, expires: %q}, {hosts: [two.test, '*.two.test'], action: Allow, name: others}, {hosts: [one.test], action: Deny}", plain, end.UTC().Format(time.RFC3339)))
 	goOn(stay)
 	ending := end.UTC().Format(time.RFC3339)
-	policy(fmt.Sprintf("{hosts: [two.test], ports: [%d], action: Allow, expires: %q}, {hosts: [two.test], ports: [%d], paths: [/ends], action: Allow, expires: %[2]q}, "+
-		"{hosts: [two.test], ports: [%[3]d], paths: [/chat], action: Allow}, {hosts: [two.test], ports: [%[4]d], action: Allow}, {hosts: [one.test], ports: [%[1]d], action: Allow, name: again}", plain, ending, web, secret))
+	policy(fmt.Sprintf("{hosts: [two.test], ports: [%d], action: Allow, expires: %q}, {hosts: ['*.two.test'], ports: [%d], paths: [/ends], action: Allow, expires: %[2]q}, "+
+		"{hosts: ['*.two.test'], ports: [%[3]d], paths: [/chat], action: Allow}, {hosts: [two.test], ports: [%[4]d], action: Allow}, {hosts: [one.test], ports: [%[1]d], action: Allow, name: again}", plain, ending, web, secret))
 	stay = append(stay, open("tcp", "one.test")) // it is in force
 	answer := open("http", "two.test")
 	for time.Now().Before(end.Add(-time.Second)) {
@@ -225,7 +228,7 @@ func TestUpEndsWhatIsDenied(t *testing.T) {
 	}
 
 	since = time.Now()
-	for _, name := range []string{"one.yaml", "two.yaml"} {
+	for _, name := range []string{"one.yaml", "two.yaml", "web-one.yaml", "web-two.yaml"} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
