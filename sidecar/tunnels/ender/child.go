@@ -51,7 +51,7 @@ func (c Child) End(_ context.Context, of sockdiag.Connection) error {
 		return sockdiag.ErrGone
 	}
 	nowhere := unix.RawSockaddr{Family: unix.AF_UNSPEC}
-	if _, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(held), uintptr(unsafe.Pointer(&nowhere)), unsafe.Sizeof(nowhere)); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(held), uintptr(unsafe.Pointer(&nowhere)), unsafe.Sizeof(nowhere)); errno != 0 { //nolint:gosec // package unix connects to addresses only
 		return fmt.Errorf("the kernel does not end the connection of %s: %w", of.Remote, errno)
 	}
 	return nil
