@@ -114,7 +114,9 @@ conformance: cluster ## Run the Gateway API's conformance suite on that cluster,
 bench: tools build ## What a mesh costs its control plane and its traffic, into docs/performance.md; all Go benchmarks.
 	go run ./e2e/load/cmd -runs 3 -doc docs/performance.md
 	timeout 40m go run ./e2e/load/cmd -shape fetched -entries 10000,100000 -streams 1000 -crowd 0 -changes 12 -doc docs/performance.md
+	go run ./e2e/load/cmd -shape policies -entries 1000 -streams 4 -crowd 0 -doc docs/performance.md
 	go run ./e2e/dataplane -rounds 7 -doc docs/performance.md
+	go run ./e2e/dataplane -policies 1000 -rounds 7 -doc docs/performance.md
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-ambient

@@ -23,7 +23,7 @@ import (
 const (
 	echoesTLS  = 9596
 	echoesTCP  = 9597
-	echoesHTTP = 9598 // after an upgrade
+	echoesHTTP = 9598 // after an upgrade; without one it says something by itself
 )
 
 // endsWithin is how long a tunnel may be open after it was denied.
@@ -92,7 +92,7 @@ func (o *openEnds) serve(t *testing.T) {
 		}()
 	}
 	o.scene.Outside.Set("talks.open.test", time.Minute, world.OutsideAddrs[0])
-	o.registerHost(t, "talks", "talks.open.test", fmt.Sprintf("[{number: %d, name: http, protocol: HTTP}]", echoesHTTP), "DNS")
+	o.registerTalks(t)
 	for _, name := range []string{"one", "two", "three"} {
 		o.scene.Outside.Set(name+".open.test", time.Minute, world.OutsideAddrs[0])
 		o.register(t, name)
@@ -101,11 +101,24 @@ func (o *openEnds) serve(t *testing.T) {
 	o.registerHost(t, "wild", "*.wild.open.test", fmt.Sprintf("[{number: %d, name: tls, protocol: TLS}]", echoesTLS), "NONE")
 }
 
-// upgraded answers a request for an upgrade. Nobody speaks before the answer, so nothing of what comes then is read with the request.
+// upgraded answers a request for an upgrade. Nobody speaks before the answer, so nothing of what comes then is read with the request. Any other request has an answer
+// without end.
 func upgraded(c net.Conn) bool {
 	req, err := http.ReadRequest(bufio.NewReader(c))
 	if err != nil {
 		return false
+	}
+	if req.Header.Get("Upgrade") == "" {
+		if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
+			return false
+		}
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for range tick.C {
+			if _, err := io.WriteString(c, "5\r\nmore\n\r\n"); err != nil {
+				return false
+			}
+		}
 	}
 	_, err = fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: %s\r\nConnection: Upgrade\r\n\r\n", req.Header.Get("Upgrade"))
 	return err == nil
@@ -114,6 +127,11 @@ func upgraded(c net.Conn) bool {
 func (o *openEnds) register(t *testing.T, name string) {
 	t.Helper()
 	o.registerHost(t, name, name+".open.test", fmt.Sprintf("[{number: %d, name: tls, protocol: TLS}, {number: %d, name: tcp, protocol: TCP}]", echoesTLS, echoesTCP), "DNS")
+}
+
+func (o *openEnds) registerTalks(t *testing.T) {
+	t.Helper()
+	o.registerHost(t, "talks", "talks.open.test", fmt.Sprintf("[{number: %d, name: http, protocol: HTTP}]", echoesHTTP), "DNS")
 }
 
 func (o *openEnds) registerHost(t *testing.T, name, host, ports, resolution string) {
@@ -131,6 +149,7 @@ type talk struct {
 	conn net.Conn
 	in   *bufio.Reader
 	said int
+	hear bool // it hears an answer that goes on
 }
 
 // open opens one, once it can be.
@@ -146,7 +165,7 @@ func (o *openEnds) open(t *testing.T, who, scheme, host string) *talk {
 		}
 		ctx, cancel := context.WithTimeout(o.ctx, tryWithin)
 		defer cancel()
-		port := map[string]uint16{"tls": echoesTLS, "tcp": echoesTCP, "ws": echoesHTTP}[scheme]
+		port := map[string]uint16{"tls": echoesTLS, "tcp": echoesTCP, "ws": echoesHTTP, "http": echoesHTTP}[scheme]
 		if k.conn, err = c.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, port).String()); err != nil {
 			return err
 		}
@@ -156,8 +175,8 @@ func (o *openEnds) open(t *testing.T, who, scheme, host string) *talk {
 			k.conn = tls.Client(k.conn, settings)
 		}
 		k.in = bufio.NewReader(k.conn)
-		if scheme == "ws" {
-			if err := k.upgrade(name, path); err != nil {
+		if scheme == "ws" || scheme == "http" {
+			if err := k.ask(name, path, scheme == "ws"); err != nil {
 				_ = k.conn.Close()
 				return err
 			}
@@ -174,16 +193,26 @@ func (o *openEnds) open(t *testing.T, who, scheme, host string) *talk {
 	return k
 }
 
-func (k *talk) upgrade(host, path string) error {
+// ask asks for an upgrade, or for an answer that goes on.
+func (k *talk) ask(host, path string, upgrade bool) error {
+	more, want := "", http.StatusOK
+	if upgrade {
+		more, want = "Connection: Upgrade\r\nUpgrade: websocket\r\n", http.StatusSwitchingProtocols
+	}
 	_ = k.conn.SetDeadline(time.Now().Add(tryWithin))
-	if _, err := fmt.Fprintf(k.conn, "GET /%s?key=1 HTTP/1.1\r\nHost: %s:%d\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", path, host, echoesHTTP); err != nil {
+	if _, err := fmt.Fprintf(k.conn, "GET /%s?key=1 HTTP/1.1\r\nHost: %s:%d\r\n%s\r\n", path, host, echoesHTTP, more); err != nil {
 		return err
 	}
 	resp, err := http.ReadResponse(k.in, nil)
-	if err == nil && resp.StatusCode != http.StatusSwitchingProtocols {
-		err = errors.New(resp.Status)
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode != want:
+		return errors.New(resp.Status)
+	case !upgrade:
+		k.in, k.hear = bufio.NewReader(resp.Body), true
 	}
-	return err
+	return nil
 }
 
 // say says something, and hears it again.
@@ -191,6 +220,10 @@ func (k *talk) say() error {
 	k.said++
 	line := fmt.Sprintf("%d %s\n", k.said, strings.Repeat("x", 4000))
 	_ = k.conn.SetDeadline(time.Now().Add(tryWithin))
+	if k.hear {
+		_, err := k.in.ReadString('\n')
+		return err
+	}
 	if _, err := io.WriteString(k.conn, line); err != nil {
 		return err
 	}
@@ -377,12 +410,21 @@ func (o *openEnds) agentKilled(t *testing.T) {
 }
 
 func (o *openEnds) expired(t *testing.T) {
-	o.write(t, "  rules: [{hosts: [one.open.test, two.open.test], action: Allow, name: both}]\n")
+	o.registerTalks(t)
+	later := time.Now().Add(time.Hour).UTC().Format(time.RFC3339) // so that rules end in the mesh
+	o.write(t, fmt.Sprintf("  rules: [{hosts: [one.open.test, two.open.test], action: Allow, name: both}, {hosts: [none.open.test], action: Allow, expires: %q}]\n", later))
 	stay := []*talk{o.open(t, "app", "tls", "two.open.test"), o.open(t, "app", "tcp", "two.open.test"), o.open(t, "shop", "tls", "one.open.test")}
 	gone := []*talk{o.open(t, "app", "tls", "one.open.test"), o.open(t, "app", "tcp", "one.open.test")}
 	end := time.Now().Add(20 * time.Second).Truncate(time.Second)
-	o.write(t, fmt.Sprintf("  rules: [{hosts: [one.open.test], action: Allow, expires: %q}, {hosts: [two.open.test, three.open.test], action: Allow, name: stays}]\n", end.UTC().Format(time.RFC3339)))
+	o.write(t, fmt.Sprintf("  rules: [{hosts: [one.open.test], action: Allow, expires: %[1]q}, {hosts: [two.open.test, three.open.test], action: Allow, name: stays}, "+
+		"{hosts: [talks.open.test], paths: [/ends], action: Allow, expires: %[1]q}, {hosts: [talks.open.test], action: Allow, expires: %[2]q}]\n", end.UTC().Format(time.RFC3339), later))
 	stay = append(stay, o.open(t, "app", "tls", "three.open.test")) // it is in force
+	for range 100 {
+		o.goOn(t, append(gone, stay...))
+	}
+	answer := o.open(t, "app", "http", "talks.open.test/ends")
+	gone = append(gone, answer)
+	stay = append(stay, o.open(t, "app", "http", "talks.open.test/stays"), o.open(t, "shop", "http", "talks.open.test/ends"))
 	if err := o.scene.Controller.Kill(o.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -390,5 +432,8 @@ func (o *openEnds) expired(t *testing.T) {
 		o.goOn(t, append(gone, stay...))
 	}
 	o.end(t, end, gone, stay)
+	if err := answer.say(); !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("an answer that was cut ends with %v", err)
+	}
 	o.onwards(t, stay)
 }

@@ -28,16 +28,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestDataPlane: both sides carry each kind of traffic, the programmed one fails no request of thousands of short
-// connections, and it carries also what an app resolved elsewhere.
-func TestDataPlane(t *testing.T) {
+// staged sets the stage.
+func staged(t *testing.T, alone bool) *stage {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root: run `make test` as root for this part")
 	}
 	if testing.Short() {
 		t.Skip("starts the real programs, which takes its time: not with -short")
 	}
-	st, err := setStage(t.Context(), true)
+	st, err := setStage(t.Context(), true, alone)
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, run := range st.runs {
@@ -53,6 +53,35 @@ func TestDataPlane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return st
+}
+
+// TestPolicies: requests with policies and without are measured side by side, none fails, and the table says what each costs.
+func TestPolicies(t *testing.T) {
+	st := staged(t, true)
+	all, err := comparePolicies(t.Context(), st.ours, plan{
+		hosts: []int{20}, loads: loads[:4], rounds: 2, clients: 4, warm: 50 * time.Millisecond, duration: 200 * time.Millisecond, progress: io.Discard,
+	}, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 4 {
+		t.Fatalf("%d loads", len(all))
+	}
+	for _, c := range all {
+		if c.Failures > 0 || len(c.With) != 2 || len(c.Without) != 2 || c.ratio(atGateway) <= 0 {
+			t.Errorf("%s: %d requests failed, the first: %s; %d and %d rounds, ratio %.2f", c.Load, c.Failures, c.First, len(c.With), len(c.Without), c.ratio(atGateway))
+		}
+	}
+	if text := policiesTable(all); strings.Count(text, "| 20 | 6 |") != 4 {
+		t.Error(text)
+	}
+}
+
+// TestDataPlane: both sides carry each kind of traffic, the programmed one fails no request of thousands of short
+// connections, and it carries also what an app resolved elsewhere.
+func TestDataPlane(t *testing.T) {
+	st := staged(t, false)
 	all, err := compare(t.Context(), st.ours, st.written, plan{
 		hosts: []int{20}, loads: loads, rounds: 1, clients: 8, warm: 50 * time.Millisecond, duration: 200 * time.Millisecond, progress: io.Discard,
 	})

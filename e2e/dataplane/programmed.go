@@ -204,7 +204,7 @@ func (p *programmed) register(ctx context.Context, hosts int) error {
 	if err := p.scene.Config.Write("measured.yaml", all.String()); err != nil {
 		return err
 	}
-	return world.Within(ctx, time.Minute, func() error {
+	return world.Within(ctx, 3*time.Minute, func() error {
 		out, err := p.scene.Call(ctx, "proxies", "-o", "json")
 		if err != nil {
 			return err

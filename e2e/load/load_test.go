@@ -70,7 +70,7 @@ func TestMeasure(t *testing.T) {
 
 // TestMeasureShapes measures small meshes of the other shapes.
 func TestMeasureShapes(t *testing.T) {
-	for shape, kinds := range map[string][]string{ShapeEndpoints: {"changed"}, ShapeRoutes: {"added", "changed", "removed"}, ShapeFetched: {"added", "in use", "not in use", "removed"}} {
+	for shape, kinds := range map[string][]string{ShapeEndpoints: {"changed"}, ShapeRoutes: {"added", "changed", "removed"}, ShapeFetched: {"added", "in use", "not in use", "removed"}, ShapePolicies: {"changed"}} {
 		f, err := Measure(t.Context(), Options{Sallyport: program(t), Shape: shape, Entries: 20, Streams: 3, Changes: 6})
 		if err != nil {
 			t.Fatal(err)

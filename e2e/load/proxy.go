@@ -43,8 +43,10 @@ func sidecar(i int) *core.Node {
 }
 
 // gateway is the node of the egress gateway's pod.
-func gateway() *core.Node {
-	return node("router", gatewayIP, "istio-egressgateway-1", gatewayNamespace,
+func gateway() *core.Node { return exit("istio-egressgateway-1", gatewayIP) }
+
+func exit(pod, ip string) *core.Node {
+	return node("router", ip, pod, gatewayNamespace,
 		map[string]any{"LABELS": map[string]any{"istio": "egressgateway"}, onDemandKey: "true"})
 }
 
@@ -87,7 +89,7 @@ func (f *fleet) connect(ctx context.Context, addr string, n *core.Node) (*proxy,
 		return nil, err
 	}
 	types := []string{clusterType, nameType}
-	if n.GetMetadata().GetFields()[onDemandKey] != nil {
+	if p.exit() {
 		types[1] = onDemandType
 	}
 	if p.byName() {
@@ -128,23 +130,28 @@ func (p *proxy) note(r *response) {
 }
 
 // follow asks for what a response refers to, in Envoy's order: endpoints of clusters, then listeners, then their
-// routes, then the hosts in these.
+// routes, and an egress gateway's policies, then the hosts in these.
 func (p *proxy) follow(r *response) error {
 	first := !p.answered[r.typeURL]
 	p.answered[r.typeURL] = true
-	var wanted []string
-	for _, res := range r.resources {
-		wanted = append(wanted, p.fleet.references.of(r.typeURL, res)...)
+	named := func(wanted string) (names []string) {
+		for _, res := range r.resources {
+			names = append(names, p.fleet.references.of(wanted, res)...)
+		}
+		return names
 	}
 	var err error
 	switch r.typeURL {
 	case clusterType:
-		err = p.subscribe(endpointsType, wanted...)
+		err = p.subscribe(endpointsType, named(endpointsType)...)
 		if first && err == nil {
 			err = p.subscribe(listenerType)
 		}
 	case listenerType:
-		err = p.subscribe(routeType, wanted...)
+		err = p.subscribe(routeType, named(routeType)...)
+		if p.exit() && err == nil {
+			err = p.subscribe(extensionType, named(extensionType)...)
+		}
 		if first && err == nil {
 			var rows []string
 			if p.byName() {
@@ -168,7 +175,7 @@ func (p *proxy) subscribe(typeURL string, names ...string) error {
 	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return known[n] })
 	slices.Sort(names)
 	names = slices.Compact(names)
-	named := typeURL == endpointsType || typeURL == routeType
+	named := typeURL == endpointsType || typeURL == routeType || typeURL == extensionType
 	if (named || again) && len(names) == 0 {
 		return nil
 	}
@@ -185,6 +192,9 @@ func (p *proxy) subscribe(typeURL string, names ...string) error {
 
 // byName says whether it asks for rows by name.
 func (p *proxy) byName() bool { return p.node.GetMetadata().GetFields()[byNameKey] != nil }
+
+// exit says whether it is an egress gateway's pod.
+func (p *proxy) exit() bool { return p.node.GetMetadata().GetFields()[onDemandKey] != nil }
 
 // complete says whether every type was answered that was asked for, the last ones included.
 func (p *proxy) complete() bool {

@@ -21,6 +21,7 @@ const (
 	onDemandKey     = "SALLYPORT_ON_DEMAND"
 	fetchKey        = "SALLYPORT_FETCH"
 	byNameKey       = "SALLYPORT_FETCH_BY_NAME"
+	extensionType   = typePrefix + "envoy.config.core.v3.TypedExtensionConfig"
 	digestType      = typePrefix + "sallyport.xds.v1.RowDigest"
 	connManagerType = typePrefix + "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 )
@@ -29,23 +30,25 @@ const (
 // asks for by name. Equal versions are looked into once.
 type references struct {
 	mu   sync.Mutex
-	seen map[string][]string // by version
+	seen map[string][]string // by what is asked for, and version
 }
 
-// of gives the endpoints that a cluster needs, or the routes that a listener needs.
-func (r *references) of(typeURL string, res resource) []string {
+// of gives the endpoints that a cluster needs, or the routes, or extensions, that a listener needs.
+func (r *references) of(wanted string, res resource) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := typeURL + res.version
+	key := wanted + res.version
 	names, ok := r.seen[key]
 	if ok {
 		return names
 	}
-	switch typeURL {
-	case clusterType:
+	switch wanted {
+	case endpointsType:
 		names = endpointsOf(res)
-	case listenerType:
+	case routeType:
 		names = routesOf(res.body)
+	case extensionType:
+		names = extensionsOf(res.body)
 	}
 	if r.seen == nil {
 		r.seen = map[string][]string{}
@@ -63,21 +66,38 @@ func endpointsOf(cluster resource) []string {
 	return []string{cmp.Or(string(first(eds[0], 2)), cluster.name)}
 }
 
-// routesOf reads the names of the route configurations that a listener's connection managers fetch: filter chains
-// (fields 3 and 25), their filters (3), the typed_config (4) in these, and rds.route_config_name (3, 2) in that.
-func routesOf(listener []byte) []string {
-	var names []string
-	for _, chain := range append(all(listener, 3), all(listener, 25)...) {
-		for _, filter := range all(chain, 3) {
-			config := first(filter, 4)
-			if !strings.HasSuffix(string(first(config, 1)), connManagerType) {
-				continue
-			}
-			if name := string(first(first(first(config, 2), 3), 2)); name != "" {
-				names = append(names, name)
+// routesOf reads the names of the route configurations that a listener's connection managers fetch: rds.route_config_name (3, 2).
+func routesOf(listener []byte) (names []string) {
+	for _, manager := range connManagers(listener) {
+		if name := string(first(first(manager, 3), 2)); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// extensionsOf reads the names (1) of their HTTP filters (5) that are discovered (config_discovery, 5).
+func extensionsOf(listener []byte) (names []string) {
+	for _, manager := range connManagers(listener) {
+		for _, filter := range all(manager, 5) {
+			if len(all(filter, 5)) > 0 {
+				names = append(names, string(first(filter, 1)))
 			}
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// connManagers are those of a listener: in filter chains (fields 3 and 25), their filters (3), the typed_config (4) of these.
+func connManagers(listener []byte) (out [][]byte) {
+	for _, chain := range append(all(listener, 3), all(listener, 25)...) {
+		for _, filter := range all(chain, 3) {
+			if config := first(filter, 4); strings.HasSuffix(string(first(config, 1)), connManagerType) {
+				out = append(out, first(config, 2))
+			}
+		}
+	}
+	return out
 }

@@ -15,6 +15,7 @@ const (
 	ShapeEndpoints = "endpoints" // Services with endpoints, for sidecars
 	ShapeRoutes    = "routes"    // HTTPRoutes at one Gateway, for its pods
 	ShapeFetched   = "fetched"   // ServiceEntries, for sidecars that hold what they use (sallyport.fetch: onUse)
+	ShapePolicies  = "policies"  // EgressPolicies, for the egress gateway's pods
 )
 
 // shape is one of them.
@@ -34,6 +35,7 @@ var shapes = []shape{
 	{ShapeEndpoints, "Services of ten endpoints", changeGoals("one endpoint", 2, 10, 150), mesh.writeServices, sidecar, mesh.endpointSteps, false, 1000, kept("endpoints")},
 	{ShapeRoutes, "HTTPRoutes", changeGoals("one HTTPRoute", 8, 50, 250), mesh.writeRoutes, ingress, mesh.routeSteps, false, 1000, kept("routes")},
 	{ShapeFetched, "entries fetched on use", fetchedGoals, mesh.writeFetched, fetching, mesh.fetchedSteps, false, 10_000, kept("fetched")},
+	{ShapePolicies, "EgressPolicies about ten hosts each", changeGoals("one EgressPolicy", 64, 60, 300), mesh.writePolicies, exits, mesh.policySteps, false, 1000, kept("policies")},
 }
 
 // Shapes are their names.

@@ -22,6 +22,11 @@ type Policy struct {
 	closes bool // a rule that is left out allows something (Level.About)
 }
 
+// Ends says whether a rule of it does.
+func (p *Policy) Ends() bool {
+	return slices.ContainsFunc(p.Rules, func(r Rule) bool { return !r.Until.IsZero() })
+}
+
 // Mode is how an object writes whether it is observed.
 func (p *Policy) Mode() string {
 	if p.Observe {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/sallyport/sallyport/sidecar/tunnels/ender"
 )
 
-// openTunnels watches the tunnels of an egress gateway. Any router has what it takes, and one that is none has no tunnels.
+// openTunnels watches the tunnels of an egress gateway, or a forward proxy. Any router has what it takes, and one that is neither has no tunnels.
 func (a *agent) openTunnels() error {
 	if a.cfg.Proxy.Role != bootstrap.Router {
 		return nil
@@ -30,16 +31,21 @@ func (a *agent) openTunnels() error {
 	return nil
 }
 
-// whoEnds is who ends connections: a process of its own, where there is one, else the agent itself, where it has the right to; nil is nobody.
+// whoEnds is who ends connections: a process of its own, where there is one, else the agent itself, by its rights, or, without any, as who started Envoy; nil
+// is nobody.
 func (a *agent) whoEnds() tunnels.Ender {
 	if a.cfg.Ender != "" {
 		return ender.NewClient(a.cfg.Ender)
 	}
-	if err := sockdiag.MayEnd(); err != nil {
-		a.cfg.Log.Info("nobody ends open connections here: what a rule allowed goes on after its end until either side ends it (--ender)", "err", err)
+	right := sockdiag.MayEnd()
+	if right == nil {
+		return itself{}
+	}
+	if err := ender.MayCopy(); err != nil {
+		a.cfg.Log.Info("nobody ends open connections here: what a rule allowed goes on after its end until either side ends it (--ender)", "err", errors.Join(right, err))
 		return nil
 	}
-	return itself{}
+	return ender.Child{PID: func() int { return a.envoy.PID() }}
 }
 
 // itself ends connections with the agent's own rights.
@@ -67,6 +73,10 @@ func (a *agent) reader() LogReader {
 	return reader
 }
 
+func exits(reporter string) bool {
+	return reporter == record.ReporterGateway || reporter == record.ReporterProxy
+}
+
 // tunnelLog is a reader of Envoy's log that tells the table of tunnels what it reads of them, and says in their records why they were ended.
 type tunnelLog struct {
 	tunnelReader
@@ -86,7 +96,7 @@ func (l tunnelLog) Records(message string) ([]record.Record, error) {
 		l.open.Begin(t)
 	}
 	for i := range records {
-		if r := &records[i]; r.Reporter == record.ReporterGateway && (r.Class == record.Network || r.Status == http.StatusSwitchingProtocols) {
+		if r := &records[i]; exits(r.Reporter) && (r.Class == record.Network || r.Status == http.StatusSwitchingProtocols) {
 			if why := l.open.Done(r.Source, r.Time); why != "" {
 				r.Reason = strings.TrimPrefix(r.Reason+"; ended when it was not allowed any more: "+why, "; ")
 			}

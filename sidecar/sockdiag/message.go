@@ -20,6 +20,8 @@ const (
 	localPortAt, remotePortAt = 0, 2 // from here on, within the id
 	localAt, remoteAt         = 4, 20
 	cookieAt                  = 40
+
+	inodeAt = answerIDAt + 48 + 16 // in an answer: when it expires, queues, user
 )
 
 // anyCookie asks for a connection whichever it is.
@@ -53,6 +55,9 @@ func request(family uint8, c Connection) []byte {
 }
 
 var errAnswer = errors.New("the kernel's answer is too short")
+
+// inode is the number, in an inet_diag_msg, of the file that processes hold the connection by; 0 where none does.
+func inode(b []byte) uint32 { return binary.NativeEndian.Uint32(b[inodeAt:]) }
 
 // answer reads an inet_diag_msg.
 func answer(b []byte) (c Connection, state uint8, err error) {

@@ -3,6 +3,7 @@ package sockdiag
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/vishvananda/netlink/nl"
@@ -36,6 +37,26 @@ func Find(local, remote netip.AddrPort) (Connection, error) {
 		return Connection{}, ErrGone
 	}
 	return found, nil
+}
+
+// Inode is the number of the file that processes hold a connection by (proc_pid_fd(5): "socket:[NUMBER]"); 0 where they have all closed it. Of a connection that has
+// ended the error is ErrGone.
+func Inode(c Connection) (uint32, error) {
+	messages, err := ask(nl.SOCK_DIAG_BY_FAMILY, 0, familyOf(c), c)
+	if err != nil {
+		return 0, err
+	}
+	if len(messages) == 0 {
+		return 0, ErrGone
+	}
+	found, _, err := answer(messages[0])
+	switch {
+	case err != nil:
+		return 0, err
+	case found.Cookie != c.Cookie:
+		return 0, ErrGone
+	}
+	return inode(messages[0]), nil
 }
 
 // Open gives each open connection.
@@ -95,14 +116,24 @@ func ask(what, flags int, family uint8, c Connection) ([][]byte, error) {
 	return messages, nil
 }
 
-// MayEnd says why this process can end no connection of its network namespace: it has no right to, or the kernel does not know how. The kernel is
-// asked to end one that cannot be.
+// MayEnd says why this process can end no connection of its network namespace: it has no right to, or the kernel does not know how. A connection of its own is
+// ended, over loopback: of one that is not there the kernel says that before it asks for any right.
 func MayEnd() error {
-	none := netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
-	_, err := ask(nl.SOCK_DESTROY, unix.NLM_F_ACK, unix.AF_INET, Connection{Local: none, Remote: none})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("a connection to try it with: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		return fmt.Errorf("a connection to try it with: %w", err)
+	}
+	defer func() { _ = c.Close() }()
+	own, err := Find(c.LocalAddr().(*net.TCPAddr).AddrPort(), c.RemoteAddr().(*net.TCPAddr).AddrPort())
+	if err == nil {
+		err = End(own)
+	}
 	switch {
-	case errors.Is(err, ErrGone):
-		return nil
 	case errors.Is(err, unix.EPERM):
 		return errors.New("it needs CAP_NET_ADMIN in the gateway's network namespace")
 	case errors.Is(err, unix.EOPNOTSUPP):

@@ -5,6 +5,10 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -91,6 +95,31 @@ func TestEnd(t *testing.T) {
 	}
 	if _, err := io.ReadFull(its, make([]byte, 1)); err != nil {
 		t.Error("a neighbour:", err)
+	}
+}
+
+// TestWithoutRights: a process that has no right to end connections knows that, though it may look for them.
+func TestWithoutRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("TestEnd is without rights here")
+	}
+	body, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "nobody") //nolint:usetesting // t.TempDir is closed to other users
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	program := filepath.Join(dir, "test")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(program, body, 0o755)); err != nil { //nolint:gosec // nobody runs it
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "-test.run=^TestEnd$", "-test.v")
+	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- SKIP: TestEnd") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

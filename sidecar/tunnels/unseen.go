@@ -30,6 +30,8 @@ func (u unseen) set(c Change) {
 // there was to see.
 func (u unseen) mean(by record.Object, client string) bool {
 	switch {
+	case by.Kind == wire.EgressPolicy && client == "": // at a forward proxy, which keeps one workload's
+		return len(u) > 0
 	case by.Kind == wire.EgressPolicy && by.Namespace == client && u[ofNamespace+client]:
 		return true
 	case by.Kind == wire.EgressPolicy: // the root namespace's, which is a client, too

@@ -45,10 +45,8 @@ func logTags(place wire.Place) []string {
 	switch place {
 	case wire.InboundHTTP, wire.InboundTCP, wire.InboundTunnel: // all of it goes to the app
 		return nil
-	case wire.GatewayTLS, wire.GatewayTCP:
+	case wire.GatewayTLS, wire.GatewayTCP, wire.ForwardTLS, wire.ForwardTCP:
 		return append(tags, wire.TagAuthority, wire.TagPeer, wire.TagSource, wire.TagTunnel)
-	case wire.ForwardTLS, wire.ForwardTCP:
-		return append(tags, wire.TagAuthority, wire.TagPeer, wire.TagSource)
 	default:
 		return tags
 	}

@@ -188,13 +188,27 @@ func bridge() *hcmv3.HttpFilter {
 	return httpFilter("envoy.filters.http.grpc_http1_reverse_bridge", &bridgev3.FilterConfig{ContentType: "text/plain", WithholdGrpcFrames: true})
 }
 
+// Asked is whose table answers questions.
+type Asked int
+
+// Those that there are.
+const (
+	AskedOfPod      Asked = iota // a sidecar's, or a node's: about connections of pods
+	AskedOfGateway               // an egress gateway's: about those of clients that it verified
+	AskedOfForward               // a forward proxy's: by its agent alone, about what is open (package tunnels)
+	AskedOfWaypoint              // a waypoint's, before hosts outside: about those of clients that it verified
+)
+
+// verified says whether clients have shown who they are.
+func (a Asked) verified() bool { return a == AskedOfGateway || a == AskedOfWaypoint }
+
 // TableListener is the internal listener where a table answers questions. What they say of the connection is put where the
 // table's routes look for what they would know of a request's own connection.
-func TableListener(name, table string, verified bool) *listenerv3.Listener {
+func TableListener(name, table string, asked Asked) *listenerv3.Listener {
 	hcm := asksOnly(name)
 	hcm.RouteSpecifier = byRDS(table)
 	asks := HeaderKind
-	if verified { // by the agent, of what was a request (package tunnels)
+	if asked != AskedOfPod { // by the agent, of what was a request (package tunnels)
 		asks += "?" + wire.HeaderRequest
 	}
 	said := []*statev3.FilterStateValue{
@@ -204,28 +218,28 @@ func TableListener(name, table string, verified bool) *listenerv3.Listener {
 	if straight(name) {
 		hcm.HttpFilters = append(hcm.HttpFilters, asPlainRequest(), bridge())
 	}
-	if verified {
+	if asked.verified() {
 		hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("sallyport.one_name", oneNameAsked()))
 	}
 	hcm.HttpFilters = append(hcm.HttpFilters,
 		httpFilter("sallyport.question", &httpstatev3.Config{ClearRouteCache: true, OnRequestHeaders: said}),
 	)
-	if verified {
-		asked := policies()
-		hcm.HttpFilters = append(hcm.HttpFilters, asked...)
-		if name != wire.WaypointDecide {
-			hcm.HttpFilters = append(hcm.HttpFilters, off(authorizedBy(FilterCustom)), off(authorizedBy(FilterAuthz)))
-		} else { // its AuthorizationPolicies are asked before there is a question, and its rows for requests turn nothing on
-			for _, f := range asked {
-				f.Disabled = false
-			}
+	switch kept := policies(); asked {
+	case AskedOfGateway:
+		hcm.HttpFilters = append(append(hcm.HttpFilters, kept...), off(authorizedBy(FilterCustom)), off(authorizedBy(FilterAuthz)))
+	case AskedOfForward:
+		hcm.HttpFilters = append(hcm.HttpFilters, kept...)
+	case AskedOfWaypoint: // its AuthorizationPolicies are asked before there is a question, and its rows for requests turn nothing on
+		for _, f := range kept {
+			f.Disabled = false
 		}
-	} else {
+		hcm.HttpFilters = append(hcm.HttpFilters, kept...)
+	case AskedOfPod:
 		// a filter that looks at its row has it found, which those that put values into the filter state do not
 		hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("sallyport.row", &httprbacv3.RBAC{}))
 		hcm.HttpFilters = append(hcm.HttpFilters, sidecarPolicies(askedOutside()...)...)
 	}
-	hcm.LocalReplyConfig = deniedAnswers(verified)
+	hcm.LocalReplyConfig = deniedAnswers(asked.verified())
 	hcm.HttpFilters = append(hcm.HttpFilters,
 		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 	)

@@ -114,6 +114,8 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		hcm.RequestHeadersTimeout = durationpb.New(patience)
 		hcm.CommonHttpProtocolOptions.IdleTimeout = durationpb.New(restTime)
 		hcm.DrainTimeout = durationpb.New(drainTime)
+	}
+	if m.Gateway || m.Log == wire.ForwardHTTP {
 		hcm.AccessLogOptions = &hcmv3.HttpConnectionManager_HcmAccessLogOptions{FlushLogOnTunnelSuccessfullyEstablished: true} // of upgrades (package tunnels)
 	}
 	if m.Tunnel {
@@ -141,6 +143,7 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		if m.Gateway { // a forward proxy follows no routes that lead elsewhere, and has nothing to ask about them
 			filters = append(append(filters, authorization()...), policiesOfLed()...)
 		}
+		filters = append(filters, endWithRule()...)
 	} else {
 		for _, f := range sidecarPolicies(hostAsked(), portDialled()) {
 			filters = append(filters, off(f))

@@ -183,11 +183,12 @@ func policyNames(s *registry.Snapshot) []string {
 	return append(out, slices.Sorted(maps.Keys(resolve.Root(s).Levels))...)
 }
 
-// policiesKept says which levels anybody has.
+// policiesKept says which levels anybody has, and whether rules of theirs end.
 func policiesKept(s *registry.Snapshot) (k envoy.Kept) {
 	for _, ns := range s.PolicedNamespaces() {
 		k.Root = k.Root || ns == s.Mesh.RootNamespace
 		k.Own = k.Own || ns != s.Mesh.RootNamespace
+		k.Ends = k.Ends || slices.ContainsFunc(s.Policies(ns), (*permit.Policy).Ends)
 	}
 	return k
 }

@@ -37,8 +37,8 @@ const (
 	TagRoute     = "route"  // the name of the row that decided about a connection
 	TagBy        = "by"     // ByAddress, where that row was not found by the connection's name
 	TagRules     = "rules"  // what policies said of a connection, in the same place: what ParseRuled reads
-	// TagTunnel says at a gateway that the connection is all of a tunnel: its address here, and what its TLS name has between port and host
-	// (TunnelName), with a space between.
+	// TagTunnel says at an exit that the connection is all of a tunnel: its address here, and, with a space between, what its TLS name has between port and
+	// host (TunnelName); nothing at a forward proxy.
 	TagTunnel   = "tunnel"
 	TagPod      = "pod"      // at a node's proxy: NAMESPACE/NAME of the pod that it is of
 	TagRevision = "revision" // the revision of the object that decided: of the row, and behind it the upstream cluster's

@@ -15,6 +15,7 @@ type Rule struct {
 	Revision string
 	Reason   string
 	Owner    string
+	Until    string // when it ends, in RFC 3339 and UTC, of one that allows; "" for never
 }
 
 // The verdicts.
@@ -61,6 +62,9 @@ func escape(s string) string {
 // String writes it.
 func (r Rule) String() string {
 	parts := []string{r.Verdict, r.Policy, r.Rule, r.Revision, r.Reason, r.Owner}
+	if r.Until != "" {
+		parts = append(parts, r.Until)
+	}
 	for i := range parts {
 		parts[i] = escape(parts[i])
 	}
@@ -73,14 +77,14 @@ func ParseRule(text string) (Rule, bool) {
 	if len(parts) < 3 {
 		return Rule{}, false
 	}
-	var out [6]string
+	var out [7]string
 	for i := range min(len(parts), len(out)) {
 		out[i] = parts[i]
 		if plain, err := url.PathUnescape(parts[i]); err == nil {
 			out[i] = plain
 		}
 	}
-	return Rule{out[0], out[1], out[2], out[3], out[4], out[5]}, true
+	return Rule{out[0], out[1], out[2], out[3], out[4], out[5], out[6]}, true
 }
 
 // Ruled is what the levels' policies said, and the gateway's AuthorizationPolicies: what was kept, and what would have been kept if

@@ -157,6 +157,19 @@ func TestEnforcedInCluster(t *testing.T) {
 
 	apply("late", int64(443))
 	becomes("another one is enforced, too", "late", "Enforced")
+	odd := egressPolicy(map[string]any{"hosts": []any{"nobody.test"}, "action": "Allow"})
+	odd.SetName("odd")
+	if _, err := policies.Apply(t.Context(), "odd", odd, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	becomes("one with warnings is enforced, too", "odd", "Enforced")
+	c.becomes("its warnings are said", func() bool {
+		o, err := policies.Get(t.Context(), "odd", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conditionOf(t, o, condition.Accepted).Reason == condition.Warned
+	})
 	listed, err := policies.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -187,8 +200,8 @@ func (p policyWatch) WatchWithContext(ctx context.Context, from metav1.ListOptio
 	return p.Watch(ctx, from)
 }
 
-// staysEnforced reads what becomes of policies, until it is said of late's generation that the gateway is not connected, and holds that checkout is enforced
-// all the while.
+// staysEnforced reads what becomes of policies, until it is said of late's generation that the gateway is not connected, and holds that checkout is enforced,
+// and odd has its warnings, all the while.
 func staysEnforced(t *testing.T, seen watch.Interface, generation condition.Generation) {
 	t.Helper()
 	over := time.After(soon)
@@ -202,6 +215,9 @@ func staysEnforced(t *testing.T, seen watch.Interface, generation condition.Gene
 			now := enforcedOf(t, o)
 			if o.GetName() == "checkout" && now.Status != "True" {
 				t.Errorf("what a control plane that starts says of a policy that was enforced: %+v", now)
+			}
+			if accepted := conditionOf(t, o, condition.Accepted); o.GetName() == "odd" && accepted.Reason != condition.Warned {
+				t.Errorf("what a control plane that starts says of a policy that has warnings: %+v", accepted)
 			}
 			if o.GetName() == "late" && now.Reason == "GatewayNotConnected" && now.ObservedGeneration == generation {
 				return
@@ -229,8 +245,13 @@ func statusOf(t *testing.T, o *unstructured.Unstructured) condition.Status {
 
 func enforcedOf(t *testing.T, o *unstructured.Unstructured) condition.Condition {
 	t.Helper()
+	return conditionOf(t, o, condition.Enforced)
+}
+
+func conditionOf(t *testing.T, o *unstructured.Unstructured, kind string) condition.Condition {
+	t.Helper()
 	for _, c := range statusOf(t, o).Conditions {
-		if c.Type == condition.Enforced {
+		if c.Type == kind {
 			return c
 		}
 	}

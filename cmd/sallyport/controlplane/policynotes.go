@@ -17,8 +17,8 @@ import (
 // policyNotes are what is said of EgressPolicies among the other objects, for their statuses. It is found now and then, since
 // what is said of one may change with any workload, with any registration, and with time.
 type policyNotes struct {
-	mu sync.Mutex // held while statuses are told, so that what is told last is the newest
-	by map[config.Key][]admission.Finding
+	mu sync.Mutex                         // held while statuses are told, so that what is told last is the newest
+	by map[config.Key][]admission.Finding // nil before policies are judged
 	// enforced is how far proxies were with policies when they were asked.
 	enforced map[config.Key]enforcing
 	// edited are the policies that were written since proxies were last asked: what they say is of an edition before that.
@@ -36,7 +36,7 @@ func (p *plane) updateStatuses(details func() map[config.Key]status.Details) {
 func (p *plane) policyDetails(o *config.Object) status.Details {
 	e := p.policies.enforced[o.Key]
 	d := status.Details{
-		Revision: o.Revision, Rules: len(o.Spec.(*v1alpha1.EgressPolicy).Rules), Warnings: p.policies.by[o.Key], Enforced: enforcement(o, e),
+		Revision: o.Revision, Rules: len(o.Spec.(*v1alpha1.EgressPolicy).Rules), Warnings: p.policies.by[o.Key], Unjudged: p.policies.by == nil, Enforced: enforcement(o, e),
 	}
 	if d.Enforced != nil {
 		d.Proxies = &condition.Proxies{Selected: e.Selected, Current: e.Current}
@@ -50,8 +50,9 @@ const (
 	judgeAnyway = 10 * time.Minute
 )
 
-// judgePolicies keeps the notes until ctx ends.
+// judgePolicies keeps the notes until ctx ends. Until they are there, the warnings that statuses hold stay, whoever wrote them.
 func (p *plane) judgePolicies(ctx context.Context) error {
+	p.updateStatuses(p.forgetNotes)
 	select {
 	case <-p.ready: // before that nothing is known
 	case <-ctx.Done():
@@ -80,16 +81,47 @@ func (p *plane) judgePolicies(ctx context.Context) error {
 	}
 }
 
+// forgetNotes forgets what was found when this controller led before, and gives the details of all policies, if anything was.
+func (p *plane) forgetNotes() map[config.Key]status.Details {
+	if p.policies.by == nil {
+		return nil
+	}
+	p.policies.by = nil
+	return p.allPolicyDetails()
+}
+
+func (p *plane) allPolicyDetails() map[config.Key]status.Details {
+	out := map[config.Key]status.Details{}
+	for _, o := range p.known.policies() {
+		out[o.Key] = p.policyDetails(o)
+	}
+	return out
+}
+
 // notePolicies takes over what was found, and gives the details of the policies of which something else is said than before.
 func (p *plane) notePolicies(found map[config.Key][]admission.Finding) map[config.Key]status.Details {
 	before := p.policies.by
-	p.policies.by = found
+	if p.policies.by = found; before == nil {
+		return p.allPolicyDetails()
+	}
 	out := map[config.Key]status.Details{}
 	for _, all := range []map[config.Key][]admission.Finding{before, found} {
 		for key := range all {
 			if o := p.known.get(key); o != nil && !slices.Equal(before[key], found[key]) {
 				out[key] = p.policyDetails(o)
 			}
+		}
+	}
+	return out
+}
+
+// policies are all EgressPolicies.
+func (v *inventory) policies() (out []*config.Object) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for key, o := range v.objects {
+		if key.Kind == config.KindEgressPolicy {
+			out = append(out, o)
 		}
 	}
 	return out

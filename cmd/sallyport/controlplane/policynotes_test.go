@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/source/kube/status"
@@ -54,7 +55,9 @@ spec: {hosts: [api.example.com], location: MESH_EXTERNAL, resolution: DNS, ports
 			var text string
 			p.updateStatuses(func() map[config.Key]status.Details {
 				d := p.policyDetails(p.known.get(key))
-				text = fmt.Sprint(d.Warnings)
+				if text = fmt.Sprint(d.Warnings); d.Unjudged {
+					text = "unjudged"
+				}
 				if d.Rules != 1 || d.Revision != p.known.get(key).Revision {
 					t.Errorf("details %+v", d)
 				}
@@ -68,7 +71,7 @@ spec: {hosts: [api.example.com], location: MESH_EXTERNAL, resolution: DNS, ports
 		done := make(chan error)
 		go func() { done <- p.judgePolicies(ctx) }()
 		synctest.Wait()
-		if got := said(); got != "[]" {
+		if got := said(); got != "unjudged" {
 			t.Errorf("before all is known: %s", got)
 		}
 		close(p.ready)
@@ -90,6 +93,18 @@ spec: {hosts: [api.example.com], location: MESH_EXTERNAL, resolution: DNS, ports
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+		var again map[config.Key]status.Details
+		p.updateStatuses(func() map[config.Key]status.Details { again = p.forgetNotes(); return again })
+		if got := said(); got != "unjudged" || !again[key].Unjudged {
+			t.Errorf("when it leads again: %s, %+v", got, again)
+		}
+		p.updateStatuses(func() map[config.Key]status.Details {
+			again = p.notePolicies(map[config.Key][]admission.Finding{})
+			return again
+		})
+		if d, told := again[key]; !told || d.Unjudged {
+			t.Errorf("it is judged, and nothing is odd: %v %+v", told, d)
 		}
 	})
 }

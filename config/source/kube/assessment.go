@@ -17,7 +17,7 @@ type Assessment struct {
 	LastGood   bool   // a version of it is in use: this one, or, when this one is refused, the last good one
 	Generation int64  // metadata.generation
 	Reported   uint64 // the condition.Digest of what its status holds of ours
-	// Enforced is what its status holds of how far proxies are; nil where it says nothing, and of other kinds than EgressPolicy.
-	Enforced *condition.HeldEnforced
+	// Held is what its status holds that is kept until somebody looked; of other kinds than EgressPolicy it is nothing.
+	Held     condition.Held
 	Findings []admission.Finding
 }

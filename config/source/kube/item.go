@@ -28,7 +28,7 @@ type version struct {
 	findings   []admission.Finding
 	generation int64  // 0 for kinds without a status of ours
 	reported   uint64 // the digest of what its status holds of ours
-	enforced   *condition.HeldEnforced
+	held       condition.Held
 }
 
 // item is an object on its way from a reflector to the store. Those of custom resources decode themselves, straight
@@ -106,7 +106,7 @@ func readCustom(e envelope) version {
 		key:        config.Key{Kind: decode.KindOf(e.APIVersion, e.Kind), Namespace: m.Namespace, Name: m.Name},
 		generation: m.Generation,
 	}
-	v.reported, v.enforced = reported(e, v.key.Kind)
+	v.reported, v.held = reported(e, v.key.Kind)
 	e.Metadata.ResourceVersion, e.Metadata.Generation = "", 0
 	if v.key.Kind != config.KindWorkloadEntry { // of which the status says whether it is an endpoint
 		e.Status = nil
@@ -138,16 +138,16 @@ func readCustom(e envelope) version {
 	return v
 }
 
-// reported is the digest of what a status holds of ours, and, of an EgressPolicy, what of that is about proxies.
-func reported(e envelope, kind config.Kind) (uint64, *condition.HeldEnforced) {
+// reported is the digest of what a status holds of ours, and, of an EgressPolicy, what of that a control plane that starts has to keep.
+func reported(e envelope, kind config.Kind) (uint64, condition.Held) {
 	if strings.HasPrefix(e.APIVersion, condition.Group+"/") {
-		return condition.ParseStandard(e.Status).Digest(), nil
+		return condition.ParseStandard(e.Status).Digest(), condition.Held{}
 	}
 	s := condition.Parse(e.Status)
 	if kind != config.KindEgressPolicy {
-		return s.Digest(), nil
+		return s.Digest(), condition.Held{}
 	}
-	return s.Digest(), s.HeldEnforced()
+	return s.Digest(), s.Held()
 }
 
 // take judges an object that could be decoded, and keeps it when it is not refused.

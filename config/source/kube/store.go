@@ -34,7 +34,7 @@ type record struct {
 	judged     bool // a status of ours belongs to it
 	generation int64
 	reported   uint64
-	enforced   *condition.HeldEnforced
+	held       condition.Held
 }
 
 // lastGood says whether there is a version that is applied as it is written.
@@ -118,7 +118,7 @@ func (s *store) set(k kind, v version) {
 	was := s.objects[k.Kind][v.key]
 	now := was
 	now.gone, now.refused, now.judged = false, v.object == nil, k.told
-	now.generation, now.reported, now.enforced = v.generation, v.reported, v.enforced
+	now.generation, now.reported, now.held = v.generation, v.reported, v.held
 	if v.object != nil && (was.good == nil || was.good.Hash != v.object.Hash) {
 		now.good = v.object
 	}
@@ -166,7 +166,7 @@ func (s *store) collect() collected {
 			st := s.kinds[key.Kind]
 			c.judgements = append(c.judgements, Assessment{
 				Key: key, Resource: st.kind.WithVersion(st.version), Gone: r.gone, Refused: r.refused, LastGood: r.lastGood(), Generation: r.generation, Reported: r.reported,
-				Enforced: r.enforced, Findings: slices.Clone(s.notes.Of(key)),
+				Held: r.held, Findings: slices.Clone(s.notes.Of(key)),
 			})
 		}
 		if r.good == nil && r.wasSent {

@@ -124,6 +124,9 @@ func (r *entry) judge(details string) {
 		return
 	}
 	r.tellRules()
+	if slices.Contains(r.Flags, "UMSDR") { // which nothing else brings about
+		r.Reason += "; ended when the rule that allowed it did"
+	}
 	if localFailure(r.Flags) {
 		r.Reason += "; failed: " + failure(r.Flags, details)
 	}

@@ -24,7 +24,7 @@ const versionHTTP11 = 2
 // mostPath is how long the path of a request may be, in bytes, that is asked about again: so many may be open.
 const mostPath = 2 << 10
 
-// Tunnel is a connection that is open at an egress gateway, and carries nothing but what one client says to one host.
+// Tunnel is a connection that is open at an exit, and carries nothing but what one client says to one host.
 type Tunnel struct {
 	Question
 	Local, Client netip.AddrPort // the two ends of the client's connection with the gateway
@@ -37,7 +37,7 @@ type Tunnel struct {
 type Question struct {
 	Kind      string // wire.KindTLS, wire.KindTCP or wire.KindHTTP
 	Authority string // "host:port"
-	Peer      string // the client's SPIFFE id, as it was verified
+	Peer      string // the client's SPIFFE id, as it was verified; "" at a forward proxy
 	From      string // the client's address
 	Subset    string // the namespace whose registration it means, and the address that it dialled: "NAMESPACE~ADDRESS:PORT"
 
@@ -73,21 +73,23 @@ func (q Question) Header(add func(name, value string)) {
 // Begun are the tunnels that the last message says have begun. They are good for as long as anybody likes.
 func (r *Reader) Begun() []Tunnel { return r.begun }
 
-// begin takes note of a connection that has begun, if it is a tunnel's.
+// begin takes note of a connection that has begun, if it is a tunnel's. A forward proxy's clients show nobody who they are, and what is no tunnel there shares its connection.
 func (r *Reader) begin(l *logged) {
+	forward := r.place == wire.ForwardTLS || r.place == wire.ForwardTCP
 	local, subset, is := strings.Cut(l.tags.tunnel, " ")
-	if !is || l.tags.peer == "" {
+	t, known := l.opened(local, l.tags.source)
+	if forward && !(is && known) {
+		r.begun = append(r.begun, Tunnel{Unknown: true})
 		return
 	}
-	t, is := l.opened(local, l.tags.source)
-	if !is {
+	if !is || !known || l.tags.peer == "" && !forward {
 		return
 	}
 	t.Question = Question{
 		Kind: wire.KindTLS, Authority: strings.Clone(l.tags.authority), Peer: strings.Clone(l.tags.peer),
 		From: t.Client.Addr().String(), Subset: strings.Clone(subset),
 	}
-	if r.place == wire.GatewayTCP {
+	if r.place == wire.GatewayTCP || r.place == wire.ForwardTCP {
 		t.Kind = wire.KindTCP
 	}
 	r.begun = append(r.begun, t)
@@ -102,20 +104,23 @@ func (l *logged) opened(local, client string) (t Tunnel, is bool) {
 	return t, err == nil && bad == nil
 }
 
-// upgrade takes note of a request that has been upgraded at an egress gateway.
+// upgrade takes note of a request that has been upgraded at an exit. A CONNECT is told of where its bytes are.
 func (r *Reader) upgrade(l *logged) {
-	if r.place == wire.GatewayHTTP {
-		r.begun = append(r.begun, l.upgraded())
+	switch {
+	case r.place == wire.GatewayHTTP:
+		r.begun = append(r.begun, l.upgraded(1))
+	case r.place == wire.ForwardHTTP && l.method != methodCONNECT:
+		r.begun = append(r.begun, l.upgraded(0))
 	}
 }
 
 // upgraded is a request that has been upgraded. It has a connection to itself, and can be asked about as it was: by HTTP/2 it would share it, and no other method begins an upgrade by
-// HTTP/1.1. Of any other all that is said is that it is Unknown.
-func (l *logged) upgraded() Tunnel {
+// HTTP/1.1. Of any other, and of clients that have shown another number of names than so many, all that is said is that it is Unknown.
+func (l *logged) upgraded(names int) Tunnel {
 	const get = 1
 	path, _, _ := strings.Cut(l.path, "?") // no policy looks further
 	authority, is := l.registered()
-	if !is || l.version != versionHTTP11 || l.peers != 1 || l.method != get || !plain(path) {
+	if !is || l.version != versionHTTP11 || l.peers != names || l.method != get || !plain(path) {
 		return Tunnel{Unknown: true}
 	}
 	t, is := l.opened(l.local.String(), l.direct.String())

@@ -58,8 +58,24 @@ func TestTunnelsBegin(t *testing.T) {
 	if got, records := begun(t, wire.GatewayTLS, datav3.AccessLogType_TcpConnectionEnd, tags...); len(got) != 0 || records != 1 {
 		t.Errorf("an end: %+v, and %d records", got, records)
 	}
+	// a forward proxy's clients show nobody who they are, and by HTTP/2 share their connection
+	tags = []string{"source", "127.0.0.1:40000", "authority", "a.test:443", "tunnel", "127.0.0.1:3128 "}
+	want = envoylog.Tunnel{
+		Question: envoylog.Question{Kind: "tls", Authority: "a.test:443", From: "127.0.0.1"},
+		Local:    netip.MustParseAddrPort("127.0.0.1:3128"), Client: netip.MustParseAddrPort("127.0.0.1:40000"), Began: time.Unix(100, 7).UTC(),
+	}
+	if got, records := begun(t, wire.ForwardTLS, datav3.AccessLogType_TcpUpstreamConnected, tags...); len(got) != 1 || got[0] != want || records != 0 {
+		t.Errorf("at a forward proxy: %+v, and %d records", got, records)
+	}
+	if got, _ := begun(t, wire.ForwardTCP, datav3.AccessLogType_TcpUpstreamConnected, tags...); len(got) != 1 || got[0].Kind != "tcp" {
+		t.Errorf("TCP at a forward proxy: %+v", got)
+	}
+	if got, records := begun(t, wire.ForwardTLS, datav3.AccessLogType_TcpUpstreamConnected, append(tags[:4:4], "tunnel", "-")...); len(got) != 1 || !got[0].Unknown || records != 0 {
+		t.Errorf("one that shares its connection: %+v, and %d records", got, records)
+	}
+	tags = []string{"peer", peer, "source", "10.0.0.7:40000", "authority", "A.test:443"}
 	// what came in a CONNECT shares its connection with others
-	if got, records := begun(t, wire.GatewayTLS, datav3.AccessLogType_TcpUpstreamConnected, append(tags[:6:6], "tunnel", "-")...); len(got)+records != 0 {
+	if got, records := begun(t, wire.GatewayTLS, datav3.AccessLogType_TcpUpstreamConnected, append(tags, "tunnel", "-")...); len(got)+records != 0 {
 		t.Errorf("no tunnel's: %+v, and %d records", got, records)
 	}
 }
@@ -105,6 +121,15 @@ func TestUpgradesBegin(t *testing.T) {
 	if len(got) != 1 || got[0] != want || records != 0 {
 		t.Errorf("%+v, and %d records", got, records)
 	}
+	want.Peer = ""
+	if got, records := read(wire.ForwardHTTP, upgraded, http11, "/chat?key=secret"); len(got) != 1 || got[0] != want || records != 0 {
+		t.Errorf("at a forward proxy: %+v, and %d records", got, records)
+	}
+	method = corev3.RequestMethod_CONNECT
+	if got, records := read(wire.ForwardHTTP, upgraded, http11, ""); len(got)+records != 0 {
+		t.Errorf("a CONNECT at a forward proxy: %+v, and %d records", got, records)
+	}
+	method = corev3.RequestMethod_GET
 	for _, as := range [][3]string{{"x.a.test:8080", "outbound|8080||*.a.test", "default"}, {"b.test", "outbound|443|bank|b.test", "default"}} {
 		authority, cluster, route = as[0], as[1], as[2]
 		if got, _ := read(wire.GatewayHTTP, upgraded, http11, "/", peer); len(got) != 1 || got[0].Authority != map[string]string{"b.test": "b.test:443"}[authority] && got[0].Authority != authority {

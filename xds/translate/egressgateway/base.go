@@ -62,6 +62,8 @@ func base(in Inputs) []*resource.Resource {
 	out = append(out, envoy.FirstRow(wire.ExitRoute, in.Hosts)...)
 	if in.Verified {
 		out = append(out, tunnelsBase(in.OnDemand)...)
+	} else {
+		out = append(out, answersBase(envoy.AskedOfForward)...)
 	}
 	if len(in.Policies) > 0 {
 		out = append(out, envoy.HoldPolicies(in.Policies))
@@ -139,11 +141,11 @@ func (i innerListener) name() string {
 // the ClientHello must name the host that was asked for. Elsewhere nothing can be read, since the server may speak
 // first, and the name is the one that was asked for.
 func (i innerListener) listener(log wire.Place, onDemand bool) *listenerv3.Listener {
-	out := envoy.TCPProxy{Stat: i.name(), Cluster: wire.BlackHoleCluster, Log: log, OnDemand: onDemand}
+	out := envoy.TCPProxy{Stat: i.name(), Cluster: wire.BlackHoleCluster, Log: log, OnDemand: onDemand, Begins: log == wire.ForwardTLS || log == wire.ForwardTCP}
 	where := []*listenerv3.Filter{envoy.SetState(envoy.State(wire.StateTCPCluster, "%FILTER_STATE("+wire.StateCluster+":PLAIN)%", envoy.Stay))}
 	if i.wildcard {
 		where, out.Tags = envoy.LookUp(), map[string]string{wire.TagRules: envoy.TagFormats[wire.TagRules]}
-		out.Begins = i.tls && log == wire.GatewayTLS // a tunnel may lead here
+		out.Begins = out.Begins || i.tls && log == wire.GatewayTLS // a tunnel may lead here
 	}
 	where = append(where, out.Filter())
 	if !i.tls {

@@ -127,10 +127,10 @@ func (r exitRow) routes() []*routev3.Route {
 	return out
 }
 
-// answers are for those who verified their client, of which gateways take plain tunnels.
+// answers are to questions about connections: of tunnels, before a gateway takes them, and of what is open, by the agent.
 func (r exitRow) answers(routes []resolve.Route) (out []*routev3.Route) {
 	if !r.at.Verified {
-		return nil
+		return r.answersOfForward(routes)
 	}
 	denied := envoy.Nothing(wire.NotExportedRoute, envoy.ConfigOf(r.Service.SourceOf(r.Port)), r.Service.RevisionOf(r.Port)).Row(envoy.AsksAbout(""))
 	if r.Audience != nil && len(r.Audience) == 0 {
@@ -164,6 +164,19 @@ func (r exitRow) answers(routes []resolve.Route) (out []*routev3.Route) {
 	return append(out, denied)
 }
 
+// answersOfForward are a forward proxy's, whose clients are all the same, and for whom no route leads elsewhere.
+func (r exitRow) answersOfForward(routes []resolve.Route) (out []*routev3.Route) {
+	if row := r.upgraded(routes); row != nil {
+		out = append(out, row)
+	}
+	for i := range routes {
+		if routes[i].For != resolve.Requests {
+			out = append(out, r.answer(&routes[i]))
+		}
+	}
+	return out
+}
+
 // upgraded answers for requests that were upgraded, where requests go on and not each connection does: which route takes one was settled when it came.
 func (r exitRow) upgraded(routes []resolve.Route) *routev3.Route {
 	goesOn := func(x resolve.Route) bool { return x.Does == resolve.Forward }
@@ -172,7 +185,7 @@ func (r exitRow) upgraded(routes []resolve.Route) *routev3.Route {
 		return nil
 	}
 	row := envoy.Answer{Route: "default", Cluster: r.name(), Revision: r.Service.RevisionOf(r.Port)}.Row(envoy.AsksAbout(envoy.KindHTTP))
-	if r.Audience != nil {
+	if r.Audience != nil && r.at.Verified {
 		row.Match.FilterState = append(row.Match.FilterState, cameFrom(r.Audience, r.at.Trust))
 	}
 	return row
@@ -225,8 +238,10 @@ func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
 		t := tunnelRoute(r.Service, r.Port, r.dialledName(), envoy.State(wire.StateOriginalDst, "%REQ("+wire.HeaderDialled+")%", envoy.Once))
 		t.Match.Headers = dialledThere(route.Dialled, r.Port.Number)
 		return r.noted(t)
-	default:
+	case r.at.Verified:
 		return r.noted(tunnelRoute(r.Service, r.Port, r.name()))
+	default:
+		return tunnelRoute(r.Service, r.Port, r.name(), allOfConnection())
 	}
 }
 
@@ -282,6 +297,11 @@ func tunnelRoute(svc *registry.Service, port registry.Port, cluster string, more
 		values = append(values, envoy.State(wire.StatePort, wire.RouteName(port.TargetPort), envoy.Once))
 	}
 	return envoy.WithState(envoy.Route("default", envoy.AnyTunnel(), envoy.TerminateConnect(inner.name())), append(values, more...)...)
+}
+
+// allOfConnection says of a CONNECT that it is all of its client's connection from here on, and where that is: by HTTP/2 it shares it.
+func allOfConnection() *statev3.FilterStateValue {
+	return envoy.Computed(wire.StateTunnel, "request.protocol == 'HTTP/2' ? '' : destination.address + ' '", envoy.Once)
 }
 
 // name is the name of the row's cluster. The first has the name that users know, the others have their namespace for a subset

@@ -48,11 +48,16 @@ func tunnelChain(trust envoy.Trusts, alpn string) *listenerv3.FilterChain {
 
 // tunnelsBase is what is behind: the internal listeners that ask.
 func tunnelsBase(onDemand bool) []*resource.Resource {
-	out := []*resource.Resource{envoy.SealCluster(envoy.AskCluster(wire.ExitDecide)), envoy.Seal(resource.Listener, wire.ExitDecide, envoy.TableListener(wire.ExitDecide, wire.ExitRoute, true))}
+	out := answersBase(envoy.AskedOfGateway)
 	for _, l := range []*listenerv3.Listener{tunnelsTLSListener(onDemand), tunnelsTCPListener(onDemand)} {
 		out = append(out, envoy.SealCluster(envoy.Internal(l.Name)), envoy.Seal(resource.Listener, l.Name, l))
 	}
 	return out
+}
+
+// answersBase is where an exit's table answers questions.
+func answersBase(asked envoy.Asked) []*resource.Resource {
+	return []*resource.Resource{envoy.SealCluster(envoy.AskCluster(wire.ExitDecide)), envoy.Seal(resource.Listener, wire.ExitDecide, envoy.TableListener(wire.ExitDecide, wire.ExitRoute, asked))}
 }
 
 // askAbout asks about a tunnel. What it is for, and who the client is, came with it.

@@ -10,7 +10,7 @@ import (
 )
 
 // This file reads the part of CEL (Common Expression Language) that Envoy's configuration is written in here: literals,
-// attributes, members, lists, calls, and the operators ?: || && ! == != in +.
+// attributes, members, lists, calls, and the operators ?: || && ! == != < in + -.
 
 // expr is an expression. op is one of "lit", "id", "list", ".", "[]", or a function's name; args are its operands, a
 // method's receiver first.
@@ -108,6 +108,9 @@ func (p *parser) relation() *expr {
 		p.next()
 		p.next()
 		return &expr{op: "!=", args: []*expr{e, p.sum()}}
+	case p.tok == '<':
+		p.next()
+		return &expr{op: "<", args: []*expr{e, p.sum()}}
 	case p.tok == scanner.Ident && p.lit == "in":
 		p.next()
 		return &expr{op: "in", args: []*expr{e, p.sum()}}
@@ -117,9 +120,10 @@ func (p *parser) relation() *expr {
 
 func (p *parser) sum() *expr {
 	e := p.unary()
-	for p.tok == '+' {
+	for p.tok == '+' || p.tok == '-' {
+		op := string(p.tok)
 		p.next()
-		e = &expr{op: "+", args: []*expr{e, p.unary()}}
+		e = &expr{op: op, args: []*expr{e, p.unary()}}
 	}
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,6 +21,11 @@ func (v celValue) text() string {
 		unknown("an expression that gives %T, as text", v.v)
 	}
 	return s
+}
+
+func (v celValue) isText() bool {
+	_, ok := v.v.(string)
+	return ok
 }
 
 func (v celValue) truth() bool {
@@ -138,6 +144,8 @@ func call(name string, args []celValue) (celValue, error) {
 			unknown("in %T, in an expression", in)
 		}
 		return celValue{}, nil
+	case is("<", 2) && args[0].isText() && args[1].isText():
+		return celValue{args[0].text() < args[1].text()}, nil
 	case is("<", 2), is(">=", 2):
 		a, ok := args[0].v.(time.Time)
 		b, ok2 := args[1].v.(time.Time)
@@ -145,6 +153,19 @@ func call(name string, args []celValue) (celValue, error) {
 			unknown("%T %s %T, in an expression", args[0].v, name, args[1].v)
 		}
 		return celValue{a.Before(b) == (name == "<")}, nil
+	case is("-", 2):
+		a, ok := args[0].v.(time.Time)
+		b, ok2 := args[1].v.(time.Time)
+		if !ok || !ok2 {
+			unknown("%T - %T, in an expression", args[0].v, args[1].v)
+		}
+		return celValue{a.Sub(b)}, nil
+	case is("getSeconds", 1):
+		d, ok := args[0].v.(time.Duration)
+		if !ok {
+			unknown("the seconds of %T, in an expression", args[0].v)
+		}
+		return celValue{int64(d / time.Second)}, nil
 	case is("timestamp", 1):
 		t, err := time.Parse(time.RFC3339, args[0].text())
 		return celValue{t}, err
@@ -157,6 +178,9 @@ func call(name string, args []celValue) (celValue, error) {
 		}
 		return celValue{string(letters[from:to])}, nil
 	case is("string", 1):
+		if n, ok := args[0].v.(int64); ok {
+			return celValue{strconv.FormatInt(n, 10)}, nil
+		}
 		return celValue{args[0].text()}, nil
 	case is("lowerAscii", 1):
 		return celValue{strings.ToLower(args[0].text())}, nil
@@ -223,6 +247,13 @@ func (s *scope) attribute(name string) (celValue, error) {
 				}
 				return celValue{s.request.Authority}, nil
 			},
+			"method": func() (celValue, error) {
+				if s.request == nil {
+					return celValue{}, errMissing
+				}
+				return celValue{s.request.Method}, nil
+			},
+			"protocol": text("HTTP/1.1"), // which only what ends connections looks at
 			"headers": func() (celValue, error) {
 				return celValue{lookup(func(name string) (celValue, error) {
 					if s.request == nil {

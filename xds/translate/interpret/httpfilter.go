@@ -15,6 +15,7 @@ import (
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	bridgev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_http1_reverse_bridge/v3"
 	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
+	headersv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
 	jwtv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/jwt_authn/v3"
 	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	ondemandv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/on_demand/v3"
@@ -125,6 +126,7 @@ func (r *stream) configured(name string, m proto.Message) {
 		for _, said := range m.Metadata {
 			r.metadata[said.MetadataNamespace] = textsOf(said.Value)
 		}
+	case *headersv3.HeaderMutation:
 	case *corsv3.Cors:
 	case *corsv3.CorsPolicy:
 		if _, asks := r.request.header("access-control-request-method"); asks && r.request.Method == "OPTIONS" {

@@ -27,7 +27,7 @@ func base(in Inputs) []*resource.Resource {
 		envoy.SealCluster(envoy.BlackHole()),
 		envoy.SealCluster(envoy.Connecting(envoy.OriginalDestination(wire.PassthroughCluster, wire.RolePassthrough), in.Connect)),
 		envoy.SealCluster(envoy.AskCluster(wire.CatchAllDecide)),
-		envoy.Seal(resource.Listener, wire.CatchAllDecide, envoy.TableListener(wire.CatchAllDecide, wire.CatchAllDecide, false)),
+		envoy.Seal(resource.Listener, wire.CatchAllDecide, envoy.TableListener(wire.CatchAllDecide, wire.CatchAllDecide, envoy.AskedOfPod)),
 		envoy.SealCluster(envoy.Internal(patternsInside)),
 		envoy.Seal(resource.Listener, patternsInside, patternsListener()),
 		envoy.Seal(resource.Route, wire.CatchAllDecide, envoy.Table(wire.CatchAllDecide, lastResort(in.Outside), envoy.Inline{}, true)),
@@ -60,7 +60,7 @@ func base(in Inputs) []*resource.Resource {
 func (in Inputs) asked(p Listening) []*resource.Resource {
 	return append(envoy.FirstRow(p.route(), in.Hosts),
 		envoy.SealCluster(envoy.AskCluster(p.decide())),
-		envoy.Seal(resource.Listener, p.decide(), envoy.TableListener(p.decide(), p.route(), false)),
+		envoy.Seal(resource.Listener, p.decide(), envoy.TableListener(p.decide(), p.route(), envoy.AskedOfPod)),
 		envoy.Seal(resource.Route, p.route(), in.table(p)),
 	)
 }

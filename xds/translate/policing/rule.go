@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 
@@ -122,6 +123,9 @@ func Name(r permit.Ruling) string {
 		n.Reason, n.Owner = r.Rule.Reason, r.Rule.Owner
 		if r.Action == permit.Allow && r.Rule.Final {
 			n.Verdict = wire.RuleFinal
+		}
+		if r.Action == permit.Allow && !r.Rule.Until.IsZero() {
+			n.Until = r.Rule.Until.UTC().Format(time.RFC3339)
 		}
 	}
 	return n.String()

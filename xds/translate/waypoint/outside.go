@@ -44,7 +44,7 @@ func (in Inputs) outside() (out []*resource.Resource) {
 		return nil
 	}
 	out = append(out, envoy.AskBase()...)
-	return append(out, envoy.SealCluster(envoy.AskCluster(wire.WaypointDecide)), envoy.Seal(resource.Listener, wire.WaypointDecide, envoy.TableListener(wire.WaypointDecide, wire.WaypointListener, true)))
+	return append(out, envoy.SealCluster(envoy.AskCluster(wire.WaypointDecide)), envoy.Seal(resource.Listener, wire.WaypointDecide, envoy.TableListener(wire.WaypointDecide, wire.WaypointListener, envoy.AskedOfWaypoint)))
 }
 
 // kindOf is what a question says of a port's bytes.

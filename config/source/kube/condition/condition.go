@@ -22,6 +22,9 @@ const (
 	Reconciled = "Reconciled"
 )
 
+// Warned is the reason of Accepted where the object is used, and its message has what is odd about it.
+const Warned = "AcceptedWithWarnings"
+
 // Ours says whether Sallyport writes the conditions of that type.
 func Ours(conditionType string) bool {
 	return slices.Contains([]string{Accepted, Enforced, Gateway, Reconciled}, conditionType)
@@ -60,6 +63,21 @@ type Proxies struct {
 	Current  int `json:"current"`
 }
 
+// Held is what the status of an EgressPolicy says that a control plane which starts does not know yet.
+type Held struct {
+	Enforced *HeldEnforced // nil where nothing is said
+	Warned   *Condition    // the condition Accepted, where it has warnings; else nil
+}
+
+// Held picks it out.
+func (s Status) Held() Held {
+	h := Held{Enforced: s.heldEnforced()}
+	if i := slices.IndexFunc(s.Conditions, func(c Condition) bool { return c.Type == Accepted && c.Reason == Warned }); i >= 0 {
+		h.Warned = &s.Conditions[i]
+	}
+	return h
+}
+
 // HeldEnforced is what a status says of how far proxies are with a revision of an EgressPolicy.
 type HeldEnforced struct {
 	Revision  string
@@ -67,8 +85,7 @@ type HeldEnforced struct {
 	Proxies   Proxies
 }
 
-// HeldEnforced picks it out; nil where nothing is said.
-func (s Status) HeldEnforced() *HeldEnforced {
+func (s Status) heldEnforced() *HeldEnforced {
 	i := slices.IndexFunc(s.Conditions, func(c Condition) bool { return c.Type == Enforced })
 	if i < 0 || s.ObservedRevision == "" || s.Proxies == nil {
 		return nil

@@ -28,8 +28,10 @@ type Details struct {
 	// Standard is the status of an object of the Gateway API: a value of one of the API's status types, in which only what is ours
 	// is, and no times and generations; nil when it is not ours to say.
 	Standard any
-	// Warnings are findings beyond those of the source: how the object gets on with others.
+	// Warnings are findings beyond those of the source: how the object gets on with others. An EgressPolicy is Unjudged before anybody looked: the
+	// warnings that the status holds of the same edition stay then.
 	Warnings []admission.Finding
+	Unjudged bool
 }
 
 // wanted is the status that an object should have.
@@ -44,8 +46,10 @@ func wanted(j kube.Assessment, d Details) condition.Status {
 		if j.LastGood {
 			reconciled.Message = "the last good version of the object is in use"
 		}
+	case d.Unjudged && j.Held.Warned != nil && j.Held.Warned.ObservedGeneration == generation:
+		accepted = *j.Held.Warned
 	case len(j.Findings)+len(d.Warnings) > 0:
-		accepted.Reason = "AcceptedWithWarnings"
+		accepted.Reason = condition.Warned
 		accepted.Message = words(append(j.Findings[:len(j.Findings):len(j.Findings)], d.Warnings...), "")
 	}
 	s := condition.Status{Conditions: []condition.Condition{accepted, reconciled}}
@@ -60,7 +64,7 @@ func wanted(j kube.Assessment, d Details) condition.Status {
 		s.Addresses, s.ObservedRevision, s.Rules = d.Addresses, d.Revision, d.Rules
 	}
 	if enforced, proxies := d.Enforced, d.Proxies; j.LastGood {
-		if held := j.Enforced; enforced == nil && held != nil && held.Revision == d.Revision && held.Condition.ObservedGeneration == generation {
+		if held := j.Held.Enforced; enforced == nil && held != nil && held.Revision == d.Revision && held.Condition.ObservedGeneration == generation {
 			enforced, proxies = &held.Condition, &held.Proxies
 		}
 		if enforced != nil {

@@ -64,7 +64,7 @@ func TestHeldEnforced(t *testing.T) {
 		"nothing is held":  {nil, Details{Revision: "r"}, ""},
 		"somebody looked":  {held, Details{Revision: "r", Enforced: found, Proxies: &condition.Proxies{Selected: 3}}, "False"},
 	} {
-		s := wanted(kube.Assessment{LastGood: true, Generation: 4, Enforced: c.held}, c.d)
+		s := wanted(kube.Assessment{LastGood: true, Generation: 4, Held: condition.Held{Enforced: c.held}}, c.d)
 		got := ""
 		for _, w := range s.Conditions {
 			if w.Type == condition.Enforced {
@@ -73,6 +73,34 @@ func TestHeldEnforced(t *testing.T) {
 		}
 		if got != c.want || (s.Proxies != nil) != (got != "") {
 			t.Errorf("%s: %q, proxies %v", name, got, s.Proxies)
+		}
+	}
+}
+
+// TestHeldWarnings: what a status says of how a policy gets on with others stays until somebody judged that again, and no longer than the edition that it is about.
+func TestHeldWarnings(t *testing.T) {
+	held := &condition.Condition{Type: condition.Accepted, Status: "True", Reason: condition.Warned, Message: "odd\nthe rule ends soon", ObservedGeneration: 4}
+	earlier := *held
+	earlier.ObservedGeneration = 3
+	odd := []admission.Finding{{Severity: admission.Warning, Message: "odd"}}
+	wrong := []admission.Finding{{Severity: admission.Error, Message: "wrong"}}
+	for name, c := range map[string]struct {
+		held *condition.Condition
+		j    kube.Assessment
+		d    Details
+		want string
+	}{
+		"nobody looked":     {held, kube.Assessment{LastGood: true, Findings: odd}, Details{Unjudged: true}, "True " + held.Message},
+		"it was edited":     {&earlier, kube.Assessment{LastGood: true, Findings: odd}, Details{Unjudged: true}, "True odd"},
+		"nothing is held":   {nil, kube.Assessment{LastGood: true}, Details{Unjudged: true}, "True "},
+		"somebody looked":   {held, kube.Assessment{LastGood: true}, Details{Warnings: odd}, "True odd"},
+		"all is well now":   {held, kube.Assessment{LastGood: true}, Details{}, "True "},
+		"it is refused now": {held, kube.Assessment{LastGood: true, Refused: true, Findings: wrong}, Details{Unjudged: true}, "False wrong"},
+	} {
+		c.j.Generation, c.j.Held.Warned = 4, c.held
+		accepted := wanted(c.j, c.d).Conditions[0]
+		if got := accepted.Status + " " + accepted.Message; got != c.want || accepted.ObservedGeneration != 4 {
+			t.Errorf("%s: %q of generation %d, want %q", name, got, accepted.ObservedGeneration, c.want)
 		}
 	}
 }

@@ -101,10 +101,10 @@ func (w *Writer) HeldEnforced(key config.Key) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o := w.objects[key]
-	if o == nil || o.assessment.Enforced == nil {
+	if o == nil || o.assessment.Held.Enforced == nil {
 		return ""
 	}
-	held := o.assessment.Enforced
+	held := o.assessment.Held.Enforced
 	if held.Condition.Status != "True" || int64(held.Condition.ObservedGeneration) != o.assessment.Generation {
 		return ""
 	}

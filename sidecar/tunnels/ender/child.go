@@ -1,0 +1,138 @@
+package ender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sallyport/sallyport/sidecar/sockdiag"
+)
+
+// Child ends connections of a process that this one has started and that is of the same user. That takes no right: this process takes a copy of the descriptor
+// (pidfd_getfd(2)), and connects it to nowhere (connect(2), AF_UNSPEC), by which the kernel resets that one connection, whoever else holds it.
+type Child struct {
+	PID func() int // its number; 0 while it does not run
+}
+
+// End resets a connection. Of one that has ended before the error is sockdiag.ErrGone.
+func (c Child) End(_ context.Context, of sockdiag.Connection) error {
+	inode, err := sockdiag.Inode(of)
+	if err != nil {
+		return err
+	}
+	if inode == 0 {
+		return sockdiag.ErrGone // it has closed it, and the kernel sends what is left
+	}
+	child, folder, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(child) }()
+	fd, err := descriptorOf(folder, "socket:["+strconv.FormatUint(uint64(inode), 10)+"]")
+	if err != nil {
+		return err
+	}
+	held, err := unix.PidfdGetfd(child, fd, 0)
+	switch {
+	case errors.Is(err, unix.EBADF), errors.Is(err, unix.ESRCH):
+		return sockdiag.ErrGone
+	case err != nil:
+		return cannotCopy(err)
+	}
+	defer func() { _ = unix.Close(held) }()
+	// its number may be another one's by now
+	if cookie, err := unix.GetsockoptUint64(held, unix.SOL_SOCKET, unix.SO_COOKIE); err != nil || cookie != of.Cookie {
+		return sockdiag.ErrGone
+	}
+	nowhere := unix.RawSockaddr{Family: unix.AF_UNSPEC}
+	if _, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(held), uintptr(unsafe.Pointer(&nowhere)), unsafe.Sizeof(nowhere)); errno != 0 { //nolint:gosec // package unix connects to addresses only
+		return fmt.Errorf("the kernel does not end the connection of %s: %w", of.Remote, errno)
+	}
+	return nil
+}
+
+// Can says why none can be ended.
+func (c Child) Can(context.Context) error {
+	child, folder, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(child) }()
+	list, err := os.Open(folder)
+	if err != nil {
+		return cannotCopy(err)
+	}
+	defer func() { _ = list.Close() }()
+	names, err := list.Readdirnames(1)
+	if err != nil {
+		return cannotCopy(err)
+	}
+	return tryCopy(child, names[0])
+}
+
+// open is the process, for as long as it is that one, and the folder of its descriptors.
+func (c Child) open() (child int, folder string, err error) {
+	pid := c.PID()
+	if pid == 0 {
+		return 0, "", errors.New("the process whose connections are to be ended does not run")
+	}
+	if child, err = unix.PidfdOpen(pid, 0); err != nil {
+		return 0, "", cannotCopy(err)
+	}
+	return child, filepath.Join("/proc", strconv.Itoa(pid), "fd"), nil
+}
+
+// descriptorOf is the number of the descriptor that leads to something.
+func descriptorOf(folder, to string) (int, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return 0, cannotCopy(err)
+	}
+	for _, e := range entries {
+		if leads, err := os.Readlink(filepath.Join(folder, e.Name())); err == nil && leads == to {
+			return strconv.Atoi(e.Name())
+		}
+	}
+	return 0, sockdiag.ErrGone
+}
+
+// MayCopy says why this process may not copy descriptors even of itself, so of nobody.
+func MayCopy() error {
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return cannotCopy(err)
+	}
+	defer func() { _ = unix.Close(self) }()
+	return tryCopy(self, strconv.Itoa(self))
+}
+
+func tryCopy(of int, name string) error {
+	fd, err := strconv.Atoi(name)
+	if err != nil {
+		return err
+	}
+	held, err := unix.PidfdGetfd(of, fd, 0)
+	switch {
+	case errors.Is(err, unix.EBADF): // it is closed meanwhile, but one may look
+		return nil
+	case err != nil:
+		return cannotCopy(err)
+	}
+	return unix.Close(held)
+}
+
+func cannotCopy(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("this process may not take a copy of Envoy's descriptors (pidfd_getfd: a seccomp profile, as containers' default one, or kernel.yama.ptrace_scope forbids it): %w", err)
+	case errors.Is(err, unix.ENOSYS):
+		return fmt.Errorf("this kernel, or a seccomp profile, knows no pidfd_getfd (Linux 5.6): %w", err)
+	}
+	return fmt.Errorf("a copy of Envoy's descriptors: %w", err)
+}
