@@ -41,6 +41,19 @@ func (p Packed) Empty() bool { return p.block == nil }
 // All are the resources, which lie where they are packed.
 func (p Packed) All() (list []*Resource) { return p.read(p.block, p.bytes(), int(p.at)) }
 
+// Find is one of them, which lies where it is packed.
+func (p Packed) Find(t Type, name string) (*Resource, bool) {
+	at := int(p.at)
+	for rest := p.bytes(); len(rest) > 0; {
+		e := entryOf(rest)
+		if e.t == t && string(e.name) == name {
+			return p.read(p.block, rest[:1+e.size], at)[0], true
+		}
+		rest, at = rest[1+e.size:], at+1+e.size
+	}
+	return nil, false
+}
+
 // Copy are the resources, apart from what else is packed with them: for those that are read again and again.
 func (p Packed) Copy() (list []*Resource) {
 	if p.Empty() {

@@ -35,6 +35,12 @@ func TestKept(t *testing.T) {
 					t.Fatalf("%d of %d is %s %s %s: %q", i, n, r.Type.URL(), r.Name, r.Version, r.Wire())
 				}
 			}
+			if one, ok := k.Find(list[i].Type, list[i].Name); !ok || !bytes.Equal(one.Wire(), wires[i]) {
+				t.Errorf("%d of %d is not found by its name", i, n)
+			}
+			if _, ok := k.Find(list[i].Type, "another"); ok {
+				t.Errorf("%d of %d is found by another name", i, n)
+			}
 			k.Walk(func(kind Type, name, version []byte) bool {
 				if kind != list[i].Type || string(name) != list[i].Name || string(version) != list[i].Version {
 					t.Errorf("%d of %d is said to be %s %s %s", i, n, kind.URL(), name, version)

@@ -187,8 +187,11 @@ func (e *edit) forgetBelow() {
 // unpacked finds a resource in a host's share.
 func (v *View) unpacked(t resource.Type, name string) (*resource.Resource, bool) {
 	p, _ := v.hosts.Get(v.Class.hostOf(t, name))
-	if p.Packed().Empty() {
+	switch {
+	case p.Packed().Empty():
 		return nil, false
+	case t != resource.VirtualHost || !v.Class.Named: // not asked for one by one, but with all others
+		return p.Packed().Find(t, name)
 	}
 	list, ok := v.opened.Get(p)
 	if !ok {
