@@ -14,15 +14,16 @@ import (
 
 // Options say what is measured.
 type Options struct {
-	Sallyport string // the built program
-	Shape     string // what there is many of: one of Shapes; "" for ServiceEntries
-	Entries   int    // how many: of ServiceEntries, with an HTTP and a TLS port each
-	Private   int    // how many percent of them only their own namespace sees
-	Streams   int    // sidecars, or the Gateway's pods; there is one egress gateway besides
-	Crowd     int    // sidecars that connect at once to a second controller; 0 for none
-	Changes   int    // files that are added, changed and removed, in turn
-	Plain     bool   // nobody reads compressed messages, as no client but our agents does
-	Profiles  string // directory for the controller's profiles; "" for none
+	Sallyport string        // the built program
+	Shape     string        // what there is many of: one of Shapes; "" for ServiceEntries
+	Entries   int           // how many: of ServiceEntries, with an HTTP and a TLS port each
+	Private   int           // how many percent of them only their own namespace sees
+	Streams   int           // sidecars, or the Gateway's pods; there is one egress gateway besides
+	Crowd     int           // sidecars that connect at once to a second controller; 0 for none
+	Changes   int           // files that are added, changed and removed, in turn
+	Plain     bool          // nobody reads compressed messages, as no client but our agents does
+	Rest      time.Duration // how long nothing happens before memory is looked at once more, for what fetches on use; 0: it is not
+	Profiles  string        // directory for the controller's profiles; "" for none
 	Progress  io.Writer
 }
 
@@ -47,6 +48,7 @@ type Figures struct {
 
 	Resident int64 `json:"residentBytes"` // after the changes
 	Peak     int64 `json:"peakBytes"`
+	Rested   int64 `json:"restedBytes,omitempty"` // when nothing has happened for Options.Rest
 
 	Crowd         int           `json:"crowd"`
 	CrowdSync     time.Duration `json:"crowdSyncNs"`
@@ -115,8 +117,28 @@ func (m *measurement) first(ctx context.Context) error {
 	if m.figures.Peak, err = m.controller.peak(); err != nil {
 		return err
 	}
+	if err := m.rest(ctx); err != nil {
+		return err
+	}
 	m.fleet.close()
 	return m.controller.stop()
+}
+
+// rest lets the controller give back what the first answers took, as it does once a minute at most.
+func (m *measurement) rest(ctx context.Context) (err error) {
+	if !m.shape.rests || m.Rest == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(m.Rest):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if m.figures.Rested, err = m.controller.process.Resident(); err != nil {
+		return err
+	}
+	m.say("%d %s: %.0f MiB resident after the changes, %.0f %s later", m.Entries, m.shape.noun, mebibytes(m.figures.Resident), mebibytes(m.figures.Rested), m.Rest)
+	return m.profile(ctx, "heap?gc=1", "heap-rested")
 }
 
 // connect starts a controller and measures the first answers.

@@ -27,15 +27,16 @@ type shape struct {
 	steps      func(m mesh, round int) []step
 	closes     bool // half of the changes are made with REGISTRY_ONLY, which all proxies are told
 	small      int  // up to how many there are goals' first limits hold
+	rests      bool // memory is looked at once more when nothing has happened for Options.Rest
 	markers
 }
 
 var shapes = []shape{
-	{ShapeEntries, "entries", goals, mesh.writeEntries, sidecar, mesh.entrySteps, true, 1000, kept("figures")},
-	{ShapeEndpoints, "Services of ten endpoints", changeGoals("one endpoint", 2, 10, 150), mesh.writeServices, sidecar, mesh.endpointSteps, false, 1000, kept("endpoints")},
-	{ShapeRoutes, "HTTPRoutes", changeGoals("one HTTPRoute", 8, 50, 250), mesh.writeRoutes, ingress, mesh.routeSteps, false, 1000, kept("routes")},
-	{ShapeFetched, "entries fetched on use", fetchedGoals, mesh.writeFetched, fetching, mesh.fetchedSteps, false, 10_000, kept("fetched")},
-	{ShapePolicies, "EgressPolicies about ten hosts each", changeGoals("one EgressPolicy", 64, 60, 300), mesh.writePolicies, exits, mesh.policySteps, false, 1000, kept("policies")},
+	{ShapeEntries, "entries", goals, mesh.writeEntries, sidecar, mesh.entrySteps, true, 1000, false, kept("figures")},
+	{ShapeEndpoints, "Services of ten endpoints", changeGoals("one endpoint", 2, 10, 150), mesh.writeServices, sidecar, mesh.endpointSteps, false, 1000, false, kept("endpoints")},
+	{ShapeRoutes, "HTTPRoutes", changeGoals("one HTTPRoute", 8, 50, 250), mesh.writeRoutes, ingress, mesh.routeSteps, false, 1000, false, kept("routes")},
+	{ShapeFetched, "entries fetched on use", fetchedGoals, mesh.writeFetched, fetching, mesh.fetchedSteps, false, 10_000, true, kept("fetched")},
+	{ShapePolicies, "EgressPolicies about ten hosts each", changeGoals("one EgressPolicy", 64, 60, 300), mesh.writePolicies, exits, mesh.policySteps, false, 1000, false, kept("policies")},
 }
 
 // Shapes are their names.

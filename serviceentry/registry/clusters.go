@@ -71,7 +71,7 @@ func (b *batch) peopleEverywhere() {
 			}
 		}
 	}
-	for key := range b.hostsOf {
+	for key := range b.hostsOf.Keys() {
 		if key.Kind == config.KindServiceEntry {
 			b.dirty[key] = true
 		}

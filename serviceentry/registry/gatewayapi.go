@@ -283,7 +283,7 @@ func (b *batch) makeRoute(w world, key config.Key) {
 	switch {
 	case is != nil && len(is.Leaves) > 0:
 		b.register(key, b.asEntries(b.objects[key], is.Leaves))
-	case len(b.hostsOf[key]) > 0:
+	case len(b.hostsOf.Get(key)) > 0:
 		b.register(key, nil)
 	}
 	if was != nil && is != nil && was.Hash == is.Hash {

@@ -149,7 +149,7 @@ func (b *batch) settlePeerAuths() {
 		}
 	}
 	if all || len(b.authenticated) > 0 {
-		for key := range b.hostsOf {
+		for key := range b.hostsOf.Keys() {
 			if key.Kind == config.KindServiceEntry && (all || b.authenticated[key.Namespace]) {
 				b.dirty[key] = true
 			}

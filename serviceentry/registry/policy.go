@@ -84,7 +84,7 @@ func (b *batch) setPolicy(c config.Change) {
 		return permit.FromSpec(o, o.Spec.(*v1alpha1.EgressPolicy))
 	}, func(p *permit.Policy) config.Key { return p.Key }, (*permit.Policy).Compare)
 	b.policed[c.Key.Namespace] = true
-	if letsOut(c.Object) || len(b.hostsOf[c.Key]) > 0 {
+	if letsOut(c.Object) || len(b.hostsOf.Get(c.Key)) > 0 {
 		b.dirty[c.Key] = true
 	}
 }
@@ -101,7 +101,7 @@ func (b *batch) setNamespaceLabels(c config.Change) {
 	for _, p := range b.next.policies[b.next.Mesh.RootNamespace] {
 		if p.Namespaces != nil && len(p.Namespaces.Labels) > 0 {
 			b.policed[c.Key.Name] = true
-			if len(b.hostsOf[p.Key]) > 0 {
+			if len(b.hostsOf.Get(p.Key)) > 0 {
 				b.dirty[p.Key] = true // it is another namespace's now, or no longer
 			}
 		}

@@ -21,7 +21,7 @@ import (
 // Registry turns changes into snapshots. It is for one goroutine.
 type Registry struct {
 	objects map[config.Key]*config.Object
-	hostsOf map[config.Key][]string           // what each object registered
+	hostsOf config.ByKey[[]string]            // what each object registered
 	leaders map[string]map[config.Key]*leader // of a namespace's ServiceEntries of the mesh: what they lead to pods by
 	index   index
 	remotes map[string]*index // of other clusters, by their names
@@ -29,6 +29,7 @@ type Registry struct {
 	// tails are all hosts by their labels turned round; specials, the namespaces that see something else of a host than
 	// everybody, as they are counted.
 	tails    *ordered.Edit[string]
+	ports    map[portsKey][]Port // see samePorts
 	specials map[string]map[viewer]bool
 	snap     *Snapshot
 
@@ -47,12 +48,11 @@ type Registry struct {
 func New(cfg *mesh.Config) *Registry {
 	return &Registry{
 		objects: map[config.Key]*config.Object{},
-		hostsOf: map[config.Key][]string{},
 		leaders: map[string]map[config.Key]*leader{},
 		index:   newIndex(),
 		remotes: map[string]*index{},
 		madeUp:  newMadeUp(),
-		tails:   ordered.New[string]().Edit(), specials: map[string]map[viewer]bool{},
+		tails:   ordered.New[string]().Edit(), ports: map[portsKey][]Port{}, specials: map[string]map[viewer]bool{},
 		nodes: map[config.Key][]netip.Prefix{}, asking: map[config.Key][]string{}, askedAbout: map[string]int{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
@@ -114,7 +114,7 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	for key := range b.next.gateways {
 		b.askedAgain[key] = true
 	}
-	for key := range r.hostsOf {
+	for key := range r.hostsOf.Keys() {
 		if !isRoute(key.Kind) {
 			b.dirty[key] = true // exits and visibility may follow the settings
 		}
@@ -270,7 +270,7 @@ func (b *batch) apply(c config.Change) {
 		b.setNamespaceLabels(c)
 		b.rewired = b.rewired || c.Key.Name == b.next.Mesh.RootNamespace
 		b.relabel()
-		for key := range b.hostsOf {
+		for key := range b.hostsOf.Keys() {
 			if key.Kind == config.KindServiceEntry && key.Namespace == c.Key.Name {
 				b.dirty[key] = true
 				b.noteEntryWaypoint(key)
@@ -381,15 +381,19 @@ func (b *batch) rebuild(key config.Key) {
 
 // register puts an object's services in the place of those that it had, and marks the hosts of both.
 func (b *batch) register(key config.Key, services []*Service) {
-	for _, host := range b.hostsOf[key] {
+	for _, host := range b.hostsOf.Get(key) {
 		b.touched[host] = true
 		b.replace(host, key, nil)
 	}
-	delete(b.hostsOf, key)
+	b.hostsOf.Delete(key)
+	var hosts []string
 	for _, s := range services {
 		b.touched[s.Host] = true
 		b.replace(s.Host, key, s)
-		b.hostsOf[key] = append(b.hostsOf[key], s.Host)
+		hosts = append(hosts, s.Host)
+	}
+	if len(hosts) > 0 {
+		b.hostsOf.Put(key, hosts)
 	}
 }
 

@@ -64,6 +64,7 @@ func (b *batch) final(host string, list []*Service) []*Service {
 	joinPorts(out)
 	for _, s := range out {
 		s.Hash = b.hashOf(s)
+		s.Ports = b.samePorts(s.Ports)
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -107,18 +108,28 @@ func (m *machine) beginNamed(k *kind) {
 		k.byName[name] = struct{}{}
 	}
 	m.dropUnused()
+	gone := []string{wildcard}
+	if m.echo != "" {
+		gone, m.echo, m.awaits = append(gone, m.echo), "", false
+	}
 	if k.asked {
 		m.tell(&discoveryv3.DeltaDiscoveryRequest{
-			TypeUrl: k.url, ResourceNamesSubscribe: slices.Sorted(maps.Keys(k.byName)), ResourceNamesUnsubscribe: []string{wildcard},
+			TypeUrl: k.url, ResourceNamesSubscribe: slices.Sorted(maps.Keys(k.byName)), ResourceNamesUnsubscribe: gone,
 		})
 	} else {
 		m.ask(k)
 	}
 }
 
-// endNamed asks for all rows.
+// endNamed asks for all rows. What is still under way of what was asked for by name is not the answer to that.
 func (m *machine) endNamed(k *kind) {
 	k.byName = nil
+	names := []string{wildcard}
+	if m.rows != nil && m.rows.echoes && k.asked {
+		m.echoes++
+		m.echo, m.awaits = ondemand.Echo+strconv.FormatUint(m.echoes, 10), true
+		names = append(names, m.echo)
+	}
 	if m.rows != nil {
 		m.rows.complete.Store(false)
 		m.rows.mu.Lock()
@@ -127,10 +138,18 @@ func (m *machine) endNamed(k *kind) {
 	}
 	m.tellAsks()
 	if k.asked {
-		m.tell(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: k.url, ResourceNamesSubscribe: []string{wildcard}})
+		m.tell(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: k.url, ResourceNamesSubscribe: names})
 	} else {
 		m.ask(k)
 	}
+}
+
+// allCame notes of an answer about rows whether the relay has all of them now.
+func (m *machine) allCame(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
+	if m.awaits && slices.Contains(resp.GetRemovedResources(), m.echo) {
+		m.awaits = false
+	}
+	m.rows.complete.Store(k.byName == nil && !m.awaits)
 }
 
 // holdsTables says whether tables have to wait for rows: Envoy is to have all rows of a table that asks for none before it has that, and
@@ -144,8 +163,7 @@ func (m *machine) holdsTables(resp *discoveryv3.DeltaDiscoveryResponse) bool {
 		return true
 	}
 	whole := slices.ContainsFunc(resp.GetResources(), func(t *discoveryv3.Resource) bool {
-		keep, _ := fetchedBy(t)
-		return keep == 0 && m.rows.keep[t.GetName()] > 0
+		return fetchedBy(t).keep == 0 && m.rows.keep[t.GetName()] > 0
 	})
 	if !whole || k.byName == nil && m.rows.complete.Load() {
 		return false

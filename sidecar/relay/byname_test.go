@@ -18,12 +18,13 @@ import (
 // named is an Envoy whose table 80 is fetched by name.
 type named struct {
 	*fetching
-	t    *testing.T
-	keys map[string]bool
+	t       *testing.T
+	keys    map[string]bool
+	echoing bool // the controller is none of those that were before ondemand.Echo
 }
 
 // named80 is the table.
-func named80(t *testing.T) *discoveryv3.Resource {
+func named80(t *testing.T, echoing bool) *discoveryv3.Resource {
 	t.Helper()
 	config := &routev3.RouteConfiguration{}
 	is := table(t, "80", time.Hour)
@@ -32,6 +33,9 @@ func named80(t *testing.T) *discoveryv3.Resource {
 	}
 	fields := config.GetMetadata().GetFilterMetadata()["sallyport"].GetFields()
 	fields[ondemand.ByNameMetadata] = fields[ondemand.KeepMetadata]
+	if echoing {
+		fields[ondemand.EchoMetadata] = fields[ondemand.KeepMetadata]
+	}
 	return packed(t, "80", "named", config)
 }
 
@@ -82,7 +86,7 @@ func (n *named) begin() {
 	n.told()
 	n.there("80/a.test", "80/b.test", "80/240.240.0.1", "80/*.wild.test", "80/in.wild.test")
 	n.subscribe(RouteType, "80")
-	n.controllerSays(RouteType, "r", nil, named80(n.t))
+	n.controllerSays(RouteType, "r", nil, named80(n.t, n.echoing))
 	n.ack(RouteType)
 	n.subscribe(VirtualHost)
 	n.sent()
@@ -214,6 +218,47 @@ func TestByNameAlone(t *testing.T) {
 	}
 }
 
+// TestAllAfterNamesIsTheAnswerToThat: what is under way of what was asked for by name, or of an earlier question for all, is not taken for all rows.
+func TestAllAfterNamesIsTheAnswerToThat(t *testing.T) {
+	n := newNamed(t, t.TempDir())
+	n.echoing = true
+	n.begin()
+	n.controllerSays(VirtualHost, "v", nil, vhost(t, "80/nobody.invalid", "1"))
+	n.ack(VirtualHost)
+	n.asks("a.test")
+	n.told()
+	n.sent()
+	n.controllerSays(RouteType, "s", nil, table(t, "80", 0))
+	n.want("for all rows", n.told(), []string{"VirtualHost +* +echo/1"})
+	n.controllerSays(VirtualHost, "w", nil, vhost(t, "80/a.test", "1"))
+	n.want("what was asked for by name came, and the table waits", n.sent(), []string(nil))
+	n.told()
+
+	n.controllerGone()
+	n.controllerOpen()
+	n.told()
+	n.controllerSays(RouteType, "t", nil, named80(t, true))
+	n.controllerSays(VirtualHost, "x", nil, vhost(t, "80/b.test", "1"))
+	n.told()
+	n.sent()
+	n.controllerSays(RouteType, "u", nil, table(t, "80", 0))
+	n.want("once more", n.told(), []string{"VirtualHost +* +echo/2"})
+	n.controllerSays(VirtualHost, "y", []string{"echo/1"}, vhost(t, "80/b.test", "2"))
+	if n.rows.complete.Load() {
+		t.Error("the answer to an earlier question is taken for the one to this")
+	}
+	n.told()
+	n.controllerSays(VirtualHost, "z", []string{"echo/2"}, vhost(t, "80/c.test", "1"))
+	if len(n.tables) > 0 {
+		t.Error("all rows are here, and the table still waits")
+	}
+	n.told()
+	n.controllerSays(RouteType, "q", nil, named80(t, true))
+	if told := n.told(); len(told) == 0 || !strings.HasSuffix(told[0], " -* -echo/2") {
+		t.Errorf("the echo is asked for still: %v", told)
+	}
+}
+
 // TestTableThatNeedsAllAfterNames: Envoy has all rows before it has a table that asks for none, though the agent has to ask for them first.
 func TestTableThatNeedsAllAfterNames(t *testing.T) {
 	n := newNamed(t, t.TempDir())
@@ -228,7 +273,7 @@ func TestTableThatNeedsAllAfterNames(t *testing.T) {
 	n.controllerSays(VirtualHost, "w", nil, vhost(t, "80/a.test", "1"), vhost(t, "80/b.test", "1"))
 	n.want("which go first", n.sent(), []string{"+80/a.test@1 +80/b.test@1", "+80@keep-0s"})
 	n.ack(VirtualHost)
-	n.controllerSays(RouteType, "t", nil, named80(t))
+	n.controllerSays(RouteType, "t", nil, named80(t, false))
 	n.ack(RouteType)
 	n.told()
 	n.want("and back: what Envoy has is followed", len(n.kind(VirtualHost).byName), 3)

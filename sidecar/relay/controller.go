@@ -84,7 +84,7 @@ func (m *machine) forward(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
 		}
 	}
 	if m.rows != nil && k.url == VirtualHost {
-		m.rows.complete.Store(k.byName == nil)
+		m.allCame(k, resp)
 	}
 	for _, name := range resp.GetRemovedResources() {
 		m.lostRow(k, name)

@@ -28,17 +28,18 @@ type use struct {
 func (m *machine) seeTables(tables []*discoveryv3.Resource, removed []string) {
 	whole := false
 	for _, t := range tables {
-		keep, named := fetchedBy(t)
-		if m.rows == nil && keep == 0 {
+		by := fetchedBy(t)
+		if m.rows == nil && by.keep == 0 {
 			continue // the usual case: nothing is kept of them
 		}
 		if m.rows == nil {
 			m.fetchRows()
 		}
 		m.rows.mu.Lock()
-		m.rows.keep[t.GetName()], m.rows.named[t.GetName()] = keep, named
+		m.rows.keep[t.GetName()], m.rows.named[t.GetName()] = by.keep, by.named
+		m.rows.echoes = m.rows.echoes || by.echoes
 		m.rows.mu.Unlock()
-		whole = whole || keep == 0
+		whole = whole || by.keep == 0
 	}
 	if m.rows == nil {
 		return

@@ -41,6 +41,9 @@ type machine struct {
 	digest    *digest.Set                           // says which rows there are that are not held; nil where rows are not asked for by name
 	asking    []*ask                                // who waits for the controller's word about rows
 	tables    []*discoveryv3.DeltaDiscoveryResponse // what waits for all rows (holdsTables)
+	echo      string                                // by which the answer to the question for all rows is known; "" without one
+	awaits    bool                                  // it has not come
+	echoes    uint64                                // so far
 	lost      time.Time                             // when the last stream to the controller ended
 	now       func() time.Time
 
@@ -134,6 +137,7 @@ func (m *machine) controllerGone() {
 		m.lost = m.now()
 	}
 	m.connected, m.heard, m.toController, m.tables = false, false, nil, nil
+	m.echo, m.awaits = "", false // the first answer on the next stream is to all that is asked for there
 	for _, k := range m.kinds {
 		k.asked = false
 		for _, j := range k.inflight {

@@ -23,6 +23,7 @@ type rows struct {
 	mu       sync.RWMutex
 	keep     map[string]time.Duration // by table: how long a row stays that is not used any more; 0: all of its rows are given
 	named    map[string]bool          // by table: they are asked for by name
+	echoes   bool                     // some table has said so, see fetched
 	asks     *asks                    // what is asked for by name; nil where the agent has all of them
 	byName   map[string]*row
 	byDomain map[string][]*row // at most one a table, but while a domain passes from one row to another
@@ -59,20 +60,27 @@ func (r *row) always() bool { return strings.HasSuffix(r.name, "/"+ondemand.Firs
 // tableMetadata is the field of envoy.config.route.v3.RouteConfiguration that is read of what is opaque otherwise. (Of rows it is the domains, digest.Domains.)
 const tableMetadata protowire.Number = 17
 
-// fetchedBy reads of a route table for how long a row stays that is not used, 0 where Envoy is given all of them, and whether rows can be asked for by name.
-func fetchedBy(table *discoveryv3.Resource) (keep time.Duration, named bool) {
+// fetched is what a route table says of how its rows come.
+type fetched struct {
+	keep   time.Duration // for how long one stays that is not used; 0 where Envoy is given all of them
+	named  bool          // they can be asked for by name
+	echoes bool          // who asks for all is told which answer is to that (ondemand.Echo)
+}
+
+// fetchedBy reads it.
+func fetchedBy(table *discoveryv3.Resource) (f fetched) {
 	digest.Fields(table.GetResource().GetValue(), tableMetadata, func(value []byte) {
 		metadata := &corev3.Metadata{}
 		if proto.Unmarshal(value, metadata) != nil {
 			return
 		}
 		says := metadata.GetFilterMetadata()["sallyport"].GetFields()
-		named = says[ondemand.ByNameMetadata].GetStringValue() != ""
+		f.named, f.echoes = says[ondemand.ByNameMetadata].GetStringValue() != "", says[ondemand.EchoMetadata].GetStringValue() != ""
 		if d, err := time.ParseDuration(says[ondemand.KeepMetadata].GetStringValue() + "s"); err == nil {
-			keep = d
+			f.keep = d
 		}
 	})
-	return keep, named
+	return f
 }
 
 // put takes a new or changed row, and gives what is kept of it.

@@ -34,6 +34,7 @@ func FetchedOnUse(t *routev3.RouteConfiguration, keep time.Duration, named bool)
 	says := fields(ondemand.KeepMetadata, strconv.Itoa(int(keep.Seconds())))
 	if named {
 		says.Fields[ondemand.ByNameMetadata] = structpb.NewStringValue("yes")
+		says.Fields[ondemand.EchoMetadata] = structpb.NewStringValue("yes")
 	}
 	t.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"sallyport": says}}
 	return t

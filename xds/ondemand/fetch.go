@@ -11,6 +11,11 @@ const (
 	KeepMetadata = "fetch_keep"
 	// ByNameMetadata is the key beside it that says that an agent which can asks for them by name, and knows by the digest (xds/digest) which there are.
 	ByNameMetadata = "fetch_by_name"
+	// EchoMetadata is the key beside that which says that the control plane answers to an Echo.
+	EchoMetadata = "fetch_echo"
+	// Echo begins a name that no row has. Who asks for all rows, and for such a name beside them, is told in the answer to that question, and in no earlier one, that the
+	// name is gone: so it knows that it has all.
+	Echo = "echo/"
 	// NamedMetadata is the key of the node metadata by which an agent says that it can.
 	NamedMetadata = "SALLYPORT_FETCH_BY_NAME"
 	// FirstRow is the host of the row that every table has, and that Envoy is always given: it leads nowhere.

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"slices"
 	"sync"
 	"unsafe"
 	"weak"
@@ -51,8 +52,9 @@ const packSize = 64 << 10
 // but the time. It is for the many that are made at once. A block lasts as long as any of what is in it: what changes later, one by one, is
 // better kept by itself, so that no more blocks are held than were once needed for all. It is for one goroutine; readers may be others.
 type Packer struct {
-	list []*Resource
-	size int
+	list    []*Resource
+	size    int
+	filling *block // of what is kept by Keep
 }
 
 // Add takes resources that are made one after the other. Keys are left as they are, and what is packed already.
@@ -75,6 +77,18 @@ func (p *Packer) Done() {
 		p.pack()
 	}
 	p.list, p.size = nil, 0
+	if b := p.filling; b != nil && len(b.plain) >= packSize/8 {
+		b.seal()
+	} else if b != nil {
+		b.plain = slices.Clone(b.plain)
+	}
+	p.filling = nil
+}
+
+// seal compresses a block's bytes. Nobody else may have any of them yet.
+func (b *block) seal() {
+	b.frame, b.size = compress.Frame(slices.Values([][]byte{b.plain})), len(b.plain)
+	b.plain = nil
 }
 
 func (p *Packer) pack() {

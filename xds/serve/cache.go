@@ -98,6 +98,7 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 		}
 	}
 	c.watchHolds()
+	c.giveBackAfter(freeEvery)
 }
 
 // advance makes all classes' next views.

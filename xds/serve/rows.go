@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/resource"
 )
 
@@ -91,6 +92,19 @@ func (s *stream) rowsToLookAt(w *watch, known map[string]string, asked map[strin
 		}
 	}
 	return look, again
+}
+
+// echoes are the names by which a client that asks for all rows knows the answer to that (ondemand.Echo).
+func (w *watch) echoes(t resource.Type) (names []string) {
+	if t != resource.VirtualHost || w.waits {
+		return nil
+	}
+	for _, name := range w.request.GetResourceNamesSubscribe() {
+		if strings.HasPrefix(name, ondemand.Echo) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // mostAbsent is of how many names that are not there a client is told when they come. Our agents remember a quarter of that.

@@ -99,6 +99,27 @@ func TestPatternsRowsByName(t *testing.T) {
 	c.quiet()
 }
 
+// TestAllRowsAreTold: the answer to the question for all rows is known by a name that was asked for with it, also where nothing else is to be said.
+func TestAllRowsAreTold(t *testing.T) {
+	l := newLab(t, everybody, entry("default", "a", "a.test", httpPort))
+	c := l.connect(byName("app", "default"))
+	c.ask(resource.VirtualHost, "80/a.test", "80/"+ondemand.FirstRow, "443/"+ondemand.FirstRow)
+	c.take(resource.VirtualHost)
+	for _, name := range []string{ondemand.Echo + "1", ondemand.Echo + "2"} {
+		c.ask(resource.VirtualHost, "*", name)
+		if a := c.take(resource.VirtualHost); len(a.names()) > 0 || !slices.Equal(a.removed, []string{name}) {
+			t.Errorf("all, with %s: %+v", name, a)
+		}
+		c.quiet()
+		c.drop(resource.VirtualHost, "*", name)
+		if a := c.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"80/a.test"}) {
+			t.Errorf("one again: %+v", a)
+		}
+	}
+	l.apply(entry("default", "b", "b.test", httpPort))
+	c.quiet()
+}
+
 // TestRowsByNameAndAll: a client may go from one to the other, as an agent does when the mesh's settings change.
 func TestRowsByNameAndAll(t *testing.T) {
 	l := newLab(t, everybody, entry("default", "a", "a.test", httpPort), entry("default", "b", "b.test", httpPort))

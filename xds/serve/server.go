@@ -156,6 +156,7 @@ func (s *callbacks) OnStreamDeltaRequest(id int64, req *discovery.DeltaDiscovery
 		s.refused(st, req.GetTypeUrl(), problem)
 	}
 	st.stats.dropped(t, req.GetResourceNamesUnsubscribe())
+	st.pace.wait(req, t, st.done)
 	return nil
 }
 

@@ -54,6 +54,7 @@ type stream struct {
 	done <-chan struct{} // closed when the connection ends
 	out  *outgoing       // what goes by its side
 	turn func()          // ends the turn for a large answer; nil without one
+	pace pace            // of what it asks for by name
 }
 
 func (s *stream) endTurn() {
@@ -201,6 +202,9 @@ func (s *stream) wildcard(t resource.Type, w *watch, resp *deltaResponse, remova
 	}
 	if t == resource.VirtualHost {
 		s.fresh = nil
+	}
+	for _, name := range w.echoes(t) {
+		s.owe(t, name)
 	}
 	for _, name := range d.there {
 		delete(s.owed[t], name)

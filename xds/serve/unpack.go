@@ -50,14 +50,20 @@ func (c *Cache) unpack(cl *class, t resource.Type, p *payload) {
 // giveBack gives memory back, now or when it may again. c.mu is held.
 func (c *Cache) giveBack() {
 	if early := freeEvery - time.Since(c.freed); early > 0 {
-		if !c.frees {
-			c.frees = true
-			time.AfterFunc(early, c.freeLater)
-		}
+		c.giveBackAfter(early)
 		return
 	}
 	c.freed = time.Now()
 	go debug.FreeOSMemory()
+}
+
+// giveBackAfter gives memory back later, unless that is to be anyway: also what changes leave, of which there may be too few for the garbage collector to come
+// by itself. c.mu is held.
+func (c *Cache) giveBackAfter(d time.Duration) {
+	if !c.frees {
+		c.frees = true
+		time.AfterFunc(d, c.freeLater)
+	}
 }
 
 func (c *Cache) freeLater() {

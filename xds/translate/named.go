@@ -2,7 +2,6 @@ package translate
 
 import (
 	"cmp"
-	"encoding/binary"
 	"iter"
 	"slices"
 	"strings"
@@ -16,10 +15,10 @@ import (
 // Sidecars whose agents ask for rows by name (docs/adr/0080-rows-by-name.md) are told which there are by a digest: resources that are few and small, and change
 // with the rows. What they are made of finds rows by what else than their names leads to them, too.
 
-// bucket is what is in one of the digest's, in order.
+// bucket is what is in one of the digest's: of a view that stands alone all of it, and of one over another what it has itself.
 type bucket struct {
-	keys []bucketKey
-	mark uint64 // digest.Mark
+	keys []bucketKey // in order; of hosts that the view says something of
+	mark uint64      // digest.Mark of the whole bucket; 0 of an empty one
 }
 
 type bucketKey struct {
@@ -27,11 +26,13 @@ type bucketKey struct {
 	host  string // whose part has the row
 }
 
-func sameBucket(a, b *bucket) bool {
-	return a == b || a != nil && b != nil && slices.Equal(a.keys, b.keys)
+func compareKeys(a, b bucketKey) int {
+	return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.host, b.host))
 }
 
-func emptyBuckets() ordered.Layer[*bucket] { return ordered.NewLayer(sameBucket) }
+func emptyBuckets() ordered.Layer[*bucket] {
+	return ordered.NewLayer(func(a, b *bucket) bool { return a == b })
+}
 
 // of a bucket that is not there.
 func (b *bucket) marked() uint64 {
@@ -42,14 +43,13 @@ func (b *bucket) marked() uint64 {
 }
 
 // foundElsewhere notes that a host's rows are found in another way than before.
-func (e *edit) foundElsewhere(host string, old, now *part.Part) {
+func (e *edit) foundElsewhere(host string, old *part.Part) {
 	if !e.next.Class.Named {
 		return
 	}
 	if _, again := e.moved[host]; !again {
 		e.moved[host] = old
 	}
-	now.Found() // while its rows are not packed
 }
 
 // setDigest has the digest say what there is in the view that is being made. In a view over another one it is that one's where no host differs.
@@ -57,115 +57,116 @@ func (e *edit) setDigest() {
 	if !e.next.Class.Named || e.under != nil && e.next.Class.besides() { // the latter has the hosts of the view below
 		return
 	}
-	touched := e.touched()
-	own := e.ownKeys(touched)
-	for name := range touched {
-		e.setBucket(name, own[name])
-	}
-	if body, has := e.sets[resource.Digest].Get(digest.SumName); !has || binary.BigEndian.Uint64(body.Value()) != e.sum() || touched[digest.SumName] {
-		e.put(resource.SealBytes(resource.Digest, digest.SumName, digest.Sum(e.sum())))
-	}
-}
-
-// touched are the buckets in which something may be other than before.
-func (e *edit) touched() map[string]bool {
-	names := map[string]bool{}
+	own := e.ownKeys()
 	for _, ref := range e.differ {
-		if ref.Type == resource.Digest {
-			names[ref.Name] = true
+		if _, touched := own[ref.Name]; ref.Type == resource.Digest && ref.Name != digest.SumName && !touched {
+			own[ref.Name] = nil
 		}
 	}
+	for name, keys := range own {
+		e.setBucket(name, keys)
+	}
+	if was := e.next.sum; e.sum() != was {
+		e.changes(resource.Ref{Type: resource.Digest, Name: digest.SumName})
+	}
+}
+
+// ownKeys are, by the buckets in which something of hosts that have changed is or was, the keys of those of them that the view says something of itself.
+func (e *edit) ownKeys() map[string][]bucketKey {
+	own := map[string][]bucketKey{}
+	touch := func(found part.Found, key func(k part.FoundBy) []bucketKey) {
+		for _, k := range found.Keys {
+			name := digest.BucketName(k.Bucket)
+			own[name] = append(own[name], key(k)...)
+		}
+	}
+	none := func(part.FoundBy) []bucketKey { return nil }
 	for host, old := range e.moved {
+		touch(old.Found(), none)
 		now, _ := e.hosts.Get(host)
-		for _, p := range [...]*part.Part{old, now} {
-			for _, k := range p.Found().Keys {
-				names[digest.BucketName(k.Bucket)] = true
+		if !e.hosts.Says(host) {
+			touch(now.Found(), none)
+			continue
+		}
+		touch(now.Found(), func(k part.FoundBy) []bucketKey { return []bucketKey{{k.Value, host}} })
+	}
+	return own
+}
+
+// setBucket makes a bucket of what it had, but for hosts that have changed, and of their keys.
+func (e *edit) setBucket(name string, own []bucketKey) {
+	before, _ := e.next.buckets.Get(name)
+	now := &bucket{keys: own}
+	if had, ok := e.buckets.Mine(name); ok {
+		for _, k := range had.keys {
+			if _, moved := e.moved[k.host]; !moved {
+				now.keys = append(now.keys, k)
 			}
 		}
 	}
-	return names
+	slices.SortFunc(now.keys, compareKeys)
+	now.keys = slices.Clone(slices.Compact(now.keys))
+	below := e.below(name)
+	seen := slices.DeleteFunc(slices.Clone(below), func(k bucketKey) bool { return e.hosts.Says(k.host) })
+	now.mark = digest.Mark(name, encode(now.keys, seen))
+	switch {
+	case e.under != nil && len(now.keys) == 0 && len(seen) == len(below):
+		e.buckets.Follow(name)
+	case e.under == nil && now.mark == 0:
+		e.buckets.Delete(name)
+	default:
+		e.buckets.Put(name, now)
+	}
+	if e.under == nil {
+		e.total ^= before.marked() ^ now.marked()
+	}
+	if before.marked() != now.marked() {
+		e.changes(resource.Ref{Type: resource.Digest, Name: name})
+	}
 }
 
-// owns goes through the hosts that the view says something of itself: of a view that stands alone, what has changed.
-func (e *edit) owns() iter.Seq[string] {
-	if e.under != nil {
-		return e.hosts.Own()
+// below is what is in a bucket of the view below.
+func (e *edit) below(name string) []bucketKey {
+	if e.under == nil {
+		return nil
 	}
-	return func(yield func(string) bool) {
-		for host := range e.moved {
-			if !yield(host) {
-				return
-			}
+	return keysIn(e.under.buckets, e.under.hosts, name)
+}
+
+// keysIn are the keys in a bucket of a view: its own, and those of the view below of hosts that it says nothing of.
+func keysIn(buckets ordered.Layer[*bucket], hosts ordered.Layer[*part.Part], name string) []bucketKey {
+	own, ok := buckets.Mine(name)
+	below, over := buckets.Under()
+	if !over {
+		if !ok {
+			return nil
 		}
+		return own.keys
 	}
-}
-
-func (e *edit) owned(host string) bool {
-	if e.under != nil {
-		return e.hosts.Says(host)
+	hostsBelow, _ := hosts.Under()
+	keys := keysIn(below, hostsBelow, name)
+	if !ok {
+		return keys
 	}
-	_, moved := e.moved[host]
-	return moved
-}
-
-// ownKeys are those of such hosts in some buckets.
-func (e *edit) ownKeys(buckets map[string]bool) map[string][]bucketKey {
-	out := map[string][]bucketKey{}
-	if len(buckets) == 0 {
-		return out
-	}
-	for host := range e.owns() {
-		p, _ := e.hosts.Get(host)
-		for _, k := range p.Found().Keys {
-			if name := digest.BucketName(k.Bucket); buckets[name] {
-				out[name] = append(out[name], bucketKey{k.Value, host})
-			}
+	out := slices.Clone(own.keys)
+	for _, k := range keys {
+		if !hosts.Says(k.host) {
+			out = append(out, k)
 		}
 	}
 	return out
 }
 
-// setBucket makes a bucket of what the view below, or the last one, has of hosts that are still as there, and of the others' keys.
-func (e *edit) setBucket(name string, own []bucketKey) {
-	if name == digest.SumName {
-		return
-	}
-	below, now := e.buckets.Layer, &bucket{keys: own}
-	if e.under != nil {
-		below = e.under.buckets
-	}
-	was, _ := below.Get(name)
-	if was != nil {
-		for _, k := range was.keys {
-			if !e.owned(k.host) {
-				now.keys = append(now.keys, k)
-			}
-		}
-	}
-	slices.SortFunc(now.keys, func(a, b bucketKey) int { return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.host, b.host)) })
-	now.keys = slices.Clip(slices.Compact(now.keys))
-	body := now.encode()
-	now.mark = digest.Mark(name, body)
-	if e.under == nil {
-		e.total ^= was.marked() ^ now.mark
-	}
-	if len(body) == 0 {
-		e.buckets.Delete(name)
-		e.drop(resource.Ref{Type: resource.Digest, Name: name})
-		return
-	}
-	e.buckets.Put(name, now)
-	e.put(resource.SealBytes(resource.Digest, name, body))
-}
-
-func (b *bucket) encode() []byte {
-	values := make([]uint64, 0, len(b.keys))
-	for i, k := range b.keys {
-		if i == 0 || k.value != b.keys[i-1].value {
+// encode is what is sent of a bucket.
+func encode(lists ...[]bucketKey) []byte {
+	var values []uint64
+	for _, keys := range lists {
+		for _, k := range keys {
 			values = append(values, k.value)
 		}
 	}
-	return digest.Encode(values)
+	slices.Sort(values)
+	return digest.Encode(slices.Compact(values))
 }
 
 // sum is what all buckets add up to.
@@ -174,7 +175,7 @@ func (e *edit) sum() uint64 {
 		return e.total
 	}
 	sum := e.under.sum
-	for name := range e.buckets.Own() {
+	for name := range e.buckets.Layer.Own() {
 		theirs, _ := e.under.buckets.Get(name)
 		now, _ := e.buckets.Get(name)
 		sum ^= theirs.marked() ^ now.marked()
@@ -182,20 +183,59 @@ func (e *edit) sum() uint64 {
 	return sum
 }
 
-// put and drop change one resource.
-func (e *edit) put(r *resource.Resource) {
-	was, ok := e.sets[r.Type].Get(r.Name)
-	e.sets[r.Type].Put(r.Name, r)
-	if !ok || was.Version != r.Version {
-		e.changed[resource.Ref{Type: r.Type, Name: r.Name}] = true
+// digestOf makes a resource of the digest.
+func (v *View) digestOf(name string) (*resource.Resource, bool) {
+	if !v.Class.Named {
+		return nil, false
+	}
+	if name == digest.SumName {
+		return resource.SealBytes(resource.Digest, name, digest.Sum(v.sum)), true
+	}
+	if b, _ := v.buckets.Get(name); b.marked() == 0 {
+		return nil, false
+	}
+	return resource.SealBytes(resource.Digest, name, encode(keysIn(v.buckets, v.hosts, name))), true
+}
+
+// walkDigest goes through all of it, in order.
+func (v *View) walkDigest(prefix string, f func(*resource.Resource) bool) {
+	if !v.Class.Named {
+		return
+	}
+	for _, name := range append(slices.Collect(v.buckets.Keys()), digest.SumName) {
+		if r, ok := v.digestOf(name); ok && strings.HasPrefix(name, prefix) && !f(r) {
+			return
+		}
 	}
 }
 
-func (e *edit) drop(ref resource.Ref) {
-	if _, ok := e.sets[ref.Type].Get(ref.Name); ok {
-		e.changed[ref] = true
+// countDigest is how many resources it has.
+func (v *View) countDigest() (n int) {
+	if !v.Class.Named {
+		return 0
 	}
-	e.sets[ref.Type].Delete(ref.Name)
+	v.buckets.Walk(func(_ string, b *bucket) bool {
+		if b.mark != 0 {
+			n++
+		}
+		return true
+	})
+	return n + 1 // the sum
+}
+
+// ownDigest is Own.
+func (v *View) ownDigest() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if !v.Class.Named {
+			return
+		}
+		for name := range v.buckets.Own() {
+			if !yield(name) {
+				return
+			}
+		}
+		yield(digest.SumName)
+	}
 }
 
 // Row finds the row of TABLE/DOMAIN, by whatever domain of it.
@@ -205,18 +245,17 @@ func (v *View) Row(name string) (*resource.Resource, bool) {
 	}
 	table, domain, _ := strings.Cut(name, "/")
 	key := digest.KeyOf(table, domain)
-	b, ok := v.buckets.Get(digest.BucketName(key.Bucket))
-	if !ok {
-		return nil, false
-	}
-	for _, k := range b.keys {
+	for _, k := range keysIn(v.buckets, v.hosts, digest.BucketName(key.Bucket)) {
 		if k.value != key.Value {
 			continue
 		}
 		p, _ := v.hosts.Get(k.host)
 		for _, by := range p.Found().Keys {
-			if by.Key == key && has(by.Row, table, domain) {
-				return v.Get(resource.VirtualHost, by.Row.Name)
+			if by.Key != key {
+				continue
+			}
+			if row, ok := v.Get(resource.VirtualHost, by.Row); ok && has(row, table, domain) {
+				return row, true
 			}
 		}
 	}
@@ -235,8 +274,10 @@ func has(row *resource.Resource, table, domain string) (found bool) {
 // Below gives the rows that a pattern's row, TABLE/*.DOMAIN, would hide where they are missing; maybe some more of the same hosts.
 func (v *View) Below(pattern string) (names []string) {
 	table, _, _ := strings.Cut(pattern, "/")
-	v.hosts.Walk(func(_ string, p *part.Part) bool {
-		names = append(names, below(p, table, pattern)...)
+	v.hosts.Walk(func(host string, p *part.Part) bool {
+		if p.Below(host, strings.TrimPrefix(pattern, table+"/")) {
+			names = append(names, rowsIn(p, table, pattern)...)
+		}
 		return true
 	})
 	return names
@@ -246,7 +287,7 @@ func (v *View) Below(pattern string) (names []string) {
 func (v *View) PatternsOver(row string) (patterns []string) {
 	table, host, _ := strings.Cut(row, "/")
 	p, _ := v.hosts.Get(host)
-	for _, name := range p.Found().Names {
+	for _, name := range p.Names(host) {
 		for rest, more := strings.TrimPrefix(name, "*."), true; more; {
 			if _, rest, more = strings.Cut(rest, "."); more {
 				patterns = append(patterns, table+"/*."+rest)
@@ -256,13 +297,10 @@ func (v *View) PatternsOver(row string) (patterns []string) {
 	return patterns
 }
 
-func below(p *part.Part, table, pattern string) (names []string) {
-	found := p.Found()
-	if !found.Below(strings.TrimPrefix(pattern, table+"/")) {
-		return nil
-	}
+// rowsIn are the rows of a part in a table, but for one.
+func rowsIn(p *part.Part, table, but string) (names []string) {
 	for _, r := range p.All() {
-		if r.Type == resource.VirtualHost && strings.HasPrefix(r.Name, table+"/") && r.Name != pattern {
+		if r.Type == resource.VirtualHost && strings.HasPrefix(r.Name, table+"/") && r.Name != but {
 			names = append(names, r.Name)
 		}
 	}

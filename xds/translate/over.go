@@ -50,11 +50,12 @@ func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *Vie
 		if alike(host, list) {
 			continue
 		}
-		p := t.host(s, c, host)
-		if theirs, _ := common.hosts.Get(host); p != theirs {
+		theirs, _ := common.hosts.Get(host)
+		if p := t.share(s, c, host, theirs); p != theirs {
 			differ = append(differ, share{host, p})
 		}
 	}
+	defer t.packer.Done()
 	if len(differ) > s.Len()/2 {
 		return t.Build(s, c)
 	}
@@ -62,16 +63,16 @@ func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *Vie
 	e.under = common
 	for _, d := range differ {
 		e.setHost(d.host, d.part)
-		t.packs.Add(d.part.All())
+		t.packer.Add(d.part.Loose())
 	}
-	t.packs.Done()
 	e.setBase(s, t)
-	return e.done()
+	defer e.forgetBelow()
+	return e.done().forget()
 }
 
 // over is a view of a class that is the same as this one.
 func (v *View) over(c Class) *View {
-	out := &View{Class: c, hosts: v.hosts.Over(), buckets: v.buckets.Over(), sum: v.sum, uses: v.uses, base: v.base, from: v.from}
+	out := &View{Class: c, hosts: v.hosts.Over(), packs: v.packs, opened: v.opened, buckets: v.buckets.Over(), sum: v.sum, uses: v.uses, base: v.base, from: v.from}
 	for i := range v.resources {
 		out.resources[i] = v.resources[i].Over()
 	}
@@ -91,7 +92,15 @@ func (c Class) alike(s *registry.Snapshot) func(host string, list []*registry.Se
 func (v *View) Alone() bool { return v.hosts.Alone() }
 
 // Own goes through the names of the resources of a type in which it differs from that one, in order; also of those that are not there.
-func (v *View) Own(t resource.Type) iter.Seq[string] { return v.resources[t].Own() }
+func (v *View) Own(t resource.Type) iter.Seq[string] {
+	switch {
+	case t == resource.Digest:
+		return v.ownDigest()
+	case v.packs[t]:
+		return v.ownPacked(t)
+	}
+	return v.resources[t].Own()
+}
 
 // UpdateOver is Update for a view over one that was updated already, with the references of what changed in that one.
 func (t *Translator) UpdateOver(v, common *View, differ []resource.Ref, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
@@ -140,7 +149,7 @@ func (v *View) unlike(was *View, under []resource.Ref) []resource.Ref {
 		}
 		gone := was.Own(t)
 		if v.Alone() {
-			gone = was.resources[t].Keys()
+			gone = was.names(t)
 		}
 		for name := range gone {
 			note(t, name)

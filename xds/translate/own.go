@@ -112,13 +112,13 @@ func (t *Translator) buildOwn(common *View, s *registry.Snapshot, c Class) *View
 	v := common.over(c)
 	v.uses, v.base, v.from = noUses(), nil, nil
 	e := newEdit(v)
-	defer t.packs.Done()
+	defer t.packer.Done()
 	namespaces := c.OwnTables()
 	for host := range s.Hosts() {
 		for _, ns := range namespaces {
 			p := e.own(s, t, ns, host)
 			e.setHost(ns+ownOf+host, p)
-			t.packs.Add(p.All())
+			t.packer.Add(p.Loose())
 		}
 	}
 	e.setOwnBase(s, common)

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -290,6 +291,41 @@ func (l *trial) holdFull(s *registry.Snapshot) {
 		}
 		for _, t := range resource.Types() {
 			l.views[class].Walk(t, func(r *resource.Resource) bool { l.holdPrivate(class, r); return true })
+		}
+	}
+	l.holdPacked(s)
+}
+
+// holdPacked: what is packed in a view reads as what is kept as it is, byte for byte, whether it is asked for by name, or all of it.
+func (l *trial) holdPacked(s *registry.Snapshot) {
+	l.Helper()
+	whole, full := translate.NewTranslator(), map[translate.Class]*translate.View{}
+	whole.KeepWhole()
+	for class, v := range l.views {
+		if !v.Packs() {
+			continue
+		}
+		eager := build(whole, s, class, full)
+		if eager.Packs() {
+			l.fail("%+v is packed where nothing is to be", class)
+		}
+		for _, t := range resource.Types() {
+			want, got := sealedOf(eager, t), sealedOf(v, t)
+			if len(want) != len(got) || v.Len(t) != len(want) {
+				l.fail("%+v has %d of %s, which are %d by their count, and not %d", class, len(got), t.URL(), v.Len(t), len(want))
+			}
+			for i, r := range want {
+				one, ok := v.Get(t, r.Name)
+				if !ok || !bytes.Equal(one.Wire(), r.Wire()) || !bytes.Equal(got[i].Wire(), r.Wire()) || one.Version != r.Version || got[i].Name != r.Name {
+					l.fail("%+v: %s %q is another one where it is packed", class, t.URL(), r.Name)
+				}
+			}
+			if _, ok := v.Get(t, "80/not.there:80"); ok {
+				l.fail("%+v has what is not there", class)
+			}
+			if t != resource.Digest && v.Alone() == eager.Alone() && !slices.Equal(slices.Collect(v.Own(t)), slices.Collect(eager.Own(t))) {
+				l.fail("%+v says that it has %v of %s for itself, and has %v", class, slices.Collect(v.Own(t)), t.URL(), slices.Collect(eager.Own(t)))
+			}
 		}
 	}
 }

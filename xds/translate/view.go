@@ -17,10 +17,12 @@ import (
 // nearly what another class gets, with that one's all that is the same.
 type View struct {
 	Class     Class
-	resources [resource.Count]ordered.Layer[*resource.Resource]
-	hosts     ordered.Layer[*part.Part] // each visible host's share
-	buckets   ordered.Layer[*bucket]    // of the digest, of classes that ask for rows by name, by the names of their resources
-	sum       uint64                    // of it
+	resources [resource.Count]ordered.Layer[*resource.Resource] // but for those that are packed
+	hosts     ordered.Layer[*part.Part]                         // each visible host's share
+	packs     packed                                            // which of a host's resources are in its share alone
+	opened    *opened
+	buckets   ordered.Layer[*bucket] // of the digest, of classes that ask for rows by name, by the names of their resources
+	sum       uint64                 // of it
 	uses      uses
 	base      []*resource.Resource
 	from      baseInputs   // of base
@@ -44,28 +46,46 @@ func (u uses) clone() uses {
 
 // Get finds a resource.
 func (v *View) Get(t resource.Type, name string) (*resource.Resource, bool) {
-	return v.resources[t].Get(name)
+	if t == resource.Digest {
+		return v.digestOf(name)
+	}
+	r, ok := v.resources[t].Get(name)
+	if !ok && v.packs[t] {
+		return v.unpacked(t, name)
+	}
+	return r, ok
 }
 
 // Len is how many resources of a type there are.
-func (v *View) Len(t resource.Type) int { return v.resources[t].Len() }
+func (v *View) Len(t resource.Type) int {
+	if t == resource.Digest {
+		return v.countDigest()
+	}
+	return v.resources[t].Len() + v.countPacked(t)
+}
 
 // Walk goes through the resources of a type in name order until f says false.
-func (v *View) Walk(t resource.Type, f func(*resource.Resource) bool) {
-	v.resources[t].Walk(func(_ string, r *resource.Resource) bool { return f(r) })
-}
+func (v *View) Walk(t resource.Type, f func(*resource.Resource) bool) { v.WalkPrefix(t, "", f) }
 
 // WalkPrefix goes through those whose names begin with the prefix.
 func (v *View) WalkPrefix(t resource.Type, prefix string, f func(*resource.Resource) bool) {
+	switch {
+	case t == resource.Digest:
+		v.walkDigest(prefix, f)
+		return
+	case v.packs[t]:
+		v.walkPacked(t, prefix, f)
+		return
+	}
 	v.resources[t].WalkPrefix(prefix, func(_ string, r *resource.Resource) bool { return f(r) })
 }
 
 // Translator makes views and remembers what each host became, under the hash of what it was made from.
 // It is for one goroutine.
 type Translator struct {
-	memo  map[string][]remembered     // by host
+	memo map[string][]remembered // by host; of classes that pack nothing
+	packing
 	bases []madeBase                  // the last ones: classes of many namespaces have the same
-	packs resource.Packer             // of what is made for all hosts at once
 	owned map[string]map[string]owned // by namespace and host: in the namespace's own tables at nodes
 }
 
@@ -103,16 +123,18 @@ type remembered struct {
 
 // NewTranslator makes one without memories.
 func NewTranslator() *Translator {
-	return &Translator{memo: map[string][]remembered{}, owned: map[string]map[string]owned{}}
+	return &Translator{memo: map[string][]remembered{}, packing: newPacking(), owned: map[string]map[string]owned{}}
 }
 
 // Forget drops what is remembered of hosts and names that changed, but for their endpoints. Call it once for each snapshot, before Update.
 func (t *Translator) Forget(changed registry.Changed) {
 	if changed.Networks {
 		clear(t.memo) // each host's part knows them
+		t.recent.Purge()
 	}
 	for _, h := range changed.Hosts {
 		delete(t.memo, h)
+		t.recent.Remove(h)
 		delete(t.memo, ledTo+h)
 	}
 	for _, n := range changed.Names {
@@ -126,13 +148,14 @@ func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
 		return t.buildOwn(t.Build(s, c.alone("")), s, c)
 	}
 	v := emptyView()
-	v.Class, v.uses = c, noUses()
+	v.Class, v.uses, v.packs, v.opened = c, noUses(), t.packs(c), t.opened
 	e := newEdit(v)
+	e.new = true
 	e.setRefused(s)
 	e.setEach(s, t)
 	e.setLed(s, t)
 	e.setBase(s, t)
-	return e.done()
+	return e.done().forget()
 }
 
 // emptyView has nothing in it.
@@ -144,7 +167,7 @@ func emptyView() *View {
 	return v
 }
 
-func samePart(a, b *part.Part) bool             { return a == b }
+func samePart(a, b *part.Part) bool             { return a.Is(b) }
 func sameResource(a, b *resource.Resource) bool { return b != nil && a.Version == b.Version }
 
 // Update makes the next view of a class from the last one. The references are of resources that were added,
@@ -155,9 +178,10 @@ func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Chan
 
 // move takes an edit to what the snapshot says.
 func (t *Translator) move(e *edit, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
+	defer t.packer.Done()
 	for _, hosts := range toldOf(changed, e.next.Class) {
 		for _, host := range hosts {
-			e.setHost(host, t.host(s, e.next.Class, host))
+			e.setHost(host, e.share(s, t, host))
 		}
 	}
 	refused := e.setRefused(s)
@@ -180,6 +204,7 @@ func affects(changed registry.Changed, c Class) bool {
 // edit is one view being made from another.
 type edit struct {
 	next    *View
+	new     bool // it has nothing before that anybody could have been sent
 	sets    [resource.Count]*ordered.LayerEdit[*resource.Resource]
 	hosts   *ordered.LayerEdit[*part.Part]
 	uses    uses
@@ -208,14 +233,18 @@ func newEdit(v *View) *edit {
 func (e *edit) setHost(host string, p *part.Part) {
 	old, _ := e.hosts.Get(host)
 	if old == p {
+		if e.under != nil { // it may be another one below
+			e.foundElsewhere(host, old)
+		}
 		return
 	}
 	if old != nil {
 		e.count(old, -1)
 	}
-	e.foundElsewhere(host, old, p)
-	e.replace(old.All(), p.All())
-	for _, r := range p.All() {
+	e.foundElsewhere(host, old)
+	e.replace(old.Loose(), p.Loose())
+	e.repack(old, p)
+	for _, r := range p.Loose() {
 		e.given[resource.Ref{Type: r.Type, Name: r.Name}] = true
 	}
 	if p == nil {
@@ -242,11 +271,11 @@ func (e *edit) setAllHosts(s *registry.Snapshot, t *Translator) {
 
 // setEach sets the shares of all hosts, and names, that there are.
 func (e *edit) setEach(s *registry.Snapshot, t *Translator) {
-	defer t.packs.Done()
+	defer t.packer.Done()
 	for host := range s.Hosts() {
-		p := t.host(s, e.next.Class, host)
+		p := e.share(s, t, host)
 		e.setHost(host, p)
-		t.packs.Add(p.All())
+		t.packer.Add(p.Loose())
 	}
 	if e.next.Class.Kind == Ingress {
 		for name := range s.Names() {
@@ -277,7 +306,7 @@ func (e *edit) replace(old, now []*resource.Resource) {
 			continue
 		}
 		e.sets[r.Type].Put(r.Name, r)
-		e.changed[ref] = true
+		e.changes(ref)
 	}
 	for _, r := range old {
 		ref := resource.Ref{Type: r.Type, Name: r.Name}
@@ -285,6 +314,12 @@ func (e *edit) replace(old, now []*resource.Resource) {
 			continue
 		}
 		e.sets[r.Type].Delete(r.Name)
+		e.changes(ref)
+	}
+}
+
+func (e *edit) changes(ref resource.Ref) {
+	if !e.new {
 		e.changed[ref] = true
 	}
 }

@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -96,4 +97,37 @@ func BenchmarkUpdate(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkKept says how many bytes of the heap a host takes in a view: of a sidecar that fetches rows by name, and of a gateway that fetches clusters, beside those that
+// have everything.
+func BenchmarkKept(b *testing.B) {
+	const entries = 10_000
+	s := filled(entries).Snapshot()
+	kinds := classes()
+	named, fetching := kinds["sidecar"], kinds["gateway"]
+	named.Fetch, named.Named, fetching.OnDemand = true, true, true
+	kinds["sidecar by name"], kinds["gateway on demand"] = named, fetching
+	for name, class := range kinds {
+		b.Run(name, func(b *testing.B) {
+			var kept uint64
+			for b.Loop() {
+				before := liveHeap()
+				t := translate.NewTranslator()
+				v := t.Build(s, class)
+				kept = liveHeap() - before
+				runtime.KeepAlive(v)
+				runtime.KeepAlive(t)
+			}
+			b.ReportMetric(float64(kept)/entries, "B/host")
+		})
+	}
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	runtime.GC() // what the first one has freed is swept
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

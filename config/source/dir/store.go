@@ -3,7 +3,6 @@ package dir
 import (
 	"io/fs"
 	"iter"
-	"os"
 	"slices"
 	"strings"
 
@@ -16,17 +15,19 @@ import (
 // store holds the good objects of each file, decides which file's version of an object counts, and what changed
 // since the last time that was asked.
 type store struct {
-	root      string
-	files     map[string]*file
-	owners    map[config.Key][]string // the files that hold an object, sorted; the first one's counts
-	published map[config.Key]uint64   // the hashes that were handed on
-	touched   map[config.Key]bool     // since publish
-	notes     *feed.Notes[string]
+	root    string
+	files   map[string]*file
+	owners  config.ByKey[[]string]    // the files that hold an object, sorted; the first one's counts
+	touched map[config.Key]*published // since publish, with what was handed on; nil of what was not there
+	notes   *feed.Notes[string]
 }
+
+// published is what is known of an object that was handed on.
+type published struct{ hash uint64 }
 
 // file is what is known of one file.
 type file struct {
-	info    fs.FileInfo
+	stamp   stamp
 	hash    uint64
 	read    bool // its bytes were read, and hash is theirs
 	objects contents
@@ -39,8 +40,8 @@ func (s *store) object(path string, key config.Key) *config.Object {
 
 func newStore(root string) *store {
 	return &store{
-		root: root, files: map[string]*file{}, owners: map[config.Key][]string{},
-		published: map[config.Key]uint64{}, touched: map[config.Key]bool{}, notes: feed.NewNotes[string](),
+		root: root, files: map[string]*file{},
+		touched: map[config.Key]*published{}, notes: feed.NewNotes[string](),
 	}
 }
 
@@ -49,7 +50,7 @@ func (s *store) name(path string) string { return nameBelow(s.root, path) }
 // same says whether a file has the size, the time and the identity that it had when it was read.
 func (s *store) same(path string, info fs.FileInfo) bool {
 	f := s.files[path]
-	return f != nil && f.read && f.info.Size() == info.Size() && f.info.ModTime().Equal(info.ModTime()) && os.SameFile(f.info, info)
+	return f != nil && f.read && f.stamp == stampOf(info)
 }
 
 // below walks the known files at or below a path.
@@ -73,10 +74,10 @@ func (s *store) put(r reading) {
 	}
 	before := s.files[r.path]
 	if r.unchanged {
-		before.info = r.info
+		before.stamp = stampOf(r.info)
 		return
 	}
-	f := &file{info: r.info, hash: r.hash, read: r.hash != 0}
+	f := &file{stamp: stampOf(r.info), hash: r.hash, read: r.hash != 0}
 	if before == nil {
 		before = &file{}
 	}
@@ -124,20 +125,40 @@ func (s *store) remove(path string) {
 	s.notes.Set(path, nil)
 }
 
+// touch notes, before an object changes, what was handed on of it.
+func (s *store) touch(key config.Key) {
+	if _, already := s.touched[key]; already {
+		return
+	}
+	s.touched[key] = nil
+	if owners := s.owners.Get(key); len(owners) > 0 {
+		s.touched[key] = &published{s.object(owners[0], key).Hash}
+	}
+}
+
 // replace moves the ownership of objects from one version of a file to the next; nil means there is none.
 func (s *store) replace(path string, before, after *file) {
 	for _, o := range before.objects {
+		s.touch(o.Key)
+	}
+	if after != nil {
+		for _, o := range after.objects {
+			s.touch(o.Key)
+		}
+	}
+	for _, o := range before.objects {
 		key := o.Key
-		s.touched[key] = true
 		if after != nil && after.objects.find(key) != nil {
 			continue
 		}
-		owners := s.owners[key]
+		owners := s.owners.Get(key)
 		if i := slices.Index(owners, path); i >= 0 {
 			owners = slices.Delete(owners, i, i+1)
 		}
-		if s.owners[key] = owners; len(owners) == 0 {
-			delete(s.owners, key)
+		if len(owners) == 0 {
+			s.owners.Delete(key)
+		} else {
+			s.owners.Put(key, owners)
 		}
 	}
 	if after == nil {
@@ -147,9 +168,8 @@ func (s *store) replace(path string, before, after *file) {
 	s.files[path] = after
 	for _, o := range after.objects {
 		key := o.Key
-		s.touched[key] = true
-		if i, owned := slices.BinarySearch(s.owners[key], path); !owned {
-			s.owners[key] = slices.Insert(s.owners[key], i, path)
+		if i, owned := slices.BinarySearch(s.owners.Get(key), path); !owned {
+			s.owners.Put(key, slices.Insert(s.owners.Get(key), i, path))
 		}
 	}
 }
@@ -157,31 +177,27 @@ func (s *store) replace(path string, before, after *file) {
 // publish returns what changed since it was last called, in order of the keys, and the findings that are new.
 func (s *store) publish() ([]config.Change, []admission.Finding) {
 	var batch []config.Change
-	for key := range s.touched {
+	for key, was := range s.touched {
 		s.noteDuplicates(key)
-		owners := s.owners[key]
-		hash, was := s.published[key]
+		owners := s.owners.Get(key)
 		if len(owners) == 0 {
-			if was {
-				delete(s.published, key)
+			if was != nil {
 				batch = append(batch, config.Change{Key: key})
 			}
 			continue
 		}
-		o := s.object(owners[0], key)
-		if !was || hash != o.Hash {
-			s.published[key] = o.Hash
+		if o := s.object(owners[0], key); was == nil || was.hash != o.Hash {
 			batch = append(batch, config.Change{Key: key, Object: o})
 		}
 	}
-	clear(s.touched)
+	s.touched = map[config.Key]*published{} // one that was full once stays large
 	slices.SortFunc(batch, func(a, b config.Change) int { return a.Key.Compare(b.Key) })
 	return batch, s.notes.Fresh()
 }
 
 // noteDuplicates reports the files whose version of an object another file's hides.
 func (s *store) noteDuplicates(key config.Key) {
-	owners := s.owners[key]
+	owners := s.owners.Get(key)
 	var findings []admission.Finding
 	for i := 1; i < len(owners); i++ {
 		findings = append(findings, admission.Duplicate(*s.object(owners[i], key), *s.object(owners[0], key)))

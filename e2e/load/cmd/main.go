@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/sallyport/sallyport/e2e/load"
 )
@@ -27,6 +28,7 @@ func main() {
 	flag.IntVar(&o.Crowd, "crowd", 1000, "how many connect at once to a second controller; 0 for none")
 	flag.IntVar(&o.Changes, "changes", 51, "how many changes are made")
 	flag.BoolVar(&o.Plain, "plain", false, "the clients read no compressed messages: any that speaks xDS, and not our agents")
+	flag.DurationVar(&o.Rest, "rest", 75*time.Second, "how `long` nothing happens before memory is looked at once more, of the shape "+load.ShapeFetched)
 	flag.StringVar(&o.Profiles, "profiles", "", "existing `directory` to put the controller's profiles into")
 	flag.IntVar(&a.runs, "runs", 1, "how often each size is measured; the medians count")
 	flag.StringVar(&a.output, "o", "table", "table or json")

@@ -121,6 +121,17 @@ func (l Layer[V]) EditOnto(under Layer[V]) *LayerEdit[V] {
 	return e
 }
 
+// Mine finds what the layer itself says of a key; the zero V where it says that it is not there.
+func (l Layer[V]) Mine(key string) (V, bool) { return l.own.Get(key) }
+
+// Under is the map under it; false without one.
+func (l Layer[V]) Under() (Layer[V], bool) {
+	if l.Alone() {
+		return Layer[V]{}, false
+	}
+	return *l.under, true
+}
+
 // Says whether the layer itself says something of a key.
 func (l Layer[V]) Says(key string) bool {
 	_, ok := l.own.Get(key)
@@ -155,6 +166,9 @@ func (e *LayerEdit[V]) Delete(key string) {
 	}
 	e.own.Delete(key)
 }
+
+// Follow has the layer say nothing of a key, which is as in the map under it then.
+func (e *LayerEdit[V]) Follow(key string) { e.own.Delete(key) }
 
 // Done gives the finished version. The edit must not be used after it.
 func (e *LayerEdit[V]) Done() Layer[V] { return e.Layer }

@@ -26,7 +26,8 @@ type Host struct {
 // Part is one host's share of a gateway's configuration, or of a forward proxy's: for each port a virtual host, and a cluster
 // for each namespace that registered it.
 func (h *Host) Part() *part.Part {
-	p := &part.Part{Secrets: h.Secrets()}
+	p := part.New()
+	p.Secrets = h.Secrets()
 	for _, port := range h.Ports() {
 		for _, row := range port.Own {
 			p.Resources = append(p.Resources, exitRow{row, h}.clusters()...)

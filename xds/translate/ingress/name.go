@@ -23,7 +23,7 @@ type Name struct {
 
 // Part is a name's rows.
 func (n *Name) Part() *part.Part {
-	p := &part.Part{}
+	p := part.New()
 	for i := range n.Rows {
 		if n.Rows[i].Serves == registry.ServesDatagrams {
 			p.Resources = append(p.Resources, n.datagrams(&n.Rows[i])...)

@@ -21,7 +21,7 @@ type Passed struct{ resolve.IngressPassed }
 
 // Part is its rows and clusters.
 func (p *Passed) Part() *part.Part {
-	out := &part.Part{}
+	out := part.New()
 	p.each(func(port registry.Port, s registry.Subset, name string) {
 		for _, table := range p.Tables {
 			out.Resources = append(out.Resources, passRow(tableName(table), name, envoy.ConfigOf(p.Service.SourceOf(port)), p.Service.RevisionOf(port)))

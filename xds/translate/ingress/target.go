@@ -23,7 +23,8 @@ type Target struct {
 
 // Part is its clusters: one a port and subset.
 func (t *Target) Part() *part.Part {
-	p := &part.Part{Secrets: t.Far.Secrets()}
+	p := part.New()
+	p.Secrets = t.Far.Secrets()
 	if t.Front != nil {
 		p.Resources = t.toWaypoint()
 		return p

@@ -30,7 +30,8 @@ type Own struct {
 // Part is nil where there is nothing of it.
 func (o Own) Part() *part.Part {
 	apart := o.apart()
-	out := &part.Part{Resources: o.hidden()}
+	out := part.New()
+	out.Resources = o.hidden()
 	if o.Theirs != nil {
 		out.Gateways, out.Secrets = o.Theirs.Gateways, o.Theirs.Secrets
 		for _, p := range o.Theirs.Ports {

@@ -28,7 +28,8 @@ type Host struct {
 // Part is one host's share of a sidecar's configuration: a virtual host for each port, the name that its DNS answers, and, where
 // it does not leave by a gateway, its clusters.
 func (h *Host) Part() *part.Part {
-	p := &part.Part{Secrets: h.secrets()}
+	p := part.New()
+	p.Secrets = h.secrets()
 	svc := h.Service
 	for _, port := range svc.Ports {
 		if !h.Takes(port) {

@@ -13,12 +13,14 @@ import (
 type Found struct {
 	Keys  []FoundBy
 	Names []string // those that are no addresses; of all rows
+
+	forgotten bool // there are keys that are not here
 }
 
 // FoundBy is one domain of a row.
 type FoundBy struct {
 	digest.Key
-	Row *resource.Resource
+	Row string // its name
 }
 
 // Found reads it, once. Parts without rows have none.
@@ -26,8 +28,8 @@ func (p *Part) Found() Found {
 	if p == nil {
 		return Found{}
 	}
-	if p.found == nil {
-		p.found = findRows(p.Resources)
+	if p.found == nil || p.found.forgotten {
+		p.found = findRows(p.All())
 	}
 	return *p.found
 }
@@ -40,7 +42,7 @@ func findRows(list []*resource.Resource) *Found {
 		}
 		table, _, _ := strings.Cut(r.Name, "/")
 		digest.Domains(r.Name, r.Value(), func(domain string) {
-			out.Keys = append(out.Keys, FoundBy{digest.KeyOf(table, domain), r})
+			out.Keys = append(out.Keys, FoundBy{digest.KeyOf(table, domain), r.Name})
 			if !isAddress(domain) && !slices.Contains(out.Names, domain) {
 				out.Names = append(out.Names, domain)
 			}
@@ -55,8 +57,8 @@ func isAddress(domain string) bool {
 	return err == nil
 }
 
-// Below says whether something that finds the host is below a pattern, "*.DOMAIN".
-func (f Found) Below(pattern string) bool {
+// below says whether a name is below a pattern, "*.DOMAIN", and not it.
+func below(name, pattern string) bool {
 	end, is := strings.CutPrefix(pattern, "*")
-	return is && slices.ContainsFunc(f.Names, func(name string) bool { return name != pattern && strings.HasSuffix(name, end) })
+	return is && name != pattern && strings.HasSuffix(name, end)
 }

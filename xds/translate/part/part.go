@@ -9,19 +9,29 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// Part is one host's share of a view.
+// Part is one host's share of a view. It is immutable once it was made.
 type Part struct {
-	Resources []*resource.Resource
-	Ports     []PortUse
-	Ranges    []RangeUse
-	Gateways  []Leg
-	Secrets   []registry.Given
+	Resources []*resource.Resource // but for those that are packed, see Pack
+	*Uses                          // what of the base depends on it
+
+	packed resource.Packed
+	sum    uint64 // of a packed part: over all of its resources
+	found  *Found // see there; nil until it is asked for, and of a packed part where nothing but the host's own name, and addresses, find it
+}
+
+// Uses is what of a view's base depends on a host.
+type Uses struct {
+	Ports    []PortUse
+	Ranges   []RangeUse
+	Gateways []Leg
+	Secrets  []registry.Given
 	// Fronts are what a waypoint opens for the host, and Leads the other hosts that its routes there lead to.
 	Fronts []Front
 	Leads  []string
-
-	found *Found // see there; nil until it is asked for
 }
+
+// New is a part of nothing.
+func New() *Part { return &Part{Uses: &Uses{}} }
 
 // Front is a port of a Service, or of a host outside, that a waypoint stands before.
 type Front struct {
@@ -84,10 +94,21 @@ func (p *Part) With(more []*resource.Resource) *Part {
 	return &out
 }
 
-// All are its resources; none of nil.
-func (p *Part) All() []*resource.Resource {
+// Loose are its resources but for those that are packed; none of nil.
+func (p *Part) Loose() []*resource.Resource {
 	if p == nil {
 		return nil
 	}
 	return p.Resources
+}
+
+// All are its resources, also those that are packed; none of nil.
+func (p *Part) All() []*resource.Resource {
+	if p == nil {
+		return nil
+	}
+	if p.packed.Empty() {
+		return p.Resources
+	}
+	return append(slices.Clip(p.Resources), p.packed.All()...)
 }

@@ -20,7 +20,7 @@ type Fronted []*Host
 
 // Part is what each has, and the rows in the table of HBONE.
 func (f Fronted) Part() *part.Part {
-	out := &part.Part{}
+	out := part.New()
 	for _, h := range f {
 		p := h.Part()
 		out.Resources, out.Gateways = append(out.Resources, p.Resources...), append(out.Gateways, p.Gateways...)

@@ -35,7 +35,7 @@ type Host struct {
 // Part is its share: clusters, and, of one that the waypoint stands before, its routes and its rows in the table of HBONE.
 func (h *Host) Part() *part.Part {
 	own := h.Host.Part()
-	out := &part.Part{}
+	out := part.New()
 	for _, r := range own.Resources {
 		switch {
 		case r.Type == resource.Cluster, r.Type == resource.Endpoints:
