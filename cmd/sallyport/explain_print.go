@@ -33,6 +33,18 @@ func printText(w io.Writer, e policy.Explanation) {
 	if e.Mode != "" {
 		fmt.Fprintf(w, "%-11s%s\n", "mutual TLS", e.Mode)
 	}
+	if e.Server != nil {
+		fmt.Fprintf(w, "%-11s%s\n", "server", decidedBy(*e.Server))
+	}
+	if e.TLS != "" {
+		fmt.Fprintf(w, "%-11s%s\n", "TLS", e.TLS)
+	}
+	if e.Status != 0 {
+		fmt.Fprintf(w, "%-11s%d\n", "answer", e.Status)
+	}
+	if e.Location != "" {
+		fmt.Fprintf(w, "%-11s%s\n", "location", e.Location)
+	}
 	if e.Waypoint != "" {
 		fmt.Fprintf(w, "%-11s%s\n", "waypoint", e.Waypoint)
 	}
