@@ -24,8 +24,8 @@ metadata: {name: gate, namespace: istio-ingress}
 spec:
   action: DENY
   rules:
-  - to: [{operation: {paths: ["/shut*"]}}]
-  - {from: [{source: {ipBlocks: [%s/32]}}], to: [{operation: {methods: [PUT]}}]}
+  - to: [{operation: {paths: ["/shut*"], ports: ["8080"]}}]
+  - {from: [{source: {ipBlocks: [%s/32]}}], to: [{operation: {methods: [PUT], ports: ["8080"]}}]}
   - {from: [{source: {ipBlocks: [203.0.113.250/32]}}]}
   - {when: [{key: connection.sni, values: [shut.test]}]}
 ---
@@ -35,7 +35,7 @@ metadata: {name: pod, namespace: shop}
 spec:
   selector: {matchLabels: {version: v1}}
   action: DENY
-  rules: [{to: [{operation: {methods: [DELETE], paths: ["/kept*"]}}]}]
+  rules: [{to: [{operation: {methods: [DELETE], paths: ["/kept*"], ports: ["8080"]}}]}]
 `
 
 // entering is one try, and what is said of it.

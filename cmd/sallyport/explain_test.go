@@ -152,7 +152,7 @@ func TestExplain(t *testing.T) {
 		{"--config-dir meshed --from web/app --claim sub=anna http://pay.shop/", exitUsage, "say the pod with --to"},
 		{"--config-dir meshed --to pay http://pay:8080/", exitUsage, "--to \"pay\": must be NAMESPACE/WORKLOAD"},
 		{"--config-dir meshed --from web/app --plaintext http://pay.shop/", exitUsage, "--plaintext: it is about what comes to a pod"},
-		{"--config-dir entered --gateway shop/door --method POST http://pay.example.com/cart", exitDone, "path       ingress\nserver     kube Gateway shop/door (http)\ncluster    outbound|80||pay.shop.svc.cluster.local\ngateway    shop/door-sallyport\ndecided by HTTPRoute shop/pay"},
+		{"--config-dir entered --gateway shop/door --method POST http://pay.example.com/cart", exitDone, "path       ingress\nserver     Gateway.gateway.networking.k8s.io shop/door (http)\ncluster    outbound|80||pay.shop.svc.cluster.local\ngateway    shop/door-sallyport\ndecided by HTTPRoute shop/pay"},
 		{"--config-dir entered --gateway shop/door http://pay.example.com/cart", exitDone, "\npods       10.4.0.5 at port 8080: allow\n"},
 		{"--config-dir entered --gateway shop/door-sallyport http://pay.example.com/old", exitNo, "answer     301\n"},
 		{"--config-dir entered --gateway shop/door -o json http://other.example.com/", exitNo, "\"status\": 404"},

@@ -172,7 +172,7 @@ func (a entering) request(v Verdict, server *resolve.IngressServer) Verdict {
 	if row == nil {
 		return v.answer(404, Object{Key: a.By}, fmt.Sprintf("no route is for %s at this port", a.named()))
 	}
-	if row.Redirect && server.Serves == registry.ServesRequests {
+	if row.Redirect && r.Headers["x-forwarded-proto"][0] != "https" { // a proxy in front may have ended TLS
 		v.Location = "https://" + r.Authority + r.Path
 		by := Object{Key: a.By}
 		if g := a.at.Redirects(row.Table, name); g != nil {

@@ -37,9 +37,11 @@ func (w *World) Entering() {
 		}
 		w.put(w.made(config.KindService, "istio-system", "in", s, nil))
 	}
-	for _, name := range []string{"web", "db"} {
-		if w.rand.IntN(6) > 0 {
-			w.enteringService(pick(w, enteringNamespaces[:2]), name)
+	for _, ns := range enteringNamespaces[:2] {
+		for _, name := range []string{"web", "db"} {
+			if w.rand.IntN(6) > 0 {
+				w.enteringService(ns, name)
+			}
 		}
 	}
 	w.put(w.made(config.KindSecret, "istio-system", "shown", &corev1.Secret{StringData: map[string]string{"tls.crt": Pair(0).Certificate, "tls.key": Pair(0).Key, "ca.crt": Pair(0).Certificate}}, nil))
@@ -67,9 +69,10 @@ func (w *World) enteringService(ns, name string) {
 	if s.Spec.ClusterIP, s.Spec.Selector = w.clusterIP(), map[string]string{"app": name}; w.rand.IntN(5) == 0 {
 		s.Spec.ClusterIP = corev1.ClusterIPNone
 	}
-	s.Spec.Ports = w.someOf(meshServicePorts)
-	if len(s.Spec.Ports) == 0 {
-		s.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}}
+	for _, p := range []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "https", Port: 443}, {Name: "tcp", Port: 5432}, {Name: "grpc", Port: 8080}} {
+		if w.rand.IntN(4) > 0 || p.Port == 80 {
+			s.Spec.Ports = append(s.Spec.Ports, p)
+		}
 	}
 	w.put(w.made(config.KindService, ns, name, s, nil))
 	p := &corev1.Pod{}
@@ -145,9 +148,9 @@ func (w *World) enteringDestination() *networking.Destination {
 		d.Host = pick(w, []string{"a.test", "in.istio-system.svc.cluster.local", "nobody.test"})
 	}
 	if w.rand.IntN(2) == 0 {
-		d.Port = &networking.PortSelector{Number: pick(w, []uint32{80, 443, 8080, 5432})}
+		d.Port = &networking.PortSelector{Number: pick(w, []uint32{80, 80, 443, 8080, 5432})}
 	}
-	if w.rand.IntN(6) == 0 {
+	if w.rand.IntN(10) == 0 {
 		d.Subset = "v1"
 	}
 	return d
