@@ -204,11 +204,12 @@ func (in *ingressScene) explainIstio(t *testing.T) {
 	})
 }
 
+// explainGatewayAPI asks for what all pods behind say the same of, and who is there.
 func (in *ingressScene) explainGatewayAPI(t *testing.T) {
 	in.explained(t, "istio-ingress/public", []entering{
 		{url: "http://plain.test/"}, {url: "http://plain.test/part/of"}, {url: "http://plain.test/party"}, {url: "http://plain.test/part/moved"}, {url: "http://plain.test/missing"},
-		{url: "http://plain.test/private"}, {url: "http://plain.test/host"}, {url: "http://plain.test/outside"}, {url: "http://own.test/"}, {url: "http://unknown.test/"}, {url: "http://elsewhere/"},
-		{url: "http://plain.test/shut"}, {url: "http://plain.test/kept/x", method: "DELETE"}, {url: "http://plain.test/x", method: "PUT"},
+		{url: "http://plain.test/private"}, {url: "http://plain.test/outside"}, {url: "http://own.test/"}, {url: "http://unknown.test/"}, {url: "http://elsewhere/"},
+		{url: "http://plain.test/shut"}, {url: "http://plain.test/x", method: "PUT"},
 		{url: "https://shop.test/x"}, {url: "https://shop.test/shut"}, {url: "https://passed.test/x"}, {url: "https://nobody.test/x"}, {url: "https://shop.test/", header: [2]string{"host", "plain.test"}},
 		{url: "https://shop.test/", header: [2]string{"host", "passed.test"}}, {url: "tcp://plain.test:9000"}, {url: "tcp://plain.test:443"},
 	})
