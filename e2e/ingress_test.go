@@ -53,6 +53,7 @@ func TestIngress(t *testing.T) {
 		{"not for rent", in.notForRent},
 		{"a neighbour takes nothing", in.neighbour},
 		{"live", in.live},
+		{"explain", in.explainIstio},
 		{"tokens", in.tokens},
 		{"authorization", in.authorization},
 		{"an authorizer", in.custom},

@@ -31,8 +31,8 @@ type explainFlags struct {
 func explainCommand() *cobra.Command {
 	f := &explainFlags{}
 	cmd := &cobra.Command{
-		Use:   "explain {--config-dir DIR | --up DIR | --data DIR | --kubeconfig FILE} --from NS/WORKLOAD[?label=value&…] URL",
-		Short: "Say what happens to a workload's request, and which object decides",
+		Use:   "explain {--config-dir DIR | --up DIR | --data DIR | --kubeconfig FILE} {--from NS/WORKLOAD[?label=value&…] | --gateway NS/NAME} URL",
+		Short: "Say what happens to a request, and which object decides",
 		Long: `Say, for one workload and one destination, whether it may leave, by which path, which
 object decides, and, where nothing does, what to write.
 
@@ -55,6 +55,13 @@ pods behind it see the waypoint and not the workload. With --to it is asked of o
 that the URL names: as --from by mutual TLS, in plain text with --plaintext, or, without --from, as somebody
 outside of the mesh. --claim is of the request's token, which counts where it is verified.
 
+With --gateway it is asked what happens to what somebody outside of the mesh sends to an ingress gateway: a Gateway of
+the Gateway API or of Istio, or the Service of its pods. It is said which server takes it and what becomes of its TLS,
+what RequestAuthentications and AuthorizationPolicies of the gateway say (level gateway), which route leads on, or what
+the gateway answers itself, and then what the pods do about it (level pod). TLS asks for the URL's host; a request may
+ask for another with --header host=NAME. --address is the client's. Which certificate a client shows is not asked: where
+one has to be shown, the answer says so. A destination with the greatest weight stands for all.
+
 URL is http://HOST[:PORT]/PATH, https://HOST[:PORT], tls://SNI:PORT or tcp://HOST:PORT.
 The exit code is 0 when it is allowed, 1 when it is denied, 2 when the call was wrong and 3 when it
 failed.`,
@@ -64,6 +71,8 @@ failed.`,
   sallyport explain --config-dir ./mesh --from shop/app http://payments.billing.svc.cluster.local/charge
   sallyport explain --config-dir ./mesh --to 'billing/payments?app=payments' --from shop/app --method POST http://payments:8080/charge
   sallyport explain --config-dir ./mesh --to 'billing/payments?app=payments' --address 192.0.2.7 tcp://payments:5432
+  sallyport explain --config-dir ./mesh --gateway shop/public https://shop.example.com/cart
+  sallyport explain --config-dir ./mesh --gateway istio-ingress/istio-ingressgateway --address 203.0.113.7 --method POST --header 'x-user=anna' https://shop.example.com/cart
   sallyport explain --up ./egress https://external.com
   sallyport explain --data ~/.local/state/sallyport https://external.com
   sallyport explain --kubeconfig ~/.kube/config --from shop/checkout https://external.com`,
@@ -201,6 +210,9 @@ func (f *explainFlags) check() error {
 	case f.question.Plaintext && f.question.To == "":
 		return errors.New("--plaintext: it is about what comes to a pod; say which with --to NAMESPACE/WORKLOAD")
 	}
+	if err := f.checkGateway(); err != nil {
+		return err
+	}
 	if err := f.identify(); err != nil {
 		return err
 	}
@@ -211,6 +223,22 @@ func (f *explainFlags) check() error {
 		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 			return fmt.Errorf("%s %q: there is no such directory", flag, dir)
 		}
+	}
+	return nil
+}
+
+// checkGateway finds what means nothing where somebody outside of the mesh asks.
+func (f *explainFlags) checkGateway() error {
+	q := &f.question
+	switch {
+	case q.Gateway == "":
+		return nil
+	case f.up != "":
+		return errors.New("--gateway: nothing comes in by up; leave it out")
+	case q.From != "" || q.Account != "" || f.identity != "":
+		return errors.New("--gateway: who asks there is outside of the mesh, and no workload of it: leave out --from, --service-account and --identity")
+	case q.To != "" || q.Plaintext:
+		return errors.New("--gateway: which pods it comes to is part of the answer: leave out --to and --plaintext")
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ func printExplanation(w io.Writer, format string, e policy.Explanation) error {
 func printText(w io.Writer, e policy.Explanation) {
 	fmt.Fprintf(w, "%-11s%s\n", "verdict", e.Verdict)
 	fmt.Fprintf(w, "%-11s%s\n", "path", e.Path)
+	printServer(w, &e)
 	if e.Cluster != "" {
 		fmt.Fprintf(w, "%-11s%s\n", "cluster", e.Cluster)
 	}
@@ -53,6 +54,22 @@ func printText(w io.Writer, e policy.Explanation) {
 		fmt.Fprintf(w, "\nTo allow it:\n\n%s", e.Suggestion)
 	default:
 		fmt.Fprintf(w, "\nTo register it:\n\n%s", e.Suggestion)
+	}
+}
+
+// printServer prints what takes it at an ingress gateway, and what the gateway answers itself.
+func printServer(w io.Writer, e *policy.Explanation) {
+	if e.Server != nil {
+		fmt.Fprintf(w, "%-11s%s\n", "server", decidedBy(*e.Server))
+	}
+	if e.TLS != "" {
+		fmt.Fprintf(w, "%-11s%s\n", "TLS", e.TLS)
+	}
+	if e.Status != 0 {
+		fmt.Fprintf(w, "%-11s%d\n", "answer", e.Status)
+	}
+	if e.Location != "" {
+		fmt.Fprintf(w, "%-11s%s\n", "location", e.Location)
 	}
 }
 

@@ -18,10 +18,11 @@ func (f *explainFlags) addQuestion(fs *pflag.FlagSet) {
 	fs.StringVar(&q.Method, "method", "", "method of the request (GET)")
 	fs.StringVar(&q.Path, "path", "", "path of the request, and its query, as they are sent (the URL's)")
 	fs.StringArrayVar(&q.Headers, "header", nil, "header of the request, NAME=VALUE; repeat it")
-	fs.StringVar(&q.Address, "address", "", "address of the workload, where AuthorizationPolicies ask for it")
+	fs.StringVar(&q.Address, "address", "", "address of the workload, or, with --gateway, of the client, where AuthorizationPolicies ask for it")
 	fs.StringVar(&q.To, "to", "", "NAMESPACE/WORKLOAD[?label=value&…] whose pod it comes to")
 	fs.BoolVar(&q.Plaintext, "plaintext", false, "with --to: it does not come by mutual TLS of the mesh")
-	fs.StringArrayVar(&q.Claims, "claim", nil, "with --to: claim of the request's token, NAME=VALUE; repeat it, with iss")
+	fs.StringArrayVar(&q.Claims, "claim", nil, "with --to or --gateway: claim of the request's token, NAME=VALUE; repeat it, with iss")
+	fs.StringVar(&q.Gateway, "gateway", "", "NAMESPACE/NAME[?label=value&…] of an ingress gateway, to which somebody outside of the mesh sends it")
 	fs.StringVar(&q.At, "at", "", "when, like 2030-12-31T00:00:00Z (now)")
 }
 

@@ -46,6 +46,9 @@ func (f *explainFlags) readObjects(ctx context.Context, access *clusterAccess, e
 		return nil, nil, err
 	}
 	for _, finding := range findings {
+		if finding.Severity == admission.Error && finding.Key.Kind == config.KindSecret { // which whoever asks may not read
+			f.question.Secrets = registry.SecretsUnseen
+		}
 		switch {
 		case finding.Severity != admission.Error:
 		case finding.Key.Name == "": // of what cannot be read, nobody knows what it would decide

@@ -66,11 +66,44 @@ spec:
   - {from: [{source: {requestPrincipals: ["https://issuer.example/anna"]}}]}
 `
 
+const entered = `apiVersion: v1
+kind: Service
+metadata: {name: door-sallyport, namespace: shop}
+spec: {clusterIP: 10.96.0.8, selector: {gateway.networking.k8s.io/gateway-name: door}, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: pay, namespace: shop}
+spec: {clusterIP: 10.96.0.9, selector: {app: pay}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: pay-1, namespace: shop, labels: {app: pay}}
+spec: {serviceAccountName: pay, containers: []}
+status: {phase: Running, podIP: 10.4.0.5}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: door, namespace: shop}
+spec: {gatewayClassName: sallyport, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: pay, namespace: shop}
+spec:
+  parentRefs: [{name: door}]
+  hostnames: [pay.example.com]
+  rules:
+  - backendRefs: [{name: pay, port: 80}]
+  - matches: [{path: {type: PathPrefix, value: /old}}]
+    filters: [{type: RequestRedirect, requestRedirect: {hostname: new.example.com, statusCode: 301}}]
+`
+
 func TestExplain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
 		"mesh/e.yaml": explained, "broken/e.yaml": explained, "broken/b.yaml": "a: [", "only.yaml": "outboundTrafficPolicy: {mode: REGISTRY_ONLY}", "wrong.yaml": "rootNamspace: x",
-		"empty/notes.txt": "", "meshed/m.yaml": meshed,
+		"empty/notes.txt": "", "meshed/m.yaml": meshed, "entered/m.yaml": entered,
 	} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
@@ -119,6 +152,16 @@ func TestExplain(t *testing.T) {
 		{"--config-dir meshed --from web/app --claim sub=anna http://pay.shop/", exitUsage, "say the pod with --to"},
 		{"--config-dir meshed --to pay http://pay:8080/", exitUsage, "--to \"pay\": must be NAMESPACE/WORKLOAD"},
 		{"--config-dir meshed --from web/app --plaintext http://pay.shop/", exitUsage, "--plaintext: it is about what comes to a pod"},
+		{"--config-dir entered --gateway shop/door --method POST http://pay.example.com/cart", exitDone, "path       ingress\nserver     Gateway.gateway.networking.k8s.io shop/door (http)\ncluster    outbound|80||pay.shop.svc.cluster.local\ngateway    shop/door-sallyport\ndecided by HTTPRoute shop/pay"},
+		{"--config-dir entered --gateway shop/door http://pay.example.com/cart", exitDone, "\npods       10.4.0.5 at port 8080: allow\n"},
+		{"--config-dir entered --gateway shop/door-sallyport http://pay.example.com/old", exitNo, "answer     301\n"},
+		{"--config-dir entered --gateway shop/door -o json http://other.example.com/", exitNo, "\"status\": 404"},
+		{"--config-dir entered --gateway shop/door --from shop/pay http://pay.example.com/", exitUsage, "is outside of the mesh"},
+		{"--config-dir entered --gateway shop/door --to shop/pay http://pay.example.com/", exitUsage, "is part of the answer"},
+		{"--config-dir entered --gateway shop/nobody http://pay.example.com/", exitUsage, "there is no Gateway of that name"},
+		{"--config-dir entered --gateway shop/door --address x http://pay.example.com/", exitUsage, "--address \"x\""},
+		{"--config-dir entered --gateway shop/door --method POST tcp://pay.example.com:80", exitUsage, "proxies read no requests in tcp"},
+		{"--up mesh --gateway shop/door http://pay.example.com/", exitUsage, "nothing comes in by up"},
 		{"--up mesh --to shop/pay https://external.com", exitUsage, "no pod is behind it"},
 		{"--data mesh https://external.com", exitFailed, "no sallyport up or controller runs with this folder"},
 		{"--data mesh --mesh-config only.yaml https://external.com", exitUsage, "settings of its own"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,10 +18,10 @@ import (
 // errNoWorkload is for a name that nothing has.
 var errNoWorkload = errors.New("there is no pod, deployment, stateful set, daemon set or service account of that name")
 
-// identify gives a workload the labels and the account that its pods have in the cluster. What it has already wins, and where it
+// identify gives a workload the labels and the account that its pods have in the cluster, and, of a pod, its address. What it has already wins, and where it
 // has labels, it need not be there.
 func (a *clusterAccess) identify(ctx context.Context, flag string, w policy.Workload) (policy.Workload, error) {
-	labels, account, err := a.lookUp(ctx, w.Namespace, w.Name)
+	labels, account, address, err := a.lookUp(ctx, w.Namespace, w.Name)
 	switch {
 	case errors.Is(err, errNoWorkload) && len(w.Labels) > 0:
 		return w, nil
@@ -35,15 +36,19 @@ func (a *clusterAccess) identify(ctx context.Context, flag string, w policy.Work
 		}
 	}
 	w.Account = cmp.Or(w.Account, account)
+	if !w.Address.IsValid() {
+		w.Address, _ = netip.ParseAddr(address)
+	}
 	return w, nil
 }
 
-// lookUp tries what may be called so, the narrowest first.
-func (a *clusterAccess) lookUp(ctx context.Context, namespace, name string) (labels map[string]string, account string, err error) {
+// lookUp tries what may be called so, the narrowest first. address is a pod's; "" where it has none, and of others.
+func (a *clusterAccess) lookUp(ctx context.Context, namespace, name string) (labels map[string]string, account, address string, err error) {
 	core, apps, get := a.client.CoreV1(), a.client.AppsV1(), metav1.GetOptions{}
 	for _, try := range []func() (map[string]string, string, error){
 		func() (map[string]string, string, error) {
 			p, err := core.Pods(namespace).Get(ctx, name, get)
+			address = p.Status.PodIP
 			return p.GetLabels(), p.Spec.ServiceAccountName, err
 		},
 		func() (map[string]string, string, error) {
@@ -61,11 +66,11 @@ func (a *clusterAccess) lookUp(ctx context.Context, namespace, name string) (lab
 	} {
 		labels, account, err := try()
 		if !apierrors.IsNotFound(err) {
-			return labels, account, err
+			return labels, account, address, err
 		}
 	}
 	labels, err = a.labelsOfAccount(ctx, namespace, name)
-	return labels, name, err
+	return labels, name, "", err
 }
 
 // labelsOfAccount are those that all pods of a service account have.

@@ -31,6 +31,7 @@ var plays = map[string]string{
 	"routes.md":                         "machine",
 	"ambient.md":                        "cluster",
 	"ask-a-cluster.md":                  "cluster",
+	"ask-about-ingress.md":              "machine",
 	"audit-log.md":                      "machine",
 	"authorize-at-the-gateway.md":       "mesh",
 	"choose-dns-upstreams.md":           "machine",

@@ -20,8 +20,12 @@ func (q Question) Target() (Workload, error) {
 	return w, nil
 }
 
-// Workloads reads who asks, who may be nobody of the mesh where it is said to whose pod it comes, and whose pod that is.
+// Workloads reads who asks, who may be nobody of the mesh where it is said to whose pod it comes, and whose pod that is. At an ingress gateway it is
+// neither.
 func (q Question) Workloads() (from, to Workload, err error) {
+	if q.Gateway != "" {
+		return from, to, nil
+	}
 	if q.To != "" {
 		if to, err = q.Target(); err != nil {
 			return from, to, err
@@ -35,15 +39,18 @@ func (q Question) Workloads() (from, to Workload, err error) {
 }
 
 // Answer explains what happens to what a workload sends; with To, what the pod does about what comes from it, or, without From, from outside of the
-// mesh. from and to are the workloads that are meant.
+// mesh. from and to are the workloads that are meant. With Gateway it is explained what happens to what somebody outside sends there.
 func (q Question) Answer(s *registry.Snapshot, from, to Workload, d Destination) (Explanation, error) {
 	claims, err := claimsOf(q.Claims)
 	if err != nil {
 		return Explanation{}, err
 	}
+	if q.Gateway != "" {
+		return q.answerEntering(s, d, claims)
+	}
 	if q.To == "" {
 		if claims != nil {
-			return Explanation{}, fmt.Errorf("--claim: tokens are read where something comes in: say the pod with --to NAMESPACE/WORKLOAD")
+			return Explanation{}, fmt.Errorf("--claim: tokens are read where something comes in: say the pod with --to NAMESPACE/WORKLOAD, or the ingress gateway with --gateway NAMESPACE/NAME")
 		}
 		v, pods := Whole(s, from, d)
 		return ExplainReached(from, d, v, pods), nil

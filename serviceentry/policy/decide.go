@@ -51,6 +51,12 @@ type Verdict struct {
 	Policies          permit.Set
 	// Authorization is what AuthorizationPolicies say: the gateway's, the waypoint's, or, of what comes in, those of whom it comes to.
 	Authorization Authorization
+	// Server is what takes it at an ingress gateway, and Status what that answers itself, Location being where a redirect leads: 0 where it answers
+	// nothing. Before is what the gateway's own AuthorizationPolicies say, where Authorization is a waypoint's.
+	Server   Server
+	Status   uint32
+	Location string
+	Before   Authorization
 	// Mode is, of what comes to a pod, what the pod takes at the port (registry.MTLSMode).
 	Mode string
 	// end is where in the mesh it goes; nil where that is elsewhere, or nowhere.
@@ -238,7 +244,7 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	}
 	v.tellAsked()
 	if v.Allowed && len(gatewayEndpoints(a.snap, svc.Exit)) == 0 {
-		v.Reason += ", of which no endpoint is known: until one is, requests fail"
+		v.Reason += fmt.Sprintf("; no endpoint of the egress gateway %s is known: until one is, requests fail", svc.Exit)
 	}
 	return v
 }

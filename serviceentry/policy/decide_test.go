@@ -297,7 +297,7 @@ spec: {clusterIP: None, selector: {app: db}, ports: [{name: tcp, port: 6379}]}
 func TestDecideWithoutGateway(t *testing.T) {
 	s := read(t, false, objects)
 	v := policy.Decide(s, from(""), parse(t, "https://elsewhere.test"))
-	if want := "registered; leaves by the egress gateway, of which no endpoint is known: until one is, requests fail"; v.Reason != want || !v.Allowed {
+	if want := "registered; leaves by the egress gateway; no endpoint of the egress gateway shop/own-gateway is known: until one is, requests fail"; v.Reason != want || !v.Allowed {
 		t.Errorf("%+v", v)
 	}
 	if v := policy.Decide(s, from(""), parse(t, "https://exact.test")); v.Reason != "registered; leaves by the egress gateway" {

@@ -22,6 +22,12 @@ type Explanation struct {
 	WouldDeny *DecidedBy `json:"wouldDeny,omitempty"`
 	// Authorization are the rules of AuthorizationPolicies that the gateway, the waypoint or the pod asks, in order.
 	Authorization []PolicyStep `json:"authorization,omitempty"`
+	// Server is what takes it at an ingress gateway, and TLS what becomes of TLS there, as Istio calls it. Status is what the gateway answers itself, and
+	// Location where a redirect leads.
+	Server   *DecidedBy `json:"server,omitempty"`
+	TLS      string     `json:"tls,omitempty"`
+	Status   uint32     `json:"status,omitempty"`
+	Location string     `json:"location,omitempty"`
 	// Mode is what the pod takes at the port, of what comes to one: PERMISSIVE, STRICT or DISABLE.
 	Mode string `json:"mode,omitempty"`
 	// Pods are what the pods say that it comes to, of a service of the mesh: those together that say the same.
@@ -78,7 +84,12 @@ func Explain(from Workload, d Destination, v Verdict) Explanation {
 		Verdict: verdictWord(v.Allowed), Path: v.Path, Cluster: v.Cluster, Reason: v.Reason, Mode: v.Mode,
 		DecidedBy:  objectOf(v.DecidedBy),
 		Suggestion: Suggestion(from, d, v),
-		Policies:   policySteps(v), Authorization: v.Authorization.steps(levelOf(v)),
+		Policies:   policySteps(v), Authorization: append(v.Before.steps(levelGateway), v.Authorization.steps(levelOf(v))...),
+		TLS: v.Server.TLS, Status: v.Status, Location: v.Location,
+	}
+	if v.Server.Kind != "" {
+		server := objectOf(v.Server.Object)
+		e.Server = &server
 	}
 	if w := v.Authorization.WouldDeny; w != nil {
 		e.WouldDeny = &DecidedBy{string(w.Policy.Key.Kind), w.Policy.Key.Namespace, w.Policy.Key.Name, w.RuleName()}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // Question is what somebody asks, as text: of which workload, and about which request.
@@ -19,18 +21,21 @@ type Question struct {
 	To                         string   // the pod that it comes to; "" asks what happens on the way out of the workload
 	Plaintext                  bool     // with To: it does not come by mutual TLS
 	Claims                     []string // NAME=VALUE, of the request's token
+	Gateway                    string   // the ingress gateway to which somebody outside sends it; "" asks about what workloads send
+	// Secrets is whether it is known which Secrets there are; it is whoever answers who knows, and no part of Values.
+	Secrets registry.SecretsAt
 }
 
 // Values writes it for a query.
 func (q Question) Values() url.Values {
-	return url.Values{"url": {q.URL}, "from": {q.From}, "account": {q.Account}, "method": {q.Method}, "path": {q.Path}, "header": q.Headers, "at": {q.At}, "address": {q.Address}, "to": {q.To}, "plaintext": {strconv.FormatBool(q.Plaintext)}, "claim": q.Claims}
+	return url.Values{"url": {q.URL}, "from": {q.From}, "account": {q.Account}, "method": {q.Method}, "path": {q.Path}, "header": q.Headers, "at": {q.At}, "address": {q.Address}, "to": {q.To}, "plaintext": {strconv.FormatBool(q.Plaintext)}, "claim": q.Claims, "gateway": {q.Gateway}}
 }
 
 // QuestionOf reads a query.
 func QuestionOf(v url.Values) Question {
 	return Question{
 		URL: v.Get("url"), From: v.Get("from"), Account: v.Get("account"), Method: v.Get("method"), Path: v.Get("path"), Headers: v["header"], At: v.Get("at"), Address: v.Get("address"),
-		To: v.Get("to"), Plaintext: v.Get("plaintext") == "true", Claims: v["claim"],
+		To: v.Get("to"), Plaintext: v.Get("plaintext") == "true", Claims: v["claim"], Gateway: v.Get("gateway"),
 	}
 }
 
@@ -56,7 +61,7 @@ func (q Question) Destination() (Destination, error) {
 		return d, err
 	}
 	if q.Method != "" || q.Path != "" || len(q.Headers) > 0 {
-		if d.Scheme != HTTP {
+		if d.Scheme != HTTP && (q.Gateway == "" || d.Scheme != HTTPS) {
 			return d, fmt.Errorf("--method, --path and --header: proxies read no requests in %s; ask for an http:// URL", d.Scheme)
 		}
 	}

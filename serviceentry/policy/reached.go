@@ -12,12 +12,14 @@ import (
 
 // end is where something goes in the mesh.
 type end struct {
-	asking                         // of whoever connects to the pods: the workload, or a waypoint
-	front   *resolve.WaypointProxy // that; nil of the workload
-	service *registry.Service
-	port    registry.Port
-	subset  string
-	shown   resolve.Shown
+	asking                           // of whoever connects to the pods: the workload, a waypoint, or an ingress gateway
+	front     *resolve.WaypointProxy // that; nil of others
+	entry     *resolve.IngressTarget // likewise: the host as an ingress gateway has it
+	untouched bool                   // TLS that an ingress gateway passes goes on as it is
+	service   *registry.Service
+	port      registry.Port
+	subset    string
+	shown     resolve.Shown
 }
 
 // Reached is what pods say to what comes to them, all of them alike.
@@ -36,7 +38,10 @@ const mostReached = 1000
 
 // Whole is Decide, and what the pods say to which it goes: where all of them refuse it, nobody gets it.
 func Whole(s *registry.Snapshot, w Workload, d Destination) (Verdict, []Reached) {
-	v := Decide(s, w, d)
+	return Decide(s, w, d).whole()
+}
+
+func (v Verdict) whole() (Verdict, []Reached) {
 	if !v.Allowed || v.end == nil {
 		return v, nil
 	}
@@ -63,19 +68,8 @@ func Whole(s *registry.Snapshot, w Workload, d Destination) (Verdict, []Reached)
 
 // reached asks the pods, and puts together those that say the same.
 func (e *end) reached() (out []Reached) {
-	host, list := e.host(), e.snap.EndpointsOf(e.service)
-	if e.front != nil {
-		list = registry.ByWaypoint(list)
-	}
-	for _, part := range host.Rule.Parts() {
-		if part.Name == e.subset {
-			list = part.Of(list)
-		}
-	}
-	if len(list) > mostReached {
-		list = list[:mostReached]
-	}
-	for i := range list {
+	host, list := e.host(), e.endpoints()
+	for i := range list[:min(len(list), mostReached)] {
 		r := e.at(&host, &list[i])
 		same := slices.IndexFunc(out, func(o Reached) bool {
 			return o.Allowed == r.Allowed && o.DecidedBy == r.DecidedBy && o.Reason == r.Reason && o.Port == r.Port && o.Mutual == r.Mutual && o.Proxied == r.Proxied && o.Unknown == r.Unknown
@@ -89,15 +83,54 @@ func (e *end) reached() (out []Reached) {
 	return out
 }
 
+// endpoints are those that may be connected to.
+func (e *end) endpoints() []registry.Endpoint {
+	list := e.snap.EndpointsOf(e.service)
+	if e.front != nil {
+		list = registry.ByWaypoint(list)
+	}
+	if e.entry != nil {
+		list = e.entry.Connectable(list)
+	}
+	host := e.host()
+	for _, part := range host.Rule.Parts() {
+		if part.Name == e.subset {
+			return part.Of(list)
+		}
+	}
+	return list
+}
+
 // host is the service as whoever connects to its pods has it.
 func (e *end) host() resolve.SidecarHost {
-	if e.front != nil {
+	switch {
+	case e.front != nil:
 		return e.front.Reaching(e.service)
-	}
-	if e.ambient() {
+	case e.entry != nil:
+		return resolve.SidecarHost{Service: e.service, Rule: e.entry.Rule, Far: e.entry.Far, MeshTLS: e.entry.MeshTLS}
+	case e.ambient():
 		return e.Reached(e.service).MutualWhereAsked()
+	default:
+		return e.Reached(e.service)
 	}
-	return e.Reached(e.service)
+}
+
+// mutual says whether the pods are spoken to by mutual TLS of the mesh.
+func (e *end) mutual(host *resolve.SidecarHost) resolve.Mutual {
+	switch {
+	case e.untouched:
+		return resolve.MutualNever
+	case e.entry != nil:
+		return e.entry.Mutual(e.port)
+	default:
+		return host.Mutual(e.port)
+	}
+}
+
+// wrapped says whether what goes to the pods is in TLS as a DestinationRule, or a BackendTLSPolicy, says, which is the app's own there.
+func (e *end) wrapped(host *resolve.SidecarHost) (*registry.TLSSettings, bool) {
+	tls := host.Rule.TLSFor(e.port.Number)
+	return tls, !e.untouched && tls != nil && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual)
 }
 
 func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) Reached {
@@ -114,7 +147,7 @@ func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) Reached {
 		r.Reason = "no proxy of the mesh is known to stand before it (label security.istio.io/tlsMode: istio), so nobody asks"
 		return r
 	}
-	switch host.Mutual(e.port) {
+	switch e.mutual(host) {
 	case resolve.MutualAlways:
 		r.Mutual = true
 	case resolve.MutualByEach:
@@ -128,7 +161,13 @@ func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) Reached {
 	if r.Mutual {
 		comes.Client, comes.SNI = ClientOf(e.snap, e.workload.Namespace, e.account()), resolve.SNI(e.port.Number, e.subset, e.service.Host)
 	}
+	if tls, is := e.wrapped(host); is && !r.Mutual {
+		comes.Kind, comes.SNI = resolve.TLSConnections, tls.SNI
+	}
 	r.Verdict = Arrive(e.snap, comes)
+	if e.entry != nil && r.Authorization.AddressUnknown {
+		r.Reason = strings.TrimSuffix(r.Reason, addressUnknown) + "; a rule asks for the client's address, which is that of one of the gateway's pods"
+	}
 	if e.front != nil && r.Authorization.AddressUnknown {
 		r.Reason = strings.TrimSuffix(r.Reason, addressUnknown) + "; a rule asks for the client's address, which is that of one of the waypoint's pods"
 	}

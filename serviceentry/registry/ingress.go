@@ -299,12 +299,7 @@ func (s *Snapshot) open(i Ingress) *Opened {
 		}
 	}
 	slices.SortFunc(list, (*Gateway).before)
-	var services []*KubeService
-	for _, ref := range i.Services() {
-		if k, ok := s.KubeService(ref); ok {
-			services = append(services, k)
-		}
-	}
+	services := s.ingressServices(i)
 	o := &Opened{of: map[string][]*OpenedServer{}}
 	ports := map[openedPort]*portTaken{}
 	for _, g := range list {
@@ -317,6 +312,16 @@ func (s *Snapshot) open(i Ingress) *Opened {
 		}
 	}
 	return o
+}
+
+// ingressServices are the gateway's Services, as far as there are any.
+func (s *Snapshot) ingressServices(i Ingress) (out []*KubeService) {
+	for _, ref := range i.Services() {
+		if k, ok := s.KubeService(ref); ok {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // openedPort is a port where something comes in: by UDP, or by TCP.

@@ -30,7 +30,7 @@ func (a Ingress) datagrams(routes []Route) (out []Datagrams) {
 		i := slices.IndexFunc(out, func(d Datagrams) bool { return d.Service.Host == t.Service.Host && d.Port.Number == t.Port.Number })
 		if i < 0 {
 			i = len(out)
-			out, weights = append(out, Datagrams{IngressTarget: a.target(*t.Reach), Port: t.Port}), append(weights, 0)
+			out, weights = append(out, Datagrams{IngressTarget: a.target(*t.Reach, nil), Port: t.Port}), append(weights, 0)
 		}
 		weights[i] += uint64(t.Weight)
 		out[i].Sessions = uint32(max(uint64(a.Sessions)*weights[i]/max(sum, 1), 1))

@@ -53,11 +53,8 @@ func (a Ingress) Servers() (out []IngressServer) {
 			continue
 		}
 		s := IngressServer{
-			Gateway: o.Gateway.Key, Revision: o.Gateway.Revision, Field: fmt.Sprintf("spec.servers[%d]", o.Index),
+			Gateway: o.Gateway.Key, Revision: o.Gateway.Revision, Field: fieldOf(o),
 			Listen: o.Listen, Serves: o.Serves, Table: tableOf(o), TLS: o.TLS,
-		}
-		if _, listener, of := gatewayapi.ParseRef(o.Ref); of { // by its name, which stays where others come and go
-			s.Field = listener
 		}
 		for _, f := range o.Hosts {
 			if !slices.Contains(s.Hosts, f.Host) {
@@ -72,6 +69,14 @@ func (a Ingress) Servers() (out []IngressServer) {
 	return out
 }
 
+// fieldOf is where a server is written in its Gateway: of a listener its name, which stays where others come and go.
+func fieldOf(o *registry.OpenedServer) string {
+	if _, listener, of := gatewayapi.ParseRef(o.Ref); of {
+		return listener
+	}
+	return fmt.Sprintf("spec.servers[%d]", o.Index)
+}
+
 // give finds what a server needs of Secrets, which are the gateway's own namespace's, or says what is missing.
 func (a Ingress) give(s *IngressServer) string {
 	if a.secrets == registry.NoSecrets {
@@ -84,6 +89,7 @@ func (a Ingress) give(s *IngressServer) string {
 		}
 		c, problem := a.snap.Credential(ref)
 		switch {
+		case a.secrets == registry.SecretsUnseen:
 		case c == nil:
 			return problem
 		case len(c.Key) == 0:
@@ -103,6 +109,7 @@ func (a Ingress) give(s *IngressServer) string {
 	}
 	c, problem := a.snap.Credential(ref)
 	switch {
+	case a.secrets == registry.SecretsUnseen:
 	case c == nil:
 		return problem
 	case len(c.Roots) == 0:

@@ -3,10 +3,12 @@ package resolve
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/route"
@@ -23,7 +25,8 @@ func (a Ingress) end(v *registry.VirtualService, host string) IngressEnd {
 	if why, fix := a.unfit(svc); why != "" {
 		return IngressEnd{Closed: why, Fix: fix}
 	}
-	return IngressEnd{Reach: a.reach(svc)}
+	r, _ := a.reach(svc)
+	return IngressEnd{Reach: r}
 }
 
 // unfit says why an ingress gateway does not lead to a registration, and what to do.
@@ -44,17 +47,18 @@ func (a Ingress) unfit(svc *registry.Service) (why, fix string) {
 	return "", ""
 }
 
-func (a Ingress) reach(svc *registry.Service) Reach {
+// reach is how the gateway reaches a Service: by its waypoint, which is nil of one without, or straight.
+func (a Ingress) reach(svc *registry.Service) (Reach, *Front) {
 	if front, why := a.front(svc); front != nil {
 		r := Reach{Service: svc, Fronted: true}
 		if why != nil {
 			r.Far.Closed = closed(svc, *why)
 		}
-		return r
+		return r, front
 	}
 	r := Reach{Service: svc, Rule: a.snap.SecuredRule(svc, a.snap.Rule(svc, a.Namespace, "").ForRequests(svc), a.shows())}
 	r.Far = a.snap.FarEnd(svc, r.Rule, registry.Place{Kind: registry.AtGateway, Namespace: a.Namespace, Secrets: a.secrets})
-	return r
+	return r, nil
 }
 
 // front is the waypoint by which the gateway goes to a Service that asks for it, nil without one, and why nothing goes there, where nothing does. What rules
@@ -201,12 +205,12 @@ func (a Ingress) Target(host string) (IngressTarget, bool) {
 	if why, _ := a.unfit(svc); why != "" {
 		return IngressTarget{}, false
 	}
-	return a.target(a.reach(svc)), true
+	r, front := a.reach(svc)
+	return a.target(r, front), true
 }
 
-func (a Ingress) target(r Reach) IngressTarget {
-	t := IngressTarget{Reach: r, Untouched: a.snap.LedUntouched(r.Service.Host), Datagrams: a.snap.LedByDatagrams(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.Refused(), Near: a.near.For(registry.End{Service: r.Service, Rule: r.Rule})}
-	t.Front, _ = a.front(r.Service)
+func (a Ingress) target(r Reach, front *Front) IngressTarget {
+	t := IngressTarget{Reach: r, Front: front, Untouched: a.snap.LedUntouched(r.Service.Host), Datagrams: a.snap.LedByDatagrams(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.Refused(), Near: a.near.For(registry.End{Service: r.Service, Rule: r.Rule})}
 	if a.secrets != registry.NoSecrets { // who came without proof of who it is has no certificate to show
 		t.MeshTLS = meshTLS(a.snap, r.Service)
 	}
@@ -215,3 +219,15 @@ func (a Ingress) target(r Reach) IngressTarget {
 
 // Refused are the addresses that the gateway does not connect to, whoever writes them into an EndpointSlice.
 func (a Ingress) Refused() []netip.Addr { return a.snap.RefusedAt(a.Ingress) }
+
+// Connectable leaves endpoints out that a gateway does not connect to, whoever writes them: its own host, its own pods, and the mesh's other doors.
+func (t *IngressTarget) Connectable(list []registry.Endpoint) []registry.Endpoint {
+	return slices.DeleteFunc(slices.Clone(list), func(e registry.Endpoint) bool {
+		addr, err := netip.ParseAddr(e.Address)
+		if err != nil {
+			return true
+		}
+		_, own := slices.BinarySearchFunc(t.Refused, addr.WithZone("").Unmap(), netip.Addr.Compare)
+		return own || inside.OwnHost(addr) || addr.IsLinkLocalUnicast() || addr.IsMulticast()
+	})
+}

@@ -28,6 +28,7 @@ func (a Ingress) Passed(host string) (IngressPassed, bool) {
 	if why, _ := a.unfit(svc); why != "" {
 		return p, false
 	}
-	p.IngressTarget = a.target(a.reach(svc))
+	r, front := a.reach(svc)
+	p.IngressTarget = a.target(r, front)
 	return p, true
 }

@@ -326,7 +326,7 @@ func replacePath(p *gatewayv1.HTTPPathModifier, m *HTTPMatch) *RegexRewrite {
 		if p.ReplaceFullPath == nil {
 			return nil
 		}
-		return &RegexRewrite{Match: `^/.*$`, Rewrite: plain("/" + strings.TrimLeft(*p.ReplaceFullPath, "/"))}
+		return regexRewrite(`^/.*$`, plain("/"+strings.TrimLeft(*p.ReplaceFullPath, "/")))
 	}
 	if p.ReplacePrefixMatch == nil {
 		return nil
@@ -334,12 +334,12 @@ func replacePath(p *gatewayv1.HTTPPathModifier, m *HTTPMatch) *RegexRewrite {
 	with := strings.Trim(*p.ReplacePrefixMatch, "/")
 	prefix := "^" + regexp.QuoteMeta(elements(m))
 	if with == "" {
-		return &RegexRewrite{Match: prefix + "/*", Rewrite: "/"}
+		return regexRewrite(prefix+"/*", "/")
 	}
 	if elements(m) == "" { // of "/" nothing is taken away
-		return &RegexRewrite{Match: `^/`, Rewrite: plain("/" + with + "/")}
+		return regexRewrite(`^/`, plain("/"+with+"/"))
 	}
-	return &RegexRewrite{Match: prefix, Rewrite: plain("/" + with)}
+	return regexRewrite(prefix, plain("/"+with))
 }
 
 func gatewayRewrite(f *gatewayv1.HTTPURLRewriteFilter, m *HTTPMatch) *Rewrite {

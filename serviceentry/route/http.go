@@ -119,6 +119,11 @@ func NewRegexRewrite(match, rewrite string) *RegexRewrite {
 	if CheckRegex(match) != nil {
 		return nil
 	}
+	return regexRewrite(match, rewrite)
+}
+
+// regexRewrite is one of an expression that is known to be one.
+func regexRewrite(match, rewrite string) *RegexRewrite {
 	return &RegexRewrite{match, rewrite, regexp.MustCompile(latin1(match))}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 func TestSent(t *testing.T) {
@@ -20,6 +21,7 @@ func TestSent(t *testing.T) {
 		{"any", &Rewrite{URI: "/z/"}, &HTTPMatch{}, "/a/b", "/z/a/b"},
 		{"expression", &Rewrite{Regex: NewRegexRewrite("/(.)/(.*)", `/\2/\1$`)}, &HTTPMatch{}, "/a/b", "/b/a$"},
 		{"host alone", &Rewrite{Authority: "x.test"}, &HTTPMatch{}, "/a/b", "/a/b"},
+		{"of the Gateway API", &Rewrite{Regex: replacePath(&gatewayv1.HTTPPathModifier{Type: gatewayv1.FullPathHTTPPathModifier, ReplaceFullPath: new("/whole")}, nil)}, &HTTPMatch{}, "/a/b?q", "/whole?q"},
 	} {
 		h := &HTTP{Rewrite: x.rewrite}
 		if got := h.Sent(x.match, 0, Request{Path: x.path}).Path; got != x.want {

@@ -40,7 +40,7 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInp
 	}
 	in := egressgateway.Inputs{
 		Hosts:  hosts,
-		Listen: cmp.Or(c.Port, defaultListenPort), Forward: c.Forward, Verified: c.Kind == Gateway, Trust: envoy.TrustsOf(s.Mesh),
+		Listen: cmp.Or(c.Port, registry.DefaultTunnelPort), Forward: c.Forward, Verified: c.Kind == Gateway, Trust: envoy.TrustsOf(s.Mesh),
 		Policy: meshPolicy(s), IPv6: c.IPv6, OnDemand: c.OnDemand, Rest: exitRest(s, c.Kind == Gateway), Secrets: materials(s, u), Kept: policiesKept(s),
 	}
 	if c.Kind == Gateway {
@@ -123,12 +123,12 @@ func rangesAt(u uses, port uint32, owner func(hosts []string) string) []part.Ran
 // endpoints: what should leave by it stays in.
 func gatewayAt(s *registry.Snapshot, to part.Leg, near registry.Near) outbound.Gateway {
 	ref := to.Ref
-	g := outbound.Gateway{Leg: to, Port: registry.Port{Number: registry.GatewayPort, TargetPort: defaultListenPort}}
+	g := outbound.Gateway{Leg: to, Port: registry.Port{Number: registry.GatewayPort, TargetPort: registry.DefaultTunnelPort}}
 	if svc := s.GatewayService(ref); svc != nil {
 		if p, ok := svc.Port(registry.GatewayPort); ok {
 			g.Port, g.Endpoints = p, near.Here(s.EndpointsOf(svc))
 			if !p.Explicit {
-				g.Port.TargetPort = defaultListenPort
+				g.Port.TargetPort = registry.DefaultTunnelPort
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package translate
 import (
 	"cmp"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
@@ -116,10 +115,10 @@ func classify(s *registry.Snapshot, n Node) Class {
 	}
 	if n.IsRouter() {
 		c.Kind, c.OnDemand = Gateway, n.OnDemand
-		if k := exitService(s, n); k != nil {
-			c.Gateway, c.Port = k.Ref, listenPort(k)
+		if k := s.ExitService(n.Namespace, n.Labels); k != nil {
+			c.Gateway, c.Port = k.Ref, k.TunnelPort()
 		}
-		if who, is := n.ingress(s, c.Gateway); is {
+		if who, is := n.ingress(s); is {
 			return Class{Kind: Ingress, Ingress: who, IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: c.Network, Client: c.Client}
 		}
 		return c
@@ -148,46 +147,7 @@ func (n Node) fetches(s *registry.Snapshot) bool {
 	}
 }
 
-// exitService picks, of the services that select the pod, the one that the mesh names as its default gateway,
-// else the first that has port 443.
-func exitService(s *registry.Snapshot, n Node) *registry.KubeService {
-	list := s.GatewaysOf(n.Namespace, n.Labels)
-	def := registry.Ref(s.Mesh.DefaultGateway)
-	i := slices.IndexFunc(list, func(k *registry.KubeService) bool { return k.Ref == def })
-	if i < 0 {
-		i = slices.IndexFunc(list, func(k *registry.KubeService) bool { return listenPort(k) != 0 })
-	}
-	if i < 0 {
-		return nil
-	}
-	return list[i]
-}
-
-// ingressService is the Service that says where an ingress gateway's pods listen: the one that an egress gateway's would be, else the
-// first that selects them.
-func ingressService(s *registry.Snapshot, n Node, exit registry.Ref) registry.Ref {
-	if list := s.GatewaysOf(n.Namespace, n.Labels); exit.IsZero() && len(list) > 0 {
-		return list[0].Ref
-	}
-	return exit
-}
-
-// ingress is what a router is by which others come into the mesh; false of others. exit is what exitService gives for it.
-func (n Node) ingress(s *registry.Snapshot, exit registry.Ref) (registry.Ingress, bool) {
-	return s.IngressFor(n.Namespace, n.Labels, ingressService(s, n, exit), n.Sessions)
-}
-
-// defaultListenPort is where a gateway listens when its service names the target port instead of numbering it.
-const defaultListenPort = 8443
-
-func listenPort(k *registry.KubeService) uint32 {
-	for _, p := range k.Ports {
-		if p.Number == registry.GatewayPort {
-			if !p.Explicit {
-				return defaultListenPort
-			}
-			return cmp.Or(p.TargetPort, defaultListenPort)
-		}
-	}
-	return 0
+// ingress is what a router is by which others come into the mesh; false of others.
+func (n Node) ingress(s *registry.Snapshot) (registry.Ingress, bool) {
+	return s.IngressOf(n.Namespace, n.Labels, n.Sessions)
 }

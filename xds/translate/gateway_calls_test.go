@@ -50,6 +50,12 @@ func TestGatewayCalls(t *testing.T) {
 // gateway is the Envoy of the ingress gateway's pod; a file may say which one (proxy).
 func (w world) gateway(t *testing.T, file string) *interpret.Proxy {
 	t.Helper()
+	_, p := w.envoys(newDecoder()).node(gatewayNode(t, file), "")
+	return p
+}
+
+func gatewayNode(t *testing.T, file string) translate.Node {
+	t.Helper()
 	n := translate.Node{ID: "router~10.244.0.2~gw.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Labels: map[string]string{"istio": "ingressgateway"}}
 	a, err := txtar.ParseFile(file)
 	if err != nil {
@@ -62,9 +68,7 @@ func (w world) gateway(t *testing.T, file string) *interpret.Proxy {
 			}
 		}
 	}
-	e := w.envoys(newDecoder())
-	_, p := e.node(n, "")
-	return p
+	return n
 }
 
 func readCall(t *testing.T, line string) (c interpret.Connection, want string) {

@@ -23,7 +23,10 @@ func (p *plane) explain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := p.snapshot.Load()
-	if ns := p.cfg.ForwardFor; ns != "" {
+	if ns := p.cfg.ForwardFor; ns != "" && question.Gateway != "" {
+		http.Error(w, "--gateway: nothing comes in by up; leave it out", http.StatusBadRequest)
+		return
+	} else if ns != "" {
 		answer(w, policy.Explain(policy.Workload{Namespace: ns}, d, policy.DecideForward(s, ns, d)))
 		return
 	}

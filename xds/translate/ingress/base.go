@@ -106,7 +106,7 @@ func (p port) listener(in Inputs) *listenerv3.Listener {
 	default:
 		l.ListenerFilters = append(l.ListenerFilters, envoy.InspectTLS())
 		for _, s := range p.servers {
-			l.FilterChains = append(l.FilterChains, tlsChain(s, in.Mesh))
+			l.FilterChains = append(l.FilterChains, tlsChains(s, in.Mesh)...)
 		}
 		envoy.SpeakWithin(l)
 		// what names nobody's host, or is no TLS, ends here, and is told
@@ -118,6 +118,19 @@ func (p port) listener(in Inputs) *listenerv3.Listener {
 		envoy.SpeakWithin(l)
 	}
 	return l
+}
+
+// tlsChains are the chains of a server: of one that has names of its own beside "*" two, since a chain for all names is no other's rival for any.
+func tlsChains(s resolve.IngressServer, m mesh.Ingress) []*listenerv3.FilterChain {
+	names := slices.DeleteFunc(slices.Clone(s.Hosts), func(h string) bool { return h == "*" })
+	if len(names) == 0 || len(names) == len(s.Hosts) {
+		return []*listenerv3.FilterChain{tlsChain(s, m)}
+	}
+	all := s
+	s.Hosts, all.Hosts = names, []string{"*"}
+	named := tlsChain(s, m)
+	named.Name += "/names"
+	return []*listenerv3.FilterChain{tlsChain(all, m), named}
 }
 
 // tlsChain takes the TLS of a server's names. Gateway objects change seldom: a chain that comes or goes drains no other's connections.

@@ -66,7 +66,7 @@ func (p *Passed) each(do func(port registry.Port, s registry.Subset, name string
 // taking are the endpoints in the gateway's own network that take mutual TLS: what comes for others does not go round once more.
 func (p *Passed) taking(list []registry.Endpoint, port registry.Port) []registry.Endpoint {
 	t := Target{IngressTarget: p.IngressTarget}
-	list = slices.DeleteFunc(p.Near.Own(t.reached(list)), func(e registry.Endpoint) bool { return !e.Meshed(e.PortOf(port)) })
+	list = slices.DeleteFunc(p.Near.Own(t.Connectable(list)), func(e registry.Endpoint) bool { return !e.Meshed(e.PortOf(port)) })
 	for i := range list { // TLS passes as it is
 		list[i].Proxied = false
 	}

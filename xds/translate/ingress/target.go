@@ -1,10 +1,8 @@
 package ingress
 
 import (
-	"net/netip"
 	"slices"
 
-	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
@@ -45,7 +43,7 @@ func (t *Target) Part() *part.Part {
 // toWaypoint is how the host's waypoint is reached, by the ports that are open.
 func (t *Target) toWaypoint() (out []*resource.Resource) {
 	front := *t.Front
-	front.Endpoints = t.reached(front.Endpoints)
+	front.Endpoints = t.Connectable(front.Endpoints)
 	for _, port := range t.ports() {
 		out = append(out, farend.ToWaypoint(&front, t.Service, port, t.Trust, t.Connect, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(t.Service.SourceOf(port))))...)
 	}
@@ -94,7 +92,7 @@ func (t *Target) cluster(port registry.Port, s registry.Subset) []*resource.Reso
 func (t *Target) made(name string, port registry.Port, s registry.Subset, tls *registry.TLSSettings, mutual farend.Mutual) []*resource.Resource {
 	svc := *t.Service
 	svc.Resolution = registry.Static // of a headless Service too: the client chose no pod
-	svc.Endpoints = t.reached(farend.Reachable(svc.Endpoints, t.Far))
+	svc.Endpoints = t.Connectable(farend.Reachable(svc.Endpoints, t.Far))
 	part := farend.Within(&svc, s)
 	way := t.way(port, s)
 	way.Mutual = mutual
@@ -112,7 +110,7 @@ func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 	if !t.Service.Tabled() || t.Front != nil {
 		return nil
 	}
-	list = t.reached(list)
+	list = t.Connectable(list)
 	for _, port := range t.ports() {
 		for _, s := range t.Rule.Parts() {
 			way := t.way(port, s)
@@ -131,17 +129,4 @@ func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 		}
 	}
 	return out
-}
-
-// reached leaves addresses out that a gateway does not connect to, whoever writes them: its own host, its own pods, and the mesh's
-// other doors.
-func (t *Target) reached(list []registry.Endpoint) []registry.Endpoint {
-	return slices.DeleteFunc(slices.Clone(list), func(e registry.Endpoint) bool {
-		addr, err := netip.ParseAddr(e.Address)
-		if err != nil {
-			return true
-		}
-		_, own := slices.BinarySearchFunc(t.Refused, addr.WithZone("").Unmap(), netip.Addr.Compare)
-		return own || inside.OwnHost(addr) || addr.IsLinkLocalUnicast() || addr.IsMulticast()
-	})
 }

@@ -32,6 +32,7 @@ func (n *conn) http(m *hcmv3.HttpConnectionManager) {
 		n.close("what came is no HTTP")
 		return
 	}
+	n.trusts = m.XffNumTrustedHops
 	r := &stream{scope: &scope{conn: n, request: n.bytes.Request.clone(), state: n.state.within(), metadata: map[string]map[string]string{}}, hcm: m}
 	if r.table = n.tableOf(m); r.table == nil {
 		r.reply(404, "route_not_found", "NR")

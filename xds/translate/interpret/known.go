@@ -162,6 +162,7 @@ var knownClusters = map[string]fields{
 var knownMatchers = map[string]fields{
 	"envoy.extensions.matching.common_inputs.network.v3.DestinationPortInput":             set("", ""),
 	"envoy.extensions.matching.common_inputs.network.v3.DirectSourceIPInput":              set("", ""),
+	"envoy.extensions.matching.common_inputs.network.v3.SourceIPInput":                    set("", ""),
 	"envoy.extensions.matching.common_inputs.network.v3.ServerNameInput":                  set("", ""),
 	"envoy.type.matcher.v3.StringMatcher":                                                 set("exact prefix suffix contains safe_regex ignore_case", ""),
 	"envoy.type.matcher.v3.RegexMatcher":                                                  set("regex", "google_re2"),

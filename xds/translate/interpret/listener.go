@@ -27,6 +27,7 @@ type conn struct {
 	redirected bool                         // by iptables
 	restored   bool                         // to is the original destination, and the proxy knows
 	looked     bool                         // its name was looked up
+	trusts     uint32                       // how many proxies in front are believed about the client
 }
 
 // accept finds the listener that takes a connection from outside of the proxy.

@@ -79,6 +79,9 @@ func (r *stream) findRoute() {
 		r.step("no virtual host of table %s for %s", r.table.config.Name, r.request.Authority)
 		return
 	}
+	if r.vhost.RequireTls == routev3.VirtualHost_ALL && !r.shaken {
+		return // it has the route that redirects, of which no filter reads anything
+	}
 	for _, route := range r.vhost.Routes {
 		if r.matches(route.Match) {
 			r.route = route

@@ -191,6 +191,11 @@ func (s *scope) inputOf(in proto.Message) (string, bool) {
 		return s.sni, s.sni != ""
 	case *networkv3.DirectSourceIPInput:
 		return s.from.Addr().String(), s.from.IsValid()
+	case *networkv3.SourceIPInput:
+		if s.trusts > 0 {
+			unknown("the address of a client behind proxies that are trusted")
+		}
+		return s.from.Addr().String(), s.from.IsValid()
 	case *sslv3.UriSanInput:
 		return strings.Join(s.peer, ","), len(s.peer) > 0
 	default:
