@@ -67,7 +67,8 @@ const (
 	filesAtOnce = 6        // downloads; who reads one slowly keeps others from one of them, and from no page
 	filesEach   = 1        // of one reader who logged in
 	mostTexts   = 48 << 20 // bytes of text in a Parquet file that is made here: it takes as much room meanwhile
-	chartSlices = 72       // of a chart
+	chartSlices = 96       // of a chart, or one more
+	mostBars    = 1_000    // of a chart of centuries
 	perPage     = 100      // records
 	mostPages   = 100      // that can be turned
 	mostGroups  = 50       // of what is added up

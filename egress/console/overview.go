@@ -17,6 +17,7 @@ type overview struct {
 	DeniedMost, Workloads groups
 	New                   []fresh
 	NewMore, NewKnown     bool
+	Proxies               uint64 // that reported, about, in the bar of which most did
 	Gaps                  []gap
 	Found                 *detect.Report
 	Findings              []detect.Finding
@@ -49,6 +50,9 @@ func (h *handler) overview(ctx context.Context, _ *http.Request, a asked) (view,
 	v := view{Template: "overview", Title: "Overview"}
 	var err error
 	if o.totals, err = h.total(ctx, a); err != nil {
+		return v, err
+	}
+	if o.Proxies, err = h.proxies(ctx, a, o.Chart); err != nil {
 		return v, err
 	}
 	denied := a
@@ -115,6 +119,14 @@ func (h *handler) news(ctx context.Context, a asked, o *overview) error {
 
 // whoInput is who, of inputs.
 const whoInput = `namespace || '/' || coalesce(nullif(service_account, ''), workload)`
+
+// proxies counts those that reported, about, in the bar of which most did.
+func (h *handler) proxies(ctx context.Context, a asked, c chart) (n uint64, err error) {
+	where, args := a.Filter.Condition()
+	err = h.rows(ctx, "SELECT coalesce(max(n), 0)::UBIGINT FROM (SELECT "+c.slice("time")+" AS slice, approx_count_distinct(proxy) AS n FROM "+store.Table+" WHERE "+where+" GROUP BY slice)",
+		args, func(rows *sql.Rows) error { return rows.Scan(&n) })
+	return n, err
+}
 
 // gaps reads what is missing, by proxy.
 func (h *handler) gaps(ctx context.Context, a asked, o *overview) error {
