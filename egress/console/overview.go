@@ -104,17 +104,19 @@ func (h *handler) news(ctx context.Context, a asked, o *overview) error {
 	f.Since, f.Until = time.Time{}, time.Time{}
 	const newestFirst = "first DESC, who, host"
 	where, args := f.OfSenders()
-	return h.rows(ctx, `SELECT * FROM (SELECT *, count(*) OVER () > ? FROM (SELECT `+whoInput+` AS who, host, max(port), min(first) AS first, least(sum(records), 18446744073709551615)::UBIGINT, arg_max(verdict, last)
-		FROM `+store.Sightings+` WHERE host <> '' AND class <> 'gap' AND `+where+`
-		GROUP BY who, host HAVING min(first) >= ? AND min(first) < ?) ORDER BY `+inTurn("split_part(who, '/', 1)", newestFirst, shortList)+` LIMIT ?) ORDER BY `+newestFirst,
-		append(append([]any{shortList}, args...), a.Filter.Since.UTC(), a.Filter.Until.UTC(), shortList), func(rows *sql.Rows) error {
-			var x fresh
-			err := rows.Scan(&x.Workload, &x.Host, &x.Port, &x.First, &x.Records, &x.Verdict, &o.NewMore)
-			e := query.Expression{Since: a.Expression.Since, Until: a.Expression.Until, Terms: append(termsOfWorkload(x.Workload), is("host", x.Host))}
-			x.Link = link("/log", e)
-			o.New = append(o.New, x)
-			return err
-		})
+	statement := func(sightings string) string {
+		return `SELECT * FROM (SELECT *, count(*) OVER () > ? FROM (SELECT ` + whoInput + ` AS who, host, max(port), min(first) AS first, least(sum(records), 18446744073709551615)::UBIGINT, arg_max(verdict, last)
+		FROM ` + sightings + ` WHERE host <> '' AND class <> 'gap' AND ` + where + `
+		GROUP BY who, host HAVING min(first) >= ? AND min(first) < ?) ORDER BY ` + inTurn("split_part(who, '/', 1)", newestFirst, shortList) + ` LIMIT ?) ORDER BY ` + newestFirst
+	}
+	return h.sighted(ctx, statement, append(append([]any{shortList}, args...), a.Filter.Since.UTC(), a.Filter.Until.UTC(), shortList), func(rows *sql.Rows) error {
+		var x fresh
+		err := rows.Scan(&x.Workload, &x.Host, &x.Port, &x.First, &x.Records, &x.Verdict, &o.NewMore)
+		e := query.Expression{Since: a.Expression.Since, Until: a.Expression.Until, Terms: append(termsOfWorkload(x.Workload), is("host", x.Host))}
+		x.Link = link("/log", e)
+		o.New = append(o.New, x)
+		return err
+	})
 }
 
 // whoInput is who, of inputs.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
 // totals are the numbers of what is asked for, and what they were over time.
@@ -187,10 +188,33 @@ func (h *handler) sums(ctx context.Context, s query.Sums, f func(*sql.Rows) erro
 	if who := readerOf(ctx); !who.All && len(s.Filter.Within) == 0 {
 		return fmt.Errorf("console: a sum would show what %s may not read", who.Name)
 	}
+	s.Vain = h.vain
 	if err := s.Each(ctx, h.DB, f); err != nil {
 		return fmt.Errorf("console: %w", err)
 	}
 	return nil
+}
+
+// sighted asks what was told apart, over the whole log: statement makes the statement of store.Sightings.
+func (h *handler) sighted(ctx context.Context, statement func(relation string) string, args []any, f func(*sql.Rows) error) error {
+	tx, err := h.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // it only reads
+	relation, err := store.Sightings(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	text := statement(relation)
+	if !narrowed(ctx, text) {
+		return fmt.Errorf("console: a statement would show what %s may not read", readerOf(ctx).Name)
+	}
+	rows, err := tx.QueryContext(ctx, text, args...)
+	if err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	return each(rows, f)
 }
 
 // each goes through an answer.

@@ -3,10 +3,13 @@ package query
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
@@ -24,6 +27,8 @@ type Sums struct {
 	Grain time.Duration
 	// Statement makes the statement of the relation, which it has to read once.
 	Statement func(relation string) string
+	// Vain, if set, remembers what was looked for in vain among records that roll-ups have, so that it is not for the next sum.
+	Vain *lru.Cache[string, struct{}]
 }
 
 // Each runs the statement and calls f with each row.
@@ -39,8 +44,11 @@ func (s Sums) Each(ctx context.Context, db *sql.DB, f func(*sql.Rows) error) err
 	}
 	parts := s.fromRecords()
 	if some {
-		if rolled, ok := s.fromRollups(until); ok {
+		if rolled, beyond, ok := s.fromRollups(until); ok {
 			parts = rolled
+			if err := s.find(ctx, tx, beyond, &parts); err != nil {
+				return err
+			}
 		}
 	}
 	relation, args := union(parts)
@@ -55,6 +63,28 @@ func (s Sums) Each(ctx context.Context, db *sql.DB, f func(*sql.Rows) error) err
 		}
 	}
 	return rows.Err()
+}
+
+// find adds a part, if there is one, and if it has a row. One that has none, of records that came in up to a moment, has none later either.
+func (s Sums) find(ctx context.Context, tx *sql.Tx, beyond *part, parts *[]part) error {
+	if beyond == nil {
+		return nil
+	}
+	key := fmt.Sprint(beyond.text, beyond.args)
+	if s.Vain != nil && s.Vain.Contains(key) {
+		return nil
+	}
+	var one int
+	err := tx.QueryRowContext(ctx, "SELECT 1 FROM ("+beyond.text+") LIMIT 1", beyond.args...).Scan(&one)
+	switch {
+	case err == nil:
+		*parts = append(*parts, *beyond)
+	case !errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("audit sums: %w", err)
+	case s.Vain != nil:
+		s.Vain.Add(key, struct{}{})
+	}
+	return nil
 }
 
 // part is a SELECT and its parameters.
@@ -84,18 +114,18 @@ func (s Sums) ofRecords(condition string, args []any) part {
 
 func (s Sums) fromRecords() []part { return []part{s.ofRecords(s.Filter.Condition())} }
 
-// fromRollups reads roll-ups for the whole periods of the time, and records for what is at its ends, for what came in after a moment, and for
-// what fits though roll-ups do not know; ok is false where all of it would be that.
-func (s Sums) fromRollups(until time.Time) (parts []part, ok bool) {
+// fromRollups reads roll-ups for the whole periods of the time, and records for what is at its ends and for what came in after a moment. beyond is of
+// records that roll-ups have, and that fit though these cannot tell; mostly there is none. ok is false where roll-ups do not help.
+func (s Sums) fromRollups(until time.Time) (parts []part, beyond *part, ok bool) {
 	f := s.Filter
 	for _, c := range s.Columns {
 		if !store.Rolled(c) {
-			return nil, false
+			return nil, nil, false
 		}
 	}
 	narrow, args, exact, ok := f.rolled()
 	if !ok || s.Grain%store.Period != 0 {
-		return nil, false
+		return nil, nil, false
 	}
 	from, to := f.Since.UTC().Truncate(store.Period), f.Until.UTC().Truncate(store.Period)
 	if from.Before(f.Since) {
@@ -105,7 +135,7 @@ func (s Sums) fromRollups(until time.Time) (parts []part, ok bool) {
 		to = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
 	if !from.Before(to) {
-		return nil, false
+		return nil, nil, false
 	}
 	columns := slices.Clone(s.Columns)
 	if s.Workload {
@@ -113,25 +143,26 @@ func (s Sums) fromRollups(until time.Time) (parts []part, ok bool) {
 	}
 	columns = append(columns, "began", "first", "last", "records", "lost", "bytes_sent", "bytes_received", "ingested")
 	condition, values := f.seen(narrow, args)
-	parts = append(parts, part{"SELECT " + strings.Join(columns, ", ") + " FROM " + store.RollupsTable + " WHERE " + condition + " AND began >= ? AND began < ?", append(values, from, to)})
+	parts = append(parts, part{"SELECT " + strings.Join(columns, ", ") + " FROM " + store.RollupsTable + " WHERE " + condition + " AND began >= " + Instant(from) + " AND began < " + Instant(to), values})
 
-	beside := func(since, until time.Time, more string, args ...any) {
+	beside := func(since, until time.Time, more string, args ...any) part {
 		f := f
 		f.Since, f.Until = since, until
 		condition, values := f.Condition()
-		parts = append(parts, s.ofRecords(condition+more, append(values, args...)))
+		return s.ofRecords(condition+more, append(values, args...))
 	}
 	if f.Since.Before(from) {
-		beside(f.Since, from, "")
+		parts = append(parts, beside(f.Since, from, ""))
 	}
 	if !f.Until.IsZero() && to.Before(f.Until) {
-		beside(to, f.Until, "")
+		parts = append(parts, beside(to, f.Until, ""))
 	}
-	beside(from, to, " AND ingested > ?", until)
+	parts = append(parts, beside(from, to, " AND ingested > "+Instant(until))) // a literal, by which DuckDB leaves out what came before
 	if !exact {
-		beside(from, to, " AND ingested <= ? AND NOT ("+narrow+")", append([]any{until}, args...)...)
+		x := beside(from, to, " AND ingested <= "+Instant(until)+" AND NOT ("+narrow+")", args...)
+		beyond = &x
 	}
-	return parts, true
+	return parts, beyond, true
 }
 
 // rolled is a condition on roll-ups for records that fit; exact says that all others do not. Within is left out.

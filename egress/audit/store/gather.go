@@ -11,7 +11,7 @@ import (
 
 // How records are gathered into inputs and roll-ups.
 const (
-	gatherEvery = 250_000         // so many that came in are gathered
+	gatherEvery = 100_000         // so many that came in are gathered
 	gatherAfter = 5 * time.Minute // fewer are, too
 	gatherChunk = 1_000_000       // as many at a time, where more wait: in a folder whose inputs are made anew
 )

@@ -326,7 +326,7 @@ func TestActionsAreNoTraffic(t *testing.T) {
 	count := func(when string) {
 		t.Helper()
 		var seen, of int
-		if err := s.DB().QueryRow("SELECT count(*), count(*) FILTER (class = 'action') FROM "+Sightings).Scan(&seen, &of); err != nil || seen != 1 || of != 0 {
+		if err := s.DB().QueryRow("SELECT count(*), count(*) FILTER (class = 'action') FROM "+sightings(t, s)).Scan(&seen, &of); err != nil || seen != 1 || of != 0 {
 			t.Errorf("%s: %d sightings, %d of actions, %v", when, seen, of, err)
 		}
 	}

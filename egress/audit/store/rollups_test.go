@@ -7,11 +7,21 @@ import (
 	"time"
 )
 
+// sightings are those of a store.
+func sightings(t *testing.T, s *Store) string {
+	t.Helper()
+	relation, err := Sightings(t.Context(), s.DB())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return relation
+}
+
 // wantRolled looks whether roll-ups and sightings are of so many records.
 func wantRolled(t *testing.T, s *Store, want int) {
 	t.Helper()
 	var rolled, seen, records, beside int
-	err := s.DB().QueryRow(`SELECT (SELECT coalesce(sum(records), 0)::INTEGER FROM rollups), (SELECT coalesce(sum(records), 0)::INTEGER FROM `+Sightings+`), (SELECT count(*) FROM records),
+	err := s.DB().QueryRow(`SELECT (SELECT coalesce(sum(records), 0)::INTEGER FROM rollups), (SELECT coalesce(sum(records), 0)::INTEGER FROM `+sightings(t, s)+`), (SELECT count(*) FROM records),
 		(SELECT count(*) FROM records WHERE ingested > (SELECT until FROM rollups_state))`).Scan(&rolled, &seen, &records, &beside)
 	if err != nil || rolled+beside != want || seen != want || records != want {
 		t.Errorf("roll-ups are of %d records and %d come beside, sightings of %d, and there are %d; want %d of each; %v", rolled, beside, seen, records, want, err)

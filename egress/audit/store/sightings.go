@@ -1,6 +1,11 @@
 package store
 
-import "github.com/sallyport/sallyport/egress/audit/record"
+import (
+	"context"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/record"
+)
 
 // SightingsTable has what InputsTable has, without what tells requests of one workload to one host apart: a twentieth of its rows, for those
 // who ask about the whole log. Whatever writes InputsTable writes it too (gather.go).
@@ -15,8 +20,12 @@ func sightingsFrom(relation string) string {
 }
 
 // Sightings is a relation with what was told apart, by day, and each record that is not gathered yet: who, what, when, how often, and the
-// objects that decided, allowed or would deny it, as KIND/NAMESPACE/NAME/REVISION/RULE.
-var Sightings = "(SELECT " + sightingColumns + ", first, last, records FROM " + SightingsTable + `
+// objects that decided, allowed or would deny it, as KIND/NAMESPACE/NAME/REVISION/RULE. It is of the transaction in which it is asked for, with a
+// moment that DuckDB can leave out records by.
+func Sightings(ctx context.Context, tx queryer) (relation string, err error) {
+	_, until, err := inputsAt(ctx, tx)
+	return "(SELECT " + sightingColumns + ", first, last, records FROM " + SightingsTable + `
 	UNION ALL SELECT coalesce(namespace, ''), coalesce(service_account, ''), regexp_replace(coalesce(workload, ''), '` + replica + `', ''), class, protocol, host, port, method, verdict, path,
 		` + object("decided_by").from + ", " + object("allowed_by").from + ", " + object("would_deny").from + ", CAST(" + BelievedTime + " AS DATE), " + BelievedTime + ", " + BelievedTime + `, 1
-	FROM ` + Table + ` WHERE ` + ingestedColumn + ` > (SELECT max(until) FROM ` + inputsState + ") AND class <> '" + string(record.Action) + "')"
+	FROM ` + Table + ` WHERE ` + ingestedColumn + " > TIMESTAMPTZ '" + until.UTC().Format(time.RFC3339Nano) + "' AND class <> '" + string(record.Action) + "')", err
+}
