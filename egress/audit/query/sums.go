@@ -131,10 +131,7 @@ func (s Sums) fromRollups(until time.Time) (parts []part, beyond *part, ok bool)
 	if from.Before(f.Since) {
 		from = from.Add(store.Period)
 	}
-	if f.Until.IsZero() {
-		to = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
-	}
-	if !from.Before(to) {
+	if !f.Until.IsZero() && !from.Before(to) {
 		return nil, nil, false
 	}
 	columns := slices.Clone(s.Columns)
@@ -143,7 +140,11 @@ func (s Sums) fromRollups(until time.Time) (parts []part, beyond *part, ok bool)
 	}
 	columns = append(columns, "began", "first", "last", "records", "lost", "bytes_sent", "bytes_received", "ingested")
 	condition, values := f.seen(narrow, args)
-	parts = append(parts, part{"SELECT " + strings.Join(columns, ", ") + " FROM " + store.RollupsTable + " WHERE " + condition + " AND began >= " + Instant(from) + " AND began < " + Instant(to), values})
+	condition += " AND began >= " + Instant(from)
+	if !f.Until.IsZero() {
+		condition += " AND began < " + Instant(to)
+	}
+	parts = append(parts, part{"SELECT " + strings.Join(columns, ", ") + " FROM " + store.RollupsTable + " WHERE " + condition, values})
 
 	beside := func(since, until time.Time, more string, args ...any) part {
 		f := f
