@@ -35,16 +35,21 @@ func (v *Vector) begin(vector mapping.Vector, most int, room *room) {
 	*v = Vector{vector: vector, data: mapping.VectorGetData(vector), most: most, room: room, lastAt: -1}
 }
 
+// places are the column's, of its type.
+func places[T any](v *Vector) []T {
+	return unsafe.Slice((*T)(v.data), v.most) //nolint:gosec // G103: DuckDB made so many
+}
+
 // Text puts a text. clean makes it one that may be stored; it is not called for what was put just before.
 func (v *Vector) Text(at int, s string, clean func(string) string) {
-	texts := unsafe.Slice((*text)(v.data), v.most)
+	texts := places[text](v)
 	if v.lastAt >= 0 && s == v.last {
 		texts[at] = texts[v.lastAt]
 		return
 	}
 	v.last, v.lastAt = s, at
 	s = clean(s)
-	t := text{length: uint32(len(s))} //nolint:gosec // G115: records are bounded
+	t := text{length: uint32(len(s))}
 	if len(s) <= inlined {
 		copy(t.head[:], s)
 		if len(s) > len(t.head) {
@@ -58,14 +63,14 @@ func (v *Vector) Text(at int, s string, clean func(string) string) {
 }
 
 // Number32 puts a number of 32 bits.
-func (v *Vector) Number32(at int, n uint32) { unsafe.Slice((*uint32)(v.data), v.most)[at] = n }
+func (v *Vector) Number32(at int, n uint32) { places[uint32](v)[at] = n }
 
 // Number64 puts a number of 64 bits.
-func (v *Vector) Number64(at int, n uint64) { unsafe.Slice((*uint64)(v.data), v.most)[at] = n }
+func (v *Vector) Number64(at int, n uint64) { places[uint64](v)[at] = n }
 
 // Time puts a moment, in microseconds.
 func (v *Vector) Time(at int, t time.Time) {
-	unsafe.Slice((*int64)(v.data), v.most)[at] = t.UnixMicro()
+	places[int64](v)[at] = t.UnixMicro()
 }
 
 // Null puts nothing.

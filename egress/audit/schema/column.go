@@ -127,7 +127,7 @@ func ofDuration(name, json, doc string, field func(*record.Record) *time.Duratio
 	return Column{
 		Name: name, Type: signed64, Since: 1, JSON: json, Doc: doc,
 		value:  func(r *record.Record) driver.Value { return int64(*field(r)) },
-		put:    func(r *record.Record, to Vector, at int) { to.Number64(at, uint64(*field(r))) }, //nolint:gosec // G115: the same bits
+		put:    func(r *record.Record, to Vector, at int) { to.Number64(at, uint64(*field(r))) },
 		target: func(r *record.Record) any { return (*int64)(field(r)) },
 	}
 }
