@@ -160,7 +160,7 @@ func added(column string) string { return addedWhere(column, "true") }
 
 // addedWhere is one of rows for which a condition holds.
 func addedWhere(column, condition string) string {
-	return "coalesce(least(sum(" + column + ") FILTER (" + condition + "), 18446744073709551615), 0)::UBIGINT"
+	return "least(coalesce(sum(" + column + ") FILTER (" + condition + "), 0), 18446744073709551615)::UBIGINT" // least passes over NULL
 }
 
 // plus stays at the largest number.
