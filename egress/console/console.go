@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/console/login"
 	"github.com/sallyport/sallyport/egress/detect"
@@ -67,7 +69,9 @@ const (
 	filesAtOnce = 6        // downloads; who reads one slowly keeps others from one of them, and from no page
 	filesEach   = 1        // of one reader who logged in
 	mostTexts   = 48 << 20 // bytes of text in a Parquet file that is made here: it takes as much room meanwhile
-	chartSlices = 72       // of a chart
+	chartSlices = 96       // of a chart, or one more
+	mostVain    = 1_000    // questions that nothing but roll-ups answers
+	mostBars    = 1_000    // of a chart of centuries
 	perPage     = 100      // records
 	mostPages   = 100      // that can be turned
 	mostGroups  = 50       // of what is added up
@@ -79,15 +83,16 @@ const (
 // handler makes the pages.
 type handler struct {
 	Options
-	turns    turns              // one for each page that is being made
-	meshes   turns              // one for a page that asks what is in force about all that was seen
-	each     turnsEach          // the same, of each reader
-	files    turns              // one for each download
-	fetching turnsEach          // the same, of each reader
-	columns  turns              // one for a Parquet file that is being made
-	evidence *lately[*seen.Log] // for as long as somebody goes through a list
-	spaces   *lately[[]string]  // the namespaces of the log
-	gate     *login.Gate        // nil where nobody logs in
+	turns    turns                        // one for each page that is being made
+	meshes   turns                        // one for a page that asks what is in force about all that was seen
+	each     turnsEach                    // the same, of each reader
+	files    turns                        // one for each download
+	fetching turnsEach                    // the same, of each reader
+	columns  turns                        // one for a Parquet file that is being made
+	evidence *lately[*seen.Log]           // for as long as somebody goes through a list
+	spaces   *lately[[]string]            // the namespaces of the log
+	vain     *lru.Cache[string, struct{}] // see query.Sums
+	gate     *login.Gate                  // nil where nobody logs in
 }
 
 //go:embed static
@@ -99,6 +104,10 @@ func newHandler(o Options, allowed func(host string) bool) http.Handler {
 		Options: o.withDefaults(), turns: make(turns, atOnce), each: newTurnsEach(atOnceEach),
 		files: make(turns, filesAtOnce), fetching: newTurnsEach(filesEach), columns: make(turns, 1), meshes: make(turns, 1),
 		evidence: newLately[*seen.Log](), spaces: newLately[[]string](),
+	}
+	var err error
+	if h.vain, err = lru.New[string, struct{}](mostVain); err != nil {
+		panic(err) // the size is a constant
 	}
 	files, err := fs.Sub(static, "static")
 	if err != nil {

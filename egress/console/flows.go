@@ -10,7 +10,6 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/schema"
-	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
 // flowsPage is which workload went to which host, as a picture and as a table.
@@ -54,14 +53,17 @@ const (
 func (h *handler) flowsPage(ctx context.Context, r *http.Request, a asked) (view, error) {
 	p := flowsPage{Bytes: r.URL.Query().Get("by") == "bytes"}
 	p.By = []choice{{"records", link("/flows", a.Expression), !p.Bytes}, {"bytes", link("/flows", a.Expression, "by", "bytes"), p.Bytes}}
-	where, args := a.Filter.Condition()
 	order := "records"
 	if p.Bytes {
 		order = "bytes"
 	}
-	err := h.rows(ctx, fmt.Sprintf(`SELECT * EXCLUDE sender, count(*) OVER ()::UBIGINT FROM (SELECT %s AS workload, coalesce(host, '') AS host, count(*)::UBIGINT AS records, count(*) FILTER (verdict = 'denied')::UBIGINT AS denied,
+	sums := query.Sums{Filter: a.Filter, Columns: append([]string{"class", "verdict", "host"}, whoReads...), Workload: true, Statement: func(relation string) string {
+		return fmt.Sprintf(`SELECT * EXCLUDE sender, count(*) OVER ()::UBIGINT FROM (SELECT %s AS workload, coalesce(host, '') AS host, %s AS records, %s AS denied,
 			coalesce(least(sum(bytes_sent::HUGEINT + bytes_received), 18446744073709551615), 0)::UBIGINT AS bytes, coalesce(namespace, '') AS sender
-		FROM %s WHERE `+schema.Traffic+` AND %s GROUP BY ALL) ORDER BY %s LIMIT %d`, who, store.Table, where, inTurn("sender", order+" DESC, workload, host", mostFlows), mostFlows), args, func(rows *sql.Rows) error {
+		FROM %s WHERE `+schema.Traffic+` GROUP BY ALL) ORDER BY %s LIMIT %d`, who, added("records"), addedWhere("records", "verdict = 'denied'"), relation,
+			inTurn("sender", order+" DESC, workload, host", mostFlows), mostFlows)
+	}}
+	err := h.sums(ctx, sums, func(rows *sql.Rows) error {
 		var f flow
 		var all uint64
 		err := rows.Scan(&f.Workload, &f.Host, &f.Records, &f.Denied, &f.Bytes, &all)

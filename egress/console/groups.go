@@ -12,13 +12,13 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/schema"
-	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
 // dimension is what records can be added up by.
 type dimension struct {
 	Name, Title string
-	column      string // SQL, a text
+	column      string   // SQL, a text
+	reads       []string // columns of the log that it is made of
 	terms       func(value string) []query.Term
 	page        string // "host" or "workload": such have a page of their own
 }
@@ -31,17 +31,23 @@ const who = `CASE WHEN coalesce(namespace, '') = '' THEN coalesce(principal, '')
 const decider = `CASE WHEN coalesce(allowed_by_kind, '') <> '' AND verdict = 'allowed' THEN allowed_by_kind || ' ' || allowed_by_namespace || '/' || allowed_by_name || ' ' || coalesce(allowed_by_rule, '')
 	WHEN decided_by_kind <> '' THEN trim(decided_by_kind || ' ' || decided_by_namespace || '/' || decided_by_name || ' ' || decided_by_rule) ELSE '' END`
 
+// What these are made of. who has workload, too (query.Sums.Workload).
+var (
+	whoReads     = []string{"namespace", "principal", "service_account"}
+	deciderReads = []string{"verdict", "allowed_by_kind", "allowed_by_namespace", "allowed_by_name", "allowed_by_rule", "decided_by_kind", "decided_by_namespace", "decided_by_name", "decided_by_rule"}
+)
+
 var dimensions = []dimension{
-	{Name: "host", Title: "Host", column: "coalesce(host, '')", terms: key("host"), page: "host"},
-	{Name: "domain", Title: "Domain", column: "lower(coalesce(host, ''))", terms: func(v string) []query.Term { return []query.Term{is("host", v, "*."+v)} }},
-	{Name: "workload", Title: "Workload", column: who, terms: termsOfWorkload, page: "workload"},
-	{Name: "rule", Title: "Decided by", column: decider, terms: termsOfRule},
-	{Name: "reason", Title: "Reason", column: "coalesce(reason, '')", terms: key("reason")},
-	{Name: "way", Title: "Way", column: "coalesce(path, '')", terms: key("path")},
-	{Name: "address", Title: "Address", column: "regexp_replace(coalesce(destination, ''), ':[0-9]+$', '')", terms: func(v string) []query.Term { return []query.Term{is("address", v, v+":*")} }},
-	{Name: "pod", Title: "Pod", column: "coalesce(workload, '')", terms: func(v string) []query.Term { return []query.Term{is("workload", "/"+v)} }},
-	{Name: "port", Title: "Port", column: "coalesce(port, 0)::VARCHAR", terms: key("port")},
-	{Name: "proxy", Title: "Proxy", column: "proxy", terms: key("proxy")},
+	{Name: "host", Title: "Host", column: "coalesce(host, '')", reads: []string{"host"}, terms: key("host"), page: "host"},
+	{Name: "domain", Title: "Domain", column: "lower(coalesce(host, ''))", reads: []string{"host"}, terms: func(v string) []query.Term { return []query.Term{is("host", v, "*."+v)} }},
+	{Name: "workload", Title: "Workload", column: who, reads: whoReads, terms: termsOfWorkload, page: "workload"},
+	{Name: "rule", Title: "Decided by", column: decider, reads: deciderReads, terms: termsOfRule},
+	{Name: "reason", Title: "Reason", column: "coalesce(reason, '')", reads: []string{"reason"}, terms: key("reason")},
+	{Name: "way", Title: "Way", column: "coalesce(path, '')", reads: []string{"path"}, terms: key("path")},
+	{Name: "address", Title: "Address", column: "regexp_replace(coalesce(destination, ''), ':[0-9]+$', '')", reads: []string{"destination"}, terms: func(v string) []query.Term { return []query.Term{is("address", v, v+":*")} }},
+	{Name: "pod", Title: "Pod", column: "coalesce(workload, '')", reads: []string{"workload"}, terms: func(v string) []query.Term { return []query.Term{is("workload", "/"+v)} }},
+	{Name: "port", Title: "Port", column: "coalesce(port, 0)::VARCHAR", reads: []string{"port"}, terms: key("port")},
+	{Name: "proxy", Title: "Proxy", column: "proxy", reads: []string{"proxy"}, terms: key("proxy")},
 }
 
 func key(name string) func(string) []query.Term {
@@ -101,29 +107,33 @@ const domains = 20_000
 func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, order string) (g groups, err error) {
 	g.By, g.Other = d, "hosts"
 	others, limit := "host", most
+	columns := append([]string{"class", "verdict", "host"}, d.reads...)
 	if d.page == "host" || d.Name == "domain" {
 		g.Other, others = "workloads", who
+		columns = append(columns, whoReads...)
 	}
 	if d.Name == "domain" {
 		limit = domains
 	}
-	where, args := a.Filter.Condition()
 	heaviest := order + " DESC, records DESC, value"
 	places := heaviest
 	if d.Name == "workload" {
 		places = inTurn("split_part(value, '/', 1)", heaviest, most)
 	}
-	err = h.rows(ctx, fmt.Sprintf(`SELECT * FROM (SELECT *, count(*) OVER ()::UBIGINT FROM (SELECT %s AS value, count(*)::UBIGINT AS records, count(*) FILTER (verdict = 'denied')::UBIGINT AS denied,
-			coalesce(least(sum(bytes_sent::HUGEINT + bytes_received), 18446744073709551615), 0)::UBIGINT AS bytes, approx_count_distinct(%s)::UBIGINT, min(time), max(time)
-		FROM %s WHERE `+schema.Traffic+` AND %s GROUP BY value) ORDER BY %s LIMIT %d) ORDER BY %s`, d.column, others, store.Table, where, places, limit, heaviest), args,
-		func(rows *sql.Rows) error {
-			var x group
-			var all uint64
-			err := rows.Scan(&x.Value, &x.Records, &x.Denied, &x.Bytes, &x.Others, &x.First, &x.Last, &all)
-			g.List = append(g.List, x)
-			g.More = all > uint64(len(g.List))
-			return err
-		})
+	slices.Sort(columns)
+	sums := query.Sums{Filter: a.Filter, Columns: slices.Compact(columns), Workload: others == who || d.column == who, Statement: func(relation string) string {
+		return fmt.Sprintf(`SELECT * FROM (SELECT *, count(*) OVER ()::UBIGINT FROM (SELECT %s AS value, %s AS records, %s AS denied,
+			coalesce(least(sum(bytes_sent::HUGEINT + bytes_received), 18446744073709551615), 0)::UBIGINT AS bytes, approx_count_distinct(%s)::UBIGINT, min(first), max(last)
+		FROM %s WHERE `+schema.Traffic+` GROUP BY value) ORDER BY %s LIMIT %d) ORDER BY %s`, d.column, added("records"), addedWhere("records", "verdict = 'denied'"), others, relation, places, limit, heaviest)
+	}}
+	err = h.sums(ctx, sums, func(rows *sql.Rows) error {
+		var x group
+		var all uint64
+		err := rows.Scan(&x.Value, &x.Records, &x.Denied, &x.Bytes, &x.Others, &x.First, &x.Last, &all)
+		g.List = append(g.List, x)
+		g.More = all > uint64(len(g.List))
+		return err
+	})
 	if err != nil {
 		return g, err
 	}

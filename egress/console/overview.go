@@ -17,6 +17,7 @@ type overview struct {
 	DeniedMost, Workloads groups
 	New                   []fresh
 	NewMore, NewKnown     bool
+	Proxies               uint64 // that reported, about, in the bar of which most did
 	Gaps                  []gap
 	Found                 *detect.Report
 	Findings              []detect.Finding
@@ -49,6 +50,9 @@ func (h *handler) overview(ctx context.Context, _ *http.Request, a asked) (view,
 	v := view{Template: "overview", Title: "Overview"}
 	var err error
 	if o.totals, err = h.total(ctx, a); err != nil {
+		return v, err
+	}
+	if o.Proxies, err = h.proxies(ctx, a, o.Chart); err != nil {
 		return v, err
 	}
 	denied := a
@@ -100,21 +104,31 @@ func (h *handler) news(ctx context.Context, a asked, o *overview) error {
 	f.Since, f.Until = time.Time{}, time.Time{}
 	const newestFirst = "first DESC, who, host"
 	where, args := f.OfSenders()
-	return h.rows(ctx, `SELECT * FROM (SELECT *, count(*) OVER () > ? FROM (SELECT `+whoInput+` AS who, host, max(port), min(first) AS first, least(sum(records), 18446744073709551615)::UBIGINT, arg_max(verdict, last)
-		FROM `+store.Sightings+` WHERE host <> '' AND class <> 'gap' AND `+where+`
-		GROUP BY who, host HAVING min(first) >= ? AND min(first) < ?) ORDER BY `+inTurn("split_part(who, '/', 1)", newestFirst, shortList)+` LIMIT ?) ORDER BY `+newestFirst,
-		append(append([]any{shortList}, args...), a.Filter.Since.UTC(), a.Filter.Until.UTC(), shortList), func(rows *sql.Rows) error {
-			var x fresh
-			err := rows.Scan(&x.Workload, &x.Host, &x.Port, &x.First, &x.Records, &x.Verdict, &o.NewMore)
-			e := query.Expression{Since: a.Expression.Since, Until: a.Expression.Until, Terms: append(termsOfWorkload(x.Workload), is("host", x.Host))}
-			x.Link = link("/log", e)
-			o.New = append(o.New, x)
-			return err
-		})
+	statement := func(sightings string) string {
+		return `SELECT * FROM (SELECT *, count(*) OVER () > ? FROM (SELECT ` + whoInput + ` AS who, host, max(port), min(first) AS first, least(sum(records), 18446744073709551615)::UBIGINT, arg_max(verdict, last)
+		FROM ` + sightings + ` WHERE host <> '' AND class <> 'gap' AND ` + where + `
+		GROUP BY who, host HAVING min(first) >= ? AND min(first) < ?) ORDER BY ` + inTurn("split_part(who, '/', 1)", newestFirst, shortList) + ` LIMIT ?) ORDER BY ` + newestFirst
+	}
+	return h.sighted(ctx, statement, append(append([]any{shortList}, args...), a.Filter.Since.UTC(), a.Filter.Until.UTC(), shortList), func(rows *sql.Rows) error {
+		var x fresh
+		err := rows.Scan(&x.Workload, &x.Host, &x.Port, &x.First, &x.Records, &x.Verdict, &o.NewMore)
+		e := query.Expression{Since: a.Expression.Since, Until: a.Expression.Until, Terms: append(termsOfWorkload(x.Workload), is("host", x.Host))}
+		x.Link = link("/log", e)
+		o.New = append(o.New, x)
+		return err
+	})
 }
 
 // whoInput is who, of inputs.
 const whoInput = `namespace || '/' || coalesce(nullif(service_account, ''), workload)`
+
+// proxies counts those that reported, about, in the bar of which most did.
+func (h *handler) proxies(ctx context.Context, a asked, c chart) (n uint64, err error) {
+	where, args := a.Filter.Condition()
+	err = h.rows(ctx, "SELECT coalesce(max(n), 0)::UBIGINT FROM (SELECT "+c.slice("time")+" AS slice, approx_count_distinct(proxy) AS n FROM "+store.Table+" WHERE "+where+" GROUP BY slice)",
+		args, func(rows *sql.Rows) error { return rows.Scan(&n) })
+	return n, err
+}
 
 // gaps reads what is missing, by proxy.
 func (h *handler) gaps(ctx context.Context, a asked, o *overview) error {

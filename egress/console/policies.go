@@ -10,7 +10,6 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/egress/audit/query"
-	"github.com/sallyport/sallyport/egress/audit/store"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/policy/matrix"
 )
@@ -107,9 +106,13 @@ func whatOf(r *permit.Rule) string {
 func (h *handler) hits(ctx context.Context, since time.Time) (map[string]rule, error) {
 	out := map[string]rule{}
 	where, args := query.Filter{Within: within(ctx)}.OfSenders()
-	err := h.rows(ctx, `SELECT split_part(said, '/', 2) || '/' || split_part(said, '/', 3) || '/' || regexp_replace(said, '^([^/]*/){4}', '') AS name, `+added("records")+`, max(last)
-		FROM (SELECT unnest([decided_by, allowed_by, would_deny]) AS said, records, last FROM `+store.Sightings+` WHERE last >= ? AND `+where+`)
-		WHERE starts_with(said, '`+string(config.KindEgressPolicy)+`/') GROUP BY name`, append([]any{since.UTC()}, args...), func(rows *sql.Rows) error {
+	statement := func(sightings string) string {
+		return `SELECT split_part(said, '/', 2) || '/' || split_part(said, '/', 3) || '/' || regexp_replace(said, '^([^/]*/){4}', '') AS name, ` + added("records") + `, max(last)
+		FROM (SELECT unnest([decided_by, allowed_by, would_deny]) AS said, records, last
+			FROM (SELECT decided_by, allowed_by, would_deny, sum(records) AS records, max(last) AS last FROM ` + sightings + ` WHERE last >= ? AND ` + where + ` GROUP BY ALL))
+		WHERE starts_with(said, '` + string(config.KindEgressPolicy) + `/') GROUP BY name`
+	}
+	err := h.sighted(ctx, statement, append([]any{since.UTC()}, args...), func(rows *sql.Rows) error {
 		var name string
 		var x rule
 		err := rows.Scan(&name, &x.Hits, &x.Last)

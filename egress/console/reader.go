@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -184,11 +183,7 @@ const spacesFor = 10 * time.Second
 func (h *handler) namespaces(ctx context.Context) ([]string, error) {
 	return h.spaces.read(ctx, h.Now(), spacesFor, func(ctx context.Context) (names []string, err error) {
 		const who = " WHERE namespace <> '' UNION SELECT DISTINCT destination_namespace FROM " + store.Table + " WHERE reporter = '" + record.ReporterDestination + "' AND destination_namespace <> ''"
-		rows, err := h.DB.QueryContext(ctx, "SELECT DISTINCT namespace FROM "+store.Sightings+who) //nolint:gosec // names of relations
-		if err != nil {
-			return nil, fmt.Errorf("console: %w", err)
-		}
-		err = each(rows, func(rows *sql.Rows) error {
+		err = h.sighted(ctx, func(sightings string) string { return "SELECT DISTINCT namespace FROM " + sightings + who }, nil, func(rows *sql.Rows) error {
 			var name string
 			err := rows.Scan(&name)
 			names = append(names, name)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
-	"github.com/sallyport/sallyport/egress/audit/store"
 	"github.com/sallyport/sallyport/egress/detect"
 )
 
@@ -80,7 +79,10 @@ func (h *handler) history(ctx context.Context, s *subject, terms []query.Term) e
 	if !askable(terms) {
 		return nil
 	}
-	return h.rows(ctx, `SELECT min(first), max(last), count(DISTINCT day)::UBIGINT FROM `+store.Sightings+` WHERE `+where, args, func(rows *sql.Rows) error {
+	statement := func(sightings string) string {
+		return `SELECT min(first), max(last), count(DISTINCT day)::UBIGINT FROM ` + sightings + ` WHERE ` + where
+	}
+	return h.sighted(ctx, statement, args, func(rows *sql.Rows) error {
 		var first, last sql.NullTime
 		err := rows.Scan(&first, &last, &s.Days)
 		s.First, s.Last = first.Time, last.Time

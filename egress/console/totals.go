@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
@@ -13,7 +15,6 @@ import (
 type totals struct {
 	Records, Allowed, Denied, WouldDeny, Lost uint64
 	Sent, Received                            uint64
-	Proxies                                   uint64
 	Last                                      time.Time // when the last of them came in
 	Chart                                     chart
 }
@@ -24,13 +25,14 @@ type chart struct {
 	Bars         []bar
 	Most         uint64
 	Between      string // address of this page for another time, with SINCE and UNTIL in their places
+	grain        time.Duration
 }
 
-// bar is one slice, in the chart's pixels.
+// bar is one slice, in the chart's pixels. The first and the last one may be cut short.
 type bar struct {
 	Since, Until    time.Time
 	Allowed, Denied uint64
-	X               float64
+	X, Width        float64
 	DeniedY, AllowY float64
 	DeniedH, AllowH float64
 	Link            string
@@ -40,8 +42,36 @@ type bar struct {
 const (
 	chartWidth  = 720
 	chartHeight = 90
-	barWidth    = float64(chartWidth) / chartSlices
 )
+
+// grains are how long a bar may be: what people count time by, and from a quarter of an hour on what roll-ups tell apart.
+var grains = []time.Duration{
+	time.Microsecond, 10 * time.Microsecond, 100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond,
+	time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour, 364 * 24 * time.Hour,
+}
+
+// newChart divides a time into bars, which begin at whole ones of their length.
+func newChart(since, until time.Time) chart {
+	span := until.Sub(since)
+	at := slices.IndexFunc(grains, func(g time.Duration) bool { return span <= chartSlices*g })
+	if at < 0 {
+		at = len(grains) - 1
+	}
+	c := chart{Since: since, Until: until, grain: grains[at]}
+	for from := since.UTC().Truncate(c.grain); from.Before(until) && len(c.Bars) < mostBars; from = from.Add(c.grain) {
+		c.Bars = append(c.Bars, bar{Since: from, Until: from.Add(c.grain)})
+	}
+	if len(c.Bars) == 0 {
+		c.Bars = []bar{{Since: since, Until: until}}
+	}
+	return c
+}
+
+// slice is an expression of SQL for the number of the bar that a moment is in.
+func (c *chart) slice(at string) string {
+	return fmt.Sprintf("least((epoch_us(%s) - %d) // %d, %d)::INTEGER", at, c.Bars[0].Since.UnixMicro(), c.grain.Microseconds(), len(c.Bars)-1)
+}
 
 // Rows are the slices in which something happened.
 func (c chart) Rows() (out []bar) {
@@ -53,39 +83,32 @@ func (c chart) Rows() (out []bar) {
 	return out
 }
 
-// Width is that of a bar, with a little room between.
-func (c chart) Width() float64 { return barWidth - 1 }
-
 // total adds up what is asked for.
 func (h *handler) total(ctx context.Context, a asked) (t totals, err error) {
-	f := a.Filter
-	where, args := f.Condition()
-	width := max(f.Until.Sub(f.Since).Microseconds()/chartSlices, 1)
-	t.Chart = chart{Since: f.Since, Until: f.Until, Bars: make([]bar, chartSlices), Between: a.here(a.Expression.Between("SINCE", "UNTIL"))}
-	err = h.rows(ctx, `SELECT least((epoch_us(time) - ?) // ?, ?)::INTEGER AS slice, count(*)::UBIGINT,
-			count(*) FILTER (verdict = 'allowed')::UBIGINT, count(*) FILTER (verdict = 'denied')::UBIGINT, count(*) FILTER (coalesce(would_deny_kind, '') <> '')::UBIGINT,
-			`+added("lost")+`, `+added("bytes_sent")+`, `+added("bytes_received")+`, approx_count_distinct(proxy)::UBIGINT, max(ingested)
-		FROM `+store.Table+` WHERE `+where+` GROUP BY slice`, append([]any{f.Since.UnixMicro(), width, chartSlices - 1}, args...),
-		func(rows *sql.Rows) error {
-			var slice int
-			var records, allowed, denied, would, lost, sent, received, proxies uint64
-			var last time.Time
-			if err := rows.Scan(&slice, &records, &allowed, &denied, &would, &lost, &sent, &received, &proxies, &last); err != nil {
-				return err
-			}
-			t.Chart.Bars[slice].Allowed, t.Chart.Bars[slice].Denied = allowed, denied
-			t.Records += records
-			t.Allowed += allowed
-			t.Denied += denied
-			t.WouldDeny += would
-			t.Lost, t.Sent, t.Received = plus(t.Lost, lost), plus(t.Sent, sent), plus(t.Received, received)
-			t.Proxies = max(t.Proxies, proxies)
-			if last.After(t.Last) {
-				t.Last = last
-			}
-			return nil
-		})
-	t.Chart.draw(a, time.Duration(width)*time.Microsecond)
+	t.Chart = newChart(a.Filter.Since, a.Filter.Until)
+	t.Chart.Between = a.here(a.Expression.Between("SINCE", "UNTIL"))
+	err = h.sums(ctx, query.Sums{Filter: a.Filter, Columns: []string{"verdict", "would_deny_kind"}, Grain: t.Chart.grain, Statement: func(relation string) string {
+		return "SELECT " + t.Chart.slice("began") + " AS slice, " + added("records") + ", " + addedWhere("records", "verdict = 'allowed'") + ", " + addedWhere("records", "verdict = 'denied'") + ", " +
+			addedWhere("records", "would_deny_kind <> ''") + ", " + added("lost") + ", " + added("bytes_sent") + ", " + added("bytes_received") + ", max(ingested) FROM " + relation + " GROUP BY slice"
+	}}, func(rows *sql.Rows) error {
+		var slice int
+		var records, allowed, denied, would, lost, sent, received uint64
+		var last time.Time
+		if err := rows.Scan(&slice, &records, &allowed, &denied, &would, &lost, &sent, &received, &last); err != nil {
+			return err
+		}
+		t.Chart.Bars[slice].Allowed, t.Chart.Bars[slice].Denied = allowed, denied
+		t.Records += records
+		t.Allowed += allowed
+		t.Denied += denied
+		t.WouldDeny += would
+		t.Lost, t.Sent, t.Received = plus(t.Lost, lost), plus(t.Sent, sent), plus(t.Received, received)
+		if last.After(t.Last) {
+			t.Last = last
+		}
+		return nil
+	})
+	t.Chart.draw(a)
 	return t, err
 }
 
@@ -103,15 +126,21 @@ func (c *chart) newest(n uint64, since time.Time) time.Time {
 }
 
 // draw gives bars their places, and their addresses.
-func (c *chart) draw(a asked, width time.Duration) {
+func (c *chart) draw(a asked) {
 	for i := range c.Bars {
 		c.Most = max(c.Most, c.Bars[i].Allowed+c.Bars[i].Denied)
 	}
+	pixels := chartWidth / max(float64(c.Until.Sub(c.Since)), 1)
 	for i := range c.Bars {
 		b := &c.Bars[i]
-		b.Since = c.Since.Add(time.Duration(i) * width)
-		b.Until = b.Since.Add(width)
-		b.X = float64(i) * barWidth
+		if b.Since.Before(c.Since) {
+			b.Since = c.Since
+		}
+		if b.Until.After(c.Until) {
+			b.Until = c.Until
+		}
+		b.X = float64(b.Since.Sub(c.Since)) * pixels
+		b.Width = max(float64(b.Until.Sub(b.Since))*pixels-1, 1) // a little room between
 		b.DeniedH, b.AllowH = c.height(b.Denied), c.height(b.Allowed)
 		b.DeniedY = chartHeight - b.DeniedH
 		b.AllowY = b.DeniedY - b.AllowH
@@ -127,8 +156,11 @@ func (c *chart) height(n uint64) float64 {
 }
 
 // added is a sum that stays within its type, whatever proxies claim.
-func added(column string) string {
-	return "coalesce(least(sum(" + column + "), 18446744073709551615), 0)::UBIGINT"
+func added(column string) string { return addedWhere(column, "true") }
+
+// addedWhere is one of rows for which a condition holds.
+func addedWhere(column, condition string) string {
+	return "least(coalesce(sum(" + column + ") FILTER (" + condition + "), 0), 18446744073709551615)::UBIGINT" // least passes over NULL
 }
 
 // plus stays at the largest number.
@@ -145,6 +177,40 @@ func (h *handler) rows(ctx context.Context, statement string, args []any, f func
 		return fmt.Errorf("console: a statement would show what %s may not read", readerOf(ctx).Name)
 	}
 	rows, err := h.DB.QueryContext(ctx, statement, args...) //nolint:gosec // what others wrote is in args alone
+	if err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	return each(rows, f)
+}
+
+// sums asks what records add up to.
+func (h *handler) sums(ctx context.Context, s query.Sums, f func(*sql.Rows) error) error {
+	if who := readerOf(ctx); !who.All && len(s.Filter.Within) == 0 {
+		return fmt.Errorf("console: a sum would show what %s may not read", who.Name)
+	}
+	s.Vain = h.vain
+	if err := s.Each(ctx, h.DB, f); err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	return nil
+}
+
+// sighted asks what was told apart, over the whole log: statement makes the statement of store.Sightings.
+func (h *handler) sighted(ctx context.Context, statement func(relation string) string, args []any, f func(*sql.Rows) error) error {
+	tx, err := h.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // it only reads
+	relation, err := store.Sightings(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	text := statement(relation)
+	if !narrowed(ctx, text) {
+		return fmt.Errorf("console: a statement would show what %s may not read", readerOf(ctx).Name)
+	}
+	rows, err := tx.QueryContext(ctx, text, args...)
 	if err != nil {
 		return fmt.Errorf("console: %w", err)
 	}

@@ -69,7 +69,9 @@ func run(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
-		err = step(ctx, s, r)
+		if err = s.settle(ctx); err == nil {
+			err = step(ctx, s, r)
+		}
 		if ended := s.end(); err == nil {
 			err = ended
 		}

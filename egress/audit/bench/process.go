@@ -91,6 +91,25 @@ func (s *server) cpu() time.Duration {
 	return time.Duration(user+system) * time.Second / ticks
 }
 
+// settle waits until it does nothing by itself any more: what it merges when it begins is not what a page takes.
+func (s *server) settle(ctx context.Context) error {
+	for quiet, before := 0, s.cpu(); quiet < 4; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-s.done:
+			s.done <- err // for end
+			return errors.Join(errors.New("the audit server ended"), err)
+		case <-time.After(250 * time.Millisecond):
+		}
+		quiet++
+		if now := s.cpu(); now-before > 20*time.Millisecond {
+			quiet, before = 0, now
+		}
+	}
+	return nil
+}
+
 // resident is how much memory it has, in MiB.
 func (s *server) resident() float64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))

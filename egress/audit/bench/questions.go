@@ -69,7 +69,7 @@ func ask(ctx context.Context, s *server, r *report) error {
 // pages are those of a day.
 var pages = []string{
 	"/?q=since:24h", "/log?q=since:24h", "/log?q=verdict:denied+since:24h", "/log?q=host:*.vendor-7.example+since:24h", "/log?q=since:24h&group=host", "/log?q=since:24h&group=domain",
-	"/log?q=since:24h&group=workload", "/log?q=since:24h&group=rule", "/flows?q=since:24h", "/host?name=api-7.vendor-7.example&q=since:24h", "/workload?name=team-7/service-7&q=since:24h", "/findings",
+	"/log?q=since:24h&group=workload", "/log?q=since:24h&group=rule", "/flows?q=since:24h", "/host?name=api-7.vendor-7.example&q=since:24h", "/workload?name=team-7/service-7&q=since:24h", "/log?q=since:30d&group=host", "/findings",
 }
 
 // look asks for the pages.

@@ -1,5 +1,5 @@
 // Package duck opens DuckDB databases as everything of the audit log has to: with settings that SQL cannot change afterwards, and so
-// that what somebody broke off leaves nothing behind. In: a file and settings. Out: an *sql.DB.
+// that what somebody broke off leaves nothing behind. In: a file and settings. Out: an *sql.DB; and beside it, for what is written much, a Writer.
 package duck
 
 import (

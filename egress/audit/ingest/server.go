@@ -116,12 +116,17 @@ func (s *Server) take(ctx context.Context, packed []byte) (uint64, error) {
 		return 0, status.Error(codes.InvalidArgument, err.Error())
 	}
 	var highest uint64
-	accepted, taken, limited := make([]record.Record, 0, len(batch)), spent{}, uint64(0)
-	for _, r := range batch {
+	accepted, taken, limited := batch[:0], spent{}, uint64(0) // a record is large: those that stay are moved where others went
+	for i := range batch {
+		r := &batch[i]
 		highest = max(highest, r.Seq)
-		switch err := s.judge(ctx, &r); {
-		case err == nil && s.budgets.spend(&r, taken):
-			accepted = append(accepted, r)
+		switch err := s.judge(ctx, r); {
+		case err == nil && s.budgets.spend(r, taken):
+			if len(accepted) < i {
+				accepted = append(accepted, *r)
+			} else {
+				accepted = batch[:i+1]
+			}
 		case err == nil:
 			limited++
 		case status.Code(err) == codes.Unauthenticated:

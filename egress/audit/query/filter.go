@@ -119,13 +119,15 @@ func (f Filter) within(r *record.Record) bool {
 }
 
 // Condition writes the filter as a condition on the table records, with its parameters. Limit is not in it.
-func (f Filter) Condition() (string, []any) {
-	condition, args := f.fits()
+func (f Filter) Condition() (string, []any) { return f.between(f.seen(f.fits())) }
+
+// seen adds Within to a condition.
+func (f Filter) seen(condition string, args []any) (string, []any) {
 	if in, values := f.namespaces(); in != "" {
 		condition += " AND (namespace " + in + " OR reporter = '" + record.ReporterDestination + "' AND destination_namespace " + in + ")"
 		args = append(append(args, values...), values...)
 	}
-	return f.between(condition, args)
+	return condition, args
 }
 
 // OfSenders is Condition for store.Sightings, which know who sent, and not where to.

@@ -20,6 +20,8 @@ type Key struct {
 	Example string
 
 	numbers bool                                                // takes > and <
+	columns []string                                            // of the log, which where reads
+	rolled  *Key                                                // of columns that roll-ups have: what fits it fits this key, too
 	check   func(value string) error                            // nil: any text
 	where   func(operator, value string) (string, []any)        // the condition, which is never NULL
 	match   func(operator, value string, r *record.Record) bool // the same of a record
@@ -28,7 +30,8 @@ type Key struct {
 // keys are those that are not a column's own name, or say more than that.
 var keys = []Key{
 	texts("host", "the name that was tried; * is any text, ? one character", "host:*.example.com", "host"),
-	workloadKey("workload", "NAMESPACE/NAME, or NAMESPACE for all in it: the name of a pod or a service account", "workload:shop/cart", "namespace", "workload", "service_account"),
+	workloadKey("workload", "NAMESPACE/NAME, or NAMESPACE for all in it: the name of a pod or a service account", "workload:shop/cart", "namespace", "workload", "service_account").
+		withRolled(workloadKey("", "", "", "namespace", "service_account")),
 	texts("account", "the sender's service account", "account:cart", "service_account"),
 	listed("label", "one of the sender's labels, KEY=VALUE", "label:app=cart", "labels"),
 	workloadKey("to", "the workload of the mesh that was reached, like `workload`", "to:shop/db", "destination_namespace", "destination_workload", "destination_service_account"),
@@ -123,10 +126,15 @@ func (t Term) where() (string, []any) {
 	if t.check() != nil {
 		return "false", nil
 	}
+	return t.whereOf(byName[t.Key])
+}
+
+// whereOf writes it as a condition about a key.
+func (t Term) whereOf(k Key) (string, []any) {
 	var either []string
 	var args []any
 	for _, v := range t.Values {
-		condition, more := byName[t.Key].where(t.Operator, v)
+		condition, more := k.where(t.Operator, v)
 		either, args = append(either, condition), append(args, more...)
 	}
 	condition := "(" + strings.Join(either, " OR ") + ")"
@@ -159,7 +167,7 @@ func texts(name, doc, example string, columns ...string) Key {
 	for _, c := range columns {
 		of = append(of, column(c))
 	}
-	return Key{Name: name, Doc: doc, Example: example,
+	return Key{Name: name, Doc: doc, Example: example, columns: columns,
 		where: func(_, value string) (string, []any) {
 			var either []string
 			var args []any
@@ -209,7 +217,7 @@ func oneOf(name, doc, example, column string, values ...string) Key {
 // listed is a key of a column that holds a list, by comma: one item is to fit.
 func listed(name, doc, example, of string) Key {
 	c := column(of)
-	return Key{Name: name, Doc: doc, Example: example,
+	return Key{Name: name, Doc: doc, Example: example, columns: []string{of},
 		check: func(value string) error {
 			if strings.Contains(value, ",") {
 				return fmt.Errorf("%s: is about one; write several terms", name)
@@ -233,10 +241,16 @@ func listed(name, doc, example, of string) Key {
 	}
 }
 
+// withRolled says what of it roll-ups can tell.
+func (k Key) withRolled(of Key) Key {
+	k.rolled = &of
+	return k
+}
+
 // workloadKey is a key of NAMESPACE/NAME.
 func workloadKey(name, doc, example, namespace string, names ...string) Key {
 	ns, any1 := column(namespace), texts("", "", "", names...)
-	return Key{Name: name, Doc: doc, Example: example,
+	return Key{Name: name, Doc: doc, Example: example, columns: append([]string{namespace}, names...),
 		check: func(value string) error {
 			_, err := ParseWorkload(value)
 			return err
@@ -262,7 +276,7 @@ func workloadKey(name, doc, example, namespace string, names ...string) Key {
 }
 
 // decidedKey is about the object that decided.
-var decidedKey = Key{Name: "decided", Doc: "KIND/NAMESPACE/NAME of the object that decided, or KIND, or \"\" where none did", Example: "decided:ServiceEntry/shop/*",
+var decidedKey = Key{Name: "decided", columns: decidedColumns, Doc: "KIND/NAMESPACE/NAME of the object that decided, or KIND, or \"\" where none did", Example: "decided:ServiceEntry/shop/*",
 	check: func(value string) error {
 		if n := strings.Count(value, "/"); n != 0 && n != 2 {
 			return errors.New("write KIND or KIND/NAMESPACE/NAME, * for any text")
@@ -292,7 +306,7 @@ var decidedColumns = []string{"decided_by_kind", "decided_by_namespace", "decide
 
 // rules is a key about rules of EgressPolicies.
 func rules(name, doc, example string, parse func(string) (Rule, error), wouldDeny bool) Key {
-	return Key{Name: name, Doc: doc, Example: example,
+	return Key{Name: name, Doc: doc, Example: example, columns: ruleColumns,
 		check: func(value string) error {
 			_, err := parse(value)
 			return err
@@ -317,7 +331,7 @@ func sums(name, doc, example string, parse func(string) (uint64, error), columns
 		of = append(of, column(c))
 		list = append(list, "coalesce("+c+", 0)::HUGEINT")
 	}
-	return Key{Name: name, Doc: doc, Example: example, numbers: true,
+	return Key{Name: name, Doc: doc, Example: example, numbers: true, columns: columns,
 		check: func(value string) error {
 			_, err := parse(value)
 			return err

@@ -36,6 +36,16 @@ func (f Rule) matchObject(o record.Object) bool {
 		(f.Policy == "" || globMatch(f.Policy, o.Name)) && (f.Name == "" || globMatch(f.Name, o.Rule))
 }
 
+// ruleColumns are those that where reads.
+var ruleColumns = func() (out []string) {
+	for _, object := range []string{"decided_by", "allowed_by", "would_deny"} {
+		for _, part := range []string{"_kind", "_namespace", "_name", "_rule"} {
+			out = append(out, object+part)
+		}
+	}
+	return out
+}()
+
 // where is match as a condition with its parameters.
 func (f Rule) where(wouldDeny bool) (string, []any) {
 	objects := []string{"decided_by", "allowed_by", "would_deny"}

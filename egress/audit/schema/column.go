@@ -26,7 +26,18 @@ type Column struct {
 	Width int
 
 	value  func(*record.Record) driver.Value
+	text   func(*record.Record) string // of a column of texts: the value before it is made storable
+	put    func(r *record.Record, to Vector, at int)
 	target func(*record.Record) any
+}
+
+// Vector is where values of a column are put, each at a place.
+type Vector interface {
+	Text(at int, s string, clean func(string) string)
+	Number32(at int, n uint32)
+	Number64(at int, n uint64)
+	Time(at int, t time.Time)
+	Null(at int)
 }
 
 // Value gives a record's value as DuckDB's appender takes it. Where a column that came later has nothing to say it is NULL, as in
@@ -38,6 +49,9 @@ func (c *Column) Value(r *record.Record) driver.Value {
 	}
 	return v
 }
+
+// Put is Value for many records: it makes nothing.
+func (c *Column) Put(r *record.Record, to Vector, at int) { c.put(r, to, at) }
 
 // Target is where a value of Select is scanned to.
 func (c *Column) Target(r *record.Record) any { return c.target(r) }
@@ -63,6 +77,15 @@ func (c Column) shown(head string, width int, cell func(*record.Record) string) 
 // since says which version brought a column that was not in the first.
 func (c Column) since(version int) Column {
 	c.Since = version
+	if of := c.text; of != nil {
+		c.put = func(r *record.Record, to Vector, at int) {
+			if s := of(r); s != "" {
+				to.Text(at, s, storable)
+			} else {
+				to.Null(at)
+			}
+		}
+	}
 	return c
 }
 
@@ -80,6 +103,8 @@ func ofText[T ~string](name, json, doc string, field func(*record.Record) *T) Co
 	return Column{
 		Name: name, Type: text, Since: 1, JSON: json, Doc: doc,
 		value:  func(r *record.Record) driver.Value { return storable(string(*field(r))) },
+		text:   func(r *record.Record) string { return string(*field(r)) },
+		put:    func(r *record.Record, to Vector, at int) { to.Text(at, string(*field(r)), storable) },
 		target: func(r *record.Record) any { return field(r) },
 	}
 }
@@ -88,10 +113,12 @@ func ofNumber[T uint32 | uint64](name, json, doc string, field func(*record.Reco
 	c := Column{
 		Name: name, Type: number64, Since: 1, JSON: json, Doc: doc,
 		value:  func(r *record.Record) driver.Value { return *field(r) },
+		put:    func(r *record.Record, to Vector, at int) { to.Number64(at, uint64(*field(r))) },
 		target: func(r *record.Record) any { return field(r) },
 	}
 	if _, small := any(T(0)).(uint32); small {
 		c.Type = number32
+		c.put = func(r *record.Record, to Vector, at int) { to.Number32(at, uint32(*field(r))) }
 	}
 	return c
 }
@@ -100,6 +127,7 @@ func ofDuration(name, json, doc string, field func(*record.Record) *time.Duratio
 	return Column{
 		Name: name, Type: signed64, Since: 1, JSON: json, Doc: doc,
 		value:  func(r *record.Record) driver.Value { return int64(*field(r)) },
+		put:    func(r *record.Record, to Vector, at int) { to.Number64(at, uint64(*field(r))) },
 		target: func(r *record.Record) any { return (*int64)(field(r)) },
 	}
 }
@@ -108,6 +136,7 @@ func ofTime(name, json, doc string, field func(*record.Record) *time.Time) Colum
 	return Column{
 		Name: name, Type: instant, Since: 1, JSON: json, Doc: doc,
 		value:  func(r *record.Record) driver.Value { return field(r).UTC() },
+		put:    func(r *record.Record, to Vector, at int) { to.Time(at, *field(r)) },
 		target: func(r *record.Record) any { return (*utc)(field(r)) },
 	}
 }
@@ -117,6 +146,8 @@ func ofList(name, json, doc string, field func(*record.Record) *[]string) Column
 	return Column{
 		Name: name, Type: text, Since: 1, JSON: json, Doc: doc,
 		value:  func(r *record.Record) driver.Value { return storable(strings.Join(*field(r), ",")) },
+		text:   func(r *record.Record) string { return strings.Join(*field(r), ",") },
+		put:    func(r *record.Record, to Vector, at int) { to.Text(at, strings.Join(*field(r), ","), storable) },
 		target: func(r *record.Record) any { return (*list)(field(r)) },
 	}
 }

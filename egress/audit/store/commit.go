@@ -17,45 +17,47 @@ import (
 
 // commit writes the new records of the batches, and which numbers the store has with them, in one transaction; copies says that another
 // store has them all.
-func (s *Store) commit(ctx context.Context, batches [][]record.Record, copies bool) error {
+func (s *Store) commit(batches [][]record.Record, copies bool) error {
 	news, changed := s.seen.fresh(batches...)
-	total := 0
+	total, added := 0, 0
 	for _, b := range batches {
 		total += len(b)
 	}
-	if len(news) == 0 {
+	for _, n := range news {
+		added += len(n)
+	}
+	if added == 0 {
 		s.copies.Add(uint64(total))
 		return nil
 	}
 	now := s.moment()
-	records := make([]driver.Value, 0, len(s.layout))
-	err := transact(ctx, s.db, func(conn *sql.Conn) error {
-		return conn.Raw(func(raw any) error {
-			err := appendRows(raw, Table, len(news), func(i int) []driver.Value {
-				records = s.layout.row(records, &news[i], now)
-				return records
-			})
-			if err != nil {
-				return err
+	err := s.writer.Transact(func() error {
+		in, from := 0, 0 // the batch that a row is in, and its first row
+		err := s.writer.Append(Table, added, func(row int, columns []duck.Vector, at int) {
+			for row-from == len(news[in]) {
+				in, from = in+1, row
 			}
-			if copies {
-				if err := appendRows(raw, copiesTable, 1, func(int) []driver.Value { return []driver.Value{now} }); err != nil {
-					return err
-				}
-			}
-			spools := s.seen.rows(changed, now)
-			return appendRows(raw, "spools", len(spools), func(i int) []driver.Value { return spools[i] })
+			s.layout.put(&news[in][row-from], now, columns, at)
 		})
+		if err == nil && copies {
+			err = s.writer.Append(copiesTable, 1, func(_ int, columns []duck.Vector, at int) { columns[0].Time(at, now) })
+		}
+		if err != nil {
+			return err
+		}
+		return s.seen.append(s.writer, changed, now)
 	})
 	if err != nil {
 		return s.fail("write records", err)
 	}
 	s.lastIn = now
 	s.seen.keep(changed)
-	s.stored.Add(uint64(len(news)))
-	s.copies.Add(uint64(total - len(news)))
-	s.followers.publish(news)
-	s.gatherer.note(len(news))
+	s.stored.Add(uint64(added))
+	s.copies.Add(uint64(total - added))
+	for _, n := range news {
+		s.followers.publish(n)
+	}
+	s.gatherer.note(added)
 	return nil
 }
 

@@ -50,10 +50,13 @@ func (f *followers) remove(x *Following) {
 	f.all = slices.DeleteFunc(f.all, func(y *Following) bool { return x == y })
 }
 
-// publish never waits.
+// publish never waits. The records are copied for those who follow: whoever stored them may use theirs again.
 func (f *followers) publish(records []record.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if len(f.all) > 0 {
+		records = slices.Clone(records)
+	}
 	for _, x := range f.all {
 		select {
 		case x.c <- records:

@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-// How records are gathered into inputs.
+// How records are gathered into inputs and roll-ups.
 const (
-	gatherEvery = 250_000   // so many that came in are gathered
-	gatherChunk = 1_000_000 // as many at a time, where more wait: in a folder whose inputs are made anew
+	gatherEvery = 250_000         // so many that came in are gathered
+	gatherAfter = 5 * time.Minute // fewer are, too
+	gatherChunk = 1_000_000       // as many at a time, where more wait: in a folder whose inputs are made anew
 )
 
-// gatherer gathers new records into inputs, beside the writer: what it has not done yet is done by whoever asks (EachInput). A
-// transaction adds the inputs of some records, and moves the mark up to which records are gathered. Records come in at ever later moments
-// (Store.moment).
+// gatherer gathers new records into inputs and roll-ups, beside the writer: what it has not done yet is done by whoever asks (EachInput,
+// query.Filter.Sums). A transaction adds what some records add up to, and moves the mark up to which records are gathered. Records come in at
+// ever later moments (Store.moment).
 type gatherer struct {
-	mu      sync.Mutex    // held by what writes the table
+	mu      sync.Mutex    // held by a transaction that writes their tables
 	waiting atomic.Int64  // records, about
 	enough  chan struct{} // there are so many that it should work
 	done    chan struct{} // closed when it has ended
@@ -36,6 +37,21 @@ func (g *gatherer) note(n int) {
 	}
 }
 
+// alone runs a transaction that writes the tables beside no other one of them.
+func (g *gatherer) alone(f func() error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return f()
+}
+
+// gathering is a table of what records add up to, with a mark of its own.
+type gathering struct {
+	state string                                                                         // the table that has the mark
+	fill  func(ctx context.Context, conn *sql.Conn, condition string, args ...any) error // adds those of some records
+}
+
+var gatherings = []gathering{{inputsState, fillInputsOf}, {rollupsState, fillRollups}}
+
 // gatherLoop works until the store is closed; ctx does not end before.
 func (s *Store) gatherLoop(ctx context.Context) {
 	defer close(s.gatherer.done)
@@ -47,19 +63,23 @@ func (s *Store) gatherLoop(ctx context.Context) {
 	}()
 	hourly := time.NewTicker(time.Hour)
 	defer hourly.Stop()
+	often := time.NewTicker(gatherAfter)
+	defer often.Stop()
 	due := true
 	for {
-		err := s.gather(ctx)
+		err := s.Gather(ctx)
 		if err == nil && due {
-			err = s.tidyInputs(ctx)
+			err = s.tidy(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Error("audit store: records are not gathered into inputs; those who ask for inputs wait longer", "err", err)
+			s.log.Error("audit store: records are not gathered into inputs and roll-ups; those who ask for them wait longer", "err", err)
 		}
 		select {
 		case <-s.closing:
 			return
 		case <-s.gatherer.enough:
+			due = false
+		case <-often.C:
 			due = false
 		case <-hourly.C:
 			due = true
@@ -67,27 +87,29 @@ func (s *Store) gatherLoop(ctx context.Context) {
 	}
 }
 
-// gather gathers the records that are not yet.
-func (s *Store) gather(ctx context.Context) error {
-	s.gatherer.mu.Lock()
-	defer s.gatherer.mu.Unlock()
-	for more := true; more; {
-		s.gatherer.waiting.Store(0)
-		err := transact(ctx, s.db, func(conn *sql.Conn) (err error) {
-			more, err = gatherChunkOf(ctx, conn)
-			return err
-		})
-		if err != nil {
-			return s.fail("gather records into inputs", err)
+// Gather gathers the records that are not yet. The store does so by itself, when there are enough.
+func (s *Store) Gather(ctx context.Context) error {
+	s.gatherer.waiting.Store(0)
+	for _, g := range gatherings {
+		for more := true; more; {
+			err := s.gatherer.alone(func() error {
+				return transact(ctx, s.db, func(conn *sql.Conn) (err error) {
+					more, err = g.chunk(ctx, conn)
+					return err
+				})
+			})
+			if err != nil {
+				return s.fail("gather records", err)
+			}
 		}
 	}
 	return nil
 }
 
-// gatherChunkOf gathers some records, and says whether more may wait.
-func gatherChunkOf(ctx context.Context, conn *sql.Conn) (more bool, err error) {
-	_, from, err := inputsAt(ctx, conn)
-	if err != nil {
+// chunk gathers some records, and says whether more may wait.
+func (g gathering) chunk(ctx context.Context, conn *sql.Conn) (more bool, err error) {
+	var from time.Time
+	if err := conn.QueryRowContext(ctx, "SELECT greatest(until, TIMESTAMPTZ '0001-01-01') FROM "+g.state).Scan(&from); err != nil {
 		return false, err
 	}
 	// The rows' order is that in which they came, so that a chunk's end is found without sorting. If a clock was put back once, it is
@@ -100,11 +122,16 @@ func gatherChunkOf(ctx context.Context, conn *sql.Conn) (more bool, err error) {
 	if err != nil || !to.Valid {
 		return false, err
 	}
-	if err := fillInputs(ctx, conn, gathered(ingestedColumn+" > ? AND "+ingestedColumn+" <= ?"), from, to.Time); err != nil {
+	if err := g.fill(ctx, conn, ingestedColumn+" > ? AND "+ingestedColumn+" <= ?", from, to.Time); err != nil {
 		return false, err
 	}
-	_, err = conn.ExecContext(ctx, "UPDATE "+inputsState+" SET until = ?", to.Time)
+	_, err = conn.ExecContext(ctx, "UPDATE "+g.state+" SET until = ?", to.Time) //nolint:gosec // G202: names of tables are ours
 	return more, err
+}
+
+// fillInputsOf adds the inputs of some records.
+func fillInputsOf(ctx context.Context, conn *sql.Conn, condition string, args ...any) error {
+	return fillInputs(ctx, conn, gathered(condition), args...)
 }
 
 // fillInputs adds the rows of a SELECT, as many as are told apart.
@@ -119,11 +146,11 @@ func fillInputs(ctx context.Context, conn *sql.Conn, rows string, args ...any) e
 	var statements []string
 	for _, b := range beyonds {
 		if n > b.most {
-			statements = append(statements, b.find("found"), "INSERT INTO "+InputsTable+" "+b.merged("found"),
-				"DELETE FROM found WHERE rowid IN (SELECT id FROM many)", "DROP TABLE many")
+			statements = append(statements, b.find("found"), "CREATE TEMP TABLE one AS "+b.merged("found"),
+				"DELETE FROM found WHERE rowid IN (SELECT id FROM many)", "INSERT INTO found SELECT * FROM one", "DROP TABLE many", "DROP TABLE one")
 		}
 	}
-	statements = append(statements, "INSERT INTO "+InputsTable+" SELECT * FROM found", "DROP TABLE found")
+	statements = append(statements, "INSERT INTO "+InputsTable+" SELECT * FROM found", "INSERT INTO "+SightingsTable+" "+sightingsFrom("found"), "DROP TABLE found")
 	for _, statement := range statements {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
@@ -132,39 +159,56 @@ func fillInputs(ctx context.Context, conn *sql.Conn, rows string, args ...any) e
 	return nil
 }
 
-// tidyInputs merges the rows of days that got some, and deletes days that are older than records are kept.
-func (s *Store) tidyInputs(ctx context.Context) error {
-	s.gatherer.mu.Lock()
-	defer s.gatherer.mu.Unlock()
-	err := transact(ctx, s.db, func(conn *sql.Conn) error {
-		if keep := s.options.Retention; keep > 0 {
-			now := s.options.Now().UTC()
-			before, ahead := now.Add(-keep), now.Add(24*time.Hour) // like records
-			_, err := conn.ExecContext(ctx, "DELETE FROM "+InputsTable+" WHERE day < CAST(? AS DATE) AND ("+ingestedColumn+" < ? OR "+ingestedColumn+" > ?)",
-				before.Format(time.DateOnly), before, ahead)
-			if err != nil {
-				return err
-			}
-		}
-		const days = "day IN (SELECT DISTINCT day FROM " + InputsTable + " WHERE " + ingestedColumn + " > (SELECT merged FROM " + inputsState + "))"
-		if _, err := conn.ExecContext(ctx, "CREATE TEMP TABLE several AS SELECT * FROM "+InputsTable+" WHERE "+days); err != nil {
-			return err
-		}
-		if _, err := conn.ExecContext(ctx, "DELETE FROM "+InputsTable+" WHERE "+days); err != nil {
-			return err
-		}
-		if err := fillInputs(ctx, conn, mergedFrom("several")); err != nil {
-			return err
-		}
-		for _, statement := range []string{"DROP TABLE several", "UPDATE " + inputsState + " SET merged = until"} {
-			if _, err := conn.ExecContext(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
+// tidy makes the tables short again: rows that are one are merged, and inputs of days go whose records are older than they are kept.
+func (s *Store) tidy(ctx context.Context) error {
+	err := s.gatherer.alone(func() error {
+		return transact(ctx, s.db, func(conn *sql.Conn) error { return s.tidyInputs(ctx, conn) })
 	})
 	if err != nil {
 		return s.fail("merge inputs", err)
+	}
+	return s.tidyRollups(ctx)
+}
+
+func (s *Store) tidyInputs(ctx context.Context, conn *sql.Conn) error {
+	if keep := s.options.Retention; keep > 0 {
+		now := s.options.Now().UTC()
+		before, ahead := now.Add(-keep), now.Add(24*time.Hour) // like records
+		day := before.Format(time.DateOnly)
+		gone, err := conn.ExecContext(ctx, "DELETE FROM "+InputsTable+" WHERE day < CAST(? AS DATE) AND ("+ingestedColumn+" < ? OR "+ingestedColumn+" > ?)", day, before, ahead)
+		if err != nil {
+			return err
+		}
+		if n, err := gone.RowsAffected(); err != nil || n > 0 {
+			if err != nil {
+				return err
+			}
+			for _, statement := range []string{"DELETE FROM " + SightingsTable + " WHERE day < CAST(? AS DATE)",
+				"INSERT INTO " + SightingsTable + " " + sightingsFrom("(FROM "+InputsTable+" WHERE day < CAST(? AS DATE))")} {
+				if _, err := conn.ExecContext(ctx, statement, day); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	const days = "day IN (SELECT day FROM touched)"
+	for _, statement := range []string{
+		"CREATE TEMP TABLE touched AS SELECT DISTINCT day FROM " + InputsTable + " WHERE " + ingestedColumn + " > (SELECT merged FROM " + inputsState + ")",
+		"CREATE TEMP TABLE several AS SELECT * FROM " + InputsTable + " WHERE " + days,
+		"DELETE FROM " + InputsTable + " WHERE " + days,
+		"DELETE FROM " + SightingsTable + " WHERE " + days,
+	} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	if err := fillInputs(ctx, conn, mergedFrom("several", inputColumns)); err != nil {
+		return err
+	}
+	for _, statement := range []string{"DROP TABLE several", "DROP TABLE touched", "UPDATE " + inputsState + " SET merged = until"} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func BenchmarkGather(b *testing.B) {
 				if _, err := s.DB().Exec("DELETE FROM " + InputsTable + "; UPDATE " + inputsState + " SET until = '-infinity'"); err != nil {
 					b.Fatal(err)
 				}
-				if err := s.gather(context.Background()); err != nil {
+				if err := s.Gather(context.Background()); err != nil {
 					b.Fatal(err)
 				}
 				rounds++

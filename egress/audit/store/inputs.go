@@ -21,8 +21,12 @@ const InputsTable = "inputs"
 // to which its rows were merged (merged).
 const inputsState = "inputs_state"
 
-// inputsVersion is that of InputsTable: a folder with another one has it made anew from the records.
-const inputsVersion = 2
+// inputsVersion is that of InputsTable and of what is made beside it, SightingsTable and RollupsTable: a folder with another one has them made
+// anew from the records, so that a version that knows less of them may have written meanwhile.
+const (
+	inputsVersion   = 3
+	beforeSightings = 2 // the same inputs, and nothing beside them
+)
 
 // What is told apart of one day's inputs of an account. What is more is counted.
 const (
@@ -30,7 +34,7 @@ const (
 	maxInputs = 20_000 // of all
 )
 
-// inputColumn is a column of InputsTable.
+// inputColumn is a column of InputsTable, or of another table of what records add up to.
 type inputColumn struct {
 	name, kind string
 	// from makes it of records, all of which are one input; merged, of rows that are one. Where merged is "", they agree in it.
@@ -113,13 +117,13 @@ func (c inputColumn) merge() string {
 	return c.merged + " AS " + c.name
 }
 
-// mergedFrom is a SELECT that makes one row of each input of a table.
-func mergedFrom(table string) string {
+// mergedFrom is a SELECT that makes one row of the rows of a relation that agree in all but their numbers.
+func mergedFrom(relation string, columns []inputColumn) string {
 	var list []string
-	for _, c := range inputColumns {
+	for _, c := range columns {
 		list = append(list, c.merge())
 	}
-	return "SELECT " + strings.Join(list, ", ") + " FROM " + table + " GROUP BY ALL"
+	return "SELECT " + strings.Join(list, ", ") + " FROM " + relation + " GROUP BY ALL"
 }
 
 // beyond is what is left out where there are more inputs than are told apart. Those that came most often stay.
@@ -161,23 +165,28 @@ func (b beyond) merged(from string) string {
 	return fmt.Sprintf("SELECT %s FROM %s WHERE rowid IN (SELECT id FROM many) GROUP BY ALL", strings.Join(list, ", "), from)
 }
 
-// prepareInputs makes the table where it is missing, or of another version.
+// prepareInputs makes the tables where they are missing, or of another version.
 func prepareInputs(ctx context.Context, db *sql.DB) error {
 	version, _, err := inputsAt(ctx, db)
 	if err != nil || version == inputsVersion {
 		return err
 	}
-	var list []string
-	for _, c := range inputColumns {
-		list = append(list, c.name+" "+c.kind)
+	statements := []string{
+		"DROP TABLE IF EXISTS " + InputsTable, "DROP TABLE IF EXISTS " + inputsState,
+		createTable(InputsTable, inputColumns),
+		"CREATE TABLE " + inputsState + " (version INTEGER, until TIMESTAMPTZ, merged TIMESTAMPTZ)",
+		fmt.Sprintf("INSERT INTO %s VALUES (%d, '-infinity', '-infinity')", inputsState, inputsVersion),
 	}
+	if version == beforeSightings { // the records are not read again
+		statements = []string{fmt.Sprintf("UPDATE %s SET version = %d", inputsState, inputsVersion)}
+	}
+	statements = append(statements, "DROP TABLE IF EXISTS "+SightingsTable, "CREATE TABLE "+SightingsTable+" AS "+sightingsFrom(InputsTable),
+		"DROP TABLE IF EXISTS "+RollupsTable, "DROP TABLE IF EXISTS "+rollupsState,
+		createTable(RollupsTable, rollupColumns),
+		"CREATE TABLE "+rollupsState+" (until TIMESTAMPTZ, merged TIMESTAMPTZ)",
+		"INSERT INTO "+rollupsState+" VALUES ('-infinity', '-infinity')")
 	err = transact(ctx, db, func(conn *sql.Conn) error {
-		for _, statement := range []string{
-			"DROP TABLE IF EXISTS " + InputsTable, "DROP TABLE IF EXISTS " + inputsState,
-			"CREATE TABLE " + InputsTable + " (" + strings.Join(list, ", ") + ")",
-			"CREATE TABLE " + inputsState + " (version INTEGER, until TIMESTAMPTZ, merged TIMESTAMPTZ)",
-			fmt.Sprintf("INSERT INTO %s VALUES (%d, '-infinity', '-infinity')", inputsState, inputsVersion),
-		} {
+		for _, statement := range statements {
 			if _, err := conn.ExecContext(ctx, statement); err != nil {
 				return err
 			}
@@ -185,9 +194,17 @@ func prepareInputs(ctx context.Context, db *sql.DB) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("audit store: make the table %s: %w", InputsTable, err)
+		return fmt.Errorf("audit store: make the tables of what records add up to: %w", err)
 	}
 	return nil
+}
+
+func createTable(name string, columns []inputColumn) string {
+	var list []string
+	for _, c := range columns {
+		list = append(list, c.name+" "+c.kind)
+	}
+	return "CREATE TABLE " + name + " (" + strings.Join(list, ", ") + ")"
 }
 
 // inputsAt reads the version of a database's inputs, and up to which moment they have the records; 0 where there are none.

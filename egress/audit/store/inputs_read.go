@@ -114,10 +114,3 @@ func unpack(text string) record.Object {
 	}
 	return record.Object{Kind: p[0], Namespace: p[1], Name: p[2], Revision: p[3], Rule: p[4]}
 }
-
-// Sightings is a relation with what was told apart, by day, and each record that is not gathered yet: who, what, when, how often, and the
-// objects that decided, allowed or would deny it, as KIND/NAMESPACE/NAME/REVISION/RULE.
-var Sightings = "(SELECT namespace, service_account, workload, class, protocol, host, port, method, verdict, path, decided_by, allowed_by, would_deny, day, first, last, records FROM " + InputsTable + `
-	UNION ALL SELECT coalesce(namespace, ''), coalesce(service_account, ''), regexp_replace(coalesce(workload, ''), '` + replica + `', ''), class, protocol, host, port, method, verdict, path,
-		` + object("decided_by").from + ", " + object("allowed_by").from + ", " + object("would_deny").from + ", CAST(" + BelievedTime + " AS DATE), " + BelievedTime + ", " + BelievedTime + `, 1
-	FROM ` + Table + ` WHERE ` + ingestedColumn + ` > (SELECT max(until) FROM ` + inputsState + ") AND class <> '" + string(record.Action) + "')"

@@ -41,7 +41,7 @@ func sorted(list []inputs.Input) []inputs.Input {
 // gatherNow does what the gatherer does when it is due.
 func gatherNow(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.gather(context.Background()); err != nil {
+	if err := s.Gather(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -136,7 +136,7 @@ func TestInputs(t *testing.T) {
 		case 1:
 			now = now.Add(-time.Hour) // the clock is put back
 		case 2:
-			if err := s.tidyInputs(t.Context()); err != nil {
+			if err := s.tidy(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		case 3:
@@ -206,7 +206,7 @@ func TestHostileInputs(t *testing.T) {
 	put(t, s, append(batch, good)...)
 	for range 2 {
 		gatherNow(t, s)
-		if err := s.tidyInputs(t.Context()); err != nil {
+		if err := s.tidy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var counted uint64
@@ -274,7 +274,7 @@ func TestInputsGoWithTheirDay(t *testing.T) {
 		want  int
 	}{{47 * time.Hour, 10}, {49 * time.Hour, 10}, {73 * time.Hour, 0}} { // the day's last records are not older than that
 		now = start2027.Add(step.after)
-		if err := s.tidyInputs(t.Context()); err != nil {
+		if err := s.tidy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := inputsOf(t, s.DB(), InputsFilter{}); len(got) != step.want {
@@ -290,11 +290,11 @@ func TestAskingWhileItWorks(t *testing.T) {
 	gathering := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {
-			if err := s.gather(context.Background()); err != nil {
+			if err := s.Gather(context.Background()); err != nil {
 				gathering <- err
 				return
 			}
-			if err := s.tidyInputs(context.Background()); err != nil {
+			if err := s.tidy(context.Background()); err != nil {
 				gathering <- err
 				return
 			}
@@ -326,12 +326,12 @@ func TestActionsAreNoTraffic(t *testing.T) {
 	count := func(when string) {
 		t.Helper()
 		var seen, of int
-		if err := s.DB().QueryRow("SELECT count(*), count(*) FILTER (class = 'action') FROM "+Sightings).Scan(&seen, &of); err != nil || seen != 1 || of != 0 {
+		if err := s.DB().QueryRow("SELECT count(*), count(*) FILTER (class = 'action') FROM "+sightings(t, s)).Scan(&seen, &of); err != nil || seen != 1 || of != 0 {
 			t.Errorf("%s: %d sightings, %d of actions, %v", when, seen, of, err)
 		}
 	}
 	count("as they come")
-	if err := s.gather(t.Context()); err != nil {
+	if err := s.Gather(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	count("gathered")

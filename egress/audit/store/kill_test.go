@@ -34,7 +34,7 @@ func storeUntilKilled(dir string) {
 				os.Exit(1)
 			}
 		}
-		if err := s.gather(context.Background()); err != nil { // it is killed here, too
+		if err := s.Gather(context.Background()); err != nil { // it is killed here, too
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -65,6 +65,11 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 		}
 		if asked != n {
 			t.Errorf("round %d: the inputs are of %d records, want %d", round, asked, n)
+		}
+		var sums int
+		err = db.QueryRow("SELECT (SELECT coalesce(sum(records), 0) FROM rollups)::INTEGER + (SELECT count(*) FROM records WHERE ingested > (SELECT until FROM rollups_state))").Scan(&sums)
+		if err != nil || sums != n {
+			t.Errorf("round %d: the roll-ups are of %d records, want %d, %v", round, sums, n, err)
 		}
 		if _, err := db.Exec("DELETE FROM records"); err == nil {
 			t.Error("the read-only database was written")

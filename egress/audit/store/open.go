@@ -58,17 +58,9 @@ const readers = 8
 // that log when it is opened.
 const checkpointAfter = "64MB"
 
-// connect opens the database file. Extensions are neither installed nor loaded, SQL cannot read or write files, and
-// no setting can be changed afterwards.
-func connect(ctx context.Context, file string, readOnly bool, o Options) (*sql.DB, error) {
-	file, err := filepath.Abs(file)
-	if err != nil {
-		return nil, err
-	}
-	if strings.ContainsAny(file, "?%#") {
-		return nil, fmt.Errorf("audit store: the path %q holds one of ? %% #, which DuckDB's driver cannot take", file)
-	}
-	settings := url.Values{
+// settings are those that the database is opened with.
+func (o Options) settings(readOnly bool) url.Values {
+	out := url.Values{
 		"memory_limit":                 {o.MemoryLimit},
 		"threads":                      {strconv.Itoa(o.Threads)},
 		"checkpoint_threshold":         {checkpointAfter},
@@ -78,13 +70,22 @@ func connect(ctx context.Context, file string, readOnly bool, o Options) (*sql.D
 		"allow_community_extensions":   {"false"},
 	}
 	if readOnly {
-		settings.Set("access_mode", "read_only")
+		out.Set("access_mode", "read_only")
+	}
+	return out
+}
+
+// connect opens the database file, which is named by its whole path. Extensions are neither installed nor loaded, SQL cannot read or write files, and
+// no setting can be changed afterwards.
+func connect(ctx context.Context, file string, readOnly bool, o Options) (*sql.DB, error) {
+	if strings.ContainsAny(file, "?%#") {
+		return nil, fmt.Errorf("audit store: the path %q holds one of ? %% #, which DuckDB's driver cannot take", file)
 	}
 	scratch := "SET allowed_directories = []"
 	if o.Scratch != "" {
 		scratch = "SET allowed_directories = ['" + strings.ReplaceAll(o.Scratch, "'", "''") + "/']"
 	}
-	db, err := duck.Open(file, settings, "SET GLOBAL TimeZone = 'UTC'", scratch, "SET enable_external_access = false", "SET lock_configuration = true")
+	db, err := duck.Open(file, o.settings(readOnly), "SET GLOBAL TimeZone = 'UTC'", scratch, "SET enable_external_access = false", "SET lock_configuration = true")
 	if err != nil {
 		return nil, fmt.Errorf("audit store: open %s: %w", file, err)
 	}
@@ -102,11 +103,15 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("audit store: %w", err)
 	}
-	db, err := connect(ctx, filepath.Join(dir, FileName), false, o)
+	file, err := filepath.Abs(filepath.Join(dir, FileName))
 	if err != nil {
 		return nil, err
 	}
-	s, err := start(ctx, db, o)
+	db, err := connect(ctx, file, false, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := start(ctx, file, db, o)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -117,7 +122,10 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 // this one's first, which needs the right to write it.
 func OpenReadOnly(ctx context.Context, dir string, o Options) (*sql.DB, error) {
 	o = o.withDefaults()
-	file := filepath.Join(dir, FileName)
+	file, err := filepath.Abs(filepath.Join(dir, FileName))
+	if err != nil {
+		return nil, err
+	}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("audit store: there is no audit log in %s yet: %w", dir, err)
 	}

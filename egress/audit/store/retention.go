@@ -2,8 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -33,13 +33,21 @@ func (s *Store) prune(ctx context.Context, before time.Time) (int64, error) {
 		old += " AND (" + ingestedColumn + " <= ? OR " + ingestedColumn + " < ?)"
 		args = append(args, mark, before.Add(-heldAtMost).UTC())
 	}
-	result, err := s.db.ExecContext(ctx, "DELETE FROM "+old, args...)
+	var deleted int64
+	err := s.gatherer.alone(func() error {
+		return transact(ctx, s.db, func(conn *sql.Conn) error {
+			result, err := conn.ExecContext(ctx, "DELETE FROM "+old, args...)
+			if err != nil {
+				return err
+			}
+			if deleted, err = result.RowsAffected(); err != nil || deleted == 0 {
+				return err
+			}
+			return remakeRollups(ctx, conn, before)
+		})
+	})
 	if err != nil {
 		return 0, s.fail("delete old records", err)
-	}
-	deleted, err := result.RowsAffected()
-	if err != nil {
-		return 0, fmt.Errorf("audit store: %w", err)
 	}
 	return deleted, nil
 }

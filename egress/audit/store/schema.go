@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/duck"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
 )
@@ -84,4 +85,15 @@ func (l layout) row(dst []driver.Value, r *record.Record, ingested time.Time) []
 		}
 	}
 	return dst
+}
+
+// put puts a record's values into the table's columns.
+func (l layout) put(r *record.Record, ingested time.Time, columns []duck.Vector, at int) {
+	for i, c := range l {
+		if c == nil {
+			columns[i].Time(at, ingested)
+		} else {
+			c.Put(r, &columns[i], at)
+		}
+	}
 }

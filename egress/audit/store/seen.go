@@ -3,12 +3,13 @@ package store
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/duck"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -50,30 +51,41 @@ func loadSeen(ctx context.Context, db *sql.DB) (*seen, error) {
 	return s, rows.Err()
 }
 
-// fresh returns the records that are new, and the sets as they are with them; it changes nothing.
-func (s *seen) fresh(batches ...[]record.Record) (news []record.Record, changed map[spoolKey]spans) {
+// fresh returns of each batch the records that are new, and the sets as they are with them; it changes nothing. A batch that is new is
+// returned as it is.
+func (s *seen) fresh(batches ...[]record.Record) (news [][]record.Record, changed map[spoolKey]spans) {
 	changed = map[spoolKey]spans{}
-	total := 0
 	for _, batch := range batches {
-		total += len(batch)
-	}
-	news = make([]record.Record, 0, total)
-	for _, batch := range batches {
+		var key spoolKey // of the records before, mostly
+		var set spans
+		added, whole := []record.Record(nil), true
 		for i := range batch {
 			r := &batch[i]
-			key := spoolKey{r.Proxy, r.Epoch}
-			set, copied := changed[key]
-			if !copied {
-				key.proxy = strings.Clone(key.proxy) // it stays; the record's texts shall not
-				set = slices.Clone(s.spools[key])
+			if i == 0 || key.proxy != r.Proxy || key.epoch != r.Epoch {
+				key = spoolKey{r.Proxy, r.Epoch}
+				known, copied := changed[key]
+				if !copied {
+					key.proxy = strings.Clone(key.proxy) // it stays; the record's texts shall not
+					known = slices.Clone(s.spools[key])
+				}
+				set = known
 			}
-			set, isNew := set.add(r.Seq)
-			if isNew || copied {
-				changed[key] = set
+			with, isNew := set.add(r.Seq)
+			switch {
+			case isNew:
+				set, changed[key] = with, with
+				if !whole {
+					added = append(added, *r)
+				}
+			case whole:
+				added, whole = slices.Clone(batch[:i]), false
 			}
-			if isNew {
-				news = append(news, *r)
-			}
+		}
+		if whole {
+			added = batch
+		}
+		if len(added) > 0 {
+			news = append(news, added)
 		}
 	}
 	return news, changed
@@ -87,13 +99,20 @@ func (s *seen) keep(changed map[spoolKey]spans) {
 	s.version++
 }
 
-// rows gives the rows for the table spools.
-func (s *seen) rows(changed map[spoolKey]spans, now time.Time) (out [][]driver.Value) {
-	for key, set := range changed {
-		out = append(out, []driver.Value{key.proxy, key.epoch, s.version + 1, set.String(), now})
-	}
-	return out
+// append writes the changed sets to the table spools.
+func (s *seen) append(to *duck.Writer, changed map[spoolKey]spans, now time.Time) error {
+	keys := slices.Collect(maps.Keys(changed))
+	return to.Append("spools", len(keys), func(row int, columns []duck.Vector, at int) {
+		key := keys[row]
+		columns[0].Text(at, key.proxy, readable)
+		columns[1].Number64(at, key.epoch)
+		columns[2].Number64(at, s.version+1)
+		columns[3].Text(at, changed[key].String(), readable)
+		columns[4].Time(at, now)
+	})
 }
+
+func readable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // compact leaves one row per spool, and none of those that sent nothing since before.
 func (s *seen) compact(ctx context.Context, tx *sql.Tx, before time.Time) error {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/duck"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -19,6 +20,7 @@ var ErrClosed = errors.New("audit store: closed")
 // Store is the writing end and, by DB, the reading end of the database.
 type Store struct {
 	db      *sql.DB
+	writer  *duck.Writer // of the writer's goroutine
 	options Options
 	log     *slog.Logger
 	layout  layout
@@ -53,7 +55,7 @@ type Stats struct {
 	Copies uint64 // records dropped, since the store had them
 }
 
-func start(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
+func start(ctx context.Context, file string, db *sql.DB, o Options) (*Store, error) {
 	if err := migrate(ctx, db, o.Now().UTC()); err != nil {
 		return nil, err
 	}
@@ -75,8 +77,12 @@ func start(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	writer, err := duck.OpenWriter(file, o.settings(false))
+	if err != nil {
+		return nil, fmt.Errorf("audit store: %w", err)
+	}
 	s := &Store{
-		db: db, options: o, log: o.Logger, layout: columns, seen: known, lastIn: last, held: newHeld(o.Held),
+		db: db, writer: writer, options: o, log: o.Logger, layout: columns, seen: known, lastIn: last, held: newHeld(o.Held),
 		requests: make(chan request, 64), closing: make(chan struct{}), done: make(chan struct{}),
 		failed: make(chan struct{}), gatherer: gatherer{enough: make(chan struct{}, 1), done: make(chan struct{})},
 	}
@@ -106,6 +112,7 @@ func (s *Store) Close() error {
 	<-s.done
 	<-s.gatherer.done
 	s.followers.close()
+	s.writer.Close()
 	return s.db.Close()
 }
 
@@ -200,7 +207,7 @@ func (s *Store) write(group []request) {
 	for i, r := range group {
 		batches[i] = r.records
 	}
-	err := s.commit(context.Background(), batches, group[0].copies)
+	err := s.commit(batches, group[0].copies)
 	if err == nil || len(group) == 1 {
 		for _, r := range group {
 			r.done <- err
@@ -209,7 +216,7 @@ func (s *Store) write(group []request) {
 	}
 	s.log.Warn("audit store: a group of batches failed, each is tried alone", "batches", len(group), "err", err)
 	for _, r := range group {
-		r.done <- s.commit(context.Background(), [][]record.Record{r.records}, r.copies)
+		r.done <- s.commit([][]record.Record{r.records}, r.copies)
 	}
 }
 

@@ -1,0 +1,197 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/sallyport/sallyport/egress/audit/store"
+)
+
+// Sums is what is asked of what records add up to. The relation that its statement reads has Columns; began, first and last, which are times;
+// and records, lost, bytes_sent and bytes_received, which are to be added up. A row of it is of one record or of many, as is quicker: the same
+// records in any case, each once.
+type Sums struct {
+	Filter  Filter
+	Columns []string // of the log, which the statement reads
+	// Workload says that the statement names workloads: the relation has workload, too, the pod where there is no account.
+	Workload bool
+	// Grain, if set, is what times are told apart by: began is no more than that before the first record of its row, and never on the other side of
+	// one of its multiples.
+	Grain time.Duration
+	// Statement makes the statement of the relation, which it has to read once.
+	Statement func(relation string) string
+	// Vain, if set, remembers what was looked for in vain among records that roll-ups have, so that it is not for the next sum.
+	Vain *lru.Cache[string, struct{}]
+}
+
+// Each runs the statement and calls f with each row.
+func (s Sums) Each(ctx context.Context, db *sql.DB, f func(*sql.Rows) error) error {
+	tx, err := db.BeginTx(ctx, nil) // the mark, and what is on either side of it, are of one moment
+	if err != nil {
+		return fmt.Errorf("audit sums: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	until, some, err := store.RolledUntil(ctx, tx)
+	if err != nil {
+		return err
+	}
+	parts := s.fromRecords()
+	if some {
+		if rolled, beyond, ok := s.fromRollups(until); ok {
+			parts = rolled
+			if err := s.find(ctx, tx, beyond, &parts); err != nil {
+				return err
+			}
+		}
+	}
+	relation, args := union(parts)
+	rows, err := tx.QueryContext(ctx, s.Statement(relation), args...)
+	if err != nil {
+		return fmt.Errorf("audit sums: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// find adds a part, if there is one, and if it has a row. One that has none, of records that came in up to a moment, has none later either.
+func (s Sums) find(ctx context.Context, tx *sql.Tx, beyond *part, parts *[]part) error {
+	if beyond == nil {
+		return nil
+	}
+	key := fmt.Sprint(beyond.text, beyond.args)
+	if s.Vain != nil && s.Vain.Contains(key) {
+		return nil
+	}
+	var one int
+	err := tx.QueryRowContext(ctx, "SELECT 1 FROM ("+beyond.text+") LIMIT 1", beyond.args...).Scan(&one)
+	switch {
+	case err == nil:
+		*parts = append(*parts, *beyond)
+	case !errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("audit sums: %w", err)
+	case s.Vain != nil:
+		s.Vain.Add(key, struct{}{})
+	}
+	return nil
+}
+
+// part is a SELECT and its parameters.
+type part struct {
+	text string
+	args []any
+}
+
+func union(parts []part) (string, []any) {
+	var texts []string
+	var args []any
+	for _, p := range parts {
+		texts, args = append(texts, p.text), append(args, p.args...)
+	}
+	return "(" + strings.Join(texts, " UNION ALL ") + ")", args
+}
+
+// ofRecords is a part with a row for each record.
+func (s Sums) ofRecords(condition string, args []any) part {
+	columns := slices.Clone(s.Columns)
+	if s.Workload {
+		columns = append(columns, store.NamedByPod+" AS workload")
+	}
+	columns = append(columns, "time AS began", "time AS first", "time AS last", "1::UBIGINT AS records", "lost", "bytes_sent", "bytes_received", "ingested")
+	return part{"SELECT " + strings.Join(columns, ", ") + " FROM " + store.Table + " WHERE " + condition, args}
+}
+
+func (s Sums) fromRecords() []part { return []part{s.ofRecords(s.Filter.Condition())} }
+
+// fromRollups reads roll-ups for the whole periods of the time, and records for what is at its ends and for what came in after a moment. beyond is of
+// records that roll-ups have, and that fit though these cannot tell; mostly there is none. ok is false where roll-ups do not help.
+func (s Sums) fromRollups(until time.Time) (parts []part, beyond *part, ok bool) {
+	f := s.Filter
+	for _, c := range s.Columns {
+		if !store.Rolled(c) {
+			return nil, nil, false
+		}
+	}
+	narrow, args, exact, ok := f.rolled()
+	if !ok || s.Grain%store.Period != 0 {
+		return nil, nil, false
+	}
+	from, to := f.Since.UTC().Truncate(store.Period), f.Until.UTC().Truncate(store.Period)
+	if from.Before(f.Since) {
+		from = from.Add(store.Period)
+	}
+	if !f.Until.IsZero() && !from.Before(to) {
+		return nil, nil, false
+	}
+	columns := slices.Clone(s.Columns)
+	if s.Workload {
+		columns = append(columns, "workload")
+	}
+	columns = append(columns, "began", "first", "last", "records", "lost", "bytes_sent", "bytes_received", "ingested")
+	condition, values := f.seen(narrow, args)
+	condition += " AND began >= " + Instant(from)
+	if !f.Until.IsZero() {
+		condition += " AND began < " + Instant(to)
+	}
+	parts = append(parts, part{"SELECT " + strings.Join(columns, ", ") + " FROM " + store.RollupsTable + " WHERE " + condition, values})
+
+	beside := func(since, until time.Time, more string, args ...any) part {
+		f := f
+		f.Since, f.Until = since, until
+		condition, values := f.Condition()
+		return s.ofRecords(condition+more, append(values, args...))
+	}
+	if f.Since.Before(from) {
+		parts = append(parts, beside(f.Since, from, ""))
+	}
+	if !f.Until.IsZero() && to.Before(f.Until) {
+		parts = append(parts, beside(to, f.Until, ""))
+	}
+	parts = append(parts, beside(from, to, " AND ingested > "+Instant(until))) // a literal, by which DuckDB leaves out what came before
+	if !exact {
+		x := beside(from, to, " AND ingested <= "+Instant(until)+" AND NOT ("+narrow+")", args...)
+		beyond = &x
+	}
+	return parts, beyond, true
+}
+
+// rolled is a condition on roll-ups for records that fit; exact says that all others do not. Within is left out.
+func (f Filter) rolled() (condition string, args []any, exact, ok bool) {
+	if f.Verdict != "" || f.Host != "" || f.From != (Workload{}) || f.Rule != (Rule{}) || f.WouldDeny {
+		return "", nil, false, false // Terms can say all of these
+	}
+	conditions := []string{"true"}
+	exact = true
+	for _, t := range f.Terms {
+		k, known := byName[t.Key]
+		switch {
+		case !known || t.check() != nil:
+			return "", nil, false, false
+		case !slices.ContainsFunc(k.columns, func(c string) bool { return !store.Rolled(c) }):
+		case k.rolled != nil && !t.Not:
+			k, exact = *k.rolled, exact && !slices.ContainsFunc(t.Values, namesOne)
+		default:
+			return "", nil, false, false
+		}
+		c, values := t.whereOf(k)
+		conditions, args = append(conditions, c), append(args, values...)
+	}
+	return strings.Join(conditions, " AND "), args, exact, true
+}
+
+// namesOne says whether NAMESPACE/NAME has a name.
+func namesOne(value string) bool {
+	_, name, _ := strings.Cut(value, "/")
+	return name != ""
+}

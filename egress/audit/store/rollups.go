@@ -1,0 +1,160 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// RollupsTable has what the records of each Period add up to: who sent how much where, and what became of it, by which rule. It has the records
+// that came in up to a moment, which rollupsState knows (gather.go); a reader adds the others (query.Filter.Sums). Its rows are nothing but what
+// the records say: they go with them (retention.go), and are made anew from them where they are missing.
+const RollupsTable = "rollups"
+
+// Period is that of a row. It divides hours and days as UTC has them.
+const Period = 15 * time.Minute
+
+// rollupsState has one row: up to which moment of coming in RollupsTable has the records (until), and up to which its rows were merged (merged).
+const rollupsState = "rollups_state"
+
+// rolled are the columns that rows of RollupsTable share with the records that they are of, as these have them. What differs from request to
+// request is not among them, nor are pods, of which there may be a thousand to a workload.
+var rolled = []string{
+	"class", "verdict", "path", "reporter", "direction", "principal", "namespace", "service_account", "host", "port", "protocol", "destination_namespace",
+	"decided_by_kind", "decided_by_namespace", "decided_by_name", "decided_by_rule", "reason",
+	"allowed_by_kind", "allowed_by_namespace", "allowed_by_name", "allowed_by_rule",
+	"would_deny_kind", "would_deny_namespace", "would_deny_name", "would_deny_rule",
+}
+
+// Rolled says whether RollupsTable tells records apart by a column.
+func Rolled(column string) bool {
+	for _, name := range rolled {
+		if name == column {
+			return true
+		}
+	}
+	return false
+}
+
+// rollupColumns are the table's.
+var rollupColumns = func() []inputColumn {
+	micros := Period.Microseconds()
+	out := []inputColumn{{"began", "TIMESTAMPTZ", fmt.Sprintf("to_timestamp((epoch_us(time) // %d * %d)::DOUBLE)", micros, micros/1_000_000), ""}}
+	for _, name := range rolled {
+		kind := "VARCHAR"
+		if name == "port" {
+			kind = "UINTEGER"
+		}
+		out = append(out, inputColumn{name, kind, name, ""})
+	}
+	return append(out,
+		inputColumn{"workload", "VARCHAR", NamedByPod, ""},
+		inputColumn{"records", "UBIGINT", "count(*)", total("records")},
+		inputColumn{"lost", "UBIGINT", total("lost"), total("lost")},
+		inputColumn{"bytes_sent", "UBIGINT", total("bytes_sent"), total("bytes_sent")},
+		inputColumn{"bytes_received", "UBIGINT", total("bytes_received"), total("bytes_received")},
+		inputColumn{"first", "TIMESTAMPTZ", "min(time)", "min(first)"},
+		inputColumn{"last", "TIMESTAMPTZ", "max(time)", "max(last)"},
+		inputColumn{ingestedColumn, "TIMESTAMPTZ", "max(" + ingestedColumn + ")", "max(" + ingestedColumn + ")"},
+	)
+}()
+
+// NamedByPod is a record's pod where nothing else names the workload, and nothing where an account does.
+const NamedByPod = "CASE WHEN coalesce(service_account, '') = '' THEN workload END"
+
+// rolledUp is a SELECT of what the records add up to for which a condition holds.
+func rolledUp(condition string) string {
+	var list []string
+	for _, c := range rollupColumns {
+		list = append(list, c.from+" AS "+c.name)
+	}
+	return "SELECT " + strings.Join(list, ", ") + " FROM " + Table + " WHERE " + condition + " GROUP BY ALL"
+}
+
+// byPlace is the order in which rows are written: neighbours have much in common, and those of one time are together.
+const byPlace = " ORDER BY began, namespace, service_account, host, verdict"
+
+// RolledUntil is the moment up to which RollupsTable has what came in; some is false where there is no such table, as in a folder that
+// nobody wrote since there is.
+func RolledUntil(ctx context.Context, db queryer) (until time.Time, some bool, err error) {
+	version, _, err := inputsAt(ctx, db)
+	if err != nil || version != inputsVersion {
+		return until, false, err
+	}
+	err = db.QueryRowContext(ctx, "SELECT greatest(until, TIMESTAMPTZ '0001-01-01') FROM "+rollupsState).Scan(&until)
+	if errors.Is(err, sql.ErrNoRows) {
+		return until, false, nil
+	}
+	if err != nil {
+		return until, false, fmt.Errorf("audit store: read the table %s: %w", rollupsState, err)
+	}
+	return until.UTC(), true, nil
+}
+
+// fillRollups adds what some records add up to.
+func fillRollups(ctx context.Context, conn *sql.Conn, condition string, args ...any) error {
+	_, err := conn.ExecContext(ctx, "INSERT INTO "+RollupsTable+" "+rolledUp(condition)+byPlace, args...) //nolint:gosec // G202: conditions are ours, and what is chosen by is in args
+	return err
+}
+
+// tidyRollups merges the rows of times that got some, a day in a transaction.
+func (s *Store) tidyRollups(ctx context.Context) error {
+	const day = "epoch_us(began) // 86400000000"
+	rows, err := s.db.QueryContext(ctx, "SELECT DISTINCT "+day+" FROM "+RollupsTable+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+rollupsState+")")
+	if err != nil {
+		return s.fail("merge roll-ups", err)
+	}
+	defer rows.Close()
+	var days []int64
+	for rows.Next() {
+		var n int64
+		if err := rows.Scan(&n); err != nil {
+			return s.fail("merge roll-ups", err)
+		}
+		days = append(days, n)
+	}
+	if err := rows.Err(); err != nil {
+		return s.fail("merge roll-ups", err)
+	}
+	for _, n := range days {
+		from := time.UnixMicro(n * 24 * time.Hour.Microseconds()).UTC()
+		if err := s.gatherer.alone(func() error {
+			return transact(ctx, s.db, func(conn *sql.Conn) error { return mergeRollups(ctx, conn, from) })
+		}); err != nil {
+			return s.fail("merge roll-ups", err)
+		}
+	}
+	if _, err := s.db.ExecContext(ctx, "UPDATE "+rollupsState+" SET merged = until"); err != nil {
+		return s.fail("merge roll-ups", err)
+	}
+	return nil
+}
+
+// mergeRollups merges the rows of the periods of a day that got some since they were merged.
+func mergeRollups(ctx context.Context, conn *sql.Conn, day time.Time) error {
+	const of = "began >= ? AND began < ? AND began IN (SELECT DISTINCT began FROM " + RollupsTable + " WHERE began >= ? AND began < ? AND " + ingestedColumn + " > (SELECT merged FROM " + rollupsState + "))"
+	until := day.Add(24 * time.Hour)
+	for _, statement := range []string{"CREATE TEMP TABLE several AS SELECT * FROM " + RollupsTable + " WHERE " + of, "DELETE FROM " + RollupsTable + " WHERE " + of} {
+		if _, err := conn.ExecContext(ctx, statement, day, until, day, until); err != nil {
+			return err
+		}
+	}
+	for _, statement := range []string{"INSERT INTO " + RollupsTable + " " + mergedFrom("several", rollupColumns) + byPlace, "DROP TABLE several"} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remakeRollups makes the rows of times up to a moment anew, from the records that are left of those that they had.
+func remakeRollups(ctx context.Context, conn *sql.Conn, before time.Time) error {
+	until := before.UTC().Truncate(Period).Add(Period)
+	if _, err := conn.ExecContext(ctx, "DELETE FROM "+RollupsTable+" WHERE began < ?", until); err != nil {
+		return err
+	}
+	return fillRollups(ctx, conn, "time < ? AND "+ingestedColumn+" <= (SELECT max(until) FROM "+rollupsState+")", until)
+}

@@ -1,0 +1,97 @@
+package store
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// sightings are those of a store.
+func sightings(t *testing.T, s *Store) string {
+	t.Helper()
+	relation, err := Sightings(t.Context(), s.DB())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return relation
+}
+
+// wantRolled looks whether roll-ups and sightings are of so many records.
+func wantRolled(t *testing.T, s *Store, want int) {
+	t.Helper()
+	var rolled, seen, records, beside int
+	err := s.DB().QueryRow(`SELECT (SELECT coalesce(sum(records), 0)::INTEGER FROM rollups), (SELECT coalesce(sum(records), 0)::INTEGER FROM `+sightings(t, s)+`), (SELECT count(*) FROM records),
+		(SELECT count(*) FROM records WHERE ingested > (SELECT until FROM rollups_state))`).Scan(&rolled, &seen, &records, &beside)
+	if err != nil || rolled+beside != want || seen != want || records != want {
+		t.Errorf("roll-ups are of %d records and %d come beside, sightings of %d, and there are %d; want %d of each; %v", rolled, beside, seen, records, want, err)
+	}
+}
+
+// TestRollupsOfOlderFolders: where an older version wrote, roll-ups and sightings are made anew; so they are where there were none.
+func TestRollupsOfOlderFolders(t *testing.T) {
+	for name, left := range map[string]string{
+		"of before there were any": "DROP TABLE rollups; DROP TABLE rollups_state; DROP TABLE sightings; UPDATE inputs_state SET version = 2",
+		"used by an older version": "DELETE FROM records WHERE seq <= 5; DELETE FROM inputs WHERE host IN (SELECT 'h' || i || '.test' FROM range(6) r(i)); UPDATE inputs_state SET version = 2",
+		"of other inputs":          "DELETE FROM records WHERE seq <= 5; DROP TABLE inputs; UPDATE inputs_state SET version = 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, Options{})
+			put(t, s, recs(1, 20)...)
+			gatherNow(t, s)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db, err := connect(t.Context(), filepath.Join(dir, FileName), false, Options{}.withDefaults())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = db.Exec(left)
+			var n int
+			if err := errors.Join(err, db.QueryRow("SELECT count(*) FROM records").Scan(&n), db.Close()); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir, Options{})
+			wantRolled(t, s, n)
+			put(t, s, recs(21, 22)...)
+			gatherNow(t, s)
+			wantRolled(t, s, n+2)
+		})
+	}
+}
+
+// TestRollupsGoWithTheirRecords: what is deleted by its age is not in roll-ups any more; what is held, or came late, is.
+func TestRollupsGoWithTheirRecords(t *testing.T) {
+	now := start2027
+	s := open(t, t.TempDir(), Options{Now: func() time.Time { return now }, Held: []string{"lake"}})
+	put(t, s, recs(1, 3000)...) // 50 minutes
+	gatherNow(t, s)
+	at := now
+	now = now.Add(48 * time.Hour)
+	late := recs(3001, 3010) // of the same time, which came two days later
+	put(t, s, late...)
+	gatherNow(t, s)
+	for _, step := range []struct {
+		release time.Time
+		before  time.Duration // of the records' time
+		want    int
+	}{
+		{time.Time{}, 20 * time.Minute, 3010}, // the lake has none of them
+		{at, 20 * time.Minute, 3010 - 20*60 + 1},
+		{at, 21*time.Minute + 30*time.Second, 3010 - 20*60 - 90 + 1},
+		{at, time.Hour + time.Minute, 10},
+	} {
+		s.Release("lake", step.release)
+		if _, err := s.Prune(t.Context(), start2027.Add(step.before)); err != nil {
+			t.Fatal(err)
+		}
+		var rolled int
+		if err := s.DB().QueryRow("SELECT sum(records)::INTEGER FROM rollups").Scan(&rolled); err != nil || rolled != step.want {
+			t.Errorf("before %s: roll-ups are of %d records, want %d, %v", step.before, rolled, step.want, err)
+		}
+		if n, _ := count(t, s.DB()); n != step.want {
+			t.Errorf("before %s: %d records, want %d", step.before, n, step.want)
+		}
+	}
+}
