@@ -10,7 +10,7 @@ import (
 // AddressOwner finds the registration that a written address leads to on a port, as a workload in ns sees it. Of
 // several hosts with one address a Service comes first, whose address it is; then the workload's own namespace's, the root
 // namespace's, the oldest object's. An address that one of the first three has, on whatever port, is nobody else's.
-func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *SidecarScope) *Service {
 	list, _ := s.written.Get(ip)
 	var found *Service
 	at, held := rankNone, false
@@ -47,7 +47,7 @@ func (s *Snapshot) addressRank(svc *Service, ns string) rank {
 }
 
 // Yielded gives the addresses, with ports, that a service wrote and that lead to another host all the same.
-func (s *Snapshot) Yielded(svc *Service, ns string, scope *Scope) []netip.AddrPort {
+func (s *Snapshot) Yielded(svc *Service, ns string, scope *SidecarScope) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, a := range svc.Addresses {
 		if list, _ := s.written.Get(a.Addr()); !a.IsSingleIP() || len(list) < 2 {
@@ -66,7 +66,7 @@ func (s *Snapshot) Yielded(svc *Service, ns string, scope *Scope) []netip.AddrPo
 }
 
 // RangeOwner picks, of hosts that wrote the same range, the one that has it in ns's eyes.
-func (s *Snapshot) RangeOwner(hosts []string, ns string, scope *Scope) string {
+func (s *Snapshot) RangeOwner(hosts []string, ns string, scope *SidecarScope) string {
 	var owner *Service
 	for _, host := range hosts {
 		if svc := s.Visible(host, ns, scope); svc != nil && (owner == nil || s.before(svc, owner, ns)) {

@@ -33,7 +33,7 @@ func aliasFrom(o *config.Object, defaultExportTo []string) *Alias {
 }
 
 // AliasAt finds the alias by its full name, if a workload in ns sees it.
-func (s *Snapshot) AliasAt(host, ns string, scope *Scope) *Alias {
+func (s *Snapshot) AliasAt(host, ns string, scope *SidecarScope) *Alias {
 	a, ok := s.aliases.Get(host)
 	if !ok || !a.ExportTo.Includes(ns) || !scope.Sees(ns, &Service{Host: host, Namespace: a.Ref.Namespace}, 0) || s.Visible(host, ns, scope) != nil {
 		return nil
@@ -54,7 +54,7 @@ func (s *Snapshot) AliasEnd(host string) string {
 }
 
 // Aliased follows aliases from a full name to the host that is meant; "" where there is no alias.
-func (s *Snapshot) Aliased(host, ns string, scope *Scope) string {
+func (s *Snapshot) Aliased(host, ns string, scope *SidecarScope) string {
 	target := ""
 	for range maxAliases {
 		a := s.AliasAt(host, ns, scope)
@@ -67,7 +67,7 @@ func (s *Snapshot) Aliased(host, ns string, scope *Scope) string {
 }
 
 // Aliases are those that lead to a host in the eyes of a workload in ns, in order of their names.
-func (s *Snapshot) Aliases(host, ns string, scope *Scope) []Ref {
+func (s *Snapshot) Aliases(host, ns string, scope *SidecarScope) []Ref {
 	var out []Ref
 	level := []string{host}
 	for range maxAliases {

@@ -50,7 +50,7 @@ func (s *Snapshot) LedByDatagrams(host string) bool {
 
 // SecuredRule is a rule as gateways of a Gateway follow it: what BackendTLSPolicies say stands in for what the rule says of TLS. A
 // gateway shows its Gateway's certificate there, if that has one.
-func (s *Snapshot) SecuredRule(svc *Service, rule *Rule, shows *ShownCertificate) *Rule {
+func (s *Snapshot) SecuredRule(svc *Service, rule *DestinationRule, shows *ShownCertificate) *DestinationRule {
 	ref, _ := RefOf(svc.Host)
 	if svc.Source.Kind != config.KindService || s.secured.Len() == 0 {
 		return rule
@@ -59,7 +59,7 @@ func (s *Snapshot) SecuredRule(svc *Service, rule *Rule, shows *ShownCertificate
 	if len(list) == 0 {
 		return rule
 	}
-	out := cmp.Or(rule, &Rule{Host: svc.Host}).ownPorts()
+	out := cmp.Or(rule, &DestinationRule{Host: svc.Host}).ownPorts()
 	for _, port := range svc.Ports {
 		if p := list.At(port.Name); p != nil && port.Protocol != UDP {
 			out.PortTLS[port.Number] = s.backendTLS(p, shows)

@@ -91,7 +91,7 @@ func (b *batch) setSecret(c config.Change) {
 }
 
 // noteCredentials remembers which Secrets a rule names.
-func (x *index) noteCredentials(r *Rule, named bool) {
+func (x *index) noteCredentials(r *DestinationRule, named bool) {
 	all := []*TLSSettings{r.TLS}
 	for _, t := range r.PortTLS {
 		all = append(all, t)

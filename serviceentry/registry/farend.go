@@ -78,7 +78,7 @@ func (t *TLSSettings) Wraps(port Port) bool { return t != nil && (port.Protocol 
 func (t *TLSSettings) Always() bool { return t != nil && (t.By != nil || t.Whole) }
 
 // ClosesFor says whether a port is closed for these settings of its TLS, which what speaks TLS itself does not need.
-func (r *Rule) ClosesFor(t *TLSSettings, c Closed) bool {
+func (r *DestinationRule) ClosesFor(t *TLSSettings, c Closed) bool {
 	if t.By != nil {
 		return c.By == *t.By
 	}
@@ -109,7 +109,7 @@ type Closed struct {
 func (c Closed) String() string { return c.Why + "; " + c.Fix }
 
 // revised is c with the revision of the object that it names.
-func (c Closed) revised(svc *Service, rule *Rule) Closed {
+func (c Closed) revised(svc *Service, rule *DestinationRule) Closed {
 	switch {
 	case c.By == svc.Source:
 		c.Revision = svc.Revision
@@ -134,7 +134,7 @@ func (f FarEnd) Leads(e Endpoint) bool {
 
 // FarEnd judges a service as it is reached from a place, with the rule that counts there. A port whose settings cannot be
 // kept is closed: in no case does plain text go where TLS was asked for, nor a gateway's own certificate anywhere.
-func (s *Snapshot) FarEnd(svc *Service, rule *Rule, p Place) FarEnd {
+func (s *Snapshot) FarEnd(svc *Service, rule *DestinationRule, p Place) FarEnd {
 	var f FarEnd
 	f.Refused = s.refusedEndpoints(svc, p)
 	if len(f.Refused) > 0 && len(f.Refused) == len(svc.Endpoints) {
@@ -194,7 +194,7 @@ func (f *FarEnd) give(port Port, g Given) {
 }
 
 // Datagrams says why nothing goes by UDP to a host for which a rule counts; false where it may.
-func (f FarEnd) Datagrams(rule *Rule) (Closed, bool) {
+func (f FarEnd) Datagrams(rule *DestinationRule) (Closed, bool) {
 	if f.Whole != nil {
 		return *f.Whole, true
 	}
@@ -206,7 +206,7 @@ func (f FarEnd) Datagrams(rule *Rule) (Closed, bool) {
 }
 
 // closesAll is why a rule of which nothing is applied closes what it is for.
-func (r *Rule) closesAll() (Closed, bool) {
+func (r *DestinationRule) closesAll() (Closed, bool) {
 	if r == nil || r.Refused == "" {
 		return Closed{}, false
 	}
@@ -214,7 +214,7 @@ func (r *Rule) closesAll() (Closed, bool) {
 }
 
 // closed judges one port's TLS.
-func (s *Snapshot) closed(svc *Service, port Port, rule *Rule, p Place) (Closed, bool) {
+func (s *Snapshot) closed(svc *Service, port Port, rule *DestinationRule, p Place) (Closed, bool) {
 	if c, refused := rule.closesAll(); refused && port.Protocol != TLS {
 		return c, true
 	}
@@ -237,7 +237,7 @@ func (s *Snapshot) closed(svc *Service, port Port, rule *Rule, p Place) (Closed,
 
 // unlikeGateway says what a workload's own rule asks for that the gateway, which follows the rules of the host's
 // namespace, would not do.
-func (s *Snapshot) unlikeGateway(svc *Service, port Port, rule *Rule) (Closed, bool) {
+func (s *Snapshot) unlikeGateway(svc *Service, port Port, rule *DestinationRule) (Closed, bool) {
 	t := rule.TLSFor(port.Number)
 	if t == nil || t.Mode == TLSDisable || port.Protocol == TLS {
 		return Closed{}, false
@@ -258,7 +258,7 @@ func (s *Snapshot) unlikeGateway(svc *Service, port Port, rule *Rule) (Closed, b
 
 // ExitRule is the rule that a service's egress gateway follows. Of rules with a workloadSelector those count that select
 // the gateway's own pods.
-func (s *Snapshot) ExitRule(svc *Service) *Rule {
+func (s *Snapshot) ExitRule(svc *Service) *DestinationRule {
 	var selected Selected
 	if k, ok := s.KubeService(svc.Exit); ok && len(s.selecting) > 0 {
 		selected = s.Selecting(svc.Exit.Namespace, k.Selector)

@@ -44,7 +44,7 @@ func (s *Snapshot) rankOf(svc *Service, ns string) rank {
 func (s *Snapshot) Foreign(svc *Service, ns string) bool { return s.rankOf(svc, ns) == rankOther }
 
 // seen gives a registration as a workload in ns has it, which may be with fewer ports; nil where it is none at all.
-func (s *Snapshot) seen(svc *Service, ns string, scope *Scope) *Service {
+func (s *Snapshot) seen(svc *Service, ns string, scope *SidecarScope) *Service {
 	if !svc.ExportTo.Includes(ns) || s.isClusterName(svc, ns) || svc.Unregistered && s.AllowAny(scope) {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (s *Snapshot) seen(svc *Service, ns string, scope *Scope) *Service {
 }
 
 // best picks, of the registrations of exactly one host, the one that comes first for ns, whatever covers the host beside.
-func (s *Snapshot) best(list []*Service, ns string, scope *Scope) (*Service, rank) {
+func (s *Snapshot) best(list []*Service, ns string, scope *SidecarScope) (*Service, rank) {
 	var found *Service
 	at := rankNone
 	for _, svc := range list { // in order of age
@@ -71,12 +71,12 @@ func (s *Snapshot) best(list []*Service, ns string, scope *Scope) (*Service, ran
 // Visible picks the registration of exactly this host (a pattern is a host of its own) that governs it for a workload in
 // namespace ns; nil where none does, also since a pattern that comes first covers the host. A scope narrows the
 // choice, and may leave out some of a registration's ports; nil does not.
-func (s *Snapshot) Visible(host, ns string, scope *Scope) *Service {
+func (s *Snapshot) Visible(host, ns string, scope *SidecarScope) *Service {
 	return s.visible(s.Services(host), ns, scope)
 }
 
 // visible is Visible for the registrations of one host.
-func (s *Snapshot) visible(list []*Service, ns string, scope *Scope) *Service {
+func (s *Snapshot) visible(list []*Service, ns string, scope *SidecarScope) *Service {
 	svc, at := s.best(list, ns, scope)
 	if svc == nil || (at >= rankRoot && s.patternOf(svc.Host, at, ns, scope)) {
 		return nil
@@ -86,7 +86,7 @@ func (s *Snapshot) visible(list []*Service, ns string, scope *Scope) *Service {
 
 // patternOf says whether a pattern that covers the host was registered by somebody who comes before a rank. The root
 // namespace's exact names yield to a namespace's own patterns, those of others to both.
-func (s *Snapshot) patternOf(host string, before rank, ns string, scope *Scope) bool {
+func (s *Snapshot) patternOf(host string, before rank, ns string, scope *SidecarScope) bool {
 	if s.patterns.Len() == 0 {
 		return false
 	}
@@ -103,7 +103,7 @@ func (s *Snapshot) patternOf(host string, before rank, ns string, scope *Scope) 
 // Match finds the registration that governs a name which a workload in ns tries on a port: of those that have the port.
 // Port 0 asks for any. Registrations of other namespaces count only for names that neither the workload's own, the cluster
 // nor the root namespace has, on whatever port.
-func (s *Snapshot) Match(name string, port uint32, ns string, scope *Scope) *Service {
+func (s *Snapshot) Match(name string, port uint32, ns string, scope *SidecarScope) *Service {
 	name = CanonicalHost(name)
 	var found *Service
 	at, held := rankNone, false
@@ -124,7 +124,7 @@ func (s *Snapshot) Match(name string, port uint32, ns string, scope *Scope) *Ser
 
 // Governing goes through what Visible gives for a name and for the patterns that cover it, the longest first, where there is
 // anything.
-func (s *Snapshot) Governing(name, ns string, scope *Scope) iter.Seq[*Service] {
+func (s *Snapshot) Governing(name, ns string, scope *SidecarScope) iter.Seq[*Service] {
 	return func(yield func(*Service) bool) {
 		if svc := s.Visible(name, ns, scope); (svc != nil && !yield(svc)) || s.patterns.Len() == 0 {
 			return
@@ -140,7 +140,7 @@ func (s *Snapshot) Governing(name, ns string, scope *Scope) iter.Seq[*Service] {
 
 // Shut gives the ports at which a host, that a workload in ns sees as svc, would fall to a pattern of another namespace:
 // on those it goes where names go that nobody registered.
-func (s *Snapshot) Shut(svc *Service, ns string, scope *Scope) []uint32 {
+func (s *Snapshot) Shut(svc *Service, ns string, scope *SidecarScope) []uint32 {
 	if s.patterns.Len() == 0 || s.Foreign(svc, ns) {
 		return nil
 	}

@@ -22,7 +22,7 @@ type index struct {
 	entries  map[string]map[config.Key]map[string]string              // selectors of ServiceEntries, by namespace
 	// workloads are the WorkloadEntries, by namespace.
 	workloads map[string]map[config.Key]workload
-	rules     map[config.Key]*Rule
+	rules     map[config.Key]*DestinationRule
 	ruled     map[string]bool // patterns whose rules the current batch changed
 	// credentials are the rules that name a Secret.
 	credentials map[CredentialRef]map[config.Key]bool
@@ -42,7 +42,7 @@ func newIndex() index {
 		byIP:      map[string]map[config.Key]*corev1.Pod{},
 		entries:   map[string]map[config.Key]map[string]string{},
 		workloads: map[string]map[config.Key]workload{},
-		rules:     map[config.Key]*Rule{},
+		rules:     map[config.Key]*DestinationRule{},
 		ruled:     map[string]bool{},
 
 		credentials: map[CredentialRef]map[config.Key]bool{},

@@ -201,7 +201,7 @@ func alwaysRead(port uint32) bool { return port == 80 || port == 443 }
 // Readable says whether a workload's proxy reads, on a port, which host is asked for: not where the server speaks
 // first, nor where only TCP services are registered, since there the proxy must not wait for the client. What
 // other namespaces' entries register there changes neither.
-func (s *Snapshot) Readable(port uint32, ns string, scope *Scope) bool {
+func (s *Snapshot) Readable(port uint32, ns string, scope *SidecarScope) bool {
 	if ServerFirst(port) {
 		return false
 	}
@@ -209,7 +209,7 @@ func (s *Snapshot) Readable(port uint32, ns string, scope *Scope) bool {
 }
 
 // speaks says whether anything that counts for ns is registered at a port, of TCP or of what proxies read.
-func (s *Snapshot) speaks(port uint32, ns string, scope *Scope, opaque bool) bool {
+func (s *Snapshot) speaks(port uint32, ns string, scope *SidecarScope, opaque bool) bool {
 	found := false
 	for _, in := range [...]string{ns, inCluster, s.Mesh.RootNamespace} {
 		first := speaker{port: port, ns: in, opaque: opaque}
@@ -233,7 +233,7 @@ func (s *Snapshot) speaks(port uint32, ns string, scope *Scope, opaque bool) boo
 
 // MatchAddress finds the registration that owns an address on a port, as a workload in ns sees it: one that was
 // written down or made up. A single address comes before the ranges that it is in.
-func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *SidecarScope) *Service {
 	if host.MadeUp(ip) {
 		return s.matchMadeUp(ip, port, ns, scope)
 	}
@@ -243,7 +243,7 @@ func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *Sc
 	return s.MatchRange(ip, port, ns, scope)
 }
 
-func (s *Snapshot) matchMadeUp(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+func (s *Snapshot) matchMadeUp(ip netip.Addr, port uint32, ns string, scope *SidecarScope) *Service {
 	has := func(name string) *Service {
 		if svc := s.Visible(name, ns, scope); svc != nil && (svc.VIP4 == ip || svc.VIP6 == ip) && svc.takesAt(port) {
 			return svc
@@ -269,7 +269,7 @@ func (s *Snapshot) matchMadeUp(ip netip.Addr, port uint32, ns string, scope *Sco
 }
 
 // MatchRange is MatchAddress for the ranges of TCP and TLS services alone; the narrowest has the address.
-func (s *Snapshot) MatchRange(ip netip.Addr, port uint32, ns string, scope *Scope) *Service {
+func (s *Snapshot) MatchRange(ip netip.Addr, port uint32, ns string, scope *SidecarScope) *Service {
 	if !ip.IsValid() {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 // who is somebody who asks a snapshot.
 type who struct {
 	ns    string
-	scope *registry.Scope
+	scope *registry.SidecarScope
 }
 
 func (w who) sees(s *registry.Snapshot, port uint32, f func(*registry.Service, registry.Port)) {

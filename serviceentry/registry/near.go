@@ -47,7 +47,7 @@ func (n Near) For(ends ...End) Near {
 // End is a service and the rule that counts for it.
 type End struct {
 	Service *Service
-	Rule    *Rule
+	Rule    *DestinationRule
 }
 
 // Group is endpoints that are asked alike, as locality.Group says. Priority, Locality and Weight are zero where all are.

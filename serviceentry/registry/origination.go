@@ -3,7 +3,7 @@ package registry
 // Origination says whether an exit speaks TLS to the host for clients that speak plain HTTP (or TCP, where a rule says
 // so), and to which port. Without a rule: when the port's target is 443, or when the same entry registers a TLS port,
 // which is then where plain HTTP goes too. nil: the client's bytes go on as they are.
-func Origination(svc *Service, port Port, rule *Rule) (*TLSSettings, uint32) {
+func Origination(svc *Service, port Port, rule *DestinationRule) (*TLSSettings, uint32) {
 	if port.Protocol == TLS {
 		return nil, port.TargetPort
 	}

@@ -85,7 +85,7 @@ func farEnds(s *registry.Snapshot, svc *registry.Service, ns string) (out []stri
 }
 
 // asked is what a namespace is told about a host.
-func asked(s *registry.Snapshot, host, ns string, scope *registry.Scope) map[string]string {
+func asked(s *registry.Snapshot, host, ns string, scope *registry.SidecarScope) map[string]string {
 	out := map[string]string{}
 	svc := s.Visible(host, ns, scope)
 	if svc != nil {

@@ -55,8 +55,8 @@ func New(cfg *mesh.Config) *Registry {
 		tails:   ordered.New[string]().Edit(), ports: map[portsKey][]Port{}, specials: map[string]map[viewer]bool{},
 		nodes: map[config.Key][]netip.Prefix{}, asking: map[config.Key][]string{}, askedAbout: map[string]int{},
 		snap: &Snapshot{
-			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*Rule](), virtual: ordered.New[[]*VirtualService](),
-			scopes: map[string][]*Scope{}, special: map[string]int{}, different: map[string]int{}, reasons: map[string]map[string]int{}, asksSecrets: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare), arriving: newArriving(),
+			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*DestinationRule](), virtual: ordered.New[[]*VirtualService](),
+			scopes: map[string][]*SidecarScope{}, special: map[string]int{}, different: map[string]int{}, reasons: map[string]map[string]int{}, asksSecrets: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare), arriving: newArriving(),
 			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{}, refusals: &refusals{},
@@ -145,7 +145,7 @@ type batch struct {
 	*Registry
 	next      *Snapshot
 	hosts     *ordered.Edit[[]*Service]
-	rules     *ordered.Edit[[]*Rule]
+	rules     *ordered.Edit[[]*DestinationRule]
 	virtual   *ordered.Edit[[]*VirtualService]
 	kube      *ordered.KeyedEdit[Ref, *KubeService]
 	written   *ordered.KeyedEdit[netip.Addr, []*Service]

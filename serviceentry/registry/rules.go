@@ -40,7 +40,7 @@ func (b *batch) setRule(c config.Change) {
 
 // countViewers counts the namespaces whose workloads follow a rule where others do not: its own, and those that it is exported to
 // by name; and, of its own alone, that its clients show certificates: no other namespace's rule says what becomes of all that a pod sends.
-func (b *batch) countViewers(r *Rule, by int) {
+func (b *batch) countViewers(r *DestinationRule, by int) {
 	asks := r.needsSecrets()
 	// one about a Service of its namespace is followed by all to whom it is exported
 	b.countView(r.Key.Namespace, r.Key.Namespace, by, !r.ExportTo.All || r.Selector != nil || asks || !isServiceOf(r.Host, r.Key.Namespace))
@@ -55,7 +55,7 @@ func (b *batch) countViewers(r *Rule, by int) {
 }
 
 // needsSecrets says whether it asks its clients for certificates of a Secret or in files, which a node has none of to show. Its pods' own it has.
-func (r *Rule) needsSecrets() bool {
+func (r *DestinationRule) needsSecrets() bool {
 	asks := func(t *TLSSettings) bool {
 		return t != nil && (t.Mode == TLSMutual || t.CredentialName != "")
 	}
@@ -73,12 +73,12 @@ func isServiceOf(host, ns string) bool {
 	return is && ref.Namespace == ns && !strings.HasPrefix(host, "*")
 }
 
-func (b *batch) replaceRule(host string, key config.Key, r *Rule) {
+func (b *batch) replaceRule(host string, key config.Key, r *DestinationRule) {
 	old, _ := b.rules.Get(tailOf(host))
-	list := slices.DeleteFunc(slices.Clone(old), func(x *Rule) bool { return x.Key == key })
+	list := slices.DeleteFunc(slices.Clone(old), func(x *DestinationRule) bool { return x.Key == key })
 	if r != nil {
 		list = append(list, r)
-		slices.SortFunc(list, func(x, y *Rule) int { return x.Key.Compare(y.Key) })
+		slices.SortFunc(list, func(x, y *DestinationRule) int { return x.Key.Compare(y.Key) })
 	}
 	if len(list) == 0 {
 		b.rules.Delete(tailOf(host))

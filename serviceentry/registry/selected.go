@@ -39,7 +39,7 @@ func (s *Snapshot) SelectsByLabels(ns string) bool {
 	if len(s.selecting[ns]) > 0 || slices.ContainsFunc(s.policies[ns], (*permit.Policy).ByLabels) || slices.ContainsFunc(s.RootPolicies(ns), (*permit.Policy).ByLabels) {
 		return true
 	}
-	if slices.ContainsFunc(s.scopes[ns], func(scope *Scope) bool { return len(scope.Selector) > 0 }) {
+	if slices.ContainsFunc(s.scopes[ns], func(scope *SidecarScope) bool { return len(scope.Selector) > 0 }) {
 		return true
 	}
 	for _, list := range s.sources {
@@ -144,13 +144,13 @@ func putSource(sources map[string][]source, selector map[string]string, change f
 }
 
 // setSelectingRule keeps the rules with selectors at hand: they are few.
-func (b *batch) setSelectingRule(key config.Key, r *Rule) {
-	list := slices.DeleteFunc(slices.Clone(b.next.selecting[key.Namespace]), func(x *Rule) bool { return x.Key == key })
+func (b *batch) setSelectingRule(key config.Key, r *DestinationRule) {
+	list := slices.DeleteFunc(slices.Clone(b.next.selecting[key.Namespace]), func(x *DestinationRule) bool { return x.Key == key })
 	if r != nil {
 		list = append(list, r)
-		slices.SortFunc(list, func(x, y *Rule) int { return x.Key.Compare(y.Key) })
+		slices.SortFunc(list, func(x, y *DestinationRule) int { return x.Key.Compare(y.Key) })
 	}
-	next := make(map[string][]*Rule, len(b.next.selecting)+1)
+	next := make(map[string][]*DestinationRule, len(b.next.selecting)+1)
 	for ns, rules := range b.next.selecting {
 		next[ns] = rules
 	}

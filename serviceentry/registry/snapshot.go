@@ -26,8 +26,8 @@ type Snapshot struct {
 
 	hosts       ordered.Map[[]*Service]   // by host; each list sorted by Service.compare
 	endpoints   ordered.Map[*EndpointSet] // of Kubernetes Services, by their hosts
-	rules       ordered.Map[[]*Rule]      // by tailOf of their hosts
-	scopes      map[string][]*Scope       // by namespace, those with a selector first
+	rules       ordered.Map[[]*DestinationRule]      // by tailOf of their hosts
+	scopes      map[string][]*SidecarScope       // by namespace, those with a selector first
 	special     map[string]int            // namespaces that do not see just what everybody sees, with why-counts
 	different   map[string]int            // those of them where it is more than that hosts have shorter names, likewise
 	reasons     map[string]map[string]int // by whose objects those see it, and then by them, likewise
@@ -45,7 +45,7 @@ type Snapshot struct {
 	// trusted are the ConfigMaps that are named as whom to trust.
 	trusted map[config.Key]held
 	// selecting are the rules that are for single workloads, by namespace.
-	selecting map[string][]*Rule
+	selecting map[string][]*DestinationRule
 	virtual   ordered.Map[[]*VirtualService] // by tailOf of their hosts; each list sorted by VirtualService.compare
 	sources   map[string][]source            // sourceLabels in them, by their first pair
 	gateways  map[config.Key]*Gateway
@@ -164,7 +164,7 @@ func widerRule(tail string) string {
 // Rule finds the DestinationRule for a service as a workload in ns (or the gateway, in its own) sees it: the
 // workload's namespace first, then the service's, then the root namespace; exact host before wildcards, and rules that
 // select the workload before those for all. selected are those of its namespace that do (see Selecting).
-func (s *Snapshot) Rule(svc *Service, ns string, selected Selected) *Rule {
+func (s *Snapshot) Rule(svc *Service, ns string, selected Selected) *DestinationRule {
 	for candidate := tailOf(svc.Host); candidate != ""; candidate = widerRule(candidate) {
 		rules, _ := s.rules.Get(candidate)
 		for _, in := range [...]string{ns, svc.Namespace, s.Mesh.RootNamespace} {
@@ -182,7 +182,7 @@ func (s *Snapshot) Rule(svc *Service, ns string, selected Selected) *Rule {
 
 // Scope finds the Sidecar object for a workload: one that selects it, else its namespace's, else the root
 // namespace's; nil without one.
-func (s *Snapshot) Scope(ns string, labels map[string]string) *Scope {
+func (s *Snapshot) Scope(ns string, labels map[string]string) *SidecarScope {
 	for _, in := range [...]string{ns, s.Mesh.RootNamespace} {
 		for _, scope := range s.scopes[in] {
 			if in != ns && len(scope.Selector) > 0 {
@@ -197,7 +197,7 @@ func (s *Snapshot) Scope(ns string, labels map[string]string) *Scope {
 }
 
 // AllowAny says what happens to hosts that nobody registered.
-func (s *Snapshot) AllowAny(scope *Scope) bool {
+func (s *Snapshot) AllowAny(scope *SidecarScope) bool {
 	if scope != nil && scope.AllowAny != nil {
 		return *scope.AllowAny
 	}
@@ -206,7 +206,7 @@ func (s *Snapshot) AllowAny(scope *Scope) bool {
 
 // DynamicDNS says whether, of those, requests go where the proxy resolves their Host. No Sidecar object can say so, and one
 // that says anything takes the place of the mesh's word.
-func (s *Snapshot) DynamicDNS(scope *Scope) bool {
+func (s *Snapshot) DynamicDNS(scope *SidecarScope) bool {
 	return s.Mesh.OutboundDynamicDNS && (scope == nil || scope.AllowAny == nil)
 }
 
@@ -302,9 +302,9 @@ func (s *Snapshot) SharedExits() []Ref {
 }
 
 // ScopeByKey finds a Sidecar object; nil for the zero key or when it is gone.
-func (s *Snapshot) ScopeByKey(k config.Key) *Scope {
+func (s *Snapshot) ScopeByKey(k config.Key) *SidecarScope {
 	list := s.scopes[k.Namespace]
-	i := slices.IndexFunc(list, func(sc *Scope) bool { return sc.Key == k })
+	i := slices.IndexFunc(list, func(sc *SidecarScope) bool { return sc.Key == k })
 	if i < 0 {
 		return nil
 	}

@@ -105,7 +105,7 @@ func spread(svc *Service, t Traffic, def *networking.LocalityLoadBalancerSetting
 }
 
 // asksAt is what a service and its rule ask about a client.
-func asksAt(svc *Service, r *Rule, def *networking.LocalityLoadBalancerSetting) (a asks) {
+func asksAt(svc *Service, r *DestinationRule, def *networking.LocalityLoadBalancerSetting) (a asks) {
 	a.node = svc.NodeLocal
 	if r == nil {
 		return a.and(asksOf(spread(svc, Traffic{}, def)))
@@ -118,7 +118,7 @@ func asksAt(svc *Service, r *Rule, def *networking.LocalityLoadBalancerSetting) 
 
 // tellApart notes the settings of a rule that differ in how endpoints are told apart, for whatever port and subset: each part of a setting stands
 // in for a wider one's, so each localityLbSetting that is written counts with failures that are noticed, if any are, and without.
-func (r *Rule) tellApart() {
+func (r *DestinationRule) tellApart() {
 	balancers := []*networking.LoadBalancerSettings{nil}
 	var outlier *networking.OutlierDetection
 	read := func(list ...Traffic) {

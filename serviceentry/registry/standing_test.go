@@ -10,14 +10,14 @@ import (
 
 // TestForKeepsWhatCounts: the mesh's setting stays where a host's endpoints are told apart by it, also where it asks nothing about the client.
 func TestForKeepsWhatCounts(t *testing.T) {
-	noticed, plain := &Rule{traffic: Traffic{Outlier: &networking.OutlierDetection{}}}, &Rule{}
+	noticed, plain := &DestinationRule{traffic: Traffic{Outlier: &networking.OutlierDetection{}}}, &DestinationRule{}
 	noticed.tellApart()
 	plain.tellApart()
 	client := locality.Client{Locality: "r/z", Node: "n", Labels: "a=b"}
 	for _, c := range []struct {
 		name    string
 		labels  []string
-		rule    *Rule
+		rule    *DestinationRule
 		counts  bool
 		want    locality.Client
 		service Service

@@ -18,7 +18,7 @@ type Subset struct {
 }
 
 // Subset finds one by its name.
-func (r *Rule) Subset(name string) (Subset, bool) {
+func (r *DestinationRule) Subset(name string) (Subset, bool) {
 	if r == nil {
 		return Subset{}, false
 	}
@@ -31,7 +31,7 @@ func (r *Rule) Subset(name string) (Subset, bool) {
 
 // SubsetTraffic is what a rule says for a port of a subset: as in Istio, each part that the subset has stands in for the rule's. ""
 // is no subset.
-func (r *Rule) SubsetTraffic(name string, port uint32) Traffic {
+func (r *DestinationRule) SubsetTraffic(name string, port uint32) Traffic {
 	t := r.TrafficFor(port)
 	s, ok := r.Subset(name)
 	if !ok {
@@ -54,7 +54,7 @@ func (r *Rule) SubsetTraffic(name string, port uint32) Traffic {
 }
 
 // ConnectTimeoutOf is ConnectTimeoutFor of a subset; "" is no subset.
-func (r *Rule) ConnectTimeoutOf(name string, port uint32, def time.Duration) time.Duration {
+func (r *DestinationRule) ConnectTimeoutOf(name string, port uint32, def time.Duration) time.Duration {
 	if s, ok := r.Subset(name); ok {
 		return cmp.Or(s.portTraffic[port].connectTimeout(), s.traffic.connectTimeout(), r.ConnectTimeoutFor(port, def))
 	}
@@ -72,10 +72,10 @@ func (s Subset) Of(endpoints []Endpoint) []Endpoint {
 	return slices.DeleteFunc(slices.Clone(endpoints), func(e Endpoint) bool { return !s.Has(e) })
 }
 
-func (r *Rule) readSubsets(in []*networking.Subset) {
+func (r *DestinationRule) readSubsets(in []*networking.Subset) {
 	for _, s := range in {
 		policy := s.GetTrafficPolicy()
-		own := Rule{}
+		own := DestinationRule{}
 		own.readTraffic(policy)
 		if _, twice := r.Subset(s.Name); !twice && s.Name != "" {
 			r.Subsets = append(r.Subsets, Subset{s.Name, s.Labels, own.traffic, own.portTraffic})
@@ -85,7 +85,7 @@ func (r *Rule) readSubsets(in []*networking.Subset) {
 }
 
 // Parts are all of a host's endpoints, and those that its rule, if it has one, tells apart.
-func (r *Rule) Parts() []Subset {
+func (r *DestinationRule) Parts() []Subset {
 	all := []Subset{{}}
 	if r == nil {
 		return all

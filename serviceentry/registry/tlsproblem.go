@@ -11,7 +11,7 @@ import (
 func (t *TLSSettings) equal(o *TLSSettings) bool { return reflect.DeepEqual(t, o) }
 
 // tlsProblem says why a place cannot speak TLS as a rule asks for, and what to do; "" when it can.
-func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *Rule, p Place) (why, fix string) {
+func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *DestinationRule, p Place) (why, fix string) {
 	if t.By != nil {
 		return s.backendTLSProblem(t, p)
 	}
@@ -149,7 +149,7 @@ func fieldOf(t *TLSSettings, file string) string {
 }
 
 // strangeFile gives the first file that a rule names and may not; "" without one.
-func (s *Snapshot) strangeFile(t *TLSSettings, rule *Rule, p Place) string {
+func (s *Snapshot) strangeFile(t *TLSSettings, rule *DestinationRule, p Place) string {
 	files := t.files()
 	for _, field := range [...]string{"caCertificates", "caCrl", "clientCertificate", "privateKey"} {
 		if path := files[field]; path != "" && !s.mayName(path, rule.Key.Namespace, p) {
@@ -172,7 +172,7 @@ func (s *Snapshot) mayName(file, namespace string, p Place) bool {
 	return mesh.Below(folders.Gateway+"/"+namespace, file)
 }
 
-func (s *Snapshot) fixFile(rule *Rule, p Place) string {
+func (s *Snapshot) fixFile(rule *DestinationRule, p Place) string {
 	folders, setting, folder := s.Mesh.CertificateFolders, "sallyport.certificateFolders.gateway", ""
 	if folder = folders.Gateway; p.Kind == AtSidecar {
 		setting, folder = "sallyport.certificateFolders.sidecar", folders.Sidecar

@@ -15,7 +15,7 @@ type Traffic struct {
 
 // TrafficFor gives it for a port. As in Istio, settings for the port stand in for those for all ports as a whole: what
 // they leave out is as usual.
-func (r *Rule) TrafficFor(port uint32) Traffic {
+func (r *DestinationRule) TrafficFor(port uint32) Traffic {
 	if r == nil {
 		return Traffic{}
 	}
@@ -40,7 +40,7 @@ func (t Traffic) OverHTTP2() bool {
 	return t.Pool.GetHttp().GetH2UpgradePolicy() == networking.ConnectionPoolSettings_HTTPSettings_UPGRADE
 }
 
-func (r *Rule) readTraffic(p *networking.TrafficPolicy) {
+func (r *DestinationRule) readTraffic(p *networking.TrafficPolicy) {
 	r.traffic = Traffic{p.GetLoadBalancer(), p.GetConnectionPool(), p.GetOutlierDetection()}
 	for _, port := range p.GetPortLevelSettings() {
 		if r.portTraffic == nil {

@@ -112,7 +112,7 @@ func (s *Snapshot) Closed(svc *Service) *permit.Policy {
 func (s *Snapshot) LetsOut() bool { return s.policies[s.Mesh.RootNamespace].LetsOut() }
 
 // closesRest is a scope that sees everything, under REGISTRY_ONLY.
-var closesRest = &Scope{AllowAny: new(bool)}
+var closesRest = &SidecarScope{AllowAny: new(bool)}
 
 // LeavingFor is Visible as the forward proxy for a namespace has it, to which outboundTrafficPolicy means nothing: what nobody
 // registered is closed.

@@ -49,7 +49,7 @@ type ExitHost struct {
 // Registration is one of a host, with the DestinationRule that an exit follows for it and what it does about its far end.
 type Registration struct {
 	Service *registry.Service
-	Rule    *registry.Rule
+	Rule    *registry.DestinationRule
 	Far     registry.FarEnd
 	Bound   []Bound // what users' VirtualServices make of it there
 }

@@ -23,7 +23,7 @@ type Reach struct {
 	// wrote the route. Where a route leads to an egress gateway, it is the host that the route is for, by that gateway.
 	Service *registry.Service
 	Picked  bool // it is that
-	Rule    *registry.Rule
+	Rule    *registry.DestinationRule
 	Far     registry.FarEnd
 	// Wrapped is the far end of requests to its ports of TLS, where the proxy speaks that for them.
 	Wrapped   registry.FarEnd

@@ -17,7 +17,7 @@ type Sidecar struct {
 	Namespace string
 
 	snap     *registry.Snapshot
-	scope    *registry.Scope
+	scope    *registry.SidecarScope
 	selected registry.Selected
 	secrets  registry.SecretsAt
 	near     registry.Near
@@ -55,7 +55,7 @@ func SidecarIn(s *registry.Snapshot, namespace string, scope config.Key, selecte
 }
 
 // Scope is the Sidecar object that narrows what the workload sees; nil without one.
-func (a Sidecar) Scope() *registry.Scope { return a.scope }
+func (a Sidecar) Scope() *registry.SidecarScope { return a.scope }
 
 // Visible gives the registration of exactly this host that governs it.
 func (a Sidecar) Visible(host string) *registry.Service {
@@ -65,7 +65,7 @@ func (a Sidecar) Visible(host string) *registry.Service {
 // SidecarHost is everything that what happens to a host at a sidecar depends on. Equal values mean that the same happens.
 type SidecarHost struct {
 	Service *registry.Service
-	Rule    *registry.Rule  // the DestinationRule that counts there
+	Rule    *registry.DestinationRule  // the DestinationRule that counts there
 	Far     registry.FarEnd // what is left out and closed of the far end
 	Connect time.Duration   // the mesh's connectTimeout
 	Near    registry.Near   // from where it is connected to

@@ -90,7 +90,7 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		hcm.LocalReplyConfig.Mappers = append([]*hcmv3.ResponseMapper{refused()}, hcm.LocalReplyConfig.Mappers...)
 	}
 	if m.Exit || m.Inbound {
-		hcm.EarlyHeaderMutationExtensions = withoutOrders()
+		hcm.EarlyHeaderMutationExtensions = withoutProxyHeaders()
 	}
 	switch {
 	case m.Denied && m.Tunnel:

@@ -55,7 +55,7 @@ func WaypointHCM(table string, log, deniedOnly, outside bool) *listenerv3.Filter
 		asked = policies()
 	}
 	hcm.HttpFilters = waypointFilters(asked...)
-	hcm.EarlyHeaderMutationExtensions = append(withoutOrders(), askedPlain())
+	hcm.EarlyHeaderMutationExtensions = append(withoutProxyHeaders(), askedPlain())
 	hcm.LocalReplyConfig = nil
 	if log {
 		hcm.AccessLog = accessLogOf(wire.InboundHTTP, true, WaypointTags, true)
@@ -119,7 +119,7 @@ func WaypointTunnels(table string, log, deniedOnly bool) *listenerv3.Filter {
 	m := HCM{Stat: table, Route: table, Peer: true, Connect: true, Tunnel: true}
 	hcm := m.manager()
 	hcm.HttpFilters = []*hcmv3.HttpFilter{httpFilter(FilterAuthzTunnels, &httprbacv3.RBAC{}), router()}
-	hcm.EarlyHeaderMutationExtensions = withoutOrders()
+	hcm.EarlyHeaderMutationExtensions = withoutProxyHeaders()
 	hcm.LocalReplyConfig = nil
 	if log {
 		hcm.AccessLog = accessLog(wire.InboundTunnel, true)

@@ -9,7 +9,7 @@ func TunnelName(port uint32, subset string) (toSubset, toHost string) {
 }
 
 // HeaderRegisteredIn tells a gateway which namespace's registration of a host a sidecar follows, where several
-// namespaces registered it. It is no order (see xds/envoy/orders.go) and no proof of anything: each registration's routes let in
+// namespaces registered it. It is no order (see xds/envoy/proxyheaders.go) and no proof of anything: each registration's routes let in
 // whom it is exported to.
 const HeaderRegisteredIn = "sallyport-registered-in"
 

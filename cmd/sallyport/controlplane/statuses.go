@@ -94,7 +94,7 @@ func servicesOf(s *registry.Snapshot, o *config.Object) (out []*registry.Service
 }
 
 // ruleOf is the rule that counts where a service's connections end: at its gateway, or in its namespace's pods.
-func ruleOf(s *registry.Snapshot, svc *registry.Service) *registry.Rule {
+func ruleOf(s *registry.Snapshot, svc *registry.Service) *registry.DestinationRule {
 	if svc.Exit.IsZero() {
 		return s.Rule(svc, svc.Namespace, "")
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// told says whether another entry tells this better. A tunnel that was handed to an internal listener is logged
+// toldElsewhere says whether another entry tells this better. A tunnel that was handed to an internal listener is logged
 // there. What a sidecar handed to a gateway is logged by the gateway, with what it verified, unless the gateway
 // was never reached: then nobody else saw it.
-func (r *entry) told() bool {
+func (r *entry) toldElsewhere() bool {
 	switch r.tags.role {
 	case wire.RoleInner:
 		return r.Status == 200 || r.howItWent == "via_upstream" /* it was asked again there */ || r.endedEarly()

@@ -54,7 +54,7 @@ func (r *Reader) request(l *logged, into *record.Record) bool {
 		}
 		e.setTarget(e.Authority, e.localPort())
 	}
-	if e.told() {
+	if e.toldElsewhere() {
 		return false
 	}
 	e.judge(l.howItWent)

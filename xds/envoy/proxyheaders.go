@@ -6,12 +6,12 @@ import (
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 )
 
-// orders begin the headers by which Envoy can be told what to do, and those that mean something among proxies.
-var orders = []string{"x-envoy-", "x-forwarded-client-cert", "x-sallyport-"}
+// proxyHeaders begin the headers by which Envoy can be told what to do, and those that mean something among proxies.
+var proxyHeaders = []string{"x-envoy-", "x-forwarded-client-cert", "x-sallyport-"}
 
-// withoutOrders takes such headers out of requests before anything reads them: the clients of an exit are strangers, and
+// withoutProxyHeaders takes such headers out of requests before anything reads them: the clients of an exit are strangers, and
 // what proxies tell each other does not go outside.
-func withoutOrders() []*corev3.TypedExtensionConfig { return without(orders...) }
+func withoutProxyHeaders() []*corev3.TypedExtensionConfig { return without(proxyHeaders...) }
 
 // without takes headers out by how their names begin.
 func without(all ...string) []*corev3.TypedExtensionConfig {

@@ -10,9 +10,9 @@ import (
 	"github.com/sallyport/sallyport/config"
 )
 
-// Scope is what a Sidecar object says: which hosts its workloads see, at which ports, what happens to those that nobody registered, and which of
+// SidecarScope is what a Sidecar object says: which hosts its workloads see, at which ports, what happens to those that nobody registered, and which of
 // their own ports are led to.
-type Scope struct {
+type SidecarScope struct {
 	Key      config.Key
 	Selector map[string]string // empty: all workloads of the namespace (of the mesh, in the root namespace)
 	Egress   []Listener        // nil: everything that is exported to the namespace; empty: nothing
@@ -44,8 +44,8 @@ func hostFilter(text string) HostFilter {
 	return HostFilter{Namespace: ns, Host: CanonicalHost(host)}
 }
 
-func fromSidecar(o *config.Object, spec *networking.Sidecar) *Scope {
-	s := &Scope{Key: o.Key, Selector: spec.GetWorkloadSelector().GetLabels(), Hash: o.Hash}
+func fromSidecar(o *config.Object, spec *networking.Sidecar) *SidecarScope {
+	s := &SidecarScope{Key: o.Key, Selector: spec.GetWorkloadSelector().GetLabels(), Hash: o.Hash}
 	if len(spec.Egress) > 0 {
 		s.Egress = []Listener{}
 	}
@@ -87,7 +87,7 @@ func fromListener(l *networking.IstioEgressListener) Listener {
 }
 
 // Sees says whether the scope lets its workloads, in namespace own, see the service at a port.
-func (s *Scope) Sees(own string, svc *Service, port uint32) bool {
+func (s *SidecarScope) Sees(own string, svc *Service, port uint32) bool {
 	if s == nil || s.Egress == nil {
 		return true
 	}
@@ -96,7 +96,7 @@ func (s *Scope) Sees(own string, svc *Service, port uint32) bool {
 }
 
 // listener finds the one that governs a port.
-func (s *Scope) listener(port uint32) *Listener {
+func (s *SidecarScope) listener(port uint32) *Listener {
 	var rest *Listener
 	for i := range s.Egress {
 		switch s.Egress[i].Port {
@@ -125,7 +125,7 @@ func anyOf(filters []HostFilter, own string, svc *Service) bool {
 
 // narrow gives the service as workloads in namespace own see it: as it is, with fewer ports, or, where they see none of
 // its ports, nil.
-func (s *Scope) narrow(own string, svc *Service) *Service {
+func (s *SidecarScope) narrow(own string, svc *Service) *Service {
 	if s == nil || s.Egress == nil {
 		return svc
 	}
@@ -172,9 +172,9 @@ func selects(selector, labels map[string]string) bool {
 
 func (b *batch) setScope(c config.Change) {
 	b.changed.Scopes = append(b.changed.Scopes, c.Key)
-	b.next.scopes = afterChange(b.next.scopes, c, func(o *config.Object) *Scope {
+	b.next.scopes = afterChange(b.next.scopes, c, func(o *config.Object) *SidecarScope {
 		return fromSidecar(o, o.Spec.(*networking.Sidecar))
-	}, func(s *Scope) config.Key { return s.Key }, func(x, y *Scope) int {
+	}, func(s *SidecarScope) config.Key { return s.Key }, func(x, y *SidecarScope) int {
 		return cmp.Or(-cmp.Compare(min(len(x.Selector), 1), min(len(y.Selector), 1)), x.Key.Compare(y.Key))
 	})
 }

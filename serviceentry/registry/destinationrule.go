@@ -46,8 +46,8 @@ type TLSSettings struct {
 	Whole bool
 }
 
-// Rule is what a DestinationRule says about a host.
-type Rule struct {
+// DestinationRule is what a DestinationRule says about a host.
+type DestinationRule struct {
 	Key         config.Key
 	Host        string // exact or wildcard
 	ExportTo    ExportTo
@@ -65,7 +65,7 @@ type Rule struct {
 
 // TLSFor gives the settings for a port; nil when the rule says nothing. As in Istio, settings for the port stand in for those for
 // all ports as a whole: one without tls has none of its own, whatever the rule says for all.
-func (r *Rule) TLSFor(port uint32) *TLSSettings {
+func (r *DestinationRule) TLSFor(port uint32) *TLSSettings {
 	if r == nil {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (r *Rule) TLSFor(port uint32) *TLSSettings {
 
 // ForRequests is the rule as a gateway follows it that reads requests itself: nobody else speaks TLS for them, so what the rule says of it counts at
 // ports of TLS, too.
-func (r *Rule) ForRequests(svc *Service) *Rule {
+func (r *DestinationRule) ForRequests(svc *Service) *DestinationRule {
 	out := r
 	for _, port := range svc.Ports {
 		t := r.TLSFor(port.Number)
@@ -95,7 +95,7 @@ func (r *Rule) ForRequests(svc *Service) *Rule {
 }
 
 // ownPorts is the same rule, with settings of ports that may be written.
-func (r *Rule) ownPorts() *Rule {
+func (r *DestinationRule) ownPorts() *DestinationRule {
 	out := *r
 	if out.PortTLS = maps.Clone(r.PortTLS); out.PortTLS == nil {
 		out.PortTLS = map[uint32]*TLSSettings{}
@@ -104,12 +104,12 @@ func (r *Rule) ownPorts() *Rule {
 }
 
 // ConnectTimeoutFor gives the bound for a port, as TrafficFor does; def where the rule says nothing.
-func (r *Rule) ConnectTimeoutFor(port uint32, def time.Duration) time.Duration {
+func (r *DestinationRule) ConnectTimeoutFor(port uint32, def time.Duration) time.Duration {
 	return cmp.Or(r.TrafficFor(port).connectTimeout(), def)
 }
 
-func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg *mesh.Config) *Rule {
-	r := &Rule{
+func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg *mesh.Config) *DestinationRule {
+	r := &DestinationRule{
 		Refused: o.Refused,
 		Key:     o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, cfg.DefaultDestinationRuleExportTo),
 		TLS: tlsSettings(spec.GetTrafficPolicy().GetTls(), o.Namespace), Hash: o.Hash, Revision: o.Revision,
