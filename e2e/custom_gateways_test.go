@@ -21,7 +21,7 @@ import (
 )
 
 // authorizerAddr is where the gateways' authorizer is.
-var authorizerAddr = netip.MustParseAddr("10.77.0.66")
+var authorizerAddr = netip.MustParseAddr("10.77.0.89")
 
 // authorizerIn starts an authorizer on a pod of its own, and makes it the mesh's.
 func authorizerIn(t *testing.T, scene *story.Scene) *authorizer {

@@ -164,6 +164,7 @@ func TestWaypoint(t *testing.T) {
 		{"to a host outside", w.outside},
 		{"beside what neighbours registered", w.neighbours},
 		{"no way around policies of what leaves", w.noWayAround},
+		{"an authorizer is asked", w.authorizer},
 		{"in from outside", w.fromOutside},
 		{"past it, by a rule's mutual TLS", w.asked},
 		{"its pod is gone", w.gone},

@@ -142,7 +142,12 @@ func read(t testing.TB, allowAny bool, texts ...string) *registry.Snapshot {
 	t.Helper()
 	cfg := mesh.Default()
 	cfg.OutboundAllowAny = allowAny
-	r := registry.New(&cfg)
+	return readWith(t, &cfg, texts...)
+}
+
+func readWith(t testing.TB, cfg *mesh.Config, texts ...string) *registry.Snapshot {
+	t.Helper()
+	r := registry.New(cfg)
 	for _, text := range texts {
 		result := decode.File("objects.yaml", []byte(text))
 		for _, f := range result.Findings {

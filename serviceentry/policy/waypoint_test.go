@@ -3,7 +3,9 @@ package policy_test
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -272,4 +274,34 @@ func explained(t *testing.T, s *registry.Snapshot, q policy.Question) policy.Exp
 		t.Fatal(err)
 	}
 	return e
+}
+
+// TestExplainCustomAtWaypoint: where a policy before a Service has somebody asked, it is said whom, and where nobody can be asked, that it is closed; of another Service's
+// provider nothing.
+func TestExplainCustomAtWaypoint(t *testing.T) {
+	const asking = `---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: asking, namespace: shop}
+spec: {targetRefs: [{kind: Service, name: web}], action: CUSTOM, provider: {name: PROVIDER}, rules: [{to: [{operation: {ports: ["80"], paths: ["/asked*"]}}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: theirs, namespace: calm}
+spec: {targetRefs: [{kind: Service, name: far}], action: CUSTOM, provider: {name: another}, rules: [{}]}
+`
+	for _, c := range []struct{ provider, url, verdict, reason string }{
+		{"opa", "http://web.shop/asked", "allow", "the provider opa is asked first, as AuthorizationPolicy shop/asking wants, and may deny it"},
+		{"opa", "http://web.shop/else", "allow", "by the waypoint shop/waypoint"},
+		{"gone", "http://web.shop/asked", "deny", "have no gone"},
+		{"gone", "http://web.shop/else", "allow", "by the waypoint shop/waypoint"},
+	} {
+		cfg := mesh.Default()
+		cfg.Authorizers = []mesh.Authorizer{{Name: "opa", GRPC: true, Host: "web.calm.svc.cluster.local", Port: 9191, Timeout: time.Second, StatusOnError: 403}}
+		s := readWith(t, &cfg, frontedObjects+strings.ReplaceAll(asking, "PROVIDER", c.provider)+"---\napiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: calm}\nspec: {clusterIP: 10.96.0.99, ports: [{name: grpc, port: 9191}]}\n")
+		e := explained(t, s, policy.Question{From: "calm/app", URL: c.url})
+		if e.Verdict != c.verdict || !strings.Contains(e.Reason, c.reason) || c.verdict == "deny" && e.DecidedBy.Name != "asking" {
+			t.Errorf("%+v: %s by %+v: %s", c, e.Verdict, e.DecidedBy, e.Reason)
+		}
+	}
 }

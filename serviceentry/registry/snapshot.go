@@ -24,17 +24,17 @@ import (
 type Snapshot struct {
 	Mesh *mesh.Config
 
-	hosts       ordered.Map[[]*Service]   // by host; each list sorted by Service.compare
-	endpoints   ordered.Map[*EndpointSet] // of Kubernetes Services, by their hosts
-	rules       ordered.Map[[]*DestinationRule]      // by tailOf of their hosts
-	scopes      map[string][]*SidecarScope       // by namespace, those with a selector first
-	special     map[string]int            // namespaces that do not see just what everybody sees, with why-counts
-	different   map[string]int            // those of them where it is more than that hosts have shorter names, likewise
-	reasons     map[string]map[string]int // by whose objects those see it, and then by them, likewise
-	atNodes     map[string]bool           // those of them that have tables at nodes
-	asksSecrets map[string]int            // those whose own DestinationRules ask clients for certificates, likewise
-	exits       map[Ref]int               // gateways that services leave by, counted
-	shared      map[Ref]int               // of these, the ones that the root namespace's services leave by, counted
+	hosts       ordered.Map[[]*Service]         // by host; each list sorted by Service.compare
+	endpoints   ordered.Map[*EndpointSet]       // of Kubernetes Services, by their hosts
+	rules       ordered.Map[[]*DestinationRule] // by tailOf of their hosts
+	scopes      map[string][]*SidecarScope      // by namespace, those with a selector first
+	special     map[string]int                  // namespaces that do not see just what everybody sees, with why-counts
+	different   map[string]int                  // those of them where it is more than that hosts have shorter names, likewise
+	reasons     map[string]map[string]int       // by whose objects those see it, and then by them, likewise
+	atNodes     map[string]bool                 // those of them that have tables at nodes
+	asksSecrets map[string]int                  // those whose own DestinationRules ask clients for certificates, likewise
+	exits       map[Ref]int                     // gateways that services leave by, counted
+	shared      map[Ref]int                     // of these, the ones that the root namespace's services leave by, counted
 	kube        kubeServices
 	nets        []netip.Prefix // the cluster's own networks, sorted, none within another (see networks.go)
 	own         []netip.Addr   // the mesh's own doors, sorted: nobody is led to them (see doors.go)

@@ -302,7 +302,7 @@ func (s *Snapshot) AuthorizingFront(waypoint Ref, svc *Service) (out authz.Set) 
 	add := func(ns string, targets func(*authz.Policy) bool) {
 		for _, p := range s.authorizing[ns] {
 			if p.Targeted && targets(p) && !slices.ContainsFunc(out, func(o *authz.Policy) bool { return o.Key == p.Key }) {
-				out = append(out, AtFront(p))
+				out = append(out, p)
 			}
 		}
 	}
@@ -317,16 +317,6 @@ func (s *Snapshot) AuthorizingFront(waypoint Ref, svc *Service) (out authz.Set) 
 	})
 	slices.SortFunc(out, (*authz.Policy).Compare)
 	return out
-}
-
-// AtFront is a policy as a waypoint keeps it. Nobody is asked there (CUSTOM): what such rules mean is closed.
-func AtFront(p *authz.Policy) *authz.Policy {
-	if p.Action != authz.Custom {
-		return p
-	}
-	closed := *p
-	closed.Action = authz.Deny
-	return &closed
 }
 
 // VerifyingFront gives the RequestAuthentications that target a waypoint.

@@ -65,10 +65,10 @@ func (a Sidecar) Visible(host string) *registry.Service {
 // SidecarHost is everything that what happens to a host at a sidecar depends on. Equal values mean that the same happens.
 type SidecarHost struct {
 	Service *registry.Service
-	Rule    *registry.DestinationRule  // the DestinationRule that counts there
-	Far     registry.FarEnd // what is left out and closed of the far end
-	Connect time.Duration   // the mesh's connectTimeout
-	Near    registry.Near   // from where it is connected to
+	Rule    *registry.DestinationRule // the DestinationRule that counts there
+	Far     registry.FarEnd           // what is left out and closed of the far end
+	Connect time.Duration             // the mesh's connectTimeout
+	Near    registry.Near             // from where it is connected to
 
 	Gateway   bool             // the host is an egress gateway's own
 	Names     []string         // short names of a Kubernetes service, and the names of ExternalName Services that mean the host

@@ -5,10 +5,12 @@ import (
 
 	mutationrulesv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	extauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	netextauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ext_authz/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	netrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -96,11 +98,20 @@ func NobodyAskedOfConnections() *netrbacv3.RBAC {
 	return &netrbacv3.RBAC{StatPrefix: wire.StatAsked, Rules: deniesNoted(wire.RuleFilterTCP)}
 }
 
-func deniesNoted(by string) *rbacv3.RBAC {
+// deniesNoted denies what was noted for others than some authorizers.
+func deniesNoted(by string, but ...Authorizer) *rbacv3.RBAC {
 	why := wire.Rule{Verdict: wire.RuleDenies, Reason: "its provider was not asked, since the proxy was being told of another policy"}
-	noted := &rbacv3.Permission{Rule: &rbacv3.Permission_SourcedMetadata{SourcedMetadata: &rbacv3.SourcedMetadata{
-		MetadataMatcher: asksIn(by), MetadataSource: rbacv3.MetadataSource_DYNAMIC,
-	}}}
+	of := func(m *matcherv3.MetadataMatcher) *rbacv3.Permission {
+		return &rbacv3.Permission{Rule: &rbacv3.Permission_SourcedMetadata{SourcedMetadata: &rbacv3.SourcedMetadata{MetadataMatcher: m, MetadataSource: rbacv3.MetadataSource_DYNAMIC}}}
+	}
+	noted := of(asksIn(by))
+	if len(but) > 0 {
+		all := []*rbacv3.Permission{noted}
+		for _, a := range but {
+			all = append(all, &rbacv3.Permission{Rule: &rbacv3.Permission_NotRule{NotRule: of(asksOf(a.Name, by))}})
+		}
+		noted = &rbacv3.Permission{Rule: &rbacv3.Permission_AndRules{AndRules: &rbacv3.Permission_Set{Rules: all}}}
+	}
 	anybody := &rbacv3.Principal{Identifier: &rbacv3.Principal_Any{Any: true}}
 	return &rbacv3.RBAC{Action: rbacv3.RBAC_DENY, Policies: map[string]*rbacv3.Policy{
 		why.String(): {Permissions: []*rbacv3.Permission{noted}, Principals: []*rbacv3.Principal{anybody}},
@@ -114,6 +125,42 @@ func asksIn(filter string) *matcherv3.MetadataMatcher {
 		Path:   []*matcherv3.MetadataMatcher_PathSegment{{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: wire.StatAsked + wire.ShadowResult}}},
 		Value:  &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: Exact("denied")}},
 	}
+}
+
+// asksOf is true of what a filter of access noted that a rule means which has this provider asked.
+func asksOf(provider, filter string) *matcherv3.MetadataMatcher {
+	m := asksIn(filter)
+	m.Path[0].Segment = &matcherv3.MetadataMatcher_PathSegment_Key{Key: wire.StatAsked + wire.ShadowRule}
+	m.Value.MatchPattern = &matcherv3.ValueMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+		MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: wire.AskingRule(provider)}},
+	}}
+	return m
+}
+
+// AskEach are the filters of requests that ask each authorizer about what the filter of access before noted for it, where the policies of each table name one of
+// their own. What was noted for one that is not among them, since the table is of after an edit of the mesh's settings and the filters are of before, is denied.
+func AskEach(list []Authorizer) []*hcmv3.HttpFilter {
+	if len(list) == 0 {
+		return []*hcmv3.HttpFilter{askAuthorizer()} // nobody, which denies what is noted
+	}
+	var out []*hcmv3.HttpFilter
+	for _, a := range list {
+		f := a.Requests()
+		f.FilterEnabledMetadata = asksOf(a.Name, wire.RuleFilter)
+		out = append(out, httpFilter(FilterAuthorizer+"."+a.Name, f))
+	}
+	unknown := &httprbacv3.RBAC{RulesStatPrefix: wire.StatAsked, Rules: deniesNoted(wire.RuleFilter, list...)}
+	return append(out, httpFilter(FilterAuthorizer, unknown))
+}
+
+// AskAbout notes which connections an authorizer is asked about, and asks it.
+func (a Authorizer) AskAbout(about *netrbacv3.RBAC) []*listenerv3.Filter {
+	return []*listenerv3.Filter{NetworkFilter(FilterCustomConnections, about), NetworkFilter(FilterAuthorizerConnections, a.Connections())}
+}
+
+// CloseAbout closes the connections that nobody can be asked about.
+func CloseAbout(about *netrbacv3.RBAC) *listenerv3.Filter {
+	return NetworkFilter(FilterCustomConnections, about)
 }
 
 // headersLike are headers by their names: exact, "name*" or "*name"; nil for none.

@@ -47,14 +47,14 @@ var WaypointTags = map[string]string{
 }
 
 // WaypointHCM reads the requests for a Service, or for a host outside, and follows its table.
-func WaypointHCM(table string, log, deniedOnly, outside bool) *listenerv3.Filter {
+func WaypointHCM(table string, log, deniedOnly, outside bool, asking []Authorizer) *listenerv3.Filter {
 	m := HCM{Stat: table, Route: table, Peer: true}
 	hcm := m.manager()
 	var asked []*hcmv3.HttpFilter // what leaves is asked about by EgressPolicies, where its table says so
 	if outside {
 		asked = policies()
 	}
-	hcm.HttpFilters = waypointFilters(asked...)
+	hcm.HttpFilters = waypointFilters(asking, asked...)
 	hcm.EarlyHeaderMutationExtensions = append(withoutProxyHeaders(), askedPlain())
 	hcm.LocalReplyConfig = nil
 	if log {
@@ -70,8 +70,9 @@ func WaypointHCM(table string, log, deniedOnly, outside bool) *listenerv3.Filter
 }
 
 // waypointFilters are what requests go through for a Service. Their route is found once, so those that few routes need are off.
-func waypointFilters(asked ...*hcmv3.HttpFilter) []*hcmv3.HttpFilter {
-	return append(append(AuthorizeRequests(), asked...),
+func waypointFilters(asking []Authorizer, asked ...*hcmv3.HttpFilter) []*hcmv3.HttpFilter {
+	authorize := slices.Concat([]*hcmv3.HttpFilter{VerifyTokens(), authorizedBy(FilterCustom)}, AskEach(asking), []*hcmv3.HttpFilter{authorizedBy(FilterAuthzRequests)})
+	return append(append(authorize, asked...),
 		off(httpFilter(filterState, &httpstatev3.Config{})),
 		off(httpFilter(FilterCORS, &corsv3.Cors{})),
 		off(httpFilter(FilterFault, &faultv3.HTTPFault{})),

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"

@@ -36,14 +36,20 @@ type askedFrom struct {
 	Endpoints *registry.EndpointSet // of a Service
 	Trust     envoy.Trusts
 	Secrets   []farend.Material
+	As        string // the name of the cluster
 }
 
-func askedOf(s *registry.Snapshot, c Class) (out askedFrom) {
+func askedOf(s *registry.Snapshot, c Class) askedFrom {
 	if c.Asks == "" {
 		return askedFrom{}
 	}
+	return askedBy(s, c, strings.Split(c.Asks, ",")...)
+}
+
+// askedBy is that where these providers are named.
+func askedBy(s *registry.Snapshot, c Class, names ...string) (out askedFrom) {
 	var set authz.Set
-	for _, name := range strings.Split(c.Asks, ",") {
+	for _, name := range names {
 		set = append(set, &authz.Policy{Action: authz.Custom, Provider: name})
 	}
 	if out.By, _ = resolve.AuthorizerOf(s, set, c.near(s), c.secretsAt()); out.By == nil {
@@ -56,6 +62,7 @@ func askedOf(s *registry.Snapshot, c Class) (out askedFrom) {
 	if c.Plain {
 		*far = far.WithoutMutual()
 	}
+	out.As = clusterAsked(out.By)
 	u := uses{secrets: map[registry.Given]int{}}
 	if g, ok := far.Far.Given[out.By.Port.Number]; ok {
 		u.secrets[g] = 1
@@ -77,7 +84,7 @@ func (a askedFrom) resources() []*resource.Resource {
 	case !port.Protocol.IsHTTP():
 		port.Protocol = registry.HTTP
 	}
-	name := clusterAsked(a.By)
+	name := a.As
 	way := farend.Options{
 		TLS: far.Rule.TLSFor(port.Number), Given: far.Far.Given[port.Number], Connect: far.Rule.ConnectTimeoutOf("", port.Number, far.Connect),
 		Traffic: far.Rule.SubsetTraffic("", port.Number), Mutual: mutual, Near: far.Near,
@@ -165,12 +172,8 @@ func askedInbound(s *registry.Snapshot, set authz.Set, see authorizing.Sight) []
 	case by.FailOpen:
 		return append(out, nobodyAskedOfConnections(nil)...)
 	default:
-		return append(out, nobodyAskedOfConnections(authorizing.AskedConnections(set, see, ofRequestsAlone(by)))...)
+		return append(out, nobodyAskedOfConnections(authorizing.AskedConnections(set, see, authorizing.OfRequestsAlone(by.Name)))...)
 	}
-}
-
-func ofRequestsAlone(by *resolve.Authorizer) string {
-	return "the provider " + by.Name + " can be asked about requests alone, and this is a connection whose bytes nobody reads"
 }
 
 // askedAtGateway are those of an egress gateway: connections are asked about in place of being requests, and nobody can tell an authorizer
@@ -189,7 +192,7 @@ func askedAtGateway(s *registry.Snapshot, set authz.Set, see authorizing.Sight) 
 	passes := envoy.Ruled(wire.NoRule, true)
 	connections := passes
 	if !by.FailOpen {
-		connections = authorizing.AskedConnections(set, see, ofRequestsAlone(by))
+		connections = authorizing.AskedConnections(set, see, authorizing.OfRequestsAlone(by.Name))
 	}
 	asker := envoy.Authorizer{Authorizer: by.Authorizer, Cluster: clusterAsked(by), Fixed: true}
 	return []*resource.Resource{

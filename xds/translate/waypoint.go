@@ -12,6 +12,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/outbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
 	"github.com/sallyport/sallyport/xds/translate/waypoint"
@@ -38,8 +39,9 @@ func waypointInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 	}
 	var all waypoint.Fronted
 	for _, h := range w.Before(host) {
+		policies := s.AuthorizingFront(c.Gateway, h.Service)
 		all = append(all, &waypoint.Host{
-			Host: outbound.Host{SidecarHost: h.SidecarHost, Trust: trust}, Before: true, Named: h.Named, Leads: w.Leads(h.SidecarHost), Refused: w.Refused(), Policies: s.AuthorizingFront(c.Gateway, h.Service),
+			Host: outbound.Host{SidecarHost: h.SidecarHost, Trust: trust}, Before: true, Named: h.Named, Leads: w.Leads(h.SidecarHost), Refused: w.Refused(), Policies: policies, Asked: askedAtFront(s, c, policies),
 		})
 	}
 	if len(all) == 0 {
@@ -90,29 +92,68 @@ func (e *edit) leads(host string) bool {
 	return e.uses.leads[host] > 0 && !before
 }
 
+// waypointBase is what it is, and who may be asked.
+type waypointBase struct {
+	waypoint.Inputs
+	Asked []askedFrom
+}
+
+// Resources are all of it.
+func (in waypointBase) Resources() []*resource.Resource {
+	out := in.Inputs.Resources()
+	for _, a := range in.Asked {
+		out = append(out, a.resources()...)
+	}
+	return out
+}
+
+// setAuthorizers finds all of the mesh's that can be asked. Two at one port that are asked in different ways have a cluster each.
+func (in *waypointBase) setAuthorizers(s *registry.Snapshot, c Class) {
+	ways := map[string]bool{} // by cluster: whether it is asked by gRPC
+	for _, a := range s.Mesh.Authorizers {
+		asked := askedBy(s, c, a.Name)
+		if asked.By == nil {
+			continue
+		}
+		byGRPC, there := ways[asked.As]
+		if there && byGRPC != a.GRPC {
+			asked.As += "|" + a.Name
+			there = false
+		}
+		if ways[asked.As] = a.GRPC; !there {
+			in.Asked = append(in.Asked, asked)
+		}
+		in.Authorizers = append(in.Authorizers, envoy.Authorizer{Authorizer: asked.By.Authorizer, Cluster: asked.As})
+	}
+}
+
 // waypointInputs is what a waypoint's base is made from.
-func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) waypoint.Inputs {
-	in := waypoint.Inputs{
+func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) waypointBase {
+	in := waypointBase{Inputs: waypoint.Inputs{
 		Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Log: s.Mesh.Audit.Mesh, Hosts: hosts,
 		Rest: name.Rest{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout,
-	}
+	}}
+	in.setAuthorizers(s, c)
 	for _, f := range slices.SortedFunc(maps.Keys(u.fronts), func(a, b part.Front) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.In, b.In), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Policies, b.Policies))
 	}) {
 		front := waypoint.Front{Front: f}
 		if f.Policies != "" && !f.HTTP { // those of requests are in their tables
-			front.Set = frontSet(s, f.Policies)
+			front.Set = authorizedBy(s, Policed{Authz: f.Policies})
+			front.Asked = askedAtFront(s, c, front.Set)
 		}
 		in.Fronts = append(in.Fronts, front)
 	}
 	return in
 }
 
-// frontSet are the policies of these names, in the way in which they count before a Service.
-func frontSet(s *registry.Snapshot, names string) (out authz.Set) {
-	for _, p := range authorizedBy(s, Policed{Authz: names}) {
-		out = append(out, registry.AtFront(p))
+// askedAtFront is whom policies before a Service have asked.
+func askedAtFront(s *registry.Snapshot, c Class, set authz.Set) (out waypoint.Asked) {
+	by, why := resolve.AuthorizerOf(s, set, c.near(s), c.secretsAt())
+	if by != nil {
+		out.By = by.Authorizer
 	}
+	out.Why = why
 	return out
 }
 

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -69,6 +70,11 @@ func (r Rule) String() string {
 		parts[i] = escape(parts[i])
 	}
 	return strings.Join(parts, "|")
+}
+
+// AskingRule is an expression (RE2) for all rules, as text, by which a provider is asked.
+func AskingRule(provider string) string {
+	return RuleAsks + `\|[^|]*\|[^|]*\|[^|]*\|` + regexp.QuoteMeta(escape(provider)) + `\|.*`
 }
 
 // ParseRule reads it, also where its end was cut off; false for what is none, as NoRule.

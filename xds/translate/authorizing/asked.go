@@ -60,3 +60,8 @@ func Asked(asks, closed *envoy.OnMatch) *httprbacv3.RBAC {
 	}
 	return f
 }
+
+// OfRequestsAlone is why nobody is asked about connections whose bytes nobody reads where the provider is asked by HTTP.
+func OfRequestsAlone(provider string) string {
+	return "the provider " + provider + " can be asked about requests alone, and this is a connection whose bytes nobody reads"
+}

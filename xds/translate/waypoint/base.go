@@ -32,12 +32,15 @@ type Inputs struct {
 	Log      string // what is recorded: one of mesh's words
 	Hosts    envoy.Inline
 	Rest     name.Rest
+	// Authorizers are all that policies may have asked: which ones do changes no listener.
+	Authorizers []envoy.Authorizer
 }
 
 // Front is a port of a Service that the waypoint stands before, with the policies of its connections.
 type Front struct {
 	part.Front
-	Set authz.Set
+	Set   authz.Set
+	Asked Asked
 }
 
 // Resources are everything of a waypoint that is not about single Services, and the listener, which has a chain for each of their ports: as
@@ -95,7 +98,7 @@ func (in Inputs) listener() *listenerv3.Listener {
 func (in Inputs) filters(f Front) []*listenerv3.Filter {
 	out := []*listenerv3.Filter{envoy.ForPort(f.Port)}
 	if f.HTTP {
-		return append(out, envoy.WaypointHCM(f.Name(), in.logs(), in.deniedOnly(), f.Outside))
+		return append(out, envoy.WaypointHCM(f.Name(), in.logs(), in.deniedOnly(), f.Outside, in.asking(f)))
 	}
 	on := envoy.TCPProxy{Stat: f.Name(), Cluster: f.Behind(), AfterHello: true, Denied: in.deniedOnly() || f.Asks()}
 	if f.Closed {
@@ -105,9 +108,25 @@ func (in Inputs) filters(f Front) []*listenerv3.Filter {
 		on.Log = wire.InboundTCP
 	}
 	if len(f.Set) > 0 {
+		out = append(out, f.Asked.connections(f.Set, See(in.Trust), in.authorizer)...)
 		out = append(out, envoy.Judge(connections(f.Set, See(in.Trust))))
 	}
 	return append(out, on.Filter())
+}
+
+// asking are those who may be asked about requests for a port. EgressPolicies judge what leaves as it came.
+func (in Inputs) asking(f Front) []envoy.Authorizer {
+	out := slices.Clone(in.Authorizers)
+	for i := range out {
+		out[i].Fixed = f.Outside
+	}
+	return out
+}
+
+// authorizer is one of them.
+func (in Inputs) authorizer(provider string) envoy.Authorizer {
+	i := slices.IndexFunc(in.Authorizers, func(a envoy.Authorizer) bool { return a.Name == provider })
+	return in.Authorizers[i]
 }
 
 func (in Inputs) logs() bool       { return in.Log != mesh.MeshOff }

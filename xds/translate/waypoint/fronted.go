@@ -115,5 +115,5 @@ func (p *frontPort) policies() map[string]*anypb.Any {
 	if f := p.front(p.port); f.HTTP || f.Closed || len(p.Policies) == 0 {
 		return nil
 	}
-	return map[string]*anypb.Any{envoy.FilterAuthzTunnels: envoy.Overriding(connections(p.Policies, seeTunnel(p.Trust)))}
+	return map[string]*anypb.Any{envoy.FilterAuthzTunnels: envoy.Overriding(connections(p.Asked.byTunnel(p.Policies), seeTunnel(p.Trust)))}
 }

@@ -30,6 +30,7 @@ type Host struct {
 	Leads    []string     // the hosts that its routes lead to, beside itself
 	Refused  []netip.Addr // that the waypoint does not connect to, sorted
 	Policies authz.Set    // that target the Service, or the waypoint
+	Asked    Asked        // by them
 }
 
 // Part is its share: clusters, and, of one that the waypoint stands before, its routes and its rows in the table of HBONE.
@@ -127,6 +128,9 @@ func (h *Host) table(row *resource.Resource) []*resource.Resource {
 			rc.TypedPerFilterConfig[envoy.FilterAuthzRequests] = envoy.Overriding(authorizing.Filter(h.Policies, func(set authz.Set) *envoy.OnMatch {
 				return authorizing.Requests(set, See(h.Trust))
 			}))
+			if asked := h.Asked.requests(h.Policies, See(h.Trust)); asked != nil {
+				rc.TypedPerFilterConfig[envoy.FilterCustom] = envoy.Overriding(asked)
+			}
 		}
 		return []*resource.Resource{envoy.Seal(resource.Route, name, rc)}
 	}
