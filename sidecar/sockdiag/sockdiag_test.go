@@ -113,7 +113,7 @@ func TestWithoutRights(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	program := filepath.Join(dir, "test")
-	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(program, body, 0o755)); err != nil { //nolint:gosec // nobody runs it
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(program, body, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, "-test.run=^TestEnd$", "-test.v")

@@ -77,7 +77,7 @@ func (v *Vector) Time(at int, t time.Time) {
 func (v *Vector) Null(at int) {
 	if v.valid == nil {
 		mapping.VectorEnsureValidityWritable(v.vector)
-		v.valid = unsafe.Slice((*uint64)(mapping.VectorGetValidity(v.vector)), (v.most+63)/64)
+		v.valid = unsafe.Slice((*uint64)(mapping.VectorGetValidity(v.vector)), (v.most+63)/64) //nolint:gosec // G103: a bit for each
 	}
 	v.valid[at/64] &^= 1 << (at % 64)
 }
@@ -100,13 +100,13 @@ func (r *room) keep(s string) uintptr {
 		if n > 0 || cap(block) < len(s) {
 			block = make([]byte, 0, max(blockSize, len(s)))
 		}
-		r.pins.Pin(unsafe.SliceData(block))
+		r.pins.Pin(unsafe.SliceData(block)) //nolint:gosec // G103: it stays where it is until empty
 		r.blocks, n = append(r.blocks, block), n+1
 	}
 	last := &r.blocks[n-1]
 	at := len(*last)
 	*last = append(*last, s...)
-	return uintptr(unsafe.Pointer(&(*last)[at]))
+	return uintptr(unsafe.Pointer(&(*last)[at])) //nolint:gosec // G103: of a block that is pinned
 }
 
 // empty forgets the texts.

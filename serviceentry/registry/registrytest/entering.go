@@ -218,7 +218,7 @@ func (w *World) enteringRoute(ns, name string) *config.Object {
 	}
 	parents := gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{parent}}
 	backend := func() gatewayv1.BackendRef {
-		return gatewayv1.BackendRef{BackendObjectReference: gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(pick(w, []string{"web", "web", "db", "missing"})), Port: new(gatewayv1.PortNumber(pick(w, []int32{80, 443, 5432})))}}
+		return gatewayv1.BackendRef{BackendObjectReference: gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(pick(w, []string{"web", "web", "db", "missing"})), Port: new(pick(w, []int32{80, 443, 5432}))}}
 	}
 	var hosts []gatewayv1.Hostname
 	if host := pick(w, EnteringHosts); host != "*" {

@@ -56,7 +56,7 @@ func (w *World) leavingRoute(ns, name string) *config.Object {
 			host = gatewayv1.ObjectName(pick(w, append([]string{"nobody.example.org"}, LeavingHosts...)))
 		}
 		return gatewayv1.BackendRef{BackendObjectReference: gatewayv1.BackendObjectReference{
-			Group: new(gatewayv1.Group("networking.istio.io")), Kind: new(gatewayv1.Kind("Hostname")), Name: host, Port: new(gatewayv1.PortNumber(pick(w, ports))),
+			Group: new(gatewayv1.Group("networking.istio.io")), Kind: new(gatewayv1.Kind("Hostname")), Name: host, Port: new(pick(w, ports)),
 		}}
 	}
 	annotations := map[string]string{}
