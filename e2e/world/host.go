@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 )
 
 // Host is one network namespace with one interface, eth0 (the router has one for each network).
@@ -98,22 +97,8 @@ func (h *Host) KillAll() error {
 
 // KillUser kills the processes of one user inside the host with SIGKILL and waits until they are gone.
 func (h *Host) KillUser(ctx context.Context, uid int) error {
-	return Poll(ctx, pollPids, func() error {
-		pids, err := pidsIn(h.namespace)
-		if err != nil {
-			return err
-		}
-		left := 0
-		for _, pid := range pids {
-			if owner(pid) != uid {
-				continue
-			}
-			left++
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		if left > 0 {
-			return fmt.Errorf("%d processes of user %d on %s do not end", left, uid, h.Name)
-		}
-		return nil
-	})
+	if err := killIn(ctx, h.namespace, func(pid int) bool { return owner(pid) == uid }); err != nil {
+		return fmt.Errorf("user %d on %s: %w", uid, h.Name, err)
+	}
+	return nil
 }

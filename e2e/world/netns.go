@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -97,16 +99,27 @@ func deleteNamespace(name string) error {
 func killAll(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return Poll(ctx, 20*time.Millisecond, func() error {
+	return killIn(ctx, name, func(int) bool { return true })
+}
+
+// killIn kills the processes inside the namespace that are meant, and waits until they are gone. They leave the namespace before: the last of a process's threads
+// lets go of its sockets.
+func killIn(ctx context.Context, name string, meant func(pid int) bool) error {
+	killed := map[int]Descendant{}
+	return Poll(ctx, pollPids, func() error {
 		pids, err := pidsIn(name)
 		if err != nil {
 			return err
 		}
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			if p, _, ok := readStat(pid); ok && meant(pid) {
+				killed[pid] = p
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
 		}
-		if len(pids) > 0 {
-			return fmt.Errorf("processes %v in namespace %s do not end", pids, name)
+		maps.DeleteFunc(killed, func(_ int, p Descendant) bool { return !p.Exists() })
+		if len(killed) > 0 {
+			return fmt.Errorf("processes %v in namespace %s do not end", slices.Collect(maps.Values(killed)), name)
 		}
 		return nil
 	})
@@ -127,7 +140,11 @@ func pidsIn(name string) ([]int, error) {
 	return pids, nil
 }
 
+// isZombie says whether nothing of a process is left but its result: one whose first thread has ended goes on with the others.
 func isZombie(pid int) bool {
+	if threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)); err == nil && len(threads) > 1 {
+		return false
+	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return true // gone meanwhile
