@@ -91,19 +91,23 @@ func (w *world) checkTables(r *report, e *entry) {
 }
 
 // exportedTo are the namespaces that one exports entries to by name, in order.
-func (w *world) exportedTo(namespace string) (out []string) {
-	for _, e := range w.entries {
-		if e.object.Namespace != namespace {
-			continue
-		}
-		for _, ns := range e.exportTo {
-			if ns != namespace && ns != "*" && ns != "~" {
-				out = append(out, ns)
+func (w *world) exportedTo(namespace string) []string {
+	if w.exportsTo == nil {
+		w.exportsTo = map[string][]string{}
+		for _, e := range w.entries {
+			from := e.object.Namespace
+			for _, ns := range e.exportTo {
+				if ns != from && ns != "*" && ns != "~" {
+					w.exportsTo[from] = append(w.exportsTo[from], ns)
+				}
 			}
 		}
+		for from, list := range w.exportsTo {
+			slices.Sort(list)
+			w.exportsTo[from] = slices.Compact(list)
+		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return w.exportsTo[namespace]
 }
 
 // WithoutTables is what is said of an object's export by name to namespaces that have no tables at nodes for it.

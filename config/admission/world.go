@@ -38,6 +38,7 @@ type world struct {
 	policies     map[string][]*policy           // of a namespace, in the order in which they are asked
 	workloads    map[string][]workload          // of a namespace
 	ledRequests  map[host.Name][]uint32         // where routes of requests lead to: ports, 0 for any; made when it is asked for
+	exportsTo    map[string][]string            // of a namespace: those that it exports entries to by name, in order; made when it is asked for
 	keySets      map[string]map[config.Key]bool // of a namespace: the sets of keys that are fetched for objects that were judged
 }
 

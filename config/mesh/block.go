@@ -80,18 +80,24 @@ func (b *block) yes(at string, v any) bool {
 
 // whole reads how many of something there may be.
 func (b *block) whole(at string, v any, what string) int {
-	var n int64 = -1
-	switch v := v.(type) {
-	case int64:
-		n = v
-	case float64:
-		if v == math.Trunc(v) && v <= math.MaxInt32 {
-			n = int64(v)
-		}
-	}
-	if n < 0 || n > math.MaxInt32 {
+	n := numeric(v)
+	if !(n >= 0 && n <= math.MaxInt32 && n == math.Trunc(n)) { // NaN is none, either
 		b.add(at, v, "is no number of "+what, "write a whole number, 0 for none")
 		return 0
 	}
 	return int(n)
+}
+
+// numeric is the number that a value is, as YAML has them; 0 of one that is not written, and NaN of any other.
+func numeric(v any) float64 {
+	switch v := v.(type) {
+	case nil:
+		return 0
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	default:
+		return math.NaN()
+	}
 }

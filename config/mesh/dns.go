@@ -157,16 +157,7 @@ func (b *block) rate(at string, v any) float64 { return b.number(at, v, "questio
 
 // number reads how many of something there may be in a second.
 func (b *block) number(at string, v any, what string) float64 {
-	var rate float64
-	switch v := v.(type) {
-	case nil:
-	case int64:
-		rate = float64(v)
-	case float64:
-		rate = v
-	default:
-		rate = math.NaN()
-	}
+	rate := numeric(v)
 	if rate < 0 || math.IsNaN(rate) || math.IsInf(rate, 0) {
 		b.add(at, v, "is no rate", "write a number of "+what+" a second, 0 for no limit")
 		return 0

@@ -98,7 +98,7 @@ func (a entering) remote() netip.Addr {
 }
 
 // normalPath is a path without "." and ".." (RFC 3986 section 5.2.4), with slashes for backslashes, and with what needs no escape unescaped
-// (section 2.3).
+// (section 2.3). What xds/translate/interpret does is written apart, since the one is held against the other.
 func normalPath(path string) (string, bool) {
 	if !strings.HasPrefix(path, "/") {
 		return path, false

@@ -39,7 +39,7 @@ func endWithRule() []*hcmv3.HttpFilter {
 	}
 }
 
-// endOf is an expression for the end of the rule that a level's filter noted (wire.Rule); ” for one that does not end.
+// endOf is an expression for the end of the rule that a level's filter noted (wire.Rule); the empty text for one that does not end.
 func endOf(level string) string {
 	rules, key := "metadata.filter_metadata['"+FilterAccess+"']", level+wire.EnforcedRule
 	return "('" + key + "' in " + rules + " ? (" + rules + "['" + key + "'] + '||||||').split('|')[6] : '')"

@@ -235,14 +235,12 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string, mesh bool
 	}
 	late := To("gateway")
 	late.Timeout = durationpb.New(100 * time.Millisecond)
-	marked := func(path, cluster string, by ...string) *routev3.Route {
-		return Through(prefix(path, To(cluster)), by...)
-	}
-	markedLate := Through(prefix("/marked/late", late), FilterToldByGateway)
-	preflight := Configured(marked("/marked/preflight", "gateway", FilterToldByGateway), FilterCORS, Packed(&corsv3.CorsPolicy{
+	marked := func(path, cluster, by string) *routev3.Route { return Told(prefix(path, To(cluster)), by) }
+	markedLate := Told(prefix("/marked/late", late), LoggedAtGateway)
+	preflight := Configured(marked("/marked/preflight", "gateway", LoggedAtGateway), FilterCORS, Packed(&corsv3.CorsPolicy{
 		AllowOriginStringMatch: []*typematcherv3.StringMatcher{{MatchPattern: &typematcherv3.StringMatcher_Prefix{Prefix: "http"}}},
 	}))
-	aborted := Configured(marked("/marked/aborted", "gateway", FilterToldByGateway), FilterFault, Packed(&faultv3.HTTPFault{Abort: &faultv3.FaultAbort{
+	aborted := Configured(marked("/marked/aborted", "gateway", LoggedAtGateway), FilterFault, Packed(&faultv3.HTTPFault{Abort: &faultv3.FaultAbort{
 		ErrorType: &faultv3.FaultAbort_HttpStatus{HttpStatus: 418}, Percentage: &typev3.FractionalPercent{Numerator: 100},
 	}}))
 	refused := Refuse(wire.BlockAllRoute, &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/refused"}}, 403, "no\n", nil)
@@ -255,8 +253,8 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string, mesh bool
 				Routes: []*routev3.Route{Refuse(wire.BlockAllRoute, AnyTunnel(), 403, "no\n", nil)},
 			}, {Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{
 				prefix("/gateway/late", late), prefix("/gateway/", To("gateway")), preflight, aborted, markedLate,
-				marked("/marked/", "gateway", FilterToldByGateway), marked("/markednone", "nogateway", FilterToldByGateway),
-				marked("/pod/", "pod", FilterToldByPod), prefix("/unmarkedpod/", To("pod")), prefix("/external/", To("external")), answered("/answered", 200), answered("/gone", 410),
+				marked("/marked/", "gateway", LoggedAtGateway), marked("/markednone", "nogateway", LoggedAtGateway),
+				marked("/pod/", "pod", LoggedAtPod), prefix("/unmarkedpod/", To("pod")), prefix("/external/", To("external")), answered("/answered", 200), answered("/gone", 410),
 				prefix("/nogateway", To("nogateway")), prefix("/unreachable", To("unreachable")), refused,
 				{Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/missing"}}, Action: &routev3.Route_Route{
 					Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: "host"}},

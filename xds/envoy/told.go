@@ -2,19 +2,25 @@ package envoy
 
 import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	setmetadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_metadata/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// FilterToldByGateway and FilterToldByPod note of requests that somebody else logs them, if they get there: the gateway that they go to, or nobody but
-// who comes to a pod, which is asked for by the mesh's settings. They are off where no row says so.
+// filterTold begins the names of the filters that note of requests who else logs them, if they get there: LoggedAtGateway or LoggedAtPod. They are off where no
+// row says so (Told).
 //
 // To ask an expression instead, of what became of a request, takes Envoy 8 to 17 µs for each (docs/adr/0008-what-the-path-costs.md), which is a fifth of what a sidecar does
 // for one.
-const (
-	FilterToldByGateway = "sallyport.told.gateway"
-	FilterToldByPod     = "sallyport.told.pod"
-)
+const filterTold = "sallyport.told."
+
+// Told marks a row whose requests somebody else logs: "" for nobody.
+func Told(row *routev3.Route, by string) *routev3.Route {
+	if by == "" {
+		return row
+	}
+	return Through(row, filterTold+by)
+}
 
 // The dynamic metadata that they write.
 const (
@@ -24,15 +30,15 @@ const (
 
 // tellers are those filters. They come last, so that what the others answer by themselves is nobody else's to log.
 func tellers(mesh bool) []*hcmv3.HttpFilter {
-	out := []*hcmv3.HttpFilter{off(notes(FilterToldByGateway, LoggedAtGateway))}
+	out := []*hcmv3.HttpFilter{off(notes(LoggedAtGateway))}
 	if !mesh {
-		out = append(out, off(notes(FilterToldByPod, LoggedAtPod)))
+		out = append(out, off(notes(LoggedAtPod)))
 	}
 	return out
 }
 
-func notes(filter, by string) *hcmv3.HttpFilter {
-	return httpFilter(filter, &setmetadatav3.Config{Metadata: []*setmetadatav3.Metadata{{MetadataNamespace: toldMetadata, Value: fields(toldBy, by)}}})
+func notes(by string) *hcmv3.HttpFilter {
+	return httpFilter(filterTold+by, &setmetadatav3.Config{Metadata: []*setmetadatav3.Metadata{{MetadataNamespace: toldMetadata, Value: fields(toldBy, by)}}})
 }
 
 // untold is true of requests that nobody else logs, and of those that did not go as they should: each of Envoy's own errors has a flag. A client that leaves is

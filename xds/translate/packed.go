@@ -147,9 +147,13 @@ func (p *packing) sameUses(u *part.Uses) *part.Uses {
 
 // repack notes what differs in what is packed of a host's old share and its new one.
 func (e *edit) repack(old, now *part.Part) {
-	if e.new {
-		return
+	if !e.new {
+		unlikePacked(old, now, e.changes)
 	}
+}
+
+// unlikePacked calls f with what differs in what is packed of two shares, or is in one of them alone.
+func unlikePacked(old, now *part.Part, f func(resource.Ref)) {
 	was := map[resource.Ref]string{}
 	old.Packed().Walk(func(t resource.Type, name, version []byte) bool {
 		was[resource.Ref{Type: t, Name: string(name)}] = string(version)
@@ -158,13 +162,13 @@ func (e *edit) repack(old, now *part.Part) {
 	now.Packed().Walk(func(t resource.Type, name, version []byte) bool {
 		ref := resource.Ref{Type: t, Name: string(name)}
 		if had, ok := was[ref]; !ok || had != string(version) {
-			e.changes(ref)
+			f(ref)
 		}
 		delete(was, ref)
 		return true
 	})
 	for ref := range was {
-		e.changes(ref)
+		f(ref)
 	}
 }
 
@@ -251,33 +255,19 @@ func (v *View) names(t resource.Type) iter.Seq[string] {
 // ownPacked is Own.
 func (v *View) ownPacked(t resource.Type) iter.Seq[string] {
 	names := slices.Collect(v.resources[t].Own())
+	note := func(ref resource.Ref) {
+		if ref.Type == t {
+			names = append(names, ref.Name)
+		}
+	}
 	under, over := v.hosts.Under()
 	for host := range v.hosts.Own() {
-		was := map[string]string{}
+		var below *part.Part
 		if over {
-			below, _ := under.Get(host)
-			below.Packed().Walk(func(of resource.Type, name, version []byte) bool {
-				if of == t {
-					was[string(name)] = string(version)
-				}
-				return true
-			})
+			below, _ = under.Get(host)
 		}
-		if own, ok := v.hosts.Get(host); ok {
-			own.Packed().Walk(func(of resource.Type, name, version []byte) bool {
-				if of != t {
-					return true
-				}
-				if was[string(name)] != string(version) {
-					names = append(names, string(name))
-				}
-				delete(was, string(name))
-				return true
-			})
-		}
-		for name := range was {
-			names = append(names, name)
-		}
+		own, _ := v.hosts.Get(host)
+		unlikePacked(below, own, note)
 	}
 	slices.Sort(names)
 	return slices.Values(slices.Compact(names))

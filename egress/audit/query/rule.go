@@ -36,9 +36,12 @@ func (f Rule) matchObject(o record.Object) bool {
 		(f.Policy == "" || globMatch(f.Policy, o.Name)) && (f.Name == "" || globMatch(f.Name, o.Rule))
 }
 
+// ruleObjects begin the columns of the objects that may be rules; the last one's would deny.
+var ruleObjects = []string{"decided_by", "allowed_by", "would_deny"}
+
 // ruleColumns are those that where reads.
 var ruleColumns = func() (out []string) {
-	for _, object := range []string{"decided_by", "allowed_by", "would_deny"} {
+	for _, object := range ruleObjects {
 		for _, part := range []string{"_kind", "_namespace", "_name", "_rule"} {
 			out = append(out, object+part)
 		}
@@ -48,7 +51,7 @@ var ruleColumns = func() (out []string) {
 
 // where is match as a condition with its parameters.
 func (f Rule) where(wouldDeny bool) (string, []any) {
-	objects := []string{"decided_by", "allowed_by", "would_deny"}
+	objects := ruleObjects
 	if wouldDeny {
 		objects = objects[2:]
 	}

@@ -26,7 +26,7 @@ type Column struct {
 	Width int
 
 	value  func(*record.Record) driver.Value
-	text   func(*record.Record) string // of a column of texts: the value before it is made storable
+	text   func(*record.Record) string // of a column of texts: the value before it is made Storable
 	put    func(r *record.Record, to Vector, at int)
 	target func(*record.Record) any
 }
@@ -80,7 +80,7 @@ func (c Column) since(version int) Column {
 	if of := c.text; of != nil {
 		c.put = func(r *record.Record, to Vector, at int) {
 			if s := of(r); s != "" {
-				to.Text(at, s, storable)
+				to.Text(at, s, Storable)
 			} else {
 				to.Null(at)
 			}
@@ -102,9 +102,9 @@ const (
 func ofText[T ~string](name, json, doc string, field func(*record.Record) *T) Column {
 	return Column{
 		Name: name, Type: text, Since: 1, JSON: json, Doc: doc,
-		value:  func(r *record.Record) driver.Value { return storable(string(*field(r))) },
+		value:  func(r *record.Record) driver.Value { return Storable(string(*field(r))) },
 		text:   func(r *record.Record) string { return string(*field(r)) },
-		put:    func(r *record.Record, to Vector, at int) { to.Text(at, string(*field(r)), storable) },
+		put:    func(r *record.Record, to Vector, at int) { to.Text(at, string(*field(r)), Storable) },
 		target: func(r *record.Record) any { return field(r) },
 	}
 }
@@ -145,15 +145,15 @@ func ofTime(name, json, doc string, field func(*record.Record) *time.Time) Colum
 func ofList(name, json, doc string, field func(*record.Record) *[]string) Column {
 	return Column{
 		Name: name, Type: text, Since: 1, JSON: json, Doc: doc,
-		value:  func(r *record.Record) driver.Value { return storable(strings.Join(*field(r), ",")) },
+		value:  func(r *record.Record) driver.Value { return Storable(strings.Join(*field(r), ",")) },
 		text:   func(r *record.Record) string { return strings.Join(*field(r), ",") },
-		put:    func(r *record.Record, to Vector, at int) { to.Text(at, strings.Join(*field(r), ","), storable) },
+		put:    func(r *record.Record, to Vector, at int) { to.Text(at, strings.Join(*field(r), ","), Storable) },
 		target: func(r *record.Record) any { return (*list)(field(r)) },
 	}
 }
 
-// storable makes a text of what others wrote: DuckDB takes valid UTF-8 only, and its driver ends a text at a NUL.
-func storable(s string) string {
+// Storable makes a text of what others wrote: DuckDB takes valid UTF-8 only, and its driver ends a text at a NUL.
+func Storable(s string) string {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
 		return s
 	}

@@ -122,7 +122,7 @@ func TestReasonTellsRules(t *testing.T) {
 
 func TestStorable(t *testing.T) {
 	for in, want := range map[string]string{"": "", "plain": "plain", "ü": "ü", "a\x00b": "a\uFFFDb", "\xff": "\uFFFD", "\xff\x00": "\uFFFD\uFFFD"} {
-		if got := storable(in); got != want {
+		if got := Storable(in); got != want {
 			t.Errorf("%q is stored as %q, want %q", in, got, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,14 +31,7 @@ var rolled = []string{
 }
 
 // Rolled says whether RollupsTable tells records apart by a column.
-func Rolled(column string) bool {
-	for _, name := range rolled {
-		if name == column {
-			return true
-		}
-	}
-	return false
-}
+func Rolled(column string) bool { return slices.Contains(rolled, column) }
 
 // rollupColumns are the table's.
 var rollupColumns = func() []inputColumn {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/duck"
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // spoolKey names one numbering of one proxy.
@@ -104,15 +105,13 @@ func (s *seen) append(to *duck.Writer, changed map[spoolKey]spans, now time.Time
 	keys := slices.Collect(maps.Keys(changed))
 	return to.Append("spools", len(keys), func(row int, columns []duck.Vector, at int) {
 		key := keys[row]
-		columns[0].Text(at, key.proxy, readable)
+		columns[0].Text(at, key.proxy, schema.Storable)
 		columns[1].Number64(at, key.epoch)
 		columns[2].Number64(at, s.version+1)
-		columns[3].Text(at, changed[key].String(), readable)
+		columns[3].Text(at, changed[key].String(), schema.Storable)
 		columns[4].Time(at, now)
 	})
 }
-
-func readable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // compact leaves one row per spool, and none of those that sent nothing since before.
 func (s *seen) compact(ctx context.Context, tx *sql.Tx, before time.Time) error {

@@ -217,13 +217,17 @@ func (h *Host) tunnelTo(svc *registry.Service, port registry.Port, contested boo
 	return envoy.Answer{Route: "default", Cluster: cluster, Revision: svc.RevisionOf(port), LoggedBy: toldOf(svc)}
 }
 
-// toldOf says who logs a connection that gets to a service: pods, where there are no other endpoints. What somebody wrote into an entry, or beside a
-// Service, may be anywhere.
+// toldOf says who logs what gets to a service: the gateway that it leaves by, or pods, where there are no other endpoints. What somebody wrote into an
+// entry, or beside a Service, may be anywhere.
 func toldOf(svc *registry.Service) string {
-	if svc.Selected {
+	switch {
+	case !svc.Exit.IsZero():
+		return envoy.LoggedAtGateway
+	case svc.Selected:
 		return envoy.LoggedAtPod
+	default:
+		return "" // nobody else
 	}
-	return "" // nobody else
 }
 
 // requests is the route of requests that go on: to the host's own cluster, or to its gateway, under the name and port that it
@@ -239,21 +243,13 @@ func (h *Host) requests(port registry.Port) *routev3.Route {
 		if h.Mutual(port) != resolve.MutualNever {
 			envoy.WithoutAlone(row)
 		}
-		return toldAtPods(row, svc)
+		return envoy.Told(row, toldOf(svc))
 	}
 	action := envoy.Retried(part.LegOf(svc).Cluster())
 	if as := asRegistered(svc, port); as != "" {
 		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: as}
 	}
-	return envoy.Through(envoy.Route("default", envoy.AnyRequest(), action), append(farend.Translations(port), envoy.FilterToldByGateway)...)
-}
-
-// toldAtPods marks a row that leads to a service that toldOf says it of.
-func toldAtPods(row *routev3.Route, svc *registry.Service) *routev3.Route {
-	if toldOf(svc) == envoy.LoggedAtPod {
-		envoy.Through(row, envoy.FilterToldByPod)
-	}
-	return row
+	return envoy.Told(envoy.Through(envoy.Route("default", envoy.AnyRequest(), action), farend.Translations(port)...), toldOf(svc))
 }
 
 // namedBy matches tunnels that a TLS name asked for, and not those that have an address for want of one.

@@ -66,10 +66,7 @@ func (h *Host) end(t *resolve.To) httproute.End {
 	if svc.External && svc.Exit.IsZero() {
 		envoy.AllConfigured(own, envoy.LeavesFor(svc.Host, t.Port.Number, outsideOf(svc)))
 	}
-	if !svc.Exit.IsZero() {
-		envoy.Through(own, envoy.FilterToldByGateway)
-	}
-	e.Filters = envoy.Through(toldAtPods(own, svc), farend.Translations(t.Port)...).TypedPerFilterConfig
+	e.Filters = envoy.Through(envoy.Told(own, toldOf(svc)), farend.Translations(t.Port)...).TypedPerFilterConfig
 	return e
 }
 
