@@ -26,17 +26,16 @@ func (s *Store) Copy(ctx context.Context, records []record.Record) error {
 }
 
 // Identity tells this database from every other one, also from one that takes its place when its disk is lost.
-func (s *Store) Identity(ctx context.Context) (id string, err error) {
-	err = s.hand(ctx, request{work: func(ctx context.Context) error {
+func (s *Store) Identity(ctx context.Context) (string, error) {
+	return ask(ctx, s, func(ctx context.Context) (id string, err error) {
 		if _, err := s.db.ExecContext(ctx, "INSERT INTO "+identityTable+" SELECT ? WHERE NOT EXISTS (FROM "+identityTable+")", rand.Text()); err != nil {
-			return s.fail("write who it is", err)
+			return "", s.fail("write who it is", err)
 		}
 		if err := s.db.QueryRowContext(ctx, "SELECT id FROM "+identityTable).Scan(&id); err != nil {
-			return s.fail("read who it is", err)
+			return "", s.fail("read who it is", err)
 		}
-		return nil
-	}})
-	return id, err
+		return id, nil
+	})
 }
 
 func prepareCopies(ctx context.Context, db *sql.DB) error {

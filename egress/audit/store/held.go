@@ -76,16 +76,14 @@ func (h *held) count(ctx context.Context, db *sql.DB, old string, args []any, be
 
 // Seal returns a moment later than when all came in that is stored, and not later than what will come in. No moment of it, or of
 // later ones, is before after: what was taken before the store was opened stays before what is new, whatever the clock says.
-func (s *Store) Seal(ctx context.Context, after time.Time) (at time.Time, err error) {
-	err = s.hand(ctx, request{work: func(context.Context) error {
+func (s *Store) Seal(ctx context.Context, after time.Time) (time.Time, error) {
+	return ask(ctx, s, func(context.Context) (time.Time, error) {
 		if after.After(s.lastIn) {
 			s.lastIn = after
 		}
-		at = s.moment()
-		s.lastIn = at
-		return nil
-	}})
-	return at, err
+		s.lastIn = s.moment()
+		return s.lastIn, nil
+	})
 }
 
 // Window bounds the records that came in after from, and not after until, to about n of them: those up to the moment that it returns, and

@@ -13,12 +13,8 @@ const spoolMemory = 30 * 24 * time.Hour
 // Prune deletes the records that are older than before, by their own time as well as by when they came in (a clock
 // that is wrong does not cost a record its life, and one that was ahead for a while keeps none for ever). Those that somebody has yet to
 // take stay (Options.Held). It returns how many went.
-func (s *Store) Prune(ctx context.Context, before time.Time) (deleted int64, err error) {
-	err = s.hand(ctx, request{work: func(ctx context.Context) error {
-		deleted, err = s.prune(ctx, before)
-		return err
-	}})
-	return deleted, err
+func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
+	return ask(ctx, s, func(ctx context.Context) (int64, error) { return s.prune(ctx, before) })
 }
 
 // prune is Prune on the writer's goroutine. The file does not shrink; DuckDB uses the blocks again.

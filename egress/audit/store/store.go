@@ -92,7 +92,7 @@ func start(ctx context.Context, file string, db *sql.DB, o Options) (*Store, err
 }
 
 // Store writes the records that the store does not have yet. nil means: all of them are on disk. When ctx ends first,
-// they may or may not come to be stored.
+// they may or may not come to be stored, and are read as long as that is open: don't change them.
 func (s *Store) Store(ctx context.Context, records []record.Record) error {
 	return s.hand(ctx, request{records: records})
 }
@@ -145,6 +145,20 @@ func (s *Store) hand(ctx context.Context, r request) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// ask has the writer find something out. When ctx ends first the writer still works: what it finds is its own until it is done.
+func ask[T any](ctx context.Context, s *Store, work func(context.Context) (T, error)) (T, error) {
+	var found T
+	err := s.hand(ctx, request{work: func(ctx context.Context) (err error) {
+		found, err = work(ctx)
+		return err
+	}})
+	if err != nil {
+		var nothing T
+		return nothing, err
+	}
+	return found, nil
 }
 
 // groupRecords is about how many records one transaction takes.

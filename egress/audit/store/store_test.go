@@ -190,6 +190,41 @@ func TestClosedStore(t *testing.T) {
 	}
 }
 
+// TestGivenUpBeforeItIsDone: what the writer finds out for somebody who gave up in the meantime is not written where that one reads. (What it
+// holds by is the race detector.)
+func TestGivenUpBeforeItIsDone(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	for name, ask := range map[string]func(context.Context) error{
+		"Seal":     func(ctx context.Context) error { _, err := s.Seal(ctx, time.Time{}); return err },
+		"Identity": func(ctx context.Context) error { _, err := s.Identity(ctx); return err },
+		"Prune":    func(ctx context.Context) error { _, err := s.Prune(ctx, time.Now().Add(-time.Hour)); return err },
+	} {
+		gaveUp := 0
+		for range 20 {
+			ctx, giveUp := context.WithCancel(t.Context())
+			busy, goOn := make(chan struct{}), make(chan struct{})
+			go func() { // the two go on with nothing between them
+				<-busy
+				giveUp()
+				close(goOn)
+			}()
+			go func() {
+				_ = s.hand(t.Context(), request{work: func(context.Context) error { close(busy); <-goOn; return nil }})
+			}()
+			<-busy
+			if err := ask(ctx); errors.Is(err, context.Canceled) {
+				gaveUp++
+			} else if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if _, err := s.Seal(t.Context(), time.Time{}); err != nil { // the writer is through
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%s: gave up %d times of 20", name, gaveUp)
+	}
+}
+
 func TestRetention(t *testing.T) {
 	dir := t.TempDir()
 	now := start2027
