@@ -4,9 +4,11 @@ import (
 	"maps"
 	"strconv"
 
+	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
@@ -77,8 +79,31 @@ func ByECDS(types ...string) *corev3.ExtensionConfigSource {
 // policies are the filters, of exits: for all that comes to them, since it goes outside. They are off where a table does not say that
 // there is something to keep (Keep): each costs every request.
 func policies() []*hcmv3.HttpFilter {
-	asked := httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostAsked(), portAsked()}})
-	return []*hcmv3.HttpFilter{off(asked), off(byPolicy(FilterRoot)), off(byPolicy(FilterOwn))}
+	asked := httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostSaid(), portAsked()}})
+	return []*hcmv3.HttpFilter{off(asked), off(askedByName()), off(byPolicy(FilterRoot)), off(byPolicy(FilterOwn))}
+}
+
+// askedByName notes the host that is asked for where the row does not say it, which is of a pattern then. An expression takes some 10 µs, so it
+// is left out otherwise.
+func askedByName() *hcmv3.HttpFilter {
+	said := If(IsLike(StateInput(wire.StateHost), ".+"), skipped())
+	return httpFilter(filterAskedHost, &matchingv3.ExtensionWithMatcher{
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: filterState, TypedConfig: Packed(&httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostAsked()}})},
+		XdsMatcher:      InOrder([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{said}, nil),
+	})
+}
+
+// rowHost is where a row of an exit, or a route of a sidecar's, says of which host it is.
+const rowHost = "host"
+
+// OfHost says in a row that it is of this host and of no other.
+func OfHost(row *routev3.VirtualHost, host string) {
+	row.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"sallyport": fields(rowHost, host)}}
+}
+
+// hostSaid is that host; nothing where the row is of several.
+func hostSaid() *statev3.FilterStateValue {
+	return State(wire.StateHost, "%METADATA(VIRTUAL_HOST:sallyport:"+rowHost+")%", Stay)
 }
 
 // authorization are the filters of a gateway's tokens and AuthorizationPolicies, off like the others. The latter ask for nothing that filterAsked notes.
@@ -171,7 +196,7 @@ type Kept struct{ Root, Own, Ends, Authz, Tokens bool }
 func Keep(table *routev3.RouteConfiguration, which Kept) {
 	var filters []string
 	if which.Root || which.Own {
-		filters = append(filters, filterAsked)
+		filters = append(filters, filterAsked, filterAskedHost)
 	}
 	if which.Root {
 		filters = append(filters, FilterRoot)
@@ -207,10 +232,12 @@ func sidecarPolicies(asked ...*statev3.FilterStateValue) []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: said}), byPolicy(FilterRoot), byPolicy(FilterOwn)}
 }
 
-// filterAsked notes what rules are asked about, and filterAskedLed what they are asked about besides.
+// filterAsked notes what rules are asked about, filterAskedHost of which host where nothing said it, and filterAskedLed what they are asked
+// about besides.
 const (
-	filterAsked    = "sallyport.asked"
-	filterAskedLed = filterAsked + led
+	filterAsked     = "sallyport.asked"
+	filterAskedHost = filterAsked + ".host"
+	filterAskedLed  = filterAsked + led
 )
 
 func byPolicy(name string) *hcmv3.HttpFilter {
@@ -221,7 +248,6 @@ func byPolicy(name string) *hcmv3.HttpFilter {
 // that is another than was asked for.
 const (
 	rowOutside = "outside"
-	rowHost    = "host"
 	rowPort    = "port"
 )
 

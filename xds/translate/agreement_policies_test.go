@@ -36,6 +36,15 @@ func TestPoliciesAgreeWithProxies(t *testing.T) {
 	}
 }
 
+// TestRowsThatDoNotSayTheirHost are an older controller's, which an exit may have for a moment with a new one's listeners: nothing else happens to a request.
+func TestRowsThatDoNotSayTheirHost(t *testing.T) {
+	d := newDecoder()
+	d.unsaid = true
+	for seed := range uint64(40) {
+		holdPolicies(t, d, 1+seed)
+	}
+}
+
 func FuzzPoliciesAgreeWithProxies(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(func(t *testing.T, seed uint64) { holdPolicies(t, newDecoder(), seed) })

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sallyport/sallyport/config"
@@ -56,9 +57,12 @@ func decided(v policy.Verdict) observed {
 type decoder struct {
 	messages map[string]proto.Message
 	seen     interpret.Seen
+	unsaid   bool // rows do not say their hosts
 }
 
-func newDecoder() *decoder { return &decoder{map[string]proto.Message{}, interpret.Seen{}} }
+func newDecoder() *decoder {
+	return &decoder{messages: map[string]proto.Message{}, seen: interpret.Seen{}}
+}
 
 // proxy is the Envoy that has views.
 func (d *decoder) proxy(identity string, views ...*translate.View) *interpret.Proxy {
@@ -83,6 +87,9 @@ func (d *decoder) decoded(v *translate.View) (all []interpret.Resource) {
 				var err error
 				m, err = r.Any().UnmarshalNew()
 				must(err)
+				if row, ok := m.(*routev3.VirtualHost); ok && d.unsaid {
+					row.Metadata = nil
+				}
 				d.messages[key] = m
 			}
 			all = append(all, interpret.Resource{Name: r.Name, Message: m, OnDemand: kind == resource.OnDemandCluster})

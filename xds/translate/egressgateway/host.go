@@ -54,6 +54,9 @@ func (h *Host) vhost(port resolve.ExitPort) *routev3.VirtualHost {
 	host := port.Own[0].Service.Host
 	authority := wire.HostPort(host, port.Number)
 	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.ExitRoute, authority), Domains: []string{authority}}
+	if !port.Own[0].Service.Wildcard() {
+		envoy.OfHost(vh, host)
+	}
 	if port.Number == 80 { // requests there name no port, whatever the port was registered with
 		vh.Domains = append(vh.Domains, host)
 	}

@@ -18,6 +18,7 @@ type scope struct {
 	state   filterState // the connection's, or the request's
 	// metadata is dynamic, by filter; likewise.
 	metadata map[string]map[string]string
+	vhost    *routev3.VirtualHost
 	route    *routev3.Route
 	cluster  *clusterv3.Cluster
 	claims   map[string]any // of the request's token, once it was verified
@@ -161,7 +162,7 @@ func (s *scope) headerOf(argument string) (string, bool) {
 	return v, ok
 }
 
-// metadataOf is "%METADATA(CLUSTER:NAMESPACE:KEY)%", and the same of ROUTE.
+// metadataOf is "%METADATA(CLUSTER:NAMESPACE:KEY)%", and the same of ROUTE and VIRTUAL_HOST.
 func (s *scope) metadataOf(argument string) (string, bool) {
 	parts := strings.Split(argument, ":")
 	if len(parts) != 3 {
@@ -173,6 +174,8 @@ func (s *scope) metadataOf(argument string) (string, bool) {
 		of = s.cluster.GetMetadata()
 	case "ROUTE":
 		of = s.route.GetMetadata()
+	case "VIRTUAL_HOST":
+		of = s.vhost.GetMetadata()
 	default:
 		unknown("%%METADATA(%s)%%", argument)
 	}

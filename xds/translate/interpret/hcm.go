@@ -15,7 +15,6 @@ type stream struct {
 	*scope
 	hcm   *hcmv3.HttpConnectionManager
 	table *table
-	vhost *routev3.VirtualHost
 	share *routev3.WeightedCluster_ClusterWeight // of the route's destinations, where there are several
 	// bridged is the type that answers must have to become gRPC's; "" where they need not.
 	bridged  string
