@@ -76,7 +76,7 @@ func denials() *hcmv3.LocalReplyConfig {
 	plain.ContentType = "text/plain; charset=utf-8"
 	json := &corev3.SubstitutionFormatString{Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: &structpb.Struct{Fields: map[string]*structpb.Value{
 		"error": structpb.NewStringValue("denied by EgressPolicy"), "host": structpb.NewStringValue(host), "allow": structpb.NewStringValue(allow),
-		"policy": structpb.NewStringValue(readable(deniedPart("1"))), "rule": structpb.NewStringValue(readable(deniedPart("2"))),
+		"policy": structpb.NewStringValue("%CEL(" + deniedPart("1") + ")%"), "rule": structpb.NewStringValue("%CEL(" + deniedPart("2") + ")%"), // names have nothing to escape
 		"reason": structpb.NewStringValue(readable(deniedReason())), "owner": structpb.NewStringValue(readable(deniedOwner(""))),
 	}}}}
 	plain.Formatters, json.Formatters = celFormatters(), celFormatters()
