@@ -48,6 +48,36 @@ func (a *ambientNode) envoyKilled(t *testing.T) {
 	}
 }
 
+// killedAlone holds that what follows a killed Envoy waits for nobody: it has everything while a controller that is there says nothing.
+func (a *ambientNode) killedAlone(t *testing.T) {
+	if err := a.livedLong(); err != nil {
+		t.Fatal(err)
+	}
+	envoy, err := a.envoy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller := a.scene.Controller.PID()
+	if err := syscall.Kill(controller, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(controller, syscall.SIGCONT) }()
+	began := time.Now()
+	if err := syscall.Kill(envoy, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := world.Within(a.ctx, time.Minute, func() error { _, err := a.lastLogged("Envoy started", began); return err }); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*ambientPod{a.alpha, a.beta} {
+		a.until(t, p, "mesh.ambient.test", true)
+		a.until(t, p, "free.ambient.test", false)
+	}
+	if at, err := a.lastLogged("the controller does not answer; Envoy is served from disk", began); err == nil {
+		t.Errorf("the controller was waited for, until %v after the kill", at.Sub(began))
+	}
+}
+
 // settledFor is how long Envoy has to live to be started again at once (supervise.Config.Settled), and a little.
 const settledFor = 6 * time.Second
 
