@@ -22,7 +22,7 @@ import (
 // it can be had before it is in the filter's metadata.
 //
 // Each Envoy keeps these expressions in each of its connection managers, which a node's has several of for each pod, and each of their operations
-// takes some 270 bytes there: so what they have in common is written once, and what is escaped is read once for all of a text (docs/adr/0099).
+// takes some 270 bytes there: so what they have in common is written once, and what is escaped is read once for all of a text (docs/adr/0099-what-a-pod-costs-its-node.md).
 const (
 	rbacDenied = "rbac_access_denied_matched_policy["
 	denies     = rbacDenied + wire.RuleDenies + "|" // and then the rest of the rule, and "]"
