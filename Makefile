@@ -120,7 +120,7 @@ bench: tools build ## What a mesh costs its control plane and its traffic, into 
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-ambient
-bench-ambient: tools build ## A node's proxy for pods without sidecars, beside sidecars, into docs/performance.md; ten minutes, as root.
+bench-ambient: tools build ## A node's proxy for pods without sidecars, beside sidecars, into docs/performance.md; a quarter of an hour, as root.
 	go run ./e2e/dataplane -ambient -hosts 1000 -rounds 5 -doc docs/performance.md $(ARGS)
 
 .PHONY: bench-dns

@@ -15,10 +15,11 @@ import (
 
 // listener is one address of a view, for UDP and TCP.
 type listener struct {
-	view *view
-	addr netip.AddrPort
-	udp  *datagram.Socket
-	tcp  *net.TCPListener
+	view  *view
+	batch int // datagrams that are read at a time
+	addr  netip.AddrPort
+	udp   *datagram.Socket
+	tcp   *net.TCPListener
 
 	stopping atomic.Bool
 	mu       sync.Mutex
@@ -54,7 +55,7 @@ func bindOnce(v *view, addr string) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{view: v, udp: udp, addr: udp.Addr(), conns: map[*held]struct{}{}}
+	l := &listener{view: v, batch: datagram.Size, udp: udp, addr: udp.Addr(), conns: map[*held]struct{}{}}
 	if l.tcp, err = net.ListenTCP("tcp"+family, net.TCPAddrFromAddrPort(l.addr)); err != nil {
 		udp.Close()
 		return nil, err

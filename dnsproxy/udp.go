@@ -16,7 +16,7 @@ const maxQuery = datagram.MaxQuestion
 // somebody get a goroutine each, as many as there are slots.
 func (l *listener) serveUDP(base context.Context) {
 	log := l.view.s.config.Log.With("view", l.view.Name, "address", l.addr)
-	batch, err := datagram.NewBatch(l.udp)
+	batch, err := datagram.NewBatch(l.udp, l.batch)
 	if err != nil {
 		log.Error("questions by UDP are not answered", "error", err)
 		return

@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ var (
 	onlyAddr6   = netip.MustParseAddr("fd00:77::62")
 	egress6Addr = netip.MustParseAddr("10.77.0.65")
 	egress6At   = netip.MustParseAddr("fd00:77::65")
+	node6       = netip.MustParseAddr("fd00:77::60")
 )
 
 const ipv6Objects = `apiVersion: v1
@@ -83,6 +86,7 @@ func TestAmbientIPv6(t *testing.T) {
 		{"straight, from the pod's own address", a.straight},
 		{"by a gateway", a.throughGateway},
 		{"what comes in", a.inbound},
+		{"what comes in by HBONE", a.tunnels},
 		{"only what is registered", a.registryOnly},
 		{"the agent is away", a.agentAway},
 	})
@@ -220,12 +224,12 @@ func (a *ambientIPv6) inbound(t *testing.T) {
 	for _, p := range a.pods() {
 		polyglot{a.scene.Outside.CA}.serve(t, p.host, a.at[p], []uint16{ambientHTTP, ambientTCP, ambientTLS})
 	}
-	if err := a.scene.World.GiveIPv6(a.node.Host, netip.MustParseAddr("fd00:77::60")); err != nil {
+	if err := a.scene.World.GiveIPv6(a.node.Host, node6); err != nil {
 		t.Fatal(err)
 	}
 	onNode := &ambientPod{name: "the node", host: a.node.Host, caller: a.dual.caller}
 	onNode.caller.host = a.node.Host
-	a.at[onNode] = netip.MustParseAddr("fd00:77::60")
+	a.at[onNode] = node6
 	for _, to := range a.pods() {
 		for _, from := range append(a.pods(), onNode) {
 			if from != to {
@@ -233,6 +237,50 @@ func (a *ambientIPv6) inbound(t *testing.T) {
 			}
 		}
 	}
+}
+
+// tunnels holds that HBONE, as another node's proxy makes it, comes in by IPv6: to the pod's own addresses, as they are written, and nowhere else.
+func (a *ambientIPv6) tunnels(t *testing.T) {
+	h := &hboneTest{ambientNode: a.ambientNode, mesh: meshCA(t, a.scene.DataDir())}
+	roots := x509.NewCertPool()
+	roots.AddCert(h.mesh.cert)
+	for _, p := range a.pods() {
+		serveTold(t, p.host, a.at[p], tunnelApp)
+		at6 := *p
+		at6.addr = a.at[p]
+		tr := h.clientTo(t, &at6, roots, h.member(t, "one"))
+		peer, err := tell(a.ctx, tr, h.app(&at6), "who")
+		if err != nil || peer != node6.String() {
+			t.Errorf("the app of %s was reached by %q (%v), want %v", p.name, peer, err, node6)
+		}
+		const size = 1 << 20
+		if got, err := tell(a.ctx, tr, h.app(&at6), fmt.Sprintf("send %d", size)); err != nil || len(got) != size {
+			t.Errorf("of %s %d of %d bytes came (%v)", p.name, len(got), size, err)
+		}
+		for _, elsewhere := range []string{
+			netip.AddrPortFrom(node6, tunnelApp).String(), netip.AddrPortFrom(world.OutsideAddr6, ambientHTTP).String(), netip.AddrPortFrom(a.at[a.other(p)], tunnelApp).String(),
+			fmt.Sprintf("[::1]:%d", tunnelApp), fmt.Sprintf("[::ffff:127.0.0.1]:%d", tunnelApp), fmt.Sprintf("[%s]:15001", a.at[p]), fmt.Sprintf("[%s]:0%d", a.at[p], tunnelApp),
+		} {
+			var status notTaken
+			if got, err := tell(a.ctx, tr, elsewhere, "who"); !errors.As(err, &status) || status != http.StatusBadRequest {
+				t.Errorf("by a tunnel of %s to %s: %q %v, want status %d", p.name, elsewhere, got, err, http.StatusBadRequest)
+			}
+		}
+		if got, err := tell(a.ctx, h.clientTo(t, &at6, roots), h.app(&at6), "who"); err == nil {
+			t.Errorf("who shows no certificate reached %s: %q", p.name, got)
+		}
+		stranger := strangeCA(t, h.mesh).issue(t, "spiffe://cluster.local/ns/far/sa/one", time.Hour)
+		if got, err := tell(a.ctx, h.clientTo(t, &at6, roots, stranger), h.app(&at6), "who"); err == nil {
+			t.Errorf("who is of another mesh reached %s: %q", p.name, got)
+		}
+	}
+}
+
+func (a *ambientIPv6) other(p *ambientPod) *ambientPod {
+	if p == a.dual {
+		return a.only
+	}
+	return a.dual
 }
 
 func (a *ambientIPv6) registryOnly(t *testing.T) {

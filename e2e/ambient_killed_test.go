@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,10 +25,11 @@ func (a *ambientNode) envoyKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		stays := a.staysClosed()
-		back, err := a.backAfter(func() error {
-			_, err := a.node.Host.Run(a.ctx, 0, "pkill", "-KILL", "-P", fmt.Sprint(a.node.Process.PID()), "-x", "envoy")
-			return err
-		})
+		envoy, err := a.envoy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := a.backAfter(func() error { return syscall.Kill(envoy, syscall.SIGKILL) })
 		tries, through := stays()
 		if err != nil {
 			t.Fatal(err)
@@ -41,6 +45,36 @@ func (a *ambientNode) envoyKilled(t *testing.T) {
 	for _, p := range []*ambientPod{a.alpha, a.beta} {
 		a.until(t, p, "mesh.ambient.test", true)
 		a.until(t, p, "free.ambient.test", false)
+	}
+}
+
+// killedAlone holds that what follows a killed Envoy waits for nobody: it has everything while a controller that is there says nothing.
+func (a *ambientNode) killedAlone(t *testing.T) {
+	if err := a.livedLong(); err != nil {
+		t.Fatal(err)
+	}
+	envoy, err := a.envoy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller := a.scene.Controller.PID()
+	if err := syscall.Kill(controller, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(controller, syscall.SIGCONT) }()
+	began := time.Now()
+	if err := syscall.Kill(envoy, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := world.Within(a.ctx, time.Minute, func() error { _, err := a.lastLogged("Envoy started", began); return err }); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*ambientPod{a.alpha, a.beta} {
+		a.until(t, p, "mesh.ambient.test", true)
+		a.until(t, p, "free.ambient.test", false)
+	}
+	if at, err := a.lastLogged("the controller does not answer; Envoy is served from disk", began); err == nil {
+		t.Errorf("the controller was waited for, until %v after the kill", at.Sub(began))
 	}
 }
 
@@ -108,12 +142,54 @@ func (a *ambientNode) staysClosed() func() (tries int, through string) {
 	}
 }
 
+// envoy is the process that the agent runs.
+func (a *ambientNode) envoy() (int, error) {
+	var all []byte // its threads' children
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", a.node.Process.PID()))
+	for _, file := range tasks {
+		more, err := os.ReadFile(file)
+		if err == nil {
+			all = append(append(all, ' '), more...)
+		}
+	}
+	for _, word := range strings.Fields(string(all)) {
+		name, err := os.ReadFile("/proc/" + word + "/comm")
+		if err == nil && strings.TrimSpace(string(name)) == "envoy" {
+			return strconv.Atoi(word)
+		}
+	}
+	return 0, errors.Join(errors.New("the agent runs no Envoy"), err)
+}
+
+// used is the processor time that the Envoy has taken so far, in the kernel's ticks of 10 ms (proc(5) stat).
+func (a *ambientNode) used() (time.Duration, error) {
+	envoy, err := a.envoy()
+	if err != nil {
+		return 0, err
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", envoy))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat: %q", envoy, text)
+	}
+	user, err := strconv.Atoi(fields[11])
+	system, err2 := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err, err2)
+}
+
 // comeback is how long a pod's new requests got nowhere, and what that was made of, each from the moment before.
-type comeback struct{ started, listens, answered time.Duration }
+type comeback struct {
+	started, listens, answered time.Duration
+	used                       time.Duration // of a processor, by the new Envoy until then
+}
 
 func (c comeback) String() string {
-	return fmt.Sprintf("back after %v: %v until the agent started it again, %v until its listeners are open in the pod, %v until a request was answered",
-		(c.started + c.listens + c.answered).Round(time.Millisecond), c.started.Round(time.Millisecond), c.listens.Round(time.Millisecond), c.answered.Round(time.Millisecond))
+	return fmt.Sprintf("back after %v: %v until the agent started it again, %v until its listeners are open in the pod, %v until a request was answered, by %v of processor time of the new one's",
+		(c.started + c.listens + c.answered).Round(time.Millisecond), c.started.Round(time.Millisecond), c.listens.Round(time.Millisecond), c.answered.Round(time.Millisecond), c.used)
 }
 
 // backAfter does something to Envoy, and says what it took until it was back.
@@ -144,12 +220,16 @@ func (a *ambientNode) backAfter(do func() error) (c comeback, err error) {
 		answered <- time.Now()
 	})
 	waiting.Wait()
+	c.used, err = a.used()
+	if err != nil {
+		return c, err
+	}
 	started, err := a.lastLogged("Envoy started", began)
 	if err := errors.Join(err, failed[0], failed[1]); err != nil {
 		return c, err
 	}
 	open, answer := <-listens, <-answered
-	return comeback{started.Sub(began), open.Sub(started), max(answer.Sub(open), 0)}, nil
+	return comeback{started.Sub(began), open.Sub(started), max(answer.Sub(open), 0), c.used}, nil
 }
 
 // takes says whether Envoy takes alpha's connections, or does not, as it should.

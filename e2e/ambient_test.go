@@ -87,6 +87,7 @@ func TestAmbient(t *testing.T) {
 		{"one comes and goes, the other's stream goes on", a.churn},
 		{"the controller is away", a.controllerAway},
 		{"Envoy is killed", a.envoyKilled},
+		{"Envoy is killed while the controller says nothing", a.killedAlone},
 		{"let out, and gone", a.letGo},
 	})
 }

@@ -22,15 +22,16 @@ type Batch struct {
 	socket *Socket
 	raw    syscall.RawConn
 
-	in      [Size]header
-	inParts [Size]unix.Iovec
-	from    [Size]unix.RawSockaddrInet6 // or RawSockaddrInet4, which is shorter
-	control [Size][controlSize]byte
-	buffers [Size][MaxQuestion]byte
+	// One each for a datagram.
+	in      []header
+	inParts []unix.Iovec
+	from    []unix.RawSockaddrInet6 // or RawSockaddrInet4, which is shorter
+	control [][controlSize]byte
+	buffers [][MaxQuestion]byte
 
-	out      [Size]header
-	outParts [Size]unix.Iovec
-	answers  [Size][]byte
+	out      []header
+	outParts []unix.Iovec
+	answers  [][]byte
 
 	// What the system calls work on and bring. The functions are kept, since making them would allocate.
 	receive, transmit func(fd uintptr) bool
@@ -39,14 +40,18 @@ type Batch struct {
 	errno             syscall.Errno
 }
 
-// NewBatch makes the batch that serves socket.
-func NewBatch(socket *Socket) (*Batch, error) {
+// NewBatch makes the batch that serves socket, of so many datagrams at a time, for each of which it holds some 5 KB.
+func NewBatch(socket *Socket, size int) (*Batch, error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	b := &Batch{socket: socket, raw: raw, read: Size}
-	for i := range Size {
+	b := &Batch{
+		socket: socket, raw: raw, read: size,
+		in: make([]header, size), inParts: make([]unix.Iovec, size), from: make([]unix.RawSockaddrInet6, size), control: make([][controlSize]byte, size), buffers: make([][MaxQuestion]byte, size),
+		out: make([]header, size), outParts: make([]unix.Iovec, size), answers: make([][]byte, size),
+	}
+	for i := range size {
 		b.inParts[i].Base = &b.buffers[i][0]
 		b.inParts[i].SetLen(MaxQuestion)
 		b.in[i].Iov, b.out[i].Iov = &b.inParts[i], &b.outParts[i]
@@ -82,7 +87,7 @@ func (b *Batch) Read() (int, error) {
 // recvmmsg returns false when there is nothing to read yet.
 func (b *Batch) recvmmsg(fd uintptr) bool {
 	for {
-		n, _, errno := syscall.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.in[0])), Size, unix.MSG_DONTWAIT, 0, 0) //nolint:gosec // G103: likewise
+		n, _, errno := syscall.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.in[0])), uintptr(len(b.in)), unix.MSG_DONTWAIT, 0, 0) //nolint:gosec // G103: likewise
 		if b.errno = errno; errno == 0 {
 			b.read = int(n)
 		}

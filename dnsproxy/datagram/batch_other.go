@@ -12,7 +12,7 @@ type Batch struct {
 }
 
 // NewBatch makes the batch that serves socket.
-func NewBatch(socket *Socket) (*Batch, error) { return &Batch{socket: socket}, nil }
+func NewBatch(socket *Socket, _ int) (*Batch, error) { return &Batch{socket: socket}, nil }
 
 // Read waits for a question and returns 1. It fails when the socket is closed or its read deadline has passed.
 func (b *Batch) Read() (int, error) {

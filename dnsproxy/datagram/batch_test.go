@@ -12,12 +12,17 @@ import (
 
 func listen(t testing.TB, network, addr string) (*Socket, *Batch) {
 	t.Helper()
+	return listenBy(t, Size, network, addr)
+}
+
+func listenBy(t testing.TB, size int, network, addr string) (*Socket, *Batch) {
+	t.Helper()
 	s, err := Listen(network, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	b, err := NewBatch(s)
+	b, err := NewBatch(s, size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,15 +63,20 @@ func serve(t testing.TB, b *Batch, count int) {
 // TestManyClients: answers of one batch go to whoever asked, from the address that was asked. A connected client takes
 // nothing from any other address.
 func TestManyClients(t *testing.T) {
-	for _, c := range []struct{ network, listen, ask string }{
-		{"udp4", "127.0.0.1:0", "127.0.0.1"},
-		{"udp4", "0.0.0.0:0", "127.0.0.77"},
-		{"udp", "[::1]:0", "::1"},
-		{"udp", "[::]:0", "::1"},
-		{"udp", "[::]:0", "127.0.0.78"},
+	for _, c := range []struct {
+		network, listen, ask string
+		size                 int
+	}{
+		{"udp4", "127.0.0.1:0", "127.0.0.1", Size},
+		{"udp4", "127.0.0.1:0", "127.0.0.1", Small},
+		{"udp4", "0.0.0.0:0", "127.0.0.77", Size},
+		{"udp", "[::1]:0", "::1", Size},
+		{"udp", "[::1]:0", "::1", 1},
+		{"udp", "[::]:0", "::1", Size},
+		{"udp", "[::]:0", "127.0.0.78", Small},
 	} {
-		t.Run(c.listen+" "+c.ask, func(t *testing.T) {
-			s, b := listen(t, c.network, c.listen)
+		t.Run(fmt.Sprint(c.listen, " ", c.ask, " ", c.size), func(t *testing.T) {
+			s, b := listenBy(t, c.size, c.network, c.listen)
 			const count = 3 * Size
 			var clients []*net.UDPConn
 			for i := range count {

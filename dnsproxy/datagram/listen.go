@@ -5,8 +5,11 @@ import (
 	"net/netip"
 )
 
-// Size is the most datagrams that a Batch takes at a time.
-const Size = 32
+// How many datagrams a Batch takes at a time: where many ask, and at a socket that is one of hundreds.
+const (
+	Size  = 32
+	Small = 2
+)
 
 // MaxQuestion is the largest datagram that is read, in bytes. Real questions are below 300.
 const MaxQuestion = 4096

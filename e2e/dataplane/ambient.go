@@ -262,6 +262,7 @@ func (p *programmed) sidecars(ctx context.Context, f *ambientFigures) error {
 		}
 		pods = append(pods, pod)
 	}
+	pause(ctx, givenBack)
 	for _, pod := range pods {
 		e := &end{}
 		if err := world.Within(ctx, readyWithin, func() error { return e.proxies([2]*world.Host{pod.Host(), pod.Host()}) }); err != nil {
@@ -328,6 +329,7 @@ func (n *node) fill(ctx context.Context, f *ambientFigures, progress io.Writer) 
 }
 
 func (n *node) note(ctx context.Context, into *memory, e *end) (err error) {
+	pause(ctx, givenBack)
 	*into, err = settled(ctx, e.envoys[0], e.agents[0])
 	return err
 }

@@ -16,6 +16,9 @@ type memory struct{ envoy, agent int64 }
 
 func (m memory) sum() int64 { return m.envoy + m.agent }
 
+// givenBack is how long it takes until agents have given back what work has left behind (sidecar/agent), and Envoys (package supervise).
+const givenBack = 75 * time.Second
+
 // settled is the memory of both when it grows no more.
 func settled(ctx context.Context, envoy, agent int) (m memory, err error) {
 	err = world.Within(ctx, readyWithin, func() error {

@@ -44,6 +44,9 @@ type Controller struct {
 	process  *world.Process // nil when it does not run
 }
 
+// PID is that of its process, which runs.
+func (c *Controller) PID() int { return c.process.PID() }
+
 func newController(s *Scene, host *world.Host) (*Controller, error) {
 	data, err := s.Run.MkdirOwned("data", world.ControlUID)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -37,13 +38,10 @@ func nameIn(template, pod string) string { return template + "/" + pod }
 
 // listener is a template's in a pod.
 func (d door) listener(template *listenerv3.Listener, pod string) (*listenerv3.Listener, error) {
-	m, kind := proto.Clone(template).(*listenerv3.Listener), ambient.Template(template.Name)
-	if own, ok := d.templates[kind]; ok {
-		m = &listenerv3.Listener{}
-		if err := proto.Unmarshal(own, m); err != nil {
-			return nil, err
-		}
-		m.AdditionalAddresses = proto.Clone(template).(*listenerv3.Listener).AdditionalAddresses
+	kind := ambient.Template(template.Name)
+	m, err := d.made(kind, template)
+	if err != nil {
+		return nil, err
 	}
 	m.Name = nameIn(kind, pod)
 	inNetwork := func(a *corev3.Address) {
@@ -77,6 +75,36 @@ func (d door) listener(template *listenerv3.Listener, pod string) (*listenerv3.L
 		m.Metadata.FilterMetadata = map[string]*structpb.Struct{}
 	}
 	m.Metadata.FilterMetadata[ambient.MetadataKey] = own
+	return m, nil
+}
+
+// made is a template's listener before anything of it is the pod's. What a pod sends is the largest of them, and nothing is changed in its chains: it has
+// the template's own. Copies of those would be most of what adding a pod costs the agent.
+func (d door) made(kind string, template *listenerv3.Listener) (*listenerv3.Listener, error) {
+	own, is := d.templates[kind]
+	switch {
+	case is:
+		m := &listenerv3.Listener{}
+		err := proto.Unmarshal(own, m)
+		m.AdditionalAddresses = proto.CloneOf(template).AdditionalAddresses
+		return m, err
+	case kind != ambient.PodOutbound:
+		return proto.CloneOf(template), nil
+	}
+	m := &listenerv3.Listener{}
+	template.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch f.Name() {
+		case "address", "additional_addresses", "metadata":
+		default:
+			m.ProtoReflect().Set(f, v)
+		}
+		return true
+	})
+	m.ProtoReflect().SetUnknown(template.ProtoReflect().GetUnknown()) // of a newer controller
+	m.Address, m.Metadata = proto.CloneOf(template.Address), proto.CloneOf(template.Metadata)
+	for _, a := range template.AdditionalAddresses {
+		m.AdditionalAddresses = append(m.AdditionalAddresses, proto.CloneOf(a))
+	}
 	return m, nil
 }
 

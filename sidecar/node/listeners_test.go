@@ -9,8 +9,10 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sallyport/sallyport/xds/ambient"
 )
@@ -77,6 +79,51 @@ func TestBothFamilies(t *testing.T) {
 					t.Errorf("opened at %v", s)
 				}
 			}
+		}
+	}
+}
+
+// TestTemplatesStayAsTheyAre: what is made for one pod is in no other's, is all of the template, also what this agent does not know, and costs no copy of
+// the chains of what a pod sends.
+func TestTemplatesStayAsTheyAre(t *testing.T) {
+	at := func(address string) *corev3.Address {
+		return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: address}}}
+	}
+	for _, name := range ambient.Templates {
+		template := &listenerv3.Listener{
+			Name: name, Address: at("0.0.0.0"), AdditionalAddresses: []*listenerv3.AdditionalAddress{{Address: at("::")}}, StatPrefix: "stat",
+			Metadata: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"other": {}}},
+		}
+		for range 1000 {
+			template.FilterChains = append(template.FilterChains, &listenerv3.FilterChain{Name: "chain", FilterChainMatch: &listenerv3.FilterChainMatch{TransportProtocol: "tls"}})
+		}
+		template.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 9999, protowire.VarintType), 1))
+		before := proto.CloneOf(template)
+		for _, pod := range []string{"a/1", "b/1"} {
+			network := "/n/" + pod
+			made, err := door{values: map[string]string{ambient.Network: network}, ipv6: true}.listener(template, pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := proto.CloneOf(before)
+			want.Name = name + "/" + pod
+			want.Address.GetSocketAddress().NetworkNamespaceFilepath = network
+			want.AdditionalAddresses[0].Address.GetSocketAddress().NetworkNamespaceFilepath = network
+			want.Metadata.FilterMetadata[ambient.MetadataKey] = &structpb.Struct{Fields: map[string]*structpb.Value{ambient.Network: structpb.NewStringValue(network)}}
+			if !proto.Equal(made, want) {
+				t.Errorf("%s: made %v", pod, made)
+			}
+			if !proto.Equal(template, before) {
+				t.Fatalf("%s of %s changed the template", name, pod)
+			}
+		}
+		if name != ambient.PodOutbound {
+			continue
+		}
+		if n := testing.AllocsPerRun(10, func() {
+			_, _ = door{values: map[string]string{ambient.Network: "/n/1"}}.listener(template, "a/1")
+		}); n > 100 {
+			t.Errorf("%.0f allocations for a listener of 1,000 chains", n)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type Watch struct {
 func (m *machine) controllerResponse(resp *discoveryv3.DeltaDiscoveryResponse) {
 	k := m.kind(resp.GetTypeUrl())
 	was := m.heard
-	m.heard, m.alone = true, false
+	m.heard, m.alone, m.current = true, false, false
 	m.came++
 	switch {
 	case k.watch != nil && m.holdsBack(k, resp):

@@ -33,6 +33,7 @@ type machine struct {
 	connected bool // a stream to the controller is open
 	heard     bool // and a response came on it
 	alone     bool // waiting for the controller is over: the disk answers
+	current   bool // what is kept is what the controller says, see returns
 	first     bool // the next request on the stream needs the node
 
 	rows      *rows                // nil where Envoy is given all virtual hosts
@@ -108,6 +109,7 @@ func (m *machine) ordered() []*kind {
 
 // envoyGone forgets the session. Also called before a new one begins.
 func (m *machine) envoyGone() {
+	m.current = m.connected && m.rows == nil && (m.current || m.settled())
 	m.toEnvoy, m.flying, m.complete = nil, 0, false
 	for _, k := range m.kinds {
 		if k.watch == nil {
@@ -130,13 +132,22 @@ func (m *machine) controllerOpen() {
 	m.tellHealth()
 }
 
+// returns is called when an Envoy has come, before the stream to the controller is opened anew for it. If it follows one that had taken all that the
+// controller had said, and nothing has been said since, what is kept answers it at once: everybody waits for an Envoy that was killed, and no
+// controller has to make anything for that. What changes as of then comes by the new stream.
+func (m *machine) returns() {
+	current := m.current
+	m.controllerGone()
+	m.current = current
+}
+
 // controllerGone is called when the stream ended or could not be opened. What Envoy has not answered yet can no
 // longer be acknowledged there.
 func (m *machine) controllerGone() {
 	if m.connected {
 		m.lost = m.now()
 	}
-	m.connected, m.heard, m.toController, m.tables = false, false, nil, nil
+	m.connected, m.heard, m.current, m.toController, m.tables = false, false, false, nil, nil
 	m.echo, m.awaits = "", false // the first answer on the next stream is to all that is asked for there
 	for _, k := range m.kinds {
 		k.asked = false
@@ -184,9 +195,9 @@ func (m *machine) tell(req *discoveryv3.DeltaDiscoveryRequest) {
 
 // serve sends from the table what Envoy subscribes to and has not been sent, if the time for it has come: for named
 // resources as soon as the controller is heard, because it will correct them; for a wildcard only when the controller
-// stays silent, because its first response would follow at once.
+// stays silent, because its first response would follow at once. What is current need not wait for either.
 func (m *machine) serve(k *kind) {
-	if k.watch != nil || !k.subscribed || !m.alone && (!m.heard || k.all && k.byName == nil) {
+	if k.watch != nil || !k.subscribed || !m.alone && !m.current && (!m.heard || k.all && k.byName == nil) {
 		return
 	}
 	m.serveNow(k)

@@ -318,6 +318,80 @@ func TestEnvoyReturnsWithVersions(t *testing.T) {
 	b.want("kept", b.kept(ClusterType), "a@1 lost@7")
 }
 
+// TestServedAtOnceAfterACrash: an Envoy that follows one that had everything waits for nobody, unless something was said in between.
+func TestServedAtOnceAfterACrash(t *testing.T) {
+	running := func(t *testing.T) *bench {
+		b := newBench(t, t.TempDir())
+		b.subscribe(ClusterType)
+		b.controllerOpen()
+		b.controllerSays(ClusterType, "n1", nil, res("c", "1"))
+		b.ack(ClusterType)
+		b.subscribe(EndpointType, "e")
+		b.controllerSays(EndpointType, "n2", nil, res("e", "1"))
+		b.ack(EndpointType)
+		b.sent()
+		b.told()
+		return b
+	}
+	comes := func(b *bench) { // as the loop has it
+		b.envoyGone()
+		b.returns()
+		b.subscribe(ClusterType)
+	}
+	t.Run("at once", func(t *testing.T) {
+		b := running(t)
+		b.envoyGone()
+		comes(b)
+		b.want("clusters", b.sent(), []string{"+c@1"})
+		b.subscribe(EndpointType, "e")
+		b.want("endpoints", b.sent(), []string{"+e@1"})
+		b.controllerOpen()
+		b.want("asks for what differs", b.told(), []string{"Cluster node c@1", "ClusterLoadAssignment +e e@1"})
+		b.controllerSays(ClusterType, "m1", []string{"c"}, res("d", "1"))
+		b.want("what changed meanwhile", b.sent(), []string{"+d@1 -c"})
+	})
+	t.Run("and again before the controller says anything", func(t *testing.T) {
+		b := running(t)
+		b.envoyGone()
+		comes(b)
+		b.sent()
+		b.controllerOpen()
+		b.envoyGone()
+		comes(b)
+		b.want("clusters", b.sent(), []string{"+c@1"})
+	})
+	for what, between := range map[string]func(*bench){
+		"something was said while there was no Envoy": func(b *bench) {
+			b.envoyGone()
+			b.controllerSays(ClusterType, "n3", []string{"c"})
+		},
+		"Envoy had not taken everything": func(b *bench) {
+			b.controllerSays(ClusterType, "n3", nil, res("c", "2"))
+			b.sent()
+			b.envoyGone()
+		},
+		"the controller was lost": func(b *bench) {
+			b.envoyGone()
+			b.controllerGone()
+		},
+		"it was lost before, and has said nothing since": func(b *bench) {
+			b.controllerGone()
+			b.controllerOpen()
+			b.envoyGone()
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := running(t)
+			between(b)
+			comes(b)
+			b.want("nothing yet", b.sent(), []string(nil))
+			b.controllerOpen()
+			b.controllerSays(ClusterType, "m1", nil, res("c", "3"))
+			b.want("the controller's", b.sent(), []string{"+c@3"})
+		})
+	}
+}
+
 func TestResubscribedNameIsSentAgain(t *testing.T) {
 	b := newBench(t, t.TempDir())
 	b.controllerOpen()

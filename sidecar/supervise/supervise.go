@@ -76,10 +76,14 @@ func (s *Supervisor) PID() int { return int(s.pid.Load()) }
 // Run keeps the child running until ctx ends, then drains and ends it. It returns an error only if the child cannot
 // be started at all, or could not be ended.
 func (s *Supervisor) Run(ctx context.Context) error {
-	wait := s.cfg.MinBackoff
+	wait, atOnce := s.cfg.MinBackoff, false
 	for first := true; ; first = false {
-		began, atOnce := time.Now(), false
+		began := time.Now()
 		c, err := s.start()
+		if atOnce { // its successor came first, for which everybody waits
+			s.crashed()
+			atOnce = false
+		}
 		switch {
 		case err != nil && first:
 			return fmt.Errorf("envoy: %w", err)
@@ -90,9 +94,6 @@ func (s *Supervisor) Run(ctx context.Context) error {
 				return s.end(c)
 			}
 			s.restarts.Add(1)
-			if s.cfg.OnCrash != nil {
-				s.cfg.OnCrash()
-			}
 			if time.Since(began) >= steady {
 				wait = s.cfg.MinBackoff
 			}
@@ -101,9 +102,10 @@ func (s *Supervisor) Run(ctx context.Context) error {
 				in = 0
 			}
 			s.cfg.Log.Error("Envoy ended unexpectedly", "reason", reason(c.err), "lived", time.Since(began).Round(time.Millisecond), "restart_in", in)
-		}
-		if atOnce {
-			continue // everybody waits for it
+			if atOnce {
+				continue
+			}
+			s.crashed()
 		}
 		select {
 		case <-ctx.Done():
@@ -111,6 +113,13 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, s.cfg.MaxBackoff)
+	}
+}
+
+// crashed tells of an unexpected end.
+func (s *Supervisor) crashed() {
+	if s.cfg.OnCrash != nil {
+		s.cfg.OnCrash()
 	}
 }
 

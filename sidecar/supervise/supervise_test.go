@@ -174,12 +174,15 @@ func TestKillsTheDeafAndItsGroup(t *testing.T) {
 	gone(t, grandchild)
 }
 
-// TestRestartsAtOnceWhatHadSettled: what worked and dies is back at once; what never worked waits.
+// TestRestartsAtOnceWhatHadSettled: what worked and dies is back at once, before anybody is told; what never worked waits.
 func TestRestartsAtOnceWhatHadSettled(t *testing.T) {
 	log, out := newOutput(), newOutput()
 	cfg := config("steady", out)
 	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	cfg.MinBackoff, cfg.MaxBackoff, cfg.Settled = time.Hour, time.Hour, time.Nanosecond
+	started := func() int { return strings.Count(log.String(), "Envoy started") }
+	told := make(chan int, 10)
+	cfg.OnCrash = func() { told <- started() }
 	s, stop := start(t, cfg)
 	first := out.number(t, "child")
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
@@ -196,6 +199,9 @@ func TestRestartsAtOnceWhatHadSettled(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+	if n := <-told; n != 2 || len(told) > 0 {
+		t.Errorf("told of it when %d were started, and %d times more; want 2, once", n, len(told))
 	}
 	if !strings.Contains(log.String(), "restart_in=0s") {
 		t.Errorf("what is said of it:\n%s", log.String())

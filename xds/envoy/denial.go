@@ -20,42 +20,64 @@ import (
 
 // What Envoy says when a rule of a policy refuses: the rule's name, as wire.Rule writes it, is in the response's details, from which
 // it can be had before it is in the filter's metadata.
+//
+// Each Envoy keeps these expressions in each of its connection managers, which a node's has several of for each pod, and each of their operations
+// takes some 270 bytes there: so what they have in common is written once, and what is escaped is read once for all of a text (docs/adr/0099-what-a-pod-costs-its-node.md).
 const (
-	isDenied   = `response.code_details.startsWith('rbac_access_denied_matched_policy[` + wire.RuleDenies + `|')`
+	rbacDenied = "rbac_access_denied_matched_policy["
+	denies     = rbacDenied + wire.RuleDenies + "|" // and then the rest of the rule, and "]"
+	isDenied   = "response.code_details.startsWith('" + denies + "')"
 	deniedRule = `response.code_details.split('[')[1].split(']')[0]`
 )
 
-// deniedPart is a format string for one of the rule's parts, as people read it.
-func deniedPart(n string) string { return "%CEL(" + readPart(n) + ")%" }
+// What is said where a rule has no reason.
+const (
+	noRuleAllows = "no rule allows it"
+	nobodyKnows  = "it selects by labels, and nobody knows the workload"
+	noneIsGiven  = "the rule gives none"
+)
 
-func readPart(n string) string {
-	return rawPart(n) + ".replace('%20', ' ').replace('%7C', '|').replace('%5D', ']').replace('%5B', '[').replace('%25', '%')"
+// deniedPart is an expression for one of the rule's parts (from 1; the last of a rule ends in "]"), as it is written.
+func deniedPart(n string) string { return "response.code_details.split('|')[" + n + "]" }
+
+// readable is a format string for what an expression gives, as people read it.
+func readable(expression string) string {
+	return "%CEL((" + expression + ").replace('%20', ' ').replace('%7C', '|').replace('%5D', ']').replace('%5B', '[').replace('%25', '%'))%"
 }
 
-func rawPart(n string) string { return deniedRule + ".split('|')[" + n + "]" }
+// deniedOwner is the rule's owner, with something behind it.
+func deniedOwner(behind string) string { return deniedPart("5") + ".replace(']', '" + behind + "')" }
 
 // deniedReason is the rule's reason, or in words what is none.
 func deniedReason() string {
-	return "%CEL(" + rawPart("4") + " != '' ? " + readPart("4") + " : " +
-		rawPart("2") + " == 'default' ? 'no rule allows it' : " + rawPart("2") + " == 'selector' ? 'it selects by labels, and nobody knows the workload' : 'the rule gives none')%"
+	is := func(rule string) string { return "response.code_details.contains('|" + rule + "|')" }
+	return deniedPart("4") + " != '' ? " + deniedPart("4") + " : " + is("default") + " ? '" + noRuleAllows + "' : " + is("selector") + " ? '" + nobodyKnows + "' : '" + noneIsGiven + "'"
+}
+
+// deniedInWords is all of it in a sentence. What people wrote has no white space before it is read, so what has some is of the sentence.
+func deniedInWords() string {
+	without := func(begins, reason string) string {
+		return ".replace('" + begins + ":  (', '" + begins + ": " + reason + " (')"
+	}
+	return readable("(" + deniedPart("1") + " + ', ' + " + deniedPart("2") + " + ': ' + " + deniedPart("4") + " + ' (owner: ' + " + deniedOwner(")") + ")" +
+		without(", default", noRuleAllows) + without(", selector", nobodyKnows) + without("", noneIsGiven))
 }
 
 // denials are what clients read whose request a policy denies: text in browsers, JSON everywhere else. It names the client's own
 // policy, or the root namespace's, and nobody else's.
 func denials() *hcmv3.LocalReplyConfig {
 	host := "%FILTER_STATE(" + wire.StateHost + ":PLAIN)%"
-	allow := "- {hosts: [" + host + "], action: Allow%CEL(" + rawPart("1") + ".startsWith('" + wire.MeshConfig + "/') ? ', unregistered: true' : '')%}"
+	allow := "- {hosts: [" + host + "], action: Allow%CEL(response.code_details.startsWith('" + denies + wire.MeshConfig + "/') ? ', unregistered: true' : '')%}"
 	said := &corev3.HeaderValueOption{
 		Header:       &corev3.HeaderValue{Key: wire.HeaderDenied, Value: "%RESPONSE_CODE_DETAILS%"}, // no functions can be had here that would cut it
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 	}
-	plain := text("sallyport: " + host + " is denied by EgressPolicy " + deniedPart("1") + ", " + deniedPart("2") + ": " + deniedReason() + " (owner: " + deniedPart("5") + ")\n" +
-		"To allow it, write this before that rule:\n" + allow + "\n")
+	plain := text("sallyport: " + host + " is denied by EgressPolicy " + deniedInWords() + "\nTo allow it, write this before that rule:\n" + allow + "\n")
 	plain.ContentType = "text/plain; charset=utf-8"
 	json := &corev3.SubstitutionFormatString{Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: &structpb.Struct{Fields: map[string]*structpb.Value{
 		"error": structpb.NewStringValue("denied by EgressPolicy"), "host": structpb.NewStringValue(host), "allow": structpb.NewStringValue(allow),
-		"policy": structpb.NewStringValue(deniedPart("1")), "rule": structpb.NewStringValue(deniedPart("2")),
-		"reason": structpb.NewStringValue(deniedReason()), "owner": structpb.NewStringValue(deniedPart("5")),
+		"policy": structpb.NewStringValue("%CEL(" + deniedPart("1") + ")%"), "rule": structpb.NewStringValue("%CEL(" + deniedPart("2") + ")%"), // names have nothing to escape
+		"reason": structpb.NewStringValue(readable(deniedReason())), "owner": structpb.NewStringValue(readable(deniedOwner(""))),
 	}}}}
 	plain.Formatters, json.Formatters = celFormatters(), celFormatters()
 	browser := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{
@@ -72,11 +94,11 @@ func denials() *hcmv3.LocalReplyConfig {
 }
 
 // isRefused says that a rule of an AuthorizationPolicy denies.
-const isRefused = `response.code_details.startsWith('rbac_access_denied_matched_policy[` + wire.RuleDenies + `|` + wire.AuthorizationPolicy + `/')`
+const isRefused = "response.code_details.startsWith('" + denies + wire.AuthorizationPolicy + "/')"
 
 // refused is what clients read whose request an AuthorizationPolicy denies.
 func refused() *hcmv3.ResponseMapper {
-	said := text("sallyport: access denied by " + deniedPart("1") + ", " + deniedPart("2") + "\n")
+	said := text("sallyport: access denied by " + readable(deniedPart("1")+" + ', ' + "+deniedPart("2")) + "\n")
 	said.ContentType, said.Formatters = "text/plain; charset=utf-8", celFormatters()
 	return &hcmv3.ResponseMapper{Filter: when(isRefused), BodyFormatOverride: said}
 }

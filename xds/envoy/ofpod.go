@@ -4,7 +4,9 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	originalsrcv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_src/v3"
+	listenerstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/set_filter_state/v3"
 	netratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ratelimit/v3"
 	selectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/local_address_selectors/filter_state_override/v3"
 	mapperv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/cert_mappers/filter_state_override/v3"
@@ -19,22 +21,32 @@ import (
 // What the proxy of a node does for pods: one Envoy, whose connections are of one pod each. Whose a connection is, its listener says
 // (WhosePod), and from there on it comes along as filter state that counts for connection pools: no two pods share a connection.
 
-// WhosePod is the first filter of every connection in a pod's listener.
-func WhosePod() *listenerv3.Filter {
-	of := func(what string) string { return "%METADATA(LISTENER:" + ambient.MetadataKey + ":" + what + ")%" }
-	return SetState(
-		State(wire.StateIdentity, of(ambient.Identity), Far),
-		State(wire.StateNetwork, of(ambient.Network), Far),
-		State(wire.StatePod, of(ambient.Name), Far),
-		State(wire.StateClient, of(ambient.Identity), Stay), // whom policies are about
+// WhosePod says it, of what a pod sends. It is a filter of the listener and not of its chains, of which there are many.
+func WhosePod() *listenerv3.ListenerFilter {
+	return atFirst(
+		ofPod(wire.StateIdentity, ambient.Identity),
+		ofPod(wire.StateNetwork, ambient.Network),
+		ofPod(wire.StatePod, ambient.Name),
+		State(wire.StateClient, podValue(ambient.Identity), Stay), // whom policies are about
 		State(wire.StateFrom, "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", Stay),
 	)
 }
 
-// ComesToPod is the first filter of every connection that comes to a pod: who comes is somebody else.
-func ComesToPod() *listenerv3.Filter {
-	of := func(what string) string { return "%METADATA(LISTENER:" + ambient.MetadataKey + ":" + what + ")%" }
-	return SetState(State(wire.StateNetwork, of(ambient.Network), Far), State(wire.StatePod, of(ambient.Name), Far))
+// ComesToPod says it, of what comes to a pod: who comes is somebody else.
+func ComesToPod() *listenerv3.ListenerFilter {
+	return atFirst(ofPod(wire.StateNetwork, ambient.Network), ofPod(wire.StatePod, ambient.Name))
+}
+
+// ofPod is a value from the metadata of a pod's listener.
+func ofPod(key, what string) *statev3.FilterStateValue { return State(key, podValue(what), Far) }
+
+func podValue(what string) string {
+	return "%METADATA(LISTENER:" + ambient.MetadataKey + ":" + what + ")%"
+}
+
+// atFirst sets values as soon as a connection is there, for whatever filter chain takes it.
+func atFirst(values ...*statev3.FilterStateValue) *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.set_filter_state", &listenerstatev3.Config{OnAccept: values})
 }
 
 // AskForPod has a question say whose the connection is, as a gateway's do.

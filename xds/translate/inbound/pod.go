@@ -2,6 +2,7 @@ package inbound
 
 import (
 	"net/http"
+	"slices"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -9,6 +10,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/config/mesh"
@@ -37,11 +39,34 @@ func (in Inputs) Pod() Pod {
 func (p Pod) Listener() *listenerv3.Listener {
 	l := p.listener()
 	l.Name = ambient.PodInbound
-	l.ListenerFilters = append(l.ListenerFilters, envoy.OriginalSrc())
-	for _, c := range l.FilterChains {
-		c.Filters = append([]*listenerv3.Filter{envoy.ComesToPod()}, c.Filters...)
-	}
+	l.ListenerFilters = append(append([]*listenerv3.ListenerFilter{envoy.ComesToPod()}, l.ListenerFilters...), envoy.OriginalSrc())
+	l.FilterChains = bothFamilies(l.FilterChains)
 	return l
+}
+
+// bothFamilies makes one chain of two that differ in what ranges of addresses they are for alone: a node has them for each of its pods.
+func bothFamilies(chains []*listenerv3.FilterChain) (out []*listenerv3.FilterChain) {
+	for _, c := range chains {
+		at := slices.IndexFunc(out, func(o *listenerv3.FilterChain) bool { return sameButRanges(o, c) })
+		if at < 0 {
+			out = append(out, c)
+			continue
+		}
+		out[at].FilterChainMatch.PrefixRanges = append(out[at].FilterChainMatch.PrefixRanges, c.FilterChainMatch.PrefixRanges...)
+	}
+	return out
+}
+
+func sameButRanges(a, b *listenerv3.FilterChain) bool {
+	if len(a.GetFilterChainMatch().GetPrefixRanges()) == 0 || len(b.GetFilterChainMatch().GetPrefixRanges()) == 0 {
+		return false // one of them is for all
+	}
+	plain := func(c *listenerv3.FilterChain) *listenerv3.FilterChain {
+		c = proto.Clone(c).(*listenerv3.FilterChain)
+		c.Name, c.FilterChainMatch.PrefixRanges = "", nil
+		return c
+	}
+	return proto.Equal(plain(a), plain(b))
 }
 
 // PodCluster connects to a pod's app, by the pod's network.
@@ -66,9 +91,11 @@ func (p Pod) Tunnel() *listenerv3.Listener {
 	if p.JudgeTunnels != nil {
 		m.Before = append([]*hcmv3.HttpFilter{envoy.JudgeRequests(p.JudgeTunnels)}, m.Before...)
 	}
-	c := envoy.HandshakeWithin(envoy.Chain(ambient.PodTunnel, nil, envoy.ComesToPod(), envoy.KnowClient(), m.Filter()))
+	c := envoy.HandshakeWithin(envoy.Chain(ambient.PodTunnel, nil, envoy.KnowClient(), m.Filter()))
 	c.TransportSocket = envoy.MeshServerTLS(p.Trust, "h2")
-	return envoy.At(&listenerv3.Listener{Name: ambient.PodTunnel, TrafficDirection: corev3.TrafficDirection_INBOUND, FilterChains: []*listenerv3.FilterChain{c}}, wire.TunnelPort, p.IPv6)
+	l := &listenerv3.Listener{Name: ambient.PodTunnel, TrafficDirection: corev3.TrafficDirection_INBOUND, FilterChains: []*listenerv3.FilterChain{c}}
+	l.ListenerFilters = []*listenerv3.ListenerFilter{envoy.ComesToPod()}
+	return envoy.At(l, wire.TunnelPort, p.IPv6)
 }
 
 // tunnels is the table of HBONE: to the pod's own addresses, and not back to its proxy. As ztunnel says it, the rest is a bad request.

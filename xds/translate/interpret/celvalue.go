@@ -186,6 +186,8 @@ func call(name string, args []celValue) (celValue, error) {
 		return celValue{strings.ToLower(args[0].text())}, nil
 	case is("startsWith", 2):
 		return celValue{strings.HasPrefix(args[0].text(), args[1].text())}, nil
+	case is("contains", 2):
+		return celValue{strings.Contains(args[0].text(), args[1].text())}, nil
 	case is("replace", 3):
 		return celValue{strings.ReplaceAll(args[0].text(), args[1].text(), args[2].text())}, nil
 	case is("split", 2):

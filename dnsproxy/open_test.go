@@ -1,0 +1,54 @@
+package dnsproxy
+
+import (
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// TestSocketsOfPodsAreSmall: a node's agent opens two for each pod, which wait nearly always; and they answer.
+func TestSocketsOfPodsAreSmall(t *testing.T) {
+	const sockets, most = 100, 64 << 10 // bytes of the heap for each, its goroutines' and connections' included
+	s := serve(t, Config{})
+	held := func() int64 {
+		var m runtime.MemStats
+		runtime.GC() // what waits to be finalized goes with the second
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc + m.StackInuse)
+	}
+	open := func() (packets net.PacketConn) {
+		packets, err := net.ListenPacket("udp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Open("resolver", "shop", packets, streams); err != nil {
+			t.Fatal(err)
+		}
+		return packets
+	}
+	asks := func(packets net.PacketConn) {
+		if _, _, err := (&dns.Client{Timeout: time.Minute}).Exchange(new(dns.Msg).SetQuestion("none.test.", dns.TypeA), packets.LocalAddr().String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asks(open()) // what is made once
+	before := held()
+	var all []net.PacketConn
+	for range sockets {
+		all = append(all, open())
+	}
+	for _, packets := range all {
+		asks(packets) // it reads by now
+	}
+	if each := (held() - before) / sockets; each > most {
+		t.Errorf("a socket takes %d bytes, want at most %d", each, most)
+	}
+}
