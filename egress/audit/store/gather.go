@@ -115,9 +115,9 @@ func (g gathering) chunk(ctx context.Context, conn *sql.Conn) (more bool, err er
 	// The rows' order is that in which they came, so that a chunk's end is found without sorting. If a clock was put back once, it is
 	// another chunk, and no less right.
 	var to sql.NullTime
-	err = conn.QueryRowContext(ctx, fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? LIMIT 1 OFFSET %[3]d", ingestedColumn, Table, gatherChunk), from).Scan(&to)
+	err = conn.QueryRowContext(ctx, fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? LIMIT 1 OFFSET %[3]d", ingestedColumn, Arrivals, gatherChunk), from).Scan(&to)
 	if more = err == nil; !more {
-		err = conn.QueryRowContext(ctx, fmt.Sprintf("SELECT max(%[1]s) FROM %[2]s WHERE %[1]s > ?", ingestedColumn, Table), from).Scan(&to)
+		err = conn.QueryRowContext(ctx, fmt.Sprintf("SELECT max(%[1]s) FROM %[2]s WHERE %[1]s > ?", ingestedColumn, Arrivals), from).Scan(&to)
 	}
 	if err != nil || !to.Valid {
 		return false, err

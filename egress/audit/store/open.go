@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/duck"
-	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // FileName is the database's name in its folder.
@@ -134,7 +133,7 @@ func OpenReadOnly(ctx context.Context, dir string, o Options) (*sql.DB, error) {
 		return nil, err
 	}
 	version, err := versionOf(ctx, db)
-	if err == nil && version == schema.Version {
+	if err == nil && version == folderVersion {
 		return db, nil
 	}
 	if err = errors.Join(err, db.Close()); err != nil {

@@ -32,8 +32,8 @@ func wantRolled(t *testing.T, s *Store, want int) {
 func TestRollupsOfOlderFolders(t *testing.T) {
 	for name, left := range map[string]string{
 		"of before there were any": "DROP TABLE rollups; DROP TABLE rollups_state; DROP TABLE sightings; UPDATE inputs_state SET version = 2",
-		"used by an older version": "DELETE FROM records WHERE seq <= 5; DELETE FROM inputs WHERE host IN (SELECT 'h' || i || '.test' FROM range(6) r(i)); UPDATE inputs_state SET version = 2",
-		"of other inputs":          "DELETE FROM records WHERE seq <= 5; DROP TABLE inputs; UPDATE inputs_state SET version = 1",
+		"used by an older version": "DELETE FROM record_rows WHERE seq <= 5; DELETE FROM inputs WHERE host IN (SELECT 'h' || i || '.test' FROM range(6) r(i)); UPDATE inputs_state SET version = 2",
+		"of other inputs":          "DELETE FROM record_rows WHERE seq <= 5; DROP TABLE inputs; UPDATE inputs_state SET version = 1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
