@@ -38,7 +38,7 @@ const (
 
 var parts = []part{
 	{"record_reporters", "reporter_id", []string{"proxy", "epoch", "reporter"}},
-	{"record_senders", "sender_id", []string{"principal", "namespace", "service_account", "workload", "labels", "claim", sourceAddress}},
+	{"record_senders", "sender_id", []string{"principal", "namespace", "service_account", "workload", "labels", "claim", sourceAddress, "forwarded_for"}},
 	{"record_targets", "target_id", []string{
 		"host", "port", "sni", "authority", "dialled", "destination", "destination_principal", "destination_namespace", "destination_service_account",
 		"destination_workload", "destination_labels", "protocol", "cluster", "route",

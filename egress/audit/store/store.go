@@ -24,7 +24,7 @@ type Store struct {
 	options Options
 	log     *slog.Logger
 	layout  []place // of rowsTable
-	seen    *seen // of the writer's goroutine
+	seen    *seen   // of the writer's goroutine
 	// dictionaries are those of parts, in their order; of the writer's goroutine.
 	dictionaries []*dictionary
 
