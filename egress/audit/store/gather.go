@@ -129,9 +129,13 @@ func (g gathering) chunk(ctx context.Context, conn *sql.Conn) (more bool, err er
 	return more, err
 }
 
-// fillInputsOf adds the inputs of some records.
+// roughly is the moment of the chunk's end, a parameter, but no more than an hour after the input's last record came in: what is the same in all
+// rows has no bytes, and how long an input is kept need not be known better.
+const roughly = "least(" + ingestedColumn + " + INTERVAL 1 HOUR, ?)"
+
+// fillInputsOf adds the inputs of some records: of a chunk, whose end is the last of args.
 func fillInputsOf(ctx context.Context, conn *sql.Conn, condition string, args ...any) error {
-	return fillInputs(ctx, conn, gathered(condition), args...)
+	return fillInputs(ctx, conn, "SELECT * REPLACE ("+roughly+" AS "+ingestedColumn+") FROM ("+gathered(condition)+")", append([]any{args[len(args)-1]}, args...)...)
 }
 
 // fillInputs adds the rows of a SELECT, as many as are told apart.

@@ -24,7 +24,8 @@ const inputsState = "inputs_state"
 // inputsVersion is that of InputsTable and of what is made beside it, SightingsTable and RollupsTable: a folder with another one has them made
 // anew from the records, so that a version that knows less of them may have written meanwhile.
 const (
-	inputsVersion   = 3
+	inputsVersion   = 4
+	beforeKinds     = 3 // the same, but for roll-ups, which are a table
 	beforeSightings = 2 // the same inputs, and nothing beside them
 )
 
@@ -177,26 +178,56 @@ func prepareInputs(ctx context.Context, db *sql.DB) error {
 		"CREATE TABLE " + inputsState + " (version INTEGER, until TIMESTAMPTZ, merged TIMESTAMPTZ)",
 		fmt.Sprintf("INSERT INTO %s VALUES (%d, '-infinity', '-infinity')", inputsState, inputsVersion),
 	}
-	if version == beforeSightings { // the records are not read again
+	if version == beforeSightings || version == beforeKinds { // the records are not read again
 		statements = []string{fmt.Sprintf("UPDATE %s SET version = %d", inputsState, inputsVersion)}
 	}
-	statements = append(statements, "DROP TABLE IF EXISTS "+SightingsTable, "CREATE TABLE "+SightingsTable+" AS "+sightingsFrom(InputsTable),
-		"DROP TABLE IF EXISTS "+RollupsTable, "DROP TABLE IF EXISTS "+rollupsState,
-		createTable(RollupsTable, rollupColumns),
-		"CREATE TABLE "+rollupsState+" (until TIMESTAMPTZ, merged TIMESTAMPTZ)",
-		"INSERT INTO "+rollupsState+" VALUES ('-infinity', '-infinity')")
+	if version != beforeKinds {
+		statements = append(statements, "DROP TABLE IF EXISTS "+SightingsTable, "CREATE TABLE "+SightingsTable+" AS "+sightingsFrom(InputsTable))
+	}
 	err = transact(ctx, db, func(conn *sql.Conn) error {
 		for _, statement := range statements {
 			if _, err := conn.ExecContext(ctx, statement); err != nil {
 				return err
 			}
 		}
-		return nil
+		return remakeRollupTables(ctx, conn, version)
 	})
 	if err != nil {
 		return fmt.Errorf("audit store: make the tables of what records add up to: %w", err)
 	}
 	return nil
+}
+
+// remakeRollupTables makes the tables of roll-ups in the place of those of a version. Only where a table of all columns is whole are its rows taken over.
+func remakeRollupTables(ctx context.Context, conn *sql.Conn, version int) error {
+	const before = RollupsTable + "_before"
+	table, err := hasTable(ctx, conn, RollupsTable)
+	if err != nil {
+		return err
+	}
+	statements := []string{"DROP VIEW IF EXISTS " + RollupsTable}
+	if table {
+		statements = []string{"ALTER TABLE " + RollupsTable + " RENAME TO " + before}
+	}
+	statements = append(statements, "DROP TABLE IF EXISTS "+rollupRows, "DROP TABLE IF EXISTS "+rollupKinds)
+	statements = append(statements, createRollups()...)
+	whole := table && version == beforeKinds
+	if !whole {
+		statements = append(statements, "DROP TABLE IF EXISTS "+rollupsState, "CREATE TABLE "+rollupsState+" (until TIMESTAMPTZ, merged TIMESTAMPTZ)",
+			"INSERT INTO "+rollupsState+" VALUES ('-infinity', '-infinity')")
+	}
+	for _, statement := range statements {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	if whole {
+		if err := fillRollupsFrom(ctx, conn, "SELECT "+names(rollupColumns)+" FROM "+before); err != nil {
+			return err
+		}
+	}
+	_, err = conn.ExecContext(ctx, "DROP TABLE IF EXISTS "+before)
+	return err
 }
 
 func createTable(name string, columns []inputColumn) string {

@@ -225,8 +225,8 @@ func migrateUntilKilled(dir string) {
 // TestBrokenOffMigration: killed in the middle, or on a full disk, it leaves the folder as it was.
 func TestBrokenOffMigration(t *testing.T) {
 	for from, tt := range map[string]struct{ statements, steps []string }{
-		"the first version":  {[]string{oldest, later}, []string{"1", "4", "9", "12", "20", "full"}},
-		"the second version": {[]string{oldest, later, second}, []string{"1", "5", "10", "full"}},
+		"the first version":  {[]string{oldest, later}, []string{"1", "4", "12", "24", "25", "29", "31", "full"}},
+		"the second version": {[]string{oldest, later, second}, []string{"1", "10", "14", "19", "full"}},
 	} {
 		for _, step := range tt.steps {
 			t.Run(from+", "+step, func(t *testing.T) {
