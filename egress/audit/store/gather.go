@@ -135,7 +135,11 @@ const roughly = "least(" + ingestedColumn + " + INTERVAL 1 HOUR, ?)"
 
 // fillInputsOf adds the inputs of some records: of a chunk, whose end is the last of args.
 func fillInputsOf(ctx context.Context, conn *sql.Conn, condition string, args ...any) error {
-	return fillInputs(ctx, conn, "SELECT * REPLACE ("+roughly+" AS "+ingestedColumn+") FROM ("+gathered(condition)+")", append([]any{args[len(args)-1]}, args...)...)
+	rows, err := gathered(ctx, conn, chosen{condition, "true"})
+	if err != nil {
+		return err
+	}
+	return fillInputs(ctx, conn, "SELECT * REPLACE ("+roughly+" AS "+ingestedColumn+") FROM ("+rows+")", append([]any{args[len(args)-1]}, args...)...)
 }
 
 // fillInputs adds the rows of a SELECT, as many as are told apart.

@@ -93,21 +93,58 @@ func total(name string) string {
 	return "least(sum(" + name + "), 18446744073709551615)::UBIGINT"
 }
 
-// gathered is a SELECT of the inputs of the records for which a condition holds.
-func gathered(condition string) string {
-	var of, merged []string
+// chosen are records that are added up: by a condition on what rowsTable has, whose parameters come first, and by one on all columns.
+type chosen struct{ came, fits string }
+
+// perRecord are the columns that tell rows apart by what rowsTable has.
+var perRecord = map[string]bool{"day": true, "began": true, "url_path": true}
+
+// addedUp is a SELECT of what records add up to. Those that have all their parts in common are added up first, by the numbers of these; only then are
+// texts compared. Records of an older version have no such numbers.
+func addedUp(ctx context.Context, db queryer, columns []inputColumn, of chosen) (string, error) {
+	earlier, err := hasTable(ctx, db, earlierTable)
+	if err != nil {
+		return "", err
+	}
+	var first, then []string
+	for _, c := range columns {
+		switch from := c.from + " AS " + c.name; {
+		case earlier:
+			then = append(then, from)
+		case c.merged != "" || perRecord[c.name]:
+			first, then = append(first, from), append(then, c.merge())
+		default:
+			then = append(then, from)
+		}
+	}
+	if earlier {
+		return "SELECT " + strings.Join(then, ", ") + " FROM " + Table + " WHERE " + of.came + " AND " + of.fits + " GROUP BY ALL", nil
+	}
+	joined := ""
+	for _, p := range parts {
+		first = append(first, p.id)
+		joined += p.join()
+	}
+	return "SELECT " + strings.Join(then, ", ") + " FROM (SELECT " + strings.Join(first, ", ") + " FROM " + rowsTable + " WHERE " + of.came + " GROUP BY ALL)" + joined +
+		" WHERE " + of.fits + " GROUP BY ALL", nil
+}
+
+// gathered is a SELECT of the inputs of records.
+func gathered(ctx context.Context, db queryer, of chosen) (string, error) {
+	of.fits += " AND " + byWhoSent + " AND class <> '" + string(record.Action) + "'"
+	pods, err := addedUp(ctx, db, inputColumns, of)
+	var merged []string
 	for _, c := range inputColumns {
-		of = append(of, c.from+" AS "+c.name)
-		switch {
-		case c.name == "workload":
+		switch c.name {
+		case "workload":
 			merged = append(merged, "regexp_replace(workload, '"+replica+"', '') AS workload")
-		case c.name == "replicas": // what is left to tell the rows apart is the pod
+		case "replicas": // what is left to tell the rows apart is the pod
 			merged = append(merged, "count(*)::UINTEGER AS replicas")
 		default:
 			merged = append(merged, c.merge())
 		}
 	}
-	return "SELECT " + strings.Join(merged, ", ") + " FROM (SELECT " + strings.Join(of, ", ") + " FROM " + Table + " WHERE " + condition + " AND " + byWhoSent + " AND class <> '" + string(record.Action) + "'" + " GROUP BY ALL) GROUP BY ALL"
+	return "SELECT " + strings.Join(merged, ", ") + " FROM (" + pods + ") GROUP BY ALL", err
 }
 
 // merge is the column in a SELECT of rows that are one input.

@@ -31,11 +31,16 @@ func EachInput(ctx context.Context, db *sql.DB, filter InputsFilter, f func(*inp
 	if err != nil {
 		return err
 	}
-	from, args := gathered(ingestedColumn+" > ?"), []any{until}
+	of, args := chosen{"true", "true"}, []any(nil)
+	if version == inputsVersion {
+		of.came, args = ingestedColumn+" > ?", []any{until}
+	}
+	from, err := gathered(ctx, tx, of)
+	if err != nil {
+		return fmt.Errorf("audit inputs: %w", err)
+	}
 	if version == inputsVersion {
 		from = "SELECT * FROM " + InputsTable + " UNION ALL BY NAME " + from
-	} else {
-		from, args = gathered("true"), nil
 	}
 	rows, err := tx.QueryContext(ctx, selectInputs(from, &filter, &args)+byQuestion(), args...)
 	if err != nil {

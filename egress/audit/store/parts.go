@@ -104,11 +104,14 @@ func createParts() (out []string) {
 	return append(out, "CREATE TABLE "+rowsTable+" ("+strings.Join(rows, ", ")+")")
 }
 
+// join puts it to rows that name it.
+func (p *part) join() string { return " JOIN " + p.table + " ON " + p.table + ".id = " + p.id }
+
 // createViews are statements that make the views, with or without the records of an older version.
 func createViews(earlier bool) []string {
 	joined, list, before := rowsTable, []string(nil), []string(nil)
 	for _, p := range parts {
-		joined += " JOIN " + p.table + " ON " + p.table + ".id = " + p.id
+		joined += p.join()
 	}
 	for i := range schema.Columns {
 		c := &schema.Columns[i]

@@ -93,15 +93,6 @@ func createRollups() []string {
 // NamedByPod is a record's pod where nothing else names the workload, and nothing where an account does.
 const NamedByPod = "CASE WHEN coalesce(service_account, '') = '' THEN workload END"
 
-// rolledUp is a SELECT of what the records add up to for which a condition holds.
-func rolledUp(condition string) string {
-	var list []string
-	for _, c := range rollupColumns {
-		list = append(list, c.from+" AS "+c.name)
-	}
-	return "SELECT " + strings.Join(list, ", ") + " FROM " + Table + " WHERE " + condition + " GROUP BY ALL"
-}
-
 // byPlace is the order in which rows are written: those of one time are together, and of those, those of a workload.
 const byPlace = " ORDER BY began, kind"
 
@@ -124,7 +115,11 @@ func RolledUntil(ctx context.Context, db queryer) (until time.Time, some bool, e
 
 // fillRollups adds what some records add up to.
 func fillRollups(ctx context.Context, conn *sql.Conn, condition string, args ...any) error {
-	return fillRollupsFrom(ctx, conn, rolledUp(condition), args...)
+	rows, err := addedUp(ctx, conn, rollupColumns, chosen{condition, "true"})
+	if err != nil {
+		return err
+	}
+	return fillRollupsFrom(ctx, conn, rows, args...)
 }
 
 // fillRollupsFrom adds the rows of a SELECT of RollupsTable's columns.
