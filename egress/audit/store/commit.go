@@ -32,7 +32,7 @@ func (s *Store) commit(batches [][]record.Record, copies bool) error {
 	}
 	now := s.moment()
 	err := s.writer.Transact(func() error {
-		err := s.append(news, added, now)
+		err := s.append(news, now)
 		if err == nil && copies {
 			err = s.writer.Append(copiesTable, 1, func(_ int, columns []duck.Vector, at int) { columns[0].Time(at, now) })
 		}
@@ -58,25 +58,39 @@ func (s *Store) commit(batches [][]record.Record, copies bool) error {
 	return nil
 }
 
-// append writes n records, and what they are the first to name.
-func (s *Store) append(batches [][]record.Record, n int, now time.Time) error {
-	r := row{ingested: now, parts: make([]uint64, len(s.dictionaries))}
+// append writes records, and what they are the first to name.
+func (s *Store) append(batches [][]record.Record, now time.Time) error {
+	var numbered, whole []*record.Record
+	var numbers []uint64 // of the parts of each that is numbered
 	for _, d := range s.dictionaries {
 		d.begin(now)
 	}
-	in, from := 0, 0 // the batch that a row is in, and its first row
-	err := s.writer.Append(rowsTable, n, func(i int, columns []duck.Vector, at int) {
-		for i-from == len(batches[in]) {
-			in, from = in+1, i
+	for _, batch := range batches {
+		for i := range batch {
+			r, begun := &batch[i], len(numbers)
+			for _, d := range s.dictionaries {
+				if id, some := d.number(r); some {
+					numbers = append(numbers, id)
+				}
+			}
+			if len(numbers)-begun == len(parts) {
+				numbered = append(numbered, r)
+			} else {
+				numbers, whole = numbers[:begun], append(whole, r)
+			}
 		}
-		r.Record = &batches[in][i-from]
-		for k, d := range s.dictionaries {
-			r.parts[k] = d.number(r.Record)
-		}
-		for c, put := range s.layout {
-			put(&r, &columns[c], at)
-		}
+	}
+	r := row{ingested: now}
+	err := s.writer.Append(rowsTable, len(numbered), func(i int, columns []duck.Vector, at int) {
+		r.Record, r.parts = numbered[i], numbers[i*len(parts):][:len(parts)]
+		s.layout.put(&r, columns, at)
 	})
+	if err == nil && len(whole) > 0 {
+		err = s.writer.Append(wholeTable, len(whole), func(i int, columns []duck.Vector, at int) {
+			r.Record = whole[i]
+			s.wholes.put(&r, columns, at)
+		})
+	}
 	for _, d := range s.dictionaries {
 		if err == nil {
 			err = d.append(s.writer, now)

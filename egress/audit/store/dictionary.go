@@ -11,15 +11,15 @@ import (
 )
 
 // dictionary numbers what a part of records was met with, for the writer's goroutine. Which numbers there are is in memory, of what was met since the
-// store was opened, since a day began, and since there was too much of it: what comes again after that gets another number, with a row of its
-// own. So a number is used on one day only, by when its records came in, and goes when those of the day are gone (forget).
+// store was opened and since the day began: what comes again after that gets another number, with a row of its own. So a number is used on one
+// day only, by when its records came in, and goes when those of the day are gone (forgetParts).
 type dictionary struct {
 	part   *part
-	layout []place
+	layout layout
 	next   uint64
 
 	ids   map[string]uint64
-	bytes int
+	bytes int // of what ids has
 	day   time.Time
 
 	key   []byte       // of the record that was asked about last
@@ -35,9 +35,12 @@ type definition struct {
 	of  *record.Record
 }
 
-// maxKeys is how many bytes of what was met are remembered of a part: some ten thousand workloads, or hosts. Who makes up more costs that much, and
-// what others send is numbered once more for each time.
-const maxKeys = 8 << 20
+// What is remembered of a part in a day: some 50,000 workloads, or hosts. Every question joins the tables of parts, so that nobody may make them long: when
+// there is that much, records are stored whole whose parts are new.
+const (
+	maxKeys = 16 << 20 // bytes
+	perKey  = 64       // beside its text
+)
 
 func loadDictionaries(ctx context.Context, db *sql.DB) ([]*dictionary, error) {
 	var out []*dictionary
@@ -57,29 +60,33 @@ func loadDictionaries(ctx context.Context, db *sql.DB) ([]*dictionary, error) {
 
 // begin is called before the records of a transaction are numbered, which come in at a moment.
 func (d *dictionary) begin(now time.Time) {
-	if day := now.UTC().Truncate(24 * time.Hour); d.bytes > maxKeys || !day.Equal(d.day) {
+	if day := now.UTC().Truncate(24 * time.Hour); !day.Equal(d.day) {
 		d.day, d.bytes, d.ids, d.last = day, 0, map[string]uint64{}, 0
 	}
 }
 
-// number is that of a record's part. The record must not change until end.
-func (d *dictionary) number(r *record.Record) uint64 {
+// number is that of a record's part, which must not change until end; some is false where it is new and there are too many.
+func (d *dictionary) number(r *record.Record) (id uint64, some bool) {
 	key := d.part.appendKey(d.spare[:0], r)
 	if d.last != 0 && string(key) == string(d.key) {
 		d.spare = key
-		return d.last
+		return d.last, true
 	}
 	id, known := d.ids[string(key)]
 	if !known {
+		if d.bytes > maxKeys {
+			d.spare = key
+			return 0, false
+		}
 		d.next++
 		id = d.next
 		text := string(key)
 		d.ids[text] = id
-		d.bytes += len(text)
+		d.bytes += len(text) + perKey
 		d.added = append(d.added, definition{id, text, r})
 	}
 	d.spare, d.key, d.last = d.key, key, id
-	return id
+	return id, true
 }
 
 // append writes what is new.
@@ -90,9 +97,7 @@ func (d *dictionary) append(to *duck.Writer, now time.Time) error {
 	return to.Append(d.part.table, len(d.added), func(i int, columns []duck.Vector, at int) {
 		new := &d.added[i]
 		row := row{Record: new.of, ingested: now, id: new.id}
-		for c, put := range d.layout {
-			put(&row, &columns[c], at)
-		}
+		d.layout.put(&row, columns, at)
 	})
 }
 
@@ -101,7 +106,7 @@ func (d *dictionary) end(committed bool) {
 	if !committed {
 		for _, new := range d.added {
 			delete(d.ids, new.key)
-			d.bytes -= len(new.key)
+			d.bytes -= len(new.key) + perKey
 		}
 		d.last = 0
 	}
@@ -110,10 +115,7 @@ func (d *dictionary) end(committed bool) {
 }
 
 // forgetParts drops what no record names any more: of the days before the first one on which any of the records that there are came in.
-func forgetParts(ctx context.Context, conn interface {
-	queryer
-	ExecContext(context.Context, string, ...any) (sql.Result, error)
-}) error {
+func forgetParts(ctx context.Context, conn *sql.Conn) error {
 	var first sql.NullTime
 	if err := conn.QueryRowContext(ctx, "SELECT min("+ingestedColumn+") FROM "+rowsTable).Scan(&first); err != nil || !first.Valid {
 		return err

@@ -135,7 +135,7 @@ const roughly = "least(" + ingestedColumn + " + INTERVAL 1 HOUR, ?)"
 
 // fillInputsOf adds the inputs of some records: of a chunk, whose end is the last of args.
 func fillInputsOf(ctx context.Context, conn *sql.Conn, condition string, args ...any) error {
-	rows, err := gathered(ctx, conn, chosen{condition, "true"})
+	rows, err := gathered(ctx, conn, chosen{condition, "true", args})
 	if err != nil {
 		return err
 	}

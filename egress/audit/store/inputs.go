@@ -93,23 +93,26 @@ func total(name string) string {
 	return "least(sum(" + name + "), 18446744073709551615)::UBIGINT"
 }
 
-// chosen are records that are added up: by a condition on what rowsTable has, whose parameters come first, and by one on all columns.
-type chosen struct{ came, fits string }
+// chosen are records that are added up: by a condition on what rowsTable has, with its parameters, and by one on all columns.
+type chosen struct {
+	came, fits string
+	args       []any // of came
+}
 
 // perRecord are the columns that tell rows apart by what rowsTable has.
 var perRecord = map[string]bool{"day": true, "began": true, "url_path": true}
 
 // addedUp is a SELECT of what records add up to. Those that have all their parts in common are added up first, by the numbers of these; only then are
-// texts compared. Records of an older version have no such numbers.
+// texts compared. Where there are whole records among them, which have no such numbers, texts are compared of all.
 func addedUp(ctx context.Context, db queryer, columns []inputColumn, of chosen) (string, error) {
-	earlier, err := hasTable(ctx, db, earlierTable)
-	if err != nil {
+	var whole bool
+	if err := db.QueryRowContext(ctx, "SELECT EXISTS (FROM "+wholeTable+" WHERE "+of.came+")", of.args...).Scan(&whole); err != nil {
 		return "", err
 	}
 	var first, then []string
 	for _, c := range columns {
 		switch from := c.from + " AS " + c.name; {
-		case earlier:
+		case whole:
 			then = append(then, from)
 		case c.merged != "" || perRecord[c.name]:
 			first, then = append(first, from), append(then, c.merge())
@@ -117,7 +120,7 @@ func addedUp(ctx context.Context, db queryer, columns []inputColumn, of chosen) 
 			then = append(then, from)
 		}
 	}
-	if earlier {
+	if whole {
 		return "SELECT " + strings.Join(then, ", ") + " FROM " + Table + " WHERE " + of.came + " AND " + of.fits + " GROUP BY ALL", nil
 	}
 	joined := ""

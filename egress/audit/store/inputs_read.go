@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,10 +32,11 @@ func EachInput(ctx context.Context, db *sql.DB, filter InputsFilter, f func(*inp
 	if err != nil {
 		return err
 	}
-	of, args := chosen{"true", "true"}, []any(nil)
+	of := chosen{came: "true", fits: "true"}
 	if version == inputsVersion {
-		of.came, args = ingestedColumn+" > ?", []any{until}
+		of.came, of.args = ingestedColumn+" > ?", []any{until}
 	}
+	args := slices.Clone(of.args)
 	from, err := gathered(ctx, tx, of)
 	if err != nil {
 		return fmt.Errorf("audit inputs: %w", err)

@@ -70,15 +70,9 @@ func migrate(ctx context.Context, db *sql.DB, now time.Time) error {
 	if err != nil || from == folderVersion {
 		return err
 	}
-	earlier := from > 0 // there are records of one table
-	if !earlier {
-		if earlier, err = hasTable(ctx, db, Table); err != nil {
-			return fmt.Errorf("audit store: look for records: %w", err)
-		}
-	} else if from >= inParts {
-		if earlier, err = hasTable(ctx, db, earlierTable); err != nil {
-			return fmt.Errorf("audit store: look for records: %w", err)
-		}
+	earlier, err := hasTable(ctx, db, Table) // from version inParts on it is a view
+	if err != nil {
+		return fmt.Errorf("audit store: look for records: %w", err)
 	}
 	err = transact(ctx, db, func(conn *sql.Conn) error {
 		for version := from + 1; version <= folderVersion; version++ {
@@ -107,22 +101,30 @@ func steps(version int, earlier bool) (out []string) {
 		out = append(out, spoolsTable, "CREATE TABLE IF NOT EXISTS "+versionTable+" (version INTEGER, since TIMESTAMPTZ)")
 	}
 	switch {
+	case version < inParts && earlier:
+		out = append(out, addColumns(version, func(string) []string { return []string{Table} })...)
+	case version == inParts && earlier:
+		out = append(out, "ALTER TABLE "+Table+" RENAME TO "+wholeTable)
 	case version == inParts:
-		if earlier {
-			out = append(out, "ALTER TABLE "+Table+" RENAME TO "+earlierTable)
-		}
-		return append(append(out, createParts()...), createViews(earlier)...)
+		out = append(out, createWhole())
 	case version > inParts:
-		for i := range schema.Columns {
-			if c := &schema.Columns[i]; c.Since == version-1 {
-				out = append(out, "ALTER TABLE "+homeOf(c.Name)+" ADD COLUMN IF NOT EXISTS "+c.Name+" "+c.Type)
-			}
-		}
-		return append(out, createViews(earlier)...)
-	case earlier:
-		for i := range schema.Columns {
-			if c := &schema.Columns[i]; c.Since == version {
-				out = append(out, "ALTER TABLE "+Table+" ADD COLUMN IF NOT EXISTS "+c.Name+" "+c.Type)
+		out = append(out, addColumns(version-1, func(column string) []string { return []string{homeOf(column), wholeTable} })...)
+	}
+	if version == inParts {
+		out = append(out, createParts()...)
+	}
+	if version >= inParts {
+		out = append(out, createViews()...)
+	}
+	return out
+}
+
+// addColumns are statements that add the columns of a version of the schema to the tables that have them.
+func addColumns(version int, tables func(column string) []string) (out []string) {
+	for i := range schema.Columns {
+		if c := &schema.Columns[i]; c.Since == version {
+			for _, table := range tables(c.Name) {
+				out = append(out, "ALTER TABLE "+table+" ADD COLUMN IF NOT EXISTS "+c.Name+" "+c.Type)
 			}
 		}
 	}

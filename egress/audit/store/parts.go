@@ -14,15 +14,15 @@ const Table = "records"
 // Arrivals is a view of when records were (time), and when they came in (ingested): for who asks nothing else about them.
 const Arrivals = "record_arrivals"
 
-// What Table is made of. rowsTable has a row for each record: what differs from record to record, and the numbers of its parts. earlierTable is there
-// in folders that an older version wrote: whole records in one table, which go by their age.
+// What Table is made of. rowsTable has a row for each record: what differs from record to record, and the numbers of its parts. wholeTable has records
+// whose parts were too many to be numbered (dictionary.number), with all columns; in a folder of an older version those that this one wrote, too.
 const (
-	rowsTable    = "record_rows"
-	earlierTable = "records_before"
+	rowsTable  = "record_rows"
+	wholeTable = "record_whole"
 )
 
 // part is what many records share: who sent them, where to, what became of it. Its table has it once for many of them, under the number (id) by which
-// rowsTable names it, with the moment at which the first of them came in (since). It may be there several times: see dictionary.
+// rowsTable names it, with the moment at which the first of them came in (since). It is there anew for each day: see dictionary.
 type part struct {
 	table   string
 	id      string   // in rowsTable
@@ -107,32 +107,30 @@ func createParts() (out []string) {
 // join puts it to rows that name it.
 func (p *part) join() string { return " JOIN " + p.table + " ON " + p.table + ".id = " + p.id }
 
-// createViews are statements that make the views, with or without the records of an older version.
-func createViews(earlier bool) []string {
-	joined, list, before := rowsTable, []string(nil), []string(nil)
+// createWhole is a statement that makes the table of whole records.
+func createWhole() string {
+	return createTable(wholeTable, append(wholeRecords(), inputColumn{name: ingestedColumn, kind: "TIMESTAMPTZ"}))
+}
+
+// createViews are statements that make the views.
+func createViews() []string {
+	joined, list, whole := rowsTable, []string(nil), []string(nil)
 	for _, p := range parts {
 		joined += p.join()
 	}
 	for i := range schema.Columns {
-		c := &schema.Columns[i]
-		column := homeOf(c.Name) + "." + c.Name
-		if c.Name == "source" {
+		name := schema.Columns[i].Name
+		column := homeOf(name) + "." + name
+		if name == "source" {
 			column = "CASE WHEN " + sourcePort + " IS NULL THEN " + sourceAddress + " ELSE " + sourceAddress + " || ':' || " + sourcePort + " END AS source"
 		}
-		list = append(list, column)
-		if name := c.Name; c.Since >= inParts {
-			before = append(before, "NULL::"+c.Type+" AS "+name)
-		} else {
-			before = append(before, name)
-		}
+		list, whole = append(list, column), append(whole, name)
 	}
-	records := "SELECT " + strings.Join(append(list, ingestedColumn), ", ") + " FROM " + joined
-	arrivals := "SELECT time, " + ingestedColumn + " FROM " + rowsTable
-	if earlier {
-		records += " UNION ALL SELECT " + strings.Join(append(before, ingestedColumn), ", ") + " FROM " + earlierTable
-		arrivals += " UNION ALL SELECT time, " + ingestedColumn + " FROM " + earlierTable
+	list, whole = append(list, ingestedColumn), append(whole, ingestedColumn)
+	return []string{
+		"CREATE OR REPLACE VIEW " + Table + " AS SELECT " + strings.Join(list, ", ") + " FROM " + joined + " UNION ALL SELECT " + strings.Join(whole, ", ") + " FROM " + wholeTable,
+		"CREATE OR REPLACE VIEW " + Arrivals + " AS SELECT time, " + ingestedColumn + " FROM " + rowsTable + " UNION ALL SELECT time, " + ingestedColumn + " FROM " + wholeTable,
 	}
-	return []string{"CREATE OR REPLACE VIEW " + Table + " AS " + records, "CREATE OR REPLACE VIEW " + Arrivals + " AS " + arrivals}
 }
 
 // appendKey appends to b what tells this part of a record from others.

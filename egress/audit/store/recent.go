@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,8 @@ type RecentFilter struct {
 // EachRecent calls f with inputs of the records that came in lately, those of one question one after the other. Unlike EachInput's their
 // numbers are of these records only. It reads the records themselves, and is for short times.
 func EachRecent(ctx context.Context, db *sql.DB, filter RecentFilter, f func(*inputs.Input) error) error {
-	of, args := chosen{ingestedColumn + " >= ?", "true"}, []any{filter.Since.UTC()}
+	of := chosen{ingestedColumn + " >= ?", "true", []any{filter.Since.UTC()}}
+	args := slices.Clone(of.args)
 	if n := len(filter.Namespaces); n > 0 {
 		of.fits += " AND namespace IN (?" + strings.Repeat(", ?", n-1) + ")"
 		for _, ns := range filter.Namespaces {

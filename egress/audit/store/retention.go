@@ -47,15 +47,7 @@ func (s *Store) prune(ctx context.Context, before time.Time) (int64, error) {
 
 // deleteRecords deletes those for which a condition holds, and what only they named.
 func deleteRecords(ctx context.Context, conn *sql.Conn, where string, args []any) (deleted int64, err error) {
-	earlier, err := hasTable(ctx, conn, earlierTable)
-	if err != nil {
-		return 0, err
-	}
-	tables := []string{rowsTable}
-	if earlier {
-		tables = append(tables, earlierTable)
-	}
-	for _, table := range tables {
+	for _, table := range []string{rowsTable, wholeTable} {
 		result, err := conn.ExecContext(ctx, "DELETE FROM "+table+where, args...) //nolint:gosec // G202: tables and conditions are ours, and what is chosen by is in args
 		if err != nil {
 			return 0, err
@@ -66,24 +58,7 @@ func deleteRecords(ctx context.Context, conn *sql.Conn, where string, args []any
 		}
 		deleted += n
 	}
-	if err := forgetParts(ctx, conn); err != nil || !earlier {
-		return deleted, err
-	}
-	return deleted, dropEarlier(ctx, conn)
-}
-
-// dropEarlier drops the table of an older version's records when the last of them is gone.
-func dropEarlier(ctx context.Context, conn *sql.Conn) error {
-	var some bool
-	if err := conn.QueryRowContext(ctx, "SELECT count(*) > 0 FROM "+earlierTable).Scan(&some); err != nil || some {
-		return err
-	}
-	for _, statement := range append(createViews(false), "DROP TABLE "+earlierTable) {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return deleted, forgetParts(ctx, conn)
 }
 
 // maintain does what is due once an hour, and at the start: retention, and a short table of spools.

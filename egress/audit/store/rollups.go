@@ -115,7 +115,7 @@ func RolledUntil(ctx context.Context, db queryer) (until time.Time, some bool, e
 
 // fillRollups adds what some records add up to.
 func fillRollups(ctx context.Context, conn *sql.Conn, condition string, args ...any) error {
-	rows, err := addedUp(ctx, conn, rollupColumns, chosen{condition, "true"})
+	rows, err := addedUp(ctx, conn, rollupColumns, chosen{condition, "true", args})
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func ScanRecord(rows *sql.Rows) (r record.Record, err error) {
 	return r, nil
 }
 
-// row is what is put into a row of rowsTable, or of a part's table.
+// row is what is put into a row of rowsTable, of a part's table, or of wholeTable.
 type row struct {
 	*record.Record
 	ingested time.Time
@@ -47,10 +47,20 @@ type row struct {
 // place puts one value of a row.
 type place func(r *row, to *duck.Vector, at int)
 
+// layout is the order of a table's columns.
+type layout []place
+
+// put puts a row's values into the columns.
+func (l layout) put(r *row, columns []duck.Vector, at int) {
+	for i, put := range l {
+		put(r, &columns[i], at)
+	}
+}
+
 // layoutOf reads the order of a table's columns: those that a later version added stand behind the others.
 func layoutOf(ctx context.Context, db interface {
 	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
-}, table string) ([]place, error) {
+}, table string) (layout, error) {
 	rows, err := db.QueryContext(ctx, "SELECT * FROM "+table+" LIMIT 0")
 	if err != nil {
 		return nil, fmt.Errorf("audit store: read the columns of the table %s: %w", table, err)
@@ -61,7 +71,7 @@ func layoutOf(ctx context.Context, db interface {
 		return nil, fmt.Errorf("audit store: read the columns of the table %s: %w", table, err)
 	}
 	missing := columnsOf(table)
-	var out []place
+	var out layout
 	for _, name := range names {
 		put, known := missing[name]
 		if !known {
@@ -76,11 +86,11 @@ func layoutOf(ctx context.Context, db interface {
 	return out, rows.Err()
 }
 
-// columnsOf are the columns of rowsTable, or of a part's table, by their names.
+// columnsOf are the columns of a table of records, or of a part's, by their names.
 func columnsOf(table string) map[string]place {
 	out := map[string]place{}
 	for i := range schema.Columns {
-		if c := &schema.Columns[i]; c.Name != "source" && homeOf(c.Name) == table {
+		if c := &schema.Columns[i]; table == wholeTable || c.Name != "source" && homeOf(c.Name) == table {
 			out[c.Name] = func(r *row, to *duck.Vector, at int) { c.Put(r.Record, to, at) }
 		}
 	}
@@ -90,6 +100,10 @@ func columnsOf(table string) map[string]place {
 			address, _, _ := splitSource(r.Source)
 			to.Text(at, address, schema.Storable)
 		}
+	}
+	if table == wholeTable {
+		out[ingestedColumn] = came
+		return out
 	}
 	if table != rowsTable {
 		out["id"] = func(r *row, to *duck.Vector, at int) { to.Number64(at, r.id) }
