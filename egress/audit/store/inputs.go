@@ -224,50 +224,34 @@ func prepareInputs(ctx context.Context, db *sql.DB) error {
 	if version != beforeKinds {
 		statements = append(statements, "DROP TABLE IF EXISTS "+SightingsTable, "CREATE TABLE "+SightingsTable+" AS "+sightingsFrom(InputsTable))
 	}
-	err = transact(ctx, db, func(conn *sql.Conn) error {
-		for _, statement := range statements {
-			if _, err := conn.ExecContext(ctx, statement); err != nil {
-				return err
+	rollups, err := emptyRollups(ctx, db)
+	if err == nil {
+		err = transact(ctx, db, func(conn *sql.Conn) error {
+			for _, statement := range append(statements, rollups...) {
+				if _, err := conn.ExecContext(ctx, statement); err != nil {
+					return err
+				}
 			}
-		}
-		return remakeRollupTables(ctx, conn, version)
-	})
+			return nil
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("audit store: make the tables of what records add up to: %w", err)
 	}
 	return nil
 }
 
-// remakeRollupTables makes the tables of roll-ups in the place of those of a version. Only where a table of all columns is whole are its rows taken over.
-func remakeRollupTables(ctx context.Context, conn *sql.Conn, version int) error {
-	const before = RollupsTable + "_before"
-	table, err := hasTable(ctx, conn, RollupsTable)
-	if err != nil {
-		return err
-	}
-	statements := []string{"DROP VIEW IF EXISTS " + RollupsTable}
+// emptyRollups are statements that make the tables of roll-ups, with nothing in them, in the place of those of any version.
+func emptyRollups(ctx context.Context, db queryer) ([]string, error) {
+	table, err := hasTable(ctx, db, RollupsTable) // as it was up to beforeKinds
+	drop := "DROP VIEW IF EXISTS "
 	if table {
-		statements = []string{"ALTER TABLE " + RollupsTable + " RENAME TO " + before}
+		drop = "DROP TABLE "
 	}
-	statements = append(statements, "DROP TABLE IF EXISTS "+rollupRows, "DROP TABLE IF EXISTS "+rollupKinds)
-	statements = append(statements, createRollups()...)
-	whole := table && version == beforeKinds
-	if !whole {
-		statements = append(statements, "DROP TABLE IF EXISTS "+rollupsState, "CREATE TABLE "+rollupsState+" (until TIMESTAMPTZ, merged TIMESTAMPTZ)",
-			"INSERT INTO "+rollupsState+" VALUES ('-infinity', '-infinity')")
-	}
-	for _, statement := range statements {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	if whole {
-		if err := fillRollupsFrom(ctx, conn, "SELECT "+names(rollupColumns)+" FROM "+before); err != nil {
-			return err
-		}
-	}
-	_, err = conn.ExecContext(ctx, "DROP TABLE IF EXISTS "+before)
-	return err
+	statements := []string{drop + RollupsTable, "DROP TABLE IF EXISTS " + rollupRows, "DROP TABLE IF EXISTS " + rollupKinds, "DROP TABLE IF EXISTS " + rollupsState}
+	return append(append(statements, createRollups()...),
+		"CREATE TABLE "+rollupsState+" (until TIMESTAMPTZ, merged TIMESTAMPTZ)",
+		"INSERT INTO "+rollupsState+" VALUES ('-infinity', '-infinity')"), err
 }
 
 func createTable(name string, columns []inputColumn) string {

@@ -119,11 +119,6 @@ func fillRollups(ctx context.Context, conn *sql.Conn, condition string, args ...
 	if err != nil {
 		return err
 	}
-	return fillRollupsFrom(ctx, conn, rows, args...)
-}
-
-// fillRollupsFrom adds the rows of a SELECT of RollupsTable's columns.
-func fillRollupsFrom(ctx context.Context, conn *sql.Conn, rows string, args ...any) error {
 	if _, err := conn.ExecContext(ctx, "CREATE TEMP TABLE added AS "+rows, args...); err != nil {
 		return err
 	}
