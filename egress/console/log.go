@@ -248,12 +248,20 @@ func (h *handler) turn(ctx context.Context, r *http.Request, a asked, p *logPage
 	return nil
 }
 
-// records reads some, the newest first. They are found by their times first, so that the other columns are read of those alone.
+// records reads some, the newest first. How far back they go is found first, so that the other columns are read of those alone.
 func (h *handler) records(ctx context.Context, f query.Filter, offset, most int) (out []record.Record, err error) {
 	where, args := f.Condition()
 	const newest = "time DESC, proxy DESC, epoch DESC, seq DESC"
-	err = h.rows(ctx, "SELECT "+store.Columns()+" FROM "+store.Table+" WHERE rowid IN (SELECT rowid FROM "+store.Table+" WHERE "+where+
-		" ORDER BY "+newest+" LIMIT "+strconv.Itoa(most)+" OFFSET "+strconv.Itoa(offset)+") ORDER BY "+newest, args, func(rows *sql.Rows) error {
+	var oldest sql.NullTime
+	err = h.rows(ctx, "SELECT min(time) FROM (SELECT time FROM "+store.Table+" WHERE "+where+" ORDER BY time DESC LIMIT "+strconv.Itoa(offset+most)+")", args, func(rows *sql.Rows) error {
+		return rows.Scan(&oldest)
+	})
+	if err != nil || !oldest.Valid {
+		return nil, err
+	}
+	f.Since = oldest.Time
+	where, args = f.Condition()
+	err = h.rows(ctx, "SELECT "+store.Columns()+" FROM "+store.Table+" WHERE "+where+" ORDER BY "+newest+" LIMIT "+strconv.Itoa(most)+" OFFSET "+strconv.Itoa(offset), args, func(rows *sql.Rows) error {
 		r, err := store.ScanRecord(rows)
 		out = append(out, r)
 		return err

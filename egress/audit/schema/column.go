@@ -3,6 +3,7 @@ package schema
 import (
 	"database/sql"
 	"database/sql/driver"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type Column struct {
 
 	value  func(*record.Record) driver.Value
 	text   func(*record.Record) string // of a column of texts: the value before it is made Storable
+	number func(*record.Record) uint64 // of a column of numbers
 	put    func(r *record.Record, to Vector, at int)
 	target func(*record.Record) any
 }
@@ -52,6 +54,19 @@ func (c *Column) Value(r *record.Record) driver.Value {
 
 // Put is Value for many records: it makes nothing.
 func (c *Column) Put(r *record.Record, to Vector, at int) { c.put(r, to, at) }
+
+// AppendKey appends to b what tells a record's value from others': texts with their lengths, so that keys of several columns may stand one after the other.
+func (c *Column) AppendKey(b []byte, r *record.Record) []byte {
+	if c.text != nil {
+		return AppendText(b, c.text(r))
+	}
+	return binary.AppendUvarint(b, c.number(r))
+}
+
+// AppendText is AppendKey for a text.
+func AppendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
 
 // Target is where a value of Select is scanned to.
 func (c *Column) Target(r *record.Record) any { return c.target(r) }
@@ -113,6 +128,7 @@ func ofNumber[T uint32 | uint64](name, json, doc string, field func(*record.Reco
 	c := Column{
 		Name: name, Type: number64, Since: 1, JSON: json, Doc: doc,
 		value:  func(r *record.Record) driver.Value { return *field(r) },
+		number: func(r *record.Record) uint64 { return uint64(*field(r)) },
 		put:    func(r *record.Record, to Vector, at int) { to.Number64(at, uint64(*field(r))) },
 		target: func(r *record.Record) any { return field(r) },
 	}
@@ -127,6 +143,7 @@ func ofDuration(name, json, doc string, field func(*record.Record) *time.Duratio
 	return Column{
 		Name: name, Type: signed64, Since: 1, JSON: json, Doc: doc,
 		value:  func(r *record.Record) driver.Value { return int64(*field(r)) },
+		number: func(r *record.Record) uint64 { return uint64(*field(r)) },
 		put:    func(r *record.Record, to Vector, at int) { to.Number64(at, uint64(*field(r))) },
 		target: func(r *record.Record) any { return (*int64)(field(r)) },
 	}
@@ -136,6 +153,7 @@ func ofTime(name, json, doc string, field func(*record.Record) *time.Time) Colum
 	return Column{
 		Name: name, Type: instant, Since: 1, JSON: json, Doc: doc,
 		value:  func(r *record.Record) driver.Value { return field(r).UTC() },
+		number: func(r *record.Record) uint64 { return uint64(field(r).UnixMicro()) },
 		put:    func(r *record.Record, to Vector, at int) { to.Time(at, *field(r)) },
 		target: func(r *record.Record) any { return (*utc)(field(r)) },
 	}

@@ -32,13 +32,7 @@ func (s *Store) commit(batches [][]record.Record, copies bool) error {
 	}
 	now := s.moment()
 	err := s.writer.Transact(func() error {
-		in, from := 0, 0 // the batch that a row is in, and its first row
-		err := s.writer.Append(Table, added, func(row int, columns []duck.Vector, at int) {
-			for row-from == len(news[in]) {
-				in, from = in+1, row
-			}
-			s.layout.put(&news[in][row-from], now, columns, at)
-		})
+		err := s.append(news, now)
 		if err == nil && copies {
 			err = s.writer.Append(copiesTable, 1, func(_ int, columns []duck.Vector, at int) { columns[0].Time(at, now) })
 		}
@@ -47,6 +41,9 @@ func (s *Store) commit(batches [][]record.Record, copies bool) error {
 		}
 		return s.seen.append(s.writer, changed, now)
 	})
+	for _, d := range s.dictionaries {
+		d.end(err == nil)
+	}
 	if err != nil {
 		return s.fail("write records", err)
 	}
@@ -59,6 +56,47 @@ func (s *Store) commit(batches [][]record.Record, copies bool) error {
 	}
 	s.gatherer.note(added)
 	return nil
+}
+
+// append writes records, and what they are the first to name.
+func (s *Store) append(batches [][]record.Record, now time.Time) error {
+	var numbered, whole []*record.Record
+	var numbers []uint64 // of the parts of each that is numbered
+	for _, d := range s.dictionaries {
+		d.begin(now)
+	}
+	for _, batch := range batches {
+		for i := range batch {
+			r, begun := &batch[i], len(numbers)
+			for _, d := range s.dictionaries {
+				if id, some := d.number(r); some {
+					numbers = append(numbers, id)
+				}
+			}
+			if len(numbers)-begun == len(parts) {
+				numbered = append(numbered, r)
+			} else {
+				numbers, whole = numbers[:begun], append(whole, r)
+			}
+		}
+	}
+	r := row{ingested: now}
+	err := s.writer.Append(rowsTable, len(numbered), func(i int, columns []duck.Vector, at int) {
+		r.Record, r.parts = numbered[i], numbers[i*len(parts):][:len(parts)]
+		s.layout.put(&r, columns, at)
+	})
+	if err == nil && len(whole) > 0 {
+		err = s.writer.Append(wholeTable, len(whole), func(i int, columns []duck.Vector, at int) {
+			r.Record = whole[i]
+			s.wholes.put(&r, columns, at)
+		})
+	}
+	for _, d := range s.dictionaries {
+		if err == nil {
+			err = d.append(s.writer, now)
+		}
+	}
+	return err
 }
 
 // moment is when records come in that are stored now: later than all that there are, also when the clock was put back.
@@ -75,7 +113,7 @@ func lastIngested(ctx context.Context, db *sql.DB) (time.Time, error) {
 	_, until, err := inputsAt(ctx, db)
 	var last sql.NullTime
 	if err == nil {
-		err = db.QueryRowContext(ctx, "SELECT max("+ingestedColumn+") FROM "+Table).Scan(&last)
+		err = db.QueryRowContext(ctx, "SELECT max("+ingestedColumn+") FROM "+Arrivals).Scan(&last)
 	}
 	if err != nil {
 		return until, fmt.Errorf("audit store: when the last records came in: %w", err)

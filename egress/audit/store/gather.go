@@ -115,9 +115,9 @@ func (g gathering) chunk(ctx context.Context, conn *sql.Conn) (more bool, err er
 	// The rows' order is that in which they came, so that a chunk's end is found without sorting. If a clock was put back once, it is
 	// another chunk, and no less right.
 	var to sql.NullTime
-	err = conn.QueryRowContext(ctx, fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? LIMIT 1 OFFSET %[3]d", ingestedColumn, Table, gatherChunk), from).Scan(&to)
+	err = conn.QueryRowContext(ctx, fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? LIMIT 1 OFFSET %[3]d", ingestedColumn, Arrivals, gatherChunk), from).Scan(&to)
 	if more = err == nil; !more {
-		err = conn.QueryRowContext(ctx, fmt.Sprintf("SELECT max(%[1]s) FROM %[2]s WHERE %[1]s > ?", ingestedColumn, Table), from).Scan(&to)
+		err = conn.QueryRowContext(ctx, fmt.Sprintf("SELECT max(%[1]s) FROM %[2]s WHERE %[1]s > ?", ingestedColumn, Arrivals), from).Scan(&to)
 	}
 	if err != nil || !to.Valid {
 		return false, err
@@ -129,9 +129,17 @@ func (g gathering) chunk(ctx context.Context, conn *sql.Conn) (more bool, err er
 	return more, err
 }
 
-// fillInputsOf adds the inputs of some records.
+// roughly is the moment of the chunk's end, a parameter, but no more than an hour after the input's last record came in: what is the same in all
+// rows has no bytes, and how long an input is kept need not be known better.
+const roughly = "least(" + ingestedColumn + " + INTERVAL 1 HOUR, ?)"
+
+// fillInputsOf adds the inputs of some records: of a chunk, whose end is the last of args.
 func fillInputsOf(ctx context.Context, conn *sql.Conn, condition string, args ...any) error {
-	return fillInputs(ctx, conn, gathered(condition), args...)
+	rows, err := gathered(ctx, conn, chosen{condition, "true", args})
+	if err != nil {
+		return err
+	}
+	return fillInputs(ctx, conn, "SELECT * REPLACE ("+roughly+" AS "+ingestedColumn+") FROM ("+rows+")", append([]any{args[len(args)-1]}, args...)...)
 }
 
 // fillInputs adds the rows of a SELECT, as many as are told apart.

@@ -89,7 +89,7 @@ func (s *Store) Seal(ctx context.Context, after time.Time) (time.Time, error) {
 // Window bounds the records that came in after from, and not after until, to about n of them: those up to the moment that it returns, and
 // how many they are. Records of one moment are never told apart.
 func Window(ctx context.Context, db *sql.DB, from, until time.Time, n int) (to time.Time, rows int64, err error) {
-	const came = " FROM " + Table + " WHERE " + ingestedColumn + " > ? AND " + ingestedColumn + " <= ?"
+	const came = " FROM " + Arrivals + " WHERE " + ingestedColumn + " > ? AND " + ingestedColumn + " <= ?"
 	from, until = from.UTC(), until.UTC()
 	var nth sql.NullTime
 	// The rows' order is that in which they came in; whatever it is, the moment of one of them is a bound.

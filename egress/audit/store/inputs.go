@@ -24,7 +24,8 @@ const inputsState = "inputs_state"
 // inputsVersion is that of InputsTable and of what is made beside it, SightingsTable and RollupsTable: a folder with another one has them made
 // anew from the records, so that a version that knows less of them may have written meanwhile.
 const (
-	inputsVersion   = 3
+	inputsVersion   = 4
+	beforeKinds     = 3 // the same, but for roll-ups, which are a table
 	beforeSightings = 2 // the same inputs, and nothing beside them
 )
 
@@ -92,21 +93,65 @@ func total(name string) string {
 	return "least(sum(" + name + "), 18446744073709551615)::UBIGINT"
 }
 
-// gathered is a SELECT of the inputs of the records for which a condition holds.
-func gathered(condition string) string {
-	var of, merged []string
+// chosen are records that are added up: by a condition on what rowsTable has, with its parameters, and by one on all columns.
+type chosen struct {
+	came, fits string
+	args       []any // of came
+}
+
+// perRecord are the columns that tell rows apart by what rowsTable has.
+var perRecord = map[string]bool{"day": true, "began": true, "url_path": true}
+
+// addedUp is a SELECT of what records add up to. Those that have all their parts in common are added up first, by the numbers of these; only then are
+// texts compared. Where there are whole records among them, which have no such numbers, texts are compared of all.
+func addedUp(ctx context.Context, db queryer, columns []inputColumn, of chosen) (string, error) {
+	kept, err := hasTable(ctx, db, wholeTable) // what is read of the lake is one relation
+	whole := !kept
+	if err == nil && kept {
+		err = db.QueryRowContext(ctx, "SELECT EXISTS (FROM "+wholeTable+" WHERE "+of.came+")", of.args...).Scan(&whole)
+	}
+	if err != nil {
+		return "", err
+	}
+	var first, then []string
+	for _, c := range columns {
+		switch from := c.from + " AS " + c.name; {
+		case whole:
+			then = append(then, from)
+		case c.merged != "" || perRecord[c.name]:
+			first, then = append(first, from), append(then, c.merge())
+		default:
+			then = append(then, from)
+		}
+	}
+	if whole {
+		return "SELECT " + strings.Join(then, ", ") + " FROM " + Table + " WHERE " + of.came + " AND " + of.fits + " GROUP BY ALL", nil
+	}
+	joined := ""
+	for _, p := range parts {
+		first = append(first, p.id)
+		joined += p.join()
+	}
+	return "SELECT " + strings.Join(then, ", ") + " FROM (SELECT " + strings.Join(first, ", ") + " FROM " + rowsTable + " WHERE " + of.came + " GROUP BY ALL)" + joined +
+		" WHERE " + of.fits + " GROUP BY ALL", nil
+}
+
+// gathered is a SELECT of the inputs of records.
+func gathered(ctx context.Context, db queryer, of chosen) (string, error) {
+	of.fits += " AND " + byWhoSent + " AND class <> '" + string(record.Action) + "'"
+	pods, err := addedUp(ctx, db, inputColumns, of)
+	var merged []string
 	for _, c := range inputColumns {
-		of = append(of, c.from+" AS "+c.name)
-		switch {
-		case c.name == "workload":
+		switch c.name {
+		case "workload":
 			merged = append(merged, "regexp_replace(workload, '"+replica+"', '') AS workload")
-		case c.name == "replicas": // what is left to tell the rows apart is the pod
+		case "replicas": // what is left to tell the rows apart is the pod
 			merged = append(merged, "count(*)::UINTEGER AS replicas")
 		default:
 			merged = append(merged, c.merge())
 		}
 	}
-	return "SELECT " + strings.Join(merged, ", ") + " FROM (SELECT " + strings.Join(of, ", ") + " FROM " + Table + " WHERE " + condition + " AND " + byWhoSent + " AND class <> '" + string(record.Action) + "'" + " GROUP BY ALL) GROUP BY ALL"
+	return "SELECT " + strings.Join(merged, ", ") + " FROM (" + pods + ") GROUP BY ALL", err
 }
 
 // merge is the column in a SELECT of rows that are one input.
@@ -177,26 +222,40 @@ func prepareInputs(ctx context.Context, db *sql.DB) error {
 		"CREATE TABLE " + inputsState + " (version INTEGER, until TIMESTAMPTZ, merged TIMESTAMPTZ)",
 		fmt.Sprintf("INSERT INTO %s VALUES (%d, '-infinity', '-infinity')", inputsState, inputsVersion),
 	}
-	if version == beforeSightings { // the records are not read again
+	if version == beforeSightings || version == beforeKinds { // the records are not read again
 		statements = []string{fmt.Sprintf("UPDATE %s SET version = %d", inputsState, inputsVersion)}
 	}
-	statements = append(statements, "DROP TABLE IF EXISTS "+SightingsTable, "CREATE TABLE "+SightingsTable+" AS "+sightingsFrom(InputsTable),
-		"DROP TABLE IF EXISTS "+RollupsTable, "DROP TABLE IF EXISTS "+rollupsState,
-		createTable(RollupsTable, rollupColumns),
-		"CREATE TABLE "+rollupsState+" (until TIMESTAMPTZ, merged TIMESTAMPTZ)",
-		"INSERT INTO "+rollupsState+" VALUES ('-infinity', '-infinity')")
-	err = transact(ctx, db, func(conn *sql.Conn) error {
-		for _, statement := range statements {
-			if _, err := conn.ExecContext(ctx, statement); err != nil {
-				return err
+	if version != beforeKinds {
+		statements = append(statements, "DROP TABLE IF EXISTS "+SightingsTable, "CREATE TABLE "+SightingsTable+" AS "+sightingsFrom(InputsTable))
+	}
+	rollups, err := emptyRollups(ctx, db)
+	if err == nil {
+		err = transact(ctx, db, func(conn *sql.Conn) error {
+			for _, statement := range append(statements, rollups...) {
+				if _, err := conn.ExecContext(ctx, statement); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("audit store: make the tables of what records add up to: %w", err)
 	}
 	return nil
+}
+
+// emptyRollups are statements that make the tables of roll-ups, with nothing in them, in the place of those of any version.
+func emptyRollups(ctx context.Context, db queryer) ([]string, error) {
+	table, err := hasTable(ctx, db, RollupsTable) // as it was up to beforeKinds
+	drop := "DROP VIEW IF EXISTS "
+	if table {
+		drop = "DROP TABLE "
+	}
+	statements := []string{drop + RollupsTable, "DROP TABLE IF EXISTS " + rollupRows, "DROP TABLE IF EXISTS " + rollupKinds, "DROP TABLE IF EXISTS " + rollupsState}
+	return append(append(statements, createRollups()...),
+		"CREATE TABLE "+rollupsState+" (until TIMESTAMPTZ, merged TIMESTAMPTZ)",
+		"INSERT INTO "+rollupsState+" VALUES ('-infinity', '-infinity')"), err
 }
 
 func createTable(name string, columns []inputColumn) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,11 +32,17 @@ func EachInput(ctx context.Context, db *sql.DB, filter InputsFilter, f func(*inp
 	if err != nil {
 		return err
 	}
-	from, args := gathered(ingestedColumn+" > ?"), []any{until}
+	of := chosen{came: "true", fits: "true"}
+	if version == inputsVersion {
+		of.came, of.args = ingestedColumn+" > ?", []any{until}
+	}
+	args := slices.Clone(of.args)
+	from, err := gathered(ctx, tx, of)
+	if err != nil {
+		return fmt.Errorf("audit inputs: %w", err)
+	}
 	if version == inputsVersion {
 		from = "SELECT * FROM " + InputsTable + " UNION ALL BY NAME " + from
-	} else {
-		from, args = gathered("true"), nil
 	}
 	rows, err := tx.QueryContext(ctx, selectInputs(from, &filter, &args)+byQuestion(), args...)
 	if err != nil {

@@ -5,10 +5,16 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/schema"
+)
+
+// Versions of a folder. Up to the fourth they are the schema's, and a record is a row; in the fifth it is made of parts (parts.go), and from
+// there on a folder's version is one more than its schema's.
+const (
+	inParts       = 5
+	folderVersion = schema.Version + 1
 )
 
 // versionTable has one row for each version that the folder was brought to. Folders of before it are version 1, or older
@@ -33,8 +39,7 @@ type queryer interface {
 
 // versionOf is the version of a database's schema; 0 where there is no table yet, or one of before versions were written down.
 func versionOf(ctx context.Context, db queryer) (int, error) {
-	var there bool
-	err := db.QueryRowContext(ctx, "SELECT count(*) > 0 FROM duckdb_tables() WHERE table_name = '"+versionTable+"'").Scan(&there)
+	there, err := hasTable(ctx, db, versionTable)
 	if err == nil && !there {
 		return 0, nil
 	}
@@ -45,10 +50,15 @@ func versionOf(ctx context.Context, db queryer) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("audit store: read the schema's version: %w", err)
 	}
-	if version > schema.Version {
-		return version, NewerError{version, schema.Version}
+	if version > folderVersion {
+		return version, NewerError{version, folderVersion}
 	}
 	return version, nil
+}
+
+func hasTable(ctx context.Context, db queryer, name string) (there bool, err error) {
+	err = db.QueryRowContext(ctx, "SELECT count(*) > 0 FROM duckdb_tables() WHERE table_name = '"+name+"'").Scan(&there)
+	return there, err
 }
 
 // during is called between the steps of a migration, by tests.
@@ -57,12 +67,16 @@ var during = func(step string) {}
 // migrate brings a database to the schema of this version, in one transaction: whenever it is broken off, the folder is what it was.
 func migrate(ctx context.Context, db *sql.DB, now time.Time) error {
 	from, err := versionOf(ctx, db)
-	if err != nil || from == schema.Version {
+	if err != nil || from == folderVersion {
 		return err
 	}
+	earlier, err := hasTable(ctx, db, Table) // from version inParts on it is a view
+	if err != nil {
+		return fmt.Errorf("audit store: look for records: %w", err)
+	}
 	err = transact(ctx, db, func(conn *sql.Conn) error {
-		for version := from + 1; version <= schema.Version; version++ {
-			for _, statement := range steps(version) {
+		for version := from + 1; version <= folderVersion; version++ {
+			for _, statement := range steps(version, earlier) {
 				if _, err := conn.ExecContext(ctx, statement); err != nil {
 					return err
 				}
@@ -75,37 +89,46 @@ func migrate(ctx context.Context, db *sql.DB, now time.Time) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("audit store: bring the folder from schema %d to %d: %w; nothing was changed", from, schema.Version, err)
+		return fmt.Errorf("audit store: bring the folder from schema %d to %d: %w; nothing was changed", from, folderVersion, err)
 	}
 	return nil
 }
 
-// steps are the statements that make a version of the one before it. None of them reads or writes the records that there are.
-func steps(version int) (out []string) {
+// steps are the statements that make a version of the one before it; earlier says whether there are records of a version of before inParts. None
+// of them reads or writes the records that there are.
+func steps(version int, earlier bool) (out []string) {
 	if version == 1 {
-		out = append(out,
-			"CREATE TABLE IF NOT EXISTS "+Table+" ("+firstColumns()+")",
-			spoolsTable,
-			"CREATE TABLE IF NOT EXISTS "+versionTable+" (version INTEGER, since TIMESTAMPTZ)",
-		)
+		out = append(out, spoolsTable, "CREATE TABLE IF NOT EXISTS "+versionTable+" (version INTEGER, since TIMESTAMPTZ)")
 	}
-	for i := range schema.Columns {
-		if c := &schema.Columns[i]; c.Since == version {
-			out = append(out, "ALTER TABLE "+Table+" ADD COLUMN IF NOT EXISTS "+c.Name+" "+c.Type)
-		}
+	switch {
+	case version < inParts && earlier:
+		out = append(out, addColumns(version, func(string) []string { return []string{Table} })...)
+	case version == inParts && earlier:
+		out = append(out, "ALTER TABLE "+Table+" RENAME TO "+wholeTable)
+	case version == inParts:
+		out = append(out, createWhole())
+	case version > inParts:
+		out = append(out, addColumns(version-1, func(column string) []string { return []string{homeOf(column), wholeTable} })...)
+	}
+	if version == inParts {
+		out = append(out, createParts()...)
+	}
+	if version >= inParts {
+		out = append(out, createViews()...)
 	}
 	return out
 }
 
-// firstColumns are the table's in a new folder.
-func firstColumns() string {
-	var list []string
+// addColumns are statements that add the columns of a version of the schema to the tables that have them.
+func addColumns(version int, tables func(column string) []string) (out []string) {
 	for i := range schema.Columns {
-		if c := &schema.Columns[i]; c.Since == 1 {
-			list = append(list, c.Name+" "+c.Type)
+		if c := &schema.Columns[i]; c.Since == version {
+			for _, table := range tables(c.Name) {
+				out = append(out, "ALTER TABLE "+table+" ADD COLUMN IF NOT EXISTS "+c.Name+" "+c.Type)
+			}
 		}
 	}
-	return strings.Join(append(list, ingestedColumn+" TIMESTAMPTZ"), ", ")
+	return out
 }
 
 // transact runs f between BEGIN and COMMIT on one connection. (sql.Tx does not give the connection that an appender

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/duck"
-	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // FileName is the database's name in its folder.
@@ -58,16 +57,26 @@ const readers = 8
 // that log when it is opened.
 const checkpointAfter = "64MB"
 
+// How a new file is written; one that is there stays as it was made. Blocks are a quarter of DuckDB's usual ones: a column of a group of rows
+// begins a block mostly, and leaves the rest of its last one empty. In yet smaller ones dictionaries of texts have no room. storageVersion has
+// dictionaries whose texts are compressed.
+const (
+	blockSize      = "65536"
+	storageVersion = "v1.5.0"
+)
+
 // settings are those that the database is opened with.
 func (o Options) settings(readOnly bool) url.Values {
 	out := url.Values{
-		"memory_limit":                 {o.MemoryLimit},
-		"threads":                      {strconv.Itoa(o.Threads)},
-		"checkpoint_threshold":         {checkpointAfter},
-		"max_temp_directory_size":      {"4GB"},
-		"autoinstall_known_extensions": {"false"},
-		"autoload_known_extensions":    {"false"},
-		"allow_community_extensions":   {"false"},
+		"memory_limit":                  {o.MemoryLimit},
+		"threads":                       {strconv.Itoa(o.Threads)},
+		"checkpoint_threshold":          {checkpointAfter},
+		"max_temp_directory_size":       {"4GB"},
+		"default_block_size":            {blockSize},
+		"storage_compatibility_version": {storageVersion},
+		"autoinstall_known_extensions":  {"false"},
+		"autoload_known_extensions":     {"false"},
+		"allow_community_extensions":    {"false"},
 	}
 	if readOnly {
 		out.Set("access_mode", "read_only")
@@ -134,7 +143,7 @@ func OpenReadOnly(ctx context.Context, dir string, o Options) (*sql.DB, error) {
 		return nil, err
 	}
 	version, err := versionOf(ctx, db)
-	if err == nil && version == schema.Version {
+	if err == nil && version == folderVersion {
 		return db, nil
 	}
 	if err = errors.Join(err, db.Close()); err != nil {

@@ -10,10 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/duck"
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // ParquetWriter collects records and writes them as one Parquet file with the table's columns. The store itself
@@ -23,7 +23,6 @@ type ParquetWriter struct {
 	scratch string // a folder beside the file, for a database that holds the records meanwhile
 	db      *sql.DB
 	conn    *sql.Conn
-	layout  layout
 	count   int64
 }
 
@@ -47,14 +46,19 @@ func NewParquetWriter(ctx context.Context, file, memory string) (w *ParquetWrite
 	if w.db, err = duck.Open(filepath.Join(w.scratch, FileName), url.Values{"memory_limit": {memory}, "threads": {"2"}}); err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, w.db, time.Now().UTC()); err != nil {
-		return nil, err
-	}
-	if w.layout, err = layoutOf(ctx, w.db); err != nil {
+	if _, err := w.db.ExecContext(ctx, createTable(Table, wholeRecords())); err != nil {
 		return nil, err
 	}
 	w.conn, err = w.db.Conn(ctx)
 	return w, err
+}
+
+// wholeRecords are the columns of a table that has a row for each record, without when it came in.
+func wholeRecords() (out []inputColumn) {
+	for i := range schema.Columns {
+		out = append(out, inputColumn{name: schema.Columns[i].Name, kind: schema.Columns[i].Type})
+	}
+	return out
 }
 
 // Write adds records.
@@ -65,7 +69,10 @@ func (w *ParquetWriter) Write(ctx context.Context, records []record.Record) erro
 	var values []driver.Value
 	err := w.conn.Raw(func(raw any) error {
 		return appendRows(raw, Table, len(records), func(i int) []driver.Value {
-			values = w.layout.row(values, &records[i], time.Time{})
+			values = values[:0]
+			for k := range schema.Columns {
+				values = append(values, schema.Columns[k].Value(&records[i]))
+			}
 			return values
 		})
 	})

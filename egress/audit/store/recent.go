@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,14 +21,19 @@ type RecentFilter struct {
 // EachRecent calls f with inputs of the records that came in lately, those of one question one after the other. Unlike EachInput's their
 // numbers are of these records only. It reads the records themselves, and is for short times.
 func EachRecent(ctx context.Context, db *sql.DB, filter RecentFilter, f func(*inputs.Input) error) error {
-	condition, args := ingestedColumn+" >= ?", []any{filter.Since.UTC()}
+	of := chosen{ingestedColumn + " >= ?", "true", []any{filter.Since.UTC()}}
+	args := slices.Clone(of.args)
 	if n := len(filter.Namespaces); n > 0 {
-		condition += " AND namespace IN (?" + strings.Repeat(", ?", n-1) + ")"
+		of.fits += " AND namespace IN (?" + strings.Repeat(", ?", n-1) + ")"
 		for _, ns := range filter.Namespaces {
 			args = append(args, ns)
 		}
 	}
-	found := selectInputs(gathered(condition), &InputsFilter{}, &args)
+	lately, err := gathered(ctx, db, of)
+	if err != nil {
+		return fmt.Errorf("audit inputs: %w", err)
+	}
+	found := selectInputs(lately, &InputsFilter{}, &args)
 	found = "SELECT * FROM (SELECT * FROM (" + found + ") ORDER BY row_number() OVER (PARTITION BY namespace ORDER BY records DESC), records DESC LIMIT ?)" + byQuestion()
 	rows, err := db.QueryContext(ctx, found, append(args, filter.Most)...)
 	if err != nil {

@@ -20,10 +20,10 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 // prune is Prune on the writer's goroutine. The file does not shrink; DuckDB uses the blocks again.
 func (s *Store) prune(ctx context.Context, before time.Time) (int64, error) {
 	ahead := s.options.Now().UTC().Add(24 * time.Hour) // nothing can have come in after it
-	old := Table + " WHERE time < ? AND (" + ingestedColumn + " < ? OR " + ingestedColumn + " > ?)"
+	old := " WHERE time < ? AND (" + ingestedColumn + " < ? OR " + ingestedColumn + " > ?)"
 	args := []any{before.UTC(), before.UTC(), ahead}
 	if mark, some := s.held.mark(); some {
-		if err := s.held.count(ctx, s.db, old, args, before); err != nil {
+		if err := s.held.count(ctx, s.db, Arrivals+old, args, before); err != nil {
 			return 0, s.fail("count old records", err)
 		}
 		old += " AND (" + ingestedColumn + " <= ? OR " + ingestedColumn + " < ?)"
@@ -32,11 +32,8 @@ func (s *Store) prune(ctx context.Context, before time.Time) (int64, error) {
 	var deleted int64
 	err := s.gatherer.alone(func() error {
 		return transact(ctx, s.db, func(conn *sql.Conn) error {
-			result, err := conn.ExecContext(ctx, "DELETE FROM "+old, args...)
-			if err != nil {
-				return err
-			}
-			if deleted, err = result.RowsAffected(); err != nil || deleted == 0 {
+			var err error
+			if deleted, err = deleteRecords(ctx, conn, old, args); err != nil || deleted == 0 {
 				return err
 			}
 			return remakeRollups(ctx, conn, before)
@@ -46,6 +43,22 @@ func (s *Store) prune(ctx context.Context, before time.Time) (int64, error) {
 		return 0, s.fail("delete old records", err)
 	}
 	return deleted, nil
+}
+
+// deleteRecords deletes those for which a condition holds, and what only they named.
+func deleteRecords(ctx context.Context, conn *sql.Conn, where string, args []any) (deleted int64, err error) {
+	for _, table := range []string{rowsTable, wholeTable} {
+		result, err := conn.ExecContext(ctx, "DELETE FROM "+table+where, args...) //nolint:gosec // G202: tables and conditions are ours, and what is chosen by is in args
+		if err != nil {
+			return 0, err
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return 0, err
+		}
+		deleted += n
+	}
+	return deleted, forgetParts(ctx, conn)
 }
 
 // maintain does what is due once an hour, and at the start: retention, and a short table of spools.

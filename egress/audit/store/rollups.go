@@ -10,10 +10,17 @@ import (
 	"time"
 )
 
-// RollupsTable has what the records of each Period add up to: who sent how much where, and what became of it, by which rule. It has the records
+// RollupsTable is a view of what the records of each Period add up to: who sent how much where, and what became of it, by which rule. It has the records
 // that came in up to a moment, which rollupsState knows (gather.go); a reader adds the others (query.Filter.Sums). Its rows are nothing but what
 // the records say: they go with them (retention.go), and are made anew from them where they are missing.
 const RollupsTable = "rollups"
+
+// RollupsTable is made of rollupRows, which has the times and numbers, and of rollupKinds, which has what they are of, once for all times, under
+// the number (id) by which a row names it (kind). Versions of before had it all in one table.
+const (
+	rollupRows  = "rollup_rows"
+	rollupKinds = "rollup_kinds"
+)
 
 // Period is that of a row. It divides hours and days as UTC has them.
 const Period = 15 * time.Minute
@@ -33,10 +40,15 @@ var rolled = []string{
 // Rolled says whether RollupsTable tells records apart by a column.
 func Rolled(column string) bool { return slices.Contains(rolled, column) }
 
-// rollupColumns are the table's.
-var rollupColumns = func() []inputColumn {
+// rollupColumns are the view's: those of rollupRows, where the number of a kind stands in the place of those of rollupKinds.
+var rollupColumns = slices.Concat(rollupTimes, kindColumns, rollupNumbers)
+
+var rollupTimes = func() []inputColumn {
 	micros := Period.Microseconds()
-	out := []inputColumn{{"began", "TIMESTAMPTZ", fmt.Sprintf("to_timestamp((epoch_us(time) // %d * %d)::DOUBLE)", micros, micros/1_000_000), ""}}
+	return []inputColumn{{"began", "TIMESTAMPTZ", fmt.Sprintf("to_timestamp((epoch_us(time) // %d * %d)::DOUBLE)", micros, micros/1_000_000), ""}}
+}()
+
+var kindColumns = func() (out []inputColumn) {
 	for _, name := range rolled {
 		kind := "VARCHAR"
 		if name == "port" {
@@ -44,32 +56,45 @@ var rollupColumns = func() []inputColumn {
 		}
 		out = append(out, inputColumn{name, kind, name, ""})
 	}
-	return append(out,
-		inputColumn{"workload", "VARCHAR", NamedByPod, ""},
-		inputColumn{"records", "UBIGINT", "count(*)", total("records")},
-		inputColumn{"lost", "UBIGINT", total("lost"), total("lost")},
-		inputColumn{"bytes_sent", "UBIGINT", total("bytes_sent"), total("bytes_sent")},
-		inputColumn{"bytes_received", "UBIGINT", total("bytes_received"), total("bytes_received")},
-		inputColumn{"first", "TIMESTAMPTZ", "min(time)", "min(first)"},
-		inputColumn{"last", "TIMESTAMPTZ", "max(time)", "max(last)"},
-		inputColumn{ingestedColumn, "TIMESTAMPTZ", "max(" + ingestedColumn + ")", "max(" + ingestedColumn + ")"},
-	)
+	return append(out, inputColumn{"workload", "VARCHAR", NamedByPod, ""})
 }()
+
+var rollupNumbers = []inputColumn{
+	{"records", "UBIGINT", "count(*)", total("records")},
+	{"lost", "UBIGINT", total("lost"), total("lost")},
+	{"bytes_sent", "UBIGINT", total("bytes_sent"), total("bytes_sent")},
+	{"bytes_received", "UBIGINT", total("bytes_received"), total("bytes_received")},
+	{"first", "TIMESTAMPTZ", "min(time)", "min(first)"},
+	{"last", "TIMESTAMPTZ", "max(time)", "max(last)"},
+	{ingestedColumn, "TIMESTAMPTZ", "max(" + ingestedColumn + ")", "max(" + ingestedColumn + ")"},
+}
+
+// rollupRowColumns are those of rollupRows.
+var rollupRowColumns = slices.Concat(rollupTimes, []inputColumn{{name: "kind", kind: "UBIGINT"}}, rollupNumbers)
+
+// names lists columns.
+func names(columns []inputColumn) string {
+	var list []string
+	for _, c := range columns {
+		list = append(list, c.name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// createRollups are statements that make the tables, with nothing in them, and the view.
+func createRollups() []string {
+	return []string{
+		createTable(rollupKinds, append([]inputColumn{{name: "id", kind: "UBIGINT"}}, kindColumns...)),
+		createTable(rollupRows, rollupRowColumns),
+		"CREATE VIEW " + RollupsTable + " AS SELECT " + names(rollupColumns) + " FROM " + rollupRows + " JOIN " + rollupKinds + " ON id = kind",
+	}
+}
 
 // NamedByPod is a record's pod where nothing else names the workload, and nothing where an account does.
 const NamedByPod = "CASE WHEN coalesce(service_account, '') = '' THEN workload END"
 
-// rolledUp is a SELECT of what the records add up to for which a condition holds.
-func rolledUp(condition string) string {
-	var list []string
-	for _, c := range rollupColumns {
-		list = append(list, c.from+" AS "+c.name)
-	}
-	return "SELECT " + strings.Join(list, ", ") + " FROM " + Table + " WHERE " + condition + " GROUP BY ALL"
-}
-
-// byPlace is the order in which rows are written: neighbours have much in common, and those of one time are together.
-const byPlace = " ORDER BY began, namespace, service_account, host, verdict"
+// byPlace is the order in which rows are written: those of one time are together, and of those, those of a workload.
+const byPlace = " ORDER BY began, kind"
 
 // RolledUntil is the moment up to which RollupsTable has what came in; some is false where there is no such table, as in a folder that
 // nobody wrote since there is.
@@ -90,14 +115,35 @@ func RolledUntil(ctx context.Context, db queryer) (until time.Time, some bool, e
 
 // fillRollups adds what some records add up to.
 func fillRollups(ctx context.Context, conn *sql.Conn, condition string, args ...any) error {
-	_, err := conn.ExecContext(ctx, "INSERT INTO "+RollupsTable+" "+rolledUp(condition)+byPlace, args...) //nolint:gosec // G202: conditions are ours, and what is chosen by is in args
-	return err
+	rows, err := addedUp(ctx, conn, rollupColumns, chosen{condition, "true", args})
+	if err != nil {
+		return err
+	}
+	if _, err := conn.ExecContext(ctx, "CREATE TEMP TABLE added AS "+rows, args...); err != nil {
+		return err
+	}
+	var same []string
+	for _, c := range kindColumns {
+		same = append(same, "added."+c.name+" IS NOT DISTINCT FROM "+rollupKinds+"."+c.name)
+	}
+	of := names(kindColumns)
+	for _, statement := range []string{
+		"INSERT INTO " + rollupKinds + " SELECT (SELECT coalesce(max(id), 0) FROM " + rollupKinds + ") + row_number() OVER (ORDER BY namespace, service_account, host, verdict), " + of +
+			" FROM (SELECT " + of + " FROM added EXCEPT SELECT " + of + " FROM " + rollupKinds + ")",
+		"INSERT INTO " + rollupRows + " SELECT " + names(rollupTimes) + ", id AS kind, " + names(rollupNumbers) + " FROM added JOIN " + rollupKinds + " ON " + strings.Join(same, " AND ") + byPlace,
+		"DROP TABLE added",
+	} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tidyRollups merges the rows of times that got some, a day in a transaction.
 func (s *Store) tidyRollups(ctx context.Context) error {
 	const day = "epoch_us(began) // 86400000000"
-	rows, err := s.db.QueryContext(ctx, "SELECT DISTINCT "+day+" FROM "+RollupsTable+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+rollupsState+")")
+	rows, err := s.db.QueryContext(ctx, "SELECT DISTINCT "+day+" FROM "+rollupRows+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+rollupsState+")")
 	if err != nil {
 		return s.fail("merge roll-ups", err)
 	}
@@ -121,7 +167,15 @@ func (s *Store) tidyRollups(ctx context.Context) error {
 			return s.fail("merge roll-ups", err)
 		}
 	}
-	if _, err := s.db.ExecContext(ctx, "UPDATE "+rollupsState+" SET merged = until"); err != nil {
+	if err := s.gatherer.alone(func() error {
+		return transact(ctx, s.db, func(conn *sql.Conn) error {
+			if _, err := conn.ExecContext(ctx, "DELETE FROM "+rollupKinds+" WHERE id NOT IN (SELECT kind FROM "+rollupRows+")"); err != nil {
+				return err
+			}
+			_, err := conn.ExecContext(ctx, "UPDATE "+rollupsState+" SET merged = until")
+			return err
+		})
+	}); err != nil {
 		return s.fail("merge roll-ups", err)
 	}
 	return nil
@@ -129,14 +183,14 @@ func (s *Store) tidyRollups(ctx context.Context) error {
 
 // mergeRollups merges the rows of the periods of a day that got some since they were merged.
 func mergeRollups(ctx context.Context, conn *sql.Conn, day time.Time) error {
-	const of = "began >= ? AND began < ? AND began IN (SELECT DISTINCT began FROM " + RollupsTable + " WHERE began >= ? AND began < ? AND " + ingestedColumn + " > (SELECT merged FROM " + rollupsState + "))"
+	const of = "began >= ? AND began < ? AND began IN (SELECT DISTINCT began FROM " + rollupRows + " WHERE began >= ? AND began < ? AND " + ingestedColumn + " > (SELECT merged FROM " + rollupsState + "))"
 	until := day.Add(24 * time.Hour)
-	for _, statement := range []string{"CREATE TEMP TABLE several AS SELECT * FROM " + RollupsTable + " WHERE " + of, "DELETE FROM " + RollupsTable + " WHERE " + of} {
+	for _, statement := range []string{"CREATE TEMP TABLE several AS SELECT * FROM " + rollupRows + " WHERE " + of, "DELETE FROM " + rollupRows + " WHERE " + of} {
 		if _, err := conn.ExecContext(ctx, statement, day, until, day, until); err != nil {
 			return err
 		}
 	}
-	for _, statement := range []string{"INSERT INTO " + RollupsTable + " " + mergedFrom("several", rollupColumns) + byPlace, "DROP TABLE several"} {
+	for _, statement := range []string{"INSERT INTO " + rollupRows + " " + mergedFrom("several", rollupRowColumns) + byPlace, "DROP TABLE several"} {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
 		}
@@ -147,7 +201,7 @@ func mergeRollups(ctx context.Context, conn *sql.Conn, day time.Time) error {
 // remakeRollups makes the rows of times up to a moment anew, from the records that are left of those that they had.
 func remakeRollups(ctx context.Context, conn *sql.Conn, before time.Time) error {
 	until := before.UTC().Truncate(Period).Add(Period)
-	if _, err := conn.ExecContext(ctx, "DELETE FROM "+RollupsTable+" WHERE began < ?", until); err != nil {
+	if _, err := conn.ExecContext(ctx, "DELETE FROM "+rollupRows+" WHERE began < ?", until); err != nil {
 		return err
 	}
 	return fillRollups(ctx, conn, "time < ? AND "+ingestedColumn+" <= (SELECT max(until) FROM "+rollupsState+")", until)

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"fmt"
 	"strings"
 	"time"
@@ -13,10 +12,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
-// Table is the name of the table of records. Its columns are schema.Columns, and ingestedColumn.
-const Table = "records"
-
-// The table has one column more: when the record came in.
+// ingestedColumn is what Table has beside a record's columns: when it came in.
 const ingestedColumn = "ingested"
 
 // Columns lists the columns of a record for a SELECT whose rows ScanRecord reads.
@@ -40,60 +36,90 @@ func ScanRecord(rows *sql.Rows) (r record.Record, err error) {
 	return r, nil
 }
 
-// layout is the order of a table's columns: those of older versions come first, each with those that it was given later.
-type layout []*schema.Column // nil is ingestedColumn
+// row is what is put into a row of rowsTable, of a part's table, or of wholeTable.
+type row struct {
+	*record.Record
+	ingested time.Time
+	id       uint64   // of the part, in its table
+	parts    []uint64 // in rowsTable
+}
 
-// layoutOf reads the order that a database's table has.
+// place puts one value of a row.
+type place func(r *row, to *duck.Vector, at int)
+
+// layout is the order of a table's columns.
+type layout []place
+
+// put puts a row's values into the columns.
+func (l layout) put(r *row, columns []duck.Vector, at int) {
+	for i, put := range l {
+		put(r, &columns[i], at)
+	}
+}
+
+// layoutOf reads the order of a table's columns: those that a later version added stand behind the others.
 func layoutOf(ctx context.Context, db interface {
 	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
-}) (layout, error) {
-	rows, err := db.QueryContext(ctx, "SELECT * FROM "+Table+" LIMIT 0")
+}, table string) (layout, error) {
+	rows, err := db.QueryContext(ctx, "SELECT * FROM "+table+" LIMIT 0")
 	if err != nil {
-		return nil, fmt.Errorf("audit store: read the table's columns: %w", err)
+		return nil, fmt.Errorf("audit store: read the columns of the table %s: %w", table, err)
 	}
 	defer rows.Close()
 	names, err := rows.Columns()
 	if err != nil {
-		return nil, fmt.Errorf("audit store: read the table's columns: %w", err)
+		return nil, fmt.Errorf("audit store: read the columns of the table %s: %w", table, err)
 	}
-	byName := map[string]*schema.Column{}
-	for i := range schema.Columns {
-		byName[schema.Columns[i].Name] = &schema.Columns[i]
-	}
+	missing := columnsOf(table)
 	var out layout
 	for _, name := range names {
-		c, known := byName[name]
-		if !known && name != ingestedColumn {
-			return nil, fmt.Errorf("audit store: the table %s has a column %q that this version of sallyport does not know: remove it, or use another folder", Table, name)
+		put, known := missing[name]
+		if !known {
+			return nil, fmt.Errorf("audit store: the table %s has a column %q that this version of sallyport does not know: remove it, or use another folder", table, name)
 		}
-		out = append(out, c)
+		delete(missing, name)
+		out = append(out, put)
 	}
-	if len(out) != len(schema.Columns)+1 {
-		return nil, fmt.Errorf("audit store: the table %s has %d columns instead of %d: somebody changed it; use another folder", Table, len(out), len(schema.Columns)+1)
+	for name := range missing {
+		return nil, fmt.Errorf("audit store: the table %s has no column %q: somebody changed it; use another folder", table, name)
 	}
 	return out, rows.Err()
 }
 
-// row gives a record's values in that order.
-func (l layout) row(dst []driver.Value, r *record.Record, ingested time.Time) []driver.Value {
-	dst = dst[:0]
-	for _, c := range l {
-		if c == nil {
-			dst = append(dst, ingested)
-		} else {
-			dst = append(dst, c.Value(r))
+// columnsOf are the columns of a table of records, or of a part's, by their names.
+func columnsOf(table string) map[string]place {
+	out := map[string]place{}
+	for i := range schema.Columns {
+		if c := &schema.Columns[i]; table == wholeTable || c.Name != "source" && homeOf(c.Name) == table {
+			out[c.Name] = func(r *row, to *duck.Vector, at int) { c.Put(r.Record, to, at) }
 		}
 	}
-	return dst
-}
-
-// put puts a record's values into the table's columns.
-func (l layout) put(r *record.Record, ingested time.Time, columns []duck.Vector, at int) {
-	for i, c := range l {
-		if c == nil {
-			columns[i].Time(at, ingested)
-		} else {
-			c.Put(r, &columns[i], at)
+	came := func(r *row, to *duck.Vector, at int) { to.Time(at, r.ingested) }
+	if homeOf("source") == table {
+		out[sourceAddress] = func(r *row, to *duck.Vector, at int) {
+			address, _, _ := splitSource(r.Source)
+			to.Text(at, address, schema.Storable)
 		}
 	}
+	if table == wholeTable {
+		out[ingestedColumn] = came
+		return out
+	}
+	if table != rowsTable {
+		out["id"] = func(r *row, to *duck.Vector, at int) { to.Number64(at, r.id) }
+		out["since"] = came
+		return out
+	}
+	out[ingestedColumn] = came
+	out[sourcePort] = func(r *row, to *duck.Vector, at int) {
+		if _, port, some := splitSource(r.Source); some {
+			to.Number32(at, port)
+		} else {
+			to.Null(at)
+		}
+	}
+	for i, p := range parts {
+		out[p.id] = func(r *row, to *duck.Vector, at int) { to.Number64(at, r.parts[i]) }
+	}
+	return out
 }

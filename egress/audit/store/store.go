@@ -23,8 +23,11 @@ type Store struct {
 	writer  *duck.Writer // of the writer's goroutine
 	options Options
 	log     *slog.Logger
-	layout  layout
-	seen    *seen // of the writer's goroutine
+	layout  layout // of rowsTable
+	wholes  layout // of wholeTable
+	seen    *seen  // of the writer's goroutine
+	// dictionaries are those of parts, in their order; of the writer's goroutine.
+	dictionaries []*dictionary
 
 	requests chan request
 	closing  chan struct{} // closed by Close: nothing new is taken
@@ -59,7 +62,15 @@ func start(ctx context.Context, file string, db *sql.DB, o Options) (*Store, err
 	if err := migrate(ctx, db, o.Now().UTC()); err != nil {
 		return nil, err
 	}
-	columns, err := layoutOf(ctx, db)
+	columns, err := layoutOf(ctx, db, rowsTable)
+	if err != nil {
+		return nil, err
+	}
+	wholes, err := layoutOf(ctx, db, wholeTable)
+	if err != nil {
+		return nil, err
+	}
+	dictionaries, err := loadDictionaries(ctx, db)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +93,7 @@ func start(ctx context.Context, file string, db *sql.DB, o Options) (*Store, err
 		return nil, fmt.Errorf("audit store: %w", err)
 	}
 	s := &Store{
-		db: db, writer: writer, options: o, log: o.Logger, layout: columns, seen: known, lastIn: last, held: newHeld(o.Held),
+		db: db, writer: writer, options: o, log: o.Logger, layout: columns, wholes: wholes, dictionaries: dictionaries, seen: known, lastIn: last, held: newHeld(o.Held),
 		requests: make(chan request, 64), closing: make(chan struct{}), done: make(chan struct{}),
 		failed: make(chan struct{}), gatherer: gatherer{enough: make(chan struct{}, 1), done: make(chan struct{})},
 	}
