@@ -153,6 +153,7 @@ func TestGatewayAPI(t *testing.T) {
 		{"TLS passes", in.passesTLSAnyhow},
 		{"bytes", in.bytesAnyhow},
 		{"a grant", in.granted},
+		{"sessions", in.sessionsKept},
 		{"explain", in.explainGatewayAPI},
 		{"datagrams", in.datagrams},
 	})

@@ -75,8 +75,8 @@ func Unsupported(spec any) (field, why string) {
 }
 
 func unsupportedRule(r *gatewayv1.HTTPRouteRule) (field, why string) {
-	if r.SessionPersistence != nil {
-		return "sessionPersistence", "sessions are not kept"
+	if field, why := unsupportedSession(r); why != "" {
+		return strings.TrimSuffix("sessionPersistence."+field, "."), why
 	}
 	types := map[gatewayv1.HTTPRouteFilterType]bool{}
 	for i := range r.Filters {

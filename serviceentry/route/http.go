@@ -42,6 +42,8 @@ type HTTPDestination struct {
 	Destination
 	Weight  uint32  // its part of the sum; at least 1
 	Headers Headers `json:",omitzero"`
+	// Session keeps clients with the endpoint that answered them; nil: each request goes anywhere.
+	Session *Session `json:",omitempty"`
 }
 
 // Destination names a host of the registry: https://istio.io/latest/docs/reference/config/networking/virtual-service/#Destination

@@ -80,6 +80,7 @@ func ingressFilters() []*hcmv3.HttpFilter {
 		httpFilter(FilterFault, &faultv3.HTTPFault{}),
 		translatesAsked(),
 		upgradesAlone(),
+		sessions(),
 		router(),
 	)
 }

@@ -142,7 +142,8 @@ spec:
 		{"", "namespace: shop}]\n  rules", "namespace: shop, port: 80}]\n  rules", "Accepted=True/Accepted ResolvedRefs=True/ResolvedRefs"},
 		{"", "namespace: shop}]\n  rules", "namespace: shop, port: 81}]\n  rules", "Accepted=False/NoMatchingParent ResolvedRefs=True/ResolvedRefs"},
 		{"", "kind: HTTPRoute", "kind: TCPRoute", "Accepted=False/UnsupportedProtocol ResolvedRefs=True/ResolvedRefs"},
-		{"", "rules: [{", "rules: [{sessionPersistence: {}, ", "Accepted=False/UnsupportedValue ResolvedRefs=True/ResolvedRefs"},
+		{"", "rules: [{", "rules: [{sessionPersistence: {}, ", "Accepted=True/Accepted ResolvedRefs=True/ResolvedRefs"},
+		{"", "rules: [{", "rules: [{sessionPersistence: {type: Cookie, absoluteTimeout: 1h}, ", "Accepted=False/UnsupportedValue ResolvedRefs=True/ResolvedRefs"},
 		{"", "port: 80}]}", "port: 82}]}", "Accepted=True/Accepted ResolvedRefs=False/BackendNotFound"},
 	} {
 		route := strings.Replace(text, c.from, c.to, 1)

@@ -1,6 +1,7 @@
 package httproute
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	hostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
 	prioritiesv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/priority/previous_priorities/v3"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -56,6 +58,21 @@ func cors(r *routev3.Route, c *route.CORS) {
 		config.AllowCredentials = wrapperspb.Bool(*c.Credentials)
 	}
 	envoy.Configured(r, envoy.FilterCORS, envoy.Packed(config))
+}
+
+// withSession is what the way to a destination needs, by filter, with what keeps its clients' sessions.
+func withSession(e End, s *route.Session) map[string]*anypb.Any {
+	if s == nil {
+		return e.Filters
+	}
+	out := maps.Clone(e.Filters)
+	if out == nil {
+		out = map[string]*anypb.Any{}
+	}
+	if out[envoy.FilterSession] = envoy.HeaderSession(s.Header); s.Cookie != "" {
+		out[envoy.FilterSession] = envoy.CookieSession(s.Cookie, s.Path, s.Lifetime, e.Secure)
+	}
+	return out
 }
 
 // conditions are what is retried, as Envoy spells it.
