@@ -154,6 +154,7 @@ func TestGatewayAPI(t *testing.T) {
 		{"bytes", in.bytesAnyhow},
 		{"a grant", in.granted},
 		{"sessions", in.sessionsKept},
+		{"authorizers", in.askedByRoute},
 		{"explain", in.explainGatewayAPI},
 		{"datagrams", in.datagrams},
 	})

@@ -252,6 +252,8 @@ func (p gatewayParser) filter(h *HTTP, f *gatewayv1.HTTPRouteFilter, m *HTTPMatc
 		}
 	case gatewayv1.HTTPRouteFilterCORS:
 		h.CORS = gatewayCORS(f.CORS)
+	case gatewayv1.HTTPRouteFilterExternalAuth:
+		h.Asks = p.asks(f.ExternalAuth)
 	}
 }
 

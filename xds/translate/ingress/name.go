@@ -109,6 +109,10 @@ func rows(row *resolve.IngressRow, r *resolve.Route) []*routev3.Route {
 		if row.Alone {
 			httproute.FailShares(out.GetRoute(), r.To)
 		}
+		if r.Asks != nil {
+			e := end(r.Asks)
+			httproute.Ask(out, r.HTTP.Asks, e.Cluster)
+		}
 		return []*routev3.Route{envoy.WithRevision(out, r.Revision)}
 	default:
 		return httproute.Shares(r, func(t *resolve.To) *routev3.Route { return answer(t, r).Row(envoy.AsksAbout("")) })

@@ -166,7 +166,7 @@ func (r *stream) verify(m *jwtv3.JwtAuthentication) {
 
 // ask notes that an authorizer is asked, if the filter of access before says so. What it answers nobody knows here: it is taken for yes.
 func (r *stream) ask(m *extauthzv3.ExtAuthz) {
-	if r.metadataHolds(m.FilterEnabledMetadata) {
+	if m.FilterEnabledMetadata == nil || r.metadataHolds(m.FilterEnabledMetadata) {
 		r.step("asks the authorizer %s", m.StatPrefix)
 		r.out.Asked = append(r.out.Asked, m.StatPrefix)
 	}
