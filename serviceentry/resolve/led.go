@@ -170,6 +170,9 @@ func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.
 			r.Does = Answer
 		}
 		r.closeIfAll()
+		if h.Held() && r.Does == Close {
+			continue // a session with what is gone begins anew, by the rule's route, which follows
+		}
 		if h.Asks != nil {
 			r.ask(to(h.Asks.Destination).writtenBy(by.Key, r))
 		}

@@ -134,6 +134,9 @@ func (p gatewayParser) keep(h *HTTP, rule *gatewayv1.HTTPRouteRule, i int, m *HT
 	return before
 }
 
+// Held says whether the route is for those alone who carry a session, with the one backend that they are with. The rule's own route follows it.
+func (h *HTTP) Held() bool { return len(h.Matches) > 0 && h.Matches[0].Carries != "" }
+
 // backendHash tells a backend from others of its rule.
 func backendHash(d Destination) string {
 	h := fnv.New32a()

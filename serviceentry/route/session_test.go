@@ -139,6 +139,9 @@ func TestSessionOfSeveralBackends(t *testing.T) {
 			t.Errorf("%q goes by %d, want %d", x.cookies, i, x.to)
 		}
 	}
+	if _, asked := parseRules(t, "- {filters: [{type: ExternalAuth, externalAuth: {protocol: GRPC, backendRef: {name: authz, port: 9000}}}], backendRefs: [{name: a, port: 80}, {name: b, port: 80}], sessionPersistence: {}}"); slices.ContainsFunc(asked, func(h HTTP) bool { return h.Asks == nil }) {
+		t.Errorf("by a cookie nobody is asked: %+v", asked)
+	}
 	if _, all := parseRules(t, "- {backendRefs: [{name: a, port: 80, weight: 0}, {name: b, port: 80, weight: 0}], sessionPersistence: {}}"); len(all) != 3 || all[2].DirectResponse == nil || all[0].DirectResponse != nil {
 		t.Errorf("backends without weight: %+v", all)
 	}
