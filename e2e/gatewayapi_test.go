@@ -153,6 +153,8 @@ func TestGatewayAPI(t *testing.T) {
 		{"TLS passes", in.passesTLSAnyhow},
 		{"bytes", in.bytesAnyhow},
 		{"a grant", in.granted},
+		{"sessions", in.sessionsKept},
+		{"authorizers", in.askedByRoute},
 		{"explain", in.explainGatewayAPI},
 		{"datagrams", in.datagrams},
 	})

@@ -154,6 +154,7 @@ func TestAskACluster(t *testing.T) {
 	t.Run("verify", a.verify)
 	t.Run("errors", a.refusals)
 	t.Run("viewer", a.viewers)
+	t.Run("gateways", a.explainGateways)
 }
 
 // viewers: the chart's roles for people have what the commands take.

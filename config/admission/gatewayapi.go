@@ -46,6 +46,12 @@ func (r *report) gatewayAPI() {
 			r.warn("spec.hostnames", route.Hostnames[0], "what a Service is asked for by is the Service's own, so hostnames count at Gateways only", "remove them")
 		}
 	}
+	for i, p := range route.Parents {
+		if _, service := route.ServiceOf(p); service && gatewayapi.HasAsked(&o) {
+			field, why, _ := strings.Cut(gatewayapi.AsksElsewhere, ": ")
+			r.warn("spec."+field, nil, why+fmt.Sprintf("; the route is not accepted for spec.parentRefs[%d]", i), "give Gateways a route of their own")
+		}
+	}
 	if p := route.Unsupported(); p.Is() {
 		field, why, _ := strings.Cut(p.Message, ": ")
 		r.warn("spec."+field, nil, why+"; the whole route is not accepted", "remove it")

@@ -114,7 +114,7 @@ func (r Route) Attach(w World) (out []Attachment) {
 	for _, p := range r.Parents {
 		if svc, of := r.ServiceOf(p); of {
 			a := Attachment{Parent: p, Service: svc, Port: uint32(or(p.Port, 0))}
-			if a.Problem = unsupported; !a.Is() {
+			if a.Problem = r.asksAt(a, unsupported); !a.Is() {
 				a.Problem = r.unlike(w, svc, p)
 			}
 			out = append(out, a)
@@ -129,7 +129,7 @@ func (r Route) Attach(w World) (out []Attachment) {
 			a.Egress = true
 			a.Stands, _ = EgressService(spec)
 		}
-		if a.Problem = unsupported; !a.Is() {
+		if a.Problem = r.asksAt(a, unsupported); !a.Is() {
 			listeners := Listeners(w, g)
 			a.attach(w, r, listeners)
 			if a.Egress {
@@ -140,6 +140,17 @@ func (r Route) Attach(w World) (out []Attachment) {
 	}
 	return out
 }
+
+// asksAt is what is not done of a route at a parent: beside what nobody does, requests of pods have no authorizer asked by a route.
+func (r Route) asksAt(a Attachment, unsupported Problem) Problem {
+	if !unsupported.Is() && a.Way() != Into && route.HasAsked(r.Object.Spec) {
+		return Problem{string(gatewayv1.RouteReasonUnsupportedValue), AsksElsewhere}
+	}
+	return unsupported
+}
+
+// AsksElsewhere is why a route that has an authorizer asked does not count for what pods ask for.
+const AsksElsewhere = "rules: filters of type ExternalAuth count at Gateways for what comes in: for Services, write an AuthorizationPolicy with action CUSTOM"
 
 // find gives the Gateway that the parent is, or that its ListenerSet is for; nil where it is not ours.
 func (a *Attachment) find(w World, r Route) (g *config.Object) {
@@ -295,3 +306,6 @@ func (r Route) Unsupported() Problem {
 		return Problem{string(gatewayv1.RouteReasonUnsupportedValue), field + ": " + why}
 	}
 }
+
+// HasAsked says whether a route has an authorizer asked.
+func HasAsked(o *config.Object) bool { return route.HasAsked(o.Spec) }

@@ -208,6 +208,9 @@ func (a entering) follow(v Verdict, row *resolve.IngressRow, r *resolve.Route, s
 	if fault, refuses := aborted(nil, r); refuses {
 		return v.answer(r.HTTP.Abort.Status, fault.DecidedBy, fault.Reason)
 	}
+	if r.Asks != nil {
+		v.Reason += fmt.Sprintf("; %s is asked first whether it may, as %s wants, which is taken for yes", r.Asks.Service.Host, ruleOf(r))
+	}
 	which := most(r.To)
 	to := &r.To[which]
 	if to.Closed != nil {

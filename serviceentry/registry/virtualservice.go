@@ -127,6 +127,9 @@ func (v *VirtualService) destinations() map[string]bool {
 		for _, m := range h.Mirrors {
 			out[m.Host] = true
 		}
+		if h.Asks != nil {
+			out[h.Asks.Host] = true
+		}
 	}
 	for _, list := range [...][]route.L4{v.TLS, v.TCP} {
 		for _, t := range list {

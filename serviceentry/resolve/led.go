@@ -170,6 +170,12 @@ func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.
 			r.Does = Answer
 		}
 		r.closeIfAll()
+		if h.Held() && r.Does == Close {
+			continue // a session with what is gone begins anew, by the rule's route, which follows
+		}
+		if h.Asks != nil {
+			r.ask(to(h.Asks.Destination).writtenBy(by.Key, r))
+		}
 		for j := range h.Matches {
 			r.Match = &h.Matches[j]
 			out = append(out, r)
@@ -201,6 +207,16 @@ func userConnections(list []route.L4, by *registry.VirtualService, asked Asked, 
 		out = append(out, Route{For: Connections, Asked: asked, Does: Unrouted, By: by.Key, Revision: by.Revision})
 	}
 	return out
+}
+
+// ask has somebody asked first; where nobody can be, the route is closed.
+func (r *Route) ask(t To) {
+	if t.Closed == nil && r.HTTP.Asks.GRPC && t.Port.Protocol != registry.HTTP2 {
+		t = t.close(*r, r.HTTP.Asks.Destination, "is asked by gRPC at a port that is not named so", "name the port grpc, or set appProtocol: kubernetes.io/h2c")
+	}
+	if r.Asks = &t; t.Closed != nil {
+		r.Does, r.Closed = Close, t.Closed
+	}
 }
 
 // closeIfAll makes a route whose destinations are all closed say so.

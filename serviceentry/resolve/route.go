@@ -22,6 +22,7 @@ type Route struct {
 	L4    *route.L4Match
 	// To is where what takes a user's route goes, each destination by its weight; Mirrors get copies.
 	To, Mirrors []To
+	Asks        *To // who is asked first whether a request may pass
 	// Audience are the namespaces that may take it, at an exit; nil is everybody.
 	Audience []string
 

@@ -92,7 +92,7 @@ func (p gatewayParser) http(spec *gatewayv1.HTTPRouteSpec) (out []HTTP) {
 			}
 			h := p.rule(rule, &m)
 			h.Field, h.Matches = fmt.Sprintf("rules[%d].matches[%d]", i, j), []HTTPMatch{m}
-			out = append(out, h)
+			out = append(append(out, p.keep(&h, rule, i, &m)...), h)
 		}
 	}
 	return out
@@ -112,7 +112,7 @@ func (p gatewayParser) rule(rule *gatewayv1.HTTPRouteRule, m *HTTPMatch) HTTP {
 	}
 	for _, b := range rule.BackendRefs {
 		if w := weightOfBackend(b.BackendRef); w > 0 {
-			h.Destinations = append(h.Destinations, HTTPDestination{p.find(b.BackendObjectReference), w, headerFilters(b.Filters)})
+			h.Destinations = append(h.Destinations, HTTPDestination{Destination: p.find(b.BackendObjectReference), Weight: w, Headers: headerFilters(b.Filters)})
 		}
 	}
 	if len(h.Destinations) == 0 {
@@ -211,6 +211,9 @@ func Precedence(a, b *HTTP) int {
 	rank := func(h *HTTP) [5]int {
 		m := &h.Matches[0]
 		r := [5]int{3: len(m.Headers), 4: len(m.Query)}
+		if m.Carries != "" {
+			r[3]--
+		}
 		if m.URI != nil {
 			r[0] = map[TextKind]int{Exact: 3, Regex: 2, Prefix: 1, Elements: 1}[m.URI.Kind]
 			if r[1] = len(m.URI.Value); m.URI.Kind == Exact {
@@ -249,6 +252,8 @@ func (p gatewayParser) filter(h *HTTP, f *gatewayv1.HTTPRouteFilter, m *HTTPMatc
 		}
 	case gatewayv1.HTTPRouteFilterCORS:
 		h.CORS = gatewayCORS(f.CORS)
+	case gatewayv1.HTTPRouteFilterExternalAuth:
+		h.Asks = p.asks(f.ExternalAuth)
 	}
 }
 

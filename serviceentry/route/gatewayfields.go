@@ -10,7 +10,7 @@ import (
 // Incompatible is why two filters of one rule are none.
 const Incompatible = "a rule either redirects or rewrites"
 
-// Backends are the objects that a route of the Gateway API leads to, or mirrors to, in order.
+// Backends are the objects that a route of the Gateway API leads to, mirrors to, or has asked, in order.
 func Backends(spec any) (out []gatewayv1.BackendObjectReference) {
 	plain := func(list []gatewayv1.BackendRef) {
 		for _, b := range list {
@@ -28,6 +28,9 @@ func Backends(spec any) (out []gatewayv1.BackendObjectReference) {
 			for _, f := range spec.Rules[i].Filters {
 				if f.RequestMirror != nil {
 					out = append(out, f.RequestMirror.BackendRef)
+				}
+				if f.ExternalAuth != nil {
+					out = append(out, f.ExternalAuth.BackendRef)
 				}
 			}
 		}
@@ -75,13 +78,16 @@ func Unsupported(spec any) (field, why string) {
 }
 
 func unsupportedRule(r *gatewayv1.HTTPRouteRule) (field, why string) {
-	if r.SessionPersistence != nil {
-		return "sessionPersistence", "sessions are not kept"
+	if field, why := unsupportedSession(r); why != "" {
+		return strings.TrimSuffix("sessionPersistence."+field, "."), why
 	}
 	types := map[gatewayv1.HTTPRouteFilterType]bool{}
 	for i := range r.Filters {
 		if why := unsupportedFilter(&r.Filters[i], r); why != "" {
 			return fmt.Sprintf("filters[%d]", i), why
+		}
+		if f := r.Filters[i].Type; f == gatewayv1.HTTPRouteFilterExternalAuth && types[f] {
+			return fmt.Sprintf("filters[%d]", i), "a rule has one authorizer asked"
 		}
 		types[r.Filters[i].Type] = true
 	}
@@ -121,6 +127,8 @@ func unsupportedFilter(f *gatewayv1.HTTPRouteFilter, r *gatewayv1.HTTPRouteRule)
 		return unsupportedPath(f.URLRewrite != nil, func() *gatewayv1.HTTPPathModifier { return f.URLRewrite.Path }, r)
 	case gatewayv1.HTTPRouteFilterRequestMirror, gatewayv1.HTTPRouteFilterCORS:
 		return ""
+	case gatewayv1.HTTPRouteFilterExternalAuth:
+		return unsupportedAsks(f.ExternalAuth)
 	default:
 		return "filters of type " + string(f.Type) + " are not known"
 	}

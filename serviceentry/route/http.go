@@ -31,6 +31,7 @@ type HTTP struct {
 	Abort   *Abort        `json:",omitempty"`
 	Mirrors []Mirror      `json:",omitempty"`
 	CORS    *CORS         `json:",omitempty"`
+	Asks    *Asks         `json:",omitempty"`
 	Headers Headers       `json:",omitzero"`
 
 	fault, headers, mirrors bool     // the user wrote them, also where they say nothing; for merging
@@ -42,6 +43,8 @@ type HTTPDestination struct {
 	Destination
 	Weight  uint32  // its part of the sum; at least 1
 	Headers Headers `json:",omitzero"`
+	// Session keeps clients with the endpoint that answered them; nil: each request goes anywhere.
+	Session *Session `json:",omitempty"`
 }
 
 // Destination names a host of the registry: https://istio.io/latest/docs/reference/config/networking/virtual-service/#Destination

@@ -22,6 +22,9 @@ type HTTPMatch struct {
 	Headers   []HeaderMatch `json:",omitempty"`
 	Claims    []ClaimMatch  `json:",omitempty"`
 	Query     []QueryMatch  `json:",omitempty"`
+
+	// Carries is the cookie of a session that the last of Headers asks for, which says where a request goes, and not which is meant (Precedence).
+	Carries string `json:",omitempty"`
 }
 
 // HeaderMatch is about one header. Where it occurs several times, one of its values has to match.

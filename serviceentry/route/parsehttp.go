@@ -30,7 +30,7 @@ func (p parser) http(h *networking.HTTPRoute) HTTP {
 	}
 	for _, d := range h.Route {
 		if weight, ok := weightOf(d.GetWeight(), len(h.Route)); ok && d.GetDestination() != nil {
-			out.Destinations = append(out.Destinations, HTTPDestination{p.destination(d.Destination), weight, headersOf(d.Headers)})
+			out.Destinations = append(out.Destinations, HTTPDestination{Destination: p.destination(d.Destination), Weight: weight, Headers: headersOf(d.Headers)})
 		}
 	}
 	if h.Mirror != nil {

@@ -174,7 +174,7 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 	if m.Log == wire.SidecarHTTP {
 		filters = append(filters, tellers(m.Mesh)...)
 	}
-	return append(filters, router())
+	return append(filters, off(sessions()), router())
 }
 
 func router() *hcmv3.HttpFilter {

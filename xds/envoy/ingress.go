@@ -76,10 +76,12 @@ func clientCertificates(c mesh.ClientCertificates) hcmv3.HttpConnectionManager_F
 // route says nothing.
 func ingressFilters() []*hcmv3.HttpFilter {
 	return append(AuthorizeRequests(),
-		httpFilter(FilterCORS, &corsv3.Cors{}),
+		httpFilter(FilterCORS, &corsv3.Cors{}), // a browser's preflight has nothing to show to an authorizer
+		asksByRoute(),
 		httpFilter(FilterFault, &faultv3.HTTPFault{}),
 		translatesAsked(),
 		upgradesAlone(),
+		sessions(),
 		router(),
 	)
 }

@@ -78,6 +78,7 @@ func waypointFilters(asking []Authorizer, asked ...*hcmv3.HttpFilter) []*hcmv3.H
 		off(httpFilter(FilterFault, &faultv3.HTTPFault{})),
 		off(httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{})),
 		upgradesAlone(),
+		off(sessions()),
 		router(),
 	)
 }

@@ -161,6 +161,9 @@ func someEntering(r *rand.Rand, s *registry.Snapshot) (x policy.Entering, c inte
 	}
 	x.Headers = map[string][]string{"host": {authority}}
 	request := &interpret.Request{Method: x.Method, Authority: authority, Path: x.Path, Headers: map[string]string{}}
+	if r.IntN(3) == 0 { // of a session, which the first of several backends has
+		x.Headers["cookie"], request.Headers["cookie"] = []string{"theme=dark; sid=CgA="}, "theme=dark; sid=CgA="
+	}
 	c.From = netip.AddrPortFrom(x.From, 40000)
 	hello := &interpret.Hello{SNI: x.Host, Peer: []string{"spiffe://outside/client"}, Inside: &interpret.Bytes{}}
 	if _, err := netip.ParseAddr(x.Host); err == nil {

@@ -117,6 +117,9 @@ func external(host string) *istio.ServiceEntry {
 // every namespace and webhook; pods get their proxy, and wrong objects are refused.
 func TestInCluster(t *testing.T) {
 	config := apiserver.Start(t)
+	if err := apiserver.ApplyGatewayAPICRDs(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
 	c := beginInCluster(t, config)
 	ctx := t.Context()
 	c.becomes("the trust bundle is in every namespace", func() bool {
@@ -164,6 +167,7 @@ func TestInCluster(t *testing.T) {
 	if _, err := policies.Create(ctx, overruling, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil || !strings.Contains(err.Error(), "cannot overrule others") {
 		t.Errorf("a policy of another namespace than the root's that is final: %v", err)
 	}
+	c.egressGateways(config)
 }
 
 func egressPolicy(rule map[string]any) *unstructured.Unstructured {

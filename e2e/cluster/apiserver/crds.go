@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,6 +61,23 @@ func ApplyMeshCRDs(ctx context.Context, config *rest.Config) error {
 	files, err := meshCRDs()
 	if err != nil {
 		return err
+	}
+	return ApplyCRDs(ctx, config, files...)
+}
+
+// ApplyGatewayAPICRDs does so for those of the Gateway API's experimental channel, which has all that the standard one has.
+func ApplyGatewayAPICRDs(ctx context.Context, config *rest.Config) error {
+	dir, err := moduleDir("sigs.k8s.io/gateway-api")
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "config", "crd", "experimental", "gateway.networking.k8s.io_*.yaml"))
+	if err != nil {
+		return err
+	}
+	files = slices.DeleteFunc(files, func(f string) bool { return strings.Contains(filepath.Base(f), "_vap_") }) // a policy, and no kind
+	if len(files) == 0 {
+		return fmt.Errorf("%s has no CRDs", dir)
 	}
 	return ApplyCRDs(ctx, config, files...)
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
+// byAuthorizer is what Envoy notes of a request that an authorizer did not let pass.
+var byAuthorizer = &datav3.ResponseFlags{UnauthorizedDetails: &datav3.ResponseFlags_Unauthorized{Reason: datav3.ResponseFlags_Unauthorized_EXTERNAL_SERVICE}}
+
 func gatewayRequests() map[string]logCase {
 	const place = wire.GatewayHTTP
 	return map[string]logCase{
@@ -39,6 +42,20 @@ func gatewayRequests() map[string]logCase {
 				Class: record.HTTP, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "private.com", Port: 80, Authority: "private.com",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 403, Cluster: "outbound|80||private.com", Route: "default", DecidedBy: entry,
 				Reason: "registered, but not exported to this namespace",
+			})},
+		"a request that the route of an ingress gateway has denied": {wire.IngressHTTP, httpLog(
+			flagged(common("outbound|80||web.shop.svc.cluster.local", "default", "role", "mesh", "policy", policyTag), byAuthorizer), get, "shop.test", "/", 401, "ext_authz_denied"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "mesh", Reporter: "gateway", Direction: record.Inbound, Workload: app, Dialled: "240.240.0.9:80", Host: "shop.test", Port: 80, Authority: "shop.test",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 401, Cluster: "outbound|80||web.shop.svc.cluster.local", Route: "default", DecidedBy: policy,
+				Reason: "denied by the authorizer that the route asks", Flags: []string{"UAEX"},
+			})},
+		"a request whose route's authorizer is away": {wire.IngressHTTP, httpLog(
+			flagged(common("outbound|80||web.shop.svc.cluster.local", "default", "role", "mesh", "policy", policyTag), byAuthorizer), get, "shop.test", "/", 403, wire.AuthorizerFailed),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "mesh", Reporter: "gateway", Direction: record.Inbound, Workload: app, Dialled: "240.240.0.9:80", Host: "shop.test", Port: 80, Authority: "shop.test",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 403, Cluster: "outbound|80||web.shop.svc.cluster.local", Route: "default", DecidedBy: policy,
+				Reason: "the authorizer that the route asks could not be asked", Flags: []string{"UAEX"},
 			})},
 		"a request for nobody's host": {place, httpLog(
 			peered(common("", "block_all", "policy", policyTag)), get, "evil.test:8080", "/", 403, "direct_response"),

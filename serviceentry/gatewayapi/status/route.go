@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +11,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // Route is what is told of a route, for its parents that are Gateways of ours or Services; false where it is no route.
@@ -82,6 +84,9 @@ func references(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route, a 
 				Message: fmt.Sprintf("backendRefs: %s is outside of the mesh, and Gateways lead inside; routes whose parent is a Service lead pods there", d.Host),
 			}
 		}
+		if p := notAsked(r, ref, svc, d); p.Is() {
+			return p
+		}
 		if r.Kind == "UDPRoute" {
 			if _, has := svc.DatagramPort(d.Port); !has {
 				return missing(fmt.Sprintf("has no port %d for UDP", d.Port))
@@ -91,6 +96,18 @@ func references(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route, a 
 		}
 	}
 	return gatewayapi.Problem{}
+}
+
+// notAsked says why a backend is not asked by gRPC, where a filter wants that; its port may be missing yet.
+func notAsked(r gatewayapi.Route, ref gatewayv1.BackendObjectReference, svc *registry.Service, d route.Destination) gatewayapi.Problem {
+	port, has := svc.Port(d.Port)
+	if !has || port.Protocol == registry.HTTP2 || !slices.ContainsFunc(route.AskedByGRPC(r.Object.Spec), func(asked gatewayv1.BackendObjectReference) bool { return reflect.DeepEqual(asked, ref) }) {
+		return gatewayapi.Problem{}
+	}
+	return gatewayapi.Problem{
+		Reason:  string(gatewayv1.RouteReasonUnsupportedProtocol),
+		Message: fmt.Sprintf("filters: port %d of %s is asked by gRPC, and is not named so: name it grpc, or set appProtocol: kubernetes.io/h2c", d.Port, d.Host),
+	}
 }
 
 // backend is the registration that a route's backend is; nil where there is none, or of a host where the route's namespace sees none.

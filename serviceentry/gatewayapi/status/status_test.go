@@ -116,6 +116,11 @@ func TestRoute(t *testing.T) {
 		{"port: 80}", "port: 81}", "Accepted=True/Accepted ResolvedRefs=False/BackendNotFound"},
 		{"{name: web,", "{name: web, namespace: bank,", "Accepted=True/Accepted ResolvedRefs=False/RefNotPermitted"},
 		{"{name: web,", "{name: web, kind: Bucket,", "Accepted=True/Accepted ResolvedRefs=False/InvalidKind"},
+		{"rules: [{", "rules: [{filters: [{type: ExternalAuth, externalAuth: {protocol: HTTP, backendRef: {name: web, port: 80}}}], ", "Accepted=True/Accepted ResolvedRefs=True/ResolvedRefs"},
+		{"rules: [{", "rules: [{filters: [{type: ExternalAuth, externalAuth: {protocol: GRPC, backendRef: {name: web, port: 80}}}], ", "Accepted=True/Accepted ResolvedRefs=False/UnsupportedProtocol"},
+		{"rules: [{", "rules: [{filters: [{type: ExternalAuth, externalAuth: {protocol: HTTP, backendRef: {name: web, namespace: bank, port: 80}}}], ", "Accepted=True/Accepted ResolvedRefs=False/RefNotPermitted"},
+		{"rules: [{", "rules: [{filters: [{type: ExternalAuth, externalAuth: {protocol: HTTP, backendRef: {name: gone, port: 80}}}], ", "Accepted=True/Accepted ResolvedRefs=False/BackendNotFound"},
+		{"rules: [{", "rules: [{filters: [{type: ExternalAuth, externalAuth: {protocol: SOAP, backendRef: {name: web, port: 80}}}], ", "Accepted=False/UnsupportedValue ResolvedRefs=True/ResolvedRefs"},
 		{"rules: [{", "rules: [{filters: [{type: ExtensionRef, extensionRef: {group: a.b, kind: C, name: d}}], ", "Accepted=False/UnsupportedValue ResolvedRefs=True/ResolvedRefs"},
 	} {
 		s, _ := apply(t, r, strings.Replace(routeText, c.from, c.to, 1))
@@ -142,7 +147,9 @@ spec:
 		{"", "namespace: shop}]\n  rules", "namespace: shop, port: 80}]\n  rules", "Accepted=True/Accepted ResolvedRefs=True/ResolvedRefs"},
 		{"", "namespace: shop}]\n  rules", "namespace: shop, port: 81}]\n  rules", "Accepted=False/NoMatchingParent ResolvedRefs=True/ResolvedRefs"},
 		{"", "kind: HTTPRoute", "kind: TCPRoute", "Accepted=False/UnsupportedProtocol ResolvedRefs=True/ResolvedRefs"},
-		{"", "rules: [{", "rules: [{sessionPersistence: {}, ", "Accepted=False/UnsupportedValue ResolvedRefs=True/ResolvedRefs"},
+		{"", "rules: [{", "rules: [{sessionPersistence: {}, ", "Accepted=True/Accepted ResolvedRefs=True/ResolvedRefs"},
+		{"", "rules: [{", "rules: [{sessionPersistence: {type: Cookie, absoluteTimeout: 1h}, ", "Accepted=False/UnsupportedValue ResolvedRefs=True/ResolvedRefs"},
+		{"", "rules: [{", "rules: [{filters: [{type: ExternalAuth, externalAuth: {protocol: GRPC, backendRef: {name: web, namespace: shop, port: 80}}}], ", "Accepted=False/UnsupportedValue ResolvedRefs=False/UnsupportedProtocol"},
 		{"", "port: 80}]}", "port: 82}]}", "Accepted=True/Accepted ResolvedRefs=False/BackendNotFound"},
 	} {
 		route := strings.Replace(text, c.from, c.to, 1)

@@ -245,6 +245,12 @@ func (w *World) enteringRoute(ns, name string) *config.Object {
 		case 1:
 			rule.BackendRefs = nil
 		}
+		if len(rule.BackendRefs) > 0 && len(spec.Rules) == 1 {
+			rule.SessionPersistence = &gatewayv1.SessionPersistence{SessionName: new("sid")}
+			left := backend() // to which sessions lead alone
+			left.Weight = new(int32(0))
+			rule.BackendRefs = append(rule.BackendRefs, gatewayv1.HTTPBackendRef{BackendRef: left})
+		}
 		spec.Rules = append(spec.Rules, rule)
 	}
 	return w.made(config.KindHTTPRoute, ns, name, spec, nil)

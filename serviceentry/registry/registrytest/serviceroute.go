@@ -55,6 +55,12 @@ func (w *World) serviceRoute(ns string, namespaces, names []string, ports []uint
 			case 2:
 				rule.BackendRefs, rule.Filters = nil, []gatewayv1.HTTPRouteFilter{{Type: gatewayv1.HTTPRouteFilterRequestRedirect, RequestRedirect: &gatewayv1.HTTPRequestRedirectFilter{Hostname: new(gatewayv1.PreciseHostname("else.test"))}}}
 			}
+			if len(rule.BackendRefs) > 0 && rule.BackendRefs[0].Kind == nil && len(spec.Rules) == 1 {
+				rule.SessionPersistence = &gatewayv1.SessionPersistence{SessionName: new("sid")}
+				left := backend() // to which sessions lead alone
+				left.Weight, left.Group, left.Kind = new(int32(0)), nil, nil
+				rule.BackendRefs = append(rule.BackendRefs, gatewayv1.HTTPBackendRef{BackendRef: left})
+			}
 			spec.Rules = append(spec.Rules, rule)
 		}
 		o = w.made(config.KindHTTPRoute, ns, name, spec, nil)

@@ -1,8 +1,11 @@
 package httproute
 
 import (
+	"maps"
+	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	commonfaultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/fault/v3"
@@ -10,9 +13,11 @@ import (
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	hostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
 	prioritiesv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/priority/previous_priorities/v3"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/route"
 	"github.com/sallyport/sallyport/xds/envoy"
 )
@@ -56,6 +61,39 @@ func cors(r *routev3.Route, c *route.CORS) {
 		config.AllowCredentials = wrapperspb.Bool(*c.Credentials)
 	}
 	envoy.Configured(r, envoy.FilterCORS, envoy.Packed(config))
+}
+
+// askTimeout is how long is waited for the answer of who is asked by a route.
+const askTimeout = 10 * time.Second
+
+// Ask has a cluster's server asked about what takes a route, before anything else of the route is done.
+func Ask(r *routev3.Route, a *route.Asks, cluster string) {
+	by := &mesh.Authorizer{
+		Name: "route", GRPC: a.GRPC, Host: a.Host, Port: a.Port, Timeout: askTimeout, StatusOnError: http.StatusForbidden,
+		PathPrefix: a.Path, SentHeaders: a.Sent, Upstream: a.Taken,
+	}
+	if len(a.Taken) == 0 {
+		by.Upstream = []string{"*"}
+	}
+	if a.Body > 0 {
+		by.Body = &mesh.AuthorizerBody{Most: a.Body}
+	}
+	envoy.AllConfigured(r, envoy.Authorizer{Authorizer: by, Cluster: cluster, Fixed: true}.AskedByRoute())
+}
+
+// withSession is what the way to a destination needs, by filter, with what keeps its clients' sessions.
+func withSession(e End, s *route.Session) map[string]*anypb.Any {
+	if s == nil {
+		return e.Filters
+	}
+	out := maps.Clone(e.Filters)
+	if out == nil {
+		out = map[string]*anypb.Any{}
+	}
+	if out[envoy.FilterSession] = envoy.HeaderSession(s.Header); s.Cookie != "" {
+		out[envoy.FilterSession] = envoy.CookieSession(s.Cookie, s.Path, s.Lifetime, e.Secure)
+	}
+	return out
 }
 
 // conditions are what is retried, as Envoy spells it.

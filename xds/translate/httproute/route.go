@@ -29,6 +29,7 @@ type End struct {
 	Headers   []*corev3.HeaderValueOption // of ours
 	Filters   map[string]*anypb.Any       // what the way needs, by filter
 	Traffic   registry.Traffic
+	Secure    bool // clients come by TLS, and a session's cookie is for that alone
 }
 
 // Render renders one match of a user's route at a port. ends are those of its destinations, and of its mirrors, in order.
@@ -226,9 +227,7 @@ func forward(r *routev3.Route, h *route.HTTP, ends, mirrors []End) *routev3.Rout
 		if authority := authorityFor(h, 0, e); authority != "" {
 			a.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: authority}
 		}
-		for filter, config := range e.Filters {
-			envoy.Configured(r, filter, config)
-		}
+		envoy.AllConfigured(r, withSession(e, h.Destinations[0].Session))
 		return farend.Hashed(a, e.Traffic)
 	}
 	weighted := &routev3.WeightedCluster{}
@@ -243,7 +242,7 @@ func forward(r *routev3.Route, h *route.HTTP, ends, mirrors []End) *routev3.Rout
 func share(h *route.HTTP, i int, e End) *routev3.WeightedCluster_ClusterWeight {
 	ops := h.Destinations[i].Headers
 	w := &routev3.WeightedCluster_ClusterWeight{
-		Name: e.Cluster, Weight: wrapperspb.UInt32(h.Destinations[i].Weight), TypedPerFilterConfig: e.Filters,
+		Name: e.Cluster, Weight: wrapperspb.UInt32(h.Destinations[i].Weight), TypedPerFilterConfig: withSession(e, h.Destinations[i].Session),
 		RequestHeadersToAdd: append(added(ops.Request), e.Headers...), RequestHeadersToRemove: ops.Request.Remove,
 		ResponseHeadersToAdd: added(ops.Response), ResponseHeadersToRemove: ops.Response.Remove,
 	}

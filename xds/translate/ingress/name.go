@@ -105,9 +105,13 @@ func rows(row *resolve.IngressRow, r *resolve.Route) []*routev3.Route {
 		httproute.Within(out.Match, r.L4)
 		return []*routev3.Route{out}
 	case r.For == resolve.Requests:
-		out := httproute.Render(r.HTTP, r.Match, row.Port, ends(r.To), ends(r.Mirrors))
+		out := httproute.Render(r.HTTP, r.Match, row.Port, ends(row, r.To), ends(row, r.Mirrors))
 		if row.Alone {
 			httproute.FailShares(out.GetRoute(), r.To)
+		}
+		if r.Asks != nil {
+			e := end(r.Asks)
+			httproute.Ask(out, r.HTTP.Asks, e.Cluster)
 		}
 		return []*routev3.Route{envoy.WithRevision(out, r.Revision)}
 	default:
@@ -123,10 +127,11 @@ func answer(t *resolve.To, r *resolve.Route) envoy.Answer {
 	return envoy.Answer{Route: "default", Config: envoy.ConfigOf(r.By), Revision: r.Revision, Cluster: clusterOf(t)}
 }
 
-func ends(list []resolve.To) []httproute.End {
+func ends(row *resolve.IngressRow, list []resolve.To) []httproute.End {
 	out := make([]httproute.End, len(list))
 	for i := range list {
 		out[i] = end(&list[i])
+		out[i].Secure = row.Serves.EndsTLS()
 	}
 	return out
 }

@@ -23,6 +23,7 @@ import (
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	setmetadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_metadata/v3"
+	sessionv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/stateful_session/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -127,6 +128,7 @@ func (r *stream) configured(name string, m proto.Message) {
 			r.metadata[said.MetadataNamespace] = textsOf(said.Value)
 		}
 	case *headersv3.HeaderMutation:
+	case *sessionv3.StatefulSession, *sessionv3.StatefulSessionPerRoute: // of equal endpoints, which is taken
 	case *corsv3.Cors:
 	case *corsv3.CorsPolicy:
 		if _, asks := r.request.header("access-control-request-method"); asks && r.request.Method == "OPTIONS" {
@@ -164,7 +166,7 @@ func (r *stream) verify(m *jwtv3.JwtAuthentication) {
 
 // ask notes that an authorizer is asked, if the filter of access before says so. What it answers nobody knows here: it is taken for yes.
 func (r *stream) ask(m *extauthzv3.ExtAuthz) {
-	if r.metadataHolds(m.FilterEnabledMetadata) {
+	if m.FilterEnabledMetadata == nil || r.metadataHolds(m.FilterEnabledMetadata) {
 		r.step("asks the authorizer %s", m.StatPrefix)
 		r.out.Asked = append(r.out.Asked, m.StatPrefix)
 	}

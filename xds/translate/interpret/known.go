@@ -96,13 +96,15 @@ var knownHTTP = map[string]fields{
 	"envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication":            set("", "rules providers bypass_cors_preflight"),
 	"envoy.extensions.filters.http.ext_authz.v3.ExtAuthz": set("filter_enabled_metadata stat_prefix",
 		"grpc_service http_service transport_api_version failure_mode_allow with_request_body clear_route_cache status_on_error allowed_headers decoder_header_mutation_rules"),
-	"envoy.extensions.filters.http.rbac.v3.RBAC":                      set("rules matcher shadow_matcher rules_stat_prefix shadow_rules_stat_prefix", ""),
-	"envoy.extensions.filters.http.rbac.v3.RBACPerRoute":              set("rbac", ""),
-	"envoy.extensions.filters.http.router.v3.Router":                  set("", "suppress_envoy_headers"),
-	"envoy.extensions.filters.http.set_filter_state.v3.Config":        set("on_request_headers clear_route_cache", ""),
-	"envoy.extensions.filters.http.set_metadata.v3.Config":            set("metadata", ""),
-	"envoy.extensions.filters.http.set_metadata.v3.Metadata":          set("metadata_namespace value", ""),
-	"envoy.extensions.filters.http.header_mutation.v3.HeaderMutation": set("", "mutations"), // of headers that nothing here asks for
+	"envoy.extensions.filters.http.rbac.v3.RBAC":                                set("rules matcher shadow_matcher rules_stat_prefix shadow_rules_stat_prefix", ""),
+	"envoy.extensions.filters.http.rbac.v3.RBACPerRoute":                        set("rbac", ""),
+	"envoy.extensions.filters.http.router.v3.Router":                            set("", "suppress_envoy_headers"),
+	"envoy.extensions.filters.http.set_filter_state.v3.Config":                  set("on_request_headers clear_route_cache", ""),
+	"envoy.extensions.filters.http.set_metadata.v3.Config":                      set("metadata", ""),
+	"envoy.extensions.filters.http.set_metadata.v3.Metadata":                    set("metadata_namespace value", ""),
+	"envoy.extensions.filters.http.stateful_session.v3.StatefulSession":         set("", "session_state"),
+	"envoy.extensions.filters.http.stateful_session.v3.StatefulSessionPerRoute": set("", "stateful_session"),
+	"envoy.extensions.filters.http.header_mutation.v3.HeaderMutation":           set("", "mutations"), // of headers that nothing here asks for
 }
 
 var knownRoutes = map[string]fields{
