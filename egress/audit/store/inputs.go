@@ -10,6 +10,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // InputsTable has the distinct inputs of the records, by day: what package inputs describes. It is made from the records, and has
@@ -88,9 +89,7 @@ func object(name string) inputColumn {
 }
 
 // total is a sum that stays within its column, whatever proxies claim.
-func total(name string) string {
-	return "least(sum(" + name + "), 18446744073709551615)::UBIGINT"
-}
+func total(name string) string { return schema.Total(name, "") }
 
 // gathered is a SELECT of the inputs of the records for which a condition holds.
 func gathered(condition string) string {
