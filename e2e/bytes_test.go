@@ -42,7 +42,7 @@ func bytesEntries() string {
 	var all strings.Builder
 	for path, annotation := range map[string]string{"gateway": "", "direct": "egress.sallyport.io/gateway: direct"} {
 		fmt.Fprintf(&all, bytesEntry, "bytes."+path+".test", annotation)
-		all.WriteString("  - {number: 443, name: https, protocol: HTTPS}\n  - {number: 5000, name: tcp, protocol: TCP}\n  - {number: 5001, name: tcp-nobody, protocol: TCP}\n  - {number: 5002, name: tcp-greets, protocol: TCP}\n  - {number: 3306, name: tcp-unread, protocol: TCP}\n")
+		all.WriteString("  - {number: 443, name: https, protocol: HTTPS}\n  - {number: 5000, name: tcp, protocol: TCP}\n  - {number: 5001, name: tcp-nobody, protocol: TCP}\n  - {number: 5002, name: tcp-greets, protocol: TCP}\n  - {number: 3306, name: tcp-unread, protocol: TCP}\n  - {number: 5003, name: tcp-named, protocol: TCP}\n")
 		fmt.Fprintf(&all, bytesEntry, "web."+path+".test", annotation)
 		all.WriteString("  - {number: 8000, name: http, protocol: HTTP}\n  - {number: 8081, name: grpc, protocol: GRPC}\n")
 	}
@@ -73,11 +73,11 @@ func hostOn(path, kind string) string {
 
 // opaque kinds are bytes that no proxy reads.
 func opaque(kind string) bool {
-	return kind == "tls" || kind == "tcp" || kind == "unread" || kind == "greeting"
+	return kind == "tls" || kind == "tcp" || kind == "unread" || kind == "greeting" || kind == "named"
 }
 
-// The kinds of exchanges, and the port at which each is taken.
-var bytesPorts = map[string]uint16{"tls": 443, "tcp": 5000, "unread": 3306, "greeting": 5002, "websocket": 8000, "http/1.0": 8000, "http/2": 8081, "grpc": 8081}
+// The kinds of exchanges, and the port at which each is taken. Nothing is read at 3306, nor at what the settings name ("named").
+var bytesPorts = map[string]uint16{"tls": 443, "tcp": 5000, "unread": 3306, "named": 5003, "greeting": 5002, "websocket": 8000, "http/1.0": 8000, "http/2": 8081, "grpc": 8081}
 
 // TestBytesArriveWhole: whatever an app and a server outside send each other, both get all of it, whoever ends first and
 // however slowly the other reads; and what one of them cuts off is not ended cleanly for the other.
@@ -85,6 +85,9 @@ func TestBytesArriveWhole(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	ctx, s := setScene(t, story.InNamespaces)
+	if err := s.SetTCPPorts("[5003, 15003]", ""); err != nil {
+		t.Fatal(err)
+	}
 	m := newMover(t, s)
 	if err := m.ready(ctx); err != nil {
 		t.Fatal(err)
@@ -179,6 +182,7 @@ func newMover(t *testing.T, s *story.Scene) *mover {
 	listen(5000, m.server.ServeTCP)
 	listen(5002, m.server.ServeGreeting)
 	listen(3306, m.server.ServeTCP)
+	listen(5003, m.server.ServeTCP)
 	listen(8000, m.server.ServeHTTP1)
 	listen(8081, m.server.ServeHTTP2)
 	listen(443, func(l net.Listener) {
@@ -264,7 +268,7 @@ func (m *mover) begin(ctx context.Context, path, kind string, e whole.Exchange) 
 			client = whole.Run(whole.Secure(tls.Client(c, config), whole.Plain(c, nil)), e)
 		case "greeting":
 			client = whole.Greeted(whole.Plain(c, nil), e)
-		case "tcp", "unread":
+		case "tcp", "unread", "named":
 			client = whole.Run(whole.Plain(c, nil), e)
 		case "websocket":
 			client = whole.Upgrade(c, "/", authority, e)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/e2e/world"
+	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 // TestFetchOnUse: a sidecar holds what its pod uses, however the pod comes to use it, and what that leads to is what it
@@ -55,6 +56,8 @@ func TestFetchOnUse(t *testing.T) {
 	fixed.closed(ctx, t, "http", "nobody")
 	fixed.closed(ctx, t, "https", "nobody")
 	f.knowing(otherAddr).closed(ctx, t, "tcp", "nobody")
+
+	f.recorded(ctx, t)
 
 	f.withoutController(ctx, t, fixed)
 	f.agentSilent(ctx, t, fixed)
@@ -191,6 +194,36 @@ func (f *fetch) missing(ctx context.Context, row string) error {
 		err = fmt.Errorf("Envoy has %s", row)
 	}
 	return err
+}
+
+// recorded holds that what came for the first time is recorded with where it came from, whatever its headers say of that.
+func (f *fetch) recorded(ctx context.Context, t *testing.T) {
+	t.Helper()
+	app := f.knowing(f.made["other"]).app
+	if status, _, err := app.get(ctx, time.Minute, "nobody-else"+fetchDomain, 80, "/", http.Header{"X-Forwarded-For": {"198.51.100.9"}}); err == nil && status < 400 {
+		t.Errorf("what nobody registered is answered with %d", status)
+	}
+	for host, forwarded := range map[string]string{"straight.wild": "", "nobody": "", "nobody-else": "198.51.100.9"} {
+		if err := world.Within(ctx, time.Minute, func() error {
+			records, err := f.scene.AuditRecords(ctx, "--host", host+fetchDomain)
+			if err != nil {
+				return err
+			}
+			for _, r := range records {
+				if r.Reporter != record.ReporterSidecar || r.Protocol != "http" {
+					continue
+				}
+				from, err := netip.ParseAddrPort(r.Source)
+				if err != nil || from.Addr() != world.AppAddr || r.ForwardedFor != forwarded {
+					t.Errorf("%s: the record has the source %q, and forwarded for %q: %+v", host, r.Source, r.ForwardedFor, r)
+				}
+				return nil
+			}
+			return fmt.Errorf("the sidecar has recorded nothing of %s among %d records", host, len(records))
+		}); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // withoutController: what was used works, since it is on the pod's disk. What was not cannot be had: it is closed, and both DNS and HTTP say why. What nobody

@@ -16,6 +16,7 @@ import (
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/source/kube"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // What the chart calls things.
@@ -39,6 +40,11 @@ type clusterAccess struct {
 	config *rest.Config
 	client kubernetes.Interface
 	system string // the control plane's namespace
+}
+
+// service is the control plane's.
+func (a *clusterAccess) service() registry.Ref {
+	return registry.Ref{Namespace: a.system, Name: registry.ControlPlaneService}
 }
 
 // open connects, and says early when nobody answers.

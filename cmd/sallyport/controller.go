@@ -15,6 +15,7 @@ import (
 	"github.com/sallyport/sallyport/config/source/dir"
 	"github.com/sallyport/sallyport/config/source/machines"
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 )
 
@@ -151,7 +152,7 @@ func (f *controllerFlags) configuration(cfg *controlplane.Config, log *slog.Logg
 		return err
 	}
 	cfg.Cluster = &controlplane.Cluster{
-		REST: config, Namespace: f.cluster.namespace, Service: "sallyport", Replica: f.cluster.replica(),
+		REST: config, Namespace: f.cluster.namespace, Service: registry.ControlPlaneService, Replica: f.cluster.replica(),
 		WebhookAddr: f.webhooks, InjectionConfigFile: f.injection, GatewayConfigFile: f.gateways, RemoteClusters: f.remote,
 	}
 	return nil

@@ -39,6 +39,8 @@ object decides, and, where nothing does, what to write.
 --config-dir answers as sidecars that a controller on DIR programs, --up as "sallyport up DIR" would, which
 closes what is not registered whoever asks (--from may be left out). --data asks the "up" or controller
 that runs with this data folder what it does now; exit code 3 says that none runs.
+No shared gateway is led to the control plane. From files it is taken to run on this machine; a Service "sallyport"
+of the mesh's root namespace says where else.
 
 In a cluster WORKLOAD is the name of a pod, a deployment, a stateful set, a daemon set or a service
 account, and has the labels that it has there; the mesh's settings are those of the control plane.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/mesh"
@@ -58,6 +59,7 @@ func (f *explainFlags) readObjects(ctx context.Context, access *clusterAccess, e
 		}
 	}
 	r := registry.New(&settings)
+	r.SetControlPlane(access.service(), nil)
 	r.Apply(changes)
 	return r, changes, nil
 }
@@ -72,7 +74,8 @@ func readOnce(ctx context.Context, flag, configDir, meshConfig string, errs io.W
 	return r.Snapshot(), nil
 }
 
-// readFiles makes a registry of a directory in the same way, and gives the objects that it is made of.
+// readFiles makes a registry of a directory in the same way, and gives the objects that it is made of. The control plane is taken to be on this
+// machine, and where the directory's Service for it says.
 func readFiles(ctx context.Context, flag, configDir, meshConfig string, errs io.Writer) (*registry.Registry, []config.Change, error) {
 	settings := mesh.Default()
 	if meshConfig != "" {
@@ -102,6 +105,7 @@ func readFiles(ctx context.Context, flag, configDir, meshConfig string, errs io.
 		fmt.Fprintln(errs, f)
 	}
 	r := registry.New(&settings)
+	r.SetControlPlane(registry.Ref{}, controlplane.OwnAddresses())
 	r.Apply(changes)
 	return r, changes, nil
 }

@@ -2,10 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
 )
 
 const explained = `apiVersion: networking.istio.io/v1
@@ -98,6 +101,41 @@ spec:
   - matches: [{path: {type: PathPrefix, value: /old}}]
     filters: [{type: RequestRedirect, requestRedirect: {hostname: new.example.com, statusCode: 301}}]
 `
+
+// controlled has entries that lead to where the control plane is: as its Service says, and on this machine (OWN).
+const controlled = `apiVersion: v1
+kind: Service
+metadata: {name: sallyport, namespace: istio-system}
+spec: {clusterIP: 203.0.113.15, ports: [{name: xds, port: 15012}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: by-service, namespace: default}
+spec: {hosts: [by-service.test], location: MESH_EXTERNAL, resolution: STATIC, endpoints: [{address: 203.0.113.15}], ports: [{number: 15012, name: tls, protocol: TLS}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: here, namespace: default}
+spec: {hosts: [here.test], location: MESH_EXTERNAL, resolution: STATIC, endpoints: [{address: OWN}], ports: [{number: 15012, name: tls, protocol: TLS}]}
+`
+
+// TestExplainKnowsTheControlPlane: no shared gateway is led to the control plane, and explain from files says so as a controller on them does it.
+func TestExplainKnowsTheControlPlane(t *testing.T) {
+	own := controlplane.OwnAddresses()
+	if len(own) == 0 {
+		t.Skip("this machine has no address that others reach it by")
+	}
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.Mkdir("mesh", 0o755), os.WriteFile("mesh/m.yaml", []byte(strings.ReplaceAll(controlled, "OWN", own[0].String())), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{"tls://by-service.test:15012", "tls://here.test:15012"} {
+		out, errs, code, err := call(t, "explain", "--config-dir", "mesh", "--from", "default/app", url)
+		if code != exitNo || !strings.Contains(out, "is a gateway of the mesh, or its control plane") {
+			t.Errorf("%s: exit %d (%v):\n%s%s", url, code, err, out, errs)
+		}
+	}
+}
 
 func TestExplain(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -177,7 +177,9 @@ func (r *podRun) facts(ctx context.Context, w policy.Workload) (judge.Facts, err
 	if err != nil {
 		return judge.Facts{}, err
 	}
-	snapshot, _ := registry.New(&r.settings).Apply(changes)
+	reg := registry.New(&r.settings)
+	reg.SetControlPlane(r.access.service(), nil)
+	snapshot, _ := reg.Apply(changes)
 	holder, err := check.Holder(ctx, r.access.client, r.access.system, r.pod)
 	if err != nil {
 		return judge.Facts{}, r.access.noAccess(err)

@@ -34,6 +34,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 		switch spec := o.Spec.(type) {
 		case *networking.ServiceEntry:
 			w.checkPlaintext(r, spec)
+			w.checkTCPPorts(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 			w.checkGatewayService(r)
 			w.judgeEntryFronted(r, spec)
@@ -43,6 +44,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.judgeWaypointThere(r)
 		case *corev1.Service:
 			checkBoundPorts(r, spec)
+			w.checkServicePorts(r, spec)
 			w.judgeFronted(r, spec)
 			w.judgeIngressed(r, spec)
 		case *networking.DestinationRule:

@@ -115,7 +115,7 @@ func (r *report) prefix(field, value string) (block bool) {
 		}
 		return true
 	}
-	if _, err := netip.ParseAddr(value); err != nil {
+	if !isAddress(value) {
 		r.reject(field, value, "is neither an IP address nor a CIDR block", `write it as in "10.0.0.1" or "10.0.0.0/8"`)
 	}
 	return false

@@ -3,6 +3,7 @@ package admission
 import (
 	"math/big"
 	"strings"
+	"unicode"
 
 	networking "istio.io/api/networking/v1alpha3"
 )
@@ -24,6 +25,8 @@ func (r *report) consistentHash(field string, h *networking.LoadBalancerSettings
 	if h == nil {
 		return
 	}
+	r.printable(at(field, "httpHeaderName"), h.GetHttpHeaderName())
+	r.printable(at(field, "httpQueryParameterName"), h.GetHttpQueryParameterName())
 	if c := h.GetHttpCookie(); c != nil {
 		r.cookie(at(field, "httpCookie"), c)
 	}
@@ -44,12 +47,23 @@ func (r *report) tableSize(field string, n uint64) {
 	}
 }
 
+// printable rejects control characters in what becomes part of a header: Envoy refuses them, with all that came along.
+func (r *report) printable(field, value string) {
+	if strings.ContainsFunc(value, unicode.IsControl) {
+		r.reject(field, value, "holds a control character", "remove it")
+	}
+}
+
 func (r *report) cookie(field string, c *networking.LoadBalancerSettings_ConsistentHashLB_HTTPCookie) {
 	if c.Name == "" {
 		r.reject(at(field, "name"), nil, "it is missing", "write the cookie's name")
 	}
+	r.printable(at(field, "name"), c.Name)
+	r.printable(at(field, "path"), c.Path)
 	seen := map[string]bool{}
 	for i, a := range c.Attributes {
+		r.printable(at(field, "attributes", i, "name"), a.GetName())
+		r.printable(at(field, "attributes", i, "value"), a.GetValue())
 		name := strings.ToLower(a.GetName())
 		switch {
 		case name == "":

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -36,7 +35,7 @@ func (r *report) staticEndpoints(s *networking.ServiceEntry, protocols map[strin
 		field := at("spec.endpoints", i, "address")
 		if strings.HasPrefix(e.Address, unixPrefix) {
 			r.unixSocket(field, e, len(s.Ports))
-		} else if _, err := netip.ParseAddr(e.Address); err != nil && (e.Address != "" || e.Network == "") {
+		} else if !isAddress(e.Address) && (e.Address != "" || e.Network == "") {
 			r.reject(field, e.Address, "is no IP address, which resolution STATIC needs", "write an IP address, or set spec.resolution to DNS")
 		}
 		r.endpoint(at("spec.endpoints", i), e, protocols)

@@ -6,9 +6,10 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
+// isAddress says whether it is an IP address that others can connect to: zones mean something on one host only.
 func isAddress(s string) bool {
-	_, err := netip.ParseAddr(s)
-	return err == nil
+	addr, err := netip.ParseAddr(s)
+	return err == nil && addr.Zone() == ""
 }
 
 func (r *report) connectionPool(field string, p *networking.ConnectionPoolSettings) {

@@ -52,6 +52,10 @@ func Validate(o config.Object) []Finding {
 		r.service(spec)
 	case *discoveryv1.EndpointSlice:
 		r.endpointSlice(spec)
+	case *corev1.Pod:
+		r.pod(spec)
+	case *corev1.Node:
+		r.node(spec)
 	}
 	r.gatewayAPI()
 	r.fields()

@@ -16,6 +16,7 @@ var Sallyport = []Field{
 	{Path: "ingress.ownNamespace", Fate: Applied},
 	{Path: "nodeAgents", Fate: Applied},
 	{Path: "exportedTables", Fate: Applied, Why: "at nodes: of how many namespaces what one other namespace exports to them by name counts there"},
+	{Path: "tcpPorts", Fate: Applied, Why: "where workloads' proxies wait for no client's first bytes, and read no names and no requests"},
 	{Path: "cluster", Fate: Applied}, {Path: "network", Fate: Applied}, {Path: "networks", Fate: Applied, Why: "as Istio's meshNetworks, which are read of its ConfigMap too"},
 	{Path: "policy.require", Fate: Applied, Why: "by lint and the webhook: a policy that is there already stays in use"},
 }

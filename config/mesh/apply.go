@@ -117,7 +117,7 @@ func checkExportTo(field string, values []string) (problems []strict.Problem) {
 // applyOurs reads the sallyport block.
 func (c *Config) applyOurs(tree any) []strict.Problem {
 	b := block{}
-	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents", "exportedTables", "mutualTLS", "cluster", "network", "networks")
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents", "exportedTables", "tcpPorts", "mutualTLS", "cluster", "network", "networks")
 	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
 		g, err := ParseGateway(s)
 		if err != nil {
@@ -137,6 +137,7 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	if v := top["exportedTables"]; v != nil {
 		c.ExportedTables = b.whole("sallyport.exportedTables", v, "namespaces")
 	}
+	c.TCPPorts = b.tcpPorts("sallyport.tcpPorts", top["tcpPorts"])
 	c.Policy = b.policy(top["policy"])
 	b.ingress(&c.Ingress, top["ingress"])
 	c.CertificateFolders = b.certificateFolders(top["certificateFolders"])

@@ -32,6 +32,9 @@ type Config struct {
 	DefaultDestinationRuleExportTo []string
 	// ProtocolDetectionTimeout is how long a listener waits for a client's first bytes; 0 means for ever.
 	ProtocolDetectionTimeout time.Duration
+	// TCPPorts are ports, beside those that are known for it, at which proxies of workloads wait for no client's first bytes and take
+	// everything for TCP. Sorted.
+	TCPPorts []uint32
 	// ConnectTimeout bounds connecting to an endpoint where no DestinationRule says otherwise.
 	ConnectTimeout time.Duration
 	// MutualTLS says that pods with proxies take mutual TLS, as PeerAuthentications say, and speak it to each other.

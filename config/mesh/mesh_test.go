@@ -42,6 +42,7 @@ sallyport:
   fetch: onUse
   keepUnused: 1h
   exportedTables: 3
+  tcpPorts: [2181, 2003, 2181]
 `
 
 func TestParse(t *testing.T) {
@@ -58,7 +59,7 @@ func TestParse(t *testing.T) {
 		AllowPrivate:    []string{"*.corp.example", "10.1.0.0/16", "10.9.0.1", "db.example"},
 		AllowPrivateFor: map[string][]string{"shop": {"10.2.0.0/16", "pay.example"}, "bank": nil},
 	}
-	want.ExportedTables = 3
+	want.ExportedTables, want.TCPPorts = 3, []uint32{2003, 2181}
 	want.CertificateFolders = CertificateFolders{Gateway: "/etc/gateway", Sidecar: "/etc/certs"}
 	want.Audit = Audit{Retention: 720 * time.Hour, Written: true, RecordsPerSecond: 20, WhenFull: Deny, Mesh: MeshAll}
 
@@ -137,6 +138,12 @@ func TestParseErrors(t *testing.T) {
 		"sallyport: {dns: {forward: {corp: []}}}":                           `sallyport.dns.forward.corp: []: names no resolver`,
 		"sallyport: {dns: {forward: {corp: [x]}}}":                          `sallyport.dns.forward.corp[0]: "x": is no resolver's address`,
 		"sallyport: {dns: {forward: {corp: [10.0.0.1], CORP: [10.0.0.1]}}}": `is there twice`,
+		"sallyport: {tcpPorts: 2181}":                                       `sallyport.tcpPorts: 2181: is no list of ports`,
+		"sallyport: {tcpPorts: [2181, 443]}":                                `sallyport.tcpPorts[1]: 443: is read always`,
+		"sallyport: {tcpPorts: [65536]}":                                    `sallyport.tcpPorts[0]: 65536: is no port number`,
+		"sallyport: {tcpPorts: [0]}":                                        `sallyport.tcpPorts[0]: 0: is no port number`,
+		"sallyport: {tcpPorts: [2181.5]}":                                   `sallyport.tcpPorts[0]: 2181.5: is no port number`,
+		"sallyport: {tcpPorts: [zookeeper]}":                                `sallyport.tcpPorts[0]: "zookeeper": is no port number`,
 		"sallyport: {audit: {mesh: some}}":                                  `sallyport.audit.mesh: "some": is none of what may be recorded of what comes to pods; write "off", "denied" or "all"; without it what policies deny is recorded`,
 		"sallyport: {audit: {whenFull: block}}":                             `sallyport.audit.whenFull: "block": is neither; write "drop" or "deny"; without it records that a proxy's disk does not take are dropped, and counted`,
 		"sallyport: {audit: {recordsPerSecond: -1}}":                        `sallyport.audit.recordsPerSecond: -1: is no rate; write a number of records a second, 0 for no limit`,

@@ -40,6 +40,8 @@ type Controller struct {
 	dns      string         // the mesh's sallyport.dns, as YAML
 	fetch    string         // the mesh's sallyport.fetch
 	audit    string         // likewise its sallyport.audit
+	tcpPorts string         // and its sallyport.tcpPorts
+	detect   string         // its protocolDetectionTimeout
 	nodes    string         // the mesh's sallyport.nodeAgents, as YAML
 	process  *world.Process // nil when it does not run
 }
@@ -74,7 +76,10 @@ func (c *Controller) setDNS(dns string) error {
 
 func (c *Controller) writeSettings() error {
 	text := fmt.Sprintf("outboundTrafficPolicy:\n  mode: %s\n", c.mode)
-	ours := map[string]string{"dns": c.dns, "fetch": c.fetch, "nodeAgents": c.nodes, "audit": c.audit}
+	if c.detect != "" {
+		text += "protocolDetectionTimeout: " + c.detect + "\n"
+	}
+	ours := map[string]string{"dns": c.dns, "fetch": c.fetch, "nodeAgents": c.nodes, "audit": c.audit, "tcpPorts": c.tcpPorts}
 	text += "sallyport:\n"
 	for _, key := range slices.Sorted(maps.Keys(ours)) {
 		if ours[key] != "" {

@@ -34,6 +34,12 @@ func (s *Scene) SetFetch(fetch string) error {
 	return s.Controller.writeSettings()
 }
 
+// SetTCPPorts writes at which ports nothing is read, and how long first bytes are waited for at others ("" for the default).
+func (s *Scene) SetTCPPorts(ports, detect string) error {
+	s.Controller.tcpPorts, s.Controller.detect = ports, detect
+	return s.Controller.writeSettings()
+}
+
 // RecordMesh has what pods ask of the mesh's own Services recorded, too.
 func (s *Scene) RecordMesh() error {
 	s.Controller.audit = "{mesh: all}"

@@ -59,8 +59,8 @@ func (h *handler) flowsPage(ctx context.Context, r *http.Request, a asked) (view
 	}
 	sums := query.Sums{Filter: a.Filter, Columns: append([]string{"class", "verdict", "host"}, whoReads...), Workload: true, Statement: func(relation string) string {
 		return fmt.Sprintf(`SELECT * EXCLUDE sender, count(*) OVER ()::UBIGINT FROM (SELECT %s AS workload, coalesce(host, '') AS host, %s AS records, %s AS denied,
-			coalesce(least(sum(bytes_sent::HUGEINT + bytes_received), 18446744073709551615), 0)::UBIGINT AS bytes, coalesce(namespace, '') AS sender
-		FROM %s WHERE `+schema.Traffic+` GROUP BY ALL) ORDER BY %s LIMIT %d`, who, added("records"), addedWhere("records", "verdict = 'denied'"), relation,
+			%s AS bytes, coalesce(namespace, '') AS sender
+		FROM %s WHERE `+schema.Traffic+` GROUP BY ALL) ORDER BY %s LIMIT %d`, who, added("records"), addedWhere("records", "verdict = 'denied'"), added(bothWays), relation,
 			inTurn("sender", order+" DESC, workload, host", mostFlows), mostFlows)
 	}}
 	err := h.sums(ctx, sums, func(rows *sql.Rows) error {

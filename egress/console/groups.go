@@ -123,8 +123,8 @@ func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, or
 	slices.Sort(columns)
 	sums := query.Sums{Filter: a.Filter, Columns: slices.Compact(columns), Workload: others == who || d.column == who, Statement: func(relation string) string {
 		return fmt.Sprintf(`SELECT * FROM (SELECT *, count(*) OVER ()::UBIGINT FROM (SELECT %s AS value, %s AS records, %s AS denied,
-			coalesce(least(sum(bytes_sent::HUGEINT + bytes_received), 18446744073709551615), 0)::UBIGINT AS bytes, approx_count_distinct(%s)::UBIGINT, min(first), max(last)
-		FROM %s WHERE `+schema.Traffic+` GROUP BY value) ORDER BY %s LIMIT %d) ORDER BY %s`, d.column, added("records"), addedWhere("records", "verdict = 'denied'"), others, relation, places, limit, heaviest)
+			%s AS bytes, approx_count_distinct(%s)::UBIGINT, min(first), max(last)
+		FROM %s WHERE `+schema.Traffic+` GROUP BY value) ORDER BY %s LIMIT %d) ORDER BY %s`, d.column, added("records"), addedWhere("records", "verdict = 'denied'"), added(bothWays), others, relation, places, limit, heaviest)
 	}}
 	err = h.sums(ctx, sums, func(rows *sql.Rows) error {
 		var x group

@@ -105,7 +105,7 @@ func (h *handler) news(ctx context.Context, a asked, o *overview) error {
 	const newestFirst = "first DESC, who, host"
 	where, args := f.OfSenders()
 	statement := func(sightings string) string {
-		return `SELECT * FROM (SELECT *, count(*) OVER () > ? FROM (SELECT ` + whoInput + ` AS who, host, max(port), min(first) AS first, least(sum(records), 18446744073709551615)::UBIGINT, arg_max(verdict, last)
+		return `SELECT * FROM (SELECT *, count(*) OVER () > ? FROM (SELECT ` + whoInput + ` AS who, host, max(port), min(first) AS first, ` + added("records") + `, arg_max(verdict, last)
 		FROM ` + sightings + ` WHERE host <> '' AND class <> 'gap' AND ` + where + `
 		GROUP BY who, host HAVING min(first) >= ? AND min(first) < ?) ORDER BY ` + inTurn("split_part(who, '/', 1)", newestFirst, shortList) + ` LIMIT ?) ORDER BY ` + newestFirst
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
@@ -155,13 +156,14 @@ func (c *chart) height(n uint64) float64 {
 	return max(1, float64(n)/float64(c.Most)*(chartHeight-2))
 }
 
+// bothWays is how many bytes went to and fro.
+const bothWays = "bytes_sent::HUGEINT + bytes_received"
+
 // added is a sum that stays within its type, whatever proxies claim.
-func added(column string) string { return addedWhere(column, "true") }
+func added(column string) string { return schema.Total(column, "") }
 
 // addedWhere is one of rows for which a condition holds.
-func addedWhere(column, condition string) string {
-	return "least(coalesce(sum(" + column + ") FILTER (" + condition + "), 0), 18446744073709551615)::UBIGINT" // least passes over NULL
-}
+func addedWhere(column, condition string) string { return schema.Total(column, condition) }
 
 // plus stays at the largest number.
 func plus(a, b uint64) uint64 {

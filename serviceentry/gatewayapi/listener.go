@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -126,6 +127,9 @@ func listener(w World, g, o *config.Object, spec *gatewayv1.GatewaySpec, in *gat
 		}
 	default:
 		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonUnsupportedProtocol), "protocol: " + string(l.Protocol) + " is not served by Gateways of this class"}
+	}
+	if in.Port < 1 || in.Port > 65535 {
+		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonPortUnavailable), fmt.Sprintf("port: %d is no port number", in.Port)}
 	}
 	if config.IsBoundPort(l.Port) {
 		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonPortUnavailable), "port: proxies listen there themselves"}

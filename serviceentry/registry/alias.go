@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
 )
 
 // Alias is a Kubernetes Service of type ExternalName: another name for a host, which has to be registered itself, as in
@@ -23,8 +24,11 @@ const maxAliases = 8
 // aliasFrom reads a Service; nil for one of another type.
 func aliasFrom(o *config.Object, defaultExportTo []string) *Alias {
 	spec, ok := o.Spec.(*corev1.Service)
-	if !ok || spec.Spec.Type != corev1.ServiceTypeExternalName || spec.Spec.ExternalName == "" {
+	if !ok || spec.Spec.Type != corev1.ServiceTypeExternalName {
 		return nil
+	}
+	if _, err := host.ParseExact(CanonicalHost(spec.Spec.ExternalName)); err != nil {
+		return nil // admission refuses it, or it is an address, which is no other name
 	}
 	return &Alias{
 		Ref: Ref{o.Namespace, o.Name}, Target: CanonicalHost(spec.Spec.ExternalName), Source: o.Key,

@@ -17,7 +17,11 @@ func (s *Snapshot) isOwn(addr netip.Addr) bool {
 // Doors are the addresses of the mesh's own doors, sorted. The slice must not be changed.
 func (s *Snapshot) Doors() []netip.Addr { return s.own }
 
-// SetControlPlane says where the control plane is: its Service, in a cluster, and addresses of its own.
+// ControlPlaneService is what the control plane's Service is called.
+const ControlPlaneService = "sallyport"
+
+// SetControlPlane says where the control plane is: its Service, and addresses of its own. Unless a Service is named it is that of the
+// root namespace, so that whoever reads the same objects knows the same doors.
 func (r *Registry) SetControlPlane(service Ref, addresses []netip.Addr) (*Snapshot, Changed) {
 	r.control, r.controlAt = service, addresses
 	return r.begin().commit()
@@ -74,7 +78,11 @@ func (b *batch) lockDoors() {
 // address nobody may be led to is not for everybody to say.
 func (b *batch) doors() []Ref {
 	def := Ref(b.next.Mesh.DefaultGateway)
-	refs := []Ref{b.control, def}
+	control := b.control
+	if control.IsZero() {
+		control = Ref{Namespace: b.next.Mesh.RootNamespace, Name: ControlPlaneService}
+	}
+	refs := []Ref{control, def}
 	for ref := range b.next.exits {
 		if ref.Namespace == b.next.Mesh.RootNamespace || ref.Namespace == def.Namespace {
 			refs = append(refs, ref)

@@ -101,12 +101,34 @@ func (b *batch) findEndpoints(service config.Key) {
 	}
 }
 
-// served are the endpoints that proxies may connect to: never their own host, where their administration is.
+// served are the endpoints that proxies may connect to: addresses, since one that is none would make Envoy refuse them all, and never
+// their own host, where their administration is.
 func served(list []Endpoint) []Endpoint {
 	return slices.DeleteFunc(list, func(e Endpoint) bool {
-		addr, err := netip.ParseAddr(e.Address)
-		return isSocket(e) || err == nil && inside.OwnHost(addr)
+		addr, ok := parseAddress(e.Address)
+		return !ok || inside.OwnHost(addr)
 	})
+}
+
+// parseAddress reads an IP address that others can connect to: zones mean something on one host only.
+func parseAddress(text string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(text)
+	return addr, err == nil && addr.Zone() == ""
+}
+
+// isPort says whether a number is one of a port.
+func isPort[N int32 | uint32](n N) bool { return n > 0 && n <= 65535 }
+
+// portsByName leaves out what is no port: then the service's own number counts. Admission refuses them.
+func portsByName(in map[string]uint32) map[string]uint32 {
+	for _, n := range in {
+		if !isPort(n) {
+			in = maps.Clone(in)
+			maps.DeleteFunc(in, func(_ string, n uint32) bool { return !isPort(n) })
+			break
+		}
+	}
+	return in
 }
 
 func sortedEndpoints(in []Endpoint) []Endpoint {

@@ -78,7 +78,7 @@ func exit(entry, namespace string, def Ref) Ref {
 func entryPorts(in []*networking.ServicePort) []Port {
 	out := make([]Port, 0, len(in))
 	for _, p := range in {
-		if config.IsOwnPort(p.Number) {
+		if config.IsOwnPort(p.Number) || !isPort(p.Number) || p.TargetPort > 65535 {
 			continue // admission refuses it; here it would take a pod's proxy its listener
 		}
 		target := p.TargetPort
@@ -131,7 +131,7 @@ func entryEndpoints(in []*networking.WorkloadEntry) []Endpoint {
 
 func entryEndpoint(e *networking.WorkloadEntry) Endpoint {
 	return Endpoint{
-		Address: strings.ToLower(e.Address), Ports: e.Ports, ServiceAccount: e.ServiceAccount, Weight: e.Weight, Labels: e.Labels,
+		Address: strings.ToLower(e.Address), Ports: portsByName(e.Ports), ServiceAccount: e.ServiceAccount, Weight: e.Weight, Labels: e.Labels,
 		Locality: cmp.Or(e.Locality, locality.OfLabels(e.Labels)), Network: e.Network,
 	}
 }

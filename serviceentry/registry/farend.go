@@ -280,6 +280,8 @@ func (s *Snapshot) refusedEndpoints(svc *Service, p Place) (out []Refused) {
 		switch {
 		case isSocket(e):
 			problem = "is a file of the proxy's own host"
+		case e.Address != "" && svc.Resolution == Static && (err != nil || addr.Zone() != ""):
+			problem = "is no address"
 		case err != nil || p.Kind == AtForward: // of names, the resolver judges what they resolve to
 		case inside.OwnHost(addr):
 			problem = "is the proxy's own host"

@@ -159,7 +159,7 @@ func (x *index) sliceEndpoints(found map[config.Key]*discoveryv1.EndpointSlice, 
 	for _, slice := range found {
 		ports := map[string]uint32{}
 		for _, p := range slice.Ports {
-			if p.Port != nil {
+			if p.Port != nil && isPort(*p.Port) {
 				name := ""
 				if p.Name != nil {
 					name = *p.Name
@@ -190,7 +190,7 @@ func (x *index) podEndpoints(ns string, selector map[string]string, ports []core
 	var out []Endpoint
 	for _, p := range x.pods[ns] {
 		running := p.Status.Phase == "" || p.Status.Phase == corev1.PodRunning
-		if running && p.Status.PodIP != "" && p.DeletionTimestamp == nil && selects(selector, p.Labels) {
+		if _, reached := parseAddress(p.Status.PodIP); reached && running && p.DeletionTimestamp == nil && selects(selector, p.Labels) {
 			out = append(out, Endpoint{
 				Address: p.Status.PodIP, Ports: namedPorts(p, ports), ServiceAccount: account(p), Labels: p.Labels,
 				Node: p.Spec.NodeName, Locality: x.placeOf(p),
@@ -206,7 +206,7 @@ func namedPorts(p *corev1.Pod, ports []corev1.ServicePort) map[string]uint32 {
 	for _, want := range ports {
 		for _, c := range p.Spec.Containers {
 			for _, has := range c.Ports {
-				if want.TargetPort.StrVal != "" && has.Name == want.TargetPort.StrVal {
+				if want.TargetPort.StrVal != "" && has.Name == want.TargetPort.StrVal && isPort(has.ContainerPort) {
 					if out == nil {
 						out = map[string]uint32{}
 					}

@@ -60,8 +60,8 @@ func (s *Service) Headless() bool {
 func kubePorts(in []corev1.ServicePort) []Port {
 	out := make([]Port, 0, len(in))
 	for _, p := range in {
-		if config.IsBoundPort(uint32(p.Port)) {
-			continue // pods' proxies listen there themselves; lint says so
+		if config.IsBoundPort(uint32(p.Port)) || !isPort(p.Port) || p.TargetPort.IntVal != 0 && !isPort(p.TargetPort.IntVal) {
+			continue // pods' proxies listen there themselves, or nobody can; lint says so
 		}
 		target := uint32(p.TargetPort.IntVal)
 		if target == 0 {
@@ -69,16 +69,16 @@ func kubePorts(in []corev1.ServicePort) []Port {
 		}
 		out = append(out, Port{
 			Name: p.Name, Number: uint32(p.Port), TargetPort: target,
-			Explicit: p.TargetPort.IntVal != 0, Named: p.TargetPort.StrVal != "", Protocol: kubeProtocol(p),
+			Explicit: p.TargetPort.IntVal != 0, Named: p.TargetPort.StrVal != "", Protocol: KubeProtocol(p),
 		})
 	}
 	slices.SortFunc(out, func(a, b Port) int { return int(a.Number) - int(b.Number) })
 	return out
 }
 
-// kubeProtocol follows Istio's protocol selection: appProtocol, then the port name's prefix, then what is well
+// KubeProtocol follows Istio's protocol selection: appProtocol, then the port name's prefix, then what is well
 // known.
-func kubeProtocol(p corev1.ServicePort) Protocol {
+func KubeProtocol(p corev1.ServicePort) Protocol {
 	if p.Protocol == corev1.ProtocolUDP {
 		return UDP
 	}

@@ -198,11 +198,17 @@ func (s *Service) speaks() (out []speaker) {
 
 func alwaysRead(port uint32) bool { return port == 80 || port == 443 }
 
+// TCPOnly says whether a port is one at which nothing is read of what workloads send: servers are known to speak first there, or the mesh's
+// settings name it.
+func (s *Snapshot) TCPOnly(port uint32) bool {
+	return ServerFirst(port) || slices.Contains(s.Mesh.TCPPorts, port)
+}
+
 // Readable says whether a workload's proxy reads, on a port, which host is asked for: not where the server speaks
 // first, nor where only TCP services are registered, since there the proxy must not wait for the client. What
 // other namespaces' entries register there changes neither.
 func (s *Snapshot) Readable(port uint32, ns string, scope *SidecarScope) bool {
-	if ServerFirst(port) {
+	if s.TCPOnly(port) {
 		return false
 	}
 	return alwaysRead(port) || s.speaks(port, ns, scope, false) || !s.speaks(port, ns, scope, true)

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -95,27 +96,30 @@ func (n Near) Reach(list []Endpoint, port Port, mutual bool) []Endpoint {
 		return list
 	}
 	out := make([]Endpoint, 0, len(list))
-	behind := map[NetworkGateway]uint32{}
+	behind := map[NetworkGateway]uint64{}
 	scale := n.scale(list)
 	for _, e := range list {
 		lead := n.by(e)
 		switch {
 		case lead == nil:
 			if scale > 1 {
-				e.Weight = max(e.Weight, 1) * scale
+				e.Weight = weigh(uint64(max(e.Weight, 1)) * uint64(scale))
 			}
 			out = append(out, e)
 		case mutual && e.Meshed(e.PortOf(port)):
 			for _, g := range lead {
-				behind[g] += max(e.Weight, 1) * scale / uint32(len(lead))
+				behind[g] += uint64(max(e.Weight, 1)) * uint64(scale) / uint64(len(lead))
 			}
 		}
 	}
 	for _, g := range slices.SortedFunc(maps.Keys(behind), NetworkGateway.compare) {
-		out = append(out, Endpoint{Address: g.Address, Ports: map[string]uint32{port.Name: g.Port}, Weight: behind[g], Proxied: true, Cluster: g.Cluster})
+		out = append(out, Endpoint{Address: g.Address, Ports: map[string]uint32{port.Name: g.Port}, Weight: weigh(behind[g]), Proxied: true, Cluster: g.Cluster})
 	}
 	return out
 }
+
+// weigh is a weight as far as it can be said.
+func weigh(w uint64) uint32 { return uint32(min(w, math.MaxUint32)) }
 
 // Here are the endpoints that are connected to straight.
 func (n Near) Here(list []Endpoint) []Endpoint {

@@ -24,6 +24,56 @@ func (s *Snapshot) WithoutTables(exporter string, to []string) (out []string) {
 	return slices.Compact(out)
 }
 
+// RuleAtNodes is Rule for the tables that pods of all namespaces share at nodes. A rule that asks for TLS, and that is exported by name to a namespace
+// without tables of its own, counts there for all: that namespace's pods would send in plain text what the rule says is not to be sent so. Only who
+// registered the host can write such a rule (see Rule).
+func (s *Snapshot) RuleAtNodes(svc *Service) *DestinationRule {
+	everybodys := s.Rule(svc, "", "")
+	for candidate := tailOf(svc.Host); candidate != ""; candidate = widerRule(candidate) {
+		rules, _ := s.rules.Get(candidate)
+		for _, r := range rules {
+			if r.Key.Namespace != svc.Namespace || !r.asksForTLS() {
+				continue
+			}
+			for _, ns := range s.WithoutTables(svc.Namespace, r.ExportTo.Namespaces) {
+				if s.Rule(svc, ns, "") == r {
+					return r.orTLSOf(everybodys, svc)
+				}
+			}
+		}
+	}
+	return everybodys
+}
+
+// asksForTLS says whether the rule wraps anything in TLS, or would if it were not refused.
+func (r *DestinationRule) asksForTLS() bool {
+	if r.Refused != "" || r.TLS.asked() {
+		return true
+	}
+	for _, t := range r.PortTLS {
+		if t.asked() {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *TLSSettings) asked() bool { return t != nil && t.Mode != TLSDisable }
+
+// orTLSOf is the rule with the TLS of another one at those of a service's ports where it asks for none itself.
+func (r *DestinationRule) orTLSOf(o *DestinationRule, svc *Service) *DestinationRule {
+	if o == nil || r.Refused != "" || !o.asksForTLS() {
+		return r
+	}
+	out := r.ownPorts()
+	for _, p := range svc.Ports {
+		if t := o.TLSFor(p.Number); t.asked() && !r.TLSFor(p.Number).asked() {
+			out.PortTLS[p.Number] = t
+		}
+	}
+	return out
+}
+
 // countReason adds a reason for tables, or takes one away. Only what it is about is copied.
 func (b *batch) countReason(ns, whose string, by int) {
 	if b.reasonsOf == nil {

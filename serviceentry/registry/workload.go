@@ -2,7 +2,6 @@ package registry
 
 import (
 	"maps"
-	"net/netip"
 
 	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
@@ -86,7 +85,7 @@ func (x *index) workloadEndpoints(ns string, selector map[string]string, names b
 		}
 		e := entryEndpoint(w.spec)
 		e.Labels = w.labels
-		if _, err := netip.ParseAddr(e.Address); err != nil && !names && !isSocket(e) {
+		if _, ok := parseAddress(e.Address); !ok && !names && !isSocket(e) {
 			continue
 		}
 		out = append(out, e)

@@ -71,7 +71,7 @@ func (a Sidecar) reach(v *registry.VirtualService, svc *registry.Service, host s
 	if to == nil {
 		return r
 	}
-	r.Service, r.Rule = to, a.snap.Rule(to, a.Namespace, a.selected)
+	r.Service, r.Rule = to, a.rule(to)
 	place := a.place()
 	r.Far = a.snap.FarEnd(to, r.Rule, place)
 	if to.Exit.IsZero() {

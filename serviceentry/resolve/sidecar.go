@@ -127,9 +127,17 @@ func (a Sidecar) StandsApart(host string, list []*registry.Service) bool {
 		return false
 	}
 	return a.snap.Led(host) || slices.ContainsFunc(list, func(svc *registry.Service) bool {
-		near := a.near.For(registry.End{Service: svc, Rule: a.snap.Rule(svc, a.Namespace, a.selected)})
+		near := a.near.For(registry.End{Service: svc, Rule: a.rule(svc)})
 		return near.Client != (locality.Client{})
 	})
+}
+
+// rule is the DestinationRule that counts for a service.
+func (a Sidecar) rule(svc *registry.Service) *registry.DestinationRule {
+	if a.node && a.Namespace == "" {
+		return a.snap.RuleAtNodes(svc)
+	}
+	return a.snap.Rule(svc, a.Namespace, a.selected)
 }
 
 // Means is the namespace whose registration of a host the gateway is told that is meant; "" where it is told none.
@@ -148,7 +156,7 @@ func (a Sidecar) Reached(svc *registry.Service) SidecarHost {
 }
 
 func (a Sidecar) reached(svc *registry.Service) SidecarHost {
-	rule := a.snap.Rule(svc, a.Namespace, a.selected)
+	rule := a.rule(svc)
 	h := SidecarHost{
 		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout, Led: a.led(svc),
 		Far:     a.snap.FarEnd(svc, rule, a.place()),

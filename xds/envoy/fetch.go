@@ -77,8 +77,14 @@ func FetchForRequest(table string, again string) *routev3.Route {
 	r := Route(wire.FetchRoute, AnyRequest(), To(again))
 	return withFetching(WithState(r,
 		State(stateLocal, "%DOWNSTREAM_LOCAL_ADDRESS%", Once),
-		State(stateRemote, "%DOWNSTREAM_REMOTE_ADDRESS%", Once),
+		State(stateRemote, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", Once),
+		State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", Once), // which that filter does not give back
 	), ondemand.FetchTable, table)
+}
+
+// againTags are what the record says of requests that come again: their connection is one inside of Envoy.
+func againTags() map[string]string {
+	return map[string]string{wire.TagSource: TagFormats[wire.TagSource]}
 }
 
 // What Envoy's filter of original destinations reads at an internal listener.

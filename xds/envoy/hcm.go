@@ -46,6 +46,7 @@ type HCM struct {
 
 	OnDemand bool // a cluster that is not there is asked for
 	Fetch    bool // rows of its table are asked for
+	Again    bool // what comes is what comes again when they were
 
 	// Inbound says that what comes is for the pod's own app, by Routes; Peer that the client has shown who it is, and Before are filters
 	// that a request goes through first.
@@ -61,12 +62,16 @@ func (m HCM) Filter() *listenerv3.Filter {
 }
 
 func (m HCM) manager() *hcmv3.HttpConnectionManager {
+	var tags map[string]string
+	if m.Again {
+		tags = againTags()
+	}
 	hcm := &hcmv3.HttpConnectionManager{
 		StatPrefix:        m.Stat,
 		CodecType:         hcmv3.HttpConnectionManager_AUTO,
 		RouteSpecifier:    byRDS(m.Route),
 		HttpFilters:       m.filters(),
-		AccessLog:         accessLogOf(m.Log, true, nil, m.Mesh),
+		AccessLog:         accessLogOf(m.Log, true, tags, m.Mesh),
 		StreamIdleTimeout: durationpb.New(idleTimeout),
 		// the app's own headers go on as they are, and what proxies tell each other stays inside
 		UseRemoteAddress:                wrapperspb.Bool(false),

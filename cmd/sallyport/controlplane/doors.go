@@ -7,7 +7,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// service is the control plane's own Service; zero without a cluster.
+// service is the control plane's own Service; without a cluster the one that its objects say is it, if they do.
 func (c *Config) service() registry.Ref {
 	if c.Cluster == nil {
 		return registry.Ref{}
@@ -15,9 +15,9 @@ func (c *Config) service() registry.Ref {
 	return registry.Ref{Namespace: c.Cluster.Namespace, Name: c.Cluster.Service}
 }
 
-// ownAddresses are those of this machine, or pod, that others reach it by. Where they cannot be found out, the Service's
+// OwnAddresses are those of this machine, or pod, that others reach it by. Where they cannot be found out, the Service's
 // are all that is known.
-func ownAddresses() []netip.Addr {
+func OwnAddresses() []netip.Addr {
 	list, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sallyport/sallyport/serviceentry/policy"
@@ -17,7 +18,11 @@ import (
 // TestExplainSocket: what runs answers in its data folder what it does now, to its own user.
 func TestExplainSocket(t *testing.T) {
 	l := begin(t, "outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n")
-	l.feed(entry + "---\n{apiVersion: egress.sallyport.io/v1alpha1, kind: EgressPolicy, metadata: {name: none, namespace: shop}, spec: {serviceAccounts: [none], default: Deny}}")
+	l.feed(entry + "---\n{apiVersion: egress.sallyport.io/v1alpha1, kind: EgressPolicy, metadata: {name: none, namespace: shop}, spec: {serviceAccounts: [none], default: Deny}}\n" + `---
+{apiVersion: v1, kind: Service, metadata: {name: sallyport, namespace: istio-system}, spec: {clusterIP: 203.0.113.15, ports: [{name: xds, port: 15012}]}}
+---
+{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: there}, spec: {hosts: [there.test], location: MESH_EXTERNAL, resolution: STATIC, endpoints: [{address: 203.0.113.15}], ports: [{number: 15012, name: tls, protocol: TLS}]}}
+`)
 	socket := filepath.Join(l.data, ExplainSocket)
 	l.becomes("the socket is open, and its user's", func() bool {
 		st, err := os.Stat(socket)
@@ -45,6 +50,9 @@ func TestExplainSocket(t *testing.T) {
 	}
 	if code, e := ask("default/app", "https://nobody.test"); code != http.StatusOK || e.Verdict != "deny" {
 		t.Errorf("not registered: %d %+v", code, e)
+	}
+	if code, e := ask("default/app", "tls://there.test:15012"); code != http.StatusOK || e.Verdict != "deny" || !strings.Contains(e.Reason, "is a gateway of the mesh, or its control plane") {
+		t.Errorf("what leads to the Service of the control plane: %d %+v", code, e)
 	}
 	for _, wrong := range [][2]string{{"app", "https://a.test"}, {"default/app", "a.test"}} {
 		if code, _ := ask(wrong[0], wrong[1]); code != http.StatusBadRequest {

@@ -64,10 +64,13 @@ func podIPs(pod *corev1.Pod) (ips []string) {
 	for _, ip := range pod.Status.PodIPs {
 		ips = append(ips, ip.IP)
 	}
-	if len(ips) == 0 && pod.Status.PodIP != "" {
+	if len(ips) == 0 {
 		ips = []string{pod.Status.PodIP}
 	}
-	return ips
+	return slices.DeleteFunc(ips, func(text string) bool { // what is none is refused, but may be of before
+		_, err := netip.ParseAddr(text)
+		return err != nil
+	})
 }
 
 // running says whether a pod may still have its address: one that is done has given it back.

@@ -54,7 +54,7 @@ func newPlane(ctx context.Context, cfg Config) (*plane, error) {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reg := registry.New(&settings)
-	reg.SetControlPlane(cfg.service(), ownAddresses())
+	reg.SetControlPlane(cfg.service(), OwnAddresses())
 	p := &plane{
 		cfg: cfg, log: cfg.Log, metrics: metrics, registry: reg,
 		cache: serve.NewCache(reg.Snapshot()), xds: serve.NewMetrics(metrics), ready: make(chan struct{}),

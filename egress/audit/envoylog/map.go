@@ -138,6 +138,8 @@ func (e *entry) start() {
 		if l.remote.ip != l.direct.ip {
 			e.ForwardedFor = l.remote.ip
 		}
+	} else if from, _, _ := net.SplitHostPort(e.Source); l.direct.ip == "" && l.remote.ip != from { // by a connection inside of Envoy
+		e.ForwardedFor = l.remote.ip
 	}
 	switch e.place {
 	case wire.GatewayHTTP, wire.GatewayTLS, wire.GatewayTCP:

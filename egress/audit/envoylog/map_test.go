@@ -201,9 +201,17 @@ func TestWhatClientsClaim(t *testing.T) {
 			c.TlsProperties = san(one)
 			c.DownstreamRemoteAddress = address("192.0.2.66", 0)
 		}, "10.0.0.1:41000", "192.0.2.66", one},
-		"two names in a certificate":            {func(c *datav3.AccessLogCommon) { c.TlsProperties = san(one, two) }, "10.0.0.1:41000", "", ""},
-		"two names in a tunnel's certificate":   {func(c *datav3.AccessLogCommon) { c.CustomTags[wire.TagPeer] = one + "," + two }, "10.0.0.1:41000", "", ""},
-		"the address of a tunnel's other end":   {func(c *datav3.AccessLogCommon) { c.CustomTags[wire.TagSource] = "10.0.0.2:5" }, "10.0.0.2:5", "", ""},
+		"two names in a certificate":          {func(c *datav3.AccessLogCommon) { c.TlsProperties = san(one, two) }, "10.0.0.1:41000", "", ""},
+		"two names in a tunnel's certificate": {func(c *datav3.AccessLogCommon) { c.CustomTags[wire.TagPeer] = one + "," + two }, "10.0.0.1:41000", "", ""},
+		"the address of a tunnel's other end": {func(c *datav3.AccessLogCommon) { c.CustomTags[wire.TagSource] = "10.0.0.2:5" }, "10.0.0.2:5", "", ""},
+		"what came again inside of Envoy": {func(c *datav3.AccessLogCommon) {
+			c.CustomTags[wire.TagSource], c.DownstreamDirectRemoteAddress = "10.0.0.2:5", nil
+			c.DownstreamRemoteAddress = address("10.0.0.2", 5)
+		}, "10.0.0.2:5", "", ""},
+		"what came again, and says that it is for another": {func(c *datav3.AccessLogCommon) {
+			c.CustomTags[wire.TagSource], c.DownstreamDirectRemoteAddress = "10.0.0.2:5", nil
+			c.DownstreamRemoteAddress = address("192.0.2.66", 0)
+		}, "10.0.0.2:5", "192.0.2.66", ""},
 		"a tunnel's other end and what it says": {func(c *datav3.AccessLogCommon) { c.CustomTags[wire.TagPeer] = one }, "10.0.0.1:41000", "", one},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // InputsTable has the distinct inputs of the records, by day: what package inputs describes. It is made from the records, and has
@@ -89,9 +90,7 @@ func object(name string) inputColumn {
 }
 
 // total is a sum that stays within its column, whatever proxies claim.
-func total(name string) string {
-	return "least(sum(" + name + "), 18446744073709551615)::UBIGINT"
-}
+func total(name string) string { return schema.Total(name, "") }
 
 // chosen are records that are added up: by a condition on what rowsTable has, with its parameters, and by one on all columns.
 type chosen struct {

@@ -1,6 +1,7 @@
 package farend
 
 import (
+	"math"
 	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -30,8 +31,12 @@ func Load(cluster string, port registry.Port, groups ...registry.Group) *endpoin
 		if g.Weight > 0 { // which Envoy reads only where there is a locality, known or not
 			group.Locality, group.LoadBalancingWeight = localityOf(g), wrapperspb.UInt32(g.Weight)
 		}
+		part := shareOf(g.Endpoints)
 		for _, e := range g.Endpoints {
-			to := envoy.LBEndpoint(envoy.TCPAddress(e.Address, e.PortOf(port)), e.Weight)
+			if e.Address == "" { // known by the gateway of its network only, and there is none
+				continue
+			}
+			to := envoy.LBEndpoint(envoy.TCPAddress(e.Address, e.PortOf(port)), part(e.Weight))
 			if e.Meshed(e.PortOf(port)) {
 				envoy.TakingTLS(to)
 			}
@@ -40,6 +45,19 @@ func Load(cluster string, port registry.Port, groups ...registry.Group) *endpoin
 		l.Endpoints = append(l.Endpoints, group)
 	}
 	return l
+}
+
+// shareOf makes weights such that their sum is one that Envoy takes: at most that of 32 bits.
+func shareOf(list []registry.Endpoint) func(uint32) uint32 {
+	var sum uint64
+	for _, e := range list {
+		sum += uint64(max(e.Weight, 1))
+	}
+	if sum <= math.MaxUint32 {
+		return func(w uint32) uint32 { return w }
+	}
+	by := sum/(math.MaxUint32-uint64(len(list))) + 1
+	return func(w uint32) uint32 { return uint32(max(uint64(w)/by, 1)) }
 }
 
 func localityOf(g registry.Group) *corev3.Locality {

@@ -50,7 +50,7 @@ func base(in Inputs) []*resource.Resource {
 			out = append(out, envoy.Seal(resource.Listener, name, portListener(name, p, in)))
 		}
 		if in.Fetch > 0 {
-			out = append(out, envoy.AgainAt(wire.AgainName(p.Number), in.requests(envoy.HCM{Stat: wire.AgainName(p.Number), Route: wire.RouteName(p.Number)})...)...)
+			out = append(out, envoy.AgainAt(wire.AgainName(p.Number), in.requests(envoy.HCM{Stat: wire.AgainName(p.Number), Route: wire.RouteName(p.Number), Again: true})...)...)
 		}
 	}
 	return out
@@ -105,7 +105,7 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 	}, p.Number, in.IPv6)
 	decide := p.decide()
 	if !p.Opaque {
-		l.ListenerFilters = inspectors()
+		l.ListenerFilters = in.inspectors()
 		l.FilterChains = []*listenerv3.FilterChain{
 			in.tlsChain(decide, ""),
 			envoy.Chain("http", envoy.HTTPSpoken(), p.requests(name, in)...),
@@ -167,7 +167,7 @@ func outboundListener(in Inputs) *listenerv3.Listener {
 		// Where the connection wanted to go comes first: what follows is cut short by a client that is silent. Ports that
 		// have listeners inspect for themselves, after all of this. Those that always have are excepted here; the others are
 		// not, so that a new one does not change this listener, which would drain its connections.
-		ListenerFilters: append([]*listenerv3.ListenerFilter{envoy.OriginalDst()}, inspectors(AlwaysListening...)...),
+		ListenerFilters: append([]*listenerv3.ListenerFilter{envoy.OriginalDst()}, in.inspectors(AlwaysListening...)...),
 		FilterChains: append(envoy.ToItself(wire.VirtualOutbound, in.nowhere()),
 			in.tlsChain(wire.CatchAllDecide, ""),
 			envoy.Chain("http", envoy.HTTPSpoken(), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide})...),

@@ -27,6 +27,7 @@ type Inputs struct {
 	Outside  resolve.Rest // what happens to what nobody registered
 	Detect   time.Duration
 	Connect  time.Duration // the mesh's connectTimeout
+	TCPPorts []uint32      // where nothing is read, beside those that are known for it
 	IPv6     bool
 	Inbound  inbound.Inputs // what comes to the pods
 	Hosts    envoy.Inline

@@ -49,7 +49,7 @@ func podOutbound(in Inputs) *listenerv3.Listener {
 		}
 		ofPorts = append(ofPorts, chainsAt(p.Number, portListener(fmt.Sprintf("0.0.0.0_%d", p.Number), p, in))...)
 	}
-	l.ListenerFilters = append([]*listenerv3.ListenerFilter{envoy.WhosePod(), envoy.OriginalDst()}, inspectors(silent...)...)
+	l.ListenerFilters = append([]*listenerv3.ListenerFilter{envoy.WhosePod(), envoy.OriginalDst()}, in.inspectors(silent...)...)
 	l.FilterChains = append(l.FilterChains, ofPorts...)
 	l.TrafficDirection = corev3.TrafficDirection_OUTBOUND
 	return l
