@@ -25,8 +25,8 @@ type Run struct {
 	closed  bool
 }
 
-// claiming makes the runs of this process begin one after the other: a directory that is not locked yet looks like
-// that of a dead run.
+// claiming makes the runs of this process begin and end one after the other: a directory that is not locked yet, or is half removed, looks like
+// that of a dead run, and its name may be had again.
 var claiming sync.Mutex
 
 // NewRun reclaims what dead runs left behind and claims a directory for this one. A process may hold several runs.
@@ -92,6 +92,8 @@ func (r *Run) Close() error {
 	for i := len(closers) - 1; i >= 0; i-- {
 		errs = append(errs, closers[i]())
 	}
+	claiming.Lock()
+	defer claiming.Unlock()
 	errs = append(errs, os.RemoveAll(r.Dir), r.lock.Close())
 	_ = os.Remove(filepath.Dir(r.Dir)) // only when this was the last run, for a directory that is not empty stays
 	return errors.Join(errs...)

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -235,6 +236,34 @@ func TestOneProcessHoldsSeveralRuns(t *testing.T) {
 	if _, err := first.App.Run(t.Context(), AppUID, "true"); err != nil {
 		t.Errorf("the end of one run took from another: %v", err)
 	}
+}
+
+// TestRunsEndBesideOthersThatBegin: a run that ends takes nothing of one that begins, though that may have its name.
+func TestRunsEndBesideOthersThatBegin(t *testing.T) {
+	var runs sync.WaitGroup
+	for range 8 {
+		runs.Go(func() {
+			for range 25 {
+				run, err := NewRun()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for n := range 100 {
+					if err := os.WriteFile(filepath.Join(run.Dir, fmt.Sprint(n)), nil, 0o600); err != nil {
+						t.Error(err)
+					}
+				}
+				if files, err := os.ReadDir(run.Dir); err != nil || len(files) != 101 { // with the lock
+					t.Errorf("%d files of 101: %v", len(files), err)
+				}
+				if err := run.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	runs.Wait()
 }
 
 func TestDescendants(t *testing.T) {

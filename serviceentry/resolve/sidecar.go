@@ -22,6 +22,7 @@ type Sidecar struct {
 	secrets  registry.SecretsAt
 	near     registry.Near
 	node     bool // its proxy is its node's
+	stands   bool // it is a waypoint's, whose clients are of any namespace
 }
 
 // place is where the workload's hosts are reached from.
@@ -140,9 +141,11 @@ func (a Sidecar) rule(svc *registry.Service) *registry.DestinationRule {
 	return a.snap.Rule(svc, a.Namespace, a.selected)
 }
 
-// Means is the namespace whose registration of a host the gateway is told that is meant; "" where it is told none.
+// Means is the namespace whose registration of a host the gateway is told that is meant; "" where it is told none: the client's certificate says it,
+// unless another one is meant. Of a waypoint it never does, so it tells always: told only when somebody else has the host, too, the gateway
+// would hear of him before.
 func (a Sidecar) Means(svc *registry.Service) string {
-	if !svc.Exit.IsZero() && (a.snap.Contested(svc) || (a.scope != nil && svc.Wildcard())) {
+	if !svc.Exit.IsZero() && (a.stands || a.snap.Contested(svc) || (a.scope != nil && svc.Wildcard())) {
 		return svc.Namespace
 	}
 	return ""

@@ -163,7 +163,9 @@ type WaypointProxy struct {
 
 // WaypointOf is that of a Gateway.
 func WaypointOf(s *registry.Snapshot, gateway registry.Ref) WaypointProxy {
-	return WaypointProxy{SidecarIn(s, gateway.Namespace, config.Key{}, "", registry.NoSecrets), gateway}
+	w := WaypointProxy{SidecarIn(s, gateway.Namespace, config.Key{}, "", registry.NoSecrets), gateway}
+	w.stands = true
+	return w
 }
 
 // At is the waypoint where that is.
