@@ -23,8 +23,9 @@ import (
 // ambientPlan is what is measured beside what plan says.
 type ambientPlan struct {
 	on       bool
-	pods     int // of the node, in the end
-	sidecars int // whose memory is looked at
+	pods     int           // of the node, in the end
+	sidecars int           // whose memory is looked at
+	pause    time.Duration // how long all is quiet before it is
 }
 
 // Where memory is compared, and where the pods are counted of whose adding the time is taken.
@@ -37,6 +38,7 @@ const (
 // ambientFigures is what was measured.
 type ambientFigures struct {
 	hosts, pods, sidecars int
+	pause                 time.Duration   // before memory is looked at
 	timedFrom             int             // pods that were there when the first one was added whose time was taken
 	few                   int             // pods at which memory is compared
 	node                  [2]memory       // at few pods, and with all
@@ -99,7 +101,7 @@ func measureAmbient(ctx context.Context, p plan, a ambientPlan, doc string) (err
 
 // ambient measures memory first, then adding, then traffic at the full node.
 func (p *programmed) ambient(ctx context.Context, o plan, a ambientPlan) (*ambientFigures, error) {
-	f := &ambientFigures{hosts: o.hosts[len(o.hosts)-1], pods: max(a.pods, 2), sidecars: a.sidecars}
+	f := &ambientFigures{hosts: o.hosts[len(o.hosts)-1], pods: max(a.pods, 2), sidecars: a.sidecars, pause: a.pause}
 	f.few, f.timedFrom = min(fewPods, f.pods), min(timedFrom, f.pods/2)
 	n, err := p.addNode(ctx, f.pods)
 	if err != nil {
@@ -262,7 +264,7 @@ func (p *programmed) sidecars(ctx context.Context, f *ambientFigures) error {
 		}
 		pods = append(pods, pod)
 	}
-	pause(ctx, givenBack)
+	pause(ctx, f.pause)
 	for _, pod := range pods {
 		e := &end{}
 		if err := world.Within(ctx, readyWithin, func() error { return e.proxies([2]*world.Host{pod.Host(), pod.Host()}) }); err != nil {
@@ -292,7 +294,7 @@ func (n *node) fill(ctx context.Context, f *ambientFigures, progress io.Writer) 
 			continue
 		}
 		if i == f.few {
-			if err := n.note(ctx, &f.node[0], e); err != nil {
+			if err := n.note(ctx, f.pause, &f.node[0], e); err != nil {
 				return err
 			}
 		}
@@ -308,11 +310,11 @@ func (n *node) fill(ctx context.Context, f *ambientFigures, progress io.Writer) 
 		}
 	}
 	if f.few == len(n.pods) {
-		if err := n.note(ctx, &f.node[0], e); err != nil {
+		if err := n.note(ctx, f.pause, &f.node[0], e); err != nil {
 			return err
 		}
 	}
-	if err := n.note(ctx, &f.node[1], e); err != nil {
+	if err := n.note(ctx, f.pause, &f.node[1], e); err != nil {
 		return err
 	}
 	kept := traffic{Name: "served", Way: egress, TLS: true}
@@ -328,8 +330,8 @@ func (n *node) fill(ctx context.Context, f *ambientFigures, progress io.Writer) 
 	return nil
 }
 
-func (n *node) note(ctx context.Context, into *memory, e *end) (err error) {
-	pause(ctx, givenBack)
+func (n *node) note(ctx context.Context, rest time.Duration, into *memory, e *end) (err error) {
+	pause(ctx, rest)
 	*into, err = settled(ctx, e.envoys[0], e.agents[0])
 	return err
 }

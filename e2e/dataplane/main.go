@@ -47,7 +47,7 @@ func measure(ctx context.Context) error {
 	p := plan{progress: os.Stderr}
 	var hosts, doc, only, with string
 	var noLog bool
-	var ambient ambientPlan
+	ambient := ambientPlan{pause: givenBack}
 	var policies int
 	flag.StringVar(&hosts, "hosts", "1,1000", "how many hosts are registered: `sizes` of meshes, comma-separated")
 	flag.IntVar(&p.rounds, "rounds", 7, "how often each load is measured on each side")
