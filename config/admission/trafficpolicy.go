@@ -1,15 +1,15 @@
 package admission
 
 import (
-	"net/netip"
-
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config/host"
 )
 
-// isAddress says whether it is an IP address that others can connect to: zones mean something on one host only.
+// isAddress says whether it is an IP address that others can connect to.
 func isAddress(s string) bool {
-	addr, err := netip.ParseAddr(s)
-	return err == nil && addr.Zone() == ""
+	_, is := host.Reachable(s)
+	return is
 }
 
 func (r *report) connectionPool(field string, p *networking.ConnectionPoolSettings) {

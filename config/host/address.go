@@ -14,6 +14,12 @@ func Addr(h string) (netip.Addr, bool) {
 	return ip, err == nil
 }
 
+// Reachable is Addr for an address that others can connect to: zones mean something on one host only.
+func Reachable(h string) (netip.Addr, bool) {
+	ip, is := Addr(h)
+	return ip, is && ip.Zone() == ""
+}
+
 // IsAddress says whether a host, or a pattern, is an address or can only be taken for one, as "10.0.0.1" or "*.0.0.1": its last label is a
 // number, which no top-level domain is (RFC 3696 section 2).
 func IsAddress(h string) bool {

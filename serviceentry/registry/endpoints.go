@@ -3,10 +3,10 @@ package registry
 import (
 	"cmp"
 	"maps"
-	"net/netip"
 	"slices"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/serviceentry/locality"
 )
@@ -105,15 +105,9 @@ func (b *batch) findEndpoints(service config.Key) {
 // their own host, where their administration is.
 func served(list []Endpoint) []Endpoint {
 	return slices.DeleteFunc(list, func(e Endpoint) bool {
-		addr, ok := parseAddress(e.Address)
+		addr, ok := host.Reachable(e.Address)
 		return !ok || inside.OwnHost(addr)
 	})
-}
-
-// parseAddress reads an IP address that others can connect to: zones mean something on one host only.
-func parseAddress(text string) (netip.Addr, bool) {
-	addr, err := netip.ParseAddr(text)
-	return addr, err == nil && addr.Zone() == ""
 }
 
 // isPort says whether a number is one of a port.

@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/locality"
 )
 
@@ -190,7 +191,7 @@ func (x *index) podEndpoints(ns string, selector map[string]string, ports []core
 	var out []Endpoint
 	for _, p := range x.pods[ns] {
 		running := p.Status.Phase == "" || p.Status.Phase == corev1.PodRunning
-		if _, reached := parseAddress(p.Status.PodIP); reached && running && p.DeletionTimestamp == nil && selects(selector, p.Labels) {
+		if _, reached := host.Reachable(p.Status.PodIP); reached && running && p.DeletionTimestamp == nil && selects(selector, p.Labels) {
 			out = append(out, Endpoint{
 				Address: p.Status.PodIP, Ports: namedPorts(p, ports), ServiceAccount: account(p), Labels: p.Labels,
 				Node: p.Spec.NodeName, Locality: x.placeOf(p),

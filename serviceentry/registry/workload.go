@@ -7,6 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
 )
 
 // workload is a WorkloadEntry: an endpoint that is an object of its own, of whichever Services and ServiceEntries of its
@@ -85,7 +86,7 @@ func (x *index) workloadEndpoints(ns string, selector map[string]string, names b
 		}
 		e := entryEndpoint(w.spec)
 		e.Labels = w.labels
-		if _, ok := parseAddress(e.Address); !ok && !names && !isSocket(e) {
+		if _, ok := host.Reachable(e.Address); !ok && !names && !isSocket(e) {
 			continue
 		}
 		out = append(out, e)

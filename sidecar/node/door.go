@@ -86,7 +86,7 @@ func (d door) made(kind string, template *listenerv3.Listener) (*listenerv3.List
 	case is:
 		m := &listenerv3.Listener{}
 		err := proto.Unmarshal(own, m)
-		m.AdditionalAddresses = proto.CloneOf(template).AdditionalAddresses
+		m.AdditionalAddresses = addressesOf(template)
 		return m, err
 	case kind != ambient.PodOutbound:
 		return proto.CloneOf(template), nil
@@ -101,11 +101,16 @@ func (d door) made(kind string, template *listenerv3.Listener) (*listenerv3.List
 		return true
 	})
 	m.ProtoReflect().SetUnknown(template.ProtoReflect().GetUnknown()) // of a newer controller
-	m.Address, m.Metadata = proto.CloneOf(template.Address), proto.CloneOf(template.Metadata)
-	for _, a := range template.AdditionalAddresses {
-		m.AdditionalAddresses = append(m.AdditionalAddresses, proto.CloneOf(a))
-	}
+	m.Address, m.AdditionalAddresses, m.Metadata = proto.CloneOf(template.Address), addressesOf(template), proto.CloneOf(template.Metadata)
 	return m, nil
+}
+
+// addressesOf are a listener's additional addresses, to be changed.
+func addressesOf(l *listenerv3.Listener) (out []*listenerv3.AdditionalAddress) {
+	for _, a := range l.AdditionalAddresses {
+		out = append(out, proto.CloneOf(a))
+	}
+	return out
 }
 
 // chain has TLS that ends there show the pod's certificate, and tunnels lead to the pod's addresses.

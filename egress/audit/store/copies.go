@@ -39,13 +39,11 @@ func (s *Store) Identity(ctx context.Context) (string, error) {
 }
 
 func prepareCopies(ctx context.Context, db *sql.DB) error {
-	for _, statement := range []string{
-		"CREATE TABLE IF NOT EXISTS " + copiesTable + " (" + ingestedColumn + " TIMESTAMPTZ)",
-		"CREATE TABLE IF NOT EXISTS " + identityTable + " (id VARCHAR)",
-	} {
-		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("audit store: %w", err)
-		}
+	if err := execute(ctx, db,
+		"CREATE TABLE IF NOT EXISTS "+copiesTable+" ("+ingestedColumn+" TIMESTAMPTZ)",
+		"CREATE TABLE IF NOT EXISTS "+identityTable+" (id VARCHAR)",
+	); err != nil {
+		return fmt.Errorf("audit store: %w", err)
 	}
 	return nil
 }

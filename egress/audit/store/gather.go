@@ -159,12 +159,7 @@ func fillInputs(ctx context.Context, conn *sql.Conn, rows string, args ...any) e
 		}
 	}
 	statements = append(statements, "INSERT INTO "+InputsTable+" SELECT * FROM found", "INSERT INTO "+SightingsTable+" "+sightingsFrom("found"), "DROP TABLE found")
-	for _, statement := range statements {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return execute(ctx, conn, statements...)
 }
 
 // tidy makes the tables short again: rows that are one are merged, and inputs of days go whose records are older than they are kept.
@@ -200,23 +195,16 @@ func (s *Store) tidyInputs(ctx context.Context, conn *sql.Conn) error {
 		}
 	}
 	const days = "day IN (SELECT day FROM touched)"
-	for _, statement := range []string{
-		"CREATE TEMP TABLE touched AS SELECT DISTINCT day FROM " + InputsTable + " WHERE " + ingestedColumn + " > (SELECT merged FROM " + inputsState + ")",
-		"CREATE TEMP TABLE several AS SELECT * FROM " + InputsTable + " WHERE " + days,
-		"DELETE FROM " + InputsTable + " WHERE " + days,
-		"DELETE FROM " + SightingsTable + " WHERE " + days,
-	} {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return err
-		}
+	if err := execute(ctx, conn,
+		"CREATE TEMP TABLE touched AS SELECT DISTINCT day FROM "+InputsTable+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+inputsState+")",
+		"CREATE TEMP TABLE several AS SELECT * FROM "+InputsTable+" WHERE "+days,
+		"DELETE FROM "+InputsTable+" WHERE "+days,
+		"DELETE FROM "+SightingsTable+" WHERE "+days,
+	); err != nil {
+		return err
 	}
 	if err := fillInputs(ctx, conn, mergedFrom("several", inputColumns)); err != nil {
 		return err
 	}
-	for _, statement := range []string{"DROP TABLE several", "DROP TABLE touched", "UPDATE " + inputsState + " SET merged = until"} {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return execute(ctx, conn, "DROP TABLE several", "DROP TABLE touched", "UPDATE "+inputsState+" SET merged = until")
 }

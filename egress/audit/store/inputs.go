@@ -126,12 +126,10 @@ func addedUp(ctx context.Context, db queryer, columns []inputColumn, of chosen) 
 	if whole {
 		return "SELECT " + strings.Join(then, ", ") + " FROM " + Table + " WHERE " + of.came + " AND " + of.fits + " GROUP BY ALL", nil
 	}
-	joined := ""
 	for _, p := range parts {
 		first = append(first, p.id)
-		joined += p.join()
 	}
-	return "SELECT " + strings.Join(then, ", ") + " FROM (SELECT " + strings.Join(first, ", ") + " FROM " + rowsTable + " WHERE " + of.came + " GROUP BY ALL)" + joined +
+	return "SELECT " + strings.Join(then, ", ") + " FROM (SELECT " + strings.Join(first, ", ") + " FROM " + rowsTable + " WHERE " + of.came + " GROUP BY ALL)" + joinParts() +
 		" WHERE " + of.fits + " GROUP BY ALL", nil
 }
 
@@ -229,14 +227,7 @@ func prepareInputs(ctx context.Context, db *sql.DB) error {
 	}
 	rollups, err := emptyRollups(ctx, db)
 	if err == nil {
-		err = transact(ctx, db, func(conn *sql.Conn) error {
-			for _, statement := range append(statements, rollups...) {
-				if _, err := conn.ExecContext(ctx, statement); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		err = transact(ctx, db, func(conn *sql.Conn) error { return execute(ctx, conn, append(statements, rollups...)...) })
 	}
 	if err != nil {
 		return fmt.Errorf("audit store: make the tables of what records add up to: %w", err)

@@ -131,6 +131,18 @@ func addColumns(version int, tables func(column string) []string) (out []string)
 	return out
 }
 
+// execute runs statements one after the other.
+func execute(ctx context.Context, db interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+}, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // transact runs f between BEGIN and COMMIT on one connection. (sql.Tx does not give the connection that an appender
 // needs.)
 func transact(ctx context.Context, db *sql.DB, f func(*sql.Conn) error) error {

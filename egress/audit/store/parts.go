@@ -104,8 +104,13 @@ func createParts() (out []string) {
 	return append(out, "CREATE TABLE "+rowsTable+" ("+strings.Join(rows, ", ")+")")
 }
 
-// join puts it to rows that name it.
-func (p *part) join() string { return " JOIN " + p.table + " ON " + p.table + ".id = " + p.id }
+// joinParts puts to rows what they name.
+func joinParts() (out string) {
+	for _, p := range parts {
+		out += " JOIN " + p.table + " ON " + p.table + ".id = " + p.id
+	}
+	return out
+}
 
 // createWhole is a statement that makes the table of whole records.
 func createWhole() string {
@@ -114,10 +119,7 @@ func createWhole() string {
 
 // createViews are statements that make the views.
 func createViews() []string {
-	joined, list, whole := rowsTable, []string(nil), []string(nil)
-	for _, p := range parts {
-		joined += p.join()
-	}
+	var list, whole []string
 	for i := range schema.Columns {
 		name := schema.Columns[i].Name
 		column := homeOf(name) + "." + name
@@ -128,7 +130,7 @@ func createViews() []string {
 	}
 	list, whole = append(list, ingestedColumn), append(whole, ingestedColumn)
 	return []string{
-		"CREATE OR REPLACE VIEW " + Table + " AS SELECT " + strings.Join(list, ", ") + " FROM " + joined + " UNION ALL SELECT " + strings.Join(whole, ", ") + " FROM " + wholeTable,
+		"CREATE OR REPLACE VIEW " + Table + " AS SELECT " + strings.Join(list, ", ") + " FROM " + rowsTable + joinParts() + " UNION ALL SELECT " + strings.Join(whole, ", ") + " FROM " + wholeTable,
 		"CREATE OR REPLACE VIEW " + Arrivals + " AS SELECT time, " + ingestedColumn + " FROM " + rowsTable + " UNION ALL SELECT time, " + ingestedColumn + " FROM " + wholeTable,
 	}
 }

@@ -127,17 +127,12 @@ func fillRollups(ctx context.Context, conn *sql.Conn, condition string, args ...
 		same = append(same, "added."+c.name+" IS NOT DISTINCT FROM "+rollupKinds+"."+c.name)
 	}
 	of := names(kindColumns)
-	for _, statement := range []string{
-		"INSERT INTO " + rollupKinds + " SELECT (SELECT coalesce(max(id), 0) FROM " + rollupKinds + ") + row_number() OVER (ORDER BY namespace, service_account, host, verdict), " + of +
-			" FROM (SELECT " + of + " FROM added EXCEPT SELECT " + of + " FROM " + rollupKinds + ")",
-		"INSERT INTO " + rollupRows + " SELECT " + names(rollupTimes) + ", id AS kind, " + names(rollupNumbers) + " FROM added JOIN " + rollupKinds + " ON " + strings.Join(same, " AND ") + byPlace,
+	return execute(ctx, conn,
+		"INSERT INTO "+rollupKinds+" SELECT (SELECT coalesce(max(id), 0) FROM "+rollupKinds+") + row_number() OVER (ORDER BY namespace, service_account, host, verdict), "+of+
+			" FROM (SELECT "+of+" FROM added EXCEPT SELECT "+of+" FROM "+rollupKinds+")",
+		"INSERT INTO "+rollupRows+" SELECT "+names(rollupTimes)+", id AS kind, "+names(rollupNumbers)+" FROM added JOIN "+rollupKinds+" ON "+strings.Join(same, " AND ")+byPlace,
 		"DROP TABLE added",
-	} {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	)
 }
 
 // tidyRollups merges the rows of times that got some, a day in a transaction.
@@ -190,12 +185,7 @@ func mergeRollups(ctx context.Context, conn *sql.Conn, day time.Time) error {
 			return err
 		}
 	}
-	for _, statement := range []string{"INSERT INTO " + rollupRows + " " + mergedFrom("several", rollupRowColumns) + byPlace, "DROP TABLE several"} {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return execute(ctx, conn, "INSERT INTO "+rollupRows+" "+mergedFrom("several", rollupRowColumns)+byPlace, "DROP TABLE several")
 }
 
 // remakeRollups makes the rows of times up to a moment anew, from the records that are left of those that they had.

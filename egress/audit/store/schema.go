@@ -101,25 +101,24 @@ func columnsOf(table string) map[string]place {
 			to.Text(at, address, schema.Storable)
 		}
 	}
-	if table == wholeTable {
+	switch table {
+	case wholeTable:
 		out[ingestedColumn] = came
-		return out
-	}
-	if table != rowsTable {
+	case rowsTable:
+		out[ingestedColumn] = came
+		out[sourcePort] = func(r *row, to *duck.Vector, at int) {
+			if _, port, some := splitSource(r.Source); some {
+				to.Number32(at, port)
+			} else {
+				to.Null(at)
+			}
+		}
+		for i, p := range parts {
+			out[p.id] = func(r *row, to *duck.Vector, at int) { to.Number64(at, r.parts[i]) }
+		}
+	default:
 		out["id"] = func(r *row, to *duck.Vector, at int) { to.Number64(at, r.id) }
 		out["since"] = came
-		return out
-	}
-	out[ingestedColumn] = came
-	out[sourcePort] = func(r *row, to *duck.Vector, at int) {
-		if _, port, some := splitSource(r.Source); some {
-			to.Number32(at, port)
-		} else {
-			to.Null(at)
-		}
-	}
-	for i, p := range parts {
-		out[p.id] = func(r *row, to *duck.Vector, at int) { to.Number64(at, r.parts[i]) }
 	}
 	return out
 }
